@@ -1,0 +1,50 @@
+# One library hooked_<room> (hooked::<room>) per room of RoomTable.cmake, and how programs over them are made.
+include(RoomTable)
+
+# Third-party libraries that a room's sources see besides LibTorch and fmt.
+set(HOOKED_ROOM_text_THIRD_PARTY Oniguruma::Oniguruma utf8proc::utf8proc)
+set(HOOKED_ROOM_cli_THIRD_PARTY CLI11::CLI11)
+
+# Makes target hooked_<room>, an archive of the room's objects; INTERFACE while the room has no sources.
+function(hooked_add_room room)
+  set(target hooked_${room})
+  hooked_room_folder(${room} folder)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cc)
+  list(FILTER sources EXCLUDE REGEX "/cli/main\\.cc$")
+  if(room STREQUAL core)
+    configure_file(${PROJECT_SOURCE_DIR}/src/core/version.cc.in ${PROJECT_BINARY_DIR}/src/core/version.cc @ONLY)
+    list(APPEND sources ${PROJECT_BINARY_DIR}/src/core/version.cc)
+  endif()
+
+  list(TRANSFORM HOOKED_ROOM_${room}_MAY_INCLUDE PREPEND hooked_ OUTPUT_VARIABLE rooms)
+  set(links ${rooms} ${HOOKED_ROOM_${room}_THIRD_PARTY})
+  if(sources)
+    add_library(${target} STATIC ${sources})
+    set(scope PUBLIC)
+    target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src)
+    target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:hooked_build_flags> fmt::fmt-header-only
+                                            nlohmann_json::nlohmann_json)
+  else()
+    add_library(${target} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  add_library(hooked::${room} ALIAS ${target})
+  target_compile_features(${target} ${scope} cxx_std_20)
+  target_include_directories(${target} ${scope} ${PROJECT_SOURCE_DIR}/include)
+  target_link_libraries(${target} ${scope} ${links} LibTorch::LibTorch)
+endfunction()
+
+# hooked_add_program(<name> SOURCES <file>... LINKS <library>...): a program of ours in <build>/bin.
+function(hooked_add_program name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINKS")
+  add_executable(${name} ${arg_SOURCES})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(${name} PRIVATE ${arg_LINKS} hooked_build_flags hooked_link_flags fmt::fmt-header-only
+                                        nlohmann_json::nlohmann_json)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin
+                                           INSTALL_RPATH_USE_LINK_PATH ON)
+endfunction()
+
+foreach(room ${HOOKED_ROOMS})
+  hooked_add_room(${room})
+endforeach()

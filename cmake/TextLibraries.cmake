@@ -1,0 +1,22 @@
+# Oniguruma::Oniguruma and utf8proc::utf8proc: the tokenizers' regular expressions and Unicode tables, from the
+# distribution's packages (neither ships a CMake package). Also installed, for the projects that find_package(hooked).
+include_guard(GLOBAL)
+
+function(hooked_import_library target library header package)
+  if(TARGET ${target})
+    return()
+  endif()
+  find_library(HOOKED_${library}_LIBRARY ${library})
+  find_path(HOOKED_${library}_INCLUDE ${header})
+  mark_as_advanced(HOOKED_${library}_LIBRARY HOOKED_${library}_INCLUDE)
+  if(NOT HOOKED_${library}_LIBRARY OR NOT HOOKED_${library}_INCLUDE)
+    message(FATAL_ERROR "[${library}] not found; expected the library and ${header}; install ${package} or run "
+                        "scripts/setup.sh.")
+  endif()
+  add_library(${target} UNKNOWN IMPORTED GLOBAL)
+  set_target_properties(${target} PROPERTIES IMPORTED_LOCATION ${HOOKED_${library}_LIBRARY}
+                                             INTERFACE_INCLUDE_DIRECTORIES ${HOOKED_${library}_INCLUDE})
+endfunction()
+
+hooked_import_library(Oniguruma::Oniguruma onig oniguruma.h libonig-dev)
+hooked_import_library(utf8proc::utf8proc utf8proc utf8proc.h libutf8proc-dev)

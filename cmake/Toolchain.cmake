@@ -1,0 +1,38 @@
+# How our own code is compiled: C++20, warnings, sanitizers, and the fast linker and compiler cache where they exist.
+# Never -fopenmp (LibTorch brings its one OpenMP runtime) and never -march (binaries stay portable).
+include(CheckLinkerFlag)
+
+if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(PROJECT_IS_TOP_LEVEL)
+  set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+  set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g")
+endif()
+
+find_program(HOOKED_CCACHE ccache)
+if(HOOKED_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${HOOKED_CCACHE})
+endif()
+
+check_linker_flag(CXX -fuse-ld=mold HOOKED_HAVE_MOLD)
+find_program(HOOKED_MOLD mold)
+
+# What every target of ours compiles with; never exported.
+add_library(hooked_build_flags INTERFACE)
+target_compile_options(hooked_build_flags INTERFACE -Wall -Wextra $<$<BOOL:${HOOKED_WERROR}>:-Werror>)
+# What programs link with.
+add_library(hooked_link_flags INTERFACE)
+if(HOOKED_HAVE_MOLD AND HOOKED_MOLD)
+  target_link_options(hooked_link_flags INTERFACE -fuse-ld=mold)
+endif()
+if(HOOKED_SANITIZE)
+  target_compile_options(hooked_build_flags INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=undefined
+                                                      -fno-omit-frame-pointer)
+  target_link_options(hooked_build_flags INTERFACE -fsanitize=address,undefined)
+endif()

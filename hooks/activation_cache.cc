@@ -1,0 +1,147 @@
+#include "hooked/hooks/activation_cache.h"
+
+#include <ATen/ops/stack.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <optional>
+
+#include "hooked/core/error.h"
+#include "hooked/core/nearest.h"
+#include "hooked/hooks/axis_block.h"
+#include "hooked/io/safetensors.h"
+
+namespace hooked {
+
+const ActivationCache::Entry& ActivationCache::entry(const ActivationName& name) const {
+  ActivationName resolved = name;
+  if (hooked::row(name.site).scope == SiteScope::block && name.layer < 0) {
+    resolved.layer += static_cast<std::int32_t>(n_layers_);
+  }
+  if (const auto found = numbers_.find(resolved); found != numbers_.end()) return entries_[found->second];
+  std::vector<std::string> kept;
+  for (const Entry& e : entries_) kept.push_back(e.name.to_string());
+  const std::string text = resolved.to_string();
+  throw HookError(text, kept.empty() ? std::string("this cache is empty; capture the activation in the run")
+                                     : fmt::format("this cache does not hold this activation; the nearest of its {} is "
+                                                   "'{}'; add it to the run's capture",
+                                                   kept.size(), nearest(text, kept)));
+}
+
+const at::Tensor ActivationCache::operator[](const Address& address) const {
+  const Entry& found = entry(address.name());
+  if (address.indices().empty()) return found.value;
+  const std::string where = found.name.to_string();
+  return take_block(found.value, address.indices(), {found.name.site, where, {}});
+}
+
+const at::Tensor ActivationCache::operator[](std::string_view text) const {
+  if (text.find('.') != std::string_view::npos || text.find('[') != std::string_view::npos) {
+    return (*this)[Address::parse(text)];
+  }
+  return (*this)[Address(from_shorthand(text))];
+}
+
+bool ActivationCache::contains(const ActivationName& name) const { return numbers_.contains(name); }
+
+std::vector<ActivationName> ActivationCache::names() const {
+  std::vector<ActivationName> names;
+  for (const Entry& e : entries_) names.push_back(e.name);
+  return names;
+}
+
+std::size_t ActivationCache::bytes() const {
+  std::map<const void*, std::size_t> storages;
+  for (const Entry& e : entries_) storages[e.value.storage().data()] = e.value.storage().nbytes();
+  std::size_t total = 0;
+  for (const auto& [storage, bytes] : storages) total += bytes;
+  return total;
+}
+
+at::Tensor ActivationCache::stack(act::BlockSite site) const {
+  std::vector<at::Tensor> layers;
+  for (std::int32_t layer = 0; layer < n_layers_; ++layer) layers.push_back((*this)[site(layer)]);
+  return at::stack(layers);
+}
+
+ActivationCache ActivationCache::row(std::int64_t index) const {
+  ActivationCache one(n_layers_);
+  for (const Entry& e : entries_) {
+    AxisIndices indices;
+    indices.add(Axis::batch, std::vector<std::int64_t>{index});
+    const std::string where = e.name.to_string();
+    one.insert({e.name, take_block(e.value, indices, {e.name.site, where, {}}), e.positions});
+  }
+  return one;
+}
+
+ActivationCache ActivationCache::to(const c10::Device& device) const {
+  ActivationCache moved(n_layers_);
+  for (const Entry& e : entries_) moved.insert({e.name, e.value.to(device), e.positions});
+  return moved;
+}
+
+void ActivationCache::insert(Entry entry) {
+  const auto [number, added] = numbers_.try_emplace(entry.name, entries_.size());
+  if (added) {
+    entries_.push_back(std::move(entry));
+  } else {
+    entries_[number->second] = std::move(entry);
+  }
+}
+
+namespace {
+
+constexpr std::string_view kLayersKey = "n_layers";
+constexpr std::string_view kPositionsPrefix = "positions.";
+
+std::vector<std::int64_t> parse_positions(std::string_view text, std::string_view where) {
+  std::vector<std::int64_t> positions;
+  while (!text.empty()) {
+    const auto comma = text.find(',');
+    std::int64_t position = 0;
+    const std::string_view part = text.substr(0, comma);
+    if (std::from_chars(part.data(), part.data() + part.size(), position).ec != std::errc()) {
+      throw CheckpointError(where, fmt::format("a list of positions holds '{}'; expected integers", part));
+    }
+    positions.push_back(position);
+    text.remove_prefix(comma == std::string_view::npos ? text.size() : comma + 1);
+  }
+  return positions;
+}
+
+}  // namespace
+
+void ActivationCache::save(const std::filesystem::path& file) const {
+  std::vector<std::pair<std::string, at::Tensor>> tensors;
+  std::map<std::string, std::string> metadata{{std::string(kLayersKey), std::to_string(n_layers_)}};
+  for (const Entry& e : entries_) {
+    tensors.emplace_back(e.name.to_string(), e.value.to(at::kCPU));
+    if (e.positions.empty()) continue;
+    metadata[fmt::format("{}{}", kPositionsPrefix, e.name.to_string())] = fmt::format("{}", fmt::join(e.positions, ","));
+  }
+  save_safetensors(file, tensors, metadata);
+}
+
+ActivationCache ActivationCache::load(const std::filesystem::path& file) {
+  const SafetensorsFile saved = SafetensorsFile::open(file);
+  const auto& metadata = saved.metadata();
+  const auto layers = metadata.find(std::string(kLayersKey));
+  if (layers == metadata.end()) {
+    throw CheckpointError(file.string(), "this is no saved cache; expected metadata 'n_layers'; use a file that "
+                                         "ActivationCache::save wrote");
+  }
+  ActivationCache cache(parse_positions(layers->second, file.string()).at(0));
+  for (const TensorInfo& info : saved.tensors()) {
+    const auto positions = metadata.find(fmt::format("{}{}", kPositionsPrefix, info.name));
+    cache.insert({ActivationName::parse(info.name), saved.read(info.name),
+                  positions == metadata.end() ? std::vector<std::int64_t>()
+                                              : parse_positions(positions->second, file.string())});
+  }
+  return cache;
+}
+
+}  // namespace hooked

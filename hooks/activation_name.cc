@@ -1,0 +1,120 @@
+#include "hooked/hooks/activation_name.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <string>
+#include <vector>
+
+#include "hooked/core/error.h"
+#include "hooked/core/nearest.h"
+
+namespace hooked {
+namespace {
+
+constexpr std::string_view kStackWords[] = {"", "blocks", "encoder", "decoder"};
+
+std::string_view stack_word(Stack stack) { return kStackWords[static_cast<std::size_t>(stack)]; }
+
+std::optional<Stack> parse_stack(std::string_view word) {
+  for (const auto stack : {Stack::blocks, Stack::encoder, Stack::decoder}) {
+    if (stack_word(stack) == word) return stack;
+  }
+  return std::nullopt;
+}
+
+// Decimal digits without sign or leading zeros, small enough for a layer.
+std::optional<std::int32_t> parse_count(std::string_view text) {
+  if (text.empty() || (text.size() > 1 && text[0] == '0') || text[0] == '-') return std::nullopt;
+  std::int32_t value = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failed != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const auto at = text.find(separator);
+    parts.push_back(text.substr(0, at));
+    if (at == std::string_view::npos) return parts;
+    text.remove_prefix(at + 1);
+  }
+}
+
+// Matches the parts of a dotted name against a row's path pattern.
+std::optional<ActivationName> match(const SiteRow& row, const std::vector<std::string_view>& parts) {
+  const auto pattern = split(row.path, '.');
+  if (pattern.size() != parts.size()) return std::nullopt;
+  ActivationName name{.site = row.site};
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (pattern[i] == "{stack}") {
+      const auto stack = parse_stack(parts[i]);
+      if (!stack) return std::nullopt;
+      name.stack = *stack;
+    } else if (pattern[i] == "{layer}" || pattern[i] == "{expert}") {
+      const auto count = parse_count(parts[i]);
+      if (!count) return std::nullopt;
+      (pattern[i] == "{layer}" ? name.layer : name.expert) = *count;
+    } else if (pattern[i] != parts[i]) {
+      return std::nullopt;
+    }
+  }
+  return name;
+}
+
+}  // namespace
+
+std::string ActivationName::to_string() const {
+  std::string text;
+  for (const auto part : split(row(site).path, '.')) {
+    if (!text.empty()) text += '.';
+    if (part == "{stack}") {
+      text += stack_word(stack);
+    } else if (part == "{layer}") {
+      text += std::to_string(layer);
+    } else if (part == "{expert}") {
+      text += std::to_string(expert);
+    } else {
+      text += part;
+    }
+  }
+  return text;
+}
+
+std::optional<ActivationName> ActivationName::try_parse(std::string_view text) {
+  const auto parts = split(text, '.');
+  for (const SiteRow& row : site_table()) {
+    if (const auto name = match(row, parts)) return name;
+  }
+  return std::nullopt;
+}
+
+ActivationName ActivationName::parse(std::string_view text) {
+  if (const auto name = try_parse(text)) return *name;
+  std::vector<std::string> examples;
+  for (const SiteRow& row : site_table()) {
+    examples.push_back(ActivationName{row.site, row.scope == SiteScope::block ? Stack::blocks : Stack::none,
+                                      row.scope == SiteScope::block ? 0 : -1, -1}
+                           .to_string());
+  }
+  throw HookError(text, fmt::format("this is no activation's name; expected a full name such as '{}'; see "
+                                    "docs/activations.md for all of them",
+                                    nearest(text, examples)));
+}
+
+std::vector<ActivationName> activation_names(const ModelConfig& config) {
+  std::vector<ActivationName> names;
+  const auto add_scope = [&](SiteScope scope, Stack stack, std::int32_t layer) {
+    for (const SiteRow& row : site_table()) {
+      if (row.scope == scope && row.exists(config)) names.push_back({row.site, stack, layer, -1});
+    }
+  };
+  add_scope(SiteScope::entry, Stack::none, -1);
+  for (std::int32_t layer = 0; layer < config.n_layers; ++layer) add_scope(SiteScope::block, Stack::blocks, layer);
+  add_scope(SiteScope::exit, Stack::none, -1);
+  return names;
+}
+
+}  // namespace hooked

@@ -1,0 +1,136 @@
+#include "hooked/hooks/address.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "hooked/core/error.h"
+
+namespace hooked {
+namespace {
+
+template <typename... F>
+struct Overloaded : F... {
+  using F::operator()...;
+};
+
+std::int64_t parse_integer(std::string_view text, std::string_view whole) {
+  std::int64_t value = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || failed != std::errc() || end != text.data() + text.size()) {
+    throw HookError(whole, fmt::format("'{}' is no index; expected i, i:j, i+j+... or last", text));
+  }
+  return value;
+}
+
+AxisIndex parse_index(std::string_view text, std::string_view whole) {
+  if (text == "last") return AxisIndex::Last{};
+  if (const auto colon = text.find(':'); colon != std::string_view::npos) {
+    AxisIndex::Range range;
+    if (colon > 0) range.begin = parse_integer(text.substr(0, colon), whole);
+    if (colon + 1 < text.size()) range.end = parse_integer(text.substr(colon + 1), whole);
+    return range;
+  }
+  if (text.find('+') == std::string_view::npos) return parse_integer(text, whole);
+  std::vector<std::int64_t> list;
+  while (true) {
+    const auto plus = text.find('+');
+    list.push_back(parse_integer(text.substr(0, plus), whole));
+    if (plus == std::string_view::npos) return list;
+    text.remove_prefix(plus + 1);
+  }
+}
+
+}  // namespace
+
+std::string AxisIndex::to_string() const {
+  return std::visit(Overloaded{
+                        [](std::int64_t one) { return fmt::format("{}", one); },
+                        [](const Range& range) {
+                          return fmt::format("{}:{}", range.begin ? fmt::format("{}", *range.begin) : "",
+                                             range.end ? fmt::format("{}", *range.end) : "");
+                        },
+                        [](const std::vector<std::int64_t>& list) {
+                          // A list of one is written as a range so that reading it back keeps the axis.
+                          return list.size() == 1 && list[0] != -1 ? fmt::format("{}:{}", list[0], list[0] + 1)
+                                                                   : fmt::format("{}", fmt::join(list, "+"));
+                        },
+                        [](Last) { return std::string("last"); },
+                    },
+                    value);
+}
+
+const AxisIndex* AxisIndices::find(Axis axis) const noexcept {
+  const auto entry = std::find_if(entries_.begin(), entries_.end(), [&](const auto& e) { return e.first == axis; });
+  return entry == entries_.end() ? nullptr : &entry->second;
+}
+
+void AxisIndices::add(Axis axis, AxisIndex index) {
+  if (find(axis) != nullptr) {
+    throw HookError(axis_name(axis), "this axis is indexed twice; expected at most one index per axis");
+  }
+  entries_.emplace_back(axis, std::move(index));
+}
+
+std::string AxisIndices::to_string() const {
+  if (entries_.empty()) return {};
+  std::string text;
+  for (const auto& [axis, index] : entries_) {
+    text += fmt::format("{}{}={}", text.empty() ? "[" : ",", axis_name(axis), index.to_string());
+  }
+  return text + "]";
+}
+
+AxisIndices AxisIndices::parse(std::string_view text) {
+  AxisIndices indices;
+  const std::string_view whole = text;
+  while (true) {
+    const auto comma = text.find(',');
+    const std::string_view entry = text.substr(0, comma);
+    const auto equals = entry.find('=');
+    const auto axis = parse_axis(entry.substr(0, equals));
+    if (equals == std::string_view::npos || !axis) {
+      throw HookError(whole, fmt::format("'{}' is no index; expected axis=i|i:j|i+j|last with an axis such as batch, "
+                                         "pos, query, key, head or d_mlp",
+                                         entry));
+    }
+    indices.add(*axis, parse_index(entry.substr(equals + 1), whole));
+    if (comma == std::string_view::npos) return indices;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+std::optional<Axis> axis_on(Site site, Axis axis) noexcept {
+  const AxisList& axes = row(site).axes;
+  if (axes.find(axis)) return axis;
+  if (axis == Axis::pos && axes.find(Axis::query)) return Axis::query;
+  if (axis == Axis::head && axes.find(Axis::kv_head)) return Axis::kv_head;
+  return std::nullopt;
+}
+
+Address Address::at(Axis axis, AxisIndex index) const {
+  const auto meant = axis_on(name_.site, axis);
+  if (!meant) {
+    std::vector<std::string_view> axes;
+    for (const Axis present : hooked::row(name_.site).axes) axes.push_back(axis_name(present));
+    throw HookError(name_.to_string(), fmt::format("this activation has no axis '{}'; expected one of [{}]",
+                                                   axis_name(axis), fmt::join(axes, ", ")));
+  }
+  Address address = *this;
+  address.indices_.add(*meant, std::move(index));
+  return address;
+}
+
+Address Address::parse(std::string_view text) {
+  const auto bracket = text.find('[');
+  if (bracket == std::string_view::npos) return ActivationName::parse(text);
+  if (text.back() != ']') throw HookError(text, "the indices are not closed; expected name[axis=index,...]");
+  Address address = ActivationName::parse(text.substr(0, bracket));
+  const auto indices = AxisIndices::parse(text.substr(bracket + 1, text.size() - bracket - 2));
+  for (const auto& [axis, index] : indices.entries()) address = address.at(axis, index);
+  return address;
+}
+
+}  // namespace hooked

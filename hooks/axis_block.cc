@@ -1,0 +1,117 @@
+#include "hooked/hooks/axis_block.h"
+
+#include <ATen/TensorIndexing.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/index_put.h>
+#include <ATen/ops/tensor.h>
+#include <fmt/format.h>
+
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "hooked/core/error.h"
+#include "hooked/core/tensor_text.h"
+
+namespace hooked {
+namespace {
+
+std::int64_t checked(std::int64_t index, const AxisPlace& place) {
+  const std::int64_t resolved = index < 0 ? index + place.size : index;
+  if (resolved < 0 || resolved >= place.size) {
+    throw HookError(place.context.where, fmt::format("index {} is out of range on axis '{}'; expected {} to {}", index,
+                                                     axis_name(place.axis), -place.size, place.size - 1));
+  }
+  return resolved;
+}
+
+std::pair<std::int64_t, std::int64_t> checked(const AxisIndex::Range& range, const AxisPlace& place) {
+  const auto bound = [&](std::int64_t index) { return index < 0 ? index + place.size : index; };
+  const std::int64_t begin = bound(range.begin.value_or(0));
+  const std::int64_t end = bound(range.end.value_or(place.size));
+  if (begin < 0 || end > place.size || begin >= end) {
+    throw HookError(place.context.where,
+                    fmt::format("range {} picks nothing or leaves axis '{}'; expected a part of 0:{}",
+                                AxisIndex(range).to_string(), axis_name(place.axis), place.size));
+  }
+  return {begin, end};
+}
+
+at::Tensor last_of_each_row(const at::Tensor& value, const AxisContext& context, std::int64_t size) {
+  if (context.last_positions.defined()) return context.last_positions.to(value.device());
+  return at::full({value.size(0)}, size - 1, at::TensorOptions(at::kLong).device(value.device()));
+}
+
+}  // namespace
+
+std::vector<std::int64_t> resolve_places(const AxisIndex& index, const AxisPlace& place) {
+  std::vector<std::int64_t> places;
+  if (const auto* one = std::get_if<std::int64_t>(&index.value)) {
+    places.push_back(checked(*one, place));
+  } else if (const auto* range = std::get_if<AxisIndex::Range>(&index.value)) {
+    const auto [begin, end] = checked(*range, place);
+    for (std::int64_t i = begin; i < end; ++i) places.push_back(i);
+  } else if (const auto* list = std::get_if<std::vector<std::int64_t>>(&index.value)) {
+    for (const std::int64_t i : *list) places.push_back(checked(i, place));
+  }
+  return places;
+}
+
+at::Tensor take_block(const at::Tensor& value, const AxisIndices& indices, const AxisContext& context) {
+  at::Tensor block = value;
+  // From the last axis to the first, so that dropping one does not move those still to come.
+  const AxisList& axes = row(context.site).axes;
+  for (const auto& entry : indices.entries()) {
+    if (!axis_on(context.site, entry.first)) {
+      throw HookError(context.where, fmt::format("this activation has no axis '{}'; its shape is {}",
+                                                 axis_name(entry.first), shape_text(value.sizes())));
+    }
+  }
+  const auto index_of = [&](Axis axis) -> const AxisIndex* {
+    for (const auto& [named, index] : indices.entries()) {
+      if (axis_on(context.site, named) == axis) return &index;
+    }
+    return nullptr;
+  };
+  for (std::size_t dim = axes.size(); dim-- > 0;) {
+    const AxisIndex* index = index_of(axes[dim]);
+    if (index == nullptr) continue;
+    const AxisPlace place{context, axes[dim], value.size(static_cast<std::int64_t>(dim))};
+    const auto d = static_cast<std::int64_t>(dim);
+    if (const auto* one = std::get_if<std::int64_t>(&index->value)) {
+      block = block.select(d, checked(*one, place));
+    } else if (const auto* range = std::get_if<AxisIndex::Range>(&index->value)) {
+      const auto [begin, end] = checked(*range, place);
+      block = block.slice(d, begin, end);
+    } else if (const auto* list = std::get_if<std::vector<std::int64_t>>(&index->value)) {
+      const std::vector<std::int64_t> resolved = resolve_places(*list, place);
+      block = resolved.size() == 1 ? block.slice(d, resolved[0], resolved[0] + 1)
+                                   : block.index_select(d, at::tensor(resolved, at::kLong).to(value.device()));
+    } else {
+      if (axes[dim] != Axis::pos && axes[dim] != Axis::query) {
+        throw HookError(context.where, fmt::format("'last' is a place in a row's tokens; expected a number or range "
+                                                   "on axis '{}'",
+                                                   axis_name(axes[dim])));
+      }
+      // Batch is always the first axis and not dropped yet, so each row is paired with its own position.
+      const auto last = last_of_each_row(value, context, place.size);
+      const auto rows = at::arange(value.size(0), last.options());
+      block = block.movedim(d, 1).index({rows, last});
+    }
+  }
+  return block;
+}
+
+at::Tensor with_block(const at::Tensor& value, const AxisIndices& indices, const AxisContext& context,
+                      const at::Tensor& block) {
+  if (indices.empty()) return block.expand(value.sizes()).clone(at::MemoryFormat::Contiguous);
+  // The same picking applied to the numbers of the places tells where the block goes.
+  const at::Tensor places = take_block(
+      at::arange(value.numel(), at::TensorOptions(at::kLong).device(value.device())).view(value.sizes()), indices,
+      context);
+  const at::Tensor flat = value.reshape({-1});
+  return at::index_put(flat, {places.reshape({-1})}, block.expand(places.sizes()).reshape({-1})).view(value.sizes());
+}
+
+}  // namespace hooked

@@ -1,0 +1,50 @@
+#include "hooked/hooks/edit.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "hooked/core/error.h"
+#include "hooked/hooks/activation_cache.h"
+
+namespace hooked {
+namespace {
+
+Edit make_edit(EditTarget target, EditKind kind, std::variant<double, at::Tensor> value) {
+  if (const auto* tensor = std::get_if<at::Tensor>(&value); tensor != nullptr && !tensor->defined()) {
+    throw HookError("edit", "the value is an undefined tensor; expected numbers that broadcast to the addressed block");
+  }
+  return Edit{std::move(target), kind, std::move(value)};
+}
+
+}  // namespace
+
+EditTarget EditTarget::parse(std::string_view text) {
+  const auto bracket = text.find('[');
+  const Selection where = Selection::glob(text.substr(0, bracket));
+  if (bracket == std::string_view::npos) return {where, {}};
+  if (text.back() != ']') throw HookError(text, "the indices are not closed; expected name[axis=index,...]");
+  return {where, AxisIndices::parse(text.substr(bracket + 1, text.size() - bracket - 2))};
+}
+
+Edit zero(EditTarget target) { return make_edit(std::move(target), EditKind::set, 0.0); }
+Edit set(EditTarget target, double value) { return make_edit(std::move(target), EditKind::set, value); }
+Edit set(EditTarget target, at::Tensor value) {
+  return make_edit(std::move(target), EditKind::set, std::move(value));
+}
+Edit add(EditTarget target, double value) { return make_edit(std::move(target), EditKind::add, value); }
+Edit add(EditTarget target, at::Tensor value) {
+  return make_edit(std::move(target), EditKind::add, std::move(value));
+}
+Edit scale(EditTarget target, double factor) { return make_edit(std::move(target), EditKind::scale, factor); }
+Edit scale(EditTarget target, at::Tensor factor) {
+  return make_edit(std::move(target), EditKind::scale, std::move(factor));
+}
+Edit replace(const Address& address, const ActivationCache& source) {
+  return make_edit(address, EditKind::replace, source[address]);
+}
+Edit project_out(EditTarget target, at::Tensor direction) {
+  return make_edit(std::move(target), EditKind::project_out, std::move(direction));
+}
+
+}  // namespace hooked

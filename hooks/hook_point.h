@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstddef>
+#include <utility>
+
+#include "hooks/nn.h"
+#include "hooks/watch.h"
+
+namespace hooked {
+
+/// A named place in the module graph that activations pass through.
+///
+/// It holds only its number among the model's points: who listens is the run's own knowledge, so that one graph serves
+/// many runs at once and an unwatched point costs one branch.
+class HookPoint : public torch::nn::Module {
+ public:
+  explicit HookPoint(std::size_t number) : number_(number) {}
+
+  at::Tensor forward(at::Tensor value, Watch& watch) const {
+    return watch.watches(number_) ? watch.fire(number_, std::move(value)) : value;
+  }
+
+  bool watched(const Watch& watch) const { return watch.watches(number_); }
+  std::size_t number() const noexcept { return number_; }
+
+ private:
+  std::size_t number_;
+};
+
+}  // namespace hooked

@@ -1,0 +1,265 @@
+#include "hooks/watch.h"
+
+#include <ATen/ExpandUtils.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/zeros_like.h>
+#include <fmt/format.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <algorithm>
+#include <exception>
+#include <map>
+
+#include "hooked/core/error.h"
+#include "hooked/core/tensor_text.h"
+#include "hooked/hooks/axis_block.h"
+
+namespace hooked {
+namespace {
+
+std::string layout_text(const at::Tensor& value) {
+  return fmt::format("{} {} on {}", dtype_text(value.scalar_type()), shape_text(value.sizes()), value.device().str());
+}
+
+void require_same_layout(const std::string& where, const at::Tensor& got, const at::Tensor& expected) {
+  if (got.defined() && got.sizes() == expected.sizes() && got.scalar_type() == expected.scalar_type() &&
+      got.device() == expected.device()) {
+    return;
+  }
+  throw HookError(where, fmt::format("a hook returned another kind of tensor; expected {}, got {}; return a tensor "
+                                     "like the one received, or nothing to only observe",
+                                     layout_text(expected), got.defined() ? layout_text(got) : "an undefined tensor"));
+}
+
+at::Tensor without_direction(const at::Tensor& block, const at::Tensor& direction) {
+  const at::Tensor along = (block * direction).sum(-1, /*keepdim=*/true) / (direction * direction).sum();
+  return block - along * direction;
+}
+
+}  // namespace
+
+Watch::Watch(const PointIndex& points, Reach reach)
+    : points_(points), reach_(reach), plan_of_(points.size(), kUnwatched), cache_(points.n_layers()) {}
+
+Watch::Plan& Watch::plan(std::size_t point) {
+  if (plan_of_[point] == kUnwatched) {
+    plan_of_[point] = static_cast<std::uint32_t>(plans_.size());
+    plans_.emplace_back();
+  }
+  return plans_[plan_of_[point]];
+}
+
+void Watch::add_hook(const Hook& hook) {
+  for (const std::size_t point : hook.where.resolve(points_, reach_)) {
+    Plan& p = plan(point);
+    (hook.direction == HookDirection::forward ? p.forward : p.backward).push_back(hook.function);
+    ++callables_;
+  }
+}
+
+void Watch::add_edit(const Edit& edit) {
+  for (const std::size_t point : edit.target.where.resolve(points_, reach_)) {
+    const ActivationName& name = points_.name(point);
+    AxisIndices indices;
+    for (const auto& [axis, index] : edit.target.indices.entries()) {
+      // Address::at says which axes there are when this one is not among them.
+      indices.add(Address(name).at(axis, index).indices().entries().front().first, index);
+    }
+    plan(point).edits.push_back({edit.kind, std::move(indices), edit.value});
+  }
+}
+
+void Watch::add_capture(const Selection& selection) {
+  for (const std::size_t point : selection.resolve(points_, reach_)) plan(point).capture = true;
+}
+
+void Watch::add_gradients(const Selection& selection) {
+  for (const std::size_t point : selection.resolve(points_, reach_)) {
+    // Token ids are numbers without gradients.
+    if (points_.name(point).site != Site::tokens) plan(point).gradient = gradients_ = true;
+  }
+}
+
+bool Watch::may_change(std::size_t point) const {
+  if (!watches(point)) return false;
+  const Plan& p = plans_[plan_of_[point]];
+  return !p.forward.empty() || !p.edits.empty();
+}
+
+bool Watch::wants_gradient(std::size_t point) const {
+  if (!watches(point)) return false;
+  const Plan& p = plans_[plan_of_[point]];
+  return p.gradient || !p.backward.empty();
+}
+
+std::vector<std::size_t> Watch::watched_points() const {
+  std::vector<std::size_t> watched;
+  for (std::size_t i = 0; i < plan_of_.size(); ++i) {
+    if (watches(i)) watched.push_back(i);
+  }
+  return watched;
+}
+
+at::Tensor Watch::call_hook(const HookFunction& hook, const at::Tensor& value, std::size_t point) const {
+  const auto version = value._version();
+  std::optional<at::Tensor> result = hook(value, points_.name(point));
+  const std::string where = points_.name(point).to_string();
+  if (value._version() != version) {
+    throw HookError(where,
+                    "a hook wrote in place into the activation it was given; expected a new tensor; return the edited "
+                    "copy instead (x.clone(), x.index_fill(...), x * 0.5)");
+  }
+  if (!result) return value;
+  require_same_layout(where, *result, value);
+  return *std::move(result);
+}
+
+at::Tensor Watch::apply_edit(const PreparedEdit& edit, const at::Tensor& value, std::size_t point) const {
+  const ActivationName& name = points_.name(point);
+  const std::string where = name.to_string();
+  if (name.site == Site::tokens && edit.kind != EditKind::set && edit.kind != EditKind::replace) {
+    throw HookError(where, "token ids can only be set or replaced; expected an edit of that kind");
+  }
+  const AxisContext context{name.site, where, last_positions_};
+  const at::Tensor block = take_block(value, edit.indices, context);
+
+  at::Tensor operand;
+  if (const auto* number = std::get_if<double>(&edit.value)) {
+    operand = at::full_like(block, *number);
+  } else {
+    operand = std::get<at::Tensor>(edit.value);
+    if (operand.scalar_type() != value.scalar_type() || operand.device() != value.device()) {
+      throw HookError(where + edit.indices.to_string(),
+                      fmt::format("the edit's value is another kind of tensor; expected {} on {}, got {}; convert it "
+                                  "with .to(...)",
+                                  dtype_text(value.scalar_type()), value.device().str(), layout_text(operand)));
+    }
+    const bool exact = edit.kind == EditKind::replace;
+    if (exact ? operand.sizes() != block.sizes() : !at::is_expandable_to(operand.sizes(), block.sizes())) {
+      throw HookError(where + edit.indices.to_string(),
+                      fmt::format("the edit's value does not fit the addressed block; expected {}{}, got {}",
+                                  exact ? "" : "a shape that broadcasts to ", shape_text(block.sizes()),
+                                  shape_text(operand.sizes())));
+    }
+  }
+  const auto edited = [&]() -> at::Tensor {
+    switch (edit.kind) {
+      case EditKind::add:
+        return block + operand;
+      case EditKind::scale:
+        return block * operand;
+      case EditKind::project_out:
+        return without_direction(block, operand);
+      case EditKind::set:
+      case EditKind::replace:
+        break;
+    }
+    return operand;
+  };
+  return with_block(value, edit.indices, context, edited());
+}
+
+ActivationCache::Entry Watch::kept(std::size_t point, const at::Tensor& value) const {
+  const ActivationName& name = points_.name(point);
+  ActivationCache::Entry entry{name, value.detach(), {}};
+  const auto axis = axis_on(name.site, Axis::pos);
+  if (logit_positions_ && row(name.site).scope == SiteScope::exit &&
+      (name.site == Site::unembed_in || name.site == Site::unembed_out)) {
+    entry.positions = *logit_positions_;
+  }
+  if (positions_ && axis) {
+    const std::int64_t dim = *row(name.site).axes.find(*axis);
+    const std::string where = name.to_string();
+    const AxisContext context{name.site, where, last_positions_};
+    AxisIndices indices;
+    if (std::holds_alternative<AxisIndex::Last>(positions_->value)) {
+      indices.add(*axis, *positions_);
+      entry.value = take_block(entry.value, indices, context).unsqueeze(dim);
+    } else {
+      // A list, so that one position keeps its axis and shapes do not depend on how many were asked for.
+      const std::vector<std::int64_t> wanted = resolve_places(*positions_, {context, *axis, sequence_length_});
+      std::vector<std::int64_t> columns = wanted;
+      if (!entry.positions.empty()) {
+        columns.clear();
+        std::vector<std::int64_t> covered;
+        for (std::size_t i = 0; i < entry.positions.size(); ++i) {
+          if (std::find(wanted.begin(), wanted.end(), entry.positions[i]) == wanted.end()) continue;
+          columns.push_back(static_cast<std::int64_t>(i));
+          covered.push_back(entry.positions[i]);
+        }
+        if (columns.empty()) {
+          throw HookError(where, "none of the positions to keep is among the positions whose logits are asked for; "
+                                 "ask for one in logit_positions or do not keep this activation");
+        }
+        entry.positions = covered;
+      } else {
+        entry.positions = wanted;
+      }
+      indices.add(*axis, columns);
+      entry.value = take_block(entry.value, indices, context);
+    }
+  }
+  if (cache_device_) entry.value = entry.value.to(*cache_device_);
+  return entry;
+}
+
+at::Tensor Watch::fire(std::size_t point, at::Tensor value) {
+  Plan& p = plans_[plan_of_[point]];
+  for (const HookFunction& hook : p.forward) value = call_hook(hook, value, point);
+  for (const PreparedEdit& edit : p.edits) value = apply_edit(edit, value, point);
+  if (p.gradient || !p.backward.empty()) {
+    // Whatever an edit put here without history becomes a leaf, so that it has a gradient too.
+    if (!value.requires_grad()) value = value.detach().requires_grad_(true);
+    // A name of its own: one tensor may pass several points (resid_post, then the next resid_pre).
+    value = value.view_as(value);
+    for (const HookFunction& hook : p.backward) {
+      value.register_hook([this, &hook, point](const at::Tensor& gradient) { return call_hook(hook, gradient, point); });
+    }
+    if (p.gradient) p.seen = value;
+  }
+  if (p.capture) cache_.insert(kept(point, value));
+  return value;
+}
+
+ActivationCache Watch::take_cache() {
+  // Bytes of each storage that the kept views show together: q, k and v side by side fill a fused product, q alone
+  // would pin the other two thirds.
+  std::map<const void*, std::size_t> shown;
+  for (const auto& entry : cache_) shown[entry.value.storage().data()] += entry.value.nbytes();
+  ActivationCache compacted(cache_.n_layers());
+  for (const auto& entry : cache_) {
+    ActivationCache::Entry copy = entry;
+    const auto& storage = entry.value.storage();
+    if (storage.nbytes() > 2 * shown[storage.data()]) copy.value = entry.value.clone(at::MemoryFormat::Contiguous);
+    compacted.insert(std::move(copy));
+  }
+  cache_ = ActivationCache(points_.n_layers());
+  return compacted;
+}
+
+ActivationCache Watch::take_gradients(const at::Tensor& metric) {
+  std::vector<std::size_t> asked;
+  torch::autograd::variable_list inputs;
+  for (std::size_t point = 0; point < plan_of_.size(); ++point) {
+    if (!watches(point) || !plans_[plan_of_[point]].seen.defined()) continue;
+    asked.push_back(point);
+    inputs.push_back(plans_[plan_of_[point]].seen);
+  }
+  ActivationCache gradients(points_.n_layers());
+  if (inputs.empty()) {
+    if (metric.requires_grad()) torch::autograd::backward({metric}, {});
+    return gradients;
+  }
+  torch::autograd::variable_list results(inputs.size());
+  if (metric.requires_grad()) {
+    results = torch::autograd::grad({metric}, inputs, {}, std::nullopt, false, /*allow_unused=*/true);
+  }
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    const at::Tensor gradient = results[i].defined() ? results[i] : at::zeros_like(inputs[i]);
+    gradients.insert(kept(asked[i], gradient));
+  }
+  return gradients;
+}
+
+}  // namespace hooked

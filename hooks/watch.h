@@ -1,0 +1,101 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hooked/hooks/activation_cache.h"
+#include "hooked/hooks/edit.h"
+#include "hooked/hooks/hook.h"
+#include "hooked/hooks/point_index.h"
+
+namespace hooked {
+
+/// What one run watches: for each point the hooks, edits and captures that apply there, in that order.
+///
+/// Built before the run from resolved selections, so that every miss is an error before anything is computed, and a
+/// point that nobody watches costs one branch.
+class Watch {
+ public:
+  Watch(const PointIndex& points, Reach reach);
+
+  // Building, in the order of firing. All throw HookError for selections that this model cannot honour.
+  void add_hook(const Hook& hook);
+  void add_edit(const Edit& edit);
+  void add_capture(const Selection& selection);
+  void add_gradients(const Selection& selection);
+
+  /// Kept activations are cut to these positions (of `length` tokens) along each point's pos or query axis.
+  void keep_positions(AxisIndex positions, std::int64_t length) {
+    positions_ = std::move(positions);
+    sequence_length_ = length;
+  }
+  /// Kept activations go to this device.
+  void keep_on(c10::Device device) { cache_device_ = device; }
+  /// The (absolute) positions that unembed.* covers in this run.
+  void set_logit_positions(std::vector<std::int64_t> positions) { logit_positions_ = std::move(positions); }
+  /// Rows' last real tokens [batch] int64, for indices that say `last`.
+  void set_last_positions(at::Tensor last) { last_positions_ = std::move(last); }
+
+  bool watches(std::size_t point) const { return plan_of_[point] != kUnwatched; }
+  /// Whether something at this point may change its value.
+  bool may_change(std::size_t point) const;
+  /// Whether the gradient at this point is asked for.
+  bool wants_gradient(std::size_t point) const;
+  bool anything() const noexcept { return !plans_.empty(); }
+  bool gradients() const noexcept { return gradients_; }
+  /// Whether nothing but captures and edits are watched: such a run can be recorded and replayed.
+  bool only_captures_and_edits() const noexcept { return callables_ == 0; }
+  /// Watched points in ascending order.
+  std::vector<std::size_t> watched_points() const;
+  const PointIndex& points() const noexcept { return points_; }
+
+  /// Lets everything at `point` see `value` and returns what downstream sees. Throws HookError for a hook that
+  /// returns another shape, dtype or device or writes in place, and for an edit that does not fit.
+  at::Tensor fire(std::size_t point, at::Tensor value);
+
+  /// The kept activations. Views that pin far more memory than they show are compacted.
+  ActivationCache take_cache();
+  /// The gradients of `metric` (a scalar) at the points asked for; zeros where it does not depend on them.
+  ActivationCache take_gradients(const at::Tensor& metric);
+
+ private:
+  static constexpr std::uint32_t kUnwatched = 0xffffffff;
+
+  struct PreparedEdit {
+    EditKind kind;
+    AxisIndices indices;
+    std::variant<double, at::Tensor> value;
+  };
+  struct Plan {
+    std::vector<HookFunction> forward;
+    std::vector<HookFunction> backward;
+    std::vector<PreparedEdit> edits;
+    bool capture = false;
+    bool gradient = false;
+    at::Tensor seen;  // the value downstream saw, kept for the gradient
+  };
+
+  Plan& plan(std::size_t point);
+  at::Tensor call_hook(const HookFunction& hook, const at::Tensor& value, std::size_t point) const;
+  at::Tensor apply_edit(const PreparedEdit& edit, const at::Tensor& value, std::size_t point) const;
+  ActivationCache::Entry kept(std::size_t point, const at::Tensor& value) const;
+
+  const PointIndex& points_;
+  Reach reach_;
+  std::vector<std::uint32_t> plan_of_;
+  std::vector<Plan> plans_;
+  std::optional<AxisIndex> positions_;
+  std::optional<c10::Device> cache_device_;
+  at::Tensor last_positions_;
+  std::optional<std::vector<std::int64_t>> logit_positions_;
+  std::int64_t sequence_length_ = 0;
+  ActivationCache cache_;
+  std::size_t callables_ = 0;
+  bool gradients_ = false;
+};
+
+}  // namespace hooked

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+namespace hooked {
+
+/// One axis of a grid: what it is, and a label for each place on it.
+struct GridAxis {
+  std::string name;                 ///< `layer`, `head`, `pos`
+  std::vector<std::string> labels;  ///< one per place
+};
+
+/// One number of a grid and where it stands.
+struct GridCell {
+  std::vector<std::int64_t> index;  ///< one per axis
+  double value;
+};
+
+/// Numbers with labels on their axes: what sweeps and detectors return. Prints as a table, saves as CSV, JSON
+/// or an SVG heat map.
+class Grid {
+ public:
+  struct Description {
+    std::string title;  ///< what the picture shows
+    std::string unit;   ///< what the numbers are: `logit difference`
+  };
+
+  /// `values` [axes[0], axes[1], ...], any floating dtype; kept as float64 on the CPU. One to three axes.
+  /// Throws ShapeError when the labels do not fit the shape.
+  Grid(at::Tensor values, std::vector<GridAxis> axes, Description description);
+
+  const at::Tensor& values() const noexcept { return values_; }  ///< float64
+  const std::vector<GridAxis>& axes() const noexcept { return axes_; }
+  const std::string& title() const noexcept { return description_.title; }
+  const std::string& unit() const noexcept { return description_.unit; }
+
+  /// The value at one index per axis. Throws ShapeError out of range.
+  double at(const std::vector<std::int64_t>& index) const;
+
+  /// The `count` largest numbers, largest first; NaN is left out.
+  std::vector<GridCell> largest(std::size_t count) const;
+
+  /// The same grid on the scale on which `zero` is 0 and `one` is 1: for patching, how much of the clean
+  /// run's score came back. `unit` says what the numbers are then. Throws ShapeError when the two are equal.
+  Grid rescaled(double zero, double one, std::string unit) const;
+
+  std::string to_csv() const;   ///< one line per number: the labels, then the value
+  std::string to_json() const;  ///< title, unit, axes with labels, nested values
+
+  /// Writes `file`: `.svg` a heat map, `.csv`, `.json`. Throws IoError for another ending and when it cannot
+  /// write.
+  void save(const std::filesystem::path& file) const;
+
+ private:
+  at::Tensor values_;
+  std::vector<GridAxis> axes_;
+  Description description_;
+};
+
+/// An aligned table with title and labels: rows are the last axis but one, columns the last; a third axis
+/// gives one table per place.
+std::ostream& operator<<(std::ostream& out, const Grid& grid);
+
+}  // namespace hooked

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "hooked/analysis/grid.h"
+#include "hooked/analysis/metric.h"
+#include "hooked/engine/hooked_transformer.h"
+#include "hooked/hooks/act.h"
+#include "hooked/hooks/activation_cache.h"
+
+namespace hooked {
+
+/// What to patch, from where, into what, scored how. For designated initialisers.
+struct SweepOptions {
+  act::BlockSite site;             ///< the kind of activation that is replaced
+  std::vector<Axis> over;          ///< the grid's axes: Axis::layer and any of the site's own but batch
+  ActivationCache from;            ///< the run that the replacing values come from: one row, all positions
+  at::Tensor into;                 ///< int64 tokens of the run that is patched, [pos] or [1, pos]
+  Metric metric;                   ///< scores each patched run
+  std::int64_t rows_per_run = 32;  ///< patched runs computed together as rows of one batch
+};
+
+/// Activation patching: for every place on the axes `over`, runs `into` with the activation of `site` at that
+/// place replaced by its value in `from`, and scores the logits with the metric.
+///
+/// An axis of the site that is not in `over` is replaced whole. `Axis::pos` stands for the query axis of
+/// patterns and scores, `Axis::head` for the key/value heads of keys and values. The numbers equal those of
+/// one full run per place up to rounding; what comes before a patched layer is computed once.
+///
+/// Throws HookError for a site, an axis or a cache that does not fit, and ShapeError for tokens or a metric
+/// that do not. (Method: Vig et al. 2020; Meng et al. 2022, "causal tracing"; Wang et al. 2023, "path
+/// patching".)
+Grid sweep(const HookedTransformer& model, const SweepOptions& options);
+
+}  // namespace hooked

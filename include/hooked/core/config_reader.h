@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hooked {
+
+/// Typed getters over one JSON object that name the JSON path in every error and remember what was read.
+///
+/// A getter of a required field throws ConfigError when it is absent or null; an `_or` getter then returns
+/// its fallback. All throw when the value has another type (`"12"` and `12.0` are not integers) or is out of
+/// range. `where()` of every error is `file: path.of.the.field`. A cheap handle: child readers share the
+/// document and its record of read keys. Not for use by several threads at once.
+class ConfigReader {
+ public:
+  /// Parses `text`: an object, at most 1 MiB, nested at most 64 deep, without duplicate keys.
+  /// `where` names the file in errors. Throws ConfigError.
+  ConfigReader(std::string_view text, std::string_view where);
+
+  bool has(std::string_view key) const;  ///< present and not null; marks the key as read
+  bool is_null(
+      std::string_view key) const;  ///< present and null, for fields where null is a value; marks it as read
+
+  std::int64_t integer(std::string_view key) const;
+  std::int64_t integer_or(std::string_view key, std::int64_t fallback) const;
+  double number(std::string_view key) const;
+  double number_or(std::string_view key, double fallback) const;
+  bool boolean(std::string_view key) const;
+  bool boolean_or(std::string_view key, bool fallback) const;
+  std::string text(std::string_view key) const;
+  std::string text_or(std::string_view key, std::string_view fallback) const;
+  std::vector<std::string> texts(std::string_view key) const;
+  std::vector<std::int64_t> integers(std::string_view key) const;
+  std::vector<double> numbers(std::string_view key) const;
+  std::vector<bool> booleans(std::string_view key) const;
+
+  /// A required / optional object below `key`; its errors say `key.inner`.
+  ConfigReader object(std::string_view key) const;
+  std::optional<ConfigReader> object_if(std::string_view key) const;
+
+  /// The first of `keys` that is present and not null, for fields that go by several names; the first one
+  /// when none is. Marks nothing as read.
+  std::string_view first_of(std::initializer_list<std::string_view> keys) const;
+
+  /// Marks a key as read without looking at its value (fields that are known and do not matter here).
+  void ignore(std::initializer_list<std::string_view> keys) const;
+
+  /// Keys of the whole document that nothing has read yet, as dotted paths in document order. An object that
+  /// no child reader was made for counts as one key.
+  std::vector<std::string> unread() const;
+
+  /// Throws ConfigError when this object has a key that was not read (for groups in which unknown keys change
+  /// the function: rope scaling, quantisation, attention).
+  void refuse_unread() const;
+
+  /// Throws ConfigError at `key`: `what` continues the sentence after the value that was met
+  /// (`reader.refuse("act_fn", "is no activation; expected ...")`).
+  [[noreturn]] void refuse(std::string_view key, std::string_view what) const;
+
+ private:
+  struct Document;
+  ConfigReader(std::shared_ptr<Document> document, const void* object, std::string path);
+
+  const void* find(std::string_view key) const;     // the value, or null when absent; marks it as read
+  const void* require(std::string_view key) const;  // the value; throws when absent or null
+  std::string where_of(std::string_view key) const;
+  void collect_unread(const void* object, const std::string& path, std::vector<std::string>& keys) const;
+
+  std::shared_ptr<Document> document_;
+  const void* object_;
+  std::string path_;
+};
+
+}  // namespace hooked

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace hooked {
+
+/// Root of everything this library throws on purpose.
+///
+/// The text is one sentence of the form `[where] what; expected X, got Y; what to do`. `where` is a file, a tensor,
+/// a config field or an activation's name. docs/errors.md lists the classes with a cause and a cure for each.
+class Error : public std::runtime_error {
+ public:
+  Error(std::string_view where, std::string_view message);
+
+  /// The part between the brackets: what the error is about.
+  const std::string& where() const noexcept { return where_; }
+
+ private:
+  std::string where_;
+};
+
+/// A checkpoint's files or tensors are malformed, missing or do not fit the config.
+class CheckpointError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A config field is missing, has the wrong type, or a value this engine does not support.
+class ConfigError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A tensor handed in (tokens, residual, mask, a hook's or edit's value) has the wrong shape, dtype or device.
+class ShapeError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A name, selection, hook or edit that cannot be honoured by this model or this run.
+class HookError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Text or ids that the tokenizer cannot turn into each other, or a tokenizer file that cannot be read.
+class TokenizerError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// The operating system refused a read, a write or a device.
+class IoError : public Error {
+ public:
+  using Error::Error;
+};
+
+}  // namespace hooked

@@ -1,0 +1,201 @@
+#pragma once
+
+#include <c10/core/ScalarType.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hooked {
+
+enum class NormKind : std::uint8_t { none, layer_norm, rms_norm };
+
+/// Where a block's norms N stand around a sublayer f (reference: DESIGN 9.6).
+enum class NormPlace : std::uint8_t {
+  pre,     ///< x + f(N(x)), the usual choice
+  post,    ///< N(x + f(x)), as in BERT and OPT-350m; there is no final norm
+  output,  ///< x + N(f(x)), as in OLMo 2
+  both,    ///< x + N'(f(N(x))), as in Gemma 2
+};
+
+enum class BlockLayout : std::uint8_t {
+  serial,              ///< the MLP reads the stream after attention has written to it
+  parallel_two_norms,  ///< both read the block's input, each through its own norm (GPT-NeoX)
+  parallel_one_norm,   ///< both read the block's input through ln1 (GPT-J, Phi)
+};
+
+enum class MlpKind : std::uint8_t {
+  none,   ///< attention-only model
+  plain,  ///< act(x W_in + b_in) W_out + b_out
+  gated,  ///< (act(x W_gate + b_gate) * (x W_in + b_in)) W_out + b_out (GLU, ReGLU, GeGLU, SwiGLU by
+          ///< activation)
+};
+
+enum class Activation : std::uint8_t {
+  relu,
+  gelu,          ///< exact: x Phi(x)
+  gelu_tanh,     ///< tanh approximation (`gelu_new`, `gelu_pytorch_tanh`)
+  gelu_fast,     ///< tanh approximation with sqrt(2/pi) rounded to 0.7978845608
+  gelu_quick,    ///< x sigmoid(1.702 x)
+  silu,          ///< x sigmoid(x)
+  solu,          ///< x softmax(x) over the neurons (Elhage et al. 2022)
+  relu_squared,  ///< max(0, x)^2
+  sigmoid,       ///< the gate of the original GLU (Dauphin et al. 2017)
+};
+
+enum class PositionKind : std::uint8_t {
+  none,
+  learned,      ///< W_pos added to the embedding (`standard`)
+  shortformer,  ///< W_pos added to the inputs of queries and keys only, after ln1
+  rotary,
+  alibi,
+};
+
+enum class RopeScalingKind : std::uint8_t { none, linear, llama3, yarn };
+
+/// How rotary frequencies are stretched beyond the trained context. Numbers that `kind` does not use keep
+/// their defaults; kind linear with factor 1 is written as none.
+struct RopeScaling {
+  RopeScalingKind kind = RopeScalingKind::none;
+  double factor = 1.0;
+  double low_freq_factor = 1.0;    ///< llama3
+  double high_freq_factor = 4.0;   ///< llama3
+  double original_n_ctx = 8192.0;  ///< llama3, yarn: tokens of the original training context
+  double attention_factor = 1.0;   ///< yarn: cos and sin are multiplied by it
+  double beta_fast = 32.0;         ///< yarn
+  double beta_slow = 1.0;          ///< yarn
+  bool truncate = true;            ///< yarn: ramp ends are rounded outwards to whole dimensions
+  bool operator==(const RopeScaling&) const = default;
+};
+
+/// Rotary positions (Su et al. 2021).
+struct RotaryConfig {
+  std::int64_t dim = 0;  ///< leading dimensions of a head that are turned; 0 means all of d_head
+  double base = 10000.0;
+  std::optional<double> local_base = {};  ///< base on windowed layers, which then take no scaling (Gemma 3)
+  bool adjacent_pairs = false;            ///< pairs (2i, 2i+1) as in GPT-J instead of (i, i + dim/2)
+  RopeScaling scaling = {};  ///< applied on layers without a window when local_base is set, else on all
+  bool operator==(const RotaryConfig&) const = default;
+};
+
+/// Scales and offsets of q and k before rotary: a norm over each head, or over all heads together (OLMo 2).
+enum class QkNorm : std::uint8_t { none, per_head, whole_projection };
+
+enum class AttentionDirection : std::uint8_t { causal, bidirectional };
+
+struct ParsedConfig;
+
+/// What a transformer is made of. A plain value: nothing in it names an architecture, every field is honoured
+/// by the module graph. JSON form: TransformerLens's config fields, and what those cannot say in a group
+/// `hooked`.
+struct ModelConfig {
+  // Sizes.
+  std::int64_t n_layers = 0;
+  std::int64_t d_model = 0;
+  std::int64_t n_ctx = 0;  ///< longest sequence in tokens
+  std::int64_t n_heads = 0;
+  std::int64_t n_kv_heads = 0;  ///< key/value heads; equal to n_heads for multi-head attention
+  std::int64_t d_head = 0;
+  std::int64_t d_mlp = 0;  ///< 0 without MLPs
+  std::int64_t d_vocab = 0;
+  std::int64_t d_vocab_out = 0;
+
+  // Norms.
+  NormKind norm = NormKind::layer_norm;
+  NormPlace norm_place = NormPlace::pre;
+  NormKind final_norm = NormKind::layer_norm;  ///< `final_rms` makes it rms_norm; none for post placement
+  bool norm_folded =
+      false;  ///< ln1, ln2, ln_final and mlp.ln carry no weights (`LNPre`, `RMSPre`); not for post
+  bool norm_bias = true;             ///< LayerNorms have a bias; RMSNorm never has one
+  bool norm_offset = false;          ///< the stored RMSNorm weight w means 1 + w (Gemma)
+  bool post_embedding_norm = false;  ///< a LayerNorm right after the embedding (BLOOM)
+  double eps = 1e-5;
+
+  // Blocks.
+  BlockLayout layout = BlockLayout::serial;
+  MlpKind mlp = MlpKind::plain;
+  Activation activation = Activation::relu;
+  bool mlp_norm = false;  ///< a LayerNorm over the neurons after the activation (SoLU+LN, the only use)
+  bool mlp_bias = true;
+  /// Gated MLPs of TransformerLens's native files add b_in after the product instead of inside the up branch.
+  bool gated_bias_after_product = false;
+
+  // Attention.
+  AttentionDirection direction = AttentionDirection::causal;
+  double attn_scale = 1.0;              ///< scores are divided by it
+  bool scale_by_inverse_layer = false;  ///< scores are divided by (layer + 1) as well
+  double score_soft_cap = 0.0;          ///< scores := cap tanh(scores / cap); 0 is off
+  QkNorm qk_norm = QkNorm::none;
+  bool qkv_bias = true;
+  bool attn_out_bias = true;
+  std::int64_t window = 0;  ///< keys a windowed layer sees, its own position included; 0 if no layer has one
+  std::vector<bool> windowed_layers = {};  ///< [layer]; empty means none, else at least one is true
+
+  // Positions.
+  PositionKind positions = PositionKind::learned;
+  RotaryConfig rotary = {};               ///< the defaults unless positions are rotary
+  std::vector<double> alibi_slopes = {};  ///< [head]; bias = -slope * (query position - key position)
+
+  // Unembedding.
+  bool tied_unembedding = false;  ///< W_U is the transpose of W_E
+  bool unembed_bias = true;
+  double logit_soft_cap = 0.0;  ///< 0 is off
+
+  // What goes with the weights.
+  bool default_prepend_bos = true;
+  std::vector<std::string> processing = {};  ///< names of the processing steps already applied to the weights
+  at::ScalarType dtype = at::kFloat;         ///< dtype of weights and activations
+
+  /// Whether layer `l` attends through a window.
+  bool windowed(std::int64_t l) const {
+    return !windowed_layers.empty() && windowed_layers[static_cast<std::size_t>(l)];
+  }
+  bool grouped_query() const { return n_kv_heads != n_heads; }
+  bool has_mlp() const { return mlp != MlpKind::none; }
+  bool parallel() const { return layout != BlockLayout::serial; }
+  bool has_pos_embed() const {
+    return positions == PositionKind::learned || positions == PositionKind::shortformer;
+  }
+  /// Dimensions of a head that rotary turns.
+  std::int64_t rotary_dim() const { return rotary.dim > 0 ? rotary.dim : d_head; }
+  /// Number of parameters that a model of this config holds (tied matrices counted once).
+  std::int64_t parameter_count() const;
+
+  /// Throws ConfigError naming the field, its value and what is allowed, for every value or combination that
+  /// the module graph would not honour. Cheap: call it before anything is allocated.
+  void validate() const;
+
+  /// The native `config.json` (`"model_type": "hooked_transformer"`); from_json gives back an equal config.
+  /// Throws ConfigError for a config that validate() refuses.
+  std::string to_json() const;
+
+  /// Reads the native form. `where` names the file in errors. A field that is absent or null has
+  /// TransformerLens's default (only normalization_type means something else by null: no norms); keys that
+  /// nothing reads are returned beside it. `dtype` is the one recorded in the group `hooked`, else float32,
+  /// whatever TransformerLens's own dtype field says: that one describes the run it was dumped from. Throws
+  /// ConfigError. Validates.
+  static ParsedConfig from_json(std::string_view text, std::string_view where);
+
+  bool operator==(const ModelConfig&) const = default;
+};
+
+/// A config read from JSON, and the keys that nothing reads.
+struct ParsedConfig {
+  ModelConfig config;
+  std::vector<std::string> ignored_keys;
+};
+
+/// TransformerLens's slopes 2^(-8 (i+1) / n_heads), also for head counts that are no power of two (Press et
+/// al. 2022 interleave there). Throws ConfigError for a head count that no model may have.
+std::vector<double> geometric_alibi_slopes(std::int64_t n_heads);
+
+/// The activation that a config value names (`gelu_new`, `quick_gelu`, `silu`, ...), TransformerLens's and
+/// Hugging Face's names alike, or nothing. `solu_ln` is not here: it is solu with `mlp_norm`.
+std::optional<Activation> parse_activation(std::string_view name) noexcept;
+
+/// The name written to config files.
+std::string_view activation_name(Activation activation) noexcept;
+
+}  // namespace hooked

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <c10/core/ScalarType.h>
+#include <c10/util/ArrayRef.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace hooked {
+
+/// A shape as it is written in messages: `[2, 5, 16]`.
+std::string shape_text(at::IntArrayRef shape);
+
+/// A dtype's plain name: `float32`, `bfloat16`, `int64`.
+std::string_view dtype_text(at::ScalarType dtype) noexcept;
+
+/// The floating dtype of that name (`float32`, `float64`, `float16`, `bfloat16`), or nothing.
+std::optional<at::ScalarType> parse_float_dtype(std::string_view name) noexcept;
+
+}  // namespace hooked

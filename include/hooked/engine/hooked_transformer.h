@@ -1,0 +1,111 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "hooked/core/model_config.h"
+#include "hooked/core/state_dict.h"
+#include "hooked/engine/hook_handle.h"
+#include "hooked/engine/load_options.h"
+#include "hooked/engine/run_options.h"
+#include "hooked/engine/weight_view.h"
+#include "hooked/weights/processing.h"
+
+namespace hooked {
+
+struct LoadedModel;
+class ScopedHooks;
+
+/// A transformer with every activation named, hookable and cacheable.
+///
+/// A cheap handle on weights that never change, plus this handle's own scoped hooks. Copies share the weights, not the
+/// hooks. `run` may be called from several threads; `hook` needs a handle of the thread's own (copy one).
+class HookedTransformer {
+ public:
+  /// Loads a model folder, or `org/name[@revision]` from the local hub cache; never downloads.
+  /// Throws CheckpointError, ConfigError, IoError.
+  static HookedTransformer load(std::string_view model, const LoadOptions& options = {});
+
+  /// A model with fresh random weights, raw (no processing). Throws ConfigError.
+  static HookedTransformer create(const ModelConfig& config, const CreateOptions& options = {});
+
+  /// A model from weights under TransformerLens's names. Throws CheckpointError listing missing, extra and misshapen
+  /// tensors.
+  static HookedTransformer from_state_dict(StateDict weights, const ModelConfig& config,
+                                           const LoadOptions& options = {});
+
+  HookedTransformer(const HookedTransformer& other);
+  HookedTransformer& operator=(const HookedTransformer& other);
+  HookedTransformer(HookedTransformer&&) noexcept;
+  HookedTransformer& operator=(HookedTransformer&&) noexcept;
+  ~HookedTransformer();
+
+  /// The config of the weights as they are now (after processing).
+  const ModelConfig& config() const noexcept;
+  /// What a user should know about how this model was loaded, one sentence each.
+  const std::vector<std::string>& notes() const noexcept;
+  /// Each processing step with "applied" or the reason it was not.
+  const std::vector<StepReport>& processing() const noexcept;
+  /// Keys of the model's config.json that nothing read.
+  const std::vector<std::string>& ignored_keys() const noexcept;
+  /// The checkpoint family: `gpt2`, `hooked_transformer`, ...
+  const std::string& family() const noexcept;
+  /// Every activation this model has, in the order of the table.
+  const std::vector<ActivationName>& names() const noexcept;
+
+  /// Runs `tokens`, int64 [batch, pos] or [pos] (then batch is 1), or with `start_at_layer` a residual
+  /// [batch, pos, d_model]. Throws ShapeError and HookError before anything runs; what a hook throws passes through.
+  RunResult run(const at::Tensor& tokens, const RunOptions& options = {}) const;
+
+  /// `run` that keeps `capture` too.
+  RunResult run_with_cache(const at::Tensor& tokens, const Selection& capture = act::defaults,
+                           RunOptions options = {}) const;
+
+  /// `run` with these hooks, for this run only.
+  RunResult run_with_hooks(const at::Tensor& tokens, std::vector<Hook> hooks, RunOptions options = {}) const;
+
+  /// The logits, [batch, pos, vocab].
+  at::Tensor operator()(const at::Tensor& tokens) const { return run(tokens).logits; }
+
+  /// Attaches a hook to this handle until the returned guard goes. Throws HookError for names this model lacks.
+  template <HookCallable F>
+  HookHandle hook(Selection where, F function, HookDirection direction = HookDirection::forward) {
+    return attach(Hook(std::move(where), std::move(function), direction));
+  }
+
+  /// The weights, as views.
+  WeightView weights() const { return WeightView(model_); }
+  /// The weights by TransformerLens's names, contiguous copies.
+  StateDict state_dict() const;
+  /// Writes a native folder (config.json, model.safetensors, and the tokenizer if there is one) that loads
+  /// bit-identically. Throws IoError.
+  void save(const std::filesystem::path& folder) const;
+
+  /// Whether the model came with a tokenizer. Without one the text functions throw TokenizerError.
+  bool has_tokenizer() const noexcept;
+  /// Ids of a text, [1, pos] int64 on the model's device, with BOS by the family's policy.
+  at::Tensor to_tokens(std::string_view text) const;
+  /// The one id of a text that is exactly one token. Throws TokenizerError otherwise.
+  std::int64_t to_token(std::string_view text) const;
+  std::string to_string(const at::Tensor& ids) const;                        ///< [pos] or [1, pos]
+  std::vector<std::string> to_str_tokens(const at::Tensor& ids) const;       ///< one printable piece per id
+
+  /// For rooms above: the shared, immutable model.
+  const std::shared_ptr<const LoadedModel>& loaded() const noexcept { return model_; }
+  explicit HookedTransformer(std::shared_ptr<const LoadedModel> model);
+
+ private:
+  HookHandle attach(Hook hook);
+
+  std::shared_ptr<const LoadedModel> model_;
+  std::shared_ptr<ScopedHooks> hooks_;
+};
+
+}  // namespace hooked

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <c10/core/ScalarType.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "hooked/weights/processing.h"
+
+namespace hooked {
+
+/// How a checkpoint becomes a model.
+struct LoadOptions {
+  /// `cpu`, `cuda` or `cuda:N`.
+  std::string device = "cpu";
+  /// float32 when absent, or the dtype that a native folder records.
+  std::optional<at::ScalarType> dtype = std::nullopt;
+  /// By default every step that preserves this model's function.
+  WeightProcessing processing = {};
+};
+
+/// How fresh weights are drawn; TransformerLens's init modes.
+enum class InitMode : std::uint8_t { gpt2, xavier_uniform, xavier_normal, kaiming_uniform, kaiming_normal };
+
+/// How a model is made from a config alone.
+struct CreateOptions {
+  std::uint64_t seed = 0;
+  InitMode init = InitMode::gpt2;
+  /// Standard deviation for gpt2 (default 0.8 / sqrt(d_model)), gain for the others (default 1).
+  std::optional<double> initializer_range = std::nullopt;
+  std::string device = "cpu";
+  /// The config's dtype when absent.
+  std::optional<at::ScalarType> dtype = std::nullopt;
+};
+
+}  // namespace hooked

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hooked/hooks/activation_cache.h"
+#include "hooked/hooks/edit.h"
+#include "hooked/hooks/hook.h"
+#include "hooked/hooks/selection.h"
+
+namespace hooked {
+
+/// What a run returns besides its cache (DESIGN 9.2).
+enum class Output : std::uint8_t {
+  logits,    ///< [batch, pos, vocab] after any soft cap
+  loss,      ///< next-token cross entropy in nats; logits are not kept
+  residual,  ///< the stream where the run stopped, [batch, pos, d_model]
+  none,      ///< nothing: the run ends at the deepest watched layer
+};
+
+enum class LossReduction : std::uint8_t {
+  mean,       ///< over all predictions whose two tokens are real
+  per_token,  ///< [batch, pos - 1]; masked predictions are 0
+};
+
+/// A differentiable function of the logits [batch, positions, vocab] to one number.
+using LogitMetric = std::function<at::Tensor(const at::Tensor& logits)>;
+
+/// Gradients of `metric` with respect to activations (as downstream saw them).
+struct GradientRequest {
+  Selection of;
+  LogitMetric metric;
+};
+
+/// Everything about one run but its input. For designated initialisers.
+struct RunOptions {
+  /// Activations to keep.
+  Selection capture = {};
+  std::vector<Hook> hooks = {};
+  std::vector<Edit> edits = {};
+  Output output = Output::logits;
+  LossReduction loss_reduction = LossReduction::mean;
+
+  /// [batch, pos], 1 or true for real tokens; padding on either side. Positions count real tokens.
+  at::Tensor attention_mask = {};
+  /// Positions whose logits are computed (negative count from the end); absent: all.
+  std::optional<std::vector<std::int64_t>> logit_positions = std::nullopt;
+  /// Keep captured activations at these positions only, along each point's pos or query axis.
+  std::optional<AxisIndex> positions = std::nullopt;
+  /// Where captured activations are kept (`"cpu"`, `"cuda:0"`); absent: where they are made.
+  std::string cache_device = {};
+
+  /// The input is the residual stream before this block, [batch, pos, d_model], instead of tokens.
+  std::optional<std::int64_t> start_at_layer = std::nullopt;
+  /// The run ends before this block and returns the residual stream there; n_layers means after the last block.
+  std::optional<std::int64_t> stop_at_layer = std::nullopt;
+  /// Token ids for the loss of a run that starts from a residual.
+  at::Tensor target_tokens = {};
+
+  std::optional<GradientRequest> gradients = std::nullopt;
+};
+
+/// What a run gives back. Undefined tensors where the output was not asked for.
+struct RunResult {
+  at::Tensor logits;    ///< [batch, pos or logit_positions, vocab]
+  at::Tensor loss;      ///< scalar or [batch, pos - 1], nats
+  at::Tensor residual;  ///< [batch, pos, d_model]
+  ActivationCache cache;
+  ActivationCache gradients;  ///< d metric / d activation, same names and shapes as the activations
+  at::Tensor metric;          ///< the metric's value when gradients were asked for
+};
+
+}  // namespace hooked

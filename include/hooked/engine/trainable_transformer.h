@@ -1,0 +1,50 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "hooked/engine/hooked_transformer.h"
+
+namespace hooked {
+
+/// The same graph with leaf parameters, for training. Move-only: one owner changes the weights.
+///
+/// An optimizer takes `parameters()`; steps are taken outside any run. No hooks: freeze() to look inside.
+class TrainableTransformer {
+ public:
+  /// Fresh weights. Throws ConfigError.
+  static TrainableTransformer create(const ModelConfig& config, const CreateOptions& options = {});
+  /// A copy of a model's weights.
+  static TrainableTransformer from(const HookedTransformer& model);
+
+  TrainableTransformer(TrainableTransformer&&) noexcept;
+  TrainableTransformer& operator=(TrainableTransformer&&) noexcept;
+  TrainableTransformer(const TrainableTransformer&) = delete;
+  TrainableTransformer& operator=(const TrainableTransformer&) = delete;
+  ~TrainableTransformer();
+
+  const ModelConfig& config() const noexcept;
+
+  /// The packed leaf parameters by their path in the graph (`blocks.0.attn.W_QKV`, ...).
+  std::vector<std::pair<std::string, at::Tensor>> named_parameters() const;
+  std::vector<at::Tensor> parameters() const;
+
+  /// Logits [batch, pos, vocab] with gradients. `attention_mask` [batch, pos] may be undefined.
+  at::Tensor forward(const at::Tensor& tokens, const at::Tensor& attention_mask = {}) const;
+  /// Mean next-token cross entropy in nats, a scalar with gradients.
+  at::Tensor loss(const at::Tensor& tokens, const at::Tensor& attention_mask = {}) const;
+
+  /// An immutable model with a copy of the weights as they are now.
+  HookedTransformer freeze() const;
+
+ private:
+  explicit TrainableTransformer(std::shared_ptr<LoadedModel> model);
+
+  std::shared_ptr<LoadedModel> model_;
+};
+
+}  // namespace hooked

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <concepts>
+#include <functional>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "hooked/hooks/activation_name.h"
+#include "hooked/hooks/selection.h"
+
+namespace hooked {
+
+/// A hook's callable in its general form. Returning a tensor replaces the activation, nothing keeps it.
+using HookFunction = std::function<std::optional<at::Tensor>(const at::Tensor& value, const ActivationName& name)>;
+
+/// Something callable as `(tensor)` or `(tensor, name)` that returns a tensor (an editing hook), nothing (an
+/// observer) or an optional tensor.
+template <typename F>
+concept HookCallable = requires(F f, const at::Tensor& value) {
+  f(value);
+} || requires(F f, const at::Tensor& value, const ActivationName& name) { f(value, name); };
+
+/// Wraps any HookCallable.
+template <HookCallable F>
+HookFunction make_hook_function(F f) {
+  return [f = std::move(f)](const at::Tensor& value,
+                            [[maybe_unused]] const ActivationName& name) mutable -> std::optional<at::Tensor> {
+    const auto call = [&]() -> decltype(auto) {
+      if constexpr (std::invocable<F&, const at::Tensor&, const ActivationName&>) {
+        return f(value, name);
+      } else {
+        return f(value);
+      }
+    };
+    using Result = decltype(call());
+    if constexpr (std::is_void_v<Result>) {
+      call();
+      return std::nullopt;
+    } else {
+      static_assert(std::is_convertible_v<Result, std::optional<at::Tensor>>,
+                    "a hook returns a tensor (it edits), an optional tensor, or nothing (it observes)");
+      return call();
+    }
+  };
+}
+
+enum class HookDirection : std::uint8_t {
+  forward,   ///< called with the activation
+  backward,  ///< called with the gradient of the run's metric with respect to the activation
+};
+
+/// A callable and where it is called.
+///
+/// The returned tensor must have the shape, dtype and device of the one received; a hook must not write in place
+/// into what it receives (both are HookErrors at the fact; writing through `.data()` cannot be detected). What a hook
+/// throws reaches the caller of the run unchanged.
+struct Hook {
+  template <HookCallable F>
+  Hook(Selection where, F function, HookDirection direction = HookDirection::forward)
+      : where(std::move(where)), function(make_hook_function(std::move(function))), direction(direction) {}
+
+  Selection where;
+  HookFunction function;
+  HookDirection direction;
+};
+
+}  // namespace hooked

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "hooked/core/model_config.h"
+#include "hooked/hooks/activation_name.h"
+
+namespace hooked {
+
+/// The activation points of one model, numbered in the order of the table: what names and selections resolve against.
+class PointIndex {
+ public:
+  explicit PointIndex(const ModelConfig& config);
+
+  std::size_t size() const noexcept { return names_.size(); }
+  const ActivationName& name(std::size_t point) const { return names_[point]; }
+  const std::vector<ActivationName>& names() const noexcept { return names_; }
+  std::int64_t n_layers() const noexcept { return n_layers_; }
+
+  /// `name` with a negative layer counted from the end. Throws HookError when the layer is out of range.
+  ActivationName resolve(const ActivationName& name) const;
+
+  /// The number of a point. Throws HookError when this model does not have it: says when the site exists, and the
+  /// nearest name that does.
+  std::size_t require(const ActivationName& name) const;
+
+  /// The existing name nearest to `text`.
+  std::string nearest_to(std::string_view text) const;
+
+ private:
+  std::vector<ActivationName> names_;
+  std::unordered_map<ActivationName, std::size_t> numbers_;
+  std::int64_t n_layers_;
+};
+
+/// The part of the graph that a run computes: some runs start or stop at a layer.
+struct Reach {
+  bool entry = true;              ///< the points before the first block
+  std::int64_t first_layer = 0;
+  std::int64_t end_layer = 0;     ///< one past the last block that runs
+  bool exit = true;               ///< the final norm and the unembedding
+
+  /// All of a model.
+  static Reach everything(const PointIndex& points) { return {true, 0, points.n_layers(), true}; }
+
+  bool contains(const ActivationName& name) const;
+};
+
+}  // namespace hooked

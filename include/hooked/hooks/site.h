@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "hooked/core/axis.h"
+#include "hooked/core/model_config.h"
+
+namespace hooked {
+
+/// A kind of activation point. With a layer it is an ActivationName.
+enum class Site : std::uint8_t {
+  tokens,
+  embed_ln_scale,
+  embed_ln_normalized,
+  embed,
+  pos_embed,
+  resid_pre,
+  attn_in,
+  q_input,
+  k_input,
+  v_input,
+  ln1_scale,
+  ln1_normalized,
+  q,
+  k,
+  v,
+  q_norm_scale,
+  q_norm_normalized,
+  k_norm_scale,
+  k_norm_normalized,
+  rot_q,
+  rot_k,
+  attn_scores,
+  pattern,
+  z,
+  result,
+  ln1_post_scale,
+  ln1_post_normalized,
+  attn_out,
+  resid_mid,
+  mlp_in,
+  ln2_scale,
+  ln2_normalized,
+  mlp_pre,
+  mlp_pre_linear,
+  mlp_mid,
+  mlp_ln_scale,
+  mlp_ln_normalized,
+  mlp_post,
+  ln2_post_scale,
+  ln2_post_normalized,
+  mlp_out,
+  resid_post,
+  normalized_resid_post,
+  ln_final_scale,
+  ln_final_normalized,
+  unembed_in,
+  unembed_out,
+};
+
+/// What kind of module path a site stands on.
+enum class SiteScope : std::uint8_t {
+  entry,  ///< before the first block
+  block,  ///< once in each block
+  exit,   ///< after the last block
+};
+
+/// One row of the table of sites: everything that is known about an activation point.
+struct SiteRow {
+  Site site;
+  SiteScope scope;
+  /// Path in the module graph; `{stack}`, `{layer}` and `{expert}` stand for the name's parts.
+  std::string_view path;
+  /// The word the `act::` factories and the field's shorthand use: `pattern`, `resid_pre`.
+  std::string_view word;
+  AxisList axes;
+  bool wide;          ///< only on request, not in the default set (DESIGN 9.3)
+  bool changes_plan;  ///< watching it makes the run take another (equal up to rounding) path
+  bool (*exists)(const ModelConfig&);
+  std::string_view when;  ///< when it exists, in words: for errors and documents
+  std::string_view what;  ///< what it holds
+};
+
+/// The table, in the order in which the points of a pre-norm block fire.
+std::span<const SiteRow> site_table() noexcept;
+
+/// The row of a site.
+const SiteRow& row(Site site) noexcept;
+
+/// The size of axis `dim` of a site's activation, or -1 where it depends on the input (batch, pos, query, key).
+std::int64_t axis_size(const SiteRow& row, std::size_t dim, const ModelConfig& config);
+
+}  // namespace hooked

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace hooked {
+
+/// Which file on disk, in which state: equal stamps mean the same bytes, as far as the file system tells.
+struct FileStamp {
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+  std::uint64_t bytes = 0;
+  std::int64_t changed_s = 0;  ///< time of the last change, seconds since 1970
+  std::int64_t changed_ns = 0;
+
+  bool operator==(const FileStamp&) const = default;
+};
+
+/// A regular file open for reading by offset (no shared position), so several threads may read from one.
+///
+/// Symbolic links are followed: hub caches are made of them. Folders, pipes, sockets and devices are refused
+/// without blocking on them. Nothing is memory-mapped, so a file that shrinks is an error and never a SIGBUS
+/// or zeros.
+class InputFile {
+ public:
+  /// Opens `path`. Throws IoError with the reason when it is absent, unreadable or not a regular file.
+  static InputFile open(const std::filesystem::path& path);
+
+  InputFile(InputFile&& other) noexcept;
+  InputFile& operator=(InputFile&& other) noexcept;
+  ~InputFile();
+
+  const std::filesystem::path& path() const noexcept { return path_; }
+
+  /// Bytes the file held when it was opened.
+  std::uint64_t size() const noexcept { return stamp_.bytes; }
+
+  /// The file's identity and state when it was opened.
+  const FileStamp& stamp() const noexcept { return stamp_; }
+
+  /// Fills `into` with the bytes from `offset` on.
+  /// Throws IoError when the file ends first, was changed since it was opened, or cannot be read.
+  void read(std::uint64_t offset, std::span<std::byte> into) const;
+
+ private:
+  InputFile() = default;
+
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+  FileStamp stamp_;
+};
+
+/// The whole text of a regular file of at most `limit` bytes.
+/// Throws IoError when it cannot be read and CheckpointError when it is larger than `limit`.
+std::string read_text_file(const std::filesystem::path& path, std::uint64_t limit);
+
+/// Makes `path` hold exactly `bytes`: either all of them or, after an error or a crash, what was there
+/// before. A symbolic link at `path` is replaced, not followed. Throws IoError.
+void write_file(const std::filesystem::path& path, std::string_view bytes);
+
+}  // namespace hooked

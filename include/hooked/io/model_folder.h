@@ -1,0 +1,19 @@
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+
+namespace hooked {
+
+/// The folder that holds the model `id`.
+///
+/// A folder of that name wins. Otherwise `id` is `name`, `org/name` or either with `@revision` (a branch, a
+/// tag or a commit; default `main`), looked up in the local Hugging Face cache: `$HF_HUB_CACHE`, else
+/// `$HUGGINGFACE_HUB_CACHE`, else `$HF_HOME/hub`, else `$XDG_CACHE_HOME/huggingface/hub`, else
+/// `~/.cache/huggingface/hub`. Nothing is ever downloaded.
+///
+/// Throws CheckpointError that says where it looked and, where the model is there in other revisions, which.
+/// Cache layout: https://huggingface.co/docs/huggingface_hub/guides/manage-cache
+std::filesystem::path locate_model(std::string_view id);
+
+}  // namespace hooked

@@ -1,0 +1,188 @@
+#include "models/attention.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <limits>
+
+#include "models/ops.h"
+
+namespace hooked {
+namespace {
+
+constexpr double kMasked = -std::numeric_limits<double>::infinity();
+
+}  // namespace
+
+Attention::Attention(const GraphContext& context) : config_(context.config), layer_(context.layer) {
+  const ModelConfig& c = config_;
+  const std::int64_t width = (c.n_heads + 2 * c.n_kv_heads) * c.d_head;
+  scale_ = 1.0 / (c.attn_scale * (c.scale_by_inverse_layer ? static_cast<double>(layer_ + 1) : 1.0));
+  if (c.positions == PositionKind::rotary) {
+    frequencies_ = {rotary_frequencies(c, false), rotary_frequencies(c, true)};
+  }
+
+  const auto parameter = [&](const char* name, at::IntArrayRef sizes) {
+    return register_parameter(name, at::empty(sizes, context.options), /*requires_grad=*/false);
+  };
+  W_QKV_ = parameter("W_QKV", {width, c.d_model});
+  if (c.qkv_bias) b_QKV_ = parameter("b_QKV", {width});
+  W_O_ = parameter("W_O", {c.d_model, c.n_heads * c.d_head});
+  if (c.attn_out_bias) b_O_ = parameter("b_O", {c.d_model});
+
+  if (c.qk_norm != QkNorm::none) {
+    const auto norm = [&](const char* name, Site scale, Site normalized, std::int64_t heads) {
+      const std::vector<std::int64_t> shape = c.qk_norm == QkNorm::per_head
+                                                  ? std::vector<std::int64_t>{c.d_head}
+                                                  : std::vector<std::int64_t>{heads, c.d_head};
+      return register_module(
+          name, std::make_shared<Norm>(Norm::Layout{NormKind::rms_norm, scale, normalized, shape, true, false}, context));
+    };
+    q_norm_ = norm("q_norm", Site::q_norm_scale, Site::q_norm_normalized, c.n_heads);
+    k_norm_ = norm("k_norm", Site::k_norm_scale, Site::k_norm_normalized, c.n_kv_heads);
+  }
+  hook_q_ = add_point(*this, Site::q, context);
+  hook_k_ = add_point(*this, Site::k, context);
+  hook_v_ = add_point(*this, Site::v, context);
+  hook_rot_q_ = add_point(*this, Site::rot_q, context);
+  hook_rot_k_ = add_point(*this, Site::rot_k, context);
+  hook_attn_scores_ = add_point(*this, Site::attn_scores, context);
+  hook_pattern_ = add_point(*this, Site::pattern, context);
+  hook_z_ = add_point(*this, Site::z, context);
+  hook_result_ = add_point(*this, Site::result, context);
+}
+
+at::Tensor Attention::forward(const AttentionInput& input, Run& run) const {
+  Heads heads = project(input, run);
+  heads.q = hook_q_->forward(heads.q, run);
+  heads.k = hook_k_->forward(heads.k, run);
+  heads.v = hook_v_->forward(heads.v, run);
+  if (q_norm_) {
+    heads.q = q_norm_->forward(heads.q, run);
+    heads.k = k_norm_->forward(heads.k, run);
+  }
+  if (hook_rot_q_) {
+    const RotaryAngles& angles = run.layer_kind(layer_, frequencies_).angles;
+    heads.q = hook_rot_q_->forward(rotate(heads.q, angles, config_.rotary), run);
+    heads.k = hook_rot_k_->forward(rotate(heads.k, angles, config_.rotary), run);
+  }
+  return write(hook_z_->forward(attend(heads, run), run), run);
+}
+
+Attention::Heads Attention::project(const AttentionInput& input, Run& run) const {
+  const std::int64_t h = config_.n_heads, kv = config_.n_kv_heads, d = config_.d_head;
+  const auto side_by_side = [&](const at::Tensor& x, std::int64_t first_head, std::int64_t count) {
+    const at::Tensor weight = W_QKV_.narrow(0, first_head * d, count * d);
+    const at::Tensor bias = b_QKV_.defined() ? b_QKV_.narrow(0, first_head * d, count * d) : b_QKV_;
+    return ops::linear(x, weight, bias, run).unflatten(-1, {count, d});  // [batch, pos, count, d_head]
+  };
+
+  Heads heads;
+  if (run.query_key_positions.defined()) {
+    const at::Tensor both = side_by_side(input.shared + run.query_key_positions, 0, h + kv);
+    heads = {both.narrow(2, 0, h), both.narrow(2, h, kv), side_by_side(input.shared, h + kv, kv)};
+  } else {
+    const at::Tensor all = side_by_side(input.shared, 0, h + 2 * kv);
+    heads = {all.narrow(2, 0, h), all.narrow(2, h, kv), all.narrow(2, h + kv, kv)};
+  }
+  const auto placed = [&](const at::Tensor& x) {
+    return run.query_key_positions.defined() ? x + run.query_key_positions.unsqueeze(2) : x;
+  };
+  if (input.query) heads.q = branch(placed(*input.query), 0, h);
+  if (input.key) heads.k = branch(placed(*input.key), h, kv);
+  if (input.value) heads.v = branch(*input.value, h + kv, kv);
+  return heads;
+}
+
+at::Tensor Attention::branch(const at::Tensor& input, std::int64_t first_head, std::int64_t heads) const {
+  const std::int64_t d = config_.d_head;
+  const at::Tensor weight = W_QKV_.narrow(0, first_head * d, heads * d).view({heads, d, -1});  // [head, d_head, d_model]
+  const at::Tensor x = at::matmul(weight, input.unsqueeze(-1)).squeeze(-1);
+  if (!b_QKV_.defined()) return x;
+  return x + b_QKV_.narrow(0, first_head * d, heads * d).view({heads, d});
+}
+
+at::Tensor Attention::attend(const Heads& heads, Run& run) const {
+  const Run::LayerKind& kind = run.layer_kind(layer_, frequencies_);
+  const bool explicitly =
+      config_.score_soft_cap > 0 || hook_attn_scores_->watched(run) || hook_pattern_->watched(run);
+  return explicitly ? attend_explicitly(heads, kind, run) : attend_fused(heads, kind);
+}
+
+at::Tensor Attention::attend_explicitly(const Heads& heads, const Run::LayerKind& kind, Run& run) const {
+  at::Tensor scores = ops::scores(heads.q.transpose(1, 2), heads.k.transpose(1, 2), scale_, run);
+  if (config_.score_soft_cap > 0) scores = ops::soft_cap(scores, config_.score_soft_cap);
+  if (kind.bias.defined()) scores = scores + kind.bias;
+  if (kind.blocked.defined()) {
+    // In place only on our own fresh product, before anybody has seen it.
+    scores = run.workspace != nullptr ? scores.masked_fill_(kind.blocked, kMasked)
+                                      : scores.masked_fill(kind.blocked, kMasked);
+  }
+  scores = hook_attn_scores_->forward(scores, run);
+
+  at::Tensor pattern;
+  if (run.real().defined()) {
+    // A row of padding may see nothing at all: its softmax is 0/0, its pattern is zero.
+    const at::Tensor empty = (scores == kMasked).all(-1, /*keepdim=*/true);
+    pattern = ops::softmax(scores.masked_fill(empty, 0.0), run).masked_fill(empty, 0.0);
+  } else {
+    pattern = ops::softmax(scores, run);
+  }
+  pattern = hook_pattern_->forward(pattern, run);
+  return ops::mix(pattern, heads.v.transpose(1, 2), run);
+}
+
+at::Tensor Attention::attend_fused(const Heads& heads, const Run::LayerKind& kind) const {
+  std::optional<at::Tensor> mask;
+  if (!kind.plain_causal) {
+    if (kind.bias.defined()) {
+      mask = kind.blocked.defined() ? kind.bias.masked_fill(kind.blocked, kMasked) : kind.bias;
+    } else if (kind.blocked.defined()) {
+      mask = kind.blocked.logical_not();
+    }
+  }
+  const at::Tensor z = at::scaled_dot_product_attention(
+      heads.q.transpose(1, 2), heads.k.transpose(1, 2), heads.v.transpose(1, 2), mask, /*dropout_p=*/0.0,
+      /*is_causal=*/kind.plain_causal, scale_, /*enable_gqa=*/config_.grouped_query());
+  return z.transpose(1, 2);
+}
+
+at::Tensor Attention::write(const at::Tensor& z, Run& run) const {
+  if (!hook_result_->watched(run)) return ops::linear(z.flatten(2), W_O_, b_O_, run);
+  const at::Tensor per_head =
+      W_O_.t().view({config_.n_heads, config_.d_head, config_.d_model});  // [head, d_head, d_model]
+  const at::Tensor result =
+      hook_result_->forward(at::matmul(z.unsqueeze(-2), per_head).squeeze(-2), run);  // [batch, pos, head, d_model]
+  const at::Tensor sum = result.sum(2);
+  return b_O_.defined() ? sum + b_O_ : sum;
+}
+
+WeightSlots Attention::slots(const std::string& path) const {
+  const std::int64_t h = config_.n_heads, kv = config_.n_kv_heads, d = config_.d_head;
+  const std::string grouped = config_.grouped_query() ? "_" : "";
+  WeightSlots slots;
+  const auto add_heads = [&](const std::string& name, std::int64_t first_head, std::int64_t heads) {
+    slots.push_back({path + name, W_QKV_.narrow(0, first_head * d, heads * d).view({heads, d, -1}).transpose(1, 2)});
+  };
+  const auto add_bias = [&](const std::string& name, std::int64_t first_head, std::int64_t heads) {
+    if (b_QKV_.defined()) slots.push_back({path + name, b_QKV_.narrow(0, first_head * d, heads * d).view({heads, d})});
+  };
+  add_heads(".W_Q", 0, h);
+  add_heads("." + grouped + "W_K", h, kv);
+  add_heads("." + grouped + "W_V", h + kv, kv);
+  slots.push_back({path + ".W_O", W_O_.t().view({h, d, config_.d_model})});
+  add_bias(".b_Q", 0, h);
+  add_bias("." + grouped + "b_K", h, kv);
+  add_bias("." + grouped + "b_V", h + kv, kv);
+  if (b_O_.defined()) slots.push_back({path + ".b_O", b_O_});
+  for (const auto& [name, norm] : {std::pair{".q_norm", q_norm_}, std::pair{".k_norm", k_norm_}}) {
+    if (!norm) continue;
+    for (WeightSlot& slot : norm->slots(path + name)) slots.push_back(std::move(slot));
+  }
+  return slots;
+}
+
+}  // namespace hooked

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "models/graph.h"
+#include "models/norm.h"
+#include "models/run.h"
+
+namespace hooked {
+
+/// What attention reads.
+struct AttentionInput {
+  at::Tensor shared;  ///< [batch, pos, d_model], for every branch that has no input of its own
+  /// Inputs of single branches after their norm, one per head: set where a split input was changed.
+  std::optional<at::Tensor> query = std::nullopt;  ///< [batch, pos, head, d_model]
+  std::optional<at::Tensor> key = std::nullopt;    ///< [batch, pos, kv_head, d_model]
+  std::optional<at::Tensor> value = std::nullopt;  ///< [batch, pos, kv_head, d_model]
+};
+
+/// Multi-head, grouped-query or multi-query attention (Vaswani et al. 2017; Ainslie et al. 2023).
+///
+/// Queries, keys and values are one product over packed weights. Scores and pattern exist only while watched, or when
+/// the config needs them (soft cap); otherwise the fused kernel runs.
+class Attention : public torch::nn::Module {
+ public:
+  explicit Attention(const GraphContext& context);
+
+  /// What attention writes, before any output norm: [batch, pos, d_model].
+  at::Tensor forward(const AttentionInput& input, Run& run) const;
+
+  /// Adds this module's slots; `path` is its place in the state dict (`blocks.0.attn`).
+  WeightSlots slots(const std::string& path) const;
+
+ private:
+  struct Heads {
+    at::Tensor q;  // [batch, pos, head, d_head]
+    at::Tensor k;  // [batch, pos, kv_head, d_head]
+    at::Tensor v;  // [batch, pos, kv_head, d_head]
+  };
+
+  Heads project(const AttentionInput& input, Run& run) const;
+  at::Tensor branch(const at::Tensor& input, std::int64_t first_head, std::int64_t heads) const;
+  at::Tensor attend(const Heads& heads, Run& run) const;
+  at::Tensor attend_explicitly(const Heads& heads, const Run::LayerKind& kind, Run& run) const;
+  at::Tensor attend_fused(const Heads& heads, const Run::LayerKind& kind) const;
+  at::Tensor write(const at::Tensor& z, Run& run) const;
+
+  const ModelConfig& config_;
+  std::int64_t layer_;
+  double scale_;  // scores are multiplied by it
+  RotaryFrequencies frequencies_;
+  at::Tensor W_QKV_;  // [(head + 2 kv_head) * d_head, d_model]
+  at::Tensor b_QKV_;  // [(head + 2 kv_head) * d_head]
+  at::Tensor W_O_;    // [d_model, head * d_head]
+  at::Tensor b_O_;    // [d_model]
+  std::shared_ptr<Norm> q_norm_, k_norm_;
+  Point hook_q_, hook_k_, hook_v_, hook_rot_q_, hook_rot_k_, hook_attn_scores_, hook_pattern_, hook_z_, hook_result_;
+};
+
+}  // namespace hooked

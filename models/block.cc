@@ -1,0 +1,152 @@
+#include "models/block.h"
+
+#include <ATen/TensorOperators.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "models/ops.h"
+
+namespace hooked {
+Block::Block(const GraphContext& context) : config_(context.config) {
+  const ModelConfig& c = config_;
+  hook_resid_pre_ = add_point(*this, Site::resid_pre, context);
+  hook_attn_in_ = add_point(*this, Site::attn_in, context);
+  hook_q_input_ = add_point(*this, Site::q_input, context);
+  hook_k_input_ = add_point(*this, Site::k_input, context);
+  hook_v_input_ = add_point(*this, Site::v_input, context);
+
+  const auto norm = [&](const char* name, Site scale, Site normalized, bool weighted) -> std::shared_ptr<Norm> {
+    if (!row(scale).exists(c)) return nullptr;
+    const bool biased = weighted && c.norm_bias && c.norm == NormKind::layer_norm;
+    return register_module(
+        name, std::make_shared<Norm>(Norm::Layout{c.norm, scale, normalized, {c.d_model}, weighted, biased}, context));
+  };
+  const bool weighted = !c.norm_folded;
+  ln1_ = norm("ln1", Site::ln1_scale, Site::ln1_normalized, weighted);
+  // With one norm for both branches ln2 is ln1 under a second pair of points.
+  ln2_ = norm("ln2", Site::ln2_scale, Site::ln2_normalized, weighted && c.layout != BlockLayout::parallel_one_norm);
+  // Output norms are never folded: nothing linear reads them.
+  ln1_post_ = norm("ln1_post", Site::ln1_post_scale, Site::ln1_post_normalized, true);
+  ln2_post_ = norm("ln2_post", Site::ln2_post_scale, Site::ln2_post_normalized, true);
+  if (c.layout == BlockLayout::parallel_one_norm && ln2_) ln2_->share_weights_of(*ln1_);
+
+  attn_ = register_module("attn", std::make_shared<Attention>(context));
+  if (c.has_mlp()) mlp_ = register_module("mlp", std::make_shared<Mlp>(context));
+  hook_attn_out_ = add_point(*this, Site::attn_out, context);
+  hook_resid_mid_ = add_point(*this, Site::resid_mid, context);
+  hook_mlp_in_ = add_point(*this, Site::mlp_in, context);
+  hook_mlp_out_ = add_point(*this, Site::mlp_out, context);
+  hook_resid_post_ = add_point(*this, Site::resid_post, context);
+  hook_normalized_resid_post_ = add_point(*this, Site::normalized_resid_post, context);
+}
+
+at::Tensor Block::forward(at::Tensor resid, Run& run) const {
+  resid = hook_resid_pre_->forward(std::move(resid), run);
+  if (config_.norm_place == NormPlace::post) return forward_post_norm(resid, run);
+  const at::Tensor attn_out = attention_branch(resid, run);
+  if (config_.parallel()) {
+    const at::Tensor mlp_out = mlp_branch(resid, run);
+    return hook_resid_post_->forward(ops::add(ops::add(resid, attn_out, run), mlp_out, run), run);
+  }
+  resid = ops::add(resid, attn_out, run);
+  if (!mlp_) return hook_resid_post_->forward(std::move(resid), run);
+  resid = hook_resid_mid_->forward(std::move(resid), run);
+  return hook_resid_post_->forward(ops::add(resid, mlp_branch(resid, run), run), run);
+}
+
+at::Tensor Block::forward_post_norm(const at::Tensor& resid, Run& run) const {
+  at::Tensor sum = ops::add(resid, attention_branch(resid, run), run);
+  if (!mlp_) return hook_resid_post_->forward(ln1_->forward(sum, run), run);
+  sum = hook_resid_mid_->forward(sum, run);
+  const at::Tensor normed = ln1_->forward(sum, run);
+  const at::Tensor post = hook_resid_post_->forward(ops::add(normed, mlp_branch(normed, run), run), run);
+  return hook_normalized_resid_post_->forward(ln2_->forward(post, run), run);
+}
+
+at::Tensor Block::attention_branch(const at::Tensor& resid, Run& run) const {
+  at::Tensor out = attn_->forward(read_stream(resid, run), run);
+  if (ln1_post_) out = ln1_post_->forward(out, run);
+  return hook_attn_out_->forward(std::move(out), run);
+}
+
+at::Tensor Block::mlp_branch(const at::Tensor& resid, Run& run) const {
+  const at::Tensor input = hook_mlp_in_->forward(resid, run);
+  const bool reads_through_ln2 = ln2_ && config_.norm_place != NormPlace::post;
+  at::Tensor out = mlp_->forward(reads_through_ln2 ? ln2_->forward(input, run) : input, run);
+  if (ln2_post_) out = ln2_post_->forward(out, run);
+  return hook_mlp_out_->forward(std::move(out), run);
+}
+
+AttentionInput Block::read_stream(const at::Tensor& resid, Run& run) const {
+  const bool reads_through_ln1 = ln1_ && config_.norm_place != NormPlace::post;
+  const auto per_head = [&](const at::Tensor& x, std::int64_t heads) {
+    return x.unsqueeze(2).expand({-1, -1, heads, -1});
+  };
+
+  // Note [Split inputs]
+  // Each branch may read its own copy of the stream, one per head. A branch whose copy a hook or edit may change
+  // computes its own norm from it; the others keep the value of the shared norm. To give an unchanged copy a gradient
+  // of its own it enters as a leaf whose contribution is N(leaf) - N(leaf).detach(): zero in value, N's derivative in
+  // gradient, while the stream's gradient keeps flowing through ln1 and is not counted twice. When some copy may
+  // change, copies whose gradient is asked for stand on the path instead, like the changed one.
+  const auto watched = [&](const Point& point) { return point && point->watched(run); };
+  const auto may_change = [&](const Point& point) { return point && run.may_change(point->number()); };
+  const auto wants_gradient = [&](const Point& point) { return point && run.wants_gradient(point->number()); };
+  const bool any_changes =
+      may_change(hook_attn_in_) || may_change(hook_q_input_) || may_change(hook_k_input_) || may_change(hook_v_input_);
+  enum class Reads { shared, leaf, own };
+  const auto how = [&](const Point& point) {
+    if (may_change(point)) return Reads::own;
+    if (!wants_gradient(point)) return Reads::shared;
+    return any_changes ? Reads::own : Reads::leaf;
+  };
+  const auto copy_for = [&](const Point& point, std::int64_t heads) {
+    const at::Tensor copies = per_head(resid, heads);
+    return how(point) == Reads::leaf ? copies.detach().requires_grad_(true) : copies;
+  };
+  at::Tensor shared_copy;  // [batch, pos, head, d_model], undefined while nobody watches hook_attn_in
+  if (watched(hook_attn_in_)) shared_copy = hook_attn_in_->forward(copy_for(hook_attn_in_, config_.n_heads), run);
+  struct Branch {
+    at::Tensor input;
+    Reads reads = Reads::shared;
+  };
+  const auto split = [&](const Point& point, std::int64_t heads) {
+    Branch branch{shared_copy, how(hook_attn_in_)};
+    if (!watched(point)) return branch;
+    branch.input = point->forward(shared_copy.defined() ? shared_copy : copy_for(point, heads), run);
+    branch.reads = std::max(branch.reads, how(point));
+    return branch;
+  };
+  const Branch q = split(hook_q_input_, config_.n_heads);
+  const Branch k = split(hook_k_input_, config_.n_kv_heads);
+  const Branch v = split(hook_v_input_, config_.n_kv_heads);
+
+  Norm::Seen normed{resid, false};
+  if (reads_through_ln1) normed = ln1_->forward_and_tell(resid, run);
+  const auto own_input = [&](const Branch& branch) -> std::optional<at::Tensor> {
+    // An edited ln1 holds for all branches (DESIGN 9.4).
+    if (branch.reads == Reads::shared || (branch.reads == Reads::own && normed.edited)) return std::nullopt;
+    const at::Tensor own = reads_through_ln1 ? ln1_->quietly(branch.input, run) : branch.input;
+    if (branch.reads == Reads::own) return own;
+    return normed.normed.unsqueeze(2) + (own - own.detach());
+  };
+  return {normed.normed, own_input(q), own_input(k), own_input(v)};
+}
+
+WeightSlots Block::slots(const std::string& path) const {
+  WeightSlots all;
+  const auto append = [&](WeightSlots slots) {
+    for (WeightSlot& slot : slots) all.push_back(std::move(slot));
+  };
+  if (ln1_) append(ln1_->slots(path + ".ln1"));
+  if (ln2_ && config_.layout != BlockLayout::parallel_one_norm) append(ln2_->slots(path + ".ln2"));
+  if (ln1_post_) append(ln1_post_->slots(path + ".ln1_post"));
+  if (ln2_post_) append(ln2_post_->slots(path + ".ln2_post"));
+  append(attn_->slots(path + ".attn"));
+  if (mlp_) append(mlp_->slots(path + ".mlp"));
+  return all;
+}
+
+}  // namespace hooked

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "models/attention.h"
+#include "models/graph.h"
+#include "models/mlp.h"
+#include "models/norm.h"
+#include "models/run.h"
+
+namespace hooked {
+
+/// One transformer block, composed by what the config says: where its norms stand, serial or parallel, with or
+/// without an MLP.
+class Block : public torch::nn::Module {
+ public:
+  explicit Block(const GraphContext& context);
+
+  /// The residual stream [batch, pos, d_model] after the block.
+  at::Tensor forward(at::Tensor resid, Run& run) const;
+
+  WeightSlots slots(const std::string& path) const;
+
+ private:
+  /// What attention adds to the stream.
+  at::Tensor attention_branch(const at::Tensor& resid, Run& run) const;
+  /// What the MLP adds to the stream.
+  at::Tensor mlp_branch(const at::Tensor& resid, Run& run) const;
+  /// The block with norms after the additions.
+  at::Tensor forward_post_norm(const at::Tensor& resid, Run& run) const;
+
+  AttentionInput read_stream(const at::Tensor& resid, Run& run) const;
+
+  const ModelConfig& config_;
+  std::shared_ptr<Norm> ln1_, ln2_, ln1_post_, ln2_post_;
+  std::shared_ptr<Attention> attn_;
+  std::shared_ptr<Mlp> mlp_;
+  Point hook_resid_pre_, hook_attn_in_, hook_q_input_, hook_k_input_, hook_v_input_, hook_attn_out_, hook_resid_mid_,
+      hook_mlp_in_, hook_mlp_out_, hook_resid_post_, hook_normalized_resid_post_;
+};
+
+}  // namespace hooked

@@ -1,0 +1,27 @@
+#include "models/families/family.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
+
+#include "hooked/core/error.h"
+
+namespace hooked {
+
+std::span<const Family> families() {
+  static const std::array kFamilies = {kGpt2Family, kNativeFamily};
+  return kFamilies;
+}
+
+const Family& family_of(std::string_view model_type, std::string_view where) {
+  std::vector<std::string_view> known;
+  for (const Family& family : families()) {
+    if (family.model_type == model_type) return family;
+    known.push_back(family.model_type);
+  }
+  throw ConfigError(where, fmt::format("model_type '{}' is not supported; expected one of [{}]", model_type,
+                                       fmt::join(known, ", ")));
+}
+
+}  // namespace hooked

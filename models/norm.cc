@@ -1,0 +1,101 @@
+#include "models/norm.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/addcmul.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/native_layer_norm.h>
+#include <ATen/ops/rms_norm.h>
+#include <ATen/ops/sqrt.h>
+
+#include <functional>
+#include <numeric>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "models/workspace.h"
+
+namespace hooked {
+Norm::Norm(const Layout& layout, const GraphContext& context)
+    : kind_(layout.kind), shape_(layout.shape), eps_(context.config.eps), offset_(false) {
+  hook_scale_ = add_point(*this, layout.scale, context);
+  hook_normalized_ = add_point(*this, layout.normalized, context);
+  const std::int64_t size = std::accumulate(shape_.begin(), shape_.end(), std::int64_t{1}, std::multiplies<>());
+  if (layout.weighted) {
+    w_ = register_parameter("w", at::empty({size}, context.options), /*requires_grad=*/false);
+    offset_ = context.config.norm_offset && kind_ == NormKind::rms_norm;
+  }
+  if (layout.bias) b_ = register_parameter("b", at::empty({size}, context.options), /*requires_grad=*/false);
+}
+
+at::Tensor Norm::weight() const { return (offset_ ? w_ + 1.0 : w_).view(shape_); }
+
+at::Tensor Norm::weighted(const at::Tensor& normalized) const {
+  if (!w_.defined()) return normalized;
+  return b_.defined() ? at::addcmul(b_.view(shape_), normalized, weight()) : normalized * weight();
+}
+
+at::Tensor Norm::quietly(const at::Tensor& x, const Run& run) const {
+  const std::optional<at::Tensor> w = w_.defined() ? std::optional(weight()) : std::nullopt;
+  if (kind_ == NormKind::rms_norm) return at::rms_norm(x, shape_, w, eps_);
+  const std::optional<at::Tensor> b = b_.defined() ? std::optional(b_.view(shape_)) : std::nullopt;
+  if (run.workspace == nullptr) return std::get<0>(at::native_layer_norm(x, shape_, w, b, eps_));
+  at::Tensor normed = run.workspace->empty(x.sizes(), x.options());
+  at::Tensor mean = at::empty({0}, x.options());
+  at::Tensor rstd = at::empty({0}, x.options());
+  at::native_layer_norm_out(normed, mean, rstd, x, shape_, w, b, eps_);
+  return normed;
+}
+
+at::Tensor Norm::forward(const at::Tensor& x, Run& run) const { return forward_and_tell(x, run).normed; }
+
+Norm::Seen Norm::forward_and_tell(const at::Tensor& x, Run& run) const {
+  if (!watched(run)) return {quietly(x, run), false};
+
+  std::vector<std::int64_t> dims(shape_.size());
+  std::iota(dims.begin(), dims.end(), -static_cast<std::int64_t>(dims.size()));
+  at::Tensor scale, normalized;
+  // The kernel's reciprocal deviation is the scale for free, but only in float32 and float64, and without gradients.
+  const bool fused = kind_ == NormKind::layer_norm && run.workspace != nullptr &&
+                     (x.scalar_type() == at::kFloat || x.scalar_type() == at::kDouble);
+  const auto precise = [&] { return x.scalar_type() == at::kDouble ? x : x.to(at::kFloat); };
+  const auto centred = [&] {
+    const at::Tensor input = precise();
+    return kind_ == NormKind::layer_norm ? input - input.mean(dims, /*keepdim=*/true) : input;
+  };
+  at::Tensor dividend;
+  if (fused) {
+    normalized = run.workspace->empty(x.sizes(), x.options());
+    at::Tensor mean = at::empty({0}, x.options());
+    at::Tensor rstd = at::empty({0}, x.options());
+    at::native_layer_norm_out(normalized, mean, rstd, x, shape_, std::nullopt, std::nullopt, eps_);
+    scale = rstd.reciprocal();
+  } else {
+    dividend = centred();
+    scale = at::sqrt(dividend.square().mean(dims, /*keepdim=*/true) + eps_);
+  }
+  const at::Tensor seen_scale = hook_scale_->forward(scale, run);
+  const bool scale_edited = !seen_scale.is_same(scale) && run.may_change(hook_scale_->number());
+  if (!normalized.defined() || scale_edited) {
+    if (!dividend.defined()) dividend = centred();
+    normalized = (dividend / seen_scale).to(x.scalar_type());
+  }
+  const at::Tensor seen = hook_normalized_->forward(normalized, run);
+  const bool edited = scale_edited || (!seen.is_same(normalized) && run.may_change(hook_normalized_->number()));
+  return {weighted(seen), edited};
+}
+
+void Norm::share_weights_of(const Norm& other) {
+  w_ = other.w_;
+  b_ = other.b_;
+  offset_ = other.offset_;
+}
+
+WeightSlots Norm::slots(const std::string& path) const {
+  WeightSlots slots;
+  if (w_.defined()) slots.push_back({path + ".w", w_});
+  if (b_.defined()) slots.push_back({path + ".b", b_});
+  return slots;
+}
+
+}  // namespace hooked

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <string>
+
+#include "models/graph.h"
+#include "models/run.h"
+
+namespace hooked {
+
+/// LayerNorm or RMSNorm over the last axis or the last two, with its two points.
+///
+/// scale = sqrt(mean(x^2) + eps) of the (for LayerNorm centred) input, normalized = x / scale; then weight and bias.
+/// Statistics are accumulated in float32 or better. One fused kernel when nobody watches.
+class Norm : public torch::nn::Module {
+ public:
+  struct Layout {
+    NormKind kind;
+    Site scale;
+    Site normalized;
+    std::vector<std::int64_t> shape;  ///< sizes of the axes that are normed together
+    bool weighted;                    ///< has a weight (and LayerNorm a bias, if the config's norms have one)
+    bool bias;
+  };
+
+  Norm(const Layout& layout, const GraphContext& context);
+
+  /// `x` normed, same shape.
+  at::Tensor forward(const at::Tensor& x, Run& run) const;
+
+  /// `x` [..., shape] normed without firing the points: for inputs that differ from what the points show.
+  at::Tensor quietly(const at::Tensor& x, const Run& run) const;
+
+  /// What one firing of the points led to.
+  struct Seen {
+    at::Tensor normed;
+    bool edited;  ///< a hook or edit changed scale or normalized
+  };
+  Seen forward_and_tell(const at::Tensor& x, Run& run) const;
+
+  /// Whether anybody watches one of the two points.
+  bool watched(const Watch& watch) const { return hook_scale_->watched(watch) || hook_normalized_->watched(watch); }
+
+  /// Reads `other`'s weight and bias from now on (one norm under two pairs of points).
+  void share_weights_of(const Norm& other);
+
+  WeightSlots slots(const std::string& path) const;
+
+ private:
+  at::Tensor weighted(const at::Tensor& normalized) const;
+  at::Tensor weight() const;
+
+  NormKind kind_;
+  std::vector<std::int64_t> shape_;
+  double eps_;
+  bool offset_;
+  at::Tensor w_;
+  at::Tensor b_;
+  Point hook_scale_;
+  Point hook_normalized_;
+};
+
+}  // namespace hooked

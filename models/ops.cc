@@ -1,0 +1,134 @@
+#include "models/ops.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/_softmax.h>
+#include <ATen/ops/add.h>
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/baddbmm.h>
+#include <ATen/ops/bmm.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/relu.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/tanh.h>
+
+#include <vector>
+
+#include "models/workspace.h"
+
+namespace hooked::ops {
+namespace {
+
+// [batch, head, rows, columns] as [batch * kv_head, group * rows, columns]: heads that share keys stand side by side,
+// so that one product per key/value head serves its whole group.
+at::Tensor by_kv_head(const at::Tensor& x, std::int64_t kv_heads) {
+  const std::int64_t group = x.size(1) / kv_heads;
+  return x.reshape({x.size(0) * kv_heads, group * x.size(2), x.size(3)});
+}
+
+at::Tensor gelu_fast(const at::Tensor& x) {
+  return 0.5 * x * (1.0 + at::tanh(x * 0.7978845608 * (1.0 + 0.044715 * x * x)));
+}
+
+template <typename Out, typename Plain>
+at::Tensor into_workspace(at::IntArrayRef sizes, const at::Tensor& like, const Run& run, const Out& out,
+                          const Plain& plain) {
+  if (run.workspace == nullptr) return plain();
+  at::Tensor result = run.workspace->empty(sizes, like.options());
+  out(result);
+  return result;
+}
+
+}  // namespace
+
+at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, const Run& run) {
+  if (run.workspace == nullptr) return at::linear(x, weight, bias);
+  // Contiguous rows: a product over a sliced 3-D input goes row by row.
+  const at::Tensor rows = x.reshape({-1, x.size(-1)}).contiguous();
+  at::Tensor result = run.workspace->empty({rows.size(0), weight.size(0)}, x.options());
+  if (bias.defined()) {
+    at::addmm_out(result, bias, rows, weight.t());
+  } else {
+    at::mm_out(result, rows, weight.t());
+  }
+  std::vector<std::int64_t> sizes = x.sizes().vec();
+  sizes.back() = weight.size(0);
+  return result.view(sizes);
+}
+
+at::Tensor add(const at::Tensor& a, const at::Tensor& b, const Run& run) {
+  return into_workspace(
+      a.sizes(), a, run, [&](at::Tensor& out) { at::add_out(out, a, b); }, [&] { return a + b; });
+}
+
+at::Tensor multiply(const at::Tensor& a, const at::Tensor& b, const Run& run) {
+  return into_workspace(
+      a.sizes(), a, run, [&](at::Tensor& out) { at::mul_out(out, a, b); }, [&] { return a * b; });
+}
+
+at::Tensor activate(Activation activation, const at::Tensor& x, const Run& run) {
+  const auto gelu = [&](c10::string_view approximate) {
+    return into_workspace(
+        x.sizes(), x, run, [&](at::Tensor& out) { at::gelu_out(out, x, approximate); },
+        [&] { return at::gelu(x, approximate); });
+  };
+  switch (activation) {
+    case Activation::relu:
+      return into_workspace(
+          x.sizes(), x, run, [&](at::Tensor& out) { at::relu_out(out, x); }, [&] { return at::relu(x); });
+    case Activation::gelu:
+      return gelu("none");
+    case Activation::gelu_tanh:
+      return gelu("tanh");
+    case Activation::gelu_fast:
+      return gelu_fast(x);
+    case Activation::gelu_quick:
+      return x * at::sigmoid(1.702 * x);
+    case Activation::silu:
+      return into_workspace(
+          x.sizes(), x, run, [&](at::Tensor& out) { at::silu_out(out, x); }, [&] { return at::silu(x); });
+    case Activation::solu:
+      return x * softmax(x, run);
+    case Activation::relu_squared:
+      return at::relu(x).square();
+    case Activation::sigmoid:
+      return at::sigmoid(x);
+  }
+  return x;
+}
+
+at::Tensor scores(const at::Tensor& q, const at::Tensor& k, double scale, const Run& run) {
+  const std::int64_t kv_heads = k.size(1);
+  const at::Tensor queries = by_kv_head(q, kv_heads);
+  const at::Tensor keys = by_kv_head(k, kv_heads).transpose(1, 2);
+  const at::Tensor product = into_workspace(
+      {queries.size(0), queries.size(1), keys.size(2)}, q, run,
+      [&](at::Tensor& out) { at::baddbmm_out(out, out, queries, keys, /*beta=*/0, /*alpha=*/scale); },
+      [&] { return at::bmm(queries, keys) * scale; });
+  return product.view({q.size(0), q.size(1), q.size(2), k.size(2)});
+}
+
+at::Tensor softmax(const at::Tensor& x, const Run& run) {
+  return into_workspace(
+      x.sizes(), x, run, [&](at::Tensor& out) { at::_softmax_out(out, x, -1, /*half_to_float=*/false); },
+      [&] { return at::softmax(x, -1); });
+}
+
+at::Tensor mix(const at::Tensor& pattern, const at::Tensor& v, const Run& run) {
+  const std::int64_t kv_heads = v.size(1);
+  const at::Tensor weights = by_kv_head(pattern, kv_heads);
+  const at::Tensor values = by_kv_head(v, kv_heads);
+  const at::Tensor mixed =
+      at::bmm(weights, values).view({pattern.size(0), pattern.size(1), pattern.size(2), v.size(3)}).transpose(1, 2);
+  return into_workspace(
+      mixed.sizes(), mixed, run, [&](at::Tensor& out) { out.copy_(mixed); }, [&] { return mixed.contiguous(); });
+}
+
+at::Tensor soft_cap(const at::Tensor& x, double cap) { return cap * at::tanh(x / cap); }
+
+}  // namespace hooked::ops

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "hooked/core/model_config.h"
+#include "models/run.h"
+
+/// The arithmetic of the graph. While no gradients are recorded results are written into the run's workspace,
+/// otherwise these are plain differentiable operations.
+namespace hooked::ops {
+
+/// x [..., in] times weight [out, in] transposed, plus bias [out] if defined: [..., out], contiguous.
+at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, const Run& run);
+
+/// a + b, same shapes.
+at::Tensor add(const at::Tensor& a, const at::Tensor& b, const Run& run);
+
+/// a * b, same shapes.
+at::Tensor multiply(const at::Tensor& a, const at::Tensor& b, const Run& run);
+
+/// The activation function, elementwise (SoLU: over the last axis).
+at::Tensor activate(Activation activation, const at::Tensor& x, const Run& run);
+
+/// q [batch, head, query, d_head] times k [batch, kv_head, key, d_head] transposed, times `scale`:
+/// [batch, head, query, key]. Consecutive heads share a key/value head.
+at::Tensor scores(const at::Tensor& q, const at::Tensor& k, double scale, const Run& run);
+
+/// Softmax over the last axis, accumulated in float32 or better.
+at::Tensor softmax(const at::Tensor& x, const Run& run);
+
+/// pattern [batch, head, query, key] times v [batch, kv_head, key, d_head]: [batch, query, head, d_head], contiguous.
+at::Tensor mix(const at::Tensor& pattern, const at::Tensor& v, const Run& run);
+
+/// cap * tanh(x / cap).
+at::Tensor soft_cap(const at::Tensor& x, double cap);
+
+}  // namespace hooked::ops

@@ -1,0 +1,68 @@
+#include "models/run.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cumsum.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+
+#include <utility>
+
+namespace hooked {
+
+Run::Run(const ModelConfig& config, Watch watch, const Input& input)
+    : Watch(std::move(watch)), config_(config), input_(input) {
+  if (input.attention_mask.defined()) {
+    real_ = input.attention_mask.to(input.device, at::kBool);
+    // Positions count real tokens, so that a padded row equals the row alone.
+    positions_ = (at::cumsum(real_, 1, at::kLong) - 1).clamp_min(0);
+    const at::Tensor columns = at::arange(input.length, positions_.options());
+    set_last_positions((columns * real_).amax(1));
+  } else {
+    positions_ = at::arange(input.length, at::TensorOptions(at::kLong).device(input.device)).unsqueeze(0);
+  }
+}
+
+const Run::LayerKind& Run::layer_kind(std::int64_t l, const RotaryFrequencies& frequencies) {
+  const bool windowed = config_.windowed(l);
+  std::optional<LayerKind>& kind = kinds_[windowed ? 1 : 0];
+  if (!kind) kind = make_layer_kind(windowed, frequencies);
+  return *kind;
+}
+
+Run::LayerKind Run::make_layer_kind(bool windowed, const RotaryFrequencies& frequencies) const {
+  LayerKind kind;
+  const bool causal = config_.direction == AttentionDirection::causal;
+  const at::Tensor columns = at::arange(input_.length, at::TensorOptions(at::kLong).device(input_.device));
+  if (causal) {
+    const at::Tensor behind = columns.unsqueeze(1) - columns.unsqueeze(0);  // [query, key]: how far back the key is
+    kind.blocked = behind < 0;
+    if (windowed && config_.window < input_.length) {
+      kind.blocked = kind.blocked.logical_or(behind >= config_.window);
+    } else {
+      kind.plain_causal = true;
+    }
+    kind.blocked = kind.blocked.unsqueeze(0).unsqueeze(0);
+  }
+  if (real_.defined()) {
+    const at::Tensor padding = real_.logical_not().unsqueeze(1).unsqueeze(1);  // [batch, 1, 1, key]
+    kind.blocked = kind.blocked.defined() ? kind.blocked.logical_or(padding)
+                                          : padding.expand({-1, -1, input_.length, -1});
+    kind.plain_causal = false;
+  }
+  if (config_.positions == PositionKind::alibi) {
+    // Press et al. 2022, from the positions themselves, so that it does not depend on earlier runs.
+    const at::Tensor behind =
+        (positions_.unsqueeze(2) - positions_.unsqueeze(1)).clamp_min(0).unsqueeze(1).to(config_.dtype);
+    const at::Tensor slopes =
+        at::tensor(config_.alibi_slopes, at::kDouble).to(input_.device, config_.dtype).view({1, -1, 1, 1});
+    kind.bias = -(slopes * behind);
+    kind.plain_causal = false;
+  }
+  if (config_.positions == PositionKind::rotary) {
+    kind.angles = rotary_angles(config_, windowed ? frequencies.windowed : frequencies.full, positions_);
+  }
+  return kind;
+}
+
+}  // namespace hooked

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "hooked/core/model_config.h"
+#include "hooks/watch.h"
+#include "models/rotary.h"
+
+namespace hooked {
+
+class Workspace;
+
+/// The rotary frequencies a model needs, made at load: full layers and windowed ones, each [rotary_dim / 2].
+struct RotaryFrequencies {
+  at::Tensor full;
+  at::Tensor windowed;
+};
+
+/// Everything that belongs to one run and passes through the graph with the activations: who watches, where the
+/// tokens stand, which may attend to which. Used by one thread.
+class Run : public Watch {
+ public:
+  struct Input {
+    std::int64_t batch;
+    std::int64_t length;          ///< tokens per row
+    at::Tensor attention_mask;    ///< [batch, pos] or undefined
+    c10::Device device;
+  };
+
+  /// The masks and angles that layers of one kind share.
+  struct LayerKind {
+    at::Tensor blocked;      ///< [1 or batch, 1, query, key] bool, true where attention is forbidden; undefined: nowhere
+    at::Tensor bias;         ///< ALiBi [1 or batch, head, query, key], undefined without
+    RotaryAngles angles;     ///< undefined without rotary
+    bool plain_causal = false;  ///< the mask is the causal one and nothing else
+  };
+
+  Run(const ModelConfig& config, Watch watch, const Input& input);
+
+  const ModelConfig& config() const noexcept { return config_; }
+  const at::Tensor& positions() const noexcept { return positions_; }  ///< [1 or batch, pos] int64
+  const at::Tensor& real() const noexcept { return real_; }            ///< [batch, pos] bool; undefined: all are
+  /// What layer `l` attends by; made once per kind of layer.
+  const LayerKind& layer_kind(std::int64_t l, const RotaryFrequencies& frequencies);
+
+  /// Where activations come from; null while gradients are recorded.
+  const Workspace* workspace = nullptr;
+  /// Position embeddings [1 or batch, pos, d_model] for queries and keys (shortformer), else undefined.
+  at::Tensor query_key_positions;
+  /// Positions whose logits are computed, [position] int64 on the device; undefined: all.
+  at::Tensor logit_positions;
+
+ private:
+  LayerKind make_layer_kind(bool windowed, const RotaryFrequencies& frequencies) const;
+
+  const ModelConfig& config_;
+  Input input_;
+  at::Tensor positions_;
+  at::Tensor real_;
+  std::array<std::optional<LayerKind>, 2> kinds_;
+};
+
+}  // namespace hooked

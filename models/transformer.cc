@@ -1,0 +1,157 @@
+#include "models/transformer.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/embedding.h>
+#include <ATen/ops/empty.h>
+
+#include <string>
+#include <utility>
+
+#include "models/ops.h"
+
+namespace hooked {
+namespace {
+
+// A plain container module, so that `blocks.0` and `pos_embed` are places in the path.
+class Folder : public torch::nn::Module {};
+
+void append(WeightSlots& all, WeightSlots slots) {
+  for (WeightSlot& slot : slots) all.push_back(std::move(slot));
+}
+
+}  // namespace
+
+Embed::Embed(const GraphContext& context) {
+  const ModelConfig& c = context.config;
+  W_E_ = register_parameter("W_E", at::empty({c.d_vocab, c.d_model}, context.options), /*requires_grad=*/false);
+  if (c.post_embedding_norm) {
+    ln_ = register_module("ln", std::make_shared<Norm>(Norm::Layout{NormKind::layer_norm, Site::embed_ln_scale,
+                                                                    Site::embed_ln_normalized, {c.d_model}, true, true},
+                                                       context));
+  }
+}
+
+at::Tensor Embed::forward(const at::Tensor& tokens, Run& run) const {
+  at::Tensor embedded = at::embedding(W_E_, tokens);
+  if (run.gradients() && !embedded.requires_grad()) embedded.requires_grad_(true);  // the leaf of gradient runs
+  return ln_ ? ln_->forward(embedded, run) : embedded;
+}
+
+WeightSlots Embed::slots() const {
+  WeightSlots slots{{"embed.W_E", W_E_}};
+  if (ln_) append(slots, ln_->slots("embed.ln"));
+  return slots;
+}
+
+Unembed::Unembed(const at::Tensor& W_E, const GraphContext& context) : config_(context.config) {
+  const ModelConfig& c = context.config;
+  W_U_ = c.tied_unembedding ? W_E
+                            : register_parameter("W_U", at::empty({c.d_vocab_out, c.d_model}, context.options),
+                                                 /*requires_grad=*/false);
+  if (c.unembed_bias) {
+    b_U_ = register_parameter("b_U", at::empty({c.d_vocab_out}, context.options), /*requires_grad=*/false);
+  }
+  hook_in_ = add_point(*this, Site::unembed_in, context);
+  hook_out_ = add_point(*this, Site::unembed_out, context);
+}
+
+at::Tensor Unembed::forward(const at::Tensor& x, Run& run) const {
+  const at::Tensor input = hook_in_->forward(x, run);
+  const at::Tensor logits = hook_out_->forward(ops::linear(input, W_U_, b_U_, run), run);
+  return config_.logit_soft_cap > 0 ? ops::soft_cap(logits, config_.logit_soft_cap) : logits;
+}
+
+WeightSlots Unembed::slots() const {
+  WeightSlots slots;
+  if (!config_.tied_unembedding) slots.push_back({"unembed.W_U", W_U_.t()});
+  if (b_U_.defined()) slots.push_back({"unembed.b_U", b_U_});
+  return slots;
+}
+
+Transformer::Transformer(const ModelConfig& config, const PointIndex& points, const at::TensorOptions& options)
+    : config_(config) {
+  const GraphContext context{config, points, options};
+  hook_tokens_ = add_point(*this, Site::tokens, context);
+  embed_ = register_module("embed", std::make_shared<Embed>(context));
+  hook_embed_ = add_point(*this, Site::embed, context);
+  if (config.has_pos_embed()) {
+    const auto positions = register_module("pos_embed", std::make_shared<Folder>());
+    W_pos_ = positions->register_parameter("W_pos", at::empty({config.n_ctx, config.d_model}, options), false);
+  }
+  hook_pos_embed_ = add_point(*this, Site::pos_embed, context);
+  const auto stack = register_module("blocks", std::make_shared<Folder>());
+  for (std::int64_t layer = 0; layer < config.n_layers; ++layer) {
+    blocks_.push_back(stack->register_module(
+        std::to_string(layer),
+        std::make_shared<Block>(GraphContext{config, points, options, Stack::blocks, layer})));
+  }
+  if (config.final_norm != NormKind::none) {
+    const bool weighted = !config.norm_folded;
+    const bool biased = weighted && config.norm_bias && config.final_norm == NormKind::layer_norm;
+    ln_final_ = register_module(
+        "ln_final", std::make_shared<Norm>(Norm::Layout{config.final_norm, Site::ln_final_scale,
+                                                        Site::ln_final_normalized, {config.d_model}, weighted, biased},
+                                           context));
+  }
+  unembed_ = register_module("unembed", std::make_shared<Unembed>(embed_->W_E(), context));
+}
+
+at::Tensor Transformer::pos_embed(Run& run) const {
+  at::Tensor rows = at::embedding(W_pos_, run.positions());  // [1 or batch, pos, d_model], a copy
+  if (run.real().defined()) rows = rows * run.real().unsqueeze(-1);
+  if (run.gradients() && !rows.requires_grad()) rows.requires_grad_(true);
+  return rows;
+}
+
+at::Tensor Transformer::embed(const at::Tensor& tokens, Run& run) const {
+  const at::Tensor seen = hook_tokens_->watched(run) ? hook_tokens_->forward(tokens.clone(), run) : tokens;
+  const at::Tensor embedded = hook_embed_->forward(embed_->forward(seen, run), run);
+  if (!W_pos_.defined()) return embedded;
+  at::Tensor positions = pos_embed(run);
+  if (hook_pos_embed_->watched(run)) {
+    positions = hook_pos_embed_->forward(positions.expand(embedded.sizes()).contiguous(), run);
+  }
+  if (config_.positions == PositionKind::shortformer) {
+    run.query_key_positions = positions;
+    return embedded;
+  }
+  return embedded + positions;
+}
+
+void Transformer::prepare(Run& run) const {
+  if (config_.positions == PositionKind::shortformer && !run.query_key_positions.defined()) {
+    run.query_key_positions = pos_embed(run);
+  }
+}
+
+at::Tensor Transformer::blocks(at::Tensor resid, const Reach& reach, Run& run) const {
+  for (std::int64_t layer = reach.first_layer; layer < reach.end_layer; ++layer) {
+    resid = blocks_[static_cast<std::size_t>(layer)]->forward(std::move(resid), run);
+  }
+  return resid;
+}
+
+at::Tensor Transformer::unembed(const at::Tensor& resid, Run& run) const {
+  const auto asked_for = [&](const at::Tensor& x) {
+    return run.logit_positions.defined() ? x.index_select(1, run.logit_positions) : x;
+  };
+  // A watched final norm shows every position; otherwise only those whose logits are asked for are normed.
+  if (!ln_final_) return unembed_->forward(asked_for(resid), run);
+  const bool watched = ln_final_->watched(run);
+  const at::Tensor input = watched ? resid : asked_for(resid);
+  const at::Tensor normed = ln_final_->forward(input, run);
+  return unembed_->forward(watched ? asked_for(normed) : normed, run);
+}
+
+WeightSlots Transformer::slots() const {
+  WeightSlots all = embed_->slots();
+  if (W_pos_.defined()) all.push_back({"pos_embed.W_pos", W_pos_});
+  for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
+    append(all, blocks_[layer]->slots("blocks." + std::to_string(layer)));
+  }
+  if (ln_final_) append(all, ln_final_->slots("ln_final"));
+  append(all, unembed_->slots());
+  return all;
+}
+
+}  // namespace hooked

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "models/block.h"
+#include "models/graph.h"
+#include "models/norm.h"
+#include "models/run.h"
+
+namespace hooked {
+
+/// Token embedding and what goes with it: tokens to residual stream.
+class Embed : public torch::nn::Module {
+ public:
+  explicit Embed(const GraphContext& context);
+
+  /// `tokens` [batch, pos] int64 to [batch, pos, d_model], before any positions.
+  at::Tensor forward(const at::Tensor& tokens, Run& run) const;
+
+  const at::Tensor& W_E() const noexcept { return W_E_; }
+  WeightSlots slots() const;
+
+ private:
+  at::Tensor W_E_;  // [vocab, d_model]
+  std::shared_ptr<Norm> ln_;
+};
+
+/// Residual stream to logits.
+class Unembed : public torch::nn::Module {
+ public:
+  /// `W_E` is used when the unembedding is tied.
+  Unembed(const at::Tensor& W_E, const GraphContext& context);
+
+  /// `x` [batch, pos, d_model] to logits [batch, pos, vocab] after any soft cap.
+  at::Tensor forward(const at::Tensor& x, Run& run) const;
+
+  WeightSlots slots() const;
+
+ private:
+  const ModelConfig& config_;
+  at::Tensor W_U_;  // [vocab, d_model]
+  at::Tensor b_U_;  // [vocab]
+  Point hook_in_, hook_out_;
+};
+
+/// The whole decoder: its module paths are the activations' names.
+///
+/// Const after loading: `embed`, `blocks`, `unembed` write no member and may be called from many threads, each with
+/// its own Run.
+class Transformer : public torch::nn::Module {
+ public:
+  /// Uninitialised parameters of `options`; on the meta device nothing is allocated. The config and points must
+  /// outlive the graph.
+  Transformer(const ModelConfig& config, const PointIndex& points, const at::TensorOptions& options);
+
+  /// The residual stream before the first block. `tokens` [batch, pos] int64.
+  at::Tensor embed(const at::Tensor& tokens, Run& run) const;
+  /// Makes what runs of shortformer models need besides the stream, also when they start at a later layer.
+  void prepare(Run& run) const;
+  /// The stream through blocks [first, end).
+  at::Tensor blocks(at::Tensor resid, const Reach& reach, Run& run) const;
+  /// Final norm and unembedding at the run's logit positions.
+  at::Tensor unembed(const at::Tensor& resid, Run& run) const;
+
+  /// Every tensor of the state dict and where it lives.
+  WeightSlots slots() const;
+
+ private:
+  at::Tensor pos_embed(Run& run) const;
+
+  const ModelConfig& config_;
+  std::shared_ptr<Embed> embed_;
+  at::Tensor W_pos_;  // [pos, d_model]
+  std::vector<std::shared_ptr<Block>> blocks_;
+  std::shared_ptr<Norm> ln_final_;
+  std::shared_ptr<Unembed> unembed_;
+  Point hook_tokens_, hook_embed_, hook_pos_embed_;
+};
+
+}  // namespace hooked

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Runs the built tests of a preset with ctest, lists what was skipped and why, and closes with one line that counts the
+# GoogleTest cases and the other checks. Fails where a test fails or where there is none.
+# Usage: scripts/run_tests.sh PRESET [ctest argument]...
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+preset=$1
+shift
+results=$PWD/build/$preset/test_results
+rm -rf "$results"
+mkdir -p "$results"
+
+# GoogleTest programs leave one XML file each, named after the program.
+status=0
+GTEST_OUTPUT="xml:$results/" ctest --preset "$preset" --no-tests=error --parallel "$(nproc)" \
+  --output-junit "$results/ctest.junit" "$@" || status=$?
+
+# The sum of an attribute over the root elements of the result files given.
+total() {
+  local attribute=$1 element=$2 sum=0 number
+  shift 2
+  for number in $(grep -hoE -m1 "<$element [^>]*>" "$@" /dev/null | grep -oE " $attribute=\"[0-9]+\"" | grep -oE '[0-9]+'); do
+    sum=$((sum + number))
+  done
+  printf '%d' "$sum"
+}
+
+shopt -s nullglob
+programs=("$results"/*.xml)
+cases=$(total tests testsuites "${programs[@]}")
+case_failures=$(total failures testsuites "${programs[@]}")
+skipped=$({ cat "${programs[@]}" /dev/null | grep -c 'result="skipped"'; } || true)
+failing_programs=$({ grep -lE -m1 '<testsuites [^>]* failures="[1-9]' "${programs[@]}" /dev/null || true; } | wc -l)
+
+# Everything that ctest ran and that left no GoogleTest file: other checks, and programs that crashed.
+junit=$results/ctest.junit
+tr '\n' ' ' <"$junit" >"$junit.line"
+others=$(($(total tests testsuite "$junit.line") - ${#programs[@]}))
+other_failures=$(($(total failures testsuite "$junit.line") - failing_programs))
+
+if ((skipped)); then
+  printf '\nSkipped, with reasons:\n'
+  cat "${programs[@]}" | grep -oE '<skipped message="[^"]*"' | sed -e 's/<skipped message="/  /' -e 's/"$//' \
+    -e 's/&#x0A;/ /g' | sort | uniq -c
+fi
+failed=$((case_failures + other_failures))
+if ((status != 0 && failed == 0)); then failed=1; fi
+if ((cases == 0)); then
+  printf 'No test case ran.\n' >&2
+  status=1
+fi
+printf '\n%d passed, %d failed, %d skipped\n' \
+  $((cases - skipped - case_failures + others - other_failures)) "$failed" "$skipped"
+exit "$status"

@@ -1,0 +1,127 @@
+#include "hooked/analysis/attribution.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/einsum.h>
+#include <fmt/format.h>
+
+#include "analysis/cache_reading.h"
+#include "analysis/final_stage.h"
+#include "hooked/core/error.h"
+#include "hooked/hooks/act.h"
+
+namespace hooked {
+namespace {
+
+constexpr const char* kWhere = "direct_logit_attribution";
+
+/// Throws unless the logits of this model are the sum of its parts once the final scale is given.
+void require_exact(const ModelConfig& config, Grain grain) {
+  if (config.logit_soft_cap > 0) {
+    throw HookError(
+        kWhere,
+        fmt::format("the logits pass through a soft cap of {}, which no sum of parts does; expected a "
+                    "model without logit_soft_cap",
+                    config.logit_soft_cap));
+  }
+  if (config.norm == NormKind::none) return;
+  if (config.norm_place == NormPlace::post) {
+    throw HookError(
+        kWhere,
+        "the blocks norm the stream itself (norm_place post), so later parts rescale earlier ones; "
+        "expected another norm_place");
+  }
+  if (grain == Grain::head && config.norm_place != NormPlace::pre) {
+    throw HookError(kWhere,
+                    "the attention's output is normed before it is added, so heads do not add up; use "
+                    "Grain::layer");
+  }
+}
+
+void require_token(const ModelConfig& config, std::int64_t token) {
+  if (token >= 0 && token < config.d_vocab_out) return;
+  throw HookError(kWhere, fmt::format("token id {} is outside the vocabulary; expected 0 to {}", token,
+                                      config.d_vocab_out - 1));
+}
+
+at::Tensor as_double(const at::Tensor& value) { return value.to(at::kCPU, at::kDouble); }
+
+/// Turns what a part wrote to the stream into logits, and collects the rows.
+class Ledger {
+ public:
+  Ledger(const HookedTransformer& model, const ActivationCache& cache, const AttributionOptions& options)
+      : cache_(cache), place_{options.row, options.position} {
+    const auto& config = model.config();
+    const auto weights = model.weights();
+    const auto difference = [&](const at::Tensor& by_token) {  // [..., vocab] to [...]
+      const auto answer = as_double(by_token.select(-1, options.answer));
+      return options.against ? answer - as_double(by_token.select(-1, *options.against)) : answer;
+    };
+    const auto affine = final_affine(model);
+    const auto direction = difference(weights.W_U());  // [d_model]
+    norm_bias_ = affine.bias.dot(direction).item<double>();
+    unembed_bias_ = difference(weights.b_U()).item<double>();
+    // A part x counts (w * centred(x) / scale) . d = x . centred(w * d) / scale: the centring moves to the
+    // direction.
+    reading_ = affine.weight * direction;
+    if (config.final_norm == NormKind::layer_norm) reading_ = reading_ - reading_.mean();
+    if (config.final_norm != NormKind::none) reading_ = reading_ / as_double(read(act::ln_final_scale));
+  }
+
+  at::Tensor read(const Address& address) const { return read_token(cache_, address, place_); }
+
+  void add(std::string part, const at::Tensor& written) {  // [d_model]
+    rows_.push_back({std::move(part), as_double(written).dot(reading_).item<double>()});
+  }
+
+  std::vector<Attribution> finish() && {
+    rows_.push_back({"final norm bias", norm_bias_});
+    rows_.push_back({"unembed bias", unembed_bias_});
+    return std::move(rows_);
+  }
+
+ private:
+  const ActivationCache& cache_;
+  TokenPlace place_;
+  at::Tensor reading_;  // [d_model]
+  double norm_bias_ = 0;
+  double unembed_bias_ = 0;
+  std::vector<Attribution> rows_;
+};
+
+void add_heads(Ledger& ledger, const WeightView& weights, std::int32_t layer) {
+  const auto z = as_double(ledger.read(act::z(layer)));     // [head, d_head]
+  const auto W_O = as_double(weights.W_O(layer));           // [head, d_head, d_model]
+  const auto written = at::einsum("hd,hdm->hm", {z, W_O});  // [head, d_model]
+  for (std::int64_t head = 0; head < written.size(0); ++head) {
+    ledger.add(fmt::format("head {}.{}", layer, head), written[head]);
+  }
+  ledger.add(fmt::format("attn bias {}", layer), weights.b_O(layer));
+}
+
+}  // namespace
+
+std::vector<Attribution> direct_logit_attribution(const HookedTransformer& model,
+                                                  const ActivationCache& cache,
+                                                  const AttributionOptions& options) {
+  const auto& config = model.config();
+  require_exact(config, options.grain);
+  require_token(config, options.answer);
+  if (options.against) require_token(config, *options.against);
+
+  Ledger ledger(model, cache, options);
+  ledger.add("embed", ledger.read(act::embed));
+  if (config.positions == PositionKind::learned) ledger.add("pos_embed", ledger.read(act::pos_embed));
+  const auto weights = model.weights();
+  for (std::int32_t layer = 0; layer < config.n_layers; ++layer) {
+    if (options.grain == Grain::head) {
+      add_heads(ledger, weights, layer);
+    } else {
+      ledger.add(fmt::format("attn {}", layer), ledger.read(act::attn_out(layer)));
+    }
+    if (config.has_mlp()) ledger.add(fmt::format("mlp {}", layer), ledger.read(act::mlp_out(layer)));
+  }
+  return std::move(ledger).finish();
+}
+
+}  // namespace hooked

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "hooked/engine/hooked_transformer.h"
+
+namespace hooked {
+
+/// The logits that the model reads from points of the stream, [point, d_model] to float64 [point, vocab]:
+/// final norm, unembedding and soft cap.
+at::Tensor logits_of_residuals(const HookedTransformer& model, const at::Tensor& residuals);
+
+/// What the final norm does to a normalised vector x: x * weight + bias. Ones and zeros where they are folded
+/// or there is no norm.
+struct FinalAffine {
+  at::Tensor weight;  ///< [d_model] float64
+  at::Tensor bias;    ///< [d_model] float64
+};
+
+FinalAffine final_affine(const HookedTransformer& model);
+
+}  // namespace hooked

@@ -1,0 +1,206 @@
+#include "hooked/analysis/sweep.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "analysis/cache_reading.h"
+#include "hooked/core/error.h"
+#include "hooked/core/tensor_text.h"
+
+namespace hooked {
+namespace {
+
+constexpr const char* kWhere = "sweep";
+
+/// One axis of the grid besides layer: the site's dimension it walks along.
+struct SweptAxis {
+  Axis asked;        ///< as the caller wrote it; `pos` also where the site has a query axis
+  std::int64_t dim;  ///< dimension of the site's activation
+  std::int64_t size;
+};
+
+/// The layout of the grid: which of its axes is layer, and what the others are.
+struct Plan {
+  std::size_t layer_axis;
+  std::vector<SweptAxis> others;
+  std::int64_t places = 1;  ///< of one layer
+};
+
+void require(bool holds, std::string_view sentence) {
+  if (!holds) throw HookError(kWhere, sentence);
+}
+
+/// The corrupted tokens as [1, pos].
+at::Tensor one_row(const at::Tensor& tokens) {
+  if (!tokens.defined())
+    throw ShapeError(kWhere, "`into` is missing; expected int64 tokens [pos] or [1, pos]");
+  const auto row = tokens.dim() == 1 ? tokens.unsqueeze(0) : tokens;
+  if (row.dim() == 2 && row.size(0) == 1) return row;
+  throw ShapeError(
+      kWhere, fmt::format("`into` is one sequence; expected tokens [pos] or [1, pos], got {}; sweep rows "
+                          "one after the other",
+                          shape_text(tokens.sizes())));
+}
+
+/// Checks what can be checked without running, and lays the grid out by the shape of layer 0's activation.
+Plan make_plan(const SweepOptions& options) {
+  const SiteRow& site = row(options.site.site);
+  const auto layer = std::find(options.over.begin(), options.over.end(), Axis::layer);
+  require(site.scope == SiteScope::block,
+          fmt::format("{} is outside the blocks; expected a site that every layer has", site.word));
+  require(layer != options.over.end(), "`over` has no Axis::layer; expected it and any of the site's axes");
+  require(options.over.size() <= 3,
+          fmt::format("a grid has at most three axes; got {}; sweep the layers in several calls",
+                      options.over.size()));
+  Plan plan{.layer_axis = static_cast<std::size_t>(layer - options.over.begin()), .others = {}};
+  const auto first = options.from[Address(options.site(0))];
+  for (const Axis asked : options.over) {
+    if (asked == Axis::layer) {
+      require(std::count(options.over.begin(), options.over.end(), Axis::layer) == 1,
+              "Axis::layer stands twice in `over`");
+      continue;
+    }
+    const auto axis = axis_on(site.site, asked);
+    const auto dim = axis ? site.axes.find(*axis) : std::nullopt;
+    if (!dim || asked == Axis::batch || asked == Axis::one) {
+      std::vector<std::string_view> names;
+      for (const Axis a : site.axes) {
+        if (a != Axis::batch && a != Axis::one) names.push_back(axis_name(a));
+      }
+      throw HookError(kWhere, fmt::format("{} cannot be swept over {}; expected layer and any of {}",
+                                          site.word, axis_name(asked), fmt::join(names, ", ")));
+    }
+    for (const auto& other : plan.others) {
+      require(other.dim != *dim, fmt::format("{} stands twice in `over`", axis_name(asked)));
+    }
+    plan.others.push_back({asked, *dim, first.size(*dim)});
+    plan.places *= first.size(*dim);
+  }
+  return plan;
+}
+
+/// The activation that replaces, [1, ...]. Throws when it does not fit the run that is patched.
+at::Tensor source_of(const SweepOptions& options, const ActivationName& name, const at::Tensor& target) {
+  const auto source = options.from[Address(name)];
+  require_all_positions(options.from, name, "a sweep");
+  if (source.sizes() == target.sizes()) return source.to(target.options());
+  throw HookError(
+      name.to_string(),
+      fmt::format("`from` does not fit `into`; expected shape {}, got {}; both need one row and the same "
+                  "number of tokens (one row of a batch is cache.row(i))",
+                  shape_text(target.sizes()), shape_text(source.sizes())));
+}
+
+/// Rows [end - begin, ...]: row i is `target` with the block of place begin + i taken from `source`.
+at::Tensor patched_rows(const Plan& plan, const at::Tensor& source, const at::Tensor& target,
+                        std::pair<std::int64_t, std::int64_t> places) {
+  const auto [begin, end] = places;
+  std::vector<std::int64_t> shape = target.sizes().vec();
+  shape[0] = end - begin;
+  const auto rows = target.expand(shape).clone(at::MemoryFormat::Contiguous);
+  for (std::int64_t place = begin; place < end; ++place) {
+    auto to = rows.narrow(0, place - begin, 1);
+    auto from = source;
+    std::int64_t rest = place;
+    for (auto axis = plan.others.rbegin(); axis != plan.others.rend(); ++axis) {
+      to = to.narrow(axis->dim, rest % axis->size, 1);
+      from = from.narrow(axis->dim, rest % axis->size, 1);
+      rest /= axis->size;
+    }
+    to.copy_(from);
+  }
+  return rows;
+}
+
+/// A metric must score each row by itself: two rows together and one after the other give the same.
+void require_rowwise(const Metric& metric, const at::Tensor& two_rows) {
+  const auto together = metric(two_rows).to(at::kDouble).cpu();
+  for (std::int64_t i = 0; i < 2; ++i) {
+    const double alone = metric(two_rows.narrow(0, i, 1)).to(at::kDouble).item<double>();
+    const double in_company = together[i].item<double>();
+    if (std::isnan(alone) && std::isnan(in_company)) continue;
+    if (std::abs(alone - in_company) <= 1e-3 * std::max(1.0, std::abs(alone))) continue;
+    throw ShapeError(
+        metric.name(),
+        fmt::format("row {} scores {} by itself and {} beside another row; expected a metric that looks at "
+                    "each row alone",
+                    i, alone, in_company));
+  }
+}
+
+std::vector<std::string> numbers_as_labels(std::int64_t count) {
+  std::vector<std::string> labels;
+  for (std::int64_t i = 0; i < count; ++i) labels.push_back(std::to_string(i));
+  return labels;
+}
+
+std::vector<GridAxis> grid_axes(const HookedTransformer& model, const Plan& plan, const at::Tensor& tokens) {
+  std::vector<GridAxis> axes;
+  for (const auto& axis : plan.others) {
+    auto labels = numbers_as_labels(axis.size);
+    const bool is_position = axis.asked == Axis::pos || axis.asked == Axis::query || axis.asked == Axis::key;
+    if (is_position && model.has_tokenizer()) {
+      const auto pieces = model.to_str_tokens(tokens[0]);
+      for (std::size_t i = 0; i < labels.size(); ++i) labels[i] += ' ' + pieces[i];
+    }
+    axes.push_back({std::string(axis_name(axis.asked)), std::move(labels)});
+  }
+  axes.insert(axes.begin() + static_cast<std::ptrdiff_t>(plan.layer_axis),
+              {std::string(axis_name(Axis::layer)), numbers_as_labels(model.config().n_layers)});
+  return axes;
+}
+
+}  // namespace
+
+Grid sweep(const HookedTransformer& model, const SweepOptions& options) {
+  const auto tokens = one_row(options.into);
+  require(options.rows_per_run > 0,
+          fmt::format("rows_per_run is {}; expected at least 1", options.rows_per_run));
+  const auto plan = make_plan(options);
+  const std::int64_t n_layers = model.config().n_layers;
+
+  // One run of the corrupted input gives what every patched run starts from, and what it would have computed
+  // at the site: with the stream before the block unchanged, a patched activation is that with one block
+  // replaced.
+  const auto corrupted = model.run_with_cache(tokens, Selection(act::resid_pre) | options.site,
+                                              {.logit_positions = options.metric.positions()});
+  auto values = at::empty({n_layers, plan.places}, at::kDouble);
+  bool metric_checked = false;
+  for (std::int64_t layer = 0; layer < n_layers; ++layer) {
+    const auto address = options.site(static_cast<std::int32_t>(layer));
+    const auto resid_pre =
+        corrupted.cache[act::resid_pre(static_cast<std::int32_t>(layer))];  // [1, pos, d_model]
+    const auto target = corrupted.cache[address];
+    const auto source = source_of(options, address.name(), target);
+    for (std::int64_t begin = 0; begin < plan.places; begin += options.rows_per_run) {
+      const auto end = std::min(begin + options.rows_per_run, plan.places);
+      const auto start = resid_pre.expand({end - begin, -1, -1});
+      const auto patched =
+          model.run(start, {.edits = {set(address, patched_rows(plan, source, target, {begin, end}))},
+                            .logit_positions = options.metric.positions(),
+                            .start_at_layer = layer});
+      if (!metric_checked) {
+        require_rowwise(options.metric, at::cat({corrupted.logits, patched.logits.narrow(0, 0, 1)}));
+        metric_checked = true;
+      }
+      values[layer].narrow(0, begin, end - begin).copy_(options.metric(patched.logits));
+    }
+  }
+
+  std::vector<std::int64_t> shape{n_layers};
+  for (const auto& axis : plan.others) shape.push_back(axis.size);
+  values = values.view(shape).movedim(0, static_cast<std::int64_t>(plan.layer_axis));
+  return Grid(
+      values, grid_axes(model, plan, tokens),
+      {.title = fmt::format("Patching {}", row(options.site.site).word), .unit = options.metric.name()});
+}
+
+}  // namespace hooked

@@ -1,0 +1,167 @@
+// hooked bench: what a plain run and a run that keeps every default point cost on this machine.
+#include <ATen/Parallel.h>
+#include <ATen/ops/tensor.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/model_options.h"
+#include "cli/output.h"
+#include "cli/progress_bar.h"
+#include "core/json.h"
+#include "engine/loaded_model.h"
+#include "hooked/core/tensor_text.h"
+
+namespace hooked::cli {
+namespace {
+
+constexpr int kWarmUps = 3;
+
+struct BenchOptions {
+  ModelOptions model;
+  std::int64_t batch = 1;
+  std::int64_t length = 128;
+  std::int64_t iterations = 20;
+  std::uint64_t seed = 0;
+  bool json = false;
+};
+
+/// Times of one kind of run, ms.
+struct Times {
+  double median;
+  double min;
+  double max;
+};
+
+Times summary(std::vector<double> ms) {
+  std::sort(ms.begin(), ms.end());
+  const auto half = ms.size() / 2;
+  const double median = ms.size() % 2 == 1 ? ms[half] : (ms[half - 1] + ms[half]) / 2;
+  return {median, ms.front(), ms.back()};
+}
+
+Json times_json(const Times& times) {
+  return {{"median", times.median}, {"min", times.min}, {"max", times.max}};
+}
+
+// Results of a GPU are there only when it has caught up.
+void wait_for(const c10::Device& device) {
+  if (device.is_cpu()) return;
+  c10::impl::getDeviceGuardImpl(device.type())->synchronizeDevice(device.has_index() ? device.index() : 0);
+}
+
+// Milliseconds of a call, with the release of what it returns: both belong to the cost of keeping
+// activations.
+double time_ms(const std::function<void()>& call, const c10::Device& device) {
+  const auto begin = std::chrono::steady_clock::now();
+  call();
+  wait_for(device);
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+}
+
+at::Tensor random_tokens(const BenchOptions& options, const HookedTransformer& model) {
+  std::mt19937_64 generator(options.seed);
+  std::uniform_int_distribution<std::int64_t> id(0, model.config().d_vocab - 1);
+  std::vector<std::int64_t> ids(static_cast<std::size_t>(options.batch * options.length));
+  for (auto& one : ids) one = id(generator);
+  return at::tensor(ids, at::TensorOptions(at::kLong))
+      .view({options.batch, options.length})
+      .to(model.loaded()->device);
+}
+
+std::int64_t peak_bytes() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss * 1024;
+}
+
+void bench(const BenchOptions& options) {
+  const auto model = options.model.load();
+  const auto& device = model.loaded()->device;
+  const auto tokens = random_tokens(options, model);
+
+  const auto plain_logits = model.run(tokens).logits;
+  const auto cached = model.run_with_cache(tokens);
+  const double difference = plain_logits.sub(cached.logits).abs().max().item<double>();
+  const auto points = cached.cache.size();
+
+  // Alternating, so that both meet the machine in the same moods.
+  std::vector<double> plain_ms;
+  std::vector<double> cache_ms;
+  {
+    ProgressBar bar("timing", options.iterations + kWarmUps);
+    for (std::int64_t i = -kWarmUps; i < options.iterations; ++i) {
+      const auto plain = time_ms([&] { model.run(tokens); }, device);
+      const auto cache = time_ms([&] { model.run_with_cache(tokens); }, device);
+      if (i >= 0) {
+        plain_ms.push_back(plain);
+        cache_ms.push_back(cache);
+      }
+      bar.advance();
+    }
+  }
+
+  const auto plain = summary(plain_ms);
+  const auto cache = summary(cache_ms);
+  const auto dtype = dtype_text(model.config().dtype);
+  if (options.json) {
+    return print_json({{"batch", options.batch},
+                       {"length", options.length},
+                       {"dtype", dtype},
+                       {"threads", at::get_num_threads()},
+                       {"device", device.str()},
+                       {"points", points},
+                       {"plain_ms", times_json(plain)},
+                       {"cache_ms", times_json(cache)},
+                       {"decode_ms", nullptr},
+                       {"peak_bytes", peak_bytes()},
+                       {"max_logit_difference", difference}});
+  }
+  fmt::print("{} tokens ({} x {}), {}, {}, {} threads, {} iterations\n\n", options.batch * options.length,
+             options.batch, options.length, dtype, device.str(), at::get_num_threads(), options.iterations);
+  Table table({{""},
+               {"median ms", Align::right},
+               {"min", Align::right},
+               {"max", Align::right},
+               {"tokens/s", Align::right},
+               {"ratio", Align::right}});
+  const auto add = [&](const std::string& name, const Times& times) {
+    const auto per_second = static_cast<double>(options.batch * options.length) / times.median * 1000;
+    table.add({name, fmt::format("{:.2f}", times.median), fmt::format("{:.2f}", times.min),
+               fmt::format("{:.2f}", times.max), fmt::format("{:.0f}", per_second),
+               fmt::format("{:.3f}", times.median / plain.median)});
+  };
+  add("plain run", plain);
+  add(fmt::format("with cache, {} points", points), cache);
+  table.print("  ");
+  fmt::print("\nlargest difference of the logits {:.3g}, peak memory {}\n", difference,
+             size_text(static_cast<std::uint64_t>(peak_bytes())));
+}
+
+}  // namespace
+
+Action define_bench(CLI::App& app) {
+  auto options = std::make_shared<BenchOptions>();
+  add_model_options(app, options->model);
+  app.add_option("--batch", options->batch, "rows (default: 1)")->type_name("B")->check(CLI::PositiveNumber);
+  app.add_option("--length", options->length, "tokens in a row (default: 128)")
+      ->type_name("T")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--iterations", options->iterations, "timed runs of each kind (default: 20)")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--seed", options->seed, "seed of the random tokens (default: 0)")->type_name("S");
+  app.add_flag("--json", options->json, "one JSON object on stdout");
+  return [options] { bench(*options); };
+}
+
+}  // namespace hooked::cli

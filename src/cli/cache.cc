@@ -1,0 +1,157 @@
+// hooked cache: activations, logits and gradients as a safetensors file.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/edit_options.h"
+#include "cli/input_options.h"
+#include "cli/model_options.h"
+#include "cli/output.h"
+#include "core/json.h"
+#include "hooked/core/error.h"
+#include "hooked/core/tensor_text.h"
+#include "hooked/io/safetensors.h"
+
+namespace hooked::cli {
+namespace {
+
+struct CacheOptions {
+  ModelOptions model;
+  InputOptions input;
+  std::vector<std::string> edits;
+  std::string names;
+  std::string out;
+  std::optional<std::int64_t> stop_at_layer;
+  bool gradients = false;
+  std::string answer_token;
+  std::string against_token;
+  std::optional<std::int64_t> position;
+  bool json = false;
+};
+
+using Tensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+// A token given by its id or, for models with a tokenizer, by its text.
+std::int64_t token_id(const std::string& text, std::string_view option, const HookedTransformer& model) {
+  std::int64_t id = 0;
+  try {
+    const auto ids = parse_integers(text, option);
+    if (ids.size() != 1) throw UsageError(fmt::format("{}: expected one token, got '{}'", option, text));
+    id = ids.front();
+  } catch (const UsageError&) {
+    if (!model.has_tokenizer()) throw;
+    id = model.to_token(text);
+  }
+  if (id < 0 || id >= model.config().d_vocab_out) {
+    throw ShapeError(option, fmt::format("the model has no logit for token {}; expected 0 to {}", id,
+                                         model.config().d_vocab_out - 1));
+  }
+  return id;
+}
+
+// The difference of two logits of row 0.
+LogitMetric logit_difference(const CacheOptions& options, const HookedTransformer& model,
+                             const Input& input) {
+  const auto answer = token_id(options.answer_token, "--answer-token", model);
+  const auto against = token_id(options.against_token, "--against-token", model);
+  const auto position = options.position.value_or(input.last_positions()[0].item<std::int64_t>());
+  if (position < -input.length() || position >= input.length()) {
+    throw ShapeError("--position", fmt::format("position {} is out of range; expected {} to {}", position,
+                                               -input.length(), input.length() - 1));
+  }
+  return [=](const at::Tensor& logits) {
+    const auto row = logits.select(0, 0).select(0, position);
+    return row.select(0, answer).sub(row.select(0, against));
+  };
+}
+
+void append(Tensors& tensors, std::string_view prefix, const ActivationCache& cache) {
+  for (const auto& entry : cache) {
+    tensors.emplace_back(fmt::format("{}{}", prefix, entry.name.to_string()), entry.value.contiguous());
+  }
+}
+
+void report(const CacheOptions& options, const Input& input, const Tensors& tensors) {
+  std::uint64_t bytes = 0;
+  for (const auto& [name, tensor] : tensors) bytes += tensor.nbytes();
+  if (options.json) {
+    auto names = Json::array();
+    for (const auto& [name, tensor] : tensors) names.push_back(name);
+    return print_json(
+        {{"out", options.out}, {"tokens", input.tokens_json()}, {"tensors", names}, {"bytes", bytes}});
+  }
+  fmt::print("{}: {} tensors, {}\n", options.out, tensors.size(), size_text(bytes));
+  Table table({{"name"}, {"shape"}, {"dtype"}});
+  for (const auto& [name, tensor] : tensors) {
+    table.add({name, shape_text(tensor.sizes()), std::string(dtype_text(tensor.scalar_type()))});
+  }
+  table.print("  ");
+}
+
+void cache(const CacheOptions& options) {
+  if (options.gradients && options.stop_at_layer) {
+    throw UsageError(
+        "--gradients needs logits, which a run with --stop-at-layer does not have; expected one of the two");
+  }
+  const auto model = options.model.load();
+  const auto input = read_input(options.input, model);
+  RunOptions run;
+  run.attention_mask = input.attention_mask;
+  run.edits = read_edits(options.edits, model, input);
+  run.capture = options.names.empty() ? Selection(act::defaults) : Selection::glob(options.names);
+  if (options.stop_at_layer) {
+    run.stop_at_layer = options.stop_at_layer;
+    run.output = Output::residual;
+  }
+  if (options.gradients) {
+    run.gradients = GradientRequest{.of = run.capture, .metric = logit_difference(options, model, input)};
+  }
+  const auto result = model.run(input.tokens, run);
+
+  Tensors tensors = {{"tokens", input.tokens.contiguous()}};
+  if (!options.stop_at_layer) tensors.emplace_back("logits", result.logits.detach().contiguous());
+  append(tensors, "", result.cache);
+  append(tensors, "grad.", result.gradients);
+  save_safetensors(options.out, tensors);
+  report(options, input, tensors);
+}
+
+}  // namespace
+
+Action define_cache(CLI::App& app) {
+  auto options = std::make_shared<CacheOptions>();
+  add_model_options(app, options->model);
+  add_input_options(app, options->input);
+  add_edit_option(app, options->edits);
+  app.add_option("--names", options->names,
+                 "names or globs, separated by commas; '*' is every point (default: all but the wide ones)")
+      ->type_name("GLOB");
+  app.add_option("--out", options->out, "the safetensors file to write")->type_name("F")->required();
+  app.add_option("--stop-at-layer", options->stop_at_layer, "end before this block; no logits then")
+      ->type_name("L");
+  auto* gradients =
+      app.add_flag("--gradients", options->gradients,
+                   "add grad.<name>: the gradient of the answer's logit minus the other's (row 0)");
+  auto* answer = app.add_option("--answer-token", options->answer_token, "token id (or word) of the answer")
+                     ->type_name("A")
+                     ->needs(gradients);
+  auto* against =
+      app.add_option("--against-token", options->against_token, "token id (or word) it is held against")
+          ->type_name("B")
+          ->needs(gradients);
+  gradients->needs(answer)->needs(against);
+  app.add_option("--position", options->position,
+                 "position of the two logits (default: row 0's last real token)")
+      ->type_name("P")
+      ->needs(gradients);
+  app.add_flag("--json", options->json, "one JSON object on stdout");
+  return [options] { cache(*options); };
+}
+
+}  // namespace hooked::cli

@@ -1,0 +1,39 @@
+#include <array>
+
+#include "cli/command.h"
+
+namespace hooked::cli {
+
+std::span<const Command> commands() {
+  static constexpr std::array kCommands = {
+      Command{"info", "what a model is, and what weight processing does to it",
+              "hooked info examples/toy_model\n  hooked info gpt2 --process fold_ln,center_unembed --json",
+              define_info},
+      Command{"names", "every activation point of a model: name, axes, shape",
+              "hooked names gpt2 --tokens-length 8\n  hooked names gpt2 --names 'blocks.0.attn.*'",
+              define_names},
+      Command{"tokenize", "text to ids and pieces, or ids to text",
+              "hooked tokenize examples/toy_model --text \"When Mary and John went\"\n"
+              "  hooked tokenize examples/toy_model --decode 1,2,3",
+              define_tokenize},
+      Command{
+          "run", "runs a model and prints the likeliest next tokens and the loss",
+          "hooked run examples/toy_model --text \"When Mary and John went to the store, John gave a drink "
+          "to\"\n"
+          "  hooked run gpt2 --tokens 464,3290 --edit \"blocks.9.attn.hook_z[head=6,pos=-1] zero\" --top-k 5",
+          define_run},
+      Command{"cache", "writes activations, logits and gradients to a safetensors file",
+              "hooked cache gpt2 --tokens 464,3290 --names '*.hook_pattern,*.hook_resid_post' --out "
+              "cache.safetensors\n"
+              "  hooked cache gpt2 --tokens 464,3290 --gradients --answer-token 318 --against-token 373 "
+              "--out gradients.safetensors",
+              define_cache},
+      Command{"save", "writes the loaded (processed, converted) model as a native folder",
+              "hooked save gpt2 --out gpt2-processed", define_save},
+      Command{"bench", "times plain and cached runs on this machine",
+              "hooked bench gpt2 --batch 1 --length 128 --iterations 20", define_bench},
+  };
+  return kCommands;
+}
+
+}  // namespace hooked::cli

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/input_options.h"
+#include "hooked/engine/hooked_transformer.h"
+#include "hooked/hooks/edit.h"
+
+namespace CLI {
+class App;
+}
+
+namespace hooked::cli {
+
+/// Adds --edit, which may be given several times.
+void add_edit_option(CLI::App& app, std::vector<std::string>& edits);
+
+/// The edits that `ADDRESS OP VALUE` texts describe, in their order. Throws UsageError for texts of another
+/// form, HookError for addresses that the model does not have, and the errors of safetensors files.
+std::vector<Edit> read_edits(const std::vector<std::string>& texts, const HookedTransformer& model,
+                             const Input& input);
+
+}  // namespace hooked::cli

@@ -1,0 +1,88 @@
+// hooked names: every activation point of a model.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/model_options.h"
+#include "cli/output.h"
+#include "core/json.h"
+#include "hooked/hooks/point_index.h"
+#include "hooked/hooks/selection.h"
+#include "hooked/hooks/site.h"
+
+namespace hooked::cli {
+namespace {
+
+struct NamesOptions {
+  std::string model;
+  std::string names;
+  std::optional<std::int64_t> tokens_length;
+  bool json = false;
+};
+
+// The size for batch 1 and --tokens-length; nothing where it depends on the input.
+std::optional<std::int64_t> size_of(const SiteRow& site, std::size_t dim, const ModelConfig& config,
+                                    const NamesOptions& options) {
+  const auto size = axis_size(site, dim, config);
+  if (size >= 0) return size;
+  switch (site.axes[dim]) {
+    case Axis::batch:
+      return 1;
+    case Axis::pos:
+    case Axis::query:
+    case Axis::key:
+      return options.tokens_length;
+    default:
+      return std::nullopt;
+  }
+}
+
+void names(const NamesOptions& options) {
+  const auto config = read_model_config(options.model).config;
+  const PointIndex points(config);
+  const auto selection = options.names.empty() ? Selection(act::everything) : Selection::glob(options.names);
+
+  auto list = Json::array();
+  Table table({{"name"}, {"axes"}, {"shape"}, {"wide"}});
+  for (const auto point : selection.resolve(points, Reach::everything(points))) {
+    const auto& name = points.name(point);
+    const auto& site = row(name.site);
+    std::vector<std::string> axes;
+    std::vector<std::string> shape;
+    auto sizes = Json::array();
+    for (std::size_t dim = 0; dim < site.axes.size(); ++dim) {
+      axes.emplace_back(axis_name(site.axes[dim]));
+      const auto size = size_of(site, dim, config, options);
+      sizes.push_back(size ? Json(*size) : Json(nullptr));
+      shape.push_back(size ? std::to_string(*size) : axes.back());
+    }
+    table.add({name.to_string(), fmt::format("[{}]", fmt::join(axes, ", ")),
+               fmt::format("[{}]", fmt::join(shape, ", ")), site.wide ? "wide" : ""});
+    list.push_back({{"name", name.to_string()}, {"axes", axes}, {"shape", sizes}, {"wide", site.wide}});
+  }
+  if (options.json) return print_json(list);
+  table.print();
+}
+
+}  // namespace
+
+Action define_names(CLI::App& app) {
+  auto options = std::make_shared<NamesOptions>();
+  add_model(app, options->model);
+  app.add_option("--names", options->names, "names or globs, separated by commas (default: every point)")
+      ->type_name("GLOB");
+  app.add_option("--tokens-length", options->tokens_length,
+                 "tokens in a row, for the shapes (default: left open)")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--json", options->json, "one JSON array on stdout");
+  return [options] { names(*options); };
+}
+
+}  // namespace hooked::cli

@@ -1,0 +1,70 @@
+#include "cli/output.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <iterator>
+
+namespace hooked::cli {
+namespace {
+
+// Columns on a terminal, near enough: characters, not bytes.
+std::size_t width(std::string_view text) {
+  return static_cast<std::size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+std::string line(const std::vector<std::string>& cells, const std::vector<std::size_t>& widths,
+                 const std::vector<Table::Column>& columns) {
+  std::string text;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const std::string blanks(widths[i] - width(cells[i]), ' ');
+    if (i > 0) text += "  ";
+    text += columns[i].align == Align::right ? blanks + cells[i] : cells[i] + blanks;
+  }
+  text.erase(text.find_last_not_of(' ') + 1);
+  return text;
+}
+
+}  // namespace
+
+void print_json(const Json& value) {
+  fmt::print("{}\n", value.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+void Table::print(std::string_view indent) const {
+  std::vector<std::string> titles;
+  for (const auto& column : columns_) titles.push_back(column.title);
+  std::vector<std::size_t> widths;
+  for (const auto& title : titles) widths.push_back(width(title));
+  for (const auto& cells : rows_) {
+    for (std::size_t i = 0; i < cells.size(); ++i) widths[i] = std::max(widths[i], width(cells[i]));
+  }
+  const bool titled =
+      std::any_of(titles.begin(), titles.end(), [](const auto& title) { return !title.empty(); });
+  if (titled) fmt::print("{}{}\n", indent, line(titles, widths, columns_));
+  for (const auto& cells : rows_) fmt::print("{}{}\n", indent, line(cells, widths, columns_));
+}
+
+std::string grouped(std::int64_t number) {
+  auto text = std::to_string(number);
+  const std::size_t first = text.front() == '-' ? 1 : 0;
+  for (auto at = static_cast<std::ptrdiff_t>(text.size()) - 3; at > static_cast<std::ptrdiff_t>(first);
+       at -= 3) {
+    text.insert(static_cast<std::size_t>(at), ",");
+  }
+  return text;
+}
+
+std::string size_text(std::uint64_t bytes) {
+  static constexpr std::array<std::string_view, 4> kUnits = {"KiB", "MiB", "GiB", "TiB"};
+  if (bytes < 1024) return fmt::format("{} bytes", bytes);
+  auto value = static_cast<double>(bytes) / 1024;
+  std::size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < kUnits.size(); ++unit) value /= 1024;
+  return fmt::format("{:.1f} {}", value, kUnits[unit]);
+}
+
+}  // namespace hooked::cli

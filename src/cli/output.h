@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/json.h"
+
+namespace hooked::cli {
+
+/// Writes one JSON value and a newline to stdout.
+void print_json(const Json& value);
+
+enum class Align : std::uint8_t { left, right };
+
+/// Lines of cells, printed in aligned columns.
+class Table {
+ public:
+  struct Column {
+    std::string title;
+    Align align = Align::left;
+  };
+
+  /// Columns without any title print no title line.
+  explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
+
+  void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+
+  /// Writes the table to stdout, each line after `indent`.
+  void print(std::string_view indent = "") const;
+
+ private:
+  std::vector<Column> columns_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+/// `124,439,808`
+std::string grouped(std::int64_t number);
+
+/// `474.7 MiB`
+std::string size_text(std::uint64_t bytes);
+
+}  // namespace hooked::cli

@@ -1,0 +1,181 @@
+// hooked run: next-token table and loss.
+#include <ATen/ops/log_softmax.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/topk.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/edit_options.h"
+#include "cli/input_options.h"
+#include "cli/model_options.h"
+#include "cli/output.h"
+#include "core/json.h"
+#include "engine/loaded_model.h"
+#include "engine/loss.h"
+#include "hooked/core/error.h"
+
+namespace hooked::cli {
+namespace {
+
+struct RunCommandOptions {
+  ModelOptions model;
+  InputOptions input;
+  std::vector<std::string> edits;
+  std::int64_t top_k = 10;
+  std::string positions;
+  bool json = false;
+};
+
+/// One guess for the token after a position.
+struct Guess {
+  std::int64_t id;
+  std::optional<std::string> piece;
+  double logit;
+  double probability;
+};
+
+/// The likeliest tokens after one position of one row.
+struct NextTokens {
+  std::int64_t row;
+  std::int64_t position;
+  std::vector<Guess> guesses;
+};
+
+std::optional<std::string> piece_of(const HookedTransformer& model, std::int64_t id) {
+  const auto& tokenizer = model.loaded()->tokenizer;
+  if (!tokenizer) return std::nullopt;
+  // A model may have more logits than its tokenizer has pieces.
+  if (id >= tokenizer->vocab_size()) return std::nullopt;
+  try {
+    return tokenizer->piece(id);
+  } catch (const TokenizerError&) {
+    return std::nullopt;
+  }
+}
+
+// `logits` [vocab]
+std::vector<Guess> likeliest(const at::Tensor& logits, std::int64_t top_k, const HookedTransformer& model) {
+  const auto row = logits.to(at::kCPU, at::kDouble);
+  const auto probabilities = at::softmax(row, -1);
+  const auto [values, ids] = at::topk(row, std::min(top_k, row.size(0)));
+  std::vector<Guess> guesses;
+  for (std::int64_t i = 0; i < ids.size(0); ++i) {
+    const auto id = ids[i].item<std::int64_t>();
+    guesses.push_back({id, piece_of(model, id), values[i].item<double>(), probabilities[id].item<double>()});
+  }
+  return guesses;
+}
+
+std::vector<std::int64_t> positions_of_row(const RunCommandOptions& options, const Input& input,
+                                           std::int64_t row) {
+  if (options.positions.empty()) return {input.last_positions()[row].item<std::int64_t>()};
+  auto positions = parse_integers(options.positions, "--positions");
+  for (auto& position : positions) {
+    if (position < -input.length() || position >= input.length()) {
+      throw ShapeError("--positions", fmt::format("position {} is out of range; expected {} to {}", position,
+                                                  -input.length(), input.length() - 1));
+    }
+    if (position < 0) position += input.length();
+  }
+  return positions;
+}
+
+std::vector<NextTokens> next_tokens(const RunCommandOptions& options, const Input& input,
+                                    const HookedTransformer& model, const at::Tensor& logits) {
+  std::vector<NextTokens> rows;
+  for (std::int64_t row = 0; row < input.batch(); ++row) {
+    for (const auto position : positions_of_row(options, input, row)) {
+      rows.push_back({row, position, likeliest(logits[row][position], options.top_k, model)});
+    }
+  }
+  return rows;
+}
+
+// Mean over the predictions whose two tokens are real; nothing when there is none.
+std::optional<double> loss_of(const Input& input, const at::Tensor& logits) {
+  if (input.length() < 2) return std::nullopt;
+  const auto real = input.attention_mask.defined() ? input.attention_mask.ne(0) : at::Tensor();
+  const auto loss = next_token_loss(logits, input.tokens, real, LossReduction::mean).item<double>();
+  return std::isfinite(loss) ? std::optional(loss) : std::nullopt;
+}
+
+Json result_json(const Input& input, const std::vector<NextTokens>& rows, std::optional<double> loss) {
+  auto list = Json::array();
+  for (const auto& row : rows) {
+    auto next = Json::array();
+    for (const auto& guess : row.guesses) {
+      next.push_back({{"id", guess.id},
+                      {"piece", guess.piece ? Json(*guess.piece) : Json(nullptr)},
+                      {"logit", guess.logit},
+                      {"probability", guess.probability}});
+    }
+    list.push_back({{"row", row.row}, {"position", row.position}, {"next", next}});
+  }
+  return {{"tokens", input.tokens_json()}, {"rows", list}, {"loss", loss ? Json(*loss) : Json(nullptr)}};
+}
+
+std::string token_text(const HookedTransformer& model, std::int64_t id) {
+  const auto piece = piece_of(model, id);
+  return piece ? fmt::format("{} ({})", printable(*piece), id) : std::to_string(id);
+}
+
+void print_result(const HookedTransformer& model, const Input& input, const std::vector<NextTokens>& rows,
+                  std::optional<double> loss) {
+  for (const auto& row : rows) {
+    if (&row != &rows.front()) fmt::print("\n");
+    fmt::print("row {}, after position {}, token {}\n", row.row, row.position,
+               token_text(model, input.tokens[row.row][row.position].item<std::int64_t>()));
+    Table table({{"rank", Align::right},
+                 {"id", Align::right},
+                 {"piece"},
+                 {"logit", Align::right},
+                 {"probability", Align::right}});
+    for (std::size_t i = 0; i < row.guesses.size(); ++i) {
+      const auto& guess = row.guesses[i];
+      table.add({std::to_string(i + 1), std::to_string(guess.id), guess.piece ? printable(*guess.piece) : "",
+                 fmt::format("{:.4f}", guess.logit), fmt::format("{:.4f}", guess.probability)});
+    }
+    table.print("  ");
+  }
+  if (loss) fmt::print("\nloss {:.4f} nats per predicted token\n", *loss);
+}
+
+void run(const RunCommandOptions& options) {
+  const auto model = options.model.load();
+  const auto input = read_input(options.input, model);
+  const auto edits = read_edits(options.edits, model, input);
+  // Before the run, so that a wrong --positions costs nothing.
+  for (std::int64_t row = 0; row < input.batch(); ++row) positions_of_row(options, input, row);
+  const auto result = model.run(input.tokens, {.edits = edits, .attention_mask = input.attention_mask});
+  const auto rows = next_tokens(options, input, model, result.logits);
+  const auto loss = loss_of(input, result.logits);
+  if (options.json) return print_json(result_json(input, rows, loss));
+  print_result(model, input, rows, loss);
+}
+
+}  // namespace
+
+Action define_run(CLI::App& app) {
+  auto options = std::make_shared<RunCommandOptions>();
+  add_model_options(app, options->model);
+  add_input_options(app, options->input);
+  add_edit_option(app, options->edits);
+  app.add_option("--top-k", options->top_k, "how many next tokens (default: 10)")
+      ->type_name("K")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--positions", options->positions,
+                 "positions such as 0,5,-1 whose next tokens are shown (default: each row's last real token)")
+      ->type_name("P");
+  app.add_flag("--json", options->json, "one JSON object on stdout");
+  return [options] { run(*options); };
+}
+
+}  // namespace hooked::cli

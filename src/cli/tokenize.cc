@@ -1,0 +1,116 @@
+// hooked tokenize: text to ids and pieces, or ids to text.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/input_options.h"
+#include "cli/model_options.h"
+#include "cli/output.h"
+#include "core/json.h"
+#include "hooked/core/error.h"
+#include "hooked/io/file.h"
+#include "hooked/io/model_folder.h"
+#include "hooked/text/tokenizer.h"
+
+namespace hooked::cli {
+namespace {
+
+constexpr std::uint64_t kTextsBytes = std::uint64_t{1} << 30;
+
+struct TokenizeOptions {
+  std::string model;
+  std::string text;
+  std::string texts_file;
+  std::string decode;
+  bool add_special_tokens = false;
+  bool json = false;
+};
+
+Tokenizer load_tokenizer(const std::string& model) {
+  std::error_code ignored;
+  const bool is_file = std::filesystem::is_regular_file(model, ignored);
+  return Tokenizer::load(is_file ? std::filesystem::path(model) : locate_model(model));
+}
+
+std::vector<std::string> read_texts(const std::string& file) {
+  try {
+    const auto json = parse_json(read_text_file(file, kTextsBytes), {.bytes = kTextsBytes});
+    std::vector<std::string> texts;
+    if (!json.is_array()) throw std::invalid_argument(fmt::format("is {}", json_kind(json)));
+    for (std::size_t i = 0; i < json.size(); ++i) {
+      if (!json[i].is_string())
+        throw std::invalid_argument(fmt::format("item {} is {}", i, json_kind(json[i])));
+      texts.push_back(json[i].get<std::string>());
+    }
+    return texts;
+  } catch (const std::invalid_argument& reason) {
+    throw TokenizerError(printable(file), fmt::format("{}; expected a JSON array of strings", reason.what()));
+  }
+}
+
+Json encoding_json(const Encoding& encoding) {
+  auto offsets = Json::array();
+  for (const auto& span : encoding.offsets) offsets.push_back({span.begin, span.end});
+  return {{"ids", encoding.ids}, {"pieces", encoding.pieces}, {"offsets", offsets}};
+}
+
+void print_encoding(const Encoding& encoding) {
+  Table table({{"id", Align::right}, {"piece"}, {"bytes"}});
+  for (std::size_t i = 0; i < encoding.ids.size(); ++i) {
+    table.add({std::to_string(encoding.ids[i]), printable(encoding.pieces[i]),
+               fmt::format("{}-{}", encoding.offsets[i].begin, encoding.offsets[i].end)});
+  }
+  table.print();
+}
+
+void tokenize(const TokenizeOptions& options) {
+  const auto tokenizer = load_tokenizer(options.model);
+  if (!options.decode.empty()) {
+    const auto text = tokenizer.decode(parse_integers(options.decode, "--decode"));
+    if (options.json) return print_json({{"text", text}});
+    fmt::print("{}\n", text);
+    return;
+  }
+  const EncodeOptions encode{.add_special_tokens = options.add_special_tokens};
+  if (options.texts_file.empty()) {
+    const auto encoding = tokenizer.encode(options.text, encode);
+    return options.json ? print_json(encoding_json(encoding)) : print_encoding(encoding);
+  }
+  auto list = Json::array();
+  for (const auto& text : read_texts(options.texts_file)) {
+    const auto encoding = tokenizer.encode(text, encode);
+    if (options.json) {
+      list.push_back(encoding_json(encoding));
+    } else {
+      fmt::print("\"{}\"\n", printable(text));
+      print_encoding(encoding);
+      fmt::print("\n");
+    }
+  }
+  if (options.json) print_json(list);
+}
+
+}  // namespace
+
+Action define_tokenize(CLI::App& app) {
+  auto options = std::make_shared<TokenizeOptions>();
+  add_model(app, options->model)
+      ->description("a folder with a tokenizer.json, a tokenizer.json, or org/name");
+  auto* input = app.add_option_group("Input", "what is turned into what, one of");
+  input->add_option("--text", options->text, "text to turn into ids")->type_name("T");
+  input->add_option("--texts-file", options->texts_file, "JSON file with an array of texts")->type_name("F");
+  input->add_option("--decode", options->decode, "ids such as 1,2,3 to turn into text")->type_name("IDS");
+  input->require_option(1);
+  app.add_flag("--add-special-tokens", options->add_special_tokens,
+               "put the tokens around the text that the tokenizer's file asks for");
+  app.add_flag("--json", options->json, "one JSON value on stdout");
+  return [options] { tokenize(*options); };
+}
+
+}  // namespace hooked::cli

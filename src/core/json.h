@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace hooked {
+
+/// Keys keep the order of the file. Looking one up is linear: walk large objects instead of indexing them.
+using Json = nlohmann::ordered_json;
+
+/// What a JSON document may be, by the kind of file it stands in.
+struct JsonLimits {
+  std::size_t bytes = 1 << 20;
+  std::size_t depth = 64;  ///< arrays and objects open at once
+};
+
+/// Parses one JSON value. Refuses, with the byte position: more bytes or depth than allowed, text that is not
+/// valid UTF-8, a byte order mark, duplicate keys, unfinished input and anything after the value. Time is n
+/// log n, memory a small multiple of the text; nothing recurses. Throws std::invalid_argument with the plain
+/// reason; the caller's room turns that into its own Error class.
+Json parse_json(std::string_view text, JsonLimits limits);
+
+/// `text` with control characters and bytes that are not UTF-8 escaped, cut to a readable length: for
+/// messages.
+std::string printable(std::string_view text);
+
+/// What kind of JSON value this is, with its article: `an integer`, `a string`.
+std::string_view json_kind(const Json& value) noexcept;
+
+}  // namespace hooked

@@ -1,0 +1,92 @@
+#include "hooked/core/model_config.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "core/model_config_tables.h"
+#include "hooked/core/error.h"
+
+namespace hooked {
+namespace {
+
+std::int64_t norm_parameters(NormKind kind, std::int64_t width, bool bias) {
+  if (kind == NormKind::none) return 0;
+  return kind == NormKind::layer_norm && bias ? 2 * width : width;
+}
+
+// Norms of width d_model in one block that carry weights. ln1_post and ln2_post are never folded away.
+std::int64_t weighted_block_norms(const ModelConfig& config) {
+  const std::int64_t sublayers = config.has_mlp() ? 2 : 1;
+  const std::int64_t before = config.layout == BlockLayout::parallel_one_norm ? 1 : sublayers;
+  switch (config.norm_place) {
+    case NormPlace::pre:
+    case NormPlace::post:
+      return config.norm_folded ? 0 : before;
+    case NormPlace::output:
+      return sublayers;
+    case NormPlace::both:
+      return config.norm_folded ? sublayers : 2 * sublayers;
+  }
+  return 0;
+}
+
+std::int64_t attention_parameters(const ModelConfig& config) {
+  const auto q_width = config.n_heads * config.d_head;
+  const auto kv_width = config.n_kv_heads * config.d_head;
+  auto count = config.d_model * (2 * q_width + 2 * kv_width);
+  if (config.qkv_bias) count += q_width + 2 * kv_width;
+  if (config.attn_out_bias) count += config.d_model;
+  if (config.qk_norm == QkNorm::per_head) count += 2 * config.d_head;
+  if (config.qk_norm == QkNorm::whole_projection) count += q_width + kv_width;
+  return count;
+}
+
+std::int64_t mlp_parameters(const ModelConfig& config) {
+  if (!config.has_mlp()) return 0;
+  const bool gated = config.mlp == MlpKind::gated;
+  auto count = (gated ? 3 : 2) * config.d_model * config.d_mlp;
+  if (config.mlp_bias) {
+    const bool gate_bias = gated && !config.gated_bias_after_product;
+    count += config.d_model + (gate_bias ? 2 : 1) * config.d_mlp;
+  }
+  if (config.mlp_norm && !config.norm_folded) {
+    count += norm_parameters(NormKind::layer_norm, config.d_mlp, config.norm_bias);
+  }
+  return count;
+}
+
+}  // namespace
+
+std::int64_t ModelConfig::parameter_count() const {
+  auto count = d_vocab * d_model;
+  if (has_pos_embed()) count += n_ctx * d_model;
+  if (post_embedding_norm) count += norm_parameters(NormKind::layer_norm, d_model, norm_bias);
+  count += n_layers * (weighted_block_norms(*this) * norm_parameters(norm, d_model, norm_bias) +
+                       attention_parameters(*this) + mlp_parameters(*this));
+  if (!norm_folded) count += norm_parameters(final_norm, d_model, norm_bias);
+  if (!tied_unembedding) count += d_model * d_vocab_out;
+  if (unembed_bias) count += d_vocab_out;
+  return count;
+}
+
+std::vector<double> geometric_alibi_slopes(std::int64_t n_heads) {
+  if (n_heads < 1 || n_heads > kMaxHeads) {
+    throw ConfigError("n_heads", fmt::format("out of range; expected 1 to {}, got {}", kMaxHeads, n_heads));
+  }
+  std::vector<double> slopes(static_cast<std::size_t>(n_heads));
+  for (std::size_t head = 0; head < slopes.size(); ++head) {
+    slopes[head] = std::exp2(-8.0 * static_cast<double>(head + 1) / static_cast<double>(n_heads));
+  }
+  return slopes;
+}
+
+std::optional<Activation> parse_activation(std::string_view name) noexcept {
+  return value_of(kActivationWords, name);
+}
+
+std::string_view activation_name(Activation activation) noexcept {
+  return word_of(kActivationWords, activation);
+}
+
+}  // namespace hooked

@@ -1,0 +1,117 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "hooked/core/model_config.h"
+
+namespace hooked {
+
+// Limits of what a config may ask for, so that a hostile file is refused before anything is allocated.
+inline constexpr std::int64_t kMaxLayers = 10'000;
+inline constexpr std::int64_t kMaxHeads = 1 << 14;
+inline constexpr std::int64_t kMaxWidth = 1 << 24;  // d_model, d_mlp, n_heads * d_head, n_ctx, d_vocab
+inline constexpr double kMaxParameters = 1e18;      // their bytes still fit into 64 bits
+
+/// A value and the word for it in files and messages. In a table the first word of a value is the one
+/// written; later ones are read only.
+template <class E>
+struct Word {
+  E value;
+  std::string_view text;
+};
+
+inline constexpr Word<NormKind> kNormKindWords[] = {
+    {NormKind::none, "none"}, {NormKind::layer_norm, "LN"}, {NormKind::rms_norm, "RMS"}};
+
+inline constexpr Word<NormPlace> kNormPlaceWords[] = {{NormPlace::pre, "pre"},
+                                                      {NormPlace::post, "post"},
+                                                      {NormPlace::output, "output"},
+                                                      {NormPlace::both, "both"}};
+
+inline constexpr Word<BlockLayout> kBlockLayoutWords[] = {
+    {BlockLayout::serial, "serial"},
+    {BlockLayout::parallel_two_norms, "parallel_two_norms"},
+    {BlockLayout::parallel_one_norm, "parallel_one_norm"}};
+
+inline constexpr Word<MlpKind> kMlpKindWords[] = {
+    {MlpKind::none, "none"}, {MlpKind::plain, "plain"}, {MlpKind::gated, "gated"}};
+
+inline constexpr Word<PositionKind> kPositionKindWords[] = {{PositionKind::none, "none"},
+                                                            {PositionKind::learned, "standard"},
+                                                            {PositionKind::shortformer, "shortformer"},
+                                                            {PositionKind::rotary, "rotary"},
+                                                            {PositionKind::alibi, "alibi"}};
+
+inline constexpr Word<RopeScalingKind> kRopeScalingKindWords[] = {{RopeScalingKind::none, "none"},
+                                                                  {RopeScalingKind::linear, "linear"},
+                                                                  {RopeScalingKind::llama3, "llama3"},
+                                                                  {RopeScalingKind::yarn, "yarn"}};
+
+inline constexpr Word<QkNorm> kQkNormWords[] = {
+    {QkNorm::none, "none"}, {QkNorm::per_head, "per_head"}, {QkNorm::whole_projection, "whole_projection"}};
+
+inline constexpr Word<AttentionDirection> kAttentionDirectionWords[] = {
+    {AttentionDirection::causal, "causal"}, {AttentionDirection::bidirectional, "bidirectional"}};
+
+inline constexpr Word<Activation> kActivationWords[] = {
+    {Activation::relu, "relu"},
+    {Activation::gelu, "gelu"},
+    {Activation::gelu_tanh, "gelu_new"},
+    {Activation::gelu_fast, "gelu_fast"},
+    {Activation::gelu_quick, "quick_gelu"},
+    {Activation::silu, "silu"},
+    {Activation::solu, "solu"},
+    {Activation::relu_squared, "relu2"},
+    {Activation::sigmoid, "sigmoid"},
+    {Activation::gelu, "gelu_python"},
+    {Activation::gelu_tanh, "gelu_pytorch_tanh"},
+    {Activation::gelu_quick, "gelu_quick"},
+    {Activation::silu, "swish"},
+    {Activation::relu_squared, "relu_squared"},
+};
+
+/// TransformerLens's word for a kind of norm and whether its weights are folded away; no norm is null.
+struct NormalizationType {
+  std::string_view text;
+  NormKind norm;
+  bool folded;
+};
+inline constexpr NormalizationType kNormalizationTypes[] = {{"LN", NormKind::layer_norm, false},
+                                                            {"LNPre", NormKind::layer_norm, true},
+                                                            {"RMS", NormKind::rms_norm, false},
+                                                            {"RMSPre", NormKind::rms_norm, true}};
+
+inline constexpr std::string_view kModelType = "hooked_transformer";
+inline constexpr double kSoftCapOff = -1.0;  // TransformerLens's word for "no cap"; anything up to 0 is off
+
+/// The word written for `value`; `?` for a number that is no value of the enum.
+template <class E, std::size_t N>
+constexpr std::string_view word_of(const Word<E> (&words)[N], E value) noexcept {
+  for (const auto& word : words) {
+    if (word.value == value) return word.text;
+  }
+  return "?";
+}
+
+/// The value that `text` stands for.
+template <class E, std::size_t N>
+constexpr std::optional<E> value_of(const Word<E> (&words)[N], std::string_view text) noexcept {
+  for (const auto& word : words) {
+    if (word.text == text) return word.value;
+  }
+  return std::nullopt;
+}
+
+/// All words, for messages: `pre, post, output, both`.
+template <class E, std::size_t N>
+std::string all_words(const Word<E> (&words)[N]) {
+  std::string list;
+  for (const auto& word : words) list.append(list.empty() ? "" : ", ").append(word.text);
+  return list;
+}
+
+}  // namespace hooked

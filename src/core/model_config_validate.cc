@@ -1,0 +1,240 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <set>
+
+#include "core/json.h"
+#include "core/model_config_tables.h"
+#include "hooked/core/error.h"
+#include "hooked/core/model_config.h"
+#include "hooked/core/tensor_text.h"
+
+namespace hooked {
+namespace {
+
+template <class Value>
+void expect(bool allowed, std::string_view field, const Value& value, std::string_view expected) {
+  if (!allowed)
+    throw ConfigError(field, fmt::format("value not allowed; expected {}, got {}", expected, value));
+}
+
+void expect_positive(std::string_view field, double value) {
+  expect(std::isfinite(value) && value > 0, field, value, "a finite number above 0");
+}
+
+void expect_between(std::string_view field, std::int64_t value, std::int64_t most) {
+  expect(value >= 1 && value <= most, field, value, fmt::format("1 to {}", most));
+}
+
+template <class E, std::size_t N>
+void expect_known(std::string_view field, E value, const Word<E> (&words)[N]) {
+  expect(value_of(words, word_of(words, value)).has_value(), field, static_cast<int>(value),
+         fmt::format("one of {}", all_words(words)));
+}
+
+void check_known_values(const ModelConfig& c) {
+  expect_known("norm", c.norm, kNormKindWords);
+  expect_known("norm_place", c.norm_place, kNormPlaceWords);
+  expect_known("final_norm", c.final_norm, kNormKindWords);
+  expect_known("layout", c.layout, kBlockLayoutWords);
+  expect_known("mlp", c.mlp, kMlpKindWords);
+  expect_known("activation", c.activation, kActivationWords);
+  expect_known("direction", c.direction, kAttentionDirectionWords);
+  expect_known("qk_norm", c.qk_norm, kQkNormWords);
+  expect_known("positions", c.positions, kPositionKindWords);
+  expect_known("rotary.scaling.kind", c.rotary.scaling.kind, kRopeScalingKindWords);
+  expect(parse_float_dtype(dtype_text(c.dtype)).has_value(), "dtype", dtype_text(c.dtype),
+         "float32, float64, float16 or bfloat16");
+}
+
+void check_sizes(const ModelConfig& c) {
+  expect_between("n_layers", c.n_layers, kMaxLayers);
+  expect_between("d_model", c.d_model, kMaxWidth);
+  expect_between("n_ctx", c.n_ctx, kMaxWidth);
+  expect_between("n_heads", c.n_heads, kMaxHeads);
+  expect_between("d_head", c.d_head, kMaxWidth / c.n_heads);
+  expect(c.n_kv_heads >= 1 && c.n_kv_heads <= c.n_heads && c.n_heads % c.n_kv_heads == 0, "n_kv_heads",
+         c.n_kv_heads, fmt::format("a divisor of n_heads = {}", c.n_heads));
+  if (c.has_mlp()) {
+    expect_between("d_mlp", c.d_mlp, kMaxWidth);
+  } else {
+    expect(c.d_mlp == 0, "d_mlp", c.d_mlp, "0, because mlp is none");
+  }
+  expect_between("d_vocab", c.d_vocab, kMaxWidth);
+  expect_between("d_vocab_out", c.d_vocab_out, kMaxWidth);
+  // In floating point, because the product of sizes that are each allowed can exceed 64 bits.
+  const double weights =
+      static_cast<double>(c.n_layers) * static_cast<double>(c.d_model) *
+      (4.0 * static_cast<double>(c.n_heads * c.d_head) + 3.0 * static_cast<double>(c.d_mlp));
+  expect(weights < kMaxParameters, "n_layers", c.n_layers,
+         fmt::format("sizes that ask for fewer than {:.3g} parameters in all", kMaxParameters));
+}
+
+void check_norms(const ModelConfig& c) {
+  expect_positive("eps", c.eps);
+  const auto place = word_of(kNormPlaceWords, c.norm_place);
+  const auto final_norm = word_of(kNormKindWords, c.final_norm);
+  if (c.norm == NormKind::none) {
+    expect(c.norm_place == NormPlace::pre, "norm_place", place, "pre, because norm is none");
+    expect(c.final_norm == NormKind::none, "final_norm", final_norm, "none, because norm is none");
+    expect(!c.norm_folded, "norm_folded", c.norm_folded,
+           "false, because norm is none: there is nothing to fold");
+  }
+  if (c.norm == NormKind::rms_norm) {
+    expect(c.final_norm != NormKind::layer_norm, "final_norm", final_norm,
+           "RMS or none, because norm is RMS");
+  }
+  if (c.norm_place == NormPlace::post) {
+    expect(c.final_norm == NormKind::none, "final_norm", final_norm, "none, because norm_place is post");
+    expect(!c.norm_folded, "norm_folded", c.norm_folded,
+           "false, because norm_place is post: the stream itself is the norm's output");
+  }
+  expect(!c.norm_offset || c.norm == NormKind::rms_norm, "norm_offset", c.norm_offset,
+         fmt::format("false, because norm is {} and only RMS weights have an offset",
+                     word_of(kNormKindWords, c.norm)));
+}
+
+void check_blocks(const ModelConfig& c) {
+  const auto layout = word_of(kBlockLayoutWords, c.layout);
+  const auto activation = activation_name(c.activation);
+  if (c.parallel()) {
+    expect(c.has_mlp(), "layout", layout, "serial, because mlp is none");
+    expect(c.norm_place == NormPlace::pre, "layout", layout,
+           fmt::format("serial, because norm_place is {}", word_of(kNormPlaceWords, c.norm_place)));
+  }
+  expect(c.mlp != MlpKind::gated || c.activation != Activation::solu, "activation", activation,
+         "another one than solu, because mlp is gated: solu mixes the neurons it would gate");
+  if (c.mlp_norm) {
+    expect(c.mlp == MlpKind::plain, "mlp_norm", c.mlp_norm,
+           fmt::format("false, because mlp is {}", word_of(kMlpKindWords, c.mlp)));
+    expect(c.activation == Activation::solu, "mlp_norm", c.mlp_norm,
+           fmt::format("false, because activation is {}: only solu has a norm over the neurons", activation));
+    expect(c.norm == NormKind::layer_norm, "mlp_norm", c.mlp_norm,
+           fmt::format("false, because norm is {}: the norm over the neurons is a LayerNorm",
+                       word_of(kNormKindWords, c.norm)));
+  }
+  expect(!c.gated_bias_after_product || c.mlp == MlpKind::gated, "gated_bias_after_product",
+         c.gated_bias_after_product, fmt::format("false, because mlp is {}", word_of(kMlpKindWords, c.mlp)));
+}
+
+void check_attention(const ModelConfig& c) {
+  expect_positive("attn_scale", c.attn_scale);
+  expect(std::isfinite(c.score_soft_cap) && c.score_soft_cap >= 0, "score_soft_cap", c.score_soft_cap,
+         "a finite number above 0, or 0 for none");
+  if (c.windowed_layers.empty()) {
+    expect(c.window == 0, "window", c.window, "0, because windowed_layers is empty");
+    return;
+  }
+  expect(static_cast<std::int64_t>(c.windowed_layers.size()) == c.n_layers, "windowed_layers",
+         c.windowed_layers.size(), fmt::format("one entry for each of the {} layers", c.n_layers));
+  std::int64_t windowed = 0;
+  for (const bool layer : c.windowed_layers) windowed += layer ? 1 : 0;
+  expect(windowed > 0, "windowed_layers", "only false", "at least one windowed layer, or an empty list");
+  expect_between("window", c.window, kMaxWidth);
+  expect(c.direction == AttentionDirection::causal, "direction",
+         word_of(kAttentionDirectionWords, c.direction),
+         "causal, because some layers attend through a window");
+}
+
+// A number that the scaling's kind does not use has to keep its default: a value there would be ignored.
+void check_rope_scaling(const RopeScaling& scaling) {
+  using Kind = RopeScalingKind;
+  const RopeScaling defaults;
+  const auto expect_unused = [&](std::string_view field, auto value, auto fallback) {
+    expect(value == fallback, field, value,
+           fmt::format("{} (the default), because the scaling kind {} does not use it", fallback,
+                       word_of(kRopeScalingKindWords, scaling.kind)));
+  };
+  const auto check = [&](bool used, std::string_view field, double RopeScaling::*member) {
+    if (used) {
+      expect_positive(field, scaling.*member);
+    } else {
+      expect_unused(field, scaling.*member, defaults.*member);
+    }
+  };
+  const bool llama3 = scaling.kind == Kind::llama3;
+  const bool yarn = scaling.kind == Kind::yarn;
+  check(scaling.kind != Kind::none, "rotary.scaling.factor", &RopeScaling::factor);
+  check(llama3, "rotary.scaling.low_freq_factor", &RopeScaling::low_freq_factor);
+  check(llama3, "rotary.scaling.high_freq_factor", &RopeScaling::high_freq_factor);
+  check(llama3 || yarn, "rotary.scaling.original_n_ctx", &RopeScaling::original_n_ctx);
+  check(yarn, "rotary.scaling.attention_factor", &RopeScaling::attention_factor);
+  check(yarn, "rotary.scaling.beta_fast", &RopeScaling::beta_fast);
+  check(yarn, "rotary.scaling.beta_slow", &RopeScaling::beta_slow);
+  if (!yarn) expect_unused("rotary.scaling.truncate", scaling.truncate, defaults.truncate);
+
+  if (scaling.kind == Kind::linear) {
+    expect(scaling.factor != 1.0, "rotary.scaling.factor", scaling.factor,
+           "another number than 1, which scales nothing: the kind is then none");
+  }
+  if (llama3) {
+    expect(scaling.high_freq_factor > scaling.low_freq_factor, "rotary.scaling.high_freq_factor",
+           scaling.high_freq_factor, fmt::format("more than low_freq_factor = {}", scaling.low_freq_factor));
+  }
+  if (yarn) {
+    expect(scaling.beta_fast >= scaling.beta_slow, "rotary.scaling.beta_fast", scaling.beta_fast,
+           fmt::format("at least beta_slow = {}", scaling.beta_slow));
+  }
+}
+
+void check_rotary(const ModelConfig& c) {
+  const auto dim = c.rotary_dim();
+  expect(c.rotary.dim >= 0 && dim <= c.d_head && dim % 2 == 0, "rotary.dim", c.rotary.dim,
+         fmt::format("an even number up to d_head = {} (0 means all of d_head, which must then be even)",
+                     c.d_head));
+  expect_positive("rotary.base", c.rotary.base);
+  if (c.rotary.local_base) {
+    expect_positive("rotary.local_base", *c.rotary.local_base);
+    expect(!c.windowed_layers.empty(), "rotary.local_base", *c.rotary.local_base,
+           "none, because no layer attends through a window");
+  }
+  check_rope_scaling(c.rotary.scaling);
+  if (c.rotary.scaling.kind == RopeScalingKind::yarn) {
+    expect(c.rotary.base > 1, "rotary.base", c.rotary.base, "more than 1, because the scaling kind is yarn");
+  }
+}
+
+void check_positions(const ModelConfig& c) {
+  const auto kind = word_of(kPositionKindWords, c.positions);
+  if (c.positions == PositionKind::rotary) {
+    check_rotary(c);
+  } else {
+    expect(c.rotary == RotaryConfig(), "rotary", "other values",
+           fmt::format("the default values, because positions is {} and nothing would read them", kind));
+  }
+  if (c.positions == PositionKind::alibi) {
+    expect(static_cast<std::int64_t>(c.alibi_slopes.size()) == c.n_heads, "alibi_slopes",
+           c.alibi_slopes.size(), fmt::format("one slope for each of the {} heads", c.n_heads));
+    for (const double slope : c.alibi_slopes)
+      expect(std::isfinite(slope), "alibi_slopes", slope, "finite numbers");
+  } else {
+    expect(c.alibi_slopes.empty(), "alibi_slopes", c.alibi_slopes.size(),
+           fmt::format("no slopes, because positions is {}", kind));
+  }
+}
+
+void check_output(const ModelConfig& c) {
+  expect(!c.tied_unembedding || c.d_vocab_out == c.d_vocab, "tied_unembedding", c.tied_unembedding,
+         fmt::format("false, because d_vocab_out = {} is not d_vocab = {}", c.d_vocab_out, c.d_vocab));
+  expect(std::isfinite(c.logit_soft_cap) && c.logit_soft_cap >= 0, "logit_soft_cap", c.logit_soft_cap,
+         "a finite number above 0, or 0 for none");
+  std::set<std::string_view> steps;
+  for (const auto& step : c.processing) {
+    expect(!step.empty() && steps.insert(step).second, "processing", fmt::format("\"{}\"", printable(step)),
+           "the names of processing steps, each once");
+  }
+}
+
+}  // namespace
+
+void ModelConfig::validate() const {
+  check_known_values(*this);
+  check_sizes(*this);
+  check_norms(*this);
+  check_blocks(*this);
+  check_attention(*this);
+  check_positions(*this);
+  check_output(*this);
+}
+
+}  // namespace hooked

@@ -1,0 +1,123 @@
+#include <utility>
+
+#include "core/json.h"
+#include "core/model_config_tables.h"
+#include "hooked/core/model_config.h"
+#include "hooked/core/tensor_text.h"
+
+namespace hooked {
+namespace {
+
+std::string_view normalization_type(const ModelConfig& c) {
+  for (const auto& type : kNormalizationTypes) {
+    if (type.norm == c.norm && type.folded == c.norm_folded) return type.text;
+  }
+  return {};
+}
+
+double written_cap(double cap) { return cap > 0 ? cap : kSoftCapOff; }
+
+Json json_of(std::string_view text) { return text.empty() ? Json() : Json(std::string(text)); }
+
+// The scaling's own fields, and whether windowed layers take it (only where a layer is windowed).
+void add_rope_scaling(const ModelConfig& c, Json& json, Json& hooked) {
+  using Kind = RopeScalingKind;
+  const auto& scaling = c.rotary.scaling;
+  switch (scaling.kind) {
+    case Kind::none:
+      break;
+    case Kind::linear:
+      json["rotary_scaling_factor"] = scaling.factor;
+      break;
+    case Kind::llama3:
+      json["use_NTK_by_parts_rope"] = true;
+      json["NTK_by_parts_factor"] = scaling.factor;
+      json["NTK_by_parts_low_freq_factor"] = scaling.low_freq_factor;
+      json["NTK_by_parts_high_freq_factor"] = scaling.high_freq_factor;
+      json["NTK_original_ctx_len"] = scaling.original_n_ctx;
+      break;
+    case Kind::yarn:
+      json["use_yarn_rope"] = true;
+      json["yarn_factor"] = scaling.factor;
+      json["yarn_attention_factor"] = scaling.attention_factor;
+      json["yarn_beta_fast"] = scaling.beta_fast;
+      json["yarn_beta_slow"] = scaling.beta_slow;
+      json["yarn_original_max_position_embeddings"] = scaling.original_n_ctx;
+      json["yarn_truncate"] = scaling.truncate;
+      break;
+  }
+  if (scaling.kind != Kind::none && !c.windowed_layers.empty()) {
+    hooked["scale_windowed_rope"] = !c.rotary.local_base.has_value();
+  }
+}
+
+Json hooked_group(const ModelConfig& c) {
+  Json hooked = {{"processing", c.processing},
+                 {"dtype", std::string(dtype_text(c.dtype))},
+                 {"norm_place", json_of(word_of(kNormPlaceWords, c.norm_place))},
+                 {"norm_bias", c.norm_bias},
+                 {"norm_offset", c.norm_offset},
+                 {"final_norm", json_of(word_of(kNormKindWords, c.final_norm))},
+                 {"parallel_one_norm", c.layout == BlockLayout::parallel_one_norm},
+                 {"mlp_bias", c.mlp_bias},
+                 {"qkv_bias", c.qkv_bias},
+                 {"attn_out_bias", c.attn_out_bias},
+                 {"unembed_bias", c.unembed_bias},
+                 {"gated_bias_after_product", c.gated_bias_after_product},
+                 {"qk_norm", json_of(word_of(kQkNormWords, c.qk_norm))},
+                 {"tied_unembedding", c.tied_unembedding}};
+  if (c.positions == PositionKind::alibi) hooked["alibi_slopes"] = c.alibi_slopes;
+  return hooked;
+}
+
+}  // namespace
+
+std::string ModelConfig::to_json() const {
+  validate();
+  Json json = {{"model_type", std::string(kModelType)},
+               {"n_layers", n_layers},
+               {"d_model", d_model},
+               {"n_ctx", n_ctx},
+               {"d_head", d_head},
+               {"n_heads", n_heads},
+               {"n_key_value_heads", grouped_query() ? Json(n_kv_heads) : Json()},
+               {"d_mlp", has_mlp() ? Json(d_mlp) : Json()},
+               {"d_vocab", d_vocab},
+               {"d_vocab_out", d_vocab_out},
+               {"dtype", std::string(dtype_text(dtype))},
+               {"normalization_type", json_of(normalization_type(*this))},
+               {"use_normalization_before_and_after", norm_place == NormPlace::both},
+               {"final_rms", norm == NormKind::layer_norm && final_norm == NormKind::rms_norm},
+               {"eps", eps},
+               {"post_embedding_ln", post_embedding_norm},
+               {"parallel_attn_mlp", parallel()},
+               {"attn_only", !has_mlp()},
+               {"gated_mlp", mlp == MlpKind::gated},
+               {"act_fn", mlp_norm ? "solu_ln" : std::string(activation_name(activation))},
+               {"attention_dir", json_of(word_of(kAttentionDirectionWords, direction))},
+               {"use_attn_scale", true},
+               {"attn_scale", attn_scale},
+               {"scale_attn_by_inverse_layer_idx", scale_by_inverse_layer},
+               {"attn_scores_soft_cap", written_cap(score_soft_cap)},
+               {"use_qk_norm", qk_norm != QkNorm::none},
+               {"use_local_attn", !windowed_layers.empty()}};
+  if (!windowed_layers.empty()) {
+    json["window_size"] = window;
+    for (const bool local : windowed_layers) json["attn_types"].push_back(local ? "local" : "global");
+  }
+  json["positional_embedding_type"] = json_of(word_of(kPositionKindWords, positions));
+  auto hooked = hooked_group(*this);
+  if (positions == PositionKind::rotary) {
+    json["rotary_dim"] = rotary.dim > 0 ? Json(rotary.dim) : Json();
+    json["rotary_base"] = rotary.base;
+    json["rotary_base_local"] = rotary.local_base ? Json(*rotary.local_base) : Json();
+    json["rotary_adjacent_pairs"] = rotary.adjacent_pairs;
+    add_rope_scaling(*this, json, hooked);
+  }
+  json["output_logits_soft_cap"] = written_cap(logit_soft_cap);
+  json["default_prepend_bos"] = default_prepend_bos;
+  json["hooked"] = std::move(hooked);
+  return json.dump(2) + "\n";
+}
+
+}  // namespace hooked

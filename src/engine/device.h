@@ -1,0 +1,13 @@
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <string>
+
+namespace hooked {
+
+/// The device of that name, ready for use: for `cuda` LibTorch's CUDA library is loaded into the process.
+/// Throws IoError saying which library or driver is missing, ConfigError for a name that is no device.
+c10::Device open_device(const std::string& name);
+
+}  // namespace hooked

@@ -1,0 +1,102 @@
+#include "hooked/engine/hooked_transformer.h"
+
+#include <fmt/format.h>
+
+#include <span>
+#include <utility>
+
+#include "engine/loaded_model.h"
+#include "engine/scoped_hooks.h"
+#include "hooked/core/error.h"
+#include "hooked/io/file.h"
+#include "hooked/io/safetensors.h"
+
+#include <ATen/ops/tensor.h>
+
+namespace hooked {
+namespace {
+
+const Tokenizer& tokenizer_of(const LoadedModel& model) {
+  if (!model.tokenizer) {
+    throw TokenizerError("tokenizer", "this model has no tokenizer; expected a tokenizer.json beside its weights; pass "
+                                      "token ids instead of text");
+  }
+  return *model.tokenizer;
+}
+
+std::vector<std::int64_t> ids_of(const at::Tensor& ids) {
+  const at::Tensor flat = ids.to(at::kCPU, at::kLong).reshape({-1}).contiguous();
+  if (ids.dim() > 2 || (ids.dim() == 2 && ids.size(0) != 1)) {
+    throw TokenizerError("ids", "these are several rows; expected one, [pos] or [1, pos]");
+  }
+  return {flat.const_data_ptr<std::int64_t>(), flat.const_data_ptr<std::int64_t>() + flat.numel()};
+}
+
+}  // namespace
+
+HookedTransformer::HookedTransformer(std::shared_ptr<const LoadedModel> model)
+    : model_(std::move(model)), hooks_(std::make_shared<ScopedHooks>()) {}
+HookedTransformer::HookedTransformer(const HookedTransformer& other) : HookedTransformer(other.model_) {}
+HookedTransformer& HookedTransformer::operator=(const HookedTransformer& other) {
+  return *this = HookedTransformer(other);
+}
+HookedTransformer::HookedTransformer(HookedTransformer&&) noexcept = default;
+HookedTransformer& HookedTransformer::operator=(HookedTransformer&&) noexcept = default;
+HookedTransformer::~HookedTransformer() = default;
+
+const ModelConfig& HookedTransformer::config() const noexcept { return model_->config; }
+const std::vector<std::string>& HookedTransformer::notes() const noexcept { return model_->notes; }
+const std::vector<StepReport>& HookedTransformer::processing() const noexcept { return model_->processing; }
+const std::vector<std::string>& HookedTransformer::ignored_keys() const noexcept { return model_->ignored_keys; }
+const std::string& HookedTransformer::family() const noexcept { return model_->family; }
+const std::vector<ActivationName>& HookedTransformer::names() const noexcept { return model_->points.names(); }
+StateDict HookedTransformer::state_dict() const { return copy_weights(*model_); }
+
+HookHandle HookedTransformer::attach(Hook hook) {
+  // Which layers a run reaches is not known yet, only whether the model has the points.
+  hook.where.resolve(model_->points, Reach::everything(model_->points));
+  return {hooks_, hooks_->add(std::move(hook))};
+}
+
+void HookedTransformer::save(const std::filesystem::path& folder) const {
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  if (failed) throw IoError(folder.string(), fmt::format("the folder could not be made ({})", failed.message()));
+  const StateDict weights = copy_weights(*model_);
+  save_safetensors(folder / "model.safetensors", {weights.begin(), weights.end()}, {{"format", "pt"}});
+  write_file(folder / "config.json", model_->config.to_json());
+  if (!model_->tokenizer_json.empty()) write_file(folder / "tokenizer.json", model_->tokenizer_json);
+  if (!model_->tokenizer_config_json.empty()) {
+    write_file(folder / "tokenizer_config.json", model_->tokenizer_config_json);
+  }
+}
+
+bool HookedTransformer::has_tokenizer() const noexcept { return model_->tokenizer.has_value(); }
+
+at::Tensor HookedTransformer::to_tokens(std::string_view text) const {
+  const Tokenizer& tokenizer = tokenizer_of(*model_);
+  std::vector<std::int64_t> ids = tokenizer.encode(text).ids;
+  if (model_->config.default_prepend_bos && tokenizer.bos_id()) ids.insert(ids.begin(), *tokenizer.bos_id());
+  if (ids.empty()) throw TokenizerError("text", "the text has no tokens; expected at least one");
+  return at::tensor(ids, at::kLong).unsqueeze(0).to(model_->device);
+}
+
+std::int64_t HookedTransformer::to_token(std::string_view text) const {
+  const std::vector<std::int64_t> ids = tokenizer_of(*model_).encode(text).ids;
+  if (ids.size() != 1) {
+    throw TokenizerError(text, fmt::format("this text is not one token; expected exactly one, got {}", ids.size()));
+  }
+  return ids.front();
+}
+
+std::string HookedTransformer::to_string(const at::Tensor& ids) const {
+  return tokenizer_of(*model_).decode(ids_of(ids));
+}
+
+std::vector<std::string> HookedTransformer::to_str_tokens(const at::Tensor& ids) const {
+  std::vector<std::string> pieces;
+  for (const std::int64_t id : ids_of(ids)) pieces.push_back(tokenizer_of(*model_).piece(id));
+  return pieces;
+}
+
+}  // namespace hooked

@@ -1,0 +1,90 @@
+#include "engine/initialise.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
+#include <c10/core/GradMode.h>
+
+#include <cmath>
+#include <string_view>
+
+#include "engine/device.h"
+#include "hooked/engine/hooked_transformer.h"
+
+namespace hooked {
+namespace {
+
+struct Fans {
+  double in;
+  double out;
+};
+
+// Fan sizes of a weight as it multiplies: [.., in, out] for one matrix or one per head.
+Fans fans_of(const at::Tensor& weight) {
+  return {static_cast<double>(weight.size(-2)), static_cast<double>(weight.size(-1))};
+}
+
+// A matrix of float64 numbers, so that what is drawn does not depend on the model's dtype or device.
+at::Tensor draw(const at::Tensor& like, const CreateOptions& options, const ModelConfig& config, at::Generator& generator) {
+  const at::Tensor drawn = at::empty(like.sizes(), at::kDouble);
+  const Fans fans = fans_of(like);
+  const double gain = options.initializer_range.value_or(1.0);
+  switch (options.init) {
+    case InitMode::gpt2:
+      drawn.normal_(0.0, options.initializer_range.value_or(0.8 / std::sqrt(static_cast<double>(config.d_model))),
+                    generator);
+      break;
+    case InitMode::xavier_uniform: {
+      const double bound = gain * std::sqrt(6.0 / (fans.in + fans.out));
+      drawn.uniform_(-bound, bound, generator);
+      break;
+    }
+    case InitMode::xavier_normal:
+      drawn.normal_(0.0, gain * std::sqrt(2.0 / (fans.in + fans.out)), generator);
+      break;
+    case InitMode::kaiming_uniform: {
+      const double bound = gain * std::sqrt(6.0 / fans.in);
+      drawn.uniform_(-bound, bound, generator);
+      break;
+    }
+    case InitMode::kaiming_normal:
+      drawn.normal_(0.0, gain * std::sqrt(2.0 / fans.in), generator);
+      break;
+  }
+  return drawn;
+}
+
+bool is_matrix(std::string_view name) { return name.substr(name.rfind('.') + 1).find("W_") != std::string_view::npos; }
+
+}  // namespace
+
+void initialise(LoadedModel& model, const CreateOptions& options) {
+  const at::NoGradGuard no_grad;
+  at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(options.seed);
+  for (WeightSlot& slot : model.graph.slots()) {
+    const bool offset_norm = model.config.norm_offset && slot.name.find("_norm.") == std::string::npos;
+    if (is_matrix(slot.name)) {
+      slot.view.copy_(draw(slot.view, options, model.config, generator));
+    } else if (slot.name.ends_with(".w") && !offset_norm) {
+      slot.view.fill_(1.0);
+    } else {
+      slot.view.zero_();
+    }
+  }
+}
+
+ModelConfig config_to_create(ModelConfig config, const CreateOptions& options) {
+  config.dtype = options.dtype.value_or(config.dtype);
+  config.validate();
+  return config;
+}
+
+HookedTransformer HookedTransformer::create(const ModelConfig& config, const CreateOptions& options) {
+  const auto model =
+      std::make_shared<LoadedModel>(config_to_create(config, options), open_device(options.device));
+  initialise(*model, options);
+  model->processing = plan_processing(model->config, WeightProcessing::none());
+  return HookedTransformer(model);
+}
+
+}  // namespace hooked

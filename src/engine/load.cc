@@ -1,0 +1,134 @@
+// Folder or state dict to model: a pipe of values (docs/architecture.md).
+#include <ATen/ops/empty.h>
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <utility>
+
+#include "engine/device.h"
+#include "engine/loaded_model.h"
+#include "engine/weight_source.h"
+#include "hooked/core/config_reader.h"
+#include "hooked/core/error.h"
+#include "hooked/core/tensor_text.h"
+#include "hooked/engine/hooked_transformer.h"
+#include "hooked/io/checkpoint_reader.h"
+#include "hooked/io/file.h"
+#include "hooked/io/model_folder.h"
+#include "models/families/family.h"
+
+namespace hooked {
+namespace {
+
+constexpr std::uint64_t kConfigBytes = 1 << 20;
+constexpr std::uint64_t kTokenizerBytes = std::uint64_t{256} << 20;
+
+class CheckpointSource : public WeightSource {
+ public:
+  explicit CheckpointSource(const CheckpointReader& reader) : reader_(reader) {}
+
+  std::vector<std::string> names() const override { return reader_.names(); }
+  at::Tensor shape_of(const std::string& name) const override {
+    const TensorInfo& info = reader_.info(name);
+    return at::empty(info.shape, at::TensorOptions(at::kFloat).device(at::kMeta));
+  }
+  at::Tensor read(const std::string& name) override {
+    at::Tensor tensor = reader_.read(name);
+    if (!tensor.is_floating_point()) {
+      throw CheckpointError(where(name), fmt::format("tensor '{}' holds {} numbers; expected floating point weights",
+                                                     name, dtype_text(tensor.scalar_type())));
+    }
+    return tensor;
+  }
+  std::string where(const std::string& name) const override { return reader_.file_of(name).string(); }
+
+ private:
+  const CheckpointReader& reader_;
+};
+
+class StateDictSource : public WeightSource {
+ public:
+  explicit StateDictSource(StateDict weights) : weights_(std::move(weights)) {}
+
+  std::vector<std::string> names() const override {
+    std::vector<std::string> names;
+    for (const auto& [name, tensor] : weights_) names.push_back(name);
+    return names;
+  }
+  at::Tensor shape_of(const std::string& name) const override { return weights_.at(name).to(at::kMeta); }
+  at::Tensor read(const std::string& name) override {
+    auto node = weights_.extract(name);
+    return std::move(node.mapped());
+  }
+  std::string where(const std::string&) const override { return "state dict"; }
+
+ private:
+  StateDict weights_;
+};
+
+// The processing, packing and placing that every door shares.
+std::shared_ptr<LoadedModel> finish(StateDict weights, const ModelConfig& config, const LoadOptions& options) {
+  ProcessedWeights processed = process_weights(std::move(weights), config, options.processing);
+  auto model = std::make_shared<LoadedModel>(std::move(processed.config), open_device(options.device));
+  model->processing = std::move(processed.report);
+  fill(*model, std::move(processed.weights));
+  return model;
+}
+
+std::string read_if_there(const std::filesystem::path& file, std::uint64_t limit) {
+  return std::filesystem::exists(file) ? read_text_file(file, limit) : std::string();
+}
+
+// A model is useful without its tokenizer, so one that cannot be read is a note and not an error.
+void load_tokenizer(LoadedModel& model, const std::filesystem::path& folder) {
+  if (!std::filesystem::exists(folder / "tokenizer.json")) return;
+  try {
+    model.tokenizer = Tokenizer::load(folder);
+  } catch (const TokenizerError& error) {
+    model.notes.push_back(fmt::format("text cannot be used with this model: {}", error.what()));
+    return;
+  }
+  model.tokenizer_json = read_text_file(folder / "tokenizer.json", kTokenizerBytes);
+  model.tokenizer_config_json = read_if_there(folder / "tokenizer_config.json", kConfigBytes);
+  if (model.tokenizer->vocab_size() > model.config.d_vocab) {
+    model.notes.push_back(fmt::format("the tokenizer knows {} pieces, the model only {}: ids from {} on are refused",
+                                      model.tokenizer->vocab_size(), model.config.d_vocab, model.config.d_vocab));
+  }
+}
+
+}  // namespace
+
+HookedTransformer HookedTransformer::load(std::string_view id, const LoadOptions& options) {
+  const std::filesystem::path folder = locate_model(id);
+  const std::string where = (folder / "config.json").string();
+  const std::string text = read_text_file(where, kConfigBytes);
+  const Family& family = family_of(ConfigReader(text, where).text("model_type"), where);
+  FamilyConfig read = family.config(text, where);
+  read.config.dtype = options.dtype.value_or(read.config.dtype);
+
+  const CheckpointReader reader = CheckpointReader::open(folder);
+  CheckpointSource source(reader);
+  GatheredWeights gathered = gather_weights(source, family, read.config);
+  const auto model = finish(std::move(gathered.weights), read.config, options);
+  model->family = family.model_type;
+  for (const std::vector<std::string>& notes : {read.notes, reader.notes(), gathered.notes}) {
+    model->notes.insert(model->notes.end(), notes.begin(), notes.end());
+  }
+  model->ignored_keys = std::move(read.ignored_keys);
+  load_tokenizer(*model, folder);
+  return HookedTransformer(model);
+}
+
+HookedTransformer HookedTransformer::from_state_dict(StateDict weights, const ModelConfig& config,
+                                                     const LoadOptions& options) {
+  ModelConfig chosen = config;
+  chosen.dtype = options.dtype.value_or(config.dtype);
+  chosen.validate();
+  StateDictSource source(std::move(weights));
+  GatheredWeights gathered = gather_weights(source, kNativeFamily, chosen);
+  const auto model = finish(std::move(gathered.weights), chosen, options);
+  model->notes = std::move(gathered.notes);
+  return HookedTransformer(model);
+}
+
+}  // namespace hooked

@@ -1,0 +1,38 @@
+#include "engine/loaded_model.h"
+
+#include <ATen/ops/zeros.h>
+#include <c10/core/GradMode.h>
+
+#include <utility>
+
+namespace hooked {
+
+LoadedModel::LoadedModel(ModelConfig model_config, const c10::Device& where)
+    : config(std::move(model_config)),
+      points(config),
+      device(where),
+      graph(config, points, at::TensorOptions(config.dtype).device(where)) {}
+
+void fill(LoadedModel& model, StateDict weights) {
+  const at::NoGradGuard no_grad;
+  for (WeightSlot& slot : model.graph.slots()) {
+    const auto found = weights.find(slot.name);
+    if (found == weights.end()) {
+      slot.view.zero_();  // only optional slots are absent here
+      continue;
+    }
+    slot.view.copy_(found->second);
+    weights.erase(found);
+  }
+}
+
+StateDict copy_weights(const LoadedModel& model) {
+  const at::NoGradGuard no_grad;
+  StateDict weights;
+  for (const WeightSlot& slot : model.graph.slots()) {
+    weights.emplace(slot.name, slot.view.detach().to(at::kCPU).clone(at::MemoryFormat::Contiguous));
+  }
+  return weights;
+}
+
+}  // namespace hooked

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hooked/core/model_config.h"
+#include "hooked/core/state_dict.h"
+#include "hooked/hooks/point_index.h"
+#include "hooked/text/tokenizer.h"
+#include "hooked/weights/processing.h"
+#include "models/transformer.h"
+#include "models/workspace.h"
+
+namespace hooked {
+
+/// Everything that handles of one model share. Never moves: the graph refers to the config and the points.
+struct LoadedModel {
+  /// A graph with uninitialised weights.
+  LoadedModel(ModelConfig model_config, const c10::Device& where);
+  LoadedModel(const LoadedModel&) = delete;
+  LoadedModel& operator=(const LoadedModel&) = delete;
+
+  const ModelConfig config;
+  const PointIndex points;
+  const c10::Device device;
+  Transformer graph;
+  Workspace workspace;
+
+  std::string family = "hooked_transformer";
+  std::vector<std::string> notes;
+  std::vector<std::string> ignored_keys;
+  std::vector<StepReport> processing;
+  std::optional<Tokenizer> tokenizer;
+  std::string tokenizer_json;  ///< the file the tokenizer was read from, for saving beside the model
+  std::string tokenizer_config_json;
+};
+
+/// Copies weights into the graph, dropping each from `weights` as it goes. Names and shapes have been checked.
+void fill(LoadedModel& model, StateDict weights);
+
+/// The weights by TransformerLens's names, contiguous copies on the CPU.
+StateDict copy_weights(const LoadedModel& model);
+
+}  // namespace hooked

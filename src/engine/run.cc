@@ -1,0 +1,170 @@
+// One run: check at the door, plan what is watched, compute, hand back.
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/tensor.h>
+#include <c10/core/GradMode.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "engine/device.h"
+#include "engine/loaded_model.h"
+#include "engine/loss.h"
+#include "engine/run_input.h"
+#include "engine/scoped_hooks.h"
+#include "hooked/core/error.h"
+#include "hooked/core/tensor_text.h"
+#include "hooked/engine/hooked_transformer.h"
+
+namespace hooked {
+namespace {
+
+// The largest part of the graph that the options allow.
+Reach allowed_reach(const LoadedModel& model, const RunOptions& options) {
+  Reach reach = Reach::everything(model.points);
+  if (options.start_at_layer) {
+    reach.entry = false;
+    reach.first_layer = resolve_layer(*options.start_at_layer, model, "start_at_layer");
+  }
+  if (options.stop_at_layer) {
+    reach.end_layer = resolve_layer(*options.stop_at_layer, model, "stop_at_layer");
+    reach.exit = false;
+    if (reach.end_layer < reach.first_layer) {
+      throw ShapeError("stop_at_layer", fmt::format("the run would stop at layer {} before it starts at layer {}; expected "
+                                                    "stop_at_layer >= start_at_layer",
+                                                    reach.end_layer, reach.first_layer));
+    }
+    if (options.output == Output::loss || options.logit_positions || options.gradients) {
+      throw HookError("stop_at_layer", "a run that stops at a layer has no logits; expected no loss, logit_positions or "
+                                       "gradients with stop_at_layer");
+    }
+  } else if (options.output == Output::residual) {
+    reach.exit = false;
+  }
+  return reach;
+}
+
+Watch make_watch(const LoadedModel& model, const Reach& reach, const std::vector<Hook>& scoped, const RunOptions& options) {
+  Watch watch(model.points, reach);
+  for (const std::vector<Hook>& hooks : {scoped, options.hooks}) {
+    for (const Hook& hook : hooks) {
+      if (hook.direction == HookDirection::backward && !options.gradients) {
+        throw HookError("hooks", "a backward hook needs a metric to differentiate; expected RunOptions::gradients");
+      }
+      watch.add_hook(hook);
+    }
+  }
+  for (const Edit& edit : options.edits) watch.add_edit(edit);
+  watch.add_capture(options.capture);
+  if (options.gradients) watch.add_gradients(options.gradients->of);
+  return watch;
+}
+
+// A run that nobody asks an output of ends with the deepest watched block.
+void shorten(Reach& reach, const Watch& watch) {
+  bool exit = false;
+  std::int64_t end = reach.first_layer;
+  for (const std::size_t point : watch.watched_points()) {
+    const ActivationName& name = watch.points().name(point);
+    exit |= row(name.site).scope == SiteScope::exit;
+    if (row(name.site).scope == SiteScope::block) end = std::max(end, std::int64_t{name.layer} + 1);
+  }
+  if (exit) return;
+  reach.exit = false;
+  reach.end_layer = end;
+}
+
+std::vector<std::int64_t> resolve_positions(const std::vector<std::int64_t>& positions, std::int64_t length) {
+  std::vector<std::int64_t> resolved;
+  for (const std::int64_t position : positions) {
+    resolved.push_back(position < 0 ? position + length : position);
+    if (resolved.back() < 0 || resolved.back() >= length) {
+      throw ShapeError("logit_positions", fmt::format("position {} is out of range; expected {} to {}", position, -length,
+                                                      length - 1));
+    }
+  }
+  if (resolved.empty()) throw ShapeError("logit_positions", "the list is empty; expected positions, or none for all");
+  return resolved;
+}
+
+at::Tensor require_scalar(const at::Tensor& metric) {
+  if (!metric.defined() || metric.numel() != 1) {
+    throw HookError("gradients.metric", fmt::format("the metric must be one number; expected a scalar, got {}",
+                                                    metric.defined() ? shape_text(metric.sizes()) : "an undefined tensor"));
+  }
+  return metric.reshape({});
+}
+
+}  // namespace
+
+RunResult HookedTransformer::run(const at::Tensor& tokens, const RunOptions& options) const {
+  const LoadedModel& model = *model_;
+  const RunInput input = check_input(model, tokens, options);
+  Reach reach = allowed_reach(model, options);
+  if (options.gradients && !options.gradients->metric) {
+    throw HookError("gradients.metric", "there is no metric; expected a function of the logits to one number");
+  }
+  const bool wants_logits = reach.exit && options.output != Output::none;
+
+  Watch watch = make_watch(model, reach, hooks_->snapshot(), options);
+  if (options.output == Output::none && !options.gradients && !options.stop_at_layer) shorten(reach, watch);
+  if (options.positions) watch.keep_positions(*options.positions, input.length());
+  if (!options.cache_device.empty()) watch.keep_on(open_device(options.cache_device));
+
+  // Grad modes belong to the thread and are restored when the run ends, also by a throw.
+  const at::AutoGradMode grad_mode(options.gradients.has_value());
+  Run run(model.config, std::move(watch), {input.batch(), input.length(), input.attention_mask, model.device});
+  if (!options.gradients) run.workspace = &model.workspace;
+  if (options.logit_positions) {
+    const auto positions = resolve_positions(*options.logit_positions, input.length());
+    if (options.output == Output::loss) {
+      throw ShapeError("logit_positions", "a loss needs the logits of all positions; expected no logit_positions");
+    }
+    run.set_logit_positions(positions);
+    run.logit_positions = at::tensor(positions, at::kLong).to(model.device);
+  }
+
+  at::Tensor resid;
+  if (input.tokens.defined()) {
+    resid = model.graph.embed(input.tokens, run);
+  } else {
+    resid = input.residual;
+    if (options.gradients) resid.requires_grad_(true);
+    model.graph.prepare(run);
+  }
+  resid = model.graph.blocks(std::move(resid), reach, run);
+
+  RunResult result;
+  if (reach.exit) {
+    const at::Tensor logits = model.graph.unembed(resid, run);
+    if (options.gradients) {
+      const at::Tensor metric = require_scalar(options.gradients->metric(logits));
+      result.gradients = run.take_gradients(metric);
+      result.metric = metric.detach();
+    }
+    if (wants_logits && options.output == Output::loss) {
+      result.loss = next_token_loss(logits.detach(), input.targets, run.real(), options.loss_reduction);
+    } else if (wants_logits) {
+      result.logits = logits.detach();
+    }
+  } else if (options.output != Output::none) {
+    result.residual = resid.detach();
+  }
+  result.cache = run.take_cache();
+  return result;
+}
+
+RunResult HookedTransformer::run_with_cache(const at::Tensor& tokens, const Selection& capture,
+                                            RunOptions options) const {
+  options.capture = options.capture | capture;
+  return run(tokens, options);
+}
+
+RunResult HookedTransformer::run_with_hooks(const at::Tensor& tokens, std::vector<Hook> hooks, RunOptions options) const {
+  options.hooks.insert(options.hooks.end(), std::make_move_iterator(hooks.begin()),
+                       std::make_move_iterator(hooks.end()));
+  return run(tokens, options);
+}
+
+}  // namespace hooked

@@ -1,0 +1,86 @@
+#include "hooked/engine/trainable_transformer.h"
+
+#include <c10/core/GradMode.h>
+
+#include <utility>
+
+#include "engine/device.h"
+#include "engine/initialise.h"
+#include "engine/loaded_model.h"
+#include "engine/loss.h"
+#include "engine/run_input.h"
+
+namespace hooked {
+namespace {
+
+void require_gradients(LoadedModel& model) {
+  for (at::Tensor& parameter : model.graph.parameters()) parameter.requires_grad_(true);
+}
+
+// A model of its own with the same weights and everything that goes with them.
+std::shared_ptr<LoadedModel> copy_of(const LoadedModel& model) {
+  auto copy = std::make_shared<LoadedModel>(model.config, model.device);
+  copy->family = model.family;
+  copy->notes = model.notes;
+  copy->processing = model.processing;
+  copy->tokenizer = model.tokenizer;
+  copy->tokenizer_json = model.tokenizer_json;
+  copy->tokenizer_config_json = model.tokenizer_config_json;
+  fill(*copy, copy_weights(model));
+  return copy;
+}
+
+at::Tensor logits_of(const LoadedModel& model, const RunInput& input) {
+  const Reach reach = Reach::everything(model.points);
+  Run run(model.config, Watch(model.points, reach),
+          {input.batch(), input.length(), input.attention_mask, model.device});
+  return model.graph.unembed(model.graph.blocks(model.graph.embed(input.tokens, run), reach, run), run);
+}
+
+}  // namespace
+
+TrainableTransformer::TrainableTransformer(std::shared_ptr<LoadedModel> model) : model_(std::move(model)) {
+  require_gradients(*model_);
+}
+TrainableTransformer::TrainableTransformer(TrainableTransformer&&) noexcept = default;
+TrainableTransformer& TrainableTransformer::operator=(TrainableTransformer&&) noexcept = default;
+TrainableTransformer::~TrainableTransformer() = default;
+
+TrainableTransformer TrainableTransformer::create(const ModelConfig& config, const CreateOptions& options) {
+  auto model = std::make_shared<LoadedModel>(config_to_create(config, options), open_device(options.device));
+  initialise(*model, options);
+  model->processing = plan_processing(model->config, WeightProcessing::none());
+  return TrainableTransformer(std::move(model));
+}
+
+TrainableTransformer TrainableTransformer::from(const HookedTransformer& model) {
+  return TrainableTransformer(copy_of(*model.loaded()));
+}
+
+const ModelConfig& TrainableTransformer::config() const noexcept { return model_->config; }
+
+std::vector<std::pair<std::string, at::Tensor>> TrainableTransformer::named_parameters() const {
+  std::vector<std::pair<std::string, at::Tensor>> named;
+  for (const auto& item : model_->graph.named_parameters()) named.emplace_back(item.key(), item.value());
+  return named;
+}
+
+std::vector<at::Tensor> TrainableTransformer::parameters() const { return model_->graph.parameters(); }
+
+at::Tensor TrainableTransformer::forward(const at::Tensor& tokens, const at::Tensor& attention_mask) const {
+  RunOptions options;
+  options.attention_mask = attention_mask;
+  return logits_of(*model_, check_input(*model_, tokens, options));
+}
+
+at::Tensor TrainableTransformer::loss(const at::Tensor& tokens, const at::Tensor& attention_mask) const {
+  RunOptions options;
+  options.attention_mask = attention_mask;
+  options.output = Output::loss;
+  const RunInput input = check_input(*model_, tokens, options);
+  return next_token_loss(logits_of(*model_, input), input.targets, input.attention_mask, LossReduction::mean);
+}
+
+HookedTransformer TrainableTransformer::freeze() const { return HookedTransformer(copy_of(*model_)); }
+
+}  // namespace hooked

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hooked {
+
+/// What a `model.safetensors.index.json` says.
+struct SafetensorsIndex {
+  /// Shards' file names, each once, in the order the file first names them. They are plain file names.
+  std::vector<std::string> shards;
+
+  struct Entry {
+    std::string tensor;
+    std::size_t shard;  ///< index into `shards`
+  };
+  /// Sorted by tensor; every tensor once.
+  std::vector<Entry> entries;
+
+  /// `metadata.total_size` in bytes, where there is one that is a whole number.
+  std::optional<std::uint64_t> total_bytes;
+
+  /// The entry of that tensor, or null.
+  const Entry* find(std::string_view tensor) const noexcept;
+};
+
+/// Reads and validates an index file. Throws IoError or CheckpointError, the latter before any shard is
+/// touched when a shard's name could lead out of the folder.
+SafetensorsIndex read_safetensors_index(const std::filesystem::path& path);
+
+}  // namespace hooked

@@ -1,0 +1,164 @@
+#include <c10/core/Layout.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <set>
+#include <span>
+#include <string>
+
+#include "core/json.h"
+#include "hooked/core/error.h"
+#include "hooked/core/tensor_text.h"
+#include "hooked/io/safetensors.h"
+#include "io/atomic_file.h"
+#include "io/json_cursor.h"
+#include "io/path_text.h"
+#include "io/safetensors_dtypes.h"
+
+namespace hooked {
+namespace {
+
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+using Limits = SafetensorsLimits;
+
+constexpr std::size_t kAlignment = 8;
+
+std::string_view dtype_name(at::ScalarType dtype) {
+  for (const auto& known : kSafetensorsDtypes) {
+    if (known.dtype == dtype && dtype != at::ScalarType::Undefined) return known.name;
+  }
+  return {};
+}
+
+void check_text(std::string_view text, std::string_view what, std::string_view where) {
+  if (text.size() > Limits::kNameBytes) {
+    throw CheckpointError(where, fmt::format("{} '{}…' is too long; expected at most {} bytes, got {}", what,
+                                             printable(text.substr(0, 48)), Limits::kNameBytes, text.size()));
+  }
+  if (text.find('\0') != std::string_view::npos || invalid_utf8_at(text) != std::string_view::npos) {
+    throw CheckpointError(where, fmt::format("{} '{}'; expected UTF-8 without NUL", what, printable(text)));
+  }
+}
+
+void check_tensor(std::string_view name, const at::Tensor& tensor, std::string_view where) {
+  const auto refuse = [&](std::string_view message) {
+    throw ShapeError(where, fmt::format("tensor '{}': {}", printable(name), message));
+  };
+  if (!tensor.defined()) refuse("it is undefined; expected a tensor");
+  if (tensor.layout() != at::kStrided) refuse("the layout is sparse; expected a strided tensor");
+  if (dtype_name(tensor.scalar_type()).empty()) {
+    refuse(fmt::format("the dtype cannot be stored; expected one of {}, got {}",
+                       supported_safetensors_dtypes(), dtype_text(tensor.scalar_type())));
+  }
+  if (static_cast<std::size_t>(tensor.dim()) > Limits::kRank) {
+    refuse(fmt::format("the rank is too high; expected at most {}, got {}", Limits::kRank, tensor.dim()));
+  }
+}
+
+void check_all(const NamedTensors& tensors, const std::map<std::string, std::string>& metadata,
+               std::string_view where) {
+  if (tensors.size() > Limits::kTensors || metadata.size() > Limits::kMetadataEntries) {
+    throw CheckpointError(
+        where, fmt::format("too many tensors or metadata entries; expected at most {}, got {} and {}",
+                           Limits::kTensors, tensors.size(), metadata.size()));
+  }
+  std::set<std::string_view> names;
+  for (const auto& [name, tensor] : tensors) {
+    check_text(name, "tensor name", where);
+    check_tensor(name, tensor, where);
+    if (name == "__metadata__") {
+      throw CheckpointError(where, "tensor name '__metadata__' belongs to the format; expected another");
+    }
+    if (!names.insert(name).second) {
+      throw CheckpointError(where,
+                            fmt::format("tensor '{}' is given twice; expected it once", printable(name)));
+    }
+  }
+  std::size_t metadata_bytes = 0;
+  for (const auto& [key, value] : metadata) {
+    metadata_bytes += value.size();
+    if (metadata_bytes > Limits::kMetadataBytes) {
+      throw CheckpointError(
+          where, fmt::format("metadata '{}' makes the values too long; expected at most {} bytes in all, "
+                             "got more",
+                             printable(key), Limits::kMetadataBytes));
+    }
+    check_text(key, "metadata key", where);
+    if (invalid_utf8_at(value) != std::string_view::npos) {
+      throw CheckpointError(where, fmt::format("metadata '{}'; expected UTF-8 as its value", printable(key)));
+    }
+  }
+}
+
+/// Indices of `tensors` in the order of their data: wider elements first, so that each begins at a multiple
+/// of its element's size.
+std::vector<std::size_t> data_order(const NamedTensors& tensors) {
+  std::vector<std::size_t> order(tensors.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) {
+    return tensors[a].second.element_size() > tensors[b].second.element_size();
+  });
+  return order;
+}
+
+std::string json_string(const std::string& text) { return Json(text).dump(); }
+
+std::string header_text(const NamedTensors& tensors, std::span<const std::size_t> order,
+                        const std::map<std::string, std::string>& metadata) {
+  std::string text = "{";
+  const auto separate = [&] {
+    if (text.back() != '{') text += ',';
+  };
+  if (!metadata.empty()) {
+    text += "\"__metadata__\":{";
+    for (const auto& [key, value] : metadata) {
+      separate();
+      text += json_string(key) + ':' + json_string(value);
+    }
+    text += '}';
+  }
+  std::uint64_t begin = 0;
+  for (const auto index : order) {
+    const auto& [name, tensor] = tensors[index];
+    const auto end = begin + static_cast<std::uint64_t>(tensor.nbytes());
+    separate();
+    text += fmt::format(R"({}:{{"dtype":"{}","shape":{},"data_offsets":[{},{}]}})", json_string(name),
+                        dtype_name(tensor.scalar_type()), shape_text(tensor.sizes()), begin, end);
+    begin = end;
+  }
+  text += '}';
+  text.resize((text.size() + kAlignment - 1) / kAlignment * kAlignment, ' ');  // the format pads with blanks
+  return text;
+}
+
+}  // namespace
+
+void save_safetensors(const std::filesystem::path& path, const NamedTensors& tensors,
+                      const std::map<std::string, std::string>& metadata) {
+  const auto where = path_text(path);
+  check_all(tensors, metadata, where);
+  const auto order = data_order(tensors);
+  const auto header = header_text(tensors, order, metadata);
+  if (header.size() > Limits::kHeaderBytes) {
+    throw CheckpointError(where,
+                          fmt::format("the header would be too large; expected at most {} bytes, got {}",
+                                      Limits::kHeaderBytes, header.size()));
+  }
+  std::array<std::byte, 8> length{};
+  for (std::size_t i = 0; i < length.size(); ++i)
+    length[i] = static_cast<std::byte>(header.size() >> (8 * i));
+
+  AtomicFile file(path);
+  file.write(length);
+  file.write(std::as_bytes(std::span(header)));
+  for (const auto index : order) {
+    // One tensor at a time: a strided or device tensor costs one copy of itself, never of the whole file.
+    const auto flat = tensors[index].second.detach().to(at::kCPU).resolve_neg().contiguous();
+    file.write({static_cast<const std::byte*>(flat.const_data_ptr()), flat.nbytes()});
+  }
+  file.commit();
+}
+
+}  // namespace hooked

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace hooked {
+
+/// Pieces and their ids, one to one. Ids may have gaps.
+class Vocabulary {
+ public:
+  /// Largest number of ids: 2^24 (reference: bad-input.md, limits).
+  static constexpr std::int64_t kIds = std::int64_t{1} << 24;
+
+  /// Why a piece cannot have an id: in words, or nothing when it was added (or is there already with that
+  /// id).
+  std::optional<std::string> add(std::string_view piece, std::int64_t id);
+
+  /// The piece of an id, or null.
+  const std::string* piece(std::int64_t id) const noexcept;
+  std::optional<std::int64_t> find(std::string_view piece) const noexcept;
+
+  /// One past the largest id.
+  std::int64_t size() const noexcept { return static_cast<std::int64_t>(pieces_.size()); }
+
+ private:
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const noexcept {
+      return std::hash<std::string_view>{}(text);
+    }
+  };
+
+  std::unordered_map<std::string, std::int64_t, Hash, std::equal_to<>> ids_;
+  std::vector<const std::string*>
+      pieces_;  // [id]: the key in ids_ (keys of a node map stay put), null in gaps
+};
+
+}  // namespace hooked

@@ -1,0 +1,91 @@
+#include <ATen/ops/t.h>
+
+#include "weights/steps.h"
+
+namespace hooked::weights {
+namespace {
+
+void center(WorkingWeights& weights, std::string_view name, Axis over) {
+  weights.set(name, centered(weights.get(name), over));
+}
+
+void center_block_writers(WorkingWeights& block, const ModelConfig& before) {
+  center(block, "attn.W_O", Axis::d_model);
+  if (before.attn_out_bias) center(block, "attn.b_O", Axis::d_model);
+  if (!before.has_mlp()) return;
+  center(block, "mlp.W_out", Axis::d_model);
+  if (before.mlp_bias) center(block, "mlp.b_out", Axis::d_model);
+}
+
+void center_embeddings(WorkingWeights& ends, const ModelConfig& before) {
+  untie(ends, before);
+  center(ends, "embed.W_E", Axis::d_model);
+  if (before.positions == PositionKind::learned) center(ends, "pos_embed.W_pos", Axis::d_model);
+}
+
+/// Centring the stream changes nothing only if everything that reads the stream subtracts its mean.
+std::optional<Obstacle> writers_obstacle(const ModelConfig& config) {
+  using enum Obstacle::Kind;
+  if (config.norm == NormKind::none) {
+    return Obstacle{would_change, "the model has no norms that would subtract the stream's mean"};
+  }
+  if (config.norm != NormKind::layer_norm) {
+    return Obstacle{would_change, "RMSNorm does not subtract the stream's mean, so its readers see it"};
+  }
+  if (config.norm_place != NormPlace::pre) {
+    return Obstacle{would_change,
+                    "norms write to the stream, so the weights before them do not set its mean"};
+  }
+  if (config.final_norm != NormKind::layer_norm) {
+    return Obstacle{would_change, config.final_norm == NormKind::none
+                                      ? "there is no final norm, so the unembedding sees the stream's mean"
+                                      : "the final RMSNorm does not subtract the stream's mean"};
+  }
+  if (config.positions == PositionKind::shortformer) {
+    return Obstacle{would_change, "shortformer positions reach queries and keys without passing a norm"};
+  }
+  return std::nullopt;
+}
+
+void center_vocabulary(WorkingWeights& ends, const ModelConfig& before) {
+  untie(ends, before);
+  center(ends, "unembed.W_U", Axis::vocab);
+  if (before.unembed_bias) center(ends, "unembed.b_U", Axis::vocab);
+}
+
+std::optional<Obstacle> vocabulary_obstacle(const ModelConfig& config) {
+  if (config.logit_soft_cap > 0.0) {
+    return Obstacle{
+        Obstacle::Kind::would_change,
+        "the soft cap on the logits is not linear, so a constant shift before it changes probabilities"};
+  }
+  return std::nullopt;
+}
+
+void update(ModelConfig& config) { config.tied_unembedding = false; }
+
+}  // namespace
+
+void untie(WorkingWeights& ends, const ModelConfig& before) {
+  if (before.tied_unembedding) ends.set("unembed.W_U", ends.get("embed.W_E").values.t());
+}
+
+StepDefinition center_writing_weights_step() {
+  return {.step = ProcessingStep::center_writing_weights,
+          .name = "center_writing_weights",
+          .obstacle = writers_obstacle,
+          .apply_to_block = center_block_writers,
+          .apply_to_ends = center_embeddings,
+          .update = update};
+}
+
+StepDefinition center_unembed_step() {
+  return {.step = ProcessingStep::center_unembed,
+          .name = "center_unembed",
+          .obstacle = vocabulary_obstacle,
+          .apply_to_block = leave_unchanged,
+          .apply_to_ends = center_vocabulary,
+          .update = update};
+}
+
+}  // namespace hooked::weights

@@ -1,0 +1,169 @@
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/add.h>
+#include <ATen/ops/matmul.h>
+#include <fmt/format.h>
+
+#include "weights/steps.h"
+
+namespace hooked::weights {
+namespace {
+
+// Note [Folding norms]
+// A norm's output is n ⊙ w + β, with n the normalised stream, so a reader computes (n ⊙ w + β) W + b
+// = n (w ⊙ W) + (b + β W): the gain scales W's input axis and the bias moves into b, which comes into being
+// where the reader had none. A LayerNorm's n has mean zero, so W may lose its mean over the input axis as
+// well; then W reads only directions that n can have. An RMSNorm's n has a mean, and its readers keep theirs.
+// ln1_post, ln2_post, the norms of q and k and the embedding's norm are not read by a linear map alone (or
+// their input axis is not the reader's): they stay.
+//
+// Note [Gated MLP with its bias after the product]
+// TransformerLens's native files have (act(x W_gate) ⊙ (x W_in) + b_in) W_out + b_out. β W_in belongs inside
+// the up branch, where b_in is not. W_out reads the sum directly (a gated MLP has no norm over its neurons),
+// so b_in W_out is a constant that b_out can take; then b_in is free to stand inside, and b_gate beside it.
+
+/// A norm's parameters in float64, and whether its readers are centred.
+struct NormWeights {
+  at::Tensor gain;
+  at::Tensor bias;  ///< undefined without one
+  bool centers;
+};
+
+bool has_bias(NormKind kind, const ModelConfig& config) {
+  return kind == NormKind::layer_norm && config.norm_bias;
+}
+
+/// Reads the norm's parameters and takes them out of the model.
+NormWeights take_norm(WorkingWeights& weights, const std::string& name, NormKind kind,
+                      const ModelConfig& before) {
+  NormWeights norm{
+      .gain = weights.get(name + ".w").values, .bias = {}, .centers = kind == NormKind::layer_norm};
+  if (kind == NormKind::rms_norm && before.norm_offset) norm.gain = norm.gain + 1.0;
+  if (has_bias(kind, before)) norm.bias = weights.get(name + ".b").values;
+  weights.erase(name + ".w");
+  weights.erase(name + ".b");
+  return norm;
+}
+
+/// A linear map that reads a norm: its weight, its input axis, its bias and whether the model has that bias
+/// so far.
+struct Reader {
+  std::string weight;
+  Axis input;
+  std::string bias;
+  bool bias_exists;
+};
+
+void fold_into(const Reader& reader, const NormWeights& norm, WorkingWeights& weights) {
+  NamedTensor weight = weights.get(reader.weight);
+  if (norm.bias.defined()) {
+    const at::Tensor bias = reader.bias_exists ? weights.get(reader.bias).values : weights.zeros(reader.bias);
+    weights.set(reader.bias, bias + weighted_sum(weight, reader.input, norm.bias));
+  }
+  weight.values = scaled(weight, reader.input, norm.gain);
+  if (norm.centers) weight.values = centered(weight, reader.input);
+  weights.set(reader.weight, weight.values);
+}
+
+bool mlp_biases_appear(const ModelConfig& before) {
+  return before.has_mlp() && !before.mlp_bias &&
+         (has_bias(before.norm, before) || (before.mlp_norm && before.norm_bias));
+}
+
+/// Whether b_in leaves its place after the product. See Note [Gated MLP with its bias after the product].
+bool moves_bias_inside(const ModelConfig& before) {
+  return before.mlp == MlpKind::gated && before.gated_bias_after_product && has_bias(before.norm, before);
+}
+
+/// Makes the MLP's biases ready to take a norm's: zeros where there were none, b_in inside the up branch.
+void prepare_mlp_biases(WorkingWeights& block, const ModelConfig& before) {
+  if (mlp_biases_appear(before)) {
+    for (const char* bias : {"mlp.b_in", "mlp.b_out"}) block.set(bias, block.zeros(bias));
+  } else if (moves_bias_inside(before)) {
+    const at::Tensor out = weighted_sum(block.get("mlp.W_out"), Axis::d_mlp, block.get("mlp.b_in").values);
+    block.set("mlp.b_out", block.get("mlp.b_out").values + out);
+    block.set("mlp.b_in", block.zeros("mlp.b_in"));
+  }
+  const bool gate_bias = before.mlp == MlpKind::gated && (before.mlp_bias || mlp_biases_appear(before)) &&
+                         (!before.gated_bias_after_product || moves_bias_inside(before));
+  if (gate_bias && !block.has("mlp.b_gate")) block.set("mlp.b_gate", block.zeros("mlp.b_gate"));
+}
+
+void fold_block(WorkingWeights& block, const ModelConfig& before) {
+  const NormWeights ln1 = take_norm(block, "ln1", before.norm, before);
+  for (const char which : {'Q', 'K', 'V'}) {
+    fold_into({.weight = fmt::format("attn.W_{}", which),
+               .input = Axis::d_model,
+               .bias = fmt::format("attn.b_{}", which),
+               .bias_exists = before.qkv_bias},
+              ln1, block);
+  }
+  if (!before.has_mlp()) return;
+  prepare_mlp_biases(block, before);
+  const NormWeights ln2 =
+      before.layout == BlockLayout::parallel_one_norm ? ln1 : take_norm(block, "ln2", before.norm, before);
+  fold_into({.weight = "mlp.W_in", .input = Axis::d_model, .bias = "mlp.b_in", .bias_exists = true}, ln2,
+            block);
+  if (before.mlp == MlpKind::gated) {
+    fold_into({.weight = "mlp.W_gate", .input = Axis::d_model, .bias = "mlp.b_gate", .bias_exists = true},
+              ln2, block);
+  }
+  if (before.mlp_norm) {
+    fold_into({.weight = "mlp.W_out", .input = Axis::d_mlp, .bias = "mlp.b_out", .bias_exists = true},
+              take_norm(block, "mlp.ln", NormKind::layer_norm, before), block);
+  }
+}
+
+void fold_final(WorkingWeights& ends, const ModelConfig& before) {
+  if (before.final_norm == NormKind::none) return;
+  untie(ends, before);
+  fold_into({.weight = "unembed.W_U",
+             .input = Axis::d_model,
+             .bias = "unembed.b_U",
+             .bias_exists = before.unembed_bias},
+            take_norm(ends, "ln_final", before.final_norm, before), ends);
+}
+
+std::optional<Obstacle> obstacle(const ModelConfig& config) {
+  using enum Obstacle::Kind;
+  if (config.norm == NormKind::none) return Obstacle{nothing_to_do, "the model has no norms"};
+  if (config.norm_folded) return Obstacle{nothing_to_do, "already applied"};
+  if (config.norm_place == NormPlace::post) {
+    return Obstacle{would_change,
+                    "norms after the sublayers write to the stream itself, so no weight can absorb them"};
+  }
+  if (config.norm_place == NormPlace::output) {
+    return Obstacle{would_change,
+                    "norms on the sublayers' outputs write to the stream, so no weight can absorb them"};
+  }
+  if (config.positions == PositionKind::shortformer) {
+    return Obstacle{would_change,
+                    "shortformer positions are added between ln1 and the weights that would absorb it"};
+  }
+  return std::nullopt;
+}
+
+void update(ModelConfig& config) {
+  const ModelConfig before = config;
+  if (has_bias(before.norm, before)) config.qkv_bias = true;
+  if (mlp_biases_appear(before)) config.mlp_bias = true;
+  if (moves_bias_inside(before)) config.gated_bias_after_product = false;
+  if (has_bias(before.final_norm, before)) config.unembed_bias = true;
+  if (before.final_norm != NormKind::none) config.tied_unembedding = false;
+  config.norm_folded = true;
+  // Norms that stay keep their stored form; where none stays, nothing is stored as an offset any more.
+  config.norm_offset =
+      before.norm_offset && (before.norm_place == NormPlace::both || before.qk_norm != QkNorm::none);
+}
+
+}  // namespace
+
+StepDefinition fold_ln_step() {
+  return {.step = ProcessingStep::fold_ln,
+          .name = "fold_ln",
+          .obstacle = obstacle,
+          .apply_to_block = fold_block,
+          .apply_to_ends = fold_final,
+          .update = update};
+}
+
+}  // namespace hooked::weights

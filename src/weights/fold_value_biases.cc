@@ -1,0 +1,45 @@
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/add.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/repeat_interleave.h>
+#include <ATen/ops/sum.h>
+#include <ATen/ops/unsqueeze.h>
+
+#include "weights/steps.h"
+
+namespace hooked::weights {
+namespace {
+
+void fold_block(WorkingWeights& block, const ModelConfig& before) {
+  block.set("attn.b_O", output_bias_with_values(block, before));
+  block.set("attn.b_V", block.zeros("attn.b_V"));
+}
+
+std::optional<Obstacle> obstacle(const ModelConfig& config) {
+  if (!config.qkv_bias) return Obstacle{Obstacle::Kind::nothing_to_do, "the model has no value biases"};
+  return std::nullopt;
+}
+
+void update(ModelConfig& config) { config.attn_out_bias = true; }
+
+}  // namespace
+
+at::Tensor output_bias_with_values(WorkingWeights& block, const ModelConfig& before) {
+  // [head, d_head]; a key/value head serves n_heads / n_kv_heads heads in a row.
+  const at::Tensor b_V =
+      block.get("attn.b_V").values.repeat_interleave(before.n_heads / before.n_kv_heads, /*dim=*/0);
+  const at::Tensor W_O = block.get("attn.W_O").values;  // [head, d_head, d_model]
+  const at::Tensor b_O = before.attn_out_bias ? block.get("attn.b_O").values : block.zeros("attn.b_O");
+  return b_O + (b_V.unsqueeze(-1) * W_O).sum(at::IntArrayRef{0, 1});
+}
+
+StepDefinition fold_value_biases_step() {
+  return {.step = ProcessingStep::fold_value_biases,
+          .name = "fold_value_biases",
+          .obstacle = obstacle,
+          .apply_to_block = fold_block,
+          .apply_to_ends = leave_unchanged,
+          .update = update};
+}
+
+}  // namespace hooked::weights

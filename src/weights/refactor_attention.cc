@@ -1,0 +1,96 @@
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/linalg_qr.h>
+#include <ATen/ops/linalg_svd.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/narrow.h>
+#include <ATen/ops/select.h>
+#include <ATen/ops/sqrt.h>
+#include <ATen/ops/transpose.h>
+#include <ATen/ops/unsqueeze.h>
+
+#include <array>
+
+#include "weights/steps.h"
+
+namespace hooked::weights {
+namespace {
+
+/// A B^T = U diag(S) V^T per head; U and V [head, rows, d_head], S [head, d_head], padded with zeros where
+/// the product's rank is less than d_head by its shape.
+struct Svd {
+  at::Tensor U, S, V;
+};
+
+/// The decomposition of a product of thin factors A, B [head, rows, d_head], through those of their
+/// d_head-sized triangles: the square of rows never exists.
+Svd svd_of_product(const at::Tensor& A, const at::Tensor& B) {
+  const auto [Q_A, R_A] = at::linalg_qr(A);
+  const auto [Q_B, R_B] = at::linalg_qr(B);
+  const auto [U, S, Vh] = at::linalg_svd(R_A.matmul(R_B.transpose(-2, -1)), /*full_matrices=*/false);
+  const std::array<std::int64_t, 2> padding = {0, A.size(-1) - S.size(-1)};
+  return {at::constant_pad_nd(Q_A.matmul(U), padding), at::constant_pad_nd(S, padding),
+          at::constant_pad_nd(Q_B.matmul(Vh.transpose(-2, -1)), padding)};
+}
+
+/// [head, d_model, d_head] and, where the model has one, the bias as one more input row that always reads 1.
+at::Tensor with_bias_row(WorkingWeights& block, const std::string& which, const ModelConfig& before) {
+  const at::Tensor W = block.get("attn.W_" + which).values;
+  if (!before.qkv_bias) return W;
+  return at::cat({W, block.get("attn.b_" + which).values.unsqueeze(1)}, 1);
+}
+
+void set_with_bias_row(WorkingWeights& block, const std::string& which, const at::Tensor& rows) {
+  const std::int64_t d_model = block.get("attn.W_" + which).values.size(1);
+  block.set("attn.W_" + which, rows.narrow(1, 0, d_model));
+  if (rows.size(1) > d_model) block.set("attn.b_" + which, rows.select(1, d_model));
+}
+
+void refactor_block(WorkingWeights& block, const ModelConfig& before) {
+  const Svd scores = svd_of_product(with_bias_row(block, "Q", before), with_bias_row(block, "K", before));
+  const at::Tensor half = scores.S.sqrt().unsqueeze(1);  // [head, 1, d_head]
+  set_with_bias_row(block, "Q", scores.U * half);
+  set_with_bias_row(block, "K", scores.V * half);
+
+  if (before.qkv_bias) {
+    block.set("attn.b_O", output_bias_with_values(block, before));
+    block.set("attn.b_V", block.zeros("attn.b_V"));
+  }
+  const Svd output =
+      svd_of_product(block.get("attn.W_V").values, block.get("attn.W_O").values.transpose(1, 2));
+  block.set("attn.W_V", output.U * output.S.unsqueeze(1));
+  block.set("attn.W_O", output.V.transpose(1, 2));
+}
+
+std::optional<Obstacle> obstacle(const ModelConfig& config) {
+  using enum Obstacle::Kind;
+  if (config.positions == PositionKind::rotary) {
+    return Obstacle{would_change, "rotary positions turn queries and keys between the two factors"};
+  }
+  if (config.qk_norm != QkNorm::none) {
+    return Obstacle{would_change, "the norms of queries and keys stand between the two factors"};
+  }
+  if (config.grouped_query()) {
+    return Obstacle{would_change, "heads that share keys and values cannot each have factors of their own"};
+  }
+  return std::nullopt;
+}
+
+void update(ModelConfig& config) {
+  if (config.qkv_bias) config.attn_out_bias = true;
+}
+
+}  // namespace
+
+StepDefinition refactor_attention_step() {
+  return {.step = ProcessingStep::refactor_factored_attn_matrices,
+          .name = "refactor_factored_attn_matrices",
+          .obstacle = obstacle,
+          .apply_to_block = refactor_block,
+          .apply_to_ends = leave_unchanged,
+          .update = update};
+}
+
+}  // namespace hooked::weights

@@ -1,0 +1,177 @@
+#include "weights/working_weights.h"
+
+#include <ATen/ops/zeros.h>
+#include <c10/core/Device.h>
+#include <c10/core/ScalarType.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "hooked/core/error.h"
+
+namespace hooked::weights {
+namespace {
+
+struct WeightRow {
+  std::string_view name;
+  AxisList axes;
+};
+
+/// Every weight that a step reads or writes, and what its dimensions are.
+constexpr std::array kWeightRows = {
+    WeightRow{"embed.W_E", {Axis::vocab, Axis::d_model}},
+    WeightRow{"pos_embed.W_pos", {Axis::pos, Axis::d_model}},
+    WeightRow{"ln1.w", {Axis::d_model}},
+    WeightRow{"ln1.b", {Axis::d_model}},
+    WeightRow{"ln2.w", {Axis::d_model}},
+    WeightRow{"ln2.b", {Axis::d_model}},
+    WeightRow{"attn.W_Q", {Axis::head, Axis::d_model, Axis::d_head}},
+    WeightRow{"attn.b_Q", {Axis::head, Axis::d_head}},
+    WeightRow{"attn.W_K", {Axis::kv_head, Axis::d_model, Axis::d_head}},
+    WeightRow{"attn.b_K", {Axis::kv_head, Axis::d_head}},
+    WeightRow{"attn.W_V", {Axis::kv_head, Axis::d_model, Axis::d_head}},
+    WeightRow{"attn.b_V", {Axis::kv_head, Axis::d_head}},
+    WeightRow{"attn.W_O", {Axis::head, Axis::d_head, Axis::d_model}},
+    WeightRow{"attn.b_O", {Axis::d_model}},
+    WeightRow{"mlp.W_in", {Axis::d_model, Axis::d_mlp}},
+    WeightRow{"mlp.b_in", {Axis::d_mlp}},
+    WeightRow{"mlp.W_gate", {Axis::d_model, Axis::d_mlp}},
+    WeightRow{"mlp.b_gate", {Axis::d_mlp}},
+    WeightRow{"mlp.ln.w", {Axis::d_mlp}},
+    WeightRow{"mlp.ln.b", {Axis::d_mlp}},
+    WeightRow{"mlp.W_out", {Axis::d_mlp, Axis::d_model}},
+    WeightRow{"mlp.b_out", {Axis::d_model}},
+    WeightRow{"ln_final.w", {Axis::d_model}},
+    WeightRow{"ln_final.b", {Axis::d_model}},
+    WeightRow{"unembed.W_U", {Axis::d_model, Axis::vocab}},
+    WeightRow{"unembed.b_U", {Axis::vocab}},
+};
+
+const WeightRow& row_of(std::string_view name) {
+  const auto row = std::ranges::find(kWeightRows, name, &WeightRow::name);
+  if (row == kWeightRows.end()) throw std::logic_error(fmt::format("no row for the weight {}", name));
+  return *row;
+}
+
+std::int64_t size_of(Axis axis, std::string_view weight, const ModelConfig& config) {
+  switch (axis) {
+    case Axis::d_model:
+      return config.d_model;
+    case Axis::d_mlp:
+      return config.d_mlp;
+    case Axis::d_head:
+      return config.d_head;
+    case Axis::head:
+      return config.n_heads;
+    case Axis::kv_head:
+      return config.n_kv_heads;
+    case Axis::pos:
+      return config.n_ctx;
+    case Axis::vocab:
+      return weight.starts_with("unembed.") ? config.d_vocab_out : config.d_vocab;
+    default:
+      throw std::logic_error(fmt::format("no weight has the axis {}", axis_name(axis)));
+  }
+}
+
+std::vector<std::int64_t> shape_of(const WeightRow& row, const ModelConfig& config) {
+  std::vector<std::int64_t> shape;
+  for (const Axis axis : row.axes) shape.push_back(size_of(axis, row.name, config));
+  return shape;
+}
+
+std::string describe(const WeightRow& row, const ModelConfig& config) {
+  std::string text;
+  for (const Axis axis : row.axes) {
+    text +=
+        fmt::format("{}{} {}", text.empty() ? "" : ", ", axis_name(axis), size_of(axis, row.name, config));
+  }
+  return "[" + text + "]";
+}
+
+}  // namespace
+
+WorkingWeights::WorkingWeights(StateDict& weights, const ModelConfig& config, std::string scope)
+    : weights_(weights), config_(config), scope_(std::move(scope)), dtype_(config.dtype) {}
+
+std::string WorkingWeights::key(std::string_view name) const {
+  if (config_.grouped_query()) {
+    for (const std::string_view shared : {"W_K", "W_V", "b_K", "b_V"}) {
+      if (name == fmt::format("attn.{}", shared)) return fmt::format("{}attn._{}", scope_, shared);
+    }
+  }
+  return scope_ + std::string(name);
+}
+
+NamedTensor WorkingWeights::get(std::string_view name) {
+  const WeightRow& row = row_of(name);
+  const std::string stored = key(name);
+  if (const auto mine = changed_.find(stored); mine != changed_.end() && mine->second.defined()) {
+    return {mine->second, row.axes};
+  }
+  const auto found = weights_.find(stored);
+  if (found == weights_.end() || !found->second.defined()) {
+    throw CheckpointError(stored,
+                          fmt::format("the tensor is missing; expected shape {}, got nothing; check that the "
+                                      "config and the weights belong together",
+                                      describe(row, config_)));
+  }
+  const at::Tensor& values = found->second;
+  if (values.sizes() != at::IntArrayRef(shape_of(row, config_))) {
+    throw CheckpointError(stored,
+                          fmt::format("the shape does not fit the config; expected {}, got [{}]; check that "
+                                      "the config and the weights belong together",
+                                      describe(row, config_), fmt::join(values.sizes(), ", ")));
+  }
+  if (!at::isFloatingType(values.scalar_type())) {
+    throw CheckpointError(stored,
+                          fmt::format("weight processing needs floating-point weights; expected a float "
+                                      "dtype, got {}; load a model that is not quantised",
+                                      c10::toString(values.scalar_type())));
+  }
+  device_ = values.device();
+  dtype_ = c10::promoteTypes(dtype_, values.scalar_type());
+  return {values.to(at::kDouble), row.axes};
+}
+
+at::Tensor WorkingWeights::zeros(std::string_view name) const {
+  return at::zeros(shape_of(row_of(name), config_), at::TensorOptions().dtype(at::kDouble).device(device_));
+}
+
+bool WorkingWeights::has(std::string_view name) const {
+  const std::string stored = key(name);
+  const auto mine = changed_.find(stored);
+  return mine != changed_.end() ? mine->second.defined() : weights_.contains(stored);
+}
+
+void WorkingWeights::set(std::string_view name, at::Tensor values) {
+  assert(values.sizes() == at::IntArrayRef(shape_of(row_of(name), config_)));
+  changed_[key(name)] = std::move(values);
+}
+
+void WorkingWeights::erase(std::string_view name) { changed_[key(name)] = at::Tensor(); }
+
+void WorkingWeights::commit() {
+  for (auto& [stored, values] : changed_) {
+    if (values.defined()) {
+      weights_[stored] = values.to(committed_dtype(stored));
+    } else {
+      weights_.erase(stored);
+    }
+  }
+  changed_.clear();
+}
+
+at::ScalarType WorkingWeights::committed_dtype(const std::string& key) const {
+  const auto before = weights_.find(key);
+  if (before == weights_.end()) return dtype_;
+  return c10::promoteTypes(before->second.scalar_type(), config_.dtype);
+}
+
+}  // namespace hooked::weights

@@ -1,0 +1,105 @@
+#include "hooked/analysis/heads.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/zeros.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "hooked/core/error.h"
+#include "hooked/hooks/act.h"
+#include "tests/support/thrown_by.h"
+#include "tests/analysis/small_models.h"
+
+namespace hooked {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::int64_t kHalf = 5;
+constexpr double kFloat64Tolerance = 1e-12;
+
+at::Tensor repeated() {
+  return repeated_random_tokens(
+      {.rows = 3, .half = kHalf, .vocab_begin = 1, .vocab_end = 11, .bos = 0, .seed = 2});
+}
+
+/// A cache of one layer whose pattern [3, 1, pos, pos] attends from each query q to q - offset, where there
+/// is one.
+ActivationCache attending_to(std::int64_t offset) {
+  const std::int64_t positions = 1 + 2 * kHalf;
+  auto pattern = at::zeros({3, 1, positions, positions}, at::kDouble);
+  for (std::int64_t q = 0; q < positions; ++q)
+    pattern.select(2, q).select(2, std::max<std::int64_t>(0, q - offset)).fill_(1);
+  ActivationCache cache(1);
+  cache.insert({.name = act::pattern(0).name(), .value = pattern, .positions = {}});
+  return cache;
+}
+
+TEST(Heads, EachDetectorKnowsItsHead) {
+  const auto tokens = repeated();
+  EXPECT_EQ(previous_token_scores(attending_to(1)).at({0, 0}), 1.0);
+  EXPECT_EQ(previous_token_scores(attending_to(2)).at({0, 0}),
+            0.1);  // only the second token looks at the first
+  EXPECT_EQ(duplicate_token_scores(attending_to(kHalf), tokens).at({0, 0}), 1.0);
+  EXPECT_EQ(duplicate_token_scores(attending_to(kHalf - 1), tokens).at({0, 0}), 0.0);
+  EXPECT_EQ(induction_scores(attending_to(kHalf - 1), tokens).at({0, 0}), 1.0);
+  EXPECT_EQ(induction_scores(attending_to(kHalf), tokens).at({0, 0}), 0.0);
+}
+
+TEST(Heads, ScoresAreMeansOfThePatternsDiagonals) {
+  const auto model = random_model(small_config());
+  const auto tokens = repeated();
+  const auto cache = model.run_with_cache(tokens, act::pattern).cache;
+  const auto induction = induction_scores(cache, tokens);
+  const auto previous = previous_token_scores(cache);
+  const auto duplicate = duplicate_token_scores(cache, tokens);
+  for (std::int32_t layer = 0; layer < 2; ++layer) {
+    for (std::int64_t head = 0; head < 4; ++head) {
+      const auto pattern = cache[act::pattern(layer).head(head)];  // [batch, query, key]
+      const auto mean_of = [&](std::int64_t offset, std::int64_t queries) {
+        const auto diagonal = pattern.diagonal(-offset, 1, 2);  // [batch, queries with a key that far back]
+        return diagonal.narrow(1, diagonal.size(1) - queries, queries).mean().item<double>();
+      };
+      EXPECT_NEAR(previous.at({layer, head}), mean_of(1, 2 * kHalf), kFloat64Tolerance);
+      EXPECT_NEAR(duplicate.at({layer, head}), mean_of(kHalf, kHalf), kFloat64Tolerance);
+      EXPECT_NEAR(induction.at({layer, head}), mean_of(kHalf - 1, kHalf), kFloat64Tolerance);
+    }
+  }
+}
+
+TEST(Heads, RepeatedTokensRepeatDifferentIds) {
+  const auto tokens = repeated();
+  ASSERT_EQ(tokens.sizes(), at::IntArrayRef({3, 1 + 2 * kHalf}));
+  for (std::int64_t row = 0; row < 3; ++row) {
+    std::set<std::int64_t> ids;
+    EXPECT_EQ(tokens[row][0].item<std::int64_t>(), 0);
+    for (std::int64_t i = 1; i <= kHalf; ++i) {
+      const auto id = tokens[row][i].item<std::int64_t>();
+      EXPECT_EQ(tokens[row][i + kHalf].item<std::int64_t>(), id);
+      EXPECT_TRUE(1 <= id && id < 11) << id;
+      ids.insert(id);
+    }
+    EXPECT_EQ(ids.size(), static_cast<std::size_t>(kHalf));
+  }
+  EXPECT_TRUE(repeated().equal(tokens)) << "the same seed gave other tokens";
+  EXPECT_THAT(text_thrown_by<ShapeError>(
+                  [] { repeated_random_tokens({.half = 5, .vocab_begin = 1, .vocab_end = 4}); }),
+              testing::AllOf(HasSubstr("5 different ids"), HasSubstr("from 3 ids")));
+}
+
+TEST(Heads, RefuseWhatTheyCannotScore) {
+  const auto cache = attending_to(1);
+  EXPECT_THAT(text_thrown_by<ShapeError>([&] { induction_scores(cache, random_tokens(4, 11, 1)); }),
+              testing::AllOf(HasSubstr("[3, 11]"), HasSubstr("[1, 4]")));
+  const auto all_different = at::arange(11, at::kLong).expand({3, 11});
+  EXPECT_THAT(text_thrown_by<ShapeError>([&] { duplicate_token_scores(cache, all_different); }),
+              HasSubstr("more than once"));
+  EXPECT_THROW(previous_token_scores(ActivationCache(2)), HookError);
+}
+
+}  // namespace
+}  // namespace hooked

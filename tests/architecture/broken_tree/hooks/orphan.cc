@@ -1,0 +1,1 @@
+#include "hooked/weights/processing.h"

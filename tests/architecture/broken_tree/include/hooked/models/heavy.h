@@ -1,0 +1,4 @@
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/torch.h>

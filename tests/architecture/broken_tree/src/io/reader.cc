@@ -1,0 +1,5 @@
+#include <hooked/core/error.h>
+
+#include <CLI/CLI.hpp>
+
+#include "neighbour.h"

@@ -1,0 +1,106 @@
+#include "cli/edit_options.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros_like.h>
+
+#include "tests/cli/cli_fixture.h"
+
+namespace hooked {
+namespace {
+
+// Every edit on the command line against the same edit made in C++ (float64, so that nothing is rounded
+// away).
+class EditOptionsTest : public CliTest {
+ protected:
+  HookedTransformer exact() const { return HookedTransformer::load(model(), {.dtype = at::kDouble}); }
+  at::Tensor tokens() const { return at::tensor({1, 2, 3, 4}, at::TensorOptions(at::kLong)).unsqueeze(0); }
+
+  at::Tensor logits(const std::vector<std::string>& edits) {
+    std::vector<std::string> arguments = {
+        "cache",   model(),   "--tokens",   "1,2,3,4", "--dtype",
+        "float64", "--names", "hook_embed", "--out",   path("edited.safetensors")};
+    for (const auto& edit : edits) {
+      arguments.push_back("--edit");
+      arguments.push_back(edit);
+    }
+    succeed(arguments);
+    return SafetensorsFile::open(path("edited.safetensors")).read("logits");
+  }
+
+  void expect_same(const std::string& text, const std::vector<Edit>& edits) {
+    const auto model = exact();
+    const auto plain = model(tokens());
+    const auto want = model.run(tokens(), {.edits = edits}).logits;
+    const auto got = logits({text});
+    EXPECT_LT(got.sub(want).abs().max().item<double>(), 1e-12) << text;
+    EXPECT_GT(got.sub(plain).abs().max().item<double>(), 1e-6) << text << " changes nothing";
+  }
+};
+
+TEST_F(EditOptionsTest, NumbersAreApplied) {
+  expect_same("blocks.0.attn.hook_z[head=1] zero", {zero(act::z(0).head(1))});
+  expect_same("blocks.0.attn.hook_z[head=1,pos=-1] set 0.5", {set(act::z(0).head(1).pos(-1), 0.5)});
+  expect_same("blocks.1.hook_resid_pre[pos=1:3]  add  -2e-1 ",
+              {add(act::resid_pre(1).pos(AxisIndex::Range{1, 3}), -0.2)});
+  expect_same("blocks.1.attn.hook_pattern scale +0.25", {scale(act::pattern(1), 0.25)});
+  expect_same("blocks.0.mlp.hook_post[pos=last] scale 3", {scale(act::post(0).pos(AxisIndex::Last{}), 3.0)});
+}
+
+TEST_F(EditOptionsTest, GlobsReachEveryLayer) {
+  expect_same("blocks.*.attn.hook_z[head=0+2] zero", {zero(act::z(0).head(std::vector<std::int64_t>{0, 2})),
+                                                      zero(act::z(1).head(std::vector<std::int64_t>{0, 2}))});
+}
+
+TEST_F(EditOptionsTest, TensorsComeFromFiles) {
+  const auto direction = at::randn({12}, at::kDouble);
+  save_safetensors(path("d.safetensors"), {{"direction", direction}});
+  const auto value = path("d.safetensors") + "#direction";
+  expect_same("blocks.1.hook_resid_pre project_out " + value, {project_out(act::resid_pre(1), direction)});
+  expect_same("blocks.1.hook_resid_pre[pos=2] add " + value, {add(act::resid_pre(1).pos(2), direction)});
+  expect_same("blocks.1.hook_resid_pre set " + value, {set(act::resid_pre(1), direction)});
+}
+
+TEST_F(EditOptionsTest, ReplaceTakesTheAddressedBlockOfACacheFile) {
+  succeed(
+      {"cache", model(), "--tokens", "5,6,7,8", "--dtype", "float64", "--out", path("other.safetensors")});
+  const auto source = exact().run_with_cache(at::tensor({5, 6, 7, 8}, at::TensorOptions(at::kLong)));
+  const auto address = act::z(1).head(2).pos(AxisIndex::Range{1, 3});
+  expect_same(
+      "blocks.1.attn.hook_z[head=2,pos=1:3] replace " + path("other.safetensors") + "#blocks.1.attn.hook_z",
+      {replace(address, source.cache)});
+  // A file may hold the block alone.
+  save_safetensors(path("block.safetensors"), {{"z", source.cache[address].contiguous()}});
+  expect_same("blocks.1.attn.hook_z[head=2,pos=1:3] replace " + path("block.safetensors") + "#z",
+              {replace(address, source.cache)});
+}
+
+TEST_F(EditOptionsTest, EditsAreAppliedInTheirOrder) {
+  const auto model = exact();
+  const auto want =
+      model.run(tokens(), {.edits = {set(act::z(0), 1.0), scale(act::z(0).head(0), 0.5)}}).logits;
+  const auto got = logits({"blocks.0.attn.hook_z set 1", "blocks.0.attn.hook_z[head=0] scale 0.5"});
+  EXPECT_LT(got.sub(want).abs().max().item<double>(), 1e-12);
+}
+
+TEST_F(EditOptionsTest, OtherTextsAreRefused) {
+  const auto refused = [&](const std::string& edit, int exit_code, const std::string& what) {
+    expect_failure({"run", model(), "--tokens", "1,2", "--edit", edit}, exit_code, what);
+  };
+  refused("", 2, "--edit");
+  refused("blocks.0.attn.hook_z", 2, "it has no operation");
+  refused("blocks.0.attn.hook_z nil", 2, "there is no operation 'nil'");
+  refused("blocks.0.attn.hook_z zero 3", 2, "zero takes no value");
+  refused("blocks.0.attn.hook_z set", 2, "set needs a value");
+  refused("blocks.0.attn.hook_z set much", 2, "'much' is neither a number nor FILE#KEY");
+  refused("blocks.0.attn.hook_z replace 3", 2, "'3' is neither a number nor FILE#KEY");
+  refused("blocks.7.attn.hook_z zero", 1, "blocks.7.attn.hook_z");
+  refused("blocks.0.attn.hook_zz zero", 1, "blocks.0.attn.hook_z");
+  refused("blocks.0.attn.hook_z[head=3] zero", 1, "3");
+  refused("blocks.0.attn.hook_z[neck=3] zero", 1, "neck");
+  refused("blocks.0.attn.hook_z set absent.safetensors#z", 1, "absent.safetensors");
+}
+
+}  // namespace
+}  // namespace hooked

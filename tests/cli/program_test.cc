@@ -1,0 +1,62 @@
+#include "cli/program.h"
+
+#include "cli/command.h"
+#include "hooked/core/version.h"
+#include "tests/cli/cli_fixture.h"
+
+namespace hooked {
+namespace {
+
+class ProgramTest : public CliTest {};
+
+TEST_F(ProgramTest, VersionNamesBoth) {
+  EXPECT_EQ(succeed({"--version"}).out,
+            fmt::format("hooked {} (LibTorch {})\n", version(), libtorch_version()));
+}
+
+TEST_F(ProgramTest, HelpListsEveryCommandAndEachHasAnExample) {
+  const auto help = succeed({"--help"}).out;
+  for (const auto& command : cli::commands()) {
+    EXPECT_NE(help.find(fmt::format("  {} ", command.name)), std::string::npos) << help;
+    const auto own = succeed({std::string(command.name), "--help"}).out;
+    EXPECT_NE(own.find(fmt::format("  hooked {} ", command.name)), std::string::npos) << own;
+  }
+}
+
+TEST_F(ProgramTest, WrongUsageIsExitCodeTwo) {
+  expect_failure({}, 2, "which command?");
+  expect_failure({"nams", model()}, 2, "there is no command 'nams'; did you mean 'names'?");
+  expect_failure({"--tokens", "1"}, 2, "--help");
+  expect_failure({"run", model(), "--tokns", "1"}, 2, "there is no option --tokns; did you mean '--tokens'?");
+  expect_failure({"run", "--tokens", "1"}, 2, "MODEL");
+  expect_failure({"run", model()}, 2, "--tokens");
+  expect_failure({"run", model(), "--tokens", "1", "--text", "a"}, 2, "--text");
+  expect_failure({"run", model(), "--tokens", "1,x"}, 2, "--tokens: 'x' is no number");
+  expect_failure({"run", model(), "--tokens", "1", "--dtype", "float7"}, 2,
+                 "'float7' is no dtype; expected float32");
+  expect_failure({"run", model(), "--tokens", "1", "--process", "fold_l"}, 2, "fold_ln");
+  expect_failure({"run", model(), "--tokens", "1", "--process", "fold_ln", "--no-processing"}, 2,
+                 "--no-processing");
+  expect_failure({"run", model(), "--tokens", "1", "--top-k", "0"}, 2, "--top-k");
+  expect_failure({"run", model(), "--tokens", "1", "--threads", "0"}, 2, "--threads");
+  expect_failure({"cache", model(), "--tokens", "1"}, 2, "--out");
+}
+
+TEST_F(ProgramTest, AModelThatIsNotThereIsExitCodeOne) {
+  expect_failure({"info", path("absent")}, 1, "absent");
+  expect_failure({"names", path("absent")}, 1, "absent");
+  expect_failure({"run", path("absent"), "--tokens", "1"}, 1, "absent");
+}
+
+TEST_F(ProgramTest, ADeviceThatIsNoneIsExitCodeOne) {
+  expect_failure({"run", model(), "--tokens", "1", "--device", "toaster"}, 1, "toaster");
+}
+
+TEST_F(ProgramTest, ErrorsBeginWithTheCommandAndWhereItHappened) {
+  const auto result = hooked({"run", model(), "--tokens", "99"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.error.rfind("hooked run: [", 0), 0u) << result.error;
+}
+
+}  // namespace
+}  // namespace hooked

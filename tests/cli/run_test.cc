@@ -1,0 +1,119 @@
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/tensor.h>
+
+#include "tests/cli/cli_fixture.h"
+
+namespace hooked {
+namespace {
+
+class RunTest : public CliTest {};
+
+at::Tensor tokens(const std::vector<std::int64_t>& ids, std::int64_t batch = 1) {
+  return at::tensor(ids, at::TensorOptions(at::kLong)).view({batch, -1});
+}
+
+TEST_F(RunTest, JsonIsTheModelsNextTokens) {
+  const auto json = succeed({"run", model(), "--tokens", "1,2,3", "--top-k", "4", "--json"}).json();
+  const auto model = load();
+  const auto logits = model(tokens({1, 2, 3}))[0][2].to(at::kDouble);
+  const auto probabilities = at::softmax(logits, -1);
+
+  EXPECT_EQ(json["tokens"], parse_json("[[1, 2, 3]]", {}));
+  ASSERT_EQ(json["rows"].size(), 1u);
+  const auto& row = json["rows"][0];
+  EXPECT_EQ(row["row"], 0);
+  EXPECT_EQ(row["position"], 2);
+  ASSERT_EQ(row["next"].size(), 4u);
+  EXPECT_EQ(row["next"][0]["id"], logits.argmax().item<std::int64_t>());
+  double above = 1e300;
+  for (const auto& guess : row["next"]) {
+    const auto id = guess["id"].get<std::int64_t>();
+    EXPECT_EQ(guess["piece"], nullptr);
+    EXPECT_NEAR(guess["logit"].get<double>(), logits[id].item<double>(), 1e-5);               // float32 model
+    EXPECT_NEAR(guess["probability"].get<double>(), probabilities[id].item<double>(), 1e-6);  // float32 model
+    EXPECT_LE(guess["logit"].get<double>(), above);
+    above = guess["logit"].get<double>();
+  }
+  const auto loss = model.run(tokens({1, 2, 3}), {.output = Output::loss}).loss.item<double>();
+  EXPECT_NEAR(json["loss"].get<double>(), loss, 1e-6);  // float32 model
+}
+
+TEST_F(RunTest, OneTokenHasNoLoss) {
+  EXPECT_EQ(succeed({"run", model(), "--tokens", "1", "--json"}).json()["loss"], nullptr);
+}
+
+TEST_F(RunTest, ABatchIsItsRows) {
+  const auto json =
+      succeed({"run", model(), "--tokens", "1,2,3", "--tokens", "4,5,6", "--dtype", "float64", "--json"})
+          .json();
+  ASSERT_EQ(json["rows"].size(), 2u);
+  const auto second = succeed({"run", model(), "--tokens", "4,5,6", "--dtype", "float64", "--json"}).json();
+  EXPECT_EQ(json["rows"][1]["row"], 1);
+  for (std::size_t i = 0; i < 10; ++i) {
+    EXPECT_NEAR(json["rows"][1]["next"][i]["logit"].get<double>(),
+                second["rows"][0]["next"][i]["logit"].get<double>(), 1e-12);  // float64 model
+  }
+}
+
+TEST_F(RunTest, PositionsCountFromEitherEnd) {
+  const auto rows =
+      succeed({"run", model(), "--tokens", "1,2,3", "--positions", "0,-1", "--json"}).json()["rows"];
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0]["position"], 0);
+  EXPECT_EQ(rows[1]["position"], 2);
+  expect_failure({"run", model(), "--tokens", "1,2,3", "--positions", "3"}, 1,
+                 "position 3 is out of range; expected -3 to 2");
+}
+
+TEST_F(RunTest, PaddedRowsEndAtTheirLastRealToken) {
+  save_safetensors(path("in.safetensors"), {{"tokens", tokens({1, 2, 3, 4, 5, 0}, 2)},
+                                            {"attention_mask", tokens({1, 1, 1, 1, 1, 0}, 2)}});
+  const auto json =
+      succeed({"run", model(), "--tokens-file", path("in.safetensors"), "--dtype", "float64", "--json"})
+          .json();
+  EXPECT_EQ(json["rows"][0]["position"], 2);
+  EXPECT_EQ(json["rows"][1]["position"], 1);
+  const auto alone = succeed({"run", model(), "--tokens", "4,5", "--dtype", "float64", "--json"}).json();
+  EXPECT_NEAR(json["rows"][1]["next"][0]["logit"].get<double>(),
+              alone["rows"][0]["next"][0]["logit"].get<double>(),
+              1e-12);  // float64 model
+}
+
+TEST_F(RunTest, TextGetsPiecesAndTheBosPolicy) {
+  write_tokenizer();
+  const auto json = succeed({"run", model(), "--text", "w2 w3", "--json"}).json();
+  EXPECT_EQ(json["tokens"], parse_json("[[0, 2, 3]]", {}));
+  EXPECT_TRUE(json["rows"][0]["next"][0]["piece"].is_string());
+  EXPECT_EQ(succeed({"run", model(), "--text", "w2 w3", "--prepend-bos", "no", "--json"}).json()["tokens"],
+            parse_json("[[2, 3]]", {}));
+  EXPECT_EQ(succeed({"run", model(), "--text", "w2", "--prepend-bos", "yes", "--json"}).json()["tokens"],
+            parse_json("[[0, 2]]", {}));
+  const auto table = succeed({"run", model(), "--text", "w2 w3"}).out;
+  EXPECT_NE(table.find("after position 2, token w3 (3)"), std::string::npos) << table;
+  EXPECT_NE(table.find("loss "), std::string::npos) << table;
+}
+
+TEST_F(RunTest, BadInputIsNamed) {
+  const auto run = [&](const std::string& option, const std::string& value) {
+    return std::vector<std::string>{"run", model(), option, value};
+  };
+  expect_failure(run("--tokens", "1,11"), 1, "11");
+  expect_failure(run("--tokens", "1,-1"), 1, "-1");
+  expect_failure(run("--tokens", "1,9223372036854775807"), 1, "9223372036854775807");
+  expect_failure(run("--tokens", "1,9223372036854775808"), 2, "9223372036854775808");
+  expect_failure(run("--tokens", "1,2,3,4,5,6,7,8,9"), 1, "8");
+  expect_failure(run("--tokens", ""), 2, "--tokens");
+  expect_failure({"run", model(), "--tokens", "1,2", "--tokens", "3,4,5"}, 1,
+                 "expected 2 ids in row 1 as in row 0, got 3");
+  expect_failure(run("--text", "w2"), 1, "tokenizer");
+  save_safetensors(path("other.safetensors"), {{"ids", tokens({1})}});
+  expect_failure(run("--tokens-file", path("other.safetensors")), 1, "got ids");
+  save_safetensors(path("float.safetensors"), {{"tokens", tokens({1}).to(at::kFloat)}});
+  expect_failure(run("--tokens-file", path("float.safetensors")), 1, "float32");
+  save_safetensors(path("mask.safetensors"), {{"tokens", tokens({1, 2})}, {"attention_mask", tokens({1})}});
+  expect_failure(run("--tokens-file", path("mask.safetensors")), 1, "[1, 1]");
+  expect_failure(run("--tokens-file", path("absent.safetensors")), 1, "absent.safetensors");
+}
+
+}  // namespace
+}  // namespace hooked

@@ -1,0 +1,43 @@
+#include <ATen/ops/equal.h>
+#include <ATen/ops/tensor.h>
+
+#include "tests/cli/cli_fixture.h"
+
+namespace hooked {
+namespace {
+
+class SaveTest : public CliTest {};
+
+TEST_F(SaveTest, TheSavedModelIsTheLoadedOne) {
+  write_tokenizer();
+  const auto out = succeed({"save", model(), "--dtype", "float64", "--out", path("saved")}).out;
+  EXPECT_NE(out.find("float64"), std::string::npos) << out;
+  const auto tokens = at::tensor({1, 2, 3}, at::TensorOptions(at::kLong));
+  const auto saved = HookedTransformer::load(path("saved"));  // in its recorded dtype
+  EXPECT_EQ(saved.config().dtype, at::kDouble);
+  EXPECT_TRUE(at::equal(saved(tokens), HookedTransformer::load(model(), {.dtype = at::kDouble})(tokens)));
+  EXPECT_TRUE(saved.has_tokenizer());
+}
+
+TEST_F(SaveTest, JsonSaysWhichStepsTheWeightsHaveBehindThem) {
+  const auto json =
+      succeed({"save", model(), "--process", "fold_ln,center_unembed", "--out", path("saved"), "--json"})
+          .json();
+  EXPECT_EQ(json["processing"], Json::array({"fold_ln", "center_unembed"}));
+  const auto info = succeed({"info", path("saved"), "--json"}).json();
+  EXPECT_EQ(info["processing"]["fold_ln"], "already applied");
+  EXPECT_EQ(info["processing"]["center_writing_weights"], "applied");
+}
+
+TEST_F(SaveTest, RawWeightsStayAsTheyAre) {
+  succeed({"save", model(), "--no-processing", "--out", path("saved")});
+  EXPECT_EQ(read("saved/model.safetensors"), read("model/model.safetensors"));
+}
+
+TEST_F(SaveTest, AFolderThatCannotBeMadeIsAnError) {
+  write("file", "");
+  expect_failure({"save", model(), "--out", path("file/saved")}, 1, "saved");
+}
+
+}  // namespace
+}  // namespace hooked

@@ -1,0 +1,4 @@
+// expect: no such message
+#ifdef HOOKED_MUST_NOT_COMPILE
+int accepted() { return 0; }
+#endif

@@ -1,0 +1,23 @@
+# Usage: cmake -DCOMPILER= -DINCLUDE= -DTORCH= -DSOURCE= -P must_not_compile.cmake (see CMakeLists.txt here)
+cmake_minimum_required(VERSION 3.22)
+file(STRINGS ${SOURCE} expectation REGEX "^// expect: " LIMIT_COUNT 1)
+string(REGEX REPLACE "^// expect: " "" expected "${expectation}")
+if(expected STREQUAL "")
+  message(FATAL_ERROR "  ${SOURCE}: no line '// expect: <regex>'")
+endif()
+set(ENV{LC_ALL} C)  # plain quotes in messages
+set(compile ${COMPILER} -std=c++20 -fsyntax-only -Wall -Wextra -Werror -I${INCLUDE} -isystem ${TORCH}/include
+            -isystem ${TORCH}/include/torch/csrc/api/include ${SOURCE})
+
+execute_process(COMMAND ${compile} RESULT_VARIABLE status ERROR_VARIABLE errors)
+if(NOT status EQUAL 0)
+  message(FATAL_ERROR "  ${SOURCE}: the part that should compile does not:\n${errors}")
+endif()
+execute_process(COMMAND ${compile} -DHOOKED_MUST_NOT_COMPILE RESULT_VARIABLE status ERROR_VARIABLE errors)
+if(status EQUAL 0)
+  message(FATAL_ERROR "  ${SOURCE} compiled; expected a rejection that matches '${expected}'")
+endif()
+if(NOT errors MATCHES "${expected}")
+  message(FATAL_ERROR "  ${SOURCE}: rejected with another message; expected '${expected}', got:\n${errors}")
+endif()
+message(STATUS "${SOURCE}: rejected as expected")

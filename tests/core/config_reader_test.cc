@@ -1,0 +1,196 @@
+#include "hooked/core/config_reader.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "hooked/core/error.h"
+#include "tests/support/thrown_by.h"
+
+namespace hooked {
+namespace {
+
+using Strings = std::vector<std::string>;
+
+TEST(ConfigReader, ReadsEveryKind) {
+  const ConfigReader reader(
+      R"({"i": -3, "n": 2, "x": 1.5e3, "b": true, "t": "gelu", "is": [1, 2], "xs": [1, 0.5],
+                                "bs": [true, false], "ts": ["a", "b"], "o": {"k": 7}, "nothing": null})",
+      "config.json");
+  EXPECT_EQ(reader.integer("i"), -3);
+  EXPECT_EQ(reader.number("n"), 2.0);
+  EXPECT_EQ(reader.number("x"), 1500.0);
+  EXPECT_TRUE(reader.boolean("b"));
+  EXPECT_EQ(reader.text("t"), "gelu");
+  EXPECT_EQ(reader.integers("is"), (std::vector<std::int64_t>{1, 2}));
+  EXPECT_EQ(reader.numbers("xs"), (std::vector<double>{1.0, 0.5}));
+  EXPECT_EQ(reader.booleans("bs"), (std::vector<bool>{true, false}));
+  EXPECT_EQ(reader.texts("ts"), (Strings{"a", "b"}));
+  EXPECT_EQ(reader.object("o").integer("k"), 7);
+  EXPECT_FALSE(reader.object_if("nothing"));
+  EXPECT_TRUE(reader.is_null("nothing"));
+  EXPECT_FALSE(reader.is_null("absent"));
+  EXPECT_FALSE(reader.has("nothing"));
+  EXPECT_FALSE(reader.has("absent"));
+}
+
+TEST(ConfigReader, AbsentAndNullTakeTheFallback) {
+  const ConfigReader reader(R"({"a": null})", "config.json");
+  for (const auto* key : {"a", "absent"}) {
+    EXPECT_EQ(reader.integer_or(key, 4), 4);
+    EXPECT_EQ(reader.number_or(key, 0.5), 0.5);
+    EXPECT_TRUE(reader.boolean_or(key, true));
+    EXPECT_EQ(reader.text_or(key, "x"), "x");
+  }
+}
+
+TEST(ConfigReader, ABadValueIsRefusedEvenWithAFallback) {
+  const ConfigReader reader(R"({"a": "4"})", "config.json");
+  EXPECT_THROW(reader.integer_or("a", 4), ConfigError);
+  EXPECT_THROW(reader.number_or("a", 4), ConfigError);
+  EXPECT_THROW(reader.boolean_or("a", true), ConfigError);
+}
+
+TEST(ConfigReader, MissingFieldIsNamed) {
+  const ConfigReader reader(R"({"rope": {"factor": null}})", "m/config.json");
+  auto error = thrown_by<ConfigError>([&] { reader.integer("n_layers"); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->where(), "m/config.json: n_layers");
+  error = thrown_by<ConfigError>([&] { reader.object("rope").number("factor"); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->where(), "m/config.json: rope.factor");
+  EXPECT_NE(std::string(error->what()).find("null"), std::string::npos);
+}
+
+struct WrongType {
+  const char* value;
+  std::function<void(const ConfigReader&)> read;
+  const char* expected;
+};
+
+TEST(ConfigReader, WrongTypesNamePathValueAndExpectation) {
+  const auto integer = [](const ConfigReader& r) { r.integer("f"); };
+  const auto number = [](const ConfigReader& r) { r.number("f"); };
+  const auto boolean = [](const ConfigReader& r) { r.boolean("f"); };
+  const auto text = [](const ConfigReader& r) { r.text("f"); };
+  const auto object = [](const ConfigReader& r) { r.object("f"); };
+  const auto texts = [](const ConfigReader& r) { r.texts("f"); };
+  const std::vector<WrongType> cases = {
+      {"\"12\"", integer, "an integer"},
+      {"12.0", integer, "an integer"},
+      {"true", integer, "an integer"},
+      {"1e3", integer, "an integer"},
+      {"[1]", integer, "an integer"},
+      {"{}", integer, "an integer"},
+      {"\"1\"", number, "a number"},
+      {"\"NaN\"", number, "a number"},
+      {"true", number, "a number"},
+      {"1", boolean, "true or false"},
+      {"\"true\"", boolean, "true or false"},
+      {"1", text, "a string"},
+      {"[]", object, "an object"},
+      {"\"a\"", texts, "an array"},
+  };
+  for (const auto& wrong : cases) {
+    const ConfigReader reader(std::string("{\"g\":{\"f\":") + wrong.value + "}}", "config.json");
+    const auto group = reader.object("g");
+    const auto error = thrown_by<ConfigError>([&] { wrong.read(group); });
+    ASSERT_TRUE(error) << wrong.value;
+    EXPECT_EQ(error->where(), "config.json: g.f");
+    const std::string what = error->what();
+    EXPECT_NE(what.find(wrong.expected), std::string::npos) << what;
+    EXPECT_NE(what.find(wrong.value[0] == '1' && wrong.value[1] == 'e' ? "1000" : wrong.value),
+              std::string::npos)
+        << what;
+  }
+}
+
+TEST(ConfigReader, ListElementsAreNamedByPlace) {
+  const ConfigReader reader(R"({"types": ["local", 3]})", "config.json");
+  const auto error = thrown_by<ConfigError>([&] { reader.texts("types"); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->where(), "config.json: types[1]");
+}
+
+TEST(ConfigReader, IntegersHave64Bits) {
+  const ConfigReader reader(R"({"most": 9223372036854775807, "over": 9223372036854775808, "far": 1e300,
+                                "huge": 184467440737095516160})",
+                            "config.json");
+  EXPECT_EQ(reader.integer("most"), INT64_MAX);
+  const auto what = text_thrown_by<ConfigError>([&] { reader.integer("over"); });
+  EXPECT_NE(what.find("9223372036854775808"), std::string::npos) << what;
+  EXPECT_THROW(reader.integer("far"), ConfigError);
+  EXPECT_THROW(reader.integer("huge"), ConfigError);
+}
+
+TEST(ConfigReader, WhatIsNotAnObjectIsRefused) {
+  for (const auto* text : {"", "[]", "3", "null", "{", "{}x", "\xEF\xBB\xBF{}", R"({"a":1,"a":1})"}) {
+    const auto error = thrown_by<ConfigError>([&] { ConfigReader(text, "config.json"); });
+    ASSERT_TRUE(error) << text;
+    EXPECT_EQ(error->where(), "config.json");
+  }
+}
+
+TEST(ConfigReader, OneMebibyteIsTheLimit) {
+  const auto padded = [](std::size_t bytes) { return "{" + std::string(bytes - 2, ' ') + "}"; };
+  EXPECT_NO_THROW(ConfigReader(padded((1 << 20) - 1), "config.json"));
+  EXPECT_NO_THROW(ConfigReader(padded(1 << 20), "config.json"));
+  const auto what = text_thrown_by<ConfigError>([&] { ConfigReader(padded((1 << 20) + 1), "config.json"); });
+  EXPECT_NE(what.find("1048577"), std::string::npos) << what;
+}
+
+TEST(ConfigReader, UnreadListsKeysInDocumentOrder) {
+  const ConfigReader reader(R"({"z": 1, "a": {"x": 1, "y": 2}, "m": {"q": 1}, "b": 2, "c": null})",
+                            "config.json");
+  EXPECT_EQ(reader.unread(), (Strings{"z", "a", "m", "b", "c"}));
+  reader.integer("z");
+  reader.object("a").integer("y");
+  reader.ignore({"b", "absent"});
+  EXPECT_EQ(reader.unread(), (Strings{"a.x", "m", "c"}));
+  EXPECT_EQ(reader.object("a").unread(), (Strings{"a.x", "m", "c"})) << "children see the whole document";
+}
+
+TEST(ConfigReader, RefuseUnreadNamesTheKey) {
+  const ConfigReader reader(R"({"other": 1, "rope": {"factor": 2, "magic": 3}})", "config.json");
+  const auto rope = reader.object("rope");
+  rope.number("factor");
+  const auto error = thrown_by<ConfigError>([&] { rope.refuse_unread(); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->where(), "config.json: rope.magic");
+  rope.ignore({"magic"});
+  EXPECT_NO_THROW(rope.refuse_unread());
+}
+
+TEST(ConfigReader, FirstOfTakesThePresentName) {
+  const ConfigReader reader(R"({"n_layer": 2, "layers": null})", "config.json");
+  EXPECT_EQ(reader.first_of({"layers", "n_layer"}), "n_layer");
+  EXPECT_EQ(reader.first_of({"x", "y"}), "x");
+  EXPECT_EQ(reader.unread(), (Strings{"n_layer", "layers"}));
+}
+
+TEST(ConfigReader, RefuseShowsTheValue) {
+  const ConfigReader reader("{\"act_fn\": \"mi\\nsh\"}", "config.json");
+  const auto what = text_thrown_by<ConfigError>([&] { reader.refuse("act_fn", "is not supported"); });
+  EXPECT_EQ(what, "[config.json: act_fn] \"mi\\nsh\" is not supported");
+}
+
+TEST(ConfigReader, HostileKeysAreEscapedInMessages) {
+  const ConfigReader reader("{\"a\\u001b[31m\": 1}", "config.json");
+  const auto error = thrown_by<ConfigError>([&] { reader.refuse_unread(); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->where(), "config.json: a\\x1b[31m");
+}
+
+TEST(ConfigReader, AChildOutlivesItsParent) {
+  std::optional<ConfigReader> child;
+  {
+    const ConfigReader reader(R"({"o": {"k": 5}})", "config.json");
+    child = reader.object("o");
+  }
+  EXPECT_EQ(child->integer("k"), 5);
+}
+
+}  // namespace
+}  // namespace hooked

@@ -1,0 +1,25 @@
+#include "hooked/core/error.h"
+
+#include <gtest/gtest.h>
+
+namespace hooked {
+namespace {
+
+TEST(Error, PutsWhereInBrackets) {
+  const ShapeError error("tokens", "wrong rank; expected [batch, pos], got [5]");
+  EXPECT_EQ(error.where(), "tokens");
+  EXPECT_STREQ(error.what(), "[tokens] wrong rank; expected [batch, pos], got [5]");
+}
+
+template <class Class>
+class ErrorClass : public testing::Test {};
+using Classes = testing::Types<CheckpointError, ConfigError, ShapeError, HookError, TokenizerError, IoError>;
+TYPED_TEST_SUITE(ErrorClass, Classes);
+
+TYPED_TEST(ErrorClass, IsCaughtAsTheRootAndAsStandard) {
+  EXPECT_THROW(throw TypeParam("a", "b"), Error);
+  EXPECT_THROW(throw TypeParam("a", "b"), std::runtime_error);
+}
+
+}  // namespace
+}  // namespace hooked

@@ -1,0 +1,136 @@
+#include "core/json.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <stdexcept>
+#include <string>
+
+#include "tests/support/thrown_by.h"
+
+namespace hooked {
+namespace {
+
+std::string refusal(std::string_view text, JsonLimits limits = {}) {
+  return text_thrown_by<std::invalid_argument>([&] { parse_json(text, limits); });
+}
+
+std::string nested(std::size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); }
+
+TEST(ParseJson, KeepsValuesAndTheOrderOfKeys) {
+  const auto json = parse_json(R"( {"b": [1, -2, 2.5, true, null], "a": {"ü": "\u00e9\n"}} )", {});
+  EXPECT_EQ(json.dump(), R"({"b":[1,-2,2.5,true,null],"a":{"ü":"é\n"}})");
+  EXPECT_TRUE(json["b"][0].is_number_integer());
+  EXPECT_FALSE(json["b"][2].is_number_integer());
+}
+
+TEST(ParseJson, TakesAnyValueAtTheTop) {
+  EXPECT_EQ(parse_json("3", {}), 3);
+  EXPECT_EQ(parse_json("\"x\"", {}), "x");
+  EXPECT_EQ(parse_json("[]", {}), Json::array());
+}
+
+struct BadJson {
+  std::string_view text;
+  std::string_view reason;
+};
+
+class RefusedJson : public testing::TestWithParam<BadJson> {};
+
+TEST_P(RefusedJson, NamesPlaceAndReason) {
+  const auto& [text, reason] = GetParam();
+  EXPECT_NE(refusal(text).find(reason), std::string::npos) << refusal(text);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Texts, RefusedJson,
+    testing::Values(BadJson{"", "byte 0"}, BadJson{"   ", "byte 3"}, BadJson{"{\"a\":1", "byte 6"},
+                    BadJson{"[1,]", "byte 3"}, BadJson{"{} x", "byte 3"}, BadJson{"{}{}", "byte 2"},
+                    BadJson{"[01]", "byte 2"}, BadJson{"[1e999]", "1e999"}, BadJson{"[NaN]", "byte 1"},
+                    BadJson{"{'a':1}", "byte 1"}, BadJson{"// c\n{}", "byte 0"},
+                    BadJson{"\xEF\xBB\xBF{}", "byte order mark"},
+                    BadJson{"{\"a\":\"\xFF\"}", "ill-formed UTF-8"}, BadJson{"[\"\xC0\xAF\"]", "byte 2"},
+                    BadJson{"[\"\xED\xA0\x80\"]", "ill-formed UTF-8"}, BadJson{"[\"\\ud800\"]", "surrogate"},
+                    BadJson{std::string_view("{}\0x", 4), "NUL character at byte 2"},
+                    BadJson{"[\"\x01\"]", "control character"},
+                    BadJson{R"({"a":1,"b":2,"a":3})", "the key \"a\" twice"},
+                    BadJson{R"({"o":{"x":{},"x":{}}})", "the key \"x\" twice"},
+                    BadJson{R"({"a":1,"\u0061":2})", "\"a\" twice"}));
+
+TEST(ParseJson, DuplicateKeyNamesTheObjectsEnd) {
+  EXPECT_NE(refusal(R"({"a":1,"a":3})").find("ends at byte 12"), std::string::npos)
+      << refusal(R"({"a":1,"a":3})");
+}
+
+TEST(ParseJson, DepthLimitOnBothSides) {
+  EXPECT_NO_THROW(parse_json(nested(63), {}));
+  EXPECT_NO_THROW(parse_json(nested(64), {}));
+  EXPECT_NE(refusal(nested(65)).find("at byte 64; expected at most 64 levels"), std::string::npos);
+}
+
+TEST(ParseJson, HostileDepthNeitherCrashesNorTakesTime) {
+  EXPECT_NE(refusal(std::string(100'000, '[')).find("nested too deep"), std::string::npos);
+  std::string objects;
+  for (int i = 0; i < 100'000; ++i) objects += "{\"a\":";
+  EXPECT_NE(refusal(objects, {.bytes = 10'000'000}).find("nested too deep"), std::string::npos);
+}
+
+TEST(ParseJson, ByteLimitOnBothSides) {
+  EXPECT_NO_THROW(parse_json("[ ]", {.bytes = 4}));
+  EXPECT_NO_THROW(parse_json("[  ]", {.bytes = 4}));
+  EXPECT_EQ(refusal("[   ]", {.bytes = 4}), "the JSON text is 5 bytes long; expected at most 4");
+}
+
+// Quadratic work on this many keys would take minutes.
+TEST(ParseJson, ManyKeysAreFast) {
+  std::string text = "{";
+  for (int i = 0; i < 200'000; ++i) text += fmt::format("{}\"key{}\":[{}]", i == 0 ? "" : ",", i, i);
+  text += "}";
+  const auto start = std::chrono::steady_clock::now();
+  const auto json = parse_json(text, {.bytes = 64 << 20});
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  EXPECT_EQ(json.size(), 200'000u);
+  EXPECT_LT(seconds.count(), 20.0);
+}
+
+// Whatever bytes come, the answer is a value or a refusal.
+TEST(ParseJson, EveryCutAndEveryChangedByteIsHandled) {
+  const std::string good = R"({"a":[1,2.5,"x\u00e9"],"b":{"c":null,"d":true}})";
+  std::size_t refused = 0;
+  const auto attempt = [&](std::string_view text) {
+    try {
+      parse_json(text, {});
+    } catch (const std::invalid_argument& error) {
+      ++refused;
+      EXPECT_STRNE(error.what(), "");
+    }
+  };
+  for (std::size_t cut = 0; cut < good.size(); ++cut) attempt(std::string_view(good).substr(0, cut));
+  EXPECT_EQ(refused, good.size());
+  for (std::size_t at = 0; at < good.size(); ++at) {
+    for (int byte = 0; byte < 256; ++byte) {
+      auto changed = good;
+      changed[at] = static_cast<char>(byte);
+      attempt(changed);
+    }
+  }
+}
+
+TEST(Printable, EscapesControlsAndInvalidBytes) {
+  EXPECT_EQ(printable("plain é 😀"), "plain é 😀");
+  EXPECT_EQ(printable("a\nb\x1b[0m\x7f"), "a\\x0ab\\x1b[0m\\x7f");
+  EXPECT_EQ(printable("\xFF\xC3"), "\\xff\\xc3");
+  EXPECT_EQ(printable("\xC2\x85"), "\\xc2\\x85");           // a C1 control
+  EXPECT_EQ(printable("\xED\xA0\x80"), "\\xed\\xa0\\x80");  // a surrogate
+  EXPECT_EQ(printable(std::string_view("a\0b", 3)), "a\\x00b");
+}
+
+TEST(Printable, CutsWhatIsLong) {
+  const auto shown = printable(std::string(1000, 'x'));
+  EXPECT_LT(shown.size(), 200u);
+  EXPECT_NE(shown.find("(1000 bytes)"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace hooked

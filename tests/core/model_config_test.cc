@@ -1,0 +1,391 @@
+#include "hooked/core/model_config.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <set>
+#include <string>
+
+#include "hooked/core/error.h"
+#include "tests/support/random_config.h"
+#include "tests/support/thrown_by.h"
+
+namespace hooked {
+namespace {
+
+ModelConfig gpt2() {
+  return {.n_layers = 12,
+          .d_model = 768,
+          .n_ctx = 1024,
+          .n_heads = 12,
+          .n_kv_heads = 12,
+          .d_head = 64,
+          .d_mlp = 3072,
+          .d_vocab = 50257,
+          .d_vocab_out = 50257,
+          .activation = Activation::gelu_tanh,
+          .attn_scale = 8.0};
+}
+
+ModelConfig llama() {
+  auto c = gpt2();
+  c.n_kv_heads = 4;
+  c.norm = c.final_norm = NormKind::rms_norm;
+  c.mlp = MlpKind::gated;
+  c.activation = Activation::silu;
+  c.mlp_bias = c.qkv_bias = c.attn_out_bias = c.unembed_bias = false;
+  c.positions = PositionKind::rotary;
+  return c;
+}
+
+TEST(ParameterCount, OfGpt2) {
+  auto c = gpt2();
+  c.unembed_bias = false;
+  c.tied_unembedding = true;
+  EXPECT_EQ(c.parameter_count(), 124'439'808);  // the published model
+  c.tied_unembedding = false;
+  EXPECT_EQ(c.parameter_count(), 124'439'808 + 768 * 50257);
+}
+
+TEST(ParameterCount, OfLlama32OneBillion) {
+  auto c = llama();
+  c.n_layers = 16;
+  c.d_model = 2048;
+  c.n_heads = 32;
+  c.n_kv_heads = 8;
+  c.d_mlp = 8192;
+  c.d_vocab = c.d_vocab_out = 128256;
+  c.tied_unembedding = true;
+  EXPECT_EQ(c.parameter_count(), 1'235'814'400);  // the published model
+}
+
+// One option at a time against gpt2's count: what it adds or removes.
+TEST(ParameterCount, FollowsEveryFlag) {
+  const auto added = [](std::function<void(ModelConfig&)> change) {
+    auto c = gpt2();
+    change(c);
+    return c.parameter_count() - gpt2().parameter_count();
+  };
+  constexpr std::int64_t layers = 12, dm = 768, df = 3072, heads = 12, dh = 64;
+  EXPECT_EQ(added([](auto& c) { c.norm_folded = true; }), -(layers * 4 * dm + 2 * dm));
+  EXPECT_EQ(added([](auto& c) { c.norm_bias = false; }), -(layers * 2 * dm + dm));
+  EXPECT_EQ(added([](auto& c) { c.final_norm = NormKind::rms_norm; }), -dm);
+  EXPECT_EQ(added([](auto& c) { c.final_norm = NormKind::none; }), -2 * dm);
+  EXPECT_EQ(added([](auto& c) { c.norm = c.final_norm = NormKind::none; }), -(layers * 4 * dm + 2 * dm));
+  EXPECT_EQ(added([](auto& c) { c.norm_place = NormPlace::both; }), layers * 4 * dm);
+  EXPECT_EQ(added([](auto& c) { c.norm_place = NormPlace::output; }), 0);
+  EXPECT_EQ(added([](auto& c) { c.norm_place = NormPlace::post, c.final_norm = NormKind::none; }), -2 * dm);
+  EXPECT_EQ(added([](auto& c) { c.norm_place = NormPlace::both, c.norm_folded = true; }), -2 * dm);
+  EXPECT_EQ(added([](auto& c) { c.layout = BlockLayout::parallel_two_norms; }), 0);
+  EXPECT_EQ(added([](auto& c) { c.layout = BlockLayout::parallel_one_norm; }), -layers * 2 * dm);
+  EXPECT_EQ(added([](auto& c) { c.post_embedding_norm = true; }), 2 * dm);
+  EXPECT_EQ(added([](auto& c) { c.mlp = MlpKind::none, c.d_mlp = 0; }),
+            -layers * (2 * dm * df + df + dm + 2 * dm));
+  EXPECT_EQ(added([](auto& c) { c.mlp = MlpKind::gated; }), layers * (dm * df + df));
+  EXPECT_EQ(added([](auto& c) { c.mlp = MlpKind::gated, c.gated_bias_after_product = true; }),
+            layers * dm * df);
+  EXPECT_EQ(added([](auto& c) { c.mlp_bias = false; }), -layers * (df + dm));
+  EXPECT_EQ(added([](auto& c) { c.activation = Activation::solu, c.mlp_norm = true; }), layers * 2 * df);
+  EXPECT_EQ(added([](auto& c) { c.n_kv_heads = 4; }), -layers * 2 * 8 * dh * (dm + 1));
+  EXPECT_EQ(added([](auto& c) { c.qk_norm = QkNorm::per_head; }), layers * 2 * dh);
+  EXPECT_EQ(added([](auto& c) { c.qk_norm = QkNorm::whole_projection; }), layers * 2 * heads * dh);
+  EXPECT_EQ(added([](auto& c) { c.qkv_bias = false; }), -layers * 3 * heads * dh);
+  EXPECT_EQ(added([](auto& c) { c.attn_out_bias = false; }), -layers * dm);
+  EXPECT_EQ(added([](auto& c) { c.positions = PositionKind::none; }), -1024 * dm);
+  EXPECT_EQ(added([](auto& c) { c.positions = PositionKind::shortformer; }), 0);
+  EXPECT_EQ(added([](auto& c) { c.unembed_bias = false; }), -50257);
+}
+
+TEST(Validate, TakesTheUsualModels) {
+  EXPECT_NO_THROW(gpt2().validate());
+  EXPECT_NO_THROW(llama().validate());
+}
+
+struct Refusal {
+  const char* field;                         // where() of the error
+  const char* got;                           // the value in the text
+  std::function<void(ModelConfig&)> change;  // of a valid llama-like config
+};
+
+class ValidateRefuses : public testing::TestWithParam<Refusal> {};
+
+TEST_P(ValidateRefuses, NamesFieldAndValue) {
+  auto c = llama();
+  GetParam().change(c);
+  const auto error = thrown_by<ConfigError>([&] { c.validate(); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->where(), GetParam().field);
+  EXPECT_NE(std::string(error->what()).find(std::string("got ") + GetParam().got), std::string::npos)
+      << error->what();
+  EXPECT_NE(std::string(error->what()).find("expected "), std::string::npos) << error->what();
+}
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+void yarn(ModelConfig& c) { c.rotary.scaling = {.kind = RopeScalingKind::yarn, .factor = 4.0}; }
+void llama3(ModelConfig& c) { c.rotary.scaling = {.kind = RopeScalingKind::llama3, .factor = 8.0}; }
+void windows(ModelConfig& c) { c.window = 4, c.windowed_layers = std::vector<bool>(12, true); }
+void alibi(ModelConfig& c) { c.positions = PositionKind::alibi, c.alibi_slopes = geometric_alibi_slopes(12); }
+
+INSTANTIATE_TEST_SUITE_P(
+    Sizes, ValidateRefuses,
+    testing::Values(Refusal{"n_layers", "0", [](auto& c) { c.n_layers = 0; }},
+                    Refusal{"n_layers", "-1", [](auto& c) { c.n_layers = -1; }},
+                    Refusal{"n_layers", "10001", [](auto& c) { c.n_layers = 10'001; }},
+                    Refusal{"n_layers", "2147483648", [](auto& c) { c.n_layers = 1LL << 31; }},
+                    Refusal{"d_model", "0", [](auto& c) { c.d_model = 0; }},
+                    Refusal{"d_model", "16777217", [](auto& c) { c.d_model = (1 << 24) + 1; }},
+                    Refusal{"n_ctx", "0", [](auto& c) { c.n_ctx = 0; }},
+                    Refusal{"n_ctx", "16777217", [](auto& c) { c.n_ctx = (1 << 24) + 1; }},
+                    Refusal{"n_heads", "0", [](auto& c) { c.n_heads = 0; }},
+                    Refusal{"n_heads", "16385", [](auto& c) { c.n_heads = 16'385; }},
+                    Refusal{"n_kv_heads", "0", [](auto& c) { c.n_kv_heads = 0; }},
+                    Refusal{"n_kv_heads", "5", [](auto& c) { c.n_kv_heads = 5; }},
+                    Refusal{"n_kv_heads", "24", [](auto& c) { c.n_kv_heads = 24; }},
+                    Refusal{"d_head", "0", [](auto& c) { c.d_head = 0; }},
+                    Refusal{"d_head", "1398102", [](auto& c) { c.d_head = 1'398'102; }},
+                    Refusal{"d_mlp", "0", [](auto& c) { c.d_mlp = 0; }},
+                    Refusal{"d_mlp", "16777217", [](auto& c) { c.d_mlp = (1 << 24) + 1; }},
+                    Refusal{"d_mlp", "3072", [](auto& c) { c.mlp = MlpKind::none; }},
+                    Refusal{"d_vocab", "0", [](auto& c) { c.d_vocab = 0; }},
+                    Refusal{"d_vocab_out", "16777217", [](auto& c) { c.d_vocab_out = (1 << 24) + 1; }},
+                    Refusal{"n_layers", "10000",
+                            [](auto& c) { c.n_layers = 10'000, c.d_model = c.d_mlp = 1 << 24; }}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Norms, ValidateRefuses,
+    testing::Values(
+        Refusal{"eps", "0", [](auto& c) { c.eps = 0; }}, Refusal{"eps", "-1", [](auto& c) { c.eps = -1; }},
+        Refusal{"eps", "nan", [](auto& c) { c.eps = kNan; }},
+        Refusal{"eps", "inf", [](auto& c) { c.eps = kInf; }},
+        Refusal{"norm_place", "both",
+                [](auto& c) { c.norm = c.final_norm = NormKind::none, c.norm_place = NormPlace::both; }},
+        Refusal{"final_norm", "RMS", [](auto& c) { c.norm = NormKind::none; }},
+        Refusal{"final_norm", "LN", [](auto& c) { c.final_norm = NormKind::layer_norm; }},
+        Refusal{"final_norm", "RMS", [](auto& c) { c.norm_place = NormPlace::post; }},
+        Refusal{"norm_folded", "true",
+                [](auto& c) { c.norm = c.final_norm = NormKind::none, c.norm_folded = true; }},
+        Refusal{"norm_folded", "true",
+                [](auto& c) {
+                  c.norm_place = NormPlace::post, c.final_norm = NormKind::none, c.norm_folded = true;
+                }},
+        Refusal{"norm_offset", "true",
+                [](auto& c) { c.norm = c.final_norm = NormKind::layer_norm, c.norm_offset = true; }},
+        Refusal{"norm", "9", [](auto& c) { c.norm = static_cast<NormKind>(9); }}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Blocks, ValidateRefuses,
+    testing::Values(Refusal{"layout", "parallel_one_norm",
+                            [](auto& c) {
+                              c.layout = BlockLayout::parallel_one_norm, c.mlp = MlpKind::none, c.d_mlp = 0;
+                            }},
+                    Refusal{"layout", "parallel_two_norms",
+                            [](auto& c) {
+                              c.layout = BlockLayout::parallel_two_norms, c.norm_place = NormPlace::output;
+                            }},
+                    Refusal{"activation", "solu", [](auto& c) { c.activation = Activation::solu; }},
+                    Refusal{"mlp_norm", "true", [](auto& c) { c.mlp_norm = true; }},
+                    Refusal{"mlp_norm", "true", [](auto& c) { c.mlp_norm = true, c.mlp = MlpKind::plain; }},
+                    Refusal{"mlp_norm", "true",
+                            [](auto& c) {
+                              c.mlp_norm = true, c.mlp = MlpKind::plain, c.activation = Activation::solu;
+                            }},
+                    Refusal{"gated_bias_after_product", "true",
+                            [](auto& c) { c.gated_bias_after_product = true, c.mlp = MlpKind::plain; }}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Attention, ValidateRefuses,
+    testing::Values(Refusal{"attn_scale", "0", [](auto& c) { c.attn_scale = 0; }},
+                    Refusal{"attn_scale", "inf", [](auto& c) { c.attn_scale = kInf; }},
+                    Refusal{"score_soft_cap", "-1", [](auto& c) { c.score_soft_cap = -1; }},
+                    Refusal{"score_soft_cap", "nan", [](auto& c) { c.score_soft_cap = kNan; }},
+                    Refusal{"window", "4", [](auto& c) { c.window = 4; }},
+                    Refusal{"window", "0", [](auto& c) { windows(c), c.window = 0; }},
+                    Refusal{"windowed_layers", "11",
+                            [](auto& c) { windows(c), c.windowed_layers.pop_back(); }},
+                    Refusal{"windowed_layers", "only false",
+                            [](auto& c) { windows(c), c.windowed_layers.assign(12, false); }},
+                    Refusal{"direction", "bidirectional",
+                            [](auto& c) { windows(c), c.direction = AttentionDirection::bidirectional; }}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Positions, ValidateRefuses,
+    testing::Values(
+        Refusal{"rotary.dim", "3", [](auto& c) { c.rotary.dim = 3; }},
+        Refusal{"rotary.dim", "-2", [](auto& c) { c.rotary.dim = -2; }},
+        Refusal{"rotary.dim", "66", [](auto& c) { c.rotary.dim = 66; }},
+        Refusal{"rotary.dim", "0", [](auto& c) { c.d_head = 63; }},
+        Refusal{"rotary.base", "0", [](auto& c) { c.rotary.base = 0; }},
+        Refusal{"rotary.base", "1", [](auto& c) { yarn(c), c.rotary.base = 1; }},
+        Refusal{"rotary.local_base", "100", [](auto& c) { c.rotary.local_base = 100; }},
+        Refusal{"rotary.local_base", "0", [](auto& c) { windows(c), c.rotary.local_base = 0; }},
+        Refusal{"rotary.scaling.factor", "2", [](auto& c) { c.rotary.scaling.factor = 2; }},
+        Refusal{"rotary.scaling.factor", "1",
+                [](auto& c) { c.rotary.scaling.kind = RopeScalingKind::linear; }},
+        Refusal{"rotary.scaling.factor", "-2", [](auto& c) { yarn(c), c.rotary.scaling.factor = -2; }},
+        Refusal{"rotary.scaling.factor", "inf", [](auto& c) { llama3(c), c.rotary.scaling.factor = kInf; }},
+        Refusal{"rotary.scaling.beta_fast", "8", [](auto& c) { llama3(c), c.rotary.scaling.beta_fast = 8; }},
+        Refusal{"rotary.scaling.beta_fast", "0.5",
+                [](auto& c) { yarn(c), c.rotary.scaling.beta_fast = 0.5; }},
+        Refusal{"rotary.scaling.high_freq_factor", "1",
+                [](auto& c) { llama3(c), c.rotary.scaling.high_freq_factor = 1; }},
+        Refusal{"rotary.scaling.low_freq_factor", "0",
+                [](auto& c) { llama3(c), c.rotary.scaling.low_freq_factor = 0; }},
+        Refusal{"rotary.scaling.original_n_ctx", "0",
+                [](auto& c) { yarn(c), c.rotary.scaling.original_n_ctx = 0; }},
+        Refusal{"rotary.scaling.truncate", "false",
+                [](auto& c) { llama3(c), c.rotary.scaling.truncate = false; }},
+        Refusal{"rotary", "other values",
+                [](auto& c) { c.positions = PositionKind::learned, c.rotary.adjacent_pairs = true; }},
+        Refusal{"alibi_slopes", "12", [](auto& c) { alibi(c), c.positions = PositionKind::none; }},
+        Refusal{"alibi_slopes", "11", [](auto& c) { alibi(c), c.alibi_slopes.pop_back(); }},
+        Refusal{"alibi_slopes", "nan", [](auto& c) { alibi(c), c.alibi_slopes[3] = kNan; }}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Output, ValidateRefuses,
+    testing::Values(Refusal{"tied_unembedding", "true",
+                            [](auto& c) { c.tied_unembedding = true, c.d_vocab_out = 7; }},
+                    Refusal{"logit_soft_cap", "-30", [](auto& c) { c.logit_soft_cap = -30; }},
+                    Refusal{"dtype", "int64", [](auto& c) { c.dtype = at::kLong; }},
+                    Refusal{"processing", "\"fold_ln\"",
+                            [](auto& c) {
+                              c.processing = {"fold_ln", "fold_ln"};
+                            }},
+                    Refusal{"processing", "\"\"", [](auto& c) { c.processing = {""}; }}));
+
+TEST(Validate, LimitsThemselvesAreAllowed) {
+  auto c = gpt2();
+  c.n_layers = 10'000;
+  c.n_ctx = c.d_vocab = c.d_vocab_out = 1 << 24;
+  EXPECT_NO_THROW(c.validate());
+  c = gpt2();
+  c.n_layers = 1;
+  c.d_model = c.d_mlp = 1 << 24;
+  c.n_heads = c.n_kv_heads = 1 << 14;
+  c.d_head = 1 << 10;
+  EXPECT_NO_THROW(c.validate());
+  EXPECT_GT(c.parameter_count(), 0);
+}
+
+TEST(Validate, EveryRefusedPairIsAllowedApart) {
+  for (const auto change : {yarn, llama3, windows, alibi}) {
+    auto c = llama();
+    change(c);
+    EXPECT_NO_THROW(c.validate());
+  }
+}
+
+TEST(AlibiSlopes, AreGeometric) {
+  EXPECT_EQ(geometric_alibi_slopes(8),
+            (std::vector<double>{0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015625, 0.0078125, 0.00390625}));
+  const auto three = geometric_alibi_slopes(3);
+  ASSERT_EQ(three.size(), 3u);
+  EXPECT_DOUBLE_EQ(three[0], std::pow(2.0, -8.0 / 3));
+  EXPECT_DOUBLE_EQ(three[2], std::pow(2.0, -8.0));
+  EXPECT_THROW(geometric_alibi_slopes(0), ConfigError);
+  EXPECT_THROW(geometric_alibi_slopes(1'000'000'000), ConfigError);
+}
+
+TEST(ActivationNames, ParseBack) {
+  for (int i = 0; i <= static_cast<int>(Activation::sigmoid); ++i) {
+    const auto activation = static_cast<Activation>(i);
+    EXPECT_EQ(parse_activation(activation_name(activation)), activation) << activation_name(activation);
+  }
+}
+
+TEST(ActivationNames, BothLibrariesNamesAreKnown) {
+  EXPECT_EQ(parse_activation("gelu_new"), Activation::gelu_tanh);
+  EXPECT_EQ(parse_activation("gelu_pytorch_tanh"), Activation::gelu_tanh);
+  EXPECT_EQ(parse_activation("gelu"), Activation::gelu);
+  EXPECT_EQ(parse_activation("quick_gelu"), Activation::gelu_quick);
+  EXPECT_EQ(parse_activation("swish"), Activation::silu);
+  EXPECT_EQ(parse_activation("relu2"), Activation::relu_squared);
+  EXPECT_EQ(parse_activation("relu_squared"), Activation::relu_squared);
+  for (const auto* unknown : {"", "solu_ln", "xielu", "GELU", "gelu "})
+    EXPECT_FALSE(parse_activation(unknown));
+}
+
+TEST(ModelConfig, WindowedAndRotaryDim) {
+  auto c = llama();
+  EXPECT_FALSE(c.windowed(3));
+  EXPECT_EQ(c.rotary_dim(), 64);
+  c.windowed_layers.assign(12, false);
+  c.windowed_layers[3] = true;
+  EXPECT_TRUE(c.windowed(3));
+  EXPECT_FALSE(c.windowed(4));
+  c.rotary.dim = 16;
+  EXPECT_EQ(c.rotary_dim(), 16);
+}
+
+TEST(RandomConfig, IsValidAndTheSameForTheSameSeed) {
+  for (std::uint64_t seed = 0; seed < 2000; ++seed) {
+    const auto c = random_config(seed);
+    ASSERT_NO_THROW(c.validate()) << "seed " << seed;
+    ASSERT_EQ(c, random_config(seed));
+    ASSERT_LE(c.d_model, 24);
+  }
+  EXPECT_NE(random_config(1), random_config(2));
+}
+
+TEST(RandomConfig, CoversEveryValueOfEveryOption) {
+  std::set<NormKind> norms, final_norms;
+  std::set<NormPlace> places;
+  std::set<BlockLayout> layouts;
+  std::set<MlpKind> mlps;
+  std::set<Activation> activations;
+  std::set<PositionKind> positions;
+  std::set<RopeScalingKind> scalings;
+  std::set<QkNorm> qk_norms;
+  std::set<AttentionDirection> directions;
+  std::set<std::string> facts;
+  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+    const auto c = random_config(seed);
+    norms.insert(c.norm);
+    final_norms.insert(c.final_norm);
+    places.insert(c.norm_place);
+    layouts.insert(c.layout);
+    if (c.has_mlp()) activations.insert(c.activation);
+    mlps.insert(c.mlp);
+    positions.insert(c.positions);
+    scalings.insert(c.rotary.scaling.kind);
+    qk_norms.insert(c.qk_norm);
+    directions.insert(c.direction);
+    const auto note = [&](bool holds, const char* fact) {
+      if (holds) facts.insert(fact);
+    };
+    note(c.norm_folded, "folded");
+    note(c.norm_offset, "offset");
+    note(!c.norm_bias, "no norm bias");
+    note(c.post_embedding_norm, "embedding norm");
+    note(c.mlp_norm, "mlp norm");
+    note(c.gated_bias_after_product, "bias after product");
+    note(c.grouped_query() && c.n_kv_heads > 1, "grouped");
+    note(c.grouped_query() && c.n_kv_heads == 1, "multi-query");
+    note(!c.windowed_layers.empty(), "windows");
+    note(c.rotary.local_base.has_value(), "local base");
+    note(c.rotary.adjacent_pairs, "adjacent pairs");
+    note(c.rotary.dim > 0 && c.rotary.dim < c.d_head, "partial rotary");
+    note(c.tied_unembedding, "tied");
+    note(c.d_mlp == c.d_model, "d_mlp = d_model");
+    note(c.d_vocab == c.d_model, "d_vocab = d_model");
+    note(c.n_heads * c.d_head != c.d_model, "heads differ from d_model");
+    note(c.score_soft_cap > 0 && c.logit_soft_cap > 0, "both caps");
+  }
+  EXPECT_EQ(norms.size(), 3u);
+  EXPECT_EQ(final_norms.size(), 3u);
+  EXPECT_EQ(places.size(), 4u);
+  EXPECT_EQ(layouts.size(), 3u);
+  EXPECT_EQ(mlps.size(), 3u);
+  EXPECT_EQ(activations.size(), 9u);
+  EXPECT_EQ(positions.size(), 5u);
+  EXPECT_EQ(scalings.size(), 4u);
+  EXPECT_EQ(qk_norms.size(), 3u);
+  EXPECT_EQ(directions.size(), 2u);
+  EXPECT_EQ(facts.size(), 17u);
+}
+
+}  // namespace
+}  // namespace hooked

@@ -1,0 +1,34 @@
+#include "hooked/core/nearest.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace hooked {
+namespace {
+
+const std::vector<std::string> kNames = {"hook_pattern", "hook_z", "hook_q"};
+
+TEST(Nearest, TakesTheFewestEdits) {
+  EXPECT_EQ(nearest("hook_patern", kNames), "hook_pattern");
+  EXPECT_EQ(nearest("hook_z", kNames), "hook_z");
+  EXPECT_EQ(nearest("hokoz", kNames), "hook_z");
+}
+
+TEST(Nearest, TiesGoToTheFirst) { EXPECT_EQ(nearest("hook_k", kNames), "hook_z"); }
+
+TEST(Nearest, WithoutCandidatesIsEmpty) { EXPECT_EQ(nearest("x", {}), ""); }
+
+TEST(Nearest, EmptyTakesTheShortest) {
+  const std::vector<std::string> names = {"abc", "ab", "abcd"};
+  EXPECT_EQ(nearest("", names), "ab");
+}
+
+TEST(Nearest, AHostileLengthIsCut) {
+  const std::string long_name(10'000'000, 'a');
+  EXPECT_EQ(nearest(long_name, kNames).substr(0, 5), "hook_");
+}
+
+}  // namespace
+}  // namespace hooked

@@ -1,0 +1,141 @@
+#include "hooked/io/model_folder.h"
+
+#include <cstdlib>
+#include <map>
+#include <optional>
+
+#include "tests/io/file_bytes.h"
+#include "tests/support/temp_folder.h"
+
+namespace hooked {
+namespace {
+
+constexpr const char* kSettings[] = {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME",
+                                     "HOME"};
+
+// A cache of one model with a branch, a slashed reference and two commits; the environment's own settings put
+// aside.
+class ModelFolder : public testing::Test {
+ protected:
+  ModelFolder() {
+    for (const auto* name : kSettings) {
+      const char* value = std::getenv(name);
+      before_[name] = value == nullptr ? std::nullopt : std::optional<std::string>(value);
+      ::unsetenv(name);
+    }
+    previous_ = std::filesystem::current_path();
+    std::filesystem::create_directory(folder_ / "work");
+    std::filesystem::current_path(folder_ / "work");
+    fill(folder_ / "cache", "models--org--name");
+    set("HF_HUB_CACHE", folder_ / "cache");
+  }
+  ~ModelFolder() override {
+    std::filesystem::current_path(previous_);
+    for (const auto& [name, value] : before_) {
+      if (value) {
+        ::setenv(name.c_str(), value->c_str(), 1);
+      } else {
+        ::unsetenv(name.c_str());
+      }
+    }
+  }
+
+  static void set(const char* name, const std::filesystem::path& value) { ::setenv(name, value.c_str(), 1); }
+
+  static void fill(const std::filesystem::path& cache, const std::string& model) {
+    std::filesystem::create_directories(cache / model / "snapshots/c0ffee");
+    std::filesystem::create_directories(cache / model / "snapshots/f00d");
+    std::filesystem::create_directories(cache / model / "refs/refs/pr");
+    put_file(cache / model / "refs/main", "c0ffee\n");
+    put_file(cache / model / "refs/v1.0", "f00d");
+    put_file(cache / model / "refs/refs/pr/1", "f00d");
+  }
+
+  std::filesystem::path snapshot(const char* commit) const {
+    return folder_ / "cache/models--org--name/snapshots" / commit;
+  }
+
+  void refused(const std::string& id, std::initializer_list<std::string_view> parts) {
+    expect_refused<CheckpointError>([&] { locate_model(id); }, id, parts);
+  }
+
+  TempFolder folder_;
+  std::filesystem::path previous_;
+  std::map<std::string, std::optional<std::string>> before_;
+};
+
+TEST_F(ModelFolder, FolderIsItself) {
+  EXPECT_EQ(locate_model(folder_.path().native()), folder_.path());
+  EXPECT_EQ(locate_model("."), ".");
+}
+
+TEST_F(ModelFolder, HubNames) {
+  EXPECT_EQ(locate_model("org/name"), snapshot("c0ffee"));
+  EXPECT_EQ(locate_model("org/name@main"), snapshot("c0ffee"));
+  EXPECT_EQ(locate_model("org/name@v1.0"), snapshot("f00d"));
+  EXPECT_EQ(locate_model("org/name@refs/pr/1"), snapshot("f00d"));
+  EXPECT_EQ(locate_model("org/name@f00d"), snapshot("f00d"));
+  fill(folder_ / "cache", "models--gpt2");
+  EXPECT_EQ(locate_model("gpt2"), folder_ / "cache/models--gpt2/snapshots/c0ffee");
+}
+
+TEST_F(ModelFolder, AFolderWins) {
+  std::filesystem::create_directories("org/name");
+  EXPECT_EQ(locate_model("org/name"), "org/name");
+}
+
+TEST_F(ModelFolder, WhereTheCacheIs) {
+  struct Case {
+    const char* setting;
+    const char* value;
+    const char* cache;
+  };
+  // From the last resort to the setting that wins over all others: each is set while the later ones still
+  // are.
+  for (const auto& [setting, value, cache] :
+       {Case{"HOME", "home", "home/.cache/huggingface/hub"},
+        Case{"XDG_CACHE_HOME", "xdg", "xdg/huggingface/hub"}, Case{"HF_HOME", "hf", "hf/hub"},
+        Case{"HUGGINGFACE_HUB_CACHE", "old", "old"}, Case{"HF_HUB_CACHE", "new", "new"}}) {
+    ::unsetenv(setting == std::string_view("HOME") ? "HF_HUB_CACHE" : "");
+    fill(folder_ / cache, "models--org--name");
+    set(setting, folder_ / value);
+    EXPECT_EQ(locate_model("org/name"), folder_ / cache / "models--org--name/snapshots/c0ffee") << setting;
+  }
+}
+
+TEST_F(ModelFolder, SaysWhereItLooked) {
+  refused("org/other", {"not found", (folder_ / "cache/models--org--other/refs/main").native(),
+                        "hub cache of HF_HUB_CACHE", "no such model in the cache", "nothing is downloaded"});
+  refused("org/name@v2", {"refs/v2", "only revisions main, refs, v1.0, c0ffee, f00d"});
+  set("HF_HUB_CACHE", folder_ / "absent");
+  refused("org/name", {"no cache there"});
+}
+
+TEST_F(ModelFolder, ReferenceToAMissingSnapshot) {
+  put_file(folder_ / "cache/models--org--name/refs/main", "deadbeef");
+  refused("org/name", {"snapshots/deadbeef", "only revisions"});
+}
+
+TEST_F(ModelFolder, DamagedReference) {
+  const auto reference = folder_ / "cache/models--org--name/refs/main";
+  for (const auto* text : {"", "../../../etc", "c0ffee\nf00d"}) {
+    put_file(reference, text);
+    expect_refused<CheckpointError>([&] { locate_model("org/name"); }, reference.native(), {"no commit"});
+  }
+}
+
+TEST_F(ModelFolder, NamesThatAreNoHubNames) {
+  for (const auto* id :
+       {"", "a/b/c", "../name", "org/..", "/absent", "./absent", "org/", "/name", "org/na me", "org/a--b",
+        "-a/b", "org/name@", "org/name@../../x", "org/name@/etc", "org/name@a//b/", "org/name@a\\b"}) {
+    refused(id, {"no such folder", "org/name@revision"});
+  }
+}
+
+TEST_F(ModelFolder, AFileIsNoFolder) {
+  put_file("model.safetensors", "x");
+  refused("model.safetensors", {"is a file", "expected a model's folder"});
+}
+
+}  // namespace
+}  // namespace hooked

@@ -1,0 +1,41 @@
+#include "conversion.h"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+
+namespace hooked::reference {
+
+at::Tensor to_tensor(const Array& array) {
+  at::Tensor tensor = at::empty(array.shape, at::TensorOptions().dtype(at::kDouble));
+  std::ranges::copy(array.values, tensor.data_ptr<double>());
+  return tensor;
+}
+
+at::Tensor to_tensor(const std::vector<std::vector<std::int64_t>>& rows) {
+  const auto batch = static_cast<std::int64_t>(rows.size());
+  const auto length = static_cast<std::int64_t>(rows.at(0).size());
+  at::Tensor tensor = at::empty({batch, length}, at::TensorOptions().dtype(at::kLong));
+  auto* out = tensor.data_ptr<std::int64_t>();
+  for (const auto& row : rows) out = std::ranges::copy(row, out).out;
+  return tensor;
+}
+
+std::vector<std::vector<std::int64_t>> to_rows(const at::Tensor& tensor) {
+  const at::Tensor dense = tensor.to(at::kCPU, at::kLong).contiguous();
+  std::vector<std::vector<std::int64_t>> rows;
+  for (std::int64_t b = 0; b < dense.size(0); ++b) {
+    const auto* row = dense.data_ptr<std::int64_t>() + b * dense.size(1);
+    rows.emplace_back(row, row + dense.size(1));
+  }
+  return rows;
+}
+
+NamedTensors to_tensors(const PlainRun& run) {
+  NamedTensors tensors;
+  for (const auto& [name, array] : run.activations) tensors[name] = to_tensor(array);
+  tensors["logits"] = to_tensor(run.logits);
+  return tensors;
+}
+
+}  // namespace hooked::reference

@@ -1,0 +1,463 @@
+#include "option_table.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace hooked::reference {
+namespace {
+
+using Config = ModelConfig;
+
+/// A value that is made by changing the config and recognised by looking at it.
+OptionValue value(std::string name, std::function<void(Config&)> apply,
+                  std::function<bool(const Config&)> holds, std::string no_oracle = {}) {
+  return {.name = std::move(name),
+          .apply = [apply = std::move(apply)](Case& c) { apply(c.config); },
+          .holds = [holds = std::move(holds)](const Case& c) { return holds(c.config); },
+          .no_oracle = std::move(no_oracle)};
+}
+
+/// One field with one value per name.
+template <class T>
+Option field(std::string name, T Config::*member, std::vector<std::pair<std::string, T>> values) {
+  Option option{.name = std::move(name), .values = {}};
+  for (auto& [label, wanted] : values) {
+    option.values.push_back(value(
+        label, [member, wanted](Config& c) { c.*member = wanted; },
+        [member, wanted](const Config& c) { return c.*member == wanted; }));
+  }
+  return option;
+}
+
+struct Sizes {
+  std::string name;
+  std::int64_t n_layers, d_model, n_heads, d_head, d_mlp, d_vocab, d_vocab_out;
+  double eps;
+};
+
+Option sizes() {
+  const std::vector<Sizes> kinds = {{"all different", 2, 10, 4, 6, 14, 17, 17, 1e-5},
+                                    {"all equal", 2, 8, 4, 8, 8, 8, 8, 1e-6},
+                                    {"d_mlp = d_model", 3, 12, 4, 4, 12, 19, 19, 1e-2},
+                                    {"d_vocab = d_model", 1, 12, 6, 2, 20, 12, 12, 1e-5},
+                                    {"odd", 2, 9, 6, 5, 13, 11, 11, 1e-3},
+                                    {"d_vocab_out != d_vocab", 2, 6, 4, 8, 10, 13, 7, 1e-5}};
+  const auto fits = [](const Sizes& s) -> std::function<bool(const Config&)> {
+    if (s.name == "all equal") {
+      return [](const Config& c) {
+        return c.d_mlp == c.d_model && c.d_vocab == c.d_model && c.d_vocab_out == c.d_model;
+      };
+    }
+    if (s.name == "d_mlp = d_model") return [](const Config& c) { return c.d_mlp == c.d_model; };
+    if (s.name == "d_vocab = d_model") return [](const Config& c) { return c.d_vocab == c.d_model; };
+    if (s.name == "odd") return [](const Config& c) { return c.d_model % 2 == 1; };
+    if (s.name == "d_vocab_out != d_vocab") return [](const Config& c) { return c.d_vocab_out != c.d_vocab; };
+    return [](const Config& c) {
+      return c.d_mlp != c.d_model && c.d_vocab != c.d_model && c.n_heads * c.d_head != c.d_model;
+    };
+  };
+  Option option{.name = "sizes", .values = {}};
+  for (const Sizes& s : kinds) {
+    option.values.push_back(value(
+        s.name,
+        [s](Config& c) {
+          c.n_layers = s.n_layers;
+          c.d_model = s.d_model;
+          c.n_ctx = 9;
+          c.n_heads = c.n_kv_heads = s.n_heads;
+          c.d_head = s.d_head;
+          c.d_mlp = s.d_mlp;
+          c.d_vocab = s.d_vocab;
+          c.d_vocab_out = s.d_vocab_out;
+          c.eps = s.eps;
+        },
+        fits(s)));
+  }
+  option.values[1].no_oracle = "each pair of equal sizes has an oracle of its own";
+  return option;
+}
+
+OptionValue heads_value(std::string name, std::function<std::int64_t(std::int64_t)> kv_heads) {
+  return value(
+      std::move(name), [kv_heads](Config& c) { c.n_kv_heads = kv_heads(c.n_heads); },
+      [kv_heads](const Config& c) { return c.n_kv_heads == kv_heads(c.n_heads); });
+}
+
+Option heads() {
+  return {"heads",
+          {heads_value("multi-head", [](auto n) { return n; }),
+           value(
+               "grouped-query", [](Config& c) { c.n_kv_heads = c.n_heads / 2; },
+               [](const Config& c) { return c.n_kv_heads > 1 && c.n_kv_heads < c.n_heads; }),
+           heads_value("multi-query", [](auto) { return 1; })}};
+}
+
+OptionValue norm_value(std::string name, NormKind kind, std::function<void(Config&)> more,
+                       std::function<bool(const Config&)> holds) {
+  return value(
+      std::move(name),
+      [kind, more](Config& c) {
+        c.norm = c.final_norm = kind;
+        more(c);
+      },
+      [kind, holds](const Config& c) { return c.norm == kind && holds(c); });
+}
+
+Option norms() {
+  using enum NormKind;
+  const auto nothing = [](Config&) {};
+  const auto folded = [](Config& c) { c.norm_folded = true; };
+  const auto is_folded = [](const Config& c) { return c.norm_folded; };
+  return {"norm",
+          {norm_value("LayerNorm", layer_norm, nothing,
+                      [](const Config& c) { return !c.norm_folded && c.norm_bias; }),
+           norm_value(
+               "LayerNorm without bias", layer_norm, [](Config& c) { c.norm_bias = false; },
+               [](const Config& c) { return !c.norm_folded && !c.norm_bias; }),
+           norm_value("LayerNorm, folded", layer_norm, folded, is_folded),
+           norm_value("RMSNorm", rms_norm, nothing,
+                      [](const Config& c) { return !c.norm_folded && !c.norm_offset; }),
+           norm_value(
+               "RMSNorm with offset", rms_norm, [](Config& c) { c.norm_offset = true; },
+               [](const Config& c) { return !c.norm_folded && c.norm_offset; }),
+           norm_value("RMSNorm, folded", rms_norm, folded, is_folded),
+           norm_value("none", none, nothing, [](const Config&) { return true; })}};
+}
+
+Option norm_places() {
+  using enum NormPlace;
+  Option option =
+      field<NormPlace>("norm place", &Config::norm_place,
+                       {{"before", pre}, {"after the sum", post}, {"on the output", output}, {"both", both}});
+  option.values[1].apply = [](Case& c) {
+    c.config.norm_place = post;
+    c.config.final_norm = NormKind::none;
+  };
+  return option;
+}
+
+Option final_norms() {
+  const auto set = [](NormKind kind) { return [kind](Config& c) { c.final_norm = kind; }; };
+  return {
+      "final norm",
+      {value(
+           "as in the blocks", [](Config&) {}, [](const Config& c) { return c.final_norm == c.norm; }),
+       value("RMSNorm in a LayerNorm model", set(NormKind::rms_norm),
+             [](const Config& c) {
+               return c.final_norm == NormKind::rms_norm && c.norm == NormKind::layer_norm;
+             }),
+       value("none", set(NormKind::none), [](const Config& c) { return c.final_norm == NormKind::none; })}};
+}
+
+Option mlps() {
+  using enum MlpKind;
+  const auto no_bias = [](const Config& c) { return !c.mlp_bias; };
+  return {"mlp",
+          {value(
+               "plain", [](Config& c) { c.mlp = plain; },
+               [](const Config& c) { return c.mlp == plain && c.mlp_bias; }),
+           value(
+               "plain without bias",
+               [](Config& c) {
+                 c.mlp = plain;
+                 c.mlp_bias = false;
+               },
+               [no_bias](const Config& c) { return c.mlp == plain && no_bias(c); }),
+           value(
+               "gated", [](Config& c) { c.mlp = gated; },
+               [](const Config& c) { return c.mlp == gated && c.mlp_bias && !c.gated_bias_after_product; },
+               "neither oracle has a gated MLP whose three matrices have biases"),
+           value(
+               "gated without bias",
+               [](Config& c) {
+                 c.mlp = gated;
+                 c.mlp_bias = false;
+               },
+               [no_bias](const Config& c) { return c.mlp == gated && no_bias(c); }),
+           value(
+               "gated, bias after the product",
+               [](Config& c) {
+                 c.mlp = gated;
+                 c.gated_bias_after_product = true;
+               },
+               [](const Config& c) { return c.mlp == gated && c.mlp_bias && c.gated_bias_after_product; }),
+           value(
+               "none (attention only)",
+               [](Config& c) {
+                 c.mlp = none;
+                 c.d_mlp = 0;
+               },
+               [](const Config& c) { return c.mlp == none; })}};
+}
+
+Option activations() {
+  Option option{.name = "activation", .values = {}};
+  using enum Activation;
+  for (const Activation activation :
+       {relu, gelu, gelu_tanh, gelu_fast, gelu_quick, silu, solu, relu_squared, sigmoid}) {
+    option.values.push_back(value(
+        std::string(activation_name(activation)), [activation](Config& c) { c.activation = activation; },
+        [activation](const Config& c) { return c.has_mlp() && c.activation == activation && !c.mlp_norm; }));
+  }
+  option.values.push_back(value(
+      "solu, then LayerNorm",
+      [](Config& c) {
+        c.activation = solu;
+        c.mlp_norm = true;
+      },
+      [](const Config& c) { return c.has_mlp() && c.activation == solu && c.mlp_norm; }));
+  option.values[6].no_oracle = "the oracles have it followed by a LayerNorm only";
+  option.values[8].no_oracle = "neither oracle has the GLU with a sigmoid gate";
+  return option;
+}
+
+OptionValue position_value(std::string name, PositionKind kind) {
+  return value(
+      std::move(name), [kind](Config& c) { c.positions = kind; },
+      [kind](const Config& c) { return c.positions == kind; });
+}
+
+/// A rotary model that differs from the plain one in `change`.
+OptionValue rotary_value(std::string name, std::function<void(Config&)> change,
+                         std::function<bool(const Config&)> holds) {
+  return value(
+      std::move(name),
+      [change](Config& c) {
+        c.positions = PositionKind::rotary;
+        change(c);
+      },
+      [holds](const Config& c) { return c.positions == PositionKind::rotary && holds(c); });
+}
+
+Option positions() {
+  using enum PositionKind;
+  const auto yarn = [](bool truncate) {
+    return [truncate](Config& c) {
+      c.rotary.scaling = {.kind = RopeScalingKind::yarn,
+                          .factor = 4.0,
+                          .original_n_ctx = 64.0,
+                          .attention_factor = 1.25,
+                          .beta_fast = 8.0,
+                          .beta_slow = 0.05,
+                          .truncate = truncate};
+    };
+  };
+  const auto scaled = [](RopeScalingKind kind) {
+    return [kind](const Config& c) { return c.rotary.scaling.kind == kind; };
+  };
+  const auto scaled_by_yarn = [](bool truncate) {
+    return [truncate](const Config& c) {
+      return c.rotary.scaling.kind == RopeScalingKind::yarn && c.rotary.scaling.truncate == truncate;
+    };
+  };
+  std::vector<OptionValue> values = {
+      position_value("learned", learned),
+      position_value("none", none),
+      position_value("shortformer", shortformer),
+      rotary_value(
+          "rotary, whole head", [](Config&) {},
+          [](const Config& c) {
+            RotaryConfig rest = c.rotary;
+            rest.dim = 0;
+            return c.rotary_dim() == c.d_head && rest == RotaryConfig();
+          }),
+      rotary_value(
+          "rotary, part of the head", [](Config& c) { c.rotary.dim = c.d_head > 4 ? 4 : 2; },
+          [](const Config& c) { return c.rotary_dim() < c.d_head; }),
+      rotary_value(
+          "rotary, adjacent pairs", [](Config& c) { c.rotary.adjacent_pairs = true; },
+          [](const Config& c) { return c.rotary.adjacent_pairs; }),
+      rotary_value(
+          "rotary, another base", [](Config& c) { c.rotary.base = 500.0; },
+          [](const Config& c) { return c.rotary.base != 10000.0; }),
+      rotary_value(
+          "rotary, local base",
+          [](Config& c) {
+            c.rotary.local_base = 100.0;
+            c.rotary.scaling = {.kind = RopeScalingKind::linear, .factor = 8.0};
+            c.window = 3;
+            c.windowed_layers.assign(static_cast<std::size_t>(c.n_layers), true);
+            c.windowed_layers.back() = c.n_layers == 1;
+          },
+          [](const Config& c) { return c.rotary.local_base.has_value(); }),
+      rotary_value(
+          "rotary, linear scaling",
+          [](Config& c) { c.rotary.scaling = {.kind = RopeScalingKind::linear, .factor = 2.5}; },
+          scaled(RopeScalingKind::linear)),
+      rotary_value(
+          "rotary, llama3 scaling",
+          [](Config& c) {
+            c.rotary.scaling = {.kind = RopeScalingKind::llama3, .factor = 8.0, .original_n_ctx = 200.0};
+          },
+          scaled(RopeScalingKind::llama3)),
+      rotary_value("rotary, yarn scaling", yarn(true), scaled_by_yarn(true)),
+      rotary_value("rotary, yarn without rounding", yarn(false), scaled_by_yarn(false)),
+      value(
+          "alibi",
+          [](Config& c) {
+            c.positions = alibi;
+            c.alibi_slopes = geometric_alibi_slopes(c.n_heads);
+          },
+          [](const Config& c) {
+            return c.positions == alibi && c.alibi_slopes == geometric_alibi_slopes(c.n_heads);
+          }),
+      value(
+          "alibi, own slopes",
+          [](Config& c) {
+            c.positions = alibi;
+            c.alibi_slopes.clear();
+            for (std::int64_t h = 0; h < c.n_heads; ++h) c.alibi_slopes.push_back(0.9 / (1.0 + 0.7 * h));
+          },
+          [](const Config& c) {
+            return c.positions == alibi && c.alibi_slopes != geometric_alibi_slopes(c.n_heads);
+          },
+          "the slopes are data; the formula has an oracle in `alibi`")};
+  return {"positions", std::move(values)};
+}
+
+Option windows() {
+  const auto some_windowed = [](const Config& c) { return std::ranges::count(c.windowed_layers, true) > 0; };
+  return {"window",
+          {value(
+               "none", [](Config&) {}, [some_windowed](const Config& c) { return !some_windowed(c); }),
+           value(
+               "all layers",
+               [](Config& c) {
+                 c.window = 3;
+                 c.windowed_layers.assign(static_cast<std::size_t>(c.n_layers), true);
+               },
+               [some_windowed](const Config& c) {
+                 return some_windowed(c) && std::ranges::count(c.windowed_layers, false) == 0;
+               }),
+           value(
+               "every other layer",
+               [](Config& c) {
+                 c.window = 2;
+                 c.windowed_layers.assign(static_cast<std::size_t>(c.n_layers), false);
+                 for (std::size_t l = 0; l < c.windowed_layers.size(); l += 2) c.windowed_layers[l] = true;
+               },
+               [some_windowed](const Config& c) {
+                 return some_windowed(c) && std::ranges::count(c.windowed_layers, false) > 0;
+               })}};
+}
+
+Option attention_scales() {
+  const auto set = [](std::function<double(const Config&)> scale) {
+    return [scale](Config& c) { c.attn_scale = scale(c); };
+  };
+  const auto root = [](const Config& c) { return std::sqrt(static_cast<double>(c.d_head)); };
+  return {
+      "attention scale",
+      {value("sqrt(d_head)", set(root), [root](const Config& c) { return c.attn_scale == root(c); }),
+       value(
+           "1", [](Config& c) { c.attn_scale = 1.0; }, [](const Config& c) { return c.attn_scale == 1.0; }),
+       value(
+           "another", [](Config& c) { c.attn_scale = 1.7; },
+           [root](const Config& c) { return c.attn_scale != root(c) && c.attn_scale != 1.0; })}};
+}
+
+Option soft_cap(std::string name, double Config::*member, double cap) {
+  return {std::move(name),
+          {value(
+               "none", [member](Config& c) { c.*member = 0.0; },
+               [member](const Config& c) { return c.*member == 0.0; }),
+           value(
+               "capped", [member, cap](Config& c) { c.*member = cap; },
+               [member](const Config& c) { return c.*member > 0.0; })}};
+}
+
+Option biases(std::string name, bool Config::*first, bool Config::*second,
+              const std::vector<std::string>& names) {
+  Option option{.name = std::move(name), .values = {}};
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const bool a = i % 2 == 0, b = i < 2;
+    option.values.push_back(value(
+        names[i],
+        [=](Config& c) {
+          c.*first = a;
+          c.*second = b;
+        },
+        [=](const Config& c) { return c.*first == a && c.*second == b; }));
+  }
+  return option;
+}
+
+Option paddings() {
+  Option option{.name = "padding", .values = {}};
+  for (const auto& [name, padding] : std::vector<std::pair<std::string, Padding>>{
+           {"none", Padding::none}, {"left", Padding::left}, {"right", Padding::right}}) {
+    option.values.push_back({.name = name,
+                             .apply = [padding = padding](Case& c) { c.padding = padding; },
+                             .holds = [padding = padding](const Case& c) { return c.padding == padding; }});
+  }
+  return option;
+}
+
+std::vector<Option> make_table() {
+  return {
+      sizes(),
+      heads(),
+      norms(),
+      norm_places(),
+      final_norms(),
+      mlps(),
+      activations(),
+      field<BlockLayout>("block", &Config::layout,
+                         {{"serial", BlockLayout::serial},
+                          {"parallel, two norms", BlockLayout::parallel_two_norms},
+                          {"parallel, one norm", BlockLayout::parallel_one_norm}}),
+      field<AttentionDirection>(
+          "direction", &Config::direction,
+          {{"causal", AttentionDirection::causal}, {"bidirectional", AttentionDirection::bidirectional}}),
+      windows(),
+      positions(),
+      attention_scales(),
+      field<bool>("scale by inverse layer", &Config::scale_by_inverse_layer, {{"off", false}, {"on", true}}),
+      soft_cap("score soft cap", &Config::score_soft_cap, 1.5),
+      soft_cap("logit soft cap", &Config::logit_soft_cap, 2.0),
+      field<QkNorm>("q/k norm", &Config::qk_norm,
+                    {{"none", QkNorm::none},
+                     {"per head", QkNorm::per_head},
+                     {"whole projection", QkNorm::whole_projection}}),
+      biases("attention biases", &Config::qkv_bias, &Config::attn_out_bias,
+             {"q, k, v and output", "output only", "q, k, v only", "none"}),
+      biases("unembedding", &Config::unembed_bias, &Config::tied_unembedding,
+             {"tied with bias", "tied", "with bias", "without bias"}),
+      field<bool>("norm after the embedding", &Config::post_embedding_norm, {{"off", false}, {"on", true}}),
+      paddings(),
+  };
+}
+
+}  // namespace
+
+const std::vector<Option>& option_table() {
+  static const std::vector<Option> table = [] {
+    std::vector<Option> options = make_table();
+    // Untied with bias is the usual choice; the other values keep their order.
+    auto& unembedding = std::ranges::find(options, "unembedding", &Option::name)->values;
+    std::ranges::rotate(unembedding, unembedding.begin() + 2);
+    std::ranges::find(unembedding, "tied with bias", &OptionValue::name)->no_oracle =
+        "the oracles' tied unembeddings have no bias";
+    return options;
+  }();
+  return table;
+}
+
+Case make_case(const Choice& choice) {
+  Case result;
+  for (std::size_t i = 0; i < choice.size(); ++i) option_table()[i].values[choice[i]].apply(result);
+  return result;
+}
+
+std::string describe(const Case& which) {
+  std::string text;
+  for (const Option& option : option_table()) {
+    if (option.values[0].holds(which)) continue;
+    for (const OptionValue& v : option.values) {
+      if (v.holds(which)) text += (text.empty() ? "" : "; ") + option.name + ": " + v.name;
+    }
+  }
+  return text.empty() ? "all defaults" : text;
+}
+
+}  // namespace hooked::reference

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "hooked/core/model_config.h"
+
+namespace hooked::reference {
+
+enum class Padding : std::uint8_t { none, left, right };
+
+/// One model and one kind of input to compare on.
+struct Case {
+  ModelConfig config;
+  Padding padding = Padding::none;
+};
+
+/// One value of an option of the module graph.
+struct OptionValue {
+  std::string name;
+  std::function<void(Case&)> apply;
+  std::function<bool(const Case&)> holds;
+  /// Why no outside oracle covers the value; empty where one must.
+  std::string no_oracle = {};
+};
+
+struct Option {
+  std::string name;
+  std::vector<OptionValue> values;  ///< the first one is the default
+};
+
+/// Every option of the module graph with its values, in an order in which they can be applied one after the
+/// other.
+const std::vector<Option>& option_table();
+
+/// Picks one value per option.
+using Choice = std::vector<std::size_t>;
+
+/// The case that a choice describes; not validated.
+Case make_case(const Choice& choice);
+
+/// `norm=RMS, heads=grouped-query, ...`: the values that hold, without the defaults.
+std::string describe(const Case& which);
+
+}  // namespace hooked::reference

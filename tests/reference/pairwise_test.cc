@@ -1,0 +1,53 @@
+#include "tests/reference/pairwise.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace hooked::reference {
+namespace {
+
+TEST(OptionTable, AValueHoldsWhereItWasApplied) {
+  for (std::size_t option = 0; option < option_table().size(); ++option) {
+    for (std::size_t value = 0; value < option_table()[option].values.size(); ++value) {
+      Choice choice(option_table().size(), 0);
+      choice[option] = value;
+      const OptionValue& applied = option_table()[option].values[value];
+      EXPECT_TRUE(applied.holds(make_case(choice))) << option_table()[option].name << ": " << applied.name;
+    }
+  }
+}
+
+TEST(PairwiseCover, EveryCaseIsValid) {
+  for (const Case& which : pairwise_cover().cases)
+    EXPECT_NO_THROW(which.config.validate()) << describe(which);
+}
+
+TEST(PairwiseCover, EveryPairIsMetOrRefused) {
+  const PairwiseCover& cover = pairwise_cover();
+  const auto& table = option_table();
+  for (std::size_t a = 0; a < table.size(); ++a) {
+    for (std::size_t b = a + 1; b < table.size(); ++b) {
+      for (const OptionValue& first : table[a].values) {
+        for (const OptionValue& second : table[b].values) {
+          const bool met = std::ranges::any_of(
+              cover.cases, [&](const Case& which) { return first.holds(which) && second.holds(which); });
+          const bool refused = std::ranges::any_of(cover.refused, [&](const RefusedPair& pair) {
+            return pair.first == table[a].name + ": " + first.name &&
+                   pair.second == table[b].name + ": " + second.name;
+          });
+          EXPECT_NE(met, refused) << table[a].name << ": " << first.name << " with " << table[b].name << ": "
+                                  << second.name;
+        }
+      }
+    }
+  }
+}
+
+TEST(PairwiseCover, FewPairsAreRefused) {
+  // What no config can have is written down in docs/coverage.md; a new refusal must be looked at.
+  EXPECT_LE(pairwise_cover().refused.size(), 60u);
+}
+
+}  // namespace
+}  // namespace hooked::reference

@@ -1,0 +1,177 @@
+#include <cmath>
+#include <limits>
+
+#include "plain_layers.h"
+
+namespace hooked::reference {
+namespace {
+
+constexpr double kMasked = -std::numeric_limits<double>::infinity();
+
+/// x W + b for every head: `x` [batch, pos, d_model], `weight` [heads, d_model, d_head], `bias` [heads,
+/// d_head] or empty. Returns [batch, pos, heads, d_head].
+Array project_heads(const Array& x, const Array& weight, const Array& bias) {
+  Array out({x.size(0), x.size(1), weight.size(0), weight.size(2)});
+  for (std::int64_t b = 0; b < out.size(0); ++b) {
+    for (std::int64_t p = 0; p < out.size(1); ++p) {
+      for (std::int64_t h = 0; h < out.size(2); ++h) {
+        for (std::int64_t d = 0; d < out.size(3); ++d) {
+          double total = bias.shape.empty() ? 0.0 : bias(h, d);
+          for (std::int64_t m = 0; m < x.size(2); ++m) total += x(b, p, m) * weight(h, m, d);
+          out(b, p, h, d) = total;
+        }
+      }
+    }
+  }
+  return out;
+}
+
+/// RMSNorm of queries or keys [batch, pos, heads, d_head]: of each head alone, or of all heads as one vector.
+Array norm_heads(const ModelConfig& config, const Weights& weights, const Array& x, const std::string& name,
+                 Points& points) {
+  if (config.qk_norm == QkNorm::none) return x;
+  const Norm norm = norm_of(config, weights, NormKind::rms_norm, name);
+  if (config.qk_norm == QkNorm::per_head) return apply_norm(norm, x, name, points);
+  Array flat = x;
+  flat.shape = {x.size(0), x.size(1), x.size(2) * x.size(3)};
+  Array out = apply_norm(norm, flat, name, points);
+  out.shape = x.shape;
+  points[name + ".hook_normalized"].shape = x.shape;
+  points[name + ".hook_scale"].shape = {x.size(0), x.size(1), 1, 1};
+  return out;
+}
+
+/// Whether the token at column `query` may look at the token at column `key`.
+bool visible(const ModelConfig& config, std::int64_t layer, const std::vector<bool>& real, std::int64_t query,
+             std::int64_t key) {
+  if (!real[query] || !real[key]) return false;
+  if (config.direction == AttentionDirection::causal && key > query) return false;
+  return !config.windowed(layer) || key > query - config.window;
+}
+
+/// Scores of queries [batch, pos, head, d_head] and keys [batch, pos, kv_head, d_head]: [batch, head, query,
+/// key].
+Array score(const ModelConfig& config, std::int64_t layer, const Array& q, const Array& k,
+            const Sequence& sequence) {
+  const std::int64_t group = config.n_heads / config.n_kv_heads;  // consecutive heads share a key/value head
+  const double divisor =
+      config.attn_scale * (config.scale_by_inverse_layer ? static_cast<double>(layer + 1) : 1.0);
+  const double cap = config.score_soft_cap;
+  Array out({q.size(0), q.size(2), q.size(1), k.size(1)});
+  for (std::int64_t b = 0; b < out.size(0); ++b) {
+    for (std::int64_t h = 0; h < out.size(1); ++h) {
+      for (std::int64_t i = 0; i < out.size(2); ++i) {
+        for (std::int64_t j = 0; j < out.size(3); ++j) {
+          if (!visible(config, layer, sequence.real[b], i, j)) {
+            out(b, h, i, j) = kMasked;
+            continue;
+          }
+          double value = 0.0;
+          for (std::int64_t d = 0; d < q.size(3); ++d) value += q(b, i, h, d) * k(b, j, h / group, d);
+          value /= divisor;
+          if (cap > 0.0) value = cap * std::tanh(value / cap);
+          if (config.positions == PositionKind::alibi) {
+            value += config.alibi_slopes[h] * static_cast<double>(std::min<std::int64_t>(0, j - i));
+          }
+          out(b, h, i, j) = value;
+        }
+      }
+    }
+  }
+  return out;
+}
+
+/// Softmax over keys; a row in which every key is masked is zero.
+Array softmax_rows(const Array& scores) {
+  Array out(scores.shape);
+  for (std::int64_t r = 0; r < scores.rows(); ++r) {
+    double largest = kMasked, total = 0.0;
+    for (std::int64_t j = 0; j < scores.last(); ++j) largest = std::max(largest, scores.row(r)[j]);
+    if (largest == kMasked) continue;
+    for (std::int64_t j = 0; j < scores.last(); ++j) total += std::exp(scores.row(r)[j] - largest);
+    for (std::int64_t j = 0; j < scores.last(); ++j) {
+      out.row(r)[j] = std::exp(scores.row(r)[j] - largest) / total;
+    }
+  }
+  return out;
+}
+
+/// Values [batch, pos, kv_head, d_head] mixed by the pattern: [batch, pos, head, d_head].
+Array mix(const ModelConfig& config, const Array& pattern, const Array& v) {
+  const std::int64_t group = config.n_heads / config.n_kv_heads;
+  Array out({pattern.size(0), pattern.size(2), pattern.size(1), v.size(3)});
+  for (std::int64_t b = 0; b < out.size(0); ++b) {
+    for (std::int64_t i = 0; i < out.size(1); ++i) {
+      for (std::int64_t h = 0; h < out.size(2); ++h) {
+        for (std::int64_t d = 0; d < out.size(3); ++d) {
+          for (std::int64_t j = 0; j < pattern.size(3); ++j) {
+            out(b, i, h, d) += pattern(b, h, i, j) * v(b, j, h / group, d);
+          }
+        }
+      }
+    }
+  }
+  return out;
+}
+
+/// What each head writes: z W_O, [batch, pos, head, d_model].
+Array head_results(const Array& z, const Array& weight) {
+  Array out({z.size(0), z.size(1), z.size(2), weight.size(2)});
+  for (std::int64_t b = 0; b < out.size(0); ++b) {
+    for (std::int64_t p = 0; p < out.size(1); ++p) {
+      for (std::int64_t h = 0; h < out.size(2); ++h) {
+        for (std::int64_t m = 0; m < out.size(3); ++m) {
+          for (std::int64_t d = 0; d < z.size(3); ++d) out(b, p, h, m) += z(b, p, h, d) * weight(h, d, m);
+        }
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+Array attention(const ModelConfig& config, const Weights& weights, std::int64_t layer, const Array& x,
+                const Sequence& sequence, Points& points) {
+  const std::string name = "blocks." + std::to_string(layer) + ".attn.";
+  const std::string kv = config.grouped_query() ? "_" : "";
+
+  // Shortformer (Press et al. 2021): positions reach the queries and keys, never the values or the stream.
+  const Array placed = config.positions == PositionKind::shortformer ? sum(x, sequence.pos_embed) : x;
+  const Array q = project_heads(placed, weights.at(name + "W_Q"), weight_or_empty(weights, name + "b_Q"));
+  const Array k =
+      project_heads(placed, weights.at(name + kv + "W_K"), weight_or_empty(weights, name + kv + "b_K"));
+  const Array v =
+      project_heads(x, weights.at(name + kv + "W_V"), weight_or_empty(weights, name + kv + "b_V"));
+  points[name + "hook_q"] = q;
+  points[name + "hook_k"] = k;
+  points[name + "hook_v"] = v;
+
+  Array query = norm_heads(config, weights, q, name + "q_norm", points);
+  Array key = norm_heads(config, weights, k, name + "k_norm", points);
+  if (config.positions == PositionKind::rotary) {
+    const RotaryTable table = rotary_table(config, layer);
+    query = points[name + "hook_rot_q"] = rotate(query, config, table, sequence);
+    key = points[name + "hook_rot_k"] = rotate(key, config, table, sequence);
+  }
+
+  const Array scores = points[name + "hook_attn_scores"] = score(config, layer, query, key, sequence);
+  const Array pattern = points[name + "hook_pattern"] = softmax_rows(scores);
+  const Array z = points[name + "hook_z"] = mix(config, pattern, v);
+  const Array result = points[name + "hook_result"] = head_results(z, weights.at(name + "W_O"));
+
+  const Array b_O = weight_or_empty(weights, name + "b_O");
+  Array out({x.size(0), x.size(1), config.d_model});
+  for (std::int64_t b = 0; b < out.size(0); ++b) {
+    for (std::int64_t p = 0; p < out.size(1); ++p) {
+      for (std::int64_t m = 0; m < out.size(2); ++m) {
+        double total = b_O.shape.empty() ? 0.0 : b_O(m);
+        for (std::int64_t h = 0; h < config.n_heads; ++h) total += result(b, p, h, m);
+        out(b, p, m) = total;
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace hooked::reference

@@ -1,0 +1,216 @@
+#include "plain_layers.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <stdexcept>
+
+namespace hooked::reference {
+
+Array sum(const Array& a, const Array& b) {
+  if (a.shape != b.shape) throw std::invalid_argument("sum of two shapes");
+  Array out = a;
+  for (std::size_t i = 0; i < out.values.size(); ++i) out.values[i] += b.values[i];
+  return out;
+}
+
+Array linear(const Array& x, const Array& weight, const Array& bias) {
+  const std::int64_t in = weight.size(0), width = weight.size(1);
+  if (x.last() != in) throw std::invalid_argument("linear: input and weight do not fit");
+  std::vector<std::int64_t> shape = x.shape;
+  shape.back() = width;
+  Array out(shape);
+  for (std::int64_t r = 0; r < x.rows(); ++r) {
+    for (std::int64_t o = 0; o < width; ++o) {
+      double total = bias.shape.empty() ? 0.0 : bias(o);
+      for (std::int64_t i = 0; i < in; ++i) total += x.row(r)[i] * weight(i, o);
+      out.row(r)[o] = total;
+    }
+  }
+  return out;
+}
+
+Array apply_norm(const Norm& norm, const Array& x, const std::string& name, Points& points) {
+  if (norm.kind == NormKind::none) return x;
+  const std::int64_t width = x.last();
+  std::vector<std::int64_t> scale_shape = x.shape;
+  scale_shape.back() = 1;
+  Array scale(scale_shape), normalized(x.shape), out(x.shape);
+  for (std::int64_t r = 0; r < x.rows(); ++r) {
+    double mean = 0.0;
+    if (norm.kind == NormKind::layer_norm) {
+      for (std::int64_t i = 0; i < width; ++i) mean += x.row(r)[i] / static_cast<double>(width);
+    }
+    double mean_square = 0.0;
+    for (std::int64_t i = 0; i < width; ++i) {
+      mean_square += (x.row(r)[i] - mean) * (x.row(r)[i] - mean) / static_cast<double>(width);
+    }
+    const double divisor = std::sqrt(mean_square + norm.eps);
+    scale.row(r)[0] = divisor;
+    for (std::int64_t i = 0; i < width; ++i) {
+      const double unit = (x.row(r)[i] - mean) / divisor;
+      const double w = norm.w.shape.empty() ? 1.0 : (norm.offset ? 1.0 + norm.w(i) : norm.w(i));
+      const double b = norm.b.shape.empty() ? 0.0 : norm.b(i);
+      normalized.row(r)[i] = unit;
+      out.row(r)[i] = unit * w + b;
+    }
+  }
+  points[name + ".hook_scale"] = scale;
+  points[name + ".hook_normalized"] = normalized;
+  return out;
+}
+
+double activate(Activation activation, double x) {
+  const double root = std::sqrt(2.0 / std::numbers::pi);
+  const auto logistic = [](double y) { return 1.0 / (1.0 + std::exp(-y)); };
+  switch (activation) {
+    case Activation::relu:
+      return x > 0.0 ? x : 0.0;
+    case Activation::gelu:
+      return 0.5 * x * (1.0 + std::erf(x / std::numbers::sqrt2));
+    case Activation::gelu_tanh:
+      return 0.5 * x * (1.0 + std::tanh(root * (x + 0.044715 * x * x * x)));
+    case Activation::gelu_fast:
+      return 0.5 * x * (1.0 + std::tanh(0.7978845608 * x * (1.0 + 0.044715 * x * x)));
+    case Activation::gelu_quick:
+      return x * logistic(1.702 * x);
+    case Activation::silu:
+      return x * logistic(x);
+    case Activation::relu_squared:
+      return x > 0.0 ? x * x : 0.0;
+    case Activation::sigmoid:
+      return logistic(x);
+    case Activation::solu:
+      break;
+  }
+  throw std::invalid_argument("solu needs all neurons");
+}
+
+Array activate_all(Activation activation, const Array& x) {
+  Array out(x.shape);
+  for (std::int64_t r = 0; r < x.rows(); ++r) {
+    if (activation != Activation::solu) {
+      for (std::int64_t i = 0; i < x.last(); ++i) out.row(r)[i] = activate(activation, x.row(r)[i]);
+      continue;
+    }
+    const double largest = *std::max_element(x.row(r), x.row(r) + x.last());
+    double total = 0.0;
+    for (std::int64_t i = 0; i < x.last(); ++i) total += std::exp(x.row(r)[i] - largest);
+    for (std::int64_t i = 0; i < x.last(); ++i) {
+      out.row(r)[i] = x.row(r)[i] * std::exp(x.row(r)[i] - largest) / total;
+    }
+  }
+  return out;
+}
+
+RotaryTable rotary_table(const ModelConfig& config, std::int64_t layer) {
+  const RotaryConfig& rotary = config.rotary;
+  const bool local = rotary.local_base.has_value() && config.windowed(layer);
+  const double base = local ? *rotary.local_base : rotary.base;
+  const RopeScaling& scaling = rotary.scaling;
+  const RopeScalingKind kind = local ? RopeScalingKind::none : scaling.kind;
+  const auto dim = static_cast<double>(config.rotary_dim());
+
+  // YaRN (Peng et al. 2023): the dimension that turns `turns` times over the original context.
+  const auto yarn_dimension = [&](double turns) {
+    return dim * std::log(scaling.original_n_ctx / (2.0 * std::numbers::pi * turns)) / (2.0 * std::log(base));
+  };
+  double low = yarn_dimension(scaling.beta_fast), high = yarn_dimension(scaling.beta_slow);
+  if (scaling.truncate) {
+    low = std::floor(low);
+    high = std::ceil(high);
+  }
+  low = std::max(low, 0.0);
+  high = std::min(high, dim - 1.0);
+  if (low == high) high += 0.001;  // the ramp needs a width
+
+  RotaryTable table;
+  if (kind == RopeScalingKind::yarn) table.amplitude = scaling.attention_factor;
+  for (std::int64_t i = 0; i < config.rotary_dim() / 2; ++i) {
+    const double plain = std::pow(base, -2.0 * static_cast<double>(i) / dim);
+    double frequency = plain;
+    if (kind == RopeScalingKind::linear) frequency = plain / scaling.factor;
+    if (kind == RopeScalingKind::llama3) {
+      const double wavelength = 2.0 * std::numbers::pi / plain;
+      if (wavelength > scaling.original_n_ctx / scaling.low_freq_factor) {
+        frequency = plain / scaling.factor;
+      } else if (wavelength >= scaling.original_n_ctx / scaling.high_freq_factor) {
+        const double smooth = (scaling.original_n_ctx / wavelength - scaling.low_freq_factor) /
+                              (scaling.high_freq_factor - scaling.low_freq_factor);
+        frequency = (1.0 - smooth) * plain / scaling.factor + smooth * plain;
+      }
+    }
+    if (kind == RopeScalingKind::yarn) {
+      const double ramp = std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
+      frequency = plain / scaling.factor * ramp + plain * (1.0 - ramp);
+    }
+    table.radians_per_position.push_back(frequency);
+  }
+  return table;
+}
+
+Array rotate(const Array& x, const ModelConfig& config, const RotaryTable& table, const Sequence& sequence) {
+  const std::int64_t half = config.rotary_dim() / 2;
+  Array out = x;
+  for (std::int64_t b = 0; b < x.size(0); ++b) {
+    for (std::int64_t p = 0; p < x.size(1); ++p) {
+      const auto place = static_cast<double>(sequence.positions[b][p]);
+      for (std::int64_t h = 0; h < x.size(2); ++h) {
+        for (std::int64_t i = 0; i < half; ++i) {
+          const double angle = place * table.radians_per_position[i];
+          const double c = table.amplitude * std::cos(angle), s = table.amplitude * std::sin(angle);
+          const std::int64_t first = config.rotary.adjacent_pairs ? 2 * i : i;
+          const std::int64_t second = config.rotary.adjacent_pairs ? 2 * i + 1 : i + half;
+          out(b, p, h, first) = x(b, p, h, first) * c - x(b, p, h, second) * s;
+          out(b, p, h, second) = x(b, p, h, second) * c + x(b, p, h, first) * s;
+        }
+      }
+    }
+  }
+  return out;
+}
+
+Array mlp(const ModelConfig& config, const Weights& weights, std::int64_t layer, const Array& x,
+          Points& points) {
+  const std::string name = "blocks." + std::to_string(layer) + ".mlp.";
+  const Array b_in = weight_or_empty(weights, name + "b_in");
+  const bool gated = config.mlp == MlpKind::gated;
+  const bool bias_after_product = gated && config.gated_bias_after_product;
+
+  const Array pre = gated ? linear(x, weights.at(name + "W_gate"), weight_or_empty(weights, name + "b_gate"))
+                          : linear(x, weights.at(name + "W_in"), b_in);
+  points[name + "hook_pre"] = pre;
+  Array neurons = activate_all(config.activation, pre);
+  if (gated) {
+    const Array linear_branch = linear(x, weights.at(name + "W_in"), bias_after_product ? Array() : b_in);
+    points[name + "hook_pre_linear"] = linear_branch;
+    for (std::size_t i = 0; i < neurons.values.size(); ++i) neurons.values[i] *= linear_branch.values[i];
+  }
+  if (bias_after_product && !b_in.shape.empty()) {
+    for (std::int64_t r = 0; r < neurons.rows(); ++r) {
+      for (std::int64_t i = 0; i < neurons.last(); ++i) neurons.row(r)[i] += b_in(i);
+    }
+  }
+  if (config.mlp_norm) {
+    points[name + "hook_mid"] = neurons;
+    neurons =
+        apply_norm(norm_of(config, weights, NormKind::layer_norm, name + "ln"), neurons, name + "ln", points);
+  }
+  points[name + "hook_post"] = neurons;
+  return linear(neurons, weights.at(name + "W_out"), weight_or_empty(weights, name + "b_out"));
+}
+
+Array weight_or_empty(const Weights& weights, const std::string& name) {
+  const auto found = weights.find(name);
+  return found == weights.end() ? Array() : found->second;
+}
+
+Norm norm_of(const ModelConfig& config, const Weights& weights, NormKind kind, const std::string& name) {
+  return {.kind = kind,
+          .eps = config.eps,
+          .offset = config.norm_offset && kind == NormKind::rms_norm,
+          .w = weight_or_empty(weights, name + ".w"),
+          .b = weight_or_empty(weights, name + ".b")};
+}
+
+}  // namespace hooked::reference

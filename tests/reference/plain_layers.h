@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "array.h"
+#include "hooked/core/model_config.h"
+#include "plain_model.h"
+
+/// The parts of the plain model: each is a formula of a paper, written as loops.
+namespace hooked::reference {
+
+using Weights = std::map<std::string, Array>;
+using Points = std::map<std::string, Array>;
+
+/// What every block of one run sees.
+struct Sequence {
+  std::vector<std::vector<bool>> real;               ///< [batch][pos], false for padding
+  std::vector<std::vector<std::int64_t>> positions;  ///< [batch][pos], counted over real tokens from 0
+  Array pos_embed;                                   ///< [batch, pos, d_model]; empty without W_pos
+};
+
+/// A sum of two arrays of one shape.
+Array sum(const Array& a, const Array& b);
+
+/// x W + b over the last axis of `x`: W is [in, out]; an empty `b` is zero.
+Array linear(const Array& x, const Array& weight, const Array& bias);
+
+/// What a norm is made of. Missing weights (empty arrays) mean w = 1 and b = 0.
+struct Norm {
+  NormKind kind = NormKind::none;
+  double eps = 0.0;
+  bool offset = false;  ///< the stored weight means 1 + w; only of an RMSNorm
+  Array w;              ///< [width]
+  Array b;              ///< [width]
+};
+
+/// Norms over the last axis (Ba et al. 2016; Zhang and Sennrich 2019), and records `name.hook_scale` [..., 1]
+/// and `name.hook_normalized` [..., width]. A norm of kind none returns its input and records nothing.
+Array apply_norm(const Norm& norm, const Array& x, const std::string& name, Points& points);
+
+/// The activation function of one value; solu is not here, it looks at all neurons.
+double activate(Activation activation, double x);
+
+/// The activation over the last axis.
+Array activate_all(Activation activation, const Array& x);
+
+/// Angle per position of every rotated pair [rotary_dim / 2] in a layer, and the factor on cos and sin.
+struct RotaryTable {
+  std::vector<double> radians_per_position;
+  double amplitude = 1.0;
+};
+RotaryTable rotary_table(const ModelConfig& config, std::int64_t layer);
+
+/// Turns the leading dimensions of `x` [batch, pos, heads, d_head] (Su et al. 2021).
+Array rotate(const Array& x, const ModelConfig& config, const RotaryTable& table, const Sequence& sequence);
+
+/// Attention of block `layer` on what it reads [batch, pos, d_model] (after ln1), without the output norm.
+Array attention(const ModelConfig& config, const Weights& weights, std::int64_t layer, const Array& x,
+                const Sequence& sequence, Points& points);
+
+/// The MLP of block `layer` on what it reads [batch, pos, d_model], without the output norm.
+Array mlp(const ModelConfig& config, const Weights& weights, std::int64_t layer, const Array& x,
+          Points& points);
+
+/// `weights[name]`, or an empty array.
+Array weight_or_empty(const Weights& weights, const std::string& name);
+
+/// The norm of this name: its kind and the weights it has.
+Norm norm_of(const ModelConfig& config, const Weights& weights, NormKind kind, const std::string& name);
+
+}  // namespace hooked::reference

@@ -1,0 +1,207 @@
+#include "plain_model.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+#include "plain_layers.h"
+#include "random_weights.h"
+
+namespace hooked::reference {
+namespace {
+
+/// The weights as plain arrays; exactly those that the config asks for.
+Weights read_weights(const ModelConfig& config, const StateDict& state) {
+  Weights weights;
+  for (const auto& [name, shape] : weight_shapes(config)) {
+    const auto found = state.find(name);
+    if (found == state.end()) {
+      // A gated MLP may leave out its gate's bias, which is zero then.
+      if (name.ends_with(".b_gate")) continue;
+      throw std::invalid_argument("weight " + name + " is missing");
+    }
+    const at::Tensor dense = found->second.to(at::kCPU, at::kDouble).contiguous();
+    if (dense.sizes().vec() != shape) throw std::invalid_argument("weight " + name + " has another shape");
+    Array array(shape);
+    std::copy_n(dense.data_ptr<double>(), dense.numel(), array.values.begin());
+    weights.emplace(name, std::move(array));
+  }
+  for (const auto& [name, tensor] : state) {
+    if (!weights.contains(name))
+      throw std::invalid_argument("weight " + name + " has no place in this config");
+  }
+  return weights;
+}
+
+Sequence read_sequence(const Tokens& tokens, const std::optional<Mask>& mask) {
+  Sequence sequence;
+  for (std::size_t b = 0; b < tokens.size(); ++b) {
+    std::vector<bool> real;
+    std::vector<std::int64_t> positions;
+    std::int64_t seen = 0;
+    for (std::size_t p = 0; p < tokens[b].size(); ++p) {
+      const bool is_real = !mask || mask->at(b).at(p) != 0;
+      seen += is_real ? 1 : 0;
+      real.push_back(is_real);
+      positions.push_back(std::max<std::int64_t>(seen - 1, 0));
+    }
+    sequence.real.push_back(std::move(real));
+    sequence.positions.push_back(std::move(positions));
+  }
+  return sequence;
+}
+
+/// Rows of a table [row, width] picked by `pick(b, p)`; a negative row gives zeros. [batch, pos, width].
+template <class Pick>
+Array gather(const Array& table, std::int64_t batch, std::int64_t length, Pick pick) {
+  Array out({batch, length, table.size(1)});
+  for (std::int64_t b = 0; b < batch; ++b) {
+    for (std::int64_t p = 0; p < length; ++p) {
+      const std::int64_t from = pick(b, p);
+      if (from < 0) continue;
+      for (std::int64_t m = 0; m < table.size(1); ++m) out(b, p, m) = table(from, m);
+    }
+  }
+  return out;
+}
+
+/// `x` [batch, pos, d_model] given to each of `heads` heads: [batch, pos, heads, d_model].
+Array for_each_head(const Array& x, std::int64_t heads) {
+  Array out({x.size(0), x.size(1), heads, x.size(2)});
+  for (std::int64_t b = 0; b < out.size(0); ++b) {
+    for (std::int64_t p = 0; p < out.size(1); ++p) {
+      for (std::int64_t h = 0; h < heads; ++h) {
+        for (std::int64_t m = 0; m < out.size(3); ++m) out(b, p, h, m) = x(b, p, m);
+      }
+    }
+  }
+  return out;
+}
+
+/// One block on the stream [batch, pos, d_model]; returns the next block's.
+Array block(const ModelConfig& config, const Weights& weights, std::int64_t layer, const Array& resid_pre,
+            const Sequence& sequence, Points& points) {
+  const std::string name = "blocks." + std::to_string(layer) + ".";
+  const bool norms_inputs = config.norm_place == NormPlace::pre || config.norm_place == NormPlace::both;
+  const bool norms_outputs = config.norm_place == NormPlace::output || config.norm_place == NormPlace::both;
+  const bool norms_sums = config.norm_place == NormPlace::post;
+  // With one norm for both branches, ln2 is ln1 under another name.
+  const std::string mlp_norm_weights =
+      name + (config.layout == BlockLayout::parallel_one_norm ? "ln1" : "ln2");
+  const auto norm = [&](const std::string& point, const std::string& of, const Array& x) {
+    return apply_norm(norm_of(config, weights, config.norm, of), x, point, points);
+  };
+  const auto norm_if = [&](bool on, const std::string& which, const Array& x) {
+    return on ? norm(name + which, name + which, x) : x;
+  };
+  const auto keep = [&](const std::string& point, Array value) -> Array {
+    points[name + point] = value;
+    return value;
+  };
+
+  keep("hook_resid_pre", resid_pre);
+  if (!config.grouped_query()) keep("hook_attn_in", for_each_head(resid_pre, config.n_heads));
+  keep("hook_q_input", for_each_head(resid_pre, config.n_heads));
+  keep("hook_k_input", for_each_head(resid_pre, config.n_kv_heads));
+  keep("hook_v_input", for_each_head(resid_pre, config.n_kv_heads));
+
+  const Array read = norm_if(norms_inputs, "ln1", resid_pre);
+  const Array attn_out =
+      keep("hook_attn_out",
+           norm_if(norms_outputs, "ln1_post", attention(config, weights, layer, read, sequence, points)));
+  const Array after_attention = sum(resid_pre, attn_out);
+
+  if (!config.has_mlp()) return keep("hook_resid_post", norm_if(norms_sums, "ln1", after_attention));
+
+  if (!config.parallel()) keep("hook_resid_mid", after_attention);
+  // The stream that the MLP's output is added to, and the one that it reads.
+  const Array stream = norm_if(norms_sums, "ln1", after_attention);
+  const Array mlp_in = keep("hook_mlp_in", config.parallel() ? resid_pre : stream);
+  const Array mlp_read = norms_inputs ? norm(name + "ln2", mlp_norm_weights, mlp_in) : mlp_in;
+  const Array mlp_out =
+      keep("hook_mlp_out", norm_if(norms_outputs, "ln2_post", mlp(config, weights, layer, mlp_read, points)));
+  const Array resid_post = keep("hook_resid_post", sum(stream, mlp_out));
+  if (!norms_sums || config.norm == NormKind::none) return resid_post;
+  return keep("hook_normalized_resid_post", norm_if(true, "ln2", resid_post));
+}
+
+Array transposed(const Array& matrix) {
+  Array out({matrix.size(1), matrix.size(0)});
+  for (std::int64_t i = 0; i < out.size(0); ++i) {
+    for (std::int64_t j = 0; j < out.size(1); ++j) out(i, j) = matrix(j, i);
+  }
+  return out;
+}
+
+void check_tokens(const ModelConfig& config, const Tokens& tokens) {
+  if (tokens.empty()) throw std::invalid_argument("no tokens");
+  for (const auto& row : tokens) {
+    if (row.size() != tokens[0].size()) throw std::invalid_argument("rows of tokens differ in length");
+    for (const std::int64_t id : row) {
+      if (id < 0 || id >= config.d_vocab) throw std::invalid_argument("token id out of range");
+    }
+  }
+}
+
+}  // namespace
+
+PlainRun forward(const ModelConfig& config, const StateDict& state, const Tokens& tokens,
+                 const std::optional<Mask>& mask) {
+  check_tokens(config, tokens);
+  const Weights weights = read_weights(config, state);
+  Sequence sequence = read_sequence(tokens, mask);
+  const auto batch = static_cast<std::int64_t>(tokens.size());
+  const auto length = static_cast<std::int64_t>(tokens[0].size());
+  PlainRun run;
+  Points& points = run.activations;
+
+  points["hook_tokens"] = Array({batch, length});
+  for (std::int64_t b = 0; b < batch; ++b) {
+    for (std::int64_t p = 0; p < length; ++p) points["hook_tokens"](b, p) = static_cast<double>(tokens[b][p]);
+  }
+  Array stream = gather(weights.at("embed.W_E"), batch, length, [&](auto b, auto p) { return tokens[b][p]; });
+  if (config.post_embedding_norm) {
+    stream =
+        apply_norm(norm_of(config, weights, NormKind::layer_norm, "embed.ln"), stream, "embed.ln", points);
+  }
+  points["hook_embed"] = stream;
+  if (config.has_pos_embed()) {
+    sequence.pos_embed = gather(weights.at("pos_embed.W_pos"), batch, length, [&](auto b, auto p) {
+      return sequence.real[b][p] ? sequence.positions[b][p] : -1;
+    });
+    points["hook_pos_embed"] = sequence.pos_embed;
+    if (config.positions == PositionKind::learned) stream = sum(stream, sequence.pos_embed);
+  }
+
+  for (std::int64_t layer = 0; layer < config.n_layers; ++layer) {
+    stream = block(config, weights, layer, stream, sequence, points);
+  }
+
+  stream = apply_norm(norm_of(config, weights, config.final_norm, "ln_final"), stream, "ln_final", points);
+  points["unembed.hook_in"] = stream;
+  const Array W_U = config.tied_unembedding ? transposed(weights.at("embed.W_E")) : weights.at("unembed.W_U");
+  run.logits = points["unembed.hook_out"] = linear(stream, W_U, weight_or_empty(weights, "unembed.b_U"));
+  if (config.logit_soft_cap > 0.0) {
+    for (double& logit : run.logits.values) {
+      logit = config.logit_soft_cap * std::tanh(logit / config.logit_soft_cap);
+    }
+  }
+  return run;
+}
+
+Array log_probabilities(const Array& logits) {
+  Array out(logits.shape);
+  for (std::int64_t r = 0; r < logits.rows(); ++r) {
+    const double largest = *std::max_element(logits.row(r), logits.row(r) + logits.last());
+    double total = 0.0;
+    for (std::int64_t i = 0; i < logits.last(); ++i) total += std::exp(logits.row(r)[i] - largest);
+    for (std::int64_t i = 0; i < logits.last(); ++i) {
+      out.row(r)[i] = logits.row(r)[i] - largest - std::log(total);
+    }
+  }
+  return out;
+}
+
+}  // namespace hooked::reference

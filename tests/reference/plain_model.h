@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "array.h"
+#include "hooked/core/model_config.h"
+#include "hooked/core/state_dict.h"
+
+/// A transformer written down a second time, as plain loops over doubles: no LibTorch operator, no site
+/// table, no shortcut. It is the specification that the engine is compared with, so it shares nothing with it
+/// but the config and the weights' names.
+namespace hooked::reference {
+
+using Tokens = std::vector<std::vector<std::int64_t>>;  ///< [batch][pos]
+using Mask = std::vector<std::vector<std::int64_t>>;    ///< [batch][pos], 1 for real tokens and 0 for padding
+
+/// What one run computes.
+struct PlainRun {
+  Array logits;                              ///< [batch, pos, vocab], after any soft cap
+  std::map<std::string, Array> activations;  ///< every point of the model, wide ones included, by name
+};
+
+/// The forward pass. Throws std::invalid_argument when a weight is missing, left over or of another shape, or
+/// when the tokens are not a rectangle of ids below d_vocab.
+PlainRun forward(const ModelConfig& config, const StateDict& weights, const Tokens& tokens,
+                 const std::optional<Mask>& mask = std::nullopt);
+
+/// log softmax over the last axis: log-probabilities [batch, pos, vocab] in nats.
+Array log_probabilities(const Array& logits);
+
+}  // namespace hooked::reference

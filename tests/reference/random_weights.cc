@@ -1,0 +1,149 @@
+#include "random_weights.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+
+#include <cmath>
+#include <random>
+
+namespace hooked::reference {
+namespace {
+
+bool ends_with(const std::string& name, std::string_view ending) { return name.ends_with(ending); }
+
+class ShapeList {
+ public:
+  explicit ShapeList(const ModelConfig& config) : c_(config) {}
+
+  std::vector<NamedShape> list() {
+    add("embed.W_E", {c_.d_vocab, c_.d_model});
+    if (c_.post_embedding_norm) add_norm("embed.ln", NormKind::layer_norm, c_.d_model);
+    if (c_.has_pos_embed()) add("pos_embed.W_pos", {c_.n_ctx, c_.d_model});
+    for (std::int64_t layer = 0; layer < c_.n_layers; ++layer) {
+      const std::string block = "blocks." + std::to_string(layer) + ".";
+      add_block_norms(block);
+      add_attention(block + "attn.");
+      if (c_.has_mlp()) add_mlp(block + "mlp.");
+    }
+    if (!c_.norm_folded) add_norm("ln_final", c_.final_norm, c_.d_model);
+    if (!c_.tied_unembedding) add("unembed.W_U", {c_.d_model, c_.d_vocab_out});
+    if (c_.unembed_bias) add("unembed.b_U", {c_.d_vocab_out});
+    return std::move(shapes_);
+  }
+
+ private:
+  void add(std::string name, std::vector<std::int64_t> shape) {
+    shapes_.emplace_back(std::move(name), std::move(shape));
+  }
+
+  void add_norm(const std::string& name, NormKind kind, std::int64_t width) {
+    if (kind == NormKind::none) return;
+    add(name + ".w", {width});
+    if (kind == NormKind::layer_norm && c_.norm_bias) add(name + ".b", {width});
+  }
+
+  void add_block_norms(const std::string& block) {
+    const bool two_norms = c_.has_mlp() && !(c_.layout == BlockLayout::parallel_one_norm);
+    if (c_.norm_place != NormPlace::output && !c_.norm_folded) {
+      add_norm(block + "ln1", c_.norm, c_.d_model);
+      if (two_norms) add_norm(block + "ln2", c_.norm, c_.d_model);
+    }
+    if (c_.norm_place == NormPlace::output || c_.norm_place == NormPlace::both) {
+      add_norm(block + "ln1_post", c_.norm, c_.d_model);
+      if (c_.has_mlp()) add_norm(block + "ln2_post", c_.norm, c_.d_model);
+    }
+  }
+
+  void add_attention(const std::string& attn) {
+    const std::string kv = c_.grouped_query() ? "_" : "";
+    add(attn + "W_Q", {c_.n_heads, c_.d_model, c_.d_head});
+    add(attn + kv + "W_K", {c_.n_kv_heads, c_.d_model, c_.d_head});
+    add(attn + kv + "W_V", {c_.n_kv_heads, c_.d_model, c_.d_head});
+    add(attn + "W_O", {c_.n_heads, c_.d_head, c_.d_model});
+    if (c_.qkv_bias) {
+      add(attn + "b_Q", {c_.n_heads, c_.d_head});
+      add(attn + kv + "b_K", {c_.n_kv_heads, c_.d_head});
+      add(attn + kv + "b_V", {c_.n_kv_heads, c_.d_head});
+    }
+    if (c_.attn_out_bias) add(attn + "b_O", {c_.d_model});
+    if (c_.qk_norm != QkNorm::none) {
+      const bool whole = c_.qk_norm == QkNorm::whole_projection;
+      add(attn + "q_norm.w", {whole ? c_.n_heads * c_.d_head : c_.d_head});
+      add(attn + "k_norm.w", {whole ? c_.n_kv_heads * c_.d_head : c_.d_head});
+    }
+  }
+
+  void add_mlp(const std::string& mlp) {
+    const bool gated = c_.mlp == MlpKind::gated;
+    add(mlp + "W_in", {c_.d_model, c_.d_mlp});
+    if (gated) add(mlp + "W_gate", {c_.d_model, c_.d_mlp});
+    add(mlp + "W_out", {c_.d_mlp, c_.d_model});
+    if (c_.mlp_bias) {
+      add(mlp + "b_in", {c_.d_mlp});
+      if (gated && !c_.gated_bias_after_product) add(mlp + "b_gate", {c_.d_mlp});
+      add(mlp + "b_out", {c_.d_model});
+    }
+    if (c_.mlp_norm && !c_.norm_folded) add_norm(mlp + "ln", NormKind::layer_norm, c_.d_mlp);
+  }
+
+  const ModelConfig& c_;
+  std::vector<NamedShape> shapes_;
+};
+
+/// The centre and the spread of a weight's random values. Matrices keep the size of what they are applied to;
+/// scores get enough spread for patterns that are far from uniform.
+struct Spread {
+  double centre;
+  double width;
+};
+
+Spread spread_of(const std::string& name, const std::vector<std::int64_t>& shape, const ModelConfig& config) {
+  if (ends_with(name, ".w")) {
+    const bool layer_norm_in_rms_model = ends_with(name, "mlp.ln.w") || ends_with(name, "embed.ln.w");
+    const bool final = name == "ln_final.w";
+    const NormKind kind = layer_norm_in_rms_model      ? NormKind::layer_norm
+                          : ends_with(name, "_norm.w") ? NormKind::rms_norm
+                          : final                      ? config.final_norm
+                                                       : config.norm;
+    return {config.norm_offset && kind == NormKind::rms_norm ? 0.0 : 1.0, 0.3};
+  }
+  if (name.find("W_") == std::string::npos) return {0.0, 0.4};
+  if (ends_with(name, "W_E") || ends_with(name, "W_pos")) return {0.0, 1.0};
+  const double fan_in =
+      static_cast<double>(ends_with(name, "W_O") ? shape[0] * shape[1] : shape[shape.size() - 2]);
+  return {0.0, 1.3 / std::sqrt(fan_in)};
+}
+
+}  // namespace
+
+std::vector<NamedShape> weight_shapes(const ModelConfig& config) { return ShapeList(config).list(); }
+
+StateDict random_weights(const ModelConfig& config, std::uint64_t seed, at::ScalarType dtype) {
+  std::mt19937_64 generator(seed);
+  std::normal_distribution<double> normal;
+  StateDict weights;
+  for (const auto& [name, shape] : weight_shapes(config)) {
+    const Spread spread = spread_of(name, shape, config);
+    at::Tensor weight = at::empty(shape, at::TensorOptions().dtype(at::kDouble));
+    double* values = weight.data_ptr<double>();
+    for (std::int64_t i = 0; i < weight.numel(); ++i) {
+      values[i] = static_cast<float>(spread.centre + spread.width * normal(generator));
+    }
+    weights[name] = weight.to(dtype);
+  }
+  return weights;
+}
+
+std::vector<std::vector<std::int64_t>> random_tokens(const ModelConfig& config, std::int64_t batch,
+                                                     std::int64_t length, std::uint64_t seed) {
+  std::mt19937_64 generator(seed);
+  std::uniform_int_distribution<std::int64_t> token(0, config.d_vocab - 1);
+  std::vector<std::vector<std::int64_t>> tokens(static_cast<std::size_t>(batch),
+                                                std::vector<std::int64_t>(static_cast<std::size_t>(length)));
+  for (auto& row : tokens) {
+    for (auto& id : row) id = token(generator);
+  }
+  return tokens;
+}
+
+}  // namespace hooked::reference

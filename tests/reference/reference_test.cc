@@ -1,0 +1,97 @@
+// The engine against the plain model, on a set of configs in which every two option values meet: every
+// activation, raw and processed.
+#include <ATen/ops/log_softmax.h>
+#include <gtest/gtest.h>
+
+#include "hooked/engine/hooked_transformer.h"
+#include "tests/reference/conversion.h"
+#include "tests/reference/pairwise.h"
+#include "tests/reference/plain_model.h"
+#include "tests/reference/random_weights.h"
+
+namespace hooked::reference {
+namespace {
+
+constexpr double kActivationTolerance = 1e-9;  // float64
+constexpr double kLogProbTolerance = 1e-10;    // float64, nats
+constexpr std::int64_t kBatch = 3;
+constexpr std::int64_t kLength = 6;
+
+/// Rows with 0, 1 and 2 tokens of padding; nothing without padding.
+std::optional<Mask> padding_mask(Padding padding) {
+  if (padding == Padding::none) return std::nullopt;
+  Mask mask;
+  for (std::int64_t b = 0; b < kBatch; ++b) {
+    std::vector<std::int64_t> row(kLength, 1);
+    for (std::int64_t i = 0; i < b; ++i) {
+      row[static_cast<std::size_t>(padding == Padding::left ? i : kLength - 1 - i)] = 0;
+    }
+    mask.push_back(std::move(row));
+  }
+  return mask;
+}
+
+class PairwiseCase : public testing::TestWithParam<std::size_t> {
+ protected:
+  const Case& which() const { return pairwise_cover().cases[GetParam()]; }
+  const ModelConfig& config() const { return which().config; }
+  std::uint64_t seed() const { return GetParam() + 1; }
+
+  StateDict weights() const { return random_weights(config(), seed()); }
+  Tokens tokens() const { return random_tokens(config(), kBatch, kLength, seed()); }
+  at::Tensor mask() const {
+    const auto rows = padding_mask(which().padding);
+    return rows ? to_tensor(*rows) : at::Tensor();
+  }
+
+  /// Every point of a run of the engine, and the logits.
+  NamedTensors run(const HookedTransformer& model) const {
+    RunResult result = model.run_with_cache(to_tensor(tokens()), act::everything, {.attention_mask = mask()});
+    NamedTensors tensors = by_name(result.cache);
+    tensors["logits"] = result.logits;
+    return tensors;
+  }
+
+  HookedTransformer load(const WeightProcessing& processing) const {
+    ModelConfig native = config();
+    native.dtype = at::kDouble;
+    return HookedTransformer::from_state_dict(weights(), native,
+                                              {.dtype = at::kDouble, .processing = processing});
+  }
+};
+
+TEST_P(PairwiseCase, EveryActivationEqualsThePlainModels) {
+  SCOPED_TRACE(describe(which()));
+  const PlainRun plain = forward(config(), weights(), tokens(), padding_mask(which().padding));
+  EXPECT_TRUE(agree(run(load(WeightProcessing::none())), to_tensors(plain),
+                    {.tolerance = kActivationTolerance, .attention_mask = mask()}));
+}
+
+TEST_P(PairwiseCase, ProcessingKeepsLogProbabilitiesScoresAndPatterns) {
+  SCOPED_TRACE(describe(which()));
+  const PlainRun plain = forward(config(), weights(), tokens(), padding_mask(which().padding));
+  NamedTensors raw, processed;
+  raw["log_probs"] = to_tensor(log_probabilities(plain.logits));
+  NamedTensors engine = run(load(WeightProcessing::all_that_apply()));
+  processed["log_probs"] = at::log_softmax(engine.at("logits"), -1);
+  for (const auto& [name, value] : engine) {
+    if (!name.ends_with("hook_attn_scores") && !name.ends_with("hook_pattern")) continue;
+    processed[name] = value;
+    raw[name] = to_tensor(plain.activations.at(name));
+  }
+  EXPECT_TRUE(agree(processed, raw, {.tolerance = kLogProbTolerance, .attention_mask = mask()}));
+}
+
+TEST_P(PairwiseCase, EveryActivationOfTheProcessedModelEqualsThePlainModels) {
+  SCOPED_TRACE(describe(which()));
+  const HookedTransformer model = load(WeightProcessing::all_that_apply());
+  const PlainRun plain = forward(model.config(), model.state_dict(), tokens(), padding_mask(which().padding));
+  EXPECT_TRUE(
+      agree(run(model), to_tensors(plain), {.tolerance = kActivationTolerance, .attention_mask = mask()}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Pairwise, PairwiseCase,
+                         testing::Range(std::size_t{0}, pairwise_cover().cases.size()));
+
+}  // namespace
+}  // namespace hooked::reference

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "hooked/hooks/activation_cache.h"
+
+namespace hooked {
+
+/// Activations by name; `logits` and `grad.<name>` may stand among them.
+using NamedTensors = std::map<std::string, at::Tensor>;
+
+/// How two sets of activations are compared.
+struct Comparison {
+  /// Largest allowed max|got - expected| / max(1, max|expected|), in float64.
+  double tolerance = 1e-9;
+  /// Names or globs that need not be on both sides and are not compared, with the reason.
+  std::map<std::string, std::string> exceptions = {};
+  /// [batch, pos], zero on padding, whose rows are left out. Undefined: every row is compared.
+  at::Tensor attention_mask = {};
+};
+
+/// A cache's activations by name.
+NamedTensors by_name(const ActivationCache& cache);
+
+/// Whether two sets of activations agree: the same names, the same shapes, -inf in the same places, no NaN,
+/// and values within the tolerance. The message names the first activations (in firing order) that do not,
+/// with both values.
+testing::AssertionResult agree(const NamedTensors& got, const NamedTensors& expected,
+                               const Comparison& how = {});
+
+}  // namespace hooked

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hooked/core/model_config.h"
+#include "hooked/core/state_dict.h"
+#include "tests/support/compare.h"
+
+namespace hooked {
+
+/// The logit difference whose gradients an oracle recorded.
+struct GoldenMetric {
+  std::int64_t answer;
+  std::int64_t against;
+  std::int64_t row;
+  std::int64_t position;
+};
+
+/// One row of tests/golden/files/index.json: a model folder and what an outside oracle made of it.
+struct GoldenCase {
+  std::string name;
+  std::string oracle;  ///< `transformers 5.23.0`
+  bool processed = false;
+  std::vector<std::string> processing;  ///< the steps behind golden_processed.safetensors
+  std::optional<GoldenMetric> gradients;
+  std::map<std::string, std::string> exceptions;
+
+  std::filesystem::path folder() const;
+  /// Whether the folder is in the native format, not a family's.
+  bool native() const;
+};
+
+/// Every golden case, in the order of the index.
+const std::vector<GoldenCase>& golden_cases();
+
+/// What an oracle recorded, read from one of a case's files.
+struct GoldenRun {
+  at::Tensor tokens;          ///< [batch, pos] int64
+  at::Tensor attention_mask;  ///< [batch, pos], undefined where nothing is padding
+  NamedTensors outputs;       ///< `logits` and the activations
+};
+
+/// Reads `golden`, `golden_processed` or `gradients` of a case; tokens and mask are always the ones of
+/// `golden`.
+GoldenRun read_golden(const GoldenCase& golden, const std::string& file = "golden");
+
+/// The config of a native case.
+ModelConfig native_config(const GoldenCase& golden);
+
+/// The weights of a native case, in their stored dtype.
+StateDict native_weights(const GoldenCase& golden);
+
+/// For gtest: case names as test names.
+std::string golden_test_name(const testing::TestParamInfo<GoldenCase>& info);
+void PrintTo(const GoldenCase& golden, std::ostream* out);
+
+}  // namespace hooked

@@ -1,0 +1,148 @@
+#include "tests/support/random_config.h"
+
+#include <cmath>
+#include <initializer_list>
+
+namespace hooked {
+namespace {
+
+// splitmix64 (Steele, Lea and Flood 2014). The distributions of <random> differ between standard libraries.
+class Dice {
+ public:
+  explicit Dice(std::uint64_t seed) : state_(seed) {}
+
+  std::uint64_t roll(std::uint64_t sides) {
+    state_ += 0x9E3779B97F4A7C15u;
+    auto mixed = state_;
+    mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9u;
+    mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EBu;
+    return (mixed ^ (mixed >> 31)) % sides;
+  }
+  bool coin() { return roll(2) == 1; }
+  template <class T>
+  T one_of(std::initializer_list<T> values) {
+    return values.begin()[roll(values.size())];
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+ModelConfig with_sizes(ModelConfig c, Dice& dice) {
+  c.n_layers = 2;
+  c.n_ctx = 8;
+  c.d_model = dice.one_of<std::int64_t>({8, 12, 16, 24});
+  c.n_heads = dice.one_of<std::int64_t>({1, 2, 3, 4});
+  c.d_head = dice.one_of<std::int64_t>({4, 6, 8});
+  c.n_kv_heads = dice.one_of<std::int64_t>({1, 2, 3, 4});
+  if (c.n_heads % c.n_kv_heads != 0) c.n_kv_heads = dice.coin() ? 1 : c.n_heads;
+  c.d_vocab = dice.coin() ? dice.one_of<std::int64_t>({10, 13, 20}) : c.d_model;
+  c.d_vocab_out = dice.coin() ? c.d_vocab : dice.one_of<std::int64_t>({7, 11, c.d_model});
+  return c;
+}
+
+ModelConfig with_blocks(ModelConfig c, Dice& dice) {
+  c.mlp = dice.one_of({MlpKind::none, MlpKind::plain, MlpKind::gated, MlpKind::plain, MlpKind::gated});
+  c.activation = dice.one_of({Activation::relu, Activation::gelu, Activation::gelu_tanh,
+                              Activation::gelu_fast, Activation::gelu_quick, Activation::silu,
+                              Activation::relu_squared, Activation::sigmoid, Activation::solu});
+  if (c.mlp == MlpKind::gated && c.activation == Activation::solu) c.mlp = MlpKind::plain;
+  if (c.has_mlp()) c.d_mlp = dice.one_of<std::int64_t>({10, 20, 32, c.d_model});
+  c.mlp_bias = dice.coin();
+  c.gated_bias_after_product = dice.coin() && c.mlp == MlpKind::gated;
+  if (c.has_mlp() && c.norm_place == NormPlace::pre) {
+    c.layout =
+        dice.one_of({BlockLayout::serial, BlockLayout::parallel_two_norms, BlockLayout::parallel_one_norm});
+  }
+  return c;
+}
+
+ModelConfig with_norms(ModelConfig c, Dice& dice) {
+  c.norm = dice.one_of(
+      {NormKind::layer_norm, NormKind::rms_norm, NormKind::layer_norm, NormKind::rms_norm, NormKind::none});
+  c.norm_place =
+      dice.one_of({NormPlace::pre, NormPlace::pre, NormPlace::post, NormPlace::output, NormPlace::both});
+  if (c.norm == NormKind::none) c.norm_place = NormPlace::pre;
+  c.final_norm = dice.roll(8) == 0 ? NormKind::none : c.norm;
+  if (c.norm == NormKind::layer_norm && dice.roll(4) == 0) c.final_norm = NormKind::rms_norm;
+  if (c.norm_place == NormPlace::post) c.final_norm = NormKind::none;
+  c.norm_folded = dice.roll(3) == 0 && c.norm != NormKind::none && c.norm_place != NormPlace::post;
+  c.norm_bias = dice.roll(3) != 0;
+  c.norm_offset = dice.coin() && c.norm == NormKind::rms_norm;
+  c.post_embedding_norm = dice.roll(3) == 0;
+  c.eps = dice.one_of({1e-5, 1e-6, 1e-12, 0.1});
+  return c;
+}
+
+ModelConfig with_attention(ModelConfig c, Dice& dice) {
+  c.direction = dice.roll(3) == 0 ? AttentionDirection::bidirectional : AttentionDirection::causal;
+  c.attn_scale = dice.one_of({std::sqrt(static_cast<double>(c.d_head)), 1.0, 2.5});
+  c.scale_by_inverse_layer = dice.coin();
+  c.score_soft_cap = dice.coin() ? dice.one_of({1.5, 30.0}) : 0.0;
+  c.qk_norm = dice.one_of({QkNorm::none, QkNorm::per_head, QkNorm::whole_projection});
+  c.qkv_bias = dice.coin();
+  c.attn_out_bias = dice.coin();
+  if (c.direction == AttentionDirection::causal && dice.coin()) {
+    c.window = dice.one_of<std::int64_t>({1, 2, 3, 8});
+    c.windowed_layers = dice.one_of<std::vector<bool>>({{true, false}, {false, true}, {true, true}});
+  }
+  return c;
+}
+
+RopeScaling random_scaling(Dice& dice) {
+  RopeScaling scaling;
+  scaling.kind = dice.one_of(
+      {RopeScalingKind::none, RopeScalingKind::linear, RopeScalingKind::llama3, RopeScalingKind::yarn});
+  if (scaling.kind != RopeScalingKind::none) scaling.factor = dice.one_of({2.0, 4.0, 0.5});
+  if (scaling.kind == RopeScalingKind::llama3) {
+    scaling.low_freq_factor = dice.one_of({1.0, 0.5});
+    scaling.high_freq_factor = dice.one_of({4.0, 2.5});
+    scaling.original_n_ctx = dice.one_of({4.0, 64.0});
+  }
+  if (scaling.kind == RopeScalingKind::yarn) {
+    scaling.original_n_ctx = dice.one_of({16.0, 200.0});
+    scaling.attention_factor = dice.one_of({1.0, 1.25});
+    scaling.beta_fast = dice.one_of({32.0, 2.0});
+    scaling.beta_slow = dice.one_of({1.0, 0.5});
+    scaling.truncate = dice.coin();
+  }
+  return scaling;
+}
+
+ModelConfig with_positions(ModelConfig c, Dice& dice) {
+  c.positions =
+      dice.one_of({PositionKind::none, PositionKind::learned, PositionKind::shortformer, PositionKind::alibi,
+                   PositionKind::rotary, PositionKind::rotary, PositionKind::rotary});
+  if (c.positions == PositionKind::alibi) {
+    c.alibi_slopes = geometric_alibi_slopes(c.n_heads);
+    if (dice.coin()) c.alibi_slopes[0] = 0.3;
+  }
+  if (c.positions == PositionKind::rotary) {
+    c.rotary.dim = dice.one_of<std::int64_t>({0, 2, 4, c.d_head});
+    c.rotary.base = dice.one_of({10000.0, 50.0});
+    c.rotary.adjacent_pairs = dice.coin();
+    c.rotary.scaling = random_scaling(dice);
+    if (!c.windowed_layers.empty() && dice.coin()) c.rotary.local_base = dice.one_of({100.0, 10000.0});
+  }
+  return c;
+}
+
+}  // namespace
+
+ModelConfig random_config(std::uint64_t seed) {
+  Dice dice(seed);
+  auto c = with_sizes({}, dice);
+  c = with_norms(c, dice);
+  c = with_blocks(c, dice);
+  c.mlp_norm = c.mlp == MlpKind::plain && c.activation == Activation::solu &&
+               c.norm == NormKind::layer_norm && dice.coin();
+  c = with_attention(c, dice);
+  c = with_positions(c, dice);
+  c.tied_unembedding = dice.coin() && c.d_vocab_out == c.d_vocab;
+  c.unembed_bias = dice.coin();
+  c.logit_soft_cap = dice.coin() ? dice.one_of({2.0, 25.0}) : 0.0;
+  c.default_prepend_bos = dice.coin();
+  return c;
+}
+
+}  // namespace hooked

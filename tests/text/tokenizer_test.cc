@@ -1,0 +1,317 @@
+#include "hooked/text/tokenizer.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "hooked/core/error.h"
+#include "tests/support/temp_folder.h"
+
+namespace hooked {
+namespace {
+
+using Ids = std::vector<std::int64_t>;
+using Pieces = std::vector<std::string>;
+
+constexpr std::string_view kVocab =
+    R"({"<unk>": 0, "a": 1, "b": 2, "Mary": 4, "!": 5, ".": 6, "a.": 7, "don": 8})";
+constexpr std::string_view kBos =
+    R"({"id": 3, "content": "<bos>", "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": true})";
+
+/// A word-level tokenizer.json with some of its parts replaced.
+struct FileParts {
+  std::string model = fmt::format(R"({{"type": "WordLevel", "vocab": {}, "unk_token": "<unk>"}})", kVocab);
+  std::string added_tokens = fmt::format("[{}]", kBos);
+  std::string normalizer = "null";
+  std::string pre_tokenizer = R"({"type": "Whitespace"})";
+  std::string post_processor = "null";
+  std::string decoder = "null";
+
+  std::string text() const {
+    return fmt::format(
+        R"({{"version": "1.0", "truncation": null, "padding": null, "added_tokens": {}, "normalizer": {}, )"
+        R"("pre_tokenizer": {}, "post_processor": {}, "decoder": {}, "model": {}}})",
+        added_tokens, normalizer, pre_tokenizer, post_processor, decoder, model);
+  }
+};
+
+class TokenizerTest : public ::testing::Test {
+ protected:
+  void write(const std::string& name, std::string_view text) { std::ofstream(folder_ / name) << text; }
+
+  Tokenizer load(const FileParts& parts = {}) {
+    write("tokenizer.json", parts.text());
+    return Tokenizer::load(folder_.path());
+  }
+
+  /// Loads `text` as tokenizer.json, which must fail: in `where` (after the file's name) with `what` in its
+  /// message.
+  void expect_refused(const std::string& text, const std::string& where, const std::string& what) {
+    write("tokenizer.json", text);
+    const auto file = (folder_ / "tokenizer.json").native();
+    try {
+      Tokenizer::load(folder_.path());
+      FAIL() << "accepted: " << text;
+    } catch (const TokenizerError& error) {
+      EXPECT_EQ(error.where(), where.empty() ? file : file + ": " + where);
+      EXPECT_NE(std::string(error.what()).find(what), std::string::npos) << error.what();
+    }
+  }
+  void expect_refused(const FileParts& parts, const std::string& where, const std::string& what) {
+    expect_refused(parts.text(), where, what);
+  }
+
+  TempFolder folder_;
+};
+
+TEST_F(TokenizerTest, CutsAtWhiteSpaceAndPunctuation) {
+  const auto encoding = load().encode("a  b!! Mary.");
+  EXPECT_EQ(encoding.ids, (Ids{1, 2, 0, 4, 6}));  // "!!" is one word, which the vocabulary does not have
+  EXPECT_EQ(encoding.pieces, (Pieces{"a", "b", "<unk>", "Mary", "."}));
+  EXPECT_EQ(encoding.offsets, (std::vector<TextSpan>{{0, 1}, {3, 4}, {4, 6}, {7, 11}, {11, 12}}));
+}
+
+TEST_F(TokenizerTest, WhitespaceSplitKeepsPunctuationWithItsWord) {
+  FileParts parts;
+  parts.pre_tokenizer = R"({"type": "WhitespaceSplit"})";
+  EXPECT_EQ(load(parts).encode(" a. \u00a0b").ids, (Ids{7, 2}));
+}
+
+TEST_F(TokenizerTest, WithoutPreTokenizerTheTextIsOneWord) {
+  FileParts parts;
+  parts.pre_tokenizer = "null";
+  EXPECT_EQ(load(parts).encode("a.").ids, (Ids{7}));
+  EXPECT_EQ(load(parts).encode("a b").ids, (Ids{0}));
+}
+
+// Expected: tokenizers 0.23.3, characters counted in bytes here.
+TEST_F(TokenizerTest, WordCharactersAreUnicodes) {
+  const auto tokenizer = load();
+  const auto offsets = [&](const std::string& text) { return tokenizer.encode(text).offsets; };
+  using Spans = std::vector<TextSpan>;
+  // Superscripts and circled digits are no word characters; letter numbers, marks and connectors are.
+  EXPECT_EQ(offsets("b_1 \u00b2"), (Spans{{0, 3}, {4, 6}}));
+  EXPECT_EQ(offsets("\u2163\u2460\u0301x\u203f_"), (Spans{{0, 3}, {3, 6}, {6, 13}}));
+  EXPECT_EQ(offsets("\u4e2d\u6587!!?a'b \u200d\u20ac"),
+            (Spans{{0, 6}, {6, 9}, {9, 10}, {10, 11}, {11, 12}, {13, 16}, {16, 19}}));
+  // U+180E and U+FEFF are no white space, U+0085 and U+00A0 are.
+  EXPECT_EQ(offsets("\u180e \ufeff\x1c\u0085a\u00a0b"), (Spans{{0, 3}, {4, 8}, {10, 11}, {13, 14}}));
+}
+
+TEST_F(TokenizerTest, AddedTokensAreFoundInTheText) {
+  const auto tokenizer = load();
+  const auto encoding = tokenizer.encode("<bos>a<bos> b");
+  EXPECT_EQ(encoding.ids, (Ids{3, 1, 3, 2}));
+  EXPECT_EQ(encoding.offsets, (std::vector<TextSpan>{{0, 5}, {5, 6}, {6, 11}, {12, 13}}));
+  EXPECT_EQ(tokenizer.encode("<bos>a", {.parse_added_tokens = false}).ids, (Ids{0, 0, 0, 1}));
+}
+
+TEST_F(TokenizerTest, TheLongestOfOverlappingAddedTokensWins) {
+  FileParts parts;
+  parts.added_tokens = R"([{"id": 9, "content": "ab"}, {"id": 10, "content": "abc", "special": true},
+                           {"id": 11, "content": "abcd"}, {"id": 12, "content": "c"}])";
+  // Special tokens, which are not normalized, are looked for first; "abcd" cannot be found any more.
+  EXPECT_EQ(load(parts).encode("abcdabx").ids, (Ids{10, 0, 9, 0}));
+}
+
+TEST_F(TokenizerTest, DecodesByJoiningPieces) {
+  const auto tokenizer = load();
+  EXPECT_EQ(tokenizer.decode(Ids{3, 1, 0, 6}), "<bos> a <unk> .");
+  EXPECT_EQ(tokenizer.decode(Ids{3, 1, 2}, {.skip_special_tokens = true}), "a b");
+  EXPECT_EQ(tokenizer.decode(Ids{}), "");
+}
+
+TEST_F(TokenizerTest, DecodeUndoesEncodeForWordsApart) {
+  const auto tokenizer = load();
+  for (const std::string text : {"a", "Mary a b", "a b ! .", "<bos> Mary !"}) {
+    EXPECT_EQ(tokenizer.decode(tokenizer.encode(text).ids), text);
+  }
+}
+
+TEST_F(TokenizerTest, EmptyAndBlankTextHasNoTokens) {
+  const auto tokenizer = load();
+  EXPECT_TRUE(tokenizer.encode("").ids.empty());
+  EXPECT_TRUE(tokenizer.encode(" \n\t ").ids.empty());
+}
+
+TEST_F(TokenizerTest, NulIsAnOrdinaryCharacter) {
+  EXPECT_EQ(load().encode(std::string_view("a\0b", 3)).ids, (Ids{1, 0, 2}));
+}
+
+TEST_F(TokenizerTest, LooksUpPieces) {
+  const auto tokenizer = load();
+  EXPECT_EQ(tokenizer.vocab_size(), 9);
+  EXPECT_EQ(tokenizer.piece(4), "Mary");
+  EXPECT_EQ(tokenizer.find("Mary"), 4);
+  EXPECT_EQ(tokenizer.find("<bos>"), 3);
+  EXPECT_EQ(tokenizer.find("mary"), std::nullopt);
+  EXPECT_EQ(tokenizer.bos_id(), std::nullopt);
+  EXPECT_EQ(tokenizer.eos_id(), std::nullopt);
+}
+
+TEST_F(TokenizerTest, ReadsBosAndEosFromTheConfig) {
+  write("tokenizer_config.json",
+        R"({"bos_token": "<bos>", "eos_token": {"content": "!"}, "model_max_length": 1e30})");
+  const auto tokenizer = load();
+  EXPECT_EQ(tokenizer.bos_id(), 3);
+  EXPECT_EQ(tokenizer.eos_id(), 5);
+}
+
+TEST_F(TokenizerTest, LoadsFromTheFileItself) {
+  load();
+  EXPECT_EQ(Tokenizer::load(folder_ / "tokenizer.json").encode("b").ids, (Ids{2}));
+}
+
+TEST_F(TokenizerTest, TemplateAddsSpecialTokensOnlyOnRequest) {
+  FileParts parts;
+  parts.post_processor =
+      R"({"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<bos>", "type_id": 0}},
+          {"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "!", "type_id": 0}}], "pair": [],
+          "special_tokens": {"<bos>": {"id": "<bos>", "ids": [3], "tokens": ["<bos>"]},
+                             "!": {"id": "!", "ids": [5], "tokens": ["!"]}}})";
+  const auto tokenizer = load(parts);
+  EXPECT_EQ(tokenizer.encode("a").ids, (Ids{1}));
+  const auto encoding = tokenizer.encode("a", {.add_special_tokens = true});
+  EXPECT_EQ(encoding.ids, (Ids{3, 1, 5}));
+  EXPECT_EQ(encoding.offsets, (std::vector<TextSpan>{{0, 0}, {0, 1}, {0, 0}}));
+}
+
+TEST_F(TokenizerTest, UnknownTypesAreNamedByTheirPath) {
+  const auto with = [](auto FileParts::*part, std::string text) {
+    FileParts parts;
+    parts.*part = std::move(text);
+    return parts;
+  };
+  expect_refused(with(&FileParts::model, R"({"type": "BPE", "vocab": {}, "merges": []})"), "model.type",
+                 "is \"BPE\", which is not supported; expected WordLevel");
+  expect_refused(with(&FileParts::normalizer, R"({"type": "Lowercase"})"), "normalizer.type",
+                 "\"Lowercase\"");
+  expect_refused(with(&FileParts::pre_tokenizer, R"({"type": "ByteLevel"})"), "pre_tokenizer.type",
+                 "is \"ByteLevel\", which is not supported; expected Whitespace or WhitespaceSplit");
+  expect_refused(with(&FileParts::decoder, R"({"type": "WordPiece"})"), "decoder.type", "\"WordPiece\"");
+  expect_refused(with(&FileParts::post_processor, R"({"type": "ByteLevel"})"), "post_processor.type",
+                 "\"ByteLevel\"");
+  expect_refused(with(&FileParts::added_tokens,
+                      R"([{"id": 1, "content": "a"}, {"id": 9, "content": "x", "lstrip": true}])"),
+                 "added_tokens[1].lstrip", "is true");
+}
+
+TEST_F(TokenizerTest, MalformedFilesAreNamedByTheirPath) {
+  const auto model = [](std::string text) {
+    FileParts parts;
+    parts.model = std::move(text);
+    return parts;
+  };
+  expect_refused("", "", "not valid JSON");
+  expect_refused("[]", "", "is an array; expected an object");
+  expect_refused("{\"model\":", "", "not valid JSON");
+  expect_refused(std::string(100000, '['), "", "nested too deep");
+  expect_refused("{}", "model", "is missing; expected an object");
+  expect_refused(model("[]"), "model", "is an array; expected an object");
+  expect_refused(model(R"({"vocab": {}})"), "model.type", "is missing; expected a string");
+  expect_refused(model(R"({"type": 3, "vocab": {}})"), "model.type", "is an integer; expected a string");
+  expect_refused(model(R"({"type": "WordLevel"})"), "model.vocab", "is missing; expected an object");
+  expect_refused(model(R"({"type": "WordLevel", "vocab": {"a": "1"}})"), "model.vocab.a", "is a string");
+  expect_refused(model(R"({"type": "WordLevel", "vocab": {"a": 1.0}})"), "model.vocab.a",
+                 "expected an integer");
+}
+
+TEST_F(TokenizerTest, IdsMustBeOneToOneAndInRange) {
+  const auto vocab = [](std::string_view text) {
+    FileParts parts;
+    parts.model = fmt::format(R"({{"type": "WordLevel", "vocab": {}}})", text);
+    return parts;
+  };
+  expect_refused(vocab(R"({"a": 1, "b": 1})"), "model.vocab.b",
+                 "has the id 1, which is that of \"a\" already");
+  expect_refused(vocab(R"({"a": -1})"), "model.vocab.a", "has the id -1; expected 0 to 16777215");
+  expect_refused(vocab(R"({"a": 16777216})"), "model.vocab.a", "has the id 16777216; expected 0 to 16777215");
+  expect_refused(vocab(R"({"a": 18446744073709551615})"), "model.vocab.a", "18446744073709551615");
+  expect_refused(vocab(R"({"a": 1, "a": 2})"), "", "twice");
+  expect_refused(vocab(R"({"<bos>": 0})"), "added_tokens[0]", "has the ids 0 and 3; expected one");
+  expect_refused(vocab(R"({"x": 3})"), "added_tokens[0]", "has the id 3, which is that of \"x\" already");
+}
+
+TEST_F(TokenizerTest, GapsInTheIdsAreAllowed) {
+  FileParts parts;
+  parts.model = R"({"type": "WordLevel", "vocab": {"a": 1, "z": 16777215}})";
+  parts.added_tokens = "[]";
+  const auto tokenizer = load(parts);
+  EXPECT_EQ(tokenizer.vocab_size(), 16777216);
+  EXPECT_EQ(tokenizer.piece(16777215), "z");
+  EXPECT_THROW(tokenizer.piece(2), TokenizerError);
+}
+
+TEST_F(TokenizerTest, IdsOutOfRangeAreRefused) {
+  const auto tokenizer = load();
+  for (const std::int64_t id : {std::int64_t{-1}, std::int64_t{9}, std::int64_t{1} << 31, INT64_MAX}) {
+    try {
+      tokenizer.decode(Ids{1, id});
+      FAIL() << id;
+    } catch (const TokenizerError& error) {
+      EXPECT_EQ(error.where(), "ids[1]");
+      EXPECT_NE(
+          std::string(error.what()).find(fmt::format("id {}; expected an id of the vocabulary, 0 to 8", id)),
+          std::string::npos)
+          << error.what();
+    }
+  }
+}
+
+TEST_F(TokenizerTest, InvalidUtf8IsRefusedWithItsByte) {
+  const auto tokenizer = load();
+  for (const std::string_view tail : {"\xff", "\xc3", "\xed\xa0\x80", "\xc0\xaf", "\xf4\x90\x80\x80"}) {
+    try {
+      tokenizer.encode("ab " + std::string(tail));
+      FAIL();
+    } catch (const TokenizerError& error) {
+      EXPECT_EQ(error.where(), "text");
+      EXPECT_NE(std::string(error.what()).find("byte 3"), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST_F(TokenizerTest, AnUnknownWordWithoutUnknownTokenIsRefused) {
+  for (const auto* unknown : {"null", "\"<missing>\""}) {
+    FileParts parts;
+    parts.model = fmt::format(R"({{"type": "WordLevel", "vocab": {{"a": 1}}, "unk_token": {}}})", unknown);
+    const auto tokenizer = load(parts);
+    EXPECT_EQ(tokenizer.encode("a").ids, (Ids{1}));
+    try {
+      tokenizer.encode("a zebra");
+      FAIL();
+    } catch (const TokenizerError& error) {
+      EXPECT_NE(std::string(error.what()).find("\"zebra\" at byte 2"), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST_F(TokenizerTest, AConfigThatNamesNoPieceIsRefused) {
+  write("tokenizer_config.json", R"({"bos_token": "<s>"})");
+  write("tokenizer.json", FileParts().text());
+  try {
+    Tokenizer::load(folder_.path());
+    FAIL();
+  } catch (const TokenizerError& error) {
+    EXPECT_EQ(error.where(), (folder_ / "tokenizer_config.json").native() + ": bos_token");
+    EXPECT_NE(std::string(error.what()).find("\"<s>\""), std::string::npos) << error.what();
+  }
+}
+
+TEST_F(TokenizerTest, AFolderWithoutTokenizerSaysSo) {
+  try {
+    Tokenizer::load(folder_.path());
+    FAIL();
+  } catch (const TokenizerError& error) {
+    EXPECT_NE(std::string(error.what()).find("tokenizer.json"), std::string::npos) << error.what();
+  }
+  EXPECT_THROW(Tokenizer::load(folder_ / "absent.json"), IoError);
+}
+
+}  // namespace
+}  // namespace hooked
