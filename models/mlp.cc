@@ -28,7 +28,7 @@ Mlp::Mlp(const GraphContext& context) : config_(context.config) {
     const bool has_weights = !c.norm_folded;
     ln_ = register_module(
         "ln", std::make_shared<Norm>(Norm::Layout{NormKind::layer_norm, Site::mlp_ln_scale, Site::mlp_ln_normalized,
-                                                  {c.d_mlp}, has_weights, has_weights},
+                                                  {c.d_mlp}, has_weights, has_weights && c.norm_bias},
                                      context));
   }
   hook_pre_ = add_point(*this, Site::mlp_pre, context);

@@ -26,7 +26,7 @@ Embed::Embed(const GraphContext& context) {
   W_E_ = register_parameter("W_E", at::empty({c.d_vocab, c.d_model}, context.options), /*requires_grad=*/false);
   if (c.post_embedding_norm) {
     ln_ = register_module("ln", std::make_shared<Norm>(Norm::Layout{NormKind::layer_norm, Site::embed_ln_scale,
-                                                                    Site::embed_ln_normalized, {c.d_model}, true, true},
+                                                                    Site::embed_ln_normalized, {c.d_model}, true, c.norm_bias},
                                                        context));
   }
 }

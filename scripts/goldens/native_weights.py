@@ -11,13 +11,13 @@ def matrix(module) -> torch.Tensor:
 
 
 def _norm(native: str, module, config) -> dict:
-    """Weight and bias of a norm. Those that add 1 to w: w under `norm_offset`, else (and for q, k) as 1 + w."""
+    """Weight and bias of a norm. Those that add 1 to w: w under `norm_offset`, else 1 + w."""
     weights = {f"{native}.w": module.weight}
     if getattr(module, "bias", None) is not None:
         weights[f"{native}.b"] = module.bias
     offset = config.get("adds_one_to_norm_weights", False)
     hooked = config["native"].get("hooked", {})
-    if offset and (not hooked.get("norm_offset") or native.endswith(("q_norm", "k_norm"))):
+    if offset and not hooked.get("norm_offset"):
         weights[f"{native}.w"] = module.weight + 1
     return weights
 

@@ -28,8 +28,7 @@ def opinion(native: dict, weights: dict):
     fields["yarn_truncate"] = hooked.get("yarn_truncate", True)
     state = dict(weights)
     if hooked.get("norm_offset"):
-        state = {n: w + 1 if n.endswith(".w") and "q_norm" not in n and "k_norm" not in n else w
-                 for n, w in state.items()}
+        state = {n: w + 1 if n.endswith(".w") else w for n, w in state.items()}
     if hooked.get("parallel_one_norm"):
         state |= {n.replace(".ln1.", ".ln2."): w for n, w in state.items() if ".ln1." in n}
     if hooked.get("tied_unembedding"):

@@ -310,7 +310,15 @@ def make(row: Row) -> Golden:
         case=row.case, oracle=kOracle, native_config=native_config(fields),
         config=full_config(blank) if row.full_config else native_config(fields), weights=weights, outputs=raw,
         processed=processed, processing=list(steps), processed_skipped=reason, gradients=gradients,
-        gradient_metric=metric, exceptions={}, folder_options={"format": "native"})
+        gradient_metric=metric, exceptions=exceptions_of(fields), folder_options={"format": "native"})
+
+
+
+def exceptions_of(fields: dict) -> dict:
+    """Points of ours that TransformerLens does not have for this config."""
+    if fields.get("n_key_value_heads") == fields["n_heads"]:
+        return {"blocks.*.hook_attn_in": "TransformerLens refuses it whenever n_key_value_heads is set"}
+    return {}
 
 
 def makers():

@@ -73,16 +73,13 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-/// A number short enough for a cell.
-std::string short_number(double value) {
+/// A number short enough for a cell, as exact as the picture's largest number makes worthwhile.
+std::string short_number(double value, double limit) {
   if (!std::isfinite(value)) return "";
-  const double size = std::abs(value);
-  auto text = size >= 1e5 || (size > 0 && size < 5e-3) ? fmt::format("{:.0e}", value)
-              : size >= 100                            ? fmt::format("{:.0f}", value)
-              : size >= 10                             ? fmt::format("{:.1f}", value)
-                                                       : fmt::format("{:.2f}", value);
-  if (size < 5e-3) text = "0";
-  return text;
+  if (limit >= 1e5 || limit < 0.05) return value == 0 ? "0" : fmt::format("{:.0e}", value);
+  auto text = fmt::format("{:.{}f}", value, limit >= 100 ? 0 : limit >= 10 ? 1 : 2);
+  const bool is_zero = text.find_first_not_of("-0.") == std::string::npos;
+  return is_zero && text.front() == '-' ? text.substr(1) : text;
 }
 
 std::size_t longest(const std::vector<std::string>& labels) {
@@ -93,6 +90,8 @@ std::size_t longest(const std::vector<std::string>& labels) {
 
 constexpr double kFont = 12;             // pixels
 constexpr double kLetter = 0.6 * kFont;  // a letter's width, generously
+constexpr double kHeader = 48;           // height of title and unit
+constexpr double kBarSpace = 64;         // width of the colour bar with its numbers
 constexpr double kGap = 14;              // between the parts of the picture
 
 /// Draws one grid; holds what the parts of the picture need of each other.
@@ -116,37 +115,31 @@ class Drawing {
     const double panel_width = cell_ * static_cast<double>(values_.size(2));
     const double panel_height = cell_ * static_cast<double>(values_.size(1));
     const double panel_title = panels_ ? kFont + 10 : 0;
-    const double bar_width = 64;
-    double y = kGap + 20;
-    y += kGap;
-    double x_end = left_ + panel_width + kGap;
-    const double first_top = y + panel_title;
+    const double bar_height = std::max(panel_height, 90.0);
+    const double first_top = kHeader + panel_title;
+    double y = kHeader;
     for (std::int64_t p = 0; p < values_.size(0); ++p) {
       if (panels_) {
         text(left_, y + kFont, panels_->name + ' ' + panels_->labels[static_cast<std::size_t>(p)], "start",
              kFont, 600);
-        y += panel_title;
       }
-      draw_panel(values_[p], y);
-      y += panel_height + label_height_ + kGap;
+      draw_panel(values_[p], y + panel_title);
+      y += panel_title + panel_height + label_height_ + kGap;
     }
     text(left_ + panel_width / 2, y + 2, columns_->name, "middle", kFont, 400);
-    y += kGap;
-    draw_colour_bar(x_end + 4, first_top, std::max(panel_height, 90.0));
-    const double bottom = std::max(y, first_top + std::max(panel_height, 90.0) + kGap) + 4;
-    x_end += bar_width;
-    // The last tilted label starts under its cell and runs left, so only the title can be wider than the
-    // panels.
+    draw_colour_bar(left_ + panel_width + kGap + 4, first_top, bar_height);
+
+    const double height = std::max(y + kGap, first_top + bar_height + kGap) + 4;
     const double title_width = 8.6 * static_cast<double>(grid_.title().size()) + 2 * kGap;
     const double unit_width = kLetter * static_cast<double>(grid_.unit().size()) + 2 * kGap;
-    const double full_width = std::max({x_end, title_width, unit_width});
-    std::string out = fmt::format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{:.0f}\" height=\"{:.0f}\" viewBox=\"0 0 {:.0f} "
-        "{:.0f}\" "
-        "font-family=\"Helvetica, Arial, 'DejaVu Sans', sans-serif\">\n<title>{}</title>\n"
-        "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n",
-        full_width, bottom, full_width, bottom, escaped(grid_.title()));
-    return out + header() + body_ + "</svg>\n";
+    const double width = std::max({left_ + panel_width + kGap + kBarSpace, title_width, unit_width});
+    return fmt::format(
+               "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
+               "viewBox=\"0 0 {0:.0f} {1:.0f}\" font-family=\"Helvetica, Arial, 'DejaVu Sans', "
+               "sans-serif\">\n"
+               "<title>{2}</title>\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n",
+               width, height, escaped(grid_.title())) +
+           header() + body_ + "</svg>\n";
   }
 
  private:
@@ -202,7 +195,7 @@ class Drawing {
               "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\" font-size=\"{:.1f}\" "
               "fill=\"{}\">{}</text>\n",
               x + cell_ / 2, y + cell_ / 2 + number_size * 0.36, number_size, ink_on(colour),
-              short_number(value));
+              short_number(value, limit_));
         }
       }
       if (rows_) {
@@ -240,7 +233,7 @@ class Drawing {
         "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{}\" height=\"{:.1f}\" fill=\"none\" stroke=\"#999999\"/>\n",
         x, top, kBarWidth, height);
     for (const int sign : {1, 0, -1}) {
-      const std::string number = sign == 0 ? "0" : short_number(sign * limit_);
+      const std::string number = sign == 0 ? "0" : short_number(sign * limit_, limit_);
       text(x + kBarWidth + 5, top + height * (1 - sign) / 2 + kFont * 0.3, number, "start", kFont - 1, 400);
     }
   }

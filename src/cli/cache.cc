@@ -127,31 +127,34 @@ void cache(const CacheOptions& options) {
 Action define_cache(CLI::App& app) {
   auto options = std::make_shared<CacheOptions>();
   add_model_options(app, options->model);
-  add_input_options(app, options->input);
+  const auto inputs = add_input_options(app, options->input);
   add_edit_option(app, options->edits);
   app.add_option("--names", options->names,
                  "names or globs, separated by commas; '*' is every point (default: all but the wide ones)")
-      ->type_name("GLOB");
-  app.add_option("--out", options->out, "the safetensors file to write")->type_name("F")->required();
+      ->option_text("GLOB");
+  app.add_option("--out", options->out, "the safetensors file to write")->option_text("F")->required();
   app.add_option("--stop-at-layer", options->stop_at_layer, "end before this block; no logits then")
-      ->type_name("L");
+      ->option_text("L");
   auto* gradients =
       app.add_flag("--gradients", options->gradients,
                    "add grad.<name>: the gradient of the answer's logit minus the other's (row 0)");
   auto* answer = app.add_option("--answer-token", options->answer_token, "token id (or word) of the answer")
-                     ->type_name("A")
+                     ->option_text("A")
                      ->needs(gradients);
   auto* against =
       app.add_option("--against-token", options->against_token, "token id (or word) it is held against")
-          ->type_name("B")
+          ->option_text("B")
           ->needs(gradients);
   gradients->needs(answer)->needs(against);
   app.add_option("--position", options->position,
                  "position of the two logits (default: row 0's last real token)")
-      ->type_name("P")
+      ->option_text("P")
       ->needs(gradients);
   app.add_flag("--json", options->json, "one JSON object on stdout");
-  return [options] { cache(*options); };
+  return [options, inputs] {
+    require_one(inputs);
+    cache(*options);
+  };
 }
 
 }  // namespace hooked::cli

@@ -176,7 +176,7 @@ void add_edit_option(CLI::App& app, std::vector<std::string>& edits) {
                  "an intervention \"ADDRESS OP VALUE\", repeatable: name[axis=i|i:j|i+j,...] (globs "
                  "allowed), then zero, "
                  "set X, add X, scale X, replace FILE#KEY or project_out FILE#KEY; X a number or FILE#KEY")
-      ->type_name("E")
+      ->option_text("E")
       ->allow_extra_args(false);
 }
 

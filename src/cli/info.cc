@@ -58,7 +58,7 @@ void print_info(const std::string& name, const HookedTransformer& model,
   steps.print("  ");
   const auto& tokenizer = model.loaded()->tokenizer;
   fmt::print("\ntokenizer\n  {}\n", tokenizer ? fmt::format("{} pieces", grouped(tokenizer->vocab_size()))
-                                              : std::string("none that can be used: pass --tokens"));
+                                              : std::string("none that can be used; pass ids with --tokens"));
   print_list("notes", model.notes());
   print_list("config keys that nothing reads", model.ignored_keys());
 }

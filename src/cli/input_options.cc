@@ -27,9 +27,9 @@ at::Tensor row_tensor(const std::vector<std::int64_t>& ids) {
 
 at::Tensor tokens_of_text(const InputOptions& options, const HookedTransformer& model) {
   if (options.prepend_bos.empty() || !model.has_tokenizer())
-    return model.to_tokens(options.text).to(at::kCPU);
+    return model.to_tokens(*options.text).to(at::kCPU);
   const auto& tokenizer = *model.loaded()->tokenizer;
-  auto ids = tokenizer.encode(options.text).ids;
+  auto ids = tokenizer.encode(*options.text).ids;
   if (options.prepend_bos == "yes") {
     if (!tokenizer.bos_id()) {
       throw TokenizerError("--prepend-bos",
@@ -104,28 +104,27 @@ std::vector<std::int64_t> parse_integers(std::string_view text, std::string_view
   return numbers;
 }
 
-void add_input_options(CLI::App& app, InputOptions& options) {
-  auto* input = app.add_option_group("Input", "what the model is run on, one of");
-  input->add_option("--text", options.text, "text, for models with a tokenizer")
-      ->type_name("T")
-      ->each([&options](const std::string&) { options.has_text = true; });
-  input->add_option("--tokens", options.token_rows, "token ids such as 1,2,3; repeat for the rows of a batch")
-      ->type_name("IDS")
-      ->allow_extra_args(false);
-  input
-      ->add_option("--tokens-file", options.tokens_file,
-                   "safetensors file with `tokens` int64 [batch, pos] and, if wanted, `attention_mask`")
-      ->type_name("F");
-  input->require_option(1);
+OneOf add_input_options(CLI::App& app, InputOptions& options) {
+  static constexpr auto* kGroup = "Input, one of";
+  auto* text = app.add_option("--text", options.text, "text, for models with a tokenizer");
+  auto* tokens = app.add_option("--tokens", options.token_rows,
+                                "token ids such as 1,2,3; repeat for the rows of a batch");
+  auto* file =
+      app.add_option("--tokens-file", options.tokens_file,
+                     "safetensors file with `tokens` int64 [batch, pos] and, if wanted, `attention_mask`");
+  text->option_text("T")->group(kGroup);
+  tokens->option_text("IDS")->group(kGroup)->allow_extra_args(false);
+  file->option_text("F")->group(kGroup);
   app.add_option("--prepend-bos", options.prepend_bos,
-                 "whether text gets a BOS token (default: as the model wants)")
-      ->type_name("yes|no")
+                 "yes or no: whether text gets a BOS token (default: as the model wants)")
+      ->option_text("yes|no")
       ->check(CLI::IsMember({"yes", "no"}));
+  return {text, tokens, file};
 }
 
 Input read_input(const InputOptions& options, const HookedTransformer& model) {
   Input input;
-  if (options.has_text) {
+  if (options.text) {
     input.tokens = tokens_of_text(options, model);
   } else if (!options.tokens_file.empty()) {
     input = input_of_file(options.tokens_file);

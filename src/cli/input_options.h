@@ -3,10 +3,12 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "cli/help.h"
 #include "core/json.h"
 #include "hooked/engine/hooked_transformer.h"
 
@@ -18,15 +20,14 @@ namespace hooked::cli {
 
 /// Options of commands that run a model on something.
 struct InputOptions {
-  std::string text;
+  std::optional<std::string> text;
   std::vector<std::string> token_rows;
   std::string tokens_file;
   std::string prepend_bos;
-  bool has_text = false;
 };
 
-/// Adds --text, --tokens, --tokens-file and --prepend-bos, of which one input must be given.
-void add_input_options(CLI::App& app, InputOptions& options);
+/// Adds --prepend-bos and the inputs --text, --tokens and --tokens-file, which are returned.
+OneOf add_input_options(CLI::App& app, InputOptions& options);
 
 /// What a model is run on.
 struct Input {

@@ -58,25 +58,24 @@ HookedTransformer ModelOptions::load_raw() const { return load_with(*this, Weigh
 CLI::Option* add_model(CLI::App& app, std::string& model) {
   return app
       .add_option("MODEL", model, "a model folder, or org/name[@revision] in the local Hugging Face cache")
-      ->required()
-      ->type_name("");
+      ->required();
 }
 
 void add_model_options(CLI::App& app, ModelOptions& options) {
   add_model(app, options.model);
-  app.add_option("--device", options.device, "cpu, cuda or cuda:N (default: cpu)")->type_name("D");
+  app.add_option("--device", options.device, "cpu, cuda or cuda:N (default: cpu)")->option_text("D");
   app.add_option("--dtype", options.dtype,
                  "float32, float64, bfloat16 or float16 (default: float32, or as saved)")
-      ->type_name("T")
+      ->option_text("T")
       ->check(CLI::Validator(check_dtype, "", "dtype"));
   app.add_option("--threads", options.threads, "threads of one run (default: all cores)")
-      ->type_name("N")
+      ->option_text("N")
       ->check(CLI::Range(1, 4096));
   auto* process =
       app.add_option("--process", options.process,
                      "exactly these weight processing steps, separated by commas (default: all that keep "
                      "the function: fold_ln, center_writing_weights, center_unembed, fold_value_biases)")
-          ->type_name("STEPS")
+          ->option_text("STEPS")
           ->delimiter(',')
           ->allow_extra_args(false)
           ->check(CLI::Validator(check_step, "", "step"));

@@ -76,10 +76,10 @@ Action define_names(CLI::App& app) {
   auto options = std::make_shared<NamesOptions>();
   add_model(app, options->model);
   app.add_option("--names", options->names, "names or globs, separated by commas (default: every point)")
-      ->type_name("GLOB");
+      ->option_text("GLOB");
   app.add_option("--tokens-length", options->tokens_length,
                  "tokens in a row, for the shapes (default: left open)")
-      ->type_name("N")
+      ->option_text("N")
       ->check(CLI::PositiveNumber);
   app.add_flag("--json", options->json, "one JSON array on stdout");
   return [options] { names(*options); };

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/help.h"
 #include "hooked/core/error.h"
 #include "hooked/core/nearest.h"
 #include "hooked/core/version.h"
@@ -94,6 +95,7 @@ int run_program(int argc, const char* const* argv) {
   CLI::App app("Transformers with every activation named, hookable and cacheable.", "hooked");
   app.set_version_flag("--version", fmt::format("hooked {} (LibTorch {})", version(), libtorch_version()));
   app.require_subcommand(1);
+  app.formatter(help_format());
   app.footer(
       "`hooked COMMAND --help` lists a command's options. MODEL is a folder, or org/name[@revision] in the "
       "local\n"
@@ -118,9 +120,7 @@ int run_program(int argc, const char* const* argv) {
       return report_usage(program, extras ? unexpected_arguments(*part, error.what()) : error.what());
     }
     const std::string_view first = argc > 1 ? argv[1] : "";
-    if (first.empty())
-      return report_usage(program,
-                          "which command? Expected one of info, names, tokenize, run, cache, save, bench");
+    if (first.empty()) return report_usage(program, "which command?");
     return report_usage(program, first.front() == '-' ? error.what() : unknown_command(first));
   } catch (const std::exception& error) {
     return report(kFailed, program, error.what());

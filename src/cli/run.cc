@@ -166,16 +166,19 @@ void run(const RunCommandOptions& options) {
 Action define_run(CLI::App& app) {
   auto options = std::make_shared<RunCommandOptions>();
   add_model_options(app, options->model);
-  add_input_options(app, options->input);
+  const auto inputs = add_input_options(app, options->input);
   add_edit_option(app, options->edits);
   app.add_option("--top-k", options->top_k, "how many next tokens (default: 10)")
-      ->type_name("K")
+      ->option_text("K")
       ->check(CLI::PositiveNumber);
   app.add_option("--positions", options->positions,
                  "positions such as 0,5,-1 whose next tokens are shown (default: each row's last real token)")
-      ->type_name("P");
+      ->option_text("P");
   app.add_flag("--json", options->json, "one JSON object on stdout");
-  return [options] { run(*options); };
+  return [options, inputs] {
+    require_one(inputs);
+    run(*options);
+  };
 }
 
 }  // namespace hooked::cli

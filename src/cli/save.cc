@@ -44,7 +44,7 @@ void save(const SaveOptions& options) {
 Action define_save(CLI::App& app) {
   auto options = std::make_shared<SaveOptions>();
   add_model_options(app, options->model);
-  app.add_option("--out", options->out, "the folder to write")->type_name("DIR")->required();
+  app.add_option("--out", options->out, "the folder to write")->option_text("DIR")->required();
   app.add_flag("--json", options->json, "one JSON object on stdout");
   return [options] { save(*options); };
 }

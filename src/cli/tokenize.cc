@@ -4,11 +4,13 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/help.h"
 #include "cli/input_options.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
@@ -25,9 +27,9 @@ constexpr std::uint64_t kTextsBytes = std::uint64_t{1} << 30;
 
 struct TokenizeOptions {
   std::string model;
-  std::string text;
-  std::string texts_file;
-  std::string decode;
+  std::optional<std::string> text;
+  std::optional<std::string> texts_file;
+  std::optional<std::string> decode;
   bool add_special_tokens = false;
   bool json = false;
 };
@@ -71,19 +73,19 @@ void print_encoding(const Encoding& encoding) {
 
 void tokenize(const TokenizeOptions& options) {
   const auto tokenizer = load_tokenizer(options.model);
-  if (!options.decode.empty()) {
-    const auto text = tokenizer.decode(parse_integers(options.decode, "--decode"));
+  if (options.decode) {
+    const auto text = tokenizer.decode(parse_integers(*options.decode, "--decode"));
     if (options.json) return print_json({{"text", text}});
     fmt::print("{}\n", text);
     return;
   }
   const EncodeOptions encode{.add_special_tokens = options.add_special_tokens};
-  if (options.texts_file.empty()) {
-    const auto encoding = tokenizer.encode(options.text, encode);
+  if (options.text) {
+    const auto encoding = tokenizer.encode(*options.text, encode);
     return options.json ? print_json(encoding_json(encoding)) : print_encoding(encoding);
   }
   auto list = Json::array();
-  for (const auto& text : read_texts(options.texts_file)) {
+  for (const auto& text : read_texts(*options.texts_file)) {
     const auto encoding = tokenizer.encode(text, encode);
     if (options.json) {
       list.push_back(encoding_json(encoding));
@@ -102,15 +104,20 @@ Action define_tokenize(CLI::App& app) {
   auto options = std::make_shared<TokenizeOptions>();
   add_model(app, options->model)
       ->description("a folder with a tokenizer.json, a tokenizer.json, or org/name");
-  auto* input = app.add_option_group("Input", "what is turned into what, one of");
-  input->add_option("--text", options->text, "text to turn into ids")->type_name("T");
-  input->add_option("--texts-file", options->texts_file, "JSON file with an array of texts")->type_name("F");
-  input->add_option("--decode", options->decode, "ids such as 1,2,3 to turn into text")->type_name("IDS");
-  input->require_option(1);
+  static constexpr auto* kGroup = "Input, one of";
+  auto* text = app.add_option("--text", options->text, "text to turn into ids");
+  auto* file = app.add_option("--texts-file", options->texts_file, "JSON file with an array of texts");
+  auto* decode = app.add_option("--decode", options->decode, "ids such as 1,2,3 to turn into text");
+  text->option_text("T")->group(kGroup);
+  file->option_text("F")->group(kGroup);
+  decode->option_text("IDS")->group(kGroup);
   app.add_flag("--add-special-tokens", options->add_special_tokens,
                "put the tokens around the text that the tokenizer's file asks for");
   app.add_flag("--json", options->json, "one JSON value on stdout");
-  return [options] { tokenize(*options); };
+  return [options, inputs = OneOf{text, file, decode}] {
+    require_one(inputs);
+    tokenize(*options);
+  };
 }
 
 }  // namespace hooked::cli

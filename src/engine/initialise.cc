@@ -56,16 +56,20 @@ at::Tensor draw(const at::Tensor& like, const CreateOptions& options, const Mode
 
 bool is_matrix(std::string_view name) { return name.substr(name.rfind('.') + 1).find("W_") != std::string_view::npos; }
 
+// LayerNorms beside the RMSNorms of an offset model are stored plainly.
+bool stores_offset(std::string_view name, const ModelConfig& config) {
+  return config.norm_offset && !name.starts_with("embed.ln.") && !name.ends_with(".mlp.ln.w");
+}
+
 }  // namespace
 
 void initialise(LoadedModel& model, const CreateOptions& options) {
   const at::NoGradGuard no_grad;
   at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(options.seed);
   for (WeightSlot& slot : model.graph.slots()) {
-    const bool offset_norm = model.config.norm_offset && slot.name.find("_norm.") == std::string::npos;
     if (is_matrix(slot.name)) {
       slot.view.copy_(draw(slot.view, options, model.config, generator));
-    } else if (slot.name.ends_with(".w") && !offset_norm) {
+    } else if (slot.name.ends_with(".w") && !stores_offset(slot.name, model.config)) {
       slot.view.fill_(1.0);
     } else {
       slot.view.zero_();

@@ -44,7 +44,8 @@ TEST_F(CacheTest, HoldsTokensLogitsAndTheDefaultPoints) {
 
 TEST_F(CacheTest, AStarIsEveryPoint) {
   std::set<std::string> want = {"tokens", "logits"};
-  for (const auto& name : load().names()) want.insert(name.to_string());
+  const auto model = load();
+  for (const auto& name : model.names()) want.insert(name.to_string());
   EXPECT_EQ(names(cache({"--names", "*"})), want);
 }
 
@@ -110,7 +111,8 @@ TEST_F(CacheTest, GradientsAreThoseOfTheLogitDifference) {
 TEST_F(CacheTest, GradientsOfEveryPointAreThere) {
   const auto file = cache(
       {"--gradients", "--answer-token", "5", "--against-token", "6", "--position", "1", "--names", "*"});
-  for (const auto& name : load().names()) {
+  const auto model = load();
+  for (const auto& name : model.names()) {
     const auto* gradient = file.find("grad." + name.to_string());
     if (name.site == Site::tokens) {
       EXPECT_EQ(gradient, nullptr);  // ids have none

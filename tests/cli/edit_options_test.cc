@@ -42,8 +42,8 @@ class EditOptionsTest : public CliTest {
 TEST_F(EditOptionsTest, NumbersAreApplied) {
   expect_same("blocks.0.attn.hook_z[head=1] zero", {zero(act::z(0).head(1))});
   expect_same("blocks.0.attn.hook_z[head=1,pos=-1] set 0.5", {set(act::z(0).head(1).pos(-1), 0.5)});
-  expect_same("blocks.1.hook_resid_pre[pos=1:3]  add  -2e-1 ",
-              {add(act::resid_pre(1).pos(AxisIndex::Range{1, 3}), -0.2)});
+  expect_same("blocks.1.mlp.hook_post[pos=1:3]  add  -2e-1 ",
+              {add(act::post(1).pos(AxisIndex::Range{1, 3}), -0.2)});
   expect_same("blocks.1.attn.hook_pattern scale +0.25", {scale(act::pattern(1), 0.25)});
   expect_same("blocks.0.mlp.hook_post[pos=last] scale 3", {scale(act::post(0).pos(AxisIndex::Last{}), 3.0)});
 }

@@ -44,7 +44,7 @@ TEST_F(InfoTest, ListsKeysThatNothingReads) {
 
 TEST_F(InfoTest, TheTableNamesSizesStepsAndTokenizer) {
   const auto without = succeed({"info", model()}).out;
-  for (const auto* part : {"family hooked_transformer", "d_model", "fold_ln", "applied", "pass --tokens"}) {
+  for (const auto* part : {"family hooked_transformer", "d_model", "fold_ln", "applied", "with --tokens"}) {
     EXPECT_NE(without.find(part), std::string::npos) << without;
   }
   write_tokenizer();

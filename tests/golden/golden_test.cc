@@ -1,6 +1,7 @@
 // The engine against what transformers and TransformerLens made of the same weights: every activation, in
 // float64.
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/log_softmax.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@ namespace hooked {
 namespace {
 
 constexpr double kToleranceFloat64 = 1e-9;
+constexpr double kLogProbToleranceFloat64 = 1e-10;  // nats
 
 std::vector<GoldenCase> cases_where(bool (*wanted)(const GoldenCase&)) {
   std::vector<GoldenCase> cases;
@@ -43,6 +45,17 @@ TEST_P(RawGolden, EveryActivationAgrees) {
   const GoldenRun golden = read_golden(GetParam());
   const HookedTransformer model = load(GetParam(), WeightProcessing::none());
   EXPECT_TRUE(agree(everything(model, golden), golden.outputs, comparison(GetParam(), golden)));
+}
+
+TEST_P(RawGolden, DefaultProcessingKeepsTheLogProbabilities) {
+  const GoldenRun golden = read_golden(GetParam());
+  const auto log_probs = [&](const WeightProcessing& processing) -> NamedTensors {
+    const HookedTransformer model = load(GetParam(), processing);
+    const RunResult result = model.run(golden.tokens, {.attention_mask = golden.attention_mask});
+    return {{"log_probs", at::log_softmax(result.logits, -1)}};
+  };
+  EXPECT_TRUE(agree(log_probs(WeightProcessing::all_that_apply()), log_probs(WeightProcessing::none()),
+                    {.tolerance = kLogProbToleranceFloat64, .attention_mask = golden.attention_mask}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Golden, RawGolden, testing::ValuesIn(golden_cases()), golden_test_name);

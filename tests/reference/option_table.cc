@@ -1,33 +1,11 @@
 #include "option_table.h"
 
 #include <algorithm>
-#include <cmath>
+
+#include "option_values.h"
 
 namespace hooked::reference {
 namespace {
-
-using Config = ModelConfig;
-
-/// A value that is made by changing the config and recognised by looking at it.
-OptionValue value(std::string name, std::function<void(Config&)> apply,
-                  std::function<bool(const Config&)> holds, std::string no_oracle = {}) {
-  return {.name = std::move(name),
-          .apply = [apply = std::move(apply)](Case& c) { apply(c.config); },
-          .holds = [holds = std::move(holds)](const Case& c) { return holds(c.config); },
-          .no_oracle = std::move(no_oracle)};
-}
-
-/// One field with one value per name.
-template <class T>
-Option field(std::string name, T Config::*member, std::vector<std::pair<std::string, T>> values) {
-  Option option{.name = std::move(name), .values = {}};
-  for (auto& [label, wanted] : values) {
-    option.values.push_back(value(
-        label, [member, wanted](Config& c) { c.*member = wanted; },
-        [member, wanted](const Config& c) { return c.*member == wanted; }));
-  }
-  return option;
-}
 
 struct Sizes {
   std::string name;
@@ -73,23 +51,7 @@ Option sizes() {
         },
         fits(s)));
   }
-  option.values[1].no_oracle = "each pair of equal sizes has an oracle of its own";
   return option;
-}
-
-OptionValue heads_value(std::string name, std::function<std::int64_t(std::int64_t)> kv_heads) {
-  return value(
-      std::move(name), [kv_heads](Config& c) { c.n_kv_heads = kv_heads(c.n_heads); },
-      [kv_heads](const Config& c) { return c.n_kv_heads == kv_heads(c.n_heads); });
-}
-
-Option heads() {
-  return {"heads",
-          {heads_value("multi-head", [](auto n) { return n; }),
-           value(
-               "grouped-query", [](Config& c) { c.n_kv_heads = c.n_heads / 2; },
-               [](const Config& c) { return c.n_kv_heads > 1 && c.n_kv_heads < c.n_heads; }),
-           heads_value("multi-query", [](auto) { return 1; })}};
 }
 
 OptionValue norm_value(std::string name, NormKind kind, std::function<void(Config&)> more,
@@ -165,8 +127,7 @@ Option mlps() {
                [no_bias](const Config& c) { return c.mlp == plain && no_bias(c); }),
            value(
                "gated", [](Config& c) { c.mlp = gated; },
-               [](const Config& c) { return c.mlp == gated && c.mlp_bias && !c.gated_bias_after_product; },
-               "neither oracle has a gated MLP whose three matrices have biases"),
+               [](const Config& c) { return c.mlp == gated && c.mlp_bias && !c.gated_bias_after_product; }),
            value(
                "gated without bias",
                [](Config& c) {
@@ -206,154 +167,7 @@ Option activations() {
         c.mlp_norm = true;
       },
       [](const Config& c) { return c.has_mlp() && c.activation == solu && c.mlp_norm; }));
-  option.values[6].no_oracle = "the oracles have it followed by a LayerNorm only";
-  option.values[8].no_oracle = "neither oracle has the GLU with a sigmoid gate";
   return option;
-}
-
-OptionValue position_value(std::string name, PositionKind kind) {
-  return value(
-      std::move(name), [kind](Config& c) { c.positions = kind; },
-      [kind](const Config& c) { return c.positions == kind; });
-}
-
-/// A rotary model that differs from the plain one in `change`.
-OptionValue rotary_value(std::string name, std::function<void(Config&)> change,
-                         std::function<bool(const Config&)> holds) {
-  return value(
-      std::move(name),
-      [change](Config& c) {
-        c.positions = PositionKind::rotary;
-        change(c);
-      },
-      [holds](const Config& c) { return c.positions == PositionKind::rotary && holds(c); });
-}
-
-Option positions() {
-  using enum PositionKind;
-  const auto yarn = [](bool truncate) {
-    return [truncate](Config& c) {
-      c.rotary.scaling = {.kind = RopeScalingKind::yarn,
-                          .factor = 4.0,
-                          .original_n_ctx = 64.0,
-                          .attention_factor = 1.25,
-                          .beta_fast = 8.0,
-                          .beta_slow = 0.05,
-                          .truncate = truncate};
-    };
-  };
-  const auto scaled = [](RopeScalingKind kind) {
-    return [kind](const Config& c) { return c.rotary.scaling.kind == kind; };
-  };
-  const auto scaled_by_yarn = [](bool truncate) {
-    return [truncate](const Config& c) {
-      return c.rotary.scaling.kind == RopeScalingKind::yarn && c.rotary.scaling.truncate == truncate;
-    };
-  };
-  std::vector<OptionValue> values = {
-      position_value("learned", learned),
-      position_value("none", none),
-      position_value("shortformer", shortformer),
-      rotary_value(
-          "rotary, whole head", [](Config&) {},
-          [](const Config& c) {
-            RotaryConfig rest = c.rotary;
-            rest.dim = 0;
-            return c.rotary_dim() == c.d_head && rest == RotaryConfig();
-          }),
-      rotary_value(
-          "rotary, part of the head", [](Config& c) { c.rotary.dim = c.d_head > 4 ? 4 : 2; },
-          [](const Config& c) { return c.rotary_dim() < c.d_head; }),
-      rotary_value(
-          "rotary, adjacent pairs", [](Config& c) { c.rotary.adjacent_pairs = true; },
-          [](const Config& c) { return c.rotary.adjacent_pairs; }),
-      rotary_value(
-          "rotary, another base", [](Config& c) { c.rotary.base = 500.0; },
-          [](const Config& c) { return c.rotary.base != 10000.0; }),
-      rotary_value(
-          "rotary, local base",
-          [](Config& c) {
-            c.rotary.local_base = 100.0;
-            c.rotary.scaling = {.kind = RopeScalingKind::linear, .factor = 8.0};
-            c.window = 3;
-            c.windowed_layers.assign(static_cast<std::size_t>(c.n_layers), true);
-            c.windowed_layers.back() = c.n_layers == 1;
-          },
-          [](const Config& c) { return c.rotary.local_base.has_value(); }),
-      rotary_value(
-          "rotary, linear scaling",
-          [](Config& c) { c.rotary.scaling = {.kind = RopeScalingKind::linear, .factor = 2.5}; },
-          scaled(RopeScalingKind::linear)),
-      rotary_value(
-          "rotary, llama3 scaling",
-          [](Config& c) {
-            c.rotary.scaling = {.kind = RopeScalingKind::llama3, .factor = 8.0, .original_n_ctx = 200.0};
-          },
-          scaled(RopeScalingKind::llama3)),
-      rotary_value("rotary, yarn scaling", yarn(true), scaled_by_yarn(true)),
-      rotary_value("rotary, yarn without rounding", yarn(false), scaled_by_yarn(false)),
-      value(
-          "alibi",
-          [](Config& c) {
-            c.positions = alibi;
-            c.alibi_slopes = geometric_alibi_slopes(c.n_heads);
-          },
-          [](const Config& c) {
-            return c.positions == alibi && c.alibi_slopes == geometric_alibi_slopes(c.n_heads);
-          }),
-      value(
-          "alibi, own slopes",
-          [](Config& c) {
-            c.positions = alibi;
-            c.alibi_slopes.clear();
-            for (std::int64_t h = 0; h < c.n_heads; ++h) c.alibi_slopes.push_back(0.9 / (1.0 + 0.7 * h));
-          },
-          [](const Config& c) {
-            return c.positions == alibi && c.alibi_slopes != geometric_alibi_slopes(c.n_heads);
-          },
-          "the slopes are data; the formula has an oracle in `alibi`")};
-  return {"positions", std::move(values)};
-}
-
-Option windows() {
-  const auto some_windowed = [](const Config& c) { return std::ranges::count(c.windowed_layers, true) > 0; };
-  return {"window",
-          {value(
-               "none", [](Config&) {}, [some_windowed](const Config& c) { return !some_windowed(c); }),
-           value(
-               "all layers",
-               [](Config& c) {
-                 c.window = 3;
-                 c.windowed_layers.assign(static_cast<std::size_t>(c.n_layers), true);
-               },
-               [some_windowed](const Config& c) {
-                 return some_windowed(c) && std::ranges::count(c.windowed_layers, false) == 0;
-               }),
-           value(
-               "every other layer",
-               [](Config& c) {
-                 c.window = 2;
-                 c.windowed_layers.assign(static_cast<std::size_t>(c.n_layers), false);
-                 for (std::size_t l = 0; l < c.windowed_layers.size(); l += 2) c.windowed_layers[l] = true;
-               },
-               [some_windowed](const Config& c) {
-                 return some_windowed(c) && std::ranges::count(c.windowed_layers, false) > 0;
-               })}};
-}
-
-Option attention_scales() {
-  const auto set = [](std::function<double(const Config&)> scale) {
-    return [scale](Config& c) { c.attn_scale = scale(c); };
-  };
-  const auto root = [](const Config& c) { return std::sqrt(static_cast<double>(c.d_head)); };
-  return {
-      "attention scale",
-      {value("sqrt(d_head)", set(root), [root](const Config& c) { return c.attn_scale == root(c); }),
-       value(
-           "1", [](Config& c) { c.attn_scale = 1.0; }, [](const Config& c) { return c.attn_scale == 1.0; }),
-       value(
-           "another", [](Config& c) { c.attn_scale = 1.7; },
-           [root](const Config& c) { return c.attn_scale != root(c) && c.attn_scale != 1.0; })}};
 }
 
 Option soft_cap(std::string name, double Config::*member, double cap) {

@@ -99,12 +99,12 @@ struct Spread {
 
 Spread spread_of(const std::string& name, const std::vector<std::int64_t>& shape, const ModelConfig& config) {
   if (ends_with(name, ".w")) {
-    const bool layer_norm_in_rms_model = ends_with(name, "mlp.ln.w") || ends_with(name, "embed.ln.w");
-    const bool final = name == "ln_final.w";
-    const NormKind kind = layer_norm_in_rms_model      ? NormKind::layer_norm
+    const bool always_layer_norm = ends_with(name, "mlp.ln.w") || ends_with(name, "embed.ln.w");
+    const NormKind kind = always_layer_norm            ? NormKind::layer_norm
                           : ends_with(name, "_norm.w") ? NormKind::rms_norm
-                          : final                      ? config.final_norm
+                          : name == "ln_final.w"       ? config.final_norm
                                                        : config.norm;
+    // A weight stored as an offset means one plus itself.
     return {config.norm_offset && kind == NormKind::rms_norm ? 0.0 : 1.0, 0.3};
   }
   if (name.find("W_") == std::string::npos) return {0.0, 0.4};

@@ -109,7 +109,7 @@ struct ModelConfig {
   bool norm_folded =
       false;  ///< ln1, ln2, ln_final and mlp.ln carry no weights (`LNPre`, `RMSPre`); not for post
   bool norm_bias = true;             ///< LayerNorms have a bias; RMSNorm never has one
-  bool norm_offset = false;          ///< the stored RMSNorm weight w means 1 + w (Gemma)
+  bool norm_offset = false;          ///< every stored RMSNorm weight w means 1 + w (Gemma)
   bool post_embedding_norm = false;  ///< a LayerNorm right after the embedding (BLOOM)
   double eps = 1e-5;
 

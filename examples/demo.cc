@@ -1,0 +1,242 @@
+// A tour of the engine on the shipped toy model: predict, look inside, intervene, explain.
+//
+//   demo [MODEL FOLDER] [OUTPUT FOLDER]
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/topk.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <exception>
+#include <filesystem>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "hooked/analysis/attribution.h"
+#include "hooked/analysis/heads.h"
+#include "hooked/analysis/logit_lens.h"
+#include "hooked/analysis/metric.h"
+#include "hooked/analysis/sweep.h"
+#include "hooked/hooked.h"
+
+namespace act = hooked::act;
+
+namespace {
+
+constexpr std::string_view kClean = "When John and Mary went to the shop, John gave a bag to";
+constexpr std::string_view kCorrupted = "When John and Mary went to the shop, Mary gave a bag to";
+
+struct Head {
+  std::int32_t layer;
+  std::int64_t head;
+  std::string name() const { return fmt::format("{}.{}", layer, head); }
+};
+
+void chapter(int number, std::string_view title) { std::cout << fmt::format("\n{}. {}\n\n", number, title); }
+
+void say(std::string_view text) { std::cout << text << '\n'; }
+
+std::string bar(double share) {
+  std::string blocks;
+  for (int i = 0; i < static_cast<int>(share * 30 + 0.5); ++i) blocks += "█";
+  return blocks;
+}
+
+/// Probability of one token after the last position, 0 to 1; `logits` [1, pos, vocab].
+double probability(const at::Tensor& logits, std::int64_t token) {
+  return at::softmax(logits[0][-1], -1)[token].item<double>();
+}
+
+void print_top(const hooked::HookedTransformer& model, const at::Tensor& logits) {
+  const auto [values, ids] = at::topk(at::softmax(logits[0][-1], -1), 5);
+  const auto pieces = model.to_str_tokens(ids);
+  for (std::int64_t i = 0; i < 5; ++i) {
+    const double share = values[i].item<double>();
+    std::cout << fmt::format("   {:<10} {:6.2f} %  {}\n", pieces[static_cast<std::size_t>(i)], 100 * share,
+                             bar(share));
+  }
+}
+
+/// An attention pattern [query, key] in shades, one row per attending word from `first_query` on.
+void print_map(const at::Tensor& pattern, const std::vector<std::string>& words, std::int64_t first_query) {
+  static constexpr std::array<std::string_view, 5> kShades = {"· ", "░░", "▒▒", "▓▓", "██"};
+  std::cout << fmt::format("   {:>12}   ", "attends to:");
+  for (std::size_t key = 0; key < words.size(); ++key) std::cout << fmt::format("{:<3}", key);
+  std::cout << '\n';
+  for (auto query = first_query; query < pattern.size(0); ++query) {
+    std::cout << fmt::format("   {:>9} {:>2}   ", words[static_cast<std::size_t>(query)], query);
+    for (std::int64_t key = 0; key <= query; ++key) {
+      const auto shade = static_cast<std::size_t>(pattern[query][key].item<double>() * 4.999);
+      std::cout << kShades[std::min<std::size_t>(shade, 4)] << ' ';
+    }
+    std::cout << '\n';
+  }
+}
+
+void predict(const hooked::HookedTransformer& model, const hooked::RunResult& clean) {
+  chapter(1, "What comes next?");
+  say(fmt::format("   \"{} ...\"\n", kClean));
+  print_top(model, clean.logits);
+  say("\n   The model names the person who does not have the bag. How does it know? The run kept everything "
+      "it computed:");
+  say(fmt::format("   {} activations, each under its name, for example", clean.cache.size()));
+  const std::array<std::pair<const char*, std::string_view>, 3> examples = {{
+      {"blocks.0.hook_resid_pre", "the stream of vectors that enters the first block"},
+      {"blocks.1.attn.hook_pattern", "how much each head attends from each word to each earlier one"},
+      {"blocks.1.attn.hook_z", "what each head read there"},
+  }};
+  for (const auto& [name, what] : examples) {
+    std::string shape;
+    for (const auto size : clean.cache[name].sizes())
+      shape += fmt::format("{}{}", shape.empty() ? "" : " x ", size);
+    say(fmt::format("      {:<28} {:<16} {}", name, shape, what));
+  }
+  say("\n   Reading the stream after each block as if it were the last (the logit lens) shows where the "
+      "answer appears:");
+  for (const auto& row : hooked::logit_lens(model, clean.cache, {.top_k = 3}))
+    std::cout << "      " << row << '\n';
+}
+
+Head find_induction_head(const hooked::HookedTransformer& model) {
+  chapter(2, "Find the induction heads");
+  say("   An induction head looks for an earlier occurrence of the present word and attends to what followed "
+      "it: that is");
+  say("   how a model repeats. Random words said twice make such heads visible. Their attention to that "
+      "place:\n");
+  const auto tokens = hooked::repeated_random_tokens(
+      {.rows = 20, .half = 20, .vocab_begin = 1, .vocab_end = model.config().d_vocab, .bos = 0, .seed = 3});
+  const auto run = model.run_with_cache(tokens, act::pattern);
+  const auto scores = hooked::induction_scores(run.cache, tokens);
+  std::cout << scores;
+  const auto best = scores.largest(1).at(0);
+  const Head head{static_cast<std::int32_t>(best.index[0]), best.index[1]};
+  const auto repeated = run.logits.argmax(-1).narrow(1, 21, 19).eq(tokens.narrow(1, 22, 19));
+  say(
+      fmt::format("\n   Head {} (layer {}, head {}) puts {:.0f} % of its attention there. In the second half "
+                  "the model predicts\n"
+                  "   {:.1f} % of the words right.",
+                  head.name(), head.layer, head.head, 100 * best.value,
+                  100 * repeated.to(at::kDouble).mean().item<double>()));
+  return head;
+}
+
+void show_attention(const hooked::HookedTransformer& model, const Head& head) {
+  chapter(3, fmt::format("Look at head {}", head.name()));
+  const auto tokens = hooked::repeated_random_tokens(
+      {.rows = 1, .half = 6, .vocab_begin = 1, .vocab_end = model.config().d_vocab, .bos = 0, .seed = 8});
+  const auto run = model.run_with_cache(tokens, act::pattern(head.layer));
+  const auto words = model.to_str_tokens(tokens);
+  print_map(run.cache[act::pattern(head.layer).row(0).head(head.head)], words, 7);
+  say(
+      fmt::format("\n   Each row is a word of the second half: \"{}\" at 7 occurred at 1, and the head looks "
+                  "at 2, the word that came next.",
+                  words[7]));
+}
+
+/// The head that writes most of the answer's lead straight into the logits.
+Head find_naming_head(const hooked::HookedTransformer& model, const hooked::RunResult& clean) {
+  chapter(4, "Who writes the answer?");
+  say("   The logits are a sum of what the parts wrote. The largest parts of logit(Mary) - logit(John):\n");
+  auto rows = hooked::direct_logit_attribution(
+      model, clean.cache,
+      {.answer = model.to_token("Mary"), .against = model.to_token("John"), .grain = hooked::Grain::head});
+  double sum = 0;
+  for (const auto& row : rows) sum += row.logits;
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const auto& a, const auto& b) { return std::abs(a.logits) > std::abs(b.logits); });
+  for (std::size_t i = 0; i < 6; ++i)
+    std::cout << fmt::format("   {:<16} {:+7.2f} logits\n", rows[i].part, rows[i].logits);
+  const double in_run =
+      (clean.logits[0][-1][model.to_token("Mary")] - clean.logits[0][-1][model.to_token("John")])
+          .item<double>();
+  say(fmt::format("\n   All {} parts add up to {:.4f}; the run said {:.4f}.", rows.size(), sum, in_run));
+  const auto best = std::max_element(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
+    const auto of_head = [](const auto& row) { return row.part.starts_with("head ") ? row.logits : -1e9; };
+    return of_head(a) < of_head(b);
+  });
+  const auto dot = best->part.find('.');
+  return {std::stoi(best->part.substr(5, dot - 5)), std::stoll(best->part.substr(dot + 1))};
+}
+
+void ablate(const hooked::HookedTransformer& model, const hooked::RunResult& clean, const Head& head) {
+  chapter(5, fmt::format("Switch head {} off", head.name()));
+  const auto tokens = model.to_tokens(kClean);
+  const auto mary = model.to_token("Mary"), john = model.to_token("John");
+  const auto metric = hooked::logit_difference(mary, john);
+  const auto without = model.run(tokens, {.edits = {hooked::zero(act::z(head.layer).head(head.head))}});
+  const auto report = [&](const char* what, const at::Tensor& logits) {
+    std::cout << fmt::format("   {:<18} Mary {:6.2f} %   John {:6.2f} %   logit difference {:+6.2f}\n", what,
+                             100 * probability(logits, mary), 100 * probability(logits, john),
+                             metric(logits.narrow(1, logits.size(1) - 1, 1))[0].item<double>());
+  };
+  report("as it is", clean.logits);
+  report(fmt::format("without head {}", head.name()).c_str(), without.logits);
+  say("\n   The edit is data: hooked::zero(act::z(layer).head(h)). It held for that one run; the model never "
+      "changes.");
+}
+
+void patch(const hooked::HookedTransformer& model, const hooked::RunResult& clean,
+           const std::filesystem::path& folder) {
+  chapter(6, "Where does the decision travel?");
+  say(fmt::format("   clean       \"{} ...\"  Mary\n   corrupted   \"{} ...\"  John\n", kClean, kCorrupted));
+  say("   Run the corrupted sentence, but put one vector of the clean run's stream in its place, for every "
+      "layer and word.");
+  say("   0 means that the model still says John, 1 that it says Mary as surely as in the clean run:\n");
+  const auto corrupted = model.to_tokens(kCorrupted);
+  const auto metric = hooked::logit_difference(model.to_token("Mary"), model.to_token("John"));
+  const auto score = [&](const at::Tensor& tokens) {
+    return metric(model.run(tokens, {.logit_positions = metric.positions()}).logits)[0].item<double>();
+  };
+  const auto grid =
+      hooked::sweep(model, {.site = act::resid_pre,
+                            .over = {hooked::Axis::layer, hooked::Axis::pos},
+                            .from = clean.cache,
+                            .into = corrupted,
+                            .metric = metric})
+          .rescaled(score(corrupted), score(model.to_tokens(kClean)), "share of the clean answer restored");
+  std::filesystem::create_directories(folder);
+  const auto file = folder / "resid_pre.svg";
+  grid.save(file);
+  for (std::size_t pos = 0; pos < grid.axes()[1].labels.size(); ++pos) {
+    std::string line = fmt::format("   {:<10}", grid.axes()[1].labels[pos]);
+    for (std::int64_t layer = 0; layer < model.config().n_layers; ++layer) {
+      const double share = grid.at({layer, static_cast<std::int64_t>(pos)});
+      line += fmt::format("   before block {}: {:6.2f} {:<12}", layer, share + 0.0,
+                          bar(std::clamp(share, 0.0, 1.0) / 3));
+    }
+    say(line);
+  }
+  const auto places = grid.largest(2);
+  say("");
+  for (const auto& cell : places) {
+    say(fmt::format("   Before block {} it matters most at \"{}\" ({:.2f}).", cell.index[0],
+                    grid.axes()[1].labels[static_cast<std::size_t>(cell.index[1])], cell.value));
+  }
+  say(fmt::format("\n   The picture is in {}.", file.string()));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  const std::string folder = argc > 1 ? argv[1] : "examples/toy_model";
+  const auto model = hooked::HookedTransformer::load(folder);
+  const auto& config = model.config();
+  say(fmt::format(
+      "hooked runs a transformer and lets you read and change everything it computes, by name. This is a\n"
+      "transformer of {} layers with {} heads each, {} parameters, trained with the same engine\n"
+      "(examples/train_toy_model.cc). The steps below are the beginning of most studies of such a model.",
+      config.n_layers, config.n_heads, config.parameter_count()));
+  const auto clean = model.run_with_cache(model.to_tokens(kClean));
+  predict(model, clean);
+  show_attention(model, find_induction_head(model));
+  ablate(model, clean, find_naming_head(model, clean));
+  patch(model, clean, argc > 2 ? argv[2] : ".");
+  say("\nThe same in your own program: examples/first_steps.cc. On the command line: hooked --help.");
+} catch (const std::exception& error) {
+  std::cerr << error.what() << '\n';
+  return 1;
+}

@@ -1,0 +1,69 @@
+#include "cli/help.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <string_view>
+
+#include "cli/command.h"
+
+namespace hooked::cli {
+namespace {
+
+constexpr std::size_t kNameColumn = 26;
+constexpr std::size_t kDescriptionColumns = 74;
+
+std::string wrapped(std::string_view text) {
+  std::string lines;
+  std::size_t length = 0;
+  while (!text.empty()) {
+    const auto word = text.substr(0, text.find(' '));
+    if (length > 0 && length + 1 + word.size() > kDescriptionColumns) {
+      lines += '\n';
+      length = 0;
+    } else if (length > 0) {
+      lines += ' ';
+      ++length;
+    }
+    lines += word;
+    length += word.size();
+    text.remove_prefix(std::min(word.size() + 1, text.size()));
+  }
+  return lines;
+}
+
+class HelpFormat : public CLI::Formatter {
+ public:
+  HelpFormat() { column_width(kNameColumn); }
+
+  // The value's name alone: the description says the rest in words.
+  std::string make_option_opts(const CLI::Option* option) const override {
+    const auto text = option->get_option_text();
+    return text.empty() ? text : " " + text;
+  }
+
+  std::string make_option_desc(const CLI::Option* option) const override {
+    const auto text = option->get_description();
+    return wrapped(option->get_required() && !option->get_positional() ? text + " (required)" : text);
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<CLI::FormatterBase> help_format() { return std::make_shared<HelpFormat>(); }
+
+void require_one(const OneOf& options) {
+  std::vector<std::string> names;
+  std::vector<std::string> given;
+  for (const auto* option : options) {
+    names.push_back(option->get_name());
+    if (option->count() > 0) given.push_back(option->get_name());
+  }
+  if (given.size() == 1) return;
+  throw UsageError(fmt::format("expected one of {}, got {}", fmt::join(names, ", "),
+                               given.empty() ? "none" : fmt::format("{}", fmt::join(given, " and "))));
+}
+
+}  // namespace hooked::cli

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <initializer_list>
+#include <memory>
+#include <vector>
+
+namespace CLI {
+class FormatterBase;
+class Option;
+}  // namespace CLI
+
+namespace hooked::cli {
+
+/// How `--help` is laid out: one line of names and value per option, then its description, wrapped.
+std::shared_ptr<CLI::FormatterBase> help_format();
+
+/// Options of which exactly one must be given.
+using OneOf = std::vector<const CLI::Option*>;
+
+/// Throws UsageError naming the options when none or several of them were given.
+void require_one(const OneOf& options);
+
+}  // namespace hooked::cli

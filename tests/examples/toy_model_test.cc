@@ -1,0 +1,182 @@
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <string>
+
+#include "examples/toy_task/figures.h"
+#include "examples/toy_task/toy_task.h"
+#include "hooked/hooked.h"
+#include "tests/support/temp_folder.h"
+
+namespace toy {
+namespace {
+
+using testing::HasSubstr;
+
+const std::filesystem::path kModel = std::filesystem::path(HOOKED_SOURCE_DIR) / "examples/toy_model";
+
+std::string read(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+struct Finished {
+  int status;
+  std::string output;  // stdout and stderr
+};
+
+/// Runs one of the built programs.
+Finished run_program(const std::string& name, const std::string& arguments) {
+  const auto program = std::filesystem::path(HOOKED_BINARY_DIR) / "bin" / name;
+  const std::string command = "\"" + program.string() + "\" " + arguments + " 2>&1";
+  FILE* const pipe = popen(command.c_str(), "r");
+  Finished finished{-1, {}};
+  if (pipe == nullptr) return finished;
+  std::array<char, 4096> chunk;
+  for (std::size_t n = 0; (n = fread(chunk.data(), 1, chunk.size(), pipe)) > 0;)
+    finished.output.append(chunk.data(), n);
+  finished.status = pclose(pipe);
+  return finished;
+}
+
+TEST(ToyModel, DoesItsTaskAsTheModelCardSays) {
+  const auto model = hooked::HookedTransformer::load(kModel.string());
+  const auto figures = measure(model);
+  EXPECT_GE(figures.sentences, 2000);
+  EXPECT_GE(figures.sentence_accuracy(), 0.99);
+  EXPECT_GE(figures.first_accuracy(), 0.99);
+  EXPECT_GE(figures.second_accuracy(), 0.99);
+  EXPECT_GE(figures.repeat_accuracy(), 0.99);
+
+  const auto card = read(kModel / "README.md");
+  for (const double share : {figures.sentence_accuracy(), figures.first_accuracy(), figures.second_accuracy(),
+                             figures.repeat_accuracy()}) {
+    std::array<char, 32> text;
+    std::snprintf(text.data(), text.size(), "| %.2f %% |", 100 * share);
+    EXPECT_THAT(card, HasSubstr(text.data()));
+  }
+}
+
+TEST(ToyModel, IsSmallAndAtLeastTwoLayersDeep) {
+  EXPECT_LE(std::filesystem::file_size(kModel / "model.safetensors"), 4u << 20);
+  const auto model = hooked::HookedTransformer::load(kModel.string());
+  EXPECT_GE(model.config().n_layers, 2);
+  EXPECT_TRUE(model.config().default_prepend_bos);
+}
+
+TEST(ToyModel, ItsTokenizerIsTheTasksVocabulary) {
+  const Vocabulary vocabulary;
+  EXPECT_EQ(read(kModel / "tokenizer.json"), vocabulary.tokenizer_json());
+  const auto model = hooked::HookedTransformer::load(kModel.string());
+  EXPECT_EQ(model.config().d_vocab, vocabulary.size());
+  const auto tokens = model.to_tokens("When John and Mary went to the shop, John gave a bag to");
+  ASSERT_EQ(tokens.size(1), 16);
+  EXPECT_EQ(tokens[0][0].item<std::int64_t>(), Vocabulary::kBos);
+  EXPECT_EQ(tokens[0][2].item<std::int64_t>(), vocabulary.id("John"));
+  EXPECT_EQ(model.to_token(" Mary"), vocabulary.id("Mary"));
+  EXPECT_THROW(model.to_tokens("When Xenophanes and Mary went to the shop"), hooked::TokenizerError);
+}
+
+TEST(ToyTask, HeldOutPairsMeetInNoTrainingSentence) {
+  // The two names of a sentence are the answer and the other name before it that the sentence has.
+  Task task(1);
+  const auto pairs_in = [&](Pairs pairs) {
+    std::set<std::pair<std::int64_t, std::int64_t>> seen;
+    const auto batch = task.sentences(500, pairs);
+    for (std::int64_t row = 0; row < 500; ++row) {
+      const auto answer = batch.answers[row].item<std::int64_t>();
+      const auto end = batch.answer_pos[row].item<std::int64_t>();
+      std::int64_t other = -1;
+      for (std::int64_t i = 0; i < end; ++i) {
+        const auto id = batch.tokens[row][i].item<std::int64_t>();
+        const auto& word = task.vocabulary().word(id);
+        const bool capital = word.front() >= 'A' && word.front() <= 'Z';
+        if (i > 1 && capital && id != answer && word != "Later") other = id;
+      }
+      EXPECT_EQ(batch.tokens[row][end].item<std::int64_t>(), answer);
+      seen.insert({std::min(answer, other), std::max(answer, other)});
+    }
+    return seen;
+  };
+  const auto training = pairs_in(Pairs::training), held_out = pairs_in(Pairs::held_out);
+  EXPECT_GT(held_out.size(), 450u);
+  for (const auto& pair : held_out) EXPECT_FALSE(training.contains(pair)) << pair.first << ' ' << pair.second;
+  for (std::size_t i = 0; i < 30; ++i) EXPECT_EQ(is_held_out(i, i + 7), is_held_out(i + 7, i));
+}
+
+TEST(ToyTask, TheSameSeedDrawsTheSameSentencesWithBothRoleOrders) {
+  const auto first = Task(3).sentences(200, Pairs::training), again = Task(3).sentences(200, Pairs::training);
+  EXPECT_TRUE(first.tokens.equal(again.tokens));
+  EXPECT_FALSE(first.tokens.equal(Task(4).sentences(200, Pairs::training).tokens));
+  const auto share = first.first_answers.sum().item<std::int64_t>();
+  EXPECT_GT(share, 60);
+  EXPECT_LT(share, 140);
+}
+
+TEST(TrainToyModel, TwentyStepsLowerTheLossAndWriteAModelThatLoads) {
+  const hooked::TempFolder folder;
+  const auto finished = run_program("train_toy_model", "--steps 20 --out \"" + folder.path().string() + "\"");
+  ASSERT_EQ(finished.status, 0) << finished.output;
+  // A line per step: "step     1/20  loss: sentences 6.912, repeats 7.011 nats".
+  std::vector<double> losses;
+  const std::string_view mark = "sentences ";
+  for (auto at = finished.output.find("loss: "); at != std::string::npos;
+       at = finished.output.find("loss: ", at + 1)) {
+    losses.push_back(std::stod(finished.output.substr(finished.output.find(mark, at) + mark.size())));
+  }
+  ASSERT_EQ(losses.size(), 20u) << finished.output;
+  EXPECT_LT(losses.back(), losses.front() - 0.3);
+
+  const auto model = hooked::HookedTransformer::load(folder.path().string());
+  const auto logits = model(model.to_tokens("When John and Mary went to the shop"));
+  EXPECT_TRUE(logits.isfinite().all().item<bool>());
+}
+
+TEST(TrainToyModel, SaysHowItIsUsed) {
+  const auto finished = run_program("train_toy_model", "--steps 20");
+  EXPECT_NE(finished.status, 0);
+  EXPECT_THAT(finished.output, HasSubstr("usage: train_toy_model --out FOLDER"));
+}
+
+TEST(Examples, FirstStepsRuns) {
+  const auto finished = run_program("first_steps", "\"" + kModel.string() + "\"");
+  EXPECT_EQ(finished.status, 0) << finished.output;
+  EXPECT_THAT(finished.output, HasSubstr("without that head"));
+}
+
+TEST(Examples, TheReadmesCodeRuns) {
+  const hooked::TempFolder folder;
+  const auto picture = folder / "resid_pre.svg";
+  const auto finished = run_program("readme", "\"" + kModel.string() + "\" \"" + picture.string() + "\"");
+  EXPECT_EQ(finished.status, 0) << finished.output;
+  EXPECT_THAT(finished.output, HasSubstr("Patching resid_pre"));
+  EXPECT_THAT(finished.output, HasSubstr("unembed bias"));
+  EXPECT_THAT(read(picture), testing::StartsWith("<svg"));
+}
+
+TEST(Examples, TheDemoRunsAndSavesItsPicture) {
+  const hooked::TempFolder folder;
+  const auto finished = run_program("demo", "\"" + kModel.string() + "\" \"" + folder.path().string() + "\"");
+  EXPECT_EQ(finished.status, 0) << finished.output;
+  EXPECT_THAT(finished.output, HasSubstr("Find the induction heads"));
+
+  EXPECT_THAT(read(folder / "resid_pre.svg"), HasSubstr("share of the clean answer restored"));
+}
+
+TEST(Examples, TheDemoSaysWhatIsWrong) {
+  const hooked::TempFolder folder;
+  const auto finished = run_program("demo", "\"" + (folder / "absent").string() + "\"");
+  EXPECT_NE(finished.status, 0);
+  EXPECT_THAT(finished.output, HasSubstr("absent"));
+}
+
+}  // namespace
+}  // namespace toy

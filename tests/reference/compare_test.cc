@@ -1,0 +1,77 @@
+#include "tests/support/compare.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace hooked {
+namespace {
+
+constexpr auto kName = "blocks.0.attn.hook_attn_scores";
+
+NamedTensors scores() { return {{kName, at::zeros({1, 1, 2, 2}, at::kDouble)}}; }
+
+NamedTensors scores_with(double value, std::int64_t query = 1, std::int64_t key = 0) {
+  NamedTensors changed = scores();
+  changed.at(kName)[0][0][query][key].fill_(value);
+  return changed;
+}
+
+TEST(Agree, EqualActivationsAgree) { EXPECT_TRUE(agree(scores(), scores())); }
+
+TEST(Agree, TheMessageNamesTheActivationThePlaceAndBothValues) {
+  const auto result = agree(scores_with(0.25), scores_with(0.5));
+  ASSERT_FALSE(result);
+  const std::string message = result.message();
+  EXPECT_NE(message.find(kName), std::string::npos) << message;
+  EXPECT_NE(message.find("[0, 0, 1, 0]: got 0.25, expected 0.5"), std::string::npos) << message;
+}
+
+TEST(Agree, TheToleranceIsRelativeToTheLargestExpectedValueButNeverTighterThanItself) {
+  EXPECT_TRUE(agree(scores_with(100.0 + 5e-8), scores_with(100.0)));
+  EXPECT_FALSE(agree(scores_with(100.0 + 2e-7), scores_with(100.0)));
+  EXPECT_TRUE(agree(scores_with(5e-10), scores()));
+  EXPECT_FALSE(agree(scores_with(2e-9), scores()));
+}
+
+TEST(Agree, InfinitiesMustStandInTheSamePlaces) {
+  const double masked = -std::numeric_limits<double>::infinity();
+  EXPECT_TRUE(agree(scores_with(masked), scores_with(masked)));
+  EXPECT_FALSE(agree(scores_with(masked), scores()));
+  EXPECT_FALSE(agree(scores(), scores_with(masked)));
+  EXPECT_FALSE(agree(scores_with(masked), scores_with(-masked)));
+}
+
+TEST(Agree, NaNNeverAgrees) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_FALSE(agree(scores_with(nan), scores_with(nan)));
+}
+
+TEST(Agree, NamesMustBeTheSameSetExceptTheExceptions) {
+  NamedTensors more = scores();
+  more["hook_embed"] = at::zeros({1, 2, 3});
+  EXPECT_FALSE(agree(more, scores()));
+  EXPECT_FALSE(agree(scores(), more));
+  EXPECT_TRUE(agree(more, scores(), {.exceptions = {{"hook_embed", "the oracle has no such point"}}}));
+  EXPECT_TRUE(agree(scores(), more, {.exceptions = {{"hook_*", "the oracle has no such points"}}}));
+  EXPECT_FALSE(agree({}, {})) << "an empty comparison proves nothing";
+}
+
+TEST(Agree, ShapesMustBeTheSame) {
+  NamedTensors flat = scores();
+  flat.at(kName) = flat.at(kName).view({1, 1, 4});
+  EXPECT_FALSE(agree(flat, scores()));
+}
+
+TEST(Agree, RowsOfPaddingAreLeftOut) {
+  const at::Tensor mask = at::tensor({1, 0}).view({1, 2});
+  EXPECT_TRUE(agree(scores_with(1.0, /*query=*/1), scores(), {.attention_mask = mask}));
+  EXPECT_FALSE(agree(scores_with(1.0, /*query=*/0), scores(), {.attention_mask = mask}));
+}
+
+}  // namespace
+}  // namespace hooked
