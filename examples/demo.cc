@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <exception>
 #include <filesystem>
 #include <iostream>
@@ -131,8 +132,10 @@ void show_attention(const hooked::HookedTransformer& model, const Head& head) {
   const auto run = model.run_with_cache(tokens, act::pattern(head.layer));
   const auto words = model.to_str_tokens(tokens);
   print_map(run.cache[act::pattern(head.layer).row(0).head(head.head)], words, 7);
+  say("\n   · below 20 %   ░░ 20 to 40 %   ▒▒ 40 to 60 %   ▓▓ 60 to 80 %   ██ above 80 % of the row's "
+      "attention");
   say(
-      fmt::format("\n   Each row is a word of the second half: \"{}\" at 7 occurred at 1, and the head looks "
+      fmt::format("   Each row is a word of the second half: \"{}\" at 7 occurred at 1, and the head looks "
                   "at 2, the word that came next.",
                   words[7]));
 }
@@ -179,6 +182,41 @@ void ablate(const hooked::HookedTransformer& model, const hooked::RunResult& cle
       "changes.");
 }
 
+/// A patching grid on the scale where 0 is the corrupted run's score and 1 the clean one's.
+hooked::Grid share_restored(const hooked::HookedTransformer& model, const hooked::RunResult& clean,
+                            const std::pair<act::BlockSite, std::vector<hooked::Axis>>& what) {
+  const auto corrupted = model.to_tokens(kCorrupted);
+  const auto metric = hooked::logit_difference(model.to_token("Mary"), model.to_token("John"));
+  const auto score = [&](const at::Tensor& tokens) {
+    return metric(model.run(tokens, {.logit_positions = metric.positions()}).logits)[0].item<double>();
+  };
+  return hooked::sweep(model, {.site = what.first,
+                               .over = what.second,
+                               .from = clean.cache,
+                               .into = corrupted,
+                               .metric = metric})
+      .rescaled(score(corrupted), score(model.to_tokens(kClean)), "share of the clean answer restored");
+}
+
+/// A grid [layer, place] with one line per place and a bar per layer; ten blocks are a whole answer.
+void print_bars(const hooked::Grid& grid, std::string_view when) {
+  const auto& layers = grid.axes()[0].labels;
+  const auto& places = grid.axes()[1].labels;
+  std::string header = fmt::format("   {:<12}", grid.axes()[1].name);
+  for (const auto& layer : layers) header += fmt::format("{:<24}", fmt::format("{} {}", when, layer));
+  say(header.substr(0, header.find_last_not_of(' ') + 1));
+  for (std::size_t place = 0; place < places.size(); ++place) {
+    std::string line = fmt::format("   {:<12}", places[place]);
+    for (std::size_t layer = 0; layer < layers.size(); ++layer) {
+      // Rounded first, so that nothing is written as -0.00.
+      const double value = grid.at({static_cast<std::int64_t>(layer), static_cast<std::int64_t>(place)});
+      const double share = std::round(100 * value) / 100 + 0.0;
+      line += fmt::format("{:6.2f}  {:<16}", share, bar(std::clamp(share, 0.0, 1.2) / 3));
+    }
+    say(line.substr(0, line.find_last_not_of(' ') + 1));
+  }
+}
+
 void patch(const hooked::HookedTransformer& model, const hooked::RunResult& clean,
            const std::filesystem::path& folder) {
   chapter(6, "Where does the decision travel?");
@@ -186,37 +224,26 @@ void patch(const hooked::HookedTransformer& model, const hooked::RunResult& clea
   say("   Run the corrupted sentence, but put one vector of the clean run's stream in its place, for every "
       "layer and word.");
   say("   0 means that the model still says John, 1 that it says Mary as surely as in the clean run:\n");
-  const auto corrupted = model.to_tokens(kCorrupted);
-  const auto metric = hooked::logit_difference(model.to_token("Mary"), model.to_token("John"));
-  const auto score = [&](const at::Tensor& tokens) {
-    return metric(model.run(tokens, {.logit_positions = metric.positions()}).logits)[0].item<double>();
-  };
-  const auto grid =
-      hooked::sweep(model, {.site = act::resid_pre,
-                            .over = {hooked::Axis::layer, hooked::Axis::pos},
-                            .from = clean.cache,
-                            .into = corrupted,
-                            .metric = metric})
-          .rescaled(score(corrupted), score(model.to_tokens(kClean)), "share of the clean answer restored");
-  std::filesystem::create_directories(folder);
-  const auto file = folder / "resid_pre.svg";
-  grid.save(file);
-  for (std::size_t pos = 0; pos < grid.axes()[1].labels.size(); ++pos) {
-    std::string line = fmt::format("   {:<10}", grid.axes()[1].labels[pos]);
-    for (std::int64_t layer = 0; layer < model.config().n_layers; ++layer) {
-      const double share = grid.at({layer, static_cast<std::int64_t>(pos)});
-      line += fmt::format("   before block {}: {:6.2f} {:<12}", layer, share + 0.0,
-                          bar(std::clamp(share, 0.0, 1.0) / 3));
-    }
-    say(line);
-  }
-  const auto places = grid.largest(2);
+  const auto by_word =
+      share_restored(model, clean, {act::resid_pre, {hooked::Axis::layer, hooked::Axis::pos}});
+  print_bars(by_word, "before block");
   say("");
-  for (const auto& cell : places) {
-    say(fmt::format("   Before block {} it matters most at \"{}\" ({:.2f}).", cell.index[0],
-                    grid.axes()[1].labels[static_cast<std::size_t>(cell.index[1])], cell.value));
+  for (std::int64_t layer = 0; layer < model.config().n_layers; ++layer) {
+    const auto column = by_word.values()[layer];
+    const auto place = column.argmax().item<std::int64_t>();
+    say(fmt::format("   Before block {} the decision stands at \"{}\" ({:.2f}).", layer,
+                    by_word.axes()[1].labels[static_cast<std::size_t>(place)], column[place].item<double>()));
   }
-  say(fmt::format("\n   The picture is in {}.", file.string()));
+  say("\n   Which heads take it from one word to another? The same with what each head read, at all words at "
+      "once:\n");
+  const auto by_head = share_restored(model, clean, {act::z, {hooked::Axis::layer, hooked::Axis::head}});
+  print_bars(by_head, "layer");
+
+  std::filesystem::create_directories(folder);
+  by_word.save(folder / "resid_pre.svg");
+  by_head.save(folder / "z.svg");
+  say(fmt::format("\n   Both as pictures: {} and {}", (folder / "resid_pre.svg").string(),
+                  (folder / "z.svg").string()));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// The first lines a newcomer writes: load a model, run it with a cache, read an attention pattern, switch a head off.
+// The first lines a newcomer writes: load a model, run it with a cache, read an attention pattern, switch a
+// head off.
 
 #include <hooked/hooked.h>
 

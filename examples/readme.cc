@@ -12,17 +12,18 @@ namespace act = hooked::act;
 
 int main(int argc, char** argv) {
   const std::string folder = argc > 1 ? argv[1] : "examples/toy_model";
-  auto model = hooked::HookedTransformer::load(folder, {.device = "cpu"});  // folder, or org/name in the hub cache
+  auto model =
+      hooked::HookedTransformer::load(folder, {.device = "cpu"});  // folder, or org/name in the hub cache
   const auto clean = model.to_tokens("When John and Mary went to the shop, John gave a bag to");
   const auto corrupted = model.to_tokens("When John and Mary went to the shop, Mary gave a bag to");
 
   const auto run = model.run_with_cache(clean);                                      // every default point
   const auto slim = model.run_with_cache(clean, act::pattern | act::resid_post(1));  // only these are kept
-  const auto pattern = run.cache[act::pattern(1)];                                   // [batch, head, query, key]
+  const auto pattern = run.cache[act::pattern(1)];  // [batch, head, query, key]
 
   {
     const auto ablate = model.hook(act::z(1), [](const at::Tensor& z) {  // [batch, pos, head, d_head]
-      return z.index_fill(2, at::tensor({3}), 0.0);
+      return z.index_fill(2, at::tensor({3}, at::kLong), 0.0);
     });
     model(clean);
   }  // gone here, also if the run threw
@@ -38,11 +39,12 @@ int main(int argc, char** argv) {
   map.save(argc > 2 ? argv[2] : "resid_pre.svg");
   std::cout << map;
 
-  for (const auto& row : hooked::logit_lens(model, run.cache, {.position = -1, .top_k = 3})) std::cout << row << '\n';
+  for (const auto& row : hooked::logit_lens(model, run.cache, {.position = -1, .top_k = 3}))
+    std::cout << row << '\n';
   for (const auto& [part, logits] : hooked::direct_logit_attribution(model, run.cache,
                                                                      {.answer = model.to_token(" Mary"),
-                                                                      .against = model.to_token(" John"),
-                                                                      .grain = hooked::Grain::head})) {
+                                                                     .against = model.to_token(" John"),
+                                                                     .grain = hooked::Grain::head})) {
     std::cout << part << "  " << logits << " logits\n";
   }
 }

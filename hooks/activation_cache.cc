@@ -25,10 +25,11 @@ const ActivationCache::Entry& ActivationCache::entry(const ActivationName& name)
   std::vector<std::string> kept;
   for (const Entry& e : entries_) kept.push_back(e.name.to_string());
   const std::string text = resolved.to_string();
-  throw HookError(text, kept.empty() ? std::string("this cache is empty; capture the activation in the run")
-                                     : fmt::format("this cache does not hold this activation; the nearest of its {} is "
-                                                   "'{}'; add it to the run's capture",
-                                                   kept.size(), nearest(text, kept)));
+  throw HookError(
+      text, kept.empty() ? std::string("this cache is empty; capture the activation in the run")
+                         : fmt::format("this cache does not hold this activation; the nearest of its {} is "
+                                       "'{}'; add it to the run's capture",
+                                       kept.size(), nearest(text, kept)));
 }
 
 const at::Tensor ActivationCache::operator[](const Address& address) const {
@@ -63,6 +64,7 @@ std::size_t ActivationCache::bytes() const {
 
 at::Tensor ActivationCache::stack(act::BlockSite site) const {
   std::vector<at::Tensor> layers;
+  if (n_layers_ == 0) entry(site(0).name());  // throws: a cache of no layers holds none
   for (std::int32_t layer = 0; layer < n_layers_; ++layer) layers.push_back((*this)[site(layer)]);
   return at::stack(layers);
 }
@@ -96,18 +98,23 @@ void ActivationCache::insert(Entry entry) {
 namespace {
 
 constexpr std::string_view kLayersKey = "n_layers";
+constexpr std::string_view kOrderKey = "order";  // names in firing order: files order their data by dtype
 constexpr std::string_view kPositionsPrefix = "positions.";
+
+std::int64_t parse_count(std::string_view text, std::string_view where) {
+  std::int64_t count = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (failed != std::errc() || end != text.data() + text.size()) {
+    throw CheckpointError(where, fmt::format("the metadata holds '{}'; expected an integer", text));
+  }
+  return count;
+}
 
 std::vector<std::int64_t> parse_positions(std::string_view text, std::string_view where) {
   std::vector<std::int64_t> positions;
   while (!text.empty()) {
     const auto comma = text.find(',');
-    std::int64_t position = 0;
-    const std::string_view part = text.substr(0, comma);
-    if (std::from_chars(part.data(), part.data() + part.size(), position).ec != std::errc()) {
-      throw CheckpointError(where, fmt::format("a list of positions holds '{}'; expected integers", part));
-    }
-    positions.push_back(position);
+    positions.push_back(parse_count(text.substr(0, comma), where));
     text.remove_prefix(comma == std::string_view::npos ? text.size() : comma + 1);
   }
   return positions;
@@ -118,11 +125,15 @@ std::vector<std::int64_t> parse_positions(std::string_view text, std::string_vie
 void ActivationCache::save(const std::filesystem::path& file) const {
   std::vector<std::pair<std::string, at::Tensor>> tensors;
   std::map<std::string, std::string> metadata{{std::string(kLayersKey), std::to_string(n_layers_)}};
+  std::vector<std::string> order;
   for (const Entry& e : entries_) {
-    tensors.emplace_back(e.name.to_string(), e.value.to(at::kCPU));
+    order.push_back(e.name.to_string());
+    tensors.emplace_back(order.back(), e.value.to(at::kCPU));
     if (e.positions.empty()) continue;
-    metadata[fmt::format("{}{}", kPositionsPrefix, e.name.to_string())] = fmt::format("{}", fmt::join(e.positions, ","));
+    metadata[fmt::format("{}{}", kPositionsPrefix, e.name.to_string())] =
+        fmt::format("{}", fmt::join(e.positions, ","));
   }
+  metadata[std::string(kOrderKey)] = fmt::format("{}", fmt::join(order, ","));
   save_safetensors(file, tensors, metadata);
 }
 
@@ -130,14 +141,19 @@ ActivationCache ActivationCache::load(const std::filesystem::path& file) {
   const SafetensorsFile saved = SafetensorsFile::open(file);
   const auto& metadata = saved.metadata();
   const auto layers = metadata.find(std::string(kLayersKey));
-  if (layers == metadata.end()) {
-    throw CheckpointError(file.string(), "this is no saved cache; expected metadata 'n_layers'; use a file that "
-                                         "ActivationCache::save wrote");
+  const auto order = metadata.find(std::string(kOrderKey));
+  if (layers == metadata.end() || order == metadata.end()) {
+    throw CheckpointError(file.string(),
+                          "this is no saved cache; expected metadata 'n_layers' and 'order'; use a file "
+                          "that ActivationCache::save wrote");
   }
-  ActivationCache cache(parse_positions(layers->second, file.string()).at(0));
-  for (const TensorInfo& info : saved.tensors()) {
-    const auto positions = metadata.find(fmt::format("{}{}", kPositionsPrefix, info.name));
-    cache.insert({ActivationName::parse(info.name), saved.read(info.name),
+  ActivationCache cache(parse_count(layers->second, file.string()));
+  std::string_view names = order->second;
+  while (!names.empty()) {
+    const std::string name(names.substr(0, names.find(',')));
+    names.remove_prefix(std::min(names.size(), name.size() + 1));
+    const auto positions = metadata.find(fmt::format("{}{}", kPositionsPrefix, name));
+    cache.insert({ActivationName::parse(name), saved.read(name),
                   positions == metadata.end() ? std::vector<std::int64_t>()
                                               : parse_positions(positions->second, file.string())});
   }

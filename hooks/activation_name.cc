@@ -112,7 +112,8 @@ std::vector<ActivationName> activation_names(const ModelConfig& config) {
     }
   };
   add_scope(SiteScope::entry, Stack::none, -1);
-  for (std::int32_t layer = 0; layer < config.n_layers; ++layer) add_scope(SiteScope::block, Stack::blocks, layer);
+  for (std::int32_t layer = 0; layer < config.n_layers; ++layer)
+    add_scope(SiteScope::block, Stack::blocks, layer);
   add_scope(SiteScope::exit, Stack::none, -1);
   return names;
 }

@@ -54,8 +54,9 @@ std::string AxisIndex::to_string() const {
                         },
                         [](const std::vector<std::int64_t>& list) {
                           // A list of one is written as a range so that reading it back keeps the axis.
-                          return list.size() == 1 && list[0] != -1 ? fmt::format("{}:{}", list[0], list[0] + 1)
-                                                                   : fmt::format("{}", fmt::join(list, "+"));
+                          if (list.size() == 1 && list[0] == -1) return std::string("-1:");
+                          return list.size() == 1 ? fmt::format("{}:{}", list[0], list[0] + 1)
+                                                  : fmt::format("{}", fmt::join(list, "+"));
                         },
                         [](Last) { return std::string("last"); },
                     },
@@ -63,7 +64,8 @@ std::string AxisIndex::to_string() const {
 }
 
 const AxisIndex* AxisIndices::find(Axis axis) const noexcept {
-  const auto entry = std::find_if(entries_.begin(), entries_.end(), [&](const auto& e) { return e.first == axis; });
+  const auto entry =
+      std::find_if(entries_.begin(), entries_.end(), [&](const auto& e) { return e.first == axis; });
   return entry == entries_.end() ? nullptr : &entry->second;
 }
 
@@ -92,9 +94,10 @@ AxisIndices AxisIndices::parse(std::string_view text) {
     const auto equals = entry.find('=');
     const auto axis = parse_axis(entry.substr(0, equals));
     if (equals == std::string_view::npos || !axis) {
-      throw HookError(whole, fmt::format("'{}' is no index; expected axis=i|i:j|i+j|last with an axis such as batch, "
-                                         "pos, query, key, head or d_mlp",
-                                         entry));
+      throw HookError(
+          whole, fmt::format("'{}' is no index; expected axis=i|i:j|i+j|last with an axis such as batch, "
+                             "pos, query, key, head or d_mlp",
+                             entry));
     }
     indices.add(*axis, parse_index(entry.substr(equals + 1), whole));
     if (comma == std::string_view::npos) return indices;

@@ -20,8 +20,9 @@ namespace {
 std::int64_t checked(std::int64_t index, const AxisPlace& place) {
   const std::int64_t resolved = index < 0 ? index + place.size : index;
   if (resolved < 0 || resolved >= place.size) {
-    throw HookError(place.context.where, fmt::format("index {} is out of range on axis '{}'; expected {} to {}", index,
-                                                     axis_name(place.axis), -place.size, place.size - 1));
+    throw HookError(place.context.where,
+                    fmt::format("index {} is out of range on axis '{}'; expected {} to {}", index,
+                                axis_name(place.axis), -place.size, place.size - 1));
   }
   return resolved;
 }
@@ -86,13 +87,15 @@ at::Tensor take_block(const at::Tensor& value, const AxisIndices& indices, const
       block = block.slice(d, begin, end);
     } else if (const auto* list = std::get_if<std::vector<std::int64_t>>(&index->value)) {
       const std::vector<std::int64_t> resolved = resolve_places(*list, place);
-      block = resolved.size() == 1 ? block.slice(d, resolved[0], resolved[0] + 1)
-                                   : block.index_select(d, at::tensor(resolved, at::kLong).to(value.device()));
+      block = resolved.size() == 1
+                  ? block.slice(d, resolved[0], resolved[0] + 1)
+                  : block.index_select(d, at::tensor(resolved, at::kLong).to(value.device()));
     } else {
       if (axes[dim] != Axis::pos && axes[dim] != Axis::query) {
-        throw HookError(context.where, fmt::format("'last' is a place in a row's tokens; expected a number or range "
-                                                   "on axis '{}'",
-                                                   axis_name(axes[dim])));
+        throw HookError(context.where,
+                        fmt::format("'last' is a place in a row's tokens; expected a number or range "
+                                    "on axis '{}'",
+                                    axis_name(axes[dim])));
       }
       // Batch is always the first axis and not dropped yet, so each row is paired with its own position.
       const auto last = last_of_each_row(value, context, place.size);
@@ -108,10 +111,11 @@ at::Tensor with_block(const at::Tensor& value, const AxisIndices& indices, const
   if (indices.empty()) return block.expand(value.sizes()).clone(at::MemoryFormat::Contiguous);
   // The same picking applied to the numbers of the places tells where the block goes.
   const at::Tensor places = take_block(
-      at::arange(value.numel(), at::TensorOptions(at::kLong).device(value.device())).view(value.sizes()), indices,
-      context);
+      at::arange(value.numel(), at::TensorOptions(at::kLong).device(value.device())).view(value.sizes()),
+      indices, context);
   const at::Tensor flat = value.reshape({-1});
-  return at::index_put(flat, {places.reshape({-1})}, block.expand(places.sizes()).reshape({-1})).view(value.sizes());
+  return at::index_put(flat, {places.reshape({-1})}, block.expand(places.sizes()).reshape({-1}))
+      .view(value.sizes());
 }
 
 }  // namespace hooked

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "hooked/core/error.h"
+#include "hooked/core/tensor_text.h"
 #include "hooked/hooks/activation_cache.h"
 
 namespace hooked {
@@ -12,7 +13,8 @@ namespace {
 
 Edit make_edit(EditTarget target, EditKind kind, std::variant<double, at::Tensor> value) {
   if (const auto* tensor = std::get_if<at::Tensor>(&value); tensor != nullptr && !tensor->defined()) {
-    throw HookError("edit", "the value is an undefined tensor; expected numbers that broadcast to the addressed block");
+    throw HookError(
+        "edit", "the value is an undefined tensor; expected numbers that broadcast to the addressed block");
   }
   return Edit{std::move(target), kind, std::move(value)};
 }
@@ -44,6 +46,12 @@ Edit replace(const Address& address, const ActivationCache& source) {
   return make_edit(address, EditKind::replace, source[address]);
 }
 Edit project_out(EditTarget target, at::Tensor direction) {
+  if (direction.defined() && (direction.dim() != 1 || !direction.any().item<bool>())) {
+    throw HookError("edit",
+                    fmt::format("a direction is one vector that is not all zeros; expected [size of the last "
+                                "axis], got {} {}",
+                                direction.dim() == 1 ? "zeros" : "a tensor", shape_text(direction.sizes())));
+  }
   return make_edit(std::move(target), EditKind::project_out, std::move(direction));
 }
 

@@ -10,8 +10,8 @@ namespace hooked {
 
 /// A named place in the module graph that activations pass through.
 ///
-/// It holds only its number among the model's points: who listens is the run's own knowledge, so that one graph serves
-/// many runs at once and an unwatched point costs one branch.
+/// It holds only its number among the model's points: who listens is the run's own knowledge, so that one
+/// graph serves many runs at once and an unwatched point costs one branch.
 class HookPoint : public torch::nn::Module {
  public:
   explicit HookPoint(std::size_t number) : number_(number) {}

@@ -40,9 +40,10 @@ Selection::Selection(const ActivationName& name) : Selection(Part(name)) {}
 
 Selection::Selection(const Address& address) : Selection(Part(address.name())) {
   if (!address.indices().empty()) {
-    throw HookError(address.to_string(),
-                    "a selection takes whole activations; expected a name without indices; choose positions with "
-                    "RunOptions::positions, or index the kept tensor");
+    throw HookError(
+        address.to_string(),
+        "a selection takes whole activations; expected a name without indices; choose positions with "
+        "RunOptions::positions, or index the kept tensor");
   }
 }
 
@@ -54,7 +55,8 @@ Selection Selection::glob(std::string_view patterns) {
     const auto comma = patterns.find(',');
     const std::string_view pattern = patterns.substr(0, comma);
     if (pattern.empty()) {
-      throw HookError(patterns, "an empty name stands in this list; expected names or globs separated by commas");
+      throw HookError(patterns,
+                      "an empty name stands in this list; expected names or globs separated by commas");
     }
     selection.parts_.emplace_back(Glob{std::string(pattern)});
     if (comma == std::string_view::npos) return selection;
@@ -73,11 +75,12 @@ namespace {
 std::size_t require_reached(const ActivationName& name, const PointIndex& points, const Reach& reach) {
   const std::size_t point = points.require(name);
   if (!reach.contains(points.name(point))) {
-    throw HookError(points.name(point).to_string(),
-                    fmt::format("this run does not reach this activation: it computes blocks {} to {}{}{}; change "
-                                "start_at_layer, stop_at_layer or output",
-                                reach.first_layer, reach.end_layer - 1, reach.entry ? " and the embedding" : "",
-                                reach.exit ? " and the unembedding" : ""));
+    throw HookError(
+        points.name(point).to_string(),
+        fmt::format("this run does not reach this activation: it computes blocks {} to {}{}{}; change "
+                    "start_at_layer, stop_at_layer or output",
+                    reach.first_layer, reach.end_layer - 1, reach.entry ? " and the embedding" : "",
+                    reach.exit ? " and the unembedding" : ""));
   }
   return point;
 }
@@ -86,7 +89,8 @@ std::size_t require_reached(const ActivationName& name, const PointIndex& points
 
 std::vector<std::size_t> Selection::resolve(const PointIndex& points, const Reach& reach) const {
   std::set<std::size_t> chosen;
-  // Adds the reached points that are wanted; the first wanted one, reached or not, tells a miss from a short run.
+  // Adds the reached points that are wanted; the first wanted one, reached or not, tells a miss from a short
+  // run.
   const auto choose = [&](auto&& wanted) {
     std::optional<ActivationName> first;
     bool any = false;
@@ -112,9 +116,10 @@ std::vector<std::size_t> Selection::resolve(const PointIndex& points, const Reac
     } else if constexpr (std::is_same_v<P, Glob>) {
       if (!choose([&](const ActivationName& name) { return glob_matches(part.pattern, name.to_string()); })) {
         if (const auto name = ActivationName::try_parse(part.pattern)) points.require(*name);
-        throw HookError(part.pattern, fmt::format("no activation of this model matches; the nearest name is '{}'; "
-                                                  "`hooked names` lists them all",
-                                                  points.nearest_to(part.pattern)));
+        throw HookError(part.pattern,
+                        fmt::format("no activation of this model matches; the nearest name is '{}'; "
+                                    "`hooked names` lists them all",
+                                    points.nearest_to(part.pattern)));
       }
     } else {
       for (std::size_t i = 0; i < points.size(); ++i) {

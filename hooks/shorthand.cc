@@ -1,5 +1,5 @@
-// The field's shorthand for activation names, as `get_act_name` of the literature's tools reads it, with its holes
-// mended: `resid_pre5`, `rot_k3` and ("q", 1, "cross_attn") either mean what they say or are refused.
+// The field's shorthand for activation names, as `get_act_name` of the literature's tools reads it, with its
+// holes mended: `resid_pre5`, `rot_k3` and ("q", 1, "cross_attn") either mean what they say or are refused.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,8 +18,10 @@ namespace {
 using Alias = std::pair<std::string_view, std::string_view>;
 
 constexpr Alias kNameAliases[] = {
-    {"attn", "pattern"}, {"attn_logits", "attn_scores"}, {"key", "k"},       {"query", "q"},
-    {"value", "v"},      {"mlp_pre", "pre"},             {"mlp_mid", "mid"}, {"mlp_post", "post"},
+    {"attn", "pattern"}, {"attn_logits", "attn_scores"},
+    {"key", "k"},        {"query", "q"},
+    {"value", "v"},      {"mlp_pre", "pre"},
+    {"mlp_mid", "mid"},  {"mlp_post", "post"},
 };
 constexpr Alias kTypeAliases[] = {
     {"a", "attn"}, {"attention", "attn"}, {"m", "mlp"}, {"b", ""}, {"block", ""}, {"blocks", ""},
@@ -39,9 +41,11 @@ struct Split {
   std::string_view type;
 };
 
-// "k6a" -> k, 6, a; "pattern5" -> pattern, 5; "ln1" alone stays whole because nothing may follow an empty name.
+// "k6a" -> k, 6, a; "pattern5" -> pattern, 5; "ln1" alone stays whole because nothing may follow an empty
+// name.
 std::optional<Split> split_joined(std::string_view text) {
-  const auto digit = std::find_if(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+  const auto digit =
+      std::find_if(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
   if (digit == text.begin() || digit == text.end()) return std::nullopt;
   const auto rest = std::find_if(digit, text.end(), [](unsigned char c) { return std::isdigit(c) == 0; });
   std::int32_t layer = 0;
@@ -69,16 +73,19 @@ ActivationName from_shorthand(std::string_view name, std::optional<std::int32_t>
                               std::string_view layer_type) {
   if (!layer && layer_type.empty()) {
     if (const auto full = ActivationName::try_parse(name)) return *full;
-    if (const auto joined = split_joined(name)) return from_shorthand(joined->name, joined->layer, joined->type);
+    if (const auto joined = split_joined(name))
+      return from_shorthand(joined->name, joined->layer, joined->type);
   }
   const std::string_view word = unalias(kNameAliases, name);
   const std::string_view type = unalias(kTypeAliases, layer_type);
 
   const SiteRow* found = nullptr;
   if (!layer) {
-    found = find_row(word == "scale" || word == "normalized" ? fmt::format("ln_final_{}", word) : std::string(word), {});
+    found = find_row(
+        word == "scale" || word == "normalized" ? fmt::format("ln_final_{}", word) : std::string(word), {});
     if (found != nullptr && found->scope == SiteScope::block) found = nullptr;
-  } else if (found = find_row(word, type); found == nullptr && (type.empty() || type == "attn" || type == "mlp")) {
+  } else if (found = find_row(word, type);
+             found == nullptr && (type.empty() || type == "attn" || type == "mlp")) {
     // q, pattern, pre, ... belong to one module only, whatever of these types was given.
     const auto row = std::find_if(site_table().begin(), site_table().end(), [&](const SiteRow& r) {
       return r.word == word && r.scope == SiteScope::block;
@@ -91,11 +98,12 @@ ActivationName from_shorthand(std::string_view name, std::optional<std::int32_t>
 
   std::vector<std::string> words;
   for (const SiteRow& row : site_table()) words.emplace_back(row.word);
-  throw HookError(name, fmt::format("this shorthand names no activation{}{}; the nearest word is '{}'; see "
-                                    "docs/activations.md",
-                                    layer ? fmt::format(" of layer {}", *layer) : std::string(" without a layer"),
-                                    type.empty() ? std::string() : fmt::format(" in '{}'", layer_type),
-                                    nearest(word, words)));
+  throw HookError(
+      name,
+      fmt::format("this shorthand names no activation{}{}; the nearest word is '{}'; see "
+                  "docs/activations.md",
+                  layer ? fmt::format(" of layer {}", *layer) : std::string(" without a layer"),
+                  type.empty() ? std::string() : fmt::format(" in '{}'", layer_type), nearest(word, words)));
 }
 
 }  // namespace hooked

@@ -3,6 +3,7 @@
 #include <ATen/ExpandUtils.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/full_like.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -19,7 +20,8 @@ namespace hooked {
 namespace {
 
 std::string layout_text(const at::Tensor& value) {
-  return fmt::format("{} {} on {}", dtype_text(value.scalar_type()), shape_text(value.sizes()), value.device().str());
+  return fmt::format("{} {} on {}", dtype_text(value.scalar_type()), shape_text(value.sizes()),
+                     value.device().str());
 }
 
 void require_same_layout(const std::string& where, const at::Tensor& got, const at::Tensor& expected) {
@@ -27,9 +29,10 @@ void require_same_layout(const std::string& where, const at::Tensor& got, const 
       got.device() == expected.device()) {
     return;
   }
-  throw HookError(where, fmt::format("a hook returned another kind of tensor; expected {}, got {}; return a tensor "
-                                     "like the one received, or nothing to only observe",
-                                     layout_text(expected), got.defined() ? layout_text(got) : "an undefined tensor"));
+  throw HookError(
+      where, fmt::format("a hook returned another kind of tensor; expected {}, got {}; return a tensor "
+                         "like the one received, or nothing to only observe",
+                         layout_text(expected), got.defined() ? layout_text(got) : "an undefined tensor"));
 }
 
 at::Tensor without_direction(const at::Tensor& block, const at::Tensor& direction) {
@@ -52,6 +55,8 @@ Watch::Plan& Watch::plan(std::size_t point) {
 
 void Watch::add_hook(const Hook& hook) {
   for (const std::size_t point : hook.where.resolve(points_, reach_)) {
+    // Token ids are numbers without gradients.
+    if (hook.direction == HookDirection::backward && points_.name(point).site == Site::tokens) continue;
     Plan& p = plan(point);
     (hook.direction == HookDirection::forward ? p.forward : p.backward).push_back(hook.function);
     ++callables_;
@@ -106,13 +111,59 @@ at::Tensor Watch::call_hook(const HookFunction& hook, const at::Tensor& value, s
   std::optional<at::Tensor> result = hook(value, points_.name(point));
   const std::string where = points_.name(point).to_string();
   if (value._version() != version) {
-    throw HookError(where,
-                    "a hook wrote in place into the activation it was given; expected a new tensor; return the edited "
-                    "copy instead (x.clone(), x.index_fill(...), x * 0.5)");
+    throw HookError(
+        where,
+        "a hook wrote in place into the activation it was given; expected a new tensor; return the edited "
+        "copy instead (x.clone(), x.index_fill(...), x * 0.5)");
   }
   if (!result) return value;
   require_same_layout(where, *result, value);
   return *std::move(result);
+}
+
+bool Watch::cut_to_logit_positions(const ActivationName& name) const {
+  return logit_positions_ && (name.site == Site::unembed_in || name.site == Site::unembed_out);
+}
+
+Watch::Columns Watch::columns_of(const AxisIndices& indices, const ActivationName& name) const {
+  if (!cut_to_logit_positions(name)) return {indices, last_positions_};
+  // Positions are absolute everywhere (DESIGN 9.21): here the columns are those asked for, in the order asked
+  // for.
+  const std::string where = name.to_string();
+  const auto require = [&](bool covered) {
+    if (covered) return;
+    throw HookError(
+        where + indices.to_string(),
+        fmt::format("a position is not among those whose logits are computed; expected some of {}; add it to "
+                    "logit_positions",
+                    AxisIndex(*logit_positions_).to_string()));
+  };
+  const auto column_of = [&](std::int64_t position) {
+    const auto found = std::find(logit_positions_->begin(), logit_positions_->end(), position);
+    require(found != logit_positions_->end());
+    return static_cast<std::int64_t>(found - logit_positions_->begin());
+  };
+  Columns columns{{}, last_positions_};
+  for (const auto& [axis, index] : indices.entries()) {
+    if (axis_on(name.site, axis) != Axis::pos) {
+      columns.indices.add(axis, index);
+    } else if (!std::holds_alternative<AxisIndex::Last>(index.value)) {
+      std::vector<std::int64_t> places =
+          resolve_places(index, {{name.site, where, {}}, axis, sequence_length_});
+      std::transform(places.begin(), places.end(), places.begin(), column_of);
+      const bool one = std::holds_alternative<std::int64_t>(index.value);
+      columns.indices.add(axis, one ? AxisIndex(places.front()) : AxisIndex(places));
+    } else if (!last_positions_.defined()) {
+      columns.indices.add(axis, column_of(sequence_length_ - 1));
+    } else {
+      const at::Tensor covered = at::tensor(*logit_positions_, at::kLong).to(last_positions_.device());
+      const at::Tensor matches = last_positions_.unsqueeze(1) == covered;  // [batch, position]
+      require(matches.any(1).all().item<bool>());
+      columns.last = matches.to(at::kLong).argmax(1);
+      columns.indices.add(axis, index);
+    }
+  }
+  return columns;
 }
 
 at::Tensor Watch::apply_edit(const PreparedEdit& edit, const at::Tensor& value, std::size_t point) const {
@@ -121,8 +172,9 @@ at::Tensor Watch::apply_edit(const PreparedEdit& edit, const at::Tensor& value, 
   if (name.site == Site::tokens && edit.kind != EditKind::set && edit.kind != EditKind::replace) {
     throw HookError(where, "token ids can only be set or replaced; expected an edit of that kind");
   }
-  const AxisContext context{name.site, where, last_positions_};
-  const at::Tensor block = take_block(value, edit.indices, context);
+  const Columns columns = columns_of(edit.indices, name);
+  const AxisContext context{name.site, where, columns.last};
+  const at::Tensor block = take_block(value, columns.indices, context);
 
   at::Tensor operand;
   if (const auto* number = std::get_if<double>(&edit.value)) {
@@ -130,10 +182,11 @@ at::Tensor Watch::apply_edit(const PreparedEdit& edit, const at::Tensor& value, 
   } else {
     operand = std::get<at::Tensor>(edit.value);
     if (operand.scalar_type() != value.scalar_type() || operand.device() != value.device()) {
-      throw HookError(where + edit.indices.to_string(),
-                      fmt::format("the edit's value is another kind of tensor; expected {} on {}, got {}; convert it "
-                                  "with .to(...)",
-                                  dtype_text(value.scalar_type()), value.device().str(), layout_text(operand)));
+      throw HookError(
+          where + edit.indices.to_string(),
+          fmt::format("the edit's value is another kind of tensor; expected {} on {}, got {}; convert it "
+                      "with .to(...)",
+                      dtype_text(value.scalar_type()), value.device().str(), layout_text(operand)));
     }
     const bool exact = edit.kind == EditKind::replace;
     if (exact ? operand.sizes() != block.sizes() : !at::is_expandable_to(operand.sizes(), block.sizes())) {
@@ -142,6 +195,12 @@ at::Tensor Watch::apply_edit(const PreparedEdit& edit, const at::Tensor& value, 
                                   exact ? "" : "a shape that broadcasts to ", shape_text(block.sizes()),
                                   shape_text(operand.sizes())));
     }
+  }
+  if (edit.kind == EditKind::project_out && operand.size(0) != block.size(-1)) {
+    throw HookError(
+        where + edit.indices.to_string(),
+        fmt::format("the direction is no vector along the block's last axis; expected [{}], got {}",
+                    block.size(-1), shape_text(operand.sizes())));
   }
   const auto edited = [&]() -> at::Tensor {
     switch (edit.kind) {
@@ -157,28 +216,28 @@ at::Tensor Watch::apply_edit(const PreparedEdit& edit, const at::Tensor& value, 
     }
     return operand;
   };
-  return with_block(value, edit.indices, context, edited());
+  return with_block(value, columns.indices, context, edited());
 }
 
 ActivationCache::Entry Watch::kept(std::size_t point, const at::Tensor& value) const {
   const ActivationName& name = points_.name(point);
   ActivationCache::Entry entry{name, value.detach(), {}};
   const auto axis = axis_on(name.site, Axis::pos);
-  if (logit_positions_ && row(name.site).scope == SiteScope::exit &&
-      (name.site == Site::unembed_in || name.site == Site::unembed_out)) {
-    entry.positions = *logit_positions_;
-  }
+  if (cut_to_logit_positions(name)) entry.positions = *logit_positions_;
   if (positions_ && axis) {
     const std::int64_t dim = *row(name.site).axes.find(*axis);
     const std::string where = name.to_string();
-    const AxisContext context{name.site, where, last_positions_};
+    const AxisContext context{name.site, where, {}};
     AxisIndices indices;
     if (std::holds_alternative<AxisIndex::Last>(positions_->value)) {
       indices.add(*axis, *positions_);
-      entry.value = take_block(entry.value, indices, context).unsqueeze(dim);
+      const Columns columns = columns_of(indices, name);
+      entry.value = take_block(entry.value, columns.indices, {name.site, where, columns.last}).unsqueeze(dim);
+      entry.positions.clear();  // each row has its own
     } else {
       // A list, so that one position keeps its axis and shapes do not depend on how many were asked for.
-      const std::vector<std::int64_t> wanted = resolve_places(*positions_, {context, *axis, sequence_length_});
+      const std::vector<std::int64_t> wanted =
+          resolve_places(*positions_, {context, *axis, sequence_length_});
       std::vector<std::int64_t> columns = wanted;
       if (!entry.positions.empty()) {
         columns.clear();
@@ -189,8 +248,9 @@ ActivationCache::Entry Watch::kept(std::size_t point, const at::Tensor& value) c
           covered.push_back(entry.positions[i]);
         }
         if (columns.empty()) {
-          throw HookError(where, "none of the positions to keep is among the positions whose logits are asked for; "
-                                 "ask for one in logit_positions or do not keep this activation");
+          throw HookError(where,
+                          "none of the positions to keep is among the positions whose logits are asked for; "
+                          "ask for one in logit_positions or do not keep this activation");
         }
         entry.positions = covered;
       } else {
@@ -214,24 +274,26 @@ at::Tensor Watch::fire(std::size_t point, at::Tensor value) {
     // A name of its own: one tensor may pass several points (resid_post, then the next resid_pre).
     value = value.view_as(value);
     for (const HookFunction& hook : p.backward) {
-      value.register_hook([this, &hook, point](const at::Tensor& gradient) { return call_hook(hook, gradient, point); });
+      value.register_hook(
+          [this, &hook, point](const at::Tensor& gradient) { return call_hook(hook, gradient, point); });
     }
-    if (p.gradient) p.seen = value;
+    p.seen = value;
   }
   if (p.capture) cache_.insert(kept(point, value));
   return value;
 }
 
 ActivationCache Watch::take_cache() {
-  // Bytes of each storage that the kept views show together: q, k and v side by side fill a fused product, q alone
-  // would pin the other two thirds.
+  // Bytes of each storage that the kept views show together: q, k and v side by side fill a fused product, q
+  // alone would pin the other two thirds.
   std::map<const void*, std::size_t> shown;
   for (const auto& entry : cache_) shown[entry.value.storage().data()] += entry.value.nbytes();
   ActivationCache compacted(cache_.n_layers());
   for (const auto& entry : cache_) {
     ActivationCache::Entry copy = entry;
     const auto& storage = entry.value.storage();
-    if (storage.nbytes() > 2 * shown[storage.data()]) copy.value = entry.value.clone(at::MemoryFormat::Contiguous);
+    if (storage.nbytes() > 2 * shown[storage.data()])
+      copy.value = entry.value.clone(at::MemoryFormat::Contiguous);
     compacted.insert(std::move(copy));
   }
   cache_ = ActivationCache(points_.n_layers());
@@ -247,15 +309,13 @@ ActivationCache Watch::take_gradients(const at::Tensor& metric) {
     inputs.push_back(plans_[plan_of_[point]].seen);
   }
   ActivationCache gradients(points_.n_layers());
-  if (inputs.empty()) {
-    if (metric.requires_grad()) torch::autograd::backward({metric}, {});
-    return gradients;
-  }
+  if (inputs.empty()) return gradients;
   torch::autograd::variable_list results(inputs.size());
   if (metric.requires_grad()) {
     results = torch::autograd::grad({metric}, inputs, {}, std::nullopt, false, /*allow_unused=*/true);
   }
   for (std::size_t i = 0; i < asked.size(); ++i) {
+    if (!plans_[plan_of_[asked[i]]].gradient) continue;  // only hooked
     const at::Tensor gradient = results[i].defined() ? results[i] : at::zeros_like(inputs[i]);
     gradients.insert(kept(asked[i], gradient));
   }

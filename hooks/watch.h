@@ -16,8 +16,8 @@ namespace hooked {
 
 /// What one run watches: for each point the hooks, edits and captures that apply there, in that order.
 ///
-/// Built before the run from resolved selections, so that every miss is an error before anything is computed, and a
-/// point that nobody watches costs one branch.
+/// Built before the run from resolved selections, so that every miss is an error before anything is computed,
+/// and a point that nobody watches costs one branch.
 class Watch {
  public:
   Watch(const PointIndex& points, Reach reach);
@@ -35,8 +35,11 @@ class Watch {
   }
   /// Kept activations go to this device.
   void keep_on(c10::Device device) { cache_device_ = device; }
-  /// The (absolute) positions that unembed.* covers in this run.
-  void set_logit_positions(std::vector<std::int64_t> positions) { logit_positions_ = std::move(positions); }
+  /// The (absolute) positions, of `length` tokens, that unembed.* covers in this run.
+  void set_logit_positions(std::vector<std::int64_t> positions, std::int64_t length) {
+    logit_positions_ = std::move(positions);
+    sequence_length_ = length;
+  }
   /// Rows' last real tokens [batch] int64, for indices that say `last`.
   void set_last_positions(at::Tensor last) { last_positions_ = std::move(last); }
 
@@ -53,8 +56,8 @@ class Watch {
   std::vector<std::size_t> watched_points() const;
   const PointIndex& points() const noexcept { return points_; }
 
-  /// Lets everything at `point` see `value` and returns what downstream sees. Throws HookError for a hook that
-  /// returns another shape, dtype or device or writes in place, and for an edit that does not fit.
+  /// Lets everything at `point` see `value` and returns what downstream sees. Throws HookError for a hook
+  /// that returns another shape, dtype or device or writes in place, and for an edit that does not fit.
   at::Tensor fire(std::size_t point, at::Tensor value);
 
   /// The kept activations. Views that pin far more memory than they show are compacted.
@@ -76,10 +79,20 @@ class Watch {
     std::vector<PreparedEdit> edits;
     bool capture = false;
     bool gradient = false;
-    at::Tensor seen;  // the value downstream saw, kept for the gradient
+    at::Tensor
+        seen;  // the value downstream saw, kept for its gradient and so that backward hooks are reached
+  };
+
+  /// Indices in columns of the value that a point holds, and the rows' last columns there.
+  struct Columns {
+    AxisIndices indices;
+    at::Tensor last;
   };
 
   Plan& plan(std::size_t point);
+  /// Whether the point covers only the positions whose logits are asked for.
+  bool cut_to_logit_positions(const ActivationName& name) const;
+  Columns columns_of(const AxisIndices& indices, const ActivationName& name) const;
   at::Tensor call_hook(const HookFunction& hook, const at::Tensor& value, std::size_t point) const;
   at::Tensor apply_edit(const PreparedEdit& edit, const at::Tensor& value, std::size_t point) const;
   ActivationCache::Entry kept(std::size_t point, const at::Tensor& value) const;

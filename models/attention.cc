@@ -39,7 +39,8 @@ Attention::Attention(const GraphContext& context) : config_(context.config), lay
                                                   ? std::vector<std::int64_t>{c.d_head}
                                                   : std::vector<std::int64_t>{heads, c.d_head};
       return register_module(
-          name, std::make_shared<Norm>(Norm::Layout{NormKind::rms_norm, scale, normalized, shape, true, false}, context));
+          name, std::make_shared<Norm>(
+                    Norm::Layout{NormKind::rms_norm, scale, normalized, shape, true, false}, context));
     };
     q_norm_ = norm("q_norm", Site::q_norm_scale, Site::q_norm_normalized, c.n_heads);
     k_norm_ = norm("k_norm", Site::k_norm_scale, Site::k_norm_normalized, c.n_kv_heads);
@@ -99,7 +100,8 @@ Attention::Heads Attention::project(const AttentionInput& input, Run& run) const
 
 at::Tensor Attention::branch(const at::Tensor& input, std::int64_t first_head, std::int64_t heads) const {
   const std::int64_t d = config_.d_head;
-  const at::Tensor weight = W_QKV_.narrow(0, first_head * d, heads * d).view({heads, d, -1});  // [head, d_head, d_model]
+  const at::Tensor weight =
+      W_QKV_.narrow(0, first_head * d, heads * d).view({heads, d, -1});  // [head, d_head, d_model]
   const at::Tensor x = at::matmul(weight, input.unsqueeze(-1)).squeeze(-1);
   if (!b_QKV_.defined()) return x;
   return x + b_QKV_.narrow(0, first_head * d, heads * d).view({heads, d});
@@ -154,8 +156,8 @@ at::Tensor Attention::write(const at::Tensor& z, Run& run) const {
   if (!hook_result_->watched(run)) return ops::linear(z.flatten(2), W_O_, b_O_, run);
   const at::Tensor per_head =
       W_O_.t().view({config_.n_heads, config_.d_head, config_.d_model});  // [head, d_head, d_model]
-  const at::Tensor result =
-      hook_result_->forward(at::matmul(z.unsqueeze(-2), per_head).squeeze(-2), run);  // [batch, pos, head, d_model]
+  const at::Tensor result = hook_result_->forward(at::matmul(z.unsqueeze(-2), per_head).squeeze(-2),
+                                                  run);  // [batch, pos, head, d_model]
   const at::Tensor sum = result.sum(2);
   return b_O_.defined() ? sum + b_O_ : sum;
 }
@@ -165,10 +167,12 @@ WeightSlots Attention::slots(const std::string& path) const {
   const std::string grouped = config_.grouped_query() ? "_" : "";
   WeightSlots slots;
   const auto add_heads = [&](const std::string& name, std::int64_t first_head, std::int64_t heads) {
-    slots.push_back({path + name, W_QKV_.narrow(0, first_head * d, heads * d).view({heads, d, -1}).transpose(1, 2)});
+    slots.push_back(
+        {path + name, W_QKV_.narrow(0, first_head * d, heads * d).view({heads, d, -1}).transpose(1, 2)});
   };
   const auto add_bias = [&](const std::string& name, std::int64_t first_head, std::int64_t heads) {
-    if (b_QKV_.defined()) slots.push_back({path + name, b_QKV_.narrow(0, first_head * d, heads * d).view({heads, d})});
+    if (b_QKV_.defined())
+      slots.push_back({path + name, b_QKV_.narrow(0, first_head * d, heads * d).view({heads, d})});
   };
   add_heads(".W_Q", 0, h);
   add_heads("." + grouped + "W_K", h, kv);

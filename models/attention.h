@@ -21,8 +21,8 @@ struct AttentionInput {
 
 /// Multi-head, grouped-query or multi-query attention (Vaswani et al. 2017; Ainslie et al. 2023).
 ///
-/// Queries, keys and values are one product over packed weights. Scores and pattern exist only while watched, or when
-/// the config needs them (soft cap); otherwise the fused kernel runs.
+/// Queries, keys and values are one product over packed weights. Scores and pattern exist only while watched,
+/// or when the config needs them (soft cap); otherwise the fused kernel runs.
 class Attention : public torch::nn::Module {
  public:
   explicit Attention(const GraphContext& context);
@@ -56,7 +56,8 @@ class Attention : public torch::nn::Module {
   at::Tensor W_O_;    // [d_model, head * d_head]
   at::Tensor b_O_;    // [d_model]
   std::shared_ptr<Norm> q_norm_, k_norm_;
-  Point hook_q_, hook_k_, hook_v_, hook_rot_q_, hook_rot_k_, hook_attn_scores_, hook_pattern_, hook_z_, hook_result_;
+  Point hook_q_, hook_k_, hook_v_, hook_rot_q_, hook_rot_k_, hook_attn_scores_, hook_pattern_, hook_z_,
+      hook_result_;
 };
 
 }  // namespace hooked

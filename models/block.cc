@@ -17,16 +17,19 @@ Block::Block(const GraphContext& context) : config_(context.config) {
   hook_k_input_ = add_point(*this, Site::k_input, context);
   hook_v_input_ = add_point(*this, Site::v_input, context);
 
-  const auto norm = [&](const char* name, Site scale, Site normalized, bool weighted) -> std::shared_ptr<Norm> {
+  const auto norm = [&](const char* name, Site scale, Site normalized,
+                        bool weighted) -> std::shared_ptr<Norm> {
     if (!row(scale).exists(c)) return nullptr;
     const bool biased = weighted && c.norm_bias && c.norm == NormKind::layer_norm;
     return register_module(
-        name, std::make_shared<Norm>(Norm::Layout{c.norm, scale, normalized, {c.d_model}, weighted, biased}, context));
+        name, std::make_shared<Norm>(Norm::Layout{c.norm, scale, normalized, {c.d_model}, weighted, biased},
+                                     context));
   };
   const bool weighted = !c.norm_folded;
   ln1_ = norm("ln1", Site::ln1_scale, Site::ln1_normalized, weighted);
   // With one norm for both branches ln2 is ln1 under a second pair of points.
-  ln2_ = norm("ln2", Site::ln2_scale, Site::ln2_normalized, weighted && c.layout != BlockLayout::parallel_one_norm);
+  ln2_ = norm("ln2", Site::ln2_scale, Site::ln2_normalized,
+              weighted && c.layout != BlockLayout::parallel_one_norm);
   // Output norms are never folded: nothing linear reads them.
   ln1_post_ = norm("ln1_post", Site::ln1_post_scale, Site::ln1_post_normalized, true);
   ln2_post_ = norm("ln2_post", Site::ln2_post_scale, Site::ln2_post_normalized, true);
@@ -86,16 +89,19 @@ AttentionInput Block::read_stream(const at::Tensor& resid, Run& run) const {
   };
 
   // Note [Split inputs]
-  // Each branch may read its own copy of the stream, one per head. A branch whose copy a hook or edit may change
-  // computes its own norm from it; the others keep the value of the shared norm. To give an unchanged copy a gradient
-  // of its own it enters as a leaf whose contribution is N(leaf) - N(leaf).detach(): zero in value, N's derivative in
-  // gradient, while the stream's gradient keeps flowing through ln1 and is not counted twice. When some copy may
-  // change, copies whose gradient is asked for stand on the path instead, like the changed one.
+  // Each branch may read its own copy of the stream, one per head. A branch whose copy a hook or edit may
+  // change computes its own norm from it; the others keep the value of the shared norm. To give an unchanged
+  // copy a gradient of its own it enters as a leaf whose contribution is N(leaf) - N(leaf).detach(): zero in
+  // value, N's derivative in gradient, while the stream's gradient keeps flowing through ln1 and is not
+  // counted twice. When some copy may change, copies whose gradient is asked for stand on the path instead,
+  // like the changed one.
   const auto watched = [&](const Point& point) { return point && point->watched(run); };
   const auto may_change = [&](const Point& point) { return point && run.may_change(point->number()); };
-  const auto wants_gradient = [&](const Point& point) { return point && run.wants_gradient(point->number()); };
-  const bool any_changes =
-      may_change(hook_attn_in_) || may_change(hook_q_input_) || may_change(hook_k_input_) || may_change(hook_v_input_);
+  const auto wants_gradient = [&](const Point& point) {
+    return point && run.wants_gradient(point->number());
+  };
+  const bool any_changes = may_change(hook_attn_in_) || may_change(hook_q_input_) ||
+                           may_change(hook_k_input_) || may_change(hook_v_input_);
   enum class Reads { shared, leaf, own };
   const auto how = [&](const Point& point) {
     if (may_change(point)) return Reads::own;
@@ -107,7 +113,8 @@ AttentionInput Block::read_stream(const at::Tensor& resid, Run& run) const {
     return how(point) == Reads::leaf ? copies.detach().requires_grad_(true) : copies;
   };
   at::Tensor shared_copy;  // [batch, pos, head, d_model], undefined while nobody watches hook_attn_in
-  if (watched(hook_attn_in_)) shared_copy = hook_attn_in_->forward(copy_for(hook_attn_in_, config_.n_heads), run);
+  if (watched(hook_attn_in_))
+    shared_copy = hook_attn_in_->forward(copy_for(hook_attn_in_, config_.n_heads), run);
   struct Branch {
     at::Tensor input;
     Reads reads = Reads::shared;

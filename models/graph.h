@@ -26,16 +26,16 @@ struct GraphContext {
 
 using Point = std::shared_ptr<HookPoint>;
 
-/// Registers the HookPoint of `site` in `owner` under the last part of its path; null when this config does not have
-/// the site.
+/// Registers the HookPoint of `site` in `owner` under the last part of its path; null when this config does
+/// not have the site.
 Point add_point(torch::nn::Module& owner, Site site, const GraphContext& context);
 
 /// Where one tensor of the state dict lives in the packed parameters.
 ///
-/// The single table that loading, saving, checking shapes and reading weights go by: `view` has the state dict's shape
-/// and shares the packed parameter's memory.
+/// The single table that loading, saving, checking shapes and reading weights go by: `view` has the state
+/// dict's shape and shares the packed parameter's memory.
 struct WeightSlot {
-  std::string name;       ///< state-dict name: `blocks.0.attn.W_Q`
+  std::string name;  ///< state-dict name: `blocks.0.attn.W_Q`
   at::Tensor view;
   bool optional = false;  ///< absent in a state dict means zeros
 };

@@ -26,10 +26,13 @@ Mlp::Mlp(const GraphContext& context) : config_(context.config) {
   }
   if (c.mlp_norm) {
     const bool has_weights = !c.norm_folded;
-    ln_ = register_module(
-        "ln", std::make_shared<Norm>(Norm::Layout{NormKind::layer_norm, Site::mlp_ln_scale, Site::mlp_ln_normalized,
-                                                  {c.d_mlp}, has_weights, has_weights && c.norm_bias},
-                                     context));
+    ln_ = register_module("ln", std::make_shared<Norm>(Norm::Layout{NormKind::layer_norm,
+                                                                    Site::mlp_ln_scale,
+                                                                    Site::mlp_ln_normalized,
+                                                                    {c.d_mlp},
+                                                                    has_weights,
+                                                                    has_weights && c.norm_bias},
+                                                       context));
   }
   hook_pre_ = add_point(*this, Site::mlp_pre, context);
   hook_pre_linear_ = add_point(*this, Site::mlp_pre_linear, context);
@@ -38,7 +41,8 @@ Mlp::Mlp(const GraphContext& context) : config_(context.config) {
 }
 
 at::Tensor Mlp::forward(const at::Tensor& x, Run& run) const {
-  const at::Tensor post = hook_post_->forward(config_.mlp == MlpKind::gated ? gated(x, run) : plain(x, run), run);
+  const at::Tensor post =
+      hook_post_->forward(config_.mlp == MlpKind::gated ? gated(x, run) : plain(x, run), run);
   return ops::linear(post, W_out_, b_out_, run);
 }
 

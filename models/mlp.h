@@ -24,11 +24,11 @@ class Mlp : public torch::nn::Module {
   at::Tensor gated(const at::Tensor& x, Run& run) const;
 
   const ModelConfig& config_;
-  at::Tensor W_in_;           // [d_mlp, d_model]; gated: gate rows, then up rows, [2 d_mlp, d_model]
-  at::Tensor b_in_;           // [d_mlp] or [2 d_mlp]; undefined without, or when it is added after the product
-  at::Tensor b_product_;      // [d_mlp], added after the product of gate and up
-  at::Tensor W_out_;          // [d_model, d_mlp]
-  at::Tensor b_out_;          // [d_model]
+  at::Tensor W_in_;       // [d_mlp, d_model]; gated: gate rows, then up rows, [2 d_mlp, d_model]
+  at::Tensor b_in_;       // [d_mlp] or [2 d_mlp]; undefined without, or when it is added after the product
+  at::Tensor b_product_;  // [d_mlp], added after the product of gate and up
+  at::Tensor W_out_;      // [d_model, d_mlp]
+  at::Tensor b_out_;      // [d_model]
   std::shared_ptr<Norm> ln_;
   Point hook_pre_, hook_pre_linear_, hook_mid_, hook_post_;
 };

@@ -20,7 +20,8 @@ Norm::Norm(const Layout& layout, const GraphContext& context)
     : kind_(layout.kind), shape_(layout.shape), eps_(context.config.eps), offset_(false) {
   hook_scale_ = add_point(*this, layout.scale, context);
   hook_normalized_ = add_point(*this, layout.normalized, context);
-  const std::int64_t size = std::accumulate(shape_.begin(), shape_.end(), std::int64_t{1}, std::multiplies<>());
+  const std::int64_t size =
+      std::accumulate(shape_.begin(), shape_.end(), std::int64_t{1}, std::multiplies<>());
   if (layout.weighted) {
     w_ = register_parameter("w", at::empty({size}, context.options), /*requires_grad=*/false);
     offset_ = context.config.norm_offset && kind_ == NormKind::rms_norm;
@@ -55,7 +56,8 @@ Norm::Seen Norm::forward_and_tell(const at::Tensor& x, Run& run) const {
   std::vector<std::int64_t> dims(shape_.size());
   std::iota(dims.begin(), dims.end(), -static_cast<std::int64_t>(dims.size()));
   at::Tensor scale, normalized;
-  // The kernel's reciprocal deviation is the scale for free, but only in float32 and float64, and without gradients.
+  // The kernel's reciprocal deviation is the scale for free, but only in float32 and float64, and without
+  // gradients.
   const bool fused = kind_ == NormKind::layer_norm && run.workspace != nullptr &&
                      (x.scalar_type() == at::kFloat || x.scalar_type() == at::kDouble);
   const auto precise = [&] { return x.scalar_type() == at::kDouble ? x : x.to(at::kFloat); };
@@ -81,7 +83,8 @@ Norm::Seen Norm::forward_and_tell(const at::Tensor& x, Run& run) const {
     normalized = (dividend / seen_scale).to(x.scalar_type());
   }
   const at::Tensor seen = hook_normalized_->forward(normalized, run);
-  const bool edited = scale_edited || (!seen.is_same(normalized) && run.may_change(hook_normalized_->number()));
+  const bool edited =
+      scale_edited || (!seen.is_same(normalized) && run.may_change(hook_normalized_->number()));
   return {weighted(seen), edited};
 }
 

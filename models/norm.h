@@ -9,8 +9,8 @@ namespace hooked {
 
 /// LayerNorm or RMSNorm over the last axis or the last two, with its two points.
 ///
-/// scale = sqrt(mean(x^2) + eps) of the (for LayerNorm centred) input, normalized = x / scale; then weight and bias.
-/// Statistics are accumulated in float32 or better. One fused kernel when nobody watches.
+/// scale = sqrt(mean(x^2) + eps) of the (for LayerNorm centred) input, normalized = x / scale; then weight
+/// and bias. Statistics are accumulated in float32 or better. One fused kernel when nobody watches.
 class Norm : public torch::nn::Module {
  public:
   struct Layout {
@@ -38,7 +38,9 @@ class Norm : public torch::nn::Module {
   Seen forward_and_tell(const at::Tensor& x, Run& run) const;
 
   /// Whether anybody watches one of the two points.
-  bool watched(const Watch& watch) const { return hook_scale_->watched(watch) || hook_normalized_->watched(watch); }
+  bool watched(const Watch& watch) const {
+    return hook_scale_->watched(watch) || hook_normalized_->watched(watch);
+  }
 
   /// Reads `other`'s weight and bias from now on (one norm under two pairs of points).
   void share_weights_of(const Norm& other);

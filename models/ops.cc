@@ -3,13 +3,11 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_softmax.h>
 #include <ATen/ops/add.h>
-#include <ATen/ops/addmm.h>
 #include <ATen/ops/baddbmm.h>
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/matmul.h>
-#include <ATen/ops/mm.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/sigmoid.h>
@@ -19,13 +17,14 @@
 
 #include <vector>
 
+#include "models/product.h"
 #include "models/workspace.h"
 
 namespace hooked::ops {
 namespace {
 
-// [batch, head, rows, columns] as [batch * kv_head, group * rows, columns]: heads that share keys stand side by side,
-// so that one product per key/value head serves its whole group.
+// [batch, head, rows, columns] as [batch * kv_head, group * rows, columns]: heads that share keys stand side
+// by side, so that one product per key/value head serves its whole group.
 at::Tensor by_kv_head(const at::Tensor& x, std::int64_t kv_heads) {
   const std::int64_t group = x.size(1) / kv_heads;
   return x.reshape({x.size(0) * kv_heads, group * x.size(2), x.size(3)});
@@ -51,11 +50,7 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
   // Contiguous rows: a product over a sliced 3-D input goes row by row.
   const at::Tensor rows = x.reshape({-1, x.size(-1)}).contiguous();
   at::Tensor result = run.workspace->empty({rows.size(0), weight.size(0)}, x.options());
-  if (bias.defined()) {
-    at::addmm_out(result, bias, rows, weight.t());
-  } else {
-    at::mm_out(result, rows, weight.t());
-  }
+  linear_into(result, rows, weight, bias);
   std::vector<std::int64_t> sizes = x.sizes().vec();
   sizes.back() = weight.size(0);
   return result.view(sizes);
@@ -123,10 +118,12 @@ at::Tensor mix(const at::Tensor& pattern, const at::Tensor& v, const Run& run) {
   const std::int64_t kv_heads = v.size(1);
   const at::Tensor weights = by_kv_head(pattern, kv_heads);
   const at::Tensor values = by_kv_head(v, kv_heads);
-  const at::Tensor mixed =
-      at::bmm(weights, values).view({pattern.size(0), pattern.size(1), pattern.size(2), v.size(3)}).transpose(1, 2);
+  const at::Tensor mixed = at::bmm(weights, values)
+                               .view({pattern.size(0), pattern.size(1), pattern.size(2), v.size(3)})
+                               .transpose(1, 2);
   return into_workspace(
-      mixed.sizes(), mixed, run, [&](at::Tensor& out) { out.copy_(mixed); }, [&] { return mixed.contiguous(); });
+      mixed.sizes(), mixed, run, [&](at::Tensor& out) { out.copy_(mixed); },
+      [&] { return mixed.contiguous(); });
 }
 
 at::Tensor soft_cap(const at::Tensor& x, double cap) { return cap * at::tanh(x / cap); }

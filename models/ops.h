@@ -28,7 +28,8 @@ at::Tensor scores(const at::Tensor& q, const at::Tensor& k, double scale, const 
 /// Softmax over the last axis, accumulated in float32 or better.
 at::Tensor softmax(const at::Tensor& x, const Run& run);
 
-/// pattern [batch, head, query, key] times v [batch, kv_head, key, d_head]: [batch, query, head, d_head], contiguous.
+/// pattern [batch, head, query, key] times v [batch, kv_head, key, d_head]: [batch, query, head, d_head],
+/// contiguous.
 at::Tensor mix(const at::Tensor& pattern, const at::Tensor& v, const Run& run);
 
 /// cap * tanh(x / cap).

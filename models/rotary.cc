@@ -24,7 +24,8 @@ at::Tensor scale_llama3(const at::Tensor& f, const RopeScaling& s) {
   const at::Tensor kept =
       (s.original_n_ctx / wavelength - s.low_freq_factor) / (s.high_freq_factor - s.low_freq_factor);
   const at::Tensor between = (1.0 - kept) * f / s.factor + kept * f;
-  return at::where(wavelength > low_wavelength, f / s.factor, at::where(wavelength < high_wavelength, f, between));
+  return at::where(wavelength > low_wavelength, f / s.factor,
+                   at::where(wavelength < high_wavelength, f, between));
 }
 
 // YaRN, Peng et al. 2023: a ramp over the dimensions between stretched and kept frequencies.
@@ -67,7 +68,8 @@ at::Tensor rotary_frequencies(const ModelConfig& config, bool windowed) {
   return f;
 }
 
-RotaryAngles rotary_angles(const ModelConfig& config, const at::Tensor& frequencies, const at::Tensor& positions) {
+RotaryAngles rotary_angles(const ModelConfig& config, const at::Tensor& frequencies,
+                           const at::Tensor& positions) {
   const at::ScalarType precision = config.dtype == at::kDouble ? at::kDouble : at::kFloat;
   const at::Tensor f = frequencies.to(positions.device(), precision);
   const at::Tensor angles = positions.to(precision).unsqueeze(-1).unsqueeze(-1) * f;

@@ -16,9 +16,10 @@ struct RotaryAngles {
   at::Tensor sine;
 };
 
-/// The angles at `positions` [batch or 1, pos] int64 in `dtype`. They are computed in float32 (float64 for float64),
-/// as the models were trained.
-RotaryAngles rotary_angles(const ModelConfig& config, const at::Tensor& frequencies, const at::Tensor& positions);
+/// The angles at `positions` [batch or 1, pos] int64 in `dtype`. They are computed in float32 (float64 for
+/// float64), as the models were trained.
+RotaryAngles rotary_angles(const ModelConfig& config, const at::Tensor& frequencies,
+                           const at::Tensor& positions);
 
 /// `x` [batch, pos, head, d_head] with its first rotary_dim dimensions turned (Su et al. 2021).
 at::Tensor rotate(const at::Tensor& x, const RotaryAngles& angles, const RotaryConfig& rotary);

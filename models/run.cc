@@ -35,7 +35,8 @@ Run::LayerKind Run::make_layer_kind(bool windowed, const RotaryFrequencies& freq
   const bool causal = config_.direction == AttentionDirection::causal;
   const at::Tensor columns = at::arange(input_.length, at::TensorOptions(at::kLong).device(input_.device));
   if (causal) {
-    const at::Tensor behind = columns.unsqueeze(1) - columns.unsqueeze(0);  // [query, key]: how far back the key is
+    const at::Tensor behind =
+        columns.unsqueeze(1) - columns.unsqueeze(0);  // [query, key]: how far back the key is
     kind.blocked = behind < 0;
     if (windowed && config_.window < input_.length) {
       kind.blocked = kind.blocked.logical_or(behind >= config_.window);

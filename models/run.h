@@ -21,22 +21,23 @@ struct RotaryFrequencies {
   at::Tensor windowed;
 };
 
-/// Everything that belongs to one run and passes through the graph with the activations: who watches, where the
-/// tokens stand, which may attend to which. Used by one thread.
+/// Everything that belongs to one run and passes through the graph with the activations: who watches, where
+/// the tokens stand, which may attend to which. Used by one thread.
 class Run : public Watch {
  public:
   struct Input {
     std::int64_t batch;
-    std::int64_t length;          ///< tokens per row
-    at::Tensor attention_mask;    ///< [batch, pos] or undefined
+    std::int64_t length;        ///< tokens per row
+    at::Tensor attention_mask;  ///< [batch, pos] or undefined
     c10::Device device;
   };
 
   /// The masks and angles that layers of one kind share.
   struct LayerKind {
-    at::Tensor blocked;      ///< [1 or batch, 1, query, key] bool, true where attention is forbidden; undefined: nowhere
-    at::Tensor bias;         ///< ALiBi [1 or batch, head, query, key], undefined without
-    RotaryAngles angles;     ///< undefined without rotary
+    at::Tensor
+        blocked;  ///< [1 or batch, 1, query, key] bool, true where attention is forbidden; undefined: nowhere
+    at::Tensor bias;            ///< ALiBi [1 or batch, head, query, key], undefined without
+    RotaryAngles angles;        ///< undefined without rotary
     bool plain_causal = false;  ///< the mask is the causal one and nothing else
   };
 
@@ -44,7 +45,7 @@ class Run : public Watch {
 
   const ModelConfig& config() const noexcept { return config_; }
   const at::Tensor& positions() const noexcept { return positions_; }  ///< [1 or batch, pos] int64
-  const at::Tensor& real() const noexcept { return real_; }            ///< [batch, pos] bool; undefined: all are
+  const at::Tensor& real() const noexcept { return real_; }  ///< [batch, pos] bool; undefined: all are
   /// What layer `l` attends by; made once per kind of layer.
   const LayerKind& layer_kind(std::int64_t l, const RotaryFrequencies& frequencies);
 

@@ -3,10 +3,12 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
+#include <fmt/format.h>
 
 #include <string>
 #include <utility>
 
+#include "hooked/core/error.h"
 #include "models/ops.h"
 
 namespace hooked {
@@ -23,17 +25,23 @@ void append(WeightSlots& all, WeightSlots slots) {
 
 Embed::Embed(const GraphContext& context) {
   const ModelConfig& c = context.config;
-  W_E_ = register_parameter("W_E", at::empty({c.d_vocab, c.d_model}, context.options), /*requires_grad=*/false);
+  W_E_ =
+      register_parameter("W_E", at::empty({c.d_vocab, c.d_model}, context.options), /*requires_grad=*/false);
   if (c.post_embedding_norm) {
-    ln_ = register_module("ln", std::make_shared<Norm>(Norm::Layout{NormKind::layer_norm, Site::embed_ln_scale,
-                                                                    Site::embed_ln_normalized, {c.d_model}, true, c.norm_bias},
+    ln_ = register_module("ln", std::make_shared<Norm>(Norm::Layout{NormKind::layer_norm,
+                                                                    Site::embed_ln_scale,
+                                                                    Site::embed_ln_normalized,
+                                                                    {c.d_model},
+                                                                    true,
+                                                                    c.norm_bias},
                                                        context));
   }
 }
 
 at::Tensor Embed::forward(const at::Tensor& tokens, Run& run) const {
   at::Tensor embedded = at::embedding(W_E_, tokens);
-  if (run.gradients() && !embedded.requires_grad()) embedded.requires_grad_(true);  // the leaf of gradient runs
+  if (run.gradients() && !embedded.requires_grad())
+    embedded.requires_grad_(true);  // the leaf of gradient runs
   return ln_ ? ln_->forward(embedded, run) : embedded;
 }
 
@@ -45,9 +53,10 @@ WeightSlots Embed::slots() const {
 
 Unembed::Unembed(const at::Tensor& W_E, const GraphContext& context) : config_(context.config) {
   const ModelConfig& c = context.config;
-  W_U_ = c.tied_unembedding ? W_E
-                            : register_parameter("W_U", at::empty({c.d_vocab_out, c.d_model}, context.options),
-                                                 /*requires_grad=*/false);
+  W_U_ = c.tied_unembedding
+             ? W_E
+             : register_parameter("W_U", at::empty({c.d_vocab_out, c.d_model}, context.options),
+                                  /*requires_grad=*/false);
   if (c.unembed_bias) {
     b_U_ = register_parameter("b_U", at::empty({c.d_vocab_out}, context.options), /*requires_grad=*/false);
   }
@@ -68,7 +77,8 @@ WeightSlots Unembed::slots() const {
   return slots;
 }
 
-Transformer::Transformer(const ModelConfig& config, const PointIndex& points, const at::TensorOptions& options)
+Transformer::Transformer(const ModelConfig& config, const PointIndex& points,
+                         const at::TensorOptions& options)
     : config_(config) {
   const GraphContext context{config, points, options};
   hook_tokens_ = add_point(*this, Site::tokens, context);
@@ -76,7 +86,8 @@ Transformer::Transformer(const ModelConfig& config, const PointIndex& points, co
   hook_embed_ = add_point(*this, Site::embed, context);
   if (config.has_pos_embed()) {
     const auto positions = register_module("pos_embed", std::make_shared<Folder>());
-    W_pos_ = positions->register_parameter("W_pos", at::empty({config.n_ctx, config.d_model}, options), false);
+    W_pos_ =
+        positions->register_parameter("W_pos", at::empty({config.n_ctx, config.d_model}, options), false);
   }
   hook_pos_embed_ = add_point(*this, Site::pos_embed, context);
   const auto stack = register_module("blocks", std::make_shared<Folder>());
@@ -88,10 +99,13 @@ Transformer::Transformer(const ModelConfig& config, const PointIndex& points, co
   if (config.final_norm != NormKind::none) {
     const bool weighted = !config.norm_folded;
     const bool biased = weighted && config.norm_bias && config.final_norm == NormKind::layer_norm;
-    ln_final_ = register_module(
-        "ln_final", std::make_shared<Norm>(Norm::Layout{config.final_norm, Site::ln_final_scale,
-                                                        Site::ln_final_normalized, {config.d_model}, weighted, biased},
-                                           context));
+    ln_final_ = register_module("ln_final", std::make_shared<Norm>(Norm::Layout{config.final_norm,
+                                                                                Site::ln_final_scale,
+                                                                                Site::ln_final_normalized,
+                                                                                {config.d_model},
+                                                                                weighted,
+                                                                                biased},
+                                                                   context));
   }
   unembed_ = register_module("unembed", std::make_shared<Unembed>(embed_->W_E(), context));
 }
@@ -105,6 +119,16 @@ at::Tensor Transformer::pos_embed(Run& run) const {
 
 at::Tensor Transformer::embed(const at::Tensor& tokens, Run& run) const {
   const at::Tensor seen = hook_tokens_->watched(run) ? hook_tokens_->forward(tokens.clone(), run) : tokens;
+  // The caller's ids were checked at the door; on a GPU an id without a row would break the whole process.
+  if (run.may_change(hook_tokens_->number()) &&
+      (seen < 0).logical_or(seen >= config_.d_vocab).any().item<bool>()) {
+    throw HookError(
+        row(Site::tokens).path,
+        fmt::format(
+            "a hook or edit put in a token id that is not in the vocabulary; expected 0 to {}, got {} "
+            "to {}",
+            config_.d_vocab - 1, seen.min().item<std::int64_t>(), seen.max().item<std::int64_t>()));
+  }
   const at::Tensor embedded = hook_embed_->forward(embed_->forward(seen, run), run);
   if (!W_pos_.defined()) return embedded;
   at::Tensor positions = pos_embed(run);

@@ -46,12 +46,12 @@ class Unembed : public torch::nn::Module {
 
 /// The whole decoder: its module paths are the activations' names.
 ///
-/// Const after loading: `embed`, `blocks`, `unembed` write no member and may be called from many threads, each with
-/// its own Run.
+/// Const after loading: `embed`, `blocks`, `unembed` write no member and may be called from many threads,
+/// each with its own Run.
 class Transformer : public torch::nn::Module {
  public:
-  /// Uninitialised parameters of `options`; on the meta device nothing is allocated. The config and points must
-  /// outlive the graph.
+  /// Uninitialised parameters of `options`; on the meta device nothing is allocated. The config and points
+  /// must outlive the graph.
   Transformer(const ModelConfig& config, const PointIndex& points, const at::TensorOptions& options);
 
   /// The residual stream before the first block. `tokens` [batch, pos] int64.

@@ -88,7 +88,8 @@ at::Tensor Workspace::empty(at::IntArrayRef sizes, const at::TensorOptions& opti
   const std::size_t block_bytes = rounded(bytes);
   void* block = blocks_->take(block_bytes);
   return at::from_blob(
-      block, sizes, [blocks = blocks_, block_bytes](void* memory) { blocks->give_back(memory, block_bytes); }, options);
+      block, sizes, [blocks = blocks_, block_bytes](void* memory) { blocks->give_back(memory, block_bytes); },
+      options);
 }
 
 }  // namespace hooked

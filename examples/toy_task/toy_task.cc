@@ -164,11 +164,11 @@ SentenceBatch Task::sentences(std::int64_t rows, Pairs pairs) {
           .first_answers = at::tensor(first_answers).to(at::kBool)};
 }
 
-at::Tensor Task::repeats(std::int64_t rows, std::int64_t half) {
+at::Tensor Task::repeats(std::int64_t rows, std::int64_t half, std::int64_t words) {
   return hooked::repeated_random_tokens({.rows = rows,
                                          .half = half,
                                          .vocab_begin = Vocabulary::kFirstWord,
-                                         .vocab_end = vocabulary_.size(),
+                                         .vocab_end = Vocabulary::kFirstWord + words,
                                          .bos = Vocabulary::kBos,
                                          .seed = random_()});
 }

@@ -58,8 +58,12 @@ class Task {
   /// `rows` sentences with both role orders, all templates and all words equally likely.
   SentenceBatch sentences(std::int64_t rows, Pairs pairs);
 
-  /// `<bos>`, `half` different random words, and the same words again: int64 [rows, 1 + 2 * half].
-  at::Tensor repeats(std::int64_t rows, std::int64_t half);
+  /// `<bos>`, `half` different random words, and the same words again: int64 [rows, 1 + 2 * half]. The words
+  /// are drawn from the first `words` of the vocabulary.
+  at::Tensor repeats(std::int64_t rows, std::int64_t half, std::int64_t words);
+  at::Tensor repeats(std::int64_t rows, std::int64_t half) {
+    return repeats(rows, half, vocabulary_.size() - 1);
+  }
 
   /// A whole number from `from` to `to`, both included.
   std::int64_t draw(std::int64_t from, std::int64_t to);

@@ -17,10 +17,10 @@ namespace hooked {
 struct TensorRecipe {
   std::string target;  ///< our state-dict name
   std::string source;  ///< their tensor, without prefix
-  /// Renamed, split or transposed, as a view where possible. Runs on meta tensors too, so that shapes are checked
-  /// before anything is read. Null: taken as it is.
+  /// Renamed, split or transposed, as a view where possible. Runs on meta tensors too, so that shapes are
+  /// checked before anything is read. Null: taken as it is.
   std::function<at::Tensor(const at::Tensor&)> make = nullptr;
-  bool optional = false;  ///< absent means zeros
+  bool optional = false;   ///< absent means zeros
   std::string alias = {};  ///< another name that files have for `source`
 };
 

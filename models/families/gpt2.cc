@@ -44,10 +44,30 @@ FamilyConfig read_config(std::string_view text, std::string_view where) {
     read.notes.push_back("reorder_and_upcast_attn changes rounding only and is not imitated");
   }
   // Known, and without effect on what the model computes.
-  json.ignore({"model_type", "architectures", "n_ctx", "n_positions", "attn_pdrop", "embd_pdrop", "resid_pdrop",
-               "initializer_range", "bos_token_id", "eos_token_id", "pad_token_id", "torch_dtype", "dtype", "use_cache",
-               "transformers_version", "summary_activation", "summary_first_dropout", "summary_proj_to_labels",
-               "summary_type", "summary_use_proj", "task_specific_params", "n_head", "is_decoder", "_name_or_path"});
+  json.ignore({"model_type",
+               "architectures",
+               "n_ctx",
+               "n_positions",
+               "attn_pdrop",
+               "embd_pdrop",
+               "resid_pdrop",
+               "initializer_range",
+               "bos_token_id",
+               "eos_token_id",
+               "pad_token_id",
+               "torch_dtype",
+               "dtype",
+               "use_cache",
+               "transformers_version",
+               "summary_activation",
+               "summary_first_dropout",
+               "summary_proj_to_labels",
+               "summary_type",
+               "summary_use_proj",
+               "task_specific_params",
+               "n_head",
+               "is_decoder",
+               "_name_or_path"});
   c.validate();
   read.ignored_keys = json.unread();
   return read;
@@ -62,20 +82,27 @@ std::vector<TensorRecipe> make_recipes(const ModelConfig& c) {
     const std::string theirs = fmt::format("h.{}.", l);
     const std::string ours = fmt::format("blocks.{}.", l);
     const auto norm = [&](std::string_view our_name, std::string_view their_name) {
-      recipes.push_back({fmt::format("{}{}.w", ours, our_name), fmt::format("{}{}.weight", theirs, their_name)});
-      recipes.push_back({fmt::format("{}{}.b", ours, our_name), fmt::format("{}{}.bias", theirs, their_name)});
+      recipes.push_back(
+          {fmt::format("{}{}.w", ours, our_name), fmt::format("{}{}.weight", theirs, their_name)});
+      recipes.push_back(
+          {fmt::format("{}{}.b", ours, our_name), fmt::format("{}{}.bias", theirs, their_name)});
     };
     norm("ln1", "ln_1");
     norm("ln2", "ln_2");
     for (const auto& [letter, place] : {std::pair{'Q', 0}, std::pair{'K', 1}, std::pair{'V', 2}}) {
       const std::int64_t first = place * m;
-      recipes.push_back({fmt::format("{}attn.W_{}", ours, letter), theirs + "attn.c_attn.weight",
-                         [=](const at::Tensor& w) { return w.narrow(1, first, m).view({m, h, d}).permute({1, 0, 2}); }});
-      recipes.push_back({fmt::format("{}attn.b_{}", ours, letter), theirs + "attn.c_attn.bias",
-                         [=](const at::Tensor& b) { return b.narrow(0, first, m).view({h, d}); }});
+      recipes.push_back(
+          {fmt::format("{}attn.W_{}", ours, letter), theirs + "attn.c_attn.weight", [=](const at::Tensor& w) {
+             return w.narrow(1, first, m).view({m, h, d}).permute({1, 0, 2});
+           }});
+      recipes.push_back(
+          {fmt::format("{}attn.b_{}", ours, letter), theirs + "attn.c_attn.bias", [=](const at::Tensor& b) {
+             return b.narrow(0, first, m).view({h, d});
+           }});
     }
-    recipes.push_back({ours + "attn.W_O", theirs + "attn.c_proj.weight",
-                       [=](const at::Tensor& w) { return w.view({h, d, m}); }});
+    recipes.push_back({ours + "attn.W_O", theirs + "attn.c_proj.weight", [=](const at::Tensor& w) {
+                         return w.view({h, d, m});
+                       }});
     recipes.push_back({ours + "attn.b_O", theirs + "attn.c_proj.bias"});
     recipes.push_back({ours + "mlp.W_in", theirs + "mlp.c_fc.weight"});
     recipes.push_back({ours + "mlp.b_in", theirs + "mlp.c_fc.bias"});

@@ -30,8 +30,8 @@ std::vector<TensorRecipe> make_recipes(const ModelConfig& config) {
 }
 
 // What TransformerLens registers beside its parameters; the position table of its ALiBi models is never read.
-constexpr std::string_view kBuffers[] = {"*.attn.mask",       "*.attn.IGNORE",     "*.attn.rotary_sin",
-                                         "*.attn.rotary_cos", "*.attn.alibi",      "*.hook_*"};
+constexpr std::string_view kBuffers[] = {"*.attn.mask",       "*.attn.IGNORE", "*.attn.rotary_sin",
+                                         "*.attn.rotary_cos", "*.attn.alibi",  "*.hook_*"};
 
 }  // namespace
 

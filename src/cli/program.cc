@@ -2,6 +2,7 @@
 
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -52,6 +53,12 @@ std::string unknown_command(std::string_view name) {
   return fmt::format("there is no command '{}'; {}", name, did_you_mean(name, known));
 }
 
+std::string command_names() {
+  std::vector<std::string_view> names;
+  for (const auto& command : commands()) names.push_back(command.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
 // CLI11 says which arguments are left over; we say which option they are nearest to.
 std::string unexpected_arguments(CLI::App& app, std::string_view what) {
   for (const auto& argument : app.remaining(true)) {
@@ -62,6 +69,16 @@ std::string unexpected_arguments(CLI::App& app, std::string_view what) {
     }
     const auto name = argument.substr(0, argument.find('='));
     return fmt::format("there is no option {}; {}", name, did_you_mean(name, known));
+  }
+  return std::string(what);
+}
+
+// CLI11's sentence, or ours where ours is clearer.
+std::string usage_text(CLI::App& app, const CLI::ParseError& error) {
+  const std::string_view what = error.what();
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) return unexpected_arguments(app, what);
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr && what.starts_with("--")) {
+    return fmt::format("{} needs a value", what.substr(0, what.find(':')));
   }
   return std::string(what);
 }
@@ -116,11 +133,11 @@ int run_program(int argc, const char* const* argv) {
     for (auto& [part, action] : parts) {
       if (!part->parsed()) continue;
       program = fmt::format("hooked {}", part->get_name());
-      const bool extras = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
-      return report_usage(program, extras ? unexpected_arguments(*part, error.what()) : error.what());
+      return report_usage(program, usage_text(*part, error));
     }
     const std::string_view first = argc > 1 ? argv[1] : "";
-    if (first.empty()) return report_usage(program, "which command?");
+    if (first.empty())
+      return report_usage(program, fmt::format("which command? Expected one of {}", command_names()));
     return report_usage(program, first.front() == '-' ? error.what() : unknown_command(first));
   } catch (const std::exception& error) {
     return report(kFailed, program, error.what());
@@ -129,7 +146,7 @@ int run_program(int argc, const char* const* argv) {
   for (auto& [part, action] : parts) {
     if (part->parsed()) return run_action(action, fmt::format("hooked {}", part->get_name()));
   }
-  return report_usage(program, "which command?");
+  return report_usage(program, fmt::format("which command? Expected one of {}", command_names()));
 }
 
 }  // namespace hooked::cli

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/command.h"
@@ -127,23 +128,30 @@ std::string token_text(const HookedTransformer& model, std::int64_t id) {
   return piece ? fmt::format("{} ({})", printable(*piece), id) : std::to_string(id);
 }
 
+void print_guesses(const NextTokens& row, bool with_pieces) {
+  std::vector<Table::Column> columns = {{"rank", Align::right}, {"id", Align::right}};
+  if (with_pieces) columns.push_back({"piece"});
+  columns.push_back({"logit", Align::right});
+  columns.push_back({"probability", Align::right});
+  Table table(std::move(columns));
+  for (std::size_t i = 0; i < row.guesses.size(); ++i) {
+    const auto& guess = row.guesses[i];
+    std::vector<std::string> cells = {std::to_string(i + 1), std::to_string(guess.id)};
+    if (with_pieces) cells.push_back(printable(guess.piece.value_or("")));
+    cells.push_back(fmt::format("{:.4f}", guess.logit));
+    cells.push_back(fmt::format("{:.4f}", guess.probability));
+    table.add(std::move(cells));
+  }
+  table.print("  ");
+}
+
 void print_result(const HookedTransformer& model, const Input& input, const std::vector<NextTokens>& rows,
                   std::optional<double> loss) {
   for (const auto& row : rows) {
     if (&row != &rows.front()) fmt::print("\n");
     fmt::print("row {}, after position {}, token {}\n", row.row, row.position,
                token_text(model, input.tokens[row.row][row.position].item<std::int64_t>()));
-    Table table({{"rank", Align::right},
-                 {"id", Align::right},
-                 {"piece"},
-                 {"logit", Align::right},
-                 {"probability", Align::right}});
-    for (std::size_t i = 0; i < row.guesses.size(); ++i) {
-      const auto& guess = row.guesses[i];
-      table.add({std::to_string(i + 1), std::to_string(guess.id), guess.piece ? printable(*guess.piece) : "",
-                 fmt::format("{:.4f}", guess.logit), fmt::format("{:.4f}", guess.probability)});
-    }
-    table.print("  ");
+    print_guesses(row, model.has_tokenizer());
   }
   if (loss) fmt::print("\nloss {:.4f} nats per predicted token\n", *loss);
 }

@@ -5,7 +5,9 @@
 
 namespace hooked {
 
-std::string shape_text(at::IntArrayRef shape) { return fmt::format("[{}]", fmt::join(shape.begin(), shape.end(), ", ")); }
+std::string shape_text(at::IntArrayRef shape) {
+  return fmt::format("[{}]", fmt::join(shape.begin(), shape.end(), ", "));
+}
 
 std::string_view dtype_text(at::ScalarType dtype) noexcept {
   switch (dtype) {

@@ -25,10 +25,11 @@ void load_cuda_library(const std::string& name) {
   if (at::globalContext().hasCUDA()) return;
   for (const char* library : {"libc10_cuda.so", "libtorch_cuda.so"}) {
     if (dlopen(library, RTLD_NOW | RTLD_GLOBAL) == nullptr) {
-      throw IoError(name, fmt::format("LibTorch's CUDA library could not be loaded ({}); expected a LibTorch built for "
-                                      "CUDA with the NVIDIA libraries it needs; install the full torch package or use "
-                                      "the device cpu",
-                                      dlerror()));
+      throw IoError(
+          name, fmt::format("LibTorch's CUDA library could not be loaded ({}); expected a LibTorch built for "
+                            "CUDA with the NVIDIA libraries it needs; install the full torch package or use "
+                            "the device cpu",
+                            dlerror()));
     }
   }
 }
@@ -38,16 +39,20 @@ void load_cuda_library(const std::string& name) {
 c10::Device open_device(const std::string& name) {
   const auto device = parse_device(name);
   if (!device || !(device->is_cpu() || device->is_cuda())) {
-    throw ConfigError("device", fmt::format("'{}' is no device this engine runs on; expected cpu, cuda or cuda:N", name));
+    throw ConfigError(
+        "device", fmt::format("'{}' is no device this engine runs on; expected cpu, cuda or cuda:N", name));
   }
   if (!device->is_cuda()) return *device;
   load_cuda_library(name);
-  const auto count = static_cast<int>(at::globalContext().hasCUDA() ? at::detail::getCUDAHooks().deviceCount() : 0);
+  const auto count =
+      static_cast<int>(at::globalContext().hasCUDA() ? at::detail::getCUDAHooks().deviceCount() : 0);
   const int index = device->has_index() ? device->index() : 0;
   if (index >= count) {
-    throw IoError(name, fmt::format("there is no such GPU: {} visible; expected a driver and a device, or use the device "
-                                    "cpu",
-                                    count));
+    throw IoError(
+        name,
+        fmt::format("there is no such GPU: {} visible; expected a driver and a device, or use the device "
+                    "cpu",
+                    count));
   }
   return {c10::kCUDA, static_cast<c10::DeviceIndex>(index)};
 }

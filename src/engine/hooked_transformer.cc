@@ -1,5 +1,6 @@
 #include "hooked/engine/hooked_transformer.h"
 
+#include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 
 #include <span>
@@ -11,15 +12,14 @@
 #include "hooked/io/file.h"
 #include "hooked/io/safetensors.h"
 
-#include <ATen/ops/tensor.h>
-
 namespace hooked {
 namespace {
 
 const Tokenizer& tokenizer_of(const LoadedModel& model) {
   if (!model.tokenizer) {
-    throw TokenizerError("tokenizer", "this model has no tokenizer; expected a tokenizer.json beside its weights; pass "
-                                      "token ids instead of text");
+    throw TokenizerError("tokenizer",
+                         "this model has no tokenizer; expected a tokenizer.json beside its weights; pass "
+                         "token ids instead of text");
   }
   return *model.tokenizer;
 }
@@ -47,9 +47,13 @@ HookedTransformer::~HookedTransformer() = default;
 const ModelConfig& HookedTransformer::config() const noexcept { return model_->config; }
 const std::vector<std::string>& HookedTransformer::notes() const noexcept { return model_->notes; }
 const std::vector<StepReport>& HookedTransformer::processing() const noexcept { return model_->processing; }
-const std::vector<std::string>& HookedTransformer::ignored_keys() const noexcept { return model_->ignored_keys; }
+const std::vector<std::string>& HookedTransformer::ignored_keys() const noexcept {
+  return model_->ignored_keys;
+}
 const std::string& HookedTransformer::family() const noexcept { return model_->family; }
-const std::vector<ActivationName>& HookedTransformer::names() const noexcept { return model_->points.names(); }
+const std::vector<ActivationName>& HookedTransformer::names() const noexcept {
+  return model_->points.names();
+}
 StateDict HookedTransformer::state_dict() const { return copy_weights(*model_); }
 
 HookHandle HookedTransformer::attach(Hook hook) {
@@ -61,7 +65,8 @@ HookHandle HookedTransformer::attach(Hook hook) {
 void HookedTransformer::save(const std::filesystem::path& folder) const {
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
-  if (failed) throw IoError(folder.string(), fmt::format("the folder could not be made ({})", failed.message()));
+  if (failed)
+    throw IoError(folder.string(), fmt::format("the folder could not be made ({})", failed.message()));
   const StateDict weights = copy_weights(*model_);
   save_safetensors(folder / "model.safetensors", {weights.begin(), weights.end()}, {{"format", "pt"}});
   write_file(folder / "config.json", model_->config.to_json());
@@ -84,7 +89,8 @@ at::Tensor HookedTransformer::to_tokens(std::string_view text) const {
 std::int64_t HookedTransformer::to_token(std::string_view text) const {
   const std::vector<std::int64_t> ids = tokenizer_of(*model_).encode(text).ids;
   if (ids.size() != 1) {
-    throw TokenizerError(text, fmt::format("this text is not one token; expected exactly one, got {}", ids.size()));
+    throw TokenizerError(text,
+                         fmt::format("this text is not one token; expected exactly one, got {}", ids.size()));
   }
   return ids.front();
 }

@@ -25,13 +25,15 @@ Fans fans_of(const at::Tensor& weight) {
 }
 
 // A matrix of float64 numbers, so that what is drawn does not depend on the model's dtype or device.
-at::Tensor draw(const at::Tensor& like, const CreateOptions& options, const ModelConfig& config, at::Generator& generator) {
+at::Tensor draw(const at::Tensor& like, const CreateOptions& options, const ModelConfig& config,
+                at::Generator& generator) {
   const at::Tensor drawn = at::empty(like.sizes(), at::kDouble);
   const Fans fans = fans_of(like);
   const double gain = options.initializer_range.value_or(1.0);
   switch (options.init) {
     case InitMode::gpt2:
-      drawn.normal_(0.0, options.initializer_range.value_or(0.8 / std::sqrt(static_cast<double>(config.d_model))),
+      drawn.normal_(0.0,
+                    options.initializer_range.value_or(0.8 / std::sqrt(static_cast<double>(config.d_model))),
                     generator);
       break;
     case InitMode::xavier_uniform: {
@@ -54,7 +56,9 @@ at::Tensor draw(const at::Tensor& like, const CreateOptions& options, const Mode
   return drawn;
 }
 
-bool is_matrix(std::string_view name) { return name.substr(name.rfind('.') + 1).find("W_") != std::string_view::npos; }
+bool is_matrix(std::string_view name) {
+  return name.substr(name.rfind('.') + 1).find("W_") != std::string_view::npos;
+}
 
 // LayerNorms beside the RMSNorms of an offset model are stored plainly.
 bool stores_offset(std::string_view name, const ModelConfig& config) {

@@ -35,8 +35,9 @@ class CheckpointSource : public WeightSource {
   at::Tensor read(const std::string& name) override {
     at::Tensor tensor = reader_.read(name);
     if (!tensor.is_floating_point()) {
-      throw CheckpointError(where(name), fmt::format("tensor '{}' holds {} numbers; expected floating point weights",
-                                                     name, dtype_text(tensor.scalar_type())));
+      throw CheckpointError(where(name),
+                            fmt::format("tensor '{}' holds {} numbers; expected floating point weights", name,
+                                        dtype_text(tensor.scalar_type())));
     }
     return tensor;
   }
@@ -55,7 +56,15 @@ class StateDictSource : public WeightSource {
     for (const auto& [name, tensor] : weights_) names.push_back(name);
     return names;
   }
-  at::Tensor shape_of(const std::string& name) const override { return weights_.at(name).to(at::kMeta); }
+  at::Tensor shape_of(const std::string& name) const override {
+    const at::Tensor& tensor = weights_.at(name);
+    if (!tensor.defined() || !tensor.is_floating_point()) {
+      throw CheckpointError(where(name),
+                            fmt::format("tensor '{}' holds {}; expected floating point weights", name,
+                                        tensor.defined() ? dtype_text(tensor.scalar_type()) : "nothing"));
+    }
+    return tensor.to(at::kMeta);
+  }
   at::Tensor read(const std::string& name) override {
     auto node = weights_.extract(name);
     return std::move(node.mapped());
@@ -67,7 +76,8 @@ class StateDictSource : public WeightSource {
 };
 
 // The processing, packing and placing that every door shares.
-std::shared_ptr<LoadedModel> finish(StateDict weights, const ModelConfig& config, const LoadOptions& options) {
+std::shared_ptr<LoadedModel> finish(StateDict weights, const ModelConfig& config,
+                                    const LoadOptions& options) {
   ProcessedWeights processed = process_weights(std::move(weights), config, options.processing);
   auto model = std::make_shared<LoadedModel>(std::move(processed.config), open_device(options.device));
   model->processing = std::move(processed.report);
@@ -91,8 +101,9 @@ void load_tokenizer(LoadedModel& model, const std::filesystem::path& folder) {
   model.tokenizer_json = read_text_file(folder / "tokenizer.json", kTokenizerBytes);
   model.tokenizer_config_json = read_if_there(folder / "tokenizer_config.json", kConfigBytes);
   if (model.tokenizer->vocab_size() > model.config.d_vocab) {
-    model.notes.push_back(fmt::format("the tokenizer knows {} pieces, the model only {}: ids from {} on are refused",
-                                      model.tokenizer->vocab_size(), model.config.d_vocab, model.config.d_vocab));
+    model.notes.push_back(
+        fmt::format("the tokenizer knows {} pieces, the model only {}: ids from {} on are refused",
+                    model.tokenizer->vocab_size(), model.config.d_vocab, model.config.d_vocab));
   }
 }
 

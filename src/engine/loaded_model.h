@@ -37,7 +37,8 @@ struct LoadedModel {
   std::string tokenizer_config_json;
 };
 
-/// Copies weights into the graph, dropping each from `weights` as it goes. Names and shapes have been checked.
+/// Copies weights into the graph, dropping each from `weights` as it goes. Names and shapes have been
+/// checked.
 void fill(LoadedModel& model, StateDict weights);
 
 /// The weights by TransformerLens's names, contiguous copies on the CPU.

@@ -31,26 +31,35 @@ Reach allowed_reach(const LoadedModel& model, const RunOptions& options) {
     reach.end_layer = resolve_layer(*options.stop_at_layer, model, "stop_at_layer");
     reach.exit = false;
     if (reach.end_layer < reach.first_layer) {
-      throw ShapeError("stop_at_layer", fmt::format("the run would stop at layer {} before it starts at layer {}; expected "
-                                                    "stop_at_layer >= start_at_layer",
-                                                    reach.end_layer, reach.first_layer));
+      throw ShapeError("stop_at_layer",
+                       fmt::format("the run would stop at layer {} before it starts at layer {}; expected "
+                                   "stop_at_layer >= start_at_layer",
+                                   reach.end_layer, reach.first_layer));
     }
     if (options.output == Output::loss || options.logit_positions || options.gradients) {
-      throw HookError("stop_at_layer", "a run that stops at a layer has no logits; expected no loss, logit_positions or "
-                                       "gradients with stop_at_layer");
+      throw HookError("stop_at_layer",
+                      "a run that stops at a layer has no logits; expected no loss, logit_positions or "
+                      "gradients with stop_at_layer");
     }
   } else if (options.output == Output::residual) {
+    if (options.logit_positions || options.gradients) {
+      throw HookError("output",
+                      "a run whose output is the residual has no logits; expected no logit_positions or "
+                      "gradients with Output::residual");
+    }
     reach.exit = false;
   }
   return reach;
 }
 
-Watch make_watch(const LoadedModel& model, const Reach& reach, const std::vector<Hook>& scoped, const RunOptions& options) {
+Watch make_watch(const LoadedModel& model, const Reach& reach, const std::vector<Hook>& scoped,
+                 const RunOptions& options) {
   Watch watch(model.points, reach);
   for (const std::vector<Hook>& hooks : {scoped, options.hooks}) {
     for (const Hook& hook : hooks) {
       if (hook.direction == HookDirection::backward && !options.gradients) {
-        throw HookError("hooks", "a backward hook needs a metric to differentiate; expected RunOptions::gradients");
+        throw HookError("hooks",
+                        "a backward hook needs a metric to differentiate; expected RunOptions::gradients");
       }
       watch.add_hook(hook);
     }
@@ -80,18 +89,20 @@ std::vector<std::int64_t> resolve_positions(const std::vector<std::int64_t>& pos
   for (const std::int64_t position : positions) {
     resolved.push_back(position < 0 ? position + length : position);
     if (resolved.back() < 0 || resolved.back() >= length) {
-      throw ShapeError("logit_positions", fmt::format("position {} is out of range; expected {} to {}", position, -length,
-                                                      length - 1));
+      throw ShapeError("logit_positions", fmt::format("position {} is out of range; expected {} to {}",
+                                                      position, -length, length - 1));
     }
   }
-  if (resolved.empty()) throw ShapeError("logit_positions", "the list is empty; expected positions, or none for all");
+  if (resolved.empty())
+    throw ShapeError("logit_positions", "the list is empty; expected positions, or none for all");
   return resolved;
 }
 
 at::Tensor require_scalar(const at::Tensor& metric) {
   if (!metric.defined() || metric.numel() != 1) {
-    throw HookError("gradients.metric", fmt::format("the metric must be one number; expected a scalar, got {}",
-                                                    metric.defined() ? shape_text(metric.sizes()) : "an undefined tensor"));
+    throw HookError("gradients.metric",
+                    fmt::format("the metric must be one number; expected a scalar, got {}",
+                                metric.defined() ? shape_text(metric.sizes()) : "an undefined tensor"));
   }
   return metric.reshape({});
 }
@@ -103,7 +114,8 @@ RunResult HookedTransformer::run(const at::Tensor& tokens, const RunOptions& opt
   const RunInput input = check_input(model, tokens, options);
   Reach reach = allowed_reach(model, options);
   if (options.gradients && !options.gradients->metric) {
-    throw HookError("gradients.metric", "there is no metric; expected a function of the logits to one number");
+    throw HookError("gradients.metric",
+                    "there is no metric; expected a function of the logits to one number");
   }
   const bool wants_logits = reach.exit && options.output != Output::none;
 
@@ -114,14 +126,16 @@ RunResult HookedTransformer::run(const at::Tensor& tokens, const RunOptions& opt
 
   // Grad modes belong to the thread and are restored when the run ends, also by a throw.
   const at::AutoGradMode grad_mode(options.gradients.has_value());
-  Run run(model.config, std::move(watch), {input.batch(), input.length(), input.attention_mask, model.device});
+  Run run(model.config, std::move(watch),
+          {input.batch(), input.length(), input.attention_mask, model.device});
   if (!options.gradients) run.workspace = &model.workspace;
   if (options.logit_positions) {
     const auto positions = resolve_positions(*options.logit_positions, input.length());
     if (options.output == Output::loss) {
-      throw ShapeError("logit_positions", "a loss needs the logits of all positions; expected no logit_positions");
+      throw ShapeError("logit_positions",
+                       "a loss needs the logits of all positions; expected no logit_positions");
     }
-    run.set_logit_positions(positions);
+    run.set_logit_positions(positions, input.length());
     run.logit_positions = at::tensor(positions, at::kLong).to(model.device);
   }
 
@@ -161,7 +175,8 @@ RunResult HookedTransformer::run_with_cache(const at::Tensor& tokens, const Sele
   return run(tokens, options);
 }
 
-RunResult HookedTransformer::run_with_hooks(const at::Tensor& tokens, std::vector<Hook> hooks, RunOptions options) const {
+RunResult HookedTransformer::run_with_hooks(const at::Tensor& tokens, std::vector<Hook> hooks,
+                                            RunOptions options) const {
   options.hooks.insert(options.hooks.end(), std::make_move_iterator(hooks.begin()),
                        std::make_move_iterator(hooks.end()));
   return run(tokens, options);

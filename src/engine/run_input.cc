@@ -12,33 +12,38 @@ namespace {
 
 void require_ids(const at::Tensor& ids, const char* where, std::int64_t d_vocab) {
   if (ids.scalar_type() != at::kLong) {
-    throw ShapeError(where, fmt::format("token ids have the wrong dtype; expected int64, got {}; convert them with "
-                                        ".to(at::kLong)",
-                                        dtype_text(ids.scalar_type())));
+    throw ShapeError(where,
+                     fmt::format("token ids have the wrong dtype; expected int64, got {}; convert them with "
+                                 ".to(at::kLong)",
+                                 dtype_text(ids.scalar_type())));
   }
   if (ids.dim() != 2 || ids.numel() == 0) {
-    throw ShapeError(where, fmt::format("token ids have the wrong shape; expected [batch, pos] with at least one token, "
-                                        "got {}",
-                                        shape_text(ids.sizes())));
+    throw ShapeError(
+        where, fmt::format("token ids have the wrong shape; expected [batch, pos] with at least one token, "
+                           "got {}",
+                           shape_text(ids.sizes())));
   }
   const at::Tensor outside = (ids < 0).logical_or(ids >= d_vocab);
   if (!outside.any().item<bool>()) return;
   const at::Tensor first = at::nonzero(outside)[0].to(at::kCPU);
   const auto row = first[0].item<std::int64_t>(), position = first[1].item<std::int64_t>();
-  throw ShapeError(where, fmt::format("token id {} in row {} at position {} is not in the vocabulary; expected 0 to {}",
-                                      ids[row][position].item<std::int64_t>(), row, position, d_vocab - 1));
+  throw ShapeError(
+      where, fmt::format("token id {} in row {} at position {} is not in the vocabulary; expected 0 to {}",
+                         ids[row][position].item<std::int64_t>(), row, position, d_vocab - 1));
 }
 
 at::Tensor check_mask(const at::Tensor& mask, const RunInput& input, const c10::Device& device) {
   if (mask.dim() != 2 || mask.size(0) != input.batch() || mask.size(1) != input.length()) {
-    throw ShapeError("attention_mask", fmt::format("the mask does not fit the input; expected [batch, pos] = [{}, {}], "
-                                                   "got {}",
-                                                   input.batch(), input.length(), shape_text(mask.sizes())));
+    throw ShapeError("attention_mask",
+                     fmt::format("the mask does not fit the input; expected [batch, pos] = [{}, {}], "
+                                 "got {}",
+                                 input.batch(), input.length(), shape_text(mask.sizes())));
   }
   const at::Tensor binary = (mask == 0).logical_or(mask == 1);
   if (!binary.all().item<bool>()) {
-    throw ShapeError("attention_mask", "the mask holds other numbers than 0 and 1; expected 1 for real tokens, 0 for "
-                                       "padding");
+    throw ShapeError("attention_mask",
+                     "the mask holds other numbers than 0 and 1; expected 1 for real tokens, 0 for "
+                     "padding");
   }
   const at::Tensor real = mask.to(device, at::kBool);
   if (!real.any(1).all().item<bool>()) {
@@ -61,17 +66,20 @@ std::int64_t resolve_layer(std::int64_t layer, const LoadedModel& model, const c
 
 RunInput check_input(const LoadedModel& model, const at::Tensor& input, const RunOptions& options) {
   const ModelConfig& config = model.config;
-  if (!input.defined()) throw ShapeError("tokens", "the input is an undefined tensor; expected token ids [batch, pos]");
+  if (!input.defined())
+    throw ShapeError("tokens", "the input is an undefined tensor; expected token ids [batch, pos]");
   RunInput checked;
   if (options.start_at_layer) {
     if (input.dim() != 3 || input.size(2) != config.d_model || input.numel() == 0) {
-      throw ShapeError("residual", fmt::format("the input has the wrong shape; expected [batch, pos, {}] because "
-                                               "start_at_layer is set, got {}",
-                                               config.d_model, shape_text(input.sizes())));
+      throw ShapeError("residual",
+                       fmt::format("the input has the wrong shape; expected [batch, pos, {}] because "
+                                   "start_at_layer is set, got {}",
+                                   config.d_model, shape_text(input.sizes())));
     }
     if (input.scalar_type() != config.dtype) {
-      throw ShapeError("residual", fmt::format("the input has another dtype than the model; expected {}, got {}",
-                                               dtype_text(config.dtype), dtype_text(input.scalar_type())));
+      throw ShapeError("residual",
+                       fmt::format("the input has another dtype than the model; expected {}, got {}",
+                                   dtype_text(config.dtype), dtype_text(input.scalar_type())));
     }
     checked.residual = input.detach().to(model.device).clone(at::MemoryFormat::Contiguous);
   } else {
@@ -82,8 +90,9 @@ RunInput check_input(const LoadedModel& model, const at::Tensor& input, const Ru
 
   const bool any_length = config.positions == PositionKind::alibi || config.positions == PositionKind::none;
   if (checked.length() > config.n_ctx && !any_length) {
-    throw ShapeError("tokens", fmt::format("the input is too long for this model; expected at most {} tokens, got {}",
-                                           config.n_ctx, checked.length()));
+    throw ShapeError("tokens",
+                     fmt::format("the input is too long for this model; expected at most {} tokens, got {}",
+                                 config.n_ctx, checked.length()));
   }
   if (options.attention_mask.defined()) {
     checked.attention_mask = check_mask(options.attention_mask, checked, model.device);
@@ -92,18 +101,28 @@ RunInput check_input(const LoadedModel& model, const at::Tensor& input, const Ru
   if (options.output == Output::loss) {
     const bool given = options.target_tokens.defined();
     if (!given && !checked.tokens.defined()) {
-      throw ShapeError("target_tokens", "a loss needs token ids and this run starts from a residual; expected "
-                                        "target_tokens [batch, pos]");
+      throw ShapeError("target_tokens",
+                       "a loss needs token ids and this run starts from a residual; expected "
+                       "target_tokens [batch, pos]");
     }
     checked.targets = given ? options.target_tokens : checked.tokens;
     require_ids(checked.targets, "target_tokens", config.d_vocab_out);
     if (checked.targets.size(0) != checked.batch() || checked.targets.size(1) != checked.length()) {
-      throw ShapeError("target_tokens", fmt::format("the targets do not fit the input; expected [{}, {}], got {}",
-                                                    checked.batch(), checked.length(),
-                                                    shape_text(checked.targets.sizes())));
+      throw ShapeError("target_tokens",
+                       fmt::format("the targets do not fit the input; expected [{}, {}], got {}",
+                                   checked.batch(), checked.length(), shape_text(checked.targets.sizes())));
     }
     if (checked.length() < 2) {
       throw ShapeError("tokens", "a loss needs a next token to predict; expected at least 2 tokens, got 1");
+    }
+    if (const at::Tensor& real = checked.attention_mask;
+        real.defined() && !real.narrow(1, 0, real.size(1) - 1)
+                               .logical_and(real.narrow(1, 1, real.size(1) - 1))
+                               .any()
+                               .item<bool>()) {
+      throw ShapeError("attention_mask",
+                       "no two neighbouring tokens are real, so nothing is predicted; expected at least "
+                       "one prediction for a loss");
     }
     checked.targets = checked.targets.to(model.device);
   }

@@ -9,7 +9,7 @@ namespace hooked {
 
 /// What a run computes from, checked at the door.
 struct RunInput {
-  at::Tensor tokens;          ///< [batch, pos] int64 on the model's device; undefined when the run starts at a layer
+  at::Tensor tokens;  ///< [batch, pos] int64 on the model's device; undefined when the run starts at a layer
   at::Tensor residual;        ///< [batch, pos, d_model] for runs that start at a layer
   at::Tensor attention_mask;  ///< [batch, pos] bool on the model's device, or undefined
   at::Tensor targets;         ///< [batch, pos] ids for the loss, or undefined
@@ -21,7 +21,8 @@ struct RunInput {
 /// Throws ShapeError naming the input, the row and position, and both values, before anything runs.
 RunInput check_input(const LoadedModel& model, const at::Tensor& input, const RunOptions& options);
 
-/// A layer option resolved against the model: negative counts from the end. Throws ShapeError out of [0, n_layers].
+/// A layer option resolved against the model: negative counts from the end. Throws ShapeError out of [0,
+/// n_layers].
 std::int64_t resolve_layer(std::int64_t layer, const LoadedModel& model, const char* option);
 
 }  // namespace hooked

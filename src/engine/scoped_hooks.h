@@ -19,8 +19,10 @@ class ScopedHooks {
   }
 
   void remove(std::uint64_t id) {
+    // Declared first, so that the callable dies after the lock: it may own handles of other hooks here.
+    std::map<std::uint64_t, Hook>::node_type removed;
     const std::lock_guard lock(mutex_);
-    hooks_.erase(id);
+    removed = hooks_.extract(id);
   }
 
   /// What a run starts with: changes made while it is under way take effect in the next one.

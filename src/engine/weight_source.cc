@@ -20,8 +20,8 @@ namespace {
 constexpr std::size_t kListed = 20;  // names shown of a long list
 
 std::string list_text(const std::vector<std::string>& names) {
-  const std::vector<std::string> shown(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(
-                                                                         std::min(names.size(), kListed)));
+  const std::vector<std::string> shown(
+      names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kListed)));
   return fmt::format("{}{}", fmt::join(shown, ", "),
                      names.size() > kListed ? fmt::format(" and {} more", names.size() - kListed) : "");
 }
@@ -41,10 +41,11 @@ std::map<std::string, std::string> names_without_prefix(const WeightSource& sour
     if (!is_buffer(name, family)) (prefixed ? with : without).push_back(name);
   }
   if (!with.empty() && !without.empty()) {
-    throw CheckpointError(source.where(without.front()),
-                          fmt::format("some tensors have the prefix '{}' and some do not, such as '{}' and '{}'; expected "
-                                      "one kind; save the model again",
-                                      family.prefix, with.front(), without.front()));
+    throw CheckpointError(
+        source.where(without.front()),
+        fmt::format("some tensors have the prefix '{}' and some do not, such as '{}' and '{}'; expected "
+                    "one kind; save the model again",
+                    family.prefix, with.front(), without.front()));
   }
   return found;
 }
@@ -52,11 +53,13 @@ std::map<std::string, std::string> names_without_prefix(const WeightSource& sour
 void require_shape(const WeightSource& source, const TensorRecipe& recipe, const at::Tensor& slot) {
   const at::Tensor theirs = source.shape_of(recipe.source);
   const auto mismatch = [&](at::IntArrayRef got) {
-    const bool transposed = got.size() == 2 && slot.dim() == 2 && got[0] == slot.size(1) && got[1] == slot.size(0);
-    throw CheckpointError(source.where(recipe.source),
-                          fmt::format("tensor '{}' has another shape than the config says; expected {} for {}, got {}{}",
-                                      recipe.source, shape_text(slot.sizes()), recipe.target, shape_text(got),
-                                      transposed ? "; it looks transposed" : "; check config.json"));
+    const bool transposed =
+        got.size() == 2 && slot.dim() == 2 && got[0] == slot.size(1) && got[1] == slot.size(0);
+    throw CheckpointError(
+        source.where(recipe.source),
+        fmt::format("tensor '{}' has another shape than the config says; expected {} for {}, got {}{}",
+                    recipe.source, shape_text(slot.sizes()), recipe.target, shape_text(got),
+                    transposed ? "; it looks transposed" : "; check config.json"));
   };
   if (!recipe.make) {
     if (theirs.sizes() != slot.sizes()) mismatch(theirs.sizes());
@@ -108,8 +111,8 @@ GatheredWeights gather_weights(WeightSource& source, const Family& family, const
   GatheredWeights gathered;
   if (!extra.empty()) {
     gathered.notes.push_back(
-        fmt::format("{} tensors of the checkpoint are not part of this model and were not read: {}", extra.size(),
-                    list_text(extra)));
+        fmt::format("{} tensors of the checkpoint are not part of this model and were not read: {}",
+                    extra.size(), list_text(extra)));
   }
   // Several of ours may be cut out of one of theirs: it is read once and let go after the last.
   std::map<std::string, std::size_t> uses;

@@ -28,8 +28,8 @@ struct GatheredWeights {
   std::vector<std::string> notes;
 };
 
-/// Our tensors out of theirs by a family's recipes. Every name and shape is checked against the config before the
-/// first tensor is read. Throws CheckpointError listing what is missing, superfluous or misshapen.
+/// Our tensors out of theirs by a family's recipes. Every name and shape is checked against the config before
+/// the first tensor is read. Throws CheckpointError listing what is missing, superfluous or misshapen.
 GatheredWeights gather_weights(WeightSource& source, const Family& family, const ModelConfig& config);
 
 }  // namespace hooked

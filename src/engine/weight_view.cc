@@ -67,17 +67,23 @@ at::Tensor bias(const LoadedModel& model, const std::string& name, at::IntArrayR
 
 at::Tensor WeightView::W_E() const { return require(*model_, "embed.W_E"); }
 at::Tensor WeightView::W_pos() const { return require(*model_, "pos_embed.W_pos"); }
-at::Tensor WeightView::W_U() const { return model_->config.tied_unembedding ? W_E().t() : require(*model_, "unembed.W_U"); }
+at::Tensor WeightView::W_U() const {
+  return model_->config.tied_unembedding ? W_E().t() : require(*model_, "unembed.W_U");
+}
 at::Tensor WeightView::b_U() const { return bias(*model_, "unembed.b_U", {model_->config.d_vocab_out}); }
 
-at::Tensor WeightView::W_Q(std::int64_t layer) const { return require(*model_, in_layer(*model_, layer, "attn.W_Q")); }
+at::Tensor WeightView::W_Q(std::int64_t layer) const {
+  return require(*model_, in_layer(*model_, layer, "attn.W_Q"));
+}
 at::Tensor WeightView::W_K(std::int64_t layer) const {
   return require(*model_, in_layer(*model_, layer, grouped(*model_, "W_K")));
 }
 at::Tensor WeightView::W_V(std::int64_t layer) const {
   return require(*model_, in_layer(*model_, layer, grouped(*model_, "W_V")));
 }
-at::Tensor WeightView::W_O(std::int64_t layer) const { return require(*model_, in_layer(*model_, layer, "attn.W_O")); }
+at::Tensor WeightView::W_O(std::int64_t layer) const {
+  return require(*model_, in_layer(*model_, layer, "attn.W_O"));
+}
 
 at::Tensor WeightView::W_Q(std::int64_t layer, std::int64_t head) const {
   return W_Q(layer).select(0, checked_head(*model_, head));
@@ -107,11 +113,15 @@ at::Tensor WeightView::b_O(std::int64_t layer) const {
   return bias(*model_, in_layer(*model_, layer, "attn.b_O"), {model_->config.d_model});
 }
 
-at::Tensor WeightView::W_in(std::int64_t layer) const { return require(*model_, in_layer(*model_, layer, "mlp.W_in")); }
+at::Tensor WeightView::W_in(std::int64_t layer) const {
+  return require(*model_, in_layer(*model_, layer, "mlp.W_in"));
+}
 at::Tensor WeightView::W_gate(std::int64_t layer) const {
   return require(*model_, in_layer(*model_, layer, "mlp.W_gate"));
 }
-at::Tensor WeightView::W_out(std::int64_t layer) const { return require(*model_, in_layer(*model_, layer, "mlp.W_out")); }
+at::Tensor WeightView::W_out(std::int64_t layer) const {
+  return require(*model_, in_layer(*model_, layer, "mlp.W_out"));
+}
 at::Tensor WeightView::b_in(std::int64_t layer) const {
   return bias(*model_, in_layer(*model_, layer, "mlp.b_in"), {model_->config.d_mlp});
 }

@@ -7,9 +7,9 @@
 
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
+#include "tests/analysis/small_models.h"
 #include "tests/support/random_config.h"
 #include "tests/support/thrown_by.h"
-#include "tests/analysis/small_models.h"
 
 namespace hooked {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
-#include "tests/support/thrown_by.h"
 #include "tests/analysis/small_models.h"
+#include "tests/support/thrown_by.h"
 
 namespace hooked {
 namespace {

@@ -8,9 +8,9 @@
 
 #include "hooked/core/error.h"
 #include "hooked/hooks/edit.h"
+#include "tests/analysis/small_models.h"
 #include "tests/support/random_config.h"
 #include "tests/support/thrown_by.h"
-#include "tests/analysis/small_models.h"
 
 namespace hooked {
 namespace {

@@ -30,6 +30,7 @@ TEST_F(ProgramTest, WrongUsageIsExitCodeTwo) {
   expect_failure({"run", model(), "--tokns", "1"}, 2, "there is no option --tokns; did you mean '--tokens'?");
   expect_failure({"run", "--tokens", "1"}, 2, "MODEL");
   expect_failure({"run", model()}, 2, "--tokens");
+  expect_failure({"run", model(), "--tokens"}, 2, "--tokens needs a value");
   expect_failure({"run", model(), "--tokens", "1", "--text", "a"}, 2, "--text");
   expect_failure({"run", model(), "--tokens", "1,x"}, 2, "--tokens: 'x' is no number");
   expect_failure({"run", model(), "--tokens", "1", "--dtype", "float7"}, 2,

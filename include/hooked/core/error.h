@@ -8,8 +8,9 @@ namespace hooked {
 
 /// Root of everything this library throws on purpose.
 ///
-/// The text is one sentence of the form `[where] what; expected X, got Y; what to do`. `where` is a file, a tensor,
-/// a config field or an activation's name. docs/errors.md lists the classes with a cause and a cure for each.
+/// The text is one sentence of the form `[where] what; expected X, got Y; what to do`. `where` is a file, a
+/// tensor, a config field or an activation's name. docs/errors.md lists the classes with a cause and a cure
+/// for each.
 class Error : public std::runtime_error {
  public:
   Error(std::string_view where, std::string_view message);
@@ -33,7 +34,8 @@ class ConfigError : public Error {
   using Error::Error;
 };
 
-/// A tensor handed in (tokens, residual, mask, a hook's or edit's value) has the wrong shape, dtype or device.
+/// A tensor handed in (tokens, residual, mask, a hook's or edit's value) has the wrong shape, dtype or
+/// device.
 class ShapeError : public Error {
  public:
   using Error::Error;

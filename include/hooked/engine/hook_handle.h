@@ -8,12 +8,14 @@ namespace hooked {
 
 class ScopedHooks;
 
-/// Keeps a scoped hook attached; detaches it when it goes out of scope or on `remove()`. Move-only. May outlive the
-/// model it came from. A run under way keeps the hooks it started with.
+/// Keeps a scoped hook attached; detaches it when it goes out of scope or on `remove()`. Move-only. May
+/// outlive the model it came from. A run under way keeps the hooks it started with.
 class [[nodiscard]] HookHandle {
  public:
   HookHandle(std::weak_ptr<ScopedHooks> hooks, std::uint64_t id) : hooks_(std::move(hooks)), id_(id) {}
-  HookHandle(HookHandle&& other) noexcept : hooks_(std::move(other.hooks_)), id_(other.id_) { other.hooks_.reset(); }
+  HookHandle(HookHandle&& other) noexcept : hooks_(std::move(other.hooks_)), id_(other.id_) {
+    other.hooks_.reset();
+  }
   HookHandle& operator=(HookHandle&& other) noexcept;
   HookHandle(const HookHandle&) = delete;
   HookHandle& operator=(const HookHandle&) = delete;

@@ -25,8 +25,9 @@ class ScopedHooks;
 
 /// A transformer with every activation named, hookable and cacheable.
 ///
-/// A cheap handle on weights that never change, plus this handle's own scoped hooks. Copies share the weights, not the
-/// hooks. `run` may be called from several threads; `hook` needs a handle of the thread's own (copy one).
+/// A cheap handle on weights that never change, plus this handle's own scoped hooks. Copies share the
+/// weights, not the hooks. `run` may be called from several threads; `hook` needs a handle of the thread's
+/// own (copy one).
 class HookedTransformer {
  public:
   /// Loads a model folder, or `org/name[@revision]` from the local hub cache; never downloads.
@@ -36,8 +37,8 @@ class HookedTransformer {
   /// A model with fresh random weights, raw (no processing). Throws ConfigError.
   static HookedTransformer create(const ModelConfig& config, const CreateOptions& options = {});
 
-  /// A model from weights under TransformerLens's names. Throws CheckpointError listing missing, extra and misshapen
-  /// tensors.
+  /// A model from weights under TransformerLens's names. Throws CheckpointError listing missing, extra and
+  /// misshapen tensors.
   static HookedTransformer from_state_dict(StateDict weights, const ModelConfig& config,
                                            const LoadOptions& options = {});
 
@@ -61,7 +62,8 @@ class HookedTransformer {
   const std::vector<ActivationName>& names() const noexcept;
 
   /// Runs `tokens`, int64 [batch, pos] or [pos] (then batch is 1), or with `start_at_layer` a residual
-  /// [batch, pos, d_model]. Throws ShapeError and HookError before anything runs; what a hook throws passes through.
+  /// [batch, pos, d_model]. Throws ShapeError and HookError before anything runs; what a hook throws passes
+  /// through.
   RunResult run(const at::Tensor& tokens, const RunOptions& options = {}) const;
 
   /// `run` that keeps `capture` too.
@@ -74,7 +76,8 @@ class HookedTransformer {
   /// The logits, [batch, pos, vocab].
   at::Tensor operator()(const at::Tensor& tokens) const { return run(tokens).logits; }
 
-  /// Attaches a hook to this handle until the returned guard goes. Throws HookError for names this model lacks.
+  /// Attaches a hook to this handle until the returned guard goes. Throws HookError for names this model
+  /// lacks.
   template <HookCallable F>
   HookHandle hook(Selection where, F function, HookDirection direction = HookDirection::forward) {
     return attach(Hook(std::move(where), std::move(function), direction));
@@ -94,8 +97,8 @@ class HookedTransformer {
   at::Tensor to_tokens(std::string_view text) const;
   /// The one id of a text that is exactly one token. Throws TokenizerError otherwise.
   std::int64_t to_token(std::string_view text) const;
-  std::string to_string(const at::Tensor& ids) const;                        ///< [pos] or [1, pos]
-  std::vector<std::string> to_str_tokens(const at::Tensor& ids) const;       ///< one printable piece per id
+  std::string to_string(const at::Tensor& ids) const;                   ///< [pos] or [1, pos]
+  std::vector<std::string> to_str_tokens(const at::Tensor& ids) const;  ///< one printable piece per id
 
   /// For rooms above: the shared, immutable model.
   const std::shared_ptr<const LoadedModel>& loaded() const noexcept { return model_; }

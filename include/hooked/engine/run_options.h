@@ -57,7 +57,8 @@ struct RunOptions {
 
   /// The input is the residual stream before this block, [batch, pos, d_model], instead of tokens.
   std::optional<std::int64_t> start_at_layer = std::nullopt;
-  /// The run ends before this block and returns the residual stream there; n_layers means after the last block.
+  /// The run ends before this block and returns the residual stream there; n_layers means after the last
+  /// block.
   std::optional<std::int64_t> stop_at_layer = std::nullopt;
   /// Token ids for the loss of a run that starts from a residual.
   at::Tensor target_tokens = {};

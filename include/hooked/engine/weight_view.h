@@ -9,7 +9,8 @@ namespace hooked {
 
 struct LoadedModel;
 
-/// The weights of a model by the papers' names, as views of the packed storage: no copies, do not write to them.
+/// The weights of a model by the papers' names, as views of the packed storage: no copies, do not write to
+/// them.
 ///
 /// Layers may be negative. A weight that the model does not have throws ConfigError naming the config field.
 class WeightView {
@@ -21,10 +22,10 @@ class WeightView {
   at::Tensor W_U() const;    ///< [d_model, vocab]
   at::Tensor b_U() const;    ///< [vocab]; zeros when the model has none
 
-  at::Tensor W_Q(std::int64_t layer) const;  ///< [head, d_model, d_head]
-  at::Tensor W_K(std::int64_t layer) const;  ///< [kv_head, d_model, d_head]
-  at::Tensor W_V(std::int64_t layer) const;  ///< [kv_head, d_model, d_head]
-  at::Tensor W_O(std::int64_t layer) const;  ///< [head, d_head, d_model]
+  at::Tensor W_Q(std::int64_t layer) const;                     ///< [head, d_model, d_head]
+  at::Tensor W_K(std::int64_t layer) const;                     ///< [kv_head, d_model, d_head]
+  at::Tensor W_V(std::int64_t layer) const;                     ///< [kv_head, d_model, d_head]
+  at::Tensor W_O(std::int64_t layer) const;                     ///< [head, d_head, d_model]
   at::Tensor W_Q(std::int64_t layer, std::int64_t head) const;  ///< [d_model, d_head]
   at::Tensor W_K(std::int64_t layer, std::int64_t head) const;  ///< [d_model, d_head] of the head's kv_head
   at::Tensor W_V(std::int64_t layer, std::int64_t head) const;  ///< [d_model, d_head] of the head's kv_head

@@ -5,7 +5,8 @@
 #include "hooked/hooks/address.h"
 #include "hooked/hooks/site.h"
 
-/// Words for activations: `act::pattern(5)` is one layer's, `act::pattern` alone is every layer's (as a Selection).
+/// Words for activations: `act::pattern(5)` is one layer's, `act::pattern` alone is every layer's (as a
+/// Selection).
 namespace hooked::act {
 
 /// A site inside blocks; with a layer it is an address, alone it selects all layers.
@@ -36,18 +37,19 @@ inline constexpr ModelSite tokens{Site::tokens}, embed_ln_scale{Site::embed_ln_s
     ln_final_scale{Site::ln_final_scale}, ln_final_normalized{Site::ln_final_normalized},
     unembed_in{Site::unembed_in}, unembed_out{Site::unembed_out};
 
-inline constexpr BlockSite resid_pre{Site::resid_pre}, resid_mid{Site::resid_mid}, resid_post{Site::resid_post},
-    normalized_resid_post{Site::normalized_resid_post};
+inline constexpr BlockSite resid_pre{Site::resid_pre}, resid_mid{Site::resid_mid},
+    resid_post{Site::resid_post}, normalized_resid_post{Site::normalized_resid_post};
 inline constexpr BlockSite attn_in{Site::attn_in}, q_input{Site::q_input}, k_input{Site::k_input},
     v_input{Site::v_input}, mlp_in{Site::mlp_in};
-inline constexpr BlockSite ln1_scale{Site::ln1_scale}, ln1_normalized{Site::ln1_normalized}, ln2_scale{Site::ln2_scale},
-    ln2_normalized{Site::ln2_normalized}, ln1_post_scale{Site::ln1_post_scale},
+inline constexpr BlockSite ln1_scale{Site::ln1_scale}, ln1_normalized{Site::ln1_normalized},
+    ln2_scale{Site::ln2_scale}, ln2_normalized{Site::ln2_normalized}, ln1_post_scale{Site::ln1_post_scale},
     ln1_post_normalized{Site::ln1_post_normalized}, ln2_post_scale{Site::ln2_post_scale},
     ln2_post_normalized{Site::ln2_post_normalized};
 inline constexpr BlockSite q{Site::q}, k{Site::k}, v{Site::v}, q_norm_scale{Site::q_norm_scale},
     q_norm_normalized{Site::q_norm_normalized}, k_norm_scale{Site::k_norm_scale},
     k_norm_normalized{Site::k_norm_normalized}, rot_q{Site::rot_q}, rot_k{Site::rot_k},
-    attn_scores{Site::attn_scores}, pattern{Site::pattern}, z{Site::z}, result{Site::result}, attn_out{Site::attn_out};
+    attn_scores{Site::attn_scores}, pattern{Site::pattern}, z{Site::z}, result{Site::result},
+    attn_out{Site::attn_out};
 inline constexpr BlockSite pre{Site::mlp_pre}, pre_linear{Site::mlp_pre_linear}, mid{Site::mlp_mid},
     mlp_ln_scale{Site::mlp_ln_scale}, mlp_ln_normalized{Site::mlp_ln_normalized}, post{Site::mlp_post},
     mlp_out{Site::mlp_out};

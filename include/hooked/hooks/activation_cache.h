@@ -17,8 +17,8 @@ namespace hooked {
 
 /// Activations by name, in firing order, as downstream saw them (after hooks and edits).
 ///
-/// Holds handles, not copies, and nothing in the engine writes in place behind it. Keeps no model alive. Reading from
-/// several threads is fine.
+/// Holds handles, not copies, and nothing in the engine writes in place behind it. Keeps no model alive.
+/// Reading from several threads is fine.
 class ActivationCache {
  public:
   /// One activation and, when only some positions were kept, which (absolute, along its pos or query axis).
@@ -50,7 +50,8 @@ class ActivationCache {
   /// Bytes of the distinct storages held.
   std::size_t bytes() const;
 
-  /// One layer after the other of a site, as a new first axis: [layer, ...]. Throws HookError when a layer misses.
+  /// One layer after the other of a site, as a new first axis: [layer, ...]. Throws HookError when a layer
+  /// misses.
   at::Tensor stack(act::BlockSite site) const;
 
   /// Only row `index` of every activation, with the batch axis kept (size 1). Throws HookError out of range.

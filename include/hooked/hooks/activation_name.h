@@ -15,10 +15,11 @@ namespace hooked {
 /// Which stack of blocks a name belongs to.
 enum class Stack : std::uint8_t { none, blocks, encoder, decoder };
 
-/// The name of one activation: a site, and for sites inside blocks a stack, a layer and (in mixtures) an expert.
+/// The name of one activation: a site, and for sites inside blocks a stack, a layer and (in mixtures) an
+/// expert.
 ///
-/// `to_string` and `parse` are inverse on every valid name: `blocks.5.attn.hook_pattern`. A negative layer counts
-/// from the last one; it is resolved where a model is known.
+/// `to_string` and `parse` are inverse on every valid name: `blocks.5.attn.hook_pattern`. A negative layer
+/// counts from the last one; it is resolved where a model is known.
 struct ActivationName {
   Site site = Site::embed;
   Stack stack = Stack::none;
@@ -30,15 +31,16 @@ struct ActivationName {
   /// The full name: the path in the module graph and the key in a cache.
   std::string to_string() const;
 
-  /// Strict: full names only, decimal layers without sign, blanks or leading zeros. Throws HookError naming the
-  /// text and the nearest pattern of the table.
+  /// Strict: full names only, decimal layers without sign, blanks or leading zeros. Throws HookError naming
+  /// the text and the nearest pattern of the table.
   static ActivationName parse(std::string_view text);
 
   /// As `parse`, without the error.
   static std::optional<ActivationName> try_parse(std::string_view text);
 };
 
-/// The field's shorthand, a door of its own: `("pattern", 5)`, `("k", 6, "a")`, `("scale", 4, "ln1")`, `("embed")`,
+/// The field's shorthand, a door of its own: `("pattern", 5)`, `("k", 6, "a")`, `("scale", 4, "ln1")`,
+/// `("embed")`,
 /// `("normalized")` for the final norm, and the joined forms `k6a`, `pattern5`, `scale4ln1`, `resid_pre5`.
 /// A negative layer counts from the end. Throws HookError when it names no site.
 ActivationName from_shorthand(std::string_view name, std::optional<std::int32_t> layer = std::nullopt,

@@ -28,11 +28,11 @@ struct AxisIndex {
 
   std::variant<std::int64_t, Range, std::vector<std::int64_t>, Last> value;
 
-  AxisIndex(std::int64_t one) : value(one) {}                      // NOLINT: 3 is an index
-  AxisIndex(int one) : value(std::int64_t{one}) {}                 // NOLINT
-  AxisIndex(Range range) : value(range) {}                         // NOLINT
+  AxisIndex(std::int64_t one) : value(one) {}                            // NOLINT: 3 is an index
+  AxisIndex(int one) : value(std::int64_t{one}) {}                       // NOLINT
+  AxisIndex(Range range) : value(range) {}                               // NOLINT
   AxisIndex(std::vector<std::int64_t> list) : value(std::move(list)) {}  // NOLINT
-  AxisIndex(Last last) : value(last) {}                            // NOLINT
+  AxisIndex(Last last) : value(last) {}                                  // NOLINT
 
   bool operator==(const AxisIndex&) const = default;
   std::string to_string() const;
@@ -91,8 +91,8 @@ class Address {
   AxisIndices indices_;
 };
 
-/// The axis of `site` that `axis` means there: itself, or `query` for `pos` and `kv_head` for `head` on sites that
-/// have those instead. Nothing when the site has neither.
+/// The axis of `site` that `axis` means there: itself, or `query` for `pos` and `kv_head` for `head` on sites
+/// that have those instead. Nothing when the site has neither.
 std::optional<Axis> axis_on(Site site, Axis axis) noexcept;
 
 }  // namespace hooked

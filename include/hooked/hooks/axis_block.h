@@ -14,8 +14,8 @@ namespace hooked {
 /// What indices are resolved with: the layout of the activation and the rows' last real tokens.
 struct AxisContext {
   Site site;
-  std::string_view where;       ///< the activation's name, for errors
-  at::Tensor last_positions;    ///< [batch] int64, or undefined: every row ends at the last column
+  std::string_view where;     ///< the activation's name, for errors
+  at::Tensor last_positions;  ///< [batch] int64, or undefined: every row ends at the last column
 };
 
 /// One axis of an activation, with its size in this run.
@@ -25,11 +25,12 @@ struct AxisPlace {
   std::int64_t size;
 };
 
-/// The absolute places that an index (not `last`) means on an axis. Throws HookError when one is out of range.
+/// The absolute places that an index (not `last`) means on an axis. Throws HookError when one is out of
+/// range.
 std::vector<std::int64_t> resolve_places(const AxisIndex& index, const AxisPlace& place);
 
-/// The block of `value` that `indices` pick out. One number drops its axis; views where possible. Throws HookError
-/// naming the axis, its size and the index when one is out of range.
+/// The block of `value` that `indices` pick out. One number drops its axis; views where possible. Throws
+/// HookError naming the axis, its size and the index when one is out of range.
 at::Tensor take_block(const at::Tensor& value, const AxisIndices& indices, const AxisContext& context);
 
 /// A copy of `value` in which that block is `block` (broadcast to it). Differentiable in both.

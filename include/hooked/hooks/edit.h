@@ -39,8 +39,8 @@ struct EditTarget {
 
 /// An intervention as data: it can be batched, recorded, written down and replayed.
 ///
-/// A tensor value broadcasts to the addressed block (axes indexed by one number are dropped, as in `tensor[i]`), and
-/// is converted to the activation's dtype and device. Made by the functions below.
+/// A tensor value broadcasts to the addressed block (axes indexed by one number are dropped, as in
+/// `tensor[i]`) and has the activation's dtype and device. Made by the functions below.
 struct Edit {
   EditTarget target;
   EditKind kind;
@@ -55,11 +55,12 @@ Edit add(EditTarget target, at::Tensor value);
 Edit scale(EditTarget target, double factor);
 Edit scale(EditTarget target, at::Tensor factor);
 
-/// Sets the addressed block to what `source` holds at the same address. Throws HookError when the cache does not have
-/// it; a source of another shape is refused when the run meets it.
+/// Sets the addressed block to what `source` holds at the same address. Throws HookError when the cache does
+/// not have it; a source of another shape is refused when the run meets it.
 Edit replace(const Address& address, const ActivationCache& source);
 
-/// Removes the component along `direction` (the last axis's size; need not be normalised).
+/// Removes the component along `direction`, a vector of the last axis's size and any length but 0 (else
+/// HookError).
 Edit project_out(EditTarget target, at::Tensor direction);
 
 }  // namespace hooked

@@ -14,37 +14,40 @@
 namespace hooked {
 
 /// A hook's callable in its general form. Returning a tensor replaces the activation, nothing keeps it.
-using HookFunction = std::function<std::optional<at::Tensor>(const at::Tensor& value, const ActivationName& name)>;
+using HookFunction =
+    std::function<std::optional<at::Tensor>(const at::Tensor& value, const ActivationName& name)>;
 
 /// Something callable as `(tensor)` or `(tensor, name)` that returns a tensor (an editing hook), nothing (an
 /// observer) or an optional tensor.
 template <typename F>
 concept HookCallable = requires(F f, const at::Tensor& value) {
   f(value);
-} || requires(F f, const at::Tensor& value, const ActivationName& name) { f(value, name); };
+}
+|| requires(F f, const at::Tensor& value, const ActivationName& name) { f(value, name); };
 
 /// Wraps any HookCallable.
 template <HookCallable F>
 HookFunction make_hook_function(F f) {
-  return [f = std::move(f)](const at::Tensor& value,
-                            [[maybe_unused]] const ActivationName& name) mutable -> std::optional<at::Tensor> {
-    const auto call = [&]() -> decltype(auto) {
-      if constexpr (std::invocable<F&, const at::Tensor&, const ActivationName&>) {
-        return f(value, name);
-      } else {
-        return f(value);
-      }
-    };
-    using Result = decltype(call());
-    if constexpr (std::is_void_v<Result>) {
-      call();
-      return std::nullopt;
-    } else {
-      static_assert(std::is_convertible_v<Result, std::optional<at::Tensor>>,
-                    "a hook returns a tensor (it edits), an optional tensor, or nothing (it observes)");
-      return call();
-    }
-  };
+  return
+      [f = std::move(f)](const at::Tensor& value,
+                         [[maybe_unused]] const ActivationName& name) mutable -> std::optional<at::Tensor> {
+        const auto call = [&]() -> decltype(auto) {
+          if constexpr (std::invocable<F&, const at::Tensor&, const ActivationName&>) {
+            return f(value, name);
+          } else {
+            return f(value);
+          }
+        };
+        using Result = decltype(call());
+        if constexpr (std::is_void_v<Result>) {
+          call();
+          return std::nullopt;
+        } else {
+          static_assert(std::is_convertible_v<Result, std::optional<at::Tensor>>,
+                        "a hook returns a tensor (it edits), an optional tensor, or nothing (it observes)");
+          return call();
+        }
+      };
 }
 
 enum class HookDirection : std::uint8_t {
@@ -54,9 +57,9 @@ enum class HookDirection : std::uint8_t {
 
 /// A callable and where it is called.
 ///
-/// The returned tensor must have the shape, dtype and device of the one received; a hook must not write in place
-/// into what it receives (both are HookErrors at the fact; writing through `.data()` cannot be detected). What a hook
-/// throws reaches the caller of the run unchanged.
+/// The returned tensor must have the shape, dtype and device of the one received; a hook must not write in
+/// place into what it receives (both are HookErrors at the fact; writing through `.data()` cannot be
+/// detected). What a hook throws reaches the caller of the run unchanged.
 struct Hook {
   template <HookCallable F>
   Hook(Selection where, F function, HookDirection direction = HookDirection::forward)

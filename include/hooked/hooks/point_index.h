@@ -10,7 +10,8 @@
 
 namespace hooked {
 
-/// The activation points of one model, numbered in the order of the table: what names and selections resolve against.
+/// The activation points of one model, numbered in the order of the table: what names and selections resolve
+/// against.
 class PointIndex {
  public:
   explicit PointIndex(const ModelConfig& config);
@@ -23,8 +24,8 @@ class PointIndex {
   /// `name` with a negative layer counted from the end. Throws HookError when the layer is out of range.
   ActivationName resolve(const ActivationName& name) const;
 
-  /// The number of a point. Throws HookError when this model does not have it: says when the site exists, and the
-  /// nearest name that does.
+  /// The number of a point. Throws HookError when this model does not have it: says when the site exists, and
+  /// the nearest name that does.
   std::size_t require(const ActivationName& name) const;
 
   /// The existing name nearest to `text`.
@@ -38,10 +39,10 @@ class PointIndex {
 
 /// The part of the graph that a run computes: some runs start or stop at a layer.
 struct Reach {
-  bool entry = true;              ///< the points before the first block
+  bool entry = true;  ///< the points before the first block
   std::int64_t first_layer = 0;
-  std::int64_t end_layer = 0;     ///< one past the last block that runs
-  bool exit = true;               ///< the final norm and the unembedding
+  std::int64_t end_layer = 0;  ///< one past the last block that runs
+  bool exit = true;            ///< the final norm and the unembedding
 
   /// All of a model.
   static Reach everything(const PointIndex& points) { return {true, 0, points.n_layers(), true}; }

@@ -16,8 +16,8 @@ struct Reach;
 
 /// A set of activation names: sites, single names, globs and predicates joined by `|`.
 ///
-/// A selection is resolved against a model's points; a part that names something the model does not have, or a glob
-/// that matches nothing, is a HookError then. A predicate may match nothing.
+/// A selection is resolved against a model's points; a part that names something the model does not have, or
+/// a glob that matches nothing, is a HookError then. A predicate may match nothing.
 class Selection {
  public:
   using Predicate = std::function<bool(const ActivationName&)>;
@@ -40,8 +40,8 @@ class Selection {
 
   bool empty() const noexcept { return parts_.empty(); }
 
-  /// The selected points that a run reaches, as ascending numbers in `points`, each once. A part that names one
-  /// activation must be reached; a part that names many keeps those that are. Throws HookError.
+  /// The selected points that a run reaches, as ascending numbers in `points`, each once. A part that names
+  /// one activation must be reached; a part that names many keeps those that are. Throws HookError.
   std::vector<std::size_t> resolve(const PointIndex& points, const Reach& reach) const;
 
   /// The union. Also written `a | b`.

@@ -89,7 +89,8 @@ std::span<const SiteRow> site_table() noexcept;
 /// The row of a site.
 const SiteRow& row(Site site) noexcept;
 
-/// The size of axis `dim` of a site's activation, or -1 where it depends on the input (batch, pos, query, key).
+/// The size of axis `dim` of a site's activation, or -1 where it depends on the input (batch, pos, query,
+/// key).
 std::int64_t axis_size(const SiteRow& row, std::size_t dim, const ModelConfig& config);
 
 }  // namespace hooked

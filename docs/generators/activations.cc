@@ -1,0 +1,168 @@
+// Prints docs/activations.md from the table of sites.
+#include <fmt/format.h>
+
+#include <iostream>
+#include <string>
+#include <string_view>
+
+#include "hooked/core/axis.h"
+#include "hooked/hooks/site.h"
+
+namespace {
+
+constexpr std::string_view kPreface = R"(# Activations
+
+Generated from the table of sites (`hooks/site.cc`); do not edit. Run `cmake --build --preset release --target docs` after
+a change of the table. A test fails when this page is out of date.
+
+`hooked names MODEL` lists the points of one model with their shapes.
+
+## How points are named
+
+A name is the path of a hook point in the module graph, and the key in a cache: `blocks.5.attn.hook_pattern`.
+`{stack}` is `blocks`, `{layer}` counts from 0. Names and shapes are those of TransformerLens's `HookedTransformer`.
+
+| you write | you mean |
+|---|---|
+| `act::pattern(5)`, `act::pattern(-1)` | the pattern of layer 5, of the last layer |
+| `act::pattern` | the patterns of all layers, as a selection |
+| `act::pattern \| act::resid_post(1)` | several selections joined |
+| `act::defaults`, `act::everything` | every point but the wide ones, every point |
+| `act::z(9).head(6).pos(-1)` | head 6 at the last position: an address, for reading and for edits |
+| `"blocks.9.attn.hook_z[head=6,pos=-1]"` | the same as text |
+| `cache["z5"]`, `cache["k6a"]`, `cache["scale4ln1"]` | the field's shorthand, read by caches and `from_shorthand` |
+| `Selection::glob("blocks.*.hook_resid_*")` | names by pattern: `*` any run of characters, `?` one |
+
+An index is a number, a range `2:5` (the end is left out), a list `0+3+7`, or on positions `last`, each row's last real
+token. Negative numbers count from the end. `pos` means `query` on scores and patterns. `head` means `kv_head` on keys and
+values.
+
+## Axes
+
+)";
+
+constexpr std::string_view kColumns = R"(
+## Points
+
+The order is the order in which the points of a block with norms before its sublayers fire.
+
+- **word**: what stands after `act::`, and the shorthand.
+- **wide**: large and seldom wanted. Kept only on request, not by `run_with_cache(tokens)`.
+- **plan**: who watches this point makes the run take another path: attention is computed step by step instead of by one
+  fused kernel, a norm is spelled out, heads are written one by one. Results agree up to rounding (1e-5 of the largest logit
+  in float32, 1e-12 in float64). Watching any other point leaves the logits bit-identical.
+)";
+
+constexpr std::string_view kNotes = R"(
+## What the values mean
+
+**What you read is what downstream saw.** A cache holds the value after all hooks and edits at the point. The order at a
+point is: hooks attached to the handle, the run's own hooks, edits, then the cache.
+
+**Dtypes.** Activations have the model's dtype. Norms and softmax accumulate in float32 or better. `hook_scale` is float32
+(float64 in a float64 model). `hook_tokens` is int64 and has no gradient.
+
+**Embeddings.** `hook_tokens` and `hook_pos_embed` are copies; an edit of one never reaches your tensor or the weights.
+Position rows of padding are zero. Shortformer positions are added to what queries and keys read and never enter the stream.
+
+**Norms.** `hook_scale` is what the input is divided by: sqrt(mean(x²) + eps), of the centred input for LayerNorm, of the
+input itself for RMSNorm. `hook_normalized` is the quotient, before weight and bias. An edit of `hook_scale` changes
+`hook_normalized`. Each fires once per norm.
+
+**Where the norms stand.** Before the sublayer: x + f(N(x)). After the addition: N(x + f(x)). On the output: x + N(f(x)).
+Both: x + N'(f(N(x))). `ln1_post` and `ln2_post` are the norms on the outputs. With norms after the additions,
+`hook_resid_post` is the sum before `ln2`, and `hook_normalized_resid_post` is what the next block reads.
+
+**`ln2` in parallel blocks.** Every block with an MLP and norms has `ln2.*`. In a parallel block with one norm it shows the
+shared norm. Edits of `ln1` do not reach the MLP, edits of `ln2` do not reach attention.
+
+**Split inputs.** `hook_q_input`, `hook_k_input`, `hook_v_input` and `hook_attn_in` are the stream before `ln1`, one copy per
+head. A branch whose copy is edited computes its own norm from it. If `ln1` itself is edited, its value holds for all
+branches. `hook_attn_in` does not exist under grouped-query attention; the split inputs do. `hook_mlp_in` is the MLP's copy of
+the stream: edits reach the MLP and not the stream.
+
+**Attention.** `hook_q`, `hook_k` and `hook_v` include their biases. Order: query and key norm, rotary, scores.
+Scores are scaled, then capped, then biased (ALiBi), then masked with -inf. Rows of a pattern sum to 1; rows that may attend
+to nothing (padding) are zero. With one query norm over all heads (OLMo 2) the head axis of `q_norm.hook_scale` has size 1.
+
+**What is added to the stream.** `hook_attn_out` and `hook_mlp_out` are exactly what is added, after any norm on the output,
+in every family. So resid_post = resid_pre + attn_out + mlp_out wherever norms do not stand after the additions.
+`hook_result` is each head's share of the attention output without `b_O`: summed over heads plus `b_O` it is the output
+before any norm on it.
+
+**MLPs.** In a gated MLP `hook_pre` is the gate branch, `hook_pre_linear` the up branch with its bias, and
+`hook_post` = act(`hook_pre`) · `hook_pre_linear`. Files of TransformerLens add `b_in` after that product; a model that is
+loaded from one does the same.
+
+**Logits.** `unembed.hook_out` is before a soft cap on the logits; the run's result is after it. With
+`RunOptions::logit_positions`, `unembed.*` cover those positions only, and `ln_final.*` cover all positions if watched.
+
+**Gradients** of a metric exist for every point but `hook_tokens`, with the name and shape of the activation, and are with
+respect to what downstream saw. They are zero where the metric does not depend on the point.
+
+**Stopping early.** A run that stops at a layer, or that asks for no output, computes only what it needs. A single name that
+it would not reach is an error; a selection of many names keeps those that it reaches.
+)";
+
+struct AxisNote {
+  hooked::Axis axis;
+  std::string_view what;
+};
+
+constexpr AxisNote kAxes[] = {
+    {hooked::Axis::batch, "rows of the token tensor"},
+    {hooked::Axis::pos, "a token's place in its row"},
+    {hooked::Axis::query, "the position that attends"},
+    {hooked::Axis::key, "the position attended to"},
+    {hooked::Axis::head, "attention head"},
+    {hooked::Axis::kv_head, "key/value head; fewer than heads under grouped-query attention"},
+    {hooked::Axis::d_head, "width of a head"},
+    {hooked::Axis::d_model, "width of the residual stream"},
+    {hooked::Axis::d_mlp, "neurons of an MLP"},
+    {hooked::Axis::vocab, "entry of the output vocabulary"},
+    {hooked::Axis::one, "a kept axis of size 1"},
+};
+
+bool in_table(hooked::Axis axis) {
+  for (const hooked::SiteRow& row : hooked::site_table()) {
+    if (row.axes.find(axis)) return true;
+  }
+  return false;
+}
+
+std::string axes_text(const hooked::AxisList& axes) {
+  std::string text;
+  for (const hooked::Axis axis : axes)
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", hooked::axis_name(axis));
+  return "[" + text + "]";
+}
+
+std::string marks(const hooked::SiteRow& row) {
+  if (row.wide && row.changes_plan) return "wide, plan";
+  return row.wide ? "wide" : row.changes_plan ? "plan" : "";
+}
+
+void print_points(std::string_view title, hooked::SiteScope scope) {
+  std::cout << fmt::format(
+      "\n### {}\n\n| name | word | axes | | exists when | holds |\n|---|---|---|---|---|---|\n", title);
+  for (const hooked::SiteRow& row : hooked::site_table()) {
+    if (row.scope != scope) continue;
+    std::cout << fmt::format("| `{}` | `{}` | {} | {} | {} | {} |\n", row.path, row.word, axes_text(row.axes),
+                             marks(row), row.when, row.what);
+  }
+}
+
+}  // namespace
+
+int main() {
+  std::cout << kPreface << "| axis | what it counts |\n|---|---|\n";
+  for (const AxisNote& note : kAxes) {
+    if (in_table(note.axis))
+      std::cout << fmt::format("| {} | {} |\n", hooked::axis_name(note.axis), note.what);
+  }
+  std::cout << kColumns;
+  print_points("Before the first block", hooked::SiteScope::entry);
+  print_points("In each block", hooked::SiteScope::block);
+  print_points("After the last block", hooked::SiteScope::exit);
+  std::cout << kNotes;
+}

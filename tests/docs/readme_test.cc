@@ -1,0 +1,175 @@
+// The documents say what is: code blocks are the examples, shown output is what the program prints, links
+// lead somewhere.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hooked {
+namespace {
+
+const std::filesystem::path kRoot = HOOKED_SOURCE_DIR;
+
+std::string read(const std::filesystem::path& file) {
+  std::ifstream stream(kRoot / file, std::ios::binary);
+  EXPECT_TRUE(stream.good()) << file;
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) {
+    line.erase(line.find_last_not_of(' ') + 1);
+    lines.push_back(line);
+  }
+  while (!lines.empty() && lines.back().empty()) lines.pop_back();
+  return lines;
+}
+
+/// A fenced block of a page, and the file that the comment above it names.
+struct Block {
+  std::string language;
+  std::string source;
+  std::vector<std::string> lines;
+};
+
+std::vector<Block> blocks_of(const std::string& page) {
+  std::vector<Block> blocks;
+  std::string above;
+  bool inside = false;
+  for (const std::string& line : lines_of(page)) {
+    if (line.starts_with("```")) {
+      inside = !inside;
+      if (inside) {
+        const bool named = above.starts_with("<!-- ") && above.ends_with(" -->");
+        blocks.push_back({line.substr(3), named ? above.substr(5, above.size() - 9) : "", {}});
+      }
+    } else if (inside) {
+      blocks.back().lines.push_back(line);
+    }
+    above = line;
+  }
+  EXPECT_FALSE(inside) << "a fence is not closed";
+  return blocks;
+}
+
+// A file without the comment at its head.
+std::vector<std::string> program_of(const std::filesystem::path& file) {
+  std::vector<std::string> lines = lines_of(read(file));
+  const auto is_head = [](const std::string& line) {
+    return line.empty() || line.starts_with("// ") || line.starts_with("# ");
+  };
+  while (!lines.empty() && is_head(lines.front())) lines.erase(lines.begin());
+  return lines;
+}
+
+std::string joined(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  return text;
+}
+
+TEST(Readme, CodeIsThatOfTheFilesItNames) {
+  std::set<std::string> shown;
+  for (const Block& block : blocks_of(read("README.md"))) {
+    if (block.language != "cpp" && block.language != "cmake") continue;
+    ASSERT_FALSE(block.source.empty()) << "name the file above this block:\n" << joined(block.lines);
+    EXPECT_EQ(joined(block.lines), joined(program_of(block.source)))
+        << "README.md shows another " << block.source << "; copy that file without its first comment";
+    shown.insert(block.source);
+  }
+  EXPECT_EQ(shown, (std::set<std::string>{"examples/first_steps.cc", "examples/readme.cc",
+                                          "tests/consumer/CMakeLists.txt"}));
+}
+
+TEST(Readme, QuickStartIsTwoCommandsThatExist) {
+  const auto blocks = blocks_of(read("README.md"));
+  ASSERT_FALSE(blocks.empty());
+  EXPECT_EQ(blocks.front().lines, (std::vector<std::string>{"bash scripts/demo.sh", "bash scripts/test.sh"}));
+  for (const char* script : {"scripts/demo.sh", "scripts/test.sh"})
+    EXPECT_TRUE(std::filesystem::exists(kRoot / script));
+}
+
+// What the program prints, run in the repository's folder.
+std::vector<std::string> output_of(const std::string& arguments) {
+  const std::string command = "cd '" + kRoot.string() + "' && '" HOOKED_CLI "' " + arguments;
+  FILE* pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) {
+    ADD_FAILURE() << "cannot start " << command;
+    return {};
+  }
+  std::string text;
+  for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) text += static_cast<char>(c);
+  const int status = pclose(pipe);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << command;
+  return lines_of(text);
+}
+
+TEST(Readme, OutputIsWhatTheProgramPrints) {
+  if (!std::filesystem::exists(HOOKED_CLI)) GTEST_SKIP() << "the program is not built";
+  constexpr std::string_view kPrompt = "$ hooked ";
+  int compared = 0;
+  for (const Block& block : blocks_of(read("README.md"))) {
+    if (block.language != "console") continue;
+    ASSERT_FALSE(block.lines.empty());
+    ASSERT_TRUE(block.lines.front().starts_with(kPrompt)) << block.lines.front();
+    const std::vector<std::string> shown(block.lines.begin() + 1, block.lines.end());
+    EXPECT_EQ(joined(shown), joined(output_of(block.lines.front().substr(kPrompt.size()))));
+    ++compared;
+  }
+  EXPECT_GT(compared, 0);
+}
+
+TEST(Readme, RoomsAreThoseOfTheTable) {
+  const std::string table = read("cmake/RoomTable.cmake");
+  const std::string page = read("README.md");
+  std::smatch rooms;
+  ASSERT_TRUE(std::regex_search(table, rooms, std::regex(R"(set\(HOOKED_ROOMS ([a-z ]+)\))")));
+  std::istringstream names(rooms[1].str());
+  std::size_t place = 0;
+  for (std::string room; names >> room;) {
+    std::smatch row;
+    ASSERT_TRUE(std::regex_search(table, row,
+                                  std::regex("HOOKED_ROOM_" + room + R"re(_MAY_INCLUDE "?([a-z ]*)"?\))re")));
+    const std::string may = std::regex_replace(row[1].str(), std::regex(" "), ", ");
+    const std::string start = "\n| " + room + " | ";
+    const auto found = page.find(start, place);
+    ASSERT_NE(found, std::string::npos) << room << " is missing or stands in another order";
+    const std::string line = page.substr(found + 1, page.find('\n', found + 1) - found - 1);
+    EXPECT_TRUE(line.ends_with(" | " + (may.empty() ? "–" : may) + " |")) << line << "\nexpected: " << may;
+    place = found + 1;
+  }
+}
+
+TEST(Documents, LinksLeadToFiles) {
+  std::vector<std::filesystem::path> pages = {"README.md", "CONTRIBUTING.md", "CHANGELOG.md"};
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(kRoot / "docs")) {
+    if (entry.path().extension() == ".md") pages.push_back(std::filesystem::relative(entry.path(), kRoot));
+  }
+  const std::regex link(R"(\]\(([^)# ]+)(#[^)]*)?\))");
+  int links = 0;
+  for (const auto& page : pages) {
+    const std::string text = read(page);
+    for (std::sregex_iterator at(text.begin(), text.end(), link), end; at != end; ++at) {
+      const std::string target = (*at)[1];
+      if (target.starts_with("http")) continue;
+      EXPECT_TRUE(std::filesystem::exists(kRoot / page.parent_path() / target))
+          << page << " links to " << target;
+      ++links;
+    }
+  }
+  EXPECT_GT(links, 5);
+}
+
+}  // namespace
+}  // namespace hooked

@@ -1,0 +1,261 @@
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/equal.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "hooked/core/error.h"
+#include "tests/engine/small_models.h"
+#include "tests/support/random_config.h"
+#include "tests/support/thrown_by.h"
+
+namespace hooked {
+namespace {
+
+/// A smooth number that every logit of every position enters with a weight of its own.
+LogitMetric smooth_metric(const ModelConfig& config) {
+  const at::Tensor weights = at::rand({1, 5, config.d_vocab_out}, at::detail::createCPUGenerator(41),
+                                      at::TensorOptions(at::kDouble)) -
+                             0.5;
+  return [weights](const at::Tensor& logits) { return (logits.tanh() * weights).sum(); };
+}
+
+/// Numerical gradients need a smooth model: relu's kinks and squared relu's are avoided.
+ModelConfig smooth_config(std::uint64_t seed) {
+  ModelConfig config = random_config(seed);
+  config.dtype = at::kDouble;
+  if (config.activation == Activation::relu || config.activation == Activation::relu_squared)
+    config.activation = Activation::gelu;
+  config.eps = std::max(config.eps, 1e-5);
+  return config;
+}
+
+double metric_with(const HookedTransformer& model, const at::Tensor& tokens, const LogitMetric& metric,
+                   const ActivationName& name, const at::Tensor& value) {
+  return metric(model.run_with_hooks(tokens, {{name, [&](const at::Tensor&) { return value; }}}).logits)
+      .item<double>();
+}
+
+// Central differences through a hook against backpropagation: a few elements of every point of random models.
+TEST(Gradients, EqualFiniteDifferencesAtEveryPoint) {
+  std::mt19937 generator(5);
+  int compared = 0, nonzero = 0;
+  for (std::uint64_t seed = 0; seed < 24; ++seed) {
+    SCOPED_TRACE(seed);
+    const ModelConfig config = smooth_config(seed);
+    const HookedTransformer model = random_model(config);
+    const at::Tensor tokens = random_tokens(config, {1, 5});
+    const LogitMetric metric = smooth_metric(config);
+    const auto run = model.run(
+        tokens, {.capture = act::everything, .gradients = GradientRequest{act::everything, metric}});
+    EXPECT_NEAR(run.metric.item<double>(), metric(model(tokens)).item<double>(), 1e-10);
+    ASSERT_EQ(run.gradients.size() + 1, run.cache.size()) << "only the token ids have no gradient";
+    for (const auto& entry : run.gradients) {
+      const at::Tensor value = run.cache[Address(entry.name)];
+      ASSERT_EQ(entry.value.sizes(), value.sizes()) << entry.name.to_string();
+      for (int sample = 0; sample < 2; ++sample) {
+        const std::int64_t place =
+            static_cast<std::int64_t>(generator() % static_cast<std::uint64_t>(value.numel()));
+        const double x = value.reshape({-1})[place].item<double>();
+        if (std::isinf(x)) continue;  // masked scores stay masked
+        const double step = 1e-5 * std::max(1.0, std::abs(x));
+        const auto moved = [&](double by) {
+          at::Tensor changed = value.clone(at::MemoryFormat::Contiguous);
+          changed.view({-1})[place].add_(by);
+          return metric_with(model, tokens, metric, entry.name, changed);
+        };
+        const double numerical = (moved(step) - moved(-step)) / (2.0 * step);
+        const double got = entry.value.reshape({-1})[place].item<double>();
+        EXPECT_NEAR(got, numerical, 2e-6 * std::max(1.0, std::abs(numerical)))
+            << entry.name.to_string() << " at " << place;
+        ++compared;
+        nonzero += std::abs(got) > 1e-9;
+      }
+    }
+  }
+  EXPECT_GT(compared, 1000);
+  EXPECT_GT(nonzero, compared / 3);
+}
+
+class GradientRun : public testing::Test {
+ protected:
+  HookedTransformer model_ = random_model();
+  at::Tensor tokens_ = random_tokens(model_.config(), {2, 5});
+  LogitMetric metric_ = smooth_metric(model_.config());
+
+  RunResult run(const Selection& of, RunOptions options = {}) const {
+    options.gradients = GradientRequest{of, metric_};
+    return model_.run(tokens_, options);
+  }
+};
+
+TEST_F(GradientRun, GivesTheLogitsOfAPlainRun) {
+  const auto gradients = run(act::resid_pre);
+  EXPECT_LT(relative_difference(gradients.logits, model_(tokens_)), kDoubleTolerance);
+  EXPECT_FALSE(gradients.logits.requires_grad());
+  EXPECT_EQ(gradients.gradients.size(), 3u);
+  for (const auto& entry : gradients.gradients)
+    EXPECT_FALSE(entry.value.requires_grad()) << entry.name.to_string();
+  EXPECT_TRUE(at::equal(model_(tokens_), model_(tokens_)));
+}
+
+TEST_F(GradientRun, CachesHoldDetachedValues) {
+  const auto result = run(act::resid_pre, {.capture = act::everything});
+  for (const auto& entry : result.cache) EXPECT_FALSE(entry.value.requires_grad()) << entry.name.to_string();
+}
+
+// What one point gets does not depend on which others are asked for.
+TEST_F(GradientRun, OfOnePointEqualsThatOfAll) {
+  const auto all = run(act::everything);
+  for (const auto& entry : all.gradients) {
+    const auto one = run(entry.name);
+    EXPECT_LT(relative_difference(one.gradients[Address(entry.name)], entry.value), 1e-10)
+        << entry.name.to_string();
+  }
+}
+
+TEST_F(GradientRun, ZerosWhereTheMetricIsIndependent) {
+  const LogitMetric first_position = [](const at::Tensor& logits) { return logits.select(1, 0).sum(); };
+  const auto causal = model_.run(
+      tokens_, {.gradients = GradientRequest{act::resid_pre(0) | act::resid_post(2), first_position}});
+  const at::Tensor gradient = causal.gradients[act::resid_pre(0)];
+  EXPECT_GT(gradient.select(1, 0).abs().max().item<double>(), 0.0);
+  EXPECT_EQ(gradient.narrow(1, 1, 4).abs().max().item<double>(), 0.0);
+
+  const LogitMetric constant = [](const at::Tensor& logits) { return at::ones({}, logits.options()); };
+  const auto nothing = model_.run(tokens_, {.gradients = GradientRequest{act::defaults, constant}});
+  EXPECT_GT(nothing.gradients.size(), 10u);
+  for (const auto& entry : nothing.gradients)
+    EXPECT_EQ(entry.value.abs().sum().item<double>(), 0.0) << entry.name.to_string();
+}
+
+TEST_F(GradientRun, BeforeAnEditThatCutsThePathIsZero) {
+  const auto cut = run(act::resid_pre(0) | act::resid_pre(1), {.edits = {zero(act::resid_pre(1))}});
+  EXPECT_EQ(cut.gradients[act::resid_pre(0)].abs().max().item<double>(), 0.0);
+  EXPECT_GT(cut.gradients[act::resid_pre(1)].abs().max().item<double>(), 0.0) << "as downstream saw it";
+}
+
+TEST_F(GradientRun, FromAResidual) {
+  const auto whole = run(act::resid_pre(2) | act::resid_pre(1), {.capture = act::resid_pre(1)});
+  RunOptions options{.start_at_layer = 1};
+  options.gradients = GradientRequest{act::resid_pre(2) | act::resid_pre(1), metric_};
+  const at::Tensor resid = whole.cache[act::resid_pre(1)];
+  const auto piece = model_.run(resid, options);
+  for (const int layer : {1, 2}) {
+    EXPECT_LT(
+        relative_difference(piece.gradients[act::resid_pre(layer)], whole.gradients[act::resid_pre(layer)]),
+        1e-10);
+  }
+  EXPECT_FALSE(resid.requires_grad()) << "the caller's tensor became a leaf";
+}
+
+TEST_F(GradientRun, PositionsCutGradientsToo) {
+  const auto whole = run(act::defaults);
+  const auto cut = run(act::defaults, {.positions = 3});
+  for (const auto& entry : cut.gradients) {
+    const auto query = row(entry.name.site).axes.find(Axis::query);
+    const std::int64_t dim = query ? *query : *row(entry.name.site).axes.find(Axis::pos);
+    EXPECT_LT(relative_difference(entry.value, whole.gradients[Address(entry.name)].narrow(dim, 3, 1)), 1e-12)
+        << entry.name.to_string();
+  }
+}
+
+TEST_F(GradientRun, BadMetricsAreRefused) {
+  const auto with = [&](LogitMetric metric) {
+    return model_.run(tokens_, {.gradients = GradientRequest{act::z(0), std::move(metric)}});
+  };
+  EXPECT_THROW(with(nullptr), HookError);
+  EXPECT_THROW(with([](const at::Tensor& logits) { return logits; }), HookError);
+  EXPECT_THROW(with([](const at::Tensor&) { return at::Tensor(); }), HookError);
+  EXPECT_THROW(with([](const at::Tensor&) -> at::Tensor { throw 42; }), int);
+  EXPECT_EQ(with([](const at::Tensor& logits) { return logits.sum().reshape({1, 1}); }).metric.dim(), 0);
+}
+
+TEST_F(GradientRun, BackwardHooksSeeTheGradients) {
+  std::map<std::string, at::Tensor> seen;
+  const Hook hook(
+      act::defaults,
+      [&](const at::Tensor& g, const ActivationName& name) { seen[name.to_string()] = g.clone(); },
+      HookDirection::backward);
+  const auto result = run(act::defaults, {.hooks = {hook}});
+  int compared = 0;
+  for (const auto& entry : result.gradients) {
+    const std::string name = entry.name.to_string();
+    if (!seen.contains(name)) {
+      EXPECT_EQ(entry.value.abs().max().item<double>(), 0.0)
+          << name << " has a gradient and its hook was not called";
+      continue;
+    }
+    EXPECT_TRUE(at::equal(seen[name], entry.value)) << name;
+    ++compared;
+  }
+  EXPECT_GT(compared, 30);
+}
+
+// A backward hook is called wherever it stands, whichever gradients are asked for besides.
+TEST_F(GradientRun, BackwardHooksAreCalledBeforeTheFirstPointAskedFor) {
+  int calls = 0;
+  const Hook hook(
+      act::resid_pre(0), [&](const at::Tensor&) { ++calls; }, HookDirection::backward);
+  run(act::resid_post(2), {.hooks = {hook}});
+  EXPECT_EQ(calls, 1);
+  run({}, {.hooks = {hook}});
+  EXPECT_EQ(calls, 2);
+}
+
+TEST_F(GradientRun, BackwardHooksChangeWhatFlowsBack) {
+  const auto plain = run(act::resid_pre);
+  const Hook doubling(
+      act::resid_pre(1), [](const at::Tensor& g) { return g * 2.0; }, HookDirection::backward);
+  const auto doubled = run(act::resid_pre, {.hooks = {doubling}});
+  EXPECT_TRUE(at::equal(doubled.gradients[act::resid_pre(2)], plain.gradients[act::resid_pre(2)]));
+  EXPECT_LT(
+      relative_difference(doubled.gradients[act::resid_pre(0)], plain.gradients[act::resid_pre(0)] * 2.0),
+      1e-12);
+  EXPECT_TRUE(at::equal(doubled.logits, plain.logits));
+  const Hook stopping(
+      act::resid_pre(1), [](const at::Tensor& g) { return g * 0.0; }, HookDirection::backward);
+  EXPECT_EQ(
+      run(act::resid_pre(0), {.hooks = {stopping}}).gradients[act::resid_pre(0)].abs().max().item<double>(),
+      0.0);
+}
+
+TEST_F(GradientRun, BackwardHooksResultsAreChecked) {
+  const auto thrown = [&](HookFunction function) {
+    return text_thrown_by<HookError>(
+        [&] { run(act::resid_pre(0), {.hooks = {Hook(act::z(1), function, HookDirection::backward)}}); });
+  };
+  const std::string shape =
+      thrown([](const at::Tensor& g, const ActivationName&) { return g.narrow(0, 0, 1); });
+  EXPECT_NE(shape.find("blocks.1.attn.hook_z"), std::string::npos) << shape;
+  EXPECT_NE(thrown([](const at::Tensor& g, const ActivationName&) {
+              return at::Tensor(g).zero_();
+            }).find("in place"),
+            std::string::npos);
+  const Hook throwing(
+      act::z(1), [](const at::Tensor&) { throw 42; }, HookDirection::backward);
+  EXPECT_THROW(run(act::resid_pre(0), {.hooks = {throwing}}), int);
+  EXPECT_NO_THROW(run(act::resid_pre(0)));
+}
+
+TEST_F(GradientRun, TokensHaveNone) {
+  EXPECT_TRUE(run(act::tokens).gradients.empty());
+  const Hook everywhere(
+      act::everything, [](const at::Tensor&) {}, HookDirection::backward);
+  EXPECT_NO_THROW(run(act::resid_pre(0), {.hooks = {everywhere}}));
+}
+
+TEST_F(GradientRun, ScopedBackwardHook) {
+  int calls = 0;
+  HookedTransformer model = model_;
+  const auto handle = model.hook(
+      act::resid_pre(1), [&](const at::Tensor&) { ++calls; }, HookDirection::backward);
+  model.run(tokens_, {.gradients = GradientRequest{act::resid_pre(0), metric_}});
+  EXPECT_EQ(calls, 1);
+}
+
+}  // namespace
+}  // namespace hooked

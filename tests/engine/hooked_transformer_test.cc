@@ -1,0 +1,117 @@
+#include "hooked/engine/hooked_transformer.h"
+
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/equal.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "hooked/core/error.h"
+#include "tests/engine/small_models.h"
+#include "tests/support/compare.h"
+
+namespace hooked {
+namespace {
+
+TEST(HookedTransformer, NamesAreTheTablesInOrder) {
+  const HookedTransformer model = random_model();
+  EXPECT_EQ(model.names(), activation_names(model.config()));
+  EXPECT_EQ(model.family(), "hooked_transformer");
+  EXPECT_TRUE(model.notes().empty());
+  EXPECT_TRUE(model.ignored_keys().empty());
+}
+
+TEST(HookedTransformer, RunWithCacheKeepsTheDefaultPoints) {
+  const HookedTransformer model = random_model();
+  const auto run = model.run_with_cache(random_tokens(model.config(), {2, 6}));
+  for (const ActivationName& name : model.names())
+    EXPECT_EQ(run.cache.contains(name), !row(name.site).wide) << name.to_string();
+}
+
+TEST(HookedTransformer, CaptureOfTheOptionsAndOfTheCallJoin) {
+  const HookedTransformer model = random_model();
+  const auto run =
+      model.run_with_cache(random_tokens(model.config(), {2, 6}), act::z(0), {.capture = act::embed});
+  EXPECT_EQ(run.cache.size(), 2u);
+}
+
+TEST(HookedTransformer, CopiesShareWeightsAndOutliveTheOriginal) {
+  std::optional<HookedTransformer> model = random_model();
+  const at::Tensor tokens = random_tokens(model->config(), {2, 6});
+  const at::Tensor logits = (*model)(tokens);
+  const HookedTransformer copy = *model;
+  EXPECT_TRUE(copy.weights().W_E().is_alias_of(model->weights().W_E()));
+  model.reset();
+  EXPECT_TRUE(at::equal(copy(tokens), logits));
+}
+
+TEST(HookedTransformer, RunsAreRepeatableToTheBit) {
+  const HookedTransformer model = random_model();
+  const at::Tensor tokens = random_tokens(model.config(), {2, 6});
+  const at::Tensor first = model(tokens);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(at::equal(model(tokens), first));
+}
+
+TEST(HookedTransformer, StateDictIsACopy) {
+  const HookedTransformer model = random_model();
+  const at::Tensor tokens = random_tokens(model.config(), {2, 6}), before = model(tokens);
+  for (auto& [name, value] : model.state_dict()) at::Tensor(value).zero_();
+  EXPECT_TRUE(at::equal(model(tokens), before));
+}
+
+TEST(HookedTransformer, ResultsOutliveTheModel) {
+  RunResult run;
+  at::Tensor copy;
+  {
+    const HookedTransformer model = random_model();
+    run = model.run_with_cache(random_tokens(model.config(), {2, 6}), act::everything);
+    copy = run.cache[act::resid_post(2)].clone();
+  }
+  EXPECT_TRUE(at::equal(run.cache[act::resid_post(2)], copy));
+}
+
+class OnDevice : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (GetParam() == "cpu") return;
+    try {
+      HookedTransformer::create(small_config(), {.device = GetParam()});
+    } catch (const IoError& error) {
+      GTEST_SKIP() << error.what();
+    }
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Devices, OnDevice, testing::Values("cpu", "cuda"),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(OnDevice, EveryPointAgreesWithTheCpu) {
+  const HookedTransformer here = random_model(), there = random_model(small_config(), GetParam());
+  const at::Tensor tokens = random_tokens(small_config(), {2, 6});
+  const auto expected = here.run_with_cache(tokens, act::everything);
+  const auto got = there.run_with_cache(tokens, act::everything, {.cache_device = "cpu"});
+  EXPECT_TRUE(agree(by_name(got.cache), by_name(expected.cache), {.tolerance = 1e-10}));
+  EXPECT_LT(relative_difference(got.logits, expected.logits), 1e-10);
+}
+
+TEST_P(OnDevice, HooksEditsAndGradientsStayThere) {
+  const HookedTransformer here = random_model(), there = random_model(small_config(), GetParam());
+  const at::Tensor tokens = random_tokens(small_config(), {2, 6});
+  const auto run = [&](const HookedTransformer& model) {
+    return model.run(
+        tokens,
+        {.hooks = {{act::resid_pre(1), [](const at::Tensor& x) { return x * 0.5; }}},
+         .edits = {zero(act::z(2).head(1).pos(AxisIndex::Last{})), scale(act::pattern(0).head(3), 0.5)},
+         .gradients = GradientRequest{act::everything,
+                                      [](const at::Tensor& logits) { return logits.square().sum(); }}});
+  };
+  const auto expected = run(here), got = run(there);
+  EXPECT_LT(relative_difference(got.logits, expected.logits), 1e-10);
+  EXPECT_TRUE(agree(by_name(got.gradients), by_name(expected.gradients), {.tolerance = 1e-9}));
+}
+
+}  // namespace
+}  // namespace hooked

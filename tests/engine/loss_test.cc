@@ -1,0 +1,104 @@
+#include "engine/loss.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "hooked/core/error.h"
+#include "tests/engine/small_models.h"
+
+namespace hooked {
+namespace {
+
+class Loss : public testing::Test {
+ protected:
+  /// -log p of the next token, by hand.
+  double by_hand(const at::Tensor& logits, std::int64_t row, std::int64_t pos) const {
+    double sum = 0.0;
+    for (std::int64_t id = 0; id < logits.size(2); ++id) sum += std::exp(logits[row][pos][id].item<double>());
+    return std::log(sum) - logits[row][pos][tokens_[row][pos + 1].item<std::int64_t>()].item<double>();
+  }
+
+  HookedTransformer model_ = random_model();
+  at::Tensor tokens_ = random_tokens(model_.config(), {2, 6});
+};
+
+TEST_F(Loss, PerTokenAndMean) {
+  const at::Tensor logits = model_(tokens_);
+  const at::Tensor per_token =
+      model_.run(tokens_, {.output = Output::loss, .loss_reduction = LossReduction::per_token}).loss;
+  ASSERT_EQ(per_token.sizes(), (at::IntArrayRef{2, 5}));
+  double sum = 0.0;
+  for (int row = 0; row < 2; ++row) {
+    for (int pos = 0; pos < 5; ++pos) {
+      EXPECT_NEAR(per_token[row][pos].item<double>(), by_hand(logits, row, pos), 1e-12);
+      sum += by_hand(logits, row, pos);
+    }
+  }
+  EXPECT_NEAR(model_.run(tokens_, {.output = Output::loss}).loss.item<double>(), sum / 10, 1e-12);
+}
+
+TEST_F(Loss, CountsPredictionsBetweenRealTokens) {
+  at::Tensor mask = at::ones({2, 6}, at::kLong);
+  mask[0].narrow(0, 0, 2).zero_();
+  mask[1].narrow(0, 4, 2).zero_();
+  const at::Tensor logits = model_.run(tokens_, {.attention_mask = mask}).logits;
+  const at::Tensor per_token =
+      model_
+          .run(tokens_,
+               {.output = Output::loss, .loss_reduction = LossReduction::per_token, .attention_mask = mask})
+          .loss;
+  double sum = 0.0;
+  int count = 0;
+  for (int row = 0; row < 2; ++row) {
+    for (int pos = 0; pos < 5; ++pos) {
+      const bool counted = mask[row][pos].item<int>() == 1 && mask[row][pos + 1].item<int>() == 1;
+      EXPECT_NEAR(per_token[row][pos].item<double>(), counted ? by_hand(logits, row, pos) : 0.0, 1e-12)
+          << row << pos;
+      if (counted) sum += by_hand(logits, row, pos);
+      count += counted;
+    }
+  }
+  EXPECT_EQ(count, 6);
+  EXPECT_NEAR(model_.run(tokens_, {.output = Output::loss, .attention_mask = mask}).loss.item<double>(),
+              sum / count, 1e-12);
+}
+
+TEST_F(Loss, OfARunFromAResidual) {
+  const at::Tensor resid = model_.run(tokens_, {.stop_at_layer = 1}).residual;
+  const auto run = model_.run(resid, {.output = Output::loss, .start_at_layer = 1, .target_tokens = tokens_});
+  EXPECT_NEAR(run.loss.item<double>(), model_.run(tokens_, {.output = Output::loss}).loss.item<double>(),
+              1e-12);
+}
+
+TEST_F(Loss, OfOtherTargets) {
+  const at::Tensor targets = random_tokens(model_.config(), {2, 6}, 55);
+  const at::Tensor logits = model_(tokens_);
+  const at::Tensor got = model_.run(tokens_, {.output = Output::loss, .target_tokens = targets}).loss;
+  EXPECT_NEAR(got.item<double>(), next_token_loss(logits, targets, {}, LossReduction::mean).item<double>(),
+              1e-12);
+}
+
+TEST_F(Loss, OfHalfPrecisionLogitsIsFloat32) {
+  ModelConfig config = small_config();
+  config.dtype = at::kBFloat16;
+  const HookedTransformer model = random_model(config);
+  const at::Tensor loss = model.run(tokens_, {.output = Output::loss}).loss;
+  EXPECT_EQ(loss.scalar_type(), at::kFloat);
+  EXPECT_NEAR(
+      loss.item<double>(),
+      next_token_loss(model(tokens_).to(at::kDouble), tokens_, {}, LossReduction::mean).item<double>(), 1e-5);
+}
+
+// Rows of one real token predict nothing: there is no mean to give.
+TEST_F(Loss, WithoutAnyPredictionIsRefused) {
+  at::Tensor mask = at::zeros({2, 6}, at::kLong);
+  mask.select(1, 3).fill_(1);
+  EXPECT_THROW(model_.run(tokens_, {.output = Output::loss, .attention_mask = mask}), ShapeError);
+}
+
+}  // namespace
+}  // namespace hooked

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/randint.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <string>
+
+#include "hooked/engine/hooked_transformer.h"
+#include "hooked/weights/processing.h"
+
+namespace hooked {
+
+/// A config of 3 layers, 4 heads, d_model 8, 11 tokens, 10 positions, float64.
+inline ModelConfig small_config() {
+  ModelConfig config;
+  config.n_layers = 3;
+  config.d_model = 8;
+  config.n_ctx = 10;
+  config.n_heads = config.n_kv_heads = 4;
+  config.d_head = 6;
+  config.attn_scale = std::sqrt(6.0);
+  config.d_mlp = 12;
+  config.activation = Activation::gelu;
+  config.d_vocab = config.d_vocab_out = 11;
+  config.dtype = at::kDouble;
+  return config;
+}
+
+/// Weights of `config` in its dtype, biases and norms' weights random too.
+inline StateDict random_weights(const ModelConfig& config, std::uint64_t seed = 7) {
+  StateDict weights = HookedTransformer::create(config, {.seed = seed}).state_dict();
+  auto generator = at::detail::createCPUGenerator(seed);
+  for (auto& [name, value] : weights) {
+    const at::Tensor noise = at::rand(value.sizes(), generator, at::TensorOptions(at::kDouble)) - 0.5;
+    value = (value.to(at::kDouble) + noise).to(value.scalar_type());
+  }
+  return weights;
+}
+
+/// A raw model with random weights.
+inline HookedTransformer random_model(const ModelConfig& config = small_config(),
+                                      const std::string& device = "cpu") {
+  return HookedTransformer::from_state_dict(
+      random_weights(config), config,
+      {.device = device, .dtype = config.dtype, .processing = WeightProcessing::none()});
+}
+
+/// int64 [batch, pos] of ids that `config` knows, the same for the same seed.
+inline at::Tensor random_tokens(const ModelConfig& config, at::IntArrayRef sizes, std::uint64_t seed = 3) {
+  return at::randint(std::min(config.d_vocab, config.d_vocab_out), sizes,
+                     at::detail::createCPUGenerator(seed), at::TensorOptions(at::kLong));
+}
+
+/// max|a - b| / max(1, max|b|) in float64; positions where both are the same infinity are equal; NaN is
+/// infinite.
+inline double relative_difference(const at::Tensor& a, const at::Tensor& b) {
+  EXPECT_EQ(a.sizes(), b.sizes());
+  if (a.sizes() != b.sizes()) return INFINITY;
+  if (a.numel() == 0) return 0.0;
+  const at::Tensor x = a.to(at::kCPU, at::kDouble), y = b.to(at::kCPU, at::kDouble);
+  const at::Tensor same = x.isinf().logical_and(x == y);
+  const at::Tensor gap = (x - y).abs().masked_fill(same, 0.0);
+  const double largest = gap.max().item<double>();
+  return std::isnan(largest) ? INFINITY
+                             : largest / std::max(1.0, y.abs().masked_fill(same, 0.0).max().item<double>());
+}
+
+/// Allowed relative_difference between two ways to compute one thing in float64.
+inline constexpr double kDoubleTolerance = 1e-12;
+inline constexpr double kFloatTolerance = 1e-5;
+
+}  // namespace hooked

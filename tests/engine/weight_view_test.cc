@@ -1,0 +1,121 @@
+#include "hooked/engine/weight_view.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/equal.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "hooked/core/error.h"
+#include "tests/engine/small_models.h"
+#include "tests/support/random_config.h"
+
+namespace hooked {
+namespace {
+
+TEST(WeightView, EqualsTheStateDictAtEveryName) {
+  for (std::uint64_t seed = 0; seed < 80; ++seed) {
+    SCOPED_TRACE(seed);
+    ModelConfig c = random_config(seed);
+    c.dtype = at::kDouble;
+    const HookedTransformer model = random_model(c);
+    const StateDict dict = model.state_dict();
+    const WeightView view = model.weights();
+    const auto expect = [&](const at::Tensor& got, const std::string& name, at::IntArrayRef sizes) {
+      ASSERT_EQ(got.sizes(), sizes) << name;
+      const auto found = dict.find(name);
+      EXPECT_TRUE(found == dict.end() ? got.abs().sum().item<double>() == 0.0 : got.equal(found->second))
+          << name;
+    };
+    expect(view.W_E(), "embed.W_E", {c.d_vocab, c.d_model});
+    EXPECT_TRUE(view.W_U().equal(c.tied_unembedding ? dict.at("embed.W_E").t() : dict.at("unembed.W_U")));
+    expect(view.b_U(), "unembed.b_U", {c.d_vocab_out});
+    if (c.has_pos_embed()) {
+      expect(view.W_pos(), "pos_embed.W_pos", {c.n_ctx, c.d_model});
+    } else {
+      EXPECT_THROW(view.W_pos(), ConfigError);
+    }
+    const std::string grouped = c.grouped_query() ? "_" : "";
+    for (const int layer : {0, 1}) {
+      const std::string attn = "blocks." + std::to_string(layer) + ".attn.",
+                        mlp = "blocks." + std::to_string(layer) + ".mlp.";
+      expect(view.W_Q(layer), attn + "W_Q", {c.n_heads, c.d_model, c.d_head});
+      expect(view.W_K(layer), attn + grouped + "W_K", {c.n_kv_heads, c.d_model, c.d_head});
+      expect(view.W_V(layer), attn + grouped + "W_V", {c.n_kv_heads, c.d_model, c.d_head});
+      expect(view.W_O(layer), attn + "W_O", {c.n_heads, c.d_head, c.d_model});
+      expect(view.b_Q(layer), attn + "b_Q", {c.n_heads, c.d_head});
+      expect(view.b_K(layer), attn + grouped + "b_K", {c.n_kv_heads, c.d_head});
+      expect(view.b_V(layer), attn + grouped + "b_V", {c.n_kv_heads, c.d_head});
+      expect(view.b_O(layer), attn + "b_O", {c.d_model});
+      if (c.has_mlp()) {
+        expect(view.W_in(layer), mlp + "W_in", {c.d_model, c.d_mlp});
+        expect(view.W_out(layer), mlp + "W_out", {c.d_mlp, c.d_model});
+        expect(view.b_in(layer), mlp + "b_in", {c.d_mlp});
+        expect(view.b_out(layer), mlp + "b_out", {c.d_model});
+      } else {
+        EXPECT_THROW(view.W_in(layer), ConfigError);
+      }
+      if (c.mlp == MlpKind::gated) {
+        expect(view.W_gate(layer), mlp + "W_gate", {c.d_model, c.d_mlp});
+      } else {
+        EXPECT_THROW(view.W_gate(layer), ConfigError);
+      }
+    }
+  }
+}
+
+TEST(WeightView, HeadsShareTheirKeyValueHead) {
+  ModelConfig config = small_config();
+  config.n_kv_heads = 2;
+  const HookedTransformer model = random_model(config);
+  const WeightView view = model.weights();
+  for (int head = 0; head < 4; ++head) {
+    EXPECT_TRUE(at::equal(view.W_K(1, head), view.W_K(1).select(0, head / 2))) << head;
+    EXPECT_TRUE(at::equal(view.W_V(1, head), view.W_V(1).select(0, head / 2))) << head;
+    EXPECT_TRUE(at::equal(view.W_Q(1, head), view.W_Q(1).select(0, head))) << head;
+    EXPECT_TRUE(at::equal(view.W_O(1, head), view.W_O(1).select(0, head))) << head;
+  }
+  EXPECT_TRUE(at::equal(view.W_K(-1, -1), view.W_K(2, 3)));
+}
+
+TEST(WeightView, ProductsOfViewsAreTheModels) {
+  const HookedTransformer model = random_model();
+  const auto run = model.run_with_cache(random_tokens(model.config(), {2, 6}), act::everything);
+  const WeightView w = model.weights();
+  const at::Tensor logits = run.cache[act::unembed_in].matmul(w.W_U()) + w.b_U();
+  EXPECT_LT(relative_difference(run.logits, logits), kDoubleTolerance);
+  const at::Tensor result = run.cache[act::z(1).head(2)].matmul(w.W_O(1, 2));
+  EXPECT_LT(relative_difference(run.cache[act::result(1).head(2)], result), kDoubleTolerance);
+}
+
+TEST(WeightView, SharesThePackedMemoryAndKeepsItAlive) {
+  at::Tensor W_Q, copy;
+  {
+    const HookedTransformer model = random_model();
+    W_Q = model.weights().W_Q(1);
+    copy = W_Q.clone();
+    EXPECT_TRUE(W_Q.is_alias_of(model.weights().W_K(1))) << "one packed parameter holds queries and keys";
+    EXPECT_TRUE(W_Q.is_alias_of(model.weights().W_Q(1, 2)));
+    EXPECT_FALSE(W_Q.requires_grad());
+  }
+  EXPECT_TRUE(at::equal(W_Q, copy));
+}
+
+TEST(WeightView, IndicesOutOfRangeNameTheRange) {
+  const HookedTransformer model = random_model();
+  const WeightView view = model.weights();
+  EXPECT_TRUE(at::equal(view.W_Q(-1), view.W_Q(2)));
+  for (const int layer : {3, -4}) {
+    try {
+      view.W_Q(layer);
+      ADD_FAILURE() << layer;
+    } catch (const ConfigError& error) {
+      EXPECT_NE(std::string(error.what()).find("-3 to 2"), std::string::npos) << error.what();
+    }
+  }
+  EXPECT_THROW(view.W_K(0, 4), ConfigError);
+  EXPECT_THROW(view.W_O(0, -5), ConfigError);
+}
+
+}  // namespace
+}  // namespace hooked

@@ -1,0 +1,202 @@
+#include "hooked/hooks/activation_cache.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/stack.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "hooked/core/error.h"
+#include "hooked/io/safetensors.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/thrown_by.h"
+
+namespace hooked {
+namespace {
+
+using Range = AxisIndex::Range;
+
+at::Tensor random(at::IntArrayRef sizes, std::uint64_t seed, at::ScalarType dtype = at::kDouble) {
+  return at::rand(sizes, at::detail::createCPUGenerator(seed), at::TensorOptions(at::kDouble)).to(dtype);
+}
+
+class Cache : public testing::Test {
+ protected:
+  Cache() {
+    add("hook_tokens", at::arange(10, at::kLong).view({2, 5}));
+    add("hook_embed", random({2, 5, 6}, 1));
+    for (int layer = 0; layer < 3; ++layer) {
+      const std::string block = "blocks." + std::to_string(layer);
+      add(block + ".hook_resid_post", random({2, 5, 6}, 20 + layer));
+      add(block + ".attn.hook_pattern", random({2, 4, 5, 5}, 30 + layer, at::kFloat));
+    }
+    add("blocks.1.hook_resid_pre", random({2, 5, 6}, 40, at::kBFloat16));  // out of the table's order
+    add("ln_final.hook_scale", random({2, 2, 1}, 50), {1, 4});
+  }
+
+  void add(const std::string& name, at::Tensor value, std::vector<std::int64_t> positions = {}) {
+    cache_.insert({ActivationName::parse(name), std::move(value), std::move(positions)});
+  }
+
+  ActivationCache cache_{3};
+};
+
+TEST_F(Cache, IsReadByAddressNameAndShorthand) {
+  const at::Tensor pattern = cache_[act::pattern(1)];
+  EXPECT_EQ(pattern.sizes(), (at::IntArrayRef{2, 4, 5, 5}));
+  for (const char* text : {"blocks.1.attn.hook_pattern", "pattern1", "attn1"}) {
+    EXPECT_TRUE(cache_[text].is_same(pattern)) << text;
+  }
+  EXPECT_TRUE(cache_["embed"].is_same(cache_[act::embed]));
+  EXPECT_TRUE(cache_["hook_embed"].is_same(cache_[act::embed]));
+  EXPECT_TRUE(cache_["scale"].is_same(cache_[act::ln_final_scale]));
+  EXPECT_TRUE(cache_["resid_post2"].is_same(cache_[act::resid_post(2)]));
+}
+
+TEST_F(Cache, NegativeLayersCountFromTheLast) {
+  EXPECT_TRUE(cache_[act::resid_post(-1)].is_same(cache_[act::resid_post(2)]));
+  EXPECT_TRUE(cache_[act::resid_post(-3)].is_same(cache_[act::resid_post(0)]));
+  EXPECT_THROW(cache_[act::resid_post(-4)], HookError);
+  EXPECT_THROW(cache_[act::resid_post(3)], HookError);
+}
+
+TEST_F(Cache, IndicesPickABlock) {
+  const at::Tensor pattern = cache_[act::pattern(1)];
+  EXPECT_TRUE(at::equal(cache_[act::pattern(1).head(3)], pattern.select(1, 3)));
+  EXPECT_TRUE(at::equal(cache_[act::pattern(1).head(3).pos(-1).row(0)], pattern[0][3][4]));
+  EXPECT_TRUE(at::equal(cache_[act::pattern(1).key(Range{1, 3})], pattern.slice(3, 1, 3)));
+  EXPECT_TRUE(
+      at::equal(cache_["blocks.1.attn.hook_pattern[head=0+2,query=4]"],
+                at::stack({pattern.select(1, 0).select(1, 4), pattern.select(1, 2).select(1, 4)}, 1)));
+  EXPECT_TRUE(at::equal(cache_["hook_embed[pos=last]"], cache_["hook_embed"].select(1, 4)));
+  EXPECT_TRUE(cache_[act::pattern(1).head(Range{0, 2})].is_alias_of(pattern)) << "a range should be a view";
+}
+
+TEST_F(Cache, IndexOutOfRangeIsRefused) {
+  EXPECT_THROW(cache_[act::pattern(1).head(4)], HookError);
+  EXPECT_THROW(cache_["hook_embed[pos=5]"], HookError);
+  EXPECT_THROW(cache_["hook_embed[head=0]"], HookError);
+}
+
+TEST_F(Cache, MissSaysWhatIsNearest) {
+  const auto error = thrown_by<HookError>([&] { cache_[act::resid_mid(1)]; });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->where(), "blocks.1.hook_resid_mid");
+  EXPECT_NE(std::string(error->what()).find("'blocks.1.hook_resid_p"), std::string::npos) << error->what();
+  EXPECT_NE(text_thrown_by<HookError>([] { ActivationCache()["embed"]; }).find("empty"), std::string::npos);
+  EXPECT_THROW(cache_["pattern-1"], HookError);
+  EXPECT_THROW(cache_["nonsense"], HookError);
+}
+
+TEST_F(Cache, ContainsAndSize) {
+  EXPECT_TRUE(cache_.contains(ActivationName::parse("hook_embed")));
+  EXPECT_FALSE(cache_.contains(ActivationName::parse("hook_pos_embed")));
+  EXPECT_EQ(cache_.size(), 10u);
+  EXPECT_FALSE(cache_.empty());
+  EXPECT_TRUE(ActivationCache(3).empty());
+}
+
+TEST_F(Cache, InsertReplacesWithoutMoving) {
+  const auto before = cache_.names();
+  add("hook_embed", random({2, 5, 6}, 99));
+  EXPECT_EQ(cache_.names(), before);
+  EXPECT_TRUE(at::equal(cache_["embed"], random({2, 5, 6}, 99)));
+}
+
+TEST_F(Cache, StackIsOneLayerAfterTheOther) {
+  const at::Tensor stacked = cache_.stack(act::resid_post);
+  ASSERT_EQ(stacked.sizes(), (at::IntArrayRef{3, 2, 5, 6}));
+  for (int layer = 0; layer < 3; ++layer)
+    EXPECT_TRUE(at::equal(stacked[layer], cache_[act::resid_post(layer)]));
+  const auto error = thrown_by<HookError>([&] { cache_.stack(act::resid_pre); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->where(), "blocks.0.hook_resid_pre");
+  EXPECT_THROW(ActivationCache().stack(act::resid_pre), HookError);
+}
+
+TEST_F(Cache, RowKeepsTheBatchAxis) {
+  const ActivationCache row = cache_.row(1);
+  EXPECT_EQ(row.names(), cache_.names());
+  EXPECT_EQ(row.n_layers(), 3);
+  for (const auto& entry : row) {
+    EXPECT_TRUE(at::equal(entry.value, cache_[Address(entry.name)].narrow(0, 1, 1)))
+        << entry.name.to_string();
+  }
+  EXPECT_EQ((cache_.end() - 1)->positions, (row.end() - 1)->positions);
+  EXPECT_TRUE(at::equal(cache_.row(-1)["embed"], row["embed"]));
+  EXPECT_THROW(cache_.row(2), HookError);
+  EXPECT_THROW(cache_.row(-3), HookError);
+}
+
+TEST_F(Cache, BytesCountsEachStorageOnce) {
+  ActivationCache cache(1);
+  const at::Tensor fused = random({2, 5, 12}, 1);  // 960 bytes
+  cache.insert({ActivationName::parse("blocks.0.hook_resid_pre"), fused.narrow(2, 0, 6), {}});
+  EXPECT_EQ(cache.bytes(), 960u);
+  cache.insert({ActivationName::parse("blocks.0.hook_resid_post"), fused.narrow(2, 6, 6), {}});
+  EXPECT_EQ(cache.bytes(), 960u);
+  cache.insert({ActivationName::parse("hook_embed"), random({2, 5, 6}, 1), {}});
+  EXPECT_EQ(cache.bytes(), 960u + 480u);
+}
+
+TEST_F(Cache, SavedAndLoadedIsTheSame) {
+  const TempFolder folder;
+  cache_.save(folder / "cache.safetensors");
+  const ActivationCache loaded = ActivationCache::load(folder / "cache.safetensors");
+  EXPECT_EQ(loaded.names(), cache_.names()) << "the firing order is lost";
+  EXPECT_EQ(loaded.n_layers(), 3);
+  auto expected = cache_.begin();
+  for (const auto& entry : loaded) {
+    const std::string name = expected->name.to_string();
+    EXPECT_EQ(entry.name, expected->name);
+    EXPECT_EQ(entry.value.scalar_type(), expected->value.scalar_type()) << name;
+    EXPECT_TRUE(at::equal(entry.value, expected->value)) << name;
+    EXPECT_EQ(entry.positions, expected->positions) << name;
+    ++expected;
+  }
+}
+
+TEST_F(Cache, SavesViewsContiguously) {
+  ActivationCache views(1);
+  const at::Tensor turned = random({6, 5, 2}, 3).permute({2, 1, 0});
+  views.insert({ActivationName::parse("hook_embed"), turned, {}});
+  const TempFolder folder;
+  views.save(folder / "views.safetensors");
+  EXPECT_TRUE(at::equal(ActivationCache::load(folder / "views.safetensors")["embed"], turned));
+}
+
+TEST_F(Cache, LoadRefusesOtherFiles) {
+  const TempFolder folder;
+  save_safetensors(folder / "weights.safetensors", {{"hook_embed", random({1, 2, 3}, 1)}}, {});
+  const auto error =
+      thrown_by<CheckpointError>([&] { ActivationCache::load(folder / "weights.safetensors"); });
+  ASSERT_TRUE(error);
+  EXPECT_NE(error->where().find("weights.safetensors"), std::string::npos);
+  save_safetensors(folder / "names.safetensors", {{"no.activation", random({1, 2, 3}, 1)}},
+                   {{"n_layers", "3"}, {"order", "no.activation"}});
+  EXPECT_THROW(ActivationCache::load(folder / "names.safetensors"), HookError);
+  for (const char* layers : {"", "x", "3x", "1,2"}) {
+    save_safetensors(folder / "layers.safetensors", {{"hook_embed", random({1, 2, 3}, 1)}},
+                     {{"n_layers", layers}, {"order", "hook_embed"}});
+    EXPECT_THROW(ActivationCache::load(folder / "layers.safetensors"), CheckpointError)
+        << '"' << layers << '"';
+  }
+  save_safetensors(folder / "positions.safetensors", {{"hook_embed", random({1, 2, 3}, 1)}},
+                   {{"n_layers", "3"}, {"order", "hook_embed"}, {"positions.hook_embed", "1,two"}});
+  EXPECT_THROW(ActivationCache::load(folder / "positions.safetensors"), CheckpointError);
+  EXPECT_THROW(ActivationCache::load(folder / "absent.safetensors"), Error);
+}
+
+TEST_F(Cache, ToAnotherDeviceKeepsEverything) {
+  const ActivationCache moved = cache_.to(c10::Device("cpu"));
+  EXPECT_EQ(moved.names(), cache_.names());
+  EXPECT_EQ(moved.n_layers(), 3);
+}
+
+}  // namespace
+}  // namespace hooked

@@ -1,0 +1,177 @@
+#include "hooked/hooks/selection.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "hooked/core/error.h"
+#include "hooked/hooks/point_index.h"
+#include "tests/hooks/watching.h"
+#include "tests/support/random_config.h"
+#include "tests/support/thrown_by.h"
+
+namespace hooked {
+namespace {
+
+using Names = std::vector<std::string>;
+
+TEST(Selection, SiteIsEveryLayer) {
+  EXPECT_EQ(picked(act::pattern), (Names{"blocks.0.attn.hook_pattern", "blocks.1.attn.hook_pattern",
+                                         "blocks.2.attn.hook_pattern"}));
+}
+
+TEST(Selection, OneLayerMayCountFromTheEnd) {
+  EXPECT_EQ(picked(act::pattern(-1)), (Names{"blocks.2.attn.hook_pattern"}));
+  EXPECT_EQ(picked(act::pattern(-3)), (Names{"blocks.0.attn.hook_pattern"}));
+}
+
+TEST(Selection, LayerOutOfRangeNamesItAndTheRange) {
+  for (const std::int32_t layer : {3, -4}) {
+    const std::string text = text_thrown_by<HookError>([&] { picked(act::pattern(layer)); });
+    EXPECT_NE(text.find("layer " + std::to_string(layer)), std::string::npos) << text;
+    EXPECT_NE(text.find("-3 to 2"), std::string::npos) << text;
+  }
+}
+
+TEST(Selection, UnionHoldsEachPointOnceInTheModelsOrder) {
+  EXPECT_EQ(picked(act::resid_post(1) | act::embed | act::resid_post(1) | act::resid_post),
+            (Names{"hook_embed", "blocks.0.hook_resid_post", "blocks.1.hook_resid_post",
+                   "blocks.2.hook_resid_post"}));
+  EXPECT_EQ(picked(act::z(0).name()), (Names{"blocks.0.attn.hook_z"}));
+}
+
+TEST(Selection, NothingSelectsNothing) {
+  EXPECT_TRUE(Selection().empty());
+  EXPECT_TRUE(picked(Selection()).empty());
+}
+
+TEST(Selection, EverythingIsDefaultsAndTheWidePoints) {
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    const ModelConfig config = random_config(seed);
+    const Names all = picked(act::everything, config), defaults = picked(act::defaults, config);
+    EXPECT_EQ(all.size(), activation_names(config).size());
+    std::set<std::string> wide(all.begin(), all.end());
+    for (const std::string& name : defaults) wide.erase(name);
+    for (const std::string& name : wide) EXPECT_TRUE(row(ActivationName::parse(name).site).wide) << name;
+    for (const std::string& name : defaults) EXPECT_FALSE(row(ActivationName::parse(name).site).wide) << name;
+    EXPECT_EQ(wide.contains("blocks.0.hook_attn_in"), !config.grouped_query());
+    EXPECT_TRUE(wide.contains("blocks.1.attn.hook_result"));
+  }
+}
+
+TEST(Selection, GlobsMatchNames) {
+  EXPECT_EQ(picked(Selection::glob("blocks.?.hook_resid_p*")).size(), 6u);
+  EXPECT_EQ(picked(Selection::glob("hook_embed,blocks.1.attn.hook_z")),
+            (Names{"hook_embed", "blocks.1.attn.hook_z"}));
+  EXPECT_EQ(picked(Selection::glob("*")), picked(act::everything));
+}
+
+TEST(Selection, GlobThatMatchesNothingGetsTheNearestName) {
+  const auto error = thrown_by<HookError>([] { picked(Selection::glob("blocks.1.attn.hook_patern")); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->where(), "blocks.1.attn.hook_patern");
+  EXPECT_NE(std::string(error->what()).find("'blocks.1.attn.hook_pattern'"), std::string::npos)
+      << error->what();
+  EXPECT_THROW(picked(Selection::glob("blocks.*.hook_nothing*")), HookError);
+  EXPECT_THROW(picked(Selection::glob("*") | Selection::glob("nothing*")), HookError);
+}
+
+TEST(Selection, EmptyPlacesInAListOfGlobsAreRefused) {
+  for (const char* text : {"", ",", "hook_embed,", ",hook_embed", "hook_embed,,hook_pos_embed"}) {
+    EXPECT_THROW(Selection::glob(text), HookError) << text;
+  }
+}
+
+TEST(Selection, PredicateMayMatchNothing) {
+  EXPECT_TRUE(picked(Selection::matching([](const ActivationName&) { return false; })).empty());
+  EXPECT_EQ(picked(Selection::matching([](const ActivationName& name) { return name.layer == 1; })).size(),
+            picked(Selection::glob("blocks.1.*")).size());
+}
+
+TEST(Selection, AddressWithIndicesIsRefused) {
+  const auto error = thrown_by<HookError>([] { Selection(act::z(0).head(1)); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->where(), "blocks.0.attn.hook_z[head=1]");
+}
+
+TEST(Selection, AbsentSiteSaysWhenItExists) {
+  const auto text_of = [](const Selection& selection) {
+    return text_thrown_by<HookError>([&] { picked(selection); });
+  };
+  for (const Selection& selection :
+       {Selection(act::rot_q), Selection(act::rot_q(1)), Selection::glob("blocks.1.attn.hook_rot_q")}) {
+    const std::string text = text_of(selection);
+    EXPECT_NE(text.find("positions are rotary"), std::string::npos) << text;
+    EXPECT_NE(text.find(".attn.hook_rot_q"), std::string::npos) << text;
+    EXPECT_NE(text.find("nearest"), std::string::npos) << text;
+  }
+  EXPECT_NE(text_of(act::pre_linear).find("MLPs are gated"), std::string::npos);
+  EXPECT_NE(text_of(act::embed_ln_scale).find("post_embedding_norm"), std::string::npos);
+}
+
+TEST(Selection, OtherStacksThanBlocksAreAbsent) {
+  EXPECT_THROW(picked(ActivationName{Site::resid_pre, Stack::encoder, 0, -1}), HookError);
+}
+
+class ShortRun : public testing::Test {
+ protected:
+  Names reached(const Selection& selection) const {
+    Names names;
+    for (const std::size_t point : selection.resolve(points_, reach_))
+      names.push_back(points_.name(point).to_string());
+    return names;
+  }
+
+  PointIndex points_{tiny_config()};
+  Reach reach_{.entry = false, .first_layer = 1, .end_layer = 2, .exit = false};
+};
+
+TEST_F(ShortRun, SetsKeepWhatIsReached) {
+  EXPECT_EQ(reached(act::resid_pre), (Names{"blocks.1.hook_resid_pre"}));
+  EXPECT_EQ(reached(Selection::glob("*resid_pre")), (Names{"blocks.1.hook_resid_pre"}));
+  for (const std::string& name : reached(act::everything)) EXPECT_TRUE(name.starts_with("blocks.1.")) << name;
+}
+
+TEST_F(ShortRun, SinglePointsOutOfReachAreRefused) {
+  for (const Selection& selection :
+       {Selection(act::resid_pre(0)), Selection(act::resid_pre(2)), Selection(act::resid_pre(-1)),
+        Selection(act::embed), Selection(act::unembed_in), Selection::glob("hook_*"),
+        Selection(act::resid_pre) | Selection(act::tokens)}) {
+    EXPECT_THROW(reached(selection), HookError);
+  }
+  const auto error = thrown_by<HookError>([&] { reached(act::resid_pre(-1)); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->where(), "blocks.2.hook_resid_pre");
+}
+
+TEST(GlobMatches, StarsAndQuestionMarks) {
+  EXPECT_TRUE(glob_matches("", ""));
+  EXPECT_TRUE(glob_matches("*", ""));
+  EXPECT_TRUE(glob_matches("a*b*c", "a12b34c"));
+  EXPECT_TRUE(glob_matches("a*b*c", "abbcbc"));
+  EXPECT_TRUE(glob_matches("??", "ab"));
+  EXPECT_FALSE(glob_matches("??", "a"));
+  EXPECT_FALSE(glob_matches("a", ""));
+  EXPECT_FALSE(glob_matches("", "a"));
+  EXPECT_FALSE(glob_matches("a*b", "a1b2"));
+  EXPECT_FALSE(glob_matches("blocks.1.*", "blocks.11.hook_q"));
+}
+
+TEST(GlobMatches, ManyStarsTakeNoExponentialTime) {
+  const std::string text(20000, 'a');
+  std::string pattern;
+  for (int i = 0; i < 50; ++i) pattern += "*a";
+  EXPECT_FALSE(glob_matches(pattern + "b", text));
+}
+
+TEST(PointIndex, NearestNameIsOneOfTheModels) {
+  const PointIndex points(tiny_config());
+  EXPECT_EQ(points.nearest_to("blocks.2.hook_resid_psot"), "blocks.2.hook_resid_post");
+  for (std::size_t i = 0; i < points.size(); ++i) EXPECT_EQ(points.require(points.name(i)), i);
+}
+
+}  // namespace
+}  // namespace hooked

@@ -1,0 +1,81 @@
+#include "hooked/hooks/site.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "hooked/hooks/activation_name.h"
+#include "tests/support/random_config.h"
+
+namespace hooked {
+namespace {
+
+TEST(SiteTable, PathsAndWordsAreUnique) {
+  std::set<std::string_view> paths, words;
+  for (const SiteRow& r : site_table()) {
+    EXPECT_TRUE(paths.insert(r.path).second) << r.path;
+    EXPECT_TRUE(words.insert(r.word).second) << r.word;
+    EXPECT_EQ(&row(r.site), &r);
+  }
+}
+
+TEST(SiteTable, WidePointsAreExactlyTheSettledOnes) {
+  std::set<std::string_view> wide;
+  for (const SiteRow& r : site_table()) {
+    if (r.wide) wide.insert(r.word);
+  }
+  EXPECT_EQ(wide, (std::set<std::string_view>{"tokens", "attn_in", "q_input", "k_input", "v_input", "mlp_in",
+                                              "result"}));
+}
+
+TEST(SiteTable, ScopeFollowsFromThePath) {
+  for (const SiteRow& r : site_table()) {
+    EXPECT_EQ(r.path.starts_with("{stack}.{layer}."), r.scope == SiteScope::block) << r.path;
+    EXPECT_FALSE(r.what.empty()) << r.path;
+    EXPECT_FALSE(r.when.empty()) << r.path;
+    EXPECT_EQ(r.axes[0], Axis::batch) << r.path;
+    EXPECT_TRUE(r.axes.find(Axis::pos) || r.axes.find(Axis::query)) << r.path;
+  }
+}
+
+TEST(SiteTable, AttnInIsAbsentUnderGroupedQueriesAndTheSplitInputsAreNot) {
+  ModelConfig config;
+  config.n_heads = 4;
+  config.n_kv_heads = 2;
+  EXPECT_FALSE(row(Site::attn_in).exists(config));
+  EXPECT_TRUE(row(Site::q_input).exists(config));
+  EXPECT_TRUE(row(Site::k_input).exists(config));
+  EXPECT_TRUE(row(Site::v_input).exists(config));
+  config.n_kv_heads = 4;
+  EXPECT_TRUE(row(Site::attn_in).exists(config));
+}
+
+TEST(AxisSize, IsKnownForAllButTheAxesOfTheInput) {
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    const ModelConfig config = random_config(seed);
+    for (const SiteRow& r : site_table()) {
+      if (!r.exists(config)) continue;
+      for (std::size_t dim = 0; dim < r.axes.size(); ++dim) {
+        const Axis axis = r.axes[dim];
+        const bool of_input =
+            axis == Axis::batch || axis == Axis::pos || axis == Axis::query || axis == Axis::key;
+        EXPECT_EQ(axis_size(r, dim, config) < 0, of_input) << r.path << " " << axis_name(axis);
+      }
+    }
+  }
+}
+
+TEST(AxisSize, OneNormOverAllHeadsHasOneScale) {
+  ModelConfig config;
+  config.n_heads = config.n_kv_heads = 4;
+  config.qk_norm = QkNorm::whole_projection;
+  EXPECT_EQ(axis_size(row(Site::q_norm_scale), 2, config), 1);
+  EXPECT_EQ(axis_size(row(Site::q_norm_normalized), 2, config), 4);
+  config.qk_norm = QkNorm::per_head;
+  EXPECT_EQ(axis_size(row(Site::q_norm_scale), 2, config), 4);
+}
+
+}  // namespace
+}  // namespace hooked

@@ -1,0 +1,193 @@
+#include "models/attention.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/ones_like.h>
+#include <gtest/gtest.h>
+
+#include "tests/models/random_graph.h"
+#include "tests/support/random_config.h"
+
+namespace hooked {
+namespace {
+
+constexpr std::uint64_t kRandomConfigs = 150;
+
+ModelConfig random_double_config(std::uint64_t seed) {
+  ModelConfig config = random_config(seed);
+  config.dtype = at::kDouble;
+  return config;
+}
+
+/// Row 0 begins with two paddings, row 1 ends with one.
+at::Tensor padding_on_both_sides() {
+  at::Tensor mask = at::ones({2, 6}, at::kLong);
+  mask[0].narrow(0, 0, 2).zero_();
+  mask[1].narrow(0, 5, 1).zero_();
+  return mask;
+}
+
+bool may_attend(const ModelConfig& c, int layer, std::int64_t query, std::int64_t key) {
+  if (c.direction == AttentionDirection::causal && key > query) return false;
+  return !c.windowed(layer) || key > query - c.window;
+}
+
+TEST(Pattern, RowsSumToOneAndSeeOnlyWhatTheyMay) {
+  for (std::uint64_t seed = 0; seed < kRandomConfigs; ++seed) {
+    SCOPED_TRACE(seed);
+    const ModelConfig c = random_double_config(seed);
+    const ActivationCache cache = RandomGraph(c).everything();
+    for (int layer = 0; layer < c.n_layers; ++layer) {
+      const at::Tensor pattern = cache[act::pattern(layer)], scores = cache[act::attn_scores(layer)];
+      EXPECT_LT(relative_difference(pattern.sum(-1), at::ones_like(pattern.sum(-1))), kDoubleTolerance);
+      EXPECT_GE(pattern.min().item<double>(), 0.0);
+      for (std::int64_t query = 0; query < 6; ++query) {
+        for (std::int64_t key = 0; key < 6; ++key) {
+          const bool allowed = may_attend(c, layer, query, key);
+          const at::Tensor score = scores.select(3, key).select(2, query);
+          EXPECT_EQ(score.isinf().any().item<bool>(), !allowed) << layer << " " << query << " " << key;
+          EXPECT_EQ(score.isinf().all().item<bool>(), !allowed) << layer << " " << query << " " << key;
+          if (!allowed) {
+            EXPECT_EQ(pattern.select(3, key).select(2, query).abs().max().item<double>(), 0.0);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Pattern, PaddingIsNotSeenAndFullyMaskedRowsAreZero) {
+  for (std::uint64_t seed = 0; seed < kRandomConfigs; ++seed) {
+    SCOPED_TRACE(seed);
+    const ModelConfig c = random_double_config(seed);
+    const RandomGraph graph(c);
+    const at::Tensor mask = padding_on_both_sides();
+    const auto [logits, cache] =
+        graph.run(graph.tokens(), {.capture = act::everything, .attention_mask = mask});
+    EXPECT_FALSE(logits.isnan().any().item<bool>());
+    for (int layer = 0; layer < c.n_layers; ++layer) {
+      const at::Tensor pattern = cache[act::pattern(layer)];
+      for (std::int64_t row = 0; row < 2; ++row) {
+        for (std::int64_t query = 0; query < 6; ++query) {
+          bool sees_anything = false;
+          for (std::int64_t key = 0; key < 6; ++key) {
+            const bool allowed = may_attend(c, layer, query, key) && mask[row][key].item<std::int64_t>() == 1;
+            sees_anything |= allowed;
+            if (!allowed) {
+              EXPECT_EQ(pattern[row].select(2, key).select(1, query).abs().max().item<double>(), 0.0);
+            }
+          }
+          const at::Tensor sums = pattern[row].select(1, query).sum(-1);
+          EXPECT_LT((sums - (sees_anything ? 1.0 : 0.0)).abs().max().item<double>(), kDoubleTolerance)
+              << row << query;
+        }
+      }
+    }
+  }
+}
+
+TEST(Result, SumsToAttnOutWithTheBias) {
+  int checked = 0;
+  for (std::uint64_t seed = 0; seed < kRandomConfigs; ++seed) {
+    SCOPED_TRACE(seed);
+    const ModelConfig c = random_double_config(seed);
+    const RandomGraph graph(c);
+    const ActivationCache cache = graph.everything();
+    for (int layer = 0; layer < c.n_layers; ++layer) {
+      const std::string attn = "blocks." + std::to_string(layer) + ".attn";
+      const at::Tensor result = cache[act::result(layer)];
+      const at::Tensor by_hand =
+          cache[act::z(layer)].unsqueeze(-2).matmul(graph.weight(attn + ".W_O")).squeeze(-2);
+      EXPECT_LT(relative_difference(result, by_hand), kDoubleTolerance);
+      if (c.norm_place == NormPlace::output || c.norm_place == NormPlace::both) continue;
+      at::Tensor sum = result.sum(2);
+      if (c.attn_out_bias) sum = sum + graph.weight(attn + ".b_O");
+      EXPECT_LT(relative_difference(sum, cache[act::attn_out(layer)]), kDoubleTolerance);
+      ++checked;
+    }
+  }
+  EXPECT_GT(checked, 100);
+}
+
+// Head h reads the key/value head h / (heads per key/value head).
+TEST(Attention, ConsecutiveHeadsShareKeysAndValues) {
+  int grouped = 0;
+  for (std::uint64_t seed = 0; seed < kRandomConfigs; ++seed) {
+    SCOPED_TRACE(seed);
+    const ModelConfig c = random_double_config(seed);
+    const ActivationCache cache = RandomGraph(c).everything();
+    grouped += c.grouped_query();
+    const std::int64_t group = c.n_heads / c.n_kv_heads;
+    for (int layer = 0; layer < c.n_layers; ++layer) {
+      for (std::int64_t head = 0; head < c.n_heads; ++head) {
+        const at::Tensor mixed =
+            cache[act::pattern(layer).head(head)].matmul(cache[act::v(layer).head(head / group)]);
+        EXPECT_LT(relative_difference(cache[act::z(layer).head(head)], mixed), kDoubleTolerance);
+      }
+    }
+  }
+  EXPECT_GT(grouped, 30);
+}
+
+TEST(Attention, ScoresAreScaledCappedBiasedProducts) {
+  for (std::uint64_t seed = 0; seed < kRandomConfigs; ++seed) {
+    SCOPED_TRACE(seed);
+    const ModelConfig c = random_double_config(seed);
+    if (c.qk_norm != QkNorm::none && c.positions != PositionKind::rotary)
+      continue;  // the normed q is no point
+    const ActivationCache cache = RandomGraph(c).everything();
+    const bool rotary = c.positions == PositionKind::rotary;
+    for (int layer = 0; layer < c.n_layers; ++layer) {
+      const at::Tensor q = rotary ? cache[act::rot_q(layer)] : cache[act::q(layer)];
+      const at::Tensor k = rotary ? cache[act::rot_k(layer)] : cache[act::k(layer)];
+      const at::Tensor scores = cache[act::attn_scores(layer)];
+      for (std::int64_t head = 0; head < c.n_heads; ++head) {
+        const std::int64_t kv_head = head * c.n_kv_heads / c.n_heads;
+        for (std::int64_t query = 0; query < 6; ++query) {
+          for (std::int64_t key = 0; key < 6; ++key) {
+            if (!may_attend(c, layer, query, key)) continue;
+            double score = (q[1][query][head] * k[1][key][kv_head]).sum().item<double>() / c.attn_scale;
+            if (c.scale_by_inverse_layer) score /= layer + 1;
+            if (c.score_soft_cap > 0) score = c.score_soft_cap * std::tanh(score / c.score_soft_cap);
+            if (c.positions == PositionKind::alibi) {
+              score -= c.alibi_slopes[static_cast<std::size_t>(head)] *
+                       static_cast<double>(std::max<std::int64_t>(0, query - key));
+            }
+            EXPECT_NEAR(scores[1][head][query][key].item<double>(), score,
+                        1e-12 * std::max(1.0, std::abs(score)));
+          }
+        }
+      }
+    }
+    if (seed > 60) break;  // element by element is slow
+  }
+}
+
+class FusedAttention : public testing::TestWithParam<at::ScalarType> {};
+
+INSTANTIATE_TEST_SUITE_P(Dtypes, FusedAttention, testing::Values(at::kDouble, at::kFloat),
+                         [](const auto& info) { return info.param == at::kDouble ? "float64" : "float32"; });
+
+TEST_P(FusedAttention, EqualsTheExplicitPath) {
+  const double tolerance = GetParam() == at::kDouble ? kDoubleTolerance : kFloatTolerance;
+  for (std::uint64_t seed = 0; seed < kRandomConfigs; ++seed) {
+    SCOPED_TRACE(seed);
+    ModelConfig c = random_config(seed);
+    c.dtype = GetParam();
+    const RandomGraph graph(c);
+    for (const at::Tensor& mask : {at::Tensor(), padding_on_both_sides()}) {
+      const auto fused = graph.run(graph.tokens(), {.capture = act::z, .attention_mask = mask});
+      const auto explicitly =
+          graph.run(graph.tokens(), {.capture = act::z | act::pattern, .attention_mask = mask});
+      for (int layer = 0; layer < c.n_layers; ++layer) {
+        EXPECT_LT(relative_difference(fused.cache[act::z(layer)], explicitly.cache[act::z(layer)]), tolerance)
+            << "layer " << layer << (mask.defined() ? " masked" : "");
+      }
+      EXPECT_LT(relative_difference(fused.logits, explicitly.logits), tolerance);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hooked

@@ -1,0 +1,99 @@
+#include "models/graph.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "hooks/hook_point.h"
+#include "tests/models/random_graph.h"
+#include "tests/support/random_config.h"
+
+namespace hooked {
+namespace {
+
+constexpr std::uint64_t kRandomConfigs = 150;
+
+std::map<std::string, std::size_t> registered_points(const Transformer& graph) {
+  std::map<std::string, std::size_t> points;
+  for (const auto& item : graph.named_modules("", /*include_self=*/false)) {
+    if (const auto* point = dynamic_cast<const HookPoint*>(item.value().get()))
+      points[item.key()] = point->number();
+  }
+  return points;
+}
+
+TEST(Graph, EveryHookPointsPathIsItsTableRow) {
+  for (std::uint64_t seed = 0; seed < kRandomConfigs; ++seed) {
+    SCOPED_TRACE(seed);
+    const ModelConfig config = random_config(seed);
+    const PointIndex points(config);
+    const Transformer graph(config, points, at::TensorOptions(at::kFloat).device(at::kMeta));
+    const auto registered = registered_points(graph);
+    EXPECT_EQ(registered.size(), points.size());
+    for (const auto& [path, number] : registered) {
+      ASSERT_LT(number, points.size()) << path;
+      EXPECT_EQ(path, points.name(number).to_string());
+    }
+  }
+}
+
+TEST(Graph, SlotsCoverEveryParameterOnce) {
+  for (std::uint64_t seed = 0; seed < kRandomConfigs; ++seed) {
+    SCOPED_TRACE(seed);
+    const ModelConfig config = random_config(seed);
+    const PointIndex points(config);
+    const Transformer graph(config, points, at::TensorOptions(at::kFloat).device(at::kMeta));
+    std::int64_t held = 0, listed = 0;
+    std::set<const void*> seen;
+    for (const auto& parameter : graph.parameters()) {
+      if (seen.insert(parameter.unsafeGetTensorImpl()).second) held += parameter.numel();
+    }
+    std::set<std::string> names;
+    for (const WeightSlot& slot : graph.slots()) {
+      EXPECT_TRUE(names.insert(slot.name).second) << slot.name;
+      listed += slot.view.numel();
+    }
+    EXPECT_EQ(listed, held);
+    EXPECT_EQ(listed, config.parameter_count());
+  }
+}
+
+TEST(Graph, SlotsAreViewsOfTheParameters) {
+  const RandomGraph graph(graph_config());
+  std::set<const void*> storages;
+  for (const auto& parameter : graph.graph.parameters()) storages.insert(parameter.storage().data());
+  for (const WeightSlot& slot : graph.graph.slots()) {
+    EXPECT_TRUE(storages.contains(slot.view.storage().data())) << slot.name;
+  }
+  EXPECT_EQ(graph.weight("blocks.0.attn.W_Q").sizes(), (at::IntArrayRef{4, 8, 6}));
+  EXPECT_EQ(graph.weight("blocks.1.attn.W_O").sizes(), (at::IntArrayRef{4, 6, 8}));
+  EXPECT_EQ(graph.weight("blocks.1.mlp.W_in").sizes(), (at::IntArrayRef{8, 10}));
+  EXPECT_EQ(graph.weight("unembed.W_U").sizes(), (at::IntArrayRef{8, 9}));
+}
+
+// Every point fires, once, with the axes that its row promises.
+TEST(Graph, EveryPointFiresWithTheShapeOfItsRow) {
+  for (std::uint64_t seed = 0; seed < kRandomConfigs; ++seed) {
+    SCOPED_TRACE(seed);
+    ModelConfig config = random_config(seed);
+    config.dtype = at::kDouble;
+    const RandomGraph graph(config);
+    const ActivationCache cache = graph.everything();
+    ASSERT_EQ(cache.size(), graph.points.size());
+    for (const auto& entry : cache) {
+      const SiteRow& r = row(entry.name.site);
+      ASSERT_EQ(entry.value.dim(), static_cast<std::int64_t>(r.axes.size())) << entry.name.to_string();
+      for (std::size_t dim = 0; dim < r.axes.size(); ++dim) {
+        const std::int64_t fixed = axis_size(r, dim, config);
+        const std::int64_t expected = fixed >= 0 ? fixed : r.axes[dim] == Axis::batch ? 2 : 6;
+        EXPECT_EQ(entry.value.size(static_cast<std::int64_t>(dim)), expected)
+            << entry.name.to_string() << " " << axis_name(r.axes[dim]);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hooked

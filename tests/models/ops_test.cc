@@ -1,0 +1,130 @@
+#include "models/ops.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/tensor.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <numbers>
+#include <string>
+#include <vector>
+
+#include "tests/models/random_graph.h"
+
+namespace hooked {
+namespace {
+
+constexpr double kPoints[] = {-8.0, -2.5, -1.0, -0.3, 0.0, 1e-3, 0.7, 1.0, 3.0, 8.0};
+
+double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
+double tanh_gelu(double x, double root) {
+  return 0.5 * x * (1.0 + std::tanh(root * (x + 0.044715 * x * x * x)));
+}
+
+double by_formula(Activation activation, double x) {
+  switch (activation) {
+    case Activation::relu:
+      return std::max(0.0, x);
+    case Activation::gelu:
+      return 0.5 * x * (1.0 + std::erf(x / std::numbers::sqrt2));
+    case Activation::gelu_tanh:
+      return tanh_gelu(x, std::sqrt(2.0 / std::numbers::pi));
+    case Activation::gelu_fast:
+      return tanh_gelu(x, 0.7978845608);
+    case Activation::gelu_quick:
+      return x * sigmoid(1.702 * x);
+    case Activation::silu:
+      return x * sigmoid(x);
+    case Activation::relu_squared:
+      return std::max(0.0, x) * std::max(0.0, x);
+    case Activation::sigmoid:
+      return sigmoid(x);
+    case Activation::solu: {
+      double sum = 0.0;
+      for (const double other : kPoints) sum += std::exp(other);
+      return x * std::exp(x) / sum;
+    }
+  }
+  return NAN;
+}
+
+class ActivationFunction : public testing::TestWithParam<Activation> {};
+
+INSTANTIATE_TEST_SUITE_P(All, ActivationFunction,
+                         testing::Values(Activation::relu, Activation::gelu, Activation::gelu_tanh,
+                                         Activation::gelu_fast, Activation::gelu_quick, Activation::silu,
+                                         Activation::relu_squared, Activation::sigmoid, Activation::solu),
+                         [](const auto& info) { return std::string(activation_name(info.param)); });
+
+TEST_P(ActivationFunction, EqualsItsFormulaWithAndWithoutAWorkspace) {
+  const ModelConfig config = graph_config();
+  const PointIndex points(config);
+  hooked::Run run(config, Watch(points, Reach::everything(points)), {1, 1, {}, at::kCPU});
+  const Workspace workspace;
+  const at::Tensor x = at::tensor(std::vector<double>(std::begin(kPoints), std::end(kPoints)), at::kDouble);
+  for (const Workspace* where : {static_cast<const Workspace*>(nullptr), &workspace}) {
+    run.workspace = where;
+    const at::Tensor y = ops::activate(GetParam(), x, run);
+    for (std::size_t i = 0; i < std::size(kPoints); ++i) {
+      EXPECT_NEAR(y[static_cast<std::int64_t>(i)].item<double>(), by_formula(GetParam(), kPoints[i]), 1e-13)
+          << kPoints[i];
+    }
+  }
+}
+
+TEST(SoftCap, IsBetweenTheCapsAndNearTheIdentityAtZero) {
+  const at::Tensor x = at::tensor({-1e6, -3.0, 0.0, 1e-4, 1e6}, at::kDouble);
+  const at::Tensor y = ops::soft_cap(x, 2.0);
+  EXPECT_DOUBLE_EQ(y[0].item<double>(), -2.0);
+  EXPECT_NEAR(y[1].item<double>(), 2.0 * std::tanh(-1.5), 1e-15);
+  EXPECT_DOUBLE_EQ(y[2].item<double>(), 0.0);
+  EXPECT_NEAR(y[3].item<double>(), 1e-4, 1e-12);
+  EXPECT_DOUBLE_EQ(y[4].item<double>(), 2.0);
+}
+
+TEST(Mlp, GatedIsTheActivatedGateTimesTheUpBranch) {
+  for (const bool after_product : {false, true}) {
+    ModelConfig config = graph_config();
+    config.mlp = MlpKind::gated;
+    config.gated_bias_after_product = after_product;
+    const RandomGraph graph(config);
+    const ActivationCache cache = graph.everything();
+    const at::Tensor x =
+        cache[act::ln2_normalized(0)] * graph.weight("blocks.0.ln2.w") + graph.weight("blocks.0.ln2.b");
+    at::Tensor gate = x.matmul(graph.weight("blocks.0.mlp.W_gate")),
+               up = x.matmul(graph.weight("blocks.0.mlp.W_in"));
+    const at::Tensor b_in = graph.weight("blocks.0.mlp.b_in");
+    if (!after_product) {
+      gate = gate + graph.weight("blocks.0.mlp.b_gate");
+      up = up + b_in;
+    }
+    EXPECT_LT(relative_difference(cache[act::pre(0)], gate), kDoubleTolerance);
+    EXPECT_LT(relative_difference(cache[act::pre_linear(0)], up), kDoubleTolerance);
+    at::Tensor post = gate * 0.5 * (1.0 + (gate / std::numbers::sqrt2).erf()) * up;
+    if (after_product) post = post + b_in;
+    EXPECT_LT(relative_difference(cache[act::post(0)], post), kDoubleTolerance);
+    EXPECT_LT(relative_difference(cache[act::mlp_out(0)], post.matmul(graph.weight("blocks.0.mlp.W_out")) +
+                                                              graph.weight("blocks.0.mlp.b_out")),
+              kDoubleTolerance);
+  }
+}
+
+TEST(Mlp, NeuronsOfSoluModelsAreNormed) {
+  ModelConfig config = graph_config();
+  config.activation = Activation::solu;
+  config.mlp_norm = true;
+  const RandomGraph graph(config);
+  const ActivationCache cache = graph.everything();
+  const at::Tensor pre = cache[act::pre(0)], mid = cache[act::mid(0)];
+  EXPECT_LT(relative_difference(mid, pre * pre.softmax(-1)), kDoubleTolerance);
+  const at::Tensor centred = mid - mid.mean(-1, true);
+  const at::Tensor scale = (centred.square().mean(-1, true) + config.eps).sqrt();
+  EXPECT_LT(relative_difference(cache[act::mlp_ln_scale(0)], scale), kDoubleTolerance);
+  EXPECT_LT(relative_difference(cache[act::post(0)], centred / scale * graph.weight("blocks.0.mlp.ln.w") +
+                                                         graph.weight("blocks.0.mlp.ln.b")),
+            kDoubleTolerance);
+}
+
+}  // namespace
+}  // namespace hooked

@@ -1,0 +1,113 @@
+#pragma once
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/randint.h>
+#include <c10/core/GradMode.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <utility>
+
+#include "hooked/core/model_config.h"
+#include "hooked/hooks/activation_cache.h"
+#include "hooked/hooks/point_index.h"
+#include "models/transformer.h"
+#include "models/workspace.h"
+
+namespace hooked {
+
+/// A config of 2 layers, 4 heads, d_model 8, d_head 6, d_mlp 10, float64, LayerNorm before the sublayers.
+inline ModelConfig graph_config() {
+  ModelConfig config;
+  config.n_layers = 2;
+  config.d_model = 8;
+  config.n_ctx = 8;
+  config.n_heads = config.n_kv_heads = 4;
+  config.d_head = 6;
+  config.attn_scale = std::sqrt(6.0);
+  config.d_mlp = 10;
+  config.activation = Activation::gelu;
+  config.d_vocab = config.d_vocab_out = 9;
+  config.dtype = at::kDouble;
+  return config;
+}
+
+/// A module graph with random weights, run without an engine.
+struct RandomGraph {
+  explicit RandomGraph(ModelConfig model_config, std::uint64_t seed = 1)
+      : config(std::move(model_config)),
+        points(config),
+        graph(config, points, at::TensorOptions(config.dtype)) {
+    const at::NoGradGuard no_grad;
+    auto generator = at::detail::createCPUGenerator(seed);
+    for (WeightSlot& slot : graph.slots()) {
+      slot.view.copy_(at::rand(slot.view.sizes(), generator, at::TensorOptions(at::kDouble)) * 1.2 - 0.6);
+      if (slot.name.ends_with(".w")) slot.view.add_(1.0);
+    }
+  }
+  RandomGraph(const RandomGraph&) = delete;
+  RandomGraph& operator=(const RandomGraph&) = delete;
+
+  struct Outcome {
+    at::Tensor logits;
+    ActivationCache cache;
+  };
+  /// What a run shows: captures, edits and a mask.
+  struct Request {
+    Selection capture = {};
+    std::vector<Edit> edits = {};
+    at::Tensor attention_mask = {};
+  };
+
+  Outcome run(const at::Tensor& tokens, const Request& request) const {
+    const at::NoGradGuard no_grad;
+    const Reach reach = Reach::everything(points);
+    Watch watch(points, reach);
+    for (const Edit& edit : request.edits) watch.add_edit(edit);
+    watch.add_capture(request.capture);
+    Run run(config, std::move(watch), {tokens.size(0), tokens.size(1), request.attention_mask, at::kCPU});
+    run.workspace = &workspace;
+    const at::Tensor resid = graph.blocks(graph.embed(tokens, run), reach, run);
+    Outcome outcome{graph.unembed(resid, run), {}};
+    outcome.cache = run.take_cache();
+    return outcome;
+  }
+  /// Every point of a run on random tokens [batch 2, pos 6].
+  ActivationCache everything() const { return run(tokens(), {.capture = act::everything}).cache; }
+  at::Tensor tokens() const {
+    return at::randint(config.d_vocab, {2, 6}, at::detail::createCPUGenerator(3),
+                       at::TensorOptions(at::kLong));
+  }
+  /// A weight by its state-dict name.
+  at::Tensor weight(const std::string& name) const {
+    for (const WeightSlot& slot : graph.slots()) {
+      if (slot.name == name) return slot.view;
+    }
+    ADD_FAILURE() << "no weight " << name;
+    return {};
+  }
+
+  const ModelConfig config;
+  const PointIndex points;
+  Transformer graph;
+  Workspace workspace;
+};
+
+/// max|a - b| / max(1, max|b|), in float64; NaN is infinite.
+inline double relative_difference(const at::Tensor& a, const at::Tensor& b) {
+  EXPECT_EQ(a.sizes(), b.sizes());
+  if (a.sizes() != b.sizes()) return INFINITY;
+  const at::Tensor x = a.to(at::kDouble), y = b.to(at::kDouble);
+  const double gap = (x - y).abs().max().item<double>();
+  return std::isnan(gap) ? INFINITY : gap / std::max(1.0, y.abs().max().item<double>());
+}
+
+/// Allowed relative_difference between two ways to compute one thing in float64.
+inline constexpr double kDoubleTolerance = 1e-12;
+inline constexpr double kFloatTolerance = 1e-5;
+
+}  // namespace hooked

@@ -1,0 +1,190 @@
+#include "models/rotary.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/rand.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numbers>
+#include <vector>
+
+#include "tests/models/random_graph.h"
+
+namespace hooked {
+namespace {
+
+ModelConfig rotary_config() {
+  ModelConfig config = graph_config();
+  config.d_head = 8;
+  config.positions = PositionKind::rotary;
+  config.rotary.base = 500.0;
+  return config;
+}
+
+std::vector<double> numbers(const at::Tensor& x) {
+  return {x.const_data_ptr<double>(), x.const_data_ptr<double>() + x.numel()};
+}
+
+double plain(double base, double pair, double dim) { return std::pow(base, -2.0 * pair / dim); }
+
+TEST(RotaryFrequencies, AreAGeometricSeries) {
+  const auto f = numbers(rotary_frequencies(rotary_config(), false));
+  ASSERT_EQ(f.size(), 4u);
+  for (int i = 0; i < 4; ++i) EXPECT_DOUBLE_EQ(f[i], plain(500.0, i, 8.0));
+}
+
+TEST(RotaryFrequencies, PartialRotaryCountsItsOwnDimensions) {
+  ModelConfig c = rotary_config();
+  c.rotary.dim = 4;
+  const auto f = numbers(rotary_frequencies(c, false));
+  ASSERT_EQ(f.size(), 2u);
+  EXPECT_DOUBLE_EQ(f[1], plain(500.0, 1, 4.0));
+}
+
+TEST(RotaryFrequencies, LinearScalingDividesAll) {
+  ModelConfig c = rotary_config();
+  c.rotary.scaling = {.kind = RopeScalingKind::linear, .factor = 4.0};
+  const auto f = numbers(rotary_frequencies(c, false));
+  for (int i = 0; i < 4; ++i) EXPECT_DOUBLE_EQ(f[i], plain(500.0, i, 8.0) / 4.0);
+}
+
+TEST(RotaryFrequencies, Llama3KeepsShortStretchesLongAndInterpolatesBetween) {
+  ModelConfig c = rotary_config();
+  c.rotary.scaling = {.kind = RopeScalingKind::llama3,
+                      .factor = 8.0,
+                      .low_freq_factor = 1.0,
+                      .high_freq_factor = 4.0,
+                      .original_n_ctx = 64.0};
+  const auto f = numbers(rotary_frequencies(c, false));
+  const double two_pi = 2.0 * std::numbers::pi;
+  bool kept = false, stretched = false, between = false;
+  for (int i = 0; i < 4; ++i) {
+    const double old = plain(500.0, i, 8.0), wavelength = two_pi / old;
+    if (wavelength < 64.0 / 4.0) {
+      EXPECT_DOUBLE_EQ(f[i], old);
+      kept = true;
+    } else if (wavelength > 64.0 / 1.0) {
+      EXPECT_DOUBLE_EQ(f[i], old / 8.0);
+      stretched = true;
+    } else {
+      const double smooth = (64.0 / wavelength - 1.0) / (4.0 - 1.0);
+      EXPECT_NEAR(f[i], (1.0 - smooth) * old / 8.0 + smooth * old, 1e-15);
+      between = true;
+    }
+  }
+  EXPECT_TRUE(kept && stretched && between) << "the test's numbers miss a region";
+}
+
+TEST(RotaryFrequencies, YarnRampsBetweenKeptAndStretched) {
+  ModelConfig c = rotary_config();
+  c.d_head = 16;
+  c.rotary.scaling = {.kind = RopeScalingKind::yarn,
+                      .factor = 4.0,
+                      .original_n_ctx = 200.0,
+                      .beta_fast = 8.0,
+                      .beta_slow = 1.0};
+  for (const bool truncate : {true, false}) {
+    c.rotary.scaling.truncate = truncate;
+    const auto f = numbers(rotary_frequencies(c, false));
+    // The dimension that turns `beta` times over the original context.
+    const auto dimension = [](double beta) {
+      return 16.0 * std::log(200.0 / (beta * 2.0 * std::numbers::pi)) / (2.0 * std::log(500.0));
+    };
+    const double low = truncate ? std::floor(dimension(8.0)) : dimension(8.0);
+    const double high = truncate ? std::ceil(dimension(1.0)) : dimension(1.0);
+    for (int i = 0; i < 8; ++i) {
+      const double ramp = std::min(1.0, std::max(0.0, (i - low) / (high - low)));
+      const double old = plain(500.0, i, 16.0);
+      EXPECT_NEAR(f[i], old * (1.0 - ramp) + old / 4.0 * ramp, 1e-15) << i;
+    }
+  }
+}
+
+TEST(RotaryFrequencies, WindowedLayersTakeTheLocalBaseUnscaled) {
+  ModelConfig c = rotary_config();
+  c.rotary.scaling = {.kind = RopeScalingKind::linear, .factor = 4.0};
+  EXPECT_TRUE(at::equal(rotary_frequencies(c, true), rotary_frequencies(c, false)));
+  c.rotary.local_base = 100.0;
+  const auto local = numbers(rotary_frequencies(c, true)), full = numbers(rotary_frequencies(c, false));
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_DOUBLE_EQ(local[i], plain(100.0, i, 8.0));
+    EXPECT_DOUBLE_EQ(full[i], plain(500.0, i, 8.0) / 4.0);
+  }
+}
+
+class Rotate : public testing::TestWithParam<bool> {
+ protected:
+  Rotate() { config_.rotary.adjacent_pairs = GetParam(); }
+
+  at::Tensor rotated(const at::Tensor& x, const at::Tensor& positions) const {
+    const at::Tensor f = rotary_frequencies(config_, false);
+    return rotate(x, rotary_angles(config_, f, positions), config_.rotary);
+  }
+  /// The two dimensions of pair i.
+  std::pair<std::int64_t, std::int64_t> pair(std::int64_t i) const {
+    const std::int64_t half = config_.rotary_dim() / 2;
+    return GetParam() ? std::pair(2 * i, 2 * i + 1) : std::pair(i, i + half);
+  }
+
+  ModelConfig config_ = rotary_config();
+  at::Tensor x_ = at::rand({1, 5, 3, 8}, at::detail::createCPUGenerator(2), at::TensorOptions(at::kDouble));
+  at::Tensor positions_ = at::arange(5, at::kLong).unsqueeze(0);
+};
+
+INSTANTIATE_TEST_SUITE_P(Pairs, Rotate, testing::Bool(),
+                         [](const auto& info) { return info.param ? "adjacent" : "halves"; });
+
+TEST_P(Rotate, TurnsEachPairByItsAngle) {
+  for (const std::int64_t dim : {8, 4}) {
+    config_.rotary.dim = dim;
+    const at::Tensor y = rotated(x_, positions_);
+    ASSERT_EQ(y.sizes(), x_.sizes());
+    for (std::int64_t p = 0; p < 5; ++p) {
+      for (std::int64_t i = 0; i < dim / 2; ++i) {
+        const auto [a, b] = pair(i);
+        const double angle =
+            static_cast<double>(p) * plain(500.0, static_cast<double>(i), static_cast<double>(dim));
+        const double xa = x_[0][p][1][a].item<double>(), xb = x_[0][p][1][b].item<double>();
+        EXPECT_NEAR(y[0][p][1][a].item<double>(), xa * std::cos(angle) - xb * std::sin(angle), 1e-14);
+        EXPECT_NEAR(y[0][p][1][b].item<double>(), xa * std::sin(angle) + xb * std::cos(angle), 1e-14);
+      }
+    }
+    EXPECT_TRUE(at::equal(y.narrow(-1, dim, 8 - dim), x_.narrow(-1, dim, 8 - dim)))
+        << "turned too many dimensions";
+  }
+}
+
+TEST_P(Rotate, ProductsDependOnDistanceOnly) {
+  const at::Tensor k =
+      at::rand({1, 5, 3, 8}, at::detail::createCPUGenerator(9), at::TensorOptions(at::kDouble));
+  const at::Tensor here = (rotated(x_, positions_) * rotated(k, positions_ + 2)).sum(-1);
+  const at::Tensor there = (rotated(x_, positions_ + 100) * rotated(k, positions_ + 102)).sum(-1);
+  EXPECT_LT(relative_difference(there, here), 1e-12);
+}
+
+TEST(RotaryAngles, YarnMultipliesCosinesAndSines) {
+  ModelConfig c = rotary_config();
+  const at::Tensor f = rotary_frequencies(c, false), positions = at::arange(5, at::kLong).unsqueeze(0);
+  const RotaryAngles plain_angles = rotary_angles(c, f, positions);
+  c.rotary.scaling = {.kind = RopeScalingKind::yarn, .factor = 2.0, .attention_factor = 1.25};
+  const RotaryAngles scaled = rotary_angles(c, f, positions);
+  EXPECT_LT(relative_difference(scaled.cosine, plain_angles.cosine * 1.25), 1e-15);
+  EXPECT_LT(relative_difference(scaled.sine, plain_angles.sine * 1.25), 1e-15);
+}
+
+// Half-precision angles at large positions would be wrong by radians: they are computed in float32.
+TEST(RotaryAngles, HalfPrecisionModelsComputeAnglesInFloat32) {
+  ModelConfig c = rotary_config();
+  const at::Tensor f = rotary_frequencies(c, false),
+                   positions = at::arange(990, 1000, at::kLong).unsqueeze(0);
+  const RotaryAngles precise = rotary_angles(c, f, positions);
+  c.dtype = at::kBFloat16;
+  const RotaryAngles half = rotary_angles(c, f, positions);
+  EXPECT_EQ(half.cosine.scalar_type(), at::kBFloat16);
+  EXPECT_LT(relative_difference(half.cosine, precise.cosine), 0.01);
+}
+
+}  // namespace
+}  // namespace hooked

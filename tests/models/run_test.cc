@@ -1,0 +1,79 @@
+#include "models/run.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/tensor.h>
+#include <gtest/gtest.h>
+
+#include "tests/models/random_graph.h"
+
+namespace hooked {
+namespace {
+
+class RunOf : public testing::Test {
+ protected:
+  hooked::Run make(const at::Tensor& mask = {}) const {
+    return hooked::Run(config_, Watch(points_, Reach::everything(points_)), {2, 5, mask, at::kCPU});
+  }
+  /// Row 0 begins with two paddings, row 1 ends with one.
+  at::Tensor mask_ = at::tensor({0, 0, 1, 1, 1, 1, 1, 1, 1, 0}, at::kLong).view({2, 5});
+  ModelConfig config_ = graph_config();
+  PointIndex points_{config_};
+};
+
+TEST_F(RunOf, PositionsCountRealTokens) {
+  EXPECT_TRUE(at::equal(make().positions(), at::tensor({0, 1, 2, 3, 4}, at::kLong).unsqueeze(0)));
+  EXPECT_TRUE(
+      at::equal(make(mask_).positions(), at::tensor({0, 0, 0, 1, 2, 0, 1, 2, 3, 3}, at::kLong).view({2, 5})));
+}
+
+TEST_F(RunOf, PlainCausalMaskIsRecognised) {
+  hooked::Run run = make();
+  EXPECT_TRUE(run.layer_kind(0, {}).plain_causal);
+  hooked::Run padded = make(mask_);
+  const hooked::Run::LayerKind& kind = padded.layer_kind(0, {});
+  EXPECT_FALSE(kind.plain_causal);
+  ASSERT_EQ(kind.blocked.sizes(), (at::IntArrayRef{2, 1, 5, 5}));
+  EXPECT_TRUE(kind.blocked[0][0][4][1].item<bool>());
+  EXPECT_FALSE(kind.blocked[0][0][4][2].item<bool>());
+  EXPECT_TRUE(kind.blocked[1][0][2][3].item<bool>());
+}
+
+TEST_F(RunOf, WindowAsLongAsTheInputIsNoWindow) {
+  config_.window = 5;
+  config_.windowed_layers = {true, true};
+  hooked::Run run = make();
+  EXPECT_TRUE(run.layer_kind(0, {}).plain_causal);
+}
+
+TEST_F(RunOf, WindowCountsItsOwnPosition) {
+  config_.window = 2;
+  config_.windowed_layers = {true, false};
+  hooked::Run run = make();
+  const at::Tensor blocked = run.layer_kind(0, {}).blocked[0][0];
+  EXPECT_FALSE(blocked[3][3].item<bool>());
+  EXPECT_FALSE(blocked[3][2].item<bool>());
+  EXPECT_TRUE(blocked[3][1].item<bool>());
+  EXPECT_TRUE(run.layer_kind(1, {}).plain_causal);
+}
+
+TEST_F(RunOf, BidirectionalLayersBlockNothing) {
+  config_.direction = AttentionDirection::bidirectional;
+  hooked::Run run = make();
+  EXPECT_FALSE(run.layer_kind(0, {}).blocked.defined());
+  EXPECT_FALSE(run.layer_kind(0, {}).plain_causal);
+}
+
+TEST_F(RunOf, AlibiFollowsRealPositions) {
+  config_.positions = PositionKind::alibi;
+  config_.alibi_slopes = {0.5, 0.25, 0.125, 0.0625};
+  hooked::Run run = make(mask_);
+  const at::Tensor bias = run.layer_kind(0, {}).bias;
+  ASSERT_EQ(bias.sizes(), (at::IntArrayRef{2, 4, 5, 5}));
+  EXPECT_DOUBLE_EQ(bias[0][0][4][2].item<double>(), -0.5 * 2);
+  EXPECT_DOUBLE_EQ(bias[1][1][3][0].item<double>(), -0.25 * 3);
+  EXPECT_DOUBLE_EQ(bias[1][1][0][3].item<double>(), 0.0);
+}
+
+}  // namespace
+}  // namespace hooked
