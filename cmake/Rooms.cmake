@@ -5,6 +5,10 @@ include(RoomTable)
 set(HOOKED_ROOM_text_THIRD_PARTY Oniguruma::Oniguruma utf8proc::utf8proc)
 set(HOOKED_ROOM_cli_THIRD_PARTY CLI11::CLI11)
 
+# Headers that take most of the time of compiling a room, read once. Sources name them all the same.
+set(HOOKED_ROOM_models_PRECOMPILED ${PROJECT_SOURCE_DIR}/hooks/nn.h)
+set(HOOKED_ROOM_cli_PRECOMPILED <ATen/core/Tensor.h> <CLI/CLI.hpp> <fmt/format.h> <nlohmann/json.hpp>)
+
 # Makes target hooked_<room>, an archive of the room's objects; INTERFACE while the room has no sources.
 function(hooked_add_room room)
   set(target hooked_${room})
@@ -24,6 +28,10 @@ function(hooked_add_room room)
     target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src)
     target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:hooked_build_flags> fmt::fmt-header-only
                                             nlohmann_json::nlohmann_json)
+    if(HOOKED_ROOM_${room}_PRECOMPILED)
+      target_precompile_headers(${target} PRIVATE ${HOOKED_ROOM_${room}_PRECOMPILED})
+      target_compile_options(${target} PRIVATE ${hooked_precompiled_options})
+    endif()
   else()
     add_library(${target} INTERFACE)
     set(scope INTERFACE)

@@ -1,9 +1,6 @@
 // The code of the README, compiled and run by the tests so that it stays true.
 
 #include <ATen/ops/tensor.h>
-#include <hooked/analysis/attribution.h>
-#include <hooked/analysis/logit_lens.h>
-#include <hooked/analysis/sweep.h>
 #include <hooked/hooked.h>
 
 #include <iostream>

@@ -45,6 +45,14 @@ at::Tensor without_direction(const at::Tensor& block, const at::Tensor& directio
 Watch::Watch(const PointIndex& points, Reach reach)
     : points_(points), reach_(reach), plan_of_(points.size(), kUnwatched), cache_(points.n_layers()) {}
 
+Watch::RegisteredHooks::~RegisteredHooks() {
+  for (const auto& [tensor, place] : places_) tensor.remove_hook(place);
+}
+
+void Watch::RegisteredHooks::add(const at::Tensor& on, std::function<at::Tensor(const at::Tensor&)> hook) {
+  places_.emplace_back(on, on.register_hook(std::move(hook)));
+}
+
 Watch::Plan& Watch::plan(std::size_t point) {
   if (plan_of_[point] == kUnwatched) {
     plan_of_[point] = static_cast<std::uint32_t>(plans_.size());
@@ -274,8 +282,9 @@ at::Tensor Watch::fire(std::size_t point, at::Tensor value) {
     // A name of its own: one tensor may pass several points (resid_post, then the next resid_pre).
     value = value.view_as(value);
     for (const HookFunction& hook : p.backward) {
-      value.register_hook(
-          [this, &hook, point](const at::Tensor& gradient) { return call_hook(hook, gradient, point); });
+      backward_hooks_.add(value, [this, &hook, point](const at::Tensor& gradient) {
+        return call_hook(hook, gradient, point);
+      });
     }
     p.seen = value;
   }

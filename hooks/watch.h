@@ -3,8 +3,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "hooked/hooks/activation_cache.h"
@@ -68,6 +70,20 @@ class Watch {
  private:
   static constexpr std::uint32_t kUnwatched = 0xffffffff;
 
+  /// Backward hooks in the autograd graph. A metric may have kept the graph, so they are taken off with the
+  /// run that they belong to.
+  class RegisteredHooks {
+   public:
+    RegisteredHooks() = default;
+    RegisteredHooks(RegisteredHooks&&) = default;
+    RegisteredHooks& operator=(RegisteredHooks&&) = default;
+    ~RegisteredHooks();
+    void add(const at::Tensor& on, std::function<at::Tensor(const at::Tensor&)> hook);
+
+   private:
+    std::vector<std::pair<at::Tensor, unsigned>> places_;
+  };
+
   struct PreparedEdit {
     EditKind kind;
     AxisIndices indices;
@@ -107,6 +123,7 @@ class Watch {
   std::optional<std::vector<std::int64_t>> logit_positions_;
   std::int64_t sequence_length_ = 0;
   ActivationCache cache_;
+  RegisteredHooks backward_hooks_;
   std::size_t callables_ = 0;
   bool gradients_ = false;
 };

@@ -5,4 +5,4 @@ cd "$(dirname "$0")/.."
 
 bash scripts/setup.sh
 bash scripts/build.sh hooked-cli demo
-build/release/bin/demo examples/toy_model
+build/release/bin/demo examples/toy_model build/demo

@@ -2,6 +2,13 @@
 
 // Everything a user needs, by room.
 
+#include "hooked/analysis/attribution.h"
+#include "hooked/analysis/grid.h"
+#include "hooked/analysis/heads.h"
+#include "hooked/analysis/heat_map.h"
+#include "hooked/analysis/logit_lens.h"
+#include "hooked/analysis/metric.h"
+#include "hooked/analysis/sweep.h"
 #include "hooked/core/axis.h"
 #include "hooked/core/error.h"
 #include "hooked/core/model_config.h"
@@ -20,4 +27,5 @@
 #include "hooked/hooks/hook.h"
 #include "hooked/hooks/selection.h"
 #include "hooked/hooks/site.h"
+#include "hooked/text/tokenizer.h"
 #include "hooked/weights/processing.h"

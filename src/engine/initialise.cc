@@ -70,7 +70,7 @@ bool stores_offset(std::string_view name, const ModelConfig& config) {
 void initialise(LoadedModel& model, const CreateOptions& options) {
   const at::NoGradGuard no_grad;
   at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(options.seed);
-  for (WeightSlot& slot : model.graph.slots()) {
+  for (WeightSlot& slot : model.slots()) {
     if (is_matrix(slot.name)) {
       slot.view.copy_(draw(slot.view, options, model.config, generator));
     } else if (slot.name.ends_with(".w") && !stores_offset(slot.name, model.config)) {

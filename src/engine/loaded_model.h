@@ -10,10 +10,12 @@
 #include "hooked/hooks/point_index.h"
 #include "hooked/text/tokenizer.h"
 #include "hooked/weights/processing.h"
-#include "models/transformer.h"
+#include "models/weight_slot.h"
 #include "models/workspace.h"
 
 namespace hooked {
+
+class Transformer;
 
 /// Everything that handles of one model share. Never moves: the graph refers to the config and the points.
 struct LoadedModel {
@@ -21,11 +23,12 @@ struct LoadedModel {
   LoadedModel(ModelConfig model_config, const c10::Device& where);
   LoadedModel(const LoadedModel&) = delete;
   LoadedModel& operator=(const LoadedModel&) = delete;
+  ~LoadedModel();
 
   const ModelConfig config;
   const PointIndex points;
   const c10::Device device;
-  Transformer graph;
+  const std::shared_ptr<Transformer> graph;
   Workspace workspace;
 
   std::string family = "hooked_transformer";
@@ -35,6 +38,9 @@ struct LoadedModel {
   std::optional<Tokenizer> tokenizer;
   std::string tokenizer_json;  ///< the file the tokenizer was read from, for saving beside the model
   std::string tokenizer_config_json;
+
+  /// Every tensor of the state dict and where it lives in the graph.
+  WeightSlots slots() const;
 };
 
 /// Copies weights into the graph, dropping each from `weights` as it goes. Names and shapes have been

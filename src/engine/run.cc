@@ -16,6 +16,7 @@
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
 #include "hooked/engine/hooked_transformer.h"
+#include "models/transformer.h"
 
 namespace hooked {
 namespace {
@@ -141,17 +142,17 @@ RunResult HookedTransformer::run(const at::Tensor& tokens, const RunOptions& opt
 
   at::Tensor resid;
   if (input.tokens.defined()) {
-    resid = model.graph.embed(input.tokens, run);
+    resid = model.graph->embed(input.tokens, run);
   } else {
     resid = input.residual;
     if (options.gradients) resid.requires_grad_(true);
-    model.graph.prepare(run);
+    model.graph->prepare(run);
   }
-  resid = model.graph.blocks(std::move(resid), reach, run);
+  resid = model.graph->blocks(std::move(resid), reach, run);
 
   RunResult result;
   if (reach.exit) {
-    const at::Tensor logits = model.graph.unembed(resid, run);
+    const at::Tensor logits = model.graph->unembed(resid, run);
     if (options.gradients) {
       const at::Tensor metric = require_scalar(options.gradients->metric(logits));
       result.gradients = run.take_gradients(metric);

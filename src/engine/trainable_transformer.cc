@@ -9,12 +9,13 @@
 #include "engine/loaded_model.h"
 #include "engine/loss.h"
 #include "engine/run_input.h"
+#include "models/transformer.h"
 
 namespace hooked {
 namespace {
 
 void require_gradients(LoadedModel& model) {
-  for (at::Tensor& parameter : model.graph.parameters()) parameter.requires_grad_(true);
+  for (at::Tensor& parameter : model.graph->parameters()) parameter.requires_grad_(true);
 }
 
 // A model of its own with the same weights and everything that goes with them.
@@ -34,7 +35,7 @@ at::Tensor logits_of(const LoadedModel& model, const RunInput& input) {
   const Reach reach = Reach::everything(model.points);
   Run run(model.config, Watch(model.points, reach),
           {input.batch(), input.length(), input.attention_mask, model.device});
-  return model.graph.unembed(model.graph.blocks(model.graph.embed(input.tokens, run), reach, run), run);
+  return model.graph->unembed(model.graph->blocks(model.graph->embed(input.tokens, run), reach, run), run);
 }
 
 }  // namespace
@@ -61,11 +62,11 @@ const ModelConfig& TrainableTransformer::config() const noexcept { return model_
 
 std::vector<std::pair<std::string, at::Tensor>> TrainableTransformer::named_parameters() const {
   std::vector<std::pair<std::string, at::Tensor>> named;
-  for (const auto& item : model_->graph.named_parameters()) named.emplace_back(item.key(), item.value());
+  for (const auto& item : model_->graph->named_parameters()) named.emplace_back(item.key(), item.value());
   return named;
 }
 
-std::vector<at::Tensor> TrainableTransformer::parameters() const { return model_->graph.parameters(); }
+std::vector<at::Tensor> TrainableTransformer::parameters() const { return model_->graph->parameters(); }
 
 at::Tensor TrainableTransformer::forward(const at::Tensor& tokens, const at::Tensor& attention_mask) const {
   RunOptions options;

@@ -98,9 +98,11 @@ GatheredWeights gather_weights(WeightSource& source, const Family& family, const
     recipes.push_back(std::move(recipe));
   }
   if (!missing.empty()) {
-    throw CheckpointError(present.empty() ? "weights" : source.where(present.begin()->second),
-                          fmt::format("{} tensors that the config asks for are missing: {}", missing.size(),
-                                      list_text(missing)));
+    throw CheckpointError(
+        present.empty() ? "weights" : source.where(present.begin()->second),
+        fmt::format("{} tensors that the config asks for are missing: {}; check that config.json belongs to "
+                    "these weights and that no file of the model is missing",
+                    missing.size(), list_text(missing)));
   }
   std::vector<std::string> extra;
   for (const auto& [name, full_name] : present) {

@@ -13,7 +13,7 @@ namespace hooked {
 namespace {
 
 at::Tensor find(const LoadedModel& model, const std::string& name) {
-  for (const WeightSlot& slot : model.graph.slots()) {
+  for (const WeightSlot& slot : model.slots()) {
     if (slot.name == name) return slot.view.detach();
   }
   return {};
@@ -22,7 +22,10 @@ at::Tensor find(const LoadedModel& model, const std::string& name) {
 at::Tensor require(const LoadedModel& model, const std::string& name) {
   at::Tensor weight = find(model, name);
   if (!weight.defined()) {
-    throw ConfigError(name, "this model does not have this weight; `hooked info` shows its config");
+    throw ConfigError(
+        name,
+        "this model does not have this weight; expected one that its config gives it; state_dict() "
+        "holds them all");
   }
   return weight;
 }

@@ -257,5 +257,25 @@ TEST_F(GradientRun, ScopedBackwardHook) {
   EXPECT_EQ(calls, 1);
 }
 
+// A metric may keep the logits and with them the graph; the run's hooks end with the run.
+TEST(Gradients, BackwardHooksEndWithTheRun) {
+  const HookedTransformer model = random_model(smooth_config(3));
+  at::Tensor kept;
+  int calls = 0;
+  model.run(random_tokens(model.config(), {1, 4}),
+            {.hooks = {Hook(
+                 act::resid_pre(0), [&](const at::Tensor&) { ++calls; }, HookDirection::backward)},
+             .gradients = GradientRequest{act::resid_pre(0), [&](const at::Tensor& logits) {
+                                            kept = logits;
+                                            return logits.sum();
+                                          }}});
+  EXPECT_EQ(calls, 1);
+  try {
+    kept.sum().backward();  // LibTorch may refuse a second pass: the first one's buffers are gone
+  } catch (const c10::Error&) {
+  }
+  EXPECT_EQ(calls, 1);
+}
+
 }  // namespace
 }  // namespace hooked
