@@ -28,9 +28,9 @@ Attention::Attention(const GraphContext& context) : config_(context.config), lay
   const auto parameter = [&](const char* name, at::IntArrayRef sizes) {
     return register_parameter(name, at::empty(sizes, context.options), /*requires_grad=*/false);
   };
-  W_QKV_ = parameter("W_QKV", {width, c.d_model});
+  W_QKV_ = add_matrix(*this, "W_QKV", width, c.d_model, context);
   if (c.qkv_bias) b_QKV_ = parameter("b_QKV", {width});
-  W_O_ = parameter("W_O", {c.d_model, c.n_heads * c.d_head});
+  W_O_ = add_matrix(*this, "W_O", c.d_model, c.n_heads * c.d_head, context);
   if (c.attn_out_bias) b_O_ = parameter("b_O", {c.d_model});
 
   if (c.qk_norm != QkNorm::none) {

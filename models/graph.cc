@@ -1,5 +1,10 @@
 #include "models/graph.h"
 
+#include <ATen/ops/empty.h>
+
+#include <string>
+#include <utility>
+
 namespace hooked {
 
 Point add_point(torch::nn::Module& owner, Site site, const GraphContext& context) {
@@ -12,6 +17,15 @@ Point add_point(torch::nn::Module& owner, Site site, const GraphContext& context
   }
   const auto leaf = site_row.path.substr(site_row.path.rfind('.') + 1);  // npos + 1 is 0: the whole path
   return owner.register_module(std::string(leaf), std::make_shared<HookPoint>(context.points.require(name)));
+}
+
+at::Tensor add_matrix(torch::nn::Module& owner, const char* name, std::int64_t out, std::int64_t in,
+                      const GraphContext& context) {
+  constexpr std::int64_t kAliasBytes = 4096;
+  const auto column_bytes = out * static_cast<std::int64_t>(context.options.dtype().itemsize());
+  at::Tensor matrix = column_bytes % kAliasBytes == 0 ? at::empty({out, in}, context.options)
+                                                      : at::empty({in, out}, context.options).t();
+  return owner.register_parameter(name, std::move(matrix), /*requires_grad=*/false);
 }
 
 }  // namespace hooked

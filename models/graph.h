@@ -28,4 +28,11 @@ using Point = std::shared_ptr<HookPoint>;
 /// not have the site.
 Point add_point(torch::nn::Module& owner, Site site, const GraphContext& context);
 
+/// Registers an uninitialised matrix for ops::linear, [out, in], frozen.
+///
+/// Stored by columns, which saves the product a transposition and so about a tenth of its time, unless that
+/// would put the columns a multiple of 4 KiB apart: they would then compete for the same lines of the cache.
+at::Tensor add_matrix(torch::nn::Module& owner, const char* name, std::int64_t out, std::int64_t in,
+                      const GraphContext& context);
+
 }  // namespace hooked

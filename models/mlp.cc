@@ -14,8 +14,8 @@ Mlp::Mlp(const GraphContext& context) : config_(context.config) {
   const auto parameter = [&](const char* name, at::IntArrayRef sizes) {
     return register_parameter(name, at::empty(sizes, context.options), /*requires_grad=*/false);
   };
-  W_in_ = parameter(is_gated ? "W_gate_in" : "W_in", {width, c.d_model});
-  W_out_ = parameter("W_out", {c.d_model, c.d_mlp});
+  W_in_ = add_matrix(*this, is_gated ? "W_gate_in" : "W_in", width, c.d_model, context);
+  W_out_ = add_matrix(*this, "W_out", c.d_model, c.d_mlp, context);
   if (c.mlp_bias) {
     if (c.gated_bias_after_product) {
       b_product_ = parameter("b_in", {c.d_mlp});

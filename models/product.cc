@@ -45,17 +45,23 @@ const c10::TypedOperatorHandle<LinearPointwise>* one_dnn_linear() {
   return kOperator ? &*kOperator : nullptr;
 }
 
-bool suits_one_dnn(const at::Tensor& rows) {
-  return rows.device().is_cpu() && rows.scalar_type() == at::kFloat && rows.size(0) >= kOneDnnRows &&
-         !maker_is_intel() && one_dnn_linear() != nullptr;
+bool by_columns(const at::Tensor& weight) { return weight.t().is_contiguous(); }
+
+// Other strides than these two take a path in oneDNN that is a thousand times slower.
+bool suits_one_dnn(const at::Tensor& rows, const at::Tensor& weight) {
+  return (weight.is_contiguous() || by_columns(weight)) && rows.device().is_cpu() &&
+         rows.scalar_type() == at::kFloat && rows.size(0) >= kOneDnnRows && !maker_is_intel() &&
+         one_dnn_linear() != nullptr;
 }
 
 }  // namespace
 
 void linear_into(at::Tensor& out, const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& bias) {
-  if (suits_one_dnn(rows)) {
+  if (suits_one_dnn(rows, weight)) {
     const std::int64_t row_bytes = rows.size(0) * static_cast<std::int64_t>(sizeof(float));
-    const std::int64_t piece = std::max<std::int64_t>(kPieceBytes / row_bytes / 64 * 64, 64);
+    const std::int64_t piece = by_columns(weight)
+                                   ? weight.size(0)  // its rows cannot be cut off
+                                   : std::max<std::int64_t>(kPieceBytes / row_bytes / 64 * 64, 64);
     for (std::int64_t first = 0; first < weight.size(0); first += piece) {
       const std::int64_t count = std::min(piece, weight.size(0) - first);
       const std::optional<at::Tensor> part_bias =

@@ -4,8 +4,8 @@
 
 namespace hooked {
 
-/// out := rows weight^T (+ bias), for contiguous rows [row, in], weight [out, in], bias [out] or undefined,
-/// and out [row, out]. No gradients.
+/// out := rows weight^T (+ bias), for contiguous rows [row, in], weight [out, in] stored either way, bias
+/// [out] or undefined, and out [row, out]. No gradients.
 void linear_into(at::Tensor& out, const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& bias);
 
 }  // namespace hooked

@@ -105,10 +105,13 @@ TEST(TrainableTransformer, GradientsEqualFiniteDifferences) {
   model.loss(tokens).backward();
   for (const auto& [name, parameter] : model.named_parameters()) {
     const std::int64_t place = parameter.numel() / 2;
-    const double got = parameter.grad().reshape({-1})[place].item<double>();
+    const auto at_place = [&](const at::Tensor& x) {  // a matrix may be stored by columns
+      return x.dim() == 1 ? x[place] : x[place / x.size(1)][place % x.size(1)];
+    };
+    const double got = at_place(parameter.grad()).item<double>();
     const auto moved = [&](double by) {
       const at::NoGradGuard no_grad;
-      const at::Tensor element = parameter.view({-1})[place];
+      const at::Tensor element = at_place(parameter);
       element.add_(by);
       const double loss = model.loss(tokens).item<double>();
       element.sub_(by);

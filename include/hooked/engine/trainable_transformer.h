@@ -30,6 +30,7 @@ class TrainableTransformer {
   const ModelConfig& config() const noexcept;
 
   /// The packed leaf parameters by their path in the graph (`blocks.0.attn.W_QKV`, ...).
+  /// Matrices may be stored by columns: flatten with reshape, not view.
   std::vector<std::pair<std::string, at::Tensor>> named_parameters() const;
   std::vector<at::Tensor> parameters() const;
 
