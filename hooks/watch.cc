@@ -9,6 +9,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <exception>
 #include <map>
 
@@ -78,6 +79,11 @@ void Watch::add_edit(const Edit& edit) {
     for (const auto& [axis, index] : edit.target.indices.entries()) {
       // Address::at says which axes there are when this one is not among them.
       indices.add(Address(name).at(axis, index).indices().entries().front().first, index);
+    }
+    if (const auto* number = std::get_if<double>(&edit.value);
+        name.site == Site::tokens && number != nullptr && *number != std::floor(*number)) {
+      throw HookError(name.to_string(),
+                      fmt::format("a token id has no fraction; expected an integer, got {}", *number));
     }
     plan(point).edits.push_back({edit.kind, std::move(indices), edit.value});
   }

@@ -150,6 +150,12 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
       std::filesystem::is_directory(std::filesystem::symlink_status(path_, ignored))) {
     throw IoError(path_text(path_), "cannot be written; expected a file's name, got a folder");
   }
+  struct stat status {};
+  if (::stat(path_.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
+    throw IoError(path_text(path_),
+                  fmt::format("cannot be replaced; expected a regular file or a new name, got {}",
+                              kind_text(status.st_mode)));
+  }
   folder_ = path_.has_parent_path() ? path_.parent_path() : std::filesystem::path(".");
   for (unsigned attempt = 0; descriptor_ < 0; ++attempt) {
     // The name does not grow with the destination's, which may be as long as the file system allows.

@@ -48,6 +48,7 @@ struct Plan {
 
 Plan plan(const ModelConfig& config, const WeightProcessing& processing) {
   config.validate();
+  for (const std::string& applied : config.processing) parse_processing_step(applied);  // throws for others
   Plan plan{.steps = {}, .report = {}, .after = config};
   const auto outcome = [&](const StepDefinition& step) -> std::string {
     if (std::ranges::find(config.processing, step.name) != config.processing.end()) return "already applied";

@@ -280,6 +280,7 @@ TEST(Edit, TokensCanOnlyBeSetOrReplaced) {
   EXPECT_EQ(got.scalar_type(), at::kLong);
   EXPECT_EQ(got[0][1].item<std::int64_t>(), 3);
   EXPECT_EQ(got[0][2].item<std::int64_t>(), 2);
+  EXPECT_THROW(edited(set(Address(act::tokens), 2.5), tokens, "hook_tokens"), HookError);
   EXPECT_THROW(edited(scale(Address(act::tokens), 2.0), tokens, "hook_tokens"), HookError);
   EXPECT_THROW(edited(add(Address(act::tokens), 1.0), tokens, "hook_tokens"), HookError);
 }

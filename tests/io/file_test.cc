@@ -161,6 +161,8 @@ TEST(WriteFile, RefusesBadDestinations) {  // W1
     expect_refused<IoError>([&] { write_file(path, "x"); }, path.native(), parts);
   };
   refused(folder / "sub", {"expected a file's name, got a folder"});
+  ASSERT_EQ(::mkfifo((folder / "sub/pipe").c_str(), 0600), 0);
+  refused(folder / "sub/pipe", {"cannot be replaced", "expected a regular file", "got a named pipe"});
   refused(folder / "absent" / "a", {"cannot create", "No such file"});
   refused(folder / std::string(256, 'n'), {"File name too long"});
   EXPECT_EQ(names_in(folder.path()), std::set<std::string>{"sub"});

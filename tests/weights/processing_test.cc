@@ -86,6 +86,12 @@ TEST(ProcessWeights, RecordedStepsAreNotAppliedAgain) {
     EXPECT_TRUE(at::equal(values, once.weights.at(name))) << name;
 }
 
+TEST(ProcessWeights, UnknownRecordedStepIsRefused) {
+  ModelConfig config = random_config(1);
+  config.processing = {"bogus"};
+  EXPECT_THROW(plan_processing(config), ConfigError);
+}
+
 TEST(ProcessWeights, AppliedAgainChangesNothingMore) {
   const ModelConfig config = square_config();
   const ProcessedWeights once = process_weights(reference::random_weights(config, 4), config);
