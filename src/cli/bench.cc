@@ -152,15 +152,13 @@ void bench(const BenchOptions& options) {
 Action define_bench(CLI::App& app) {
   auto options = std::make_shared<BenchOptions>();
   add_model_options(app, options->model);
-  app.add_option("--batch", options->batch, "rows (default: 1)")
-      ->option_text("B")
-      ->check(CLI::PositiveNumber);
+  app.add_option("--batch", options->batch, "rows (default: 1)")->option_text("B")->check(at_least_one());
   app.add_option("--length", options->length, "tokens in a row (default: 128)")
       ->option_text("T")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least_one());
   app.add_option("--iterations", options->iterations, "timed runs of each kind (default: 20)")
       ->option_text("N")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least_one());
   app.add_option("--seed", options->seed, "seed of the random tokens (default: 0)")->option_text("S");
   app.add_flag("--json", options->json, "one JSON object on stdout");
   return [options] { bench(*options); };

@@ -4,7 +4,10 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <charconv>
+#include <cstdint>
 #include <filesystem>
+#include <system_error>
 
 #include "hooked/core/config_reader.h"
 #include "hooked/core/error.h"
@@ -49,6 +52,17 @@ WeightProcessing ModelOptions::processing() const {
   std::vector<ProcessingStep> steps;
   for (const auto& name : process) steps.push_back(parse_processing_step(name));
   return WeightProcessing::only(steps);
+}
+
+CLI::Validator at_least_one() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        std::int64_t value = 0;
+        const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
+        const bool fits = failed == std::errc() && end == text.data() + text.size() && value >= 1;
+        return fits ? std::string() : fmt::format("expected an integer from 1 on, got {}", text);
+      },
+      "");
 }
 
 HookedTransformer ModelOptions::load() const { return load_with(*this, processing()); }

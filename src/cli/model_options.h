@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 namespace CLI {
 class App;
 class Option;
+class Validator;
 }  // namespace CLI
 
 namespace hooked::cli {
@@ -33,6 +35,9 @@ struct ModelOptions {
 
 /// Adds MODEL.
 CLI::Option* add_model(CLI::App& app, std::string& model);
+
+/// An option's check: an integer from 1 on.
+CLI::Validator at_least_one();
 
 /// Adds MODEL, --device, --dtype, --threads, --process and --no-processing.
 void add_model_options(CLI::App& app, ModelOptions& options);

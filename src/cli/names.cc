@@ -80,7 +80,7 @@ Action define_names(CLI::App& app) {
   app.add_option("--tokens-length", options->tokens_length,
                  "tokens in a row, for the shapes (default: left open)")
       ->option_text("N")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least_one());
   app.add_flag("--json", options->json, "one JSON array on stdout");
   return [options] { names(*options); };
 }

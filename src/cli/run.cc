@@ -178,7 +178,7 @@ Action define_run(CLI::App& app) {
   add_edit_option(app, options->edits);
   app.add_option("--top-k", options->top_k, "how many next tokens (default: 10)")
       ->option_text("K")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least_one());
   app.add_option("--positions", options->positions,
                  "positions such as 0,5,-1 whose next tokens are shown (default: each row's last real token)")
       ->option_text("P");

@@ -15,7 +15,22 @@
 namespace hooked {
 namespace {
 
+// Files that saving would leave beside the new ones and loading would read with them.
+void require_no_other_model(const std::filesystem::path& folder, const LoadedModel& model) {
+  std::vector<std::string> leftovers{"model.safetensors.index.json"};
+  if (model.tokenizer_json.empty()) leftovers.emplace_back("tokenizer.json");
+  if (model.tokenizer_config_json.empty()) leftovers.emplace_back("tokenizer_config.json");
+  for (const std::string& name : leftovers) {
+    if (!std::filesystem::exists(folder / name)) continue;
+    throw IoError(folder.string(),
+                  fmt::format("the folder holds '{}' of another model; expected an empty or new "
+                              "folder; choose another or remove that file",
+                              name));
+  }
+}
+
 const Tokenizer& tokenizer_of(const LoadedModel& model) {
+  if (model.tokenizer_problem) throw *model.tokenizer_problem;
   if (!model.tokenizer) {
     throw TokenizerError("tokenizer",
                          "this model has no tokenizer; expected a tokenizer.json beside its weights; pass "
@@ -67,6 +82,7 @@ void HookedTransformer::save(const std::filesystem::path& folder) const {
   std::filesystem::create_directories(folder, failed);
   if (failed)
     throw IoError(folder.string(), fmt::format("the folder could not be made ({})", failed.message()));
+  require_no_other_model(folder, *model_);
   const StateDict weights = copy_weights(*model_);
   save_safetensors(folder / "model.safetensors", {weights.begin(), weights.end()}, {{"format", "pt"}});
   write_file(folder / "config.json", model_->config.to_json());

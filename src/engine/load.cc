@@ -95,6 +95,7 @@ void load_tokenizer(LoadedModel& model, const std::filesystem::path& folder) {
   try {
     model.tokenizer = Tokenizer::load(folder);
   } catch (const TokenizerError& error) {
+    model.tokenizer_problem = error;
     model.notes.push_back(fmt::format("text cannot be used with this model: {}", error.what()));
     return;
   }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "hooked/core/error.h"
 #include "hooked/core/model_config.h"
 #include "hooked/core/state_dict.h"
 #include "hooked/hooks/point_index.h"
@@ -36,6 +37,7 @@ struct LoadedModel {
   std::vector<std::string> ignored_keys;
   std::vector<StepReport> processing;
   std::optional<Tokenizer> tokenizer;
+  std::optional<TokenizerError> tokenizer_problem;  ///< why the tokenizer that is there cannot be used
   std::string tokenizer_json;  ///< the file the tokenizer was read from, for saving beside the model
   std::string tokenizer_config_json;
 

@@ -90,7 +90,9 @@ GatheredWeights gather_weights(WeightSource& source, const Family& family, const
     auto found = present.find(recipe.source);
     if (found == present.end() && !recipe.alias.empty()) found = present.find(recipe.alias);
     if (found == present.end()) {
-      if (!recipe.optional) missing.push_back(recipe.source);
+      // Several recipes may cut up one tensor.
+      const bool named = std::find(missing.begin(), missing.end(), recipe.source) != missing.end();
+      if (!recipe.optional && !named) missing.push_back(recipe.source);
       continue;
     }
     used.insert(found->first);

@@ -47,6 +47,11 @@ TEST_F(NamesTest, NeedNoWeights) {
   EXPECT_EQ(succeed({"names", model(), "--json"}).json().size(), activation_names(config()).size());
 }
 
+TEST_F(NamesTest, ALengthStartsAtOne) {
+  for (const char* length : {"0", "-1", "1.5", "x"})
+    expect_failure({"names", model(), "--tokens-length", length}, 2, "expected an integer from 1 on");
+}
+
 TEST_F(NamesTest, AGlobThatMatchesNothingFails) {
   expect_failure({"names", model(), "--names", "blocks.0.attn.hook_patern"}, 1, "blocks.0.attn.hook_pattern");
 }

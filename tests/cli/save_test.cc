@@ -34,6 +34,22 @@ TEST_F(SaveTest, RawWeightsStayAsTheyAre) {
   EXPECT_EQ(read("saved/model.safetensors"), read("model/model.safetensors"));
 }
 
+TEST_F(SaveTest, FilesOfAnotherModelAreNotMixedIn) {
+  write_tokenizer("saved");
+  expect_failure({"save", model(), "--out", path("saved")}, 1, "tokenizer.json");
+  EXPECT_FALSE(std::filesystem::exists(path("saved/model.safetensors")));
+}
+
+TEST_F(SaveTest, ALimitOnFileSizesIsAnError) {
+  const std::string command = "ulimit -f 1; " HOOKED_CLI " save " + model() + " --out " + path("saved") +
+                              " > /dev/null 2> " + path("stderr");
+  const int status = std::system(command.c_str());
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 1);
+  EXPECT_NE(read("stderr").find("File too large"), std::string::npos) << read("stderr");
+  EXPECT_TRUE(std::filesystem::is_empty(path("saved")));
+}
+
 TEST_F(SaveTest, AFolderThatCannotBeMadeIsAnError) {
   write("file", "");
   expect_failure({"save", model(), "--out", path("file/saved")}, 1, "saved");
