@@ -40,6 +40,11 @@ FamilyConfig read_config(std::string_view text, std::string_view where) {
   if (json.has("quantization_config")) {
     json.refuse("quantization_config", "describes quantised weights, which are not supported; expected none");
   }
+  // Keys of other families that would change what the model computes.
+  for (const char* key : {"rope_scaling", "rope_parameters", "rope_theta", "sliding_window", "num_experts",
+                          "num_local_experts", "attn_logit_softcapping", "final_logit_softcapping"}) {
+    if (json.has(key)) json.refuse(key, "is not honoured by this family; expected none");
+  }
   if (json.boolean_or("reorder_and_upcast_attn", false)) {
     read.notes.push_back("reorder_and_upcast_attn changes rounding only and is not imitated");
   }
