@@ -17,6 +17,7 @@
 #include "hooked/hooks/point_index.h"
 #include "models/transformer.h"
 #include "models/workspace.h"
+#include "tests/support/relative_difference.h"
 
 namespace hooked {
 
@@ -96,18 +97,5 @@ struct RandomGraph {
   Transformer graph;
   Workspace workspace;
 };
-
-/// max|a - b| / max(1, max|b|), in float64; NaN is infinite.
-inline double relative_difference(const at::Tensor& a, const at::Tensor& b) {
-  EXPECT_EQ(a.sizes(), b.sizes());
-  if (a.sizes() != b.sizes()) return INFINITY;
-  const at::Tensor x = a.to(at::kDouble), y = b.to(at::kDouble);
-  const double gap = (x - y).abs().max().item<double>();
-  return std::isnan(gap) ? INFINITY : gap / std::max(1.0, y.abs().max().item<double>());
-}
-
-/// Allowed relative_difference between two ways to compute one thing in float64.
-inline constexpr double kDoubleTolerance = 1e-12;
-inline constexpr double kFloatTolerance = 1e-5;
 
 }  // namespace hooked
