@@ -23,6 +23,14 @@ namespace {
 constexpr std::uint64_t kConfigBytes = 1 << 20;
 constexpr std::uint64_t kTokenizerBytes = std::uint64_t{256} << 20;
 
+void require_floating_point(const at::Tensor& tensor, const std::string& name, const std::string& where) {
+  if (tensor.defined() && tensor.is_floating_point()) return;
+  const std::string held =
+      tensor.defined() ? fmt::format("{} numbers", dtype_text(tensor.scalar_type())) : "nothing";
+  throw CheckpointError(where,
+                        fmt::format("tensor '{}' holds {}; expected floating point weights", name, held));
+}
+
 class CheckpointSource : public WeightSource {
  public:
   explicit CheckpointSource(const CheckpointReader& reader) : reader_(reader) {}
@@ -34,11 +42,7 @@ class CheckpointSource : public WeightSource {
   }
   at::Tensor read(const std::string& name) override {
     at::Tensor tensor = reader_.read(name);
-    if (!tensor.is_floating_point()) {
-      throw CheckpointError(where(name),
-                            fmt::format("tensor '{}' holds {} numbers; expected floating point weights", name,
-                                        dtype_text(tensor.scalar_type())));
-    }
+    require_floating_point(tensor, name, where(name));
     return tensor;
   }
   std::string where(const std::string& name) const override { return reader_.file_of(name).string(); }
@@ -58,11 +62,7 @@ class StateDictSource : public WeightSource {
   }
   at::Tensor shape_of(const std::string& name) const override {
     const at::Tensor& tensor = weights_.at(name);
-    if (!tensor.defined() || !tensor.is_floating_point()) {
-      throw CheckpointError(where(name),
-                            fmt::format("tensor '{}' holds {}; expected floating point weights", name,
-                                        tensor.defined() ? dtype_text(tensor.scalar_type()) : "nothing"));
-    }
+    require_floating_point(tensor, name, where(name));
     return tensor.to(at::kMeta);
   }
   at::Tensor read(const std::string& name) override {
