@@ -5,12 +5,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <optional>
 
 #include "hooked/core/error.h"
 #include "hooked/core/nearest.h"
+#include "hooked/core/parse_integer.h"
 #include "hooked/hooks/axis_block.h"
 #include "hooked/io/safetensors.h"
 
@@ -102,21 +102,24 @@ constexpr std::string_view kOrderKey = "order";  // names in firing order: files
 constexpr std::string_view kPositionsPrefix = "positions.";
 
 std::int64_t parse_count(std::string_view text, std::string_view where) {
-  std::int64_t count = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), count);
-  if (failed != std::errc() || end != text.data() + text.size()) {
-    throw CheckpointError(where, fmt::format("the metadata holds '{}'; expected an integer", text));
+  if (const auto count = parse_integer(text)) return *count;
+  throw CheckpointError(where, fmt::format("the metadata holds '{}'; expected an integer", text));
+}
+
+// The parts of a list written with commas.
+std::vector<std::string_view> split_list(std::string_view text) {
+  std::vector<std::string_view> parts;
+  while (!text.empty()) {
+    const auto comma = text.find(',');
+    parts.push_back(text.substr(0, comma));
+    text.remove_prefix(comma == std::string_view::npos ? text.size() : comma + 1);
   }
-  return count;
+  return parts;
 }
 
 std::vector<std::int64_t> parse_positions(std::string_view text, std::string_view where) {
   std::vector<std::int64_t> positions;
-  while (!text.empty()) {
-    const auto comma = text.find(',');
-    positions.push_back(parse_count(text.substr(0, comma), where));
-    text.remove_prefix(comma == std::string_view::npos ? text.size() : comma + 1);
-  }
+  for (const std::string_view part : split_list(text)) positions.push_back(parse_count(part, where));
   return positions;
 }
 
@@ -148,10 +151,8 @@ ActivationCache ActivationCache::load(const std::filesystem::path& file) {
                           "that ActivationCache::save wrote");
   }
   ActivationCache cache(parse_count(layers->second, file.string()));
-  std::string_view names = order->second;
-  while (!names.empty()) {
-    const std::string name(names.substr(0, names.find(',')));
-    names.remove_prefix(std::min(names.size(), name.size() + 1));
+  for (const std::string_view part : split_list(order->second)) {
+    const std::string name(part);
     const auto positions = metadata.find(fmt::format("{}{}", kPositionsPrefix, name));
     cache.insert({ActivationName::parse(name), saved.read(name),
                   positions == metadata.end() ? std::vector<std::int64_t>()

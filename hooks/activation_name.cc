@@ -3,12 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+#include <limits>
 #include <string>
 #include <vector>
 
 #include "hooked/core/error.h"
 #include "hooked/core/nearest.h"
+#include "hooked/core/parse_integer.h"
 
 namespace hooked {
 namespace {
@@ -27,10 +28,9 @@ std::optional<Stack> parse_stack(std::string_view word) {
 // Decimal digits without sign or leading zeros, small enough for a layer.
 std::optional<std::int32_t> parse_count(std::string_view text) {
   if (text.empty() || (text.size() > 1 && text[0] == '0') || text[0] == '-') return std::nullopt;
-  std::int32_t value = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (failed != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
+  const auto value = parse_integer(text);
+  if (!value || *value > std::numeric_limits<std::int32_t>::max()) return std::nullopt;
+  return static_cast<std::int32_t>(*value);
 }
 
 std::vector<std::string_view> split(std::string_view text, char separator) {

@@ -4,9 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "hooked/core/error.h"
+#include "hooked/core/parse_integer.h"
 
 namespace hooked {
 namespace {
@@ -16,28 +16,24 @@ struct Overloaded : F... {
   using F::operator()...;
 };
 
-std::int64_t parse_integer(std::string_view text, std::string_view whole) {
-  std::int64_t value = 0;
-  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || failed != std::errc() || end != text.data() + text.size()) {
-    throw HookError(whole, fmt::format("'{}' is no index; expected i, i:j, i+j+... or last", text));
-  }
-  return value;
+std::int64_t parse_place(std::string_view text, std::string_view whole) {
+  if (const auto place = parse_integer(text)) return *place;
+  throw HookError(whole, fmt::format("'{}' is no index; expected i, i:j, i+j+... or last", text));
 }
 
 AxisIndex parse_index(std::string_view text, std::string_view whole) {
   if (text == "last") return AxisIndex::Last{};
   if (const auto colon = text.find(':'); colon != std::string_view::npos) {
     AxisIndex::Range range;
-    if (colon > 0) range.begin = parse_integer(text.substr(0, colon), whole);
-    if (colon + 1 < text.size()) range.end = parse_integer(text.substr(colon + 1), whole);
+    if (colon > 0) range.begin = parse_place(text.substr(0, colon), whole);
+    if (colon + 1 < text.size()) range.end = parse_place(text.substr(colon + 1), whole);
     return range;
   }
-  if (text.find('+') == std::string_view::npos) return parse_integer(text, whole);
+  if (text.find('+') == std::string_view::npos) return parse_place(text, whole);
   std::vector<std::int64_t> list;
   while (true) {
     const auto plus = text.find('+');
-    list.push_back(parse_integer(text.substr(0, plus), whole));
+    list.push_back(parse_place(text.substr(0, plus), whole));
     if (plus == std::string_view::npos) return list;
     text.remove_prefix(plus + 1);
   }

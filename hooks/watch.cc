@@ -36,6 +36,17 @@ void require_same_layout(const std::string& where, const at::Tensor& got, const 
                          layout_text(expected), got.defined() ? layout_text(got) : "an undefined tensor"));
 }
 
+void require_token_ids(const Edit& edit, const ActivationName& name) {
+  if (edit.kind != EditKind::set && edit.kind != EditKind::replace) {
+    throw HookError(name.to_string(), "token ids can only be set or replaced; expected an edit of that kind");
+  }
+  if (const auto* number = std::get_if<double>(&edit.value);
+      number != nullptr && *number != std::floor(*number)) {
+    throw HookError(name.to_string(),
+                    fmt::format("a token id has no fraction; expected an integer, got {}", *number));
+  }
+}
+
 at::Tensor without_direction(const at::Tensor& block, const at::Tensor& direction) {
   const at::Tensor along = (block * direction).sum(-1, /*keepdim=*/true) / (direction * direction).sum();
   return block - along * direction;
@@ -80,11 +91,7 @@ void Watch::add_edit(const Edit& edit) {
       // Address::at says which axes there are when this one is not among them.
       indices.add(Address(name).at(axis, index).indices().entries().front().first, index);
     }
-    if (const auto* number = std::get_if<double>(&edit.value);
-        name.site == Site::tokens && number != nullptr && *number != std::floor(*number)) {
-      throw HookError(name.to_string(),
-                      fmt::format("a token id has no fraction; expected an integer, got {}", *number));
-    }
+    if (name.site == Site::tokens) require_token_ids(edit, name);
     plan(point).edits.push_back({edit.kind, std::move(indices), edit.value});
   }
 }
@@ -183,9 +190,6 @@ Watch::Columns Watch::columns_of(const AxisIndices& indices, const ActivationNam
 at::Tensor Watch::apply_edit(const PreparedEdit& edit, const at::Tensor& value, std::size_t point) const {
   const ActivationName& name = points_.name(point);
   const std::string where = name.to_string();
-  if (name.site == Site::tokens && edit.kind != EditKind::set && edit.kind != EditKind::replace) {
-    throw HookError(where, "token ids can only be set or replaced; expected an edit of that kind");
-  }
   const Columns columns = columns_of(edit.indices, name);
   const AxisContext context{name.site, where, columns.last};
   const at::Tensor block = take_block(value, columns.indices, context);

@@ -4,13 +4,11 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <charconv>
-#include <cstdint>
 #include <filesystem>
-#include <system_error>
 
 #include "hooked/core/config_reader.h"
 #include "hooked/core/error.h"
+#include "hooked/core/parse_integer.h"
 #include "hooked/core/tensor_text.h"
 #include "hooked/io/file.h"
 #include "hooked/io/model_folder.h"
@@ -57,10 +55,9 @@ WeightProcessing ModelOptions::processing() const {
 CLI::Validator at_least_one() {
   return CLI::Validator(
       [](const std::string& text) {
-        std::int64_t value = 0;
-        const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-        const bool fits = failed == std::errc() && end == text.data() + text.size() && value >= 1;
-        return fits ? std::string() : fmt::format("expected an integer from 1 on, got {}", text);
+        return parse_integer(text).value_or(0) >= 1
+                   ? std::string()
+                   : fmt::format("expected an integer from 1 on, got {}", text);
       },
       "");
 }

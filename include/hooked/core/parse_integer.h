@@ -1,0 +1,13 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace hooked {
+
+/// The integer that all of `text` spells in decimal, with a minus sign or none; nothing where it spells none
+/// or one beyond 64 bits.
+std::optional<std::int64_t> parse_integer(std::string_view text) noexcept;
+
+}  // namespace hooked
