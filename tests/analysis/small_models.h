@@ -1,15 +1,14 @@
 #pragma once
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/rand.h>
 #include <ATen/ops/randint.h>
 
 #include <cmath>
 #include <cstdint>
 
 #include "hooked/engine/hooked_transformer.h"
+#include "tests/reference/random_weights.h"
 
 namespace hooked {
 
@@ -33,13 +32,7 @@ inline ModelConfig small_config() {
 inline HookedTransformer random_model(ModelConfig config,
                                       const WeightProcessing& processing = WeightProcessing::none()) {
   config.dtype = at::kDouble;
-  auto weights = HookedTransformer::create(config, {.seed = 5}).state_dict();
-  const auto generator = at::detail::createCPUGenerator(7);
-  for (auto& [name, value] : weights) {
-    value = value.to(at::kDouble) +
-            (at::rand(value.sizes(), generator, value.options().dtype(at::kDouble)) - 0.5);
-  }
-  return HookedTransformer::from_state_dict(std::move(weights), config,
+  return HookedTransformer::from_state_dict(reference::random_weights(config, 7), config,
                                             {.dtype = at::kDouble, .processing = processing});
 }
 

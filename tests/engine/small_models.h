@@ -4,7 +4,6 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/ones.h>
-#include <ATen/ops/rand.h>
 #include <ATen/ops/randint.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 
 #include "hooked/engine/hooked_transformer.h"
 #include "hooked/weights/processing.h"
+#include "tests/reference/random_weights.h"
 #include "tests/support/relative_difference.h"
 
 namespace hooked {
@@ -36,13 +36,7 @@ inline ModelConfig small_config() {
 
 /// Weights of `config` in its dtype, biases and norms' weights random too.
 inline StateDict random_weights(const ModelConfig& config, std::uint64_t seed = 7) {
-  StateDict weights = HookedTransformer::create(config, {.seed = seed}).state_dict();
-  auto generator = at::detail::createCPUGenerator(seed);
-  for (auto& [name, value] : weights) {
-    const at::Tensor noise = at::rand(value.sizes(), generator, at::TensorOptions(at::kDouble)) - 0.5;
-    value = (value.to(at::kDouble) + noise).to(value.scalar_type());
-  }
-  return weights;
+  return reference::random_weights(config, seed, config.dtype);
 }
 
 /// A raw model with random weights.
