@@ -108,7 +108,7 @@ std::vector<ActivationName> activation_names(const ModelConfig& config) {
   std::vector<ActivationName> names;
   const auto add_scope = [&](SiteScope scope, Stack stack, std::int32_t layer) {
     for (const SiteRow& row : site_table()) {
-      if (row.scope == scope && row.exists(config)) names.push_back({row.site, stack, layer, -1});
+      if (row.scope == scope && row.exists(config, layer)) names.push_back({row.site, stack, layer, -1});
     }
   };
   add_scope(SiteScope::entry, Stack::none, -1);

@@ -10,25 +10,27 @@ using enum Axis;
 using enum SiteScope;
 using Config = ModelConfig;
 
-bool reads_through_norm(const Config& c) { return c.norm != NormKind::none; }
-bool norms_inputs(const Config& c) {
-  return reads_through_norm(c) && (c.norm_place == NormPlace::pre || c.norm_place == NormPlace::both);
+bool reads_through_norm(const Config& c, std::int64_t) { return c.norm != NormKind::none; }
+bool norms_inputs(const Config& c, std::int64_t l) {
+  return reads_through_norm(c, l) && (c.norm_place == NormPlace::pre || c.norm_place == NormPlace::both);
 }
-bool norms_outputs(const Config& c) {
-  return reads_through_norm(c) && (c.norm_place == NormPlace::output || c.norm_place == NormPlace::both);
+bool norms_outputs(const Config& c, std::int64_t l) {
+  return reads_through_norm(c, l) && (c.norm_place == NormPlace::output || c.norm_place == NormPlace::both);
 }
-bool norms_sums(const Config& c) { return reads_through_norm(c) && c.norm_place == NormPlace::post; }
-bool gated(const Config& c) { return c.mlp == MlpKind::gated; }
-bool has_mlp(const Config& c) { return c.has_mlp(); }
-bool rotary(const Config& c) { return c.positions == PositionKind::rotary; }
-bool normed_heads(const Config& c) { return c.qk_norm != QkNorm::none; }
-bool mlp_normed(const Config& c) { return c.has_mlp() && c.mlp_norm; }
-bool has_ln1(const Config& c) { return norms_inputs(c) || norms_sums(c); }
-bool has_ln2(const Config& c) { return has_ln1(c) && c.has_mlp(); }
-bool output_normed_mlp(const Config& c) { return norms_outputs(c) && c.has_mlp(); }
-bool post_normed_mlp(const Config& c) { return norms_sums(c) && c.has_mlp(); }
-bool has_final_norm(const Config& c) { return c.final_norm != NormKind::none; }
-bool always(const Config&) { return true; }
+bool norms_sums(const Config& c, std::int64_t l) {
+  return reads_through_norm(c, l) && c.norm_place == NormPlace::post;
+}
+bool gated(const Config& c, std::int64_t) { return c.mlp == MlpKind::gated; }
+bool has_mlp(const Config& c, std::int64_t) { return c.has_mlp(); }
+bool rotary(const Config& c, std::int64_t l) { return c.rotates(l); }
+bool normed_heads(const Config& c, std::int64_t) { return c.qk_norm != QkNorm::none; }
+bool mlp_normed(const Config& c, std::int64_t) { return c.has_mlp() && c.mlp_norm; }
+bool has_ln1(const Config& c, std::int64_t l) { return norms_inputs(c, l) || norms_sums(c, l); }
+bool has_ln2(const Config& c, std::int64_t l) { return has_ln1(c, l) && c.has_mlp(); }
+bool output_normed_mlp(const Config& c, std::int64_t l) { return norms_outputs(c, l) && c.has_mlp(); }
+bool post_normed_mlp(const Config& c, std::int64_t l) { return norms_sums(c, l) && c.has_mlp(); }
+bool has_final_norm(const Config& c, std::int64_t) { return c.final_norm != NormKind::none; }
+bool always(const Config&, std::int64_t) { return true; }
 
 constexpr std::string_view kAlways = "always";
 constexpr std::string_view kNormedInput = "the model has norms before its sublayers or after the additions";
@@ -54,7 +56,7 @@ constexpr SiteRow kSites[] = {
      {batch, pos, one},
      false,
      true,
-     [](const Config& c) { return c.post_embedding_norm; },
+     [](const Config& c, std::int64_t) { return c.post_embedding_norm; },
      "the embedding is normed (post_embedding_norm)",
      "what the embedding's norm divides by"},
     {Site::embed_ln_normalized,
@@ -64,7 +66,7 @@ constexpr SiteRow kSites[] = {
      {batch, pos, d_model},
      false,
      true,
-     [](const Config& c) { return c.post_embedding_norm; },
+     [](const Config& c, std::int64_t) { return c.post_embedding_norm; },
      "the embedding is normed (post_embedding_norm)",
      "normed embedding before weight and bias"},
     {Site::embed,
@@ -84,7 +86,7 @@ constexpr SiteRow kSites[] = {
      {batch, pos, d_model},
      false,
      false,
-     [](const Config& c) { return c.has_pos_embed(); },
+     [](const Config& c, std::int64_t) { return c.has_pos_embed(); },
      "positions are learned or shortformer",
      "position embedding, a copy; zero on padding"},
 
@@ -105,7 +107,7 @@ constexpr SiteRow kSites[] = {
      {batch, pos, head, d_model},
      true,
      true,
-     [](const Config& c) { return !c.grouped_query(); },
+     [](const Config& c, std::int64_t) { return !c.grouped_query(); },
      "attention is not grouped-query",
      "what each head reads, before ln1; edits reach queries, keys and values"},
     {Site::q_input,
@@ -236,7 +238,7 @@ constexpr SiteRow kSites[] = {
      false,
      false,
      rotary,
-     "positions are rotary",
+     "the layer's positions are rotary",
      "queries after rotary"},
     {Site::rot_k,
      block,
@@ -246,7 +248,7 @@ constexpr SiteRow kSites[] = {
      false,
      false,
      rotary,
-     "positions are rotary",
+     "the layer's positions are rotary",
      "keys after rotary"},
     {Site::attn_scores,
      block,
@@ -325,7 +327,7 @@ constexpr SiteRow kSites[] = {
      {batch, pos, d_model},
      false,
      false,
-     [](const Config& c) { return c.has_mlp() && !c.parallel(); },
+     [](const Config& c, std::int64_t) { return c.has_mlp() && !c.parallel(); },
      "the block is serial and has an MLP",
      "resid_pre + attn_out"},
     {Site::mlp_in,

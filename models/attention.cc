@@ -1,6 +1,7 @@
 #include "models/attention.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/clamp.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
@@ -35,12 +36,20 @@ Attention::Attention(const GraphContext& context) : config_(context.config), lay
 
   if (c.qk_norm != QkNorm::none) {
     const auto norm = [&](const char* name, Site scale, Site normalized, std::int64_t heads) {
-      const std::vector<std::int64_t> shape = c.qk_norm == QkNorm::per_head
-                                                  ? std::vector<std::int64_t>{c.d_head}
-                                                  : std::vector<std::int64_t>{heads, c.d_head};
+      using Shape = std::vector<std::int64_t>;
+      const bool all_heads = c.qk_norm == QkNorm::whole_projection;
+      const bool one_weight = c.qk_norm == QkNorm::per_head;
       return register_module(
           name, std::make_shared<Norm>(
-                    Norm::Layout{NormKind::rms_norm, scale, normalized, shape, true, false}, context));
+                    Norm::Layout{.kind = c.qk_norm_kind,
+                                 .scale = scale,
+                                 .normalized = normalized,
+                                 .shape = all_heads ? Shape{heads, c.d_head} : Shape{c.d_head},
+                                 .weighted = true,
+                                 .bias = c.qk_norm_bias,
+                                 .offset = c.norm_offset,
+                                 .weight_shape = one_weight ? Shape{c.d_head} : Shape{heads, c.d_head}},
+                    context));
     };
     q_norm_ = norm("q_norm", Site::q_norm_scale, Site::q_norm_normalized, c.n_heads);
     k_norm_ = norm("k_norm", Site::k_norm_scale, Site::k_norm_normalized, c.n_kv_heads);
@@ -64,6 +73,10 @@ at::Tensor Attention::forward(const AttentionInput& input, Run& run) const {
   if (q_norm_) {
     heads.q = q_norm_->forward(heads.q, run);
     heads.k = k_norm_->forward(heads.k, run);
+  }
+  if (config_.qkv_clip > 0) {
+    for (at::Tensor* x : {&heads.q, &heads.k, &heads.v})
+      *x = at::clamp(*x, -config_.qkv_clip, config_.qkv_clip);
   }
   if (hook_rot_q_) {
     const RotaryAngles& angles = run.layer_kind(layer_, frequencies_).angles;

@@ -50,7 +50,7 @@ class Attention : public torch::nn::Module {
   const ModelConfig& config_;
   std::int64_t layer_;
   double scale_;  // scores are multiplied by it
-  RotaryFrequencies frequencies_;
+  LayerFrequencies frequencies_;
   at::Tensor W_QKV_;  // [(head + 2 kv_head) * d_head, d_model]
   at::Tensor b_QKV_;  // [(head + 2 kv_head) * d_head]
   at::Tensor W_O_;    // [d_model, head * d_head]

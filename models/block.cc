@@ -19,11 +19,12 @@ Block::Block(const GraphContext& context) : config_(context.config) {
 
   const auto norm = [&](const char* name, Site scale, Site normalized,
                         bool weighted) -> std::shared_ptr<Norm> {
-    if (!row(scale).exists(c)) return nullptr;
+    if (!row(scale).exists(c, context.layer)) return nullptr;
     const bool biased = weighted && c.norm_bias && c.norm == NormKind::layer_norm;
     return register_module(
-        name, std::make_shared<Norm>(Norm::Layout{c.norm, scale, normalized, {c.d_model}, weighted, biased},
-                                     context));
+        name,
+        std::make_shared<Norm>(
+            Norm::Layout{c.norm, scale, normalized, {c.d_model}, weighted, biased, c.norm_offset}, context));
   };
   const bool weighted = !c.norm_folded;
   ln1_ = norm("ln1", Site::ln1_scale, Site::ln1_normalized, weighted);

@@ -9,7 +9,7 @@ namespace hooked {
 
 Point add_point(torch::nn::Module& owner, Site site, const GraphContext& context) {
   const SiteRow& site_row = row(site);
-  if (!site_row.exists(context.config)) return nullptr;
+  if (!site_row.exists(context.config, context.layer)) return nullptr;
   ActivationName name{.site = site};
   if (site_row.scope == SiteScope::block) {
     name.stack = context.stack;

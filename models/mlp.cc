@@ -24,6 +24,13 @@ Mlp::Mlp(const GraphContext& context) : config_(context.config) {
     }
     b_out_ = parameter("b_out", {c.d_model});
   }
+  if (c.activation == Activation::xielu) {
+    const auto numbers = register_module("xielu", std::make_shared<torch::nn::Module>());
+    const auto number = [&](const char* name) {
+      return numbers->register_parameter(name, at::empty({1}, context.options), /*requires_grad=*/false);
+    };
+    xielu_ = {number("alpha_p"), number("alpha_n"), number("beta"), number("eps")};
+  }
   if (c.mlp_norm) {
     const bool has_weights = !c.norm_folded;
     ln_ = register_module("ln", std::make_shared<Norm>(Norm::Layout{NormKind::layer_norm,
@@ -48,15 +55,20 @@ at::Tensor Mlp::forward(const at::Tensor& x, Run& run) const {
 
 at::Tensor Mlp::plain(const at::Tensor& x, Run& run) const {
   const at::Tensor pre = hook_pre_->forward(ops::linear(x, W_in_, b_in_, run), run);
-  const at::Tensor mid = ops::activate(config_.activation, pre, run);
+  const at::Tensor mid = activate(pre, run);
   return ln_ ? ln_->forward(hook_mid_->forward(mid, run), run) : mid;
+}
+
+at::Tensor Mlp::activate(const at::Tensor& pre, const Run& run) const {
+  return config_.activation == Activation::xielu ? ops::xielu(pre, xielu_)
+                                                 : ops::activate(config_.activation, pre, run);
 }
 
 at::Tensor Mlp::gated(const at::Tensor& x, Run& run) const {
   const at::Tensor both = ops::linear(x, W_in_, b_in_, run);
   const at::Tensor gate = hook_pre_->forward(both.narrow(-1, 0, config_.d_mlp), run);
   const at::Tensor up = hook_pre_linear_->forward(both.narrow(-1, config_.d_mlp, config_.d_mlp), run);
-  const at::Tensor product = ops::multiply(ops::activate(config_.activation, gate, run), up, run);
+  const at::Tensor product = ops::multiply(activate(gate, run), up, run);
   return b_product_.defined() ? product + b_product_ : product;
 }
 
@@ -78,6 +90,12 @@ WeightSlots Mlp::slots(const std::string& path) const {
   if (b_product_.defined()) slots.push_back({path + ".b_in", b_product_});
   slots.push_back({path + ".W_out", W_out_.t()});
   if (b_out_.defined()) slots.push_back({path + ".b_out", b_out_});
+  if (config_.activation == Activation::xielu) {
+    slots.push_back({path + ".xielu.alpha_p", xielu_.alpha_p});
+    slots.push_back({path + ".xielu.alpha_n", xielu_.alpha_n});
+    slots.push_back({path + ".xielu.beta", xielu_.beta});
+    slots.push_back({path + ".xielu.eps", xielu_.eps});
+  }
   if (ln_) {
     for (WeightSlot& slot : ln_->slots(path + ".ln")) slots.push_back(std::move(slot));
   }

@@ -5,6 +5,7 @@
 
 #include "models/graph.h"
 #include "models/norm.h"
+#include "models/ops.h"
 #include "models/run.h"
 
 namespace hooked {
@@ -22,6 +23,7 @@ class Mlp : public torch::nn::Module {
  private:
   at::Tensor plain(const at::Tensor& x, Run& run) const;
   at::Tensor gated(const at::Tensor& x, Run& run) const;
+  at::Tensor activate(const at::Tensor& pre, const Run& run) const;
 
   const ModelConfig& config_;
   at::Tensor W_in_;       // [d_mlp, d_model]; gated: gate rows, then up rows, [2 d_mlp, d_model]
@@ -29,6 +31,7 @@ class Mlp : public torch::nn::Module {
   at::Tensor b_product_;  // [d_mlp], added after the product of gate and up
   at::Tensor W_out_;      // [d_model, d_mlp]
   at::Tensor b_out_;      // [d_model]
+  ops::Xielu xielu_;      // undefined for other activations
   std::shared_ptr<Norm> ln_;
   Point hook_pre_, hook_pre_linear_, hook_mid_, hook_post_;
 };

@@ -17,26 +17,30 @@
 
 namespace hooked {
 Norm::Norm(const Layout& layout, const GraphContext& context)
-    : kind_(layout.kind), shape_(layout.shape), eps_(context.config.eps), offset_(false) {
+    : kind_(layout.kind),
+      shape_(layout.shape),
+      weight_shape_(layout.weight_shape.empty() ? layout.shape : layout.weight_shape),
+      eps_(context.config.eps),
+      offset_(layout.weighted && layout.offset) {
   hook_scale_ = add_point(*this, layout.scale, context);
   hook_normalized_ = add_point(*this, layout.normalized, context);
   const std::int64_t size =
-      std::accumulate(shape_.begin(), shape_.end(), std::int64_t{1}, std::multiplies<>());
-  if (layout.weighted) {
+      std::accumulate(weight_shape_.begin(), weight_shape_.end(), std::int64_t{1}, std::multiplies<>());
+  if (layout.weighted)
     w_ = register_parameter("w", at::empty({size}, context.options), /*requires_grad=*/false);
-    offset_ = context.config.norm_offset && kind_ == NormKind::rms_norm;
-  }
   if (layout.bias) b_ = register_parameter("b", at::empty({size}, context.options), /*requires_grad=*/false);
 }
 
-at::Tensor Norm::weight() const { return (offset_ ? w_ + 1.0 : w_).view(shape_); }
+at::Tensor Norm::weight() const { return (offset_ ? w_ + 1.0 : w_).view(weight_shape_); }
 
 at::Tensor Norm::weighted(const at::Tensor& normalized) const {
   if (!w_.defined()) return normalized;
-  return b_.defined() ? at::addcmul(b_.view(shape_), normalized, weight()) : normalized * weight();
+  return b_.defined() ? at::addcmul(b_.view(weight_shape_), normalized, weight()) : normalized * weight();
 }
 
 at::Tensor Norm::quietly(const at::Tensor& x, const Run& run) const {
+  // The kernels multiply by a weight of the normed axes only.
+  if (weight_shape_ != shape_) return weighted(without_weight(x));
   const std::optional<at::Tensor> w = w_.defined() ? std::optional(weight()) : std::nullopt;
   if (kind_ == NormKind::rms_norm) return at::rms_norm(x, shape_, w, eps_);
   const std::optional<at::Tensor> b = b_.defined() ? std::optional(b_.view(shape_)) : std::nullopt;
@@ -46,6 +50,11 @@ at::Tensor Norm::quietly(const at::Tensor& x, const Run& run) const {
   at::Tensor rstd = at::empty({0}, x.options());
   at::native_layer_norm_out(normed, mean, rstd, x, shape_, w, b, eps_);
   return normed;
+}
+
+at::Tensor Norm::without_weight(const at::Tensor& x) const {
+  if (kind_ == NormKind::rms_norm) return at::rms_norm(x, shape_, std::nullopt, eps_);
+  return std::get<0>(at::native_layer_norm(x, shape_, std::nullopt, std::nullopt, eps_));
 }
 
 at::Tensor Norm::forward(const at::Tensor& x, Run& run) const { return forward_and_tell(x, run).normed; }

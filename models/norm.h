@@ -17,9 +17,12 @@ class Norm : public torch::nn::Module {
     NormKind kind;
     Site scale;
     Site normalized;
-    std::vector<std::int64_t> shape;  ///< sizes of the axes that are normed together
-    bool weighted;                    ///< has a weight (and LayerNorm a bias, if the config's norms have one)
+    std::vector<std::int64_t> shape;  ///< sizes of the last axes, which are normed together
+    bool weighted;
     bool bias;
+    bool offset = false;  ///< a stored weight w means 1 + w
+    /// Sizes of the last axes along which the weight varies; empty: `shape`.
+    std::vector<std::int64_t> weight_shape = {};
   };
 
   Norm(const Layout& layout, const GraphContext& context);
@@ -50,9 +53,11 @@ class Norm : public torch::nn::Module {
  private:
   at::Tensor weighted(const at::Tensor& normalized) const;
   at::Tensor weight() const;
+  at::Tensor without_weight(const at::Tensor& x) const;
 
   NormKind kind_;
   std::vector<std::int64_t> shape_;
+  std::vector<std::int64_t> weight_shape_;
   double eps_;
   bool offset_;
   at::Tensor w_;

@@ -5,15 +5,18 @@
 #include <ATen/ops/add.h>
 #include <ATen/ops/baddbmm.h>
 #include <ATen/ops/bmm.h>
+#include <ATen/ops/expm1.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/matmul.h>
+#include <ATen/ops/minimum.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/tanh.h>
+#include <ATen/ops/where.h>
 
 #include <vector>
 
@@ -30,8 +33,8 @@ at::Tensor by_kv_head(const at::Tensor& x, std::int64_t kv_heads) {
   return x.reshape({x.size(0) * kv_heads, group * x.size(2), x.size(3)});
 }
 
-at::Tensor gelu_fast(const at::Tensor& x) {
-  return 0.5 * x * (1.0 + at::tanh(x * 0.7978845608 * (1.0 + 0.044715 * x * x)));
+at::Tensor gelu_with_root(const at::Tensor& x, double root_of_two_over_pi) {
+  return 0.5 * x * (1.0 + at::tanh(x * root_of_two_over_pi * (1.0 + 0.044715 * x * x)));
 }
 
 template <typename Out, typename Plain>
@@ -81,7 +84,9 @@ at::Tensor activate(Activation activation, const at::Tensor& x, const Run& run) 
     case Activation::gelu_tanh:
       return gelu("tanh");
     case Activation::gelu_fast:
-      return gelu_fast(x);
+      return gelu_with_root(x, 0.7978845608);
+    case Activation::gelu_bloom:
+      return gelu_with_root(x, 0.79788456);
     case Activation::gelu_quick:
       return x * at::sigmoid(1.702 * x);
     case Activation::silu:
@@ -93,8 +98,16 @@ at::Tensor activate(Activation activation, const at::Tensor& x, const Run& run) 
       return at::relu(x).square();
     case Activation::sigmoid:
       return at::sigmoid(x);
+    case Activation::xielu:
+      break;  // has numbers of its own: see xielu()
   }
   return x;
+}
+
+at::Tensor xielu(const at::Tensor& x, const Xielu& numbers) {
+  const at::Tensor linear = numbers.beta * x;
+  const at::Tensor below = (at::expm1(at::minimum(x, numbers.eps)) - x) * numbers.alpha_n;
+  return at::where(x > 0, numbers.alpha_p * x * x, below) + linear;
 }
 
 at::Tensor scores(const at::Tensor& q, const at::Tensor& k, double scale, const Run& run) {

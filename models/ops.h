@@ -21,6 +21,16 @@ at::Tensor multiply(const at::Tensor& a, const at::Tensor& b, const Run& run);
 /// The activation function, elementwise (SoLU: over the last axis).
 at::Tensor activate(Activation activation, const at::Tensor& x, const Run& run);
 
+/// The numbers of a xIELU, each [1]: slopes for both signs, the slope they share, and the bound (a small
+/// negative number) that keeps expm1 from losing its gradient at zero.
+struct Xielu {
+  at::Tensor alpha_p, alpha_n, beta, eps;
+};
+
+/// alpha_p x^2 + beta x above zero, (expm1(min(x, eps)) - x) alpha_n + beta x elsewhere (Huang and Schlag
+/// 2024).
+at::Tensor xielu(const at::Tensor& x, const Xielu& numbers);
+
 /// q [batch, head, query, d_head] times k [batch, kv_head, key, d_head] transposed, times `scale`:
 /// [batch, head, query, key]. Consecutive heads share a key/value head.
 at::Tensor scores(const at::Tensor& q, const at::Tensor& k, double scale, const Run& run);

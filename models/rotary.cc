@@ -7,6 +7,7 @@
 #include <ATen/ops/pow.h>
 #include <ATen/ops/sin.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/where.h>
 
 #include <algorithm>
@@ -28,10 +29,17 @@ at::Tensor scale_llama3(const at::Tensor& f, const RopeScaling& s) {
                    at::where(wavelength < high_wavelength, f, between));
 }
 
+// What a geometric series of frequencies is made of.
+struct Series {
+  double dim;
+  double base;
+};
+
 // YaRN, Peng et al. 2023: a ramp over the dimensions between stretched and kept frequencies.
-at::Tensor scale_yarn(const at::Tensor& f, const RopeScaling& s, double dim, double base) {
+at::Tensor scale_yarn(const at::Tensor& f, const RopeScaling& s, const Series& series) {
   const auto dimension_of = [&](double rotations) {
-    return dim * std::log(s.original_n_ctx / (rotations * 2.0 * std::numbers::pi)) / (2.0 * std::log(base));
+    return series.dim * std::log(s.original_n_ctx / (rotations * 2.0 * std::numbers::pi)) /
+           (2.0 * std::log(series.base));
   };
   double low = dimension_of(s.beta_fast);
   double high = dimension_of(s.beta_slow);
@@ -40,42 +48,66 @@ at::Tensor scale_yarn(const at::Tensor& f, const RopeScaling& s, double dim, dou
     high = std::ceil(high);
   }
   low = std::max(low, 0.0);
-  high = std::min(high, dim - 1.0);
+  high = std::min(high, series.dim - 1.0);
   if (low == high) high += 0.001;  // a ramp of no width would divide by zero
   const at::Tensor ramp = ((at::arange(f.size(0), f.options()) - low) / (high - low)).clamp(0.0, 1.0);
   return f / s.factor * ramp + f * (1.0 - ramp);
 }
 
+// Dynamic scaling multiplies the base by growth^(dim / (dim - 2)), and so the i-th frequency by
+// growth^(-2i / (dim - 2)). `lengths` [batch or 1, 1, 1, 1] tokens.
+at::Tensor stretch_by_length(const at::Tensor& f, const RopeScaling& s, const at::Tensor& lengths) {
+  const at::Tensor longest = lengths.to(f.scalar_type()).clamp_min(s.original_n_ctx);
+  const at::Tensor growth = longest * (s.factor / s.original_n_ctx) - (s.factor - 1.0);
+  const at::Tensor exponents =
+      at::arange(f.size(0), f.options()) * (-1.0 / static_cast<double>(f.size(0) - 1));
+  return f * at::pow(growth, exponents);
+}
+
 }  // namespace
 
-at::Tensor rotary_frequencies(const ModelConfig& config, bool windowed) {
+RotaryFrequencies rotary_frequencies(const ModelConfig& config, bool windowed) {
   const RotaryConfig& rotary = config.rotary;
   const bool local = windowed && rotary.local_base.has_value();
   const double base = local ? *rotary.local_base : rotary.base;
   const std::int64_t dim = config.rotary_dim();
-  const at::Tensor f = at::pow(base, -at::arange(0, dim, 2, at::kDouble) / static_cast<double>(dim));
-  if (local) return f;
-  switch (rotary.scaling.kind) {
+  const at::ScalarType precision = config.dtype == at::kDouble ? at::kDouble : at::kFloat;
+  const at::Tensor exponents = at::arange(0, dim, 2, precision) / static_cast<double>(dim);
+  const at::Tensor f = at::pow(base, exponents).reciprocal();
+  if (local) return {f, {}};
+  const RopeScaling& scaling = rotary.scaling;
+  switch (scaling.kind) {
     case RopeScalingKind::linear:
-      return f / rotary.scaling.factor;
+      return {f / scaling.factor, scaling};
     case RopeScalingKind::llama3:
-      return scale_llama3(f, rotary.scaling);
+      return {scale_llama3(f, scaling), scaling};
     case RopeScalingKind::yarn:
-      return scale_yarn(f, rotary.scaling, static_cast<double>(dim), base);
+      return {scale_yarn(f, scaling, {.dim = static_cast<double>(dim), .base = base}), scaling};
+    case RopeScalingKind::longrope: {
+      const at::Tensor divisors = at::stack(
+          {at::tensor(scaling.short_factors, precision), at::tensor(scaling.long_factors, precision)});
+      return {f / divisors, scaling};
+    }
+    case RopeScalingKind::dynamic:
     case RopeScalingKind::none:
       break;
   }
-  return f;
+  return {f, scaling};
 }
 
-RotaryAngles rotary_angles(const ModelConfig& config, const at::Tensor& frequencies,
-                           const at::Tensor& positions) {
-  const at::ScalarType precision = config.dtype == at::kDouble ? at::kDouble : at::kFloat;
-  const at::Tensor f = frequencies.to(positions.device(), precision);
-  const at::Tensor angles = positions.to(precision).unsqueeze(-1).unsqueeze(-1) * f;
-  const RopeScaling& scaling = config.rotary.scaling;
-  const double factor = scaling.kind == RopeScalingKind::yarn ? scaling.attention_factor : 1.0;
-  return {(at::cos(angles) * factor).to(config.dtype), (at::sin(angles) * factor).to(config.dtype)};
+RotaryAngles rotary_angles(const RotaryFrequencies& frequencies, const at::Tensor& positions,
+                           at::ScalarType dtype) {
+  const RopeScaling& scaling = frequencies.scaling;
+  at::Tensor f = frequencies.values.to(positions.device());  // [rotary_dim / 2], or [batch or 1, 1, 1, same]
+  if (scaling.depends_on_length()) {
+    const at::Tensor lengths = positions.amax(-1).add(1).view({-1, 1, 1, 1});
+    f = scaling.kind == RopeScalingKind::longrope
+            ? at::where(lengths > scaling.original_n_ctx, f.select(0, 1), f.select(0, 0))
+            : stretch_by_length(f, scaling, lengths);
+  }
+  const at::Tensor angles = positions.to(f.scalar_type()).unsqueeze(-1).unsqueeze(-1) * f;
+  return {(at::cos(angles) * scaling.attention_factor).to(dtype),
+          (at::sin(angles) * scaling.attention_factor).to(dtype)};
 }
 
 at::Tensor rotate(const at::Tensor& x, const RotaryAngles& angles, const RotaryConfig& rotary) {

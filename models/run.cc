@@ -23,14 +23,28 @@ Run::Run(const ModelConfig& config, Watch watch, const Input& input)
   }
 }
 
-const Run::LayerKind& Run::layer_kind(std::int64_t l, const RotaryFrequencies& frequencies) {
+const Run::LayerKind& Run::layer_kind(std::int64_t l, const LayerFrequencies& frequencies) {
   const bool windowed = config_.windowed(l);
   std::optional<LayerKind>& kind = kinds_[windowed ? 1 : 0];
   if (!kind) kind = make_layer_kind(windowed, frequencies);
   return *kind;
 }
 
-Run::LayerKind Run::make_layer_kind(bool windowed, const RotaryFrequencies& frequencies) const {
+at::Tensor Run::alibi_bias() const {
+  const at::Tensor slopes = at::tensor(config_.alibi_slopes, at::kDouble).to(input_.device).view({1, -1, 1});
+  at::Tensor bias;  // [1 or batch, head, query, key]
+  if (config_.alibi_in_bfloat16) {
+    // Rounding does not commute with the difference of positions, so each end is rounded by itself.
+    const at::Tensor ramp = (slopes.to(at::kBFloat16) * positions_.unsqueeze(1)).to(config_.dtype);
+    bias = ramp.unsqueeze(2) - ramp.unsqueeze(3);
+  } else {
+    const at::Tensor behind = (positions_.unsqueeze(2) - positions_.unsqueeze(1)).clamp_min(0).unsqueeze(1);
+    bias = -(slopes.to(config_.dtype).unsqueeze(-1) * behind.to(config_.dtype));
+  }
+  return config_.alibi_scaled ? bias / config_.attn_scale : bias;
+}
+
+Run::LayerKind Run::make_layer_kind(bool windowed, const LayerFrequencies& frequencies) const {
   LayerKind kind;
   const bool causal = config_.direction == AttentionDirection::causal;
   const at::Tensor columns = at::arange(input_.length, at::TensorOptions(at::kLong).device(input_.device));
@@ -53,15 +67,12 @@ Run::LayerKind Run::make_layer_kind(bool windowed, const RotaryFrequencies& freq
   }
   if (config_.positions == PositionKind::alibi) {
     // Press et al. 2022, from the positions themselves, so that it does not depend on earlier runs.
-    const at::Tensor behind =
-        (positions_.unsqueeze(2) - positions_.unsqueeze(1)).clamp_min(0).unsqueeze(1).to(config_.dtype);
-    const at::Tensor slopes =
-        at::tensor(config_.alibi_slopes, at::kDouble).to(input_.device, config_.dtype).view({1, -1, 1, 1});
-    kind.bias = -(slopes * behind);
+    kind.bias = alibi_bias();
     kind.plain_causal = false;
   }
   if (config_.positions == PositionKind::rotary) {
-    kind.angles = rotary_angles(config_, windowed ? frequencies.windowed : frequencies.full, positions_);
+    kind.angles =
+        rotary_angles(windowed ? frequencies.windowed : frequencies.full, positions_, config_.dtype);
   }
   return kind;
 }

@@ -15,10 +15,10 @@ namespace hooked {
 
 class Workspace;
 
-/// The rotary frequencies a model needs, made at load: full layers and windowed ones, each [rotary_dim / 2].
-struct RotaryFrequencies {
-  at::Tensor full;
-  at::Tensor windowed;
+/// The rotary frequencies a model needs, made at load: those of full layers and of windowed ones.
+struct LayerFrequencies {
+  RotaryFrequencies full;
+  RotaryFrequencies windowed;
 };
 
 /// Everything that belongs to one run and passes through the graph with the activations: who watches, where
@@ -47,7 +47,7 @@ class Run : public Watch {
   const at::Tensor& positions() const noexcept { return positions_; }  ///< [1 or batch, pos] int64
   const at::Tensor& real() const noexcept { return real_; }  ///< [batch, pos] bool; undefined: all are
   /// What layer `l` attends by; made once per kind of layer.
-  const LayerKind& layer_kind(std::int64_t l, const RotaryFrequencies& frequencies);
+  const LayerKind& layer_kind(std::int64_t l, const LayerFrequencies& frequencies);
 
   /// Where activations come from; null while gradients are recorded.
   const Workspace* workspace = nullptr;
@@ -57,7 +57,9 @@ class Run : public Watch {
   at::Tensor logit_positions;
 
  private:
-  LayerKind make_layer_kind(bool windowed, const RotaryFrequencies& frequencies) const;
+  /// -slope * (query position - key position), [1 or batch, head, query, key].
+  at::Tensor alibi_bias() const;
+  LayerKind make_layer_kind(bool windowed, const LayerFrequencies& frequencies) const;
 
   const ModelConfig& config_;
   Input input_;

@@ -3,6 +3,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <fmt/format.h>
 
 #include <string>
@@ -25,6 +26,9 @@ void append(WeightSlots& all, WeightSlots slots) {
 
 Embed::Embed(const GraphContext& context) {
   const ModelConfig& c = context.config;
+  if (c.embedding_scale != 1.0) {
+    scale_ = at::scalar_tensor(c.embedding_scale, at::TensorOptions(c.dtype));
+  }
   W_E_ =
       register_parameter("W_E", at::empty({c.d_vocab, c.d_model}, context.options), /*requires_grad=*/false);
   if (c.post_embedding_norm) {
@@ -40,6 +44,7 @@ Embed::Embed(const GraphContext& context) {
 
 at::Tensor Embed::forward(const at::Tensor& tokens, Run& run) const {
   at::Tensor embedded = at::embedding(W_E_, tokens);
+  if (scale_.defined()) embedded = embedded * scale_;
   if (run.gradients() && !embedded.requires_grad())
     embedded.requires_grad_(true);  // the leaf of gradient runs
   return ln_ ? ln_->forward(embedded, run) : embedded;
@@ -66,7 +71,9 @@ Unembed::Unembed(const at::Tensor& W_E, const GraphContext& context) : config_(c
 
 at::Tensor Unembed::forward(const at::Tensor& x, Run& run) const {
   const at::Tensor input = hook_in_->forward(x, run);
-  const at::Tensor logits = hook_out_->forward(ops::linear(input, W_U_, b_U_, run), run);
+  at::Tensor logits = ops::linear(input, W_U_, b_U_, run);
+  if (config_.logit_scale != 1.0) logits = logits * config_.logit_scale;
+  logits = hook_out_->forward(std::move(logits), run);
   return config_.logit_soft_cap > 0 ? ops::soft_cap(logits, config_.logit_soft_cap) : logits;
 }
 
@@ -104,7 +111,8 @@ Transformer::Transformer(const ModelConfig& config, const PointIndex& points,
                                                                                 Site::ln_final_normalized,
                                                                                 {config.d_model},
                                                                                 weighted,
-                                                                                biased},
+                                                                                biased,
+                                                                                config.norm_offset},
                                                                    context));
   }
   unembed_ = register_module("unembed", std::make_shared<Unembed>(embed_->W_E(), context));

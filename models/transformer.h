@@ -22,7 +22,8 @@ class Embed : public torch::nn::Module {
   WeightSlots slots() const;
 
  private:
-  at::Tensor W_E_;  // [vocab, d_model]
+  at::Tensor W_E_;    // [vocab, d_model]
+  at::Tensor scale_;  // what the embedding is multiplied by, a number in the weights' dtype; undefined for 1
   std::shared_ptr<Norm> ln_;
 };
 

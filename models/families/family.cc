@@ -3,14 +3,21 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <array>
-
 #include "hooked/core/error.h"
 
 namespace hooked {
 
+// Read twice, so that a family is one row: its declaration and its place.
+#define FAMILY(name) extern const Family name;
+#include "models/families/table.inc"
+#undef FAMILY
+
 std::span<const Family> families() {
-  static const std::array kFamilies = {kGpt2Family, kNativeFamily};
+#define FAMILY(name) name,
+  static const Family kFamilies[] = {
+#include "models/families/table.inc"
+  };
+#undef FAMILY
   return kFamilies;
 }
 

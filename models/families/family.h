@@ -8,41 +8,48 @@
 #include <string_view>
 #include <vector>
 
-#include "hooked/core/config_reader.h"
 #include "hooked/core/model_config.h"
 
 namespace hooked {
 
-/// How one of our tensors is made from one of theirs.
+/// How one of our tensors is made from some of theirs.
 struct TensorRecipe {
-  std::string target;  ///< our state-dict name
-  std::string source;  ///< their tensor, without prefix
-  /// Renamed, split or transposed, as a view where possible. Runs on meta tensors too, so that shapes are
-  /// checked before anything is read. Null: taken as it is.
-  std::function<at::Tensor(const at::Tensor&)> make = nullptr;
+  std::string target;                ///< our state-dict name
+  std::vector<std::string> sources;  ///< their tensors, without prefix; none for a computed table
+  /// Renamed, split, transposed or computed, as a view where possible. Runs on meta tensors too, so that
+  /// shapes are checked before anything is read. Null: the one source as it is.
+  std::function<at::Tensor(const std::vector<at::Tensor>& theirs)> make = nullptr;
   bool optional = false;   ///< absent means zeros
-  std::string alias = {};  ///< another name that files have for `source`
+  std::string alias = {};  ///< another name that files have for the one source
 };
 
-/// A config in our terms, and what a user should know about how it was read.
+/// Where the tensors of a model of that config are. The config may have been given another dtype, or an
+/// unembedding of its own, since it was read.
+using RecipeMaker = std::function<std::vector<TensorRecipe>(const ModelConfig&)>;
+
+/// A config in our terms, where its tensors are, and what a user should know about how it was read.
 struct FamilyConfig {
   ModelConfig config;
-  std::vector<std::string> notes;
-  std::vector<std::string> ignored_keys;
+  RecipeMaker recipes;
+  std::vector<std::string> notes = {};
+  std::vector<std::string> ignored_keys = {};
 };
 
 /// One checkpoint layout: which config keys mean what, and where our tensors are in its files.
 ///
-/// A family is one file in models/families/ and one row of the table.
+/// A family is one file in models/families/ and one row of the table in family.cc.
 struct Family {
   std::string_view model_type;
-  /// Prefix that all weight names may have (`transformer.`), or empty.
-  std::string_view prefix;
   /// `text` is config.json, `where` its path for errors. Throws ConfigError.
-  FamilyConfig (*config)(std::string_view text, std::string_view where);
-  std::vector<TensorRecipe> (*recipes)(const ModelConfig&);
-  /// Globs of tensors that files carry and no model needs (mask buffers, second copies of tied weights).
-  std::span<const std::string_view> buffers;
+  FamilyConfig (*read)(std::string_view text, std::string_view where);
+  /// Prefix that all weight names but the unembedding's may have, whole or from one of its dots on
+  /// (`model.decoder.`: also `decoder.`), or empty.
+  std::string_view prefix = {};
+  /// Their unembedding matrix, [vocab, d_model], which never has the prefix. In files of tied models it may
+  /// be missing, a second copy of the embedding, or all there is of it.
+  std::string_view unembedding = {};
+  /// Globs of tensors that files carry and no model needs (mask buffers, frequencies).
+  std::span<const std::string_view> buffers = {};
 };
 
 /// All families, in alphabetical order.
@@ -53,6 +60,6 @@ const Family& family_of(std::string_view model_type, std::string_view where);
 
 /// The native folder: our own tensors by their own names.
 extern const Family kNativeFamily;
-extern const Family kGpt2Family;
+std::vector<TensorRecipe> native_recipes(const ModelConfig& config);
 
 }  // namespace hooked

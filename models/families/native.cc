@@ -8,7 +8,7 @@ namespace {
 
 FamilyConfig read_config(std::string_view text, std::string_view where) {
   ParsedConfig parsed = ModelConfig::from_json(text, where);
-  return {std::move(parsed.config), {}, std::move(parsed.ignored_keys)};
+  return {std::move(parsed.config), native_recipes, {}, std::move(parsed.ignored_keys)};
 }
 
 // TransformerLens writes `_W_K` for `W_K` when n_key_value_heads is set, also when it equals n_heads.
@@ -19,22 +19,23 @@ std::string grouped_spelling(const std::string& name) {
   return {};
 }
 
-std::vector<TensorRecipe> make_recipes(const ModelConfig& config) {
-  const PointIndex points(config);
-  const Transformer graph(config, points, at::TensorOptions(config.dtype).device(at::kMeta));
-  std::vector<TensorRecipe> recipes;
-  for (const WeightSlot& slot : graph.slots()) {
-    recipes.push_back({slot.name, slot.name, nullptr, slot.optional, grouped_spelling(slot.name)});
-  }
-  return recipes;
-}
-
 // What TransformerLens registers beside its parameters; the position table of its ALiBi models is never read.
 constexpr std::string_view kBuffers[] = {"*.attn.mask",       "*.attn.IGNORE", "*.attn.rotary_sin",
                                          "*.attn.rotary_cos", "*.attn.alibi",  "*.hook_*"};
 
 }  // namespace
 
-const Family kNativeFamily{"hooked_transformer", "", read_config, make_recipes, kBuffers};
+std::vector<TensorRecipe> native_recipes(const ModelConfig& config) {
+  const PointIndex points(config);
+  const Transformer graph(config, points, at::TensorOptions(config.dtype).device(at::kMeta));
+  std::vector<TensorRecipe> recipes;
+  for (const WeightSlot& slot : graph.slots()) {
+    recipes.push_back({slot.name, {slot.name}, nullptr, slot.optional, grouped_spelling(slot.name)});
+  }
+  return recipes;
+}
+
+extern const Family kNativeFamily{
+    .model_type = "hooked_transformer", .read = read_config, .buffers = kBuffers};
 
 }  // namespace hooked

@@ -97,7 +97,7 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
 FamilyConfig read_model_config(const std::string& model) {
   const auto file = (locate_model(model) / "config.json").string();
   const auto text = read_text_file(file, kConfigBytes);
-  return family_of(ConfigReader(text, file).text("model_type"), file).config(text, file);
+  return family_of(ConfigReader(text, file).text("model_type"), file).read(text, file);
 }
 
 }  // namespace hooked::cli

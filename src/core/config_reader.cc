@@ -8,6 +8,7 @@
 
 #include "core/json.h"
 #include "hooked/core/error.h"
+#include "hooked/core/parse_integer.h"
 
 namespace hooked {
 namespace {
@@ -17,6 +18,11 @@ const Json& as_json(const void* value) { return *static_cast<const Json*>(value)
 std::string shown(const Json& value) { return printable(value.dump()); }
 
 const Json* find_in(const Json& object, std::string_view key) {
+  if (object.is_array()) {
+    const auto place = parse_integer(key);
+    const bool there = place && *place >= 0 && *place < static_cast<std::int64_t>(object.size());
+    return there ? &object[static_cast<std::size_t>(*place)] : nullptr;
+  }
   for (const auto& [name, value] : object.get_ref<const Json::object_t&>()) {
     if (name == key) return &value;
   }
@@ -98,7 +104,7 @@ ConfigReader::ConfigReader(std::shared_ptr<Document> document, const void* objec
   document_->entered.insert(object_);
 }
 
-std::string ConfigReader::where_of(std::string_view key) const {
+std::string ConfigReader::where(std::string_view key) const {
   return fmt::format("{}: {}", document_->where, path_below(path_, key));
 }
 
@@ -110,9 +116,9 @@ const void* ConfigReader::find(std::string_view key) const {
 
 const void* ConfigReader::require(std::string_view key) const {
   const void* value = find(key);
-  if (value == nullptr) throw ConfigError(where_of(key), "missing; expected this field, got nothing");
+  if (value == nullptr) throw ConfigError(where(key), "missing; expected this field, got nothing");
   if (as_json(value).is_null())
-    throw ConfigError(where_of(key), "no value; expected this field to be set, got null");
+    throw ConfigError(where(key), "no value; expected this field to be set, got null");
   return value;
 }
 
@@ -126,46 +132,76 @@ bool ConfigReader::is_null(std::string_view key) const {
   return value != nullptr && as_json(value).is_null();
 }
 
+bool ConfigReader::is_unset(std::string_view key) const {
+  const void* value = find(key);
+  if (value == nullptr) return true;
+  const Json& json = as_json(value);
+  if (json.is_boolean()) return !json.get<bool>();
+  if (json.is_number()) return json.get<double>() == 0.0;
+  return json.is_null() || (json.is_structured() && json.empty());
+}
+
+bool ConfigReader::holds_object(std::string_view key) const {
+  const Json* value = find_in(as_json(object_), key);
+  return value != nullptr && value->is_object();
+}
+
+std::vector<std::string> ConfigReader::keys() const {
+  std::vector<std::string> keys;
+  if (as_json(object_).is_array()) {
+    for (std::size_t i = 0; i < as_json(object_).size(); ++i) keys.push_back(std::to_string(i));
+    return keys;
+  }
+  for (const auto& [name, value] : as_json(object_).get_ref<const Json::object_t&>()) keys.push_back(name);
+  return keys;
+}
+
 std::int64_t ConfigReader::integer(std::string_view key) const {
-  return to_integer(as_json(require(key)), where_of(key));
+  return to_integer(as_json(require(key)), where(key));
 }
 std::int64_t ConfigReader::integer_or(std::string_view key, std::int64_t fallback) const {
   return has(key) ? integer(key) : fallback;
 }
 double ConfigReader::number(std::string_view key) const {
-  return to_number(as_json(require(key)), where_of(key));
+  return to_number(as_json(require(key)), where(key));
 }
 double ConfigReader::number_or(std::string_view key, double fallback) const {
   return has(key) ? number(key) : fallback;
 }
 bool ConfigReader::boolean(std::string_view key) const {
-  return to_boolean(as_json(require(key)), where_of(key));
+  return to_boolean(as_json(require(key)), where(key));
 }
 bool ConfigReader::boolean_or(std::string_view key, bool fallback) const {
   return has(key) ? boolean(key) : fallback;
 }
 std::string ConfigReader::text(std::string_view key) const {
-  return to_text(as_json(require(key)), where_of(key));
+  return to_text(as_json(require(key)), where(key));
 }
 std::string ConfigReader::text_or(std::string_view key, std::string_view fallback) const {
   return has(key) ? text(key) : std::string(fallback);
 }
 std::vector<std::string> ConfigReader::texts(std::string_view key) const {
-  return to_list(as_json(require(key)), where_of(key), to_text);
+  return to_list(as_json(require(key)), where(key), to_text);
 }
 std::vector<std::int64_t> ConfigReader::integers(std::string_view key) const {
-  return to_list(as_json(require(key)), where_of(key), to_integer);
+  return to_list(as_json(require(key)), where(key), to_integer);
 }
 std::vector<double> ConfigReader::numbers(std::string_view key) const {
-  return to_list(as_json(require(key)), where_of(key), to_number);
+  return to_list(as_json(require(key)), where(key), to_number);
 }
 std::vector<bool> ConfigReader::booleans(std::string_view key) const {
-  return to_list(as_json(require(key)), where_of(key), to_boolean);
+  return to_list(as_json(require(key)), where(key), to_boolean);
 }
 
 ConfigReader ConfigReader::object(std::string_view key) const {
   const void* value = require(key);
-  if (!as_json(value).is_object()) refuse_type(where_of(key), "an object", as_json(value));
+  if (!as_json(value).is_object()) refuse_type(where(key), "an object", as_json(value));
+  return {document_, value, path_below(path_, key)};
+}
+
+ConfigReader ConfigReader::array(std::string_view key) const {
+  const void* value = require(key);
+  if (!as_json(value).is_array()) refuse_type(where(key), "an array", as_json(value));
   return {document_, value, path_below(path_, key)};
 }
 
@@ -188,6 +224,7 @@ void ConfigReader::ignore(std::initializer_list<std::string_view> keys) const {
 
 void ConfigReader::collect_unread(const void* object, const std::string& path,
                                   std::vector<std::string>& keys) const {
+  if (as_json(object).is_array()) return;  // whoever enters an array reads all of it
   for (const auto& [name, value] : as_json(object).get_ref<const Json::object_t&>()) {
     const auto below = path_below(path, name);
     if (document_->entered.contains(&value)) {
@@ -219,7 +256,7 @@ void ConfigReader::refuse_unread() const {
 void ConfigReader::refuse(std::string_view key, std::string_view what) const {
   const void* value = find(key);
   throw ConfigError(
-      where_of(key),
+      where(key),
       fmt::format("{} {}", value == nullptr ? std::string("an absent value") : shown(as_json(value)), what));
 }
 

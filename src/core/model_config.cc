@@ -10,6 +10,8 @@
 namespace hooked {
 namespace {
 
+constexpr std::int64_t kXieluNumbers = 4;  // two slopes, the shared one and its bound
+
 std::int64_t norm_parameters(NormKind kind, std::int64_t width, bool bias) {
   if (kind == NormKind::none) return 0;
   return kind == NormKind::layer_norm && bias ? 2 * width : width;
@@ -37,8 +39,11 @@ std::int64_t attention_parameters(const ModelConfig& config) {
   auto count = config.d_model * (2 * q_width + 2 * kv_width);
   if (config.qkv_bias) count += q_width + 2 * kv_width;
   if (config.attn_out_bias) count += config.d_model;
-  if (config.qk_norm == QkNorm::per_head) count += 2 * config.d_head;
-  if (config.qk_norm == QkNorm::whole_projection) count += q_width + kv_width;
+  const std::int64_t per_weight = config.qk_norm_bias ? 2 : 1;
+  if (config.qk_norm == QkNorm::per_head) count += per_weight * 2 * config.d_head;
+  if (config.qk_norm == QkNorm::each_head || config.qk_norm == QkNorm::whole_projection) {
+    count += per_weight * (q_width + kv_width);
+  }
   return count;
 }
 
@@ -50,6 +55,7 @@ std::int64_t mlp_parameters(const ModelConfig& config) {
     const bool gate_bias = gated && !config.gated_bias_after_product;
     count += config.d_model + (gate_bias ? 2 : 1) * config.d_mlp;
   }
+  if (config.activation == Activation::xielu) count += kXieluNumbers;
   if (config.mlp_norm && !config.norm_folded) {
     count += norm_parameters(NormKind::layer_norm, config.d_mlp, config.norm_bias);
   }

@@ -204,6 +204,9 @@ ModelConfig with_attention(ModelConfig c, const Source& in) {
   const bool whole = named(in.top, {"Olmo2ForCausalLM", "Olmo3ForCausalLM", "OlmoeForCausalLM"});
   c.qk_norm = word_or(in.hooked, "qk_norm", kQkNormWords,
                       qk_norm ? QkNorm::per_head : (whole ? QkNorm::whole_projection : QkNorm::none));
+  c.qk_norm_kind = word_or(in.hooked, "qk_norm_kind", kNormKindWords, NormKind::rms_norm);
+  c.qk_norm_bias = in.hooked.boolean_or("qk_norm_bias", false);
+  c.qkv_clip = in.hooked.number_or("qkv_clip", 0.0);
   c.qkv_bias = in.hooked.boolean_or("qkv_bias", true);
   c.attn_out_bias = in.hooked.boolean_or("attn_out_bias", true);
   return with_windows(std::move(c), in);
@@ -215,11 +218,14 @@ RopeScaling read_rope_scaling(const Source& in) {
   const bool llama3 = top.boolean_or("use_NTK_by_parts_rope", false);
   const bool yarn = top.boolean_or("use_yarn_rope", false);
   const auto linear = top.number_or("rotary_scaling_factor", 1.0);
-  if (llama3 + yarn + (linear != 1.0) > 1) {
-    top.refuse(
-        yarn ? "use_yarn_rope" : "use_NTK_by_parts_rope",
-        "stands beside another rotary scaling; expected only one of use_NTK_by_parts_rope, use_yarn_rope and "
-        "rotary_scaling_factor");
+  const auto dynamic = in.hooked.object_if("dynamic_rope");
+  const auto longrope = in.hooked.object_if("longrope");
+  if (llama3 + yarn + (linear != 1.0) + dynamic.has_value() + longrope.has_value() > 1) {
+    top.refuse(yarn     ? "use_yarn_rope"
+               : llama3 ? "use_NTK_by_parts_rope"
+                        : "rotary_scaling_factor",
+               "stands beside another rotary scaling; expected only one of use_NTK_by_parts_rope, "
+               "use_yarn_rope, rotary_scaling_factor, hooked.dynamic_rope and hooked.longrope");
   }
   RopeScaling scaling;
   if (llama3) {
@@ -239,6 +245,16 @@ RopeScaling read_rope_scaling(const Source& in) {
   } else if (linear != 1.0) {
     scaling.kind = Kind::linear;
     scaling.factor = linear;
+  } else if (dynamic) {
+    scaling.kind = Kind::dynamic;
+    scaling.factor = dynamic->number("factor");
+    scaling.original_n_ctx = dynamic->number("original_n_ctx");
+  } else if (longrope) {
+    scaling.kind = Kind::longrope;
+    scaling.short_factors = longrope->numbers("short_factors");
+    scaling.long_factors = longrope->numbers("long_factors");
+    scaling.original_n_ctx = longrope->number("original_n_ctx");
+    scaling.attention_factor = longrope->number_or("attention_factor", 1.0);
   }
   top.ignore({"NTK_by_parts_factor", "NTK_by_parts_low_freq_factor", "NTK_by_parts_high_freq_factor",
               "NTK_original_ctx_len", "yarn_factor", "yarn_attention_factor", "yarn_beta_fast",
@@ -280,12 +296,15 @@ ModelConfig with_positions(ModelConfig c, const Source& in) {
   rotary.local_base = read_local_base(with_rotary, in);
   // TransformerLens's dumps carry its rotary fields for every kind of positions; they only matter for one.
   if (c.positions == PositionKind::rotary) c.rotary = rotary;
+  if (in.hooked.has("unrotated_layers")) c.unrotated_layers = in.hooked.booleans("unrotated_layers");
 
   if (in.hooked.has("alibi_slopes")) {
     c.alibi_slopes = in.hooked.numbers("alibi_slopes");
   } else if (c.positions == PositionKind::alibi && c.n_heads >= 1 && c.n_heads <= kMaxHeads) {
     c.alibi_slopes = geometric_alibi_slopes(c.n_heads);
   }
+  c.alibi_in_bfloat16 = in.hooked.boolean_or("alibi_in_bfloat16", false);
+  c.alibi_scaled = in.hooked.boolean_or("alibi_scaled", false);
   return c;
 }
 
@@ -299,6 +318,8 @@ at::ScalarType read_dtype(const ConfigReader& reader) {
 }
 
 ModelConfig with_output_and_record(ModelConfig c, const Source& in) {
+  c.embedding_scale = in.hooked.number_or("embedding_scale", 1.0);
+  c.logit_scale = in.hooked.number_or("logit_scale", 1.0);
   c.tied_unembedding = in.hooked.boolean_or("tied_unembedding", false);
   c.unembed_bias = in.hooked.boolean_or("unembed_bias", true);
   c.logit_soft_cap = std::max(0.0, in.top.number_or("output_logits_soft_cap", kSoftCapOff));
@@ -331,6 +352,14 @@ std::string_view json_field(std::string_view member) {
       {"rotary.base", "rotary_base"},
       {"rotary.local_base", "rotary_base_local"},
       {"alibi_slopes", "hooked.alibi_slopes"},
+      {"alibi_in_bfloat16", "hooked.alibi_in_bfloat16"},
+      {"alibi_scaled", "hooked.alibi_scaled"},
+      {"unrotated_layers", "hooked.unrotated_layers"},
+      {"qk_norm_kind", "hooked.qk_norm_kind"},
+      {"qk_norm_bias", "hooked.qk_norm_bias"},
+      {"qkv_clip", "hooked.qkv_clip"},
+      {"embedding_scale", "hooked.embedding_scale"},
+      {"logit_scale", "hooked.logit_scale"},
       {"tied_unembedding", "hooked.tied_unembedding"},
       {"processing", "hooked.processing"},
   };

@@ -46,13 +46,15 @@ inline constexpr Word<PositionKind> kPositionKindWords[] = {{PositionKind::none,
                                                             {PositionKind::rotary, "rotary"},
                                                             {PositionKind::alibi, "alibi"}};
 
-inline constexpr Word<RopeScalingKind> kRopeScalingKindWords[] = {{RopeScalingKind::none, "none"},
-                                                                  {RopeScalingKind::linear, "linear"},
-                                                                  {RopeScalingKind::llama3, "llama3"},
-                                                                  {RopeScalingKind::yarn, "yarn"}};
+inline constexpr Word<RopeScalingKind> kRopeScalingKindWords[] = {
+    {RopeScalingKind::none, "none"},       {RopeScalingKind::linear, "linear"},
+    {RopeScalingKind::llama3, "llama3"},   {RopeScalingKind::yarn, "yarn"},
+    {RopeScalingKind::dynamic, "dynamic"}, {RopeScalingKind::longrope, "longrope"}};
 
-inline constexpr Word<QkNorm> kQkNormWords[] = {
-    {QkNorm::none, "none"}, {QkNorm::per_head, "per_head"}, {QkNorm::whole_projection, "whole_projection"}};
+inline constexpr Word<QkNorm> kQkNormWords[] = {{QkNorm::none, "none"},
+                                                {QkNorm::per_head, "per_head"},
+                                                {QkNorm::each_head, "each_head"},
+                                                {QkNorm::whole_projection, "whole_projection"}};
 
 inline constexpr Word<AttentionDirection> kAttentionDirectionWords[] = {
     {AttentionDirection::causal, "causal"}, {AttentionDirection::bidirectional, "bidirectional"}};
@@ -62,11 +64,13 @@ inline constexpr Word<Activation> kActivationWords[] = {
     {Activation::gelu, "gelu"},
     {Activation::gelu_tanh, "gelu_new"},
     {Activation::gelu_fast, "gelu_fast"},
+    {Activation::gelu_bloom, "bloom_gelu"},
     {Activation::gelu_quick, "quick_gelu"},
     {Activation::silu, "silu"},
     {Activation::solu, "solu"},
     {Activation::relu_squared, "relu2"},
     {Activation::sigmoid, "sigmoid"},
+    {Activation::xielu, "xielu"},
     {Activation::gelu, "gelu_python"},
     {Activation::gelu_tanh, "gelu_pytorch_tanh"},
     {Activation::gelu_quick, "gelu_quick"},

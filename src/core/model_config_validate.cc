@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "core/json.h"
 #include "core/model_config_tables.h"
@@ -41,6 +43,7 @@ void check_known_values(const ModelConfig& c) {
   expect_known("activation", c.activation, kActivationWords);
   expect_known("direction", c.direction, kAttentionDirectionWords);
   expect_known("qk_norm", c.qk_norm, kQkNormWords);
+  expect_known("qk_norm_kind", c.qk_norm_kind, kNormKindWords);
   expect_known("positions", c.positions, kPositionKindWords);
   expect_known("rotary.scaling.kind", c.rotary.scaling.kind, kRopeScalingKindWords);
   expect(parse_float_dtype(dtype_text(c.dtype)).has_value(), "dtype", dtype_text(c.dtype),
@@ -89,9 +92,8 @@ void check_norms(const ModelConfig& c) {
     expect(!c.norm_folded, "norm_folded", c.norm_folded,
            "false, because norm_place is post: the stream itself is the norm's output");
   }
-  expect(!c.norm_offset || c.norm == NormKind::rms_norm, "norm_offset", c.norm_offset,
-         fmt::format("false, because norm is {} and only RMS weights have an offset",
-                     word_of(kNormKindWords, c.norm)));
+  expect(!c.norm_offset || c.norm != NormKind::none, "norm_offset", c.norm_offset,
+         "false, because norm is none and there are no weights to mean 1 + w");
 }
 
 void check_blocks(const ModelConfig& c) {
@@ -113,11 +115,35 @@ void check_blocks(const ModelConfig& c) {
            fmt::format("false, because norm is {}: the norm over the neurons is a LayerNorm",
                        word_of(kNormKindWords, c.norm)));
   }
+  expect(c.mlp != MlpKind::none || c.activation != Activation::xielu, "activation", activation,
+         "another one than xielu, because mlp is none and nothing would hold its numbers");
   expect(!c.gated_bias_after_product || c.mlp == MlpKind::gated, "gated_bias_after_product",
          c.gated_bias_after_product, fmt::format("false, because mlp is {}", word_of(kMlpKindWords, c.mlp)));
 }
 
+void check_qk_norm(const ModelConfig& c) {
+  const auto kind = word_of(kNormKindWords, c.qk_norm_kind);
+  if (c.qk_norm == QkNorm::none) {
+    expect(c.qk_norm_kind == NormKind::rms_norm, "qk_norm_kind", kind,
+           "RMS (the default), because qk_norm is none");
+  }
+  expect(c.qk_norm_kind != NormKind::none, "qk_norm_kind", kind, "RMS or LN");
+  expect(!c.qk_norm_bias || c.qk_norm_kind == NormKind::layer_norm, "qk_norm_bias", c.qk_norm_bias,
+         "false, because only LayerNorms of queries and keys have a bias");
+}
+
+void check_layer_flags(const ModelConfig& c, std::string_view field, const std::vector<bool>& layers) {
+  if (layers.empty()) return;
+  expect(static_cast<std::int64_t>(layers.size()) == c.n_layers, field, layers.size(),
+         fmt::format("one entry for each of the {} layers", c.n_layers));
+  expect(std::find(layers.begin(), layers.end(), true) != layers.end(), field, "only false",
+         "true for at least one layer, or an empty list");
+}
+
 void check_attention(const ModelConfig& c) {
+  check_qk_norm(c);
+  expect(std::isfinite(c.qkv_clip) && c.qkv_clip >= 0, "qkv_clip", c.qkv_clip,
+         "a finite number above 0, or 0 for none");
   expect_positive("attn_scale", c.attn_scale);
   expect(std::isfinite(c.score_soft_cap) && c.score_soft_cap >= 0, "score_soft_cap", c.score_soft_cap,
          "a finite number above 0, or 0 for none");
@@ -125,15 +151,23 @@ void check_attention(const ModelConfig& c) {
     expect(c.window == 0, "window", c.window, "0, because windowed_layers is empty");
     return;
   }
-  expect(static_cast<std::int64_t>(c.windowed_layers.size()) == c.n_layers, "windowed_layers",
-         c.windowed_layers.size(), fmt::format("one entry for each of the {} layers", c.n_layers));
-  std::int64_t windowed = 0;
-  for (const bool layer : c.windowed_layers) windowed += layer ? 1 : 0;
-  expect(windowed > 0, "windowed_layers", "only false", "at least one windowed layer, or an empty list");
+  check_layer_flags(c, "windowed_layers", c.windowed_layers);
   expect_between("window", c.window, kMaxWidth);
   expect(c.direction == AttentionDirection::causal, "direction",
          word_of(kAttentionDirectionWords, c.direction),
          "causal, because some layers attend through a window");
+}
+
+void check_longrope(const RopeScaling& scaling, std::int64_t rotary_dim) {
+  const bool longrope = scaling.kind == RopeScalingKind::longrope;
+  for (const auto& [field, factors] : {std::pair{"rotary.scaling.short_factors", &scaling.short_factors},
+                                       std::pair{"rotary.scaling.long_factors", &scaling.long_factors}}) {
+    const std::int64_t wanted = longrope ? rotary_dim / 2 : 0;
+    expect(
+        static_cast<std::int64_t>(factors->size()) == wanted, field, factors->size(),
+        fmt::format("{} numbers: one for each pair of turned dimensions under longrope, else none", wanted));
+    for (const double factor : *factors) expect_positive(field, factor);
+  }
 }
 
 // A number that the scaling's kind does not use has to keep its default: a value there would be ignored.
@@ -154,15 +188,21 @@ void check_rope_scaling(const RopeScaling& scaling) {
   };
   const bool llama3 = scaling.kind == Kind::llama3;
   const bool yarn = scaling.kind == Kind::yarn;
-  check(scaling.kind != Kind::none, "rotary.scaling.factor", &RopeScaling::factor);
+  const bool longrope = scaling.kind == Kind::longrope;
+  check(scaling.kind != Kind::none && !longrope, "rotary.scaling.factor", &RopeScaling::factor);
   check(llama3, "rotary.scaling.low_freq_factor", &RopeScaling::low_freq_factor);
   check(llama3, "rotary.scaling.high_freq_factor", &RopeScaling::high_freq_factor);
-  check(llama3 || yarn, "rotary.scaling.original_n_ctx", &RopeScaling::original_n_ctx);
-  check(yarn, "rotary.scaling.attention_factor", &RopeScaling::attention_factor);
+  check(llama3 || yarn || scaling.depends_on_length(), "rotary.scaling.original_n_ctx",
+        &RopeScaling::original_n_ctx);
+  check(yarn || longrope, "rotary.scaling.attention_factor", &RopeScaling::attention_factor);
   check(yarn, "rotary.scaling.beta_fast", &RopeScaling::beta_fast);
   check(yarn, "rotary.scaling.beta_slow", &RopeScaling::beta_slow);
   if (!yarn) expect_unused("rotary.scaling.truncate", scaling.truncate, defaults.truncate);
 
+  if (scaling.kind == Kind::dynamic) {
+    expect(scaling.factor >= 1, "rotary.scaling.factor", scaling.factor,
+           "at least 1, because the scaling kind is dynamic");
+  }
   if (scaling.kind == Kind::linear) {
     expect(scaling.factor != 1.0, "rotary.scaling.factor", scaling.factor,
            "another number than 1, which scales nothing: the kind is then none");
@@ -189,6 +229,10 @@ void check_rotary(const ModelConfig& c) {
            "none, because no layer attends through a window");
   }
   check_rope_scaling(c.rotary.scaling);
+  check_longrope(c.rotary.scaling, dim);
+  expect(c.rotary.scaling.kind != RopeScalingKind::dynamic || dim > 2, "rotary.dim", c.rotary.dim,
+         "more than 2, because the scaling kind is dynamic");
+  check_layer_flags(c, "unrotated_layers", c.unrotated_layers);
   if (c.rotary.scaling.kind == RopeScalingKind::yarn) {
     expect(c.rotary.base > 1, "rotary.base", c.rotary.base, "more than 1, because the scaling kind is yarn");
   }
@@ -201,6 +245,8 @@ void check_positions(const ModelConfig& c) {
   } else {
     expect(c.rotary == RotaryConfig(), "rotary", "other values",
            fmt::format("the default values, because positions is {} and nothing would read them", kind));
+    expect(c.unrotated_layers.empty(), "unrotated_layers", c.unrotated_layers.size(),
+           fmt::format("an empty list, because positions is {}", kind));
   }
   if (c.positions == PositionKind::alibi) {
     expect(static_cast<std::int64_t>(c.alibi_slopes.size()) == c.n_heads, "alibi_slopes",
@@ -210,12 +256,19 @@ void check_positions(const ModelConfig& c) {
   } else {
     expect(c.alibi_slopes.empty(), "alibi_slopes", c.alibi_slopes.size(),
            fmt::format("no slopes, because positions is {}", kind));
+    expect(!c.alibi_in_bfloat16, "alibi_in_bfloat16", true,
+           fmt::format("false, because positions is {}", kind));
+    expect(!c.alibi_scaled, "alibi_scaled", true, fmt::format("false, because positions is {}", kind));
   }
 }
 
 void check_output(const ModelConfig& c) {
   expect(!c.tied_unembedding || c.d_vocab_out == c.d_vocab, "tied_unembedding", c.tied_unembedding,
          fmt::format("false, because d_vocab_out = {} is not d_vocab = {}", c.d_vocab_out, c.d_vocab));
+  for (const auto& [field, scale] :
+       {std::pair{"embedding_scale", c.embedding_scale}, std::pair{"logit_scale", c.logit_scale}}) {
+    expect(std::isfinite(scale) && scale != 0, field, scale, "a finite number other than 0");
+  }
   expect(std::isfinite(c.logit_soft_cap) && c.logit_soft_cap >= 0, "logit_soft_cap", c.logit_soft_cap,
          "a finite number above 0, or 0 for none");
   std::set<std::string_view> steps;

@@ -45,6 +45,15 @@ void add_rope_scaling(const ModelConfig& c, Json& json, Json& hooked) {
       json["yarn_original_max_position_embeddings"] = scaling.original_n_ctx;
       json["yarn_truncate"] = scaling.truncate;
       break;
+    case Kind::dynamic:
+      hooked["dynamic_rope"] = {{"factor", scaling.factor}, {"original_n_ctx", scaling.original_n_ctx}};
+      break;
+    case Kind::longrope:
+      hooked["longrope"] = {{"short_factors", scaling.short_factors},
+                            {"long_factors", scaling.long_factors},
+                            {"original_n_ctx", scaling.original_n_ctx},
+                            {"attention_factor", scaling.attention_factor}};
+      break;
   }
   if (scaling.kind != Kind::none && !c.windowed_layers.empty()) {
     hooked["scale_windowed_rope"] = !c.rotary.local_base.has_value();
@@ -66,7 +75,19 @@ Json hooked_group(const ModelConfig& c) {
                  {"gated_bias_after_product", c.gated_bias_after_product},
                  {"qk_norm", json_of(word_of(kQkNormWords, c.qk_norm))},
                  {"tied_unembedding", c.tied_unembedding}};
-  if (c.positions == PositionKind::alibi) hooked["alibi_slopes"] = c.alibi_slopes;
+  if (c.qk_norm != QkNorm::none) {
+    hooked["qk_norm_kind"] = json_of(word_of(kNormKindWords, c.qk_norm_kind));
+    hooked["qk_norm_bias"] = c.qk_norm_bias;
+  }
+  if (c.qkv_clip > 0) hooked["qkv_clip"] = c.qkv_clip;
+  if (c.positions == PositionKind::alibi) {
+    hooked["alibi_slopes"] = c.alibi_slopes;
+    hooked["alibi_in_bfloat16"] = c.alibi_in_bfloat16;
+    hooked["alibi_scaled"] = c.alibi_scaled;
+  }
+  if (!c.unrotated_layers.empty()) hooked["unrotated_layers"] = c.unrotated_layers;
+  if (c.embedding_scale != 1.0) hooked["embedding_scale"] = c.embedding_scale;
+  if (c.logit_scale != 1.0) hooked["logit_scale"] = c.logit_scale;
   return hooked;
 }
 

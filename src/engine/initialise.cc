@@ -6,7 +6,9 @@
 #include <c10/core/GradMode.h>
 
 #include <cmath>
+#include <optional>
 #include <string_view>
+#include <utility>
 
 #include "engine/device.h"
 #include "hooked/engine/hooked_transformer.h"
@@ -60,7 +62,17 @@ bool is_matrix(std::string_view name) {
   return name.substr(name.rfind('.') + 1).find("W_") != std::string_view::npos;
 }
 
-// LayerNorms beside the RMSNorms of an offset model are stored plainly.
+// Where xIELU's numbers start (Huang and Schlag 2024), absent for other weights.
+std::optional<double> xielu_start(std::string_view name) {
+  constexpr std::pair<std::string_view, double> kStarts[] = {
+      {".xielu.alpha_p", 0.8}, {".xielu.alpha_n", 0.8}, {".xielu.beta", 0.5}, {".xielu.eps", -1e-6}};
+  for (const auto& [ending, start] : kStarts) {
+    if (name.ends_with(ending)) return start;
+  }
+  return std::nullopt;
+}
+
+// The norms of the embedding and of the neurons are stored plainly.
 bool stores_offset(std::string_view name, const ModelConfig& config) {
   return config.norm_offset && !name.starts_with("embed.ln.") && !name.ends_with(".mlp.ln.w");
 }
@@ -73,6 +85,8 @@ void initialise(LoadedModel& model, const CreateOptions& options) {
   for (WeightSlot& slot : model.slots()) {
     if (is_matrix(slot.name)) {
       slot.view.copy_(draw(slot.view, options, model.config, generator));
+    } else if (const auto start = xielu_start(slot.name)) {
+      slot.view.fill_(*start);
     } else if (slot.name.ends_with(".w") && !stores_offset(slot.name, model.config)) {
       slot.view.fill_(1.0);
     } else {

@@ -115,13 +115,13 @@ HookedTransformer HookedTransformer::load(std::string_view id, const LoadOptions
   const std::string where = (folder / "config.json").string();
   const std::string text = read_text_file(where, kConfigBytes);
   const Family& family = family_of(ConfigReader(text, where).text("model_type"), where);
-  FamilyConfig read = family.config(text, where);
+  FamilyConfig read = family.read(text, where);
   read.config.dtype = options.dtype.value_or(read.config.dtype);
 
   const CheckpointReader reader = CheckpointReader::open(folder);
   CheckpointSource source(reader);
-  GatheredWeights gathered = gather_weights(source, family, read.config);
-  const auto model = finish(std::move(gathered.weights), read.config, options);
+  GatheredWeights gathered = gather_weights(source, family, read);
+  const auto model = finish(std::move(gathered.weights), gathered.config, options);
   model->family = family.model_type;
   for (const std::vector<std::string>& notes : {read.notes, reader.notes(), gathered.notes}) {
     model->notes.insert(model->notes.end(), notes.begin(), notes.end());
@@ -137,8 +137,9 @@ HookedTransformer HookedTransformer::from_state_dict(StateDict weights, const Mo
   chosen.dtype = options.dtype.value_or(config.dtype);
   chosen.validate();
   StateDictSource source(std::move(weights));
-  GatheredWeights gathered = gather_weights(source, kNativeFamily, chosen);
-  const auto model = finish(std::move(gathered.weights), chosen, options);
+  GatheredWeights gathered =
+      gather_weights(source, kNativeFamily, {.config = std::move(chosen), .recipes = native_recipes});
+  const auto model = finish(std::move(gathered.weights), gathered.config, options);
   model->notes = std::move(gathered.notes);
   return HookedTransformer(model);
 }

@@ -1,9 +1,11 @@
 #include "engine/weight_source.h"
 
+#include <ATen/ops/equal.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -31,102 +33,210 @@ bool is_buffer(const std::string& name, const Family& family) {
                      [&](std::string_view glob) { return glob_matches(glob, name); });
 }
 
+// Whether `name` belongs to the unembedding, which stands beside the prefixed body.
+bool is_unembedding(std::string_view name, const Family& family) {
+  const std::string_view module = family.unembedding.substr(0, family.unembedding.rfind('.') + 1);
+  return !module.empty() && name.starts_with(module);
+}
+
+// What `name` has of the family's prefix: all of it, what follows one of its dots, or nothing.
+std::string_view prefix_of(std::string_view name, const Family& family) {
+  for (std::string_view prefix = family.prefix; !prefix.empty(); prefix.remove_prefix(prefix.find('.') + 1)) {
+    if (name.starts_with(prefix)) return prefix;
+  }
+  return {};
+}
+
 // The source's names without the family's prefix. Some files have it, some do not; one file has one kind.
 std::map<std::string, std::string> names_without_prefix(const WeightSource& source, const Family& family) {
   std::map<std::string, std::string> found;
-  std::vector<std::string> with, without;
+  std::map<std::string_view, std::string> example;  // of each kind of prefix
   for (const std::string& name : source.names()) {
-    const bool prefixed = !family.prefix.empty() && name.starts_with(family.prefix);
-    found.emplace(prefixed ? name.substr(family.prefix.size()) : name, name);
-    if (!is_buffer(name, family)) (prefixed ? with : without).push_back(name);
+    const std::string_view prefix = prefix_of(name, family);
+    const std::string rest = name.substr(prefix.size());
+    found.emplace(rest, name);
+    if (!is_buffer(rest, family) && !is_unembedding(name, family)) example.emplace(prefix, name);
   }
-  if (!with.empty() && !without.empty()) {
+  if (example.size() > 1) {
+    const std::string &one = example.begin()->second, &other = std::next(example.begin())->second;
     throw CheckpointError(
-        source.where(without.front()),
+        source.where(one),
         fmt::format("some tensors have the prefix '{}' and some do not, such as '{}' and '{}'; expected "
                     "one kind; save the model again",
-                    family.prefix, with.front(), without.front()));
+                    family.prefix, other, one));
   }
   return found;
 }
 
 void require_shape(const WeightSource& source, const TensorRecipe& recipe, const at::Tensor& slot) {
-  const at::Tensor theirs = source.shape_of(recipe.source);
+  std::vector<at::Tensor> theirs;
+  for (const std::string& name : recipe.sources) theirs.push_back(source.shape_of(name));
   const auto mismatch = [&](at::IntArrayRef got) {
     const bool transposed =
         got.size() == 2 && slot.dim() == 2 && got[0] == slot.size(1) && got[1] == slot.size(0);
     throw CheckpointError(
-        source.where(recipe.source),
+        source.where(recipe.sources.front()),
         fmt::format("tensor '{}' has another shape than the config says; expected {} for {}, got {}{}",
-                    recipe.source, shape_text(slot.sizes()), recipe.target, shape_text(got),
+                    recipe.sources.front(), shape_text(slot.sizes()), recipe.target, shape_text(got),
                     transposed ? "; it looks transposed" : "; check config.json"));
   };
   if (!recipe.make) {
-    if (theirs.sizes() != slot.sizes()) mismatch(theirs.sizes());
+    if (theirs.front().sizes() != slot.sizes()) mismatch(theirs.front().sizes());
     return;
   }
   at::Tensor made;
   try {
     made = recipe.make(theirs);
   } catch (const c10::Error&) {
-    mismatch(theirs.sizes());  // it cannot even be cut into the pieces that the config says
+    mismatch(theirs.front().sizes());  // it cannot even be cut into the pieces that the config says
   }
-  if (made.sizes() != slot.sizes()) mismatch(theirs.sizes());
+  if (made.sizes() != slot.sizes()) mismatch(theirs.empty() ? made.sizes() : theirs.front().sizes());
+}
+
+// The recipes whose sources are there, under the names that the files give them.
+class RecipeBook {
+ public:
+  RecipeBook(const WeightSource& source, const Family& family, std::vector<TensorRecipe> recipes)
+      : source_(source), family_(family), present_(names_without_prefix(source, family)) {
+    for (TensorRecipe& recipe : recipes) add(std::move(recipe));
+    if (missing_.empty()) return;
+    throw CheckpointError(
+        present_.empty() ? "weights" : source.where(present_.begin()->second),
+        fmt::format("{} tensors that the config asks for are missing: {}; check that config.json belongs to "
+                    "these weights and that no file of the model is missing",
+                    missing_.size(), list_text(missing_)));
+  }
+
+  const std::vector<TensorRecipe>& recipes() const noexcept { return recipes_; }
+
+  /// Tensors of the files that no recipe reads.
+  std::vector<std::string> extra() const {
+    std::vector<std::string> names;
+    for (const auto& [name, full_name] : present_) {
+      const bool spare_copy = name == family_.unembedding;  // of a tied model: settle_tying has compared it
+      if (!used_.contains(name) && !spare_copy && !is_buffer(name, family_)) names.push_back(full_name);
+    }
+    return names;
+  }
+
+ private:
+  void add(TensorRecipe recipe) {
+    bool complete = true;
+    for (std::string& name : recipe.sources) {
+      auto found = present_.find(name);
+      if (found == present_.end() && !recipe.alias.empty()) found = present_.find(recipe.alias);
+      if (found == present_.end()) {
+        complete = false;
+        // Several recipes may cut up one tensor.
+        const bool named = std::find(missing_.begin(), missing_.end(), name) != missing_.end();
+        if (!recipe.optional && !named) missing_.push_back(name);
+        continue;
+      }
+      used_.insert(found->first);
+      name = found->second;
+    }
+    if (complete) recipes_.push_back(std::move(recipe));
+  }
+
+  const WeightSource& source_;
+  const Family& family_;
+  std::map<std::string, std::string> present_;  // name without prefix to full name
+  std::vector<TensorRecipe> recipes_;
+  std::vector<std::string> missing_;
+  std::set<std::string> used_;
+};
+
+// Several of ours may be cut out of one of theirs: it is read once and let go after the last.
+class ReadOnce {
+ public:
+  ReadOnce(WeightSource& source, const std::vector<TensorRecipe>& recipes) : source_(source) {
+    for (const TensorRecipe& recipe : recipes) {
+      for (const std::string& name : recipe.sources) ++uses_[name];
+    }
+  }
+
+  at::Tensor make(const TensorRecipe& recipe) {
+    std::vector<at::Tensor> theirs;
+    for (const std::string& name : recipe.sources) {
+      at::Tensor& tensor = open_[name];
+      if (!tensor.defined()) tensor = source_.read(name);
+      theirs.push_back(tensor);
+    }
+    at::Tensor made = recipe.make ? recipe.make(theirs) : theirs.front();
+    for (const std::string& name : recipe.sources) {
+      if (--uses_[name] == 0) open_.erase(name);
+    }
+    return made;
+  }
+
+ private:
+  WeightSource& source_;
+  std::map<std::string, std::size_t> uses_;
+  std::map<std::string, at::Tensor> open_;
+};
+
+const TensorRecipe* recipe_of(const std::vector<TensorRecipe>& recipes, std::string_view target) {
+  const auto found = std::ranges::find(recipes, target, &TensorRecipe::target);
+  return found == recipes.end() ? nullptr : &*found;
+}
+
+// Note [Tied unembeddings in files]
+// A tied model's file may hold the embedding, the unembedding, or both. One of them stands for both. Where
+// both are there and differ, config.json is wrong about the file, and the model is loaded untied;
+// transformers does the same.
+std::vector<std::string> settle_tying(WeightSource& source, const Family& family, FamilyConfig& read) {
+  if (!read.config.tied_unembedding || family.unembedding.empty()) return {};
+  const auto present = names_without_prefix(source, family);
+  const auto unembedding = present.find(std::string(family.unembedding));
+  if (unembedding == present.end()) return {};
+  const std::vector<TensorRecipe> recipes = read.recipes(read.config);
+  const TensorRecipe* recipe = recipe_of(recipes, "embed.W_E");
+  if (recipe == nullptr || recipe->make || recipe->sources.size() != 1) return {};
+  const auto embedding = present.find(recipe->sources.front());
+  if (embedding == present.end()) {
+    read.recipes = [make = read.recipes, name = unembedding->first](const ModelConfig& config) {
+      std::vector<TensorRecipe> all = make(config);
+      for (TensorRecipe& each : all) {
+        if (each.target == "embed.W_E") each.sources = {name};
+      }
+      return all;
+    };
+    return {};
+  }
+  if (source.equal(embedding->second, unembedding->second)) return {};
+  read.config.tied_unembedding = false;
+  return {
+      fmt::format("config.json ties the unembedding to the embedding, but '{}' and '{}' differ: both are "
+                  "used, each in its place, as transformers does",
+                  embedding->second, unembedding->second)};
 }
 
 }  // namespace
 
-GatheredWeights gather_weights(WeightSource& source, const Family& family, const ModelConfig& config) {
+bool WeightSource::equal(const std::string& one, const std::string& other) {
+  if (shape_of(one).sizes() != shape_of(other).sizes()) return false;
+  return at::equal(read(one), read(other));
+}
+
+GatheredWeights gather_weights(WeightSource& source, const Family& family, FamilyConfig read) {
+  GatheredWeights gathered;
+  gathered.notes = settle_tying(source, family, read);
+  const ModelConfig& config = gathered.config = std::move(read.config);
   const PointIndex points(config);
   const Transformer graph(config, points, at::TensorOptions(config.dtype).device(at::kMeta));
   std::map<std::string, at::Tensor> slots;
   for (const WeightSlot& slot : graph.slots()) slots.emplace(slot.name, slot.view);
 
-  const auto present = names_without_prefix(source, family);
-  std::vector<TensorRecipe> recipes;
-  std::vector<std::string> missing;
-  std::set<std::string> used;
-  for (TensorRecipe& recipe : family.recipes(config)) {
-    auto found = present.find(recipe.source);
-    if (found == present.end() && !recipe.alias.empty()) found = present.find(recipe.alias);
-    if (found == present.end()) {
-      // Several recipes may cut up one tensor.
-      const bool named = std::find(missing.begin(), missing.end(), recipe.source) != missing.end();
-      if (!recipe.optional && !named) missing.push_back(recipe.source);
-      continue;
-    }
-    used.insert(found->first);
-    recipe.source = found->second;
-    recipes.push_back(std::move(recipe));
-  }
-  if (!missing.empty()) {
-    throw CheckpointError(
-        present.empty() ? "weights" : source.where(present.begin()->second),
-        fmt::format("{} tensors that the config asks for are missing: {}; check that config.json belongs to "
-                    "these weights and that no file of the model is missing",
-                    missing.size(), list_text(missing)));
-  }
-  std::vector<std::string> extra;
-  for (const auto& [name, full_name] : present) {
-    if (!used.contains(name) && !is_buffer(name, family)) extra.push_back(full_name);
-  }
-  for (const TensorRecipe& recipe : recipes) require_shape(source, recipe, slots.at(recipe.target));
-
-  GatheredWeights gathered;
-  if (!extra.empty()) {
+  const RecipeBook book(source, family, read.recipes(config));
+  for (const TensorRecipe& recipe : book.recipes()) require_shape(source, recipe, slots.at(recipe.target));
+  if (const std::vector<std::string> extra = book.extra(); !extra.empty()) {
     gathered.notes.push_back(
         fmt::format("{} tensors of the checkpoint are not part of this model and were not read: {}",
                     extra.size(), list_text(extra)));
   }
-  // Several of ours may be cut out of one of theirs: it is read once and let go after the last.
-  std::map<std::string, std::size_t> uses;
-  for (const TensorRecipe& recipe : recipes) ++uses[recipe.source];
-  std::map<std::string, at::Tensor> open;
-  for (const TensorRecipe& recipe : recipes) {
-    at::Tensor& theirs = open[recipe.source];
-    if (!theirs.defined()) theirs = source.read(recipe.source);
-    gathered.weights.emplace(recipe.target, recipe.make ? recipe.make(theirs) : theirs);
-    if (--uses[recipe.source] == 0) open.erase(recipe.source);
+  ReadOnce tensors(source, book.recipes());
+  for (const TensorRecipe& recipe : book.recipes()) {
+    gathered.weights.emplace(recipe.target, tensors.make(recipe));
   }
   return gathered;
 }

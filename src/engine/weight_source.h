@@ -19,17 +19,20 @@ class WeightSource {
   /// A tensor of the right shape and dtype without memory (meta device).
   virtual at::Tensor shape_of(const std::string& name) const = 0;
   virtual at::Tensor read(const std::string& name) = 0;
+  /// Whether two tensors hold the same numbers in the same shape.
+  bool equal(const std::string& one, const std::string& other);
   /// The file the tensor is in, for errors.
   virtual std::string where(const std::string& name) const = 0;
 };
 
 struct GatheredWeights {
+  ModelConfig config;  ///< as read, untied where the files hold two different matrices
   StateDict weights;
   std::vector<std::string> notes;
 };
 
 /// Our tensors out of theirs by a family's recipes. Every name and shape is checked against the config before
 /// the first tensor is read. Throws CheckpointError listing what is missing, superfluous or misshapen.
-GatheredWeights gather_weights(WeightSource& source, const Family& family, const ModelConfig& config);
+GatheredWeights gather_weights(WeightSource& source, const Family& family, FamilyConfig read);
 
 }  // namespace hooked

@@ -37,7 +37,7 @@ NormWeights take_norm(WorkingWeights& weights, const std::string& name, NormKind
                       const ModelConfig& before) {
   NormWeights norm{
       .gain = weights.get(name + ".w").values, .bias = {}, .centers = kind == NormKind::layer_norm};
-  if (kind == NormKind::rms_norm && before.norm_offset) norm.gain = norm.gain + 1.0;
+  if (before.norm_offset && name != "mlp.ln") norm.gain = norm.gain + 1.0;
   if (has_bias(kind, before)) norm.bias = weights.get(name + ".b").values;
   weights.erase(name + ".w");
   weights.erase(name + ".b");

@@ -17,6 +17,9 @@ void fold_block(WorkingWeights& block, const ModelConfig& before) {
 
 std::optional<Obstacle> obstacle(const ModelConfig& config) {
   if (!config.qkv_bias) return Obstacle{Obstacle::Kind::nothing_to_do, "the model has no value biases"};
+  if (config.qkv_clip > 0) {
+    return Obstacle{Obstacle::Kind::would_change, "values are clamped between the bias and the pattern"};
+  }
   return std::nullopt;
 }
 

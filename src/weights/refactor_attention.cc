@@ -69,6 +69,9 @@ std::optional<Obstacle> obstacle(const ModelConfig& config) {
   if (config.positions == PositionKind::rotary) {
     return Obstacle{would_change, "rotary positions turn queries and keys between the two factors"};
   }
+  if (config.qkv_clip > 0) {
+    return Obstacle{would_change, "queries, keys and values are clamped between the two factors"};
+  }
   if (config.qk_norm != QkNorm::none) {
     return Obstacle{would_change, "the norms of queries and keys stand between the two factors"};
   }

@@ -44,19 +44,19 @@ TEST(SiteTable, AttnInIsAbsentUnderGroupedQueriesAndTheSplitInputsAreNot) {
   ModelConfig config;
   config.n_heads = 4;
   config.n_kv_heads = 2;
-  EXPECT_FALSE(row(Site::attn_in).exists(config));
-  EXPECT_TRUE(row(Site::q_input).exists(config));
-  EXPECT_TRUE(row(Site::k_input).exists(config));
-  EXPECT_TRUE(row(Site::v_input).exists(config));
+  EXPECT_FALSE(row(Site::attn_in).exists(config, 0));
+  EXPECT_TRUE(row(Site::q_input).exists(config, 0));
+  EXPECT_TRUE(row(Site::k_input).exists(config, 0));
+  EXPECT_TRUE(row(Site::v_input).exists(config, 0));
   config.n_kv_heads = 4;
-  EXPECT_TRUE(row(Site::attn_in).exists(config));
+  EXPECT_TRUE(row(Site::attn_in).exists(config, 0));
 }
 
 TEST(AxisSize, IsKnownForAllButTheAxesOfTheInput) {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     const ModelConfig config = random_config(seed);
     for (const SiteRow& r : site_table()) {
-      if (!r.exists(config)) continue;
+      if (!r.exists(config, 0)) continue;
       for (std::size_t dim = 0; dim < r.axes.size(); ++dim) {
         const Axis axis = r.axes[dim];
         const bool of_input =

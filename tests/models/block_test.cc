@@ -80,7 +80,7 @@ TEST(SplitInputs, SettingThemToTheStreamChangesNothing) {
     const auto plain = graph.run(graph.tokens(), {.capture = act::everything});
     std::vector<Edit> edits;
     for (const act::BlockSite site : {act::attn_in, act::q_input, act::k_input, act::v_input, act::mlp_in}) {
-      if (row(site.site).exists(config)) edits.push_back(replace(site(0), plain.cache));
+      if (row(site.site).exists(config, 0)) edits.push_back(replace(site(0), plain.cache));
     }
     EXPECT_LT(relative_difference(graph.run(graph.tokens(), {.edits = edits}).logits, plain.logits),
               kDoubleTolerance);

@@ -4,6 +4,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/rand.h>
+#include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,7 +24,8 @@ ModelConfig rotary_config() {
   return config;
 }
 
-std::vector<double> numbers(const at::Tensor& x) {
+std::vector<double> numbers(const RotaryFrequencies& frequencies) {
+  const at::Tensor& x = frequencies.values;
   return {x.const_data_ptr<double>(), x.const_data_ptr<double>() + x.numel()};
 }
 
@@ -105,7 +107,7 @@ TEST(RotaryFrequencies, YarnRampsBetweenKeptAndStretched) {
 TEST(RotaryFrequencies, WindowedLayersTakeTheLocalBaseUnscaled) {
   ModelConfig c = rotary_config();
   c.rotary.scaling = {.kind = RopeScalingKind::linear, .factor = 4.0};
-  EXPECT_TRUE(at::equal(rotary_frequencies(c, true), rotary_frequencies(c, false)));
+  EXPECT_EQ(numbers(rotary_frequencies(c, true)), numbers(rotary_frequencies(c, false)));
   c.rotary.local_base = 100.0;
   const auto local = numbers(rotary_frequencies(c, true)), full = numbers(rotary_frequencies(c, false));
   for (int i = 0; i < 4; ++i) {
@@ -119,8 +121,8 @@ class Rotate : public testing::TestWithParam<bool> {
   Rotate() { config_.rotary.adjacent_pairs = GetParam(); }
 
   at::Tensor rotated(const at::Tensor& x, const at::Tensor& positions) const {
-    const at::Tensor f = rotary_frequencies(config_, false);
-    return rotate(x, rotary_angles(config_, f, positions), config_.rotary);
+    const RotaryFrequencies f = rotary_frequencies(config_, false);
+    return rotate(x, rotary_angles(f, positions, config_.dtype), config_.rotary);
   }
   /// The two dimensions of pair i.
   std::pair<std::int64_t, std::int64_t> pair(std::int64_t i) const {
@@ -165,11 +167,11 @@ TEST_P(Rotate, ProductsDependOnDistanceOnly) {
 }
 
 TEST(RotaryAngles, YarnMultipliesCosinesAndSines) {
-  ModelConfig c = rotary_config();
-  const at::Tensor f = rotary_frequencies(c, false), positions = at::arange(5, at::kLong).unsqueeze(0);
-  const RotaryAngles plain_angles = rotary_angles(c, f, positions);
-  c.rotary.scaling = {.kind = RopeScalingKind::yarn, .factor = 2.0, .attention_factor = 1.25};
-  const RotaryAngles scaled = rotary_angles(c, f, positions);
+  RotaryFrequencies f = rotary_frequencies(rotary_config(), false);
+  const at::Tensor positions = at::arange(5, at::kLong).unsqueeze(0);
+  const RotaryAngles plain_angles = rotary_angles(f, positions, at::kDouble);
+  f.scaling = {.kind = RopeScalingKind::yarn, .factor = 2.0, .attention_factor = 1.25};
+  const RotaryAngles scaled = rotary_angles(f, positions, at::kDouble);
   EXPECT_LT(relative_difference(scaled.cosine, plain_angles.cosine * 1.25), 1e-15);
   EXPECT_LT(relative_difference(scaled.sine, plain_angles.sine * 1.25), 1e-15);
 }
@@ -177,13 +179,48 @@ TEST(RotaryAngles, YarnMultipliesCosinesAndSines) {
 // Half-precision angles at large positions would be wrong by radians: they are computed in float32.
 TEST(RotaryAngles, HalfPrecisionModelsComputeAnglesInFloat32) {
   ModelConfig c = rotary_config();
-  const at::Tensor f = rotary_frequencies(c, false),
-                   positions = at::arange(990, 1000, at::kLong).unsqueeze(0);
-  const RotaryAngles precise = rotary_angles(c, f, positions);
+  const at::Tensor positions = at::arange(990, 1000, at::kLong).unsqueeze(0);
+  const RotaryAngles precise = rotary_angles(rotary_frequencies(c, false), positions, at::kDouble);
   c.dtype = at::kBFloat16;
-  const RotaryAngles half = rotary_angles(c, f, positions);
+  const RotaryFrequencies f = rotary_frequencies(c, false);
+  EXPECT_EQ(f.values.scalar_type(), at::kFloat);
+  const RotaryAngles half = rotary_angles(f, positions, at::kBFloat16);
   EXPECT_EQ(half.cosine.scalar_type(), at::kBFloat16);
   EXPECT_LT(relative_difference(half.cosine, precise.cosine), 0.01);
+}
+
+// Two rows of one batch, one within the trained context of 4 tokens and one beyond it.
+const at::Tensor& short_and_long_row() {
+  static const at::Tensor positions =
+      at::tensor({0, 1, 2, 3, 3, 3, 0, 1, 2, 3, 4, 5}, at::kLong).view({2, 6});
+  return positions;
+}
+
+TEST(RotaryAngles, LongropeChoosesItsFactorsByEachRowsLength) {
+  ModelConfig c = rotary_config();
+  c.rotary.scaling = {.kind = RopeScalingKind::longrope,
+                      .original_n_ctx = 4.0,
+                      .attention_factor = 1.5,
+                      .short_factors = {1.0, 1.0, 2.0, 2.0},
+                      .long_factors = {3.0, 4.0, 5.0, 6.0}};
+  const RotaryAngles angles = rotary_angles(rotary_frequencies(c, false), short_and_long_row(), at::kDouble);
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_NEAR(angles.cosine[0][3][0][i].item<double>(),
+                1.5 * std::cos(3.0 * plain(500.0, i, 8.0) / c.rotary.scaling.short_factors[i]), 1e-14);
+    EXPECT_NEAR(angles.cosine[1][3][0][i].item<double>(),
+                1.5 * std::cos(3.0 * plain(500.0, i, 8.0) / c.rotary.scaling.long_factors[i]), 1e-14);
+  }
+}
+
+TEST(RotaryAngles, DynamicScalingGrowsTheBaseWithEachRowsLength) {
+  ModelConfig c = rotary_config();
+  c.rotary.scaling = {.kind = RopeScalingKind::dynamic, .factor = 2.0, .original_n_ctx = 4.0};
+  const RotaryAngles angles = rotary_angles(rotary_frequencies(c, false), short_and_long_row(), at::kDouble);
+  const double grown = 500.0 * std::pow(2.0 * 6.0 / 4.0 - 1.0, 8.0 / 6.0);
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_NEAR(angles.sine[0][3][0][i].item<double>(), std::sin(3.0 * plain(500.0, i, 8.0)), 1e-14);
+    EXPECT_NEAR(angles.sine[1][3][0][i].item<double>(), std::sin(3.0 * plain(grown, i, 8.0)), 1e-14);
+  }
 }
 
 }  // namespace

@@ -72,10 +72,13 @@ Option norms() {
   const auto is_folded = [](const Config& c) { return c.norm_folded; };
   return {"norm",
           {norm_value("LayerNorm", layer_norm, nothing,
-                      [](const Config& c) { return !c.norm_folded && c.norm_bias; }),
+                      [](const Config& c) { return !c.norm_folded && c.norm_bias && !c.norm_offset; }),
            norm_value(
                "LayerNorm without bias", layer_norm, [](Config& c) { c.norm_bias = false; },
                [](const Config& c) { return !c.norm_folded && !c.norm_bias; }),
+           norm_value(
+               "LayerNorm with offset", layer_norm, [](Config& c) { c.norm_offset = true; },
+               [](const Config& c) { return !c.norm_folded && c.norm_offset; }),
            norm_value("LayerNorm, folded", layer_norm, folded, is_folded),
            norm_value("RMSNorm", rms_norm, nothing,
                       [](const Config& c) { return !c.norm_folded && !c.norm_offset; }),
@@ -155,7 +158,7 @@ Option activations() {
   Option option{.name = "activation", .values = {}};
   using enum Activation;
   for (const Activation activation :
-       {relu, gelu, gelu_tanh, gelu_fast, gelu_quick, silu, solu, relu_squared, sigmoid}) {
+       {relu, gelu, gelu_tanh, gelu_fast, gelu_bloom, gelu_quick, silu, solu, relu_squared, sigmoid, xielu}) {
     option.values.push_back(value(
         std::string(activation_name(activation)), [activation](Config& c) { c.activation = activation; },
         [activation](const Config& c) { return c.has_mlp() && c.activation == activation && !c.mlp_norm; }));
@@ -178,6 +181,15 @@ Option soft_cap(std::string name, double Config::*member, double cap) {
            value(
                "capped", [member, cap](Config& c) { c.*member = cap; },
                [member](const Config& c) { return c.*member > 0.0; })}};
+}
+
+Option multiplier(std::string name, double Config::*member, double factor) {
+  return {std::move(name),
+          {value(
+               "1", [](Config&) {}, [member](const Config& c) { return c.*member == 1.0; }),
+           value(
+               "another", [member, factor](Config& c) { c.*member = factor; },
+               [member](const Config& c) { return c.*member != 1.0; })}};
 }
 
 Option biases(std::string name, bool Config::*first, bool Config::*second,
@@ -229,10 +241,10 @@ std::vector<Option> make_table() {
       field<bool>("scale by inverse layer", &Config::scale_by_inverse_layer, {{"off", false}, {"on", true}}),
       soft_cap("score soft cap", &Config::score_soft_cap, 1.5),
       soft_cap("logit soft cap", &Config::logit_soft_cap, 2.0),
-      field<QkNorm>("q/k norm", &Config::qk_norm,
-                    {{"none", QkNorm::none},
-                     {"per head", QkNorm::per_head},
-                     {"whole projection", QkNorm::whole_projection}}),
+      qk_norms(),
+      soft_cap("q, k, v clamp", &Config::qkv_clip, 0.6),
+      multiplier("embedding scale", &Config::embedding_scale, 1.7),
+      multiplier("logit scale", &Config::logit_scale, 0.4),
       biases("attention biases", &Config::qkv_bias, &Config::attn_out_bias,
              {"q, k, v and output", "output only", "q, k, v only", "none"}),
       biases("unembedding", &Config::unembed_bias, &Config::tied_unembedding,

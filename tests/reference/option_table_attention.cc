@@ -71,7 +71,7 @@ Option positions() {
           [](const Config& c) {
             RotaryConfig rest = c.rotary;
             rest.dim = 0;
-            return c.rotary_dim() == c.d_head && rest == RotaryConfig();
+            return c.rotary_dim() == c.d_head && rest == RotaryConfig() && c.unrotated_layers.empty();
           }),
       rotary_value(
           "rotary, part of the head", [](Config& c) { c.rotary.dim = c.d_head > 4 ? 4 : 2; },
@@ -104,6 +104,38 @@ Option positions() {
           scaled(RopeScalingKind::llama3)),
       rotary_value("rotary, yarn scaling", yarn(true), scaled_by_yarn(true)),
       rotary_value("rotary, yarn without rounding", yarn(false), scaled_by_yarn(false)),
+      rotary_value(
+          "rotary, dynamic scaling",
+          [](Config& c) {
+            c.rotary.scaling = {.kind = RopeScalingKind::dynamic, .factor = 3.0, .original_n_ctx = 4.0};
+          },
+          scaled(RopeScalingKind::dynamic)),
+      rotary_value(
+          "rotary, longrope scaling",
+          [](Config& c) {
+            c.rotary.scaling = {
+                .kind = RopeScalingKind::longrope, .original_n_ctx = 4.0, .attention_factor = 1.2};
+            for (std::int64_t i = 0; i < c.rotary_dim() / 2; ++i) {
+              c.rotary.scaling.short_factors.push_back(1.0 + 0.2 * static_cast<double>(i));
+              c.rotary.scaling.long_factors.push_back(2.0 + 0.5 * static_cast<double>(i));
+            }
+          },
+          scaled(RopeScalingKind::longrope)),
+      rotary_value(
+          "rotary, a layer without",
+          [](Config& c) {
+            c.unrotated_layers.assign(static_cast<std::size_t>(c.n_layers), false);
+            c.unrotated_layers.back() = true;
+          },
+          [](const Config& c) { return !c.unrotated_layers.empty(); }),
+      value(
+          "alibi, bfloat16 products, scaled",
+          [](Config& c) {
+            c.positions = alibi;
+            c.alibi_slopes = geometric_alibi_slopes(c.n_heads);
+            c.alibi_in_bfloat16 = c.alibi_scaled = true;
+          },
+          [](const Config& c) { return c.alibi_in_bfloat16 && c.alibi_scaled; }),
       value(
           "alibi",
           [](Config& c) {
@@ -111,7 +143,8 @@ Option positions() {
             c.alibi_slopes = geometric_alibi_slopes(c.n_heads);
           },
           [](const Config& c) {
-            return c.positions == alibi && c.alibi_slopes == geometric_alibi_slopes(c.n_heads);
+            return c.positions == alibi && c.alibi_slopes == geometric_alibi_slopes(c.n_heads) &&
+                   !c.alibi_scaled;
           }),
       value(
           "alibi, own slopes",
@@ -122,8 +155,7 @@ Option positions() {
           },
           [](const Config& c) {
             return c.positions == alibi && c.alibi_slopes != geometric_alibi_slopes(c.n_heads);
-          },
-          "the slopes are data; the formula has an oracle in `alibi`")};
+          })};
   return {"positions", std::move(values)};
 }
 
@@ -151,6 +183,28 @@ Option windows() {
                [some_windowed](const Config& c) {
                  return some_windowed(c) && std::ranges::count(c.windowed_layers, false) > 0;
                })}};
+}
+
+Option qk_norms() {
+  using enum QkNorm;
+  const auto norm = [](std::string name, QkNorm span, NormKind kind, bool bias) {
+    return value(
+        std::move(name),
+        [=](Config& c) {
+          c.qk_norm = span;
+          c.qk_norm_kind = kind;
+          c.qk_norm_bias = bias;
+        },
+        [=](const Config& c) {
+          return c.qk_norm == span && c.qk_norm_kind == kind && c.qk_norm_bias == bias;
+        });
+  };
+  return {
+      "q/k norm",
+      {norm("none", none, NormKind::rms_norm, false), norm("per head", per_head, NormKind::rms_norm, false),
+       norm("per head, LayerNorm with bias", per_head, NormKind::layer_norm, true),
+       norm("each head its own, LayerNorm", each_head, NormKind::layer_norm, false),
+       norm("whole projection", whole_projection, NormKind::rms_norm, false)}};
 }
 
 Option attention_scales() {

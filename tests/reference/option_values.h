@@ -37,5 +37,6 @@ Option heads();
 Option positions();
 Option windows();
 Option attention_scales();
+Option qk_norms();
 
 }  // namespace hooked::reference

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -26,12 +27,25 @@ Array project_heads(const Array& x, const Array& weight, const Array& bias) {
   return out;
 }
 
-/// RMSNorm of queries or keys [batch, pos, heads, d_head]: of each head alone, or of all heads as one vector.
+/// The norm of queries or keys [batch, pos, heads, d_head]: of each head alone, or of all heads as one
+/// vector.
 Array norm_heads(const ModelConfig& config, const Weights& weights, const Array& x, const std::string& name,
                  Points& points) {
   if (config.qk_norm == QkNorm::none) return x;
-  const Norm norm = norm_of(config, weights, NormKind::rms_norm, name);
+  const Norm norm = norm_of(config, weights, config.qk_norm_kind, name);
   if (config.qk_norm == QkNorm::per_head) return apply_norm(norm, x, name, points);
+  if (config.qk_norm == QkNorm::each_head) {
+    Array out =
+        apply_norm({.kind = norm.kind, .eps = norm.eps, .offset = false, .w = {}, .b = {}}, x, name, points);
+    for (std::int64_t r = 0; r < out.rows(); ++r) {
+      const std::int64_t first = r % x.size(2) * x.last();
+      for (std::int64_t d = 0; d < out.last(); ++d) {
+        const double w = norm.w(first + d) + (norm.offset ? 1.0 : 0.0);
+        out.row(r)[d] = out.row(r)[d] * w + (norm.b.shape.empty() ? 0.0 : norm.b(first + d));
+      }
+    }
+    return out;
+  }
   Array flat = x;
   flat.shape = {x.size(0), x.size(1), x.size(2) * x.size(3)};
   Array out = apply_norm(norm, flat, name, points);
@@ -47,6 +61,33 @@ bool visible(const ModelConfig& config, std::int64_t layer, const std::vector<bo
   if (!real[query] || !real[key]) return false;
   if (config.direction == AttentionDirection::causal && key > query) return false;
   return !config.windowed(layer) || key > query - config.window;
+}
+
+/// The nearest number with an 8-bit significand, ties to even: bfloat16 for numbers of usual size.
+double to_bfloat16(double x) {
+  int exponent = 0;
+  const double significand = std::frexp(x, &exponent);
+  return std::ldexp(std::nearbyint(std::ldexp(significand, 8)), exponent - 8);
+}
+
+/// ALiBi (Press et al. 2022) between two positions.
+double alibi(const ModelConfig& config, std::int64_t head, std::int64_t query, std::int64_t key) {
+  const double slope = config.alibi_slopes[head];
+  double bias = slope * static_cast<double>(std::min<std::int64_t>(0, key - query));
+  if (config.alibi_in_bfloat16) {
+    const auto rounded = [slope](std::int64_t place) {
+      return to_bfloat16(to_bfloat16(slope) * static_cast<double>(place));
+    };
+    bias = rounded(key) - rounded(query);
+  }
+  return config.alibi_scaled ? bias / config.attn_scale : bias;
+}
+
+/// `x` with every value held within the config's bound.
+Array clamped(const ModelConfig& config, Array x) {
+  if (config.qkv_clip == 0.0) return x;
+  for (double& value : x.values) value = std::clamp(value, -config.qkv_clip, config.qkv_clip);
+  return x;
 }
 
 /// Scores of queries [batch, pos, head, d_head] and keys [batch, pos, kv_head, d_head]: [batch, head, query,
@@ -71,7 +112,7 @@ Array score(const ModelConfig& config, std::int64_t layer, const Array& q, const
           value /= divisor;
           if (cap > 0.0) value = cap * std::tanh(value / cap);
           if (config.positions == PositionKind::alibi) {
-            value += config.alibi_slopes[h] * static_cast<double>(std::min<std::int64_t>(0, j - i));
+            value += alibi(config, h, sequence.positions[b][i], sequence.positions[b][j]);
           }
           out(b, h, i, j) = value;
         }
@@ -147,17 +188,16 @@ Array attention(const ModelConfig& config, const Weights& weights, std::int64_t 
   points[name + "hook_k"] = k;
   points[name + "hook_v"] = v;
 
-  Array query = norm_heads(config, weights, q, name + "q_norm", points);
-  Array key = norm_heads(config, weights, k, name + "k_norm", points);
-  if (config.positions == PositionKind::rotary) {
-    const RotaryTable table = rotary_table(config, layer);
-    query = points[name + "hook_rot_q"] = rotate(query, config, table, sequence);
-    key = points[name + "hook_rot_k"] = rotate(key, config, table, sequence);
+  Array query = clamped(config, norm_heads(config, weights, q, name + "q_norm", points));
+  Array key = clamped(config, norm_heads(config, weights, k, name + "k_norm", points));
+  if (config.rotates(layer)) {
+    query = points[name + "hook_rot_q"] = rotate(query, config, layer, sequence);
+    key = points[name + "hook_rot_k"] = rotate(key, config, layer, sequence);
   }
 
   const Array scores = points[name + "hook_attn_scores"] = score(config, layer, query, key, sequence);
   const Array pattern = points[name + "hook_pattern"] = softmax_rows(scores);
-  const Array z = points[name + "hook_z"] = mix(config, pattern, v);
+  const Array z = points[name + "hook_z"] = mix(config, pattern, clamped(config, v));
   const Array result = points[name + "hook_result"] = head_results(z, weights.at(name + "W_O"));
 
   const Array b_O = weight_or_empty(weights, name + "b_O");

@@ -72,6 +72,8 @@ double activate(Activation activation, double x) {
       return 0.5 * x * (1.0 + std::tanh(root * (x + 0.044715 * x * x * x)));
     case Activation::gelu_fast:
       return 0.5 * x * (1.0 + std::tanh(0.7978845608 * x * (1.0 + 0.044715 * x * x)));
+    case Activation::gelu_bloom:
+      return 0.5 * x * (1.0 + std::tanh(0.79788456 * x * (1.0 + 0.044715 * x * x)));
     case Activation::gelu_quick:
       return x * logistic(1.702 * x);
     case Activation::silu:
@@ -81,9 +83,10 @@ double activate(Activation activation, double x) {
     case Activation::sigmoid:
       return logistic(x);
     case Activation::solu:
+    case Activation::xielu:
       break;
   }
-  throw std::invalid_argument("solu needs all neurons");
+  throw std::invalid_argument("solu needs all neurons, xielu its numbers");
 }
 
 Array activate_all(Activation activation, const Array& x) {
@@ -103,7 +106,18 @@ Array activate_all(Activation activation, const Array& x) {
   return out;
 }
 
-RotaryTable rotary_table(const ModelConfig& config, std::int64_t layer) {
+Array xielu_all(const Weights& weights, const std::string& name, const Array& x) {
+  const auto number = [&](const char* which) { return weights.at(name + which)(0); };
+  const double alpha_p = number("alpha_p"), alpha_n = number("alpha_n"), beta = number("beta");
+  Array out = x;
+  for (double& y : out.values) {
+    const double below = (std::expm1(std::min(y, number("eps"))) - y) * alpha_n;
+    y = (y > 0.0 ? alpha_p * y * y : below) + beta * y;
+  }
+  return out;
+}
+
+RotaryTable rotary_table(const ModelConfig& config, std::int64_t layer, std::int64_t row_length) {
   const RotaryConfig& rotary = config.rotary;
   const bool local = rotary.local_base.has_value() && config.windowed(layer);
   const double base = local ? *rotary.local_base : rotary.base;
@@ -125,11 +139,23 @@ RotaryTable rotary_table(const ModelConfig& config, std::int64_t layer) {
   if (low == high) high += 0.001;  // the ramp needs a width
 
   RotaryTable table;
-  if (kind == RopeScalingKind::yarn) table.amplitude = scaling.attention_factor;
+  if (kind == RopeScalingKind::yarn || kind == RopeScalingKind::longrope) {
+    table.amplitude = scaling.attention_factor;
+  }
+  const auto tokens = static_cast<double>(row_length);
+  const bool beyond = tokens > scaling.original_n_ctx;
   for (std::int64_t i = 0; i < config.rotary_dim() / 2; ++i) {
     const double plain = std::pow(base, -2.0 * static_cast<double>(i) / dim);
     double frequency = plain;
     if (kind == RopeScalingKind::linear) frequency = plain / scaling.factor;
+    if (kind == RopeScalingKind::longrope) {
+      frequency =
+          plain / (beyond ? scaling.long_factors : scaling.short_factors)[static_cast<std::size_t>(i)];
+    }
+    if (kind == RopeScalingKind::dynamic && beyond) {
+      const double growth = scaling.factor * tokens / scaling.original_n_ctx - (scaling.factor - 1.0);
+      frequency = std::pow(base * std::pow(growth, dim / (dim - 2.0)), -2.0 * static_cast<double>(i) / dim);
+    }
     if (kind == RopeScalingKind::llama3) {
       const double wavelength = 2.0 * std::numbers::pi / plain;
       if (wavelength > scaling.original_n_ctx / scaling.low_freq_factor) {
@@ -149,12 +175,15 @@ RotaryTable rotary_table(const ModelConfig& config, std::int64_t layer) {
   return table;
 }
 
-Array rotate(const Array& x, const ModelConfig& config, const RotaryTable& table, const Sequence& sequence) {
+Array rotate(const Array& x, const ModelConfig& config, std::int64_t layer, const Sequence& sequence) {
   const std::int64_t half = config.rotary_dim() / 2;
   Array out = x;
   for (std::int64_t b = 0; b < x.size(0); ++b) {
+    const std::vector<std::int64_t>& places = sequence.positions[b];
+    const RotaryTable table =
+        rotary_table(config, layer, *std::max_element(places.begin(), places.end()) + 1);
     for (std::int64_t p = 0; p < x.size(1); ++p) {
-      const auto place = static_cast<double>(sequence.positions[b][p]);
+      const auto place = static_cast<double>(places[p]);
       for (std::int64_t h = 0; h < x.size(2); ++h) {
         for (std::int64_t i = 0; i < half; ++i) {
           const double angle = place * table.radians_per_position[i];
@@ -180,7 +209,8 @@ Array mlp(const ModelConfig& config, const Weights& weights, std::int64_t layer,
   const Array pre = gated ? linear(x, weights.at(name + "W_gate"), weight_or_empty(weights, name + "b_gate"))
                           : linear(x, weights.at(name + "W_in"), b_in);
   points[name + "hook_pre"] = pre;
-  Array neurons = activate_all(config.activation, pre);
+  Array neurons = config.activation == Activation::xielu ? xielu_all(weights, name + "xielu.", pre)
+                                                         : activate_all(config.activation, pre);
   if (gated) {
     const Array linear_branch = linear(x, weights.at(name + "W_in"), bias_after_product ? Array() : b_in);
     points[name + "hook_pre_linear"] = linear_branch;
@@ -208,7 +238,7 @@ Array weight_or_empty(const Weights& weights, const std::string& name) {
 Norm norm_of(const ModelConfig& config, const Weights& weights, NormKind kind, const std::string& name) {
   return {.kind = kind,
           .eps = config.eps,
-          .offset = config.norm_offset && kind == NormKind::rms_norm,
+          .offset = config.norm_offset && name != "embed.ln" && !name.ends_with(".mlp.ln"),
           .w = weight_or_empty(weights, name + ".w"),
           .b = weight_or_empty(weights, name + ".b")};
 }

@@ -32,7 +32,7 @@ Array linear(const Array& x, const Array& weight, const Array& bias);
 struct Norm {
   NormKind kind = NormKind::none;
   double eps = 0.0;
-  bool offset = false;  ///< the stored weight means 1 + w; only of an RMSNorm
+  bool offset = false;  ///< the stored weight means 1 + w
   Array w;              ///< [width]
   Array b;              ///< [width]
 };
@@ -41,21 +41,25 @@ struct Norm {
 /// and `name.hook_normalized` [..., width]. A norm of kind none returns its input and records nothing.
 Array apply_norm(const Norm& norm, const Array& x, const std::string& name, Points& points);
 
-/// The activation function of one value; solu is not here, it looks at all neurons.
+/// The activation function of one value; solu, which looks at all neurons, and xielu are not here.
 double activate(Activation activation, double x);
 
 /// The activation over the last axis.
 Array activate_all(Activation activation, const Array& x);
 
-/// Angle per position of every rotated pair [rotary_dim / 2] in a layer, and the factor on cos and sin.
+/// xIELU (Huang and Schlag 2024) with the numbers stored under `name`.
+Array xielu_all(const Weights& weights, const std::string& name, const Array& x);
+
+/// Angle per position of every rotated pair [rotary_dim / 2] in a layer for a row of `row_length` tokens, and
+/// the factor on cos and sin.
 struct RotaryTable {
   std::vector<double> radians_per_position;
   double amplitude = 1.0;
 };
-RotaryTable rotary_table(const ModelConfig& config, std::int64_t layer);
+RotaryTable rotary_table(const ModelConfig& config, std::int64_t layer, std::int64_t row_length);
 
 /// Turns the leading dimensions of `x` [batch, pos, heads, d_head] (Su et al. 2021).
-Array rotate(const Array& x, const ModelConfig& config, const RotaryTable& table, const Sequence& sequence);
+Array rotate(const Array& x, const ModelConfig& config, std::int64_t layer, const Sequence& sequence);
 
 /// Attention of block `layer` on what it reads [batch, pos, d_model] (after ln1), without the output norm.
 Array attention(const ModelConfig& config, const Weights& weights, std::int64_t layer, const Array& x,

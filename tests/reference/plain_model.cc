@@ -162,6 +162,7 @@ PlainRun forward(const ModelConfig& config, const StateDict& state, const Tokens
     for (std::int64_t p = 0; p < length; ++p) points["hook_tokens"](b, p) = static_cast<double>(tokens[b][p]);
   }
   Array stream = gather(weights.at("embed.W_E"), batch, length, [&](auto b, auto p) { return tokens[b][p]; });
+  for (double& value : stream.values) value *= config.embedding_scale;
   if (config.post_embedding_norm) {
     stream =
         apply_norm(norm_of(config, weights, NormKind::layer_norm, "embed.ln"), stream, "embed.ln", points);
@@ -182,7 +183,9 @@ PlainRun forward(const ModelConfig& config, const StateDict& state, const Tokens
   stream = apply_norm(norm_of(config, weights, config.final_norm, "ln_final"), stream, "ln_final", points);
   points["unembed.hook_in"] = stream;
   const Array W_U = config.tied_unembedding ? transposed(weights.at("embed.W_E")) : weights.at("unembed.W_U");
-  run.logits = points["unembed.hook_out"] = linear(stream, W_U, weight_or_empty(weights, "unembed.b_U"));
+  run.logits = linear(stream, W_U, weight_or_empty(weights, "unembed.b_U"));
+  for (double& logit : run.logits.values) logit *= config.logit_scale;
+  points["unembed.hook_out"] = run.logits;
   if (config.logit_soft_cap > 0.0) {
     for (double& logit : run.logits.values) {
       logit = config.logit_soft_cap * std::tanh(logit / config.logit_soft_cap);

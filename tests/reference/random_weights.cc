@@ -67,9 +67,12 @@ class ShapeList {
     }
     if (c_.attn_out_bias) add(attn + "b_O", {c_.d_model});
     if (c_.qk_norm != QkNorm::none) {
-      const bool whole = c_.qk_norm == QkNorm::whole_projection;
-      add(attn + "q_norm.w", {whole ? c_.n_heads * c_.d_head : c_.d_head});
-      add(attn + "k_norm.w", {whole ? c_.n_kv_heads * c_.d_head : c_.d_head});
+      const bool shared = c_.qk_norm == QkNorm::per_head;
+      for (const auto& [norm, heads] :
+           {std::pair{"q_norm", c_.n_heads}, std::pair{"k_norm", c_.n_kv_heads}}) {
+        add(attn + norm + ".w", {shared ? c_.d_head : heads * c_.d_head});
+        if (c_.qk_norm_bias) add(attn + norm + ".b", {shared ? c_.d_head : heads * c_.d_head});
+      }
     }
   }
 
@@ -82,6 +85,9 @@ class ShapeList {
       add(mlp + "b_in", {c_.d_mlp});
       if (gated && !c_.gated_bias_after_product) add(mlp + "b_gate", {c_.d_mlp});
       add(mlp + "b_out", {c_.d_model});
+    }
+    if (c_.activation == Activation::xielu) {
+      for (const char* number : {"alpha_p", "alpha_n", "beta", "eps"}) add(mlp + "xielu." + number, {1});
     }
     if (c_.mlp_norm && !c_.norm_folded) add_norm(mlp + "ln", NormKind::layer_norm, c_.d_mlp);
   }
@@ -99,14 +105,12 @@ struct Spread {
 
 Spread spread_of(const std::string& name, const std::vector<std::int64_t>& shape, const ModelConfig& config) {
   if (ends_with(name, ".w")) {
-    const bool always_layer_norm = ends_with(name, "mlp.ln.w") || ends_with(name, "embed.ln.w");
-    const NormKind kind = always_layer_norm            ? NormKind::layer_norm
-                          : ends_with(name, "_norm.w") ? NormKind::rms_norm
-                          : name == "ln_final.w"       ? config.final_norm
-                                                       : config.norm;
+    const bool plain = ends_with(name, "mlp.ln.w") || ends_with(name, "embed.ln.w");
     // A weight stored as an offset means one plus itself.
-    return {config.norm_offset && kind == NormKind::rms_norm ? 0.0 : 1.0, 0.3};
+    return {config.norm_offset && !plain ? 0.0 : 1.0, 0.3};
   }
+  if (ends_with(name, "xielu.eps")) return {-0.1, 0.0};
+  if (name.find("xielu") != std::string::npos) return {0.7, 0.1};
   if (name.find("W_") == std::string::npos) return {0.0, 0.4};
   if (ends_with(name, "W_E") || ends_with(name, "W_pos")) return {0.0, 1.0};
   const double fan_in =

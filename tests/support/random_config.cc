@@ -43,10 +43,12 @@ ModelConfig with_sizes(ModelConfig c, Dice& dice) {
 
 ModelConfig with_blocks(ModelConfig c, Dice& dice) {
   c.mlp = dice.one_of({MlpKind::none, MlpKind::plain, MlpKind::gated, MlpKind::plain, MlpKind::gated});
-  c.activation = dice.one_of({Activation::relu, Activation::gelu, Activation::gelu_tanh,
-                              Activation::gelu_fast, Activation::gelu_quick, Activation::silu,
-                              Activation::relu_squared, Activation::sigmoid, Activation::solu});
+  c.activation =
+      dice.one_of({Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::gelu_fast,
+                   Activation::gelu_quick, Activation::silu, Activation::relu_squared, Activation::sigmoid,
+                   Activation::solu, Activation::gelu_bloom, Activation::xielu});
   if (c.mlp == MlpKind::gated && c.activation == Activation::solu) c.mlp = MlpKind::plain;
+  if (c.mlp == MlpKind::none && c.activation == Activation::xielu) c.activation = Activation::relu;
   if (c.has_mlp()) c.d_mlp = dice.one_of<std::int64_t>({10, 20, 32, c.d_model});
   c.mlp_bias = dice.coin();
   c.gated_bias_after_product = dice.coin() && c.mlp == MlpKind::gated;
@@ -68,7 +70,7 @@ ModelConfig with_norms(ModelConfig c, Dice& dice) {
   if (c.norm_place == NormPlace::post) c.final_norm = NormKind::none;
   c.norm_folded = dice.roll(3) == 0 && c.norm != NormKind::none && c.norm_place != NormPlace::post;
   c.norm_bias = dice.roll(3) != 0;
-  c.norm_offset = dice.coin() && c.norm == NormKind::rms_norm;
+  c.norm_offset = dice.coin() && c.norm != NormKind::none;
   c.post_embedding_norm = dice.roll(3) == 0;
   c.eps = dice.one_of({1e-5, 1e-6, 1e-12, 0.1});
   return c;
@@ -79,7 +81,12 @@ ModelConfig with_attention(ModelConfig c, Dice& dice) {
   c.attn_scale = dice.one_of({std::sqrt(static_cast<double>(c.d_head)), 1.0, 2.5});
   c.scale_by_inverse_layer = dice.coin();
   c.score_soft_cap = dice.coin() ? dice.one_of({1.5, 30.0}) : 0.0;
-  c.qk_norm = dice.one_of({QkNorm::none, QkNorm::per_head, QkNorm::whole_projection});
+  c.qk_norm = dice.one_of({QkNorm::none, QkNorm::per_head, QkNorm::each_head, QkNorm::whole_projection});
+  if (c.qk_norm != QkNorm::none && dice.coin()) {
+    c.qk_norm_kind = NormKind::layer_norm;
+    c.qk_norm_bias = dice.coin();
+  }
+  c.qkv_clip = dice.roll(4) == 0 ? 0.7 : 0.0;
   c.qkv_bias = dice.coin();
   c.attn_out_bias = dice.coin();
   if (c.direction == AttentionDirection::causal && dice.coin()) {
@@ -91,9 +98,17 @@ ModelConfig with_attention(ModelConfig c, Dice& dice) {
 
 RopeScaling random_scaling(Dice& dice) {
   RopeScaling scaling;
-  scaling.kind = dice.one_of(
-      {RopeScalingKind::none, RopeScalingKind::linear, RopeScalingKind::llama3, RopeScalingKind::yarn});
-  if (scaling.kind != RopeScalingKind::none) scaling.factor = dice.one_of({2.0, 4.0, 0.5});
+  scaling.kind = dice.one_of({RopeScalingKind::none, RopeScalingKind::linear, RopeScalingKind::llama3,
+                              RopeScalingKind::yarn, RopeScalingKind::dynamic, RopeScalingKind::longrope});
+  if (scaling.kind == RopeScalingKind::dynamic) {
+    scaling.factor = dice.one_of({2.0, 1.5});
+    scaling.original_n_ctx = dice.one_of({3.0, 64.0});
+  } else if (scaling.kind == RopeScalingKind::longrope) {
+    scaling.original_n_ctx = dice.one_of({3.0, 64.0});
+    scaling.attention_factor = dice.one_of({1.0, 1.25});
+  } else if (scaling.kind != RopeScalingKind::none) {
+    scaling.factor = dice.one_of({2.0, 4.0, 0.5});
+  }
   if (scaling.kind == RopeScalingKind::llama3) {
     scaling.low_freq_factor = dice.one_of({1.0, 0.5});
     scaling.high_freq_factor = dice.one_of({4.0, 2.5});
@@ -116,12 +131,21 @@ ModelConfig with_positions(ModelConfig c, Dice& dice) {
   if (c.positions == PositionKind::alibi) {
     c.alibi_slopes = geometric_alibi_slopes(c.n_heads);
     if (dice.coin()) c.alibi_slopes[0] = 0.3;
+    c.alibi_in_bfloat16 = dice.coin();
+    c.alibi_scaled = dice.coin();
   }
   if (c.positions == PositionKind::rotary) {
     c.rotary.dim = dice.one_of<std::int64_t>({0, 2, 4, c.d_head});
     c.rotary.base = dice.one_of({10000.0, 50.0});
     c.rotary.adjacent_pairs = dice.coin();
     c.rotary.scaling = random_scaling(dice);
+    if (c.rotary.scaling.kind == RopeScalingKind::dynamic && c.rotary_dim() == 2) c.rotary.scaling = {};
+    if (c.rotary.scaling.kind == RopeScalingKind::longrope) {
+      const auto pairs = static_cast<std::size_t>(c.rotary_dim() / 2);
+      c.rotary.scaling.short_factors.assign(pairs, 1.25);
+      c.rotary.scaling.long_factors.assign(pairs, 3.0);
+    }
+    if (dice.coin()) c.unrotated_layers = dice.one_of<std::vector<bool>>({{true, false}, {false, true}});
     if (!c.windowed_layers.empty() && dice.coin()) c.rotary.local_base = dice.one_of({100.0, 10000.0});
   }
   return c;
@@ -140,6 +164,8 @@ ModelConfig random_config(std::uint64_t seed) {
   c = with_positions(c, dice);
   c.tied_unembedding = dice.coin() && c.d_vocab_out == c.d_vocab;
   c.unembed_bias = dice.coin();
+  c.embedding_scale = dice.one_of({1.0, 1.0, 2.5});
+  c.logit_scale = dice.one_of({1.0, 1.0, 0.3});
   c.logit_soft_cap = dice.coin() ? dice.one_of({2.0, 25.0}) : 0.0;
   c.default_prepend_bos = dice.coin();
   return c;

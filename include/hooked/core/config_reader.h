@@ -14,8 +14,8 @@ namespace hooked {
 ///
 /// A getter of a required field throws ConfigError when it is absent or null; an `_or` getter then returns
 /// its fallback. All throw when the value has another type (`"12"` and `12.0` are not integers) or is out of
-/// range. `where()` of every error is `file: path.of.the.field`. A cheap handle: child readers share the
-/// document and its record of read keys. Not for use by several threads at once.
+/// range. `Error::where()` of every error is `file: path.of.the.field`. A cheap handle: child readers share
+/// the document and its record of read keys. Not for use by several threads at once.
 class ConfigReader {
  public:
   /// Parses `text`: an object, at most 1 MiB, nested at most 64 deep, without duplicate keys.
@@ -25,6 +25,9 @@ class ConfigReader {
   bool has(std::string_view key) const;  ///< present and not null; marks the key as read
   bool is_null(
       std::string_view key) const;  ///< present and null, for fields where null is a value; marks it as read
+  /// Absent, or set to what says no in any type: null, false, 0, an empty list or object. Marks it as read.
+  bool is_unset(std::string_view key) const;
+  bool holds_object(std::string_view key) const;  ///< present and an object; marks nothing as read
 
   std::int64_t integer(std::string_view key) const;
   std::int64_t integer_or(std::string_view key, std::int64_t fallback) const;
@@ -43,12 +46,18 @@ class ConfigReader {
   ConfigReader object(std::string_view key) const;
   std::optional<ConfigReader> object_if(std::string_view key) const;
 
+  /// The array below `key`, read like an object whose keys are "0", "1" and so on.
+  ConfigReader array(std::string_view key) const;
+
   /// The first of `keys` that is present and not null, for fields that go by several names; the first one
   /// when none is. Marks nothing as read.
   std::string_view first_of(std::initializer_list<std::string_view> keys) const;
 
   /// Marks a key as read without looking at its value (fields that are known and do not matter here).
   void ignore(std::initializer_list<std::string_view> keys) const;
+
+  /// The keys of this object, in document order.
+  std::vector<std::string> keys() const;
 
   /// Keys of the whole document that nothing has read yet, as dotted paths in document order. An object that
   /// no child reader was made for counts as one key.
@@ -57,6 +66,9 @@ class ConfigReader {
   /// Throws ConfigError when this object has a key that was not read (for groups in which unknown keys change
   /// the function: rope scaling, quantisation, attention).
   void refuse_unread() const;
+
+  /// How errors name `key`: `file: path.of.the.key`.
+  std::string where(std::string_view key) const;
 
   /// Throws ConfigError at `key`: `what` continues the sentence after the value that was met
   /// (`reader.refuse("act_fn", "is no activation; expected ...")`).
@@ -68,7 +80,6 @@ class ConfigReader {
 
   const void* find(std::string_view key) const;     // the value, or null when absent; marks it as read
   const void* require(std::string_view key) const;  // the value; throws when absent or null
-  std::string where_of(std::string_view key) const;
   void collect_unread(const void* object, const std::string& path, std::vector<std::string>& keys) const;
 
   std::shared_ptr<Document> document_;

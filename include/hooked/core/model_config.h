@@ -38,11 +38,13 @@ enum class Activation : std::uint8_t {
   gelu,          ///< exact: x Phi(x)
   gelu_tanh,     ///< tanh approximation (`gelu_new`, `gelu_pytorch_tanh`)
   gelu_fast,     ///< tanh approximation with sqrt(2/pi) rounded to 0.7978845608
+  gelu_bloom,    ///< tanh approximation with sqrt(2/pi) rounded to 0.79788456 (BLOOM)
   gelu_quick,    ///< x sigmoid(1.702 x)
   silu,          ///< x sigmoid(x)
   solu,          ///< x softmax(x) over the neurons (Elhage et al. 2022)
   relu_squared,  ///< max(0, x)^2
   sigmoid,       ///< the gate of the original GLU (Dauphin et al. 2017)
+  xielu,         ///< piecewise with two trained slopes per layer, `mlp.xielu.*` (Huang and Schlag 2024)
 };
 
 enum class PositionKind : std::uint8_t {
@@ -53,20 +55,33 @@ enum class PositionKind : std::uint8_t {
   alibi,
 };
 
-enum class RopeScalingKind : std::uint8_t { none, linear, llama3, yarn };
+enum class RopeScalingKind : std::uint8_t {
+  none,
+  linear,    ///< frequencies divided by a factor (Chen et al. 2023)
+  llama3,    ///< by wavelength: long ones divided, short ones kept (Grattafiori et al. 2024)
+  yarn,      ///< by dimension, with a ramp (Peng et al. 2023)
+  dynamic,   ///< the base grows with the row's length once that exceeds the trained context
+  longrope,  ///< a divisor per dimension, one list for short rows and one for long ones (Ding et al. 2024)
+};
 
 /// How rotary frequencies are stretched beyond the trained context. Numbers that `kind` does not use keep
 /// their defaults; kind linear with factor 1 is written as none.
 struct RopeScaling {
   RopeScalingKind kind = RopeScalingKind::none;
   double factor = 1.0;
-  double low_freq_factor = 1.0;    ///< llama3
-  double high_freq_factor = 4.0;   ///< llama3
-  double original_n_ctx = 8192.0;  ///< llama3, yarn: tokens of the original training context
-  double attention_factor = 1.0;   ///< yarn: cos and sin are multiplied by it
-  double beta_fast = 32.0;         ///< yarn
-  double beta_slow = 1.0;          ///< yarn
-  bool truncate = true;            ///< yarn: ramp ends are rounded outwards to whole dimensions
+  double low_freq_factor = 1.0;            ///< llama3
+  double high_freq_factor = 4.0;           ///< llama3
+  double original_n_ctx = 8192.0;          ///< all but linear: tokens of the original training context
+  double attention_factor = 1.0;           ///< yarn, longrope: cos and sin are multiplied by it
+  double beta_fast = 32.0;                 ///< yarn
+  double beta_slow = 1.0;                  ///< yarn
+  bool truncate = true;                    ///< yarn: ramp ends are rounded outwards to whole dimensions
+  std::vector<double> short_factors = {};  ///< longrope: [rotary_dim / 2], for rows up to original_n_ctx
+  std::vector<double> long_factors = {};   ///< longrope: [rotary_dim / 2], for longer rows
+  /// Whether the angles of a row depend on its length.
+  bool depends_on_length() const {
+    return kind == RopeScalingKind::dynamic || kind == RopeScalingKind::longrope;
+  }
   bool operator==(const RopeScaling&) const = default;
 };
 
@@ -80,8 +95,13 @@ struct RotaryConfig {
   bool operator==(const RotaryConfig&) const = default;
 };
 
-/// Scales and offsets of q and k before rotary: a norm over each head, or over all heads together (OLMo 2).
-enum class QkNorm : std::uint8_t { none, per_head, whole_projection };
+/// What the norms of q and k before rotary span.
+enum class QkNorm : std::uint8_t {
+  none,
+  per_head,          ///< each head alone, all with one weight [d_head] (Qwen 3)
+  each_head,         ///< each head alone with a weight of its own [head, d_head] (StableLM, Command R)
+  whole_projection,  ///< all heads together (OLMo 2)
+};
 
 enum class AttentionDirection : std::uint8_t { causal, bidirectional };
 
@@ -108,8 +128,9 @@ struct ModelConfig {
   NormKind final_norm = NormKind::layer_norm;  ///< `final_rms` makes it rms_norm; none for post placement
   bool norm_folded =
       false;  ///< ln1, ln2, ln_final and mlp.ln carry no weights (`LNPre`, `RMSPre`); not for post
-  bool norm_bias = true;             ///< LayerNorms have a bias; RMSNorm never has one
-  bool norm_offset = false;          ///< every stored RMSNorm weight w means 1 + w (Gemma)
+  bool norm_bias = true;  ///< LayerNorms have a bias; RMSNorm never has one
+  bool norm_offset =
+      false;  ///< stored weights w of the blocks' norms, the final norm and q/k norms mean 1 + w
   bool post_embedding_norm = false;  ///< a LayerNorm right after the embedding (BLOOM)
   double eps = 1e-5;
 
@@ -128,6 +149,9 @@ struct ModelConfig {
   bool scale_by_inverse_layer = false;  ///< scores are divided by (layer + 1) as well
   double score_soft_cap = 0.0;          ///< scores := cap tanh(scores / cap); 0 is off
   QkNorm qk_norm = QkNorm::none;
+  NormKind qk_norm_kind = NormKind::rms_norm;  ///< rms_norm without q/k norms
+  bool qk_norm_bias = false;                   ///< q/k LayerNorms have a bias
+  double qkv_clip = 0.0;  ///< q, k (after their norms) and v are clamped to this size; 0 is off
   bool qkv_bias = true;
   bool attn_out_bias = true;
   std::int64_t window = 0;  ///< keys a windowed layer sees, its own position included; 0 if no layer has one
@@ -135,10 +159,15 @@ struct ModelConfig {
 
   // Positions.
   PositionKind positions = PositionKind::learned;
-  RotaryConfig rotary = {};               ///< the defaults unless positions are rotary
-  std::vector<double> alibi_slopes = {};  ///< [head]; bias = -slope * (query position - key position)
+  RotaryConfig rotary = {};                 ///< the defaults unless positions are rotary
+  std::vector<bool> unrotated_layers = {};  ///< [layer] without any position (NoPE); empty means none
+  std::vector<double> alibi_slopes = {};    ///< [head]; bias = -slope * (query position - key position)
+  bool alibi_in_bfloat16 = false;  ///< slope * position is rounded to bfloat16 in every dtype (Falcon)
+  bool alibi_scaled = false;       ///< the bias is divided by attn_scale as the scores are (Falcon)
 
-  // Unembedding.
+  // Embedding and unembedding.
+  double embedding_scale = 1.0;   ///< the embedding is multiplied by it (rounded to dtype), before positions
+  double logit_scale = 1.0;       ///< logits are multiplied by it, before any soft cap
   bool tied_unembedding = false;  ///< W_U is the transpose of W_E
   bool unembed_bias = true;
   double logit_soft_cap = 0.0;  ///< 0 is off
@@ -151,6 +180,11 @@ struct ModelConfig {
   /// Whether layer `l` attends through a window.
   bool windowed(std::int64_t l) const {
     return !windowed_layers.empty() && windowed_layers[static_cast<std::size_t>(l)];
+  }
+  /// Whether queries and keys of layer `l` are turned by their positions.
+  bool rotates(std::int64_t l) const {
+    return positions == PositionKind::rotary &&
+           (unrotated_layers.empty() || !unrotated_layers[static_cast<std::size_t>(l)]);
   }
   bool grouped_query() const { return n_kv_heads != n_heads; }
   bool has_mlp() const { return mlp != MlpKind::none; }

@@ -78,7 +78,8 @@ struct SiteRow {
   AxisList axes;
   bool wide;          ///< only on request, not in the default set (DESIGN 9.3)
   bool changes_plan;  ///< watching it makes the run take another (equal up to rounding) path
-  bool (*exists)(const ModelConfig&);
+  /// Whether a model has the point; `layer` counts for sites of scope block, and is -1 for the others.
+  bool (*exists)(const ModelConfig&, std::int64_t layer);
   std::string_view when;  ///< when it exists, in words: for errors and documents
   std::string_view what;  ///< what it holds
 };

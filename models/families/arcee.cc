@@ -1,0 +1,24 @@
+// AFM (Arcee 2025): Llama with a squared ReLU and no gate.
+#include "models/families/llama_layout.h"
+#include "models/families/rope_config.h"
+
+namespace hooked {
+namespace {
+
+FamilyConfig read(std::string_view text, std::string_view where) {
+  const HfConfig hf(text, where);
+  ModelConfig c = read_llama_config(hf, {.eps = 1e-5, .mlp = MlpKind::plain, .activation = "relu2"});
+  read_llama_biases(hf, c);
+  read_rope(hf, c);
+  return hf.finish(std::move(c), llama_recipes);
+}
+
+}  // namespace
+
+extern const Family kArceeFamily{.model_type = "arcee",
+                                 .read = read,
+                                 .prefix = "model.",
+                                 .unembedding = "lm_head.weight",
+                                 .buffers = kLlamaBuffers};
+
+}  // namespace hooked

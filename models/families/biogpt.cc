@@ -1,0 +1,50 @@
+// BioGPT (Luo et al. 2022). Its `layer_norm_eps` has no effect: transformers takes 1e-5.
+#include <cmath>
+
+#include "models/families/hf_config.h"
+#include "models/families/recipes.h"
+
+namespace hooked {
+namespace {
+
+constexpr std::int64_t kPositionOffset = 2;
+
+std::vector<TensorRecipe> recipes(const ModelConfig& c) {
+  Recipes r(c);
+  r.embedding("embed_tokens.weight");
+  r.positions("embed_positions.weight", kPositionOffset);
+  r.each_block("layers.{}.", [&](std::int64_t) {
+    r.norm("ln1", "self_attn_layer_norm");
+    r.queries("self_attn.q_proj");
+    r.keys("self_attn.k_proj");
+    r.values("self_attn.v_proj");
+    r.attention_out("self_attn.out_proj");
+    r.norm("ln2", "final_layer_norm");
+    r.mlp_in("fc1");
+    r.mlp_out("fc2");
+  });
+  r.norm("ln_final", "layer_norm");
+  r.unembedding("output_projection");
+  return std::move(r).take();
+}
+
+FamilyConfig read(std::string_view text, std::string_view where) {
+  HfConfig hf(text, where);
+  const ConfigReader& json = hf.json();
+  ModelConfig c = hf.sizes({.n_kv_heads = {}, .d_head = {}}, /*tied=*/true);
+  c.mlp_bias = c.qkv_bias = c.attn_out_bias = true;
+  c.eps = 1e-5;
+  if (json.number_or("layer_norm_eps", c.eps) != c.eps) {
+    hf.note("layer_norm_eps has no effect: transformers takes 1e-5 for this family");
+  }
+  c.activation = hf.activation("hidden_act", "gelu");
+  if (json.boolean_or("scale_embedding", true)) c.embedding_scale = std::sqrt(static_cast<double>(c.d_model));
+  return hf.finish(std::move(c), recipes);
+}
+
+}  // namespace
+
+extern const Family kBiogptFamily{
+    .model_type = "biogpt", .read = read, .prefix = "biogpt.", .unembedding = "output_projection.weight"};
+
+}  // namespace hooked

@@ -1,0 +1,31 @@
+// Command R7B and Command A (Cohere 2025): Command R with windowed layers; the full ones know no positions.
+#include "models/families/cohere_layout.h"
+
+namespace hooked {
+namespace {
+
+FamilyConfig read(std::string_view text, std::string_view where) {
+  const HfConfig hf(text, where);
+  ModelConfig c = read_cohere_config(hf);
+  const ConfigReader& json = hf.json();
+  const auto types = hf.windowed_by_layer_types(c);
+  const std::int64_t pattern = json.has("sliding_window_pattern") ? hf.count("sliding_window_pattern") : 4;
+  json.ignore(
+      {"_sliding_window_pattern", "rotary_pct", "order_of_interleaved_layers", "position_embedding_type"});
+  const auto windowed = [&](std::int64_t l) {
+    return types ? (*types)[static_cast<std::size_t>(l)] : (l + 1) % pattern != 0;
+  };
+  hf.set_windows(c, "sliding_window", windowed);
+  hf.set_unrotated(c, [&](std::int64_t l) { return !windowed(l); });
+  return hf.finish(std::move(c), llama_recipes);
+}
+
+}  // namespace
+
+extern const Family kCohere2Family{.model_type = "cohere2",
+                                   .read = read,
+                                   .prefix = "model.",
+                                   .unembedding = "lm_head.weight",
+                                   .buffers = kLlamaBuffers};
+
+}  // namespace hooked

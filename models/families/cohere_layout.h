@@ -1,0 +1,11 @@
+#pragma once
+
+#include "models/families/llama_layout.h"
+
+namespace hooked {
+
+/// Command R: attention and MLP read one LayerNorm without bias, rotary turns adjacent pairs, logits are
+/// scaled. Without windows.
+ModelConfig read_cohere_config(const HfConfig& hf);
+
+}  // namespace hooked

@@ -1,0 +1,24 @@
+// ERNIE 4.5, the dense models (Baidu 2025): Llama with adjacent rotary pairs.
+#include "models/families/llama_layout.h"
+#include "models/families/rope_config.h"
+
+namespace hooked {
+namespace {
+
+FamilyConfig read(std::string_view text, std::string_view where) {
+  const HfConfig hf(text, where);
+  ModelConfig c = read_llama_config(hf, {.tied = true, .d_head = 128, .eps = 1e-5});
+  c.qkv_bias = c.attn_out_bias = c.mlp_bias = hf.json().boolean_or("use_bias", false);
+  read_rope(hf, c, {.theta = 5e5, .adjacent_pairs = true});
+  return hf.finish(std::move(c), llama_recipes);
+}
+
+}  // namespace
+
+extern const Family kErnie45Family{.model_type = "ernie4_5",
+                                   .read = read,
+                                   .prefix = "model.",
+                                   .unembedding = "lm_head.weight",
+                                   .buffers = kLlamaBuffers};
+
+}  // namespace hooked

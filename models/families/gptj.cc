@@ -1,0 +1,72 @@
+// GPT-J (Wang and Komatsuzaki 2021): attention and MLP read one norm; rotary turns adjacent pairs.
+#include "models/families/gptj.h"
+
+#include "models/families/recipes.h"
+
+namespace hooked {
+namespace {
+
+std::vector<TensorRecipe> recipes(const ModelConfig& c) {
+  Recipes r(c);
+  add_gptj_parts(r, [&] {
+    r.queries("attn.q_proj");
+    r.keys("attn.k_proj");
+    r.values("attn.v_proj");
+  });
+  return std::move(r).take();
+}
+
+FamilyConfig read(std::string_view text, std::string_view where) {
+  const HfConfig hf(text, where);
+  return hf.finish(read_gptj_config(hf), recipes);
+}
+
+}  // namespace
+
+void add_gptj_parts(Recipes& r, const std::function<void()>& add_qkv) {
+  r.embedding("wte.weight");
+  r.each_block("h.{}.", [&](std::int64_t) {
+    r.norm("ln1", "ln_1");
+    add_qkv();
+    r.attention_out("attn.out_proj");
+    r.mlp_in("mlp.fc_in");
+    r.mlp_out("mlp.fc_out");
+  });
+  r.norm("ln_final", "ln_f");
+  r.unembedding("lm_head");
+}
+
+ModelConfig read_gptj_config(const HfConfig& hf) {
+  const ConfigReader& json = hf.json();
+  ModelConfig c = hf.sizes({.n_layers = "n_layer",
+                            .d_model = "n_embd",
+                            .n_heads = "n_head",
+                            .n_kv_heads = {},
+                            .d_head = {},
+                            .d_mlp = "n_inner",
+                            .mlp_ratio = 4,
+                            .n_ctx = "n_positions"},
+                           /*tied=*/false);
+  json.ignore({"n_ctx"});
+  c.layout = BlockLayout::parallel_one_norm;
+  c.mlp_bias = c.unembed_bias = true;
+  c.eps = hf.positive_or("layer_norm_epsilon", 1e-5);
+  c.activation = hf.activation("activation_function", "gelu_new");
+  c.positions = PositionKind::rotary;
+  const std::int64_t turned = hf.count("rotary_dim");
+  if (turned > c.d_head || turned % 2 != 0) {
+    json.refuse("rotary_dim", "does not fit a head; expected an even number of its dimensions");
+  }
+  c.rotary.dim = turned == c.d_head ? 0 : turned;
+  c.rotary.adjacent_pairs = true;
+  hf.require_unset({"scale_attn_weights"});
+  return c;
+}
+
+extern const Family kGptjFamily{.model_type = "gptj",
+                                .read = read,
+                                .prefix = "transformer.",
+                                .unembedding = "lm_head.weight",
+                                .buffers = kGptjBuffers};
+
+}  // namespace hooked

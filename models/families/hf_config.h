@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hooked/core/config_reader.h"
+#include "models/families/family.h"
+
+namespace hooked {
+
+/// The longest context of families whose configs may name none.
+inline constexpr std::int64_t kUnlimitedContext = 1 << 24;
+
+/// The keys under which a family's config has its sizes; an empty one is not in its configs.
+struct SizeKeys {
+  std::string_view n_layers = "num_hidden_layers";
+  std::string_view d_model = "hidden_size";
+  std::string_view n_heads = "num_attention_heads";
+  std::string_view n_kv_heads = "num_key_value_heads";  ///< absent or null: n_heads
+  std::string_view d_head = "head_dim";                 ///< absent or null: d_head_fallback
+  std::int64_t d_head_fallback = 0;                     ///< 0: d_model / n_heads
+  std::string_view d_mlp = "intermediate_size";
+  std::int64_t mlp_ratio = 0;  ///< d_mlp / d_model where d_mlp is absent; 0: it must be there
+  std::string_view n_ctx = "max_position_embeddings";
+  std::int64_t n_ctx_fallback = 0;  ///< where n_ctx is absent; 0: it must be there
+};
+
+/// A Hugging Face config.json under the reading of one family.
+///
+/// What all families share: sizes, dtype, activation, windows, which unread keys matter. The rest a family
+/// reads from `json`.
+class HfConfig {
+ public:
+  /// Throws ConfigError when `text` is no config.
+  HfConfig(std::string_view text, std::string_view where);
+
+  const ConfigReader& json() const noexcept { return json_; }
+
+  /// A config with sizes, vocabulary and tying (`tied` where the file says nothing), no biases but those of
+  /// norms, and scores divided by sqrt(d_head).
+  ModelConfig sizes(const SizeKeys& keys, bool tied) const;
+
+  /// An integer from 1 to the largest width. Throws ConfigError at the key.
+  std::int64_t count(std::string_view key) const;
+  /// A finite number above 0.
+  double positive_or(std::string_view key, double fallback) const;
+  Activation activation(std::string_view key, std::string_view fallback) const;
+
+  /// Throws ConfigError at `key` if it is set to anything but null, false, zero or an empty list.
+  void require_unset(std::initializer_list<std::string_view> keys) const;
+
+  /// `layer_types` as whether a layer is windowed; nothing where the key is absent. Other kinds of layers
+  /// than sliding_attention and full_attention are refused.
+  std::optional<std::vector<bool>> windowed_by_layer_types(const ModelConfig& config) const;
+  /// Gives the layers that `windowed` names a window of `key`'s size, if `key` is set.
+  void set_windows(ModelConfig& config, std::string_view key,
+                   const std::function<bool(std::int64_t layer)>& windowed) const;
+
+  /// Names the layers without any position.
+  void set_unrotated(ModelConfig& config, const std::function<bool(std::int64_t layer)>& unrotated) const;
+
+  /// Something the user should know.
+  void note(std::string_view text);
+
+  /// Validates the config and lists what nothing has read. Throws ConfigError for a config that is not
+  /// valid, and for unread keys of the groups that change what a model computes (DESIGN 9.13).
+  FamilyConfig finish(ModelConfig config, RecipeMaker recipes) const;
+
+ private:
+  ConfigReader json_;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace hooked

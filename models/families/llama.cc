@@ -1,0 +1,24 @@
+// Llama 1 to 3 (Touvron et al. 2023; Grattafiori et al. 2024).
+#include "models/families/llama_layout.h"
+#include "models/families/rope_config.h"
+
+namespace hooked {
+namespace {
+
+FamilyConfig read(std::string_view text, std::string_view where) {
+  const HfConfig hf(text, where);
+  ModelConfig c = read_llama_config(hf);
+  read_llama_biases(hf, c);
+  read_rope(hf, c);
+  return hf.finish(std::move(c), llama_recipes);
+}
+
+}  // namespace
+
+extern const Family kLlamaFamily{.model_type = "llama",
+                                 .read = read,
+                                 .prefix = "model.",
+                                 .unembedding = "lm_head.weight",
+                                 .buffers = kLlamaBuffers};
+
+}  // namespace hooked

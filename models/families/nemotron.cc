@@ -1,0 +1,33 @@
+// Nemotron 4 and Minitron (Parmar et al. 2024): LayerNorm weights stored as offsets from one, squared ReLU,
+// no gate.
+#include "models/families/llama_layout.h"
+#include "models/families/rope_config.h"
+
+namespace hooked {
+namespace {
+
+FamilyConfig read(std::string_view text, std::string_view where) {
+  const HfConfig hf(text, where);
+  ModelConfig c = read_llama_config(hf, {.norm = NormKind::layer_norm,
+                                         .eps_key = "norm_eps",
+                                         .eps = 1e-5,
+                                         .mlp = MlpKind::plain,
+                                         .activation = "relu2"});
+  c.norm_offset = true;
+  read_llama_biases(hf, c);
+  read_rope(
+      hf, c,
+      {.partial = 0.5,
+       .partial_key = hf.json().first_of({"partial_rotary_factor", "rope_percent", "rope_percentage"})});
+  return hf.finish(std::move(c), llama_recipes);
+}
+
+}  // namespace
+
+extern const Family kNemotronFamily{.model_type = "nemotron",
+                                    .read = read,
+                                    .prefix = "model.",
+                                    .unembedding = "lm_head.weight",
+                                    .buffers = kLlamaBuffers};
+
+}  // namespace hooked

@@ -1,0 +1,36 @@
+// Phi 3 and 4 (Abdin et al. 2024): fused projections, longrope.
+#include "models/families/llama_layout.h"
+#include "models/families/rope_config.h"
+
+namespace hooked {
+namespace {
+
+std::vector<TensorRecipe> recipes(const ModelConfig& c) {
+  return llama_stack(c, [&](Recipes& r) {
+    r.norm("ln1", "input_layernorm");
+    r.fused_qkv("self_attn.qkv_proj", FusedHeads::side_by_side(c));
+    r.attention_out("self_attn.o_proj");
+    r.norm("ln2", "post_attention_layernorm");
+    r.fused_gate_up("mlp.gate_up_proj");
+    r.mlp_out("mlp.down_proj");
+  });
+}
+
+FamilyConfig read(std::string_view text, std::string_view where) {
+  const HfConfig hf(text, where);
+  ModelConfig c = read_llama_config(hf, {.eps = 1e-5});
+  hf.require_unset({"attention_bias"});
+  hf.set_windows(c, "sliding_window", [](std::int64_t) { return true; });
+  read_rope(hf, c);
+  return hf.finish(std::move(c), recipes);
+}
+
+}  // namespace
+
+extern const Family kPhi3Family{.model_type = "phi3",
+                                .read = read,
+                                .prefix = "model.",
+                                .unembedding = "lm_head.weight",
+                                .buffers = kLlamaBuffers};
+
+}  // namespace hooked

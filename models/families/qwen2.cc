@@ -1,0 +1,27 @@
+// Qwen 1.5, 2 and 2.5 (Yang et al. 2024): Llama with biases on queries, keys and values.
+#include "models/families/llama_layout.h"
+#include "models/families/qwen_windows.h"
+#include "models/families/rope_config.h"
+
+namespace hooked {
+namespace {
+
+FamilyConfig read(std::string_view text, std::string_view where) {
+  const HfConfig hf(text, where);
+  ModelConfig c = read_llama_config(hf);
+  c.qkv_bias = true;
+  c.default_prepend_bos = false;
+  read_qwen_windows(hf, c);
+  read_rope(hf, c);
+  return hf.finish(std::move(c), llama_recipes);
+}
+
+}  // namespace
+
+extern const Family kQwen2Family{.model_type = "qwen2",
+                                 .read = read,
+                                 .prefix = "model.",
+                                 .unembedding = "lm_head.weight",
+                                 .buffers = kLlamaBuffers};
+
+}  // namespace hooked

@@ -1,0 +1,28 @@
+// Qwen 3 (Yang et al. 2025): Llama with a norm on each query and key.
+#include "models/families/llama_layout.h"
+#include "models/families/qwen_windows.h"
+#include "models/families/rope_config.h"
+
+namespace hooked {
+namespace {
+
+FamilyConfig read(std::string_view text, std::string_view where) {
+  const HfConfig hf(text, where);
+  ModelConfig c = read_llama_config(hf, {.d_head = 128});
+  read_llama_biases(hf, c);
+  c.qk_norm = QkNorm::per_head;
+  c.default_prepend_bos = false;
+  read_qwen_windows(hf, c);
+  read_rope(hf, c);
+  return hf.finish(std::move(c), llama_recipes);
+}
+
+}  // namespace
+
+extern const Family kQwen3Family{.model_type = "qwen3",
+                                 .read = read,
+                                 .prefix = "model.",
+                                 .unembedding = "lm_head.weight",
+                                 .buffers = kLlamaBuffers};
+
+}  // namespace hooked

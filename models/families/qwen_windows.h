@@ -1,0 +1,11 @@
+#pragma once
+
+#include "models/families/hf_config.h"
+
+namespace hooked {
+
+/// The windows of Qwen 2 and 3: none unless `use_sliding_window`; then those of `layer_types`, or of the
+/// layers from `max_window_layers` on.
+void read_qwen_windows(const HfConfig& hf, ModelConfig& config);
+
+}  // namespace hooked

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/families/family.h"
+
+namespace hooked {
+
+/// How a family stores the matrix of a linear map.
+enum class LinearLayout : std::uint8_t {
+  out_in,  ///< as torch.nn.Linear
+  in_out,  ///< as GPT-2's Conv1D
+};
+
+/// Where heads stand in a fused projection: for each of ours, its place among the blocks of d_head rows.
+struct FusedHeads {
+  std::vector<std::int64_t> q, k, v;
+
+  /// All queries, then all keys, then all values.
+  static FusedHeads side_by_side(const ModelConfig& config);
+  /// Groups of n_heads / n_kv_heads queries, their key and their value.
+  static FusedHeads by_group(const ModelConfig& config);
+};
+
+/// Builds the recipes of a family: each call says under which name one part of the model is stored. Biases
+/// are expected exactly where the config has them.
+///
+/// Names inside `each_block` are relative to the block on both sides.
+class Recipes {
+ public:
+  explicit Recipes(const ModelConfig& config, LinearLayout layout = LinearLayout::out_in);
+
+  /// Calls `block` for every layer; `theirs` is the layer's place with `{}` for its number (`layers.{}.`).
+  void each_block(std::string_view theirs, const std::function<void(std::int64_t layer)>& block);
+
+  /// A tensor as it is.
+  void copy(std::string_view ours, std::string_view theirs);
+  /// A tensor made from several of theirs, or from none. The reference holds until the next call.
+  TensorRecipe& make(std::string_view ours, const std::vector<std::string>& theirs,
+                     std::function<at::Tensor(const std::vector<at::Tensor>&)> how);
+
+  void embedding(std::string_view theirs) { copy("embed.W_E", theirs); }
+  /// Learned positions; `offset` rows at the start of their table belong to no position.
+  void positions(std::string_view theirs, std::int64_t offset = 0);
+  /// The unembedding, unless it is tied: `theirs` without `.weight`.
+  void unembedding(std::string_view theirs);
+
+  /// A norm of width d_model.
+  void norm(std::string_view ours, std::string_view theirs);
+  /// A norm that is stored without a weight: ones.
+  void plain_norm(std::string_view ours);
+  /// The norms of queries and of keys.
+  void qk_norm(std::string_view their_q, std::string_view their_k);
+
+  void queries(std::string_view theirs) { heads('Q', theirs); }
+  void keys(std::string_view theirs) { heads('K', theirs); }
+  void values(std::string_view theirs) { heads('V', theirs); }
+  void fused_qkv(std::string_view theirs, const FusedHeads& heads);
+  /// The output projection; what it writes is multiplied by `scale`.
+  void attention_out(std::string_view theirs, double scale = 1.0);
+
+  void mlp_in(std::string_view theirs) { linear("mlp.W_in", "mlp.b_in", theirs); }
+  void mlp_gate(std::string_view theirs) { linear("mlp.W_gate", "mlp.b_gate", theirs); }
+  /// Gate and up projection one above the other.
+  void fused_gate_up(std::string_view theirs);
+  void mlp_out(std::string_view theirs, double scale = 1.0);
+
+  std::vector<TensorRecipe> take() && { return std::move(recipes_); }
+
+ private:
+  std::string ours(std::string_view name) const { return ours_ + std::string(name); }
+  std::string theirs(std::string_view name) const { return theirs_ + std::string(name); }
+  /// `attn.W_K`, with the underscore that grouped keys and values carry.
+  std::string head_name(char kind, char letter) const;
+  void heads(char letter, std::string_view theirs);
+  void linear(std::string_view weight, std::string_view bias, std::string_view theirs);
+
+  ModelConfig config_;
+  LinearLayout layout_;
+  std::string ours_, theirs_;
+  std::vector<TensorRecipe> recipes_;
+};
+
+}  // namespace hooked

@@ -1,0 +1,179 @@
+#include "models/families/rope_config.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+
+namespace hooked {
+namespace {
+
+// The magnitude that YaRN gives queries and keys (Peng et al. 2023).
+double yarn_magnitude(double factor, double weight) {
+  return factor <= 1.0 ? 1.0 : 0.1 * weight * std::log(factor) + 1.0;
+}
+
+// Tokens of the original training context: a key beside the group wins over the one inside it.
+double original_context(const HfConfig& hf, const ConfigReader& group, const ModelConfig& config) {
+  constexpr std::string_view kKey = "original_max_position_embeddings";
+  const double inside = group.number_or(kKey, static_cast<double>(config.n_ctx));
+  return hf.json().number_or(kKey, inside);
+}
+
+RopeScaling read_llama3(const ConfigReader& group, double original) {
+  return {.kind = RopeScalingKind::llama3,
+          .factor = group.number("factor"),
+          .low_freq_factor = group.number("low_freq_factor"),
+          .high_freq_factor = group.number("high_freq_factor"),
+          .original_n_ctx = original};
+}
+
+RopeScaling read_yarn(const ConfigReader& group, const ModelConfig& config, double original) {
+  RopeScaling scaling{.kind = RopeScalingKind::yarn, .original_n_ctx = original};
+  scaling.factor = group.number_or("factor", static_cast<double>(config.n_ctx) / original);
+  const double mscale = group.number_or("mscale", 0.0), all_dim = group.number_or("mscale_all_dim", 0.0);
+  const double usual = mscale != 0.0 && all_dim != 0.0
+                           ? yarn_magnitude(scaling.factor, mscale) / yarn_magnitude(scaling.factor, all_dim)
+                           : yarn_magnitude(scaling.factor, 1.0);
+  scaling.attention_factor = group.number_or("attention_factor", usual);
+  scaling.beta_fast = group.is_unset("beta_fast") ? 32.0 : group.number("beta_fast");
+  scaling.beta_slow = group.is_unset("beta_slow") ? 1.0 : group.number("beta_slow");
+  scaling.truncate = group.boolean_or("truncate", true);
+  return scaling;
+}
+
+RopeScaling read_longrope(const ConfigReader& group, const ModelConfig& config, double original) {
+  RopeScaling scaling{.kind = RopeScalingKind::longrope, .original_n_ctx = original};
+  scaling.short_factors = group.numbers("short_factor");
+  scaling.long_factors = group.numbers("long_factor");
+  const double factor = group.number_or("factor", static_cast<double>(config.n_ctx) / original);
+  const double usual = factor <= 1.0 ? 1.0 : std::sqrt(1.0 + std::log(factor) / std::log(original));
+  scaling.attention_factor = group.number_or("attention_factor", usual);
+  return scaling;
+}
+
+RopeScaling read_scaling(const HfConfig& hf, const ConfigReader& group, const ModelConfig& config) {
+  const std::string_view key = group.first_of({"rope_type", "type"});
+  const std::string type = group.text_or(key, "default");
+  group.ignore({"rope_type", "type"});
+  if (type == "default") return {};
+  if (type == "linear") {
+    const double factor = group.number("factor");
+    return factor == 1.0 ? RopeScaling{} : RopeScaling{.kind = RopeScalingKind::linear, .factor = factor};
+  }
+  if (type == "dynamic") {
+    group.ignore({"original_max_position_embeddings"});
+    return {.kind = RopeScalingKind::dynamic,
+            .factor = group.number("factor"),
+            .original_n_ctx = static_cast<double>(config.n_ctx)};
+  }
+  const double original = original_context(hf, group, config);
+  if (type == "llama3") return read_llama3(group, original);
+  if (type == "yarn") return read_yarn(group, config, original);
+  if (type == "longrope" || type == "su") return read_longrope(group, config, original);
+  group.refuse(
+      key,
+      "is not a rotary scaling this engine knows; expected default, linear, dynamic, llama3, yarn or "
+      "longrope");
+}
+
+std::int64_t turned_dimensions(const ConfigReader& reader, std::string_view key, const ModelConfig& config,
+                               double share) {
+  if (!(share > 0.0) || share > 1.0)
+    reader.refuse(key, "is out of range; expected a share of d_head above 0, at most 1");
+  const auto dim = static_cast<std::int64_t>(static_cast<double>(config.d_head) * share);
+  if (dim < 2 || dim % 2 != 0) {
+    reader.refuse(key, fmt::format("turns {} of the {} dimensions of a head; expected an even number of them",
+                                   dim, config.d_head));
+  }
+  return dim == config.d_head ? 0 : dim;
+}
+
+// The group of one kind of layers.
+RotaryConfig read_group(const HfConfig& hf, const ConfigReader& parameters, const ModelConfig& config,
+                        const RopeDefaults& defaults) {
+  const ConfigReader& json = hf.json();
+  RotaryConfig rotary;
+  rotary.base = parameters.number_or("rope_theta", json.number_or(defaults.theta_key, defaults.theta));
+  const bool inside = parameters.has("partial_rotary_factor");
+  const ConfigReader& holder = inside ? parameters : json;
+  const std::string_view key = inside ? "partial_rotary_factor" : defaults.partial_key;
+  rotary.dim = turned_dimensions(holder, key, config, holder.number_or(key, defaults.partial));
+  rotary.adjacent_pairs = defaults.adjacent_pairs;
+  rotary.scaling = read_scaling(hf, parameters, config);
+  parameters.refuse_unread();
+  return rotary;
+}
+
+const ConfigReader& no_parameters() {
+  static const ConfigReader empty("{}", "rope_parameters");
+  return empty;
+}
+
+// Full layers may be scaled, windowed ones have their own base. In the older style the windowed layers take
+// no scaling, and transformers reads a scaling's kind under the newer of its two keys only.
+std::pair<RotaryConfig, RotaryConfig> read_older_style(HfConfig& hf, const ModelConfig& config,
+                                                       const LayeredRopeDefaults& defaults) {
+  const ConfigReader& json = hf.json();
+  RotaryConfig full = read_group(hf, no_parameters(), config, {.theta = defaults.theta});
+  RotaryConfig windowed = full;
+  windowed.base = defaults.windowed_theta_key.empty()
+                      ? defaults.windowed_theta
+                      : hf.positive_or(defaults.windowed_theta_key, defaults.windowed_theta);
+  const auto scaling = json.object_if(json.first_of({"rope_scaling", "rope_parameters"}));
+  if (!scaling) return {full, windowed};
+  if (scaling->has("rope_type")) {
+    full = read_group(hf, *scaling, config, {.theta = full.base});
+  } else {
+    for (const std::string& key : scaling->keys()) scaling->ignore({key});
+    hf.note("rope_scaling has no effect: transformers reads its kind as rope_type only for this family");
+  }
+  return {full, windowed};
+}
+
+}  // namespace
+
+void read_rope(const HfConfig& hf, ModelConfig& config, const RopeDefaults& defaults) {
+  const ConfigReader& json = hf.json();
+  json.ignore({defaults.theta_key, defaults.partial_key, "original_max_position_embeddings"});
+  const auto parameters = json.object_if(json.first_of({"rope_scaling", "rope_parameters"}));
+  json.ignore({"rope_scaling", "rope_parameters"});
+  config.positions = PositionKind::rotary;
+  config.rotary = read_group(hf, parameters ? *parameters : no_parameters(), config, defaults);
+  // It exists to go beyond the trained context, and names no other.
+  if (config.rotary.scaling.kind == RopeScalingKind::dynamic) config.n_ctx = kUnlimitedContext;
+}
+
+void read_layered_rope(HfConfig& hf, ModelConfig& config, const LayeredRopeDefaults& defaults) {
+  const ConfigReader& json = hf.json();
+  config.positions = PositionKind::rotary;
+  RotaryConfig windowed;
+  const auto parameters =
+      json.holds_object("rope_parameters") ? json.object_if("rope_parameters") : std::nullopt;
+  if (parameters &&
+      (parameters->holds_object("full_attention") || parameters->holds_object("sliding_attention"))) {
+    const auto group = [&](std::string_view key, double theta) {
+      const auto found = parameters->object_if(key);
+      return read_group(hf, found ? *found : no_parameters(), config, {.theta = theta, .theta_key = "-"});
+    };
+    config.rotary = group("full_attention", defaults.theta);
+    windowed = group("sliding_attention", defaults.windowed_theta);
+    parameters->refuse_unread();
+  } else {
+    std::tie(config.rotary, windowed) = read_older_style(hf, config, defaults);
+  }
+  json.ignore({"rope_theta", "rope_scaling", "rope_parameters", "original_max_position_embeddings"});
+  if (!defaults.windowed_theta_key.empty()) json.ignore({defaults.windowed_theta_key});
+  if (config.windowed_layers.empty() || windowed == config.rotary) return;
+  if (windowed.scaling.kind != RopeScalingKind::none) {
+    json.refuse("rope_parameters",
+                "scales the windowed layers in another way than the full ones, which is not "
+                "supported; expected rope_type default under sliding_attention");
+  }
+  config.rotary.local_base = windowed.base;
+}
+
+}  // namespace hooked

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string_view>
+
+#include "models/families/hf_config.h"
+
+namespace hooked {
+
+/// What a family's configs mean where they say nothing.
+struct RopeDefaults {
+  double theta = 10000.0;
+  double partial = 1.0;                                    ///< turned share of d_head
+  std::string_view theta_key = "rope_theta";               ///< of configs in the older style
+  std::string_view partial_key = "partial_rotary_factor";  ///< of configs in the older style
+  bool adjacent_pairs = false;
+};
+
+/// Makes `config` rotary as config.json says: `rope_parameters`, or in the older style `rope_theta` with
+/// `rope_scaling` (`rope_type` or `type`). Throws ConfigError at the key for an unknown kind of scaling, a
+/// key that the kind does not have, or a share that turns an odd number of dimensions.
+void read_rope(const HfConfig& hf, ModelConfig& config, const RopeDefaults& defaults = {});
+
+/// What families mean whose windowed layers have angles of their own.
+struct LayeredRopeDefaults {
+  double theta = 10000.0;
+  double windowed_theta = 10000.0;
+  std::string_view windowed_theta_key = {};  ///< of configs in the older style, empty if they have none
+};
+
+/// As read_rope for families with one group for full layers and one for windowed ones: `rope_parameters` with
+/// `full_attention` and `sliding_attention`, or in the older style keys whose scaling holds for full layers.
+/// Windows must have been read.
+void read_layered_rope(HfConfig& hf, ModelConfig& config, const LayeredRopeDefaults& defaults);
+
+}  // namespace hooked

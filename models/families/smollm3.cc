@@ -1,0 +1,45 @@
+// SmolLM 3 (Hugging Face 2025): every fourth layer knows no positions.
+#include "models/families/llama_layout.h"
+#include "models/families/rope_config.h"
+
+namespace hooked {
+namespace {
+
+FamilyConfig read(std::string_view text, std::string_view where) {
+  const HfConfig hf(text, where);
+  const ConfigReader& json = hf.json();
+  ModelConfig c = read_llama_config(hf, {.tied = true});
+  read_llama_biases(hf, c);
+  const std::int64_t interval = json.has("no_rope_layer_interval") ? hf.count("no_rope_layer_interval") : 4;
+  std::vector<std::int64_t>
+      rotates;  // one of "no_rope_layers" is 1 where there is rotary, in spite of its name
+  if (json.has("no_rope_layers")) rotates = json.integers("no_rope_layers");
+  if (!rotates.empty() && static_cast<std::int64_t>(rotates.size()) != c.n_layers) {
+    json.refuse("no_rope_layers",
+                "does not say for every layer whether it is rotary; expected an entry for each");
+  }
+  const auto unrotated = [&](std::int64_t l) {
+    return rotates.empty() ? (l + 1) % interval == 0 : rotates[static_cast<std::size_t>(l)] == 0;
+  };
+  const bool windows = json.boolean_or("use_sliding_window", false);
+  const auto types = hf.windowed_by_layer_types(c);
+  json.ignore({"sliding_window", "max_window_layers"});
+  if (windows) {
+    hf.set_windows(c, "sliding_window", [&](std::int64_t l) {
+      return types ? (*types)[static_cast<std::size_t>(l)] : unrotated(l);
+    });
+  }
+  read_rope(hf, c, {.theta = 2e6});
+  hf.set_unrotated(c, unrotated);
+  return hf.finish(std::move(c), llama_recipes);
+}
+
+}  // namespace
+
+extern const Family kSmollm3Family{.model_type = "smollm3",
+                                   .read = read,
+                                   .prefix = "model.",
+                                   .unembedding = "lm_head.weight",
+                                   .buffers = kLlamaBuffers};
+
+}  // namespace hooked

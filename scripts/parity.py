@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""Compares hooked with transformers, family by family, in float64 on tiny random models.
+
+    pip install -r scripts/requirements-goldens.txt
+    python scripts/parity.py [CASE-GLOB ...] [--program build/release/bin/hooked] [--write]
+
+Each case of scripts/parity_cases/table.py is built with random parameters, saved, run by `hooked cache` raw and
+processed, and compared: logits, residual stream, attention patterns, head outputs, neurons, and a greedy continuation
+of 20 tokens. The table shows max|difference| / max(1, max|value|), and for logits max|difference| / max|logit|.
+With --write the golden cases are (re)written to tests/golden/families, which the ordinary tests run without Python.
+"""
+import argparse
+import fnmatch
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import warnings
+
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+warnings.filterwarnings("ignore")
+
+import torch  # noqa: E402
+import transformers  # noqa: E402
+from safetensors.torch import load_file, save_file  # noqa: E402
+
+from parity_cases.record import record, write_folder  # noqa: E402
+from parity_cases.table import kCases  # noqa: E402
+
+kRoot = pathlib.Path(__file__).resolve().parent.parent
+kGoldens = kRoot / "tests" / "golden" / "families"
+kTolerance = 1e-9
+
+
+def run_hooked(program, folder, tokens, *options) -> dict:
+    with tempfile.TemporaryDirectory() as scratch:
+        tokens_file, out = f"{scratch}/tokens.safetensors", f"{scratch}/cache.safetensors"
+        save_file({"tokens": tokens}, tokens_file)
+        done = subprocess.run([program, "cache", folder, "--tokens-file", tokens_file, "--dtype", "float64", "--out", out,
+                               *options], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"exit {done.returncode}")
+        return load_file(out)
+
+
+def difference(ours, theirs) -> float:
+    if ours.shape != theirs.shape:
+        ours = ours.reshape(theirs.shape)
+    return ((ours - theirs).abs().max() / theirs.abs().max().clamp_min(1.0)).item()
+
+
+def compare(case, folder, expected, program) -> dict:
+    """Largest difference by kind of point."""
+    worst = {}
+
+    def note(kind, value):
+        worst[kind] = max(worst.get(kind, 0.0), value)
+
+    raw = run_hooked(program, folder, expected["tokens"], "--no-processing")
+    note("logits", ((raw["logits"] - expected["logits"]).abs().max() / expected["logits"].abs().max()).item())
+    for name in [name for name in expected if name.endswith("hook_resid_post")]:
+        normed = name.replace("hook_resid_post", "hook_normalized_resid_post")
+        if normed in raw:  # with norms after the additions, what a layer returns is the normed stream
+            expected[normed] = expected.pop(name)
+    for name, value in expected.items():
+        if name not in ("logits", "tokens", "greedy"):
+            note(name.rpartition(".")[2], difference(raw[name], value))
+    processed = run_hooked(program, folder, expected["tokens"], "--names", "unembed.hook_out")
+    note("processed", (processed["logits"].log_softmax(-1) - expected["logits"].log_softmax(-1)).abs().max().item())
+    if "greedy" in expected:
+        row = expected["greedy"]
+        for options in (("--no-processing",), ()):
+            start = expected["tokens"].shape[1]
+            if case.stepwise:
+                predicted = torch.stack([run_hooked(program, folder, row[:, :end], *options)["logits"][0, -1].argmax()
+                                         for end in range(start, row.shape[1])])
+            else:  # the row's own argmax at every position behind the prompt is its continuation
+                predicted = run_hooked(program, folder, row, *options)["logits"][0, start - 1:-1].argmax(-1)
+            note("greedy", float((predicted != row[0, start:]).sum()))
+    return worst
+
+
+def is_good(worst: dict) -> bool:
+    return all(value <= kTolerance for value in worst.values())
+
+
+def write_golden(case, folder, expected, worst) -> None:
+    target = kGoldens / case.name
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(folder, target)
+    save_file({name: value for name, value in sorted(expected.items())}, target / "golden.safetensors")
+    for file in target.iterdir():
+        file.chmod(0o644)
+    index_file = kGoldens / "index.json"
+    index = json.loads(index_file.read_text()) if index_file.exists() else {}
+    index[case.name] = dict(model_type=case.model_type, oracle=f"transformers {transformers.__version__}",
+                            compared=sorted(worst))
+    index_file.write_text(json.dumps(dict(sorted(index.items())), indent=1) + "\n")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("globs", nargs="*")
+    parser.add_argument("--program", default=str(kRoot / "build/release/bin/hooked"))
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    failed = 0
+    for case in kCases:
+        if options.globs and not any(fnmatch.fnmatch(case.name, glob) for glob in options.globs):
+            continue
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = pathlib.Path(scratch) / case.name
+            try:
+                model, expected = record(case)
+                write_folder(model, case, folder)
+                worst = compare(case, folder, expected, options.program)
+            except Exception as error:  # every case is shown, whatever happens to one
+                if os.environ.get("PARITY_TRACE"):
+                    raise
+                worst = None
+                print(f"{case.name:24} FAILED  {type(error).__name__}: {error}", flush=True)
+            if worst is not None:
+                text = "  ".join(f"{kind.removeprefix('hook_')} {value:.1e}" for kind, value in worst.items())
+                print(f"{case.name:24} {'ok    ' if is_good(worst) else 'DIFFERS'}  {text}", flush=True)
+            failed += worst is None or not is_good(worst)
+            if options.write and case.golden and worst is not None and is_good(worst):
+                write_golden(case, folder, expected, worst)
+    print(f"{failed} failed", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,99 @@
+// Checkpoints of every family, as transformers saves them, against what transformers computed with them in
+// float64 (scripts/parity.py --write).
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/argmax.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/log_softmax.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "hooked/engine/hooked_transformer.h"
+#include "models/families/family.h"
+#include "tests/support/family_goldens.h"
+#include "tests/support/relative_difference.h"
+
+namespace hooked {
+namespace {
+
+constexpr double kToleranceFloat64 = 1e-9;
+
+HookedTransformer load(const FamilyGolden& golden, const WeightProcessing& processing) {
+  return HookedTransformer::load(golden.folder().string(), {.dtype = at::kDouble, .processing = processing});
+}
+
+class FamilyCheckpoint : public testing::TestWithParam<FamilyGolden> {
+ protected:
+  FamilyRun golden_ = read_family_golden(GetParam());
+};
+
+TEST_P(FamilyCheckpoint, EveryRecordedActivationAgrees) {
+  const HookedTransformer model = load(GetParam(), WeightProcessing::none());
+  EXPECT_EQ(model.family(), GetParam().model_type);
+  const RunResult result = model.run_with_cache(golden_.tokens, act::everything);
+  EXPECT_LT(relative_difference(result.logits, golden_.logits), kToleranceFloat64);
+  ASSERT_FALSE(golden_.activations.empty());
+  for (const auto& [name, expected] : golden_.activations) {
+    EXPECT_LT(relative_difference(result.cache[name].reshape(expected.sizes()), expected), kToleranceFloat64)
+        << name;
+  }
+}
+
+TEST_P(FamilyCheckpoint, DefaultProcessingKeepsTheLogProbabilities) {
+  const at::Tensor ours = load(GetParam(), {}).run(golden_.tokens).logits;
+  const at::Tensor difference = at::log_softmax(ours, -1) - at::log_softmax(golden_.logits, -1);
+  EXPECT_LT(difference.abs().max().item<double>(), kToleranceFloat64);
+}
+
+TEST_P(FamilyCheckpoint, GreedyContinuationIsTheSame) {
+  if (!golden_.greedy.defined())
+    GTEST_SKIP() << "the model's context is shorter than prompt and continuation";
+  const std::int64_t prompt = golden_.tokens.size(1);
+  for (const WeightProcessing& processing : {WeightProcessing::none(), WeightProcessing::all_that_apply()}) {
+    const HookedTransformer model = load(GetParam(), processing);
+    at::Tensor row = golden_.greedy.narrow(1, 0, prompt);
+    while (row.size(1) < golden_.greedy.size(1)) {
+      const at::Tensor logits = model.run(row, {.logit_positions = std::vector<std::int64_t>{-1}}).logits;
+      row = at::cat({row, logits.select(1, 0).argmax(-1, /*keepdim=*/true)}, 1);
+    }
+    EXPECT_TRUE(row.equal(golden_.greedy));
+  }
+}
+
+// Row 0 keeps its length, row 1 loses its last tokens and is padded on one side.
+TEST_P(FamilyCheckpoint, PaddedBatchEqualsItsUnpaddedRows) {
+  const HookedTransformer model = load(GetParam(), WeightProcessing::none());
+  constexpr std::int64_t kPadding = 3;
+  const std::int64_t length = golden_.tokens.size(1), kept = length - kPadding;
+  const at::Tensor shorter = golden_.tokens.narrow(0, 1, 1).narrow(1, 0, kept);
+  const at::Tensor alone = model.run(shorter).logits;
+  const at::Tensor pad = at::full({1, kPadding}, 2, at::kLong);
+  const at::Tensor real = at::ones({1, kept}, at::kLong), none = at::zeros({1, kPadding}, at::kLong);
+  for (const bool left : {true, false}) {
+    const at::Tensor row = left ? at::cat({pad, shorter}, 1) : at::cat({shorter, pad}, 1);
+    const at::Tensor mask = left ? at::cat({none, real}, 1) : at::cat({real, none}, 1);
+    const at::Tensor tokens = at::cat({golden_.tokens.narrow(0, 0, 1), row});
+    const at::Tensor masks = at::cat({at::ones({1, length}, at::kLong), mask});
+    const at::Tensor logits = model.run(tokens, {.attention_mask = masks}).logits;
+    EXPECT_LT(relative_difference(logits.narrow(0, 0, 1), golden_.logits.narrow(0, 0, 1)), kToleranceFloat64);
+    EXPECT_LT(relative_difference(logits.narrow(0, 1, 1).narrow(1, left ? kPadding : 0, kept), alone),
+              kToleranceFloat64)
+        << (left ? "left" : "right");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Golden, FamilyCheckpoint, testing::ValuesIn(family_goldens()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(FamilyGoldens, EveryFamilyHasOne) {
+  std::set<std::string> covered{"hooked_transformer"};
+  for (const FamilyGolden& golden : family_goldens()) covered.insert(golden.model_type);
+  for (const Family& family : families())
+    EXPECT_TRUE(covered.contains(std::string(family.model_type))) << family.model_type;
+}
+
+}  // namespace
+}  // namespace hooked

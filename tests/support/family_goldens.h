@@ -1,0 +1,36 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace hooked {
+
+/// One row of tests/golden/families/index.json: a checkpoint as transformers saves it, and what it computes.
+struct FamilyGolden {
+  std::string name;
+  std::string model_type;
+  std::string oracle;                 ///< `transformers 5.23.0`
+  std::vector<std::string> compared;  ///< kinds of points: `hook_z`, `logits`, `greedy`
+
+  std::filesystem::path folder() const;
+};
+
+/// Every golden checkpoint, by name.
+const std::vector<FamilyGolden>& family_goldens();
+
+struct FamilyRun {
+  at::Tensor tokens;  ///< [batch, pos] int64
+  at::Tensor logits;  ///< [batch, pos, vocab] float64
+  at::Tensor greedy;  ///< [1, pos] row 0 and its greedy continuation; may be undefined
+  std::map<std::string, at::Tensor> activations;  ///< float64, by name
+};
+
+FamilyRun read_family_golden(const FamilyGolden& golden);
+
+void PrintTo(const FamilyGolden& golden, std::ostream* out);
+
+}  // namespace hooked
