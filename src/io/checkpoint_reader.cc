@@ -1,127 +1,46 @@
 #include "hooked/io/checkpoint_reader.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <memory>
-#include <mutex>
 #include <system_error>
 #include <unordered_map>
 
 #include "core/json.h"
 #include "hooked/core/error.h"
 #include "hooked/core/nearest.h"
+#include "io/model_files.h"
+#include "io/open_files.h"
 #include "io/path_text.h"
-#include "io/safetensors_index.h"
+#include "io/shard_index.h"
+#include "io/tensor_file.h"
 
 namespace hooked {
 namespace {
 
-constexpr std::string_view kSingleFile = "model.safetensors";
-constexpr std::string_view kIndexFile = "model.safetensors.index.json";
-constexpr std::array<std::string_view, 2> kPickleFiles = {"pytorch_model.bin",
-                                                          "pytorch_model.bin.index.json"};
-
-/// Tensor data of at most this many files is held open, whatever the number of shards.
-constexpr std::size_t kOpenFiles = 16;
-
-/// At most this many names stand in one message.
-constexpr std::size_t kListed = 20;
-
-/// True when something of that name is there, also a link that leads nowhere: opening it says what is wrong
-/// with it.
-bool is_there(const std::filesystem::path& path) {
-  std::error_code ignored;
-  return std::filesystem::symlink_status(path, ignored).type() != std::filesystem::file_type::not_found;
-}
-
-std::string listed(const std::vector<std::string>& items) {
-  std::vector<std::string> shown;
-  for (std::size_t i = 0; i < std::min(items.size(), kListed); ++i) shown.push_back(printable(items[i]));
-  return fmt::format("{}{}", fmt::join(shown, ", "),
-                     items.size() > kListed ? fmt::format(" and {} more", items.size() - kListed) : "");
-}
-
-/// Names of the folder's files that end in `ending`, sorted.
-std::vector<std::string> files_ending(const std::filesystem::path& folder, std::string_view ending) {
-  std::vector<std::string> names;
-  std::error_code stopped;
-  for (std::filesystem::directory_iterator at(folder, stopped), end; !stopped && at != end;
-       at.increment(stopped)) {
-    auto name = at->path().filename().native();
-    if (name.ends_with(ending)) names.push_back(std::move(name));
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-/// One file with tensors, closed. It is opened again for its data, and must then be the file whose header was
-/// read.
+/// One file with tensors, closed, and what it said about them.
 struct Shard {
-  std::filesystem::path path;
-  FileStamp stamp;
+  ClosedFile file;
+  std::unique_ptr<const TensorFile> contents;
 };
 
-/// The files whose data was read last, held open.
-class OpenFiles {
- public:
-  /// The shard's file, shared with other threads that read from it. Throws IoError.
-  std::shared_ptr<const InputFile> get(std::size_t index, const Shard& shard) {
-    const std::lock_guard lock(mutex_);
-    for (const auto& [open_index, file] : open_) {
-      if (open_index == index) return file;
-    }
-    auto file = std::make_shared<const InputFile>(InputFile::open(shard.path));
-    if (file->stamp() != shard.stamp) {
-      throw IoError(
-          path_text(shard.path),
-          fmt::format("was changed after its header was read; expected {} bytes as then, got {} bytes "
-                      "or a later file; load it again",
-                      shard.stamp.bytes, file->size()));
-    }
-    if (open_.size() == kOpenFiles) open_.erase(open_.begin());
-    open_.emplace_back(index, file);
-    return file;
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<std::pair<std::size_t, std::shared_ptr<const InputFile>>> open_;
-};
-
+/// Tensor `index` of a shard.
 struct StoredTensor {
-  TensorInfo info;
   std::size_t shard;
+  std::size_t index;
 };
-
-/// Refuses a folder without a file to read, saying what was looked for and what is there instead.
-[[noreturn]] void throw_no_model(const std::filesystem::path& folder) {
-  const auto looked_for = fmt::format("expected {} or {}", kSingleFile, kIndexFile);
-  for (const auto name : kPickleFiles) {
-    if (!is_there(folder / name)) continue;
-    throw CheckpointError(
-        path_text(folder),
-        fmt::format("the folder has no safetensors file; {}, got only {}, which this version does not "
-                    "read; convert it to safetensors",
-                    looked_for, name));
-  }
-  const auto others = files_ending(folder, ".safetensors");
-  throw CheckpointError(path_text(folder), fmt::format("the folder has no model file; {}, got {}", looked_for,
-                                                       others.empty() ? "no .safetensors file at all"
-                                                                      : "only " + listed(others)));
-}
 
 /// Refuses a folder where shards that the index names are absent, listing all of them.
-void check_present(const SafetensorsIndex& index, const std::filesystem::path& folder) {
+void check_present(const ShardIndex& index, const std::filesystem::path& index_file) {
+  const auto folder = index_file.parent_path();
   std::vector<std::string> missing;
   for (const auto& shard : index.shards) {
     if (!is_there(folder / shard)) missing.push_back(shard);
   }
   if (missing.empty()) return;
   throw CheckpointError(
-      path_text(folder / kIndexFile),
+      path_text(index_file),
       fmt::format("{} of {} shards are missing: {}; expected them beside the index; fetch them again",
                   missing.size(), index.shards.size(), listed(missing)));
 }
@@ -135,54 +54,75 @@ struct CheckpointReader::Contents {
   std::vector<std::string> names;
   std::unordered_map<std::string_view, std::size_t> by_name;  // views of `names`
   std::map<std::string, std::string> metadata;
+  PlainValue values{PlainValue::Dict()};
   std::vector<std::string> notes;
   std::uint64_t bytes = 0;
   OpenFiles open_files;
 
-  void add_file(const std::filesystem::path& path) {
-    const auto file = SafetensorsFile::open(path);
-    for (const auto& info : file.tensors()) {
-      bytes += info.bytes();
-      tensors.push_back({info, shards.size()});
-    }
-    metadata.insert(file.metadata().begin(), file.metadata().end());
-    shards.push_back({path, file.file().stamp()});
+  const TensorInfo& info(const StoredTensor& stored) const {
+    return shards[stored.shard].contents->tensors()[stored.index];
   }
 
-  void add_shards(const SafetensorsIndex& index) {
-    check_present(index, folder);
-    for (const auto& shard : index.shards) add_file(folder / shard);
-    check_agreement(index);
-    const auto where = path_text(folder / kIndexFile);
-    if (index.total_bytes && *index.total_bytes != bytes) {
+  void add_file(const std::filesystem::path& path, TensorFormat format) {
+    const auto file = InputFile::open(path);
+    auto contents = describe_tensors(file, format);
+    for (std::size_t i = 0; i < contents->tensors().size(); ++i) tensors.push_back({shards.size(), i});
+    bytes += contents->bytes();
+    metadata.insert(contents->metadata().begin(), contents->metadata().end());
+    notes.insert(notes.end(), contents->notes().begin(), contents->notes().end());
+    shards.push_back({{path, file.stamp()}, std::move(contents)});
+  }
+
+  /// A file that holds everything: values beside its tensors are the checkpoint's.
+  void add_only_file(const std::filesystem::path& path, TensorFormat format) {
+    add_file(path, format);
+    values = shards.back().contents->values();
+    if (format == TensorFormat::kZip) add_pickle_note(path);
+  }
+
+  void add_pickle_note(const std::filesystem::path& path) {
+    notes.push_back(
+        fmt::format("[{}] is in PyTorch's pickle format; only tensors and plain values were read "
+                    "from it, and nothing in it was run",
+                    path_text(path)));
+  }
+
+  void add_shards(const std::filesystem::path& index_file, TensorFormat format) {
+    const auto index = read_shard_index(index_file);
+    check_present(index, index_file);
+    for (const auto& shard : index.shards) add_file(folder / shard, format);
+    check_agreement(index, index_file);
+    const auto where = path_text(index_file);
+    // Writers of pickles have counted tensors that share memory once, or each.
+    std::uint64_t separately = 0;
+    for (const auto& stored : tensors) separately += info(stored).bytes();
+    if (index.total_bytes && *index.total_bytes != bytes && *index.total_bytes != separately) {
       notes.push_back(fmt::format("[{}] metadata.total_size is {} bytes, but the shards hold {}", where,
                                   *index.total_bytes, bytes));
     }
-    auto unused = files_ending(folder, ".safetensors");
-    std::erase_if(unused, [&](const std::string& name) {
-      return !name.starts_with("model-") ||
-             std::find(index.shards.begin(), index.shards.end(), name) != index.shards.end();
-    });
+    const auto unused = unused_shards(folder, format, index.shards);
     if (!unused.empty()) {
       notes.push_back(
           fmt::format("[{}] the folder has shards that the index does not name and that were not read: {}",
                       where, listed(unused)));
     }
+    if (format == TensorFormat::kZip) add_pickle_note(index_file);
   }
 
   /// Every tensor must lie in the one shard that the index names: otherwise two programs see two different
   /// models.
-  void check_agreement(const SafetensorsIndex& index) const {
+  void check_agreement(const ShardIndex& index, const std::filesystem::path& index_file) const {
     std::vector<std::string> wrong;
     std::vector<bool> found(index.entries.size());
-    for (const auto& [info, shard] : tensors) {
-      const auto* entry = index.find(info.name);
-      const auto& holder = index.shards[shard];
+    for (const auto& stored : tensors) {
+      const auto& name = info(stored).name;
+      const auto* entry = index.find(name);
+      const auto& holder = index.shards[stored.shard];
       if (entry == nullptr) {
-        wrong.push_back(fmt::format("'{}' is in {} but not in the index", info.name, holder));
-      } else if (entry->shard != shard) {
-        wrong.push_back(fmt::format("'{}' is in {} but the index says {}", info.name, holder,
-                                    index.shards[entry->shard]));
+        wrong.push_back(fmt::format("'{}' is in {} but not in the index", name, holder));
+      } else if (entry->shard != stored.shard) {
+        wrong.push_back(
+            fmt::format("'{}' is in {} but the index says {}", name, holder, index.shards[entry->shard]));
       } else {
         found[static_cast<std::size_t>(entry - index.entries.data())] = true;
       }
@@ -193,7 +133,7 @@ struct CheckpointReader::Contents {
     }
     if (wrong.empty()) return;
     throw CheckpointError(
-        path_text(folder / kIndexFile),
+        path_text(index_file),
         fmt::format("index and shards disagree about {} tensors; expected each in exactly the shard "
                     "that the index names, got: {}",
                     wrong.size(), listed(wrong)));
@@ -201,7 +141,7 @@ struct CheckpointReader::Contents {
 
   void index_names() {
     names.reserve(tensors.size());
-    for (const auto& stored : tensors) names.push_back(stored.info.name);
+    for (const auto& stored : tensors) names.push_back(info(stored).name);
     for (std::size_t i = 0; i < names.size(); ++i) by_name.emplace(names[i], i);
   }
 
@@ -214,6 +154,10 @@ struct CheckpointReader::Contents {
         fmt::format("tensor '{}' is not among the {} tensors of this checkpoint{}", printable(name),
                     names.size(), near.empty() ? "" : fmt::format("; the nearest is '{}'", printable(near))));
   }
+
+  std::shared_ptr<const InputFile> opened(const StoredTensor& stored) {
+    return open_files.get(stored.shard, shards[stored.shard].file);
+  }
 };
 
 CheckpointReader CheckpointReader::open(const std::filesystem::path& folder) {
@@ -225,17 +169,21 @@ CheckpointReader CheckpointReader::open(const std::filesystem::path& folder) {
   }
   auto contents = std::make_unique<Contents>();
   contents->folder = folder;
-  if (is_there(folder / kSingleFile)) {
-    contents->add_file(folder / kSingleFile);
-    if (is_there(folder / kIndexFile)) {
-      contents->notes.push_back(fmt::format("[{}] has both {} and {}; the first was read", path_text(folder),
-                                            kSingleFile, kIndexFile));
-    }
-  } else if (is_there(folder / kIndexFile)) {
-    contents->add_shards(read_safetensors_index(folder / kIndexFile));
+  auto [file, notes] = choose_model_file(folder);
+  contents->notes = std::move(notes);
+  if (file.holds == ModelFile::Holds::kIndex) {
+    contents->add_shards(folder / file.name, file.format);
   } else {
-    throw_no_model(folder);
+    contents->add_only_file(folder / file.name, file.format);
   }
+  contents->index_names();
+  return CheckpointReader(std::move(contents));
+}
+
+CheckpointReader CheckpointReader::open_file(const std::filesystem::path& file) {
+  auto contents = std::make_unique<Contents>();
+  contents->folder = file.parent_path();
+  contents->add_only_file(file, format_of(file));
   contents->index_names();
   return CheckpointReader(std::move(contents));
 }
@@ -254,15 +202,23 @@ bool CheckpointReader::contains(std::string_view name) const noexcept {
   return contents_->by_name.contains(name);
 }
 
-const TensorInfo& CheckpointReader::info(std::string_view name) const { return contents_->at(name).info; }
+const TensorInfo& CheckpointReader::info(std::string_view name) const {
+  return contents_->info(contents_->at(name));
+}
 
 const std::filesystem::path& CheckpointReader::file_of(std::string_view name) const {
-  return contents_->shards[contents_->at(name).shard].path;
+  return contents_->shards[contents_->at(name).shard].file.path;
 }
 
 at::Tensor CheckpointReader::read(std::string_view name) const {
-  const auto& [info, shard] = contents_->at(name);
-  return read_safetensor(*contents_->open_files.get(shard, contents_->shards[shard]), info);
+  const auto& stored = contents_->at(name);
+  return contents_->shards[stored.shard].contents->read(*contents_->opened(stored), stored.index);
+}
+
+at::Tensor CheckpointReader::read_rows(std::string_view name, std::int64_t first, std::int64_t count) const {
+  const auto& stored = contents_->at(name);
+  return contents_->shards[stored.shard].contents->read_rows(*contents_->opened(stored), stored.index,
+                                                             {.first = first, .count = count});
 }
 
 std::uint64_t CheckpointReader::bytes() const noexcept { return contents_->bytes; }
@@ -270,6 +226,8 @@ std::uint64_t CheckpointReader::bytes() const noexcept { return contents_->bytes
 const std::map<std::string, std::string>& CheckpointReader::metadata() const noexcept {
   return contents_->metadata;
 }
+
+const PlainValue& CheckpointReader::values() const noexcept { return contents_->values; }
 
 const std::vector<std::string>& CheckpointReader::notes() const noexcept { return contents_->notes; }
 

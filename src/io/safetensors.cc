@@ -16,8 +16,11 @@
 #include "hooked/core/error.h"
 #include "hooked/core/nearest.h"
 #include "hooked/core/tensor_text.h"
+#include "io/foreign_kind.h"
+#include "io/little_endian.h"
 #include "io/path_text.h"
 #include "io/safetensors_dtypes.h"
+#include "io/safetensors_tensors.h"
 
 namespace hooked {
 namespace {
@@ -27,39 +30,6 @@ static_assert(std::endian::native == std::endian::little,
 
 constexpr std::uint64_t kLengthBytes = 8;
 
-/// A Git LFS pointer's own `size` line with thousands separators, or empty.
-std::string lfs_size(std::string_view text) {
-  const auto line = text.find("\nsize ");
-  if (line == std::string_view::npos) return {};
-  text.remove_prefix(line + 6);
-  const auto length = std::min(text.find_first_not_of("0123456789"), text.size());
-  std::string digits(text.substr(0, std::min<std::size_t>(length, 20)));
-  for (auto i = static_cast<std::ptrdiff_t>(digits.size()) - 3; i > 0; i -= 3) {
-    digits.insert(static_cast<std::size_t>(i), ",");
-  }
-  return digits;
-}
-
-/// What a file that is no safetensors file looks like by its first bytes, or empty.
-std::string foreign_kind(std::string_view start) {
-  if (start.starts_with("version https://git-lfs.github.com/spec/")) {
-    const auto size = lfs_size(start);
-    return fmt::format("this is a Git LFS pointer{}; fetch the real file",
-                       size.empty() ? "" : fmt::format(" of {} bytes", size));
-  }
-  const auto first = start.find_first_not_of(" \t\r\n");
-  if (first != std::string_view::npos && start[first] == '<') return "this looks like an HTML or XML page";
-  if (first != std::string_view::npos && start[first] == '{') return "this looks like plain JSON text";
-  if (start.starts_with("PK\x03\x04"))
-    return "this is a zip archive (PyTorch's .bin and .pt files are such archives)";
-  if (start.size() >= 2 && start[0] == '\x80' && start[1] >= 2 && start[1] <= 5)
-    return "this is a Python pickle";
-  if (start.starts_with("\x1F\x8B")) return "this is gzip data; unpack it first";
-  if (start.starts_with("GGUF")) return "this is a GGUF file";
-  if (start.starts_with("\x89HDF")) return "this is an HDF5 file";
-  return {};
-}
-
 struct HeaderText {
   std::unique_ptr<char[]> bytes;
   std::size_t size;
@@ -68,7 +38,7 @@ struct HeaderText {
 
 /// The header's text, after the checks that need no more than the first bytes of the file.
 HeaderText read_header_text(const InputFile& file, std::string_view where) {
-  std::array<char, 512> start_bytes{};
+  std::array<char, kForeignKindBytes> start_bytes{};
   const auto start_size = static_cast<std::size_t>(std::min<std::uint64_t>(start_bytes.size(), file.size()));
   file.read(0, std::as_writable_bytes(std::span(start_bytes).first(start_size)));
   const std::string_view start(start_bytes.data(), start_size);
@@ -81,10 +51,7 @@ HeaderText read_header_text(const InputFile& file, std::string_view where) {
     refuse(fmt::format("the file is too short; expected at least {} bytes for the header's length, got {}",
                        kLengthBytes, start.size()));
   }
-  std::uint64_t length = 0;
-  for (std::size_t i = 0; i < kLengthBytes; ++i) {
-    length |= std::uint64_t{static_cast<unsigned char>(start[i])} << (8 * i);
-  }
+  const auto length = little_endian(start, 0, kLengthBytes);
   if (length > file.size() - kLengthBytes) {
     refuse(fmt::format("the header's length points past the end of the file; expected at most {}, got {}",
                        file.size() - kLengthBytes, length));
@@ -101,22 +68,17 @@ HeaderText read_header_text(const InputFile& file, std::string_view where) {
   return text;
 }
 
-/// Bytes other than 0 and 1 are no bool in C++: reading one is undefined behaviour.
-void check_bools(const InputFile& file, const TensorInfo& info, std::span<const std::byte> bytes) {
-  const auto bad = std::find_if(bytes.begin(), bytes.end(), [](std::byte b) { return b > std::byte{1}; });
-  if (bad == bytes.end()) return;
-  throw CheckpointError(path_text(file.path()),
-                        fmt::format("tensor '{}': element {} is no BOOL; expected 0 or 1, got {}",
-                                    printable(info.name), bad - bytes.begin(), std::to_integer<int>(*bad)));
-}
-
 }  // namespace
+
+SafetensorsHeader read_safetensors_header(const InputFile& file) {
+  const auto where = path_text(file.path());
+  const auto text = read_header_text(file, where);
+  return parse_safetensors_header(text.view(), file.size(), where);
+}
 
 SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
   auto file = InputFile::open(path);
-  const auto where = path_text(path);
-  const auto text = read_header_text(file, where);
-  auto header = parse_safetensors_header(text.view(), file.size(), where);
+  auto header = read_safetensors_header(file);
   return {std::move(file), std::move(header)};
 }
 

@@ -1,9 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
-#include <optional>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -12,6 +9,7 @@
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
 #include "hooked/io/safetensors.h"
+#include "io/checked_size.h"
 #include "io/json_cursor.h"
 #include "io/safetensors_dtypes.h"
 
@@ -21,24 +19,6 @@ namespace {
 using Limits = SafetensorsLimits;
 
 constexpr std::uint64_t kLengthBytes = 8;
-
-/// Bytes of a tensor, or nothing when they, its element count or its strides do not fit an int64. Every size
-/// that is computed from a file's numbers is computed here.
-std::optional<std::uint64_t> checked_bytes(std::span<const std::int64_t> shape, std::uint64_t bits) {
-  constexpr auto kLargest = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-  std::uint64_t product = bits;
-  bool empty = false;
-  for (const auto size : shape) {
-    empty |= size == 0;
-    // Zero counts as one: LibTorch multiplies strides this way, so [0, 2^62, 2^62] would wrap there.
-    const auto factor = static_cast<std::uint64_t>(std::max<std::int64_t>(size, 1));
-    if (product > kLargest / factor) return std::nullopt;
-    product *= factor;
-  }
-  if (empty) return 0;
-  if (product % 8 != 0) return std::nullopt;  // part of a byte: only the packed kinds can ask for it
-  return product / 8;
-}
 
 /// Throws unless no two neighbours of the sorted names are equal.
 void check_unique(const std::vector<TensorInfo>& tensors, std::string_view where) {

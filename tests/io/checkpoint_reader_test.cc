@@ -226,13 +226,12 @@ TEST_F(Checkpoint, ShardsLimitIsExact) {
   index_refused(index(10'001), {"at most 10000", "got more"});
 }
 
-TEST_F(Checkpoint, I9I10NothingToRead) {
-  refused(folder_.path(),
-          {"expected model.safetensors or model.safetensors.index.json", "no .safetensors file"});
+TEST_F(Checkpoint, I9NothingToRead) {
+  refused(folder_.path(), {"expected model.safetensors, model.safetensors.index.json", "or pytorch_model.pt",
+                           "no file of tensors"});
   save_safetensors(folder_ / "adapter_model.safetensors", {});
-  refused(folder_.path(), {"got only adapter_model.safetensors"});
-  put_file(folder_ / "pytorch_model.bin", "PK");
-  refused(folder_.path(), {"no safetensors file", "pytorch_model.bin", "convert"});
+  put_file(folder_ / "training_args.bin", "PK");
+  refused(folder_.path(), {"got only adapter_model.safetensors, training_args.bin"});
 }
 
 TEST_F(Checkpoint, NoFolder) {

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "hooked/io/plain_value.h"
 #include "hooked/io/safetensors.h"
 
 namespace hooked {
@@ -22,24 +23,33 @@ struct CheckpointLimits {
 
 /// The tensors of a model folder under the names the files give them.
 ///
-/// The folder holds `model.safetensors`, or `model.safetensors.index.json` and the shards it lists. Where
-/// both are there, the single file is read and notes() says so (the order that Hugging Face's transformers
-/// uses). All headers are read and checked against the index and the files' sizes when the reader is made;
-/// tensor data is read on demand, with a bounded number of files open. Shard names must be plain file names;
-/// the files may be symbolic links. Reading is const and may happen in several threads at once.
+/// Of these files of the folder the first that is there is read: `model.safetensors`,
+/// `model.safetensors.index.json` with the shards it lists, `pytorch_model.bin`,
+/// `pytorch_model.bin.index.json` with its shards, `final.pth` (TransformerLens), `ckpt.pt` (nanoGPT),
+/// `model.pt`, `model.pth`, `pytorch_model.pt`. notes() says when there are others of them, and when the file
+/// is a pickle; pickles are read without running anything (see ZipCheckpoint).
+///
+/// All headers are read and checked against the index and the files' sizes when the reader is made; tensor
+/// data is read on demand, with a bounded number of files open. Shard names must be plain file names; the
+/// files may be symbolic links. Reading is const and may happen in several threads at once.
 class CheckpointReader {
  public:
   /// Throws IoError or CheckpointError; a missing shard, or a tensor that index and shards disagree about, is
   /// listed together with all the others.
   static CheckpointReader open(const std::filesystem::path& folder);
 
+  /// One file by itself: `.safetensors`, or torch.save's `.bin`, `.pt`, `.pth` or `.ckpt`.
+  /// Throws IoError or CheckpointError.
+  static CheckpointReader open_file(const std::filesystem::path& file);
+
   CheckpointReader(CheckpointReader&& other) noexcept;
   CheckpointReader& operator=(CheckpointReader&& other) noexcept;
   ~CheckpointReader();
 
+  /// The folder that was opened, or that the one file is in.
   const std::filesystem::path& folder() const noexcept;
 
-  /// All tensors' names, shard by shard in the order of their data.
+  /// All tensors' names, shard by shard: in the order of their data, or of a pickle's dict.
   const std::vector<std::string>& names() const noexcept;
 
   bool contains(std::string_view name) const noexcept;
@@ -50,12 +60,22 @@ class CheckpointReader {
   /// The file that holds a tensor. Throws CheckpointError with the nearest name.
   const std::filesystem::path& file_of(std::string_view name) const;
 
-  /// The tensor in its stored dtype, in fresh memory on the CPU.
+  /// The tensor in its stored dtype, in fresh memory on the CPU. From a pickle it has its stored strides.
   /// Throws CheckpointError for a name or dtype that is not there to read, IoError when a file was changed.
   at::Tensor read(std::string_view name) const;
 
-  /// Bytes of all tensors as stored.
+  /// Rows `first` to `first + count` of the tensor's first axis, [count, ...]: read(name).narrow(0, ...)
+  /// without reading the rest of the tensor. So a large matrix can be handled in blocks.
+  /// A pickle's checksum is compared only when all rows are read in order. Throws as read() does, and
+  /// CheckpointError for rows that the tensor does not have.
+  at::Tensor read_rows(std::string_view name, std::int64_t first, std::int64_t count) const;
+
+  /// Bytes of all tensors as stored; what several tensors of a pickle share is counted once.
   std::uint64_t bytes() const noexcept;
+
+  /// Plain values that one file of a training script holds beside its tensors, such as nanoGPT's
+  /// `model_args`: a dict, empty for safetensors and for shards.
+  const PlainValue& values() const noexcept;
 
   /// The `__metadata__` of all files; the first file that has a key gives its value.
   const std::map<std::string, std::string>& metadata() const noexcept;

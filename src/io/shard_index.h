@@ -9,8 +9,8 @@
 
 namespace hooked {
 
-/// What a `model.safetensors.index.json` says.
-struct SafetensorsIndex {
+/// What an index file (`model.safetensors.index.json`, `pytorch_model.bin.index.json`) says.
+struct ShardIndex {
   /// Shards' file names, each once, in the order the file first names them. They are plain file names.
   std::vector<std::string> shards;
 
@@ -30,6 +30,6 @@ struct SafetensorsIndex {
 
 /// Reads and validates an index file. Throws IoError or CheckpointError, the latter before any shard is
 /// touched when a shard's name could lead out of the folder.
-SafetensorsIndex read_safetensors_index(const std::filesystem::path& path);
+ShardIndex read_shard_index(const std::filesystem::path& path);
 
 }  // namespace hooked

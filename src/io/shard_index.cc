@@ -1,4 +1,4 @@
-#include "io/safetensors_index.h"
+#include "io/shard_index.h"
 
 #include <fmt/format.h>
 
@@ -32,7 +32,7 @@ class IndexParser {
  public:
   explicit IndexParser(std::string where) : where_(std::move(where)) {}
 
-  SafetensorsIndex parse(const Json& document) {
+  ShardIndex parse(const Json& document) {
     if (!document.is_object()) refuse("the index", "an object", document);
     const auto map = document.find("weight_map");
     if (map == document.end()) {
@@ -86,20 +86,20 @@ class IndexParser {
   }
 
   std::string where_;
-  SafetensorsIndex index_;
+  ShardIndex index_;
   std::unordered_map<std::string, std::size_t> positions_;
 };
 
 }  // namespace
 
-const SafetensorsIndex::Entry* SafetensorsIndex::find(std::string_view tensor) const noexcept {
+const ShardIndex::Entry* ShardIndex::find(std::string_view tensor) const noexcept {
   const auto place =
       std::lower_bound(entries.begin(), entries.end(), tensor,
                        [](const Entry& entry, std::string_view wanted) { return entry.tensor < wanted; });
   return place == entries.end() || place->tensor != tensor ? nullptr : &*place;
 }
 
-SafetensorsIndex read_safetensors_index(const std::filesystem::path& path) {
+ShardIndex read_shard_index(const std::filesystem::path& path) {
   const auto where = path_text(path);
   const auto text = read_text_file(path, CheckpointLimits::kIndexBytes);
   try {

@@ -1,0 +1,120 @@
+#include "io/model_files.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+#include <system_error>
+
+#include "core/json.h"
+#include "hooked/core/error.h"
+#include "io/path_text.h"
+
+namespace hooked {
+namespace {
+
+using Holds = ModelFile::Holds;
+
+/// The first that is there is read.
+constexpr std::array<ModelFile, 9> kModelFiles = {{
+    {"model.safetensors", TensorFormat::kSafetensors, Holds::kTensors},
+    {"model.safetensors.index.json", TensorFormat::kSafetensors, Holds::kIndex},
+    {"pytorch_model.bin", TensorFormat::kZip, Holds::kTensors},
+    {"pytorch_model.bin.index.json", TensorFormat::kZip, Holds::kIndex},
+    {"final.pth", TensorFormat::kZip, Holds::kTensors},  // TransformerLens
+    {"ckpt.pt", TensorFormat::kZip, Holds::kTensors},    // nanoGPT
+    {"model.pt", TensorFormat::kZip, Holds::kTensors},
+    {"model.pth", TensorFormat::kZip, Holds::kTensors},
+    {"pytorch_model.pt", TensorFormat::kZip, Holds::kTensors},
+}};
+
+constexpr std::array<std::string_view, 4> kZipEndings = {".bin", ".pt", ".pth", ".ckpt"};
+
+/// At most this many names stand in one message.
+constexpr std::size_t kListed = 20;
+
+bool is_zip_name(std::string_view name) {
+  return std::any_of(kZipEndings.begin(), kZipEndings.end(),
+                     [&](std::string_view ending) { return name.ends_with(ending); });
+}
+
+/// Names of the folder's files that may hold tensors, sorted.
+std::vector<std::string> tensor_files(const std::filesystem::path& folder) {
+  std::vector<std::string> names;
+  std::error_code stopped;
+  for (std::filesystem::directory_iterator at(folder, stopped), end; !stopped && at != end;
+       at.increment(stopped)) {
+    auto name = at->path().filename().native();
+    if (name.ends_with(".safetensors") || is_zip_name(name)) names.push_back(std::move(name));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+[[noreturn]] void throw_no_model(const std::filesystem::path& folder) {
+  std::vector<std::string_view> wanted;
+  for (const auto& file : kModelFiles) wanted.push_back(file.name);
+  const auto last = wanted.back();
+  wanted.pop_back();
+  const auto others = tensor_files(folder);
+  throw CheckpointError(
+      path_text(folder),
+      fmt::format("the folder has no model file; expected {} or {}, got {}", fmt::join(wanted, ", "), last,
+                  others.empty() ? "no file of tensors at all" : "only " + listed(others)));
+}
+
+}  // namespace
+
+ModelFileChoice choose_model_file(const std::filesystem::path& folder) {
+  std::vector<ModelFile> present;
+  for (const auto& file : kModelFiles) {
+    if (is_there(folder / file.name)) present.push_back(file);
+  }
+  if (present.empty()) throw_no_model(folder);
+  ModelFileChoice choice{.file = present.front(), .notes = {}};
+  if (present.size() > 1) {
+    std::vector<std::string_view> names;
+    for (const auto& file : present) names.push_back(file.name);
+    choice.notes.push_back(fmt::format("[{}] has {}{}; the first was read", path_text(folder),
+                                       names.size() == 2 ? "both " : "", fmt::join(names, " and ")));
+  }
+  return choice;
+}
+
+TensorFormat format_of(const std::filesystem::path& file) {
+  const std::string_view name = file.native();
+  if (name.ends_with(".safetensors")) return TensorFormat::kSafetensors;
+  if (is_zip_name(name)) return TensorFormat::kZip;
+  throw CheckpointError(path_text(file),
+                        fmt::format("the file's name does not say its format; expected one that ends in "
+                                    ".safetensors, {}",
+                                    fmt::join(kZipEndings, ", ")));
+}
+
+std::vector<std::string> unused_shards(const std::filesystem::path& folder, TensorFormat format,
+                                       const std::vector<std::string>& used) {
+  const auto safetensors = format == TensorFormat::kSafetensors;
+  auto names = tensor_files(folder);
+  std::erase_if(names, [&](const std::string& name) {
+    return !name.starts_with(safetensors ? "model-" : "pytorch_model-") ||
+           name.ends_with(".safetensors") != safetensors ||
+           std::find(used.begin(), used.end(), name) != used.end();
+  });
+  return names;
+}
+
+bool is_there(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::symlink_status(path, ignored).type() != std::filesystem::file_type::not_found;
+}
+
+std::string listed(const std::vector<std::string>& items) {
+  std::vector<std::string> shown;
+  for (std::size_t i = 0; i < std::min(items.size(), kListed); ++i) shown.push_back(printable(items[i]));
+  return fmt::format("{}{}", fmt::join(shown, ", "),
+                     items.size() > kListed ? fmt::format(" and {} more", items.size() - kListed) : "");
+}
+
+}  // namespace hooked

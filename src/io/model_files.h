@@ -1,0 +1,43 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/tensor_file.h"
+
+namespace hooked {
+
+/// A file name under which folders keep a model, and what such a file is.
+struct ModelFile {
+  std::string_view name;
+  TensorFormat format;
+  enum class Holds { kTensors, kIndex } holds;
+};
+
+/// The file of `folder` to read, and what a user should know about the choice.
+struct ModelFileChoice {
+  ModelFile file;
+  std::vector<std::string> notes;
+};
+
+/// Picks by a fixed order: safetensors before pickles, one file before an index, Hugging Face's names before
+/// those of training scripts. Throws CheckpointError, saying what was looked for and what is there instead.
+ModelFileChoice choose_model_file(const std::filesystem::path& folder);
+
+/// The format of a file by the ending of its name. Throws CheckpointError for an ending that is not known.
+TensorFormat format_of(const std::filesystem::path& file);
+
+/// Shards of the folder that look like those of this kind of index but are not among `used`, sorted.
+std::vector<std::string> unused_shards(const std::filesystem::path& folder, TensorFormat format,
+                                       const std::vector<std::string>& used);
+
+/// True when something of that name is there, also a link that leads nowhere: opening it says what is wrong
+/// with it.
+bool is_there(const std::filesystem::path& path);
+
+/// Names for one message: not more than a reader can take in.
+std::string listed(const std::vector<std::string>& items);
+
+}  // namespace hooked

@@ -1,0 +1,97 @@
+#pragma once
+
+#include <c10/core/ScalarType.h>
+
+#include <bit>
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hooked {
+
+/// What a value of a pickle is.
+enum class PickleKind : std::uint8_t {
+  kMark,  ///< on the stack only
+  kNone,
+  kBool,
+  kInteger,
+  kReal,
+  kText,
+  kBytes,
+  kTuple,
+  kList,
+  kDict,
+  kGlobal,  ///< an allowed name; never what a name stands for
+  kStorage,
+  kTensor,
+};
+
+/// The kind for messages, with its article: `a tuple`.
+std::string_view pickle_kind_text(PickleKind kind) noexcept;
+
+/// A value of a pickle: small, and for the larger kinds a place in its document. So copies are cheap, and
+/// values that hold each other cost nothing to let go.
+struct PickleValue {
+  PickleKind kind = PickleKind::kNone;
+  std::uint32_t size = 0;     ///< bytes of a text, elements of a tuple
+  std::uint64_t payload = 0;  ///< the number itself, or an index
+
+  std::int64_t integer() const noexcept { return static_cast<std::int64_t>(payload); }
+  double real() const noexcept { return std::bit_cast<double>(payload); }
+  bool boolean() const noexcept { return payload != 0; }
+};
+
+/// A list's elements, or a dict's keys and values in turn.
+struct PickledContainer {
+  std::vector<PickleValue> items;
+  bool ordered = false;  ///< a collections.OrderedDict: it alone may be given attributes
+};
+
+/// A storage that the pickle refers to: elements of one dtype in a record of the archive.
+struct PickledStorage {
+  PickleValue key;  ///< text: the record's name
+  at::ScalarType dtype;
+  std::int64_t elements;
+};
+
+/// A tensor as elements of a storage. Sizes and strides are tuples of integers that were checked: what they
+/// address lies inside the storage.
+struct PickledTensor {
+  std::uint64_t storage;
+  std::int64_t offset;  ///< of the first element, in elements
+  PickleValue sizes;
+  PickleValue strides;
+};
+
+/// What a pickle describes.
+struct PickleDocument {
+  std::string bytes;  ///< the pickle; texts are parts of it
+  std::deque<PickleValue> tuples;
+  std::deque<PickledContainer> containers;
+  std::deque<PickledStorage> storages;
+  std::deque<PickledTensor> tensors;
+  PickleValue root;
+
+  /// A text's or bytes' content.
+  std::string_view text(const PickleValue& value) const {
+    return std::string_view(bytes).substr(value.payload, value.size);
+  }
+  const PickleValue& element(const PickleValue& tuple, std::size_t index) const {
+    return tuples[tuple.payload + index];
+  }
+  /// A list's or dict's items.
+  const std::vector<PickleValue>& items(const PickleValue& container) const {
+    return containers[container.payload].items;
+  }
+  /// A tuple of integers.
+  std::vector<std::int64_t> integers(const PickleValue& tuple) const {
+    std::vector<std::int64_t> values(tuple.size);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = element(tuple, i).integer();
+    return values;
+  }
+};
+
+}  // namespace hooked

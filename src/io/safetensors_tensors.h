@@ -1,0 +1,19 @@
+#pragma once
+
+#include "io/tensor_file.h"
+
+namespace hooked {
+
+/// Reads and validates the header of an open file, as SafetensorsFile::open does.
+SafetensorsHeader read_safetensors_header(const InputFile& file);
+
+/// The tensors of a safetensors file.
+class SafetensorsTensors final : public TensorFile {
+ public:
+  explicit SafetensorsTensors(const InputFile& file);
+
+  at::Tensor read(const InputFile& file, std::size_t index) const override;
+  at::Tensor read_rows(const InputFile& file, std::size_t index, Rows rows) const override;
+};
+
+}  // namespace hooked

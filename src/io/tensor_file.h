@@ -1,0 +1,72 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hooked/io/file.h"
+#include "hooked/io/plain_value.h"
+#include "hooked/io/safetensors.h"
+
+namespace hooked {
+
+/// Rows of a tensor's first axis.
+struct Rows {
+  std::int64_t first;
+  std::int64_t count;
+};
+
+/// What a file with tensors holds, in whatever format. It keeps no file open: data is read from a file that
+/// the caller has opened, which must be the one that was described.
+class TensorFile {
+ public:
+  virtual ~TensorFile() = default;
+  TensorFile(const TensorFile&) = delete;
+  TensorFile& operator=(const TensorFile&) = delete;
+
+  const std::vector<TensorInfo>& tensors() const noexcept { return tensors_; }
+  const std::map<std::string, std::string>& metadata() const noexcept { return metadata_; }
+
+  /// Plain values beside the tensors: a dict.
+  const PlainValue& values() const noexcept { return values_; }
+  const std::vector<std::string>& notes() const noexcept { return notes_; }
+
+  /// Bytes of the tensors, those that several share counted once.
+  std::uint64_t bytes() const noexcept { return bytes_; }
+
+  /// Tensor `index` in fresh memory on the CPU. Throws CheckpointError or IoError.
+  virtual at::Tensor read(const InputFile& file, std::size_t index) const = 0;
+
+  /// Some rows of tensor `index`: [count, ...]. Throws CheckpointError (also for rows that are not there) or
+  /// IoError.
+  virtual at::Tensor read_rows(const InputFile& file, std::size_t index, Rows rows) const = 0;
+
+ protected:
+  TensorFile() = default;
+
+  std::vector<TensorInfo> tensors_;
+  std::map<std::string, std::string> metadata_;
+  PlainValue values_ = PlainValue(PlainValue::Dict());
+  std::vector<std::string> notes_;
+  std::uint64_t bytes_ = 0;
+};
+
+/// Formats that tensors are read from.
+enum class TensorFormat { kSafetensors, kZip };
+
+/// Reads and checks what `file` says about its tensors. Throws CheckpointError or IoError.
+std::unique_ptr<TensorFile> describe_tensors(const InputFile& file, TensorFormat format);
+
+/// Throws CheckpointError about `file` unless the tensor has these rows.
+void check_rows(const InputFile& file, const TensorInfo& info, Rows rows);
+
+/// Throws CheckpointError about the tensor unless all `bytes` are 0 or 1: another byte is no bool in C++, and
+/// reading one is undefined behaviour.
+void check_bools(const InputFile& file, const TensorInfo& info, std::span<const std::byte> bytes);
+
+}  // namespace hooked
