@@ -1,0 +1,177 @@
+// Folders whose model is in PyTorch's zip format, and rows of tensors of both formats.
+#include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/ones.h>
+#include <fmt/format.h>
+
+#include "hooked/io/checkpoint_reader.h"
+#include "tests/io/file_bytes.h"
+#include "tests/support/pickle_writer.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/zip_writer.h"
+
+namespace hooked {
+namespace {
+
+constexpr const char* kIndex = "pytorch_model.bin.index.json";
+
+class PickledModel : public testing::Test {
+ protected:
+  // A checkpoint of one float tensor [size] of ones.
+  void put(const std::string& file, const std::string& tensor, std::uint8_t size = 2) {
+    const auto storage = pickled_storage("FloatStorage", "0", pickled(std::int64_t{size}));
+    const auto ones = at::ones({size});
+    put_file(
+        folder_ / file,
+        checkpoint_bytes(
+            pickle_of(pickled_dict({{tensor, pickled_tensor(storage, {.sizes = {size}, .strides = {1}})}})),
+            {std::string(static_cast<const char*>(ones.data_ptr()), ones.nbytes())}));
+  }
+  CheckpointReader open() { return CheckpointReader::open(folder_.path()); }
+  void refused(const std::filesystem::path& where, std::initializer_list<std::string_view> parts) {
+    expect_refused<CheckpointError>([&] { open(); }, where.native(), parts);
+  }
+  static bool notes(const CheckpointReader& reader, std::string_view part) {
+    const auto& all = reader.notes();
+    return std::any_of(all.begin(), all.end(),
+                       [&](const auto& note) { return note.find(part) != std::string::npos; });
+  }
+
+  TempFolder folder_;
+};
+
+TEST_F(PickledModel, EveryNameIsFoundInItsOrder) {
+  // From the last to the first: each new file is then the one that is read.
+  const char* names[] = {"pytorch_model.pt", "model.pth", "model.pt", "ckpt.pt", "final.pth"};
+  for (const std::string name : names) {
+    put(name, name);
+    const auto reader = open();
+    EXPECT_EQ(reader.names(), std::vector<std::string>{name});
+    EXPECT_EQ(reader.file_of(name), folder_ / name);
+    EXPECT_TRUE(at::equal(reader.read(name), at::ones({2})));
+    EXPECT_TRUE(notes(reader, fmt::format("{}] is in PyTorch's pickle format", (folder_ / name).native())));
+    EXPECT_EQ(notes(reader, "the first was read"), name != "pytorch_model.pt");
+  }
+  put("shard.bin", "sharded");
+  put_file(folder_ / kIndex, R"({"weight_map":{"sharded":"shard.bin"}})");
+  EXPECT_TRUE(open().contains("sharded"));
+  put("pytorch_model.bin", "bin");
+  EXPECT_TRUE(open().contains("bin"));
+  save_safetensors(folder_ / "model.safetensors", {{"safe", at::ones({1})}});
+  const auto reader = open();
+  EXPECT_EQ(reader.names(), std::vector<std::string>{"safe"});
+  EXPECT_TRUE(
+      notes(reader, "has model.safetensors and pytorch_model.bin and pytorch_model.bin.index.json and"));
+  EXPECT_FALSE(notes(reader, "pickle"));
+}
+
+TEST_F(PickledModel, BothFormatsBesideEachOther) {
+  put("pytorch_model.bin", "w");
+  save_safetensors(folder_ / "model.safetensors", {{"w", at::arange(3)}});
+  const auto reader = open();
+  EXPECT_EQ(reader.read("w").numel(), 3);
+  ASSERT_EQ(reader.notes().size(), 1U);
+  EXPECT_TRUE(notes(reader, "has both model.safetensors and pytorch_model.bin; the first was read"));
+}
+
+TEST_F(PickledModel, ShardsByTheRulesOfEveryIndex) {
+  put("pytorch_model-00001-of-00002.bin", "a");
+  put("pytorch_model-00002-of-00002.bin", "b", 3);
+  const auto index = [&](std::string_view map, int total = 20) {
+    put_file(folder_ / kIndex,
+             fmt::format(R"({{"metadata":{{"total_size":{}}},"weight_map":{{{}}}}})", total, map));
+  };
+  const std::string good = R"("a":"pytorch_model-00001-of-00002.bin","b":"pytorch_model-00002-of-00002.bin")";
+  index(good);
+  const auto reader = open();
+  EXPECT_EQ(reader.names(), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(reader.bytes(), 20U);
+  EXPECT_TRUE(at::equal(reader.read("b"), at::ones({3})));
+  EXPECT_EQ(reader.notes().size(), 1U);  // that it is a pickle
+  EXPECT_TRUE(reader.values().dict()->empty());
+
+  index(good, 21);
+  EXPECT_TRUE(notes(open(), "metadata.total_size is 21 bytes, but the shards hold 20"));
+  index(R"("a":"pytorch_model-00001-of-00002.bin")");
+  EXPECT_TRUE(notes(open(), "that were not read: pytorch_model-00002-of-00002.bin"));
+  index(R"("a":"../pytorch_model-00001-of-00002.bin")");
+  refused(folder_ / kIndex, {"no plain file name"});
+  index(R"("a":"x.bin","b":"y.bin")");
+  refused(folder_ / kIndex, {"2 of 2 shards are missing: x.bin, y.bin"});
+  index(R"("b":"pytorch_model-00001-of-00002.bin")");
+  refused(folder_ / kIndex, {"'a' is in pytorch_model-00001-of-00002.bin but not in the index"});
+  index(good);
+  put_file(folder_ / "pytorch_model-00002-of-00002.bin",
+           checkpoint_bytes(pickle_of(pickled_global("os", "system")), {}));
+  refused(folder_ / "pytorch_model-00002-of-00002.bin", {"os.system", "nothing was run"});
+}
+
+TEST_F(PickledModel, ReplacedAfterOpening) {
+  put("final.pth", "w");
+  const auto reader = open();
+  std::filesystem::remove(folder_ / "final.pth");
+  put("final.pth", "w", 9);
+  expect_refused<IoError>([&] { reader.read("w"); }, (folder_ / "final.pth").native(), {"changed"});
+}
+
+TEST_F(PickledModel, OneFileByItself) {
+  save_safetensors(folder_ / "x.safetensors", {{"s", at::arange(4)}}, {{"k", "v"}});
+  const auto safe = CheckpointReader::open_file(folder_ / "x.safetensors");
+  EXPECT_EQ(safe.folder(), folder_.path());
+  EXPECT_TRUE(at::equal(safe.read("s"), at::arange(4)));
+  EXPECT_EQ(safe.metadata().at("k"), "v");
+  EXPECT_TRUE(safe.notes().empty());
+  for (const std::string name : {"y.bin", "y.pt", "y.pth", "y.ckpt"}) {
+    put(name, "w");
+    const auto reader = CheckpointReader::open_file(folder_ / name);
+    EXPECT_TRUE(at::equal(reader.read("w"), at::ones({2})));
+    EXPECT_EQ(reader.notes().size(), 1U);
+  }
+  const auto odd = folder_ / "y.weights";
+  expect_refused<CheckpointError>([&] { CheckpointReader::open_file(odd); }, odd.native(),
+                                  {".safetensors, .bin"});
+  const auto absent = folder_ / "absent.pt";
+  expect_refused<IoError>([&] { CheckpointReader::open_file(absent); }, absent.native(), {"No such file"});
+}
+
+TEST_F(PickledModel, TrainingScriptsValues) {
+  const auto reader = CheckpointReader::open_file(HOOKED_SOURCE_DIR "/tests/io/files/training.pt");
+  EXPECT_EQ(reader.values().find("model_args")->find("n_layer")->integer(), 2);
+  EXPECT_EQ(reader.names(), (std::vector<std::string>{"weight", "bias"}));
+}
+
+TEST_F(PickledModel, RowsOfBothFormats) {
+  const auto whole = at::arange(24, at::kFloat).view({4, 3, 2});
+  save_safetensors(
+      folder_ / "x.safetensors",
+      {{"before", at::ones({5})}, {"w", whole}, {"none", at::ones({3, 0})}, {"scalar", at::ones({})}});
+  const auto storage = pickled_storage("FloatStorage", "0", pickled(std::int64_t{24}));
+  put_file(
+      folder_ / "x.pt",
+      checkpoint_bytes(pickle_of(pickled_dict(
+                           {{"w", pickled_tensor(storage, {.sizes = {4, 3, 2}, .strides = {6, 2, 1}})}})),
+                       {std::string(static_cast<const char*>(whole.data_ptr()), whole.nbytes())}));
+  for (const auto* name : {"x.safetensors", "x.pt"}) {
+    const auto reader = CheckpointReader::open_file(folder_ / name);
+    for (std::int64_t first = 0; first <= 4; ++first) {
+      for (std::int64_t count = 0; first + count <= 4; ++count) {
+        EXPECT_TRUE(at::equal(reader.read_rows("w", first, count), whole.narrow(0, first, count)));
+      }
+    }
+    const std::pair<std::int64_t, std::int64_t> bad[] = {{-1, 1}, {0, -1}, {4, 1},
+                                                         {0, 5},  {5, 0},  {1, INT64_MAX}};
+    for (const auto& [first, count] : bad) {
+      expect_refused<CheckpointError>(
+          [&, first = first, count = count] { reader.read_rows("w", first, count); },
+          (folder_ / name).native(), {"'w' of shape [4, 3, 2]", "expected some of 4"});
+    }
+    expect_refused<CheckpointError>([&] { reader.read_rows("v", 0, 1); }, folder_.path().native(), {"'v'"});
+  }
+  const auto reader = CheckpointReader::open_file(folder_ / "x.safetensors");
+  EXPECT_EQ(reader.read_rows("none", 1, 2).sizes(), (std::vector<std::int64_t>{2, 0}));
+  expect_refused<CheckpointError>([&] { reader.read_rows("scalar", 0, 1); },
+                                  (folder_ / "x.safetensors").native(), {"'scalar'"});
+}
+
+}  // namespace
+}  // namespace hooked

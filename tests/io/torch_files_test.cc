@@ -1,0 +1,87 @@
+// Checkpoints that torch.save wrote (scripts/make_pickle_goldens.py), against their values as safetensors.
+#include <ATen/ops/equal.h>
+
+#include "hooked/io/zip_checkpoint.h"
+#include "tests/io/file_bytes.h"
+
+namespace hooked {
+namespace {
+
+const std::filesystem::path kFiles = HOOKED_SOURCE_DIR "/tests/io/files";
+
+/// Bit for bit, so that NaN would count too.
+void expect_same(const at::Tensor& got, const at::Tensor& wanted, const std::string& name) {
+  EXPECT_EQ(got.dtype(), wanted.dtype()) << name;
+  EXPECT_EQ(got.sizes(), wanted.sizes()) << name;
+  EXPECT_TRUE(at::equal(got, wanted)) << name;
+}
+
+class TorchFile : public testing::TestWithParam<const char*> {};
+
+TEST_P(TorchFile, HasTheValuesThatWereSaved) {
+  const auto wanted = SafetensorsFile::open(kFiles / "expected.safetensors");
+  const auto file = ZipCheckpoint::open(kFiles / GetParam());
+  ASSERT_EQ(file.tensors().size(), 19U);
+  ASSERT_EQ(wanted.tensors().size(), 19U);
+  for (const auto& info : file.tensors()) {
+    const auto expected = wanted.read(info.name);
+    expect_same(file.read(info.name), expected, info.name);
+    if (expected.dim() == 0) continue;
+    for (std::int64_t row = 0; row < expected.size(0); ++row) {
+      expect_same(file.read_rows(info.name, row, 1), expected.narrow(0, row, 1), info.name);
+    }
+  }
+  EXPECT_EQ(file.tensors().front().name, "float64");
+  EXPECT_EQ(file.find("tied")->begin, file.find("base")->begin);
+  EXPECT_FALSE(file.read("transposed").is_contiguous());
+  EXPECT_TRUE(file.notes().empty());
+  EXPECT_TRUE(file.values().dict()->empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, TorchFile,
+                         testing::Values("protocol2.pt", "protocol3.pt", "protocol4.pt", "protocol5.pt",
+                                         "repacked.pt"));
+
+TEST(TorchFiles, WithoutChecksums) {
+  const auto file = ZipCheckpoint::open(kFiles / "unchecked.pt");
+  expect_same(file.read("float32"), SafetensorsFile::open(kFiles / "expected.safetensors").read("float32"),
+              "");
+  ASSERT_EQ(file.notes().size(), 1U);
+}
+
+TEST(TorchFiles, OfATrainingScript) {
+  const auto file = ZipCheckpoint::open(kFiles / "training.pt");
+  ASSERT_EQ(file.tensors().size(), 2U);
+  EXPECT_EQ(file.read("weight").sizes(), (std::vector<std::int64_t>{1, 2}));
+  EXPECT_EQ(file.read("bias").sizes(), (std::vector<std::int64_t>{1}));
+  ASSERT_EQ(file.notes().size(), 1U);
+  EXPECT_NE(file.notes()[0].find("_orig_mod."), std::string::npos);
+
+  const auto& values = file.values();
+  EXPECT_EQ(values.find("optimizer"), nullptr);  // it holds tensors
+  EXPECT_EQ(values.find("best_val_loss"), nullptr);
+  EXPECT_EQ(values.find("iter_num")->integer(), std::int64_t{1} << 40);
+  const auto* args = values.find("model_args");
+  ASSERT_NE(args, nullptr);
+  EXPECT_EQ(args->find("n_embd")->integer(), 6);
+  EXPECT_EQ(args->find("bias")->boolean(), false);
+  EXPECT_EQ(args->find("dropout")->real(), 0.25);
+  EXPECT_TRUE(args->find("vocab_size")->is_none());
+  const auto* config = values.find("config");
+  EXPECT_EQ(*config->find("out_dir")->text(), "out");
+  EXPECT_EQ((*config->find("betas")->list())[1].real(), 0.95);
+  EXPECT_EQ(config->find("seed")->integer(), -(std::int64_t{1} << 33));
+}
+
+TEST(TorchFiles, ThatIsNoStateDict) {
+  const auto refused = [](const std::string& name, std::initializer_list<std::string_view> parts) {
+    expect_refused<CheckpointError>([&] { ZipCheckpoint::open(kFiles / name); }, (kFiles / name).native(),
+                                    parts);
+  };
+  refused("module.pt", {"the global 'torch.nn.modules.linear.Linear' is not allowed"});
+  refused("legacy.pt", {"Python pickle", "torch.save(torch.load(f), f)"});
+  refused("expected.safetensors", {"looks like a safetensors file"});
+}
+
+}  // namespace
+}  // namespace hooked
