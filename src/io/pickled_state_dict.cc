@@ -66,8 +66,9 @@ class PlainCopier {
   std::optional<PlainValue> copy_list(const PickleValue& value, std::size_t depth) {
     check_depth(depth);
     const auto tuple = value.kind == Kind::kTuple;
-    const auto size = tuple ? value.size : document_.items(value).size();
+    const std::size_t size = tuple ? value.size : document_.items(value).size();
     PlainValue::List list;
+    list.reserve(std::min(size, Limits::kPlainValues - values_));
     for (std::size_t i = 0; i < size; ++i) {
       auto item = copy(tuple ? document_.element(value, i) : document_.items(value)[i], depth + 1);
       if (!item) return std::nullopt;
@@ -80,6 +81,7 @@ class PlainCopier {
     check_depth(depth);
     const auto& items = document_.items(value);
     PlainValue::Dict dict;
+    dict.reserve(std::min(items.size() / 2, Limits::kPlainValues - values_));
     for (std::size_t i = 0; i < items.size(); i += 2) {
       auto key = copy(items[i], depth + 1);
       auto item = copy(items[i + 1], depth + 1);
@@ -118,6 +120,7 @@ class StateDictFinder {
                               "save it as torch.save(model.state_dict(), file)",
                               pickle_kind_text(root.kind)));
     }
+    check_keys(root);  // first: otherwise the one `model` could be any number of them
     const auto inner = wrapped(root);
     if (!inner && !has_tensors(root) && !document_.items(root).empty()) {
       throw CheckpointError(
@@ -125,6 +128,7 @@ class StateDictFinder {
                               "{}, got only the keys {}",
                               fmt::join(kWrappers, ", "), keys(root)));
     }
+    if (inner) check_keys(*inner);
     add_tensors(inner ? *inner : root, inner ? "the state dict" : "");
     add_values(root, inner);
     strip_prefix();
@@ -132,6 +136,16 @@ class StateDictFinder {
   }
 
  private:
+  void check_keys(const PickleValue& dict) const {
+    const auto& items = document_.items(dict);
+    std::unordered_set<std::string_view> names;
+    for (std::size_t i = 0; i < items.size(); i += 2) {
+      if (items[i].kind != Kind::kText || names.insert(document_.text(items[i])).second) continue;
+      throw CheckpointError(
+          where_, fmt::format("'{}': the name stands twice in a dict; expected it once", key_text(items[i])));
+    }
+  }
+
   bool has_tensors(const PickleValue& dict) const {
     const auto& items = document_.items(dict);
     for (std::size_t i = 1; i < items.size(); i += 2) {
@@ -177,14 +191,9 @@ class StateDictFinder {
 
   void add_tensors(const PickleValue& dict, std::string_view others_of) {
     const auto& items = document_.items(dict);
-    std::unordered_set<std::string_view> names;
     std::vector<std::string> others;
     for (std::size_t i = 0; i < items.size(); i += 2) {
       const auto& key = items[i];
-      if (key.kind == Kind::kText && !names.insert(document_.text(key)).second) {
-        throw CheckpointError(
-            where_, fmt::format("tensor '{}': the name stands twice; expected it once", key_text(key)));
-      }
       if (items[i + 1].kind != Kind::kTensor) {
         if (!others_of.empty()) others.push_back(key_text(key));
         continue;
@@ -219,12 +228,7 @@ class StateDictFinder {
     const auto& items = document_.items(root);
     PlainCopier copier(document_, where_);
     PlainValue::Dict values;
-    std::unordered_set<std::string_view> names;
     for (std::size_t i = 0; i < items.size(); i += 2) {
-      if (items[i].kind == Kind::kText && !names.insert(document_.text(items[i])).second) {
-        throw CheckpointError(where_,
-                              fmt::format("the key '{}' stands twice; expected it once", key_text(items[i])));
-      }
       const auto& value = items[i + 1];
       if (inner && value.kind == Kind::kDict && value.payload == inner->payload) continue;
       if (value.kind == Kind::kTensor) continue;

@@ -32,8 +32,8 @@ struct ZipCheckpointLimits {
   /// Of the plain values beside the tensors: lists and dicts inside each other, all values, bytes of all
   /// texts.
   static constexpr std::size_t kPlainDepth = 64;
-  static constexpr std::size_t kPlainValues = 100'000;
-  static constexpr std::size_t kPlainBytes = std::size_t{16} << 20;
+  static constexpr std::size_t kPlainValues = 262'144;
+  static constexpr std::size_t kPlainBytes = std::size_t{4} << 20;
 };
 
 /// A checkpoint as `torch.save` writes it since PyTorch 1.6 (`.bin`, `.pt`, `.pth`): a zip archive of a

@@ -1,0 +1,87 @@
+// What refusing hostile files costs: at most 64 MiB beyond the file itself, and less than a second.
+#include <fmt/format.h>
+#include <malloc.h>
+
+#include <chrono>
+#include <fstream>
+#include <string>
+
+#include "hooked/io/zip_checkpoint.h"
+#include "tests/io/file_bytes.h"
+#include "tests/support/pickle_writer.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/zip_writer.h"
+
+namespace hooked {
+namespace {
+
+using Limits = ZipCheckpointLimits;
+
+/// A figure of /proc/self/status in bytes.
+std::int64_t status(const std::string& field) {
+  std::ifstream in("/proc/self/status");
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with(field + ":")) return std::stoll(line.substr(field.size() + 1)) * 1024;
+  }
+  return -1;
+}
+
+/// Makes the peak that the system remembers begin anew; false where it does not let us.
+bool forget_peak() {
+  ::malloc_trim(0);
+  std::ofstream out("/proc/self/clear_refs");
+  out << "5" << std::flush;
+  return static_cast<bool>(out);
+}
+
+std::string repeated(std::string_view text, std::size_t count) {
+  std::string all;
+  all.reserve(text.size() * count);
+  for (std::size_t i = 0; i < count; ++i) all += text;
+  return all;
+}
+
+TEST(ZipCheckpointMemory, RefusingIsCheap) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "a sanitizer has memory of its own";
+#endif
+  if (!forget_peak() || status("VmHWM") < 0) GTEST_SKIP() << "this system does not tell the peak";
+  const TempFolder folder;
+  const auto path = folder / "f.pt";
+  const auto nested = repeated(
+      "]q\1"
+      "0](h\1h\1h\1h\1h\1h\1h\1h\1h\1h\1e",
+      9);
+  const std::pair<const char*, std::string> pickles[] = {
+      {"lists", repeated("]0", 4'000'000)},
+      {"lists of one", repeated("]Na0", 4'000'000)},
+      {"a long list", "]" + repeated("Na", 8'000'000)},
+      {"dicts of one", repeated("}NNs0", 4'000'000)},
+      {"tuples", repeated("NNN\x87"
+                          "0",
+                          4'000'000)},
+      {"tuples of tuples", "N" + repeated("\x85", 20'000'000)},
+      {"the memo", "Nr" + pickled_bytes_of(Limits::kMemo - 1, 4) + repeated("]0", 4'000'000)},
+      {"the stack", repeated("N", 20'000'000)},
+      {"marks", repeated("(", 20'000'000)},
+      {"laughs", "]" + nested + nested},
+      {"the key model", "}(" + repeated(pickled("model") + "}", 300'000) + "u"},
+  };
+  for (const auto& [name, pickle] : pickles) {
+    put_file(path, checkpoint_bytes(pickle_of(pickle), {}));
+    const auto file = static_cast<std::int64_t>(std::filesystem::file_size(path));
+    ASSERT_TRUE(forget_peak());
+    const auto before = status("VmRSS");
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_THROW(ZipCheckpoint::open(path), CheckpointError) << name;
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    const auto extra = status("VmHWM") - before;
+    EXPECT_LE(extra, file + (std::int64_t{64} << 20)) << name;
+    EXPECT_LT(seconds.count(), 1.) << name;
+    RecordProperty(name, fmt::format("{} MiB beyond {} MiB, {:.3f} s", (extra - file) >> 20, file >> 20,
+                                     seconds.count()));
+  }
+}
+
+}  // namespace
+}  // namespace hooked
