@@ -24,6 +24,12 @@ constexpr std::string_view kCompiledPrefix = "_orig_mod.";
 /// At most this many keys stand in one message.
 constexpr std::size_t kListed = 20;
 
+/// Python would keep the last of two equal keys; another reader the first.
+[[noreturn]] void throw_twice(std::string_view key, std::string_view where) {
+  throw CheckpointError(
+      where, fmt::format("'{}': the name stands twice in a dict; expected it once", printable(key)));
+}
+
 /// Copies values of the document that hold no tensors. A document may hold one value in many places, and a
 /// list itself: depth, number and bytes of the copies are limited.
 class PlainCopier {
@@ -68,7 +74,6 @@ class PlainCopier {
     const auto tuple = value.kind == Kind::kTuple;
     const std::size_t size = tuple ? value.size : document_.items(value).size();
     PlainValue::List list;
-    list.reserve(std::min(size, Limits::kPlainValues - values_));
     for (std::size_t i = 0; i < size; ++i) {
       auto item = copy(tuple ? document_.element(value, i) : document_.items(value)[i], depth + 1);
       if (!item) return std::nullopt;
@@ -81,8 +86,11 @@ class PlainCopier {
     check_depth(depth);
     const auto& items = document_.items(value);
     PlainValue::Dict dict;
-    dict.reserve(std::min(items.size() / 2, Limits::kPlainValues - values_));
+    std::unordered_set<std::string_view> names;
     for (std::size_t i = 0; i < items.size(); i += 2) {
+      if (items[i].kind == Kind::kText && !names.insert(document_.text(items[i])).second) {
+        throw_twice(document_.text(items[i]), where_);
+      }
       auto key = copy(items[i], depth + 1);
       auto item = copy(items[i + 1], depth + 1);
       if (!key || !item) return std::nullopt;
@@ -141,8 +149,7 @@ class StateDictFinder {
     std::unordered_set<std::string_view> names;
     for (std::size_t i = 0; i < items.size(); i += 2) {
       if (items[i].kind != Kind::kText || names.insert(document_.text(items[i])).second) continue;
-      throw CheckpointError(
-          where_, fmt::format("'{}': the name stands twice in a dict; expected it once", key_text(items[i])));
+      throw_twice(document_.text(items[i]), where_);
     }
   }
 
