@@ -116,7 +116,7 @@ void save_with(const HookedTransformer& model, const std::string& folder, std::s
   write(folder + "/config.json", text.replace(place, from.size(), to));
 }
 
-void checkpoint_errors(const HookedTransformer& model) {
+void checkpoint_errors(const HookedTransformer& model, const std::filesystem::path& repository) {
   print_section<hooked::CheckpointError>(
       "CheckpointError", "The files of a model are absent, damaged, or do not belong to its config.",
       {{"There is no such model", [] { (void)HookedTransformer::load("modles/gpt2/small"); },
@@ -128,8 +128,25 @@ void checkpoint_errors(const HookedTransformer& model) {
           std::filesystem::remove("no-weights/model.safetensors");
           (void)HookedTransformer::load("no-weights");
         },
-        "Put `model.safetensors`, or the index and its shards, beside config.json. Convert other formats "
+        "Put one of these files, for an index with its shards, beside config.json. Convert other formats "
         "first."},
+       {"A pickle is no state dict",
+        [&] {
+          model.save("module");
+          std::filesystem::remove("module/model.safetensors");
+          std::filesystem::copy_file(repository / "tests/io/files/module.pt", "module/pytorch_model.bin");
+          (void)HookedTransformer::load("module");
+        },
+        "Save the state dict (`torch.save(model.state_dict(), file)`), not the module. A file from elsewhere "
+        "that names anything but tensors is not to be trusted; nothing in it was run."},
+       {"A checkpoint is older than PyTorch 1.6",
+        [&] {
+          model.save("legacy");
+          std::filesystem::remove("legacy/model.safetensors");
+          std::filesystem::copy_file(repository / "tests/io/files/legacy.pt", "legacy/pytorch_model.bin");
+          (void)HookedTransformer::load("legacy");
+        },
+        "Write it again with a recent torch, or convert it to safetensors."},
        {"A file was cut off",
         [&] {
           model.save("cut");
@@ -318,12 +335,13 @@ void io_errors() {
 
 }  // namespace
 
-int main() try {
+int main(int count, char** arguments) try {
+  if (count != 2) throw std::invalid_argument("expected the repository's folder");
   const Workplace workplace;
   const auto model = HookedTransformer::create(small_config(), {.seed = 1});
   const at::Tensor tokens = at::tensor({1, 2, 3, 4}, at::kLong);
   std::cout << kPreface;
-  checkpoint_errors(model);
+  checkpoint_errors(model, arguments[1]);
   config_errors(model);
   shape_errors(model, tokens);
   hook_errors(model, tokens);
