@@ -32,6 +32,10 @@ double by_formula(Activation activation, double x) {
       return tanh_gelu(x, std::sqrt(2.0 / std::numbers::pi));
     case Activation::gelu_fast:
       return tanh_gelu(x, 0.7978845608);
+    case Activation::gelu_bloom:
+      return tanh_gelu(x, 0.79788456);
+    case Activation::xielu:
+      break;
     case Activation::gelu_quick:
       return x * sigmoid(1.702 * x);
     case Activation::silu:
@@ -53,9 +57,22 @@ class ActivationFunction : public testing::TestWithParam<Activation> {};
 
 INSTANTIATE_TEST_SUITE_P(All, ActivationFunction,
                          testing::Values(Activation::relu, Activation::gelu, Activation::gelu_tanh,
-                                         Activation::gelu_fast, Activation::gelu_quick, Activation::silu,
-                                         Activation::relu_squared, Activation::sigmoid, Activation::solu),
+                                         Activation::gelu_fast, Activation::gelu_bloom,
+                                         Activation::gelu_quick, Activation::silu, Activation::relu_squared,
+                                         Activation::sigmoid, Activation::solu),
                          [](const auto& info) { return std::string(activation_name(info.param)); });
+
+TEST(XieluFunction, EqualsItsFormula) {
+  const ops::Xielu numbers{at::tensor({0.8}, at::kDouble), at::tensor({0.6}, at::kDouble),
+                           at::tensor({0.5}, at::kDouble), at::tensor({-0.2}, at::kDouble)};
+  const at::Tensor x = at::tensor(std::vector<double>(std::begin(kPoints), std::end(kPoints)), at::kDouble);
+  const at::Tensor y = ops::xielu(x, numbers);
+  for (std::size_t i = 0; i < std::size(kPoints); ++i) {
+    const double p = kPoints[i];
+    const double curved = p > 0 ? 0.8 * p * p : (std::expm1(std::min(p, -0.2)) - p) * 0.6;
+    EXPECT_NEAR(y[static_cast<std::int64_t>(i)].item<double>(), curved + 0.5 * p, 1e-14) << p;
+  }
+}
 
 TEST_P(ActivationFunction, EqualsItsFormulaWithAndWithoutAWorkspace) {
   const ModelConfig config = graph_config();

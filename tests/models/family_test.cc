@@ -1,0 +1,187 @@
+#include "models/families/family.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "hooked/core/error.h"
+#include "tests/support/thrown_by.h"
+
+namespace hooked {
+namespace {
+
+// A Llama config of few keys; `more` is spliced in, so that a key given twice is an error of the test.
+std::string llama(const std::string& more = "") {
+  return R"({"model_type": "llama", "hidden_size": 16, "intermediate_size": 20, "num_hidden_layers": 2,
+             "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 23,
+             "max_position_embeddings": 32)" +
+         (more.empty() ? "" : ", " + more) + "}";
+}
+
+FamilyConfig read(const std::string& text, std::string_view family = "llama") {
+  return family_of(family, "config.json").read(text, "config.json");
+}
+
+void expect_refused(const std::string& text, std::string_view key, const std::vector<std::string>& said,
+                    std::string_view family = "llama") {
+  const auto error = thrown_by<ConfigError>([&] { read(text, family); });
+  ASSERT_TRUE(error) << key;
+  EXPECT_EQ(error->where(), fmt::format("config.json: {}", key));
+  for (const std::string& words : said) {
+    EXPECT_NE(std::string(error->what()).find(words), std::string::npos) << error->what();
+  }
+}
+
+TEST(Families, StandInOrderAndOnce) {
+  std::string_view last;
+  for (const Family& family : families()) {
+    EXPECT_LT(last, family.model_type);
+    last = family.model_type;
+  }
+}
+
+TEST(Families, AnUnknownOneIsRefusedWithTheKnownOnes) {
+  const auto error = thrown_by<ConfigError>([] { family_of("mamba", "m/config.json"); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->where(), "m/config.json");
+  EXPECT_NE(std::string(error->what()).find("'mamba'"), std::string::npos);
+  EXPECT_NE(std::string(error->what()).find("gemma2"), std::string::npos);
+}
+
+TEST(FamilyConfigs, FewKeysAreEnough) {
+  const ModelConfig c = read(llama()).config;
+  EXPECT_EQ(c.d_head, 4);
+  EXPECT_EQ(c.n_kv_heads, 2);
+  EXPECT_EQ(c.rotary.base, 10000.0);
+  EXPECT_FALSE(c.tied_unembedding);
+  EXPECT_FALSE(c.qkv_bias);
+}
+
+TEST(FamilyConfigs, BothStylesOfRotaryKeysSayTheSame) {
+  const ModelConfig older =
+      read(llama(R"("rope_theta": 500.0, "rope_scaling": {"type": "linear", "factor": 4.0})")).config;
+  const ModelConfig newer =
+      read(llama(R"("rope_parameters": {"rope_type": "linear", "factor": 4.0, "rope_theta": 500.0})")).config;
+  EXPECT_EQ(older, newer);
+  EXPECT_EQ(older.rotary.base, 500.0);
+  EXPECT_EQ(older.rotary.scaling.kind, RopeScalingKind::linear);
+}
+
+TEST(FamilyConfigs, AnUnknownKindOfScalingIsRefusedAtItsKey) {
+  expect_refused(llama(R"("rope_scaling": {"rope_type": "spiral", "factor": 2.0})"), "rope_scaling.rope_type",
+                 {"\"spiral\"", "longrope"});
+}
+
+TEST(FamilyConfigs, AnUnknownKeyOfAScalingIsRefused) {
+  expect_refused(llama(R"("rope_scaling": {"rope_type": "linear", "factor": 2.0, "twist": 1})"),
+                 "rope_scaling.twist", {"unknown field"});
+}
+
+TEST(FamilyConfigs, KeysOfTheGroupsThatMatterAreRefusedWhereTheyAreNotHonoured) {
+  for (const char* key : {"sliding_window", "num_experts", "attn_logit_softcapping", "quantization_config",
+                          "attention_multiplier", "rotary_pct", "use_attention_sinks"}) {
+    expect_refused(llama(fmt::format("\"{}\": 3", key)), key, {"expected null"});
+  }
+}
+
+TEST(FamilyConfigs, SuchKeysThatSayNoAreIgnored) {
+  const FamilyConfig read_config =
+      read(llama(R"("sliding_window": null, "num_experts": 0, "use_attention_sinks": false)"));
+  EXPECT_EQ(read_config.ignored_keys,
+            (std::vector<std::string>{"sliding_window", "num_experts", "use_attention_sinks"}));
+}
+
+TEST(FamilyConfigs, OtherUnreadKeysAreListed) {
+  EXPECT_EQ(read(llama(R"("favourite_colour": "green", "attention_dropout": 0.1)")).ignored_keys,
+            (std::vector<std::string>{"favourite_colour", "attention_dropout"}));
+}
+
+TEST(FamilyConfigs, SizesAreRefusedAtTheFilesOwnKey) {
+  const auto with = [&](std::string_view key, std::string_view value) {
+    std::string changed = llama();
+    const auto at = changed.find(fmt::format("\"{}\":", key));
+    const auto colon = changed.find(':', at), end = changed.find_first_of(",}", colon);
+    return changed.replace(colon + 1, end - colon - 1, value);
+  };
+  for (const char* value : {"0", "-1", "2147483648", "1000000000"}) {
+    expect_refused(with("num_hidden_layers", value), "num_hidden_layers", {value, "expected 1 to"});
+  }
+  expect_refused(with("num_hidden_layers", "\"2\""), "num_hidden_layers", {"expected an integer"});
+  expect_refused(with("num_key_value_heads", "3"), "num_key_value_heads", {"3", "num_attention_heads = 4"});
+  expect_refused(with("num_attention_heads", "5"), "num_key_value_heads", {"does not divide"});
+  expect_refused(llama(R"("rms_norm_eps": 0.0)"), "rms_norm_eps", {"above 0"});
+  expect_refused(llama(R"("hidden_act": "tanhshrink")"), "hidden_act", {"tanhshrink", "silu"});
+  expect_refused(llama(R"("head_dim": 5)"), "partial_rotary_factor", {"5"});
+}
+
+TEST(FamilyConfigs, KindsOfLayersAreCheckedOneByOne) {
+  const std::string qwen = R"("use_sliding_window": true, "sliding_window": 4, "layer_types": )";
+  EXPECT_EQ(read(llama(qwen + R"(["sliding_attention", "full_attention"])"), "qwen2").config.windowed_layers,
+            (std::vector<bool>{true, false}));
+  expect_refused(llama(qwen + R"(["sliding_attention"])"), "layer_types", {"1 entries", "2 layers"}, "qwen2");
+  expect_refused(llama(qwen + R"(["sliding_attention", "chunked_attention"])"), "layer_types",
+                 {"chunked_attention", "full_attention"}, "qwen2");
+}
+
+TEST(FamilyConfigs, Gpt2RefusesKeysOfOtherFamilies) {
+  const std::string text =
+      R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 8, "n_head": 2, "n_positions": 8, "vocab_size": 9, )";
+  EXPECT_EQ(read(text + R"("n_ctx": 8})", "gpt2").config.d_mlp, 32);
+  expect_refused(text + R"("rope_theta": 100.0})", "rope_theta", {"100.0"}, "gpt2");
+  expect_refused(text + R"("add_cross_attention": true})", "add_cross_attention", {"true"}, "gpt2");
+}
+
+TEST(FamilyConfigs, GptNeoReadsRepeatedPatternsOfLayers) {
+  const auto neo = [](const std::string& types) {
+    return R"({"model_type": "gpt_neo", "hidden_size": 8, "num_layers": 4, "num_heads": 2, "vocab_size": 9,
+               "max_position_embeddings": 8, "window_size": 3, )" +
+           types + "}";
+  };
+  const ModelConfig c = read(neo(R"("attention_types": [[["global", "local"], 2]])"), "gpt_neo").config;
+  EXPECT_EQ(c.windowed_layers, (std::vector<bool>{false, true, false, true}));
+  EXPECT_EQ(c.attn_scale, 1.0);
+  expect_refused(neo(R"("attention_types": [[["global"], 3]])"), "attention_types", {"num_layers"},
+                 "gpt_neo");
+  expect_refused(neo(R"("attention_layers": ["global", "local", "global", "strided"])"), "attention_layers",
+                 {"strided"}, "gpt_neo");
+}
+
+// What transformers does not read for a family has no effect here either, and a note says so.
+TEST(FamilyConfigs, WhatTransformersIgnoresIsNoted) {
+  const FamilyConfig mpt =
+      read(R"({"model_type": "mpt", "d_model": 8, "n_heads": 2, "n_layers": 1, "vocab_size": 9,
+      "max_seq_len": 8, "attn_config": {"alibi": false, "alibi_bias_max": 4}})",
+           "mpt");
+  ASSERT_EQ(mpt.notes.size(), 2u);
+  EXPECT_NE(mpt.notes[0].find("alibi"), std::string::npos);
+  EXPECT_EQ(mpt.config.positions, PositionKind::alibi);
+}
+
+TEST(FamilyConfigs, LongropeTakesOneFactorForEachTurnedPair) {
+  const auto phi3 = [](const std::string& factors) {
+    return llama(fmt::format(R"("original_max_position_embeddings": 8, "rope_scaling":
+        {{"type": "longrope", "short_factor": {0}, "long_factor": {0}}})",
+                             factors));
+  };
+  const ModelConfig c = read(phi3("[1.0, 2.0]"), "phi3").config;
+  EXPECT_EQ(c.rotary.scaling.original_n_ctx, 8.0);
+  EXPECT_NEAR(c.rotary.scaling.attention_factor, std::sqrt(1.0 + std::log(4.0) / std::log(8.0)), 1e-15);
+  expect_refused(phi3("[1.0, 2.0, 3.0]"), "rotary.scaling.short_factors", {"expected 2 numbers", "got 3"},
+                 "phi3");
+}
+
+// Recipes name each of our tensors once.
+TEST(FamilyRecipes, MakeEveryTensorOnce) {
+  const FamilyConfig config = read(llama(R"("attention_bias": true, "mlp_bias": true)"));
+  std::set<std::string> targets;
+  for (const TensorRecipe& recipe : config.recipes(config.config)) {
+    EXPECT_TRUE(targets.insert(recipe.target).second) << recipe.target;
+  }
+  EXPECT_TRUE(targets.contains("blocks.1.attn._b_K"));
+  EXPECT_TRUE(targets.contains("unembed.W_U"));
+}
+
+}  // namespace
+}  // namespace hooked
