@@ -1,52 +1,146 @@
 #include "text/added_tokens.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
-namespace hooked {
+#include "text/unicode.h"
 
-void AddedTokens::add(AddedToken token) {
-  if (token.special) special_.insert(token.id);
-  auto& list = (token.normalized ? normalized_ : raw_)[static_cast<unsigned char>(token.content.front())];
-  const auto place = std::find_if(list.begin(), list.end(), [&](const AddedToken& other) {
-    return other.content.size() < token.content.size();
-  });
-  list.insert(place, std::move(token));
+namespace hooked {
+namespace {
+
+bool ends_with_word(std::string_view text) {
+  auto begin = text.size() - 1;
+  while (begin > 0 && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) --begin;
+  return char_class(first_char(text.substr(begin))->code_point) == CharClass::word;
 }
 
-void AddedTokens::split_span(std::string_view text, TextSpan span, const ByFirstByte& tokens,
-                             std::vector<Part>& parts) {
-  std::size_t begin = span.begin;
-  for (std::size_t at = span.begin; at < span.end;) {
-    const auto rest = text.substr(at, span.end - at);
-    const auto& list = tokens[static_cast<unsigned char>(rest.front())];
-    const auto token = std::find_if(list.begin(), list.end(), [&](const AddedToken& candidate) {
-      return rest.starts_with(candidate.content);
+bool begins_with_word(std::string_view text) {
+  return char_class(first_char(text)->code_point) == CharClass::word;
+}
+
+// Where the white space at the end of `text` begins.
+std::size_t trailing_space(std::string_view text) {
+  std::size_t begin = text.size();
+  while (begin > 0) {
+    auto at = begin - 1;
+    while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) --at;
+    if (!is_space(first_char(text.substr(at))->code_point)) break;
+    begin = at;
+  }
+  return begin;
+}
+
+// Where the white space at the beginning of `text` ends.
+std::size_t leading_space(std::string_view text) {
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const auto c = first_char(text.substr(at));
+    if (!is_space(c->code_point)) break;
+    at += c->bytes;
+  }
+  return at;
+}
+
+}  // namespace
+
+AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalize& normalize)
+    : tokens_(std::move(tokens)) {
+  for (std::size_t i = 0; i < tokens_.size(); ++i) {
+    const auto& token = tokens_[i];
+    by_id_[token.id] = i;
+    by_content_[token.content] = token.id;
+    size_ = std::max(size_, token.id + 1);
+    if (token.special) special_.insert(token.content);
+    if (!token.normalized) {
+      original_trie_.add(token.content, static_cast<std::int32_t>(i));
+      continue;
+    }
+    auto spelled = normalize(token.content);
+    if (!spelled.empty()) normalized_trie_.add(spelled, static_cast<std::int32_t>(i));
+    if (spelled != token.content) normalized_[token.id] = std::move(spelled);
+  }
+}
+
+std::vector<AddedTokens::Part> AddedTokens::split(std::string_view text, Stage stage,
+                                                  AddedTokensInText choice) const {
+  const auto& trie = stage == Stage::original ? original_trie_ : normalized_trie_;
+  std::vector<Part> parts;
+  std::size_t end = 0;  // of the last part
+  for (std::size_t at = 0; at < text.size() && choice != AddedTokensInText::as_text;) {
+    std::size_t length = 0;
+    const AddedToken* token = nullptr;
+    trie.for_each_prefix(text.substr(at), [&](std::size_t bytes, std::int32_t place) {
+      length = bytes;
+      token = &tokens_[static_cast<std::size_t>(place)];
     });
-    if (token == list.end()) {
+    if (!token) {
       ++at;
       continue;
     }
-    if (begin < at) parts.push_back({{begin, at}, -1});
-    begin = at + token->content.size();
-    parts.push_back({{at, begin}, token->id});
-    at = begin;
+    TextSpan span{at, at + length};
+    at = span.end;  // a match that is refused below is skipped all the same
+    if (token->special && choice == AddedTokensInText::special_as_text) continue;
+    if (token->single_word) {
+      const bool inside_left = span.begin > 0 && ends_with_word(text.substr(0, span.begin));
+      const bool inside_right = span.end < text.size() && begins_with_word(text.substr(span.end));
+      if (inside_left || inside_right) continue;
+    }
+    // White space that the token before took is not taken again.
+    if (token->lstrip) span.begin = std::max(trailing_space(text.substr(0, span.begin)), end);
+    if (token->rstrip) span.end += leading_space(text.substr(span.end));
+    if (end < span.begin) parts.push_back({{end, span.begin}, -1});
+    parts.push_back({span, token->id});
+    end = span.end;
   }
-  if (begin < span.end) parts.push_back({{begin, span.end}, -1});
+  if (end != text.size()) parts.push_back({{end, text.size()}, -1});
+  return parts;
 }
 
-std::vector<AddedTokens::Part> AddedTokens::split(std::string_view text) const {
-  std::vector<Part> raw;
-  split_span(text, {0, text.size()}, raw_, raw);
-  std::vector<Part> parts;
-  for (const auto& part : raw) {
-    if (part.id >= 0) {
-      parts.push_back(part);
-    } else {
-      split_span(text, part.span, normalized_, parts);
+std::optional<std::int64_t> AddedTokens::find(std::string_view content) const noexcept {
+  const auto found = by_content_.find(content);
+  if (found == by_content_.end()) return std::nullopt;
+  return found->second;
+}
+
+const AddedToken* AddedTokens::token(std::int64_t id) const noexcept {
+  const auto found = by_id_.find(id);
+  return found == by_id_.end() ? nullptr : &tokens_[found->second];
+}
+
+const std::string& AddedTokens::decoded(std::int64_t id) const {
+  const auto found = normalized_.find(id);
+  return found == normalized_.end() ? token(id)->content : found->second;
+}
+
+std::vector<AddedToken> read_added_tokens(const JsonNode& list, const Vocabulary& model) {
+  std::vector<AddedToken> tokens;
+  if (list.is_null()) return tokens;
+  Vocabulary added;
+  for (const auto& node : list.items()) {
+    node.require_object();
+    const auto& content = node.member("content").text();
+    const auto id = node.member("id").integer();
+    if (content.empty()) node.member("content").refuse("is empty; expected the token's spelling");
+    if (const auto refusal = added.add(content, id)) node.refuse(*refusal);
+    if (const auto known = model.find(content); known && *known != id) {
+      node.refuse(fmt::format("has the ids {} and {}; expected one", *known, id));
     }
+    if (const auto* other = model.piece(id); other && *other != content) {
+      node.refuse(fmt::format("has the id {}, which is that of \"{}\" already; expected an id of its own", id,
+                              printable(*other)));
+    }
+    const bool special = node.member("special").boolean_or(false);
+    tokens.push_back({.id = id,
+                      .content = content,
+                      .single_word = node.member("single_word").boolean_or(false),
+                      .lstrip = node.member("lstrip").boolean_or(false),
+                      .rstrip = node.member("rstrip").boolean_or(false),
+                      .normalized = node.member("normalized").boolean_or(!special),
+                      .special = special});
   }
-  return parts;
+  return tokens;
 }
 
 }  // namespace hooked

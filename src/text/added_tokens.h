@@ -1,30 +1,40 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
 #include "hooked/text/tokenizer.h"
+#include "text/json_node.h"
+#include "text/piece_trie.h"
+#include "text/vocabulary.h"
 
 namespace hooked {
 
-/// A token that is looked for in the raw text, before it is cut into words.
+/// A token that is looked for in the text itself, before it is cut into words.
 struct AddedToken {
   std::int64_t id;
   std::string content;
-  bool special;     ///< left out when decoding skips special tokens
-  bool normalized;  ///< looked for only in what the others left over
+  bool single_word = false;  ///< not inside a word
+  bool lstrip = false;       ///< takes the white space before it
+  bool rstrip = false;       ///< takes the white space behind it
+  bool normalized = false;   ///< looked for in the normalized text, as the normalizer spells it
+  bool special = false;      ///< left out when decoding skips special tokens
 };
 
 /// The added tokens of a tokenizer.
 class AddedTokens {
  public:
-  void add(AddedToken token);
+  /// How a normalizer spells a text.
+  using Normalize = std::function<std::string(std::string_view)>;
 
-  bool special(std::int64_t id) const noexcept { return special_.contains(id); }
+  AddedTokens() = default;
+  AddedTokens(std::vector<AddedToken> tokens, const Normalize& normalize);
 
   /// A part of a text: an added token, or (id -1) what lies between two.
   struct Part {
@@ -32,18 +42,41 @@ class AddedTokens {
     std::int64_t id = -1;
   };
 
-  /// Cuts `text` at the added tokens in it: the leftmost first, the longest of those that begin at one place.
-  std::vector<Part> split(std::string_view text) const;
+  /// Where a token is looked for.
+  enum class Stage : std::uint8_t { original, normalized };
+
+  /// Cuts `text` at the tokens of one stage: the leftmost first, the longest of those that begin at one
+  /// place.
+  std::vector<Part> split(std::string_view text, Stage stage, AddedTokensInText choice) const;
+
+  /// The id of a token with this content, or nothing.
+  std::optional<std::int64_t> find(std::string_view content) const noexcept;
+
+  /// The token of an id, or null.
+  const AddedToken* token(std::int64_t id) const noexcept;
+
+  /// How the token of an id, known, is spelled where ids are decoded: as normalized.
+  const std::string& decoded(std::int64_t id) const;
+
+  /// Whether `spelled` is the content of a special token.
+  bool special(std::string_view spelled) const noexcept { return special_.contains(spelled); }
+
+  /// One past the largest id.
+  std::int64_t size() const noexcept { return size_; }
 
  private:
-  using ByFirstByte = std::array<std::vector<AddedToken>, 256>;  // each list longest first
-
-  static void split_span(std::string_view text, TextSpan span, const ByFirstByte& tokens,
-                         std::vector<Part>& parts);
-
-  ByFirstByte raw_;
-  ByFirstByte normalized_;
-  std::unordered_set<std::int64_t> special_;
+  std::vector<AddedToken> tokens_;
+  std::unordered_map<std::int64_t, std::size_t> by_id_;
+  std::unordered_map<std::string, std::int64_t, TextHash, std::equal_to<>> by_content_;
+  std::unordered_map<std::int64_t, std::string> normalized_;  // spellings that differ from the content
+  std::unordered_set<std::string, TextHash, std::equal_to<>> special_;
+  PieceTrie original_trie_;  // values: places in tokens_
+  PieceTrie normalized_trie_;
+  std::int64_t size_ = 0;
 };
+
+/// Reads the `added_tokens` of a tokenizer.json. An id that `model` has must be for the same spelling.
+/// Throws TokenizerError.
+std::vector<AddedToken> read_added_tokens(const JsonNode& list, const Vocabulary& model);
 
 }  // namespace hooked

@@ -1,21 +1,28 @@
 #pragma once
 
-#include <cstdint>
-#include <string_view>
+#include <memory>
 #include <vector>
 
-#include "hooked/text/tokenizer.h"
+#include "text/json_node.h"
+#include "text/pre_tokenized.h"
 
 namespace hooked {
 
-/// How a text is cut into words before the vocabulary is asked.
-enum class PreTokenizerKind : std::uint8_t {
-  none,              ///< the whole text is one word
-  whitespace,        ///< `\w+|[^\w\s]+`: words and runs of punctuation
-  whitespace_split,  ///< at white space only
+/// A step that cuts a normalized text into words. Immutable.
+class PreTokenizer {
+ public:
+  virtual ~PreTokenizer() = default;
+  virtual void apply(PreTokenized& text) const = 0;
+
+  /// Whether all that this step does is to spell each byte as one character, which a model that reads bytes
+  /// can do without.
+  virtual bool only_spells_bytes() const noexcept { return false; }
 };
 
-/// The words of valid UTF-8 `text` in order, as bytes of it. None is empty.
-std::vector<TextSpan> split_words(std::string_view text, PreTokenizerKind kind);
+using PreTokenizers = std::vector<std::unique_ptr<const PreTokenizer>>;
+
+/// Reads the `pre_tokenizer` of a tokenizer.json as steps, one after the other; none where there is none.
+/// Throws TokenizerError.
+PreTokenizers read_pre_tokenizer(const JsonNode& node);
 
 }  // namespace hooked

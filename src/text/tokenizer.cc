@@ -1,35 +1,120 @@
 #include "hooked/text/tokenizer.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <exception>
+#include <stdexcept>
+#include <thread>
 #include <utility>
 
 #include "core/json.h"
 #include "hooked/core/error.h"
+#include "text/models/unknown_word.h"
+#include "text/pre_tokenized.h"
 #include "text/tokenizer_rules.h"
 #include "text/unicode.h"
 
 namespace hooked {
 namespace {
 
-void append(Encoding& encoding, const Tokenizer::Rules& rules, std::int64_t id, TextSpan span) {
-  encoding.ids.push_back(id);
-  encoding.pieces.push_back(*rules.vocabulary.piece(id));
-  encoding.offsets.push_back(span);
-}
+constexpr std::size_t kTokenizerBytes = std::size_t{256} << 20;
 
-std::int64_t word_id(const Tokenizer::Rules& rules, std::string_view word, std::size_t byte) {
-  if (const auto id = rules.vocabulary.find(word)) return *id;
-  if (rules.unknown) return *rules.unknown;
-  throw TokenizerError(
-      "text", fmt::format("the word \"{}\" at byte {} is not in the vocabulary, and this tokenizer has no "
-                          "unknown token; expected words of its vocabulary only",
-                          printable(word), byte));
-}
-
-[[noreturn]] void refuse_id(std::string_view where, std::int64_t id, const Vocabulary& vocabulary) {
+[[noreturn]] void refuse_id(std::string_view where, std::int64_t id, const Tokenizer::Rules& rules) {
   throw TokenizerError(where, fmt::format("no piece has the id {}; expected an id of the vocabulary, 0 to {}",
-                                          id, vocabulary.size() - 1));
+                                          id, rules.size() - 1));
+}
+
+const std::string& piece_of(const Tokenizer::Rules& rules, std::string_view where, std::int64_t id) {
+  const auto* piece = rules.piece(id);
+  if (!piece) refuse_id(where, id, rules);
+  return *piece;
+}
+
+// Finds the added tokens and normalizes what lies between them.
+PreTokenized extract_added_tokens(const Tokenizer::Rules& rules, std::string_view text,
+                                  AddedTokensInText choice) {
+  struct Section {
+    NormalizedString text;
+    std::int64_t id;
+  };
+  std::vector<Section> sections;
+  bool changed = false;
+  for (const auto& part : rules.added.split(text, AddedTokens::Stage::original, choice)) {
+    auto& section = sections.emplace_back(Section{{text, part.span}, part.id});
+    if (part.id < 0 && rules.normalizer) rules.normalizer->apply(section.text);
+    changed |= section.text.changed();
+  }
+  auto whole =
+      changed ? NormalizedString::empty(text, text.size()) : NormalizedString(text, {0, text.size()});
+  std::vector<Piece> pieces;
+  std::size_t base = 0;
+  for (const auto& section : sections) {
+    const auto bytes = section.text.text().size();
+    if (changed) {
+      base = whole.text().size();
+      whole.append(section.text, {0, bytes});
+    } else {
+      base = section.text.origin_begin();
+    }
+    if (section.id >= 0) {
+      pieces.push_back({{base, base + bytes}, section.id});
+      continue;
+    }
+    for (const auto& part : rules.added.split(section.text.text(), AddedTokens::Stage::normalized, choice)) {
+      pieces.push_back({{base + part.span.begin, base + part.span.end}, part.id});
+    }
+  }
+  return {std::move(whole), std::move(pieces)};
+}
+
+TokenList tokens_of(const Tokenizer::Rules& rules, const PreTokenized& text) {
+  const auto& normalized = text.text();
+  const bool texts_needed = rules.post_processor && rules.post_processor->trims_offsets();
+  const auto unspelled = texts_needed ? rules.model->id_without_spelling() : std::nullopt;
+  const auto encoder = rules.model->encoder(normalized.text().size());
+  TokenList tokens;
+  tokens.original = normalized.original();
+  tokens.ids.reserve(text.pieces().size());
+  tokens.offsets.reserve(text.pieces().size());
+  std::vector<WordToken> word;
+  for (const auto& piece : text.pieces()) {
+    if (piece.id >= 0) {
+      if (texts_needed) tokens.texts.emplace(tokens.ids.size(), text.text_of(piece));
+      tokens.ids.push_back(piece.id);
+      tokens.offsets.push_back(normalized.origin(piece.span));
+      continue;
+    }
+    word.clear();
+    try {
+      encoder->encode(text.text_of(piece), word);
+    } catch (const UnknownWord& unknown) {
+      throw TokenizerError(
+          "text",
+          fmt::format(
+              "the word \"{}\" at byte {} is not in the vocabulary, and this tokenizer has no unknown "
+              "token; expected words of its vocabulary only",
+              printable(unknown.word()), normalized.origin(piece.span).begin));
+    }
+    const auto bytes = piece.span.end - piece.span.begin;
+    for (const auto& token : word) {
+      if (unspelled == token.id) {
+        tokens.texts.emplace(tokens.ids.size(),
+                             text.text_of(piece).substr(token.span.begin, token.span.end - token.span.begin));
+      }
+      tokens.ids.push_back(token.id);
+      // Pieces for the bytes of a suffix that is not in the text pass the word's end; the tokenizers package
+      // leaves their offsets in the word as they are.
+      tokens.offsets.push_back(
+          token.span.end <= bytes
+              ? normalized.origin({piece.span.begin + token.span.begin, piece.span.begin + token.span.end})
+              : token.span);
+    }
+  }
+  return tokens;
 }
 
 }  // namespace
@@ -38,23 +123,37 @@ Tokenizer::Tokenizer(std::shared_ptr<const Rules> rules) : rules_(std::move(rule
 
 Tokenizer Tokenizer::load(const std::filesystem::path& path) {
   std::error_code ignored;
-  const bool is_folder = std::filesystem::is_directory(path, ignored);
-  const auto file = is_folder ? path / "tokenizer.json" : path;
-  if (is_folder && !std::filesystem::exists(std::filesystem::symlink_status(file, ignored))) {
-    throw TokenizerError(
-        printable(path.native()),
-        "has no tokenizer; expected a file tokenizer.json in this folder; pass token ids instead of text");
+  if (!std::filesystem::is_directory(path, ignored)) {
+    return Tokenizer(std::make_shared<const Rules>(read_tokenizer_file(path)));
   }
-  auto rules = read_tokenizer_file(file);
-  if (is_folder) read_tokenizer_config(path, rules);
-  for (const auto* ids : {&rules.prefix, &rules.suffix}) {
-    for (const auto id : *ids) {
-      if (!rules.vocabulary.piece(id)) {
-        refuse_id(printable(file.native()) + ": post_processor.special_tokens", id, rules.vocabulary);
-      }
+  const auto is_there = [&](const std::filesystem::path& file) {
+    return std::filesystem::exists(std::filesystem::symlink_status(path / file, ignored));
+  };
+  const auto finish = [&](Rules rules) {
+    read_tokenizer_config(path, rules);
+    return Tokenizer(std::make_shared<const Rules>(std::move(rules)));
+  };
+  if (is_there("tokenizer.json")) return finish(read_tokenizer_file(path / "tokenizer.json"));
+  static constexpr std::array<std::array<const char*, 2>, 2> kPairs = {
+      {{"vocab.json", "merges.txt"}, {"encoder.json", "vocab.bpe"}}};
+  for (const auto& [vocabulary, merges] : kPairs) {
+    if (is_there(vocabulary) && is_there(merges)) {
+      return finish(read_vocabulary_and_merges(path / vocabulary, path / merges));
     }
   }
-  return Tokenizer(std::make_shared<const Rules>(std::move(rules)));
+  throw TokenizerError(printable(path.native()),
+                       "has no tokenizer; expected a file tokenizer.json in this folder (or vocab.json and "
+                       "merges.txt); pass token ids instead of text");
+}
+
+Tokenizer Tokenizer::parse(std::string_view json, std::string_view name) {
+  Json document;
+  try {
+    document = parse_json(json, {.bytes = kTokenizerBytes});
+  } catch (const std::invalid_argument& reason) {
+    throw TokenizerError(name, reason.what());
+  }
+  return Tokenizer(std::make_shared<const Rules>(read_tokenizer(document, std::string(name))));
 }
 
 Encoding Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
@@ -62,56 +161,83 @@ Encoding Tokenizer::encode(std::string_view text, const EncodeOptions& options) 
     throw TokenizerError("text", fmt::format("byte {} (0x{:02x}) is not valid UTF-8; expected UTF-8 text",
                                              *byte, static_cast<unsigned char>(text[*byte])));
   }
-  Encoding encoding;
-  if (options.add_special_tokens) {
-    for (const auto id : rules_->prefix) append(encoding, *rules_, id, {});
+  auto pieces = extract_added_tokens(*rules_, text, options.added_tokens);
+  for (const auto& step : rules_->pre_tokenizers) step->apply(pieces);
+  auto tokens = tokens_of(*rules_, pieces);
+  const Spelling spelling = [&](std::int64_t id) -> const std::string& { return *rules_->piece(id); };
+  if (rules_->post_processor) {
+    rules_->post_processor->apply(tokens,
+                                  options.add_special_tokens ? PostProcessor::SpecialTokens::add
+                                                             : PostProcessor::SpecialTokens::leave_out,
+                                  spelling);
   }
-  const auto parts = options.parse_added_tokens ? rules_->added.split(text)
-                                                : std::vector<AddedTokens::Part>{{{0, text.size()}, -1}};
-  for (const auto& part : parts) {
-    if (part.id >= 0) {
-      append(encoding, *rules_, part.id, part.span);
-      continue;
-    }
-    const auto begin = part.span.begin;
-    const auto words = split_words(text.substr(begin, part.span.end - begin), rules_->pre_tokenizer);
-    for (const auto& word : words) {
-      const TextSpan span{begin + word.begin, begin + word.end};
-      append(encoding, *rules_, word_id(*rules_, text.substr(span.begin, span.end - span.begin), span.begin),
-             span);
-    }
-  }
-  if (options.add_special_tokens) {
-    for (const auto id : rules_->suffix) append(encoding, *rules_, id, {});
-  }
+  Encoding encoding{.ids = std::move(tokens.ids), .pieces = {}, .offsets = std::move(tokens.offsets)};
+  encoding.pieces.reserve(encoding.ids.size());
+  for (const auto id : encoding.ids) encoding.pieces.push_back(spelling(id));
   return encoding;
 }
 
-std::string Tokenizer::decode(std::span<const std::int64_t> ids, const DecodeOptions& options) const {
-  std::string text;
-  bool first = true;
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    const auto* piece = rules_->vocabulary.piece(ids[i]);
-    if (!piece) refuse_id(fmt::format("ids[{}]", i), ids[i], rules_->vocabulary);
-    if (options.skip_special_tokens && rules_->added.special(ids[i])) continue;
-    if (!first) text += ' ';
-    first = false;
-    text += *piece;
+std::vector<Encoding> Tokenizer::encode_batch(std::span<const std::string> texts,
+                                              const BatchOptions& options) const {
+  std::vector<Encoding> encodings(texts.size());
+  std::vector<std::exception_ptr> errors(texts.size());
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (auto i = next++; i < texts.size(); i = next++) {
+      try {
+        encodings[i] = encode(texts[i], options.encode);
+      } catch (...) {
+        errors[i] = std::current_exception();
+      }
+    }
+  };
+  const auto wanted =
+      options.threads > 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
+  std::vector<std::jthread> helpers;
+  for (std::size_t i = 1; i < std::min(wanted, texts.size()); ++i) helpers.emplace_back(work);
+  work();
+  helpers.clear();  // joins
+  for (const auto& error : errors) {
+    if (error) std::rethrow_exception(error);
   }
-  return text;
+  return encodings;
 }
 
-const std::string& Tokenizer::piece(std::int64_t id) const {
-  const auto* piece = rules_->vocabulary.piece(id);
-  if (!piece) refuse_id("id", id, rules_->vocabulary);
-  return *piece;
+std::string Tokenizer::decode(std::span<const std::int64_t> ids, const DecodeOptions& options) const {
+  std::vector<std::string> pieces;
+  pieces.reserve(ids.size());
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const auto* known = rules_->piece(ids[i]);
+    if (!known) refuse_id(fmt::format("ids[{}]", i), ids[i], *rules_);
+    const auto& piece = rules_->added.token(ids[i]) ? rules_->added.decoded(ids[i]) : *known;
+    if (options.skip_special_tokens && rules_->added.special(piece)) continue;
+    pieces.push_back(piece);
+  }
+  if (!rules_->decoder) return fmt::format("{}", fmt::join(pieces, " "));
+  return fmt::format("{}", fmt::join(rules_->decoder->apply(std::move(pieces)), ""));
+}
+
+std::int64_t Tokenizer::to_token(std::string_view text) const {
+  const auto encoding = encode(text);
+  if (encoding.ids.size() == 1) return encoding.ids.front();
+  throw TokenizerError("text", fmt::format("\"{}\" is {} tokens{}{}; expected exactly one", printable(text),
+                                           encoding.ids.size(), encoding.ids.empty() ? "" : ": ",
+                                           printable(fmt::format("{}", fmt::join(encoding.pieces, ", ")))));
+}
+
+const std::string& Tokenizer::piece(std::int64_t id) const { return piece_of(*rules_, "id", id); }
+
+std::string Tokenizer::printable_piece(std::int64_t id) const {
+  const auto& piece = piece_of(*rules_, "id", id);
+  if (!rules_->decoder || rules_->added.token(id)) return printable(piece);
+  return printable(rules_->decoder->bytes_of(piece));
 }
 
 std::optional<std::int64_t> Tokenizer::find(std::string_view piece) const noexcept {
-  return rules_->vocabulary.find(piece);
+  return rules_->find(piece);
 }
 
-std::int64_t Tokenizer::vocab_size() const noexcept { return rules_->vocabulary.size(); }
+std::int64_t Tokenizer::vocab_size() const noexcept { return rules_->size(); }
 
 std::optional<std::int64_t> Tokenizer::bos_id() const noexcept { return rules_->bos; }
 

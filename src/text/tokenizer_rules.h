@@ -2,33 +2,60 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
-#include <vector>
 
 #include "hooked/text/tokenizer.h"
 #include "text/added_tokens.h"
+#include "text/decoder.h"
+#include "text/model.h"
+#include "text/normalizer.h"
+#include "text/post_processor.h"
 #include "text/pre_tokenizer.h"
-#include "text/vocabulary.h"
 
 namespace hooked {
 
-/// What a tokenizer.json and a tokenizer_config.json say.
+/// The pipeline that a tokenizer.json describes, and what a tokenizer_config.json says. Parts that a file
+/// does not have are null.
 struct Tokenizer::Rules {
-  Vocabulary vocabulary;
+  std::unique_ptr<const Normalizer> normalizer;
+  PreTokenizers pre_tokenizers;
+  std::unique_ptr<const Model> model;
   AddedTokens added;
-  PreTokenizerKind pre_tokenizer = PreTokenizerKind::none;
-  std::optional<std::int64_t> unknown;  ///< the id of words that are not in the vocabulary
-  /// Tokens that the post-processor puts before and after a text.
-  std::vector<std::int64_t> prefix;
-  std::vector<std::int64_t> suffix;
+  std::unique_ptr<const PostProcessor> post_processor;
+  std::unique_ptr<const Decoder> decoder;
   std::optional<std::int64_t> bos;
   std::optional<std::int64_t> eos;
+
+  /// The spelling of an id, or null.
+  const std::string* piece(std::int64_t id) const noexcept {
+    const auto* token = added.token(id);
+    return token ? &token->content : model->vocabulary().piece(id);
+  }
+
+  std::optional<std::int64_t> find(std::string_view piece) const noexcept {
+    const auto id = added.find(piece);
+    return id ? id : model->vocabulary().find(piece);
+  }
+
+  /// One past the largest id.
+  std::int64_t size() const noexcept { return std::max(added.size(), model->vocabulary().size()); }
+
+  std::string normalize(std::string_view text) const;
 };
 
-/// Reads and checks tokenizer.json. Throws TokenizerError, IoError.
+/// Reads and checks a tokenizer.json. Throws TokenizerError, IoError.
 Tokenizer::Rules read_tokenizer_file(const std::filesystem::path& file);
 
-/// Adds what the folder's tokenizer_config.json says, where there is one. Throws TokenizerError, IoError.
+/// Builds the pipeline of a tokenizer.json that was parsed from `name`. Throws TokenizerError.
+Tokenizer::Rules read_tokenizer(const Json& document, const std::string& name);
+
+/// Reads GPT-2's older pair of files: a vocabulary as a JSON object, and ranked merges, one a line.
+/// Throws TokenizerError, IoError.
+Tokenizer::Rules read_vocabulary_and_merges(const std::filesystem::path& vocabulary,
+                                            const std::filesystem::path& merges);
+
+/// Adds what a folder's tokenizer_config.json says, where there is one. Throws TokenizerError, IoError.
 void read_tokenizer_config(const std::filesystem::path& folder, Tokenizer::Rules& rules);
 
 }  // namespace hooked

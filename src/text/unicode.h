@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace hooked {
@@ -25,7 +26,35 @@ std::optional<DecodedChar> first_char(std::string_view text) noexcept;
 
 CharClass char_class(char32_t code_point) noexcept;
 
+bool is_space(char32_t code_point) noexcept;              ///< White_Space
+bool is_number(char32_t code_point) noexcept;             ///< categories Nd, Nl, No
+bool is_punctuation(char32_t code_point) noexcept;        ///< ASCII punctuation and symbols, or category P
+bool is_mark(char32_t code_point) noexcept;               ///< category M
+bool is_nonspacing_mark(char32_t code_point) noexcept;    ///< category Mn
+bool is_control_or_format(char32_t code_point) noexcept;  ///< categories Cc, Cf, Co
+
+/// Appends a character as UTF-8.
+void append_utf8(std::string& text, char32_t code_point);
+
 /// The offset of the first byte of `text` that is not part of valid UTF-8, or nothing.
 std::optional<std::size_t> first_invalid_byte(std::string_view text) noexcept;
+
+/// How many bytes of `text` are no first byte of a character less: its number of characters.
+std::size_t count_characters(std::string_view text) noexcept;
+
+/// `bytes` with U+FFFD in the place of each longest run that begins a character and does not finish it, and
+/// of each byte that begins none (the Unicode standard's "maximal subparts", section 3.9).
+std::string with_replacement_characters(std::string_view bytes);
+
+/// Calls `visit(character, bytes)` for each character of valid UTF-8 `text`.
+template <class Visit>
+void for_each_character(std::string_view text, Visit&& visit) {
+  for (std::size_t at = 0; at < text.size();) {
+    const auto decoded = first_char(text.substr(at));
+    const auto bytes = decoded ? decoded->bytes : 1;
+    visit(decoded ? decoded->code_point : U'\uFFFD', text.substr(at, bytes));
+    at += bytes;
+  }
+}
 
 }  // namespace hooked

@@ -21,6 +21,12 @@ std::optional<std::string> Vocabulary::add(std::string_view piece, std::int64_t 
   return std::nullopt;
 }
 
+void Vocabulary::append(std::string_view piece) {
+  const auto [place, is_new] = ids_.try_emplace(std::string(piece), size());
+  if (!is_new) place->second = size();
+  pieces_.push_back(&place->first);
+}
+
 const std::string* Vocabulary::piece(std::int64_t id) const noexcept {
   return id >= 0 && id < size() ? pieces_[static_cast<std::size_t>(id)] : nullptr;
 }

@@ -10,6 +10,12 @@
 
 namespace hooked {
 
+/// Hashes strings and views of strings alike, for look-ups without a copy.
+struct TextHash {
+  using is_transparent = void;
+  std::size_t operator()(std::string_view text) const noexcept { return std::hash<std::string_view>{}(text); }
+};
+
 /// Pieces and their ids, one to one. Ids may have gaps.
 class Vocabulary {
  public:
@@ -20,6 +26,9 @@ class Vocabulary {
   /// id).
   std::optional<std::string> add(std::string_view piece, std::int64_t id);
 
+  /// Adds the piece of the next id. Several ids may have one piece; find() gives the last of them.
+  void append(std::string_view piece);
+
   /// The piece of an id, or null.
   const std::string* piece(std::int64_t id) const noexcept;
   std::optional<std::int64_t> find(std::string_view piece) const noexcept;
@@ -28,14 +37,7 @@ class Vocabulary {
   std::int64_t size() const noexcept { return static_cast<std::int64_t>(pieces_.size()); }
 
  private:
-  struct Hash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view text) const noexcept {
-      return std::hash<std::string_view>{}(text);
-    }
-  };
-
-  std::unordered_map<std::string, std::int64_t, Hash, std::equal_to<>> ids_;
+  std::unordered_map<std::string, std::int64_t, TextHash, std::equal_to<>> ids_;
   std::vector<const std::string*>
       pieces_;  // [id]: the key in ids_ (keys of a node map stay put), null in gaps
 };

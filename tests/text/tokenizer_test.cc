@@ -108,7 +108,7 @@ TEST_F(TokenizerTest, AddedTokensAreFoundInTheText) {
   const auto encoding = tokenizer.encode("<bos>a<bos> b");
   EXPECT_EQ(encoding.ids, (Ids{3, 1, 3, 2}));
   EXPECT_EQ(encoding.offsets, (std::vector<TextSpan>{{0, 5}, {5, 6}, {6, 11}, {12, 13}}));
-  EXPECT_EQ(tokenizer.encode("<bos>a", {.parse_added_tokens = false}).ids, (Ids{0, 0, 0, 1}));
+  EXPECT_EQ(tokenizer.encode("<bos>a", {.added_tokens = AddedTokensInText::as_text}).ids, (Ids{0, 0, 0, 1}));
 }
 
 TEST_F(TokenizerTest, TheLongestOfOverlappingAddedTokensWins) {
@@ -187,18 +187,21 @@ TEST_F(TokenizerTest, UnknownTypesAreNamedByTheirPath) {
     parts.*part = std::move(text);
     return parts;
   };
-  expect_refused(with(&FileParts::model, R"({"type": "BPE", "vocab": {}, "merges": []})"), "model.type",
-                 "is \"BPE\", which is not supported; expected WordLevel");
-  expect_refused(with(&FileParts::normalizer, R"({"type": "Lowercase"})"), "normalizer.type",
-                 "\"Lowercase\"");
-  expect_refused(with(&FileParts::pre_tokenizer, R"({"type": "ByteLevel"})"), "pre_tokenizer.type",
-                 "is \"ByteLevel\", which is not supported; expected Whitespace or WhitespaceSplit");
-  expect_refused(with(&FileParts::decoder, R"({"type": "WordPiece"})"), "decoder.type", "\"WordPiece\"");
-  expect_refused(with(&FileParts::post_processor, R"({"type": "ByteLevel"})"), "post_processor.type",
-                 "\"ByteLevel\"");
-  expect_refused(with(&FileParts::added_tokens,
-                      R"([{"id": 1, "content": "a"}, {"id": 9, "content": "x", "lstrip": true}])"),
-                 "added_tokens[1].lstrip", "is true");
+  expect_refused(with(&FileParts::model, R"({"type": "Bytes", "vocab": {}})"), "model.type",
+                 "is \"Bytes\", which is not supported; expected BPE or WordPiece or WordLevel or Unigram");
+  expect_refused(with(&FileParts::normalizer, R"({"type": "Uppercase"})"), "normalizer.type",
+                 "\"Uppercase\"");
+  expect_refused(with(&FileParts::normalizer,
+                      R"({"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "NFX"}]})"),
+                 "normalizer.normalizers[1].type", "\"NFX\"");
+  expect_refused(with(&FileParts::pre_tokenizer, R"({"type": "UnicodeScripts"})"), "pre_tokenizer.type",
+                 "is \"UnicodeScripts\", which is not supported; expected ByteLevel or Split");
+  expect_refused(with(&FileParts::pre_tokenizer, R"({"type": "Sequence", "pretokenizers": [null]})"),
+                 "pre_tokenizer.pretokenizers[0]", "is missing; expected an object");
+  expect_refused(with(&FileParts::decoder, R"({"type": "Sequence", "decoders": [{"type": "X"}]})"),
+                 "decoder.decoders[0].type", "\"X\"");
+  expect_refused(with(&FileParts::post_processor, R"({"type": "Sequence", "processors": [{"type": "X"}]})"),
+                 "post_processor.processors[0].type", "\"X\"");
 }
 
 TEST_F(TokenizerTest, MalformedFilesAreNamedByTheirPath) {
@@ -261,6 +264,179 @@ TEST_F(TokenizerTest, IdsOutOfRangeAreRefused) {
           << error.what();
     }
   }
+}
+
+// T2 of the list of bad input.
+TEST_F(TokenizerTest, ModelsAreCheckedByTheirPath) {
+  const auto model = [](std::string text) {
+    FileParts parts;
+    parts.model = std::move(text);
+    parts.added_tokens = "[]";
+    return parts;
+  };
+  const auto bpe = [&](std::string_view rest) {
+    return model(fmt::format(R"({{"type": "BPE", "vocab": {{"a": 0, "b": 1, "ab": 2}}, {}}})", rest));
+  };
+  EXPECT_EQ(load(bpe(R"("merges": ["a b"])")).encode("ab").ids, (Ids{2}));
+  EXPECT_EQ(load(bpe(R"("merges": [["a", "b"]], "dropout": null)")).encode("ab").ids, (Ids{2}));
+  EXPECT_EQ(load(bpe(R"("merges": ["#version: 0.2", "a b"], "dropout": 0.0)")).encode("ab").ids, (Ids{2}));
+  expect_refused(bpe(R"("merges": ["a c"])"), "model.merges[0]", "needs the piece \"c\"");
+  expect_refused(bpe(R"("merges": ["a b", "b a"])"), "model.merges[1]", "needs the piece \"ba\"");
+  expect_refused(bpe(R"("merges": ["a"])"), "model.merges[0]", "expected two pieces");
+  expect_refused(bpe(R"("merges": ["a b b"])"), "model.merges[0]", "expected two pieces");
+  expect_refused(bpe(R"("merges": [["a"]])"), "model.merges[0]", "expected two pieces");
+  expect_refused(bpe(R"("merges": [["a", 1]])"), "model.merges[0][1]", "is an integer; expected a string");
+  expect_refused(bpe(R"("merges": {})"), "model.merges", "is an object; expected an array");
+  expect_refused(bpe(R"("fuse_unk": true)"), "model.merges", "is missing");
+  expect_refused(bpe(R"("merges": [], "dropout": 0.1)"), "model.dropout", "is 0.1; expected null or 0");
+  expect_refused(bpe(R"("merges": [], "byte_fallback": 1)"), "model.byte_fallback", "expected true or false");
+  const auto unigram = [&](std::string_view rest) {
+    return model(fmt::format(R"({{"type": "Unigram", {}}})", rest));
+  };
+  expect_refused(unigram(R"("vocab": {})"), "model.vocab", "is an object; expected an array");
+  expect_refused(unigram(R"("vocab": [["a"]])"), "model.vocab[0]", "expected [piece, score]");
+  expect_refused(unigram(R"("vocab": [["a", "0"]])"), "model.vocab[0][1]", "is a string; expected a number");
+  expect_refused(unigram(R"("vocab": [["a", 0.0]], "unk_id": 1)"), "model.unk_id", "is 1; expected 0 to 0");
+  expect_refused(unigram(R"("vocab": [], "unk_id": 0)"), "model.unk_id", "empty vocabulary");
+  const auto word_piece = [&](std::string_view rest) {
+    return model(fmt::format(
+        R"({{"type": "WordPiece", "vocab": {{"a": 0}}, "continuing_subword_prefix": "##", {}}})", rest));
+  };
+  expect_refused(word_piece(R"("max_input_chars_per_word": 9)"), "model.unk_token", "is missing");
+  expect_refused(word_piece(R"("unk_token": "a", "max_input_chars_per_word": -1)"),
+                 "model.max_input_chars_per_word", "is -1; expected 0 to 2147483647");
+}
+
+TEST_F(TokenizerTest, PartsAreCheckedByTheirPath) {
+  const auto with = [](auto FileParts::*part, std::string text) {
+    FileParts parts;
+    parts.*part = std::move(text);
+    return parts;
+  };
+  expect_refused(
+      with(&FileParts::pre_tokenizer,
+           R"({"type": "Split", "pattern": {"Regex": "(a"}, "behavior": "Isolated", "invert": false})"),
+      "pre_tokenizer.pattern.Regex", "cannot be compiled");
+  expect_refused(
+      with(&FileParts::pre_tokenizer,
+           R"({"type": "Split", "pattern": {"String": "a"}, "behavior": "Joined", "invert": false})"),
+      "pre_tokenizer.behavior", "\"Joined\", which is not supported; expected Removed or Isolated");
+  expect_refused(with(&FileParts::normalizer, R"({"type": "Replace", "pattern": {}, "content": ""})"),
+                 "normalizer.pattern", "has neither String nor Regex");
+  expect_refused(with(&FileParts::normalizer, R"({"type": "Precompiled", "precompiled_charsmap": "AAA"})"),
+                 "normalizer.precompiled_charsmap", "is not base64");
+  expect_refused(
+      with(&FileParts::normalizer, R"({"type": "Precompiled", "precompiled_charsmap": "/////w=="})"),
+      "normalizer.precompiled_charsmap", "trie has 4294967295 bytes");
+  expect_refused(with(&FileParts::pre_tokenizer, R"({"type": "Metaspace", "replacement": "ab"})"),
+                 "pre_tokenizer.replacement", "is \"ab\"; expected one character");
+  expect_refused(
+      with(
+          &FileParts::pre_tokenizer,
+          R"({"type": "Metaspace", "replacement": "_", "prepend_scheme": "first", "add_prefix_space": false})"),
+      "pre_tokenizer.prepend_scheme", "contradicts add_prefix_space");
+  expect_refused(with(&FileParts::pre_tokenizer, R"({"type": "FixedLength", "length": 0})"),
+                 "pre_tokenizer.length", "is 0");
+  expect_refused(
+      with(&FileParts::post_processor, R"({"type": "BertProcessing", "sep": ["a", 1], "cls": ["x", 99]})"),
+      "post_processor", "adds the id 99, which no piece has");
+  expect_refused(with(&FileParts::post_processor, R"({"type": "TemplateProcessing", "single": []})"),
+                 "post_processor.single", "has no Sequence");
+}
+
+TEST_F(TokenizerTest, SpecialTokensInTextAreTextOrTokens) {
+  FileParts parts;
+  parts.added_tokens = R"([{"id": 9, "content": "<bos>", "special": true}, {"id": 10, "content": "Mary!"}])";
+  const auto tokenizer = load(parts);
+  EXPECT_EQ(tokenizer.encode("<bos>Mary!").ids, (Ids{9, 10}));
+  EXPECT_EQ(tokenizer.encode("<bos>Mary!", {.added_tokens = AddedTokensInText::special_as_text}).ids,
+            (Ids{0, 0, 0, 10}));
+  EXPECT_EQ(tokenizer.encode("<bos>Mary!", {.added_tokens = AddedTokensInText::as_text}).ids,
+            (Ids{0, 0, 0, 4, 5}));
+}
+
+TEST_F(TokenizerTest, OneTokenOrAnError) {
+  const auto tokenizer = load();
+  EXPECT_EQ(tokenizer.to_token("Mary"), 4);
+  for (const auto* text : {"", "a b"}) {
+    try {
+      tokenizer.to_token(text);
+      FAIL() << text;
+    } catch (const TokenizerError& error) {
+      EXPECT_NE(std::string(error.what()).find("expected exactly one"), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST_F(TokenizerTest, ABatchIsItsTextsWhateverTheThreads) {
+  const auto tokenizer = load();
+  std::vector<std::string> texts;
+  for (int i = 0; i < 100; ++i) texts.push_back(std::string(static_cast<std::size_t>(i), '!') + " Mary a b.");
+  for (const std::size_t threads : {0, 1, 2, 8}) {
+    const auto batch = tokenizer.encode_batch(texts, {.threads = threads});
+    ASSERT_EQ(batch.size(), texts.size());
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      const auto alone = tokenizer.encode(texts[i]);
+      EXPECT_EQ(batch[i].ids, alone.ids);
+      EXPECT_TRUE(batch[i].offsets == alone.offsets);
+    }
+  }
+  EXPECT_TRUE(tokenizer.encode_batch({}).empty());
+  texts[7] = "a\xff";
+  EXPECT_THROW(tokenizer.encode_batch(texts), TokenizerError);
+}
+
+TEST_F(TokenizerTest, PartsOfCharactersAreDecodedToReplacementCharacters) {
+  FileParts parts;
+  parts.added_tokens = "[]";
+  parts.pre_tokenizer = R"({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": false})";
+  parts.decoder = parts.pre_tokenizer;
+  // The bytes of the euro sign, e2 82 ac, and a blank.
+  parts.model =
+      R"({"type": "BPE", "vocab": {"\u00e2": 0, "\u0124": 1, "\u00ac": 2, "\u0120": 3}, "merges": [], "unk_token": "\u0120"})";
+  const auto tokenizer = load(parts);
+  EXPECT_EQ(tokenizer.encode("\u20ac").ids, (Ids{0, 1, 2}));
+  EXPECT_TRUE(tokenizer.encode("\u20ac").offsets == (std::vector<TextSpan>{{0, 3}, {0, 3}, {0, 3}}));
+  EXPECT_EQ(tokenizer.decode(Ids{0, 1, 2}), "\u20ac");
+  EXPECT_EQ(tokenizer.decode(Ids{0, 1}), "\ufffd");
+  EXPECT_EQ(tokenizer.decode(Ids{1, 2, 0}), "\ufffd\ufffd\ufffd");
+  EXPECT_EQ(tokenizer.printable_piece(0), "\\xe2");
+  EXPECT_EQ(tokenizer.printable_piece(3), " ");
+  EXPECT_EQ(tokenizer.piece(3), "\u0120");
+  parts.decoder = R"({"type": "Sequence", "decoders": [{"type": "ByteFallback"}, {"type": "Fuse"}]})";
+  parts.model =
+      R"({"type": "BPE", "vocab": {"<0xE2>": 0, "<0x82>": 1, "<0xAC>": 2, "b": 3}, "merges": [], "byte_fallback": true})";
+  const auto fallback = load(parts);
+  EXPECT_EQ(fallback.decode(Ids{0, 1, 2}), "\u20ac");
+  EXPECT_EQ(fallback.decode(Ids{0, 1, 3}), "\ufffd\ufffdb");
+  EXPECT_EQ(fallback.printable_piece(0), "\\xe2");
+}
+
+TEST_F(TokenizerTest, OldFilesDoNotNameTheModelsType) {
+  FileParts parts;
+  parts.added_tokens = "[]";
+  parts.model = R"({"vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"], "unk_token": ""})";
+  EXPECT_EQ(load(parts).encode("ab").ids, (Ids{2}));
+  parts.model =
+      R"({"vocab": {"a": 0, "##b": 1}, "unk_token": "a", "continuing_subword_prefix": "##", "max_input_chars_per_word": 9})";
+  EXPECT_EQ(load(parts).encode("ab").ids, (Ids{0, 1}));
+  parts.model = R"({"vocab": [["a", -1.0], ["ab", -1.5]], "unk_id": 0})";
+  EXPECT_EQ(load(parts).encode("ab").ids, (Ids{1}));
+}
+
+TEST_F(TokenizerTest, LoadsTheOlderPair) {
+  write("vocab.json", R"({"a": 0, "b": 1, "ab": 2, "\u0120": 3, "\u0120a": 4, "<|endoftext|>": 5})");
+  write("merges.txt", "#version: 0.2\na b\n\u0120 a\r\n\n");
+  write("tokenizer_config.json", R"({"bos_token": "<|endoftext|>"})");
+  const auto tokenizer = Tokenizer::load(folder_.path());
+  EXPECT_EQ(tokenizer.encode("ab a<|endoftext|>").ids, (Ids{2, 4, 5}));
+  EXPECT_EQ(tokenizer.decode(Ids{2, 4, 5}), "ab a<|endoftext|>");
+  EXPECT_EQ(tokenizer.decode(Ids{2, 4, 5}, {.skip_special_tokens = true}), "ab a");
+  EXPECT_EQ(tokenizer.bos_id(), 5);
+  write("merges.txt", "a c\n");
+  EXPECT_THROW(Tokenizer::load(folder_.path()), TokenizerError);
+  write("merges.txt", "a  b\n");
+  EXPECT_THROW(Tokenizer::load(folder_.path()), TokenizerError);
 }
 
 TEST_F(TokenizerTest, InvalidUtf8IsRefusedWithItsByte) {

@@ -27,13 +27,18 @@ struct Encoding {
       offsets;  ///< where each token stands in the text; [0, 0) for tokens that were added to it
 };
 
+/// What the spelling of an added token (`<bos>`) inside a text is.
+enum class AddedTokensInText : std::uint8_t {
+  as_tokens,        ///< that token
+  special_as_text,  ///< ordinary text where the token is special, else that token
+  as_text,          ///< ordinary text
+};
+
 /// How a text is read.
 struct EncodeOptions {
   /// Put the tokens around the text that the file's post-processor asks for.
   bool add_special_tokens = false;
-  /// Take the spelling of an added token (`<bos>`) inside the text for that token; otherwise it is ordinary
-  /// text.
-  bool parse_added_tokens = true;
+  AddedTokensInText added_tokens = AddedTokensInText::as_tokens;
 };
 
 /// How ids are written out.
@@ -41,34 +46,59 @@ struct DecodeOptions {
   bool skip_special_tokens = false;
 };
 
-/// Turns text into token ids and back, as a Hugging Face `tokenizer.json` says.
+/// How many texts are read at once.
+struct BatchOptions {
+  EncodeOptions encode{};
+  /// Threads that share the texts; 0 is one per processor. The result does not depend on it.
+  std::size_t threads = 0;
+};
+
+/// Turns text into token ids and back, by the pipeline that a Hugging Face `tokenizer.json` describes:
+/// normalizer, pre-tokenizer, model, post-processor and decoder, and the added tokens. Ids, offsets and
+/// decoded text are those of the PyPI package `tokenizers`; docs/tokenizers.md says what is read and what is
+/// refused. The file's `truncation` and `padding` are not applied.
 ///
 /// A cheap handle on immutable rules: copies share them, and every function may be called from several
 /// threads.
-///
-/// Supported for now: model `WordLevel`, no normalizer, pre-tokenizer `Whitespace` or `WhitespaceSplit` (or
-/// none), no decoder, post-processor `TemplateProcessing` (or none), and added tokens that are matched by
-/// their exact spelling. Anything else is refused by its place in the file, never approximated. The file's
-/// `truncation` and `padding` are not applied.
 class Tokenizer {
  public:
-  /// Reads a tokenizer.json, or the one in a folder together with the folder's tokenizer_config.json, which
-  /// names the BOS and EOS tokens. Throws TokenizerError naming the JSON path and the value met; IoError when
-  /// a file cannot be read.
+  /// Reads a tokenizer.json, or that of a folder. A folder without one may have GPT-2's older pair,
+  /// vocab.json and merges.txt (or encoder.json and vocab.bpe). The folder's tokenizer_config.json, where
+  /// there is one, names the BOS and EOS tokens. Throws TokenizerError naming the JSON path and the value
+  /// met; IoError when a file cannot be read.
   static Tokenizer load(const std::filesystem::path& path);
 
-  /// The tokens of `text`. Linear in its length.
-  /// Throws TokenizerError for text that is not UTF-8 (with the byte), and for a word that is not in the
-  /// vocabulary when the file has no unknown token.
+  /// Builds the pipeline of the text of a tokenizer.json. Throws TokenizerError naming `name` and the JSON
+  /// path.
+  static Tokenizer parse(std::string_view json, std::string_view name = "tokenizer.json");
+
+  /// The tokens of `text`. Time is n log n in its length at worst.
+  /// Throws TokenizerError for text that is not UTF-8 (with the byte), for a word that is not in the
+  /// vocabulary when the file has no unknown token, and when a regular expression of the file takes too long.
   Encoding encode(std::string_view text, const EncodeOptions& options = {}) const;
 
-  /// The text of `ids`; a word-level vocabulary's pieces are joined by blanks.
+  /// The tokens of each of `texts`, by several threads. Throws what encode() throws for the first text that
+  /// cannot be encoded.
+  std::vector<Encoding> encode_batch(std::span<const std::string> texts,
+                                     const BatchOptions& options = {}) const;
+
+  /// The text of `ids`; without a decoder in the file, their pieces joined by blanks.
+  ///
+  /// A token may stand for a part of a character only. Such a part that `ids` do not complete becomes U+FFFD:
+  /// one for each piece `<0xEF>`, else one for each run of bytes that begins a character.
   /// Throws TokenizerError for an id that is not in the vocabulary, with its place in `ids`.
   std::string decode(std::span<const std::int64_t> ids, const DecodeOptions& options = {}) const;
+
+  /// The one token of `text`. Throws TokenizerError when it is none or several, naming them.
+  std::int64_t to_token(std::string_view text) const;
 
   /// The spelling of an id. Throws TokenizerError for an id that is not in the vocabulary. Lives as long as a
   /// copy of this tokenizer.
   const std::string& piece(std::int64_t id) const;
+
+  /// What an id adds to a text, for people to read: decoded, with control characters and bytes of unfinished
+  /// characters escaped (`\n`, `\xe2`). Throws TokenizerError for an id that is not in the vocabulary.
+  std::string printable_piece(std::int64_t id) const;
 
   /// The id of a piece spelled exactly so, or nothing.
   std::optional<std::int64_t> find(std::string_view piece) const noexcept;

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "hooked/text/tokenizer.h"
+#include "text/json_node.h"
+
+namespace hooked {
+
+/// The tokens of a text before their spellings are looked up.
+struct TokenList {
+  std::string_view original;  ///< the text
+  std::vector<std::int64_t> ids;
+  std::vector<TextSpan> offsets;
+  /// The text of tokens that is not the spelling of their id: [place in ids].
+  std::unordered_map<std::size_t, std::string> texts;
+
+  /// Puts tokens that stand for nothing of the text around the others.
+  void surround(const std::vector<std::int64_t>& before, const std::vector<std::int64_t>& behind);
+};
+
+/// Gives the spelling of an id.
+using Spelling = std::function<const std::string&(std::int64_t)>;
+
+/// What is done to the tokens of a text in the end. Immutable.
+class PostProcessor {
+ public:
+  enum class SpecialTokens : std::uint8_t { leave_out, add };
+
+  virtual ~PostProcessor() = default;
+  virtual void apply(TokenList& tokens, SpecialTokens special, const Spelling& spelling) const = 0;
+
+  /// Whether offsets are trimmed, for which the texts of tokens are needed.
+  virtual bool trims_offsets() const noexcept { return false; }
+
+  /// The ids of the special tokens that may be added.
+  virtual std::vector<std::int64_t> special_ids() const { return {}; }
+};
+
+/// Reads the `post_processor` of a tokenizer.json; null where there is none. Throws TokenizerError.
+std::unique_ptr<const PostProcessor> read_post_processor(const JsonNode& node);
+
+}  // namespace hooked

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "hooked/text/tokenizer.h"
+
+namespace hooked {
+
+/// A regular expression of Oniguruma in its default syntax, over valid UTF-8.
+///
+/// Several threads may use one.
+class Regex {
+ public:
+  /// Most backtracking steps of one match, and most bytes of its stack: about a second and 1 GB. An
+  /// expression that needs more is refused where it happens instead of running for hours.
+  static constexpr unsigned long kMatchSteps = 20'000'000;
+  static constexpr unsigned int kStackEntries = 32'000'000;
+
+  /// Throws std::invalid_argument with Oniguruma's reason when `expression` cannot be compiled.
+  explicit Regex(std::string_view expression);
+  ~Regex();
+  Regex(const Regex&) = delete;
+  Regex& operator=(const Regex&) = delete;
+
+  /// Calls `visit` with each match in `text` in order: the leftmost, then the leftmost after it. An empty
+  /// match right behind another match is no match.
+  /// Throws TokenizerError when a match takes more than kMatchSteps steps.
+  void for_each_match(std::string_view text, const std::function<void(TextSpan)>& visit) const;
+
+ private:
+  struct Compiled;
+  std::string expression_;
+  std::unique_ptr<const Compiled> compiled_;
+};
+
+}  // namespace hooked
