@@ -311,10 +311,11 @@ void tokenizer_errors(const HookedTransformer& model) {
           (void)hooked::Tokenizer::load("words").encode("a c");
         },
         "A word-level tokenizer knows whole words only."},
-       {"The file asks for something that is not supported yet",
+       {"The file asks for something that is not supported",
         [] {
-          write("pieces/tokenizer.json",
-                R"({"added_tokens": [], "model": {"type": "BPE", "vocab": {}, "merges": []}})");
+          write(
+              "pieces/tokenizer.json",
+              R"({"added_tokens": [], "pre_tokenizer": {"type": "UnicodeScripts"}, "model": {"type": "BPE", "vocab": {}, "merges": []}})");
           (void)hooked::Tokenizer::load("pieces");
         },
         "The model still loads and runs on ids; `notes()` says why text cannot be used."}});

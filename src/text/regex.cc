@@ -23,10 +23,10 @@ std::string reason(int code, OnigErrorInfo* info) {
 
 // Frees what one search over a text needs.
 struct Search {
-  Search() : region(onig_region_new()), limits(onig_new_match_param()) {
+  explicit Search(std::size_t bytes) : region(onig_region_new()), limits(onig_new_match_param()) {
     onig_initialize_match_param(limits);
     onig_set_retry_limit_in_match_of_match_param(limits, Regex::kMatchSteps);
-    onig_set_retry_limit_in_search_of_match_param(limits, Regex::kMatchSteps);
+    onig_set_retry_limit_in_search_of_match_param(limits, Regex::kMatchSteps + Regex::kStepsPerByte * bytes);
     onig_set_match_stack_limit_size_of_match_param(limits, Regex::kStackEntries);
   }
   ~Search() {
@@ -60,7 +60,7 @@ Regex::Regex(std::string_view expression) : expression_(expression) {
 Regex::~Regex() = default;
 
 void Regex::for_each_match(std::string_view text, const std::function<void(TextSpan)>& visit) const {
-  const Search search;
+  const Search search(text.size());
   const auto* begin = bytes_of(text);
   const auto* end = begin + text.size();
   constexpr auto kNone = static_cast<std::size_t>(-1);

@@ -14,10 +14,13 @@ namespace hooked {
 /// Several threads may use one.
 class Regex {
  public:
-  /// Most backtracking steps of one match, and most bytes of its stack: about a second and 1 GB. An
+  /// Most backtracking steps of one match (about a second), and most entries of its stack (about 1 GB). An
   /// expression that needs more is refused where it happens instead of running for hours.
   static constexpr unsigned long kMatchSteps = 20'000'000;
   static constexpr unsigned int kStackEntries = 32'000'000;
+
+  /// Steps for each byte of a text that a search passes over without a match, besides kMatchSteps.
+  static constexpr unsigned long kStepsPerByte = 100;
 
   /// Throws std::invalid_argument with Oniguruma's reason when `expression` cannot be compiled.
   explicit Regex(std::string_view expression);
@@ -27,7 +30,7 @@ class Regex {
 
   /// Calls `visit` with each match in `text` in order: the leftmost, then the leftmost after it. An empty
   /// match right behind another match is no match.
-  /// Throws TokenizerError when a match takes more than kMatchSteps steps.
+  /// Throws TokenizerError when one takes too many steps.
   void for_each_match(std::string_view text, const std::function<void(TextSpan)>& visit) const;
 
  private:

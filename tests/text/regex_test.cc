@@ -55,5 +55,9 @@ TEST(Regex, BacktrackingWithoutEndIsAnError) {
   }
 }
 
+TEST(Regex, ALongTextWithoutMatchIsNoBacktracking) {
+  EXPECT_EQ(matches("\\d", std::string(25'000'000, 'x') + "1").size(), 1U);
+}
+
 }  // namespace
 }  // namespace hooked

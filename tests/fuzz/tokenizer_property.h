@@ -1,0 +1,61 @@
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "hooked/core/error.h"
+#include "hooked/text/tokenizer.h"
+#include "text/unicode.h"
+
+namespace hooked {
+
+/// What must hold for any bytes taken as a text by any tokenizer: they are refused with a TokenizerError, or
+/// their tokens have pieces, stand in the text on whole characters, and can be decoded. Returns whether they
+/// were accepted; throws std::logic_error where this does not hold.
+inline bool encode_property(const Tokenizer& tokenizer, std::string_view text) {
+  const auto hold = [](bool condition, const char* what) {
+    if (!condition) throw std::logic_error(what);
+  };
+  const bool valid = !first_invalid_byte(text);
+  for (const bool special : {false, true}) {
+    Encoding encoding;
+    try {
+      encoding = tokenizer.encode(text, {.add_special_tokens = special});
+    } catch (const TokenizerError&) {
+      return false;
+    }
+    hold(valid, "accepted what is no UTF-8");
+    hold(encoding.ids.size() == encoding.offsets.size() && encoding.ids.size() == encoding.pieces.size(),
+         "lists of different lengths");
+    const auto on_boundary = [&](std::size_t byte) {
+      return byte == text.size() || (static_cast<unsigned char>(text[byte]) & 0xC0) != 0x80;
+    };
+    for (std::size_t i = 0; i < encoding.ids.size(); ++i) {
+      hold(tokenizer.piece(encoding.ids[i]) == encoding.pieces[i], "another piece");
+      const auto [begin, end] = encoding.offsets[i];
+      hold(begin <= end && end <= text.size(), "an offset outside the text");
+      hold(on_boundary(begin) && on_boundary(end), "an offset inside a character");
+    }
+    hold(!first_invalid_byte(tokenizer.decode(encoding.ids)), "decoded to what is no UTF-8");
+    (void)tokenizer.decode(encoding.ids, {.skip_special_tokens = true});
+  }
+  return true;
+}
+
+/// What must hold for any bytes taken as a tokenizer.json: they are refused with a TokenizerError, or the
+/// tokenizer that they describe has the property above. Returns whether they were accepted.
+inline bool tokenizer_json_property(std::string_view json) {
+  try {
+    const auto tokenizer = Tokenizer::parse(json);
+    for (const std::string_view text : {"", "a", "Hello, world! It's 12345.",
+                                        " \n a\u00e9e\u0301 \u4e2d\u6587 \U0001f600", "<s>\u2581##a<0x41>"}) {
+      encode_property(tokenizer, text);
+    }
+    return true;
+  } catch (const TokenizerError&) {
+    return false;
+  }
+}
+
+}  // namespace hooked
