@@ -85,13 +85,14 @@ void tokenize(const TokenizeOptions& options) {
     return options.json ? print_json(encoding_json(encoding)) : print_encoding(encoding);
   }
   auto list = Json::array();
-  for (const auto& text : read_texts(*options.texts_file)) {
-    const auto encoding = tokenizer.encode(text, encode);
+  const auto texts = read_texts(*options.texts_file);
+  const auto encodings = tokenizer.encode_batch(texts, {.encode = encode});
+  for (std::size_t i = 0; i < texts.size(); ++i) {
     if (options.json) {
-      list.push_back(encoding_json(encoding));
+      list.push_back(encoding_json(encodings[i]));
     } else {
-      fmt::print("\"{}\"\n", printable(text));
-      print_encoding(encoding);
+      fmt::print("\"{}\"\n", printable(texts[i]));
+      print_encoding(encodings[i]);
       fmt::print("\n");
     }
   }
@@ -102,8 +103,7 @@ void tokenize(const TokenizeOptions& options) {
 
 Action define_tokenize(CLI::App& app) {
   auto options = std::make_shared<TokenizeOptions>();
-  add_model(app, options->model)
-      ->description("a folder with a tokenizer.json, a tokenizer.json, or org/name");
+  add_model(app, options->model)->description("a folder with a tokenizer, a tokenizer.json, or org/name");
   static constexpr auto* kGroup = "Input, one of";
   auto* text = app.add_option("--text", options->text, "text to turn into ids");
   auto* file = app.add_option("--texts-file", options->texts_file, "JSON file with an array of texts");

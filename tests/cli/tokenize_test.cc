@@ -26,6 +26,25 @@ TEST_F(TokenizeTest, AFileOfTextsGivesAnArray) {
   EXPECT_EQ(list[2]["ids"], Json::array({3, 4}));
 }
 
+TEST_F(TokenizeTest, TakesTheOlderPairAndAddsSpecialTokens) {
+  std::filesystem::create_directories(path("pair"));
+  write("pair/vocab.json", R"({"a": 0, "b": 1, "ab": 2, "\u0120": 3, "\u0120a": 4, "<|endoftext|>": 5})");
+  write("pair/merges.txt", "#version: 0.2\na b\n\u0120 a\n");
+  EXPECT_EQ(succeed({"tokenize", path("pair"), "--text", "ab a<|endoftext|>", "--json"}).json(),
+            parse_json(R"({"ids": [2, 4, 5], "pieces": ["ab", "\u0120a", "<|endoftext|>"],
+                           "offsets": [[0, 2], [2, 4], [4, 17]]})",
+                       {}));
+  write("special.json", R"({"added_tokens": [], "pre_tokenizer": {"type": "Whitespace"},
+    "post_processor": {"type": "BertProcessing", "cls": ["b", 1], "sep": ["a", 0]},
+    "model": {"type": "WordLevel", "vocab": {"a": 0, "b": 1}, "unk_token": "a"}})");
+  EXPECT_EQ(succeed({"tokenize", path("special.json"), "--text", "b", "--json"}).json()["ids"],
+            Json::array({1}));
+  const auto special =
+      succeed({"tokenize", path("special.json"), "--text", "b", "--add-special-tokens", "--json"}).json();
+  EXPECT_EQ(special["ids"], Json::array({1, 1, 0}));
+  EXPECT_EQ(special["offsets"][0], Json::array({0, 0}));
+}
+
 TEST_F(TokenizeTest, Decodes) {
   write_tokenizer("words");
   EXPECT_EQ(succeed({"tokenize", path("words"), "--decode", "0,5,6", "--json"}).json()["text"],
