@@ -13,7 +13,8 @@ mkdir -p "$results"
 
 # GoogleTest programs leave one XML file each, named after the program.
 status=0
-GTEST_OUTPUT="xml:$results/" ctest --preset "$preset" --no-tests=error --parallel "$(nproc)" \
+# Test programs run side by side: threads that wait for work must not take a processor from the others.
+OMP_WAIT_POLICY=passive GTEST_OUTPUT="xml:$results/" ctest --preset "$preset" --no-tests=error --parallel "$(nproc)" \
   --output-junit "$results/ctest.junit" "$@" || status=$?
 
 # The sum of an attribute over the root elements of the result files given.

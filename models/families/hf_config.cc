@@ -80,8 +80,11 @@ constexpr auto kGroups = {"rope",
                           "position_embedding_type",
                           "activation_sparsity"};
 
-// Parts of such names that are harmless: training and bookkeeping.
-constexpr auto kHarmless = {"drop", "implementation", "aux_loss", "output_router", "z_loss", "summary"};
+// Parts of the names of keys that concern training alone.
+constexpr auto kTrainingOnly = {"drop", "aux_loss", "z_loss", "output_router", "jitter", "summary"};
+
+// Parts of names like those of kGroups that are harmless.
+constexpr auto kHarmless = {"implementation"};
 
 bool contains_any(std::string_view text, std::initializer_list<const char*> parts) {
   return std::any_of(parts.begin(), parts.end(),
@@ -206,6 +209,7 @@ FamilyConfig HfConfig::finish(ModelConfig config, RecipeMaker recipes) const {
   require_unset({"quantization_config"});
   std::vector<std::string> ignored;
   for (const std::string& key : json_.unread()) {
+    if (contains_any(key, kTrainingOnly)) continue;
     if (contains_any(key, kGroups) && !contains_any(key, kHarmless) && !json_.is_unset(key)) {
       json_.refuse(
           key,

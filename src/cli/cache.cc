@@ -131,7 +131,14 @@ Action define_cache(CLI::App& app) {
   add_edit_option(app, options->edits);
   app.add_option("--names", options->names,
                  "names or globs, separated by commas; '*' is every point (default: all but the wide ones)")
-      ->option_text("GLOB");
+      ->option_text("GLOB")
+      ->check(CLI::Validator(
+          [](const std::string& text) {
+            return text.empty()
+                       ? std::string("no name is given; expected names or globs, or leave the option out")
+                       : std::string();
+          },
+          "", "names"));
   app.add_option("--out", options->out, "the safetensors file to write")->option_text("F")->required();
   app.add_option("--stop-at-layer", options->stop_at_layer, "end before this block; no logits then")
       ->option_text("L");

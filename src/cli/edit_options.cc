@@ -1,5 +1,6 @@
 #include "cli/edit_options.h"
 
+#include <c10/core/ScalarType.h>
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -12,6 +13,7 @@
 
 #include "cli/command.h"
 #include "engine/loaded_model.h"
+#include "hooked/core/error.h"
 #include "hooked/hooks/axis_block.h"
 #include "hooked/io/safetensors.h"
 
@@ -76,24 +78,29 @@ std::optional<double> as_number(std::string_view text) {
   return number;
 }
 
-at::Tensor tensor_of(const EditText& edit) {
-  const auto hash = edit.value.rfind('#');
-  if (hash == std::string_view::npos || hash == 0 || hash + 1 == edit.value.size()) {
-    refuse(edit, fmt::format("'{}' is neither a number nor FILE#KEY", printable(edit.value)));
-  }
-  return SafetensorsFile::open(std::string(edit.value.substr(0, hash))).read(edit.value.substr(hash + 1));
-}
-
-Value value_of(const EditText& edit) {
-  if (const auto number = as_number(edit.value)) return *number;
-  return tensor_of(edit);
-}
-
 /// What an operation is made with.
 struct EditContext {
   const HookedTransformer& model;
   const Input& input;
 };
+
+// The file's tensor, in the model's dtype where that loses nothing.
+at::Tensor tensor_of(const EditText& edit, const EditContext& context) {
+  const auto hash = edit.value.rfind('#');
+  if (hash == std::string_view::npos || hash == 0 || hash + 1 == edit.value.size()) {
+    refuse(edit, fmt::format("'{}' is neither a number nor FILE#KEY", printable(edit.value)));
+  }
+  const at::Tensor value =
+      SafetensorsFile::open(std::string(edit.value.substr(0, hash))).read(edit.value.substr(hash + 1));
+  const at::ScalarType dtype = context.model.config().dtype;
+  const bool widens = value.is_floating_point() && c10::promoteTypes(value.scalar_type(), dtype) == dtype;
+  return widens ? value.to(dtype) : value;
+}
+
+Value value_of(const EditText& edit, const EditContext& context) {
+  if (const auto number = as_number(edit.value)) return *number;
+  return tensor_of(edit, context);
+}
 
 // Size of an axis of a whole activation in this run.
 std::int64_t full_size(const SiteRow& site, std::size_t dim, const EditContext& context) {
@@ -116,7 +123,7 @@ bool holds_whole_activation(const at::Tensor& value, const Address& address, con
 
 void append_replacements(const EditText& edit, const EditContext& context, std::vector<Edit>& edits) {
   const auto target = EditTarget::parse(edit.address);
-  const auto value = tensor_of(edit);
+  const auto value = tensor_of(edit, context);
   const auto& points = context.model.loaded()->points;
   for (const auto point : target.where.resolve(points, Reach::everything(points))) {
     Address address = points.name(point);
@@ -151,21 +158,21 @@ constexpr std::array kOperations = {
                 edits.push_back(zero(EditTarget::parse(edit.address)));
               }},
     Operation{"set", true,
-              [](const EditText& edit, const EditContext&, std::vector<Edit>& edits) {
-                edits.push_back(make(edit, value_of(edit), &set, &set));
+              [](const EditText& edit, const EditContext& context, std::vector<Edit>& edits) {
+                edits.push_back(make(edit, value_of(edit, context), &set, &set));
               }},
     Operation{"add", true,
-              [](const EditText& edit, const EditContext&, std::vector<Edit>& edits) {
-                edits.push_back(make(edit, value_of(edit), &add, &add));
+              [](const EditText& edit, const EditContext& context, std::vector<Edit>& edits) {
+                edits.push_back(make(edit, value_of(edit, context), &add, &add));
               }},
     Operation{"scale", true,
-              [](const EditText& edit, const EditContext&, std::vector<Edit>& edits) {
-                edits.push_back(make(edit, value_of(edit), &scale, &scale));
+              [](const EditText& edit, const EditContext& context, std::vector<Edit>& edits) {
+                edits.push_back(make(edit, value_of(edit, context), &scale, &scale));
               }},
     Operation{"replace", true, &append_replacements},
     Operation{"project_out", true,
-              [](const EditText& edit, const EditContext&, std::vector<Edit>& edits) {
-                edits.push_back(project_out(EditTarget::parse(edit.address), tensor_of(edit)));
+              [](const EditText& edit, const EditContext& context, std::vector<Edit>& edits) {
+                edits.push_back(project_out(EditTarget::parse(edit.address), tensor_of(edit, context)));
               }},
 };
 
@@ -193,6 +200,11 @@ std::vector<Edit> read_edits(const std::vector<std::string>& texts, const Hooked
     if (operation->takes_value == edit.value.empty()) {
       refuse(edit, operation->takes_value ? fmt::format("{} needs a value", edit.op)
                                           : fmt::format("{} takes no value", edit.op));
+    }
+    try {
+      EditTarget::parse(edit.address);
+    } catch (const HookError& error) {
+      refuse(edit, error.what());  // how the option is written, not what the model has
     }
     operation->append(edit, {model, input}, edits);
   }

@@ -18,8 +18,9 @@ namespace {
 // Files that saving would leave beside the new ones and loading would read with them.
 void require_no_other_model(const std::filesystem::path& folder, const LoadedModel& model) {
   std::vector<std::string> leftovers{"model.safetensors.index.json"};
-  if (model.tokenizer_json.empty()) leftovers.emplace_back("tokenizer.json");
-  if (model.tokenizer_config_json.empty()) leftovers.emplace_back("tokenizer_config.json");
+  for (const std::string_view name : Tokenizer::file_names()) {
+    if (!model.tokenizer_files.contains(std::string(name))) leftovers.emplace_back(name);
+  }
   for (const std::string& name : leftovers) {
     if (!std::filesystem::exists(folder / name)) continue;
     throw IoError(folder.string(),
@@ -86,10 +87,7 @@ void HookedTransformer::save(const std::filesystem::path& folder) const {
   const StateDict weights = copy_weights(*model_);
   save_safetensors(folder / "model.safetensors", {weights.begin(), weights.end()}, {{"format", "pt"}});
   write_file(folder / "config.json", model_->config.to_json());
-  if (!model_->tokenizer_json.empty()) write_file(folder / "tokenizer.json", model_->tokenizer_json);
-  if (!model_->tokenizer_config_json.empty()) {
-    write_file(folder / "tokenizer_config.json", model_->tokenizer_config_json);
-  }
+  for (const auto& [name, content] : model_->tokenizer_files) write_file(folder / name, content);
 }
 
 bool HookedTransformer::has_tokenizer() const noexcept { return model_->tokenizer.has_value(); }

@@ -85,13 +85,10 @@ std::shared_ptr<LoadedModel> finish(StateDict weights, const ModelConfig& config
   return model;
 }
 
-std::string read_if_there(const std::filesystem::path& file, std::uint64_t limit) {
-  return std::filesystem::exists(file) ? read_text_file(file, limit) : std::string();
-}
-
 // A model is useful without its tokenizer, so one that cannot be read is a note and not an error.
 void load_tokenizer(LoadedModel& model, const std::filesystem::path& folder) {
-  if (!std::filesystem::exists(folder / "tokenizer.json")) return;
+  const std::vector<std::string> files = Tokenizer::files_in(folder);
+  if (files.empty()) return;
   try {
     model.tokenizer = Tokenizer::load(folder);
   } catch (const TokenizerError& error) {
@@ -99,8 +96,9 @@ void load_tokenizer(LoadedModel& model, const std::filesystem::path& folder) {
     model.notes.push_back(fmt::format("text cannot be used with this model: {}", error.what()));
     return;
   }
-  model.tokenizer_json = read_text_file(folder / "tokenizer.json", kTokenizerBytes);
-  model.tokenizer_config_json = read_if_there(folder / "tokenizer_config.json", kConfigBytes);
+  for (const std::string& name : files) {
+    model.tokenizer_files.emplace(name, read_text_file(folder / name, kTokenizerBytes));
+  }
   if (model.tokenizer->vocab_size() > model.config.d_vocab) {
     model.notes.push_back(
         fmt::format("the tokenizer knows {} pieces, the model only {}: ids from {} on are refused",

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,8 +39,8 @@ struct LoadedModel {
   std::vector<StepReport> processing;
   std::optional<Tokenizer> tokenizer;
   std::optional<TokenizerError> tokenizer_problem;  ///< why the tokenizer that is there cannot be used
-  std::string tokenizer_json;  ///< the file the tokenizer was read from, for saving beside the model
-  std::string tokenizer_config_json;
+  /// Name and content of the files the tokenizer was read from, for saving beside the model.
+  std::map<std::string, std::string> tokenizer_files;
 
   /// Every tensor of the state dict and where it lives in the graph.
   WeightSlots slots() const;

@@ -25,8 +25,7 @@ std::shared_ptr<LoadedModel> copy_of(const LoadedModel& model) {
   copy->notes = model.notes;
   copy->processing = model.processing;
   copy->tokenizer = model.tokenizer;
-  copy->tokenizer_json = model.tokenizer_json;
-  copy->tokenizer_config_json = model.tokenizer_config_json;
+  copy->tokenizer_files = model.tokenizer_files;
   fill(*copy, copy_weights(model));
   return copy;
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -68,29 +69,39 @@ std::map<std::string, std::string> names_without_prefix(const WeightSource& sour
   return found;
 }
 
+// What a recipe makes of tensors of these shapes, or nothing where it cannot even cut them up.
+std::optional<at::Tensor> made_of(const TensorRecipe& recipe, const std::vector<at::Tensor>& theirs) {
+  if (!recipe.make) return theirs.front();
+  try {
+    return recipe.make(theirs);
+  } catch (const c10::Error&) {
+    return std::nullopt;
+  }
+}
+
 void require_shape(const WeightSource& source, const TensorRecipe& recipe, const at::Tensor& slot) {
   std::vector<at::Tensor> theirs;
   for (const std::string& name : recipe.sources) theirs.push_back(source.shape_of(name));
-  const auto mismatch = [&](at::IntArrayRef got) {
-    const bool transposed =
-        got.size() == 2 && slot.dim() == 2 && got[0] == slot.size(1) && got[1] == slot.size(0);
-    throw CheckpointError(
-        source.where(recipe.sources.front()),
-        fmt::format("tensor '{}' has another shape than the config says; expected {} for {}, got {}{}",
-                    recipe.sources.front(), shape_text(slot.sizes()), recipe.target, shape_text(got),
-                    transposed ? "; it looks transposed" : "; check config.json"));
+  const auto fits = [&] {
+    const auto made = made_of(recipe, theirs);
+    return made && made->sizes() == slot.sizes();
   };
-  if (!recipe.make) {
-    if (theirs.front().sizes() != slot.sizes()) mismatch(theirs.front().sizes());
-    return;
+  if (fits()) return;
+  const std::string got = shape_text(theirs.front().sizes());
+  const std::string& name = recipe.sources.front();
+  if (theirs.size() == 1 && theirs.front().dim() == 2) {
+    theirs.front() = theirs.front().t();
+    if (fits()) {
+      throw CheckpointError(source.where(name),
+                            fmt::format("tensor '{}' has another shape than the config says; expected {}, "
+                                        "got {}; it looks transposed",
+                                        name, shape_text(theirs.front().sizes()), got));
+    }
   }
-  at::Tensor made;
-  try {
-    made = recipe.make(theirs);
-  } catch (const c10::Error&) {
-    mismatch(theirs.front().sizes());  // it cannot even be cut into the pieces that the config says
-  }
-  if (made.sizes() != slot.sizes()) mismatch(theirs.empty() ? made.sizes() : theirs.front().sizes());
+  throw CheckpointError(source.where(name),
+                        fmt::format("tensor '{}' has another shape than the config says; expected one that "
+                                    "gives {} {}, got {}; check config.json",
+                                    name, recipe.target, shape_text(slot.sizes()), got));
 }
 
 // The recipes whose sources are there, under the names that the files give them.
@@ -98,6 +109,9 @@ class RecipeBook {
  public:
   RecipeBook(const WeightSource& source, const Family& family, std::vector<TensorRecipe> recipes)
       : source_(source), family_(family), present_(names_without_prefix(source, family)) {
+    for (const auto& [name, full_name] : present_) {
+      if (full_name.size() > name.size()) prefix_ = full_name.substr(0, full_name.size() - name.size());
+    }
     for (TensorRecipe& recipe : recipes) add(std::move(recipe));
     if (missing_.empty()) return;
     throw CheckpointError(
@@ -127,9 +141,10 @@ class RecipeBook {
       if (found == present_.end() && !recipe.alias.empty()) found = present_.find(recipe.alias);
       if (found == present_.end()) {
         complete = false;
-        // Several recipes may cut up one tensor.
-        const bool named = std::find(missing_.begin(), missing_.end(), name) != missing_.end();
-        if (!recipe.optional && !named) missing_.push_back(name);
+        // Several recipes may cut up one tensor. It is named as this file would name it.
+        const std::string full_name = is_unembedding(name, family_) ? name : prefix_ + name;
+        const bool named = std::find(missing_.begin(), missing_.end(), full_name) != missing_.end();
+        if (!recipe.optional && !named) missing_.push_back(full_name);
         continue;
       }
       used_.insert(found->first);
@@ -141,6 +156,7 @@ class RecipeBook {
   const WeightSource& source_;
   const Family& family_;
   std::map<std::string, std::string> present_;  // name without prefix to full name
+  std::string prefix_;                          // that this file's names have
   std::vector<TensorRecipe> recipes_;
   std::vector<std::string> missing_;
   std::set<std::string> used_;

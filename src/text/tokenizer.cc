@@ -21,6 +21,12 @@
 namespace hooked {
 namespace {
 
+constexpr std::string_view kTokenizerFile = "tokenizer.json";
+constexpr std::string_view kTokenizerConfigFile = "tokenizer_config.json";
+// A vocabulary and its merges, as GPT-2's files are called in either of two places.
+constexpr std::array<std::array<std::string_view, 2>, 2> kPairs = {
+    {{"vocab.json", "merges.txt"}, {"encoder.json", "vocab.bpe"}}};
+
 constexpr std::size_t kTokenizerBytes = std::size_t{256} << 20;
 
 [[noreturn]] void refuse_id(std::string_view where, std::int64_t id, const Tokenizer::Rules& rules) {
@@ -121,26 +127,43 @@ TokenList tokens_of(const Tokenizer::Rules& rules, const PreTokenized& text) {
 
 Tokenizer::Tokenizer(std::shared_ptr<const Rules> rules) : rules_(std::move(rules)) {}
 
+std::vector<std::string> Tokenizer::files_in(const std::filesystem::path& folder) {
+  const auto is_there = [&](std::string_view file) {
+    std::error_code ignored;
+    return std::filesystem::exists(std::filesystem::symlink_status(folder / file, ignored));
+  };
+  std::vector<std::string> files;
+  if (is_there(kTokenizerFile)) {
+    files.emplace_back(kTokenizerFile);
+  } else {
+    for (const auto& [vocabulary, merges] : kPairs) {
+      if (!is_there(vocabulary) || !is_there(merges)) continue;
+      files = {std::string(vocabulary), std::string(merges)};
+      break;
+    }
+  }
+  if (!files.empty() && is_there(kTokenizerConfigFile)) files.emplace_back(kTokenizerConfigFile);
+  return files;
+}
+
+std::span<const std::string_view> Tokenizer::file_names() noexcept {
+  static constexpr std::array<std::string_view, 6> kNames = {
+      kTokenizerFile, kTokenizerConfigFile, kPairs[0][0], kPairs[0][1], kPairs[1][0], kPairs[1][1]};
+  return kNames;
+}
+
 Tokenizer Tokenizer::load(const std::filesystem::path& path) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(path, ignored)) {
     return Tokenizer(std::make_shared<const Rules>(read_tokenizer_file(path)));
   }
-  const auto is_there = [&](const std::filesystem::path& file) {
-    return std::filesystem::exists(std::filesystem::symlink_status(path / file, ignored));
-  };
   const auto finish = [&](Rules rules) {
     read_tokenizer_config(path, rules);
     return Tokenizer(std::make_shared<const Rules>(std::move(rules)));
   };
-  if (is_there("tokenizer.json")) return finish(read_tokenizer_file(path / "tokenizer.json"));
-  static constexpr std::array<std::array<const char*, 2>, 2> kPairs = {
-      {{"vocab.json", "merges.txt"}, {"encoder.json", "vocab.bpe"}}};
-  for (const auto& [vocabulary, merges] : kPairs) {
-    if (is_there(vocabulary) && is_there(merges)) {
-      return finish(read_vocabulary_and_merges(path / vocabulary, path / merges));
-    }
-  }
+  const std::vector<std::string> files = files_in(path);
+  if (!files.empty() && files[0] == kTokenizerFile) return finish(read_tokenizer_file(path / files[0]));
+  if (!files.empty()) return finish(read_vocabulary_and_merges(path / files[0], path / files[1]));
   throw TokenizerError(printable(path.native()),
                        "has no tokenizer; expected a file tokenizer.json in this folder (or vocab.json and "
                        "merges.txt); pass token ids instead of text");

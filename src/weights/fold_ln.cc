@@ -126,7 +126,7 @@ void fold_final(WorkingWeights& ends, const ModelConfig& before) {
 std::optional<Obstacle> obstacle(const ModelConfig& config) {
   using enum Obstacle::Kind;
   if (config.norm == NormKind::none) return Obstacle{nothing_to_do, "the model has no norms"};
-  if (config.norm_folded) return Obstacle{nothing_to_do, "already applied"};
+  if (config.norm_folded) return Obstacle{nothing_to_do, "the norms have no weights to fold"};
   if (config.norm_place == NormPlace::post) {
     return Obstacle{would_change,
                     "norms after the sublayers write to the stream itself, so no weight can absorb them"};

@@ -49,9 +49,17 @@ struct Plan {
 Plan plan(const ModelConfig& config, const WeightProcessing& processing) {
   config.validate();
   for (const std::string& applied : config.processing) parse_processing_step(applied);  // throws for others
+  const auto recorded = [&](const StepDefinition& step) {
+    return std::ranges::find(config.processing, step.name) != config.processing.end();
+  };
+  if (recorded(weights::fold_ln_step()) && !config.norm_folded) {
+    throw ConfigError("processing",
+                      "fold_ln is recorded as applied, but the norms have weights; expected a folded "
+                      "normalization_type (LNPre or RMSPre), or a record without fold_ln");
+  }
   Plan plan{.steps = {}, .report = {}, .after = config};
   const auto outcome = [&](const StepDefinition& step) -> std::string {
-    if (std::ranges::find(config.processing, step.name) != config.processing.end()) return "already applied";
+    if (recorded(step)) return "already applied";
     if (!processing.wants(step.step)) return "not requested";
     if (const auto obstacle = step.obstacle(plan.after)) {
       if (processing.insists() && obstacle->kind == Obstacle::Kind::would_change)

@@ -98,7 +98,9 @@ TEST_F(EditOptionsTest, OtherTextsAreRefused) {
   refused("blocks.7.attn.hook_z zero", 1, "blocks.7.attn.hook_z");
   refused("blocks.0.attn.hook_zz zero", 1, "blocks.0.attn.hook_z");
   refused("blocks.0.attn.hook_z[head=3] zero", 1, "3");
-  refused("blocks.0.attn.hook_z[neck=3] zero", 1, "neck");
+  refused("blocks.0.attn.hook_z[neck=3] zero", 2, "neck");
+  refused("blocks.0.attn.hook_z[head=3 zero", 2, "[head=3");
+  refused("blocks.0.attn.hook_z[head=x] zero", 2, "x");
   refused("blocks.0.attn.hook_z set absent.safetensors#z", 1, "absent.safetensors");
 }
 

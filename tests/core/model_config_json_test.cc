@@ -286,7 +286,7 @@ INSTANTIATE_TEST_SUITE_P(
     Unsupported, RefusedConfig,
     testing::Values(
         BadFile{R"("model_type": "gpt2")", "model_type", "hooked_transformer"},
-        BadFile{R"("act_fn": "xielu")", "act_fn", "expected one of relu, gelu"},
+        BadFile{R"("act_fn": "mish")", "act_fn", "expected one of relu, gelu"},
         BadFile{R"("normalization_type": "BN")", "normalization_type", "\"BN\""},
         BadFile{R"("positional_embedding_type": "relative_positional_bias")", "positional_embedding_type",
                 "alibi"},

@@ -173,7 +173,17 @@ INSTANTIATE_TEST_SUITE_P(
                   c.norm_place = NormPlace::post, c.final_norm = NormKind::none, c.norm_folded = true;
                 }},
         Refusal{"norm_offset", "true",
-                [](auto& c) { c.norm = c.final_norm = NormKind::layer_norm, c.norm_offset = true; }},
+                [](auto& c) { c.norm = c.final_norm = NormKind::none, c.norm_offset = true; }},
+        Refusal{"qk_norm_kind", "LN", [](auto& c) { c.qk_norm_kind = NormKind::layer_norm; }},
+        Refusal{"qk_norm_bias", "true", [](auto& c) { c.qk_norm = QkNorm::per_head, c.qk_norm_bias = true; }},
+        Refusal{"qkv_clip", "-1", [](auto& c) { c.qkv_clip = -1.0; }},
+        Refusal{"unrotated_layers", "1", [](auto& c) { c.unrotated_layers = {true}; }},
+        Refusal{"embedding_scale", "0", [](auto& c) { c.embedding_scale = 0.0; }},
+        Refusal{"logit_scale", "inf", [](auto& c) { c.logit_scale = INFINITY; }},
+        Refusal{"rotary.scaling.factor", "0.5",
+                [](auto& c) { c.rotary.scaling = {.kind = RopeScalingKind::dynamic, .factor = 0.5}; }},
+        Refusal{"rotary.scaling.short_factors", "0",
+                [](auto& c) { c.rotary.scaling.kind = RopeScalingKind::longrope; }},
         Refusal{"norm", "9", [](auto& c) { c.norm = static_cast<NormKind>(9); }}));
 
 INSTANTIATE_TEST_SUITE_P(
@@ -304,7 +314,7 @@ TEST(ActivationNames, BothLibrariesNamesAreKnown) {
   EXPECT_EQ(parse_activation("swish"), Activation::silu);
   EXPECT_EQ(parse_activation("relu2"), Activation::relu_squared);
   EXPECT_EQ(parse_activation("relu_squared"), Activation::relu_squared);
-  for (const auto* unknown : {"", "solu_ln", "xielu", "GELU", "gelu "})
+  for (const auto* unknown : {"", "solu_ln", "mish", "GELU", "gelu "})
     EXPECT_FALSE(parse_activation(unknown));
 }
 
@@ -379,10 +389,10 @@ TEST(RandomConfig, CoversEveryValueOfEveryOption) {
   EXPECT_EQ(places.size(), 4u);
   EXPECT_EQ(layouts.size(), 3u);
   EXPECT_EQ(mlps.size(), 3u);
-  EXPECT_EQ(activations.size(), 9u);
+  EXPECT_EQ(activations.size(), 11u);
   EXPECT_EQ(positions.size(), 5u);
-  EXPECT_EQ(scalings.size(), 4u);
-  EXPECT_EQ(qk_norms.size(), 3u);
+  EXPECT_EQ(scalings.size(), 6u);
+  EXPECT_EQ(qk_norms.size(), 4u);
   EXPECT_EQ(directions.size(), 2u);
   EXPECT_EQ(facts.size(), 17u);
 }

@@ -159,7 +159,8 @@ TEST(Documents, LinksLeadToFiles) {
   const std::regex link(R"(\]\(([^)# ]+)(#[^)]*)?\))");
   int links = 0;
   for (const auto& page : pages) {
-    const std::string text = read(page);
+    // A lambda in a block of code looks like a link.
+    const std::string text = std::regex_replace(read(page), std::regex("```[^`]*```"), "");
     for (std::sregex_iterator at(text.begin(), text.end(), link), end; at != end; ++at) {
       const std::string target = (*at)[1];
       if (target.starts_with("http")) continue;

@@ -262,8 +262,6 @@ const std::vector<Option>& option_table() {
     // Untied with bias is the usual choice; the other values keep their order.
     auto& unembedding = std::ranges::find(options, "unembedding", &Option::name)->values;
     std::ranges::rotate(unembedding, unembedding.begin() + 2);
-    std::ranges::find(unembedding, "tied with bias", &OptionValue::name)->no_oracle =
-        "the oracles' tied unembeddings have no bias";
     return options;
   }();
   return table;

@@ -23,8 +23,7 @@ ModelConfig config_in(const std::filesystem::path& folder) {
 
 /// What a golden case is in terms of the option table; one entry per side that has padding.
 std::vector<reference::Case> as_cases(const GoldenCase& golden) {
-  const ModelConfig config =
-      golden.native() ? native_config(golden) : config_in(golden.folder());
+  const ModelConfig config = golden.native() ? native_config(golden) : config_in(golden.folder());
   const at::Tensor mask = read_golden(golden).attention_mask;
   std::vector<reference::Case> cases;
   if (mask.defined()) {

@@ -68,6 +68,13 @@ class Tokenizer {
   /// met; IoError when a file cannot be read.
   static Tokenizer load(const std::filesystem::path& path);
 
+  /// The names of the files in `folder` that make up its tokenizer, tokenizer_config.json with them; none if
+  /// it has no tokenizer.
+  static std::vector<std::string> files_in(const std::filesystem::path& folder);
+
+  /// Every name that such a file can have.
+  static std::span<const std::string_view> file_names() noexcept;
+
   /// Builds the pipeline of the text of a tokenizer.json. Throws TokenizerError naming `name` and the JSON
   /// path.
   static Tokenizer parse(std::string_view json, std::string_view name = "tokenizer.json");

@@ -1,0 +1,154 @@
+// How a checkpoint's tensors find their places: prefixes, tying, what is missing or too much.
+#include "engine/weight_source.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/ones.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "hooked/core/error.h"
+#include "hooked/engine/hooked_transformer.h"
+#include "hooked/io/safetensors.h"
+#include "tests/support/family_goldens.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/thrown_by.h"
+
+namespace hooked {
+namespace {
+
+/// A copy of a golden checkpoint whose tensors a test may change.
+class CheckpointTensors : public testing::Test {
+ protected:
+  void take(const std::string& name) {
+    for (const FamilyGolden& golden : family_goldens()) {
+      if (golden.name != name) continue;
+      golden_ = read_family_golden(golden);
+      std::filesystem::copy_file(golden.folder() / "config.json", folder_.path() / "config.json");
+      const SafetensorsFile file = SafetensorsFile::open(golden.folder() / "model.safetensors");
+      for (const TensorInfo& info : file.tensors()) tensors_[info.name] = file.read(info.name);
+    }
+    ASSERT_FALSE(tensors_.empty()) << name;
+  }
+
+  HookedTransformer load() const {
+    save_safetensors(folder_.path() / "model.safetensors", {tensors_.begin(), tensors_.end()}, {});
+    return HookedTransformer::load(folder_.path().string(),
+                                   {.dtype = at::kDouble, .processing = WeightProcessing::none()});
+  }
+
+  double difference(const HookedTransformer& model) const {
+    return (model.run(golden_.tokens).logits - golden_.logits).abs().max().item<double>();
+  }
+
+  void rename(std::string_view from, std::string_view to) {
+    StateDict renamed;
+    for (const auto& [name, tensor] : tensors_) {
+      renamed[name.starts_with(from) ? std::string(to) + name.substr(from.size()) : name] = tensor;
+    }
+    tensors_ = renamed;
+  }
+
+  FamilyRun golden_;
+  StateDict tensors_;
+  TempFolder folder_;
+};
+
+TEST_F(CheckpointTensors, ThePrefixMayBeMissing) {
+  take("llama");
+  rename("model.", "");
+  EXPECT_LT(difference(load()), 1e-12);
+}
+
+TEST_F(CheckpointTensors, ThePrefixMayBeCutAtADot) {
+  take("opt");
+  rename("model.decoder.", "decoder.");
+  EXPECT_LT(difference(load()), 1e-12);
+}
+
+TEST_F(CheckpointTensors, SomeNamesWithThePrefixAndSomeWithoutAreRefused) {
+  take("llama");
+  rename("model.layers.0.", "layers.0.");
+  const std::string text = text_thrown_by<CheckpointError>([&] { load(); });
+  EXPECT_NE(text.find("'model.'"), std::string::npos) << text;
+  EXPECT_NE(text.find("layers.0."), std::string::npos) << text;
+}
+
+TEST_F(CheckpointTensors, MissingTensorsAreAllNamedAsTheFileWouldNameThem) {
+  take("llama");
+  tensors_.erase("model.layers.0.mlp.up_proj.weight");
+  tensors_.erase("model.norm.weight");
+  tensors_.erase("lm_head.weight");
+  const std::string text = text_thrown_by<CheckpointError>([&] { load(); });
+  EXPECT_NE(text.find("3 tensors"), std::string::npos) << text;
+  for (const char* name : {"model.layers.0.mlp.up_proj.weight", "model.norm.weight", " lm_head.weight"}) {
+    EXPECT_NE(text.find(name), std::string::npos) << text;
+  }
+}
+
+TEST_F(CheckpointTensors, TensorsThatNothingReadsAreNotedAndBuffersAreNot) {
+  take("llama");
+  tensors_["model.layers.0.self_attn.rotary_emb.inv_freq"] = at::ones({4});
+  EXPECT_TRUE(load().notes().empty());
+  tensors_["model.layers.0.adapter.weight"] = at::ones({4});
+  const HookedTransformer model = load();
+  ASSERT_EQ(model.notes().size(), 1u);
+  EXPECT_NE(model.notes()[0].find("model.layers.0.adapter.weight"), std::string::npos);
+  EXPECT_LT(difference(model), 1e-12);
+}
+
+TEST_F(CheckpointTensors, TransposedTensorsAreRecognised) {
+  take("llama");
+  at::Tensor& weight = tensors_.at("model.layers.1.mlp.down_proj.weight");
+  weight = weight.t().contiguous();
+  const auto error = thrown_by<CheckpointError>([&] { load(); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->where(), (folder_.path() / "model.safetensors").string());
+  EXPECT_NE(std::string(error->what()).find("model.layers.1.mlp.down_proj.weight"), std::string::npos);
+  EXPECT_NE(std::string(error->what()).find("it looks transposed"), std::string::npos) << error->what();
+}
+
+TEST_F(CheckpointTensors, ATiedModelMayHoldASecondCopy) {
+  take("llama_biases");
+  tensors_["lm_head.weight"] = tensors_.at("model.embed_tokens.weight").clone();
+  const HookedTransformer model = load();
+  EXPECT_TRUE(model.config().tied_unembedding);
+  EXPECT_TRUE(model.notes().empty());
+  EXPECT_LT(difference(model), 1e-12);
+}
+
+TEST_F(CheckpointTensors, ATiedModelMayHoldItsUnembeddingAlone) {
+  take("llama_biases");
+  tensors_["lm_head.weight"] = tensors_.at("model.embed_tokens.weight");
+  tensors_.erase("model.embed_tokens.weight");
+  EXPECT_LT(difference(load()), 1e-12);
+}
+
+TEST_F(CheckpointTensors, ATiedModelWithTwoMatricesIsLoadedUntiedWithANote) {
+  take("llama_biases");
+  const at::Tensor embedding = tensors_.at("model.embed_tokens.weight");
+  tensors_["lm_head.weight"] = embedding * 2;
+  const HookedTransformer model = load();
+  EXPECT_FALSE(model.config().tied_unembedding);
+  ASSERT_EQ(model.notes().size(), 1u);
+  EXPECT_NE(model.notes()[0].find("'lm_head.weight' differ"), std::string::npos) << model.notes()[0];
+  EXPECT_LT((model.run(golden_.tokens).logits - 2 * golden_.logits).abs().max().item<double>(), 1e-12);
+}
+
+// GPT-2's older pair of files beside the weights is its tokenizer, and is saved with it.
+TEST_F(CheckpointTensors, AFolderMayHoldGpt2sOlderTokenizer) {
+  take("gpt2");
+  std::ofstream(folder_.path() / "vocab.json") << R"({"a": 0, "b": 1, "ab": 2, "<|endoftext|>": 3})";
+  std::ofstream(folder_.path() / "merges.txt") << "#version: 0.2\na b\n";
+  const HookedTransformer model = load();
+  ASSERT_TRUE(model.has_tokenizer());
+  EXPECT_EQ(model.to_str_tokens(model.to_tokens("aba")), (std::vector<std::string>{"ab", "a"}));
+  const TempFolder saved;
+  model.save(saved.path());
+  EXPECT_TRUE(HookedTransformer::load(saved.path().string()).has_tokenizer());
+}
+
+}  // namespace
+}  // namespace hooked
