@@ -249,6 +249,8 @@ void check_positions(const ModelConfig& c) {
            fmt::format("an empty list, because positions is {}", kind));
   }
   if (c.positions == PositionKind::alibi) {
+    expect(!c.alibi_in_bfloat16 || c.direction == AttentionDirection::causal, "alibi_in_bfloat16", true,
+           "false, because direction is bidirectional and keys ahead have no bias");
     expect(static_cast<std::int64_t>(c.alibi_slopes.size()) == c.n_heads, "alibi_slopes",
            c.alibi_slopes.size(), fmt::format("one slope for each of the {} heads", c.n_heads));
     for (const double slope : c.alibi_slopes)

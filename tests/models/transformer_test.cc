@@ -87,6 +87,7 @@ TEST_P(RandomTransformer, LogitsAreTheUnembeddedStream) {
     at::Tensor expected = cache[act::unembed_in].matmul(c.tied_unembedding ? graph.weight("embed.W_E").t()
                                                                            : graph.weight("unembed.W_U"));
     if (c.unembed_bias) expected = expected + graph.weight("unembed.b_U");
+    expected = expected * c.logit_scale;
     EXPECT_LT(relative_difference(cache[act::unembed_out], expected), tolerance());
     if (c.logit_soft_cap > 0) expected = c.logit_soft_cap * (expected / c.logit_soft_cap).tanh();
     EXPECT_LT(relative_difference(logits, expected), tolerance());

@@ -131,7 +131,7 @@ ModelConfig with_positions(ModelConfig c, Dice& dice) {
   if (c.positions == PositionKind::alibi) {
     c.alibi_slopes = geometric_alibi_slopes(c.n_heads);
     if (dice.coin()) c.alibi_slopes[0] = 0.3;
-    c.alibi_in_bfloat16 = dice.coin();
+    c.alibi_in_bfloat16 = dice.coin() && c.direction == AttentionDirection::causal;
     c.alibi_scaled = dice.coin();
   }
   if (c.positions == PositionKind::rotary) {
