@@ -43,6 +43,9 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   hf.require_unset({"mlp_bias"});
   hf.json().ignore({"post_norm", "qk_norm"});
   read_rope(hf, c, {.theta = 12e6});
+  if (!hf.json().has("rope_parameters") && !hf.json().has("rope_scaling")) {
+    c.rotary.scaling = {.kind = RopeScalingKind::llama3, .factor = 8.0, .original_n_ctx = 8192.0};
+  }
   return hf.finish(std::move(c), recipes);
 }
 

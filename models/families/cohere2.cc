@@ -6,7 +6,7 @@ namespace {
 
 FamilyConfig read(std::string_view text, std::string_view where) {
   const HfConfig hf(text, where);
-  ModelConfig c = read_cohere_config(hf);
+  ModelConfig c = read_cohere_config(hf, 1e4);
   const ConfigReader& json = hf.json();
   const auto types = hf.windowed_by_layer_types(c);
   const std::int64_t pattern = json.has("sliding_window_pattern") ? hf.count("sliding_window_pattern") : 4;
@@ -15,7 +15,7 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   const auto windowed = [&](std::int64_t l) {
     return types ? (*types)[static_cast<std::size_t>(l)] : (l + 1) % pattern != 0;
   };
-  hf.set_windows(c, "sliding_window", windowed);
+  hf.set_windows(c, {"sliding_window", 4096}, windowed);
   hf.set_unrotated(c, [&](std::int64_t l) { return !windowed(l); });
   return hf.finish(std::move(c), llama_recipes);
 }

@@ -10,14 +10,19 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   ModelConfig c = read_olmo2_config(hf, QkNorm::per_head);
   const ConfigReader& json = hf.json();
   const auto types = hf.windowed_by_layer_types(c);
-  const std::int64_t pattern =
-      json.is_unset("sliding_window_pattern") ? 0 : hf.count("sliding_window_pattern");
+  std::int64_t pattern = 4;  // a word such as "LLLG" beside layer_types says the same once more
+  if (!types && json.is_null("sliding_window_pattern")) {
+    pattern = 0;
+  } else if (!types && json.has("sliding_window_pattern")) {
+    pattern = hf.count("sliding_window_pattern");
+  }
+  json.ignore({"sliding_window_pattern"});
   const auto windowed = [&](std::int64_t l) {
     return types ? (*types)[static_cast<std::size_t>(l)] : pattern > 0 && (l + 1) % pattern != 0;
   };
-  hf.set_windows(c, "sliding_window", windowed);
+  hf.set_windows(c, {"sliding_window", 4096}, windowed);
   read_rope(hf, c);
-  if (json.has("sliding_window")) hf.set_unrotated(c, [&](std::int64_t l) { return !windowed(l); });
+  if (!json.is_null("sliding_window")) hf.set_unrotated(c, [&](std::int64_t l) { return !windowed(l); });
   return hf.finish(std::move(c), olmo2_recipes);
 }
 

@@ -10,7 +10,7 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   ModelConfig c = read_gemma_config(hf, "hidden_activation");
   read_gemma_caps(hf, c, {.scores = 50.0, .logits = 30.0});
   const auto types = hf.windowed_by_layer_types(c);
-  hf.set_windows(c, "sliding_window",
+  hf.set_windows(c, {"sliding_window", 4096},
                  [&](std::int64_t l) { return types ? (*types)[static_cast<std::size_t>(l)] : l % 2 == 0; });
   read_rope(hf, c);
   return hf.finish(std::move(c), gemma_two_norm_recipes);

@@ -10,12 +10,16 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   HfConfig hf(text, where);
   ModelConfig c = read_gemma_config(hf, "hidden_activation");
   read_gemma_caps(hf, c, {});
+  if (c.score_soft_cap > 0) {
+    hf.note("attn_logit_softcapping has no effect: transformers does not read it for this family");
+    c.score_soft_cap = 0.0;
+  }
   c.qk_norm = QkNorm::per_head;
   const auto types = hf.windowed_by_layer_types(c);
   const std::int64_t pattern =
       hf.json().has("sliding_window_pattern") ? hf.count("sliding_window_pattern") : 6;
   hf.json().ignore({"_sliding_window_pattern"});
-  hf.set_windows(c, "sliding_window", [&](std::int64_t l) {
+  hf.set_windows(c, {"sliding_window", 4096}, [&](std::int64_t l) {
     return types ? (*types)[static_cast<std::size_t>(l)] : (l + 1) % pattern != 0;
   });
   read_layered_rope(hf, c,

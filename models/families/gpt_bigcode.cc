@@ -26,14 +26,14 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
 FamilyConfig read(std::string_view text, std::string_view where) {
   const HfConfig hf(text, where);
   const ConfigReader& json = hf.json();
-  ModelConfig c = hf.sizes({.n_layers = "n_layer",
-                            .d_model = "n_embd",
-                            .n_heads = "n_head",
+  ModelConfig c = hf.sizes({.n_layers = json.first_of({"n_layer", "num_hidden_layers"}),
+                            .d_model = json.first_of({"n_embd", "hidden_size"}),
+                            .n_heads = json.first_of({"n_head", "num_attention_heads"}),
                             .n_kv_heads = {},
                             .d_head = {},
                             .d_mlp = "n_inner",
                             .mlp_ratio = 4,
-                            .n_ctx = "n_positions"},
+                            .n_ctx = json.first_of({"n_positions", "max_position_embeddings"})},
                            /*tied=*/true);
   if (json.boolean_or("multi_query", true)) c.n_kv_heads = 1;
   c.mlp_bias = c.qkv_bias = c.attn_out_bias = true;

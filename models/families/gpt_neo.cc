@@ -68,7 +68,7 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   if (!std::all_of(words.begin(), words.end(), [](const auto& w) { return w == "global" || w == "local"; })) {
     json.refuse(key, "has a kind of attention that is not supported; expected global and local");
   }
-  hf.set_windows(c, "window_size",
+  hf.set_windows(c, {"window_size", 256},
                  [&](std::int64_t l) { return words[static_cast<std::size_t>(l)] == "local"; });
   return hf.finish(std::move(c), recipes);
 }

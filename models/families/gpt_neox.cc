@@ -19,7 +19,7 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
     r.mlp_out("mlp.dense_4h_to_h");
   });
   r.norm("ln_final", "final_layer_norm");
-  r.unembedding("embed_out");
+  r.unembedding("embed_out", "lm_head");
   return std::move(r).take();
 }
 
@@ -35,6 +35,7 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   c.activation = hf.activation("hidden_act", "gelu");
   c.default_prepend_bos = false;
   read_rope(hf, c, {.partial = 0.25, .theta_key = "rotary_emb_base", .partial_key = "rotary_pct"});
+  json.ignore({"rope_theta", "partial_rotary_factor"});  // written beside the pair that counts
   return hf.finish(std::move(c), recipes);
 }
 

@@ -38,14 +38,14 @@ void add_gptj_parts(Recipes& r, const std::function<void()>& add_qkv) {
 
 ModelConfig read_gptj_config(const HfConfig& hf) {
   const ConfigReader& json = hf.json();
-  ModelConfig c = hf.sizes({.n_layers = "n_layer",
-                            .d_model = "n_embd",
-                            .n_heads = "n_head",
+  ModelConfig c = hf.sizes({.n_layers = json.first_of({"n_layer", "num_hidden_layers"}),
+                            .d_model = json.first_of({"n_embd", "hidden_size"}),
+                            .n_heads = json.first_of({"n_head", "num_attention_heads"}),
                             .n_kv_heads = {},
                             .d_head = {},
                             .d_mlp = "n_inner",
                             .mlp_ratio = 4,
-                            .n_ctx = "n_positions"},
+                            .n_ctx = json.first_of({"n_positions", "max_position_embeddings"})},
                            /*tied=*/false);
   json.ignore({"n_ctx"});
   c.layout = BlockLayout::parallel_one_norm;

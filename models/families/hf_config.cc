@@ -78,6 +78,7 @@ constexpr auto kGroups = {"rope",
                           "multiplier",
                           "qk_",
                           "position_embedding_type",
+                          "layer_type",
                           "activation_sparsity"};
 
 // Parts of the names of keys that concern training alone.
@@ -196,17 +197,20 @@ void HfConfig::set_unrotated(ModelConfig& config,
   config.unrotated_layers = layer_flags(config, unrotated);
 }
 
-void HfConfig::set_windows(ModelConfig& config, std::string_view key,
+void HfConfig::set_windows(ModelConfig& config, const WindowKey& window,
                            const std::function<bool(std::int64_t layer)>& windowed) const {
   std::vector<bool> layers = layer_flags(config, windowed);
-  if (!json_.has(key) || layers.empty()) return;
-  config.window = count(key);
+  const bool none = json_.is_null(window.name) || (!json_.has(window.name) && window.fallback == 0);
+  if (none || layers.empty()) return;
+  config.window = json_.has(window.name) ? count(window.name) : window.fallback;
   config.windowed_layers = std::move(layers);
 }
 
 FamilyConfig HfConfig::finish(ModelConfig config, RecipeMaker recipes) const {
   for (const char* key : kWithoutEffect) json_.ignore({key});
   require_unset({"quantization_config"});
+  if (!json_.boolean_or("is_causal", true))
+    json_.refuse("is_causal", "is not supported by this family; expected true");
   std::vector<std::string> ignored;
   for (const std::string& key : json_.unread()) {
     if (contains_any(key, kTrainingOnly)) continue;

@@ -30,6 +30,12 @@ struct SizeKeys {
   std::int64_t n_ctx_fallback = 0;  ///< where n_ctx is absent; 0: it must be there
 };
 
+/// Where a config has the size of its windows.
+struct WindowKey {
+  std::string_view name;
+  std::int64_t fallback = 0;  ///< where the key is absent; 0: no windows. Null always means none
+};
+
 /// A Hugging Face config.json under the reading of one family.
 ///
 /// What all families share: sizes, dtype, activation, windows, which unread keys matter. The rest a family
@@ -57,8 +63,8 @@ class HfConfig {
   /// `layer_types` as whether a layer is windowed; nothing where the key is absent. Other kinds of layers
   /// than sliding_attention and full_attention are refused.
   std::optional<std::vector<bool>> windowed_by_layer_types(const ModelConfig& config) const;
-  /// Gives the layers that `windowed` names a window of `key`'s size, if `key` is set.
-  void set_windows(ModelConfig& config, std::string_view key,
+  /// Gives the layers that `windowed` names a window, if the config has one.
+  void set_windows(ModelConfig& config, const WindowKey& window,
                    const std::function<bool(std::int64_t layer)>& windowed) const;
 
   /// Names the layers without any position.

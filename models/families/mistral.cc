@@ -8,7 +8,9 @@ namespace {
 FamilyConfig read(std::string_view text, std::string_view where) {
   const HfConfig hf(text, where);
   ModelConfig c = read_llama_config(hf);
-  hf.set_windows(c, "sliding_window", [](std::int64_t) { return true; });
+  const auto types = hf.windowed_by_layer_types(c);
+  hf.set_windows(c, {"sliding_window", 4096},
+                 [&](std::int64_t l) { return !types || (*types)[static_cast<std::size_t>(l)]; });
   read_rope(hf, c);
   return hf.finish(std::move(c), llama_recipes);
 }

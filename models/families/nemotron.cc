@@ -15,10 +15,8 @@ FamilyConfig read(std::string_view text, std::string_view where) {
                                          .activation = "relu2"});
   c.norm_offset = true;
   read_llama_biases(hf, c);
-  read_rope(
-      hf, c,
-      {.partial = 0.5,
-       .partial_key = hf.json().first_of({"partial_rotary_factor", "rope_percent", "rope_percentage"})});
+  read_rope(hf, c, {.partial = 0.5});
+  hf.json().ignore({"rope_percent", "rope_percentage"});
   return hf.finish(std::move(c), llama_recipes);
 }
 

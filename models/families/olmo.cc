@@ -24,7 +24,7 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   ModelConfig c = read_llama_config(hf, {.norm = NormKind::layer_norm, .eps_key = "-", .eps = 1e-5});
   c.norm_bias = false;
   c.qkv_bias = c.attn_out_bias = hf.json().boolean_or("attention_bias", false);
-  if (!hf.json().is_unset("clip_qkv")) c.qkv_clip = hf.positive_or("clip_qkv", 0.0);
+  if (hf.json().has("clip_qkv")) c.qkv_clip = hf.positive_or("clip_qkv", 0.0);
   hf.json().ignore({"layer_norm_eps", "rms_norm_eps"});
   read_rope(hf, c);
   return hf.finish(std::move(c), recipes);

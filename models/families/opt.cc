@@ -29,8 +29,9 @@ void add_embeddings(Recipes& r, const ModelConfig& c, const Shape& shape) {
   }
   // Projecting the embedding once gives the same rows as projecting each token, and likewise behind the
   // stream.
-  r.make("embed.W_E", {"embed_tokens.weight", "project_in.weight"},
-         [dtype = c.dtype](const auto& theirs) { return product(theirs[0], theirs[1].t(), dtype); });
+  r.make("embed.W_E", {"embed_tokens.weight", "project_in.weight"}, [dtype = c.dtype](const auto& theirs) {
+     return product(theirs[0], theirs[1].t(), dtype);
+   }).alias = "lm_head.weight";
   r.make("unembed.W_U", {"project_out.weight", "lm_head.weight"}, [dtype = c.dtype](const auto& theirs) {
      return product(theirs[0].t(), theirs[1].t(), dtype);
    }).alias = "embed_tokens.weight";  // tied models store one matrix

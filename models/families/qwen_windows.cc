@@ -9,7 +9,7 @@ void read_qwen_windows(const HfConfig& hf, ModelConfig& config) {
   const auto types = hf.windowed_by_layer_types(config);
   json.ignore({"sliding_window"});
   if (!used) return;
-  hf.set_windows(config, "sliding_window",
+  hf.set_windows(config, {"sliding_window", 4096},
                  [&](std::int64_t l) { return types ? (*types)[static_cast<std::size_t>(l)] : l >= first; });
 }
 

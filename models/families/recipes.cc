@@ -91,10 +91,12 @@ void Recipes::positions(std::string_view theirs_name, std::int64_t offset) {
        [offset](const Tensors& table) { return table[0].narrow(0, offset, table[0].size(0) - offset); });
 }
 
-void Recipes::unembedding(std::string_view theirs_name) {
+void Recipes::unembedding(std::string_view theirs_name, std::string_view alias) {
   const std::string name(theirs_name);
   if (!config_.tied_unembedding) {
-    make("unembed.W_U", {name + ".weight"}, [](const Tensors& weight) { return weight[0].t(); });
+    TensorRecipe& recipe =
+        make("unembed.W_U", {name + ".weight"}, [](const Tensors& weight) { return weight[0].t(); });
+    if (!alias.empty()) recipe.alias = std::string(alias) + ".weight";
   }
   if (config_.unembed_bias) copy("unembed.b_U", name + ".bias");
 }

@@ -46,8 +46,8 @@ class Recipes {
   void embedding(std::string_view theirs) { copy("embed.W_E", theirs); }
   /// Learned positions; `offset` rows at the start of their table belong to no position.
   void positions(std::string_view theirs, std::int64_t offset = 0);
-  /// The unembedding, unless it is tied: `theirs` without `.weight`.
-  void unembedding(std::string_view theirs);
+  /// The unembedding, unless it is tied: `theirs` without `.weight`, and another name that it may have.
+  void unembedding(std::string_view theirs, std::string_view alias = {});
 
   /// A norm of width d_model.
   void norm(std::string_view ours, std::string_view theirs);

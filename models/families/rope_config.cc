@@ -24,6 +24,7 @@ double original_context(const HfConfig& hf, const ConfigReader& group, const Mod
 }
 
 RopeScaling read_llama3(const ConfigReader& group, double original) {
+  group.ignore({"attention_factor"});
   return {.kind = RopeScalingKind::llama3,
           .factor = group.number("factor"),
           .low_freq_factor = group.number("low_freq_factor"),
@@ -58,22 +59,26 @@ RopeScaling read_longrope(const ConfigReader& group, const ModelConfig& config, 
 RopeScaling read_scaling(const HfConfig& hf, const ConfigReader& group, const ModelConfig& config) {
   const std::string_view key = group.first_of({"rope_type", "type"});
   const std::string type = group.text_or(key, "default");
-  group.ignore({"rope_type", "type"});
-  if (type == "default") return {};
+  // Keys that transformers leaves beside kinds that do not have them.
+  group.ignore({"rope_type", "type", "original_max_position_embeddings"});
+  if (type == "default") {
+    group.ignore({"factor"});
+    return {};
+  }
   if (type == "linear") {
     const double factor = group.number("factor");
     return factor == 1.0 ? RopeScaling{} : RopeScaling{.kind = RopeScalingKind::linear, .factor = factor};
   }
   if (type == "dynamic") {
-    group.ignore({"original_max_position_embeddings"});
     return {.kind = RopeScalingKind::dynamic,
             .factor = group.number("factor"),
             .original_n_ctx = static_cast<double>(config.n_ctx)};
   }
   const double original = original_context(hf, group, config);
   if (type == "llama3") return read_llama3(group, original);
+  // Early Phi 3 configs call longrope su or yarn.
+  if (type == "longrope" || group.has("short_factor")) return read_longrope(group, config, original);
   if (type == "yarn") return read_yarn(group, config, original);
-  if (type == "longrope" || type == "su") return read_longrope(group, config, original);
   group.refuse(
       key,
       "is not a rotary scaling this engine knows; expected default, linear, dynamic, llama3, yarn or "
@@ -101,17 +106,18 @@ RotaryConfig read_group(const HfConfig& hf, const ConfigReader& parameters, cons
   const bool inside = parameters.has("partial_rotary_factor");
   const ConfigReader& holder = inside ? parameters : json;
   const std::string_view key = inside ? "partial_rotary_factor" : defaults.partial_key;
-  rotary.dim = turned_dimensions(holder, key, config, holder.number_or(key, defaults.partial));
+  const double share = holder.number_or(key, defaults.partial.value_or(1.0));
+  if (!defaults.partial && share != 1.0) {
+    holder.refuse(key, "is not honoured by this family; expected 1, or no such key");
+  }
+  rotary.dim = turned_dimensions(holder, key, config, share);
   rotary.adjacent_pairs = defaults.adjacent_pairs;
   rotary.scaling = read_scaling(hf, parameters, config);
   parameters.refuse_unread();
   return rotary;
 }
 
-const ConfigReader& no_parameters() {
-  static const ConfigReader empty("{}", "rope_parameters");
-  return empty;
-}
+ConfigReader no_parameters() { return {"{}", "rope_parameters"}; }
 
 // Full layers may be scaled, windowed ones have their own base. In the older style the windowed layers take
 // no scaling, and transformers reads a scaling's kind under the newer of its two keys only.
@@ -123,7 +129,8 @@ std::pair<RotaryConfig, RotaryConfig> read_older_style(HfConfig& hf, const Model
   windowed.base = defaults.windowed_theta_key.empty()
                       ? defaults.windowed_theta
                       : hf.positive_or(defaults.windowed_theta_key, defaults.windowed_theta);
-  const auto scaling = json.object_if(json.first_of({"rope_scaling", "rope_parameters"}));
+  hf.require_unset({"rope_parameters"});  // without a group for each kind of layers it does not say which
+  const auto scaling = json.object_if("rope_scaling");
   if (!scaling) return {full, windowed};
   if (scaling->has("rope_type")) {
     full = read_group(hf, *scaling, config, {.theta = full.base});

@@ -24,8 +24,8 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   const bool windows = json.boolean_or("use_sliding_window", false);
   const auto types = hf.windowed_by_layer_types(c);
   json.ignore({"sliding_window", "max_window_layers"});
-  if (windows) {
-    hf.set_windows(c, "sliding_window", [&](std::int64_t l) {
+  if (windows || types) {
+    hf.set_windows(c, {"sliding_window"}, [&](std::int64_t l) {
       return types ? (*types)[static_cast<std::size_t>(l)] : unrotated(l);
     });
   }

@@ -46,7 +46,8 @@ FamilyConfig read(std::string_view text, std::string_view where) {
     c.qk_norm = QkNorm::each_head;
     c.qk_norm_kind = NormKind::layer_norm;
   }
-  read_rope(hf, c, {.partial = 0.25, .partial_key = json.first_of({"partial_rotary_factor", "rope_pct"})});
+  read_rope(hf, c, {.partial = 0.25});
+  json.ignore({"rope_pct"});
   return hf.finish(std::move(c), recipes);
 }
 

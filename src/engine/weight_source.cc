@@ -48,15 +48,19 @@ std::string_view prefix_of(std::string_view name, const Family& family) {
   return {};
 }
 
-// The source's names without the family's prefix. Some files have it, some do not; one file has one kind.
-std::map<std::string, std::string> names_without_prefix(const WeightSource& source, const Family& family) {
+// The source's names without the family's prefix. Some files have it, some do not; one file has one kind,
+// among the tensors that the recipes know.
+std::map<std::string, std::string> names_without_prefix(const WeightSource& source, const Family& family,
+                                                        const std::vector<TensorRecipe>& recipes) {
+  std::set<std::string> known;
+  for (const TensorRecipe& recipe : recipes) known.insert(recipe.sources.begin(), recipe.sources.end());
   std::map<std::string, std::string> found;
   std::map<std::string_view, std::string> example;  // of each kind of prefix
   for (const std::string& name : source.names()) {
     const std::string_view prefix = prefix_of(name, family);
     const std::string rest = name.substr(prefix.size());
     found.emplace(rest, name);
-    if (!is_buffer(rest, family) && !is_unembedding(name, family)) example.emplace(prefix, name);
+    if (known.contains(rest) && !is_unembedding(name, family)) example.emplace(prefix, name);
   }
   if (example.size() > 1) {
     const std::string &one = example.begin()->second, &other = std::next(example.begin())->second;
@@ -108,7 +112,7 @@ void require_shape(const WeightSource& source, const TensorRecipe& recipe, const
 class RecipeBook {
  public:
   RecipeBook(const WeightSource& source, const Family& family, std::vector<TensorRecipe> recipes)
-      : source_(source), family_(family), present_(names_without_prefix(source, family)) {
+      : source_(source), family_(family), present_(names_without_prefix(source, family, recipes)) {
     for (const auto& [name, full_name] : present_) {
       if (full_name.size() > name.size()) prefix_ = full_name.substr(0, full_name.size() - name.size());
     }
@@ -202,10 +206,10 @@ const TensorRecipe* recipe_of(const std::vector<TensorRecipe>& recipes, std::str
 // transformers does the same.
 std::vector<std::string> settle_tying(WeightSource& source, const Family& family, FamilyConfig& read) {
   if (!read.config.tied_unembedding || family.unembedding.empty()) return {};
-  const auto present = names_without_prefix(source, family);
+  const std::vector<TensorRecipe> recipes = read.recipes(read.config);
+  const auto present = names_without_prefix(source, family, recipes);
   const auto unembedding = present.find(std::string(family.unembedding));
   if (unembedding == present.end()) return {};
-  const std::vector<TensorRecipe> recipes = read.recipes(read.config);
   const TensorRecipe* recipe = recipe_of(recipes, "embed.W_E");
   if (recipe == nullptr || recipe->make || recipe->sources.size() != 1) return {};
   const auto embedding = present.find(recipe->sources.front());

@@ -99,6 +99,19 @@ TEST_F(CheckpointTensors, TensorsThatNothingReadsAreNotedAndBuffersAreNot) {
   EXPECT_LT(difference(model), 1e-12);
 }
 
+// A value head beside the model, as trainers write it, is no mix of prefixes.
+TEST_F(CheckpointTensors, OtherTensorsNeedNoPrefix) {
+  take("gpt2");
+  tensors_["v_head.summary.weight"] = at::ones({1, 12});
+  EXPECT_LT(difference(load()), 1e-12);
+}
+
+TEST_F(CheckpointTensors, GptNeoxMayNameItsUnembeddingAsOthersDo) {
+  take("gpt_neox");
+  rename("embed_out.", "lm_head.");
+  EXPECT_LT(difference(load()), 1e-12);
+}
+
 TEST_F(CheckpointTensors, TransposedTensorsAreRecognised) {
   take("llama");
   at::Tensor& weight = tensors_.at("model.layers.1.mlp.down_proj.weight");

@@ -148,6 +148,61 @@ TEST(FamilyConfigs, GptNeoReadsRepeatedPatternsOfLayers) {
                  {"strided"}, "gpt_neo");
 }
 
+TEST(FamilyConfigs, MistralMayNameItsWindowedLayers) {
+  EXPECT_EQ(read(llama(R"("layer_types": ["full_attention", "sliding_attention"])"), "mistral")
+                .config.windowed_layers,
+            (std::vector<bool>{false, true}));
+}
+
+// Where a key is absent, transformers takes the family's own default; where it is null, there are no windows.
+TEST(FamilyConfigs, AbsentWindowsAreTheFamiliesDefaults) {
+  EXPECT_EQ(read(llama(), "mistral").config.window, 4096);
+  EXPECT_EQ(read(llama(R"("sliding_window": null)"), "mistral").config.window, 0);
+  EXPECT_EQ(read(llama(), "starcoder2").config.window, 0);
+  const ModelConfig gemma3 = read(llama(R"("rope_local_base_freq": 100.0)"), "gemma3_text").config;
+  EXPECT_EQ(gemma3.window, 4096);
+  EXPECT_EQ(gemma3.rotary.local_base, 100.0);
+  EXPECT_EQ(read(llama(), "exaone4").config.unrotated_layers, (std::vector<bool>{}));
+  EXPECT_EQ(read(llama(), "exaone4").config.windowed_layers, (std::vector<bool>{true, true}));
+}
+
+TEST(FamilyConfigs, SharesOfHeadsAreRefusedWhereTheFamilyTurnsAllOfThem) {
+  expect_refused(llama(R"("partial_rotary_factor": 0.5)"), "partial_rotary_factor", {"0.5", "expected 1"});
+  EXPECT_EQ(read(llama(R"("partial_rotary_factor": 0.5)"), "glm").config.rotary.dim, 64);
+}
+
+TEST(FamilyConfigs, OtherDirectionsOfAttentionAreRefused) {
+  expect_refused(llama(R"("is_causal": false)"), "is_causal", {"false", "expected true"}, "qwen2");
+  EXPECT_NO_THROW(read(llama(R"("is_causal": true)"), "qwen2"));
+}
+
+TEST(FamilyConfigs, GptNeoxReadsItsOwnPairBesideTheCommonOne) {
+  const ModelConfig c = read(llama(R"("rotary_pct": 0.5, "rotary_emb_base": 500, "rope_theta": 10000,
+                                      "partial_rotary_factor": 0.5)"),
+                             "gpt_neox")
+                            .config;
+  EXPECT_EQ(c.rotary.base, 500.0);
+  EXPECT_EQ(c.rotary.dim, 2);
+}
+
+TEST(FamilyConfigs, EarlyPhi3ConfigsCallLongropeYarn) {
+  const std::string scaling = R"("original_max_position_embeddings": 8, "rope_scaling":
+      {"type": "yarn", "short_factor": [1.0, 1.5], "long_factor": [2.0, 3.0]})";
+  EXPECT_EQ(read(llama(scaling), "phi3").config.rotary.scaling.kind, RopeScalingKind::longrope);
+}
+
+TEST(FamilyConfigs, ApertusIsScaledWhereItsConfigSaysNothing) {
+  EXPECT_EQ(read(llama(), "apertus").config.rotary.scaling.kind, RopeScalingKind::llama3);
+}
+
+TEST(FamilyConfigs, Gpt2MayGoByTheCommonNamesOfSizes) {
+  EXPECT_EQ(read(R"({"model_type": "gpt2", "num_hidden_layers": 1, "hidden_size": 8, "num_attention_heads": 2,
+                     "max_position_embeddings": 8, "vocab_size": 9})",
+                 "gpt2")
+                .config.d_head,
+            4);
+}
+
 // What transformers does not read for a family has no effect here either, and a note says so.
 TEST(FamilyConfigs, WhatTransformersIgnoresIsNoted) {
   const FamilyConfig mpt =
