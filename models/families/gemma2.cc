@@ -12,6 +12,7 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   const auto types = hf.windowed_by_layer_types(c);
   hf.set_windows(c, {"sliding_window", 4096},
                  [&](std::int64_t l) { return types ? (*types)[static_cast<std::size_t>(l)] : l % 2 == 0; });
+  hf.json().ignore({"sliding_window_size"});  // says sliding_window once more
   read_rope(hf, c);
   return hf.finish(std::move(c), gemma_two_norm_recipes);
 }

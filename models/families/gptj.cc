@@ -59,7 +59,7 @@ ModelConfig read_gptj_config(const HfConfig& hf) {
   }
   c.rotary.dim = turned == c.d_head ? 0 : turned;
   c.rotary.adjacent_pairs = true;
-  hf.require_unset({"scale_attn_weights"});
+  json.ignore({"scale_attn_weights", "rotary"});  // published configs say what is always so
   return c;
 }
 

@@ -21,6 +21,8 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   ModelConfig c = read_llama_config(hf, {.eps = 1e-5});
   hf.require_unset({"attention_bias"});
   hf.set_windows(c, {"sliding_window"}, [](std::int64_t) { return true; });
+  hf.json().ignore(
+      {"full_attn_mod", "interpolate_factor"});  // of Phi 4's own code; transformers reads neither
   read_rope(hf, c, {.partial = 1.0});
   return hf.finish(std::move(c), recipes);
 }

@@ -47,7 +47,7 @@ FamilyConfig read(std::string_view text, std::string_view where) {
     c.qk_norm_kind = NormKind::layer_norm;
   }
   read_rope(hf, c, {.partial = 0.25});
-  json.ignore({"rope_pct"});
+  json.ignore({"rope_pct", "rotary_scaling_factor"});  // of the older models' own code
   return hf.finish(std::move(c), recipes);
 }
 

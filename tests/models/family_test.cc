@@ -148,6 +148,28 @@ TEST(FamilyConfigs, GptNeoReadsRepeatedPatternsOfLayers) {
                  {"strided"}, "gpt_neo");
 }
 
+// Keys of published configs that say what is always so, or belong to code of the models' own.
+TEST(FamilyConfigs, KeysOfPublishedConfigsAreKnown) {
+  const std::string gptj = R"({"model_type": "gptj", "activation_function": "gelu_new", "attn_pdrop": 0.0,
+      "gradient_checkpointing": false, "layer_norm_epsilon": 1e-05, "n_embd": 16, "n_head": 2, "n_inner": null,
+      "n_layer": 1, "n_positions": 8, "rotary": true, "rotary_dim": 4, "scale_attn_weights": true,
+      "summary_type": "cls_index", "tie_word_embeddings": false, "vocab_size": 9})";
+  EXPECT_TRUE(read(gptj, "gptj").ignored_keys.empty());
+  EXPECT_TRUE(
+      read(llama(R"("sliding_window": 4, "sliding_window_size": 4, "cache_implementation": "hybrid")"),
+           "gemma2")
+          .ignored_keys.empty());
+  EXPECT_TRUE(read(llama(R"("full_attn_mod": 1, "interpolate_factor": 1, "lm_head_bias": false)"), "phi3")
+                  .config.rotary.dim == 0);
+  EXPECT_TRUE(read(llama(R"("rotary_scaling_factor": 1.0, "partial_rotary_factor": 0.5)"), "stablelm")
+                  .ignored_keys.empty());
+  EXPECT_TRUE(read(llama(R"("use_sliding_window": false, "sliding_window": 131072, "max_window_layers": 28)"),
+                   "qwen2")
+                  .config.windowed_layers.empty());
+  EXPECT_EQ(read(llama(R"("rope_interleaved": false, "is_llama_config": true)")).ignored_keys,
+            (std::vector<std::string>{"rope_interleaved", "is_llama_config"}));
+}
+
 TEST(FamilyConfigs, MistralMayNameItsWindowedLayers) {
   EXPECT_EQ(read(llama(R"("layer_types": ["full_attention", "sliding_attention"])"), "mistral")
                 .config.windowed_layers,
