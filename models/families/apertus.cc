@@ -51,10 +51,6 @@ FamilyConfig read(std::string_view text, std::string_view where) {
 
 }  // namespace
 
-extern const Family kApertusFamily{.model_type = "apertus",
-                                   .read = read,
-                                   .prefix = "model.",
-                                   .unembedding = "lm_head.weight",
-                                   .buffers = kLlamaBuffers};
+extern const Family kApertusFamily = llama_family("apertus", read);
 
 }  // namespace hooked

@@ -15,10 +15,6 @@ FamilyConfig read(std::string_view text, std::string_view where) {
 
 }  // namespace
 
-extern const Family kArceeFamily{.model_type = "arcee",
-                                 .read = read,
-                                 .prefix = "model.",
-                                 .unembedding = "lm_head.weight",
-                                 .buffers = kLlamaBuffers};
+extern const Family kArceeFamily = llama_family("arcee", read);
 
 }  // namespace hooked

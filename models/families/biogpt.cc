@@ -1,27 +1,22 @@
 // BioGPT (Luo et al. 2022). Its `layer_norm_eps` has no effect: transformers takes 1e-5.
 #include <cmath>
 
+#include "models/families/fairseq_layout.h"
 #include "models/families/hf_config.h"
 #include "models/families/recipes.h"
 
 namespace hooked {
 namespace {
 
-constexpr std::int64_t kPositionOffset = 2;
-
 std::vector<TensorRecipe> recipes(const ModelConfig& c) {
   Recipes r(c);
   r.embedding("embed_tokens.weight");
-  r.positions("embed_positions.weight", kPositionOffset);
+  r.positions("embed_positions.weight", kFairseqPositionOffset);
   r.each_block("layers.{}.", [&](std::int64_t) {
     r.norm("ln1", "self_attn_layer_norm");
-    r.queries("self_attn.q_proj");
-    r.keys("self_attn.k_proj");
-    r.values("self_attn.v_proj");
-    r.attention_out("self_attn.out_proj");
+    add_fairseq_attention(r);
     r.norm("ln2", "final_layer_norm");
-    r.mlp_in("fc1");
-    r.mlp_out("fc2");
+    add_fairseq_mlp(r);
   });
   r.norm("ln_final", "layer_norm");
   r.unembedding("output_projection");

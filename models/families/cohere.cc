@@ -28,10 +28,6 @@ ModelConfig read_cohere_config(const HfConfig& hf, double theta) {
   return c;
 }
 
-extern const Family kCohereFamily{.model_type = "cohere",
-                                  .read = read,
-                                  .prefix = "model.",
-                                  .unembedding = "lm_head.weight",
-                                  .buffers = kLlamaBuffers};
+extern const Family kCohereFamily = llama_family("cohere", read);
 
 }  // namespace hooked

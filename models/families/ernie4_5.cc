@@ -15,10 +15,6 @@ FamilyConfig read(std::string_view text, std::string_view where) {
 
 }  // namespace
 
-extern const Family kErnie45Family{.model_type = "ernie4_5",
-                                   .read = read,
-                                   .prefix = "model.",
-                                   .unembedding = "lm_head.weight",
-                                   .buffers = kLlamaBuffers};
+extern const Family kErnie45Family = llama_family("ernie4_5", read);
 
 }  // namespace hooked

@@ -44,33 +44,23 @@ BlockLayout block_layout(const HfConfig& hf, bool new_architecture) {
   return norms == 2 ? BlockLayout::parallel_two_norms : BlockLayout::parallel_one_norm;
 }
 
-std::int64_t kv_heads(const HfConfig& hf, const ModelConfig& c, bool new_architecture) {
-  const bool multi_query = hf.json().boolean_or("multi_query", true);
-  if (new_architecture) {
-    const auto key = hf.json().first_of({"num_kv_heads", "n_head_kv"});
-    const std::int64_t count = hf.json().has(key) ? hf.count(key) : c.n_heads;
-    if (c.n_heads % count != 0)
-      hf.json().refuse(key, "does not divide num_attention_heads; expected a divisor of it");
-    return count;
-  }
-  return multi_query ? 1 : c.n_heads;
-}
-
 FamilyConfig read(std::string_view text, std::string_view where) {
   const HfConfig hf(text, where);
   const ConfigReader& json = hf.json();
+  const bool new_architecture = json.boolean_or("new_decoder_architecture", false);
+  const auto grouped_key = json.first_of({"num_kv_heads", "n_head_kv"});
   ModelConfig c = hf.sizes({.n_layers = json.first_of({"num_hidden_layers", "n_layer"}),
                             .d_model = json.first_of({"n_embed", "hidden_size"}),
                             .n_heads = json.first_of({"num_attention_heads", "n_head"}),
-                            .n_kv_heads = {},
+                            .n_kv_heads = new_architecture ? grouped_key : std::string_view(),
                             .d_head = {},
                             .d_mlp = "ffn_hidden_size",
                             .mlp_ratio = 4,
                             .n_ctx = "max_position_embeddings",
                             .n_ctx_fallback = 2048},
                            /*tied=*/true);
-  const bool new_architecture = json.boolean_or("new_decoder_architecture", false);
-  c.n_kv_heads = kv_heads(hf, c, new_architecture);
+  const bool multi_query = json.boolean_or("multi_query", true);
+  if (!new_architecture && multi_query) c.n_kv_heads = 1;
   c.layout = block_layout(hf, new_architecture);
   c.qkv_bias = c.attn_out_bias = c.mlp_bias = json.boolean_or("bias", false);
   c.eps = hf.positive_or("layer_norm_epsilon", 1e-5);

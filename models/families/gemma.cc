@@ -14,10 +14,6 @@ FamilyConfig read(std::string_view text, std::string_view where) {
 
 }  // namespace
 
-extern const Family kGemmaFamily{.model_type = "gemma",
-                                 .read = read,
-                                 .prefix = "model.",
-                                 .unembedding = "lm_head.weight",
-                                 .buffers = kLlamaBuffers};
+extern const Family kGemmaFamily = llama_family("gemma", read);
 
 }  // namespace hooked

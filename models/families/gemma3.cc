@@ -15,13 +15,11 @@ FamilyConfig read(std::string_view text, std::string_view where) {
     c.score_soft_cap = 0.0;
   }
   c.qk_norm = QkNorm::per_head;
-  const auto types = hf.windowed_by_layer_types(c);
   const std::int64_t pattern =
       hf.json().has("sliding_window_pattern") ? hf.count("sliding_window_pattern") : 6;
   hf.json().ignore({"_sliding_window_pattern"});
-  hf.set_windows(c, {"sliding_window", 4096}, [&](std::int64_t l) {
-    return types ? (*types)[static_cast<std::size_t>(l)] : (l + 1) % pattern != 0;
-  });
+  hf.set_windows(c, {"sliding_window", 4096},
+                 hf.windowed_layers(c, [&](std::int64_t l) { return (l + 1) % pattern != 0; }));
   read_layered_rope(hf, c,
                     {.theta = 1e6, .windowed_theta = 1e4, .windowed_theta_key = "rope_local_base_freq"});
   return hf.finish(std::move(c), gemma_two_norm_recipes);
@@ -29,10 +27,6 @@ FamilyConfig read(std::string_view text, std::string_view where) {
 
 }  // namespace
 
-extern const Family kGemma3TextFamily{.model_type = "gemma3_text",
-                                      .read = read,
-                                      .prefix = "model.",
-                                      .unembedding = "lm_head.weight",
-                                      .buffers = kLlamaBuffers};
+extern const Family kGemma3TextFamily = llama_family("gemma3_text", read);
 
 }  // namespace hooked

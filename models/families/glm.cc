@@ -34,10 +34,6 @@ void add_glm_mlp(Recipes& r) {
   r.mlp_out("mlp.down_proj");
 }
 
-extern const Family kGlmFamily{.model_type = "glm",
-                               .read = read,
-                               .prefix = "model.",
-                               .unembedding = "lm_head.weight",
-                               .buffers = kLlamaBuffers};
+extern const Family kGlmFamily = llama_family("glm", read);
 
 }  // namespace hooked

@@ -24,10 +24,6 @@ FamilyConfig read(std::string_view text, std::string_view where) {
 
 }  // namespace
 
-extern const Family kGlm4Family{.model_type = "glm4",
-                                .read = read,
-                                .prefix = "model.",
-                                .unembedding = "lm_head.weight",
-                                .buffers = kLlamaBuffers};
+extern const Family kGlm4Family = llama_family("glm4", read);
 
 }  // namespace hooked

@@ -1,39 +1,21 @@
 // GPT-2 (Radford et al. 2019). Its Conv1D weights are stored [in, out].
-#include "models/families/hf_config.h"
-#include "models/families/recipes.h"
+#include "models/families/gpt2_layout.h"
 
 namespace hooked {
 namespace {
 
 std::vector<TensorRecipe> recipes(const ModelConfig& c) {
   Recipes r(c, LinearLayout::in_out);
-  r.embedding("wte.weight");
-  r.positions("wpe.weight");
-  r.each_block("h.{}.", [&](std::int64_t) {
-    r.norm("ln1", "ln_1");
-    r.fused_qkv("attn.c_attn", FusedHeads::side_by_side(c));
-    r.attention_out("attn.c_proj");
-    r.norm("ln2", "ln_2");
-    r.mlp_in("mlp.c_fc");
-    r.mlp_out("mlp.c_proj");
-  });
-  r.norm("ln_final", "ln_f");
-  r.unembedding("lm_head");
+  add_gpt2_parts(r, [&] { add_gpt2_attention(r, FusedHeads::side_by_side(c)); });
   return std::move(r).take();
 }
 
 FamilyConfig read(std::string_view text, std::string_view where) {
   HfConfig hf(text, where);
   const ConfigReader& json = hf.json();
-  ModelConfig c = hf.sizes({.n_layers = json.first_of({"n_layer", "num_hidden_layers"}),
-                            .d_model = json.first_of({"n_embd", "hidden_size"}),
-                            .n_heads = json.first_of({"n_head", "num_attention_heads"}),
-                            .n_kv_heads = {},
-                            .d_head = {},
-                            .d_mlp = "n_inner",
-                            .mlp_ratio = 4,
-                            .n_ctx = json.first_of({"n_positions", "max_position_embeddings", "n_ctx"})},
-                           /*tied=*/true);
+  SizeKeys keys = gpt2_size_keys(json);
+  keys.n_ctx = json.first_of({keys.n_ctx, "n_ctx"});  // of the oldest configs
+  ModelConfig c = hf.sizes(keys, /*tied=*/true);
   json.ignore({"n_ctx"});
   c.mlp_bias = c.qkv_bias = c.attn_out_bias = true;
   c.eps = hf.positive_or("layer_norm_epsilon", 1e-5);
@@ -47,14 +29,12 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   return hf.finish(std::move(c), recipes);
 }
 
-constexpr std::string_view kBuffers[] = {"h.*.attn.bias", "h.*.attn.masked_bias"};
-
 }  // namespace
 
 extern const Family kGpt2Family{.model_type = "gpt2",
                                 .read = read,
                                 .prefix = "transformer.",
                                 .unembedding = "lm_head.weight",
-                                .buffers = kBuffers};
+                                .buffers = kGpt2Buffers};
 
 }  // namespace hooked

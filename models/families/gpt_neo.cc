@@ -1,28 +1,19 @@
 // GPT-Neo (Black et al. 2021): scores are not scaled, layers with and without a window take turns.
 #include <algorithm>
 
-#include "models/families/hf_config.h"
-#include "models/families/recipes.h"
+#include "models/families/gpt2_layout.h"
 
 namespace hooked {
 namespace {
 
 std::vector<TensorRecipe> recipes(const ModelConfig& c) {
   Recipes r(c);
-  r.embedding("wte.weight");
-  r.positions("wpe.weight");
-  r.each_block("h.{}.", [&](std::int64_t) {
-    r.norm("ln1", "ln_1");
+  add_gpt2_parts(r, [&] {
     r.queries("attn.attention.q_proj");
     r.keys("attn.attention.k_proj");
     r.values("attn.attention.v_proj");
     r.attention_out("attn.attention.out_proj");
-    r.norm("ln2", "ln_2");
-    r.mlp_in("mlp.c_fc");
-    r.mlp_out("mlp.c_proj");
   });
-  r.norm("ln_final", "ln_f");
-  r.unembedding("lm_head");
   return std::move(r).take();
 }
 
@@ -68,8 +59,9 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   if (!std::all_of(words.begin(), words.end(), [](const auto& w) { return w == "global" || w == "local"; })) {
     json.refuse(key, "has a kind of attention that is not supported; expected global and local");
   }
-  hf.set_windows(c, {"window_size", 256},
-                 [&](std::int64_t l) { return words[static_cast<std::size_t>(l)] == "local"; });
+  hf.set_windows(c, {"window_size", 256}, flag_layers(c, [&](std::int64_t l) {
+                   return words[static_cast<std::size_t>(l)] == "local";
+                 }));
   return hf.finish(std::move(c), recipes);
 }
 

@@ -1,6 +1,7 @@
 // GPT-J (Wang and Komatsuzaki 2021): attention and MLP read one norm; rotary turns adjacent pairs.
 #include "models/families/gptj.h"
 
+#include "models/families/gpt2_layout.h"
 #include "models/families/recipes.h"
 
 namespace hooked {
@@ -38,15 +39,7 @@ void add_gptj_parts(Recipes& r, const std::function<void()>& add_qkv) {
 
 ModelConfig read_gptj_config(const HfConfig& hf) {
   const ConfigReader& json = hf.json();
-  ModelConfig c = hf.sizes({.n_layers = json.first_of({"n_layer", "num_hidden_layers"}),
-                            .d_model = json.first_of({"n_embd", "hidden_size"}),
-                            .n_heads = json.first_of({"n_head", "num_attention_heads"}),
-                            .n_kv_heads = {},
-                            .d_head = {},
-                            .d_mlp = "n_inner",
-                            .mlp_ratio = 4,
-                            .n_ctx = json.first_of({"n_positions", "max_position_embeddings"})},
-                           /*tied=*/false);
+  ModelConfig c = hf.sizes(gpt2_size_keys(json), /*tied=*/false);
   json.ignore({"n_ctx"});
   c.layout = BlockLayout::parallel_one_norm;
   c.mlp_bias = c.unembed_bias = true;

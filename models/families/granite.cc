@@ -20,10 +20,6 @@ FamilyConfig read(std::string_view text, std::string_view where) {
 
 }  // namespace
 
-extern const Family kGraniteFamily{.model_type = "granite",
-                                   .read = read,
-                                   .prefix = "model.",
-                                   .unembedding = "lm_head.weight",
-                                   .buffers = kLlamaBuffers};
+extern const Family kGraniteFamily = llama_family("granite", read);
 
 }  // namespace hooked

@@ -16,10 +16,6 @@ FamilyConfig read(std::string_view text, std::string_view where) {
 
 }  // namespace
 
-extern const Family kHeliumFamily{.model_type = "helium",
-                                  .read = read,
-                                  .prefix = "model.",
-                                  .unembedding = "lm_head.weight",
-                                  .buffers = kLlamaBuffers};
+extern const Family kHeliumFamily = llama_family("helium", read);
 
 }  // namespace hooked

@@ -47,16 +47,13 @@ constexpr auto kWithoutEffect = {"model_type",
                                  "id2label",
                                  "label2id",
                                  "num_labels",
-                                 "layerdrop",
                                  "use_bfloat16",
                                  "attn_implementation",
                                  "_attn_implementation",
                                  "_attn_implementation_autoset",
                                  "use_flash_attn",
                                  "use_flash_attention",
-                                 "cache_implementation",
-                                 "router_aux_loss_coef",
-                                 "output_router_logits"};
+                                 "cache_implementation"};
 
 // Parts of the names of keys that change what a model computes. An unread one is refused.
 constexpr auto kGroups = {"rope",
@@ -93,6 +90,17 @@ bool contains_any(std::string_view text, std::initializer_list<const char*> part
 }
 
 }  // namespace
+
+LayerFlags flag_layers(const ModelConfig& config, const LayerRule& rule) {
+  LayerFlags flags;
+  for (std::int64_t l = 0; l < config.n_layers; ++l) flags.push_back(rule(l));
+  return flags;
+}
+
+LayerFlags none_if_all_false(LayerFlags flags) {
+  if (std::find(flags.begin(), flags.end(), true) == flags.end()) flags.clear();
+  return flags;
+}
 
 HfConfig::HfConfig(std::string_view text, std::string_view where) : json_(text, where) {}
 
@@ -159,9 +167,9 @@ void HfConfig::require_unset(std::initializer_list<std::string_view> keys) const
   }
 }
 
-std::optional<std::vector<bool>> HfConfig::windowed_by_layer_types(const ModelConfig& config) const {
-  if (!json_.has("layer_types")) return std::nullopt;
-  std::vector<bool> windowed;
+LayerFlags HfConfig::windowed_layers(const ModelConfig& config, const LayerRule& usually) const {
+  if (!json_.has("layer_types")) return flag_layers(config, usually);
+  LayerFlags windowed;
   for (const std::string& type : json_.texts("layer_types")) {
     if (type != "sliding_attention" && type != "full_attention") {
       json_.refuse("layer_types",
@@ -177,34 +185,15 @@ std::optional<std::vector<bool>> HfConfig::windowed_by_layer_types(const ModelCo
   return windowed;
 }
 
-namespace {
-
-// A flag for each layer, or nothing if it is false for all.
-std::vector<bool> layer_flags(const ModelConfig& config,
-                              const std::function<bool(std::int64_t layer)>& flag) {
-  std::vector<bool> layers;
-  for (std::int64_t l = 0; l < config.n_layers; ++l) layers.push_back(flag(l));
-  if (std::find(layers.begin(), layers.end(), true) == layers.end()) layers.clear();
-  return layers;
+void HfConfig::set_windows(ModelConfig& config, const WindowKey& window, LayerFlags windowed) const {
+  const bool none = json_.is_null(window.name) || (!json_.has(window.name) && window.fallback == 0);
+  windowed = none_if_all_false(std::move(windowed));
+  if (none || windowed.empty()) return;
+  config.window = json_.has(window.name) ? count(window.name) : window.fallback;
+  config.windowed_layers = std::move(windowed);
 }
-
-}  // namespace
 
 void HfConfig::note(std::string_view text) { notes_.emplace_back(text); }
-
-void HfConfig::set_unrotated(ModelConfig& config,
-                             const std::function<bool(std::int64_t layer)>& unrotated) const {
-  config.unrotated_layers = layer_flags(config, unrotated);
-}
-
-void HfConfig::set_windows(ModelConfig& config, const WindowKey& window,
-                           const std::function<bool(std::int64_t layer)>& windowed) const {
-  std::vector<bool> layers = layer_flags(config, windowed);
-  const bool none = json_.is_null(window.name) || (!json_.has(window.name) && window.fallback == 0);
-  if (none || layers.empty()) return;
-  config.window = json_.has(window.name) ? count(window.name) : window.fallback;
-  config.windowed_layers = std::move(layers);
-}
 
 FamilyConfig HfConfig::finish(ModelConfig config, RecipeMaker recipes) const {
   for (const char* key : kWithoutEffect) json_.ignore({key});

@@ -30,6 +30,14 @@ struct SizeKeys {
   std::int64_t n_ctx_fallback = 0;  ///< where n_ctx is absent; 0: it must be there
 };
 
+/// A flag for each layer. `ModelConfig` has an empty list where it is false for all.
+using LayerFlags = std::vector<bool>;
+using LayerRule = std::function<bool(std::int64_t layer)>;
+
+LayerFlags flag_layers(const ModelConfig& config, const LayerRule& rule);
+/// `flags`, or an empty list if none is true.
+LayerFlags none_if_all_false(LayerFlags flags);
+
 /// Where a config has the size of its windows.
 struct WindowKey {
   std::string_view name;
@@ -60,15 +68,11 @@ class HfConfig {
   /// Throws ConfigError at `key` if it is set to anything but null, false, zero or an empty list.
   void require_unset(std::initializer_list<std::string_view> keys) const;
 
-  /// `layer_types` as whether a layer is windowed; nothing where the key is absent. Other kinds of layers
-  /// than sliding_attention and full_attention are refused.
-  std::optional<std::vector<bool>> windowed_by_layer_types(const ModelConfig& config) const;
+  /// Whether each layer is windowed: by `layer_types`, or as `usually` says where the key is absent. Other
+  /// kinds of layers than sliding_attention and full_attention are refused.
+  LayerFlags windowed_layers(const ModelConfig& config, const LayerRule& usually) const;
   /// Gives the layers that `windowed` names a window, if the config has one.
-  void set_windows(ModelConfig& config, const WindowKey& window,
-                   const std::function<bool(std::int64_t layer)>& windowed) const;
-
-  /// Names the layers without any position.
-  void set_unrotated(ModelConfig& config, const std::function<bool(std::int64_t layer)>& unrotated) const;
+  void set_windows(ModelConfig& config, const WindowKey& window, LayerFlags windowed) const;
 
   /// Something the user should know.
   void note(std::string_view text);

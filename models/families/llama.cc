@@ -15,10 +15,6 @@ FamilyConfig read(std::string_view text, std::string_view where) {
 
 }  // namespace
 
-extern const Family kLlamaFamily{.model_type = "llama",
-                                 .read = read,
-                                 .prefix = "model.",
-                                 .unembedding = "lm_head.weight",
-                                 .buffers = kLlamaBuffers};
+extern const Family kLlamaFamily = llama_family("llama", read);
 
 }  // namespace hooked

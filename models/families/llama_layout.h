@@ -40,4 +40,14 @@ std::vector<TensorRecipe> llama_recipes(const ModelConfig& config);
 inline constexpr std::string_view kLlamaBuffers[] = {"*rotary_emb.inv_freq", "*.self_attn.bias",
                                                      "*.self_attn.masked_bias"};
 
+/// The row of a family whose files name things as Llama's do.
+constexpr Family llama_family(std::string_view model_type,
+                              FamilyConfig (*read)(std::string_view text, std::string_view where)) {
+  return {.model_type = model_type,
+          .read = read,
+          .prefix = "model.",
+          .unembedding = "lm_head.weight",
+          .buffers = kLlamaBuffers};
+}
+
 }  // namespace hooked

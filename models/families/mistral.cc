@@ -8,19 +8,13 @@ namespace {
 FamilyConfig read(std::string_view text, std::string_view where) {
   const HfConfig hf(text, where);
   ModelConfig c = read_llama_config(hf);
-  const auto types = hf.windowed_by_layer_types(c);
-  hf.set_windows(c, {"sliding_window", 4096},
-                 [&](std::int64_t l) { return !types || (*types)[static_cast<std::size_t>(l)]; });
+  hf.set_windows(c, {"sliding_window", 4096}, hf.windowed_layers(c, [](std::int64_t) { return true; }));
   read_rope(hf, c);
   return hf.finish(std::move(c), llama_recipes);
 }
 
 }  // namespace
 
-extern const Family kMistralFamily{.model_type = "mistral",
-                                   .read = read,
-                                   .prefix = "model.",
-                                   .unembedding = "lm_head.weight",
-                                   .buffers = kLlamaBuffers};
+extern const Family kMistralFamily = llama_family("mistral", read);
 
 }  // namespace hooked

@@ -22,10 +22,6 @@ FamilyConfig read(std::string_view text, std::string_view where) {
 
 }  // namespace
 
-extern const Family kNemotronFamily{.model_type = "nemotron",
-                                    .read = read,
-                                    .prefix = "model.",
-                                    .unembedding = "lm_head.weight",
-                                    .buffers = kLlamaBuffers};
+extern const Family kNemotronFamily = llama_family("nemotron", read);
 
 }  // namespace hooked

@@ -32,10 +32,6 @@ FamilyConfig read(std::string_view text, std::string_view where) {
 
 }  // namespace
 
-extern const Family kOlmoFamily{.model_type = "olmo",
-                                .read = read,
-                                .prefix = "model.",
-                                .unembedding = "lm_head.weight",
-                                .buffers = kLlamaBuffers};
+extern const Family kOlmoFamily = llama_family("olmo", read);
 
 }  // namespace hooked

@@ -15,10 +15,6 @@ FamilyConfig read(std::string_view text, std::string_view where) {
 
 }  // namespace
 
-extern const Family kOlmo2Family{.model_type = "olmo2",
-                                 .read = read,
-                                 .prefix = "model.",
-                                 .unembedding = "lm_head.weight",
-                                 .buffers = kLlamaBuffers};
+extern const Family kOlmo2Family = llama_family("olmo2", read);
 
 }  // namespace hooked

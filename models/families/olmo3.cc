@@ -9,20 +9,14 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   HfConfig hf(text, where);
   ModelConfig c = read_olmo2_config(hf, QkNorm::whole_projection);
   c.qkv_bias = c.attn_out_bias = hf.json().boolean_or("attention_bias", false);
-  const auto types = hf.windowed_by_layer_types(c);
-  hf.set_windows(c, {"sliding_window", 4096}, [&](std::int64_t l) {
-    return types ? (*types)[static_cast<std::size_t>(l)] : (l + 1) % 4 != 0;
-  });
+  hf.set_windows(c, {"sliding_window", 4096},
+                 hf.windowed_layers(c, [](std::int64_t l) { return (l + 1) % 4 != 0; }));
   read_layered_rope(hf, c, {.theta = 5e5, .windowed_theta = 5e5});
   return hf.finish(std::move(c), olmo2_recipes);
 }
 
 }  // namespace
 
-extern const Family kOlmo3Family{.model_type = "olmo3",
-                                 .read = read,
-                                 .prefix = "model.",
-                                 .unembedding = "lm_head.weight",
-                                 .buffers = kLlamaBuffers};
+extern const Family kOlmo3Family = llama_family("olmo3", read);
 
 }  // namespace hooked

@@ -2,13 +2,12 @@
 // embeds into fewer dimensions than the stream has.
 #include <ATen/ops/matmul.h>
 
+#include "models/families/fairseq_layout.h"
 #include "models/families/hf_config.h"
 #include "models/families/recipes.h"
 
 namespace hooked {
 namespace {
-
-constexpr std::int64_t kPositionOffset = 2;
 
 struct Shape {
   bool projected;  ///< the embedding has another width than the stream
@@ -44,16 +43,12 @@ RecipeMaker recipes(const Shape& shape) {
       shape.affine ? r.norm(ours, theirs) : r.plain_norm(ours);
     };
     add_embeddings(r, c, shape);
-    r.positions("embed_positions.weight", kPositionOffset);
+    r.positions("embed_positions.weight", kFairseqPositionOffset);
     r.each_block("layers.{}.", [&](std::int64_t) {
       norm("ln1", "self_attn_layer_norm");
-      r.queries("self_attn.q_proj");
-      r.keys("self_attn.k_proj");
-      r.values("self_attn.v_proj");
-      r.attention_out("self_attn.out_proj");
+      add_fairseq_attention(r);
       norm("ln2", "final_layer_norm");
-      r.mlp_in("fc1");
-      r.mlp_out("fc2");
+      add_fairseq_mlp(r);
     });
     if (c.final_norm != NormKind::none) norm("ln_final", "final_layer_norm");
     return std::move(r).take();

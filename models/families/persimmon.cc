@@ -41,10 +41,6 @@ FamilyConfig read(std::string_view text, std::string_view where) {
 
 }  // namespace
 
-extern const Family kPersimmonFamily{.model_type = "persimmon",
-                                     .read = read,
-                                     .prefix = "model.",
-                                     .unembedding = "lm_head.weight",
-                                     .buffers = kLlamaBuffers};
+extern const Family kPersimmonFamily = llama_family("persimmon", read);
 
 }  // namespace hooked

@@ -43,10 +43,6 @@ FamilyConfig read(std::string_view text, std::string_view where) {
 
 }  // namespace
 
-extern const Family kPhiFamily{.model_type = "phi",
-                               .read = read,
-                               .prefix = "model.",
-                               .unembedding = "lm_head.weight",
-                               .buffers = kLlamaBuffers};
+extern const Family kPhiFamily = llama_family("phi", read);
 
 }  // namespace hooked

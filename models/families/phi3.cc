@@ -20,7 +20,7 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   const HfConfig hf(text, where);
   ModelConfig c = read_llama_config(hf, {.eps = 1e-5});
   hf.require_unset({"attention_bias"});
-  hf.set_windows(c, {"sliding_window"}, [](std::int64_t) { return true; });
+  hf.set_windows(c, {"sliding_window"}, flag_layers(c, [](std::int64_t) { return true; }));
   hf.json().ignore(
       {"full_attn_mod", "interpolate_factor"});  // of Phi 4's own code; transformers reads neither
   read_rope(hf, c, {.partial = 1.0});
@@ -29,10 +29,6 @@ FamilyConfig read(std::string_view text, std::string_view where) {
 
 }  // namespace
 
-extern const Family kPhi3Family{.model_type = "phi3",
-                                .read = read,
-                                .prefix = "model.",
-                                .unembedding = "lm_head.weight",
-                                .buffers = kLlamaBuffers};
+extern const Family kPhi3Family = llama_family("phi3", read);
 
 }  // namespace hooked

@@ -18,10 +18,6 @@ FamilyConfig read(std::string_view text, std::string_view where) {
 
 }  // namespace
 
-extern const Family kQwen2Family{.model_type = "qwen2",
-                                 .read = read,
-                                 .prefix = "model.",
-                                 .unembedding = "lm_head.weight",
-                                 .buffers = kLlamaBuffers};
+extern const Family kQwen2Family = llama_family("qwen2", read);
 
 }  // namespace hooked

@@ -19,10 +19,6 @@ FamilyConfig read(std::string_view text, std::string_view where) {
 
 }  // namespace
 
-extern const Family kQwen3Family{.model_type = "qwen3",
-                                 .read = read,
-                                 .prefix = "model.",
-                                 .unembedding = "lm_head.weight",
-                                 .buffers = kLlamaBuffers};
+extern const Family kQwen3Family = llama_family("qwen3", read);
 
 }  // namespace hooked

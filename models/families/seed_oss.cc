@@ -17,10 +17,6 @@ FamilyConfig read(std::string_view text, std::string_view where) {
 
 }  // namespace
 
-extern const Family kSeedOssFamily{.model_type = "seed_oss",
-                                   .read = read,
-                                   .prefix = "model.",
-                                   .unembedding = "lm_head.weight",
-                                   .buffers = kLlamaBuffers};
+extern const Family kSeedOssFamily = llama_family("seed_oss", read);
 
 }  // namespace hooked

@@ -18,28 +18,24 @@ FamilyConfig read(std::string_view text, std::string_view where) {
     json.refuse("no_rope_layers",
                 "does not say for every layer whether it is rotary; expected an entry for each");
   }
-  const auto unrotated = [&](std::int64_t l) {
+  const LayerFlags unrotated = flag_layers(c, [&](std::int64_t l) {
     return rotates.empty() ? (l + 1) % interval == 0 : rotates[static_cast<std::size_t>(l)] == 0;
-  };
-  const bool windows = json.boolean_or("use_sliding_window", false);
-  const auto types = hf.windowed_by_layer_types(c);
+  });
+  // Kinds of layers that are named hold whatever the flag says.
+  const bool windows = json.boolean_or("use_sliding_window", false) || json.has("layer_types");
   json.ignore({"sliding_window", "max_window_layers"});
-  if (windows || types) {
-    hf.set_windows(c, {"sliding_window"}, [&](std::int64_t l) {
-      return types ? (*types)[static_cast<std::size_t>(l)] : unrotated(l);
-    });
+  if (windows) {
+    hf.set_windows(c, {"sliding_window"}, hf.windowed_layers(c, [&](std::int64_t l) {
+      return unrotated[static_cast<std::size_t>(l)];
+    }));
   }
   read_rope(hf, c, {.theta = 2e6});
-  hf.set_unrotated(c, unrotated);
+  c.unrotated_layers = none_if_all_false(unrotated);
   return hf.finish(std::move(c), llama_recipes);
 }
 
 }  // namespace
 
-extern const Family kSmollm3Family{.model_type = "smollm3",
-                                   .read = read,
-                                   .prefix = "model.",
-                                   .unembedding = "lm_head.weight",
-                                   .buffers = kLlamaBuffers};
+extern const Family kSmollm3Family = llama_family("smollm3", read);
 
 }  // namespace hooked

@@ -53,10 +53,6 @@ FamilyConfig read(std::string_view text, std::string_view where) {
 
 }  // namespace
 
-extern const Family kStablelmFamily{.model_type = "stablelm",
-                                    .read = read,
-                                    .prefix = "model.",
-                                    .unembedding = "lm_head.weight",
-                                    .buffers = kLlamaBuffers};
+extern const Family kStablelmFamily = llama_family("stablelm", read);
 
 }  // namespace hooked

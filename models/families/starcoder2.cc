@@ -25,17 +25,13 @@ FamilyConfig read(std::string_view text, std::string_view where) {
                                          .activation = "gelu_pytorch_tanh"});
   c.qkv_bias = c.attn_out_bias = c.mlp_bias = hf.json().boolean_or("use_bias", true);
   hf.json().ignore({"norm_type", "mlp_type"});
-  hf.set_windows(c, {"sliding_window"}, [](std::int64_t) { return true; });
+  hf.set_windows(c, {"sliding_window"}, flag_layers(c, [](std::int64_t) { return true; }));
   read_rope(hf, c);
   return hf.finish(std::move(c), recipes);
 }
 
 }  // namespace
 
-extern const Family kStarcoder2Family{.model_type = "starcoder2",
-                                      .read = read,
-                                      .prefix = "model.",
-                                      .unembedding = "lm_head.weight",
-                                      .buffers = kLlamaBuffers};
+extern const Family kStarcoder2Family = llama_family("starcoder2", read);
 
 }  // namespace hooked

@@ -9,13 +9,12 @@
 
 #include <cmath>
 
+#include "models/families/fairseq_layout.h"
 #include "models/families/hf_config.h"
 #include "models/families/recipes.h"
 
 namespace hooked {
 namespace {
-
-constexpr std::int64_t kPositionOffset = 2;
 
 // [n_ctx, d_model]: sines, then cosines, of frequencies from 1 down to 1/10000. The row that stands for
 // padding in the whole table is zero. In float32 but for float64 models, as transformers computes it.
@@ -24,12 +23,12 @@ at::Tensor sinusoids(const ModelConfig& c, std::int64_t padding_row) {
   const std::int64_t half = c.d_model / 2;
   const double step = -std::log(10000.0) / static_cast<double>(half - 1);
   const at::Tensor frequencies = at::exp(at::arange(half, precision) * step);
-  const at::Tensor places = at::arange(kPositionOffset, c.n_ctx + kPositionOffset, precision);
+  const at::Tensor places = at::arange(kFairseqPositionOffset, c.n_ctx + kFairseqPositionOffset, precision);
   const at::Tensor angles = places.unsqueeze(1) * frequencies;
   std::vector<at::Tensor> columns{at::sin(angles), at::cos(angles)};
   if (c.d_model % 2 == 1) columns.push_back(at::zeros({c.n_ctx, 1}, precision));
   const at::Tensor table = at::cat(columns, 1);
-  const std::int64_t row = padding_row - kPositionOffset;
+  const std::int64_t row = padding_row - kFairseqPositionOffset;
   if (row >= 0 && row < c.n_ctx) table.select(0, row).zero_();
   return table;
 }
@@ -41,13 +40,9 @@ RecipeMaker recipes(std::int64_t padding_row) {
     r.make("pos_embed.W_pos", {}, [c, padding_row](const auto&) { return sinusoids(c, padding_row); });
     r.each_block("layers.{}.", [&](std::int64_t) {
       r.norm("ln1", "self_attn_layer_norm");
-      r.queries("self_attn.q_proj");
-      r.keys("self_attn.k_proj");
-      r.values("self_attn.v_proj");
-      r.attention_out("self_attn.out_proj");
+      add_fairseq_attention(r);
       r.norm("ln2", "final_layer_norm");
-      r.mlp_in("fc1");
-      r.mlp_out("fc2");
+      add_fairseq_mlp(r);
     });
     r.norm("ln_final", "layer_norm");
     r.unembedding("lm_head");

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "hooked/core/error.h"
+#include "hooked/core/name_list.h"
 #include "hooked/core/tensor_text.h"
 #include "hooked/hooks/point_index.h"
 #include "hooked/hooks/selection.h"
@@ -19,15 +20,6 @@
 
 namespace hooked {
 namespace {
-
-constexpr std::size_t kListed = 20;  // names shown of a long list
-
-std::string list_text(const std::vector<std::string>& names) {
-  const std::vector<std::string> shown(
-      names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kListed)));
-  return fmt::format("{}{}", fmt::join(shown, ", "),
-                     names.size() > kListed ? fmt::format(" and {} more", names.size() - kListed) : "");
-}
 
 bool is_buffer(const std::string& name, const Family& family) {
   return std::any_of(family.buffers.begin(), family.buffers.end(),
@@ -122,7 +114,7 @@ class RecipeBook {
         present_.empty() ? "weights" : source.where(present_.begin()->second),
         fmt::format("{} tensors that the config asks for are missing: {}; check that config.json belongs to "
                     "these weights and that no file of the model is missing",
-                    missing_.size(), list_text(missing_)));
+                    missing_.size(), name_list(missing_)));
   }
 
   const std::vector<TensorRecipe>& recipes() const noexcept { return recipes_; }
@@ -200,6 +192,11 @@ const TensorRecipe* recipe_of(const std::vector<TensorRecipe>& recipes, std::str
   return found == recipes.end() ? nullptr : &*found;
 }
 
+bool same_numbers(WeightSource& source, const std::string& one, const std::string& other) {
+  return source.shape_of(one).sizes() == source.shape_of(other).sizes() &&
+         at::equal(source.read(one), source.read(other));
+}
+
 // Note [Tied unembeddings in files]
 // A tied model's file may hold the embedding, the unembedding, or both. One of them stands for both. Where
 // both are there and differ, config.json is wrong about the file, and the model is loaded untied;
@@ -223,7 +220,7 @@ std::vector<std::string> settle_tying(WeightSource& source, const Family& family
     };
     return {};
   }
-  if (source.equal(embedding->second, unembedding->second)) return {};
+  if (same_numbers(source, embedding->second, unembedding->second)) return {};
   read.config.tied_unembedding = false;
   return {
       fmt::format("config.json ties the unembedding to the embedding, but '{}' and '{}' differ: both are "
@@ -232,11 +229,6 @@ std::vector<std::string> settle_tying(WeightSource& source, const Family& family
 }
 
 }  // namespace
-
-bool WeightSource::equal(const std::string& one, const std::string& other) {
-  if (shape_of(one).sizes() != shape_of(other).sizes()) return false;
-  return at::equal(read(one), read(other));
-}
 
 GatheredWeights gather_weights(WeightSource& source, const Family& family, FamilyConfig read) {
   GatheredWeights gathered;
@@ -252,7 +244,7 @@ GatheredWeights gather_weights(WeightSource& source, const Family& family, Famil
   if (const std::vector<std::string> extra = book.extra(); !extra.empty()) {
     gathered.notes.push_back(
         fmt::format("{} tensors of the checkpoint are not part of this model and were not read: {}",
-                    extra.size(), list_text(extra)));
+                    extra.size(), name_list(extra)));
   }
   ReadOnce tensors(source, book.recipes());
   for (const TensorRecipe& recipe : book.recipes()) {

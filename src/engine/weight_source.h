@@ -19,8 +19,6 @@ class WeightSource {
   /// A tensor of the right shape and dtype without memory (meta device).
   virtual at::Tensor shape_of(const std::string& name) const = 0;
   virtual at::Tensor read(const std::string& name) = 0;
-  /// Whether two tensors hold the same numbers in the same shape.
-  bool equal(const std::string& one, const std::string& other);
   /// The file the tensor is in, for errors.
   virtual std::string where(const std::string& name) const = 0;
 };

@@ -9,6 +9,7 @@
 
 #include "core/json.h"
 #include "hooked/core/error.h"
+#include "hooked/core/name_list.h"
 #include "hooked/core/nearest.h"
 #include "io/model_files.h"
 #include "io/open_files.h"
@@ -42,7 +43,7 @@ void check_present(const ShardIndex& index, const std::filesystem::path& index_f
   throw CheckpointError(
       path_text(index_file),
       fmt::format("{} of {} shards are missing: {}; expected them beside the index; fetch them again",
-                  missing.size(), index.shards.size(), listed(missing)));
+                  missing.size(), index.shards.size(), name_list(missing)));
 }
 
 }  // namespace
@@ -104,7 +105,7 @@ struct CheckpointReader::Contents {
     if (!unused.empty()) {
       notes.push_back(
           fmt::format("[{}] the folder has shards that the index does not name and that were not read: {}",
-                      where, listed(unused)));
+                      where, name_list(unused)));
     }
     if (format == TensorFormat::kZip) add_pickle_note(index_file);
   }
@@ -136,7 +137,7 @@ struct CheckpointReader::Contents {
         path_text(index_file),
         fmt::format("index and shards disagree about {} tensors; expected each in exactly the shard "
                     "that the index names, got: {}",
-                    wrong.size(), listed(wrong)));
+                    wrong.size(), name_list(wrong)));
   }
 
   void index_names() {

@@ -10,6 +10,7 @@
 
 #include "core/json.h"
 #include "hooked/core/error.h"
+#include "hooked/core/name_list.h"
 #include "io/path_text.h"
 
 namespace hooked {
@@ -31,9 +32,6 @@ constexpr std::array<ModelFile, 9> kModelFiles = {{
 }};
 
 constexpr std::array<std::string_view, 4> kZipEndings = {".bin", ".pt", ".pth", ".ckpt"};
-
-/// At most this many names stand in one message.
-constexpr std::size_t kListed = 20;
 
 bool is_zip_name(std::string_view name) {
   return std::any_of(kZipEndings.begin(), kZipEndings.end(),
@@ -62,7 +60,7 @@ std::vector<std::string> tensor_files(const std::filesystem::path& folder) {
   throw CheckpointError(
       path_text(folder),
       fmt::format("the folder has no model file; expected {} or {}, got {}", fmt::join(wanted, ", "), last,
-                  others.empty() ? "no file of tensors at all" : "only " + listed(others)));
+                  others.empty() ? "no file of tensors at all" : "only " + name_list(others)));
 }
 
 }  // namespace
@@ -108,13 +106,6 @@ std::vector<std::string> unused_shards(const std::filesystem::path& folder, Tens
 bool is_there(const std::filesystem::path& path) {
   std::error_code ignored;
   return std::filesystem::symlink_status(path, ignored).type() != std::filesystem::file_type::not_found;
-}
-
-std::string listed(const std::vector<std::string>& items) {
-  std::vector<std::string> shown;
-  for (std::size_t i = 0; i < std::min(items.size(), kListed); ++i) shown.push_back(printable(items[i]));
-  return fmt::format("{}{}", fmt::join(shown, ", "),
-                     items.size() > kListed ? fmt::format(" and {} more", items.size() - kListed) : "");
 }
 
 }  // namespace hooked

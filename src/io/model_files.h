@@ -37,7 +37,4 @@ std::vector<std::string> unused_shards(const std::filesystem::path& folder, Tens
 /// with it.
 bool is_there(const std::filesystem::path& path);
 
-/// Names for one message: not more than a reader can take in.
-std::string listed(const std::vector<std::string>& items);
-
 }  // namespace hooked
