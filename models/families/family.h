@@ -33,6 +33,7 @@ struct FamilyConfig {
   RecipeMaker recipes;
   std::vector<std::string> notes = {};
   std::vector<std::string> ignored_keys = {};
+  bool processing_recorded = false;  ///< the weights are a saved model's, processed as it was
 };
 
 /// One checkpoint layout: which config keys mean what, and where our tensors are in its files.

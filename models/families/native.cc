@@ -8,7 +8,10 @@ namespace {
 
 FamilyConfig read_config(std::string_view text, std::string_view where) {
   ParsedConfig parsed = ModelConfig::from_json(text, where);
-  return {std::move(parsed.config), native_recipes, {}, std::move(parsed.ignored_keys)};
+  return {.config = std::move(parsed.config),
+          .recipes = native_recipes,
+          .ignored_keys = std::move(parsed.ignored_keys),
+          .processing_recorded = parsed.processing_recorded};
 }
 
 // TransformerLens writes `_W_K` for `W_K` when n_key_value_heads is set, also when it equals n_heads.

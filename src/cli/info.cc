@@ -11,6 +11,7 @@
 #include "cli/output.h"
 #include "core/json.h"
 #include "engine/loaded_model.h"
+#include "engine/usual_processing.h"
 #include "hooked/core/tensor_text.h"
 
 namespace hooked::cli {
@@ -67,7 +68,8 @@ void info(const InfoOptions& options) {
   // The raw model is what the checkpoint says; what processing would do follows from its config.
   const auto model = options.model.load_raw();
   const auto& config = model.config();
-  const auto processing = plan_processing(config, options.model.processing());
+  const auto processing = plan_processing(
+      config, options.model.processing().value_or(usual_processing(read_model_config(options.model.model))));
   if (!options.json) return print_info(options.model.model, model, processing);
 
   auto steps = Json::object();

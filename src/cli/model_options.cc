@@ -33,7 +33,7 @@ std::string check_step(const std::string& name) {
   }
 }
 
-HookedTransformer load_with(const ModelOptions& options, const WeightProcessing& processing) {
+HookedTransformer load_with(const ModelOptions& options, const std::optional<WeightProcessing>& processing) {
   if (options.threads > 0) at::set_num_threads(options.threads);
   LoadOptions load;
   load.device = options.device;
@@ -44,9 +44,9 @@ HookedTransformer load_with(const ModelOptions& options, const WeightProcessing&
 
 }  // namespace
 
-WeightProcessing ModelOptions::processing() const {
+std::optional<WeightProcessing> ModelOptions::processing() const {
   if (no_processing) return WeightProcessing::none();
-  if (process.empty()) return {};
+  if (process.empty()) return std::nullopt;
   std::vector<ProcessingStep> steps;
   for (const auto& name : process) steps.push_back(parse_processing_step(name));
   return WeightProcessing::only(steps);
@@ -83,9 +83,11 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
       ->option_text("N")
       ->check(CLI::Range(1, 4096));
   auto* process =
-      app.add_option("--process", options.process,
-                     "exactly these weight processing steps, separated by commas (default: all that keep "
-                     "the function: fold_ln, center_writing_weights, center_unembed, fold_value_biases)")
+      app.add_option(
+             "--process", options.process,
+             "exactly these weight processing steps, separated by commas (default: all that keep "
+             "the function: fold_ln, center_writing_weights, center_unembed, fold_value_biases; a saved "
+             "model as it was saved)")
           ->option_text("STEPS")
           ->delimiter(',')
           ->allow_extra_args(false)

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,8 @@ struct ModelOptions {
   std::vector<std::string> process;
   bool no_processing = false;
 
-  WeightProcessing processing() const;
+  /// Nothing when the command line does not say.
+  std::optional<WeightProcessing> processing() const;
 
   /// Loads the model; sets the number of threads first.
   HookedTransformer load() const;

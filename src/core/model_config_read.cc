@@ -395,7 +395,7 @@ ParsedConfig ModelConfig::from_json(std::string_view text, std::string_view wher
     throw ConfigError(fmt::format("{}: {}", printable(where), field),
                       fmt::format("{}{}", field == member ? "" : fmt::format("{}: ", member), message));
   }
-  return {std::move(config), top.unread()};
+  return {std::move(config), top.unread(), in.hooked.has("processing")};
 }
 
 }  // namespace hooked

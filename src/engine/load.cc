@@ -7,6 +7,7 @@
 
 #include "engine/device.h"
 #include "engine/loaded_model.h"
+#include "engine/usual_processing.h"
 #include "engine/weight_source.h"
 #include "hooked/core/config_reader.h"
 #include "hooked/core/error.h"
@@ -76,10 +77,10 @@ class StateDictSource : public WeightSource {
 };
 
 // The processing, packing and placing that every door shares.
-std::shared_ptr<LoadedModel> finish(StateDict weights, const ModelConfig& config,
-                                    const LoadOptions& options) {
-  ProcessedWeights processed = process_weights(std::move(weights), config, options.processing);
-  auto model = std::make_shared<LoadedModel>(std::move(processed.config), open_device(options.device));
+std::shared_ptr<LoadedModel> finish(StateDict weights, const ModelConfig& config, const std::string& device,
+                                    const WeightProcessing& processing) {
+  ProcessedWeights processed = process_weights(std::move(weights), config, processing);
+  auto model = std::make_shared<LoadedModel>(std::move(processed.config), open_device(device));
   model->processing = std::move(processed.report);
   fill(*model, std::move(processed.weights));
   return model;
@@ -119,8 +120,15 @@ HookedTransformer HookedTransformer::load(std::string_view id, const LoadOptions
   const CheckpointReader reader = CheckpointReader::open(folder);
   CheckpointSource source(reader);
   GatheredWeights gathered = gather_weights(source, family, read);
-  const auto model = finish(std::move(gathered.weights), gathered.config, options);
+  const auto model = finish(std::move(gathered.weights), gathered.config, options.device,
+                            options.processing.value_or(usual_processing(read)));
   model->family = family.model_type;
+  if (!options.processing && read.processing_recorded) {
+    model->notes.push_back(
+        "config.json records how the weights were processed (hooked.processing): they are loaded as they "
+        "were "
+        "saved; ask for steps to apply more");
+  }
   for (const std::vector<std::string>& notes : {read.notes, reader.notes(), gathered.notes}) {
     model->notes.insert(model->notes.end(), notes.begin(), notes.end());
   }
@@ -137,7 +145,8 @@ HookedTransformer HookedTransformer::from_state_dict(StateDict weights, const Mo
   StateDictSource source(std::move(weights));
   GatheredWeights gathered =
       gather_weights(source, kNativeFamily, {.config = std::move(chosen), .recipes = native_recipes});
-  const auto model = finish(std::move(gathered.weights), gathered.config, options);
+  const auto model = finish(std::move(gathered.weights), gathered.config, options.device,
+                            options.processing.value_or(WeightProcessing::all_that_apply()));
   model->notes = std::move(gathered.notes);
   return HookedTransformer(model);
 }

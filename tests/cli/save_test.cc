@@ -1,6 +1,8 @@
 #include <ATen/ops/equal.h>
 #include <ATen/ops/tensor.h>
 
+#include <filesystem>
+
 #include "tests/cli/cli_fixture.h"
 
 namespace hooked {
@@ -53,6 +55,23 @@ TEST_F(SaveTest, ALimitOnFileSizesIsAnError) {
 TEST_F(SaveTest, AFolderThatCannotBeMadeIsAnError) {
   write("file", "");
   expect_failure({"save", model(), "--out", path("file/saved")}, 1, "saved");
+}
+
+TEST_F(SaveTest, WhatWasSavedLoadsAsItWasSaved) {
+  for (const std::vector<std::string>& how :
+       {std::vector<std::string>{"--no-processing"}, {"--process", "fold_ln"}, {}}) {
+    std::filesystem::remove_all(folder_ / "saved");
+    std::vector<std::string> save{"save", model(), "--out", path("saved")};
+    save.insert(save.end(), how.begin(), how.end());
+    succeed(save);
+    std::vector<std::string> run{"cache", model(), "--tokens", "1,2,3", "--out", path("before.safetensors")};
+    run.insert(run.end(), how.begin(), how.end());
+    succeed(run);
+    succeed({"cache", path("saved"), "--tokens", "1,2,3", "--out", path("after.safetensors")});
+    EXPECT_EQ(read("before.safetensors"), read("after.safetensors"));
+  }
+  const Json info = succeed({"info", path("saved"), "--json"}).json();
+  EXPECT_NE(info["notes"].dump().find("as they were saved"), std::string::npos) << info["notes"];
 }
 
 }  // namespace

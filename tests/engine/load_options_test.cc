@@ -143,14 +143,13 @@ TEST_P(SavedModel, LoadsBitIdentically) {
   EXPECT_TRUE(at::equal(loaded(tokens), model(tokens)));
 }
 
-TEST_P(SavedModel, RawModelLoadsRawWhenAsked) {
+TEST_P(SavedModel, RawModelLoadsAsItWasSaved) {
   ModelConfig config = small_config();
   config.dtype = GetParam();
   const HookedTransformer model = random_model(config);
   const TempFolder folder;
   model.save(folder / "model");
-  const auto loaded =
-      HookedTransformer::load((folder / "model").string(), {.processing = WeightProcessing::none()});
+  const auto loaded = HookedTransformer::load((folder / "model").string());
   const at::Tensor tokens = random_tokens(config, {2, 6});
   EXPECT_EQ(loaded.config(), model.config());
   EXPECT_TRUE(at::equal(loaded(tokens), model(tokens)));
@@ -163,8 +162,7 @@ TEST(SavedFolder, OfEveryRandomConfigLoadsBitIdentically) {
     const HookedTransformer model = random_model(config);
     const TempFolder folder;
     model.save(folder / "model");
-    const auto loaded =
-        HookedTransformer::load((folder / "model").string(), {.processing = WeightProcessing::none()});
+    const auto loaded = HookedTransformer::load((folder / "model").string());
     EXPECT_EQ(loaded.config(), model.config());
     const at::Tensor tokens = random_tokens(config, {2, 6});
     EXPECT_TRUE(at::equal(loaded(tokens), model(tokens)));
@@ -187,6 +185,16 @@ TEST(SavedFolder, RecordsItsProcessingSteps) {
     already += step.outcome == "already applied";
   }
   EXPECT_EQ(already, 4);
+}
+
+TEST(SavedFolder, IsProcessedWhenAsked) {
+  const HookedTransformer raw = random_model(small_config());
+  const TempFolder folder;
+  raw.save(folder / "model");
+  const auto processed = HookedTransformer::load((folder / "model").string(),
+                                                 {.processing = WeightProcessing::all_that_apply()});
+  EXPECT_EQ(processed.config().processing.size(), 4u);
+  EXPECT_TRUE(HookedTransformer::load((folder / "model").string()).config().processing.empty());
 }
 
 TEST(LoadOptions, ProcessingLeavesLogProbabilities) {

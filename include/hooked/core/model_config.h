@@ -219,6 +219,7 @@ struct ModelConfig {
 struct ParsedConfig {
   ModelConfig config;
   std::vector<std::string> ignored_keys;
+  bool processing_recorded = false;  ///< the file says which steps were applied, be it none
 };
 
 /// TransformerLens's slopes 2^(-8 (i+1) / n_heads), also for head counts that are no power of two (Press et

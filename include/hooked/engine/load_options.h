@@ -16,8 +16,9 @@ struct LoadOptions {
   std::string device = "cpu";
   /// float32 when absent, or the dtype that a native folder records.
   std::optional<at::ScalarType> dtype = std::nullopt;
-  /// By default every step that preserves this model's function.
-  WeightProcessing processing = {};
+  /// When absent every step that preserves this model's function; none for a native folder that records which
+  /// were applied before it was saved, so that saving and loading is bit-identical.
+  std::optional<WeightProcessing> processing = std::nullopt;
 };
 
 /// How fresh weights are drawn; TransformerLens's init modes.
