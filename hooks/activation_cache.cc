@@ -1,12 +1,16 @@
 #include "hooked/hooks/activation_cache.h"
 
+#include <ATen/ops/cat.h>
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/stack.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
+#include <unordered_set>
 
 #include "hooked/core/error.h"
 #include "hooked/core/nearest.h"
@@ -78,6 +82,64 @@ ActivationCache ActivationCache::row(std::int64_t index) const {
     one.insert({e.name, take_block(e.value, indices, {e.name.site, where, {}}), e.positions});
   }
   return one;
+}
+
+namespace {
+
+// The axis along which stretches of columns follow each other.
+std::optional<std::size_t> sequence_axis(Site site) {
+  const AxisList& axes = row(site).axes;
+  for (const Axis axis : {Axis::pos, Axis::query}) {
+    if (const auto place = axes.find(axis)) return place;
+  }
+  return std::nullopt;
+}
+
+// `value` with `keys` keys on its last axis.
+at::Tensor with_keys(const at::Tensor& value, Site site, std::int64_t keys) {
+  const double unseen = site == Site::attn_scores ? -std::numeric_limits<double>::infinity() : 0.0;
+  return at::constant_pad_nd(value, {0, keys - value.size(-1)}, unseen);
+}
+
+// Nothing when the positions are all from 0 on: then columns and positions are the same.
+std::vector<std::int64_t> unless_all(std::vector<std::int64_t> positions) {
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    if (positions[i] != static_cast<std::int64_t>(i)) return positions;
+  }
+  return {};
+}
+
+}  // namespace
+
+ActivationCache ActivationCache::join(const std::vector<ActivationCache>& stretches) {
+  ActivationCache joined(stretches.empty() ? 0 : stretches.front().n_layers());
+  std::vector<ActivationName> names;  // in firing order; a stretch may lack some
+  std::unordered_set<ActivationName> known;
+  for (const ActivationCache& stretch : stretches) {
+    for (const Entry& e : stretch) {
+      if (known.insert(e.name).second) names.push_back(e.name);
+    }
+  }
+  for (const ActivationName& name : names) {
+    std::vector<at::Tensor> values;
+    std::vector<std::int64_t> positions;
+    for (const ActivationCache& stretch : stretches) {
+      if (!stretch.contains(name)) continue;
+      const Entry& e = stretch.entry(name);
+      values.push_back(e.value);
+      positions.insert(positions.end(), e.positions.begin(), e.positions.end());
+    }
+    const auto axis = sequence_axis(name.site);
+    if (!axis) throw HookError(name.to_string(), "this activation has no positions to join stretches along");
+    if (hooked::row(name.site).axes.find(Axis::key)) {
+      std::int64_t keys = 0;
+      for (const at::Tensor& value : values) keys = std::max(keys, value.size(-1));
+      for (at::Tensor& value : values) value = with_keys(value, name.site, keys);
+    }
+    joined.insert(
+        {name, at::cat(values, static_cast<std::int64_t>(*axis)), unless_all(std::move(positions))});
+  }
+  return joined;
 }
 
 ActivationCache ActivationCache::to(const c10::Device& device) const {

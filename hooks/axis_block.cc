@@ -19,10 +19,10 @@ namespace {
 
 std::int64_t checked(std::int64_t index, const AxisPlace& place) {
   const std::int64_t resolved = index < 0 ? index + place.size : index;
-  if (resolved < 0 || resolved >= place.size) {
+  if (resolved < 0 || resolved >= place.end()) {
     throw HookError(place.context.where,
                     fmt::format("index {} is out of range on axis '{}'; expected {} to {}", index,
-                                axis_name(place.axis), -place.size, place.size - 1));
+                                axis_name(place.axis), -place.size, place.end() - 1));
   }
   return resolved;
 }
@@ -30,11 +30,11 @@ std::int64_t checked(std::int64_t index, const AxisPlace& place) {
 std::pair<std::int64_t, std::int64_t> checked(const AxisIndex::Range& range, const AxisPlace& place) {
   const auto bound = [&](std::int64_t index) { return index < 0 ? index + place.size : index; };
   const std::int64_t begin = bound(range.begin.value_or(0));
-  const std::int64_t end = bound(range.end.value_or(place.size));
-  if (begin < 0 || end > place.size || begin >= end) {
+  const std::int64_t end = bound(range.end.value_or(place.end()));
+  if (begin < 0 || end > place.end() || begin >= end) {
     throw HookError(place.context.where,
                     fmt::format("range {} picks nothing or leaves axis '{}'; expected a part of 0:{}",
-                                AxisIndex(range).to_string(), axis_name(place.axis), place.size));
+                                AxisIndex(range).to_string(), axis_name(place.axis), place.end()));
   }
   return {begin, end};
 }

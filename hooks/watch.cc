@@ -12,6 +12,7 @@
 #include <cmath>
 #include <exception>
 #include <map>
+#include <numeric>
 
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
@@ -142,57 +143,74 @@ at::Tensor Watch::call_hook(const HookFunction& hook, const at::Tensor& value, s
   return *std::move(result);
 }
 
-bool Watch::cut_to_logit_positions(const ActivationName& name) const {
-  return logit_positions_ && (name.site == Site::unembed_in || name.site == Site::unembed_out);
+std::optional<std::vector<std::int64_t>> Watch::positions_of(const ActivationName& name) const {
+  if (!axis_on(name.site, Axis::pos)) return std::nullopt;
+  if (logit_positions_ && (name.site == Site::unembed_in || name.site == Site::unembed_out)) {
+    return logit_positions_;
+  }
+  if (columns_.first == 0 && !columns_.limit) return std::nullopt;
+  std::vector<std::int64_t> positions(static_cast<std::size_t>(columns_.end - columns_.first));
+  std::iota(positions.begin(), positions.end(), columns_.first);
+  return positions;
 }
 
-Watch::Columns Watch::columns_of(const AxisIndices& indices, const ActivationName& name) const {
-  if (!cut_to_logit_positions(name)) return {indices, last_positions_};
-  // Positions are absolute everywhere (DESIGN 9.21): here the columns are those asked for, in the order asked
-  // for.
+std::optional<Watch::Places> Watch::places_of(const AxisIndices& indices, const ActivationName& name) const {
+  const auto covered = positions_of(name);
+  if (!covered) return Places{indices, last_positions_};
   const std::string where = name.to_string();
-  const auto require = [&](bool covered) {
-    if (covered) return;
+  const AxisContext context{name.site, where, {}};
+  const auto refuse = [&] {
     throw HookError(
         where + indices.to_string(),
-        fmt::format("a position is not among those whose logits are computed; expected some of {}; add it to "
-                    "logit_positions",
-                    AxisIndex(*logit_positions_).to_string()));
+        fmt::format("a position is not among those that this run computes here; expected some of {}{}",
+                    AxisIndex(*covered).to_string(), logit_positions_ ? "; add it to logit_positions" : ""));
   };
-  const auto column_of = [&](std::int64_t position) {
-    const auto found = std::find(logit_positions_->begin(), logit_positions_->end(), position);
-    require(found != logit_positions_->end());
-    return static_cast<std::int64_t>(found - logit_positions_->begin());
+  // Keeps the places that this run computes, as places in its value.
+  const auto in_value = [&](const AxisIndex& index, Axis axis) {
+    std::vector<std::int64_t> kept;
+    for (const std::int64_t place : resolve_places(index, {context, axis, columns_.end, columns_.limit})) {
+      if (axis == Axis::key) {
+        if (place < columns_.end) kept.push_back(place);
+        continue;
+      }
+      const auto found = std::find(covered->begin(), covered->end(), place);
+      if (found != covered->end()) {
+        kept.push_back(found - covered->begin());
+      } else if (!columns_.limit) {
+        refuse();
+      }
+    }
+    return kept;
   };
-  Columns columns{{}, last_positions_};
+  Places places{{}, last_positions_};
   for (const auto& [axis, index] : indices.entries()) {
-    if (axis_on(name.site, axis) != Axis::pos) {
-      columns.indices.add(axis, index);
-    } else if (!std::holds_alternative<AxisIndex::Last>(index.value)) {
-      std::vector<std::int64_t> places =
-          resolve_places(index, {{name.site, where, {}}, axis, sequence_length_});
-      std::transform(places.begin(), places.end(), places.begin(), column_of);
-      const bool one = std::holds_alternative<std::int64_t>(index.value);
-      columns.indices.add(axis, one ? AxisIndex(places.front()) : AxisIndex(places));
-    } else if (!last_positions_.defined()) {
-      columns.indices.add(axis, column_of(sequence_length_ - 1));
+    const Axis on = axis_on(name.site, axis).value_or(axis);
+    const bool last = std::holds_alternative<AxisIndex::Last>(index.value);
+    if (on != Axis::pos && on != Axis::query && (on != Axis::key || last)) {
+      places.indices.add(axis, index);
+    } else if (last && last_positions_.defined()) {
+      const at::Tensor here = at::tensor(*covered, at::kLong).to(last_positions_.device());
+      const at::Tensor matches = last_positions_.unsqueeze(1) == here;  // [batch, position]
+      if (!matches.any(1).all().item<bool>()) refuse();
+      places.last = matches.to(at::kLong).argmax(1);
+      places.indices.add(axis, index);
     } else {
-      const at::Tensor covered = at::tensor(*logit_positions_, at::kLong).to(last_positions_.device());
-      const at::Tensor matches = last_positions_.unsqueeze(1) == covered;  // [batch, position]
-      require(matches.any(1).all().item<bool>());
-      columns.last = matches.to(at::kLong).argmax(1);
-      columns.indices.add(axis, index);
+      const std::vector<std::int64_t> kept = in_value(last ? AxisIndex(columns_.end - 1) : index, on);
+      if (kept.empty()) return std::nullopt;
+      const bool one = last || std::holds_alternative<std::int64_t>(index.value);
+      places.indices.add(axis, one ? AxisIndex(kept.front()) : AxisIndex(kept));
     }
   }
-  return columns;
+  return places;
 }
 
 at::Tensor Watch::apply_edit(const PreparedEdit& edit, const at::Tensor& value, std::size_t point) const {
   const ActivationName& name = points_.name(point);
   const std::string where = name.to_string();
-  const Columns columns = columns_of(edit.indices, name);
-  const AxisContext context{name.site, where, columns.last};
-  const at::Tensor block = take_block(value, columns.indices, context);
+  const std::optional<Places> places = places_of(edit.indices, name);
+  if (!places) return value;
+  const AxisContext context{name.site, where, places->last};
+  const at::Tensor block = take_block(value, places->indices, context);
 
   at::Tensor operand;
   if (const auto* number = std::get_if<double>(&edit.value)) {
@@ -234,14 +252,14 @@ at::Tensor Watch::apply_edit(const PreparedEdit& edit, const at::Tensor& value, 
     }
     return operand;
   };
-  return with_block(value, columns.indices, context, edited());
+  return with_block(value, places->indices, context, edited());
 }
 
-ActivationCache::Entry Watch::kept(std::size_t point, const at::Tensor& value) const {
+std::optional<ActivationCache::Entry> Watch::kept(std::size_t point, const at::Tensor& value) const {
   const ActivationName& name = points_.name(point);
   ActivationCache::Entry entry{name, value.detach(), {}};
   const auto axis = axis_on(name.site, Axis::pos);
-  if (cut_to_logit_positions(name)) entry.positions = *logit_positions_;
+  if (auto covered = positions_of(name)) entry.positions = *std::move(covered);
   if (positions_ && axis) {
     const std::int64_t dim = *row(name.site).axes.find(*axis);
     const std::string where = name.to_string();
@@ -249,13 +267,13 @@ ActivationCache::Entry Watch::kept(std::size_t point, const at::Tensor& value) c
     AxisIndices indices;
     if (std::holds_alternative<AxisIndex::Last>(positions_->value)) {
       indices.add(*axis, *positions_);
-      const Columns columns = columns_of(indices, name);
-      entry.value = take_block(entry.value, columns.indices, {name.site, where, columns.last}).unsqueeze(dim);
+      const Places places = places_of(indices, name).value();
+      entry.value = take_block(entry.value, places.indices, {name.site, where, places.last}).unsqueeze(dim);
       entry.positions.clear();  // each row has its own
     } else {
       // A list, so that one position keeps its axis and shapes do not depend on how many were asked for.
       const std::vector<std::int64_t> wanted =
-          resolve_places(*positions_, {context, *axis, sequence_length_});
+          resolve_places(*positions_, {context, *axis, columns_.end, columns_.limit});
       std::vector<std::int64_t> columns = wanted;
       if (!entry.positions.empty()) {
         columns.clear();
@@ -265,10 +283,11 @@ ActivationCache::Entry Watch::kept(std::size_t point, const at::Tensor& value) c
           columns.push_back(static_cast<std::int64_t>(i));
           covered.push_back(entry.positions[i]);
         }
+        if (columns.empty() && columns_.limit) return std::nullopt;  // another step computes them
         if (columns.empty()) {
           throw HookError(where,
-                          "none of the positions to keep is among the positions whose logits are asked for; "
-                          "ask for one in logit_positions or do not keep this activation");
+                          "none of the positions to keep is among those that this run computes here; ask for "
+                          "one in logit_positions or do not keep this activation");
         }
         entry.positions = covered;
       } else {
@@ -298,7 +317,9 @@ at::Tensor Watch::fire(std::size_t point, at::Tensor value) {
     }
     p.seen = value;
   }
-  if (p.capture) cache_.insert(kept(point, value));
+  if (p.capture) {
+    if (auto entry = kept(point, value)) cache_.insert(*std::move(entry));
+  }
   return value;
 }
 
@@ -336,7 +357,7 @@ ActivationCache Watch::take_gradients(const at::Tensor& metric) {
   for (std::size_t i = 0; i < asked.size(); ++i) {
     if (!plans_[plan_of_[asked[i]]].gradient) continue;  // only hooked
     const at::Tensor gradient = results[i].defined() ? results[i] : at::zeros_like(inputs[i]);
-    gradients.insert(kept(asked[i], gradient));
+    if (auto entry = kept(asked[i], gradient)) gradients.insert(*std::move(entry));
   }
   return gradients;
 }

@@ -16,6 +16,15 @@
 
 namespace hooked {
 
+/// The columns of its sequence that a run computes. Positions in addresses are absolute.
+struct RunColumns {
+  std::int64_t first = 0;  ///< those before it are remembered from earlier runs
+  std::int64_t end = 0;    ///< length of the sequence with this run's columns
+  /// The sequence is one that is being generated, and this is the length it may reach: indices of columns
+  /// that another step computes are passed over. Without it they are errors.
+  std::optional<std::int64_t> limit = std::nullopt;
+};
+
 /// What one run watches: for each point the hooks, edits and captures that apply there, in that order.
 ///
 /// Built before the run from resolved selections, so that every miss is an error before anything is computed,
@@ -30,18 +39,14 @@ class Watch {
   void add_capture(const Selection& selection);
   void add_gradients(const Selection& selection);
 
-  /// Kept activations are cut to these positions (of `length` tokens) along each point's pos or query axis.
-  void keep_positions(AxisIndex positions, std::int64_t length) {
-    positions_ = std::move(positions);
-    sequence_length_ = length;
-  }
+  /// Which columns the run computes. Before everything that names positions.
+  void set_columns(const RunColumns& columns) { columns_ = columns; }
+  /// Kept activations are cut to these positions along each point's pos or query axis.
+  void keep_positions(AxisIndex positions) { positions_ = std::move(positions); }
   /// Kept activations go to this device.
   void keep_on(c10::Device device) { cache_device_ = device; }
-  /// The (absolute) positions, of `length` tokens, that unembed.* covers in this run.
-  void set_logit_positions(std::vector<std::int64_t> positions, std::int64_t length) {
-    logit_positions_ = std::move(positions);
-    sequence_length_ = length;
-  }
+  /// The (absolute) positions that unembed.* covers in this run.
+  void set_logit_positions(std::vector<std::int64_t> positions) { logit_positions_ = std::move(positions); }
   /// Rows' last real tokens [batch] int64, for indices that say `last`.
   void set_last_positions(at::Tensor last) { last_positions_ = std::move(last); }
 
@@ -99,19 +104,21 @@ class Watch {
         seen;  // the value downstream saw, kept for its gradient and so that backward hooks are reached
   };
 
-  /// Indices in columns of the value that a point holds, and the rows' last columns there.
-  struct Columns {
+  /// Indices into the value that a point holds, and the rows' last columns there.
+  struct Places {
     AxisIndices indices;
     at::Tensor last;
   };
 
   Plan& plan(std::size_t point);
-  /// Whether the point covers only the positions whose logits are asked for.
-  bool cut_to_logit_positions(const ActivationName& name) const;
-  Columns columns_of(const AxisIndices& indices, const ActivationName& name) const;
+  /// The absolute positions that a point's columns stand for; nothing when column and position are the same.
+  std::optional<std::vector<std::int64_t>> positions_of(const ActivationName& name) const;
+  /// Where absolute indices lie in this run's value; nothing when another step computes all of them.
+  std::optional<Places> places_of(const AxisIndices& indices, const ActivationName& name) const;
   at::Tensor call_hook(const HookFunction& hook, const at::Tensor& value, std::size_t point) const;
   at::Tensor apply_edit(const PreparedEdit& edit, const at::Tensor& value, std::size_t point) const;
-  ActivationCache::Entry kept(std::size_t point, const at::Tensor& value) const;
+  /// What the cache keeps of a value; nothing when another step computes all positions that are asked for.
+  std::optional<ActivationCache::Entry> kept(std::size_t point, const at::Tensor& value) const;
 
   const PointIndex& points_;
   Reach reach_;
@@ -121,7 +128,7 @@ class Watch {
   std::optional<c10::Device> cache_device_;
   at::Tensor last_positions_;
   std::optional<std::vector<std::int64_t>> logit_positions_;
-  std::int64_t sequence_length_ = 0;
+  RunColumns columns_;
   ActivationCache cache_;
   RegisteredHooks backward_hooks_;
   std::size_t callables_ = 0;

@@ -1,6 +1,7 @@
 #include "models/attention.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/matmul.h>
@@ -83,7 +84,8 @@ at::Tensor Attention::forward(const AttentionInput& input, Run& run) const {
     heads.q = hook_rot_q_->forward(rotate(heads.q, angles, config_.rotary), run);
     heads.k = hook_rot_k_->forward(rotate(heads.k, angles, config_.rotary), run);
   }
-  return write(hook_z_->forward(attend(heads, run), run), run);
+  const std::vector<KeysAndValues> attended = run.remember(layer_, heads.k, heads.v);
+  return write(hook_z_->forward(attend(heads.q, attended, run), run), run);
 }
 
 Attention::Heads Attention::project(const AttentionInput& input, Run& run) const {
@@ -120,15 +122,21 @@ at::Tensor Attention::branch(const at::Tensor& input, std::int64_t first_head, s
   return x + b_QKV_.narrow(0, first_head * d, heads * d).view({heads, d});
 }
 
-at::Tensor Attention::attend(const Heads& heads, Run& run) const {
+at::Tensor Attention::attend(const at::Tensor& q, const Stretches& attended, Run& run) const {
   const Run::LayerKind& kind = run.layer_kind(layer_, frequencies_);
-  const bool explicitly =
-      config_.score_soft_cap > 0 || hook_attn_scores_->watched(run) || hook_pattern_->watched(run);
-  return explicitly ? attend_explicitly(heads, kind, run) : attend_fused(heads, kind);
+  const bool explicitly = config_.score_soft_cap > 0 || attended.size() > 1 ||
+                          hook_attn_scores_->watched(run) || hook_pattern_->watched(run);
+  return explicitly ? attend_explicitly(q, attended, run) : attend_fused(q, attended.front(), kind);
 }
 
-at::Tensor Attention::attend_explicitly(const Heads& heads, const Run::LayerKind& kind, Run& run) const {
-  at::Tensor scores = ops::scores(heads.q.transpose(1, 2), heads.k.transpose(1, 2), scale_, run);
+at::Tensor Attention::attend_explicitly(const at::Tensor& q, const Stretches& attended, Run& run) const {
+  const Run::LayerKind& kind = run.layer_kind(layer_, frequencies_);
+  std::vector<at::Tensor>
+      parts;  // [batch, head, query, key] each; keys that are shared are not copied together
+  for (const KeysAndValues& stretch : attended) {
+    parts.push_back(ops::scores(q.transpose(1, 2), stretch.keys, scale_, run));
+  }
+  at::Tensor scores = parts.size() == 1 ? parts.front() : at::cat(parts, -1);
   if (config_.score_soft_cap > 0) scores = ops::soft_cap(scores, config_.score_soft_cap);
   if (kind.bias.defined()) scores = scores + kind.bias;
   if (kind.blocked.defined()) {
@@ -147,10 +155,19 @@ at::Tensor Attention::attend_explicitly(const Heads& heads, const Run::LayerKind
     pattern = ops::softmax(scores, run);
   }
   pattern = hook_pattern_->forward(pattern, run);
-  return ops::mix(pattern, heads.v.transpose(1, 2), run);
+  at::Tensor z;
+  std::int64_t first_key = 0;
+  for (const KeysAndValues& stretch : attended) {
+    const std::int64_t keys = stretch.values.size(2);
+    const at::Tensor part = ops::mix(pattern.narrow(-1, first_key, keys), stretch.values, run);
+    z = z.defined() ? z + part : part;
+    first_key += keys;
+  }
+  return z;
 }
 
-at::Tensor Attention::attend_fused(const Heads& heads, const Run::LayerKind& kind) const {
+at::Tensor Attention::attend_fused(const at::Tensor& q, const KeysAndValues& attended,
+                                   const Run::LayerKind& kind) const {
   std::optional<at::Tensor> mask;
   if (!kind.plain_causal) {
     if (kind.bias.defined()) {
@@ -160,7 +177,7 @@ at::Tensor Attention::attend_fused(const Heads& heads, const Run::LayerKind& kin
     }
   }
   const at::Tensor z = at::scaled_dot_product_attention(
-      heads.q.transpose(1, 2), heads.k.transpose(1, 2), heads.v.transpose(1, 2), mask, /*dropout_p=*/0.0,
+      q.transpose(1, 2), attended.keys, attended.values, mask, /*dropout_p=*/0.0,
       /*is_causal=*/kind.plain_causal, scale_, /*enable_gqa=*/config_.grouped_query());
   return z.transpose(1, 2);
 }

@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "models/graph.h"
 #include "models/norm.h"
@@ -40,11 +41,15 @@ class Attention : public torch::nn::Module {
     at::Tensor v;  // [batch, pos, kv_head, d_head]
   };
 
+  using Stretches = std::vector<KeysAndValues>;
+
   Heads project(const AttentionInput& input, Run& run) const;
   at::Tensor branch(const at::Tensor& input, std::int64_t first_head, std::int64_t heads) const;
-  at::Tensor attend(const Heads& heads, Run& run) const;
-  at::Tensor attend_explicitly(const Heads& heads, const Run::LayerKind& kind, Run& run) const;
-  at::Tensor attend_fused(const Heads& heads, const Run::LayerKind& kind) const;
+  // `q` is [batch, pos, head, d_head], z as well.
+  at::Tensor attend(const at::Tensor& q, const Stretches& attended, Run& run) const;
+  at::Tensor attend_explicitly(const at::Tensor& q, const Stretches& attended, Run& run) const;
+  at::Tensor attend_fused(const at::Tensor& q, const KeysAndValues& attended,
+                          const Run::LayerKind& kind) const;
   at::Tensor write(const at::Tensor& z, Run& run) const;
 
   const ModelConfig& config_;

@@ -27,10 +27,25 @@ namespace hooked::ops {
 namespace {
 
 // [batch, head, rows, columns] as [batch * kv_head, group * rows, columns]: heads that share keys stand side
-// by side, so that one product per key/value head serves its whole group.
-at::Tensor by_kv_head(const at::Tensor& x, std::int64_t kv_heads) {
-  const std::int64_t group = x.size(1) / kv_heads;
-  return x.reshape({x.size(0) * kv_heads, group * x.size(2), x.size(3)});
+// by side, so that one product per key/value head serves its whole group. Where all rows of the batch share
+// their keys, they stand side by side as well: [kv_head, batch * group * rows, columns].
+at::Tensor by_kv_head(const at::Tensor& x, const at::Tensor& shared) {
+  const std::int64_t kv_heads = shared.size(1), group = x.size(1) / kv_heads;
+  if (shared.size(0) == x.size(0)) return x.reshape({x.size(0) * kv_heads, group * x.size(2), x.size(3)});
+  return x.unflatten(1, {kv_heads, group})
+      .transpose(0, 1)
+      .reshape({kv_heads, x.size(0) * group * x.size(2), x.size(3)});
+}
+
+// The way back, to [batch, head, rows, columns] with the first three sizes of `like`.
+at::Tensor by_head(const at::Tensor& product, const at::Tensor& like, const at::Tensor& shared) {
+  const std::int64_t kv_heads = shared.size(1), group = like.size(1) / kv_heads;
+  if (shared.size(0) == like.size(0)) {
+    return product.view({like.size(0), like.size(1), like.size(2), product.size(-1)});
+  }
+  return product.view({kv_heads, like.size(0), group, like.size(2), product.size(-1)})
+      .transpose(0, 1)
+      .flatten(1, 2);
 }
 
 at::Tensor gelu_with_root(const at::Tensor& x, double root_of_two_over_pi) {
@@ -111,14 +126,13 @@ at::Tensor xielu(const at::Tensor& x, const Xielu& numbers) {
 }
 
 at::Tensor scores(const at::Tensor& q, const at::Tensor& k, double scale, const Run& run) {
-  const std::int64_t kv_heads = k.size(1);
-  const at::Tensor queries = by_kv_head(q, kv_heads);
-  const at::Tensor keys = by_kv_head(k, kv_heads).transpose(1, 2);
+  const at::Tensor queries = by_kv_head(q, k);
+  const at::Tensor keys = k.reshape({-1, k.size(2), k.size(3)}).transpose(1, 2);
   const at::Tensor product = into_workspace(
       {queries.size(0), queries.size(1), keys.size(2)}, q, run,
       [&](at::Tensor& out) { at::baddbmm_out(out, out, queries, keys, /*beta=*/0, /*alpha=*/scale); },
       [&] { return at::bmm(queries, keys) * scale; });
-  return product.view({q.size(0), q.size(1), q.size(2), k.size(2)});
+  return by_head(product, q, k);
 }
 
 at::Tensor softmax(const at::Tensor& x, const Run& run) {
@@ -128,12 +142,8 @@ at::Tensor softmax(const at::Tensor& x, const Run& run) {
 }
 
 at::Tensor mix(const at::Tensor& pattern, const at::Tensor& v, const Run& run) {
-  const std::int64_t kv_heads = v.size(1);
-  const at::Tensor weights = by_kv_head(pattern, kv_heads);
-  const at::Tensor values = by_kv_head(v, kv_heads);
-  const at::Tensor mixed = at::bmm(weights, values)
-                               .view({pattern.size(0), pattern.size(1), pattern.size(2), v.size(3)})
-                               .transpose(1, 2);
+  const at::Tensor values = v.reshape({-1, v.size(2), v.size(3)});
+  const at::Tensor mixed = by_head(at::bmm(by_kv_head(pattern, v), values), pattern, v).transpose(1, 2);
   return into_workspace(
       mixed.sizes(), mixed, run, [&](at::Tensor& out) { out.copy_(mixed); },
       [&] { return mixed.contiguous(); });

@@ -32,14 +32,14 @@ struct Xielu {
 at::Tensor xielu(const at::Tensor& x, const Xielu& numbers);
 
 /// q [batch, head, query, d_head] times k [batch, kv_head, key, d_head] transposed, times `scale`:
-/// [batch, head, query, key]. Consecutive heads share a key/value head.
+/// [batch, head, query, key]. Consecutive heads share a key/value head; keys of batch 1 serve every row.
 at::Tensor scores(const at::Tensor& q, const at::Tensor& k, double scale, const Run& run);
 
 /// Softmax over the last axis, accumulated in float32 or better.
 at::Tensor softmax(const at::Tensor& x, const Run& run);
 
 /// pattern [batch, head, query, key] times v [batch, kv_head, key, d_head]: [batch, query, head, d_head],
-/// contiguous.
+/// contiguous. Values of batch 1 serve every row.
 at::Tensor mix(const at::Tensor& pattern, const at::Tensor& v, const Run& run);
 
 /// cap * tanh(x / cap).

@@ -95,12 +95,13 @@ RotaryFrequencies rotary_frequencies(const ModelConfig& config, bool windowed) {
   return {f, scaling};
 }
 
-RotaryAngles rotary_angles(const RotaryFrequencies& frequencies, const at::Tensor& positions,
+RotaryAngles rotary_angles(const RotaryFrequencies& frequencies, const TokenPlaces& places,
                            at::ScalarType dtype) {
+  const at::Tensor& positions = places.positions;
   const RopeScaling& scaling = frequencies.scaling;
   at::Tensor f = frequencies.values.to(positions.device());  // [rotary_dim / 2], or [batch or 1, 1, 1, same]
   if (scaling.depends_on_length()) {
-    const at::Tensor lengths = positions.amax(-1).add(1).view({-1, 1, 1, 1});
+    const at::Tensor lengths = places.lengths.view({-1, 1, 1, 1});
     f = scaling.kind == RopeScalingKind::longrope
             ? at::where(lengths > scaling.original_n_ctx, f.select(0, 1), f.select(0, 0))
             : stretch_by_length(f, scaling, lengths);

@@ -2,6 +2,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <utility>
+
 #include "hooked/core/model_config.h"
 
 namespace hooked {
@@ -18,16 +20,26 @@ struct RotaryFrequencies {
 /// `windowed` layers take the local base where there is one, and then no scaling.
 RotaryFrequencies rotary_frequencies(const ModelConfig& config, bool windowed);
 
+/// Where the tokens of a run stand.
+struct TokenPlaces {
+  at::Tensor positions;  ///< [batch or 1, pos] int64
+  at::Tensor lengths;    ///< [batch or 1] int64: tokens of each row that angles depending on them go by
+
+  /// Without lengths a row is as long as its largest position says.
+  TokenPlaces(at::Tensor at, at::Tensor of_rows = {})  // NOLINT: positions are places
+      : positions(std::move(at)),
+        lengths(of_rows.defined() ? std::move(of_rows) : positions.amax(-1).add(1)) {}
+};
+
 /// Cosines and sines of the angles of one run, both [batch or 1, pos, 1, rotary_dim / 2].
 struct RotaryAngles {
   at::Tensor cosine;
   at::Tensor sine;
 };
 
-/// The angles at `positions` [batch or 1, pos] int64, computed in the frequencies' precision, in `dtype`.
-/// Where they depend on the length of a row, that is its own largest position plus one, so that a row of a
-/// padded batch equals the row alone.
-RotaryAngles rotary_angles(const RotaryFrequencies& frequencies, const at::Tensor& positions,
+/// The angles at those places, computed in the frequencies' precision, in `dtype`. Where they depend on the
+/// length of a row, that is its own, so that a row of a padded batch equals the row alone.
+RotaryAngles rotary_angles(const RotaryFrequencies& frequencies, const TokenPlaces& places,
                            at::ScalarType dtype);
 
 /// `x` [batch, pos, head, d_head] with its first rotary_dim dimensions turned (Su et al. 2021).

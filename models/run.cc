@@ -2,25 +2,66 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/cumsum.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/tensor.h>
-#include <ATen/ops/zeros.h>
 
 #include <utility>
 
 namespace hooked {
 
+namespace {
+
+// Which columns are no padding, of all that a run sees, [batch, key]; undefined: all.
+at::Tensor joined_mask(const Run::Input& input) {
+  std::vector<at::Tensor> parts;
+  bool padded = input.attention_mask.defined();
+  const auto add = [&](std::int64_t columns, const at::Tensor& real) {
+    padded |= real.defined();
+    parts.push_back(
+        real.defined() ? real.to(input.device, at::kBool).expand({input.batch, columns})
+                       : at::ones({input.batch, columns}, at::TensorOptions(at::kBool).device(input.device)));
+  };
+  if (input.prefix) add(input.prefix->length(), input.prefix->real());
+  if (input.extends != nullptr) add(input.extends->length(), input.extends->real());
+  add(input.length, input.attention_mask);
+  return padded ? at::cat(parts, 1) : at::Tensor();
+}
+
+}  // namespace
+
 Run::Run(const ModelConfig& config, Watch watch, const Input& input)
-    : Watch(std::move(watch)), config_(config), input_(input) {
-  if (input.attention_mask.defined()) {
-    real_ = input.attention_mask.to(input.device, at::kBool);
+    : Watch(std::move(watch)),
+      config_(config),
+      input_(input),
+      past_((input.prefix ? input.prefix->length() : 0) +
+            (input.extends != nullptr ? input.extends->length() : 0)),
+      real_keys_(joined_mask(input)) {
+  const std::int64_t end = past_ + input.length;
+  if (real_keys_.defined()) {
     // Positions count real tokens, so that a padded row equals the row alone.
-    positions_ = (at::cumsum(real_, 1, at::kLong) - 1).clamp_min(0);
-    const at::Tensor columns = at::arange(input.length, positions_.options());
-    set_last_positions((columns * real_).amax(1));
+    key_positions_ = (at::cumsum(real_keys_, 1, at::kLong) - 1).clamp_min(0);
+    real_ = real_keys_.narrow(1, past_, input.length);
+    const at::Tensor columns = at::arange(past_, end, key_positions_.options());
+    set_last_positions((columns * real_).amax(1).clamp_min(past_));
   } else {
-    positions_ = at::arange(input.length, at::TensorOptions(at::kLong).device(input.device)).unsqueeze(0);
+    key_positions_ = at::arange(end, at::TensorOptions(at::kLong).device(input.device)).unsqueeze(0);
   }
+  positions_ = key_positions_.narrow(1, past_, input.length);
+}
+
+std::vector<KeysAndValues> Run::remember(std::int64_t l, const at::Tensor& keys,
+                                         const at::Tensor& values) const {
+  std::vector<KeysAndValues> stretches;
+  if (input_.prefix) stretches.push_back(input_.prefix->first(l, input_.prefix->length()));
+  if (input_.extends != nullptr) {
+    input_.extends->put(l, keys, values);
+    stretches.push_back(input_.extends->first(l, input_.extends->length() + input_.length));
+  } else {
+    stretches.push_back({keys.transpose(1, 2), values.transpose(1, 2)});
+  }
+  return stretches;
 }
 
 const Run::LayerKind& Run::layer_kind(std::int64_t l, const LayerFrequencies& frequencies) {
@@ -35,10 +76,13 @@ at::Tensor Run::alibi_bias() const {
   at::Tensor bias;  // [1 or batch, head, query, key]
   if (config_.alibi_in_bfloat16) {
     // Rounding does not commute with the difference of positions, so each end is rounded by itself.
-    const at::Tensor ramp = (slopes.to(at::kBFloat16) * positions_.unsqueeze(1)).to(config_.dtype);
-    bias = ramp.unsqueeze(2) - ramp.unsqueeze(3);
+    const auto ramp = [&](const at::Tensor& positions) {  // [1 or batch, head, pos]
+      return (slopes.to(at::kBFloat16) * positions.unsqueeze(1)).to(config_.dtype);
+    };
+    bias = ramp(key_positions_).unsqueeze(2) - ramp(positions_).unsqueeze(3);
   } else {
-    const at::Tensor behind = (positions_.unsqueeze(2) - positions_.unsqueeze(1)).clamp_min(0).unsqueeze(1);
+    const at::Tensor behind =
+        (positions_.unsqueeze(2) - key_positions_.unsqueeze(1)).clamp_min(0).unsqueeze(1);
     bias = -(slopes.to(config_.dtype).unsqueeze(-1) * behind.to(config_.dtype));
   }
   return config_.alibi_scaled ? bias / config_.attn_scale : bias;
@@ -46,21 +90,20 @@ at::Tensor Run::alibi_bias() const {
 
 Run::LayerKind Run::make_layer_kind(bool windowed, const LayerFrequencies& frequencies) const {
   LayerKind kind;
-  const bool causal = config_.direction == AttentionDirection::causal;
-  const at::Tensor columns = at::arange(input_.length, at::TensorOptions(at::kLong).device(input_.device));
-  if (causal) {
-    const at::Tensor behind =
-        columns.unsqueeze(1) - columns.unsqueeze(0);  // [query, key]: how far back the key is
+  const std::int64_t end = past_ + input_.length;
+  const bool windows = windowed && config_.window < end;
+  const bool newest_alone = input_.length == 1 && past_ > 0;  // it may see everything before it
+  if (config_.direction == AttentionDirection::causal && (windows || !newest_alone)) {
+    const at::Tensor columns = at::arange(end, at::TensorOptions(at::kLong).device(input_.device));
+    const at::Tensor behind = columns.narrow(0, past_, input_.length).unsqueeze(1) -
+                              columns.unsqueeze(0);  // [query, key]: how far back the key is
     kind.blocked = behind < 0;
-    if (windowed && config_.window < input_.length) {
-      kind.blocked = kind.blocked.logical_or(behind >= config_.window);
-    } else {
-      kind.plain_causal = true;
-    }
+    if (windows) kind.blocked = kind.blocked.logical_or(behind >= config_.window);
     kind.blocked = kind.blocked.unsqueeze(0).unsqueeze(0);
+    kind.plain_causal = !windows && past_ == 0;
   }
-  if (real_.defined()) {
-    const at::Tensor padding = real_.logical_not().unsqueeze(1).unsqueeze(1);  // [batch, 1, 1, key]
+  if (real_keys_.defined()) {
+    const at::Tensor padding = real_keys_.logical_not().unsqueeze(1).unsqueeze(1);  // [batch, 1, 1, key]
     kind.blocked = kind.blocked.defined() ? kind.blocked.logical_or(padding)
                                           : padding.expand({-1, -1, input_.length, -1});
     kind.plain_causal = false;
@@ -71,8 +114,8 @@ Run::LayerKind Run::make_layer_kind(bool windowed, const LayerFrequencies& frequ
     kind.plain_causal = false;
   }
   if (config_.positions == PositionKind::rotary) {
-    kind.angles =
-        rotary_angles(windowed ? frequencies.windowed : frequencies.full, positions_, config_.dtype);
+    kind.angles = rotary_angles(windowed ? frequencies.windowed : frequencies.full,
+                                {positions_, input_.row_lengths}, config_.dtype);
   }
   return kind;
 }

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -84,6 +85,45 @@ std::int64_t peak_bytes() {
   return usage.ru_maxrss * 1024;
 }
 
+// Times of single decode steps after a prompt, plain and while every layer's stream is kept.
+struct DecodeTimes {
+  std::int64_t prompt;  // tokens
+  Times plain;
+  Times captured;
+};
+
+// Nothing for models that do not continue text, or have no room for it.
+std::optional<DecodeTimes> time_decode(const BenchOptions& options, const HookedTransformer& model,
+                                       const at::Tensor& tokens) {
+  constexpr std::int64_t kTurns = 4;
+  const auto& config = model.config();
+  const auto steps = options.iterations + kWarmUps;
+  const auto prompt = std::min(options.length, config.n_ctx - steps);
+  const bool continues =
+      config.direction == AttentionDirection::causal && config.d_vocab == config.d_vocab_out && prompt >= 1;
+  if (!continues) return std::nullopt;
+  std::vector<double> plain_ms, captured_ms;
+  ProgressBar bar("decoding", 2 * kTurns);
+  // Alternating, as above.
+  for (std::int64_t turn = 0; turn < 2 * kTurns; ++turn) {
+    auto& times = turn % 2 == 0 ? plain_ms : captured_ms;
+    GenerateOptions generate{
+        .max_new_tokens = steps, .greedy = true, .stop_tokens = std::vector<std::int64_t>()};
+    if (turn % 2 == 1) generate.capture = act::resid_post;
+    std::int64_t step = -kWarmUps;
+    auto begin = std::chrono::steady_clock::now();
+    generate.on_tokens = [&](const at::Tensor&) {
+      const auto now = std::chrono::steady_clock::now();
+      if (step++ >= 0) times.push_back(std::chrono::duration<double, std::milli>(now - begin).count());
+      begin = now;
+      return true;
+    };
+    model.generate(tokens.narrow(1, 0, prompt), generate);
+    bar.advance();
+  }
+  return DecodeTimes{prompt, summary(plain_ms), summary(captured_ms)};
+}
+
 void bench(const BenchOptions& options) {
   const auto model = options.model.load();
   const auto& device = model.loaded()->device;
@@ -110,6 +150,7 @@ void bench(const BenchOptions& options) {
     }
   }
 
+  const auto decode = time_decode(options, model, tokens);
   const auto plain = summary(plain_ms);
   const auto cache = summary(cache_ms);
   const auto dtype = dtype_text(model.config().dtype);
@@ -122,7 +163,8 @@ void bench(const BenchOptions& options) {
                        {"points", points},
                        {"plain_ms", times_json(plain)},
                        {"cache_ms", times_json(cache)},
-                       {"decode_ms", nullptr},
+                       {"decode_ms", decode ? times_json(decode->plain) : Json(nullptr)},
+                       {"decode_cache_ms", decode ? times_json(decode->captured) : Json(nullptr)},
                        {"peak_bytes", peak_bytes()},
                        {"max_logit_difference", difference}});
   }
@@ -143,6 +185,24 @@ void bench(const BenchOptions& options) {
   add("plain run", plain);
   add(fmt::format("with cache, {} points", points), cache);
   table.print("  ");
+  if (decode) {
+    Table steps({{fmt::format("a step after {} tokens", decode->prompt)},
+                 {"median ms", Align::right},
+                 {"min", Align::right},
+                 {"max", Align::right},
+                 {"tokens/s", Align::right},
+                 {"ratio", Align::right}});
+    const auto add_step = [&](const std::string& name, const Times& times) {
+      steps.add({name, fmt::format("{:.2f}", times.median), fmt::format("{:.2f}", times.min),
+                 fmt::format("{:.2f}", times.max),
+                 fmt::format("{:.0f}", static_cast<double>(options.batch) / times.median * 1000),
+                 fmt::format("{:.3f}", times.median / decode->plain.median)});
+    };
+    add_step("decode", decode->plain);
+    add_step("keeping every layer's stream", decode->captured);
+    fmt::print("\n");
+    steps.print("  ");
+  }
   fmt::print("\nlargest difference of the logits {:.3g}, peak memory {}\n", difference,
              size_text(static_cast<std::uint64_t>(peak_bytes())));
 }

@@ -31,6 +31,7 @@ Action define_names(CLI::App& app);
 Action define_tokenize(CLI::App& app);
 Action define_run(CLI::App& app);
 Action define_cache(CLI::App& app);
+Action define_generate(CLI::App& app);
 Action define_save(CLI::App& app);
 Action define_bench(CLI::App& app);
 

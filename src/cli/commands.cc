@@ -28,6 +28,12 @@ std::span<const Command> commands() {
               "  hooked cache gpt2 --tokens 464,3290 --gradients --answer-token 318 --against-token 373 "
               "--out gradients.safetensors",
               define_cache},
+      Command{"generate", "continues a prompt, token by token, with captures and edits at every step",
+              "hooked generate examples/toy_model --text \"When Mary and John went to\" --max-new-tokens 12 "
+              "--greedy\n"
+              "  hooked generate gpt2 --text \"Once upon a time\" --temperature 0.7 --top-k 50 --seed 1 "
+              "--capture '*.hook_resid_post' --out resid.safetensors",
+              define_generate},
       Command{"save", "writes the loaded (processed, converted) model as a native folder",
               "hooked save gpt2 --out gpt2-processed", define_save},
       Command{"bench", "times plain and cached runs on this machine",

@@ -146,6 +146,11 @@ bool ConfigReader::holds_object(std::string_view key) const {
   return value != nullptr && value->is_object();
 }
 
+bool ConfigReader::holds_list(std::string_view key) const {
+  const Json* value = find_in(as_json(object_), key);
+  return value != nullptr && value->is_array();
+}
+
 std::vector<std::string> ConfigReader::keys() const {
   std::vector<std::string> keys;
   if (as_json(object_).is_array()) {

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <span>
 #include <utility>
@@ -15,9 +16,13 @@
 namespace hooked {
 namespace {
 
+// Where Hugging Face's folders say which tokens end a generation.
+constexpr const char* kGenerationConfig = "generation_config.json";
+
 // Files that saving would leave beside the new ones and loading would read with them.
 void require_no_other_model(const std::filesystem::path& folder, const LoadedModel& model) {
   std::vector<std::string> leftovers{"model.safetensors.index.json"};
+  if (model.stop_tokens.empty()) leftovers.emplace_back(kGenerationConfig);
   for (const std::string_view name : Tokenizer::file_names()) {
     if (!model.tokenizer_files.contains(std::string(name))) leftovers.emplace_back(name);
   }
@@ -88,6 +93,10 @@ void HookedTransformer::save(const std::filesystem::path& folder) const {
   save_safetensors(folder / "model.safetensors", {weights.begin(), weights.end()}, {{"format", "pt"}});
   write_file(folder / "config.json", model_->config.to_json());
   for (const auto& [name, content] : model_->tokenizer_files) write_file(folder / name, content);
+  if (!model_->stop_tokens.empty()) {
+    write_file(folder / kGenerationConfig,
+               fmt::format("{{\"eos_token_id\": [{}]}}\n", fmt::join(model_->stop_tokens, ", ")));
+  }
 }
 
 bool HookedTransformer::has_tokenizer() const noexcept { return model_->tokenizer.has_value(); }

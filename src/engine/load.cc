@@ -107,6 +107,20 @@ void load_tokenizer(LoadedModel& model, const std::filesystem::path& folder) {
   }
 }
 
+// The tokens that end a generation, from the first of the folder's files that names some.
+std::vector<std::int64_t> read_stop_tokens(const std::filesystem::path& folder, const LoadedModel& model) {
+  constexpr const char* kKey = "eos_token_id";
+  for (const char* name : {"generation_config.json", "config.json"}) {
+    const std::filesystem::path file = folder / name;
+    if (!std::filesystem::exists(file)) continue;
+    const ConfigReader reader(read_text_file(file, kConfigBytes), file.string());
+    if (!reader.has(kKey)) continue;
+    return reader.holds_list(kKey) ? reader.integers(kKey) : std::vector<std::int64_t>{reader.integer(kKey)};
+  }
+  if (model.tokenizer && model.tokenizer->eos_id()) return {*model.tokenizer->eos_id()};
+  return {};
+}
+
 }  // namespace
 
 HookedTransformer HookedTransformer::load(std::string_view id, const LoadOptions& options) {
@@ -134,6 +148,7 @@ HookedTransformer HookedTransformer::load(std::string_view id, const LoadOptions
   }
   model->ignored_keys = std::move(read.ignored_keys);
   load_tokenizer(*model, folder);
+  model->stop_tokens = read_stop_tokens(folder, *model);
   return HookedTransformer(model);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -37,6 +38,7 @@ struct LoadedModel {
   std::vector<std::string> notes;
   std::vector<std::string> ignored_keys;
   std::vector<StepReport> processing;
+  std::vector<std::int64_t> stop_tokens;  ///< that end a generation unless it says otherwise
   std::optional<Tokenizer> tokenizer;
   std::optional<TokenizerError> tokenizer_problem;  ///< why the tokenizer that is there cannot be used
   /// Name and content of the files the tokenizer was read from, for saving beside the model.

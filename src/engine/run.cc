@@ -5,12 +5,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <utility>
 
-#include "engine/device.h"
 #include "engine/loaded_model.h"
 #include "engine/loss.h"
+#include "engine/make_watch.h"
 #include "engine/run_input.h"
 #include "engine/scoped_hooks.h"
 #include "hooked/core/error.h"
@@ -50,25 +51,12 @@ Reach allowed_reach(const LoadedModel& model, const RunOptions& options) {
     }
     reach.exit = false;
   }
-  return reach;
-}
-
-Watch make_watch(const LoadedModel& model, const Reach& reach, const std::vector<Hook>& scoped,
-                 const RunOptions& options) {
-  Watch watch(model.points, reach);
-  for (const std::vector<Hook>& hooks : {scoped, options.hooks}) {
-    for (const Hook& hook : hooks) {
-      if (hook.direction == HookDirection::backward && !options.gradients) {
-        throw HookError("hooks",
-                        "a backward hook needs a metric to differentiate; expected RunOptions::gradients");
-      }
-      watch.add_hook(hook);
-    }
+  if (options.keep_prefix && (options.start_at_layer || options.stop_at_layer || options.gradients)) {
+    throw HookError("keep_prefix",
+                    "every layer must run, without gradients, for others to go on from this run; expected no "
+                    "start_at_layer, stop_at_layer or gradients with keep_prefix");
   }
-  for (const Edit& edit : options.edits) watch.add_edit(edit);
-  watch.add_capture(options.capture);
-  if (options.gradients) watch.add_gradients(options.gradients->of);
-  return watch;
+  return reach;
 }
 
 // A run that nobody asks an output of ends with the deepest watched block.
@@ -85,18 +73,40 @@ void shorten(Reach& reach, const Watch& watch) {
   reach.end_layer = end;
 }
 
-std::vector<std::int64_t> resolve_positions(const std::vector<std::int64_t>& positions, std::int64_t length) {
+std::vector<std::int64_t> resolve_positions(const std::vector<std::int64_t>& positions,
+                                            const RunColumns& columns) {
   std::vector<std::int64_t> resolved;
   for (const std::int64_t position : positions) {
-    resolved.push_back(position < 0 ? position + length : position);
-    if (resolved.back() < 0 || resolved.back() >= length) {
-      throw ShapeError("logit_positions", fmt::format("position {} is out of range; expected {} to {}",
-                                                      position, -length, length - 1));
+    resolved.push_back(position < 0 ? position + columns.end : position);
+    if (resolved.back() < columns.first || resolved.back() >= columns.end) {
+      throw ShapeError("logit_positions",
+                       fmt::format("position {} is out of range; expected {} to {}", position,
+                                   columns.first == 0 ? -columns.end : columns.first, columns.end - 1));
     }
   }
   if (resolved.empty())
     throw ShapeError("logit_positions", "the list is empty; expected positions, or none for all");
   return resolved;
+}
+
+// Room for a run's columns behind a copy of its prefix.
+std::shared_ptr<KvCache> room_for(const LoadedModel& model, const RunInput& input,
+                                  const RunOptions& options) {
+  const std::int64_t past = options.prefix ? options.prefix->length() : 0;
+  auto room = std::make_shared<KvCache>(
+      model.config, KvCache::Size{.batch = input.batch(), .capacity = past + input.length()}, model.device);
+  if (!options.prefix) return room;
+  const KvCache& before = *options.prefix->columns();
+  for (std::int64_t layer = 0; layer < model.config.n_layers; ++layer) {
+    const KeysAndValues columns = before.first(layer, past);
+    const auto for_each_row = [&](const at::Tensor& x) {  // [batch, pos, kv_head, d_head]
+      return x.expand({input.batch(), -1, -1, -1}).transpose(1, 2);
+    };
+    room->put(layer, for_each_row(columns.keys), for_each_row(columns.values));
+  }
+  const at::Tensor& real = before.real();
+  room->advance(past, real.defined() ? real.expand({input.batch(), past}) : real);
+  return room;
 }
 
 at::Tensor require_scalar(const at::Tensor& metric) {
@@ -120,24 +130,31 @@ RunResult HookedTransformer::run(const at::Tensor& tokens, const RunOptions& opt
   }
   const bool wants_logits = reach.exit && options.output != Output::none;
 
-  Watch watch = make_watch(model, reach, hooks_->snapshot(), options);
-  if (options.output == Output::none && !options.gradients && !options.stop_at_layer) shorten(reach, watch);
-  if (options.positions) watch.keep_positions(*options.positions, input.length());
-  if (!options.cache_device.empty()) watch.keep_on(open_device(options.cache_device));
+  const std::int64_t past = options.prefix ? options.prefix->length() : 0;
+  const RunColumns columns{.first = past, .end = past + input.length()};
+  Watch watch = make_watch(model, {reach, columns}, hooks_->snapshot(), options);
+  if (options.output == Output::none && !options.gradients && !options.stop_at_layer && !options.keep_prefix)
+    shorten(reach, watch);
 
   // Grad modes belong to the thread and are restored when the run ends, also by a throw.
   const at::AutoGradMode grad_mode(options.gradients.has_value());
+  const std::shared_ptr<KvCache> kept = options.keep_prefix ? room_for(model, input, options) : nullptr;
   Run run(model.config, std::move(watch),
-          {input.batch(), input.length(), input.attention_mask, model.device});
+          {.batch = input.batch(),
+           .length = input.length(),
+           .attention_mask = input.attention_mask,
+           .device = model.device,
+           .prefix = options.prefix && !kept ? options.prefix->columns() : nullptr,
+           .extends = kept.get()});
   if (!options.gradients) run.workspace = &model.workspace;
   if (options.logit_positions) {
-    const auto positions = resolve_positions(*options.logit_positions, input.length());
+    const auto positions = resolve_positions(*options.logit_positions, columns);
     if (options.output == Output::loss) {
       throw ShapeError("logit_positions",
                        "a loss needs the logits of all positions; expected no logit_positions");
     }
-    run.set_logit_positions(positions, input.length());
-    run.logit_positions = at::tensor(positions, at::kLong).to(model.device);
+    run.set_logit_positions(positions);
+    run.logit_positions = at::tensor(positions, at::kLong).sub(past).to(model.device);
   }
 
   at::Tensor resid;
@@ -167,6 +184,10 @@ RunResult HookedTransformer::run(const at::Tensor& tokens, const RunOptions& opt
     result.residual = resid.detach();
   }
   result.cache = run.take_cache();
+  if (kept) {
+    kept->advance(input.length(), input.attention_mask);
+    result.prefix.emplace(model_, kept);
+  }
   return result;
 }
 

@@ -53,7 +53,46 @@ at::Tensor check_mask(const at::Tensor& mask, const RunInput& input, const c10::
   return real.all().item<bool>() ? at::Tensor() : real;
 }
 
+void require_prefix(const Prefix& prefix, const LoadedModel& model, const RunInput& input) {
+  if (prefix.model().get() != &model) {
+    throw ShapeError("prefix", "the prefix was run by another model; expected one of this model");
+  }
+  if (prefix.batch() != 1 && prefix.batch() != input.batch()) {
+    throw ShapeError("prefix", fmt::format("the prefix has another number of rows than the input; expected 1 "
+                                           "or {}, got {}",
+                                           input.batch(), prefix.batch()));
+  }
+  const ModelConfig& config = model.config;
+  if (config.direction == AttentionDirection::bidirectional) {
+    throw ShapeError("prefix",
+                     "in this model tokens attend to those after them as well, so what a prefix remembers "
+                     "would not hold; expected no prefix with a bidirectional model");
+  }
+  require_lasting_keys(config, prefix.length() + input.length());
+}
+
 }  // namespace
+
+void require_room(const ModelConfig& config, const char* where, std::int64_t length) {
+  const bool any_length = config.positions == PositionKind::alibi || config.positions == PositionKind::none;
+  if (length <= config.n_ctx || any_length) return;
+  throw ShapeError(where,
+                   fmt::format("the input is too long for this model; expected at most {} tokens, got {}",
+                               config.n_ctx, length));
+}
+
+void require_lasting_keys(const ModelConfig& config, std::int64_t length) {
+  const RopeScaling& scaling = config.rotary.scaling;
+  if (config.positions != PositionKind::rotary || !scaling.depends_on_length() ||
+      static_cast<double>(length) <= scaling.original_n_ctx) {
+    return;
+  }
+  throw ShapeError(
+      "prefix", fmt::format("beyond {} tokens this model turns its keys by the length of the whole input, so "
+                            "what a prefix remembers would not hold; expected at most that many, got {}; "
+                            "run all tokens at once",
+                            scaling.original_n_ctx, length));
+}
 
 std::int64_t resolve_layer(std::int64_t layer, const LoadedModel& model, const char* option) {
   const std::int64_t n = model.config.n_layers;
@@ -88,12 +127,9 @@ RunInput check_input(const LoadedModel& model, const at::Tensor& input, const Ru
     checked.tokens = ids.to(model.device);
   }
 
-  const bool any_length = config.positions == PositionKind::alibi || config.positions == PositionKind::none;
-  if (checked.length() > config.n_ctx && !any_length) {
-    throw ShapeError("tokens",
-                     fmt::format("the input is too long for this model; expected at most {} tokens, got {}",
-                                 config.n_ctx, checked.length()));
-  }
+  const std::int64_t past = options.prefix ? options.prefix->length() : 0;
+  require_room(config, "tokens", past + checked.length());
+  if (options.prefix) require_prefix(*options.prefix, model, checked);
   if (options.attention_mask.defined()) {
     checked.attention_mask = check_mask(options.attention_mask, checked, model.device);
   }

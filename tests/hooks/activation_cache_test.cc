@@ -8,7 +8,9 @@
 #include <ATen/ops/stack.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "hooked/core/error.h"
@@ -142,6 +144,39 @@ TEST_F(Cache, BytesCountsEachStorageOnce) {
   EXPECT_EQ(cache.bytes(), 960u);
   cache.insert({ActivationName::parse("hook_embed"), random({2, 5, 6}, 1), {}});
   EXPECT_EQ(cache.bytes(), 960u + 480u);
+}
+
+TEST(JoinedCache, IsOfOneSequence) {
+  const at::Tensor resid = random({2, 5, 6}, 1), pattern = random({2, 4, 5, 5}, 2).tril();
+  const at::Tensor scores = pattern.masked_fill(pattern == 0, -std::numeric_limits<double>::infinity());
+  std::vector<ActivationCache> stretches;
+  for (const auto& [begin, end] : {std::pair<std::int64_t, std::int64_t>{0, 3}, {3, 4}, {4, 5}}) {
+    ActivationCache& stretch = stretches.emplace_back(1);
+    std::vector<std::int64_t> positions;
+    for (std::int64_t i = begin; i < end; ++i) positions.push_back(i);
+    stretch.insert({act::resid_post(0).name(), resid.narrow(1, begin, end - begin), positions});
+    // What no stretch could see yet is not there.
+    stretch.insert(
+        {act::pattern(0).name(), pattern.narrow(2, begin, end - begin).narrow(3, 0, end), positions});
+    stretch.insert(
+        {act::attn_scores(0).name(), scores.narrow(2, begin, end - begin).narrow(3, 0, end), positions});
+  }
+  const ActivationCache joined = ActivationCache::join(stretches);
+  EXPECT_TRUE(at::equal(joined[act::resid_post(0)], resid));
+  EXPECT_TRUE(at::equal(joined[act::pattern(0)], pattern));
+  EXPECT_TRUE(at::equal(joined[act::attn_scores(0)], scores));
+  for (const auto& entry : joined) EXPECT_TRUE(entry.positions.empty()) << "all positions are no selection";
+}
+
+TEST(JoinedCache, KeepsPositionsThatAreNotAll) {
+  std::vector<ActivationCache> stretches(3, ActivationCache(1));
+  stretches[1].insert({act::resid_post(0).name(), random({1, 2, 6}, 1), {3, 5}});
+  stretches[2].insert({act::resid_post(0).name(), random({1, 1, 6}, 2), {6}});
+  const ActivationCache joined = ActivationCache::join(stretches);
+  ASSERT_EQ(joined.size(), 1u);
+  EXPECT_EQ(joined.begin()->positions, (std::vector<std::int64_t>{3, 5, 6}));
+  EXPECT_EQ(joined[act::resid_post(0)].size(1), 3);
+  EXPECT_TRUE(ActivationCache::join({}).empty());
 }
 
 TEST_F(Cache, SavedAndLoadedIsTheSame) {

@@ -32,6 +32,10 @@ TEST(ResolvePlaces, AbsolutePlacesOfEveryKind) {
   EXPECT_EQ(resolve_places(Range{1, -1}, place), (List{1, 2, 3}));
   EXPECT_EQ(resolve_places(Range{}, place), (List{0, 1, 2, 3, 4}));
   EXPECT_EQ(resolve_places(List{3, -5, 3}, place), (List{3, 0, 3}));
+  const AxisPlace growing{kContext, Axis::pos, 5, 8};
+  EXPECT_EQ(resolve_places(-1, growing), (List{4}));
+  EXPECT_EQ(resolve_places(Range{6, {}}, growing), (List{6, 7}));
+  EXPECT_THROW(resolve_places(8, growing), HookError);
   EXPECT_THROW(resolve_places(5, place), HookError);
   EXPECT_THROW(resolve_places(Range{2, 2}, place), HookError);
 }

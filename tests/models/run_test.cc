@@ -57,6 +57,45 @@ TEST_F(RunOf, WindowCountsItsOwnPosition) {
   EXPECT_TRUE(run.layer_kind(1, {}).plain_causal);
 }
 
+TEST_F(RunOf, ColumnsAfterRememberedOnesAreTheEndOfTheWhole) {
+  config_.window = 3;
+  config_.windowed_layers = {true, false};
+  config_.positions = PositionKind::alibi;
+  config_.alibi_slopes = {0.5, 0.25, 0.125, 0.0625};
+  for (const at::Tensor& mask : {at::Tensor(), mask_}) {
+    hooked::Run whole = make(mask);
+    KvCache remembered(config_, {.batch = 2, .capacity = 5}, at::kCPU);
+    const auto columns = [&](std::int64_t begin, std::int64_t length) {
+      return mask.defined() ? mask.narrow(1, begin, length).to(at::kBool) : at::Tensor();
+    };
+    remembered.advance(3, columns(0, 3));
+    hooked::Run rest(config_, Watch(points_, Reach::everything(points_)),
+                     {.batch = 2,
+                      .length = 2,
+                      .attention_mask = columns(3, 2),
+                      .device = at::kCPU,
+                      .extends = &remembered});
+    EXPECT_EQ(rest.past(), 3);
+    EXPECT_TRUE(at::equal(rest.positions(), whole.positions().narrow(1, 3, 2)));
+    for (const std::int64_t layer : {0, 1}) {
+      const hooked::Run::LayerKind &here = rest.layer_kind(layer, {}), &full = whole.layer_kind(layer, {});
+      EXPECT_TRUE(at::equal(here.blocked, full.blocked.narrow(2, 3, 2)));
+      EXPECT_TRUE(at::equal(here.bias, full.bias.narrow(2, 3, 2)));
+      EXPECT_FALSE(here.plain_causal);
+    }
+  }
+}
+
+TEST_F(RunOf, TheNewestColumnAloneIsBlockedFromNothing) {
+  KvCache remembered(config_, {.batch = 2, .capacity = 5}, at::kCPU);
+  remembered.advance(4, {});
+  hooked::Run newest(
+      config_, Watch(points_, Reach::everything(points_)),
+      {.batch = 2, .length = 1, .attention_mask = {}, .device = at::kCPU, .extends = &remembered});
+  EXPECT_FALSE(newest.layer_kind(0, {}).blocked.defined());
+  EXPECT_FALSE(newest.layer_kind(0, {}).plain_causal);
+}
+
 TEST_F(RunOf, BidirectionalLayersBlockNothing) {
   config_.direction = AttentionDirection::bidirectional;
   hooked::Run run = make();

@@ -28,6 +28,7 @@ class ConfigReader {
   /// Absent, or set to what says no in any type: null, false, 0, an empty list or object. Marks it as read.
   bool is_unset(std::string_view key) const;
   bool holds_object(std::string_view key) const;  ///< present and an object; marks nothing as read
+  bool holds_list(std::string_view key) const;    ///< present and a list; marks nothing as read
 
   std::int64_t integer(std::string_view key) const;
   std::int64_t integer_or(std::string_view key, std::int64_t fallback) const;

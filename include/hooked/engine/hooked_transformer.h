@@ -12,6 +12,7 @@
 
 #include "hooked/core/model_config.h"
 #include "hooked/core/state_dict.h"
+#include "hooked/engine/generate_options.h"
 #include "hooked/engine/hook_handle.h"
 #include "hooked/engine/load_options.h"
 #include "hooked/engine/run_options.h"
@@ -72,6 +73,11 @@ class HookedTransformer {
 
   /// `run` with these hooks, for this run only.
   RunResult run_with_hooks(const at::Tensor& tokens, std::vector<Hook> hooks, RunOptions options = {}) const;
+
+  /// Continues `prompt`, int64 [batch, pos] or [pos], token by token. Hooks, edits and captures work as in a
+  /// run, at every step. Throws ShapeError, ConfigError and HookError before anything runs, where the model's
+  /// context is too short for prompt and continuation as well; what a hook or callback throws passes through.
+  GenerateResult generate(const at::Tensor& prompt, const GenerateOptions& options = {}) const;
 
   /// The logits, [batch, pos, vocab].
   at::Tensor operator()(const at::Tensor& tokens) const { return run(tokens).logits; }

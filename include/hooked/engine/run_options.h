@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "hooked/engine/prefix.h"
 #include "hooked/hooks/activation_cache.h"
 #include "hooked/hooks/edit.h"
 #include "hooked/hooks/hook.h"
@@ -48,6 +49,9 @@ struct RunOptions {
 
   /// [batch, pos], 1 or true for real tokens; padding on either side. Positions count real tokens.
   at::Tensor attention_mask = {};
+  /// Tokens that stand before the input and were run already. Positions in addresses, `positions` and
+  /// `logit_positions` count them; the cache holds the input's columns only.
+  std::optional<Prefix> prefix = std::nullopt;
   /// Positions whose logits are computed (negative count from the end); absent: all.
   std::optional<std::vector<std::int64_t>> logit_positions = std::nullopt;
   /// Keep captured activations at these positions only, along each point's pos or query axis.
@@ -64,6 +68,9 @@ struct RunOptions {
   at::Tensor target_tokens = {};
 
   std::optional<GradientRequest> gradients = std::nullopt;
+
+  /// Give back what the layers remember of all columns, for later runs to go on from.
+  bool keep_prefix = false;
 };
 
 /// What a run gives back. Undefined tensors where the output was not asked for.
@@ -72,8 +79,9 @@ struct RunResult {
   at::Tensor loss;      ///< scalar or [batch, pos - 1], nats
   at::Tensor residual;  ///< [batch, pos, d_model]
   ActivationCache cache;
-  ActivationCache gradients;  ///< d metric / d activation, same names and shapes as the activations
-  at::Tensor metric;          ///< the metric's value when gradients were asked for
+  ActivationCache gradients;     ///< d metric / d activation, same names and shapes as the activations
+  at::Tensor metric;             ///< the metric's value when gradients were asked for
+  std::optional<Prefix> prefix;  ///< with `keep_prefix`: the run's prefix and its own columns
 };
 
 }  // namespace hooked

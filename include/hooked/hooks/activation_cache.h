@@ -57,6 +57,11 @@ class ActivationCache {
   /// Only row `index` of every activation, with the batch axis kept (size 1). Throws HookError out of range.
   ActivationCache row(std::int64_t index) const;
 
+  /// One cache of what was computed in stretches of columns, from left to right: each activation joined along
+  /// its pos or query axis. Scores and patterns of earlier stretches end with -inf and 0 for the keys that
+  /// they could not see yet.
+  static ActivationCache join(const std::vector<ActivationCache>& stretches);
+
   /// Copies on another device (`"cpu"`, `"cuda:0"`).
   ActivationCache to(const c10::Device& device) const;
 

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -23,6 +24,10 @@ struct AxisPlace {
   const AxisContext& context;
   Axis axis;
   std::int64_t size;
+  /// Places up to here may be named although they do not exist yet, because the sequence is still growing.
+  std::optional<std::int64_t> limit = std::nullopt;
+
+  std::int64_t end() const { return limit.value_or(size); }
 };
 
 /// The absolute places that an index (not `last`) means on an axis. Throws HookError when one is out of

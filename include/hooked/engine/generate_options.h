@@ -1,0 +1,98 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hooked/engine/prefix.h"
+#include "hooked/hooks/activation_cache.h"
+#include "hooked/hooks/edit.h"
+#include "hooked/hooks/hook.h"
+#include "hooked/hooks/selection.h"
+
+namespace hooked {
+
+/// Why a row ended.
+enum class StopReason : std::uint8_t {
+  length,       ///< max_new_tokens are there
+  stop_token,   ///< the last token is one of the stop tokens
+  stop_string,  ///< the text came to a stop string
+  callback,     ///< on_text or on_tokens returned false
+};
+
+/// Everything about a generation but its prompt. For designated initialisers.
+///
+/// The logits of a step are changed in this order, each where it is not at its default: repetition penalty,
+/// frequency penalty, temperature, top-k, top-p, min-p. `greedy` takes the likeliest token after the
+/// penalties; otherwise one is drawn.
+struct GenerateOptions {
+  std::int64_t max_new_tokens = 16;
+
+  bool greedy = false;              ///< take the likeliest token: no temperature, top-k, top-p, min-p
+  double temperature = 1.0;         ///< logits are divided by it
+  std::int64_t top_k = 0;           ///< only the k likeliest tokens, and those as likely as the last; 0: all
+  double top_p = 1.0;               ///< only the likeliest tokens that reach this probability together
+  double min_p = 0.0;               ///< only tokens of at least this times the likeliest one's probability
+  double repetition_penalty = 1.0;  ///< logits of tokens that occurred: over it if positive, else times it
+  double frequency_penalty = 0.0;   ///< taken off a token's logit for each time it occurred
+  std::uint64_t seed = 0;           ///< row r draws what a generation of that row alone draws with seed + r
+
+  /// Tokens that end a row; absent: those of the model's generation_config.json, config.json or tokenizer.
+  std::optional<std::vector<std::int64_t>> stop_tokens = std::nullopt;
+  /// Texts that end a row. The token that completes one is kept, the text ends before it. Needs a tokenizer.
+  std::vector<std::string> stop_strings = {};
+
+  /// Receives the continuation's text piece by piece, as soon as no later token can change it; returns
+  /// whether to go on. For one row, and models with a tokenizer.
+  std::function<bool(std::string_view text)> on_text = nullptr;
+  /// Receives the tokens of each step [batch] int64, -1 for rows that have ended; returns whether to go on.
+  std::function<bool(const at::Tensor& tokens)> on_tokens = nullptr;
+
+  /// [batch, pos] of the prompt, 1 or true for real tokens; padding on either side.
+  at::Tensor attention_mask = {};
+  /// Tokens that stand before the prompt and were run already.
+  std::optional<Prefix> prefix = std::nullopt;
+
+  /// Hooks see what each step computes: all columns of the prompt at once, then one new column at a time.
+  std::vector<Hook> hooks = {};
+  /// Edits of every step. Positions are absolute: an edit applies in the step that computes its column, and
+  /// open ranges cover columns that are still to come. Negative positions count from the newest column.
+  std::vector<Edit> edits = {};
+  std::vector<Edit> prompt_edits = {};     ///< only while the prompt is run
+  std::vector<Edit> new_token_edits = {};  ///< only in the columns of new tokens
+
+  /// Activations to keep at every step. Their position axis covers prompt and continuation, as if the final
+  /// tokens had been run once; rows of scores and patterns end with -inf and 0 where keys were still to come.
+  Selection capture = {};
+  /// Keep captured activations at these positions only, along each point's pos or query axis.
+  std::optional<AxisIndex> positions = std::nullopt;
+  /// Where captured activations are kept (`"cpu"`, `"cuda:0"`); absent: where they are made.
+  std::string cache_device = {};
+};
+
+/// What a generation gives back.
+struct GenerateResult {
+  at::Tensor tokens;          ///< [batch, pos] int64: the prompt, then the continuation
+  at::Tensor attention_mask;  ///< [batch, pos] bool: false for padding, and after the end of a row
+  /// [batch, continuation] nats: what the model gave each new token, before penalties and sampling; 0 after
+  /// the end of a row.
+  at::Tensor log_probs;
+  std::vector<std::string> texts;   ///< each row's continuation; empty without a tokenizer
+  std::vector<StopReason> stopped;  ///< each row
+  ActivationCache cache;
+};
+
+/// The logits that tokens are drawn by, [batch, vocab] in float32 or better, after the penalties and filters
+/// of `options`; -inf where a filter rules a token out. `occurred` [batch, vocab] says how often each token
+/// is in its row so far; undefined when no penalty is set. Throws ConfigError for options out of range.
+///
+/// Holtzman et al. 2020 (top-p), Keskar et al. 2019 (repetition penalty), Nguyen et al. 2025 (min-p).
+at::Tensor sampling_logits(const at::Tensor& logits, const at::Tensor& occurred,
+                           const GenerateOptions& options);
+
+}  // namespace hooked

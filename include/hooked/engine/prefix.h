@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+namespace hooked {
+
+class KvCache;
+struct LoadedModel;
+
+/// Tokens that were run once, for other runs to go on from: what every layer remembers of them. Frozen and
+/// cheap to copy; any number of runs, on any threads, read the same memory and none copies it.
+class Prefix {
+ public:
+  /// Rows. A prefix of one row serves runs of any number of rows.
+  std::int64_t batch() const noexcept;
+  /// Columns: tokens, and padding if there was any.
+  std::int64_t length() const noexcept;
+
+  /// For the engine.
+  Prefix(std::shared_ptr<const LoadedModel> model, std::shared_ptr<const KvCache> columns)
+      : model_(std::move(model)), columns_(std::move(columns)) {}
+  const std::shared_ptr<const LoadedModel>& model() const noexcept { return model_; }
+  const std::shared_ptr<const KvCache>& columns() const noexcept { return columns_; }
+
+ private:
+  std::shared_ptr<const LoadedModel> model_;
+  std::shared_ptr<const KvCache> columns_;
+};
+
+}  // namespace hooked

@@ -1,0 +1,43 @@
+#include "models/kv_cache.h"
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/ones.h>
+
+#include <cassert>
+
+namespace hooked {
+
+KvCache::KvCache(const ModelConfig& config, Size size, const c10::Device& device) : size_(size) {
+  const at::TensorOptions options = at::TensorOptions(config.dtype).device(device);
+  const auto room = [&] {
+    return at::empty({size.batch, config.n_kv_heads, size.capacity, config.d_head}, options);
+  };
+  for (std::int64_t layer = 0; layer < config.n_layers; ++layer) layers_.push_back({room(), room()});
+}
+
+void KvCache::put(std::int64_t layer, const at::Tensor& keys, const at::Tensor& values) {
+  assert(length_ + keys.size(1) <= size_.capacity);
+  const KeysAndValues& own = layers_[static_cast<std::size_t>(layer)];
+  own.keys.narrow(2, length_, keys.size(1)).copy_(keys.transpose(1, 2));
+  own.values.narrow(2, length_, values.size(1)).copy_(values.transpose(1, 2));
+}
+
+KeysAndValues KvCache::first(std::int64_t layer, std::int64_t columns) const {
+  const KeysAndValues& own = layers_[static_cast<std::size_t>(layer)];
+  return {own.keys.narrow(2, 0, columns), own.values.narrow(2, 0, columns)};
+}
+
+void KvCache::advance(std::int64_t columns, const at::Tensor& real) {
+  if (real.defined() || real_.defined()) {
+    const auto or_all = [&](const at::Tensor& mask, std::int64_t width) {
+      return mask.defined() ? mask
+                            : at::ones({size_.batch, width},
+                                       at::TensorOptions(at::kBool).device(layers_.front().keys.device()));
+    };
+    real_ = at::cat({or_all(real_, length_), or_all(real, columns)}, 1);
+  }
+  length_ += columns;
+}
+
+}  // namespace hooked

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "hooked/core/model_config.h"
+
+namespace hooked {
+
+/// The keys (after rotary and after hooks) and values of some columns of one layer, both
+/// [batch or 1, kv_head, pos, d_head].
+struct KeysAndValues {
+  at::Tensor keys;
+  at::Tensor values;
+};
+
+/// What the layers remember of the columns that were run: room for `capacity` of them, filled from the left.
+/// A value that one thread fills; filled and const it may be read by many.
+class KvCache {
+ public:
+  /// How much room, for how many rows.
+  struct Size {
+    std::int64_t batch;
+    std::int64_t capacity;
+  };
+
+  /// Allocates the room on `device`, in the config's dtype.
+  KvCache(const ModelConfig& config, Size size, const c10::Device& device);
+
+  std::int64_t batch() const noexcept { return size_.batch; }
+  /// Columns that are filled.
+  std::int64_t length() const noexcept { return length_; }
+  /// [batch, length] bool, true for tokens that are no padding; undefined: all are.
+  const at::Tensor& real() const noexcept { return real_; }
+
+  /// Writes what `layer` computed for the columns after those that are filled, [batch, pos, kv_head, d_head]
+  /// each. They count as filled once `advance` is called.
+  void put(std::int64_t layer, const at::Tensor& keys, const at::Tensor& values);
+  /// The first `columns` columns of a layer, as views.
+  KeysAndValues first(std::int64_t layer, std::int64_t columns) const;
+  /// Counts as filled the columns that every layer has put. `real` is their part of the mask, [batch,
+  /// columns] bool, or undefined.
+  void advance(std::int64_t columns, const at::Tensor& real);
+
+ private:
+  Size size_;
+  std::int64_t length_ = 0;
+  at::Tensor real_;
+  std::vector<KeysAndValues> layers_;  // [batch, kv_head, capacity, d_head]
+};
+
+}  // namespace hooked

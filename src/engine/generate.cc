@@ -1,0 +1,336 @@
+// Generation: the prompt is run once, then one column after the other, on keys and values that are
+// remembered.
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/log_softmax.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/unique_dim.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/GradMode.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "engine/generated_text.h"
+#include "engine/loaded_model.h"
+#include "engine/make_watch.h"
+#include "engine/run_input.h"
+#include "engine/sampling.h"
+#include "engine/scoped_hooks.h"
+#include "hooked/core/error.h"
+#include "hooked/engine/hooked_transformer.h"
+#include "models/transformer.h"
+
+namespace hooked {
+namespace {
+
+constexpr std::int64_t kNoToken = -1;  // what on_tokens sees of a row that has ended
+
+void require_generation(const LoadedModel& model, const GenerateOptions& options) {
+  require_sampling_options(options);
+  if (options.max_new_tokens < 1) {
+    throw ConfigError("max_new_tokens",
+                      fmt::format("expected at least 1 new token, got {}", options.max_new_tokens));
+  }
+  const ModelConfig& config = model.config;
+  if (config.direction == AttentionDirection::bidirectional) {
+    throw ConfigError(
+        "generate",
+        "in this model tokens attend to those after them as well, so it does not continue text; "
+        "expected a causal model");
+  }
+  if (config.d_vocab_out != config.d_vocab) {
+    throw ConfigError("generate",
+                      fmt::format("the model's outputs are no tokens that it reads; expected as many "
+                                  "of both, got {} and {}",
+                                  config.d_vocab_out, config.d_vocab));
+  }
+  if (options.positions && std::holds_alternative<AxisIndex::Last>(options.positions->value)) {
+    throw HookError("positions", "'last' is another position at every step; expected numbers or ranges");
+  }
+  for (const std::string& stop : options.stop_strings) {
+    if (stop.empty()) throw ConfigError("stop_strings", "a stop string is empty; expected some text");
+  }
+  if ((options.on_text || !options.stop_strings.empty()) && !model.tokenizer) {
+    throw TokenizerError(
+        options.on_text ? "on_text" : "stop_strings",
+        "this model has no tokenizer that can be used, so there is no text; expected on_tokens "
+        "and stop_tokens instead");
+  }
+}
+
+// Where the prompt's last real token stands in each row, [batch] int64.
+at::Tensor last_columns(const RunInput& prompt) {
+  const at::Tensor columns = at::arange(prompt.length(), prompt.tokens.options());
+  return prompt.attention_mask.defined() ? (columns * prompt.attention_mask).amax(1)
+                                         : columns.narrow(0, prompt.length() - 1, 1).expand({prompt.batch()});
+}
+
+// What one step computes.
+struct Step {
+  at::Tensor tokens;            // [batch, pos] int64
+  at::Tensor real;              // [batch, pos] bool; undefined: all are
+  at::Tensor last;              // [batch] int64: the columns whose logits are wanted, among the step's own
+  at::Tensor row_lengths = {};  // [batch] int64, where they are not what was run so far
+  bool is_prompt = false;
+};
+
+class Generation {
+ public:
+  Generation(std::shared_ptr<const LoadedModel> model, const std::vector<Hook>& scoped,
+             const RunInput& prompt, const GenerateOptions& options)
+      : model_(std::move(model)),
+        scoped_(scoped),
+        options_(options),
+        prompt_(prompt),
+        past_(options.prefix ? options.prefix->length() : 0),
+        end_(past_ + prompt.length() + options.max_new_tokens),
+        remembered_(model_->config, {.batch = prompt.batch(), .capacity = end_ - past_}, model_->device),
+        sampler_(options, prompt.tokens, prompt.attention_mask, model_->config.d_vocab),
+        stop_tokens_(options.stop_tokens.value_or(model_->stop_tokens)),
+        ended_(static_cast<std::size_t>(prompt.batch())) {
+    watching_.hooks = options.hooks;
+    watching_.positions = options.positions;
+    watching_.cache_device = options.cache_device;
+    if (model_->tokenizer) {
+      for (std::int64_t row = 0; row < prompt.batch(); ++row) {
+        texts_.emplace_back(*model_->tokenizer, real_tokens(row), options_.stop_strings);
+      }
+    }
+  }
+
+  GenerateResult finish() {
+    at::Tensor logits = run(prompt_step(), options_.capture);
+    for (std::int64_t made = 0;; ++made) {
+      const bool more = take(logits, made);
+      // The last token need not be run, but what is kept of a generation covers it, too.
+      if (!more && !captures_anything()) break;
+      if (outgrows_its_angles()) remember_anew();
+      logits = run(newest_step(), options_.capture);
+      if (!more) break;
+    }
+    return result();
+  }
+
+ private:
+  std::vector<std::int64_t> real_tokens(std::int64_t row) const {
+    at::Tensor tokens = prompt_.tokens[row];
+    if (prompt_.attention_mask.defined()) tokens = tokens.index({prompt_.attention_mask[row]});
+    tokens = tokens.to(at::kCPU).contiguous();
+    return {tokens.const_data_ptr<std::int64_t>(), tokens.const_data_ptr<std::int64_t>() + tokens.numel()};
+  }
+
+  bool captures_anything() const {
+    return !options_.capture.resolve(model_->points, Reach::everything(model_->points)).empty();
+  }
+
+  Step prompt_step() const {
+    return {.tokens = prompt_.tokens,
+            .real = prompt_.attention_mask,
+            .last = last_columns(prompt_),
+            .is_prompt = true};
+  }
+
+  // The new tokens from the `from`-th on.
+  Step new_step(std::size_t from) const {
+    const auto since = [&](const std::vector<at::Tensor>& steps) {
+      return at::stack(at::TensorList(steps).slice(from), 1);
+    };
+    const at::Tensor real = since(reals_);
+    const bool all_real = real.all().item<bool>();
+    return {.tokens = since(tokens_),
+            .real = all_real ? at::Tensor() : real,
+            .last = at::full({prompt_.batch()}, real.size(1) - 1, prompt_.tokens.options())};
+  }
+  Step newest_step() const { return new_step(tokens_.size() - 1); }
+
+  // Tokens of each row, the newest included, [batch] int64.
+  at::Tensor row_lengths() const {
+    const at::Tensor made = at::stack(reals_, 1).sum(1);
+    return made + (prompt_.attention_mask.defined() ? prompt_.attention_mask.sum(1)
+                                                    : at::full_like(made, prompt_.length()));
+  }
+
+  // Note [Outgrown angles]
+  // Under longrope all of a row's keys turn by other frequencies once the row is longer than the trained
+  // context. What was remembered is run again when the newest token crosses that line, as transformers does
+  // by dropping its cache.
+  bool outgrows_its_angles() const {
+    const RopeScaling& scaling = model_->config.rotary.scaling;
+    if (model_->config.positions != PositionKind::rotary || scaling.kind != RopeScalingKind::longrope)
+      return false;
+    const at::Tensor crossed = (row_lengths() - 1 <= scaling.original_n_ctx)
+                                   .logical_and(row_lengths() > scaling.original_n_ctx)
+                                   .logical_and(reals_.back());
+    return crossed.any().item<bool>();
+  }
+
+  void remember_anew() {
+    remembered_ = KvCache(model_->config, {.batch = prompt_.batch(), .capacity = end_}, model_->device);
+    Step prompt = prompt_step();
+    prompt.row_lengths = row_lengths();
+    run(prompt, {});
+    if (tokens_.size() == 1) return;
+    Step before = new_step(0);
+    before.tokens = before.tokens.narrow(1, 0, before.tokens.size(1) - 1);
+    if (before.real.defined()) before.real = before.real.narrow(1, 0, before.tokens.size(1));
+    before.last = before.last - 1;
+    before.row_lengths = row_lengths();
+    run(before, {});
+  }
+
+  // Runs a step and keeps what it captures; logits [batch, vocab] at its last columns.
+  at::Tensor run(const Step& step, const Selection& capture) {
+    const std::int64_t first = past_ + remembered_.length();
+    watching_.capture = capture;
+    watching_.edits = options_.edits;
+    const std::vector<Edit>& more = step.is_prompt ? options_.prompt_edits : options_.new_token_edits;
+    watching_.edits.insert(watching_.edits.end(), more.begin(), more.end());
+    const RunExtent extent{.reach = Reach::everything(model_->points),
+                           .columns = {.first = first, .end = first + step.tokens.size(1), .limit = end_}};
+    Run run(model_->config, make_watch(*model_, extent, scoped_, watching_),
+            {.batch = step.tokens.size(0),
+             .length = step.tokens.size(1),
+             .attention_mask = step.real,
+             .device = model_->device,
+             .prefix = options_.prefix ? options_.prefix->columns() : nullptr,
+             .extends = &remembered_,
+             .row_lengths = step.row_lengths});
+    run.workspace = &model_->workspace;
+    // Logits of other columns than the last cost much and are made only where they are watched.
+    const bool all_columns = unembedding_is_watched(run);
+    at::Tensor wanted = step.last;
+    if (!all_columns && step.tokens.size(1) > 1) {
+      const auto [columns, inverse, counts] =
+          at::unique_dim(step.last, 0, /*sorted=*/true, /*return_inverse=*/true, /*return_counts=*/false);
+      run.logit_positions = columns;
+      wanted = inverse;
+    }
+    const at::Tensor resid = model_->graph->blocks(model_->graph->embed(step.tokens, run), extent.reach, run);
+    const at::Tensor logits = model_->graph->unembed(resid, run);  // [batch, column, vocab]
+    remembered_.advance(step.tokens.size(1), step.real);
+    if (ActivationCache kept = run.take_cache(); !kept.empty()) captured_.push_back(std::move(kept));
+    return logits.index({at::arange(logits.size(0), wanted.options()), wanted});
+  }
+
+  bool unembedding_is_watched(const Run& run) const {
+    const std::vector<std::size_t> watched = run.watched_points();
+    return std::any_of(watched.begin(), watched.end(), [&](std::size_t point) {
+      return row(model_->points.name(point).site).scope == SiteScope::exit;
+    });
+  }
+
+  // Picks the next token of every row that goes on; returns whether any does after it.
+  bool take(const at::Tensor& logits, std::int64_t made) {
+    const at::Tensor picked = sampler_.pick(logits);
+    const at::Tensor precise = logits.scalar_type() == at::kDouble ? logits : logits.to(at::kFloat);
+    const at::Tensor log_probs =
+        precise.gather(1, picked.unsqueeze(1)).squeeze(1) - precise.logsumexp(-1);  // [batch]
+    std::vector<std::int64_t> ids = values(picked);
+    std::vector<std::int64_t> seen = ids;
+    std::vector<bool> went_on;
+    const bool last_step = made + 1 == options_.max_new_tokens;
+    std::string piece;
+    for (std::size_t r = 0; r < ids.size(); ++r) {
+      went_on.push_back(!ended_[r]);
+      if (ended_[r]) {
+        seen[r] = kNoToken;
+        ids[r] = padding();
+        continue;
+      }
+      if (!texts_.empty()) piece = texts_[r].add(ids[r]);
+      if (std::find(stop_tokens_.begin(), stop_tokens_.end(), ids[r]) != stop_tokens_.end()) {
+        ended_[r] = StopReason::stop_token;
+      } else if (!texts_.empty() && texts_[r].stopped()) {
+        ended_[r] = StopReason::stop_string;
+      } else if (last_step) {
+        ended_[r] = StopReason::length;
+      }
+      if (ended_[r] && !texts_.empty()) piece += texts_[r].finish();
+    }
+    const at::TensorOptions on_device = prompt_.tokens.options();
+    tokens_.push_back(at::tensor(ids, at::kLong).to(on_device.device()));
+    reals_.push_back(at::tensor(std::vector<std::int64_t>(went_on.begin(), went_on.end()), at::kLong)
+                         .to(on_device.device(), at::kBool));
+    log_probs_.push_back(log_probs.masked_fill(reals_.back().logical_not(), 0.0));
+    bool go_on = true;
+    if (options_.on_text && !piece.empty()) go_on = options_.on_text(piece);
+    if (options_.on_tokens) go_on = options_.on_tokens(at::tensor(seen, at::kLong)) && go_on;
+    if (!go_on) {
+      for (std::size_t r = 0; r < ended_.size(); ++r) {
+        if (!ended_[r]) ended_[r] = StopReason::callback;
+      }
+    }
+    return std::any_of(ended_.begin(), ended_.end(), [](const auto& reason) { return !reason; });
+  }
+
+  static std::vector<std::int64_t> values(const at::Tensor& ids) {
+    const at::Tensor here = ids.to(at::kCPU).contiguous();
+    return {here.const_data_ptr<std::int64_t>(), here.const_data_ptr<std::int64_t>() + here.numel()};
+  }
+
+  std::int64_t padding() const { return stop_tokens_.empty() ? 0 : stop_tokens_.front(); }
+
+  GenerateResult result() {
+    GenerateResult result;
+    const at::Tensor prompt_real =
+        prompt_.attention_mask.defined() ? prompt_.attention_mask : at::ones_like(prompt_.tokens, at::kBool);
+    result.tokens = at::cat({prompt_.tokens, at::stack(tokens_, 1)}, 1);
+    result.attention_mask = at::cat({prompt_real, at::stack(reals_, 1)}, 1);
+    result.log_probs = at::stack(log_probs_, 1);
+    for (GeneratedText& text : texts_) {
+      text.finish();
+      result.texts.push_back(text.text());
+    }
+    for (const auto& reason : ended_) result.stopped.push_back(*reason);
+    result.cache = ActivationCache::join(captured_);
+    return result;
+  }
+
+  const std::shared_ptr<const LoadedModel> model_;
+  const std::vector<Hook>& scoped_;
+  const GenerateOptions& options_;
+  const RunInput& prompt_;
+  const std::int64_t past_;  // columns of the prefix
+  const std::int64_t end_;   // columns that there may be in the end
+  KvCache remembered_;
+  Sampler sampler_;
+  const std::vector<std::int64_t> stop_tokens_;
+  RunOptions watching_;
+  std::vector<GeneratedText> texts_;  // one a row; none without a tokenizer
+  std::vector<std::optional<StopReason>> ended_;
+  std::vector<at::Tensor> tokens_, reals_, log_probs_;  // one a step, [batch]
+  std::vector<ActivationCache> captured_;               // one a step
+};
+
+}  // namespace
+
+GenerateResult HookedTransformer::generate(const at::Tensor& tokens, const GenerateOptions& options) const {
+  const LoadedModel& model = *model_;
+  require_generation(model, options);
+  const RunInput prompt =
+      check_input(model, tokens, {.attention_mask = options.attention_mask, .prefix = options.prefix});
+  const std::int64_t end =
+      (options.prefix ? options.prefix->length() : 0) + prompt.length() + options.max_new_tokens;
+  require_room(model.config, "max_new_tokens", end);
+  if (options.prefix) require_lasting_keys(model.config, end);
+  if (options.on_text && prompt.batch() > 1) {
+    throw ShapeError("on_text",
+                     fmt::format("the text of several rows would be mixed up; expected a prompt of 1 "
+                                 "row, got {}; use on_tokens",
+                                 prompt.batch()));
+  }
+  const at::NoGradGuard no_grad;
+  const std::vector<Hook> scoped = hooks_->snapshot();
+  return Generation(model_, scoped, prompt, options).finish();
+}
+
+}  // namespace hooked

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "text/text_stream.h"
+
+namespace hooked {
+
+/// The text of one row's continuation, which ends before the first stop string.
+class GeneratedText {
+ public:
+  /// `prompt` are the row's tokens so far. The stop strings must outlive this.
+  GeneratedText(Tokenizer tokenizer, std::vector<std::int64_t> prompt,
+                const std::vector<std::string>& stop_strings);
+
+  /// Adds a token. Returns what is certain now: text that no later token can change and that is not the
+  /// beginning of a stop string.
+  std::string add(std::int64_t id);
+  /// The row ends: what was held back.
+  std::string finish();
+
+  /// Whether a stop string was met.
+  bool stopped() const noexcept { return stopped_; }
+  /// All that was handed out.
+  const std::string& text() const noexcept { return text_; }
+
+ private:
+  std::string hand_out(std::size_t bytes);
+  /// Ends the text before a stop string, if there is one.
+  void look_for_stop();
+
+  TextStream stream_;
+  const std::vector<std::string>& stop_strings_;
+  std::string text_;
+  std::string held_;  // known, but perhaps the beginning of a stop string
+  bool stopped_ = false;
+};
+
+}  // namespace hooked

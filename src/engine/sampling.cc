@@ -1,0 +1,128 @@
+#include "engine/sampling.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/argmax.h>
+#include <ATen/ops/cumsum.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/searchsorted.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/sort.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/topk.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "hooked/core/error.h"
+
+namespace hooked {
+namespace {
+
+constexpr double kRuledOut = -std::numeric_limits<double>::infinity();
+
+bool has_penalty(const GenerateOptions& options) {
+  return options.repetition_penalty != 1.0 || options.frequency_penalty != 0.0;
+}
+
+at::Tensor penalised(at::Tensor logits, const at::Tensor& occurred, const GenerateOptions& options) {
+  if (options.repetition_penalty != 1.0) {
+    const double p = options.repetition_penalty;
+    logits = at::where(occurred > 0, at::where(logits < 0, logits * p, logits / p), logits);
+  }
+  if (options.frequency_penalty != 0.0) {
+    logits = logits - occurred.to(logits.scalar_type()) * options.frequency_penalty;
+  }
+  return logits;
+}
+
+at::Tensor only_top_k(const at::Tensor& logits, std::int64_t k) {
+  const at::Tensor kth = std::get<0>(at::topk(logits, std::min(k, logits.size(-1)))).narrow(-1, -1, 1);
+  return logits.masked_fill(logits < kth, kRuledOut);
+}
+
+at::Tensor only_top_p(const at::Tensor& logits, double p) {
+  const auto [ascending, order] = at::sort(logits, /*stable=*/false, /*dim=*/-1, /*descending=*/false);
+  at::Tensor ruled_out = at::cumsum(at::softmax(ascending, -1), -1) <= 1.0 - p;
+  ruled_out.narrow(-1, -1, 1).fill_(false);  // the likeliest token stays, whatever p is
+  return logits.masked_fill(ruled_out.scatter(-1, order, ruled_out), kRuledOut);
+}
+
+at::Tensor only_min_p(const at::Tensor& logits, double p) {
+  const at::Tensor probabilities = at::softmax(logits, -1);
+  return logits.masked_fill(probabilities < p * probabilities.amax(-1, /*keepdim=*/true), kRuledOut);
+}
+
+[[noreturn]] void refuse(const char* option, double value, const char* expected) {
+  throw ConfigError(option, fmt::format("{} is out of range; expected {}", value, expected));
+}
+
+}  // namespace
+
+void require_sampling_options(const GenerateOptions& options) {
+  // Written so that NaN is refused as well.
+  if (!(options.temperature > 0.0) || options.temperature == std::numeric_limits<double>::infinity()) {
+    refuse("temperature", options.temperature, "a positive number; use greedy for the likeliest token");
+  }
+  if (options.top_k < 0) refuse("top_k", static_cast<double>(options.top_k), "0 (all tokens) or more");
+  if (!(options.top_p > 0.0 && options.top_p <= 1.0)) refuse("top_p", options.top_p, "above 0 and at most 1");
+  if (!(options.min_p >= 0.0 && options.min_p <= 1.0)) refuse("min_p", options.min_p, "0 to 1");
+  if (!(options.repetition_penalty > 0.0)) {
+    refuse("repetition_penalty", options.repetition_penalty, "a positive number");
+  }
+  if (!(std::abs(options.frequency_penalty) < std::numeric_limits<double>::infinity())) {
+    refuse("frequency_penalty", options.frequency_penalty, "a number");
+  }
+  if (options.greedy &&
+      (options.temperature != 1.0 || options.top_k != 0 || options.top_p != 1.0 || options.min_p != 0.0)) {
+    throw ConfigError("greedy",
+                      "the likeliest token is taken, so nothing is drawn; expected no temperature, top_k, "
+                      "top_p or min_p with greedy");
+  }
+}
+
+at::Tensor sampling_logits(const at::Tensor& logits, const at::Tensor& occurred,
+                           const GenerateOptions& options) {
+  require_sampling_options(options);
+  at::Tensor changed = logits.scalar_type() == at::kDouble ? logits : logits.to(at::kFloat);
+  if (has_penalty(options)) changed = penalised(changed, occurred, options);
+  if (options.temperature != 1.0) changed = changed / options.temperature;
+  if (options.top_k > 0) changed = only_top_k(changed, options.top_k);
+  if (options.top_p < 1.0) changed = only_top_p(changed, options.top_p);
+  if (options.min_p > 0.0) changed = only_min_p(changed, options.min_p);
+  return changed;
+}
+
+Sampler::Sampler(const GenerateOptions& options, const at::Tensor& tokens, const at::Tensor& real,
+                 std::int64_t d_vocab)
+    : options_(options) {
+  for (std::int64_t row = 0; row < tokens.size(0); ++row) {
+    streams_.emplace_back(options.seed + static_cast<std::uint64_t>(row));
+  }
+  if (!has_penalty(options)) return;
+  const at::Tensor counted = real.defined() ? real.to(tokens.device(), at::kLong) : at::ones_like(tokens);
+  occurred_ = at::zeros({tokens.size(0), d_vocab}, tokens.options()).scatter_add(1, tokens, counted);
+}
+
+at::Tensor Sampler::pick(const at::Tensor& logits) {
+  const at::Tensor changed = sampling_logits(logits, occurred_, options_);
+  at::Tensor picked;
+  if (options_.greedy) {
+    picked = at::argmax(changed, -1);
+  } else {
+    const at::Tensor sums = at::cumsum(at::softmax(changed.to(at::kDouble), -1), -1);  // [batch, vocab]
+    std::vector<double> draws;
+    for (std::mt19937_64& stream : streams_) draws.push_back(static_cast<double>(stream() >> 11) * 0x1.0p-53);
+    const at::Tensor drawn = at::tensor(draws, at::kDouble).to(logits.device()).unsqueeze(1);
+    const at::Tensor total = sums.narrow(1, -1, 1);  // 1 up to rounding
+    // The first token whose sum is above the draw: one that was ruled out adds nothing and is never that.
+    picked =
+        at::searchsorted(sums.contiguous(), drawn * total, /*out_int32=*/false, /*right=*/true).squeeze(1);
+  }
+  if (occurred_.defined()) occurred_.scatter_add_(1, picked.unsqueeze(1), at::ones_like(picked.unsqueeze(1)));
+  return picked;
+}
+
+}  // namespace hooked

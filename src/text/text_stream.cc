@@ -1,0 +1,42 @@
+#include "text/text_stream.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+namespace hooked {
+namespace {
+
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+// Enough for a decoder that strips blanks at the beginning of a text not to see one.
+constexpr std::size_t kContext = 4;
+
+}  // namespace
+
+TextStream::TextStream(Tokenizer tokenizer, std::vector<std::int64_t> context)
+    : tokenizer_(std::move(tokenizer)), ids_(std::move(context)), told_(ids_.size()) {
+  context_ = ids_.size() - std::min(ids_.size(), kContext);
+}
+
+std::string TextStream::decoded(std::size_t begin, std::size_t end) const {
+  return tokenizer_.decode(std::span(ids_).subspan(begin, end - begin), {.skip_special_tokens = true});
+}
+
+std::string TextStream::add(std::int64_t id) {
+  ids_.push_back(id);
+  const std::string before = decoded(context_, told_);
+  const std::string after = decoded(context_, ids_.size());
+  if (after.size() <= before.size() || after.ends_with(kReplacement)) return {};
+  context_ = told_ - std::min(told_, kContext);
+  told_ = ids_.size();
+  return after.substr(before.size());
+}
+
+std::string TextStream::finish() {
+  const std::string before = decoded(context_, told_);
+  const std::string after = decoded(context_, ids_.size());
+  told_ = ids_.size();
+  return after.size() <= before.size() ? std::string() : after.substr(before.size());
+}
+
+}  // namespace hooked

@@ -1,0 +1,114 @@
+// Against transformers' logits processors (scripts/make_sampling_goldens.py).
+#include "engine/sampling.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/log.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <vector>
+
+#include "core/json.h"
+#include "hooked/core/error.h"
+#include "hooked/io/file.h"
+#include "hooked/io/safetensors.h"
+#include "tests/support/thrown_by.h"
+
+namespace hooked {
+namespace {
+
+const std::string kFolder = "tests/golden/sampling/";
+
+GenerateOptions options_of(const Json& row) {
+  GenerateOptions options;
+  options.temperature = row.value("temperature", options.temperature);
+  options.top_k = row.value("top_k", options.top_k);
+  options.top_p = row.value("top_p", options.top_p);
+  options.min_p = row.value("min_p", options.min_p);
+  options.repetition_penalty = row.value("repetition_penalty", options.repetition_penalty);
+  return options;
+}
+
+TEST(SamplingLogits, AreThoseOfTransformersProcessors) {
+  const auto tensors = SafetensorsFile::open(kFolder + "logits.safetensors");
+  const at::Tensor logits = tensors.read("logits"), tokens = tensors.read("tokens");
+  const at::Tensor occurred =
+      at::zeros(logits.sizes(), at::kLong).scatter_add(1, tokens, at::ones_like(tokens));
+  const Json rows = parse_json(read_text_file(kFolder + "index.json", 1 << 20), {});
+  ASSERT_GT(rows.size(), 10u);
+  for (const Json& row : rows) {
+    const std::string name = row.at("case");
+    const at::Tensor ours = sampling_logits(logits, occurred, options_of(row.at("options")));
+    const at::Tensor theirs = tensors.read("expected." + name);
+    EXPECT_TRUE(at::equal(at::isfinite(ours), at::isfinite(theirs))) << name;
+    EXPECT_TRUE(at::allclose(ours, theirs, 1e-12, 1e-12)) << name;
+  }
+}
+
+TEST(SamplingLogits, FrequencyPenaltyCounts) {
+  const at::Tensor logits = at::tensor({1.0, 2.0, 3.0}, at::kDouble).unsqueeze(0);
+  const at::Tensor occurred = at::tensor({0, 1, 4}, at::kLong).unsqueeze(0);
+  const at::Tensor changed = sampling_logits(logits, occurred, {.frequency_penalty = 0.5});
+  EXPECT_TRUE(at::allclose(changed, at::tensor({1.0, 1.5, 1.0}, at::kDouble).unsqueeze(0)));
+}
+
+TEST(SamplingLogits, KeepTheWiderOfTheirDtypeAndFloat32) {
+  const at::Tensor logits = at::tensor({1.0, 2.0}, at::kDouble).to(at::kBFloat16).unsqueeze(0);
+  EXPECT_EQ(sampling_logits(logits, {}, {.temperature = 0.5}).scalar_type(), at::kFloat);
+}
+
+TEST(Sampling, RefusesOptionsThatMeanNothing) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const GenerateOptions& options :
+       {GenerateOptions{.temperature = 0.0}, GenerateOptions{.temperature = -1.0},
+        GenerateOptions{.temperature = nan}, GenerateOptions{.top_k = -1}, GenerateOptions{.top_p = 0.0},
+        GenerateOptions{.top_p = 1.1}, GenerateOptions{.min_p = -0.1}, GenerateOptions{.min_p = nan},
+        GenerateOptions{.repetition_penalty = 0.0}, GenerateOptions{.frequency_penalty = nan},
+        GenerateOptions{.greedy = true, .temperature = 0.5}, GenerateOptions{.greedy = true, .top_k = 3}}) {
+    EXPECT_THROW(require_sampling_options(options), ConfigError);
+  }
+  EXPECT_NE(
+      text_thrown_by<ConfigError>([] { require_sampling_options({.temperature = 0.0}); }).find("greedy"),
+      std::string::npos);
+}
+
+std::vector<std::int64_t> draws(const GenerateOptions& options, const at::Tensor& logits, int steps) {
+  Sampler sampler(options, at::zeros({logits.size(0), 1}, at::kLong), {}, logits.size(1));
+  std::vector<std::int64_t> picked;
+  for (int i = 0; i < steps; ++i)
+    picked.push_back(sampler.pick(logits)[logits.size(0) - 1].item<std::int64_t>());
+  return picked;
+}
+
+TEST(Sampler, DrawsByTheProbabilities) {
+  const std::vector<double> probabilities{0.5, 0.0, 0.3, 0.2};
+  const at::Tensor logits = at::log(at::tensor(probabilities, at::kDouble)).unsqueeze(0);
+  constexpr int kDraws = 20000;
+  std::vector<double> shares(4, 0.0);
+  for (const std::int64_t id : draws({.seed = 3}, logits, kDraws))
+    shares[static_cast<std::size_t>(id)] += 1.0 / kDraws;
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(shares[i], probabilities[i], 0.015);
+  EXPECT_EQ(shares[1], 0.0);
+}
+
+TEST(Sampler, IsReproducibleAndRowsDoNotDependOnTheirNeighbours) {
+  const at::Tensor row = at::tensor({0.1, 0.3, 0.2, 0.25, 0.4}, at::kDouble).unsqueeze(0);
+  EXPECT_EQ(draws({.seed = 8}, row, 40), draws({.seed = 8}, row, 40));
+  EXPECT_NE(draws({.seed = 8}, row, 40), draws({.seed = 9}, row, 40));
+  EXPECT_EQ(draws({.seed = 8}, row.repeat({3, 1}), 40), draws({.seed = 10}, row, 40));
+}
+
+TEST(Sampler, CountsWhatItPicked) {
+  const at::Tensor logits = at::tensor({2.0, 1.5, 1.25}, at::kDouble).unsqueeze(0);
+  EXPECT_EQ(draws({.greedy = true, .frequency_penalty = 0.4}, logits, 4),
+            (std::vector<std::int64_t>{0, 1, 2, 0}));
+}
+
+}  // namespace
+}  // namespace hooked
