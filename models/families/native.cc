@@ -8,8 +8,16 @@ namespace {
 
 FamilyConfig read_config(std::string_view text, std::string_view where) {
   ParsedConfig parsed = ModelConfig::from_json(text, where);
+  std::vector<std::string> notes;
+  if (parsed.processing_recorded) {
+    notes.emplace_back(
+        "config.json records how the weights were processed (hooked.processing): unless steps are asked for, "
+        "they "
+        "are loaded as they were saved");
+  }
   return {.config = std::move(parsed.config),
           .recipes = native_recipes,
+          .notes = std::move(notes),
           .ignored_keys = std::move(parsed.ignored_keys),
           .processing_recorded = parsed.processing_recorded};
 }

@@ -137,12 +137,6 @@ HookedTransformer HookedTransformer::load(std::string_view id, const LoadOptions
   const auto model = finish(std::move(gathered.weights), gathered.config, options.device,
                             options.processing.value_or(usual_processing(read)));
   model->family = family.model_type;
-  if (!options.processing && read.processing_recorded) {
-    model->notes.push_back(
-        "config.json records how the weights were processed (hooked.processing): they are loaded as they "
-        "were "
-        "saved; ask for steps to apply more");
-  }
   for (const std::vector<std::string>& notes : {read.notes, reader.notes(), gathered.notes}) {
     model->notes.insert(model->notes.end(), notes.begin(), notes.end());
   }

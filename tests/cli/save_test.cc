@@ -28,7 +28,11 @@ TEST_F(SaveTest, JsonSaysWhichStepsTheWeightsHaveBehindThem) {
   EXPECT_EQ(json["processing"], Json::array({"fold_ln", "center_unembed"}));
   const auto info = succeed({"info", path("saved"), "--json"}).json();
   EXPECT_EQ(info["processing"]["fold_ln"], "already applied");
-  EXPECT_EQ(info["processing"]["center_writing_weights"], "applied");
+  EXPECT_EQ(info["processing"]["center_writing_weights"], "not requested");
+  const auto more =
+      succeed({"info", path("saved"), "--process", "fold_ln,center_writing_weights", "--json"}).json();
+  EXPECT_EQ(more["processing"]["fold_ln"], "already applied");
+  EXPECT_EQ(more["processing"]["center_writing_weights"], "applied");
 }
 
 TEST_F(SaveTest, RawWeightsStayAsTheyAre) {
