@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <array>
-#include <initializer_list>
+#include <iterator>
+#include <optional>
 #include <system_error>
+#include <utility>
 
 #include "core/json.h"
 #include "hooked/core/error.h"
@@ -18,8 +20,15 @@ namespace {
 
 using Holds = ModelFile::Holds;
 
+/// A name under which folders keep a model.
+struct KnownFile {
+  std::string_view name;
+  TensorFormat format;
+  Holds holds;
+};
+
 /// The first that is there is read.
-constexpr std::array<ModelFile, 9> kModelFiles = {{
+constexpr std::array<KnownFile, 9> kKnownFiles = {{
     {"model.safetensors", TensorFormat::kSafetensors, Holds::kTensors},
     {"model.safetensors.index.json", TensorFormat::kSafetensors, Holds::kIndex},
     {"pytorch_model.bin", TensorFormat::kZip, Holds::kTensors},
@@ -45,33 +54,69 @@ std::vector<std::string> tensor_files(const std::filesystem::path& folder) {
   for (std::filesystem::directory_iterator at(folder, stopped), end; !stopped && at != end;
        at.increment(stopped)) {
     auto name = at->path().filename().native();
-    if (name.ends_with(".safetensors") || is_zip_name(name)) names.push_back(std::move(name));
+    if (is_tensor_name(name)) names.push_back(std::move(name));
   }
   std::sort(names.begin(), names.end());
   return names;
 }
 
+/// Names of the folder's files that a training script may have left, sorted.
+std::vector<std::string> script_files(const std::filesystem::path& folder) {
+  auto names = tensor_files(folder);
+  std::erase_if(names,
+                [](const std::string& name) { return !name.ends_with(".pt") && !name.ends_with(".pth"); });
+  return names;
+}
+
+/// The file that a training script left under a name of its own, where there is no doubt which one it is.
+std::optional<ModelFile> only_checkpoint(const std::filesystem::path& folder) {
+  const auto file = [](const std::filesystem::path& name) {
+    return ModelFile{name, TensorFormat::kZip, Holds::kTensors};
+  };
+  const auto here = script_files(folder);
+  if (here.size() == 1) return file(here.front());
+  auto finals = here;
+  std::erase_if(finals, [](const std::string& name) { return !name.ends_with("final.pth"); });
+  if (finals.size() == 1) return file(finals.front());
+  if (!here.empty()) return std::nullopt;
+  const auto below = script_files(folder / kCheckpointsFolder);
+  if (below.empty()) return std::nullopt;
+  if (below.size() == 1) return file(std::filesystem::path(kCheckpointsFolder) / below.front());
+  throw CheckpointError(
+      path_text(folder),
+      fmt::format(
+          "the folder has no final checkpoint and {} in {}/: {}; expected one; give the path of the one "
+          "to read instead of the folder",
+          below.size(), kCheckpointsFolder, name_list(below)));
+}
+
 [[noreturn]] void throw_no_model(const std::filesystem::path& folder) {
   std::vector<std::string_view> wanted;
-  for (const auto& file : kModelFiles) wanted.push_back(file.name);
+  for (const auto& file : kKnownFiles) wanted.push_back(file.name);
   const auto last = wanted.back();
   wanted.pop_back();
   const auto others = tensor_files(folder);
   throw CheckpointError(
       path_text(folder),
       fmt::format("the folder has no model file; expected {} or {}, got {}", fmt::join(wanted, ", "), last,
-                  others.empty() ? "no file of tensors at all" : "only " + name_list(others)));
+                  others.empty() ? "no file of tensors at all"
+                                 : "only " + name_list(others) + "; give the path of the one to read"));
 }
 
 }  // namespace
 
 ModelFileChoice choose_model_file(const std::filesystem::path& folder) {
-  std::vector<ModelFile> present;
-  for (const auto& file : kModelFiles) {
+  std::vector<KnownFile> present;
+  for (const auto& file : kKnownFiles) {
     if (is_there(folder / file.name)) present.push_back(file);
   }
-  if (present.empty()) throw_no_model(folder);
-  ModelFileChoice choice{.file = present.front(), .notes = {}};
+  if (present.empty()) {
+    auto only = only_checkpoint(folder);
+    if (!only) throw_no_model(folder);
+    return {.file = std::move(*only), .notes = {}};
+  }
+  const auto& [name, format, holds] = present.front();
+  ModelFileChoice choice{.file = {name, format, holds}, .notes = {}};
   if (present.size() > 1) {
     std::vector<std::string_view> names;
     for (const auto& file : present) names.push_back(file.name);
@@ -80,6 +125,8 @@ ModelFileChoice choose_model_file(const std::filesystem::path& folder) {
   }
   return choice;
 }
+
+bool is_tensor_name(std::string_view name) { return name.ends_with(".safetensors") || is_zip_name(name); }
 
 TensorFormat format_of(const std::filesystem::path& file) {
   const std::string_view name = file.native();

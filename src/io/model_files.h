@@ -9,12 +9,15 @@
 
 namespace hooked {
 
-/// A file name under which folders keep a model, and what such a file is.
+/// A file that holds a model, and what such a file is.
 struct ModelFile {
-  std::string_view name;
+  std::filesystem::path name;  ///< below the folder
   TensorFormat format;
   enum class Holds { kTensors, kIndex } holds;
 };
+
+/// Where training runs in TransformerLens's manner keep their checkpoints, below the folder of the model.
+inline constexpr std::string_view kCheckpointsFolder = "checkpoints";
 
 /// The file of `folder` to read, and what a user should know about the choice.
 struct ModelFileChoice {
@@ -23,11 +26,16 @@ struct ModelFileChoice {
 };
 
 /// Picks by a fixed order: safetensors before pickles, one file before an index, Hugging Face's names before
-/// those of training scripts. Throws CheckpointError, saying what was looked for and what is there instead.
+/// those of training scripts. Where none of the known names is there: the only `.pt` or `.pth` file, the only
+/// one of several that ends in `final.pth`, or without any the only one in `checkpoints/`. Throws
+/// CheckpointError, saying what was looked for and what is there instead.
 ModelFileChoice choose_model_file(const std::filesystem::path& folder);
 
 /// The format of a file by the ending of its name. Throws CheckpointError for an ending that is not known.
 TensorFormat format_of(const std::filesystem::path& file);
+
+/// Whether a file's name says that it holds tensors.
+bool is_tensor_name(std::string_view name);
 
 /// Shards of the folder that look like those of this kind of index but are not among `used`, sorted.
 std::vector<std::string> unused_shards(const std::filesystem::path& folder, TensorFormat format,

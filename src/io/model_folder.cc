@@ -13,6 +13,7 @@
 #include "core/json.h"
 #include "hooked/core/error.h"
 #include "hooked/io/file.h"
+#include "io/model_files.h"
 #include "io/path_text.h"
 
 namespace hooked {
@@ -138,7 +139,10 @@ std::filesystem::path locate_model(std::string_view id) {
   if (is_folder(folder)) return folder;
   std::error_code ignored;
   if (std::filesystem::exists(folder, ignored)) {
-    throw CheckpointError(where, "is a file; expected a model's folder; give the folder it is in");
+    if (is_tensor_name(folder.filename().native())) return folder;
+    throw CheckpointError(where,
+                          "is a file; expected a model's folder or a file of tensors (.safetensors, .pt, "
+                          ".pth, .bin or .ckpt); give the folder it is in");
   }
   const auto hub_name = parse_hub_name(id);
   if (!hub_name) {
@@ -165,6 +169,15 @@ std::filesystem::path locate_model(std::string_view id) {
           : !is_folder(model)    ? "no such model in the cache"
           : revisions.empty()    ? "no revision of the model"
                                  : fmt::format("only revisions {}", fmt::join(revisions, ", "))));
+}
+
+std::filesystem::path folder_of_model(const std::filesystem::path& model) {
+  if (is_folder(model)) return model;
+  const auto or_here = [](const std::filesystem::path& place) { return place.empty() ? "." : place; };
+  const auto has_config = [](const std::filesystem::path& place) { return is_there(place / "config.json"); };
+  const auto folder = or_here(model.parent_path());
+  const auto above = or_here(folder.parent_path());
+  return folder.filename() == kCheckpointsFolder && !has_config(folder) && has_config(above) ? above : folder;
 }
 
 }  // namespace hooked

@@ -40,6 +40,31 @@ class PickledModel : public testing::Test {
   TempFolder folder_;
 };
 
+TEST_F(PickledModel, AnOnlyFileOfATrainingScriptIsRead) {
+  std::filesystem::create_directory(folder_ / "checkpoints");
+  put("checkpoints/SoLU_000100.pth", "early");
+  EXPECT_TRUE(open().contains("early"));
+  put("SoLU_1L_v9.pt", "only");
+  EXPECT_TRUE(open().contains("only")) << "a file of the folder goes before its checkpoints";
+  put("SoLU_1L_v9_final.pth", "last");
+  EXPECT_TRUE(open().contains("last"));
+  put("other_final.pth", "doubt");
+  refused(folder_.path(), {"no model file", "SoLU_1L_v9.pt, SoLU_1L_v9_final.pth, other_final.pth",
+                           "give the path of the one to read"});
+  put("final.pth", "known");
+  EXPECT_TRUE(open().contains("known"));
+}
+
+TEST_F(PickledModel, OneOfSeveralCheckpointsIsNotGuessed) {
+  std::filesystem::create_directory(folder_ / "checkpoints");
+  put("checkpoints/step_000100.pth", "w");
+  put("checkpoints/step_000200.pth", "w");
+  put_file(folder_ / "checkpoints/log.txt", "x");
+  refused(folder_.path(), {"no final checkpoint and 2 in checkpoints/: step_000100.pth, step_000200.pth",
+                           "give the path of the one to read"});
+  EXPECT_TRUE(CheckpointReader::open_file(folder_ / "checkpoints/step_000200.pth").contains("w"));
+}
+
 TEST_F(PickledModel, EveryNameIsFoundInItsOrder) {
   // From the last to the first: each new file is then the one that is read.
   const char* names[] = {"pytorch_model.pt", "model.pth", "model.pt", "ckpt.pt", "final.pth"};

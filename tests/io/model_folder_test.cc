@@ -132,9 +132,33 @@ TEST_F(ModelFolder, NamesThatAreNoHubNames) {
   }
 }
 
-TEST_F(ModelFolder, AFileIsNoFolder) {
-  put_file("model.safetensors", "x");
-  refused("model.safetensors", {"is a file", "expected a model's folder"});
+TEST_F(ModelFolder, AFileOfTensorsIsAModelToo) {
+  for (const auto* name : {"model.safetensors", "ckpt.pt", "final.pth", "pytorch_model.bin", "last.ckpt"}) {
+    put_file(name, "x");
+    EXPECT_EQ(locate_model(name), name);
+  }
+  put_file("config.json", "{}");
+  refused("config.json", {"is a file", "expected a model's folder or a file of tensors", ".pth"});
+}
+
+TEST_F(ModelFolder, WhatBelongsToTheWeightsLiesBesideThem) {
+  std::filesystem::create_directories("run/checkpoints");
+  put_file("run/checkpoints/step_1.pth", "x");
+  EXPECT_EQ(folder_of_model("run"), "run");
+  EXPECT_EQ(folder_of_model("run/checkpoints/step_1.pth"), "run/checkpoints") << "no config.json above";
+  put_file("run/config.json", "{}");
+  EXPECT_EQ(folder_of_model("run/checkpoints/step_1.pth"), "run");
+  EXPECT_EQ(folder_of_model("run/other/step_1.pth"), "run/other")
+      << "only checkpoints/ belongs to the folder above";
+  put_file("run/checkpoints/config.json", "{}");
+  EXPECT_EQ(folder_of_model("run/checkpoints/step_1.pth"), "run/checkpoints");
+  EXPECT_EQ(folder_of_model("final.pth"), ".");
+}
+
+TEST_F(ModelFolder, ACheckpointOfTheFolderItself) {
+  std::filesystem::create_directories("checkpoints");
+  put_file("config.json", "{}");
+  EXPECT_EQ(folder_of_model("checkpoints/step_1.pth"), ".");
 }
 
 }  // namespace

@@ -26,8 +26,10 @@ struct CheckpointLimits {
 /// Of these files of the folder the first that is there is read: `model.safetensors`,
 /// `model.safetensors.index.json` with the shards it lists, `pytorch_model.bin`,
 /// `pytorch_model.bin.index.json` with its shards, `final.pth` (TransformerLens), `ckpt.pt` (nanoGPT),
-/// `model.pt`, `model.pth`, `pytorch_model.pt`. notes() says when there are others of them, and when the file
-/// is a pickle; pickles are read without running anything (see ZipCheckpoint).
+/// `model.pt`, `model.pth`, `pytorch_model.pt`. Where there is none of them: the one file that ends in
+/// `final.pth`; the only file of tensors, if it is a `.pt` or `.pth`; the only one in `checkpoints/`. notes()
+/// says when there are others of them, and when the file is a pickle; pickles are read without running
+/// anything (see ZipCheckpoint).
 ///
 /// All headers are read and checked against the index and the files' sizes when the reader is made; tensor
 /// data is read on demand, with a bounded number of files open. Shard names must be plain file names; the
