@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <utility>
+
+#include "hooked/core/config_reader.h"
 #include "hooked/core/error.h"
 
 namespace hooked {
@@ -29,6 +32,34 @@ const Family& family_of(std::string_view model_type, std::string_view where) {
   }
   throw ConfigError(where, fmt::format("model_type '{}' is not supported; expected one of [{}]", model_type,
                                        fmt::join(known, ", ")));
+}
+
+std::optional<RecognisedFamily> recognise_family(const CheckpointTraits& seen) {
+  const ConfigReader config(seen.config, seen.config_where);
+  if (config.has("model_type")) {
+    const Family& family = family_of(config.text("model_type"), seen.config_where);
+    auto completed = family.recognise == nullptr ? std::nullopt : family.recognise(seen);
+    return RecognisedFamily{family,
+                            completed ? std::move(*completed) : ConfigText{seen.config, seen.config_where}};
+  }
+  for (const Family& family : families()) {
+    if (family.recognise == nullptr) continue;
+    if (auto found = family.recognise(seen)) return RecognisedFamily{family, std::move(*found)};
+  }
+  return std::nullopt;
+}
+
+void refuse_unnamed_family(std::string_view config_where) {
+  std::vector<std::string> otherwise;
+  for (const Family& family : families()) {
+    if (family.recognise == nullptr) continue;
+    otherwise.push_back(fmt::format("{} ({})", family.recognised_by, family.model_type));
+  }
+  throw ConfigError(
+      fmt::format("{}: model_type", config_where),
+      fmt::format("missing; expected the name of a family, or a checkpoint that is known without "
+                  "it by {}; got neither",
+                  fmt::join(otherwise, ", or by ")));
 }
 
 }  // namespace hooked

@@ -2,7 +2,10 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <functional>
+#include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -36,6 +39,21 @@ struct FamilyConfig {
   bool processing_recorded = false;  ///< the weights are a saved model's, processed as it was
 };
 
+/// What a checkpoint shows besides a `model_type`: enough to know a family whose files do not name it.
+struct CheckpointTraits {
+  std::string config;  ///< config.json, or `{}` where there is none
+  std::string config_where;
+  std::string values;  ///< JSON object: the plain values that one file holds beside its tensors
+  std::string weights_where;
+  std::map<std::string, std::vector<std::int64_t>, std::less<>> shapes;  ///< of all tensors, by their names
+};
+
+/// What a family's `read` is given: a config as JSON, and how errors name its place.
+struct ConfigText {
+  std::string text;
+  std::string where;
+};
+
 /// One checkpoint layout: which config keys mean what, and where our tensors are in its files.
 ///
 /// A family is one file in models/families/ and one row of the table in family.cc.
@@ -51,6 +69,12 @@ struct Family {
   std::string_view unembedding = {};
   /// Globs of tensors that files carry and no model needs (mask buffers, frequencies).
   std::span<const std::string_view> buffers = {};
+  /// For families whose files do not name them or lack a config: the config for `read`, or nothing when the
+  /// checkpoint is not of this family. Where config.json does name the family it is asked as well, and adds
+  /// what the file lacks. Null: config.json as it is, and only by its `model_type`.
+  std::optional<ConfigText> (*recognise)(const CheckpointTraits& seen) = nullptr;
+  /// By what `recognise` goes, for messages and docs: `'model_args' beside the tensors`.
+  std::string_view recognised_by = {};
 };
 
 /// All families, in alphabetical order.
@@ -58,6 +82,19 @@ std::span<const Family> families();
 
 /// The family of a `model_type`. Throws ConfigError listing the supported ones.
 const Family& family_of(std::string_view model_type, std::string_view where);
+
+/// A family and the config that its `read` is to be given.
+struct RecognisedFamily {
+  const Family& family;
+  ConfigText config;
+};
+
+/// The family of a checkpoint: the one that config.json names, else the first that recognises it, else
+/// nothing. Throws ConfigError for a name that is not supported, and where a family cannot do without a key.
+std::optional<RecognisedFamily> recognise_family(const CheckpointTraits& seen);
+
+/// Throws ConfigError about a config.json that names no family, listing what else is recognised.
+[[noreturn]] void refuse_unnamed_family(std::string_view config_where);
 
 /// The native folder: our own tensors by their own names.
 extern const Family kNativeFamily;

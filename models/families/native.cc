@@ -1,6 +1,7 @@
 // The native folder: TransformerLens's config fields and state-dict names.
 #include "hooked/hooks/point_index.h"
 #include "models/families/family.h"
+#include "models/families/native_layout.h"
 #include "models/transformer.h"
 
 namespace hooked {
@@ -30,10 +31,6 @@ std::string grouped_spelling(const std::string& name) {
   return {};
 }
 
-// What TransformerLens registers beside its parameters; the position table of its ALiBi models is never read.
-constexpr std::string_view kBuffers[] = {"*.attn.mask",       "*.attn.IGNORE", "*.attn.rotary_sin",
-                                         "*.attn.rotary_cos", "*.attn.alibi",  "*.hook_*"};
-
 }  // namespace
 
 std::vector<TensorRecipe> native_recipes(const ModelConfig& config) {
@@ -47,6 +44,6 @@ std::vector<TensorRecipe> native_recipes(const ModelConfig& config) {
 }
 
 extern const Family kNativeFamily{
-    .model_type = "hooked_transformer", .read = read_config, .buffers = kBuffers};
+    .model_type = "hooked_transformer", .read = read_config, .buffers = kNativeBuffers};
 
 }  // namespace hooked

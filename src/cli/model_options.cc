@@ -6,17 +6,14 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
-#include "hooked/core/config_reader.h"
+#include "engine/identify.h"
 #include "hooked/core/error.h"
 #include "hooked/core/parse_integer.h"
 #include "hooked/core/tensor_text.h"
-#include "hooked/io/file.h"
 #include "hooked/io/model_folder.h"
 
 namespace hooked::cli {
 namespace {
-
-constexpr std::uint64_t kConfigBytes = 1 << 20;
 
 // Wrong spellings of option values are errors of usage, found while the command line is read.
 std::string check_dtype(const std::string& name) {
@@ -68,7 +65,9 @@ HookedTransformer ModelOptions::load_raw() const { return load_with(*this, Weigh
 
 CLI::Option* add_model(CLI::App& app, std::string& model) {
   return app
-      .add_option("MODEL", model, "a model folder, or org/name[@revision] in the local Hugging Face cache")
+      .add_option(
+          "MODEL", model,
+          "a model folder, a file of its weights, or org/name[@revision] in the local Hugging Face cache")
       ->required();
 }
 
@@ -96,10 +95,6 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
       ->excludes(process);
 }
 
-FamilyConfig read_model_config(const std::string& model) {
-  const auto file = (locate_model(model) / "config.json").string();
-  const auto text = read_text_file(file, kConfigBytes);
-  return family_of(ConfigReader(text, file).text("model_type"), file).read(text, file);
-}
+FamilyConfig read_model_config(const std::string& model) { return identify(locate_model(model)).read; }
 
 }  // namespace hooked::cli

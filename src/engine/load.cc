@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "engine/device.h"
+#include "engine/identify.h"
 #include "engine/loaded_model.h"
 #include "engine/usual_processing.h"
 #include "engine/weight_source.h"
@@ -21,7 +22,6 @@
 namespace hooked {
 namespace {
 
-constexpr std::uint64_t kConfigBytes = 1 << 20;
 constexpr std::uint64_t kTokenizerBytes = std::uint64_t{256} << 20;
 
 void require_floating_point(const at::Tensor& tensor, const std::string& name, const std::string& where) {
@@ -124,14 +124,11 @@ std::vector<std::int64_t> read_stop_tokens(const std::filesystem::path& folder, 
 }  // namespace
 
 HookedTransformer HookedTransformer::load(std::string_view id, const LoadOptions& options) {
-  const std::filesystem::path folder = locate_model(id);
-  const std::string where = (folder / "config.json").string();
-  const std::string text = read_text_file(where, kConfigBytes);
-  const Family& family = family_of(ConfigReader(text, where).text("model_type"), where);
-  FamilyConfig read = family.read(text, where);
+  const std::filesystem::path place = locate_model(id);
+  auto [family, read] = identify(place);
   read.config.dtype = options.dtype.value_or(read.config.dtype);
 
-  const CheckpointReader reader = CheckpointReader::open(folder);
+  const CheckpointReader reader = open_checkpoint(place);
   CheckpointSource source(reader);
   GatheredWeights gathered = gather_weights(source, family, read);
   const auto model = finish(std::move(gathered.weights), gathered.config, options.device,
@@ -141,8 +138,8 @@ HookedTransformer HookedTransformer::load(std::string_view id, const LoadOptions
     model->notes.insert(model->notes.end(), notes.begin(), notes.end());
   }
   model->ignored_keys = std::move(read.ignored_keys);
-  load_tokenizer(*model, folder);
-  model->stop_tokens = read_stop_tokens(folder, *model);
+  load_tokenizer(*model, folder_of_model(place));
+  model->stop_tokens = read_stop_tokens(folder_of_model(place), *model);
   return HookedTransformer(model);
 }
 
