@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """Compares hooked with transformers, family by family, in float64 on tiny random models.
 
+Checkpoints of training code (TransformerLens, nanoGPT, minGPT) are compared with TransformerLens and with definitions
+in scripts/parity_cases/training_scripts.py.
+
     pip install -r scripts/requirements-goldens.txt
     python scripts/parity.py [CASE-GLOB ...] [--program build/release/bin/hooked] [--write]
 
-Each case of scripts/parity_cases/table.py is built with random parameters, saved, run by `hooked cache` raw and
-processed, and compared: logits, residual stream, attention patterns, head outputs, neurons, and a greedy continuation
-of 20 tokens. The table shows max|difference| / max(1, max|value|), and for logits max|difference| / max|logit|.
+Each case of scripts/parity_cases/table.py and of training_scripts.py there is built with random parameters, saved, run
+by `hooked cache` raw and processed, and compared: logits, residual stream, attention patterns, head outputs, neurons,
+and a greedy continuation of 20 tokens. The table shows max|difference| / max(1, max|value|), and for logits max|difference| / max|logit|.
 With --write the golden cases are (re)written to tests/golden/families, which the ordinary tests run without Python.
 """
 import argparse
@@ -29,7 +32,8 @@ import torch  # noqa: E402
 import transformers  # noqa: E402
 from safetensors.torch import load_file, save_file  # noqa: E402
 
-from parity_cases.record import record, write_folder  # noqa: E402
+from parity_cases import record as from_transformers  # noqa: E402
+from parity_cases import training_scripts  # noqa: E402
 from parity_cases.table import kCases  # noqa: E402
 
 kRoot = pathlib.Path(__file__).resolve().parent.parent
@@ -89,17 +93,17 @@ def is_good(worst: dict) -> bool:
     return all(value <= kTolerance for value in worst.values())
 
 
-def write_golden(case, folder, expected, worst) -> None:
+def write_golden(case, oracle, folder, expected, worst) -> None:
     target = kGoldens / case.name
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(folder, target)
     save_file({name: value for name, value in sorted(expected.items())}, target / "golden.safetensors")
-    for file in target.iterdir():
-        file.chmod(0o644)
+    for file in target.rglob("*"):
+        if file.is_file():
+            file.chmod(0o644)
     index_file = kGoldens / "index.json"
     index = json.loads(index_file.read_text()) if index_file.exists() else {}
-    index[case.name] = dict(model_type=case.model_type, oracle=f"transformers {transformers.__version__}",
-                            compared=sorted(worst))
+    index[case.name] = dict(model_type=case.model_type, oracle=oracle, compared=sorted(worst))
     index_file.write_text(json.dumps(dict(sorted(index.items())), indent=1) + "\n")
 
 
@@ -111,14 +115,16 @@ def main() -> int:
     options = parser.parse_args()
     torch.set_num_threads(1)
     failed = 0
-    for case in kCases:
+    rows = [(case, from_transformers, f"transformers {transformers.__version__}") for case in kCases]
+    rows += [(case, training_scripts, case.oracle) for case in training_scripts.kScriptCases]
+    for case, source, oracle in rows:
         if options.globs and not any(fnmatch.fnmatch(case.name, glob) for glob in options.globs):
             continue
         with tempfile.TemporaryDirectory() as scratch:
             folder = pathlib.Path(scratch) / case.name
             try:
-                model, expected = record(case)
-                write_folder(model, case, folder)
+                model, expected = source.record(case)
+                source.write_folder(model, case, folder)
                 worst = compare(case, folder, expected, options.program)
             except Exception as error:  # every case is shown, whatever happens to one
                 if os.environ.get("PARITY_TRACE"):
@@ -130,7 +136,7 @@ def main() -> int:
                 print(f"{case.name:24} {'ok    ' if is_good(worst) else 'DIFFERS'}  {text}", flush=True)
             failed += worst is None or not is_good(worst)
             if options.write and case.golden and worst is not None and is_good(worst):
-                write_golden(case, folder, expected, worst)
+                write_golden(case, oracle, folder, expected, worst)
     print(f"{failed} failed", file=sys.stderr)
     return 1 if failed else 0
 
