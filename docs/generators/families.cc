@@ -21,9 +21,9 @@ constexpr std::string_view kPreface = R"(# Checkpoint families
 Generated from the table of families (`models/families/table.inc`) and the golden checkpoints (`tests/golden/families`); do not
 edit. A test fails when this page is out of date.
 
-A family is read by the `model_type` of its config.json, never by a name or a path. Every case below is a tiny random checkpoint
-that {oracle} built, saved and ran in float64, with every parameter random and sizes that are awkward on purpose. The ordinary
-tests load each and compare, without Python:
+A family is read by the `model_type` of its config.json, never by a name or a path; [below](#without-a-model_type) are those
+that have none. Every case is a tiny random checkpoint in the form that its library or script saves, run in float64 by {oracle},
+with every parameter random and sizes that are awkward on purpose. The ordinary tests load each and compare, without Python:
 
 | what | how | within |
 |---|---|---|
@@ -45,6 +45,34 @@ error that names the key; so is an unread key whose name belongs to rotary posit
 quantisation, unless it says no (null, false, 0). Other unread keys are listed by `hooked info` as ignored. Where transformers
 itself does not read a key of a family, neither do we, and a note says so. Longer inputs than `n_ctx` are refused; families whose
 configs name no longest context (BLOOM, dynamic rotary scaling) have none here.
+
+## Without a `model_type`
+
+These are known by what their files hold; a `model_type` in config.json goes first.
+
+| family | known by |
+|---|---|
+{recognised}
+A folder's weights are `final.pth`, `ckpt.pt`, `model.pt` or another of the names that `hooked info` lists when there is none; else
+its only `.pt` or `.pth` file, the only one of several that ends in `final.pth`, or the only one in `checkpoints/`. Where there are
+several the path of one is given instead of the folder: config.json and tokenizer are looked for beside it, for a file in
+`checkpoints/` also in the folder above.
+
+**`transformer_lens`**: a state dict beside a config.json, either `HookedTransformerConfig.to_dict()` or the settings of a training
+run (`normalization`, `shortformer_pos`, `ln_eps`). Biases that the file lacks are zero, as in TransformerLens. The first SoLU models
+are known by their names of norms (`blocks.0.norm1.w`) or by `"architecture": "neel-solu-old"`; up to 6 layers all their matrices
+are the other way round, up to 8 the positions. minGPT's early tensors beside such a config are read as TransformerLens reads them.
+
+**`nanogpt`**: `ckpt.pt` as train.py saves it; every key of `model_args` is honoured or refused. The file does not say which GELU the
+model was trained with: without the key `bias` (before 27 January 2023) it is the tanh approximation, else the exact one, which
+nanoGPT has since 17 May 2023. For a file from between, or to correct any other key, write a config.json beside it
+(`"activation_function": "gelu_new"`): its keys go before those of `model_args`.
+
+**`mingpt`**: a state dict, and the config.json of its trainer, whose `model` group gives the number of heads itself or by name
+(`gpt-mini`); vocabulary and context come from the tensors. The names of 2020 (`tok_emb`, `attn.query`) mean the exact GELU.
+
+A bare state dict does not tell the number of heads, nor nanoGPT's from minGPT's: write a config.json with `"model_type": "mingpt"`
+or `"nanogpt"` and `"n_head"`.
 )";
 
 struct Cases {
@@ -81,5 +109,10 @@ int main(int, char** argv) {
     std::cout << fmt::format("| `{}` | {} | {} |\n", family.model_type, cases->second.variants.size(),
                              fmt::join(cases->second.variants, ", "));
   }
-  std::cout << kClosing;
+  std::string recognised;
+  for (const hooked::Family& family : hooked::families()) {
+    if (family.recognise == nullptr) continue;
+    recognised += fmt::format("| `{}` | {} |\n", family.model_type, family.recognised_by);
+  }
+  std::cout << replaced(std::string(kClosing), "{recognised}", recognised);
 }
