@@ -22,6 +22,7 @@
 namespace hooked {
 namespace {
 
+constexpr std::uint64_t kConfigBytes = 1 << 20;
 constexpr std::uint64_t kTokenizerBytes = std::uint64_t{256} << 20;
 
 void require_floating_point(const at::Tensor& tensor, const std::string& name, const std::string& where) {
