@@ -76,6 +76,7 @@ at::Tensor ActivationCache::stack(act::BlockSite site) const {
 ActivationCache ActivationCache::row(std::int64_t index) const {
   ActivationCache one(n_layers_);
   for (const Entry& e : entries_) {
+    if (!hooked::row(e.name.site).axes.find(Axis::batch)) continue;  // experts' tokens are of all rows
     AxisIndices indices;
     indices.add(Axis::batch, std::vector<std::int64_t>{index});
     const std::string where = e.name.to_string();

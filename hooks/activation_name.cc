@@ -96,7 +96,7 @@ ActivationName ActivationName::parse(std::string_view text) {
   std::vector<std::string> examples;
   for (const SiteRow& row : site_table()) {
     examples.push_back(ActivationName{row.site, row.scope == SiteScope::block ? Stack::blocks : Stack::none,
-                                      row.scope == SiteScope::block ? 0 : -1, -1}
+                                      row.scope == SiteScope::block ? 0 : -1, per_expert(row) ? 0 : -1}
                            .to_string());
   }
   throw HookError(text, fmt::format("this is no activation's name; expected a full name such as '{}'; see "
@@ -107,8 +107,22 @@ ActivationName ActivationName::parse(std::string_view text) {
 std::vector<ActivationName> activation_names(const ModelConfig& config) {
   std::vector<ActivationName> names;
   const auto add_scope = [&](SiteScope scope, Stack stack, std::int32_t layer) {
-    for (const SiteRow& row : site_table()) {
-      if (row.scope == scope && row.exists(config, layer)) names.push_back({row.site, stack, layer, -1});
+    const auto exists = [&](const SiteRow& row) { return row.scope == scope && row.exists(config, layer); };
+    const auto table = site_table();
+    for (auto row = table.begin(); row != table.end();) {
+      if (!per_expert(*row)) {
+        if (exists(*row)) names.push_back({row->site, stack, layer, -1});
+        ++row;
+        continue;
+      }
+      // Rows of this kind stand side by side in the table, and fire expert by expert.
+      const auto end = std::find_if_not(row, table.end(), per_expert);
+      for (std::int32_t expert = 0; expert < config.experts.n_experts; ++expert) {
+        for (auto each = row; each != end; ++each) {
+          if (exists(*each)) names.push_back({each->site, stack, layer, expert});
+        }
+      }
+      row = end;
     }
   };
   add_scope(SiteScope::entry, Stack::none, -1);

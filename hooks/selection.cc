@@ -33,6 +33,7 @@ bool glob_matches(std::string_view pattern, std::string_view text) noexcept {
 }
 
 Selection::Selection(act::BlockSite site) : Selection(Part(site.site)) {}
+Selection::Selection(act::ExpertSite site) : Selection(Part(site.site)) {}
 Selection::Selection(act::ModelSite site) : Selection(Part(ActivationName{.site = site.site})) {}
 Selection::Selection(act::Defaults defaults) : Selection(Part(defaults)) {}
 Selection::Selection(act::Everything everything) : Selection(Part(everything)) {}
@@ -109,7 +110,7 @@ std::vector<std::size_t> Selection::resolve(const PointIndex& points, const Reac
     if constexpr (std::is_same_v<P, Site>) {
       // No layer has it: asking for one gives the error with the reason.
       if (!choose([&](const ActivationName& name) { return name.site == part; })) {
-        points.require({part, Stack::blocks, 0, -1});
+        points.require({part, Stack::blocks, 0, per_expert(row(part)) ? 0 : -1});
       }
     } else if constexpr (std::is_same_v<P, ActivationName>) {
       chosen.insert(require_reached(part, points, reach));

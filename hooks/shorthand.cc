@@ -92,6 +92,7 @@ ActivationName from_shorthand(std::string_view name, std::optional<std::int32_t>
     });
     if (row != site_table().end()) found = &*row;
   }
+  if (found != nullptr && per_expert(*found)) found = nullptr;  // it names no expert
   if (found != nullptr && (found->scope == SiteScope::block) == layer.has_value()) {
     return {found->site, layer ? Stack::blocks : Stack::none, layer.value_or(-1), -1};
   }

@@ -20,7 +20,10 @@ bool norms_outputs(const Config& c, std::int64_t l) {
 bool norms_sums(const Config& c, std::int64_t l) {
   return reads_through_norm(c, l) && c.norm_place == NormPlace::post;
 }
-bool gated(const Config& c, std::int64_t) { return c.mlp == MlpKind::gated; }
+bool dense_mlp(const Config& c, std::int64_t l) { return c.dense_mlp(l); }
+bool gated(const Config& c, std::int64_t l) { return c.dense_mlp(l) && c.mlp == MlpKind::gated; }
+bool mixture(const Config& c, std::int64_t l) { return c.mixture(l); }
+bool shared_expert(const Config& c, std::int64_t l) { return c.mixture(l) && c.experts.d_shared > 0; }
 bool has_mlp(const Config& c, std::int64_t) { return c.has_mlp(); }
 bool rotary(const Config& c, std::int64_t l) { return c.rotates(l); }
 bool normed_heads(const Config& c, std::int64_t) { return c.qk_norm != QkNorm::none; }
@@ -35,6 +38,9 @@ bool always(const Config&, std::int64_t) { return true; }
 constexpr std::string_view kAlways = "always";
 constexpr std::string_view kNormedInput = "the model has norms before its sublayers or after the additions";
 constexpr std::string_view kMlp = "the model has MLPs";
+constexpr std::string_view kDenseMlp = "the layer has an MLP that is no mixture of experts";
+constexpr std::string_view kMixture = "the layer has a mixture of experts";
+constexpr std::string_view kShared = "the layer has a mixture with a shared expert";
 
 // One row per site. Everything else that the project knows about points is derived from here.
 // Columns: site, scope, path, word, axes, wide, changes_plan, exists, when, what.
@@ -48,7 +54,8 @@ constexpr SiteRow kSites[] = {
      false,
      always,
      kAlways,
-     "token ids (int64)"},
+     "token ids (int64)",
+     true},
     {Site::embed_ln_scale,
      entry,
      "embed.ln.hook_scale",
@@ -367,8 +374,8 @@ constexpr SiteRow kSites[] = {
      {batch, pos, d_mlp},
      false,
      false,
-     has_mlp,
-     kMlp,
+     dense_mlp,
+     kDenseMlp,
      "input of the activation function; in a gated MLP the gate branch"},
     {Site::mlp_pre_linear,
      block,
@@ -378,7 +385,7 @@ constexpr SiteRow kSites[] = {
      false,
      false,
      gated,
-     "MLPs are gated",
+     "the layer has a gated MLP that is no mixture of experts",
      "the up branch x W_in + b_in of a gated MLP"},
     {Site::mlp_mid,
      block,
@@ -417,9 +424,100 @@ constexpr SiteRow kSites[] = {
      {batch, pos, d_mlp},
      false,
      false,
-     has_mlp,
-     kMlp,
+     dense_mlp,
+     kDenseMlp,
      "input of W_out: the activated neurons, gated and normed where the MLP is"},
+    {Site::expert_weights,
+     block,
+     "{stack}.{layer}.mlp.hook_expert_weights",
+     "expert_weights",
+     {batch, pos, expert},
+     false,
+     false,
+     mixture,
+     kMixture,
+     "the router's weight of each expert: of all, or zero but for the chosen; edits choose anew"},
+    {Site::expert_indices,
+     block,
+     "{stack}.{layer}.mlp.hook_expert_indices",
+     "expert_indices",
+     {batch, pos, rank},
+     false,
+     false,
+     mixture,
+     kMixture,
+     "the chosen experts (int64); edits send tokens elsewhere, weights stay with their rank",
+     true},
+    {Site::expert_gate,
+     block,
+     "{stack}.{layer}.mlp.experts.{expert}.hook_gate",
+     "expert_gate",
+     {routed, d_mlp},
+     false,
+     false,
+     mixture,
+     kMixture,
+     "gate branch of one expert for the tokens it got, by rank, then row and position"},
+    {Site::expert_pre,
+     block,
+     "{stack}.{layer}.mlp.experts.{expert}.hook_pre",
+     "expert_pre",
+     {routed, d_mlp},
+     false,
+     false,
+     mixture,
+     kMixture,
+     "up branch of one expert"},
+    {Site::expert_post,
+     block,
+     "{stack}.{layer}.mlp.experts.{expert}.hook_post",
+     "expert_post",
+     {routed, d_mlp},
+     false,
+     false,
+     mixture,
+     kMixture,
+     "input of one expert's W_out"},
+    {Site::shared_pre,
+     block,
+     "{stack}.{layer}.mlp.shared_expert.hook_pre",
+     "shared_pre",
+     {batch, pos, d_mlp},
+     false,
+     false,
+     shared_expert,
+     kShared,
+     "gate branch of the shared expert"},
+    {Site::shared_pre_linear,
+     block,
+     "{stack}.{layer}.mlp.shared_expert.hook_pre_linear",
+     "shared_pre_linear",
+     {batch, pos, d_mlp},
+     false,
+     false,
+     shared_expert,
+     kShared,
+     "up branch of the shared expert"},
+    {Site::shared_post,
+     block,
+     "{stack}.{layer}.mlp.shared_expert.hook_post",
+     "shared_post",
+     {batch, pos, d_mlp},
+     false,
+     false,
+     shared_expert,
+     kShared,
+     "input of the shared expert's W_out"},
+    {Site::shared_weight,
+     block,
+     "{stack}.{layer}.mlp.shared_expert.hook_weight",
+     "shared_weight",
+     {batch, pos, one},
+     false,
+     false,
+     [](const Config& c, std::int64_t l) { return shared_expert(c, l) && c.experts.shared_gate; },
+     "the layer has a mixture whose shared expert is gated",
+     "what the shared expert's output is multiplied by: a sigmoid"},
     {Site::ln2_post_scale,
      block,
      "{stack}.{layer}.ln2_post.hook_scale",
@@ -523,6 +621,14 @@ static_assert(rows_stand_at_their_site(), "the table lists the sites in the orde
 
 }  // namespace
 
+namespace {
+
+bool shared_expert_site(Site site) {
+  return site == Site::shared_pre || site == Site::shared_pre_linear || site == Site::shared_post;
+}
+
+}  // namespace
+
 std::span<const SiteRow> site_table() noexcept { return kSites; }
 
 const SiteRow& row(Site site) noexcept { return kSites[static_cast<std::size_t>(site)]; }
@@ -540,7 +646,12 @@ std::int64_t axis_size(const SiteRow& row, std::size_t dim, const ModelConfig& c
     case d_model:
       return config.d_model;
     case d_mlp:
-      return config.d_mlp;
+      if (per_expert(row)) return config.experts.d_expert;
+      return shared_expert_site(row.site) ? config.experts.d_shared : config.d_mlp;
+    case expert:
+      return config.experts.n_experts;
+    case rank:
+      return config.experts.per_token;
     case vocab:
       return config.d_vocab_out;
     case one:

@@ -37,14 +37,14 @@ void require_same_layout(const std::string& where, const at::Tensor& got, const 
                          layout_text(expected), got.defined() ? layout_text(got) : "an undefined tensor"));
 }
 
-void require_token_ids(const Edit& edit, const ActivationName& name) {
+void require_ids(const Edit& edit, const ActivationName& name) {
   if (edit.kind != EditKind::set && edit.kind != EditKind::replace) {
-    throw HookError(name.to_string(), "token ids can only be set or replaced; expected an edit of that kind");
+    throw HookError(name.to_string(), "ids can only be set or replaced; expected an edit of that kind");
   }
   if (const auto* number = std::get_if<double>(&edit.value);
       number != nullptr && *number != std::floor(*number)) {
     throw HookError(name.to_string(),
-                    fmt::format("a token id has no fraction; expected an integer, got {}", *number));
+                    fmt::format("an id has no fraction; expected an integer, got {}", *number));
   }
 }
 
@@ -76,8 +76,8 @@ Watch::Plan& Watch::plan(std::size_t point) {
 
 void Watch::add_hook(const Hook& hook) {
   for (const std::size_t point : hook.where.resolve(points_, reach_)) {
-    // Token ids are numbers without gradients.
-    if (hook.direction == HookDirection::backward && points_.name(point).site == Site::tokens) continue;
+    // Ids are numbers without gradients.
+    if (hook.direction == HookDirection::backward && row(points_.name(point).site).integers) continue;
     Plan& p = plan(point);
     (hook.direction == HookDirection::forward ? p.forward : p.backward).push_back(hook.function);
     ++callables_;
@@ -92,7 +92,7 @@ void Watch::add_edit(const Edit& edit) {
       // Address::at says which axes there are when this one is not among them.
       indices.add(Address(name).at(axis, index).indices().entries().front().first, index);
     }
-    if (name.site == Site::tokens) require_token_ids(edit, name);
+    if (row(name.site).integers) require_ids(edit, name);
     plan(point).edits.push_back({edit.kind, std::move(indices), edit.value});
   }
 }
@@ -103,8 +103,8 @@ void Watch::add_capture(const Selection& selection) {
 
 void Watch::add_gradients(const Selection& selection) {
   for (const std::size_t point : selection.resolve(points_, reach_)) {
-    // Token ids are numbers without gradients.
-    if (points_.name(point).site != Site::tokens) plan(point).gradient = gradients_ = true;
+    // Ids are numbers without gradients.
+    if (!row(points_.name(point).site).integers) plan(point).gradient = gradients_ = true;
   }
 }
 

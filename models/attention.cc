@@ -34,6 +34,7 @@ Attention::Attention(const GraphContext& context) : config_(context.config), lay
   if (c.qkv_bias) b_QKV_ = parameter("b_QKV", {width});
   W_O_ = add_matrix(*this, "W_O", c.d_model, c.n_heads * c.d_head, context);
   if (c.attn_out_bias) b_O_ = parameter("b_O", {c.d_model});
+  if (c.attention_sinks) sinks_ = parameter("sinks", {c.n_heads});
 
   if (c.qk_norm != QkNorm::none) {
     const auto norm = [&](const char* name, Site scale, Site normalized, std::int64_t heads) {
@@ -124,7 +125,7 @@ at::Tensor Attention::branch(const at::Tensor& input, std::int64_t first_head, s
 
 at::Tensor Attention::attend(const at::Tensor& q, const Stretches& attended, Run& run) const {
   const Run::LayerKind& kind = run.layer_kind(layer_, frequencies_);
-  const bool explicitly = config_.score_soft_cap > 0 || attended.size() > 1 ||
+  const bool explicitly = config_.score_soft_cap > 0 || attended.size() > 1 || sinks_.defined() ||
                           hook_attn_scores_->watched(run) || hook_pattern_->watched(run);
   return explicitly ? attend_explicitly(q, attended, run) : attend_fused(q, attended.front(), kind);
 }
@@ -146,15 +147,7 @@ at::Tensor Attention::attend_explicitly(const at::Tensor& q, const Stretches& at
   }
   scores = hook_attn_scores_->forward(scores, run);
 
-  at::Tensor pattern;
-  if (run.real().defined()) {
-    // A row of padding may see nothing at all: its softmax is 0/0, its pattern is zero.
-    const at::Tensor empty = (scores == kMasked).all(-1, /*keepdim=*/true);
-    pattern = ops::softmax(scores.masked_fill(empty, 0.0), run).masked_fill(empty, 0.0);
-  } else {
-    pattern = ops::softmax(scores, run);
-  }
-  pattern = hook_pattern_->forward(pattern, run);
+  const at::Tensor pattern = hook_pattern_->forward(probabilities(scores, run), run);
   at::Tensor z;
   std::int64_t first_key = 0;
   for (const KeysAndValues& stretch : attended) {
@@ -164,6 +157,18 @@ at::Tensor Attention::attend_explicitly(const at::Tensor& q, const Stretches& at
     first_key += keys;
   }
   return z;
+}
+
+at::Tensor Attention::probabilities(const at::Tensor& scores, Run& run) const {
+  if (sinks_.defined()) {
+    // One more column, so that no row is without a finite score, and rows over keys sum to less than 1.
+    const at::Tensor column = sinks_.view({1, -1, 1, 1}).expand({scores.size(0), -1, scores.size(2), 1});
+    return ops::softmax(at::cat({scores, column}, -1), run).narrow(-1, 0, scores.size(-1));
+  }
+  if (!run.real().defined()) return ops::softmax(scores, run);
+  // A row of padding may see nothing at all: its softmax is 0/0, its pattern is zero.
+  const at::Tensor empty = (scores == kMasked).all(-1, /*keepdim=*/true);
+  return ops::softmax(scores.masked_fill(empty, 0.0), run).masked_fill(empty, 0.0);
 }
 
 at::Tensor Attention::attend_fused(const at::Tensor& q, const KeysAndValues& attended,
@@ -212,6 +217,7 @@ WeightSlots Attention::slots(const std::string& path) const {
   add_bias("." + grouped + "b_K", h, kv);
   add_bias("." + grouped + "b_V", h + kv, kv);
   if (b_O_.defined()) slots.push_back({path + ".b_O", b_O_});
+  if (sinks_.defined()) slots.push_back({path + ".sinks", sinks_});
   for (const auto& [name, norm] : {std::pair{".q_norm", q_norm_}, std::pair{".k_norm", k_norm_}}) {
     if (!norm) continue;
     for (WeightSlot& slot : norm->slots(path + name)) slots.push_back(std::move(slot));

@@ -23,7 +23,7 @@ struct AttentionInput {
 /// Multi-head, grouped-query or multi-query attention (Vaswani et al. 2017; Ainslie et al. 2023).
 ///
 /// Queries, keys and values are one product over packed weights. Scores and pattern exist only while watched,
-/// or when the config needs them (soft cap); otherwise the fused kernel runs.
+/// or when the config needs them (soft cap, sinks); otherwise the fused kernel runs.
 class Attention : public torch::nn::Module {
  public:
   explicit Attention(const GraphContext& context);
@@ -47,6 +47,8 @@ class Attention : public torch::nn::Module {
   at::Tensor branch(const at::Tensor& input, std::int64_t first_head, std::int64_t heads) const;
   // `q` is [batch, pos, head, d_head], z as well.
   at::Tensor attend(const at::Tensor& q, const Stretches& attended, Run& run) const;
+  /// Probabilities over keys of scores [batch, head, query, key]; rows that see nothing are zero.
+  at::Tensor probabilities(const at::Tensor& scores, Run& run) const;
   at::Tensor attend_explicitly(const at::Tensor& q, const Stretches& attended, Run& run) const;
   at::Tensor attend_fused(const at::Tensor& q, const KeysAndValues& attended,
                           const Run::LayerKind& kind) const;
@@ -60,6 +62,7 @@ class Attention : public torch::nn::Module {
   at::Tensor b_QKV_;  // [(head + 2 kv_head) * d_head]
   at::Tensor W_O_;    // [d_model, head * d_head]
   at::Tensor b_O_;    // [d_model]
+  at::Tensor sinks_;  // [head]; undefined without
   std::shared_ptr<Norm> q_norm_, k_norm_;
   Point hook_q_, hook_k_, hook_v_, hook_rot_q_, hook_rot_k_, hook_attn_scores_, hook_pattern_, hook_z_,
       hook_result_;

@@ -6,6 +6,8 @@
 #include <optional>
 #include <utility>
 
+#include "models/mixture_mlp.h"
+#include "models/mlp.h"
 #include "models/ops.h"
 
 namespace hooked {
@@ -37,7 +39,11 @@ Block::Block(const GraphContext& context) : config_(context.config) {
   if (c.layout == BlockLayout::parallel_one_norm && ln2_) ln2_->share_weights_of(*ln1_);
 
   attn_ = register_module("attn", std::make_shared<Attention>(context));
-  if (c.has_mlp()) mlp_ = register_module("mlp", std::make_shared<Mlp>(context));
+  if (c.mixture(context.layer)) {
+    mlp_ = register_module("mlp", std::make_shared<MixtureMlp>(context));
+  } else if (c.has_mlp()) {
+    mlp_ = register_module("mlp", std::make_shared<Mlp>(context, dense_mlp(c)));
+  }
   hook_attn_out_ = add_point(*this, Site::attn_out, context);
   hook_resid_mid_ = add_point(*this, Site::resid_mid, context);
   hook_mlp_in_ = add_point(*this, Site::mlp_in, context);

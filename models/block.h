@@ -4,15 +4,15 @@
 #include <string>
 
 #include "models/attention.h"
+#include "models/feed_forward.h"
 #include "models/graph.h"
-#include "models/mlp.h"
 #include "models/norm.h"
 #include "models/run.h"
 
 namespace hooked {
 
 /// One transformer block, composed by what the config says: where its norms stand, serial or parallel, with
-/// or without an MLP.
+/// an MLP, a mixture of experts or neither.
 class Block : public torch::nn::Module {
  public:
   explicit Block(const GraphContext& context);
@@ -35,7 +35,7 @@ class Block : public torch::nn::Module {
   const ModelConfig& config_;
   std::shared_ptr<Norm> ln1_, ln2_, ln1_post_, ln2_post_;
   std::shared_ptr<Attention> attn_;
-  std::shared_ptr<Mlp> mlp_;
+  std::shared_ptr<FeedForward> mlp_;
   Point hook_resid_pre_, hook_attn_in_, hook_q_input_, hook_k_input_, hook_v_input_, hook_attn_out_,
       hook_resid_mid_, hook_mlp_in_, hook_mlp_out_, hook_resid_post_, hook_normalized_resid_post_;
 };

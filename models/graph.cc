@@ -14,6 +14,7 @@ Point add_point(torch::nn::Module& owner, Site site, const GraphContext& context
   if (site_row.scope == SiteScope::block) {
     name.stack = context.stack;
     name.layer = static_cast<std::int32_t>(context.layer);
+    if (per_expert(site_row)) name.expert = static_cast<std::int32_t>(context.expert);
   }
   const auto leaf = site_row.path.substr(site_row.path.rfind('.') + 1);  // npos + 1 is 0: the whole path
   return owner.register_module(std::string(leaf), std::make_shared<HookPoint>(context.points.require(name)));

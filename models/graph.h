@@ -20,6 +20,7 @@ struct GraphContext {
   at::TensorOptions options;  ///< dtype and device of the weights
   Stack stack = Stack::none;
   std::int64_t layer = -1;
+  std::int64_t expert = -1;
 };
 
 using Point = std::shared_ptr<HookPoint>;

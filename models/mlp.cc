@@ -1,24 +1,35 @@
 #include "models/mlp.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/clamp.h>
+#include <ATen/ops/clamp_max.h>
 #include <ATen/ops/empty.h>
 
 #include "models/ops.h"
 
 namespace hooked {
 
-Mlp::Mlp(const GraphContext& context) : config_(context.config) {
+MlpPlace dense_mlp(const ModelConfig& config) {
+  return {.width = config.d_mlp,
+          .bias = config.mlp_bias,
+          .pre = Site::mlp_pre,
+          .pre_linear = Site::mlp_pre_linear,
+          .post = Site::mlp_post};
+}
+
+Mlp::Mlp(const GraphContext& context, const MlpPlace& place) : config_(context.config), place_(place) {
   const ModelConfig& c = config_;
   const bool is_gated = c.mlp == MlpKind::gated;
-  const std::int64_t width = is_gated ? 2 * c.d_mlp : c.d_mlp;
+  const std::int64_t d = place.width;
+  const std::int64_t width = is_gated ? 2 * d : d;
   const auto parameter = [&](const char* name, at::IntArrayRef sizes) {
     return register_parameter(name, at::empty(sizes, context.options), /*requires_grad=*/false);
   };
   W_in_ = add_matrix(*this, is_gated ? "W_gate_in" : "W_in", width, c.d_model, context);
-  W_out_ = add_matrix(*this, "W_out", c.d_model, c.d_mlp, context);
-  if (c.mlp_bias) {
+  W_out_ = add_matrix(*this, "W_out", c.d_model, d, context);
+  if (place.bias) {
     if (c.gated_bias_after_product) {
-      b_product_ = parameter("b_in", {c.d_mlp});
+      b_product_ = parameter("b_in", {d});
     } else {
       b_in_ = parameter(is_gated ? "b_gate_in" : "b_in", {width});
     }
@@ -36,15 +47,19 @@ Mlp::Mlp(const GraphContext& context) : config_(context.config) {
     ln_ = register_module("ln", std::make_shared<Norm>(Norm::Layout{NormKind::layer_norm,
                                                                     Site::mlp_ln_scale,
                                                                     Site::mlp_ln_normalized,
-                                                                    {c.d_mlp},
+                                                                    {d},
                                                                     has_weights,
                                                                     has_weights && c.norm_bias},
                                                        context));
   }
-  hook_pre_ = add_point(*this, Site::mlp_pre, context);
-  hook_pre_linear_ = add_point(*this, Site::mlp_pre_linear, context);
+  hook_pre_ = add_point(*this, place.pre, context);
+  hook_pre_linear_ = add_point(*this, place.pre_linear, context);
   hook_mid_ = add_point(*this, Site::mlp_mid, context);
-  hook_post_ = add_point(*this, Site::mlp_post, context);
+  hook_post_ = add_point(*this, place.post, context);
+}
+
+bool Mlp::watched(const Run& run) const {
+  return hook_pre_->watched(run) || hook_pre_linear_->watched(run) || hook_post_->watched(run);
 }
 
 at::Tensor Mlp::forward(const at::Tensor& x, Run& run) const {
@@ -60,36 +75,52 @@ at::Tensor Mlp::plain(const at::Tensor& x, Run& run) const {
 }
 
 at::Tensor Mlp::activate(const at::Tensor& pre, const Run& run) const {
-  return config_.activation == Activation::xielu ? ops::xielu(pre, xielu_)
-                                                 : ops::activate(config_.activation, pre, run);
+  if (config_.activation == Activation::xielu) return ops::xielu(pre, xielu_);
+  if (config_.activation == Activation::swish) return ops::swish(pre, config_.swish_beta);
+  return ops::activate(config_.activation, pre, run);
 }
 
 at::Tensor Mlp::gated(const at::Tensor& x, Run& run) const {
   const at::Tensor both = ops::linear(x, W_in_, b_in_, run);
-  const at::Tensor gate = hook_pre_->forward(both.narrow(-1, 0, config_.d_mlp), run);
-  const at::Tensor up = hook_pre_linear_->forward(both.narrow(-1, config_.d_mlp, config_.d_mlp), run);
+  at::Tensor gate = hook_pre_->forward(both.narrow(-1, 0, place_.width), run);
+  at::Tensor up = hook_pre_linear_->forward(both.narrow(-1, place_.width, place_.width), run);
+  if (config_.gate_limit > 0) {
+    gate = at::clamp_max(gate, config_.gate_limit);
+    up = at::clamp(up, -config_.gate_limit, config_.gate_limit);
+  }
+  if (config_.up_offset) up = up + 1.0;
   const at::Tensor product = ops::multiply(activate(gate, run), up, run);
   return b_product_.defined() ? product + b_product_ : product;
 }
 
 WeightSlots Mlp::slots(const std::string& path) const {
-  const std::int64_t d = config_.d_mlp;
+  const std::int64_t d = place_.width;
   WeightSlots slots;
+  const auto matrix = [&](const char* name, const at::Tensor& out_in) {
+    const std::string full = path + "." + name;
+    slots.push_back(place_.linear_names ? WeightSlot{full + ".weight", out_in}
+                                        : WeightSlot{full, out_in.t()});
+  };
+  // `letter` is the b's: b_in is the bias of W_in.
+  const auto bias = [&](const std::string& letter, const at::Tensor& values, bool optional = false) {
+    const std::string name = place_.linear_names ? ".W_" + letter + ".bias" : ".b_" + letter;
+    slots.push_back({path + name, values, optional});
+  };
   if (config_.mlp == MlpKind::gated) {
-    slots.push_back({path + ".W_gate", W_in_.narrow(0, 0, d).t()});
-    slots.push_back({path + ".W_in", W_in_.narrow(0, d, d).t()});
+    matrix("W_gate", W_in_.narrow(0, 0, d));
+    matrix("W_in", W_in_.narrow(0, d, d));
     if (b_in_.defined()) {
       // Files of TransformerLens's gated models have no gate bias.
-      slots.push_back({path + ".b_gate", b_in_.narrow(0, 0, d), /*optional=*/true});
-      slots.push_back({path + ".b_in", b_in_.narrow(0, d, d)});
+      bias("gate", b_in_.narrow(0, 0, d), /*optional=*/!place_.linear_names);
+      bias("in", b_in_.narrow(0, d, d));
     }
   } else {
-    slots.push_back({path + ".W_in", W_in_.t()});
-    if (b_in_.defined()) slots.push_back({path + ".b_in", b_in_});
+    matrix("W_in", W_in_);
+    if (b_in_.defined()) bias("in", b_in_);
   }
-  if (b_product_.defined()) slots.push_back({path + ".b_in", b_product_});
-  slots.push_back({path + ".W_out", W_out_.t()});
-  if (b_out_.defined()) slots.push_back({path + ".b_out", b_out_});
+  if (b_product_.defined()) bias("in", b_product_);
+  matrix("W_out", W_out_);
+  if (b_out_.defined()) bias("out", b_out_);
   if (config_.activation == Activation::xielu) {
     slots.push_back({path + ".xielu.alpha_p", xielu_.alpha_p});
     slots.push_back({path + ".xielu.alpha_n", xielu_.alpha_n});

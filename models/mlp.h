@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "models/feed_forward.h"
 #include "models/graph.h"
 #include "models/norm.h"
 #include "models/ops.h"
@@ -10,15 +11,29 @@
 
 namespace hooked {
 
+/// What an MLP is within its block.
+struct MlpPlace {
+  std::int64_t width;  ///< neurons
+  bool bias;
+  Site pre, pre_linear, post;
+  bool linear_names = false;  ///< in the state dict `W_in.weight` [out, in] and `W_in.bias`, as experts have
+};
+
+/// The ordinary MLP of a block.
+MlpPlace dense_mlp(const ModelConfig& config);
+
 /// The feed-forward sublayer, plain or gated (Shazeer 2020), optionally with a LayerNorm over the neurons.
-class Mlp : public torch::nn::Module {
+class Mlp : public FeedForward {
  public:
-  explicit Mlp(const GraphContext& context);
+  Mlp(const GraphContext& context, const MlpPlace& place);
 
-  /// `x` and the result are [batch, pos, d_model].
-  at::Tensor forward(const at::Tensor& x, Run& run) const;
+  /// Whether somebody watches one of the points of a gated MLP.
+  bool watched(const Run& run) const;
 
-  WeightSlots slots(const std::string& path) const;
+  /// `x` and the result are [.., d_model]; d_mlp below is the place's width.
+  at::Tensor forward(const at::Tensor& x, Run& run) const override;
+
+  WeightSlots slots(const std::string& path) const override;
 
  private:
   at::Tensor plain(const at::Tensor& x, Run& run) const;
@@ -26,6 +41,7 @@ class Mlp : public torch::nn::Module {
   at::Tensor activate(const at::Tensor& pre, const Run& run) const;
 
   const ModelConfig& config_;
+  MlpPlace place_;
   at::Tensor W_in_;       // [d_mlp, d_model]; gated: gate rows, then up rows, [2 d_mlp, d_model]
   at::Tensor b_in_;       // [d_mlp] or [2 d_mlp]; undefined without, or when it is added after the product
   at::Tensor b_product_;  // [d_mlp], added after the product of gate and up

@@ -114,10 +114,13 @@ at::Tensor activate(Activation activation, const at::Tensor& x, const Run& run) 
     case Activation::sigmoid:
       return at::sigmoid(x);
     case Activation::xielu:
-      break;  // has numbers of its own: see xielu()
+    case Activation::swish:
+      break;  // have numbers of their own: see xielu() and swish()
   }
   return x;
 }
+
+at::Tensor swish(const at::Tensor& x, double beta) { return x * at::sigmoid(beta * x); }
 
 at::Tensor xielu(const at::Tensor& x, const Xielu& numbers) {
   const at::Tensor linear = numbers.beta * x;

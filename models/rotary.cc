@@ -107,8 +107,14 @@ RotaryAngles rotary_angles(const RotaryFrequencies& frequencies, const TokenPlac
             : stretch_by_length(f, scaling, lengths);
   }
   const at::Tensor angles = positions.to(f.scalar_type()).unsqueeze(-1).unsqueeze(-1) * f;
-  return {(at::cos(angles) * scaling.attention_factor).to(dtype),
-          (at::sin(angles) * scaling.attention_factor).to(dtype)};
+  at::Tensor cosine = at::cos(angles) * scaling.attention_factor;
+  at::Tensor sine = at::sin(angles) * scaling.attention_factor;
+  if (scaling.long_attention_factor) {
+    const at::Tensor beyond = positions.amax(-1).add(1).view({-1, 1, 1, 1}) > scaling.original_n_ctx;
+    cosine = at::where(beyond, at::cos(angles) * *scaling.long_attention_factor, cosine);
+    sine = at::where(beyond, at::sin(angles) * *scaling.long_attention_factor, sine);
+  }
+  return {cosine.to(dtype), sine.to(dtype)};
 }
 
 at::Tensor rotate(const at::Tensor& x, const RotaryAngles& angles, const RotaryConfig& rotary) {

@@ -55,7 +55,7 @@ def run_hooked(program, folder, tokens, *options) -> dict:
 def difference(ours, theirs) -> float:
     if ours.shape != theirs.shape:
         ours = ours.reshape(theirs.shape)
-    return ((ours - theirs).abs().max() / theirs.abs().max().clamp_min(1.0)).item()
+    return ((ours - theirs).double().abs().max() / theirs.double().abs().max().clamp_min(1.0)).item()
 
 
 def compare(case, folder, expected, program) -> dict:

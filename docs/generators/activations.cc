@@ -20,11 +20,12 @@ a change of the table. A test fails when this page is out of date.
 ## How points are named
 
 A name is the path of a hook point in the module graph, and the key in a cache: `blocks.5.attn.hook_pattern`.
-`{stack}` is `blocks`, `{layer}` counts from 0. Names and shapes are those of TransformerLens's `HookedTransformer`.
+`{stack}` is `blocks`, `{layer}` and `{expert}` count from 0. Names and shapes are those of TransformerLens's `HookedTransformer`.
 
 | you write | you mean |
 |---|---|
 | `act::pattern(5)`, `act::pattern(-1)` | the pattern of layer 5, of the last layer |
+| `act::expert_post(5, 2)`, `act::expert_post` | of expert 2 of layer 5, of all experts |
 | `act::pattern` | the patterns of all layers, as a selection |
 | `act::pattern \| act::resid_post(1)` | several selections joined |
 | `act::defaults`, `act::everything` | every point but the wide ones, every point |
@@ -60,7 +61,8 @@ constexpr std::string_view kNotes = R"(
 point is: hooks attached to the handle, the run's own hooks, edits, then the cache.
 
 **Dtypes.** Activations have the model's dtype. Norms and softmax accumulate in float32 or better. `hook_scale` is float32
-(float64 in a float64 model). `hook_tokens` is int64 and has no gradient.
+(float64 in a float64 model). `hook_tokens` and
+`hook_expert_indices` are int64 and have no gradient.
 
 **Embeddings.** `hook_tokens` and `hook_pos_embed` are copies; an edit of one never reaches your tensor or the weights.
 Position rows of padding are zero. Shortformer positions are added to what queries and keys read and never enter the stream.
@@ -94,10 +96,18 @@ before any norm on it.
 `hook_post` = act(`hook_pre`) · `hook_pre_linear`. Files of TransformerLens add `b_in` after that product; a model that is
 loaded from one does the same.
 
+**Mixtures of experts.** `hook_expert_weights` are the router's weights, float32 (float64 in a float64 model): the softmax over
+all experts, or, where the router weighs only those it chose, zero for the others. An edit chooses anew by the edited weights.
+`hook_expert_indices` (int64) are the chosen experts by rank; an edit sends a token elsewhere, with the weight of that rank.
+`mlp.experts.E.*` hold the tokens sent to expert E, by rank, then row and position, without padding: what
+`(indices.movedim(-1, 0) == E)` picks. As in TransformerLens `hook_gate` is an expert's gate branch and `hook_pre` its up branch.
+The shared expert has the names of an ordinary MLP, and `hook_weight` for the sigmoid that its output is multiplied by.
+With attention sinks rows of a pattern sum to less than 1; the sink is no column of scores or pattern.
+
 **Logits.** `unembed.hook_out` is before a soft cap on the logits; the run's result is after it. With
 `RunOptions::logit_positions`, `unembed.*` cover those positions only, and `ln_final.*` cover all positions if watched.
 
-**Gradients** of a metric exist for every point but `hook_tokens`, with the name and shape of the activation, and are with
+**Gradients** of a metric exist for every point but ids, with the name and shape of the activation, and are with
 respect to what downstream saw. They are zero where the metric does not depend on the point.
 
 **Stopping early.** A run that stops at a layer, or that asks for no output, computes only what it needs. A single name that
@@ -119,6 +129,9 @@ constexpr AxisNote kAxes[] = {
     {hooked::Axis::d_head, "width of a head"},
     {hooked::Axis::d_model, "width of the residual stream"},
     {hooked::Axis::d_mlp, "neurons of an MLP"},
+    {hooked::Axis::expert, "expert of a mixture"},
+    {hooked::Axis::rank, "place among the experts chosen for a token, the first one first"},
+    {hooked::Axis::routed, "tokens sent to one expert; how many depends on the data"},
     {hooked::Axis::vocab, "entry of the output vocabulary"},
     {hooked::Axis::one, "a kept axis of size 1"},
 };

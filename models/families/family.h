@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,6 +25,8 @@ struct TensorRecipe {
   std::function<at::Tensor(const std::vector<at::Tensor>& theirs)> make = nullptr;
   bool optional = false;   ///< absent means zeros
   std::string alias = {};  ///< another name that files have for the one source
+  /// How it is made from files that have none of the sources, or null.
+  std::shared_ptr<const TensorRecipe> otherwise = nullptr;
 };
 
 /// Where the tensors of a model of that config are. The config may have been given another dtype, or an

@@ -1,4 +1,5 @@
 // Granite 3 (Granite Team 2024): Llama with multipliers on embedding, sublayers, scores and logits.
+#include "models/families/granite_multipliers.h"
 #include "models/families/llama_layout.h"
 #include "models/families/rope_config.h"
 
@@ -9,10 +10,7 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   const HfConfig hf(text, where);
   ModelConfig c = read_llama_config(hf);
   read_llama_biases(hf, c);
-  c.embedding_scale = hf.positive_or("embedding_multiplier", 1.0);
-  c.attn_scale = 1.0 / hf.positive_or("attention_multiplier", 1.0);
-  c.logit_scale = 1.0 / hf.positive_or("logits_scaling", 1.0);
-  const double residual = hf.positive_or("residual_multiplier", 1.0);
+  const double residual = read_granite_multipliers(hf, c);
   read_rope(hf, c);
   return hf.finish(std::move(c),
                    [residual](const ModelConfig& config) { return scaled_llama_recipes(config, residual); });

@@ -151,7 +151,7 @@ ModelConfig HfConfig::sizes(const SizeKeys& keys, bool tied) const {
 
 Activation HfConfig::activation(std::string_view key, std::string_view fallback) const {
   const auto parsed = parse_activation(json_.text_or(key, fallback));
-  if (!parsed || *parsed == Activation::solu) {
+  if (!parsed || *parsed == Activation::solu || *parsed == Activation::swish) {
     json_.refuse(
         key,
         "is not an activation this engine knows; expected gelu, gelu_new, gelu_pytorch_tanh, gelu_fast, "

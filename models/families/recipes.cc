@@ -6,6 +6,7 @@
 #include <c10/core/ScalarType.h>
 #include <fmt/format.h>
 
+#include <memory>
 #include <numeric>
 #include <utility>
 
@@ -66,6 +67,7 @@ Recipes::Recipes(const ModelConfig& config, LinearLayout layout) : config_(confi
 
 void Recipes::each_block(std::string_view theirs, const std::function<void(std::int64_t layer)>& block) {
   for (std::int64_t layer = 0; layer < config_.n_layers; ++layer) {
+    layer_ = layer;
     ours_ = fmt::format("blocks.{}.", layer);
     theirs_ = fmt::format(fmt::runtime(theirs), layer);
     block(layer);
@@ -198,6 +200,54 @@ void Recipes::mlp_out(std::string_view theirs_name, double scale) {
   if (!config_.mlp_bias) return;
   make("mlp.b_out", {name + ".bias"},
        [scale, dtype = config_.dtype](const Tensors& bias) { return scaled(bias[0], scale, dtype); });
+}
+
+void Recipes::expert_matrix(const std::string& ours_name, const std::string& theirs_name, double scale,
+                            const Cut& cut) {
+  const auto scale_it = [scale, dtype = config_.dtype](const at::Tensor& weight) {
+    return scaled(weight, scale, dtype);
+  };
+  TensorRecipe from_all{ours(ours_name), {theirs(cut.theirs)}, [scale_it, cut](const Tensors& all) {
+                          return scale_it(cut.made(all[0].select(0, cut.expert)));
+                        }};
+  if (!cut.alias.empty()) from_all.alias = theirs(cut.alias);
+  if (theirs_name.empty()) {
+    recipes_.push_back(std::move(from_all));
+    return;
+  }
+  TensorRecipe& alone = make(ours_name, {theirs_name + ".weight"},
+                             [scale_it](const Tensors& weight) { return scale_it(weight[0]); });
+  alone.otherwise = std::make_shared<const TensorRecipe>(std::move(from_all));
+}
+
+void Recipes::mixture(const MixtureNames& names, double scale) {
+  TensorRecipe& router =
+      make("mlp.W_gate.weight", {names.router}, [](const Tensors& weight) { return weight[0]; });
+  if (!names.router_alias.empty()) or_named(router, names.router_alias);
+  const std::int64_t d = config_.experts.d_expert;
+  const auto rows_from = [d](std::int64_t first) {
+    return [d, first](const at::Tensor& both) { return both.narrow(0, first, d); };
+  };
+  for (std::int64_t e = 0; e < config_.experts.n_experts; ++e) {
+    const auto add = [&](const char* part, const std::string& theirs_part, double factor, const Cut& cut) {
+      const std::string alone =
+          names.expert.empty() ? std::string() : fmt::format(fmt::runtime(names.expert), e) + theirs_part;
+      expert_matrix(fmt::format("mlp.experts.{}.W_{}.weight", e, part), alone, factor, cut);
+    };
+    add("gate", names.gate, 1.0, {names.gate_up, names.gate_up_alias, e, rows_from(0)});
+    add("in", names.in, 1.0, {names.gate_up, names.gate_up_alias, e, rows_from(d)});
+    add("out", names.out, scale,
+        {names.down, names.down_alias, e, [](const at::Tensor& weight) { return weight; }});
+  }
+}
+
+void Recipes::shared_expert(std::string_view theirs_name) {
+  const std::string ours_name = "mlp.shared_expert.";
+  for (const auto& [part, their_part] :
+       {std::pair{"gate", "gate_proj"}, std::pair{"in", "up_proj"}, std::pair{"out", "down_proj"}}) {
+    linear(fmt::format("{}W_{}", ours_name, part), fmt::format("{}b_{}", ours_name, part),
+           fmt::format("{}.{}", theirs_name, their_part));
+  }
 }
 
 }  // namespace hooked

@@ -26,6 +26,19 @@ struct FusedHeads {
   static FusedHeads by_group(const ModelConfig& config);
 };
 
+/// How a family stores its routed experts. Names are relative to the block.
+struct MixtureNames {
+  std::string router = "mlp.gate.weight";
+  std::string router_alias = {};  ///< another name that files have for it
+  /// One expert's place, with `{}` for its number; empty: only all together.
+  std::string expert = "mlp.experts.{}.";
+  std::string gate = "gate_proj", in = "up_proj", out = "down_proj";  ///< its maps, without `.weight`
+  /// All experts of the layer in one: gate above up [expert, 2 d_mlp, d_model], and down [expert, d_model,
+  /// d_mlp]. Read where a file does not have the experts one by one.
+  std::string gate_up = "mlp.experts.gate_up_proj", down = "mlp.experts.down_proj";
+  std::string gate_up_alias = {}, down_alias = {};
+};
+
 /// Builds the recipes of a family: each call says under which name one part of the model is stored. Biases
 /// are expected exactly where the config has them.
 ///
@@ -37,11 +50,19 @@ class Recipes {
   /// Calls `block` for every layer; `theirs` is the layer's place with `{}` for its number (`layers.{}.`).
   void each_block(std::string_view theirs, const std::function<void(std::int64_t layer)>& block);
 
+  /// The layer that `each_block` is at.
+  std::int64_t layer() const noexcept { return layer_; }
+
   /// A tensor as it is.
   void copy(std::string_view ours, std::string_view theirs);
   /// A tensor made from several of theirs, or from none. The reference holds until the next call.
   TensorRecipe& make(std::string_view ours, const std::vector<std::string>& theirs,
                      std::function<at::Tensor(const std::vector<at::Tensor>&)> how);
+
+  /// Another name that files have for the recipe's one source.
+  void or_named(TensorRecipe& recipe, std::string_view theirs_name) const {
+    recipe.alias = theirs(theirs_name);
+  }
 
   void embedding(std::string_view theirs) { copy("embed.W_E", theirs); }
   /// Learned positions; `offset` rows at the start of their table belong to no position.
@@ -69,6 +90,11 @@ class Recipes {
   void fused_gate_up(std::string_view theirs);
   void mlp_out(std::string_view theirs, double scale = 1.0);
 
+  /// A mixture of experts, but for its shared expert. What the experts write is multiplied by `scale`.
+  void mixture(const MixtureNames& names, double scale = 1.0);
+  /// `mlp.shared_expert`, a gated MLP.
+  void shared_expert(std::string_view theirs);
+
   std::vector<TensorRecipe> take() && { return std::move(recipes_); }
 
  private:
@@ -77,10 +103,18 @@ class Recipes {
   /// `attn.W_K`, with the underscore that grouped keys and values carry.
   std::string head_name(char kind, char letter) const;
   void heads(char letter, std::string_view theirs);
+  /// `ours`, a matrix of one expert, stored under `theirs`, or cut out of a tensor of all experts.
+  struct Cut {
+    std::string theirs, alias;                          ///< the tensor of all experts
+    std::int64_t expert;                                ///< whose slice is cut
+    std::function<at::Tensor(const at::Tensor&)> made;  ///< of the slice
+  };
+  void expert_matrix(const std::string& ours, const std::string& theirs, double scale, const Cut& cut);
   void linear(std::string_view weight, std::string_view bias, std::string_view theirs);
 
   ModelConfig config_;
   LinearLayout layout_;
+  std::int64_t layer_ = -1;
   std::string ours_, theirs_;
   std::vector<TensorRecipe> recipes_;
 };

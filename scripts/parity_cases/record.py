@@ -32,6 +32,7 @@ def build(case) -> torch.nn.Module:
     """The case's model in float64 with random parameters that float32 can hold. Call inside float64()."""
     config = transformers.AutoConfig.for_model(case.model_type, **case.keys)
     config._attn_implementation = "eager" if case.eager else "sdpa"
+    config._experts_implementation = "eager"  # expert by expert, so that their parts can be seen
     model = transformers.AutoModelForCausalLM.from_config(config)
     model.to(torch.float64)
     model.eval()
@@ -53,27 +54,75 @@ def _layers(model):
     return lists[0]
 
 
-def _named(layer, of_attention: bool):
+def _named(layer, of_attention: bool, shared: bool = False):
     names = kAttentionOut if of_attention else kMlpOut
     for path, module in layer.named_modules():
         parent, _, leaf = path.rpartition(".")
         inside = "att" in parent.lower()
-        if leaf in names and inside == of_attention:
+        if leaf in names and inside == of_attention and ("shared_expert" in parent) == shared:
             return module
     return None
+
+
+def _of_class(layer, ending: str):
+    return next((m for m in layer.modules() if type(m).__name__.endswith(ending)), None)
+
+
+# Routers whose weights exist for the chosen experts only.
+kScattered = ("GptOss", "GraniteMoe", "Phimoe")
+
+
+class MixtureRecorder:
+    """What one mixture of experts shows: its router's weights and choice, and each expert's gate."""
+
+    def __init__(self, layer, at: str):
+        self.at, self.gates, self.seen, self.handles = at, [], None, []
+        self.router, experts = _of_class(layer, "TopKRouter"), _of_class(layer, "Experts")
+        self.handles.append(self.router.register_forward_hook(self._keep_router))
+        if not experts.is_concatenated:  # gate and up in alternate columns
+            apply_gate = experts._apply_gate
+
+            def spy(gate_up):
+                self.gates.append(gate_up[..., ::2].detach().clone())
+                return apply_gate(gate_up)
+
+            experts._apply_gate = spy
+        else:
+            keep = lambda _module, args, _output: self.gates.append(args[0].detach().clone())
+            self.handles.append(experts.act_fn.register_forward_hook(keep))
+
+    def _keep_router(self, _module, _args, output):
+        self.gates.clear()  # of an earlier run
+        self.seen = output
+
+    def points(self, shape) -> dict:
+        logits, weights, indices = self.seen
+        if type(self.router).__name__.startswith(kScattered):
+            of_all = torch.zeros_like(logits).scatter(-1, indices, weights)
+        else:
+            of_all = logits.softmax(-1)
+        points = {f"{self.at}mlp.experts.{e}.hook_gate": gate for e, gate in
+                  zip(indices.unique(sorted=True).tolist(), self.gates, strict=True)}
+        points[self.at + "mlp.hook_expert_weights"] = of_all.reshape(*shape, -1)
+        points[self.at + "mlp.hook_expert_indices"] = indices.reshape(*shape, -1)
+        return points
 
 
 class Recorder(contextlib.AbstractContextManager):
     """Keeps what goes into and comes out of the modules that have a hook point."""
 
     def __init__(self, model, case):
-        self.points, self.handles = {}, []
+        self.points, self.handles, self.mixtures = {}, [], []
         for i, layer in enumerate(_layers(model)):
             at = f"blocks.{i}."
             self._keep(layer, at + "hook_resid_pre", "in")
             self._keep(layer, at + "hook_resid_post", "out")
             self._keep(_named(layer, True), at + "attn.hook_z", "in")
             self._keep(_named(layer, False), at + "mlp.hook_post", "in")
+            self._keep(_named(layer, False, shared=True), at + "mlp.shared_expert.hook_post", "in")
+            if _of_class(layer, "TopKRouter") is not None:
+                self.mixtures.append(MixtureRecorder(layer, at))
+                self.handles += self.mixtures[-1].handles
         unembed = model.get_output_embeddings()
         if unembed.in_features == model.config.hidden_size:  # not behind a projection that the engine multiplies in
             self._keep(unembed, "unembed.hook_in", "in")
@@ -109,7 +158,11 @@ def record(case) -> tuple:
         tokens = random_tokens(case, model.config.vocab_size)
         with Recorder(model, case) as recorder:
             result = model(tokens, use_cache=False, output_attentions=case.eager)
-        points = dict(recorder.points)
+            points = dict(recorder.points)
+            for mixture in recorder.mixtures:
+                points |= mixture.points(tokens.shape)
+        points = {name: value.reshape(*tokens.shape, -1) if name.endswith("shared_expert.hook_post") else value
+                  for name, value in points.items()}
         for i, pattern in enumerate(result.attentions or ()):
             points[f"blocks.{i}.attn.hook_pattern"] = pattern
         limit = getattr(model.config, "max_position_embeddings", None) or 10**6

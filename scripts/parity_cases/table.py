@@ -66,6 +66,14 @@ kFalcon = dict(bos_token_id=1, eos_token_id=2, hidden_size=12, num_hidden_layers
 kGemma = dict(kLlama, head_dim=8)
 kXglm = dict(kIds, d_model=12, ffn_dim=15, num_layers=2, attention_heads=2, vocab_size=23, max_position_embeddings=32)
 
+kMoe = dict(kLlama, hidden_size=16, num_local_experts=5, num_experts_per_tok=2)
+kQwenMoe = dict({k: v for k, v in kMoe.items() if k != "num_local_experts"}, num_experts=5, moe_intermediate_size=7)
+kOlmoe = {k: v for k, v in kQwenMoe.items() if k != "moe_intermediate_size"}
+kErnieMoe = dict({k: v for k, v in kMoe.items() if k not in ("num_local_experts", "num_experts_per_tok")}, head_dim=6,
+                 moe_num_experts=5, moe_k=2, moe_intermediate_size=7, moe_num_shared_experts=2)
+kPhiMoeRope = dict(rope("longrope", short_factor=[1.0, 1.3], long_factor=[2.0, 4.0], short_mscale=1.2, long_mscale=0.9,
+                        original_max_position_embeddings=16), head_dim=4)
+
 kCases = [
     *rows("gpt2", kGpt2,
           equal_sizes=dict(n_inner=12, vocab_size=12),
@@ -175,4 +183,33 @@ kCases = [
           no_window=dict(sliding_window=None, num_hidden_layers=2, layer_types=["full_attention"] * 2)),
     *rows("seed_oss", dict(kLlama, head_dim=8),
           biases=dict(attention_bias=True, attention_out_bias=True, mlp_bias=True, tie_word_embeddings=True)),
+    *rows("mixtral", dict(kMoe, head_dim=6),
+          window=dict(sliding_window=4, num_experts_per_tok=1, tie_word_embeddings=True),
+          all=dict(num_experts_per_tok=5, hidden_act="gelu", intermediate_size=16)),
+    *rows("qwen2_moe", dict(kQwenMoe, shared_expert_intermediate_size=9),
+          renormalised=dict(norm_topk_prob=True, qkv_bias=False, num_experts_per_tok=3),
+          dense=dict(num_hidden_layers=4, mlp_only_layers=[1], decoder_sparse_step=2, use_sliding_window=True,
+                     sliding_window=4, max_window_layers=3),
+          all=dict(num_experts=3, num_experts_per_tok=3, moe_intermediate_size=16, tie_word_embeddings=True)),
+    *rows("qwen3_moe", dict(kMoe, head_dim=6, moe_intermediate_size=7),
+          renormalised=dict(norm_topk_prob=True, attention_bias=True, use_sliding_window=True, sliding_window=4),
+          dense=dict(num_hidden_layers=4, mlp_only_layers=[0], decoder_sparse_step=1, num_experts_per_tok=1)),
+    *rows("olmoe", dict(kOlmoe, num_key_value_heads=4),
+          renormalised=dict(norm_topk_prob=True, clip_qkv=0.7, attention_bias=True, num_key_value_heads=2)),
+    *rows("gpt_oss", dict(kMoe, **kFour, head_dim=6, sliding_window=4, **kYarn),
+          limits=dict(num_hidden_layers=2, swiglu_alpha=1.1, swiglu_limit=0.8, num_experts_per_tok=4,
+                      attention_bias=False),
+          full=dict(num_hidden_layers=2, layer_types=["full_attention"] * 2, num_experts_per_tok=1,
+                    **rope("default"), tie_word_embeddings=True)),
+    *rows("granitemoe", dict(kMoe, embedding_multiplier=3.0, logits_scaling=1.7, residual_multiplier=0.3,
+                             attention_multiplier=0.11),
+          biases=dict(attention_bias=True, num_experts_per_tok=5, tie_word_embeddings=True)),
+    *rows("phimoe", dict(kMoe, router_jitter_noise=0.2, head_dim=6),
+          biases=dict(attention_bias=True, lm_head_bias=True, router_jitter_noise=0.01, sliding_window=4),
+          longrope=dict(**kPhiMoeRope, router_jitter_noise=0.5, stepwise=True),
+          longrope_beyond=dict(**kPhiMoeRope, router_jitter_noise=0.5, length=20)),
+    *rows("ernie4_5_moe", kErnieMoe,
+          biases=dict(use_bias=True, tie_word_embeddings=False, moe_norm_min=0.9, moe_layer_start_index=0),
+          layers=dict(num_hidden_layers=4, moe_layer_start_index=0, moe_layer_interval=2, moe_num_shared_experts=0,
+                      moe_layer_end_index=2)),
 ]

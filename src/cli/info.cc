@@ -30,8 +30,8 @@ void print_config(const ModelConfig& config) {
   Table table({{}, {}});
   for (const auto* key :
        {"n_layers", "d_model", "n_heads", "n_key_value_heads", "d_head", "d_mlp", "d_vocab", "n_ctx",
-        "act_fn", "gated_mlp", "attn_only", "parallel_attn_mlp", "normalization_type",
-        "positional_embedding_type", "window_size", "default_prepend_bos"}) {
+        "num_experts", "experts_per_token", "act_fn", "gated_mlp", "attn_only", "parallel_attn_mlp",
+        "normalization_type", "positional_embedding_type", "window_size", "default_prepend_bos"}) {
     const auto field = json.find(key);
     if (field == json.end() || field->is_null() || *field == false) continue;
     table.add({key, field->is_string() ? field->get<std::string>() : field->dump()});

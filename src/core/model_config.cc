@@ -39,6 +39,7 @@ std::int64_t attention_parameters(const ModelConfig& config) {
   auto count = config.d_model * (2 * q_width + 2 * kv_width);
   if (config.qkv_bias) count += q_width + 2 * kv_width;
   if (config.attn_out_bias) count += config.d_model;
+  if (config.attention_sinks) count += config.n_heads;
   const std::int64_t per_weight = config.qk_norm_bias ? 2 : 1;
   if (config.qk_norm == QkNorm::per_head) count += per_weight * 2 * config.d_head;
   if (config.qk_norm == QkNorm::each_head || config.qk_norm == QkNorm::whole_projection) {
@@ -47,17 +48,44 @@ std::int64_t attention_parameters(const ModelConfig& config) {
   return count;
 }
 
-std::int64_t mlp_parameters(const ModelConfig& config) {
-  if (!config.has_mlp()) return 0;
+// One MLP of that many neurons, without numbers of its activation.
+std::int64_t mlp_parameters(const ModelConfig& config, std::int64_t width, bool bias) {
   const bool gated = config.mlp == MlpKind::gated;
-  auto count = (gated ? 3 : 2) * config.d_model * config.d_mlp;
-  if (config.mlp_bias) {
+  auto count = (gated ? 3 : 2) * config.d_model * width;
+  if (bias) {
     const bool gate_bias = gated && !config.gated_bias_after_product;
-    count += config.d_model + (gate_bias ? 2 : 1) * config.d_mlp;
+    count += config.d_model + (gate_bias ? 2 : 1) * width;
   }
+  return count;
+}
+
+std::int64_t dense_mlp_parameters(const ModelConfig& config) {
+  auto count = mlp_parameters(config, config.d_mlp, config.mlp_bias);
   if (config.activation == Activation::xielu) count += kXieluNumbers;
   if (config.mlp_norm && !config.norm_folded) {
     count += norm_parameters(NormKind::layer_norm, config.d_mlp, config.norm_bias);
+  }
+  return count;
+}
+
+std::int64_t mixture_parameters(const ModelConfig& config) {
+  const ExpertConfig& e = config.experts;
+  auto count = e.n_experts * (config.d_model + mlp_parameters(config, e.d_expert, e.bias));
+  if (e.router_bias) count += e.n_experts;
+  if (e.choice_bias) count += e.n_experts;
+  if (e.d_shared > 0) count += mlp_parameters(config, e.d_shared, config.mlp_bias);
+  if (e.shared_gate) count += config.d_model + (e.shared_gate_bias ? 1 : 0);
+  return count;
+}
+
+std::int64_t all_mlp_parameters(const ModelConfig& config) {
+  std::int64_t count = 0;
+  for (std::int64_t layer = 0; layer < config.n_layers; ++layer) {
+    if (config.mixture(layer)) {
+      count += mixture_parameters(config);
+    } else if (config.has_mlp()) {
+      count += dense_mlp_parameters(config);
+    }
   }
   return count;
 }
@@ -69,7 +97,8 @@ std::int64_t ModelConfig::parameter_count() const {
   if (has_pos_embed()) count += n_ctx * d_model;
   if (post_embedding_norm) count += norm_parameters(NormKind::layer_norm, d_model, norm_bias);
   count += n_layers * (weighted_block_norms(*this) * norm_parameters(norm, d_model, norm_bias) +
-                       attention_parameters(*this) + mlp_parameters(*this));
+                       attention_parameters(*this)) +
+           all_mlp_parameters(*this);
   if (!norm_folded) count += norm_parameters(final_norm, d_model, norm_bias);
   if (!tied_unembedding) count += d_model * d_vocab_out;
   if (unembed_bias) count += d_vocab_out;

@@ -47,8 +47,8 @@ bool named(const ConfigReader& top, std::initializer_list<std::string_view> arch
 
 // Features that change the function and that the graph does not have: set means refused.
 void refuse_unsupported(const ConfigReader& top) {
-  for (const auto key : {"num_experts", "experts_per_token", "quantization_method", "quantization_config",
-                         "clip_qkv", "relative_attention_max_distance", "relative_attention_num_buckets"}) {
+  for (const auto key : {"quantization_method", "quantization_config", "clip_qkv",
+                         "relative_attention_max_distance", "relative_attention_num_buckets"}) {
     if (top.has(key)) top.refuse(key, "is not supported; expected null, or no such field");
   }
   for (const auto key : {"load_in_4bit", "use_attention_sinks", "use_logn_attn", "use_dynamic_ntk_rope"}) {
@@ -81,7 +81,6 @@ void ignore_runtime_fields(const ConfigReader& top) {
               "trust_remote_code",
               "uses_rms_norm",
               "layer_norm_folding",
-              "norm_topk_prob",
               "decoder_start_token_id",
               "tie_word_embeddings",
               "train_seq_length"});
@@ -141,6 +140,38 @@ ModelConfig with_norms(ModelConfig c, const Source& in) {
   return c;
 }
 
+ModelConfig with_experts(ModelConfig c, const Source& in) {
+  const auto group = in.hooked.object_if("experts");
+  if (!in.top.has("num_experts") && !in.top.has("experts_per_token")) {
+    if (group) in.hooked.refuse("experts", "needs num_experts and experts_per_token; got neither");
+    in.top.ignore({"norm_topk_prob"});
+    return c;
+  }
+  ExpertConfig& e = c.experts;
+  e.n_experts = in.top.integer("num_experts");
+  if (e.n_experts < 1) in.top.refuse("num_experts", "is out of range; expected at least 1, or null for none");
+  e.per_token = in.top.integer("experts_per_token");
+  e.renormalised = in.top.boolean_or("norm_topk_prob", false);
+  const ConfigReader none("{}", "experts");
+  const ConfigReader& reader = group ? *group : none;
+  e.d_expert = reader.integer_or("d_expert", c.d_mlp);
+  // TransformerLens knows this mixture by its architecture's name alone.
+  const bool gpt_oss = named(in.top, {"GptOssForCausalLM"});
+  e.bias = reader.boolean_or("bias", gpt_oss);
+  if (reader.has("dense_layers")) e.dense_layers = reader.booleans("dense_layers");
+  e.router = word_or(reader, "router", kRouterKindWords,
+                     gpt_oss ? RouterKind::choose_then_softmax : RouterKind::softmax_then_choose);
+  e.router_bias = reader.boolean_or("router_bias", gpt_oss);
+  e.choice_bias = reader.boolean_or("choice_bias", false);
+  e.least_sum = reader.number_or("least_sum", 0.0);
+  e.mixer_tolerance = reader.number_or("mixer_tolerance", 0.0);
+  e.d_shared = reader.integer_or("d_shared", 0);
+  e.shared_gate = reader.boolean_or("shared_gate", false);
+  e.shared_gate_bias = reader.boolean_or("shared_gate_bias", false);
+  reader.refuse_unread();
+  return c;
+}
+
 ModelConfig with_blocks(ModelConfig c, const Source& in) {
   const bool parallel = in.top.boolean_or("parallel_attn_mlp", false);
   const bool one_norm = in.hooked.boolean_or("parallel_one_norm", false);
@@ -168,7 +199,15 @@ ModelConfig with_blocks(ModelConfig c, const Source& in) {
   c.activation = *activation;
   c.mlp_norm = solu_ln && !attn_only;
   c.mlp_bias = in.hooked.boolean_or("mlp_bias", true);
-  c.gated_bias_after_product = in.hooked.boolean_or("gated_bias_after_product", c.mlp == MlpKind::gated);
+  const bool gpt_oss = named(in.top, {"GptOssForCausalLM"});
+  if (gpt_oss) c.activation = Activation::swish;
+  c.swish_beta = in.hooked.number_or("swish_beta", gpt_oss ? 1.702 : 1.0);
+  c.gate_limit = in.hooked.number_or("gate_limit", gpt_oss ? 7.0 : 0.0);
+  c.up_offset = in.hooked.boolean_or("up_offset", gpt_oss);
+  c = with_experts(std::move(c), in);
+  // TransformerLens's experts have no such bias.
+  c.gated_bias_after_product =
+      in.hooked.boolean_or("gated_bias_after_product", c.mlp == MlpKind::gated && c.experts.n_experts == 0);
   return c;
 }
 
@@ -206,6 +245,7 @@ ModelConfig with_attention(ModelConfig c, const Source& in) {
                       qk_norm ? QkNorm::per_head : (whole ? QkNorm::whole_projection : QkNorm::none));
   c.qk_norm_kind = word_or(in.hooked, "qk_norm_kind", kNormKindWords, NormKind::rms_norm);
   c.qk_norm_bias = in.hooked.boolean_or("qk_norm_bias", false);
+  c.attention_sinks = in.hooked.boolean_or("attention_sinks", false);
   c.qkv_clip = in.hooked.number_or("qkv_clip", 0.0);
   c.qkv_bias = in.hooked.boolean_or("qkv_bias", true);
   c.attn_out_bias = in.hooked.boolean_or("attn_out_bias", true);
@@ -255,6 +295,9 @@ RopeScaling read_rope_scaling(const Source& in) {
     scaling.long_factors = longrope->numbers("long_factors");
     scaling.original_n_ctx = longrope->number("original_n_ctx");
     scaling.attention_factor = longrope->number_or("attention_factor", 1.0);
+    if (longrope->has("long_attention_factor")) {
+      scaling.long_attention_factor = longrope->number("long_attention_factor");
+    }
   }
   top.ignore({"NTK_by_parts_factor", "NTK_by_parts_low_freq_factor", "NTK_by_parts_high_freq_factor",
               "NTK_original_ctx_len", "yarn_factor", "yarn_attention_factor", "yarn_beta_fast",
@@ -358,6 +401,21 @@ std::string_view json_field(std::string_view member) {
       {"qk_norm_kind", "hooked.qk_norm_kind"},
       {"qk_norm_bias", "hooked.qk_norm_bias"},
       {"qkv_clip", "hooked.qkv_clip"},
+      {"swish_beta", "hooked.swish_beta"},
+      {"gate_limit", "hooked.gate_limit"},
+      {"up_offset", "hooked.up_offset"},
+      {"experts.n_experts", "num_experts"},
+      {"experts.per_token", "experts_per_token"},
+      {"experts.renormalised", "norm_topk_prob"},
+      {"experts.d_expert", "hooked.experts.d_expert"},
+      {"experts.dense_layers", "hooked.experts.dense_layers"},
+      {"experts.choice_bias", "hooked.experts.choice_bias"},
+      {"experts.least_sum", "hooked.experts.least_sum"},
+      {"experts.mixer_tolerance", "hooked.experts.mixer_tolerance"},
+      {"experts.d_shared", "hooked.experts.d_shared"},
+      {"experts.shared_gate", "hooked.experts.shared_gate"},
+      {"experts.shared_gate_bias", "hooked.experts.shared_gate_bias"},
+      {"mlp", "gated_mlp"},
       {"embedding_scale", "hooked.embedding_scale"},
       {"logit_scale", "hooked.logit_scale"},
       {"tied_unembedding", "hooked.tied_unembedding"},

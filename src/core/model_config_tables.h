@@ -14,7 +14,9 @@ namespace hooked {
 inline constexpr std::int64_t kMaxLayers = 10'000;
 inline constexpr std::int64_t kMaxHeads = 1 << 14;
 inline constexpr std::int64_t kMaxWidth = 1 << 24;  // d_model, d_mlp, n_heads * d_head, n_ctx, d_vocab
-inline constexpr double kMaxParameters = 1e18;      // their bytes still fit into 64 bits
+inline constexpr std::int64_t kMaxExperts = 1 << 12;
+inline constexpr std::int64_t kMaxExpertModules = 1 << 18;  // of all layers together
+inline constexpr double kMaxParameters = 1e18;              // their bytes still fit into 64 bits
 
 /// A value and the word for it in files and messages. In a table the first word of a value is the one
 /// written; later ones are read only.
@@ -56,6 +58,11 @@ inline constexpr Word<QkNorm> kQkNormWords[] = {{QkNorm::none, "none"},
                                                 {QkNorm::each_head, "each_head"},
                                                 {QkNorm::whole_projection, "whole_projection"}};
 
+inline constexpr Word<RouterKind> kRouterKindWords[] = {
+    {RouterKind::softmax_then_choose, "softmax_then_choose"},
+    {RouterKind::choose_then_softmax, "choose_then_softmax"},
+    {RouterKind::sparse_mixer, "sparse_mixer"}};
+
 inline constexpr Word<AttentionDirection> kAttentionDirectionWords[] = {
     {AttentionDirection::causal, "causal"}, {AttentionDirection::bidirectional, "bidirectional"}};
 
@@ -71,6 +78,7 @@ inline constexpr Word<Activation> kActivationWords[] = {
     {Activation::relu_squared, "relu2"},
     {Activation::sigmoid, "sigmoid"},
     {Activation::xielu, "xielu"},
+    {Activation::swish, "swish_beta"},
     {Activation::gelu, "gelu_python"},
     {Activation::gelu_tanh, "gelu_pytorch_tanh"},
     {Activation::gelu_quick, "gelu_quick"},

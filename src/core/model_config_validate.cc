@@ -42,6 +42,7 @@ void check_known_values(const ModelConfig& c) {
   expect_known("mlp", c.mlp, kMlpKindWords);
   expect_known("activation", c.activation, kActivationWords);
   expect_known("direction", c.direction, kAttentionDirectionWords);
+  expect_known("experts.router", c.experts.router, kRouterKindWords);
   expect_known("qk_norm", c.qk_norm, kQkNormWords);
   expect_known("qk_norm_kind", c.qk_norm_kind, kNormKindWords);
   expect_known("positions", c.positions, kPositionKindWords);
@@ -65,10 +66,18 @@ void check_sizes(const ModelConfig& c) {
   }
   expect_between("d_vocab", c.d_vocab, kMaxWidth);
   expect_between("d_vocab_out", c.d_vocab_out, kMaxWidth);
+  if (c.experts.n_experts != 0) {
+    expect_between("experts.n_experts", c.experts.n_experts,
+                   std::min(kMaxExperts, kMaxExpertModules / c.n_layers));
+    expect_between("experts.d_expert", c.experts.d_expert, kMaxWidth);
+    expect(c.experts.d_shared >= 0 && c.experts.d_shared <= kMaxWidth, "experts.d_shared", c.experts.d_shared,
+           fmt::format("0 to {}", kMaxWidth));
+  }
   // In floating point, because the product of sizes that are each allowed can exceed 64 bits.
   const double weights =
       static_cast<double>(c.n_layers) * static_cast<double>(c.d_model) *
-      (4.0 * static_cast<double>(c.n_heads * c.d_head) + 3.0 * static_cast<double>(c.d_mlp));
+      (4.0 * static_cast<double>(c.n_heads * c.d_head) + 3.0 * static_cast<double>(c.d_mlp) +
+       3.0 * static_cast<double>(c.experts.n_experts) * static_cast<double>(c.experts.d_expert));
   expect(weights < kMaxParameters, "n_layers", c.n_layers,
          fmt::format("sizes that ask for fewer than {:.3g} parameters in all", kMaxParameters));
 }
@@ -121,6 +130,79 @@ void check_blocks(const ModelConfig& c) {
          c.gated_bias_after_product, fmt::format("false, because mlp is {}", word_of(kMlpKindWords, c.mlp)));
 }
 
+void check_layer_flags(const ModelConfig& c, std::string_view field, const std::vector<bool>& layers) {
+  if (layers.empty()) return;
+  expect(static_cast<std::int64_t>(layers.size()) == c.n_layers, field, layers.size(),
+         fmt::format("one entry for each of the {} layers", c.n_layers));
+  expect(std::find(layers.begin(), layers.end(), true) != layers.end(), field, "only false",
+         "true for at least one layer, or an empty list");
+}
+
+void check_gated_product(const ModelConfig& c) {
+  const auto kind = word_of(kMlpKindWords, c.mlp);
+  expect_positive("swish_beta", c.swish_beta);
+  expect(c.activation == Activation::swish || c.swish_beta == 1.0, "swish_beta", c.swish_beta,
+         fmt::format("1, because activation is {}", activation_name(c.activation)));
+  expect(std::isfinite(c.gate_limit) && c.gate_limit >= 0, "gate_limit", c.gate_limit,
+         "a finite number above 0, or 0 for none");
+  expect(c.gate_limit == 0 || c.mlp == MlpKind::gated, "gate_limit", c.gate_limit,
+         fmt::format("0, because mlp is {}", kind));
+  expect(!c.up_offset || c.mlp == MlpKind::gated, "up_offset", c.up_offset,
+         fmt::format("false, because mlp is {}", kind));
+}
+
+void check_router(const ExpertConfig& e) {
+  const auto kind = word_of(kRouterKindWords, e.router);
+  const bool mixer = e.router == RouterKind::sparse_mixer;
+  if (mixer) {
+    expect(e.per_token == 2, "experts.per_token", e.per_token, "2, because the router is sparse_mixer");
+    expect(std::isfinite(e.mixer_tolerance) && e.mixer_tolerance >= 0, "experts.mixer_tolerance",
+           e.mixer_tolerance, "a finite number, at least 0");
+  } else {
+    expect(e.mixer_tolerance == 0, "experts.mixer_tolerance", e.mixer_tolerance,
+           fmt::format("0, because the router is {}", kind));
+  }
+  const bool weighs_all = e.router == RouterKind::softmax_then_choose;
+  expect(!e.choice_bias || weighs_all, "experts.choice_bias", e.choice_bias,
+         fmt::format("false, because the router is {}", kind));
+  expect(!e.renormalised || weighs_all, "experts.renormalised", e.renormalised,
+         fmt::format("false, because the router is {}", kind));
+  expect(std::isfinite(e.least_sum) && e.least_sum >= 0, "experts.least_sum", e.least_sum,
+         "a finite number, at least 0");
+  expect(e.renormalised || e.least_sum == 0, "experts.least_sum", e.least_sum,
+         "0, because experts.renormalised is false");
+}
+
+void check_experts(const ModelConfig& c) {
+  const ExpertConfig& e = c.experts;
+  if (e.n_experts == 0) {
+    expect(e == ExpertConfig(), "experts", "other values",
+           "the default values, because experts.n_experts is 0 and nothing would read them");
+    return;
+  }
+  expect(e.per_token >= 1 && e.per_token <= e.n_experts, "experts.per_token", e.per_token,
+         fmt::format("1 to experts.n_experts = {}", e.n_experts));
+  expect(c.mlp == MlpKind::gated, "mlp", word_of(kMlpKindWords, c.mlp),
+         "gated, because the model has experts");
+  expect(c.activation != Activation::xielu, "activation", activation_name(c.activation),
+         "another one than xielu, because the model has experts");
+  expect(!c.gated_bias_after_product, "gated_bias_after_product", c.gated_bias_after_product,
+         "false, because the model has experts");
+  check_router(e);
+  expect(!e.shared_gate || e.d_shared > 0, "experts.shared_gate", e.shared_gate,
+         "false, because experts.d_shared is 0");
+  expect(!e.shared_gate_bias || e.shared_gate, "experts.shared_gate_bias", e.shared_gate_bias,
+         "false, because experts.shared_gate is false");
+  if (e.dense_layers.empty()) {
+    expect(c.d_mlp == e.d_expert, "d_mlp", c.d_mlp,
+           fmt::format("experts.d_expert = {}, because every MLP is a mixture of experts", e.d_expert));
+    return;
+  }
+  check_layer_flags(c, "experts.dense_layers", e.dense_layers);
+  expect(std::find(e.dense_layers.begin(), e.dense_layers.end(), false) != e.dense_layers.end(),
+         "experts.dense_layers", "only true", "false for at least one layer, or no experts");
+}
+
 void check_qk_norm(const ModelConfig& c) {
   const auto kind = word_of(kNormKindWords, c.qk_norm_kind);
   if (c.qk_norm == QkNorm::none) {
@@ -130,14 +212,6 @@ void check_qk_norm(const ModelConfig& c) {
   expect(c.qk_norm_kind != NormKind::none, "qk_norm_kind", kind, "RMS or LN");
   expect(!c.qk_norm_bias || c.qk_norm_kind == NormKind::layer_norm, "qk_norm_bias", c.qk_norm_bias,
          "false, because only LayerNorms of queries and keys have a bias");
-}
-
-void check_layer_flags(const ModelConfig& c, std::string_view field, const std::vector<bool>& layers) {
-  if (layers.empty()) return;
-  expect(static_cast<std::int64_t>(layers.size()) == c.n_layers, field, layers.size(),
-         fmt::format("one entry for each of the {} layers", c.n_layers));
-  expect(std::find(layers.begin(), layers.end(), true) != layers.end(), field, "only false",
-         "true for at least one layer, or an empty list");
 }
 
 void check_attention(const ModelConfig& c) {
@@ -168,6 +242,11 @@ void check_longrope(const RopeScaling& scaling, std::int64_t rotary_dim) {
         fmt::format("{} numbers: one for each pair of turned dimensions under longrope, else none", wanted));
     for (const double factor : *factors) expect_positive(field, factor);
   }
+  if (!scaling.long_attention_factor) return;
+  expect_positive("rotary.scaling.long_attention_factor", *scaling.long_attention_factor);
+  expect(longrope, "rotary.scaling.long_attention_factor", *scaling.long_attention_factor,
+         fmt::format("none, because the scaling kind {} does not use it",
+                     word_of(kRopeScalingKindWords, scaling.kind)));
 }
 
 // A number that the scaling's kind does not use has to keep its default: a value there would be ignored.
@@ -287,6 +366,8 @@ void ModelConfig::validate() const {
   check_sizes(*this);
   check_norms(*this);
   check_blocks(*this);
+  check_gated_product(*this);
+  check_experts(*this);
   check_attention(*this);
   check_positions(*this);
   check_output(*this);

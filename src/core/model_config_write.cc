@@ -53,11 +53,30 @@ void add_rope_scaling(const ModelConfig& c, Json& json, Json& hooked) {
                             {"long_factors", scaling.long_factors},
                             {"original_n_ctx", scaling.original_n_ctx},
                             {"attention_factor", scaling.attention_factor}};
+      if (scaling.long_attention_factor) {
+        hooked["longrope"]["long_attention_factor"] = *scaling.long_attention_factor;
+      }
       break;
   }
   if (scaling.kind != Kind::none && !c.windowed_layers.empty()) {
     hooked["scale_windowed_rope"] = !c.rotary.local_base.has_value();
   }
+}
+
+// What TransformerLens's num_experts, experts_per_token and norm_topk_prob do not say.
+Json expert_group(const ExpertConfig& e) {
+  Json group = {{"d_expert", e.d_expert},
+                {"bias", e.bias},
+                {"router", json_of(word_of(kRouterKindWords, e.router))},
+                {"router_bias", e.router_bias},
+                {"choice_bias", e.choice_bias},
+                {"least_sum", e.least_sum},
+                {"mixer_tolerance", e.mixer_tolerance},
+                {"d_shared", e.d_shared},
+                {"shared_gate", e.shared_gate},
+                {"shared_gate_bias", e.shared_gate_bias}};
+  if (!e.dense_layers.empty()) group["dense_layers"] = e.dense_layers;
+  return group;
 }
 
 Json hooked_group(const ModelConfig& c) {
@@ -79,6 +98,11 @@ Json hooked_group(const ModelConfig& c) {
     hooked["qk_norm_kind"] = json_of(word_of(kNormKindWords, c.qk_norm_kind));
     hooked["qk_norm_bias"] = c.qk_norm_bias;
   }
+  if (c.activation == Activation::swish) hooked["swish_beta"] = c.swish_beta;
+  if (c.gate_limit > 0) hooked["gate_limit"] = c.gate_limit;
+  if (c.up_offset) hooked["up_offset"] = true;
+  if (c.experts.n_experts > 0) hooked["experts"] = expert_group(c.experts);
+  if (c.attention_sinks) hooked["attention_sinks"] = true;
   if (c.qkv_clip > 0) hooked["qkv_clip"] = c.qkv_clip;
   if (c.positions == PositionKind::alibi) {
     hooked["alibi_slopes"] = c.alibi_slopes;
@@ -122,6 +146,11 @@ std::string ModelConfig::to_json() const {
                {"attn_scores_soft_cap", written_cap(score_soft_cap)},
                {"use_qk_norm", qk_norm != QkNorm::none},
                {"use_local_attn", !windowed_layers.empty()}};
+  if (experts.n_experts > 0) {
+    json["num_experts"] = experts.n_experts;
+    json["experts_per_token"] = experts.per_token;
+    json["norm_topk_prob"] = experts.renormalised;
+  }
   if (!windowed_layers.empty()) {
     json["window_size"] = window;
     for (const bool local : windowed_layers) json["attn_types"].push_back(local ? "local" : "global");

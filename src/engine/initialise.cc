@@ -21,16 +21,20 @@ struct Fans {
   double out;
 };
 
-// Fan sizes of a weight as it multiplies: [.., in, out] for one matrix or one per head.
-Fans fans_of(const at::Tensor& weight) {
-  return {static_cast<double>(weight.size(-2)), static_cast<double>(weight.size(-1))};
+// Fan sizes of a weight as it multiplies: [.., in, out] for one matrix or one per head, or [out, in].
+Fans fans_of(const at::Tensor& weight, bool out_in) {
+  const Fans fans{static_cast<double>(weight.size(-2)), static_cast<double>(weight.size(-1))};
+  return out_in ? Fans{fans.out, fans.in} : fans;
 }
 
+// Mixtures' matrices are stored [out, in] under such names.
+bool is_linear(std::string_view name) { return name.ends_with(".weight"); }
+
 // A matrix of float64 numbers, so that what is drawn does not depend on the model's dtype or device.
-at::Tensor draw(const at::Tensor& like, const CreateOptions& options, const ModelConfig& config,
+at::Tensor draw(const WeightSlot& slot, const CreateOptions& options, const ModelConfig& config,
                 at::Generator& generator) {
-  const at::Tensor drawn = at::empty(like.sizes(), at::kDouble);
-  const Fans fans = fans_of(like);
+  const at::Tensor drawn = at::empty(slot.view.sizes(), at::kDouble);
+  const Fans fans = fans_of(slot.view, is_linear(slot.name));
   const double gain = options.initializer_range.value_or(1.0);
   switch (options.init) {
     case InitMode::gpt2:
@@ -59,7 +63,7 @@ at::Tensor draw(const at::Tensor& like, const CreateOptions& options, const Mode
 }
 
 bool is_matrix(std::string_view name) {
-  return name.substr(name.rfind('.') + 1).find("W_") != std::string_view::npos;
+  return is_linear(name) || name.substr(name.rfind('.') + 1).find("W_") != std::string_view::npos;
 }
 
 // Where xIELU's numbers start (Huang and Schlag 2024), absent for other weights.
@@ -84,7 +88,7 @@ void initialise(LoadedModel& model, const CreateOptions& options) {
   at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(options.seed);
   for (WeightSlot& slot : model.slots()) {
     if (is_matrix(slot.name)) {
-      slot.view.copy_(draw(slot.view, options, model.config, generator));
+      slot.view.copy_(draw(slot, options, model.config, generator));
     } else if (const auto start = xielu_start(slot.name)) {
       slot.view.fill_(*start);
     } else if (slot.name.ends_with(".w") && !stores_offset(slot.name, model.config)) {

@@ -45,7 +45,12 @@ std::string_view prefix_of(std::string_view name, const Family& family) {
 std::map<std::string, std::string> names_without_prefix(const WeightSource& source, const Family& family,
                                                         const std::vector<TensorRecipe>& recipes) {
   std::set<std::string> known;
-  for (const TensorRecipe& recipe : recipes) known.insert(recipe.sources.begin(), recipe.sources.end());
+  for (const TensorRecipe& recipe : recipes) {
+    for (const TensorRecipe* each = &recipe; each != nullptr; each = each->otherwise.get()) {
+      known.insert(each->sources.begin(), each->sources.end());
+      if (!each->alias.empty()) known.insert(each->alias);
+    }
+  }
   std::map<std::string, std::string> found;
   std::map<std::string_view, std::string> example;  // of each kind of prefix
   for (const std::string& name : source.names()) {
@@ -130,7 +135,15 @@ class RecipeBook {
   }
 
  private:
+  bool any_there(const TensorRecipe& recipe) const {
+    return (!recipe.alias.empty() && present_.contains(recipe.alias)) ||
+           std::ranges::any_of(recipe.sources, [&](const auto& name) { return present_.contains(name); });
+  }
+
   void add(TensorRecipe recipe) {
+    if (recipe.otherwise != nullptr && !any_there(recipe) && any_there(*recipe.otherwise)) {
+      recipe = TensorRecipe(*recipe.otherwise);
+    }
     bool complete = true;
     for (std::string& name : recipe.sources) {
       auto found = present_.find(name);

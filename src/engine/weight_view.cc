@@ -61,6 +61,19 @@ std::int64_t kv_head_of(const LoadedModel& model, std::int64_t head) {
   return checked_head(model, head) / (model.config.n_heads / model.config.n_kv_heads);
 }
 
+// The matrix of one expert as [in, out].
+at::Tensor of_expert(const LoadedModel& model, std::int64_t layer, std::int64_t expert,
+                     std::string_view matrix) {
+  const std::int64_t n = model.config.experts.n_experts;
+  const std::int64_t resolved = expert < 0 ? expert + n : expert;
+  if (n > 0 && (resolved < 0 || resolved >= n)) {
+    throw ConfigError("expert",
+                      fmt::format("expert {} is out of range; expected {} to {}", expert, -n, n - 1));
+  }
+  return require(model, in_layer(model, layer, fmt::format("mlp.experts.{}.{}.weight", resolved, matrix)))
+      .t();
+}
+
 at::Tensor bias(const LoadedModel& model, const std::string& name, at::IntArrayRef sizes) {
   const at::Tensor found = find(model, name);
   return found.defined() ? found : zeros(model, sizes);
@@ -126,10 +139,25 @@ at::Tensor WeightView::W_out(std::int64_t layer) const {
   return require(*model_, in_layer(*model_, layer, "mlp.W_out"));
 }
 at::Tensor WeightView::b_in(std::int64_t layer) const {
+  W_in(layer);  // throws where a mixture stands in the MLP's place
   return bias(*model_, in_layer(*model_, layer, "mlp.b_in"), {model_->config.d_mlp});
 }
 at::Tensor WeightView::b_out(std::int64_t layer) const {
+  W_out(layer);
   return bias(*model_, in_layer(*model_, layer, "mlp.b_out"), {model_->config.d_model});
+}
+
+at::Tensor WeightView::W_router(std::int64_t layer) const {
+  return require(*model_, in_layer(*model_, layer, "mlp.W_gate.weight")).t();
+}
+at::Tensor WeightView::W_in(std::int64_t layer, std::int64_t expert) const {
+  return of_expert(*model_, layer, expert, "W_in");
+}
+at::Tensor WeightView::W_gate(std::int64_t layer, std::int64_t expert) const {
+  return of_expert(*model_, layer, expert, "W_gate");
+}
+at::Tensor WeightView::W_out(std::int64_t layer, std::int64_t expert) const {
+  return of_expert(*model_, layer, expert, "W_out");
 }
 
 }  // namespace hooked

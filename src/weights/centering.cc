@@ -1,4 +1,5 @@
 #include <ATen/ops/t.h>
+#include <fmt/format.h>
 
 #include "weights/steps.h"
 
@@ -9,12 +10,27 @@ void center(WorkingWeights& weights, std::string_view name, Axis over) {
   weights.set(name, centered(weights.get(name), over));
 }
 
+/// However a token's experts are weighed, their sum has no mean if each has none.
+void center_mixture_writers(WorkingWeights& block, const ModelConfig& before) {
+  const ExpertConfig& experts = before.experts;
+  for (std::int64_t e = 0; e < experts.n_experts; ++e) {
+    center(block, fmt::format("mlp.experts.{}.W_out.weight", e), Axis::d_model);
+    if (experts.bias) center(block, fmt::format("mlp.experts.{}.W_out.bias", e), Axis::d_model);
+  }
+  if (experts.d_shared == 0) return;
+  center(block, "mlp.shared_expert.W_out", Axis::d_model);
+  if (before.mlp_bias) center(block, "mlp.shared_expert.b_out", Axis::d_model);
+}
+
 void center_block_writers(WorkingWeights& block, const ModelConfig& before) {
   center(block, "attn.W_O", Axis::d_model);
   if (before.attn_out_bias) center(block, "attn.b_O", Axis::d_model);
-  if (!before.has_mlp()) return;
-  center(block, "mlp.W_out", Axis::d_model);
-  if (before.mlp_bias) center(block, "mlp.b_out", Axis::d_model);
+  if (before.dense_mlp(block.layer())) {
+    center(block, "mlp.W_out", Axis::d_model);
+    if (before.mlp_bias) center(block, "mlp.b_out", Axis::d_model);
+  } else if (before.mixture(block.layer())) {
+    center_mixture_writers(block, before);
+  }
 }
 
 void center_embeddings(WorkingWeights& ends, const ModelConfig& before) {

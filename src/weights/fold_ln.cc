@@ -65,7 +65,7 @@ void fold_into(const Reader& reader, const NormWeights& norm, WorkingWeights& we
 }
 
 bool mlp_biases_appear(const ModelConfig& before) {
-  return before.has_mlp() && !before.mlp_bias &&
+  return before.some_dense_mlp() && !before.mlp_bias &&
          (has_bias(before.norm, before) || (before.mlp_norm && before.norm_bias));
 }
 
@@ -88,6 +88,36 @@ void prepare_mlp_biases(WorkingWeights& block, const ModelConfig& before) {
   if (gate_bias && !block.has("mlp.b_gate")) block.set("mlp.b_gate", block.zeros("mlp.b_gate"));
 }
 
+/// Gives a bias that the model lacks so far the value zero.
+void make_zero(WorkingWeights& block, const std::string& bias) { block.set(bias, block.zeros(bias)); }
+
+// Every reader of ln2 in a mixture: the router, each expert, the shared expert and its gate. Their biases
+// come into being together, so that all of one config have them.
+void fold_mixture(WorkingWeights& block, const ModelConfig& before, const NormWeights& ln2) {
+  const ExpertConfig& experts = before.experts;
+  const auto fold = [&](const std::string& weight, const std::string& bias, bool bias_exists) {
+    fold_into({.weight = weight, .input = Axis::d_model, .bias = bias, .bias_exists = bias_exists}, ln2,
+              block);
+  };
+  fold("mlp.W_gate.weight", "mlp.W_gate.bias", experts.router_bias);
+  for (std::int64_t e = 0; e < experts.n_experts; ++e) {
+    const std::string expert = fmt::format("mlp.experts.{}.", e);
+    for (const char* reader : {"W_in", "W_gate"}) {
+      fold(expert + reader + ".weight", expert + reader + ".bias", experts.bias);
+    }
+    if (ln2.bias.defined() && !experts.bias) make_zero(block, expert + "W_out.bias");
+  }
+  if (experts.d_shared == 0) return;
+  const std::string shared = "mlp.shared_expert.";
+  if (before.mlp_bias && !block.has(shared + "b_gate")) make_zero(block, shared + "b_gate");
+  fold(shared + "W_in", shared + "b_in", before.mlp_bias);
+  fold(shared + "W_gate", shared + "b_gate", before.mlp_bias);
+  if (ln2.bias.defined() && !before.mlp_bias) make_zero(block, shared + "b_out");
+  if (experts.shared_gate) {
+    fold("mlp.shared_expert_gate.weight", "mlp.shared_expert_gate.bias", experts.shared_gate_bias);
+  }
+}
+
 void fold_block(WorkingWeights& block, const ModelConfig& before) {
   const NormWeights ln1 = take_norm(block, "ln1", before.norm, before);
   for (const char which : {'Q', 'K', 'V'}) {
@@ -98,9 +128,10 @@ void fold_block(WorkingWeights& block, const ModelConfig& before) {
               ln1, block);
   }
   if (!before.has_mlp()) return;
-  prepare_mlp_biases(block, before);
   const NormWeights ln2 =
       before.layout == BlockLayout::parallel_one_norm ? ln1 : take_norm(block, "ln2", before.norm, before);
+  if (before.mixture(block.layer())) return fold_mixture(block, before, ln2);
+  prepare_mlp_biases(block, before);
   fold_into({.weight = "mlp.W_in", .input = Axis::d_model, .bias = "mlp.b_in", .bias_exists = true}, ln2,
             block);
   if (before.mlp == MlpKind::gated) {
@@ -146,6 +177,10 @@ void update(ModelConfig& config) {
   const ModelConfig before = config;
   if (has_bias(before.norm, before)) config.qkv_bias = true;
   if (mlp_biases_appear(before)) config.mlp_bias = true;
+  if (before.experts.n_experts > 0 && has_bias(before.norm, before)) {
+    config.experts.router_bias = config.experts.bias = true;
+    config.experts.shared_gate_bias = before.experts.shared_gate;
+  }
   if (moves_bias_inside(before)) config.gated_bias_after_product = false;
   if (has_bias(before.final_norm, before)) config.unembed_bias = true;
   if (before.final_norm != NormKind::none) config.tied_unembedding = false;

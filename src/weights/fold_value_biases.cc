@@ -20,12 +20,18 @@ std::optional<Obstacle> obstacle(const ModelConfig& config) {
   if (config.qkv_clip > 0) {
     return Obstacle{Obstacle::Kind::would_change, "values are clamped between the bias and the pattern"};
   }
+  if (config.attention_sinks) return sinks_obstacle();
   return std::nullopt;
 }
 
 void update(ModelConfig& config) { config.attn_out_bias = true; }
 
 }  // namespace
+
+Obstacle sinks_obstacle() {
+  return {Obstacle::Kind::would_change,
+          "attention sinks take their share of each pattern, so the values' biases are not all written"};
+}
 
 at::Tensor output_bias_with_values(WorkingWeights& block, const ModelConfig& before) {
   // [head, d_head]; a key/value head serves n_heads / n_kv_heads heads in a row.

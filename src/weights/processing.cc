@@ -112,15 +112,15 @@ std::vector<StepReport> plan_processing(const ModelConfig& config, const WeightP
 ProcessedWeights process_weights(StateDict weights, const ModelConfig& config,
                                  const WeightProcessing& processing) {
   Plan planned = plan(config, processing);
-  const auto run = [&](std::string scope, auto apply) {
-    WorkingWeights working(weights, config, std::move(scope));
+  const auto run = [&](std::optional<std::int64_t> layer, auto apply) {
+    WorkingWeights working(weights, config, layer);
     for (const Scheduled& scheduled : planned.steps) (scheduled.step->*apply)(working, scheduled.before);
     working.commit();
   };
   if (!planned.steps.empty()) {
-    run("", &StepDefinition::apply_to_ends);
+    run(std::nullopt, &StepDefinition::apply_to_ends);
     for (std::int64_t layer = 0; layer < config.n_layers; ++layer) {
-      run(fmt::format("blocks.{}.", layer), &StepDefinition::apply_to_block);
+      run(layer, &StepDefinition::apply_to_block);
     }
   }
   return {std::move(weights), std::move(planned.after), std::move(planned.report)};

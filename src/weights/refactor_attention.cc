@@ -78,6 +78,7 @@ std::optional<Obstacle> obstacle(const ModelConfig& config) {
   if (config.grouped_query()) {
     return Obstacle{would_change, "heads that share keys and values cannot each have factors of their own"};
   }
+  if (config.attention_sinks && config.qkv_bias) return sinks_obstacle();
   return std::nullopt;
 }
 

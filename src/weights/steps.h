@@ -44,6 +44,9 @@ inline void leave_unchanged(WorkingWeights&, const ModelConfig&) {}
 /// Gives a tied model an unembedding of its own, W_U = W_E^T, before a step changes one side only.
 void untie(WorkingWeights& ends, const ModelConfig& before);
 
+/// Why value biases cannot move into b_O beside attention sinks.
+Obstacle sinks_obstacle();
+
 /// b_O + the sum over heads of b_V W_O [d_model], with b_V repeated over the heads that share it. The model
 /// must have value biases. Where it has no b_O, b_O counts as zero.
 at::Tensor output_bias_with_values(WorkingWeights& block, const ModelConfig& before);

@@ -47,14 +47,37 @@ constexpr std::array kWeightRows = {
     WeightRow{"mlp.ln.b", {Axis::d_mlp}},
     WeightRow{"mlp.W_out", {Axis::d_mlp, Axis::d_model}},
     WeightRow{"mlp.b_out", {Axis::d_model}},
+    WeightRow{"mlp.W_gate.weight", {Axis::expert, Axis::d_model}},
+    WeightRow{"mlp.W_gate.bias", {Axis::expert}},
+    WeightRow{"mlp.experts.{}.W_in.weight", {Axis::d_mlp, Axis::d_model}},
+    WeightRow{"mlp.experts.{}.W_in.bias", {Axis::d_mlp}},
+    WeightRow{"mlp.experts.{}.W_gate.weight", {Axis::d_mlp, Axis::d_model}},
+    WeightRow{"mlp.experts.{}.W_gate.bias", {Axis::d_mlp}},
+    WeightRow{"mlp.experts.{}.W_out.weight", {Axis::d_model, Axis::d_mlp}},
+    WeightRow{"mlp.experts.{}.W_out.bias", {Axis::d_model}},
+    WeightRow{"mlp.shared_expert.W_in", {Axis::d_model, Axis::d_mlp}},
+    WeightRow{"mlp.shared_expert.b_in", {Axis::d_mlp}},
+    WeightRow{"mlp.shared_expert.W_gate", {Axis::d_model, Axis::d_mlp}},
+    WeightRow{"mlp.shared_expert.b_gate", {Axis::d_mlp}},
+    WeightRow{"mlp.shared_expert.W_out", {Axis::d_mlp, Axis::d_model}},
+    WeightRow{"mlp.shared_expert.b_out", {Axis::d_model}},
+    WeightRow{"mlp.shared_expert_gate.weight", {Axis::one, Axis::d_model}},
+    WeightRow{"mlp.shared_expert_gate.bias", {Axis::one}},
     WeightRow{"ln_final.w", {Axis::d_model}},
     WeightRow{"ln_final.b", {Axis::d_model}},
     WeightRow{"unembed.W_U", {Axis::d_model, Axis::vocab}},
     WeightRow{"unembed.b_U", {Axis::vocab}},
 };
 
+// `mlp.experts.12.W_in.weight` as the table has it: one row for all experts.
+std::string pattern_of(std::string_view name) {
+  constexpr std::string_view kExperts = "mlp.experts.";
+  if (!name.starts_with(kExperts)) return std::string(name);
+  return fmt::format("{}{{}}{}", kExperts, name.substr(name.find('.', kExperts.size())));
+}
+
 const WeightRow& row_of(std::string_view name) {
-  const auto row = std::ranges::find(kWeightRows, name, &WeightRow::name);
+  const auto row = std::ranges::find(kWeightRows, pattern_of(name), &WeightRow::name);
   if (row == kWeightRows.end()) throw std::logic_error(fmt::format("no row for the weight {}", name));
   return *row;
 }
@@ -64,7 +87,12 @@ std::int64_t size_of(Axis axis, std::string_view weight, const ModelConfig& conf
     case Axis::d_model:
       return config.d_model;
     case Axis::d_mlp:
-      return config.d_mlp;
+      if (weight.starts_with("mlp.experts.")) return config.experts.d_expert;
+      return weight.starts_with("mlp.shared_expert.") ? config.experts.d_shared : config.d_mlp;
+    case Axis::expert:
+      return config.experts.n_experts;
+    case Axis::one:
+      return 1;
     case Axis::d_head:
       return config.d_head;
     case Axis::head:
@@ -97,8 +125,13 @@ std::string describe(const WeightRow& row, const ModelConfig& config) {
 
 }  // namespace
 
-WorkingWeights::WorkingWeights(StateDict& weights, const ModelConfig& config, std::string scope)
-    : weights_(weights), config_(config), scope_(std::move(scope)), dtype_(config.dtype) {}
+WorkingWeights::WorkingWeights(StateDict& weights, const ModelConfig& config,
+                               std::optional<std::int64_t> layer)
+    : weights_(weights),
+      config_(config),
+      layer_(layer.value_or(-1)),
+      scope_(layer ? fmt::format("blocks.{}.", *layer) : ""),
+      dtype_(config.dtype) {}
 
 std::string WorkingWeights::key(std::string_view name) const {
   if (config_.grouped_query()) {

@@ -2,7 +2,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -21,9 +23,12 @@ namespace hooked::weights {
 /// that their stored names carry is added here.
 class WorkingWeights {
  public:
-  /// `scope` is a block's prefix such as `blocks.3.`, or empty. Keeps references: `weights` and `config` must
-  /// live on.
-  WorkingWeights(StateDict& weights, const ModelConfig& config, std::string scope);
+  /// Those of block `layer`, or without one those before and after the blocks. Keeps references: `weights`
+  /// and `config` must live on.
+  WorkingWeights(StateDict& weights, const ModelConfig& config, std::optional<std::int64_t> layer);
+
+  /// Which block this is; -1 outside the blocks.
+  std::int64_t layer() const noexcept { return layer_; }
 
   /// The weight in float64. Throws CheckpointError if it is missing or its shape is not what the config says.
   NamedTensor get(std::string_view name);
@@ -47,6 +52,7 @@ class WorkingWeights {
 
   StateDict& weights_;
   const ModelConfig& config_;
+  std::int64_t layer_;
   std::string scope_;
   at::Device device_ = at::kCPU;
   at::ScalarType dtype_;                       ///< of biases that come into being

@@ -45,6 +45,7 @@ enum class Activation : std::uint8_t {
   relu_squared,  ///< max(0, x)^2
   sigmoid,       ///< the gate of the original GLU (Dauphin et al. 2017)
   xielu,         ///< piecewise with two trained slopes per layer, `mlp.xielu.*` (Huang and Schlag 2024)
+  swish,         ///< x sigmoid(swish_beta x) (Ramachandran et al. 2017)
 };
 
 enum class PositionKind : std::uint8_t {
@@ -78,6 +79,8 @@ struct RopeScaling {
   bool truncate = true;                    ///< yarn: ramp ends are rounded outwards to whole dimensions
   std::vector<double> short_factors = {};  ///< longrope: [rotary_dim / 2], for rows up to original_n_ctx
   std::vector<double> long_factors = {};   ///< longrope: [rotary_dim / 2], for longer rows
+  /// longrope: takes attention_factor's place for longer rows (Phi-3.5-MoE).
+  std::optional<double> long_attention_factor = {};
   /// Whether the angles of a row depend on its length.
   bool depends_on_length() const {
     return kind == RopeScalingKind::dynamic || kind == RopeScalingKind::longrope;
@@ -103,6 +106,39 @@ enum class QkNorm : std::uint8_t {
   whole_projection,  ///< all heads together (OLMo 2)
 };
 
+/// How a router turns one logit per expert into the chosen experts and their weights.
+enum class RouterKind : std::uint8_t {
+  softmax_then_choose,  ///< softmax over all experts; the largest weights are chosen (Mixtral, Qwen)
+  choose_then_softmax,  ///< the largest logits are chosen; softmax over these (Granite, gpt-oss)
+  sparse_mixer,  ///< two experts, each weighed against those whose logits are near its own (Phi-3.5-MoE,
+                 ///< Liu et al. 2023)
+};
+
+/// The mixtures of experts of a model (Shazeer et al. 2017): an MLP of a mixture layer is the weighted sum of
+/// the few experts that its router chooses for a token, each a gated MLP, plus a shared expert if there is
+/// one. Without experts everything keeps its default.
+struct ExpertConfig {
+  std::int64_t n_experts = 0;           ///< routed experts of a mixture layer; 0: no layer is a mixture
+  std::int64_t per_token = 0;           ///< experts chosen for a token
+  std::int64_t d_expert = 0;            ///< width of a routed expert
+  bool bias = false;                    ///< routed experts have biases
+  std::vector<bool> dense_layers = {};  ///< [layer] with an ordinary MLP; empty means none, else some are
+
+  RouterKind router = RouterKind::softmax_then_choose;
+  bool router_bias = false;
+  /// softmax_then_choose: a trained number per expert is added to the weights for choosing only (ERNIE 4.5).
+  bool choice_bias = false;
+  bool renormalised = false;     ///< softmax_then_choose: the chosen weights are divided by their sum
+  double least_sum = 0.0;        ///< renormalised: by at least this (ERNIE 4.5)
+  double mixer_tolerance = 0.0;  ///< sparse_mixer: logits at most this far below, relatively, count
+
+  std::int64_t d_shared = 0;      ///< width of the shared expert, which sees every token; 0: there is none
+  bool shared_gate = false;       ///< the shared expert's output is multiplied by a sigmoid (Qwen 2)
+  bool shared_gate_bias = false;  ///< that sigmoid's linear map has a bias
+
+  bool operator==(const ExpertConfig&) const = default;
+};
+
 enum class AttentionDirection : std::uint8_t { causal, bidirectional };
 
 struct ParsedConfig;
@@ -118,7 +154,7 @@ struct ModelConfig {
   std::int64_t n_heads = 0;
   std::int64_t n_kv_heads = 0;  ///< key/value heads; equal to n_heads for multi-head attention
   std::int64_t d_head = 0;
-  std::int64_t d_mlp = 0;  ///< 0 without MLPs
+  std::int64_t d_mlp = 0;  ///< 0 without MLPs; the experts' width where every MLP is a mixture
   std::int64_t d_vocab = 0;
   std::int64_t d_vocab_out = 0;
 
@@ -142,6 +178,11 @@ struct ModelConfig {
   bool mlp_bias = true;
   /// Gated MLPs of TransformerLens's native files add b_in after the product instead of inside the up branch.
   bool gated_bias_after_product = false;
+  double swish_beta = 1.0;  ///< of the activation swish, else 1
+  double gate_limit =
+      0.0;  ///< gated: the gate is held below this, the up branch within it; 0 is off (gpt-oss)
+  bool up_offset = false;  ///< gated: the gate multiplies 1 + the up branch (gpt-oss)
+  ExpertConfig experts = {};
 
   // Attention.
   AttentionDirection direction = AttentionDirection::causal;
@@ -154,6 +195,8 @@ struct ModelConfig {
   double qkv_clip = 0.0;  ///< q, k (after their norms) and v are clamped to this size; 0 is off
   bool qkv_bias = true;
   bool attn_out_bias = true;
+  /// One more number per head takes part in the softmax over keys, and no value belongs to it (gpt-oss).
+  bool attention_sinks = false;
   std::int64_t window = 0;  ///< keys a windowed layer sees, its own position included; 0 if no layer has one
   std::vector<bool> windowed_layers = {};  ///< [layer]; empty means none, else at least one is true
 
@@ -188,6 +231,17 @@ struct ModelConfig {
   }
   bool grouped_query() const { return n_kv_heads != n_heads; }
   bool has_mlp() const { return mlp != MlpKind::none; }
+  /// Whether layer `l` has a mixture of experts.
+  bool mixture(std::int64_t l) const {
+    return experts.n_experts > 0 &&
+           (experts.dense_layers.empty() || !experts.dense_layers[static_cast<std::size_t>(l)]);
+  }
+  /// Whether layer `l` has an ordinary MLP.
+  bool dense_mlp(std::int64_t l) const { return has_mlp() && !mixture(l); }
+  /// Whether any MLP takes its biases from mlp_bias: an ordinary one or a shared expert.
+  bool some_dense_mlp() const {
+    return has_mlp() && (experts.n_experts == 0 || !experts.dense_layers.empty() || experts.d_shared > 0);
+  }
   bool parallel() const { return layout != BlockLayout::serial; }
   bool has_pos_embed() const {
     return positions == PositionKind::learned || positions == PositionKind::shortformer;

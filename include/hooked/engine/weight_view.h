@@ -35,11 +35,16 @@ class WeightView {
   at::Tensor b_V(std::int64_t layer) const;  ///< [kv_head, d_head]
   at::Tensor b_O(std::int64_t layer) const;  ///< [d_model]
 
-  at::Tensor W_in(std::int64_t layer) const;    ///< [d_model, d_mlp]
+  at::Tensor W_in(std::int64_t layer) const;    ///< [d_model, d_mlp]; these five of ordinary MLPs only
   at::Tensor W_gate(std::int64_t layer) const;  ///< [d_model, d_mlp], gated MLPs only
   at::Tensor W_out(std::int64_t layer) const;   ///< [d_mlp, d_model]
   at::Tensor b_in(std::int64_t layer) const;    ///< [d_mlp]
   at::Tensor b_out(std::int64_t layer) const;   ///< [d_model]
+
+  at::Tensor W_router(std::int64_t layer) const;                     ///< [d_model, expert], of a mixture
+  at::Tensor W_in(std::int64_t layer, std::int64_t expert) const;    ///< [d_model, d_mlp] of one expert
+  at::Tensor W_gate(std::int64_t layer, std::int64_t expert) const;  ///< [d_model, d_mlp] of one expert
+  at::Tensor W_out(std::int64_t layer, std::int64_t expert) const;   ///< [d_mlp, d_model] of one expert
 
  private:
   std::shared_ptr<const LoadedModel> model_;

@@ -18,6 +18,15 @@ struct BlockSite {
   }
 };
 
+/// A site that each expert of a mixture has; with layer and expert it is an address, alone it selects all.
+struct ExpertSite {
+  Site site;
+  /// `layer` may be negative: -1 is the last one.
+  Address operator()(std::int32_t layer, std::int32_t expert) const {
+    return Address(ActivationName{.site = site, .stack = Stack::blocks, .layer = layer, .expert = expert});
+  }
+};
+
 /// A site outside the blocks, which every model has at most once.
 struct ModelSite {
   Site site;
@@ -53,5 +62,10 @@ inline constexpr BlockSite q{Site::q}, k{Site::k}, v{Site::v}, q_norm_scale{Site
 inline constexpr BlockSite pre{Site::mlp_pre}, pre_linear{Site::mlp_pre_linear}, mid{Site::mlp_mid},
     mlp_ln_scale{Site::mlp_ln_scale}, mlp_ln_normalized{Site::mlp_ln_normalized}, post{Site::mlp_post},
     mlp_out{Site::mlp_out};
+inline constexpr BlockSite expert_weights{Site::expert_weights}, expert_indices{Site::expert_indices},
+    shared_pre{Site::shared_pre}, shared_pre_linear{Site::shared_pre_linear}, shared_post{Site::shared_post},
+    shared_weight{Site::shared_weight};
+inline constexpr ExpertSite expert_gate{Site::expert_gate}, expert_pre{Site::expert_pre},
+    expert_post{Site::expert_post};
 
 }  // namespace hooked::act

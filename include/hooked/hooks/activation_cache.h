@@ -54,7 +54,8 @@ class ActivationCache {
   /// misses.
   at::Tensor stack(act::BlockSite site) const;
 
-  /// Only row `index` of every activation, with the batch axis kept (size 1). Throws HookError out of range.
+  /// Only row `index` of every activation, with the batch axis kept (size 1). Experts' activations, whose
+  /// tokens are of all rows, are left out. Throws HookError out of range.
   ActivationCache row(std::int64_t index) const;
 
   /// One cache of what was computed in stretches of columns, from left to right: each activation joined along

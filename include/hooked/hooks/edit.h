@@ -30,6 +30,7 @@ struct EditTarget {
 
   EditTarget(const Address& address) : where(address.name()), indices(address.indices()) {}  // NOLINT
   EditTarget(act::BlockSite site) : where(site) {}                                           // NOLINT
+  EditTarget(act::ExpertSite site) : where(site) {}                                          // NOLINT
   EditTarget(act::ModelSite site) : where(site) {}                                           // NOLINT
   EditTarget(Selection where, AxisIndices indices) : where(std::move(where)), indices(std::move(indices)) {}
 

@@ -25,6 +25,7 @@ class Selection {
   /// Selects nothing.
   Selection() = default;
   Selection(act::BlockSite site);         // NOLINT: act::pattern is a selection
+  Selection(act::ExpertSite site);        // NOLINT
   Selection(act::ModelSite site);         // NOLINT
   Selection(act::Defaults defaults);      // NOLINT
   Selection(act::Everything everything);  // NOLINT

@@ -49,6 +49,15 @@ enum class Site : std::uint8_t {
   mlp_ln_scale,
   mlp_ln_normalized,
   mlp_post,
+  expert_weights,
+  expert_indices,
+  expert_gate,
+  expert_pre,
+  expert_post,
+  shared_pre,
+  shared_pre_linear,
+  shared_post,
+  shared_weight,
   ln2_post_scale,
   ln2_post_normalized,
   mlp_out,
@@ -82,6 +91,7 @@ struct SiteRow {
   bool (*exists)(const ModelConfig&, std::int64_t layer);
   std::string_view when;  ///< when it exists, in words: for errors and documents
   std::string_view what;  ///< what it holds
+  bool integers = false;  ///< ids (int64): no gradients, edits only set and replace
 };
 
 /// The table, in the order in which the points of a pre-norm block fire.
@@ -90,8 +100,11 @@ std::span<const SiteRow> site_table() noexcept;
 /// The row of a site.
 const SiteRow& row(Site site) noexcept;
 
+/// Whether each expert of a layer has a point of this site; then a name has an expert.
+inline bool per_expert(const SiteRow& row) noexcept { return row.axes.find(Axis::routed).has_value(); }
+
 /// The size of axis `dim` of a site's activation, or -1 where it depends on the input (batch, pos, query,
-/// key).
+/// key, routed).
 std::int64_t axis_size(const SiteRow& row, std::size_t dim, const ModelConfig& config);
 
 }  // namespace hooked

@@ -1,0 +1,15 @@
+#pragma once
+
+#include "models/families/hf_config.h"
+
+namespace hooked {
+
+/// Granite's multipliers on embedding, scores and logits. Returns the one on what each sublayer writes.
+inline double read_granite_multipliers(const HfConfig& hf, ModelConfig& config) {
+  config.embedding_scale = hf.positive_or("embedding_multiplier", 1.0);
+  config.attn_scale = 1.0 / hf.positive_or("attention_multiplier", 1.0);
+  config.logit_scale = 1.0 / hf.positive_or("logits_scaling", 1.0);
+  return hf.positive_or("residual_multiplier", 1.0);
+}
+
+}  // namespace hooked

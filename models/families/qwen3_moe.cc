@@ -1,0 +1,34 @@
+// Qwen 3 with mixtures of experts (Yang et al. 2025): norms on queries and keys, ordinary MLPs in some
+// layers.
+#include "models/families/expert_config.h"
+#include "models/families/rope_config.h"
+
+namespace hooked {
+namespace {
+
+std::vector<TensorRecipe> recipes(const ModelConfig& c) {
+  return mixture_recipes(c, [](Recipes& r) { r.mixture({}); });
+}
+
+FamilyConfig read(std::string_view text, std::string_view where) {
+  const HfConfig hf(text, where);
+  const ConfigReader& json = hf.json();
+  ModelConfig c = read_llama_config(hf);
+  c.qkv_bias = c.attn_out_bias = json.boolean_or("attention_bias", false);
+  c.qk_norm = QkNorm::per_head;
+  c.default_prepend_bos = false;
+  read_experts(hf, c, {.n_experts_fallback = 128, .per_token_fallback = 8});
+  read_qwen_experts(hf, c);
+  json.ignore({"sliding_window", "max_window_layers"});
+  if (json.boolean_or("use_sliding_window", false)) {
+    hf.set_windows(c, {"sliding_window", 4096}, flag_layers(c, [](std::int64_t) { return true; }));
+  }
+  read_rope(hf, c);
+  return hf.finish(std::move(c), recipes);
+}
+
+}  // namespace
+
+extern const Family kQwen3MoeFamily = llama_family("qwen3_moe", read);
+
+}  // namespace hooked

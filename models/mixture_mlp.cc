@@ -1,0 +1,195 @@
+#include "models/mixture_mlp.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/argsort.h>
+#include <ATen/ops/bincount.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/index_copy.h>
+#include <ATen/ops/maximum.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/topk.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+#include <fmt/format.h>
+
+#include <limits>
+#include <tuple>
+#include <utility>
+
+#include "hooked/core/error.h"
+#include "models/ops.h"
+
+namespace hooked {
+namespace {
+
+constexpr double kExcluded = -std::numeric_limits<double>::infinity();
+
+// A plain container module, so that `experts.3` is a place in the path.
+class Folder : public torch::nn::Module {};
+
+at::Tensor largest(const at::Tensor& values, std::int64_t count) {
+  return std::get<1>(at::topk(values, count, -1));
+}
+
+// Hooks and edits may send tokens anywhere; on a GPU an expert that is not there would break the process.
+void require_experts(const at::Tensor& experts, std::int64_t n_experts, const std::string& where) {
+  if (!(experts < 0).logical_or(experts >= n_experts).any().item<bool>()) return;
+  throw HookError(
+      where,
+      fmt::format("a hook or edit chose an expert that is not there; expected 0 to {}, got "
+                  "{} to {}",
+                  n_experts - 1, experts.min().item<std::int64_t>(), experts.max().item<std::int64_t>()));
+}
+
+}  // namespace
+
+MixtureMlp::MixtureMlp(const GraphContext& context) : config_(context.config) {
+  const ModelConfig& c = config_;
+  const ExpertConfig& e = c.experts;
+  const auto parameter = [&](const char* name, at::IntArrayRef sizes) {
+    return register_parameter(name, at::empty(sizes, context.options), /*requires_grad=*/false);
+  };
+  W_gate_ = add_matrix(*this, "W_gate", e.n_experts, c.d_model, context);
+  if (e.router_bias) b_gate_ = parameter("b_gate", {e.n_experts});
+  if (e.choice_bias) choice_bias_ = parameter("choice_bias", {e.n_experts});
+  hook_expert_weights_ = add_point(*this, Site::expert_weights, context);
+  hook_expert_indices_ = add_point(*this, Site::expert_indices, context);
+
+  const auto folder = register_module("experts", std::make_shared<Folder>());
+  GraphContext of_expert = context;
+  for (of_expert.expert = 0; of_expert.expert < e.n_experts; ++of_expert.expert) {
+    const MlpPlace place{.width = e.d_expert,
+                         .bias = e.bias,
+                         .pre = Site::expert_gate,
+                         .pre_linear = Site::expert_pre,
+                         .post = Site::expert_post,
+                         .linear_names = true};
+    experts_.push_back(
+        folder->register_module(std::to_string(of_expert.expert), std::make_shared<Mlp>(of_expert, place)));
+  }
+  if (e.d_shared == 0) return;
+  const MlpPlace place{.width = e.d_shared,
+                       .bias = c.mlp_bias,
+                       .pre = Site::shared_pre,
+                       .pre_linear = Site::shared_pre_linear,
+                       .post = Site::shared_post};
+  shared_expert_ = register_module("shared_expert", std::make_shared<Mlp>(context, place));
+  if (!e.shared_gate) return;
+  W_shared_gate_ = parameter("W_shared_gate", {1, c.d_model});
+  if (e.shared_gate_bias) b_shared_gate_ = parameter("b_shared_gate", {1});
+  hook_shared_weight_ = add_point(*shared_expert_, Site::shared_weight, context);
+}
+
+at::Tensor MixtureMlp::forward(const at::Tensor& x, Run& run) const {
+  const Routing routing = route(x, run);
+  const at::Tensor out = routed(x.reshape({-1, x.size(-1)}), routing, run).view(x.sizes());
+  return shared_expert_ ? ops::add(out, shared(x, run), run) : out;
+}
+
+MixtureMlp::Routing MixtureMlp::route(const at::Tensor& x, Run& run) const {
+  const ExpertConfig& e = config_.experts;
+  const at::ScalarType precision = config_.dtype == at::kDouble ? at::kDouble : at::kFloat;
+  const Choice choice = choose(ops::linear(x, W_gate_, b_gate_, run).to(precision));
+  const at::Tensor weights = hook_expert_weights_->forward(choice.weights, run);
+  at::Tensor chosen = choice.experts;
+  if (!chosen.defined()) {
+    chosen = largest(choice_bias_.defined() ? weights + choice_bias_ : weights, e.per_token);
+  } else if (run.may_change(hook_expert_weights_->number())) {
+    const at::Tensor unchanged = (weights == choice.weights).all(-1, /*keepdim=*/true);
+    chosen = at::where(unchanged, chosen, largest(weights, e.per_token));
+  }
+  at::Tensor ranked = weights.gather(-1, chosen);
+  if (e.renormalised) {
+    const at::Tensor sum = ranked.sum(-1, /*keepdim=*/true);
+    // Only edits can make the sum zero.
+    ranked = ranked / (e.least_sum > 0 ? sum.clamp_min(e.least_sum) : sum.masked_fill(sum == 0.0, 1.0));
+  }
+  chosen = hook_expert_indices_->forward(chosen, run);
+  if (run.may_change(hook_expert_indices_->number())) {
+    require_experts(chosen, e.n_experts, run.points().name(hook_expert_indices_->number()).to_string());
+  }
+  return {chosen, ranked.to(x.scalar_type())};
+}
+
+MixtureMlp::Choice MixtureMlp::choose(const at::Tensor& logits) const {
+  switch (config_.experts.router) {
+    case RouterKind::softmax_then_choose:
+      return {at::softmax(logits, -1), {}};
+    case RouterKind::choose_then_softmax: {
+      const auto [values, experts] = at::topk(logits, config_.experts.per_token, -1);
+      return {at::zeros_like(logits).scatter(-1, experts, at::softmax(values, -1)), experts};
+    }
+    case RouterKind::sparse_mixer:
+      break;
+  }
+  return mix_sparsely(logits);
+}
+
+MixtureMlp::Choice MixtureMlp::mix_sparsely(const at::Tensor& logits) const {
+  at::Tensor weights = at::zeros_like(logits);
+  at::Tensor open = logits;  // to be chosen from
+  std::vector<at::Tensor> chosen;
+  for (std::int64_t rank = 0; rank < config_.experts.per_token; ++rank) {
+    const auto [best, expert] = open.max(-1, /*keepdim=*/true);
+    const at::Tensor below = (best - logits) / at::maximum(logits.abs(), best);
+    const at::Tensor near = open.masked_fill(below > config_.experts.mixer_tolerance, kExcluded);
+    weights = weights.scatter(-1, expert, at::softmax(near, -1).gather(-1, expert));
+    open = open.scatter(-1, expert, kExcluded);
+    chosen.push_back(expert);
+  }
+  return {weights, at::cat(chosen, -1)};
+}
+
+at::Tensor MixtureMlp::routed(const at::Tensor& tokens, const Routing& routing, Run& run) const {
+  const std::int64_t n_tokens = tokens.size(0), ranks = config_.experts.per_token;
+  const std::int64_t n_experts = config_.experts.n_experts;
+  // One place per rank and token, by rank first; sorted by expert, each expert's places lie side by side.
+  at::Tensor owners = routing.experts.reshape({n_tokens, ranks}).t().reshape({-1});
+  if (run.real().defined()) {
+    owners = owners.masked_fill(run.real().logical_not().reshape({-1}).repeat({ranks}), n_experts);
+  }
+  const at::Tensor places = at::argsort(owners, /*stable=*/true, /*dim=*/0, /*descending=*/false);
+  const at::Tensor counts = at::bincount(owners, {}, n_experts + 1).to(at::kCPU);
+  const std::int64_t* count = counts.data_ptr<std::int64_t>();
+  std::vector<at::Tensor> written;
+  std::int64_t first = 0;
+  for (std::int64_t e = 0; e < n_experts; first += count[e++]) {
+    const auto& expert = experts_[static_cast<std::size_t>(e)];
+    if (count[e] == 0 && !expert->watched(run)) continue;
+    const at::Tensor whose = places.narrow(0, first, count[e]).remainder(n_tokens);
+    written.push_back(expert->forward(tokens.index_select(0, whose), run));
+  }
+  at::Tensor by_place = at::zeros({ranks * n_tokens, tokens.size(1)}, tokens.options());
+  if (!written.empty()) by_place = at::index_copy(by_place, 0, places.narrow(0, 0, first), at::cat(written));
+  const at::Tensor weights = routing.weights.reshape({n_tokens, ranks}).t().unsqueeze(-1);
+  return (by_place.view({ranks, n_tokens, -1}) * weights).sum(0);
+}
+
+at::Tensor MixtureMlp::shared(const at::Tensor& x, Run& run) const {
+  const at::Tensor out = shared_expert_->forward(x, run);
+  if (!W_shared_gate_.defined()) return out;
+  const at::Tensor weight = at::sigmoid(ops::linear(x, W_shared_gate_, b_shared_gate_, run));
+  return out * hook_shared_weight_->forward(weight, run);
+}
+
+WeightSlots MixtureMlp::slots(const std::string& path) const {
+  WeightSlots slots{{path + ".W_gate.weight", W_gate_}};
+  const auto add = [&](const char* name, const at::Tensor& values) {
+    if (values.defined()) slots.push_back({path + name, values});
+  };
+  add(".W_gate.bias", b_gate_);
+  add(".choice_bias", choice_bias_);
+  const auto append = [&](const Mlp& mlp, const std::string& name) {
+    for (WeightSlot& slot : mlp.slots(path + name)) slots.push_back(std::move(slot));
+  };
+  for (std::size_t e = 0; e < experts_.size(); ++e) append(*experts_[e], ".experts." + std::to_string(e));
+  if (shared_expert_) append(*shared_expert_, ".shared_expert");
+  add(".shared_expert_gate.weight", W_shared_gate_);
+  add(".shared_expert_gate.bias", b_shared_gate_);
+  return slots;
+}
+
+}  // namespace hooked

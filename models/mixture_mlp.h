@@ -1,0 +1,56 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/feed_forward.h"
+#include "models/graph.h"
+#include "models/mlp.h"
+#include "models/run.h"
+
+namespace hooked {
+
+/// A mixture of experts (Shazeer et al. 2017; Fedus et al. 2021): each token goes to the few experts that the
+/// router chooses for it, and takes the weighted sum of what they write.
+///
+/// Only experts with tokens compute, and those with a watched point. Padding goes to none. Which expert gets
+/// how many tokens is data, so a run on a GPU waits for it once per mixture.
+class MixtureMlp : public FeedForward {
+ public:
+  explicit MixtureMlp(const GraphContext& context);
+
+  at::Tensor forward(const at::Tensor& x, Run& run) const override;
+  WeightSlots slots(const std::string& path) const override;
+
+ private:
+  /// The experts of each token by rank, and what each writes is multiplied by.
+  struct Routing {
+    at::Tensor experts;  // [batch, pos, rank] int64
+    at::Tensor weights;  // [batch, pos, rank]
+  };
+  /// The router's weights of all experts (zero where they only exist for the chosen) and its choice.
+  struct Choice {
+    at::Tensor weights;  // [batch, pos, expert]
+    at::Tensor experts;  // [batch, pos, rank] int64; undefined where the largest weights are chosen
+  };
+
+  Routing route(const at::Tensor& x, Run& run) const;
+  Choice choose(const at::Tensor& logits) const;
+  Choice mix_sparsely(const at::Tensor& logits) const;
+  /// What the experts write together, [token, d_model], for tokens [token, d_model].
+  at::Tensor routed(const at::Tensor& tokens, const Routing& routing, Run& run) const;
+  at::Tensor shared(const at::Tensor& x, Run& run) const;
+
+  const ModelConfig& config_;
+  at::Tensor W_gate_;       // [expert, d_model]
+  at::Tensor b_gate_;       // [expert]; undefined without
+  at::Tensor choice_bias_;  // [expert]; undefined without
+  std::vector<std::shared_ptr<Mlp>> experts_;
+  std::shared_ptr<Mlp> shared_expert_;
+  at::Tensor W_shared_gate_;  // [one, d_model]; undefined without
+  at::Tensor b_shared_gate_;  // [one]; undefined without
+  Point hook_expert_weights_, hook_expert_indices_, hook_shared_weight_;
+};
+
+}  // namespace hooked
