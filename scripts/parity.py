@@ -52,6 +52,16 @@ def run_hooked(program, folder, tokens, *options) -> dict:
         return load_file(out)
 
 
+def generated(program, folder, prompt, count, *options) -> torch.Tensor:
+    """The likeliest next `count` tokens, [pos]."""
+    done = subprocess.run([program, "generate", folder, "--tokens", ",".join(map(str, prompt[0].tolist())), "--greedy",
+                           "--no-stop-tokens", "--max-new-tokens", str(count), "--dtype", "float64", "--json", *options],
+                          capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr.strip())
+    return torch.tensor(json.loads(done.stdout)["ids"])
+
+
 def difference(ours, theirs) -> float:
     if ours.shape != theirs.shape:
         ours = ours.reshape(theirs.shape)
@@ -80,11 +90,7 @@ def compare(case, folder, expected, program) -> dict:
         row = expected["greedy"]
         for options in (("--no-processing",), ()):
             start = expected["tokens"].shape[1]
-            if case.stepwise:
-                predicted = torch.stack([run_hooked(program, folder, row[:, :end], *options)["logits"][0, -1].argmax()
-                                         for end in range(start, row.shape[1])])
-            else:  # the row's own argmax at every position behind the prompt is its continuation
-                predicted = run_hooked(program, folder, row, *options)["logits"][0, start - 1:-1].argmax(-1)
+            predicted = generated(program, folder, row[:, :start], row.shape[1] - start, *options)
             note("greedy", float((predicted != row[0, start:]).sum()))
     return worst
 

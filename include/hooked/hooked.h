@@ -20,6 +20,7 @@
 #include "hooked/engine/load_options.h"
 #include "hooked/engine/prefix.h"
 #include "hooked/engine/run_options.h"
+#include "hooked/engine/text_options.h"
 #include "hooked/engine/trainable_transformer.h"
 #include "hooked/engine/weight_view.h"
 #include "hooked/hooks/act.h"

@@ -144,11 +144,10 @@ class Recorder(contextlib.AbstractContextManager):
 
 
 def greedy(model, tokens) -> torch.Tensor:
-    """The continuation of row 0 without a cache, so that length-dependent rotary sees whole rows."""
-    row = tokens[:1]
-    for _ in range(kGreedyTokens):
-        row = torch.cat([row, model(row, use_cache=False).logits[:, -1].argmax(-1, keepdim=True)], 1)
-    return row
+    """Row 0 and its continuation, with remembered keys as users generate."""
+    model.generation_config.eos_token_id = None
+    return model.generate(tokens[:1], attention_mask=torch.ones_like(tokens[:1]), do_sample=False, pad_token_id=0,
+                          max_new_tokens=kGreedyTokens)
 
 
 def record(case) -> tuple:

@@ -12,7 +12,6 @@ class Case:
     """One model. `keys` go to the family's config class; `golden` cases are committed and run without Python.
 
     `eager` false: transformers' eager attention is wrong for this config, so patterns are not compared.
-    `stepwise`: the angles of a row depend on its length, so each greedy token is a run of its own.
     """
 
     name: str
@@ -21,7 +20,6 @@ class Case:
     length: int = 11
     golden: bool = True
     eager: bool = True
-    stepwise: bool = False
     written: dict = dataclasses.field(default_factory=dict)  # keys replaced in the written config.json; None drops one
 
 
@@ -48,7 +46,7 @@ def rows(model_type, base, **variants):
     """A case for the base config and one for each variant's keys."""
     cases = [Case(model_type, model_type, base)]
     for name, keys in variants.items():
-        case = {k: keys[k] for k in ("length", "golden", "eager", "stepwise", "written") if k in keys}
+        case = {k: keys[k] for k in ("length", "golden", "eager", "written") if k in keys}
         keys = {k: v for k, v in keys.items() if k not in case}
         cases.append(Case(f"{model_type}_{name}", model_type, base | keys, **case))
     return cases
@@ -115,13 +113,13 @@ kCases = [
           multi_query=dict(num_key_value_heads=1, hidden_act="gelu", rms_norm_eps=1e-3),
           equal_sizes=dict(intermediate_size=12, vocab_size=12, num_key_value_heads=4, head_dim=2),
           linear=rope("linear", factor=4.0),
-          dynamic=dict(rope("dynamic", factor=2.0), max_position_embeddings=6, stepwise=True),
+          dynamic=dict(rope("dynamic", factor=2.0), max_position_embeddings=6),
           llama3=kLlama3, yarn=kYarn,
           yarn_mscale=rope("yarn", factor=4.0, original_max_position_embeddings=8, mscale=0.7, mscale_all_dim=0.4,
                            beta_fast=4.0, beta_slow=0.5, truncate=False),
           longrope=dict(kLongrope, written=dict(original_max_position_embeddings=8),
                         original_max_position_embeddings=8),
-          longrope_short=dict(kLongrope, stepwise=True, original_max_position_embeddings=16),
+          longrope_short=dict(kLongrope, original_max_position_embeddings=16),
           older_style=dict(kLlama3, written=dict(rope_parameters=None, rope_theta=1000.0, dtype=None,
                                                  torch_dtype="float32",
                                                  rope_scaling=dict(type="llama3", factor=8.0, low_freq_factor=1.0,
@@ -206,7 +204,7 @@ kCases = [
           biases=dict(attention_bias=True, num_experts_per_tok=5, tie_word_embeddings=True)),
     *rows("phimoe", dict(kMoe, router_jitter_noise=0.2, head_dim=6),
           biases=dict(attention_bias=True, lm_head_bias=True, router_jitter_noise=0.01, sliding_window=4),
-          longrope=dict(**kPhiMoeRope, router_jitter_noise=0.5, stepwise=True),
+          longrope=dict(**kPhiMoeRope, router_jitter_noise=0.5),
           longrope_beyond=dict(**kPhiMoeRope, router_jitter_noise=0.5, length=20)),
     *rows("ernie4_5_moe", kErnieMoe,
           biases=dict(use_bias=True, tie_word_embeddings=False, moe_norm_min=0.9, moe_layer_start_index=0),

@@ -35,7 +35,6 @@ class ScriptCase:
     keys: dict
     length: int = 11
     golden: bool = True
-    stepwise: bool = False
     oracle: str = "the definitions in scripts/parity_cases/training_scripts.py"
 
 

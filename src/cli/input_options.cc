@@ -27,19 +27,9 @@ at::Tensor row_tensor(const std::vector<std::int64_t>& ids) {
 }
 
 at::Tensor tokens_of_text(const InputOptions& options, const HookedTransformer& model) {
-  if (options.prepend_bos.empty() || !model.has_tokenizer())
-    return model.to_tokens(*options.text).to(at::kCPU);
-  const auto& tokenizer = *model.loaded()->tokenizer;
-  auto ids = tokenizer.encode(*options.text).ids;
-  if (options.prepend_bos == "yes") {
-    if (!tokenizer.bos_id()) {
-      throw TokenizerError("--prepend-bos",
-                           "this model's tokenizer has no BOS token; expected a bos_token in "
-                           "tokenizer_config.json; use --prepend-bos no");
-    }
-    ids.insert(ids.begin(), *tokenizer.bos_id());
-  }
-  return row_tensor(ids);
+  TextOptions text;
+  if (!options.prepend_bos.empty()) text.prepend_bos = options.prepend_bos == "yes";
+  return model.to_tokens(*options.text, text).to(at::kCPU);
 }
 
 at::Tensor tokens_of_rows(const std::vector<std::string>& texts) {

@@ -1,10 +1,8 @@
 #include "hooked/engine/hooked_transformer.h"
 
-#include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <span>
 #include <utility>
 
 #include "engine/loaded_model.h"
@@ -33,24 +31,6 @@ void require_no_other_model(const std::filesystem::path& folder, const LoadedMod
                               "folder; choose another or remove that file",
                               name));
   }
-}
-
-const Tokenizer& tokenizer_of(const LoadedModel& model) {
-  if (model.tokenizer_problem) throw *model.tokenizer_problem;
-  if (!model.tokenizer) {
-    throw TokenizerError("tokenizer",
-                         "this model has no tokenizer; expected a tokenizer.json beside its weights; pass "
-                         "token ids instead of text");
-  }
-  return *model.tokenizer;
-}
-
-std::vector<std::int64_t> ids_of(const at::Tensor& ids) {
-  const at::Tensor flat = ids.to(at::kCPU, at::kLong).reshape({-1}).contiguous();
-  if (ids.dim() > 2 || (ids.dim() == 2 && ids.size(0) != 1)) {
-    throw TokenizerError("ids", "these are several rows; expected one, [pos] or [1, pos]");
-  }
-  return {flat.const_data_ptr<std::int64_t>(), flat.const_data_ptr<std::int64_t>() + flat.numel()};
 }
 
 }  // namespace
@@ -100,32 +80,5 @@ void HookedTransformer::save(const std::filesystem::path& folder) const {
 }
 
 bool HookedTransformer::has_tokenizer() const noexcept { return model_->tokenizer.has_value(); }
-
-at::Tensor HookedTransformer::to_tokens(std::string_view text) const {
-  const Tokenizer& tokenizer = tokenizer_of(*model_);
-  std::vector<std::int64_t> ids = tokenizer.encode(text).ids;
-  if (model_->config.default_prepend_bos && tokenizer.bos_id()) ids.insert(ids.begin(), *tokenizer.bos_id());
-  if (ids.empty()) throw TokenizerError("text", "the text has no tokens; expected at least one");
-  return at::tensor(ids, at::kLong).unsqueeze(0).to(model_->device);
-}
-
-std::int64_t HookedTransformer::to_token(std::string_view text) const {
-  const std::vector<std::int64_t> ids = tokenizer_of(*model_).encode(text).ids;
-  if (ids.size() != 1) {
-    throw TokenizerError(text,
-                         fmt::format("this text is not one token; expected exactly one, got {}", ids.size()));
-  }
-  return ids.front();
-}
-
-std::string HookedTransformer::to_string(const at::Tensor& ids) const {
-  return tokenizer_of(*model_).decode(ids_of(ids));
-}
-
-std::vector<std::string> HookedTransformer::to_str_tokens(const at::Tensor& ids) const {
-  std::vector<std::string> pieces;
-  for (const std::int64_t id : ids_of(ids)) pieces.push_back(tokenizer_of(*model_).piece(id));
-  return pieces;
-}
 
 }  // namespace hooked

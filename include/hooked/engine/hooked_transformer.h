@@ -16,6 +16,7 @@
 #include "hooked/engine/hook_handle.h"
 #include "hooked/engine/load_options.h"
 #include "hooked/engine/run_options.h"
+#include "hooked/engine/text_options.h"
 #include "hooked/engine/weight_view.h"
 #include "hooked/weights/processing.h"
 
@@ -99,12 +100,18 @@ class HookedTransformer {
 
   /// Whether the model came with a tokenizer. Without one the text functions throw TokenizerError.
   bool has_tokenizer() const noexcept;
-  /// Ids of a text, [1, pos] int64 on the model's device, with BOS by the family's policy.
-  at::Tensor to_tokens(std::string_view text) const;
+  /// Ids of a text, [1, pos] int64 on the model's device. Throws TokenizerError.
+  at::Tensor to_tokens(std::string_view text, const TextOptions& options = {}) const;
+  /// Ids of several texts, with padding where they differ in length. Throws TokenizerError.
+  TokenBatch to_token_batch(const std::vector<std::string>& texts, const TextOptions& options = {}) const;
+  /// The tokens of a text one by one, with their places in it; `padding_side` has no meaning here.
+  std::vector<TextPiece> to_pieces(std::string_view text, const TextOptions& options = {}) const;
   /// The one id of a text that is exactly one token. Throws TokenizerError otherwise.
   std::int64_t to_token(std::string_view text) const;
-  std::string to_string(const at::Tensor& ids) const;                   ///< [pos] or [1, pos]
-  std::vector<std::string> to_str_tokens(const at::Tensor& ids) const;  ///< one printable piece per id
+  std::string to_string(const at::Tensor& ids) const;  ///< [pos] or [1, pos]
+  /// What each id adds to a text, for people to read: control characters and bytes of unfinished characters
+  /// are escaped. `ids` is [pos] or [1, pos].
+  std::vector<std::string> to_str_tokens(const at::Tensor& ids) const;
 
   /// For rooms above: the shared, immutable model.
   const std::shared_ptr<const LoadedModel>& loaded() const noexcept { return model_; }

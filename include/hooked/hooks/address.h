@@ -17,8 +17,8 @@ namespace hooked {
 struct AxisIndex {
   /// [begin, end); either end may be left open, negative numbers count from the end.
   struct Range {
-    std::optional<std::int64_t> begin;
-    std::optional<std::int64_t> end;
+    std::optional<std::int64_t> begin = std::nullopt;
+    std::optional<std::int64_t> end = std::nullopt;
     bool operator==(const Range&) const = default;
   };
   /// Each row's last real token, by the run's attention mask; only on the position axes.

@@ -1,0 +1,117 @@
+// Text in and out of a model: its tokenizer, with its family's BOS policy.
+#include <ATen/ops/cat.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/loaded_model.h"
+#include "hooked/core/error.h"
+#include "hooked/engine/hooked_transformer.h"
+
+namespace hooked {
+namespace {
+
+const Tokenizer& tokenizer_of(const LoadedModel& model) {
+  if (model.tokenizer_problem) throw *model.tokenizer_problem;
+  if (!model.tokenizer) {
+    throw TokenizerError("tokenizer",
+                         "this model has no tokenizer; expected a tokenizer.json beside its weights; pass "
+                         "token ids instead of text");
+  }
+  return *model.tokenizer;
+}
+
+std::vector<std::int64_t> ids_of(const at::Tensor& ids) {
+  const at::Tensor flat = ids.to(at::kCPU, at::kLong).reshape({-1}).contiguous();
+  if (ids.dim() > 2 || (ids.dim() == 2 && ids.size(0) != 1)) {
+    throw TokenizerError("ids", "these are several rows; expected one, [pos] or [1, pos]");
+  }
+  return {flat.const_data_ptr<std::int64_t>(), flat.const_data_ptr<std::int64_t>() + flat.numel()};
+}
+
+// The BOS token that comes first, or nothing.
+std::optional<std::int64_t> first_token(const LoadedModel& model, const TextOptions& options) {
+  const std::optional<std::int64_t> bos = tokenizer_of(model).bos_id();
+  if (options.prepend_bos.value_or(false) && !bos) {
+    throw TokenizerError(
+        "prepend_bos",
+        "this model's tokenizer has no BOS token; expected a bos_token in tokenizer_config.json");
+  }
+  return options.prepend_bos.value_or(model.config.default_prepend_bos) ? bos : std::nullopt;
+}
+
+std::vector<std::int64_t> encode(const LoadedModel& model, std::string_view text,
+                                 const TextOptions& options) {
+  std::vector<std::int64_t> ids =
+      tokenizer_of(model).encode(text, {.added_tokens = options.added_tokens}).ids;
+  if (const auto bos = first_token(model, options)) ids.insert(ids.begin(), *bos);
+  if (ids.empty()) throw TokenizerError("text", "the text has no tokens; expected at least one");
+  return ids;
+}
+
+}  // namespace
+
+at::Tensor HookedTransformer::to_tokens(std::string_view text, const TextOptions& options) const {
+  return at::tensor(encode(*model_, text, options), at::kLong).unsqueeze(0).to(model_->device);
+}
+
+TokenBatch HookedTransformer::to_token_batch(const std::vector<std::string>& texts,
+                                             const TextOptions& options) const {
+  if (texts.empty()) throw TokenizerError("texts", "the list is empty; expected at least one text");
+  std::vector<std::vector<std::int64_t>> rows;
+  std::size_t longest = 0;
+  for (const std::string& text : texts) {
+    rows.push_back(encode(*model_, text, options));
+    longest = std::max(longest, rows.back().size());
+  }
+  std::vector<at::Tensor> tokens, masks;
+  for (const std::vector<std::int64_t>& row : rows) {
+    const auto length = static_cast<std::int64_t>(row.size());
+    const std::int64_t missing = static_cast<std::int64_t>(longest) - length;
+    // Any id will do: padding is masked.
+    const at::Tensor ids = at::tensor(row, at::kLong), padding = at::zeros({missing}, at::kLong);
+    const at::Tensor real = at::ones({length}, at::kBool), unreal = at::zeros({missing}, at::kBool);
+    const bool left = options.padding_side == PaddingSide::left;
+    tokens.push_back(left ? at::cat({padding, ids}) : at::cat({ids, padding}));
+    masks.push_back(left ? at::cat({unreal, real}) : at::cat({real, unreal}));
+  }
+  return {at::stack(tokens).to(model_->device), at::stack(masks).to(model_->device)};
+}
+
+std::vector<TextPiece> HookedTransformer::to_pieces(std::string_view text, const TextOptions& options) const {
+  const Tokenizer& tokenizer = tokenizer_of(*model_);
+  const Encoding encoding = tokenizer.encode(text, {.added_tokens = options.added_tokens});
+  std::vector<TextPiece> pieces;
+  if (const auto bos = first_token(*model_, options))
+    pieces.push_back({*bos, tokenizer.printable_piece(*bos), {}});
+  for (std::size_t i = 0; i < encoding.ids.size(); ++i) {
+    pieces.push_back({encoding.ids[i], tokenizer.printable_piece(encoding.ids[i]), encoding.offsets[i]});
+  }
+  return pieces;
+}
+
+std::int64_t HookedTransformer::to_token(std::string_view text) const {
+  const std::vector<std::int64_t> ids = tokenizer_of(*model_).encode(text).ids;
+  if (ids.size() != 1) {
+    throw TokenizerError(text,
+                         fmt::format("this text is not one token; expected exactly one, got {}", ids.size()));
+  }
+  return ids.front();
+}
+
+std::string HookedTransformer::to_string(const at::Tensor& ids) const {
+  return tokenizer_of(*model_).decode(ids_of(ids));
+}
+
+std::vector<std::string> HookedTransformer::to_str_tokens(const at::Tensor& ids) const {
+  std::vector<std::string> pieces;
+  for (const std::int64_t id : ids_of(ids)) pieces.push_back(tokenizer_of(*model_).printable_piece(id));
+  return pieces;
+}
+
+}  // namespace hooked

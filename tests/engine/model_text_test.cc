@@ -1,0 +1,143 @@
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/tensor.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hooked/core/error.h"
+#include "hooked/io/file.h"
+#include "tests/engine/small_models.h"
+#include "tests/support/temp_folder.h"
+
+namespace hooked {
+namespace {
+
+// A small model with a tokenizer of words: <bos> is 0, <unk> 1, then w2 to w10.
+class ModelWithText : public testing::Test {
+ protected:
+  ModelWithText() {
+    random_model().save(folder_ / "model");
+    std::string vocab = R"("<bos>": 0, "<unk>": 1)";
+    for (int id = 2; id < 11; ++id) vocab += fmt::format(", \"w{}\": {}", id, id);
+    write_file(
+        folder_ / "model" / "tokenizer.json",
+        fmt::format(
+            R"({{"version": "1.0", "added_tokens": [{{"id": 0, "content": "<bos>", "special": true}}], )"
+            R"("pre_tokenizer": {{"type": "WhitespaceSplit"}}, )"
+            R"("model": {{"type": "WordLevel", "vocab": {{{}}}, "unk_token": "<unk>"}}}})",
+            vocab));
+    write_file(folder_ / "model" / "tokenizer_config.json", R"({"bos_token": "<bos>"})");
+    model_.emplace(HookedTransformer::load((folder_ / "model").string()));
+  }
+  static at::Tensor row(const std::vector<std::int64_t>& ids) {
+    return at::tensor(ids, at::kLong).unsqueeze(0);
+  }
+
+  TempFolder folder_;
+  std::optional<HookedTransformer> model_;
+};
+
+TEST_F(ModelWithText, BosComesAsTheModelWantsOrAsAskedFor) {
+  EXPECT_TRUE(at::equal(model_->to_tokens("w2 w3"), row({0, 2, 3})));
+  EXPECT_TRUE(at::equal(model_->to_tokens("w2 w3", {.prepend_bos = false}), row({2, 3})));
+  EXPECT_TRUE(at::equal(model_->to_tokens("w2 w3", {.prepend_bos = true}), row({0, 2, 3})));
+  EXPECT_THROW(model_->to_tokens("", {.prepend_bos = false}), TokenizerError);
+  write_file(folder_ / "model" / "tokenizer_config.json", "{}");
+  const auto nameless = HookedTransformer::load((folder_ / "model").string());
+  EXPECT_TRUE(at::equal(nameless.to_tokens("w2"), row({2})));
+  EXPECT_THROW(nameless.to_tokens("w2", {.prepend_bos = true}), TokenizerError);
+}
+
+TEST_F(ModelWithText, AddedTokensInTextAreTokensOrText) {
+  EXPECT_TRUE(at::equal(model_->to_tokens("<bos> w4", {.prepend_bos = false}), row({0, 4})));
+  EXPECT_TRUE(at::equal(
+      model_->to_tokens("<bos> w4", {.prepend_bos = false, .added_tokens = AddedTokensInText::as_text}),
+      row({1, 4})));
+}
+
+TEST_F(ModelWithText, ABatchIsPaddedOnEitherSide) {
+  const std::vector<std::string> texts{"w2 w3 w4", "w5"};
+  for (const PaddingSide side : {PaddingSide::left, PaddingSide::right}) {
+    const TokenBatch batch = model_->to_token_batch(texts, {.padding_side = side});
+    ASSERT_EQ(batch.tokens.sizes(), (at::IntArrayRef{2, 4}));
+    const at::Tensor logits = model_->run(batch.tokens, {.attention_mask = batch.attention_mask}).logits;
+    for (std::size_t r = 0; r < texts.size(); ++r) {
+      const at::Tensor mask = batch.attention_mask[static_cast<std::int64_t>(r)];
+      const at::Tensor alone = model_->to_tokens(texts[r]);
+      EXPECT_TRUE(at::equal(batch.tokens[static_cast<std::int64_t>(r)].index({mask}), alone[0]));
+      EXPECT_LT(relative_difference(logits[static_cast<std::int64_t>(r)].index({mask}), (*model_)(alone)[0]),
+                kDoubleTolerance);
+    }
+  }
+  EXPECT_THROW(model_->to_token_batch({}), TokenizerError);
+}
+
+TEST_F(ModelWithText, PiecesKnowTheirPlaceInTheText) {
+  const std::vector<TextPiece> pieces = model_->to_pieces("w2  w10");
+  ASSERT_EQ(pieces.size(), 3u);
+  EXPECT_EQ(pieces[0].id, 0);
+  EXPECT_EQ(pieces[0].span, TextSpan{});
+  EXPECT_EQ(pieces[2].id, 10);
+  EXPECT_EQ(pieces[2].text, "w10");
+  EXPECT_EQ(pieces[2].span, (TextSpan{4, 7}));
+  EXPECT_EQ(model_->to_str_tokens(row({0, 2, 10})), (std::vector<std::string>{"<bos>", "w2", "w10"}));
+}
+
+TEST_F(ModelWithText, GeneratedTextStreamsAndStops) {
+  const at::Tensor prompt = model_->to_tokens("w2 w3");
+  GenerateOptions options{.max_new_tokens = 5, .greedy = true};
+  std::string streamed;
+  options.on_text = [&](std::string_view text) {
+    streamed += text;
+    return true;
+  };
+  const GenerateResult result = model_->generate(prompt, options);
+  ASSERT_EQ(result.texts.size(), 1u);
+  EXPECT_EQ(streamed, result.texts[0]);
+  const std::string whole = model_->to_string(result.tokens);
+  EXPECT_EQ(model_->to_string(prompt) + result.texts[0], whole);
+
+  // Stopping before what the third word begins with leaves the two before it.
+  std::vector<std::string> words;
+  for (std::int64_t i = 3; i < 8; ++i) words.push_back(model_->to_string(result.tokens[0][i].unsqueeze(0)));
+  GenerateOptions stopping{.max_new_tokens = 5, .greedy = true, .stop_strings = {words[2]}};
+  const GenerateResult stopped = model_->generate(prompt, stopping);
+  EXPECT_EQ(stopped.stopped, std::vector{StopReason::stop_string});
+  EXPECT_EQ(stopped.texts[0], result.texts[0].substr(0, result.texts[0].find(words[2])));
+  EXPECT_LE(stopped.tokens.size(1), 6);
+
+  const GenerateOptions cut{
+      .max_new_tokens = 5, .greedy = true, .on_text = [](std::string_view) { return false; }};
+  EXPECT_EQ(model_->generate(prompt, cut).stopped, std::vector{StopReason::callback});
+  const TokenBatch two = model_->to_token_batch({"w2", "w3"});
+  EXPECT_THROW(model_->generate(two.tokens, options), ShapeError) << "text of two rows";
+}
+
+TEST_F(ModelWithText, StopTokensComeFromTheFolderAndAreSavedWithIt) {
+  const at::Tensor prompt = model_->to_tokens("w2 w3");
+  const GenerateOptions options{.max_new_tokens = 5, .greedy = true};
+  const GenerateResult free = model_->generate(prompt, options);
+  const auto stop = free.tokens[0][4].item<std::int64_t>();
+  const auto expect_stop = [&](const std::string& model) {
+    const GenerateResult result = HookedTransformer::load(model).generate(prompt, options);
+    EXPECT_EQ(result.stopped, std::vector{StopReason::stop_token});
+    EXPECT_LE(result.tokens.size(1), 5);
+  };
+  write_file(folder_ / "model" / "generation_config.json",
+             fmt::format(R"({{"eos_token_id": [{}, 1]}})", stop));
+  expect_stop((folder_ / "model").string());
+  HookedTransformer::load((folder_ / "model").string()).save(folder_ / "saved");
+  expect_stop((folder_ / "saved").string());
+  write_file(folder_ / "model" / "generation_config.json", fmt::format(R"({{"eos_token_id": {}}})", stop));
+  expect_stop((folder_ / "model").string());
+  write_file(folder_ / "model" / "generation_config.json", R"({"eos_token_id": "x"})");
+  EXPECT_THROW(HookedTransformer::load((folder_ / "model").string()), ConfigError);
+}
+
+}  // namespace
+}  // namespace hooked
