@@ -143,7 +143,16 @@ at::Tensor Watch::call_hook(const HookFunction& hook, const at::Tensor& value, s
 }
 
 bool Watch::cut_to_logit_positions(const ActivationName& name) const {
-  return logit_positions_ && (name.site == Site::unembed_in || name.site == Site::unembed_out);
+  if (!logit_positions_) return false;
+  switch (name.site) {
+    case Site::mlm_head_ln_scale:
+    case Site::mlm_head_ln_normalized:
+    case Site::unembed_in:
+    case Site::unembed_out:
+      return true;
+    default:
+      return false;
+  }
 }
 
 Watch::Columns Watch::columns_of(const AxisIndices& indices, const ActivationName& name) const {

@@ -30,6 +30,7 @@ class Run : public Watch {
     std::int64_t length;        ///< tokens per row
     at::Tensor attention_mask;  ///< [batch, pos] or undefined
     c10::Device device;
+    at::Tensor token_types = {};  ///< [batch, pos] int64 or undefined: all 0
   };
 
   /// The masks and angles that layers of one kind share.
@@ -46,6 +47,8 @@ class Run : public Watch {
   const ModelConfig& config() const noexcept { return config_; }
   const at::Tensor& positions() const noexcept { return positions_; }  ///< [1 or batch, pos] int64
   const at::Tensor& real() const noexcept { return real_; }  ///< [batch, pos] bool; undefined: all are
+  /// Types of the tokens, [batch, pos] or [1, pos] int64 on the device.
+  at::Tensor token_types() const;
   /// What layer `l` attends by; made once per kind of layer.
   const LayerKind& layer_kind(std::int64_t l, const LayerFrequencies& frequencies);
 

@@ -6,10 +6,12 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
+#include "engine/weight_source.h"
 #include "hooked/core/config_reader.h"
 #include "hooked/core/error.h"
 #include "hooked/core/parse_integer.h"
 #include "hooked/core/tensor_text.h"
+#include "hooked/io/checkpoint_reader.h"
 #include "hooked/io/file.h"
 #include "hooked/io/model_folder.h"
 
@@ -95,9 +97,20 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
 }
 
 FamilyConfig read_model_config(const std::string& model) {
-  const auto file = (locate_model(model) / "config.json").string();
+  const auto folder = locate_model(model);
+  const auto file = (folder / "config.json").string();
   const auto text = read_text_file(file, kConfigBytes);
-  return family_of(ConfigReader(text, file).text("model_type"), file).read(text, file);
+  const auto& family = family_of(ConfigReader(text, file).text("model_type"), file);
+  auto read = family.read(text, file);
+  if (family.head.empty()) return read;
+  try {
+    // Whether there is a head stands in the weights.
+    for (auto& note : settle_head(CheckpointReader::open(folder).names(), family, read)) {
+      read.notes.push_back(std::move(note));
+    }
+  } catch (const CheckpointError&) {  // no weights that can be read: the config is all there is
+  }
+  return read;
 }
 
 }  // namespace hooked::cli

@@ -94,8 +94,11 @@ bool HookedTransformer::has_tokenizer() const noexcept { return model_->tokenize
 
 at::Tensor HookedTransformer::to_tokens(std::string_view text) const {
   const Tokenizer& tokenizer = tokenizer_of(*model_);
-  std::vector<std::int64_t> ids = tokenizer.encode(text).ids;
-  if (model_->config.default_prepend_bos && tokenizer.bos_id()) ids.insert(ids.begin(), *tokenizer.bos_id());
+  // Models that read both ways were trained on whole sequences with their special tokens at both ends.
+  const bool special = model_->config.default_prepend_bos;
+  const bool both_ends = model_->config.direction == AttentionDirection::bidirectional;
+  std::vector<std::int64_t> ids = tokenizer.encode(text, {.add_special_tokens = special && both_ends}).ids;
+  if (special && !both_ends && tokenizer.bos_id()) ids.insert(ids.begin(), *tokenizer.bos_id());
   if (ids.empty()) throw TokenizerError("text", "the text has no tokens; expected at least one");
   return at::tensor(ids, at::kLong).unsqueeze(0).to(model_->device);
 }

@@ -49,6 +49,8 @@ Reach allowed_reach(const LoadedModel& model, const RunOptions& options) {
                       "gradients with Output::residual");
     }
     reach.exit = false;
+  } else if (!model.config.has_unembedding()) {
+    reach.exit = false;
   }
   return reach;
 }
@@ -128,7 +130,7 @@ RunResult HookedTransformer::run(const at::Tensor& tokens, const RunOptions& opt
   // Grad modes belong to the thread and are restored when the run ends, also by a throw.
   const at::AutoGradMode grad_mode(options.gradients.has_value());
   Run run(model.config, std::move(watch),
-          {input.batch(), input.length(), input.attention_mask, model.device});
+          {input.batch(), input.length(), input.attention_mask, model.device, input.token_types});
   if (!options.gradients) run.workspace = &model.workspace;
   if (options.logit_positions) {
     const auto positions = resolve_positions(*options.logit_positions, input.length());

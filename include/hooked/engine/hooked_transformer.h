@@ -93,7 +93,8 @@ class HookedTransformer {
 
   /// Whether the model came with a tokenizer. Without one the text functions throw TokenizerError.
   bool has_tokenizer() const noexcept;
-  /// Ids of a text, [1, pos] int64 on the model's device, with BOS by the family's policy.
+  /// Ids of a text, [1, pos] int64 on the model's device, with BOS by the family's policy; for bidirectional
+  /// models with the tokenizer's special tokens ([CLS] and [SEP]).
   at::Tensor to_tokens(std::string_view text) const;
   /// The one id of a text that is exactly one token. Throws TokenizerError otherwise.
   std::int64_t to_token(std::string_view text) const;

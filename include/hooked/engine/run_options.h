@@ -17,9 +17,9 @@ namespace hooked {
 
 /// What a run returns besides its cache (DESIGN 9.2).
 enum class Output : std::uint8_t {
-  logits,    ///< [batch, pos, vocab] after any soft cap
-  loss,      ///< next-token cross entropy in nats; logits are not kept
-  residual,  ///< the stream where the run stopped, [batch, pos, d_model]
+  logits,    ///< [batch, pos, vocab] after any soft cap; not for models without unembedding
+  loss,      ///< next-token cross entropy in nats, of causal models; logits are not kept
+  residual,  ///< the stream where the run stopped, [batch, pos, d_model]: what the next block would read
   none,      ///< nothing: the run ends at the deepest watched layer
 };
 
@@ -48,6 +48,8 @@ struct RunOptions {
 
   /// [batch, pos], 1 or true for real tokens; padding on either side. Positions count real tokens.
   at::Tensor attention_mask = {};
+  /// Types of the tokens, [batch, pos] int64, for models that have token types; undefined: all 0.
+  at::Tensor token_types = {};
   /// Positions whose logits are computed (negative count from the end); absent: all.
   std::optional<std::vector<std::int64_t>> logit_positions = std::nullopt;
   /// Keep captured activations at these positions only, along each point's pos or query axis.
