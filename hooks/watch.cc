@@ -53,6 +53,19 @@ at::Tensor without_direction(const at::Tensor& block, const at::Tensor& directio
   return block - along * direction;
 }
 
+// Whether a point behind the last block covers only the positions whose logits are asked for.
+bool follows_logit_positions(Site site) {
+  switch (site) {
+    case Site::mlm_head_ln_scale:
+    case Site::mlm_head_ln_normalized:
+    case Site::unembed_in:
+    case Site::unembed_out:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 Watch::Watch(const PointIndex& points, Reach reach)
@@ -145,9 +158,7 @@ at::Tensor Watch::call_hook(const HookFunction& hook, const at::Tensor& value, s
 
 std::optional<std::vector<std::int64_t>> Watch::positions_of(const ActivationName& name) const {
   if (!axis_on(name.site, Axis::pos)) return std::nullopt;
-  if (logit_positions_ && (name.site == Site::unembed_in || name.site == Site::unembed_out)) {
-    return logit_positions_;
-  }
+  if (logit_positions_ && follows_logit_positions(name.site)) return logit_positions_;
   if (columns_.first == 0 && !columns_.limit) return std::nullopt;
   std::vector<std::int64_t> positions(static_cast<std::size_t>(columns_.end - columns_.first));
   std::iota(positions.begin(), positions.end(), columns_.first);

@@ -64,6 +64,11 @@ std::vector<KeysAndValues> Run::remember(std::int64_t l, const at::Tensor& keys,
   return stretches;
 }
 
+at::Tensor Run::token_types() const {
+  if (input_.token_types.defined()) return input_.token_types;
+  return at::zeros({1, input_.length}, at::TensorOptions(at::kLong).device(input_.device));
+}
+
 const Run::LayerKind& Run::layer_kind(std::int64_t l, const LayerFrequencies& frequencies) {
   const bool windowed = config_.windowed(l);
   std::optional<LayerKind>& kind = kinds_[windowed ? 1 : 0];

@@ -32,6 +32,7 @@ class Run : public Watch {
     std::int64_t length;        ///< tokens per row, without those that are remembered
     at::Tensor attention_mask;  ///< [batch, pos] of these tokens, or undefined
     c10::Device device;
+    at::Tensor token_types = {};  ///< [batch, pos] int64 or undefined: all 0
     /// Columns that stand before the others and are only read; of as many rows, or of one that all share.
     std::shared_ptr<const KvCache> prefix = nullptr;
     /// Columns between those of the prefix and the run's own, which the run's own are added to.
@@ -57,6 +58,8 @@ class Run : public Watch {
   const at::Tensor& real() const noexcept { return real_; }
   /// Columns of the sequence before this run's own.
   std::int64_t past() const noexcept { return past_; }
+  /// Types of the tokens, [batch, pos] or [1, pos] int64 on the device.
+  at::Tensor token_types() const;
   /// What layer `l` attends by; made once per kind of layer.
   const LayerKind& layer_kind(std::int64_t l, const LayerFrequencies& frequencies);
 

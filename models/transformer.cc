@@ -22,16 +22,28 @@ void append(WeightSlots& all, WeightSlots slots) {
   for (WeightSlot& slot : slots) all.push_back(std::move(slot));
 }
 
+// Rows [1 or batch, pos, d_model] as the point shows them; one row stands for the batch while nobody looks.
+at::Tensor see_rows(const HookPoint& point, const at::Tensor& rows, const at::Tensor& like, Run& run) {
+  if (!point.watched(run)) return rows;
+  return point.forward(rows.expand(like.sizes()).contiguous(), run);
+}
+
 }  // namespace
 
-Embed::Embed(const GraphContext& context) {
-  const ModelConfig& c = context.config;
+Embed::Embed(const GraphContext& context) : config_(context.config) {
+  const ModelConfig& c = config_;
   if (c.embedding_scale != 1.0) {
     scale_ = at::scalar_tensor(c.embedding_scale, at::TensorOptions(c.dtype));
   }
   W_E_ =
       register_parameter("W_E", at::empty({c.d_vocab, c.d_model}, context.options), /*requires_grad=*/false);
-  if (c.post_embedding_norm) {
+  if (c.token_types > 0) {
+    const auto types = register_module("token_type_embed", std::make_shared<Folder>());
+    W_token_type_ = types->register_parameter(
+        "W_token_type", at::empty({c.token_types, c.d_model}, context.options), /*requires_grad=*/false);
+    hook_token_type_embed_ = add_point(*this, Site::token_type_embed, context);
+  }
+  if (c.post_embedding_norm || c.embedding_sum_norm) {
     ln_ = register_module("ln", std::make_shared<Norm>(Norm::Layout{NormKind::layer_norm,
                                                                     Site::embed_ln_scale,
                                                                     Site::embed_ln_normalized,
@@ -47,12 +59,43 @@ at::Tensor Embed::forward(const at::Tensor& tokens, Run& run) const {
   if (scale_.defined()) embedded = embedded * scale_;
   if (run.gradients() && !embedded.requires_grad())
     embedded.requires_grad_(true);  // the leaf of gradient runs
-  return ln_ ? ln_->forward(embedded, run) : embedded;
+  return config_.post_embedding_norm ? ln_->forward(embedded, run) : embedded;
+}
+
+at::Tensor Embed::finish_sum(const at::Tensor& sum, Run& run) const {
+  if (!W_token_type_.defined()) return ln_->forward(sum, run);
+  at::Tensor types = at::embedding(W_token_type_, run.token_types());  // [1 or batch, pos, d_model], a copy
+  if (run.gradients() && !types.requires_grad()) types.requires_grad_(true);
+  return ln_->forward(sum + see_rows(*hook_token_type_embed_, types, sum, run), run);
 }
 
 WeightSlots Embed::slots() const {
   WeightSlots slots{{"embed.W_E", W_E_}};
+  if (W_token_type_.defined()) slots.push_back({"embed.token_type_embed.W_token_type", W_token_type_});
   if (ln_) append(slots, ln_->slots("embed.ln"));
+  return slots;
+}
+
+MlmHead::MlmHead(const GraphContext& context) : activation_(*context.config.mlm_head) {
+  const ModelConfig& c = context.config;
+  W_ = add_matrix(*this, "W", c.d_model, c.d_model, context);
+  b_ = register_parameter("b", at::empty({c.d_model}, context.options), /*requires_grad=*/false);
+  ln_ = register_module("ln", std::make_shared<Norm>(Norm::Layout{NormKind::layer_norm,
+                                                                  Site::mlm_head_ln_scale,
+                                                                  Site::mlm_head_ln_normalized,
+                                                                  {c.d_model},
+                                                                  true,
+                                                                  c.norm_bias},
+                                                     context));
+}
+
+at::Tensor MlmHead::forward(const at::Tensor& x, Run& run) const {
+  return ln_->forward(ops::activate(activation_, ops::linear(x, W_, b_, run), run), run);
+}
+
+WeightSlots MlmHead::slots() const {
+  WeightSlots slots{{"mlm_head.W", W_.t()}, {"mlm_head.b", b_}};
+  append(slots, ln_->slots("mlm_head.ln"));
   return slots;
 }
 
@@ -90,13 +133,18 @@ Transformer::Transformer(const ModelConfig& config, const PointIndex& points,
   const GraphContext context{config, points, options};
   hook_tokens_ = add_point(*this, Site::tokens, context);
   embed_ = register_module("embed", std::make_shared<Embed>(context));
-  hook_embed_ = add_point(*this, Site::embed, context);
+  // The parts of a normed sum belong to the module that makes the sum.
+  const bool summed = config.embedding_sum_norm;
+  hook_embed_ =
+      summed ? add_point(*embed_, Site::token_embed, context) : add_point(*this, Site::embed, context);
   if (config.has_pos_embed()) {
     const auto positions = register_module("pos_embed", std::make_shared<Folder>());
     W_pos_ =
         positions->register_parameter("W_pos", at::empty({config.n_ctx, config.d_model}, options), false);
   }
-  hook_pos_embed_ = add_point(*this, Site::pos_embed, context);
+  hook_pos_embed_ =
+      summed ? add_point(*embed_, Site::position_embed, context) : add_point(*this, Site::pos_embed, context);
+  hook_full_embed_ = add_point(*this, Site::full_embed, context);
   const auto stack = register_module("blocks", std::make_shared<Folder>());
   for (std::int64_t layer = 0; layer < config.n_layers; ++layer) {
     blocks_.push_back(stack->register_module(
@@ -115,7 +163,10 @@ Transformer::Transformer(const ModelConfig& config, const PointIndex& points,
                                                                                 config.norm_offset},
                                                                    context));
   }
-  unembed_ = register_module("unembed", std::make_shared<Unembed>(embed_->W_E(), context));
+  if (config.mlm_head) mlm_head_ = register_module("mlm_head", std::make_shared<MlmHead>(context));
+  if (config.has_unembedding()) {
+    unembed_ = register_module("unembed", std::make_shared<Unembed>(embed_->W_E(), context));
+  }
 }
 
 at::Tensor Transformer::pos_embed(Run& run) const {
@@ -137,17 +188,17 @@ at::Tensor Transformer::embed(const at::Tensor& tokens, Run& run) const {
             "to {}",
             config_.d_vocab - 1, seen.min().item<std::int64_t>(), seen.max().item<std::int64_t>()));
   }
-  const at::Tensor embedded = hook_embed_->forward(embed_->forward(seen, run), run);
-  if (!W_pos_.defined()) return embedded;
-  at::Tensor positions = pos_embed(run);
-  if (hook_pos_embed_->watched(run)) {
-    positions = hook_pos_embed_->forward(positions.expand(embedded.sizes()).contiguous(), run);
+  at::Tensor stream = hook_embed_->forward(embed_->forward(seen, run), run);
+  if (W_pos_.defined()) {
+    const at::Tensor positions = see_rows(*hook_pos_embed_, pos_embed(run), stream, run);
+    if (config_.positions == PositionKind::shortformer) {
+      run.query_key_positions = positions;
+    } else {
+      stream = stream + positions;
+    }
   }
-  if (config_.positions == PositionKind::shortformer) {
-    run.query_key_positions = positions;
-    return embedded;
-  }
-  return embedded + positions;
+  if (!hook_full_embed_) return stream;
+  return hook_full_embed_->forward(embed_->finish_sum(stream, run), run);
 }
 
 void Transformer::prepare(Run& run) const {
@@ -164,15 +215,18 @@ at::Tensor Transformer::blocks(at::Tensor resid, const Reach& reach, Run& run) c
 }
 
 at::Tensor Transformer::unembed(const at::Tensor& resid, Run& run) const {
+  const auto logits_of = [&](const at::Tensor& x) {
+    return unembed_->forward(mlm_head_ ? mlm_head_->forward(x, run) : x, run);
+  };
   const auto asked_for = [&](const at::Tensor& x) {
     return run.logit_positions.defined() ? x.index_select(1, run.logit_positions) : x;
   };
   // A watched final norm shows every position; otherwise only those whose logits are asked for are normed.
-  if (!ln_final_) return unembed_->forward(asked_for(resid), run);
+  if (!ln_final_) return logits_of(asked_for(resid));
   const bool watched = ln_final_->watched(run);
   const at::Tensor input = watched ? resid : asked_for(resid);
   const at::Tensor normed = ln_final_->forward(input, run);
-  return unembed_->forward(watched ? asked_for(normed) : normed, run);
+  return logits_of(watched ? asked_for(normed) : normed);
 }
 
 WeightSlots Transformer::slots() const {
@@ -182,7 +236,8 @@ WeightSlots Transformer::slots() const {
     append(all, blocks_[layer]->slots("blocks." + std::to_string(layer)));
   }
   if (ln_final_) append(all, ln_final_->slots("ln_final"));
-  append(all, unembed_->slots());
+  if (mlm_head_) append(all, mlm_head_->slots());
+  if (unembed_) append(all, unembed_->slots());
   return all;
 }
 

@@ -18,12 +18,37 @@ class Embed : public torch::nn::Module {
   /// `tokens` [batch, pos] int64 to [batch, pos, d_model], before any positions.
   at::Tensor forward(const at::Tensor& tokens, Run& run) const;
 
+  /// For models that norm the sum of embeddings: `sum` of tokens and positions [batch, pos, d_model] with the
+  /// tokens' types, normed.
+  at::Tensor finish_sum(const at::Tensor& sum, Run& run) const;
+
   const at::Tensor& W_E() const noexcept { return W_E_; }
   WeightSlots slots() const;
 
  private:
-  at::Tensor W_E_;    // [vocab, d_model]
+  const ModelConfig& config_;
+  at::Tensor W_E_;           // [vocab, d_model]
+  at::Tensor W_token_type_;  // [token type, d_model], undefined without token types
   at::Tensor scale_;  // what the embedding is multiplied by, a number in the weights' dtype; undefined for 1
+  std::shared_ptr<Norm> ln_;
+  Point hook_token_type_embed_;
+};
+
+/// What stands between the stream and the unembedding of masked language models (Devlin et al. 2019): a layer
+/// with an activation, and a LayerNorm.
+class MlmHead : public torch::nn::Module {
+ public:
+  explicit MlmHead(const GraphContext& context);
+
+  /// `x` and the result are [batch, pos, d_model].
+  at::Tensor forward(const at::Tensor& x, Run& run) const;
+
+  WeightSlots slots() const;
+
+ private:
+  Activation activation_;
+  at::Tensor W_;  // [d_model out, d_model in]
+  at::Tensor b_;  // [d_model]
   std::shared_ptr<Norm> ln_;
 };
 
@@ -45,7 +70,7 @@ class Unembed : public torch::nn::Module {
   Point hook_in_, hook_out_;
 };
 
-/// The whole decoder: its module paths are the activations' names.
+/// The whole model: its module paths are the activations' names.
 ///
 /// Const after loading: `embed`, `blocks`, `unembed` write no member and may be called from many threads,
 /// each with its own Run.
@@ -61,7 +86,8 @@ class Transformer : public torch::nn::Module {
   void prepare(Run& run) const;
   /// The stream through blocks [first, end).
   at::Tensor blocks(at::Tensor resid, const Reach& reach, Run& run) const;
-  /// Final norm and unembedding at the run's logit positions.
+  /// Final norm, masked-LM head and unembedding at the run's logit positions. Not for models without
+  /// unembedding.
   at::Tensor unembed(const at::Tensor& resid, Run& run) const;
 
   /// Every tensor of the state dict and where it lives.
@@ -75,8 +101,9 @@ class Transformer : public torch::nn::Module {
   at::Tensor W_pos_;  // [pos, d_model]
   std::vector<std::shared_ptr<Block>> blocks_;
   std::shared_ptr<Norm> ln_final_;
-  std::shared_ptr<Unembed> unembed_;
-  Point hook_tokens_, hook_embed_, hook_pos_embed_;
+  std::shared_ptr<MlmHead> mlm_head_;  // null without
+  std::shared_ptr<Unembed> unembed_;   // null without
+  Point hook_tokens_, hook_embed_, hook_pos_embed_, hook_full_embed_;
 };
 
 }  // namespace hooked

@@ -5,7 +5,7 @@
 
 Without arguments every case is made anew and folders of cases that no longer exist are removed; with globs only those
 cases are made and the other rows of index.json stay. Weights, tokens and outputs depend on the case's name alone.
-The cases and what they cover are the tables kRows in goldens/transformer_lens_cases.py,
+The cases and what they cover are the tables kRows in goldens/transformer_lens_cases.py, goldens/encoder_cases.py,
 goldens/transformers_cases.py and goldens/gpt2_cases.py.
 """
 
@@ -24,7 +24,7 @@ warnings.filterwarnings("ignore")
 
 import torch  # noqa: E402
 
-from goldens import gpt2_cases, transformer_lens_cases, transformers_cases  # noqa: E402
+from goldens import encoder_cases, gpt2_cases, transformer_lens_cases, transformers_cases  # noqa: E402
 from goldens.case_files import write_case  # noqa: E402
 
 kRoot = pathlib.Path(__file__).resolve().parent.parent / "tests" / "golden" / "files"
@@ -35,7 +35,7 @@ def main(globs: list) -> None:
     kRoot.mkdir(parents=True, exist_ok=True)
     index_file = kRoot / "index.json"
     old = {row["case"]: row for row in json.loads(index_file.read_text())} if globs and index_file.exists() else {}
-    makers = transformer_lens_cases.makers() + transformers_cases.makers() + gpt2_cases.makers()
+    makers = transformer_lens_cases.makers() + encoder_cases.makers() + transformers_cases.makers() + gpt2_cases.makers()
     rows = []
     for case, maker in makers:
         if globs and not any(fnmatch.fnmatch(case, glob) for glob in globs):

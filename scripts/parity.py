@@ -39,12 +39,13 @@ from parity_cases.table import kCases  # noqa: E402
 kRoot = pathlib.Path(__file__).resolve().parent.parent
 kGoldens = kRoot / "tests" / "golden" / "families"
 kTolerance = 1e-9
+kNoPoints = ("logits", "tokens", "token_type_ids", "greedy")  # what a record holds besides activations
 
 
-def run_hooked(program, folder, tokens, *options) -> dict:
+def run_hooked(program, folder, tokens, *options, types=None) -> dict:
     with tempfile.TemporaryDirectory() as scratch:
         tokens_file, out = f"{scratch}/tokens.safetensors", f"{scratch}/cache.safetensors"
-        save_file({"tokens": tokens}, tokens_file)
+        save_file({"tokens": tokens} | ({} if types is None else {"token_type_ids": types}), tokens_file)
         done = subprocess.run([program, "cache", folder, "--tokens-file", tokens_file, "--dtype", "float64", "--out", out,
                                *options], capture_output=True, text=True, check=False)
         if done.returncode != 0:
@@ -75,17 +76,25 @@ def compare(case, folder, expected, program) -> dict:
     def note(kind, value):
         worst[kind] = max(worst.get(kind, 0.0), value)
 
-    raw = run_hooked(program, folder, expected["tokens"], "--no-processing")
-    note("logits", ((raw["logits"] - expected["logits"]).abs().max() / expected["logits"].abs().max()).item())
+    types = expected.get("token_type_ids")
+    raw = run_hooked(program, folder, expected["tokens"], "--no-processing", types=types)
+    if "logits" in expected:
+        note("logits", ((raw["logits"] - expected["logits"]).abs().max() / expected["logits"].abs().max()).item())
+    elif "logits" in raw:
+        raise RuntimeError("logits of a model without a head")
     for name in [name for name in expected if name.endswith("hook_resid_post")]:
         normed = name.replace("hook_resid_post", "hook_normalized_resid_post")
         if normed in raw:  # with norms after the additions, what a layer returns is the normed stream
             expected[normed] = expected.pop(name)
     for name, value in expected.items():
-        if name not in ("logits", "tokens", "greedy"):
+        if name not in kNoPoints:
             note(name.rpartition(".")[2], difference(raw[name], value))
-    processed = run_hooked(program, folder, expected["tokens"], "--names", "unembed.hook_out")
-    note("processed", (processed["logits"].log_softmax(-1) - expected["logits"].log_softmax(-1)).abs().max().item())
+    processed = run_hooked(program, folder, expected["tokens"], types=types)
+    if "logits" in expected:
+        note("processed", (processed["logits"].log_softmax(-1) - expected["logits"].log_softmax(-1)).abs().max().item())
+    else:  # then processing must leave the stream alone
+        last = max(name for name in expected if name.endswith("hook_normalized_resid_post"))
+        note("processed", difference(processed[last], expected[last]))
     if "greedy" in expected:
         row = expected["greedy"]
         for options in (("--no-processing",), ()):

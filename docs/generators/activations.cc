@@ -20,7 +20,8 @@ a change of the table. A test fails when this page is out of date.
 ## How points are named
 
 A name is the path of a hook point in the module graph, and the key in a cache: `blocks.5.attn.hook_pattern`.
-`{stack}` is `blocks`, `{layer}` and `{expert}` count from 0. Names and shapes are those of TransformerLens's `HookedTransformer`.
+`{stack}` is `blocks`, `{layer}` and `{expert}` count from 0. Names and shapes are those of TransformerLens's `HookedTransformer`, and for
+models that norm the sum of their embeddings (BERT) those of its `HookedEncoder`.
 
 | you write | you mean |
 |---|---|
@@ -66,6 +67,8 @@ point is: hooks attached to the handle, the run's own hooks, edits, then the cac
 
 **Embeddings.** `hook_tokens` and `hook_pos_embed` are copies; an edit of one never reaches your tensor or the weights.
 Position rows of padding are zero. Shortformer positions are added to what queries and keys read and never enter the stream.
+In models that norm the sum of token, position and token type embeddings, the parts are `embed.hook_embed`,
+`embed.hook_pos_embed` and `embed.hook_token_type_embed`, and what enters the first block is `hook_full_embed`.
 
 **Norms.** `hook_scale` is what the input is divided by: sqrt(mean(x²) + eps), of the centred input for LayerNorm, of the
 input itself for RMSNorm. `hook_normalized` is the quotient, before weight and bias. An edit of `hook_scale` changes
@@ -105,7 +108,10 @@ The shared expert has the names of an ordinary MLP, and `hook_weight` for the si
 With attention sinks rows of a pattern sum to less than 1; the sink is no column of scores or pattern.
 
 **Logits.** `unembed.hook_out` is before a soft cap on the logits; the run's result is after it. With
-`RunOptions::logit_positions`, `unembed.*` cover those positions only, and `ln_final.*` cover all positions if watched.
+`RunOptions::logit_positions`, `mlm_head.*` and `unembed.*` cover those positions only, and `ln_final.*` cover all positions if watched.
+
+**The masked-LM head** (BERT) is a layer with an activation, a norm (`mlm_head.ln.*`) and the unembedding, whose input is
+`unembed.hook_in`. A model without unembedding has no points behind its last block.
 
 **Gradients** of a metric exist for every point but ids, with the name and shape of the activation, and are with
 respect to what downstream saw. They are zero where the metric does not depend on the point.

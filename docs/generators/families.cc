@@ -32,6 +32,9 @@ with every parameter random and sizes that are awkward on purpose. The ordinary 
 | greedy continuation of 20 tokens | as they are, and processed | the same ids |
 | rows of a batch padded on the left or on the right | against the rows alone | 1e-9 |
 
+Encoders have no continuation. Those of their checkpoints that have no masked-LM head (`no_head`) are compared in all but logits,
+and processing must keep their last stream.
+
 `python scripts/parity.py` builds the cases anew and compares them with the program; with other rows in
 `scripts/parity_cases/table.py` it compares other configurations. [How to add a family](adding-a-family.md).
 

@@ -70,6 +70,9 @@ struct Family {
   /// Their unembedding matrix, [vocab, d_model], which never has the prefix. In files of tied models it may
   /// be missing, a second copy of the embedding, or all there is of it.
   std::string_view unembedding = {};
+  /// What the names of the head begin with, where it is more than the unembedding: these never have the
+  /// prefix either. A file that holds none of them is a model without unembedding.
+  std::string_view head = {};
   /// Globs of tensors that files carry and no model needs (mask buffers, frequencies).
   std::span<const std::string_view> buffers = {};
   /// For families whose files do not name them or lack a config: the config for `read`, or nothing when the

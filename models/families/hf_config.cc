@@ -198,8 +198,10 @@ void HfConfig::note(std::string_view text) { notes_.emplace_back(text); }
 FamilyConfig HfConfig::finish(ModelConfig config, RecipeMaker recipes) const {
   for (const char* key : kWithoutEffect) json_.ignore({key});
   require_unset({"quantization_config"});
-  if (!json_.boolean_or("is_causal", true))
-    json_.refuse("is_causal", "is not supported by this family; expected true");
+  const bool causal = config.direction == AttentionDirection::causal;
+  if (json_.boolean_or("is_causal", causal) != causal) {
+    json_.refuse("is_causal", fmt::format("is not supported by this family; expected {}", causal));
+  }
   std::vector<std::string> ignored;
   for (const std::string& key : json_.unread()) {
     if (contains_any(key, kTrainingOnly)) continue;

@@ -31,6 +31,12 @@ std::string grouped_spelling(const std::string& name) {
   return {};
 }
 
+// Where TransformerLens's HookedEncoder has what its HookedTransformer and this engine call by one name.
+std::string encoder_spelling(const std::string& name, const ModelConfig& config) {
+  return config.embedding_sum_norm && (name == "embed.W_E" || name == "pos_embed.W_pos") ? "embed." + name
+                                                                                         : std::string();
+}
+
 }  // namespace
 
 std::vector<TensorRecipe> native_recipes(const ModelConfig& config) {
@@ -38,7 +44,9 @@ std::vector<TensorRecipe> native_recipes(const ModelConfig& config) {
   const Transformer graph(config, points, at::TensorOptions(config.dtype).device(at::kMeta));
   std::vector<TensorRecipe> recipes;
   for (const WeightSlot& slot : graph.slots()) {
-    recipes.push_back({slot.name, {slot.name}, nullptr, slot.optional, grouped_spelling(slot.name)});
+    std::string alias = encoder_spelling(slot.name, config);
+    if (alias.empty()) alias = grouped_spelling(slot.name);
+    recipes.push_back({slot.name, {slot.name}, nullptr, slot.optional, std::move(alias)});
   }
   return recipes;
 }

@@ -41,7 +41,8 @@ at::Tensor picked(const at::Tensor& blocks, const std::vector<std::int64_t>& pla
 
 bool has_bias(const ModelConfig& c, std::string_view norm) {
   const NormKind kind = norm == "ln_final" ? c.final_norm : c.norm;
-  return norm == "embed.ln" ? c.norm_bias : kind == NormKind::layer_norm && c.norm_bias;
+  return norm == "embed.ln" || norm == "mlm_head.ln" ? c.norm_bias
+                                                     : kind == NormKind::layer_norm && c.norm_bias;
 }
 
 }  // namespace
@@ -94,18 +95,32 @@ void Recipes::positions(std::string_view theirs_name, std::int64_t offset) {
 }
 
 void Recipes::unembedding(std::string_view theirs_name, std::string_view alias) {
+  if (!config_.has_unembedding()) return;
   const std::string name(theirs_name);
   if (!config_.tied_unembedding) {
     TensorRecipe& recipe =
         make("unembed.W_U", {name + ".weight"}, [](const Tensors& weight) { return weight[0].t(); });
     if (!alias.empty()) recipe.alias = std::string(alias) + ".weight";
   }
-  if (config_.unembed_bias) copy("unembed.b_U", name + ".bias");
+  if (!config_.unembed_bias) return;
+  copy("unembed.b_U", name + ".bias");
+  if (!alias.empty()) recipes_.back().alias = std::string(alias) + ".bias";
 }
 
 void Recipes::norm(std::string_view ours_name, std::string_view theirs_name) {
   copy(fmt::format("{}.w", ours_name), fmt::format("{}.weight", theirs_name));
-  if (has_bias(config_, ours_name)) copy(fmt::format("{}.b", ours_name), fmt::format("{}.bias", theirs_name));
+  recipes_.back().alias = theirs(fmt::format("{}.gamma", theirs_name));
+  if (!has_bias(config_, ours_name)) return;
+  copy(fmt::format("{}.b", ours_name), fmt::format("{}.bias", theirs_name));
+  recipes_.back().alias = theirs(fmt::format("{}.beta", theirs_name));
+}
+
+void Recipes::mlm_head(std::string_view their_layer, std::string_view their_norm) {
+  if (!config_.mlm_head) return;
+  make("mlm_head.W", {fmt::format("{}.weight", their_layer)},
+       [](const Tensors& weight) { return weight[0].t(); });
+  copy("mlm_head.b", fmt::format("{}.bias", their_layer));
+  norm("mlm_head.ln", their_norm);
 }
 
 void Recipes::plain_norm(std::string_view ours_name) {

@@ -67,10 +67,14 @@ class Recipes {
   void embedding(std::string_view theirs) { copy("embed.W_E", theirs); }
   /// Learned positions; `offset` rows at the start of their table belong to no position.
   void positions(std::string_view theirs, std::int64_t offset = 0);
-  /// The unembedding, unless it is tied: `theirs` without `.weight`, and another name that it may have.
+  /// The unembedding's matrix unless it is tied, and its bias: `theirs` without `.weight`, and another name
+  /// that they may have.
   void unembedding(std::string_view theirs, std::string_view alias = {});
 
-  /// A norm of width d_model.
+  /// The masked-LM head before the unembedding: its layer and its norm.
+  void mlm_head(std::string_view their_layer, std::string_view their_norm);
+
+  /// A norm of width d_model. Older files say gamma and beta for weight and bias.
   void norm(std::string_view ours, std::string_view theirs);
   /// A norm that is stored without a weight: ones.
   void plain_norm(std::string_view ours);

@@ -13,8 +13,12 @@ from goldens.float64 import float64
 kGreedyTokens = 20
 
 # How the families name the linear map that a sublayer ends with.
-kAttentionOut = ("o_proj", "out_proj", "c_proj", "dense")
-kMlpOut = ("down_proj", "c_proj", "fc_out", "fc2", "dense_4h_to_h")
+kAttentionOut = ("o_proj", "out_proj", "c_proj", "dense", "out_lin")
+kMlpOut = ("down_proj", "c_proj", "fc_out", "fc2", "dense_4h_to_h", "output.dense", "lin2")
+
+# The parts of a normed sum of embeddings, by what they are called in the embeddings module.
+kSummands = {"word_embeddings": "embed.hook_embed", "position_embeddings": "embed.hook_pos_embed",
+             "token_type_embeddings": "embed.hook_token_type_embed", "LayerNorm": "hook_full_embed"}
 
 
 def random_parameter(name: str, shape, generator) -> torch.Tensor:
@@ -33,7 +37,8 @@ def build(case) -> torch.nn.Module:
     config = transformers.AutoConfig.for_model(case.model_type, **case.keys)
     config._attn_implementation = "eager" if case.eager else "sdpa"
     config._experts_implementation = "eager"  # expert by expert, so that their parts can be seen
-    model = transformers.AutoModelForCausalLM.from_config(config)
+    auto = getattr(transformers, f"AutoModelFor{case.head}" if case.head else "AutoModel")
+    model = auto.from_config(config)
     model.to(torch.float64)
     model.eval()
     generator = generator_for(case.name)
@@ -48,6 +53,15 @@ def random_tokens(case, d_vocab: int) -> torch.Tensor:
     return torch.randint(3, d_vocab, (2, case.length), generator=generator_for(case.name + "/tokens"))
 
 
+def random_token_types(case, model) -> dict:
+    """Keyword arguments of the model: types of the tokens where it has several."""
+    count = getattr(model.config, "type_vocab_size", None) or 1
+    if count == 1:
+        return {}
+    generator = generator_for(case.name + "/types")
+    return dict(token_type_ids=torch.randint(0, count, (2, case.length), generator=generator))
+
+
 def _layers(model):
     count = model.config.num_hidden_layers
     lists = [m for m in model.modules() if isinstance(m, torch.nn.ModuleList) and len(m) == count]
@@ -59,7 +73,7 @@ def _named(layer, of_attention: bool, shared: bool = False):
     for path, module in layer.named_modules():
         parent, _, leaf = path.rpartition(".")
         inside = "att" in parent.lower()
-        if leaf in names and inside == of_attention and ("shared_expert" in parent) == shared:
+        if (leaf in names or path in names) and inside == of_attention and ("shared_expert" in parent) == shared:
             return module
     return None
 
@@ -123,8 +137,12 @@ class Recorder(contextlib.AbstractContextManager):
             if _of_class(layer, "TopKRouter") is not None:
                 self.mixtures.append(MixtureRecorder(layer, at))
                 self.handles += self.mixtures[-1].handles
+        embeddings = getattr(getattr(model, model.base_model_prefix, model), "embeddings", None)
+        if hasattr(embeddings, "LayerNorm"):
+            for leaf, name in kSummands.items():
+                self._keep(getattr(embeddings, leaf, None), name, "out")
         unembed = model.get_output_embeddings()
-        if unembed.in_features == model.config.hidden_size:  # not behind a projection that the engine multiplies in
+        if unembed is not None and unembed.in_features == model.config.hidden_size:  # not behind a projection that the engine multiplies in
             self._keep(unembed, "unembed.hook_in", "in")
 
     def _keep(self, module, name, side):
@@ -134,6 +152,8 @@ class Recorder(contextlib.AbstractContextManager):
         def hook(_module, args, kwargs, output):
             value = (args[0] if args else kwargs["hidden_states"]) if side == "in" else (
                 output[0] if isinstance(output, tuple) else output)
+            if name.startswith("embed.hook") and value.shape[0] == 1:  # one row of positions stands for all
+                value = value.expand(2, -1, -1)
             self.points[name] = value.detach().clone()
 
         self.handles.append(module.register_forward_hook(hook, with_kwargs=True))
@@ -155,8 +175,10 @@ def record(case) -> tuple:
     with float64(), torch.no_grad():
         model = build(case)
         tokens = random_tokens(case, model.config.vocab_size)
+        types = random_token_types(case, model)
         with Recorder(model, case) as recorder:
-            result = model(tokens, use_cache=False, output_attentions=case.eager)
+            result = model(tokens, output_attentions=case.eager, **types,
+                           **(dict(use_cache=False) if case.head == "CausalLM" else {}))
             points = dict(recorder.points)
             for mixture in recorder.mixtures:
                 points |= mixture.points(tokens.shape)
@@ -165,9 +187,11 @@ def record(case) -> tuple:
         for i, pattern in enumerate(result.attentions or ()):
             points[f"blocks.{i}.attn.hook_pattern"] = pattern
         limit = getattr(model.config, "max_position_embeddings", None) or 10**6
-        if case.length + kGreedyTokens <= limit or case.name.endswith("dynamic"):
+        fits = case.length + kGreedyTokens <= limit or case.name.endswith("dynamic")
+        if case.head == "CausalLM" and fits:
             points["greedy"] = greedy(model, tokens)
-    points |= {"logits": result.logits, "tokens": tokens}
+    logits = getattr(result, "prediction_logits" if case.head == "PreTraining" else "logits", None)
+    points |= types | {"tokens": tokens} | ({} if logits is None else {"logits": logits})
     return model, {name: value.detach().contiguous() for name, value in points.items()}
 
 

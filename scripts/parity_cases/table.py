@@ -20,6 +20,7 @@ class Case:
     length: int = 11
     golden: bool = True
     eager: bool = True
+    head: str | None = "CausalLM"  # of transformers' AutoModelFor...; None is AutoModel, without a head
     written: dict = dataclasses.field(default_factory=dict)  # keys replaced in the written config.json; None drops one
 
 
@@ -44,9 +45,12 @@ kLayers = ["sliding_attention", "full_attention"]
 
 def rows(model_type, base, **variants):
     """A case for the base config and one for each variant's keys."""
-    cases = [Case(model_type, model_type, base)]
+    shared = {k: base[k] for k in ("head",) if k in base}
+    base = {k: v for k, v in base.items() if k not in shared}
+    cases = [Case(model_type, model_type, base, **shared)]
     for name, keys in variants.items():
-        case = {k: keys[k] for k in ("length", "golden", "eager", "written") if k in keys}
+        keys = shared | keys
+        case = {k: keys[k] for k in ("length", "golden", "eager", "head", "written") if k in keys}
         keys = {k: v for k, v in keys.items() if k not in case}
         cases.append(Case(f"{model_type}_{name}", model_type, base | keys, **case))
     return cases
@@ -71,6 +75,11 @@ kErnieMoe = dict({k: v for k, v in kMoe.items() if k not in ("num_local_experts"
                  moe_num_experts=5, moe_k=2, moe_intermediate_size=7, moe_num_shared_experts=2)
 kPhiMoeRope = dict(rope("longrope", short_factor=[1.0, 1.3], long_factor=[2.0, 4.0], short_mscale=1.2, long_mscale=0.9,
                         original_max_position_embeddings=16), head_dim=4)
+kBert = dict(pad_token_id=0, hidden_size=12, intermediate_size=15, num_hidden_layers=3, num_attention_heads=3,
+             vocab_size=23, max_position_embeddings=16, head="MaskedLM")
+kRoberta = dict(kBert, pad_token_id=1, bos_token_id=0, eos_token_id=2, type_vocab_size=1)
+kDistilbert = dict(pad_token_id=0, dim=12, hidden_dim=15, n_layers=3, n_heads=3, vocab_size=23,
+                   max_position_embeddings=16, head="MaskedLM")
 
 kCases = [
     *rows("gpt2", kGpt2,
@@ -179,6 +188,25 @@ kCases = [
     *rows("helium", dict(kSixteen, head_dim=4)),
     *rows("exaone4", dict(kLlama, **kFour, head_dim=8, sliding_window=4, sliding_window_pattern=4),
           no_window=dict(sliding_window=None, num_hidden_layers=2, layer_types=["full_attention"] * 2)),
+    *rows("bert", kBert,
+          pretraining=dict(head="PreTraining", type_vocab_size=3, intermediate_size=12, vocab_size=12,
+                           layer_norm_eps=1e-3),
+          no_head=dict(head=None, num_attention_heads=2, num_hidden_layers=2),
+          untied=dict(tie_word_embeddings=False, hidden_act="gelu_new", num_hidden_layers=1),
+          relu=dict(hidden_act="relu", num_attention_heads=12, type_vocab_size=1),
+          causal=dict(is_decoder=True, head="CausalLM", max_position_embeddings=32),
+          older_style=dict(num_hidden_layers=1,
+                           written=dict(position_embedding_type="absolute", directionality="bidi", dtype=None,
+                                        pooler_num_attention_heads=12, pooler_type="first_token_transform",
+                                        classifier_dropout=None, tie_word_embeddings=None, is_decoder=None))),
+    *rows("roberta", kRoberta,
+          no_head=dict(head=None, pad_token_id=0),
+          types=dict(type_vocab_size=2, pad_token_id=2, hidden_act="relu", layer_norm_eps=1e-5),
+          untied=dict(tie_word_embeddings=False, max_position_embeddings=13, num_hidden_layers=1)),
+    *rows("distilbert", kDistilbert,
+          no_head=dict(head=None, hidden_dim=12),
+          sinusoidal=dict(sinusoidal_pos_embds=True, activation="relu", vocab_size=12),
+          untied=dict(tie_word_embeddings=False, n_layers=1, n_heads=2)),
     *rows("seed_oss", dict(kLlama, head_dim=8),
           biases=dict(attention_bias=True, attention_out_bias=True, mlp_bias=True, tie_word_embeddings=True)),
     *rows("mixtral", dict(kMoe, head_dim=6),

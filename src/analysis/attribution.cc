@@ -24,6 +24,14 @@ void require_exact(const ModelConfig& config, Grain grain) {
                     "model without logit_soft_cap",
                     config.logit_soft_cap));
   }
+  if (!config.has_unembedding()) {
+    throw HookError(kWhere, "this model has no unembedding and so no logits; expected a model with one");
+  }
+  if (config.mlm_head) {
+    throw HookError(kWhere,
+                    "the logits are read through a masked-LM head, whose activation no sum of parts passes; "
+                    "expected a model without mlm_head");
+  }
   if (config.norm == NormKind::none) return;
   if (config.norm_place == NormPlace::post) {
     throw HookError(
@@ -110,8 +118,10 @@ std::vector<Attribution> direct_logit_attribution(const HookedTransformer& model
   if (options.against) require_token(config, *options.against);
 
   Ledger ledger(model, cache, options);
-  ledger.add("embed", ledger.read(act::embed));
-  if (config.positions == PositionKind::learned) ledger.add("pos_embed", ledger.read(act::pos_embed));
+  const bool normed_sum = config.embedding_sum_norm;  // then no part of it can be told apart
+  ledger.add("embed", ledger.read(normed_sum ? act::full_embed : act::embed));
+  if (config.positions == PositionKind::learned && !normed_sum)
+    ledger.add("pos_embed", ledger.read(act::pos_embed));
   const auto weights = model.weights();
   for (std::int32_t layer = 0; layer < config.n_layers; ++layer) {
     if (options.grain == Grain::head) {

@@ -58,6 +58,9 @@ std::int64_t token_id(const std::string& text, std::string_view option, const Ho
 // The difference of two logits of row 0.
 LogitMetric logit_difference(const CacheOptions& options, const HookedTransformer& model,
                              const Input& input) {
+  if (!model.config().has_unembedding()) {
+    throw HookError("--gradients", "this model has no unembedding and so no logits; expected no --gradients");
+  }
   const auto answer = token_id(options.answer_token, "--answer-token", model);
   const auto against = token_id(options.against_token, "--against-token", model);
   const auto position = options.position.value_or(input.last_positions()[0].item<std::int64_t>());
@@ -103,11 +106,13 @@ void cache(const CacheOptions& options) {
   const auto input = read_input(options.input, model);
   RunOptions run;
   run.attention_mask = input.attention_mask;
+  run.token_types = input.token_types;
   run.edits = read_edits(options.edits, model, input);
   run.capture = options.names.empty() ? Selection(act::defaults) : Selection::glob(options.names);
+  const bool logits = model.config().has_unembedding() && !options.stop_at_layer;
+  if (!logits) run.output = Output::residual;
   if (options.stop_at_layer) {
     run.stop_at_layer = options.stop_at_layer;
-    run.output = Output::residual;
   }
   if (options.gradients) {
     run.gradients = GradientRequest{.of = run.capture, .metric = logit_difference(options, model, input)};
@@ -115,7 +120,7 @@ void cache(const CacheOptions& options) {
   const auto result = model.run(input.tokens, run);
 
   Tensors tensors = {{"tokens", input.tokens.contiguous()}};
-  if (!options.stop_at_layer) tensors.emplace_back("logits", result.logits.detach().contiguous());
+  if (logits) tensors.emplace_back("logits", result.logits.detach().contiguous());
   append(tensors, "", result.cache);
   append(tensors, "grad.", result.gradients);
   save_safetensors(options.out, tensors);

@@ -32,15 +32,15 @@ at::Tensor tokens_of_text(const InputOptions& options, const HookedTransformer& 
   return model.to_tokens(*options.text, text).to(at::kCPU);
 }
 
-at::Tensor tokens_of_rows(const std::vector<std::string>& texts) {
+at::Tensor ids_of_rows(const std::vector<std::string>& texts, std::string_view option) {
   std::vector<at::Tensor> rows;
   for (const auto& text : texts) {
-    const auto ids = parse_integers(text, "--tokens");
+    const auto ids = parse_integers(text, option);
     if (!rows.empty() && static_cast<std::int64_t>(ids.size()) != rows.front().size(1)) {
       throw ShapeError(
-          "--tokens", fmt::format("the rows of a batch have unequal lengths; expected {} ids in row {} as in "
-                                  "row 0, got {}; pad them in a --tokens-file with an attention_mask",
-                                  rows.front().size(1), rows.size(), ids.size()));
+          option, fmt::format("the rows of a batch have unequal lengths; expected {} ids in row {} as in "
+                              "row 0, got {}; pad them in a --tokens-file with an attention_mask",
+                              rows.front().size(1), rows.size(), ids.size()));
     }
     rows.push_back(row_tensor(ids));
   }
@@ -57,12 +57,13 @@ Input input_of_file(const std::string& path) {
         path, fmt::format("has no tensor 'tokens'; expected int64 [batch, pos] under that name, got {}",
                           names.empty() ? "no tensors" : fmt::format("{}", fmt::join(names, ", "))));
   }
-  Input input{file.read("tokens"), {}};
+  Input input{file.read("tokens"), {}, {}};
   if (input.tokens.scalar_type() != at::kLong || input.tokens.dim() != 2) {
     throw ShapeError(fmt::format("{}: tokens", path),
                      fmt::format("is {} {}; expected int64 [batch, pos]",
                                  dtype_text(input.tokens.scalar_type()), shape_text(input.tokens.sizes())));
   }
+  if (file.find("token_type_ids")) input.token_types = file.read("token_type_ids");
   if (!file.find("attention_mask")) return input;
   input.attention_mask = file.read("attention_mask");
   if (input.attention_mask.sizes() != input.tokens.sizes()) {
@@ -102,14 +103,21 @@ OneOf add_input_options(CLI::App& app, InputOptions& options) {
                                 "token ids such as 1,2,3; repeat for the rows of a batch");
   auto* file =
       app.add_option("--tokens-file", options.tokens_file,
-                     "safetensors file with `tokens` int64 [batch, pos] and, if wanted, `attention_mask`");
+                     "safetensors file with `tokens` int64 [batch, pos] and, if wanted, `attention_mask` and "
+                     "`token_type_ids`");
   text->option_text("T")->group(kGroup);
   tokens->option_text("IDS")->group(kGroup)->allow_extra_args(false);
   file->option_text("F")->group(kGroup);
   app.add_option("--prepend-bos", options.prepend_bos,
-                 "yes or no: whether text gets a BOS token (default: as the model wants)")
+                 "yes or no: whether text gets a BOS token, or an encoder's special tokens (default: as the "
+                 "model wants)")
       ->option_text("yes|no")
       ->check(CLI::IsMember({"yes", "no"}));
+  app.add_option("--token-types", options.token_type_rows,
+                 "types of the tokens such as 0,0,1, for models with token types; repeat for the rows of a "
+                 "batch (default: all 0)")
+      ->option_text("TYPES")
+      ->allow_extra_args(false);
   return {text, tokens, file};
 }
 
@@ -120,7 +128,13 @@ Input read_input(const InputOptions& options, const HookedTransformer& model) {
   } else if (!options.tokens_file.empty()) {
     input = input_of_file(options.tokens_file);
   } else {
-    input.tokens = tokens_of_rows(options.token_rows);
+    input.tokens = ids_of_rows(options.token_rows, "--tokens");
+  }
+  if (!options.token_type_rows.empty()) {
+    if (input.token_types.defined()) {
+      throw UsageError("--token-types: the tokens file has token_type_ids; expected one of the two");
+    }
+    input.token_types = ids_of_rows(options.token_type_rows, "--token-types");
   }
   if (input.tokens.numel() == 0) {
     throw ShapeError("tokens", fmt::format("the input has no tokens; expected at least one, got shape {}",

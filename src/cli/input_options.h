@@ -23,16 +23,18 @@ struct InputOptions {
   std::optional<std::string> text;
   std::vector<std::string> token_rows;
   std::string tokens_file;
+  std::vector<std::string> token_type_rows;
   std::string prepend_bos;
 };
 
-/// Adds --prepend-bos and the inputs --text, --tokens and --tokens-file, which are returned.
+/// Adds --prepend-bos, --token-types and the inputs --text, --tokens and --tokens-file, which are returned.
 OneOf add_input_options(CLI::App& app, InputOptions& options);
 
 /// What a model is run on.
 struct Input {
   at::Tensor tokens;          ///< int64 [batch, pos], on the model's device
   at::Tensor attention_mask;  ///< [batch, pos] or undefined: every token is real
+  at::Tensor token_types;     ///< int64 [batch, pos] or undefined: all 0
 
   std::int64_t batch() const { return tokens.size(0); }
   std::int64_t length() const { return tokens.size(1); }

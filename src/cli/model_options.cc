@@ -7,9 +7,11 @@
 #include <filesystem>
 
 #include "engine/identify.h"
+#include "engine/weight_source.h"
 #include "hooked/core/error.h"
 #include "hooked/core/parse_integer.h"
 #include "hooked/core/tensor_text.h"
+#include "hooked/io/checkpoint_reader.h"
 #include "hooked/io/model_folder.h"
 
 namespace hooked::cli {
@@ -95,6 +97,18 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
       ->excludes(process);
 }
 
-FamilyConfig read_model_config(const std::string& model) { return identify(locate_model(model)).read; }
+FamilyConfig read_model_config(const std::string& model) {
+  const auto place = locate_model(model);
+  auto [family, read] = identify(place);
+  if (family.head.empty()) return read;
+  try {
+    // Whether there is a head stands in the weights.
+    for (auto& note : settle_head(open_checkpoint(place).names(), family, read)) {
+      read.notes.push_back(std::move(note));
+    }
+  } catch (const CheckpointError&) {  // no weights that can be read: the config is all there is
+  }
+  return read;
+}
 
 }  // namespace hooked::cli

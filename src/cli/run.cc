@@ -149,7 +149,9 @@ void print_result(const HookedTransformer& model, const Input& input, const std:
                   std::optional<double> loss) {
   for (const auto& row : rows) {
     if (&row != &rows.front()) fmt::print("\n");
-    fmt::print("row {}, after position {}, token {}\n", row.row, row.position,
+    // A model that reads both ways says what stands at a position, not behind it.
+    const bool causal = model.config().direction == AttentionDirection::causal;
+    fmt::print("row {}, {} position {}, token {}\n", row.row, causal ? "after" : "at", row.position,
                token_text(model, input.tokens[row.row][row.position].item<std::int64_t>()));
     print_guesses(row, model.has_tokenizer());
   }
@@ -162,9 +164,13 @@ void run(const RunCommandOptions& options) {
   const auto edits = read_edits(options.edits, model, input);
   // Before the run, so that a wrong --positions costs nothing.
   for (std::int64_t row = 0; row < input.batch(); ++row) positions_of_row(options, input, row);
-  const auto result = model.run(input.tokens, {.edits = edits, .attention_mask = input.attention_mask});
+  const auto result =
+      model.run(input.tokens,
+                {.edits = edits, .attention_mask = input.attention_mask, .token_types = input.token_types});
   const auto rows = next_tokens(options, input, model, result.logits);
-  const auto loss = loss_of(input, result.logits);
+  // A model that sees both sides of a position is not asked for the token behind it.
+  const bool causal = model.config().direction == AttentionDirection::causal;
+  const auto loss = causal ? loss_of(input, result.logits) : std::nullopt;
   if (options.json) return print_json(result_json(input, rows, loss));
   print_result(model, input, rows, loss);
 }

@@ -95,14 +95,30 @@ std::int64_t all_mlp_parameters(const ModelConfig& config) {
 std::int64_t ModelConfig::parameter_count() const {
   auto count = d_vocab * d_model;
   if (has_pos_embed()) count += n_ctx * d_model;
-  if (post_embedding_norm) count += norm_parameters(NormKind::layer_norm, d_model, norm_bias);
+  count += token_types * d_model;
+  if (post_embedding_norm || embedding_sum_norm)
+    count += norm_parameters(NormKind::layer_norm, d_model, norm_bias);
   count += n_layers * (weighted_block_norms(*this) * norm_parameters(norm, d_model, norm_bias) +
                        attention_parameters(*this)) +
            all_mlp_parameters(*this);
   if (!norm_folded) count += norm_parameters(final_norm, d_model, norm_bias);
   if (!tied_unembedding) count += d_model * d_vocab_out;
   if (unembed_bias) count += d_vocab_out;
+  if (mlm_head) {
+    count += d_model * d_model + d_model + norm_parameters(NormKind::layer_norm, d_model, norm_bias);
+  }
   return count;
+}
+
+ModelConfig without_unembedding(ModelConfig config) {
+  const ModelConfig defaults;
+  config.d_vocab_out = 0;
+  config.final_norm = NormKind::none;
+  config.tied_unembedding = config.unembed_bias = false;
+  config.mlm_head.reset();
+  config.logit_scale = defaults.logit_scale;
+  config.logit_soft_cap = defaults.logit_soft_cap;
+  return config;
 }
 
 std::vector<double> geometric_alibi_slopes(std::int64_t n_heads) {

@@ -131,11 +131,12 @@ ModelConfig with_norms(ModelConfig c, const Source& in) {
   }
   const bool final_rms = in.top.boolean_or("final_rms", false);
   c.final_norm = final_rms && c.norm == NormKind::layer_norm ? NormKind::rms_norm : c.norm;
-  if (c.norm_place == NormPlace::post) c.final_norm = NormKind::none;
+  if (c.norm_place == NormPlace::post || !c.has_unembedding()) c.final_norm = NormKind::none;
   c.final_norm = word_or(in.hooked, "final_norm", kNormKindWords, c.final_norm);
   c.norm_bias = in.hooked.boolean_or("norm_bias", true);
   c.norm_offset = in.hooked.boolean_or("norm_offset", false);
   c.post_embedding_norm = in.top.boolean_or("post_embedding_ln", false);
+  c.embedding_sum_norm = in.hooked.boolean_or("embedding_sum_norm", false);
   c.eps = in.top.number_or("eps", 1e-5);
   return c;
 }
@@ -364,7 +365,15 @@ ModelConfig with_output_and_record(ModelConfig c, const Source& in) {
   c.embedding_scale = in.hooked.number_or("embedding_scale", 1.0);
   c.logit_scale = in.hooked.number_or("logit_scale", 1.0);
   c.tied_unembedding = in.hooked.boolean_or("tied_unembedding", false);
-  c.unembed_bias = in.hooked.boolean_or("unembed_bias", true);
+  c.unembed_bias = in.hooked.boolean_or("unembed_bias", c.has_unembedding());
+  c.token_types = in.hooked.integer_or("token_types", 0);
+  if (in.hooked.has("mlm_head")) {
+    c.mlm_head = parse_activation(in.hooked.text("mlm_head"));
+    if (!c.mlm_head) {
+      in.hooked.refuse("mlm_head",
+                       fmt::format("is not supported; expected one of {}", all_words(kActivationWords)));
+    }
+  }
   c.logit_soft_cap = std::max(0.0, in.top.number_or("output_logits_soft_cap", kSoftCapOff));
   c.default_prepend_bos = in.top.boolean_or("default_prepend_bos", true);
   if (in.hooked.has("processing")) c.processing = in.hooked.texts("processing");
@@ -419,6 +428,9 @@ std::string_view json_field(std::string_view member) {
       {"embedding_scale", "hooked.embedding_scale"},
       {"logit_scale", "hooked.logit_scale"},
       {"tied_unembedding", "hooked.tied_unembedding"},
+      {"embedding_sum_norm", "hooked.embedding_sum_norm"},
+      {"token_types", "hooked.token_types"},
+      {"mlm_head", "hooked.mlm_head"},
       {"processing", "hooked.processing"},
   };
   for (const auto& [name, field] : kFields) {

@@ -65,7 +65,8 @@ void check_sizes(const ModelConfig& c) {
     expect(c.d_mlp == 0, "d_mlp", c.d_mlp, "0, because mlp is none");
   }
   expect_between("d_vocab", c.d_vocab, kMaxWidth);
-  expect_between("d_vocab_out", c.d_vocab_out, kMaxWidth);
+  expect(c.d_vocab_out >= 0 && c.d_vocab_out <= kMaxWidth, "d_vocab_out", c.d_vocab_out,
+         fmt::format("1 to {}, or 0 for no unembedding", kMaxWidth));
   if (c.experts.n_experts != 0) {
     expect_between("experts.n_experts", c.experts.n_experts,
                    std::min(kMaxExperts, kMaxExpertModules / c.n_layers));
@@ -343,7 +344,36 @@ void check_positions(const ModelConfig& c) {
   }
 }
 
+void check_embedding(const ModelConfig& c) {
+  expect(!c.embedding_sum_norm || !c.post_embedding_norm, "embedding_sum_norm", c.embedding_sum_norm,
+         "false, because post_embedding_norm already norms the embedding");
+  expect(c.token_types >= 0 && c.token_types <= kMaxWidth, "token_types", c.token_types,
+         fmt::format("1 to {}, or 0 for none", kMaxWidth));
+  expect(c.token_types == 0 || c.embedding_sum_norm, "token_types", c.token_types,
+         "0, because embedding_sum_norm is false: types are a part of the normed sum");
+}
+
+// What belongs to the unembedding is at its default without one.
+void check_no_unembedding(const ModelConfig& c) {
+  constexpr std::string_view kFalse = "false, because d_vocab_out is 0 and there is no unembedding";
+  constexpr std::string_view kNone = "none, because d_vocab_out is 0 and there is no unembedding";
+  expect(c.final_norm == NormKind::none, "final_norm", word_of(kNormKindWords, c.final_norm), kNone);
+  expect(!c.tied_unembedding, "tied_unembedding", true, kFalse);
+  expect(!c.unembed_bias, "unembed_bias", true, kFalse);
+  expect(!c.mlm_head, "mlm_head", activation_name(c.mlm_head.value_or(Activation::relu)), kNone);
+  expect(c.logit_scale == 1.0, "logit_scale", c.logit_scale,
+         "1, because d_vocab_out is 0 and there is no unembedding");
+  expect(c.logit_soft_cap == 0.0, "logit_soft_cap", c.logit_soft_cap,
+         "0, because d_vocab_out is 0 and there is no unembedding");
+}
+
 void check_output(const ModelConfig& c) {
+  if (!c.has_unembedding()) check_no_unembedding(c);
+  if (c.mlm_head) {
+    expect_known("mlm_head", *c.mlm_head, kActivationWords);
+    expect(*c.mlm_head != Activation::xielu, "mlm_head", activation_name(*c.mlm_head),
+           "another activation than xielu, whose numbers only MLPs hold");
+  }
   expect(!c.tied_unembedding || c.d_vocab_out == c.d_vocab, "tied_unembedding", c.tied_unembedding,
          fmt::format("false, because d_vocab_out = {} is not d_vocab = {}", c.d_vocab_out, c.d_vocab));
   for (const auto& [field, scale] :
@@ -370,6 +400,7 @@ void ModelConfig::validate() const {
   check_experts(*this);
   check_attention(*this);
   check_positions(*this);
+  check_embedding(*this);
   check_output(*this);
 }
 

@@ -110,6 +110,9 @@ Json hooked_group(const ModelConfig& c) {
     hooked["alibi_scaled"] = c.alibi_scaled;
   }
   if (!c.unrotated_layers.empty()) hooked["unrotated_layers"] = c.unrotated_layers;
+  if (c.embedding_sum_norm) hooked["embedding_sum_norm"] = true;
+  if (c.token_types > 0) hooked["token_types"] = c.token_types;
+  if (c.mlm_head) hooked["mlm_head"] = std::string(activation_name(*c.mlm_head));
   if (c.embedding_scale != 1.0) hooked["embedding_scale"] = c.embedding_scale;
   if (c.logit_scale != 1.0) hooked["logit_scale"] = c.logit_scale;
   return hooked;

@@ -63,7 +63,9 @@ at::Tensor draw(const WeightSlot& slot, const CreateOptions& options, const Mode
 }
 
 bool is_matrix(std::string_view name) {
-  return is_linear(name) || name.substr(name.rfind('.') + 1).find("W_") != std::string_view::npos;
+  if (is_linear(name)) return true;
+  const std::string_view leaf = name.substr(name.rfind('.') + 1);
+  return leaf.starts_with('W') || leaf.starts_with("_W");
 }
 
 // Where xIELU's numbers start (Huang and Schlag 2024), absent for other weights.
@@ -76,9 +78,10 @@ std::optional<double> xielu_start(std::string_view name) {
   return std::nullopt;
 }
 
-// The norms of the embedding and of the neurons are stored plainly.
+// The norms of the embedding, of the neurons and of the masked-LM head are stored plainly.
 bool stores_offset(std::string_view name, const ModelConfig& config) {
-  return config.norm_offset && !name.starts_with("embed.ln.") && !name.ends_with(".mlp.ln.w");
+  return config.norm_offset && !name.starts_with("embed.ln.") && !name.ends_with(".mlp.ln.w") &&
+         !name.starts_with("mlm_head.");
 }
 
 }  // namespace

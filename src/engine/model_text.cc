@@ -34,8 +34,16 @@ std::vector<std::int64_t> ids_of(const at::Tensor& ids) {
   return {flat.const_data_ptr<std::int64_t>(), flat.const_data_ptr<std::int64_t>() + flat.numel()};
 }
 
+// Models that read both ways were trained on whole sequences with their special tokens at both ends.
+EncodeOptions encode_options(const LoadedModel& model, const TextOptions& options) {
+  const bool both_ends = model.config.direction == AttentionDirection::bidirectional;
+  return {.add_special_tokens = both_ends && options.prepend_bos.value_or(model.config.default_prepend_bos),
+          .added_tokens = options.added_tokens};
+}
+
 // The BOS token that comes first, or nothing.
 std::optional<std::int64_t> first_token(const LoadedModel& model, const TextOptions& options) {
+  if (model.config.direction == AttentionDirection::bidirectional) return std::nullopt;
   const std::optional<std::int64_t> bos = tokenizer_of(model).bos_id();
   if (options.prepend_bos.value_or(false) && !bos) {
     throw TokenizerError(
@@ -47,8 +55,7 @@ std::optional<std::int64_t> first_token(const LoadedModel& model, const TextOpti
 
 std::vector<std::int64_t> encode(const LoadedModel& model, std::string_view text,
                                  const TextOptions& options) {
-  std::vector<std::int64_t> ids =
-      tokenizer_of(model).encode(text, {.added_tokens = options.added_tokens}).ids;
+  std::vector<std::int64_t> ids = tokenizer_of(model).encode(text, encode_options(model, options)).ids;
   if (const auto bos = first_token(model, options)) ids.insert(ids.begin(), *bos);
   if (ids.empty()) throw TokenizerError("text", "the text has no tokens; expected at least one");
   return ids;
@@ -85,7 +92,7 @@ TokenBatch HookedTransformer::to_token_batch(const std::vector<std::string>& tex
 
 std::vector<TextPiece> HookedTransformer::to_pieces(std::string_view text, const TextOptions& options) const {
   const Tokenizer& tokenizer = tokenizer_of(*model_);
-  const Encoding encoding = tokenizer.encode(text, {.added_tokens = options.added_tokens});
+  const Encoding encoding = tokenizer.encode(text, encode_options(*model_, options));
   std::vector<TextPiece> pieces;
   if (const auto bos = first_token(*model_, options))
     pieces.push_back({*bos, tokenizer.printable_piece(*bos), {}});

@@ -50,6 +50,8 @@ Reach allowed_reach(const LoadedModel& model, const RunOptions& options) {
                       "gradients with Output::residual");
     }
     reach.exit = false;
+  } else if (!model.config.has_unembedding()) {
+    reach.exit = false;
   }
   if (options.keep_prefix && (options.start_at_layer || options.stop_at_layer || options.gradients)) {
     throw HookError("keep_prefix",
@@ -144,6 +146,7 @@ RunResult HookedTransformer::run(const at::Tensor& tokens, const RunOptions& opt
            .length = input.length(),
            .attention_mask = input.attention_mask,
            .device = model.device,
+           .token_types = input.token_types,
            .prefix = options.prefix && !kept ? options.prefix->columns() : nullptr,
            .extends = kept.get()});
   if (!options.gradients) run.workspace = &model.workspace;

@@ -32,6 +32,67 @@ void require_ids(const at::Tensor& ids, const char* where, std::int64_t d_vocab)
                          ids[row][position].item<std::int64_t>(), row, position, d_vocab - 1));
 }
 
+void require_output(const ModelConfig& config, const RunOptions& options) {
+  const bool wants_logits = options.output == Output::logits || options.output == Output::loss;
+  if (!config.has_unembedding()) {
+    if (options.gradients) {
+      throw HookError(
+          "gradients",
+          "this model has no unembedding, so there are no logits to take a metric of; expected no "
+          "gradients");
+    }
+    if (options.logit_positions) {
+      throw HookError("logit_positions",
+                      "this model has no unembedding and so no logits; expected no logit_positions");
+    }
+    if (wants_logits && !options.stop_at_layer) {
+      throw HookError("output",
+                      "this model has no unembedding and so no logits; expected Output::residual (the stream "
+                      "after the last block) or Output::none (only what is captured)");
+    }
+  }
+  if (options.output == Output::loss && config.direction == AttentionDirection::bidirectional) {
+    throw HookError(
+        "output",
+        "this model attends in both directions and sees the tokens that a next-token loss asks it "
+        "for; expected a causal model; for a masked-token loss take the logits at the masked "
+        "positions");
+  }
+}
+
+at::Tensor check_token_types(const at::Tensor& types, const RunInput& input, const LoadedModel& model) {
+  const ModelConfig& config = model.config;
+  if (config.token_types == 0) {
+    throw ShapeError("token_types",
+                     "this model has no token types; expected none to be given; leave token_types out");
+  }
+  if (!input.tokens.defined()) {
+    throw ShapeError("token_types",
+                     "the run starts behind the embedding, where token types are added; expected none with "
+                     "start_at_layer");
+  }
+  if (types.scalar_type() != at::kLong) {
+    throw ShapeError("token_types", fmt::format("the types have the wrong dtype; expected int64, got {}",
+                                                dtype_text(types.scalar_type())));
+  }
+  if (types.sizes() != input.tokens.sizes()) {
+    throw ShapeError("token_types",
+                     fmt::format("the types do not fit the input; expected [batch, pos] = [{}, {}], got {}",
+                                 input.batch(), input.length(), shape_text(types.sizes())));
+  }
+  const at::Tensor outside = (types < 0).logical_or(types >= config.token_types);
+  if (outside.any().item<bool>()) {
+    const at::Tensor first = at::nonzero(outside)[0].to(at::kCPU);
+    const auto row = first[0].item<std::int64_t>(), position = first[1].item<std::int64_t>();
+    throw ShapeError(
+        "token_types",
+        fmt::format("type {} in row {} at position {} is not one of this model's; "
+                    "expected 0 to {}",
+                    types[row][position].item<std::int64_t>(), row, position, config.token_types - 1));
+  }
+  return types.to(model.device);
+}
+
 at::Tensor check_mask(const at::Tensor& mask, const RunInput& input, const c10::Device& device) {
   if (mask.dim() != 2 || mask.size(0) != input.batch() || mask.size(1) != input.length()) {
     throw ShapeError("attention_mask",
@@ -107,6 +168,7 @@ RunInput check_input(const LoadedModel& model, const at::Tensor& input, const Ru
   const ModelConfig& config = model.config;
   if (!input.defined())
     throw ShapeError("tokens", "the input is an undefined tensor; expected token ids [batch, pos]");
+  require_output(config, options);
   RunInput checked;
   if (options.start_at_layer) {
     if (input.dim() != 3 || input.size(2) != config.d_model || input.numel() == 0) {
@@ -132,6 +194,12 @@ RunInput check_input(const LoadedModel& model, const at::Tensor& input, const Ru
   if (options.prefix) require_prefix(*options.prefix, model, checked);
   if (options.attention_mask.defined()) {
     checked.attention_mask = check_mask(options.attention_mask, checked, model.device);
+  }
+
+  if (options.token_types.defined()) {
+    const bool one_row = options.token_types.dim() == 1 && input.dim() == 1;
+    checked.token_types =
+        check_token_types(one_row ? options.token_types.unsqueeze(0) : options.token_types, checked, model);
   }
 
   if (options.output == Output::loss) {

@@ -12,13 +12,15 @@ struct RunInput {
   at::Tensor tokens;  ///< [batch, pos] int64 on the model's device; undefined when the run starts at a layer
   at::Tensor residual;        ///< [batch, pos, d_model] for runs that start at a layer
   at::Tensor attention_mask;  ///< [batch, pos] bool on the model's device, or undefined
+  at::Tensor token_types;     ///< [batch, pos] int64 on the model's device, or undefined
   at::Tensor targets;         ///< [batch, pos] ids for the loss, or undefined
 
   std::int64_t batch() const { return (tokens.defined() ? tokens : residual).size(0); }
   std::int64_t length() const { return (tokens.defined() ? tokens : residual).size(1); }
 };
 
-/// Throws ShapeError naming the input, the row and position, and both values, before anything runs.
+/// Throws ShapeError naming the input, the row and position, and both values, before anything runs; HookError
+/// for an output that the model does not have.
 RunInput check_input(const LoadedModel& model, const at::Tensor& input, const RunOptions& options);
 
 /// Throws ShapeError at `where` when sequences of `length` tokens are longer than the model allows.

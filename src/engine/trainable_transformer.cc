@@ -33,7 +33,7 @@ std::shared_ptr<LoadedModel> copy_of(const LoadedModel& model) {
 at::Tensor logits_of(const LoadedModel& model, const RunInput& input) {
   const Reach reach = Reach::everything(model.points);
   Run run(model.config, Watch(model.points, reach),
-          {input.batch(), input.length(), input.attention_mask, model.device});
+          {input.batch(), input.length(), input.attention_mask, model.device, input.token_types});
   return model.graph->unembed(model.graph->blocks(model.graph->embed(input.tokens, run), reach, run), run);
 }
 
@@ -67,9 +67,11 @@ std::vector<std::pair<std::string, at::Tensor>> TrainableTransformer::named_para
 
 std::vector<at::Tensor> TrainableTransformer::parameters() const { return model_->graph->parameters(); }
 
-at::Tensor TrainableTransformer::forward(const at::Tensor& tokens, const at::Tensor& attention_mask) const {
+at::Tensor TrainableTransformer::forward(const at::Tensor& tokens, const at::Tensor& attention_mask,
+                                         const at::Tensor& token_types) const {
   RunOptions options;
   options.attention_mask = attention_mask;
+  options.token_types = token_types;
   return logits_of(*model_, check_input(*model_, tokens, options));
 }
 

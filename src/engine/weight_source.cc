@@ -26,8 +26,9 @@ bool is_buffer(const std::string& name, const Family& family) {
                      [&](std::string_view glob) { return glob_matches(glob, name); });
 }
 
-// Whether `name` belongs to the unembedding, which stands beside the prefixed body.
+// Whether `name` belongs to the head or the unembedding, which stand beside the prefixed body.
 bool is_unembedding(std::string_view name, const Family& family) {
+  if (!family.head.empty()) return name.starts_with(family.head);
   const std::string_view module = family.unembedding.substr(0, family.unembedding.rfind('.') + 1);
   return !module.empty() && name.starts_with(module);
 }
@@ -243,9 +244,26 @@ std::vector<std::string> settle_tying(WeightSource& source, const Family& family
 
 }  // namespace
 
+// Note [Files without a head]
+// Encoders are published with and without their masked-LM head, and `architectures` in config.json does not
+// tell which (fine-tuning drops heads). The file decides: one that holds no tensor of the head is a model
+// that ends with its stream.
+std::vector<std::string> settle_head(const std::vector<std::string>& names, const Family& family,
+                                     FamilyConfig& read) {
+  if (family.head.empty() || !read.config.has_unembedding()) return {};
+  const auto in_head = [&](const std::string& name) { return name.starts_with(family.head); };
+  if (std::ranges::any_of(names, in_head)) return {};
+  read.config = without_unembedding(std::move(read.config));
+  return {
+      fmt::format("the checkpoint has no masked-LM head (no tensor '{}*'): the model ends with its stream "
+                  "and has no logits",
+                  family.head)};
+}
+
 GatheredWeights gather_weights(WeightSource& source, const Family& family, FamilyConfig read) {
   GatheredWeights gathered;
-  gathered.notes = settle_tying(source, family, read);
+  gathered.notes = settle_head(source.names(), family, read);
+  for (std::string& note : settle_tying(source, family, read)) gathered.notes.push_back(std::move(note));
   const ModelConfig& config = gathered.config = std::move(read.config);
   const PointIndex points(config);
   const Transformer graph(config, points, at::TensorOptions(config.dtype).device(at::kMeta));

@@ -29,6 +29,11 @@ struct GatheredWeights {
   std::vector<std::string> notes;
 };
 
+/// Takes the unembedding out of `read` where the files, whose tensors are called `names`, hold nothing of the
+/// family's head; says so in the notes it returns.
+std::vector<std::string> settle_head(const std::vector<std::string>& names, const Family& family,
+                                     FamilyConfig& read);
+
 /// Our tensors out of theirs by a family's recipes. Every name and shape is checked against the config before
 /// the first tensor is read. Throws CheckpointError listing what is missing, superfluous or misshapen.
 GatheredWeights gather_weights(WeightSource& source, const Family& family, FamilyConfig read);

@@ -83,6 +83,11 @@ at::Tensor bias(const LoadedModel& model, const std::string& name, at::IntArrayR
 
 at::Tensor WeightView::W_E() const { return require(*model_, "embed.W_E"); }
 at::Tensor WeightView::W_pos() const { return require(*model_, "pos_embed.W_pos"); }
+at::Tensor WeightView::W_token_type() const {
+  return require(*model_, "embed.token_type_embed.W_token_type");
+}
+at::Tensor WeightView::W_mlm() const { return require(*model_, "mlm_head.W"); }
+at::Tensor WeightView::b_mlm() const { return require(*model_, "mlm_head.b"); }
 at::Tensor WeightView::W_U() const {
   return model_->config.tied_unembedding ? W_E().t() : require(*model_, "unembed.W_U");
 }

@@ -34,6 +34,7 @@ void center_block_writers(WorkingWeights& block, const ModelConfig& before) {
 }
 
 void center_embeddings(WorkingWeights& ends, const ModelConfig& before) {
+  if (before.embedding_sum_norm) return;  // a norm writes to the stream, not the embeddings
   untie(ends, before);
   center(ends, "embed.W_E", Axis::d_model);
   if (before.positions == PositionKind::learned) center(ends, "pos_embed.W_pos", Axis::d_model);
@@ -70,6 +71,9 @@ void center_vocabulary(WorkingWeights& ends, const ModelConfig& before) {
 }
 
 std::optional<Obstacle> vocabulary_obstacle(const ModelConfig& config) {
+  if (!config.has_unembedding()) {
+    return Obstacle{Obstacle::Kind::nothing_to_do, "the model has no unembedding"};
+  }
   if (config.logit_soft_cap > 0.0) {
     return Obstacle{
         Obstacle::Kind::would_change,
@@ -78,7 +82,11 @@ std::optional<Obstacle> vocabulary_obstacle(const ModelConfig& config) {
   return std::nullopt;
 }
 
-void update(ModelConfig& config) { config.tied_unembedding = false; }
+void update_writers(ModelConfig& config) {
+  if (!config.embedding_sum_norm) config.tied_unembedding = false;
+}
+
+void update_vocabulary(ModelConfig& config) { config.tied_unembedding = false; }
 
 }  // namespace
 
@@ -92,7 +100,7 @@ StepDefinition center_writing_weights_step() {
           .obstacle = writers_obstacle,
           .apply_to_block = center_block_writers,
           .apply_to_ends = center_embeddings,
-          .update = update};
+          .update = update_writers};
 }
 
 StepDefinition center_unembed_step() {
@@ -101,7 +109,7 @@ StepDefinition center_unembed_step() {
           .obstacle = vocabulary_obstacle,
           .apply_to_block = leave_unchanged,
           .apply_to_ends = center_vocabulary,
-          .update = update};
+          .update = update_vocabulary};
 }
 
 }  // namespace hooked::weights

@@ -13,8 +13,8 @@ namespace {
 // = n (w ⊙ W) + (b + β W): the gain scales W's input axis and the bias moves into b, which comes into being
 // where the reader had none. A LayerNorm's n has mean zero, so W may lose its mean over the input axis as
 // well; then W reads only directions that n can have. An RMSNorm's n has a mean, and its readers keep theirs.
-// ln1_post, ln2_post, the norms of q and k and the embedding's norm are not read by a linear map alone (or
-// their input axis is not the reader's): they stay.
+// ln1_post, ln2_post, the norms of q and k and those of the embedding and of the masked-LM head are not read
+// by a linear map alone (or their input axis is not the reader's, or the reader is tied): they stay.
 //
 // Note [Gated MLP with its bias after the product]
 // TransformerLens's native files have (act(x W_gate) ⊙ (x W_in) + b_in) W_out + b_out. β W_in belongs inside
@@ -146,6 +146,11 @@ void fold_block(WorkingWeights& block, const ModelConfig& before) {
 
 void fold_final(WorkingWeights& ends, const ModelConfig& before) {
   if (before.final_norm == NormKind::none) return;
+  if (before.mlm_head) {  // whose axes are [d_model in, d_model out]: a step means the first
+    return fold_into(
+        {.weight = "mlm_head.W", .input = Axis::d_model, .bias = "mlm_head.b", .bias_exists = true},
+        take_norm(ends, "ln_final", before.final_norm, before), ends);
+  }
   untie(ends, before);
   fold_into({.weight = "unembed.W_U",
              .input = Axis::d_model,
@@ -182,8 +187,10 @@ void update(ModelConfig& config) {
     config.experts.shared_gate_bias = before.experts.shared_gate;
   }
   if (moves_bias_inside(before)) config.gated_bias_after_product = false;
-  if (has_bias(before.final_norm, before)) config.unembed_bias = true;
-  if (before.final_norm != NormKind::none) config.tied_unembedding = false;
+  if (!before.mlm_head) {
+    if (has_bias(before.final_norm, before)) config.unembed_bias = true;
+    if (before.final_norm != NormKind::none) config.tied_unembedding = false;
+  }
   config.norm_folded = true;
   // Norms that stay keep their stored form; where none stays, nothing is stored as an offset any more.
   config.norm_offset =

@@ -65,6 +65,8 @@ constexpr std::array kWeightRows = {
     WeightRow{"mlp.shared_expert_gate.bias", {Axis::one}},
     WeightRow{"ln_final.w", {Axis::d_model}},
     WeightRow{"ln_final.b", {Axis::d_model}},
+    WeightRow{"mlm_head.W", {Axis::d_model, Axis::d_model}},
+    WeightRow{"mlm_head.b", {Axis::d_model}},
     WeightRow{"unembed.W_U", {Axis::d_model, Axis::vocab}},
     WeightRow{"unembed.b_U", {Axis::vocab}},
 };

@@ -44,6 +44,18 @@ TEST(ConfigJson, RoundTripIsExactForRandomConfigs) {
   }
 }
 
+TEST(ConfigJson, RoundTripKeepsThatThereIsNoUnembedding) {
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    const auto config = without_unembedding(random_config(seed));
+    EXPECT_EQ(ModelConfig::from_json(config.to_json(), "config.json").config, config) << config.to_json();
+  }
+}
+
+TEST(ConfigJson, AnActivationOfTheHeadThatIsUnknownIsRefused) {
+  EXPECT_EQ(read(R"("hooked": {"mlm_head": "gelu"})").mlm_head, Activation::gelu);
+  EXPECT_THROW(read(R"("hooked": {"mlm_head": "mish"})"), ConfigError);
+}
+
 // Numbers with no short decimal form come back bit for bit.
 TEST(ConfigJson, RoundTripKeepsEveryBitOfANumber) {
   auto config = random_config(0);

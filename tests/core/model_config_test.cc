@@ -81,6 +81,8 @@ TEST(ParameterCount, FollowsEveryFlag) {
   EXPECT_EQ(added([](auto& c) { c.layout = BlockLayout::parallel_two_norms; }), 0);
   EXPECT_EQ(added([](auto& c) { c.layout = BlockLayout::parallel_one_norm; }), -layers * 2 * dm);
   EXPECT_EQ(added([](auto& c) { c.post_embedding_norm = true; }), 2 * dm);
+  EXPECT_EQ(added([](auto& c) { c.embedding_sum_norm = true, c.token_types = 3; }), 5 * dm);
+  EXPECT_EQ(added([](auto& c) { c.mlm_head = Activation::gelu; }), dm * dm + 3 * dm);
   EXPECT_EQ(added([](auto& c) { c.mlp = MlpKind::none, c.d_mlp = 0; }),
             -layers * (2 * dm * df + df + dm + 2 * dm));
   EXPECT_EQ(added([](auto& c) { c.mlp = MlpKind::gated; }), layers * (dm * df + df));
@@ -151,9 +153,28 @@ INSTANTIATE_TEST_SUITE_P(
                     Refusal{"d_mlp", "16777217", [](auto& c) { c.d_mlp = (1 << 24) + 1; }},
                     Refusal{"d_mlp", "3072", [](auto& c) { c.mlp = MlpKind::none; }},
                     Refusal{"d_vocab", "0", [](auto& c) { c.d_vocab = 0; }},
+                    Refusal{"d_vocab_out", "-1", [](auto& c) { c.d_vocab_out = -1; }},
                     Refusal{"d_vocab_out", "16777217", [](auto& c) { c.d_vocab_out = (1 << 24) + 1; }},
                     Refusal{"n_layers", "10000",
                             [](auto& c) { c.n_layers = 10'000, c.d_model = c.d_mlp = 1 << 24; }}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Ends, ValidateRefuses,
+    testing::Values(
+        Refusal{"embedding_sum_norm", "true",
+                [](auto& c) { c.post_embedding_norm = c.embedding_sum_norm = true; }},
+        Refusal{"token_types", "2", [](auto& c) { c.token_types = 2; }},
+        Refusal{"token_types", "-1", [](auto& c) { c.embedding_sum_norm = true, c.token_types = -1; }},
+        Refusal{"mlm_head", "xielu", [](auto& c) { c.mlm_head = Activation::xielu; }},
+        Refusal{"final_norm", "LN",
+                [](auto& c) { c = without_unembedding(c), c.final_norm = NormKind::layer_norm; }},
+        Refusal{"tied_unembedding", "true",
+                [](auto& c) { c = without_unembedding(c), c.tied_unembedding = true; }},
+        Refusal{"unembed_bias", "true", [](auto& c) { c = without_unembedding(c), c.unembed_bias = true; }},
+        Refusal{"mlm_head", "gelu",
+                [](auto& c) { c = without_unembedding(c), c.mlm_head = Activation::gelu; }},
+        Refusal{"logit_scale", "2", [](auto& c) { c = without_unembedding(c), c.logit_scale = 2; }},
+        Refusal{"logit_soft_cap", "3", [](auto& c) { c = without_unembedding(c), c.logit_soft_cap = 3; }}));
 
 INSTANTIATE_TEST_SUITE_P(
     Norms, ValidateRefuses,
@@ -370,6 +391,10 @@ TEST(RandomConfig, CoversEveryValueOfEveryOption) {
     note(c.norm_offset, "offset");
     note(!c.norm_bias, "no norm bias");
     note(c.post_embedding_norm, "embedding norm");
+    note(c.embedding_sum_norm && c.token_types == 0, "sum norm without token types");
+    note(c.token_types == 1, "one token type");
+    note(c.token_types > 1, "token types");
+    note(c.mlm_head.has_value(), "masked-LM head");
     note(c.mlp_norm, "mlp norm");
     note(c.gated_bias_after_product, "bias after product");
     note(c.grouped_query() && c.n_kv_heads > 1, "grouped");
@@ -394,7 +419,7 @@ TEST(RandomConfig, CoversEveryValueOfEveryOption) {
   EXPECT_EQ(scalings.size(), 6u);
   EXPECT_EQ(qk_norms.size(), 4u);
   EXPECT_EQ(directions.size(), 2u);
-  EXPECT_EQ(facts.size(), 17u);
+  EXPECT_EQ(facts.size(), 21u);
 }
 
 }  // namespace

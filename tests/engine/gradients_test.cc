@@ -29,6 +29,7 @@ ModelConfig smooth_config(std::uint64_t seed) {
   config.dtype = at::kDouble;
   if (config.activation == Activation::relu || config.activation == Activation::relu_squared)
     config.activation = Activation::gelu;
+  if (config.mlm_head == Activation::relu) config.mlm_head = Activation::gelu;
   config.eps = std::max(config.eps, 1e-5);
   return config;
 }

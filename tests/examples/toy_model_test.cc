@@ -16,11 +16,13 @@
 #include "examples/toy_task/figures.h"
 #include "examples/toy_task/toy_task.h"
 #include "hooked/hooked.h"
+#include "tests/support/run_program.h"
 #include "tests/support/temp_folder.h"
 
 namespace toy {
 namespace {
 
+using hooked::run_program;
 using testing::HasSubstr;
 
 const std::filesystem::path kModel = std::filesystem::path(HOOKED_SOURCE_DIR) / "examples/toy_model";
@@ -28,25 +30,6 @@ const std::filesystem::path kModel = std::filesystem::path(HOOKED_SOURCE_DIR) / 
 std::string read(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
-}
-
-struct Finished {
-  int status;
-  std::string output;  // stdout and stderr
-};
-
-/// Runs one of the built programs.
-Finished run_program(const std::string& name, const std::string& arguments) {
-  const auto program = std::filesystem::path(HOOKED_BINARY_DIR) / "bin" / name;
-  const std::string command = "\"" + program.string() + "\" " + arguments + " 2>&1";
-  FILE* const pipe = popen(command.c_str(), "r");
-  Finished finished{-1, {}};
-  if (pipe == nullptr) return finished;
-  std::array<char, 4096> chunk;
-  for (std::size_t n = 0; (n = fread(chunk.data(), 1, chunk.size(), pipe)) > 0;)
-    finished.output.append(chunk.data(), n);
-  finished.status = pclose(pipe);
-  return finished;
 }
 
 TEST(ToyModel, DoesItsTaskAsTheModelCardSays) {

@@ -31,9 +31,13 @@ Comparison comparison(const GoldenCase& golden, const GoldenRun& run) {
       .tolerance = kToleranceFloat64, .exceptions = golden.exceptions, .attention_mask = run.attention_mask};
 }
 
+/// What goes with a golden run's tokens.
+RunOptions input_of(const GoldenRun& golden) {
+  return {.attention_mask = golden.attention_mask, .token_types = golden.token_types};
+}
+
 NamedTensors everything(const HookedTransformer& model, const GoldenRun& golden) {
-  RunResult result =
-      model.run_with_cache(golden.tokens, act::everything, {.attention_mask = golden.attention_mask});
+  RunResult result = model.run_with_cache(golden.tokens, act::everything, input_of(golden));
   NamedTensors tensors = by_name(result.cache);
   tensors["logits"] = result.logits;
   return tensors;
@@ -51,7 +55,7 @@ TEST_P(RawGolden, DefaultProcessingKeepsTheLogProbabilities) {
   const GoldenRun golden = read_golden(GetParam());
   const auto log_probs = [&](const WeightProcessing& processing) -> NamedTensors {
     const HookedTransformer model = load(GetParam(), processing);
-    const RunResult result = model.run(golden.tokens, {.attention_mask = golden.attention_mask});
+    const RunResult result = model.run(golden.tokens, input_of(golden));
     return {{"log_probs", at::log_softmax(result.logits, -1)}};
   };
   EXPECT_TRUE(agree(log_probs(WeightProcessing::all_that_apply()), log_probs(WeightProcessing::none()),

@@ -143,6 +143,7 @@ TEST(ActivationName, MutatedNamesAreJunkOrPrintAsThemselves) {
 TEST(ActivationNames, FollowTheTableBlockByBlock) {
   ModelConfig config;
   config.n_layers = 2;
+  config.d_vocab_out = 5;
   config.mlp = MlpKind::none;
   config.norm = config.final_norm = NormKind::none;
   config.positions = PositionKind::none;

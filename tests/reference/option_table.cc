@@ -29,7 +29,9 @@ Option sizes() {
     if (s.name == "d_mlp = d_model") return [](const Config& c) { return c.d_mlp == c.d_model; };
     if (s.name == "d_vocab = d_model") return [](const Config& c) { return c.d_vocab == c.d_model; };
     if (s.name == "odd") return [](const Config& c) { return c.d_model % 2 == 1; };
-    if (s.name == "d_vocab_out != d_vocab") return [](const Config& c) { return c.d_vocab_out != c.d_vocab; };
+    if (s.name == "d_vocab_out != d_vocab") {
+      return [](const Config& c) { return c.has_unembedding() && c.d_vocab_out != c.d_vocab; };
+    }
     return [](const Config& c) {
       return c.d_mlp != c.d_model && c.d_vocab != c.d_model && c.n_heads * c.d_head != c.d_model;
     };
@@ -208,6 +210,55 @@ Option biases(std::string name, bool Config::*first, bool Config::*second,
   return option;
 }
 
+Option unembeddings() {
+  Option option = biases("unembedding", &Config::unembed_bias, &Config::tied_unembedding,
+                         {"tied with bias", "tied", "with bias", "without bias"});
+  // Untied with bias is the usual choice; the other values keep their order.
+  std::ranges::rotate(option.values, option.values.begin() + 2);
+  for (OptionValue& v : option.values) {
+    v.holds = [holds = v.holds](const Case& c) { return c.config.has_unembedding() && holds(c); };
+  }
+  option.values.push_back(value(
+      "none", [](Config& c) { c = without_unembedding(std::move(c)); },
+      [](const Config& c) { return !c.has_unembedding(); }));
+  return option;
+}
+
+Option mlm_heads() {
+  Option option{"masked-LM head",
+                {value(
+                    "none", [](Config&) {}, [](const Config& c) { return !c.mlm_head; })}};
+  for (const Activation activation : {Activation::gelu, Activation::relu}) {
+    option.values.push_back(value(
+        std::string(activation_name(activation)), [activation](Config& c) { c.mlm_head = activation; },
+        [activation](const Config& c) { return c.mlm_head == activation; }));
+  }
+  return option;
+}
+
+Option embedding_norms() {
+  const auto sum = [](std::int64_t types) {
+    return [types](Config& c) {
+      c.embedding_sum_norm = true;
+      c.token_types = types;
+    };
+  };
+  const auto is_sum = [](std::int64_t types) {
+    return [types](const Config& c) { return c.embedding_sum_norm && c.token_types == types; };
+  };
+  return {"norm after the embedding",
+          {value(
+               "off", [](Config&) {},
+               [](const Config& c) { return !c.post_embedding_norm && !c.embedding_sum_norm; }),
+           value(
+               "on", [](Config& c) { c.post_embedding_norm = true; },
+               [](const Config& c) { return c.post_embedding_norm; }),
+           value("over the sum", sum(0), is_sum(0)),
+           value("over the sum with token types", sum(3),
+                 [](const Config& c) { return c.embedding_sum_norm && c.token_types > 1; }),
+           value("over the sum with one token type", sum(1), is_sum(1))}};
+}
+
 Option paddings() {
   Option option{.name = "padding", .values = {}};
   for (const auto& [name, padding] : std::vector<std::pair<std::string, Padding>>{
@@ -247,9 +298,9 @@ std::vector<Option> make_table() {
       multiplier("logit scale", &Config::logit_scale, 0.4),
       biases("attention biases", &Config::qkv_bias, &Config::attn_out_bias,
              {"q, k, v and output", "output only", "q, k, v only", "none"}),
-      biases("unembedding", &Config::unembed_bias, &Config::tied_unembedding,
-             {"tied with bias", "tied", "with bias", "without bias"}),
-      field<bool>("norm after the embedding", &Config::post_embedding_norm, {{"off", false}, {"on", true}}),
+      unembeddings(),
+      mlm_heads(),
+      embedding_norms(),
       paddings(),
   };
 }
@@ -257,13 +308,7 @@ std::vector<Option> make_table() {
 }  // namespace
 
 const std::vector<Option>& option_table() {
-  static const std::vector<Option> table = [] {
-    std::vector<Option> options = make_table();
-    // Untied with bias is the usual choice; the other values keep their order.
-    auto& unembedding = std::ranges::find(options, "unembedding", &Option::name)->values;
-    std::ranges::rotate(unembedding, unembedding.begin() + 2);
-    return options;
-  }();
+  static const std::vector<Option> table = make_table();
   return table;
 }
 

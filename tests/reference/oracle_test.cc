@@ -25,8 +25,10 @@ TEST_P(PlainModelOracle, EveryActivationAgrees) {
   const GoldenRun golden = read_golden(GetParam());
   std::optional<reference::Mask> mask;
   if (golden.attention_mask.defined()) mask = reference::to_rows(golden.attention_mask);
+  std::optional<reference::Tokens> types;
+  if (golden.token_types.defined()) types = reference::to_rows(golden.token_types);
   const auto run = reference::forward(native_config(GetParam()), native_weights(GetParam()),
-                                      reference::to_rows(golden.tokens), mask);
+                                      reference::to_rows(golden.tokens), {.mask = mask, .types = types});
   EXPECT_TRUE(agree(reference::to_tensors(run), golden.outputs,
                     {.tolerance = kToleranceFloat64,
                      .exceptions = GetParam().exceptions,

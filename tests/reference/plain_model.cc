@@ -148,10 +148,10 @@ void check_tokens(const ModelConfig& config, const Tokens& tokens) {
 }  // namespace
 
 PlainRun forward(const ModelConfig& config, const StateDict& state, const Tokens& tokens,
-                 const std::optional<Mask>& mask) {
+                 const Beside& beside) {
   check_tokens(config, tokens);
   const Weights weights = read_weights(config, state);
-  Sequence sequence = read_sequence(tokens, mask);
+  Sequence sequence = read_sequence(tokens, beside.mask);
   const auto batch = static_cast<std::int64_t>(tokens.size());
   const auto length = static_cast<std::int64_t>(tokens[0].size());
   PlainRun run;
@@ -167,20 +167,39 @@ PlainRun forward(const ModelConfig& config, const StateDict& state, const Tokens
     stream =
         apply_norm(norm_of(config, weights, NormKind::layer_norm, "embed.ln"), stream, "embed.ln", points);
   }
-  points["hook_embed"] = stream;
+  // The parts of a sum of embeddings that is normed stand under the module that makes it.
+  const std::string part = config.embedding_sum_norm ? "embed." : "";
+  points[part + "hook_embed"] = stream;
   if (config.has_pos_embed()) {
     sequence.pos_embed = gather(weights.at("pos_embed.W_pos"), batch, length, [&](auto b, auto p) {
       return sequence.real[b][p] ? sequence.positions[b][p] : -1;
     });
-    points["hook_pos_embed"] = sequence.pos_embed;
+    points[part + "hook_pos_embed"] = sequence.pos_embed;
     if (config.positions == PositionKind::learned) stream = sum(stream, sequence.pos_embed);
+  }
+  if (config.token_types > 0) {
+    const Array types = gather(weights.at("embed.token_type_embed.W_token_type"), batch, length,
+                               [&](auto b, auto p) { return beside.types ? (*beside.types)[b][p] : 0; });
+    points["embed.hook_token_type_embed"] = types;
+    stream = sum(stream, types);
+  }
+  if (config.embedding_sum_norm) {
+    stream =
+        apply_norm(norm_of(config, weights, NormKind::layer_norm, "embed.ln"), stream, "embed.ln", points);
+    points["hook_full_embed"] = stream;
   }
 
   for (std::int64_t layer = 0; layer < config.n_layers; ++layer) {
     stream = block(config, weights, layer, stream, sequence, points);
   }
 
+  if (config.d_vocab_out == 0) return run;
   stream = apply_norm(norm_of(config, weights, config.final_norm, "ln_final"), stream, "ln_final", points);
+  if (config.mlm_head) {
+    stream = linear(stream, weights.at("mlm_head.W"), weights.at("mlm_head.b"));
+    stream = apply_norm(norm_of(config, weights, NormKind::layer_norm, "mlm_head.ln"),
+                        activate_all(*config.mlm_head, stream), "mlm_head.ln", points);
+  }
   points["unembed.hook_in"] = stream;
   const Array W_U = config.tied_unembedding ? transposed(weights.at("embed.W_E")) : weights.at("unembed.W_U");
   run.logits = linear(stream, W_U, weight_or_empty(weights, "unembed.b_U"));

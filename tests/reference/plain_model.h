@@ -18,16 +18,22 @@ namespace hooked::reference {
 using Tokens = std::vector<std::vector<std::int64_t>>;  ///< [batch][pos]
 using Mask = std::vector<std::vector<std::int64_t>>;    ///< [batch][pos], 1 for real tokens and 0 for padding
 
+/// What may go with the tokens.
+struct Beside {
+  std::optional<Mask> mask = std::nullopt;
+  std::optional<Tokens> types = std::nullopt;  ///< [batch][pos] below token_types; absent: all 0
+};
+
 /// What one run computes.
 struct PlainRun {
-  Array logits;                              ///< [batch, pos, vocab], after any soft cap
+  Array logits;                              ///< [batch, pos, vocab], after any soft cap; empty without head
   std::map<std::string, Array> activations;  ///< every point of the model, wide ones included, by name
 };
 
 /// The forward pass. Throws std::invalid_argument when a weight is missing, left over or of another shape, or
 /// when the tokens are not a rectangle of ids below d_vocab.
 PlainRun forward(const ModelConfig& config, const StateDict& weights, const Tokens& tokens,
-                 const std::optional<Mask>& mask = std::nullopt);
+                 const Beside& beside = {});
 
 /// log softmax over the last axis: log-probabilities [batch, pos, vocab] in nats.
 Array log_probabilities(const Array& logits);

@@ -17,7 +17,9 @@ class ShapeList {
 
   std::vector<NamedShape> list() {
     add("embed.W_E", {c_.d_vocab, c_.d_model});
-    if (c_.post_embedding_norm) add_norm("embed.ln", NormKind::layer_norm, c_.d_model);
+    if (c_.token_types > 0) add("embed.token_type_embed.W_token_type", {c_.token_types, c_.d_model});
+    if (c_.post_embedding_norm || c_.embedding_sum_norm)
+      add_norm("embed.ln", NormKind::layer_norm, c_.d_model);
     if (c_.has_pos_embed()) add("pos_embed.W_pos", {c_.n_ctx, c_.d_model});
     for (std::int64_t layer = 0; layer < c_.n_layers; ++layer) {
       const std::string block = "blocks." + std::to_string(layer) + ".";
@@ -26,6 +28,12 @@ class ShapeList {
       if (c_.has_mlp()) add_mlp(block + "mlp.");
     }
     if (!c_.norm_folded) add_norm("ln_final", c_.final_norm, c_.d_model);
+    if (c_.mlm_head) {
+      add("mlm_head.W", {c_.d_model, c_.d_model});
+      add("mlm_head.b", {c_.d_model});
+      add_norm("mlm_head.ln", NormKind::layer_norm, c_.d_model);
+    }
+    if (c_.d_vocab_out == 0) return std::move(shapes_);
     if (!c_.tied_unembedding) add("unembed.W_U", {c_.d_model, c_.d_vocab_out});
     if (c_.unembed_bias) add("unembed.b_U", {c_.d_vocab_out});
     return std::move(shapes_);
@@ -105,14 +113,18 @@ struct Spread {
 
 Spread spread_of(const std::string& name, const std::vector<std::int64_t>& shape, const ModelConfig& config) {
   if (ends_with(name, ".w")) {
-    const bool plain = ends_with(name, "mlp.ln.w") || ends_with(name, "embed.ln.w");
+    const bool plain =
+        ends_with(name, "mlp.ln.w") || ends_with(name, "embed.ln.w") || ends_with(name, "mlm_head.ln.w");
     // A weight stored as an offset means one plus itself.
     return {config.norm_offset && !plain ? 0.0 : 1.0, 0.3};
   }
   if (ends_with(name, "xielu.eps")) return {-0.1, 0.0};
   if (name.find("xielu") != std::string::npos) return {0.7, 0.1};
-  if (name.find("W_") == std::string::npos) return {0.0, 0.4};
-  if (ends_with(name, "W_E") || ends_with(name, "W_pos")) return {0.0, 1.0};
+  if (shape.size() < 2 || ends_with(name, "b_Q") || ends_with(name, "b_K") || ends_with(name, "b_V")) {
+    return {0.0, 0.4};
+  }
+  if (ends_with(name, "W_E") || ends_with(name, "W_pos") || ends_with(name, "W_token_type"))
+    return {0.0, 1.0};
   const double fan_in =
       static_cast<double>(ends_with(name, "W_O") ? shape[0] * shape[1] : shape[shape.size() - 2]);
   return {0.0, 1.3 / std::sqrt(fan_in)};

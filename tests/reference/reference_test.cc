@@ -44,11 +44,25 @@ class PairwiseCase : public testing::TestWithParam<std::size_t> {
     return rows ? to_tensor(*rows) : at::Tensor();
   }
 
-  /// Every point of a run of the engine, and the logits.
+  /// Types of the tokens, of every kind the model has.
+  std::optional<Tokens> types() const {
+    ModelConfig kinds = config();
+    kinds.d_vocab = kinds.token_types;
+    return kinds.token_types > 0 ? std::optional(random_tokens(kinds, kBatch, kLength, seed() + 1000))
+                                 : std::nullopt;
+  }
+  PlainRun plain(const ModelConfig& model, const StateDict& weights) const {
+    return forward(model, weights, tokens(), {.mask = padding_mask(which().padding), .types = types()});
+  }
+
+  /// Every point of a run of the engine, and the logits where there are any.
   NamedTensors run(const HookedTransformer& model) const {
-    RunResult result = model.run_with_cache(to_tensor(tokens()), act::everything, {.attention_mask = mask()});
+    const bool logits = model.config().has_unembedding();
+    RunOptions options{.output = logits ? Output::logits : Output::none, .attention_mask = mask()};
+    if (const auto rows = types()) options.token_types = to_tensor(*rows);
+    RunResult result = model.run_with_cache(to_tensor(tokens()), act::everything, options);
     NamedTensors tensors = by_name(result.cache);
-    tensors["logits"] = result.logits;
+    if (logits) tensors["logits"] = result.logits;
     return tensors;
   }
 
@@ -62,22 +76,23 @@ class PairwiseCase : public testing::TestWithParam<std::size_t> {
 
 TEST_P(PairwiseCase, EveryActivationEqualsThePlainModels) {
   SCOPED_TRACE(describe(which()));
-  const PlainRun plain = forward(config(), weights(), tokens(), padding_mask(which().padding));
-  EXPECT_TRUE(agree(run(load(WeightProcessing::none())), to_tensors(plain),
+  EXPECT_TRUE(agree(run(load(WeightProcessing::none())), to_tensors(plain(config(), weights())),
                     {.tolerance = kActivationTolerance, .attention_mask = mask()}));
 }
 
 TEST_P(PairwiseCase, ProcessingKeepsLogProbabilitiesScoresAndPatterns) {
   SCOPED_TRACE(describe(which()));
-  const PlainRun plain = forward(config(), weights(), tokens(), padding_mask(which().padding));
+  const PlainRun plain_run = plain(config(), weights());
   NamedTensors raw, processed;
-  raw["log_probs"] = to_tensor(log_probabilities(plain.logits));
   NamedTensors engine = run(load(WeightProcessing::all_that_apply()));
-  processed["log_probs"] = at::log_softmax(engine.at("logits"), -1);
+  if (config().has_unembedding()) {
+    raw["log_probs"] = to_tensor(log_probabilities(plain_run.logits));
+    processed["log_probs"] = at::log_softmax(engine.at("logits"), -1);
+  }
   for (const auto& [name, value] : engine) {
     if (!name.ends_with("hook_attn_scores") && !name.ends_with("hook_pattern")) continue;
     processed[name] = value;
-    raw[name] = to_tensor(plain.activations.at(name));
+    raw[name] = to_tensor(plain_run.activations.at(name));
   }
   EXPECT_TRUE(agree(processed, raw, {.tolerance = kLogProbTolerance, .attention_mask = mask()}));
 }
@@ -85,9 +100,8 @@ TEST_P(PairwiseCase, ProcessingKeepsLogProbabilitiesScoresAndPatterns) {
 TEST_P(PairwiseCase, EveryActivationOfTheProcessedModelEqualsThePlainModels) {
   SCOPED_TRACE(describe(which()));
   const HookedTransformer model = load(WeightProcessing::all_that_apply());
-  const PlainRun plain = forward(model.config(), model.state_dict(), tokens(), padding_mask(which().padding));
-  EXPECT_TRUE(
-      agree(run(model), to_tensors(plain), {.tolerance = kActivationTolerance, .attention_mask = mask()}));
+  EXPECT_TRUE(agree(run(model), to_tensors(plain(model.config(), model.state_dict())),
+                    {.tolerance = kActivationTolerance, .attention_mask = mask()}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Pairwise, PairwiseCase,

@@ -34,6 +34,8 @@ FamilyRun read_family_golden(const FamilyGolden& golden) {
     const at::Tensor tensor = file.read(info.name);
     if (info.name == "tokens") {
       run.tokens = tensor;
+    } else if (info.name == "token_type_ids") {
+      run.token_types = tensor;
     } else if (info.name == "logits") {
       run.logits = tensor;
     } else if (info.name == "greedy") {

@@ -67,9 +67,11 @@ GoldenRun read_golden(const GoldenCase& golden, const std::string& file) {
   std::map<std::string, at::Tensor> inputs = read_all(golden.folder() / "golden.safetensors");
   run.tokens = inputs.at("tokens");
   if (inputs.contains("attention_mask")) run.attention_mask = inputs.at("attention_mask");
+  if (inputs.contains("token_type_ids")) run.token_types = inputs.at("token_type_ids");
   run.outputs = file == "golden" ? std::move(inputs) : read_all(golden.folder() / (file + ".safetensors"));
   run.outputs.erase("tokens");
   run.outputs.erase("attention_mask");
+  run.outputs.erase("token_type_ids");
   return run;
 }
 

@@ -42,6 +42,7 @@ const std::vector<GoldenCase>& golden_cases();
 struct GoldenRun {
   at::Tensor tokens;          ///< [batch, pos] int64
   at::Tensor attention_mask;  ///< [batch, pos], undefined where nothing is padding
+  at::Tensor token_types;     ///< [batch, pos] int64, or undefined
   NamedTensors outputs;       ///< `logits` and the activations
 };
 

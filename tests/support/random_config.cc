@@ -168,6 +168,11 @@ ModelConfig random_config(std::uint64_t seed) {
   c.logit_scale = dice.one_of({1.0, 1.0, 0.3});
   c.logit_soft_cap = dice.coin() ? dice.one_of({2.0, 25.0}) : 0.0;
   c.default_prepend_bos = dice.coin();
+  if (!c.post_embedding_norm && dice.roll(3) == 0) {
+    c.embedding_sum_norm = true;
+    c.token_types = dice.one_of<std::int64_t>({0, 1, 2, 3});
+  }
+  if (dice.roll(4) == 0) c.mlm_head = dice.one_of({Activation::gelu, Activation::relu, Activation::silu});
   return c;
 }
 

@@ -37,10 +37,10 @@ struct Attribution {
 /// . d, where d is the answer's column of W_U minus the other's (Elhage et al. 2021, "logit attribution").
 /// Holds for runs whose stream no hook or edit changed.
 ///
-/// Needs embed, pos_embed (learned positions), attn_out or (by head) z, mlp_out and ln_final_scale in the
-/// cache. Throws HookError where one is missing, and where no exact split exists: a soft cap on the logits,
-/// norms that stand after the additions, and by head when the attention's output is normed before it is
-/// added.
+/// Needs embed and pos_embed (learned positions), or full_embed where the sum of embeddings is normed,
+/// attn_out or (by head) z, mlp_out and ln_final_scale in the cache. Throws HookError where one is missing,
+/// and where no exact split exists: a soft cap on the logits, a masked-LM head, norms that stand after the
+/// additions, and by head when the attention's output is normed before it is added.
 std::vector<Attribution> direct_logit_attribution(const HookedTransformer& model,
                                                   const ActivationCache& cache,
                                                   const AttributionOptions& options);

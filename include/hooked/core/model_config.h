@@ -156,7 +156,7 @@ struct ModelConfig {
   std::int64_t d_head = 0;
   std::int64_t d_mlp = 0;  ///< 0 without MLPs; the experts' width where every MLP is a mixture
   std::int64_t d_vocab = 0;
-  std::int64_t d_vocab_out = 0;
+  std::int64_t d_vocab_out = 0;  ///< 0: no unembedding, the model ends with its stream
 
   // Norms.
   NormKind norm = NormKind::layer_norm;
@@ -168,6 +168,8 @@ struct ModelConfig {
   bool norm_offset =
       false;  ///< stored weights w of the blocks' norms, the final norm and q/k norms mean 1 + w
   bool post_embedding_norm = false;  ///< a LayerNorm right after the embedding (BLOOM)
+  bool embedding_sum_norm =
+      false;  ///< a LayerNorm over the sum of token, position and token type embeddings (BERT)
   double eps = 1e-5;
 
   // Blocks.
@@ -209,10 +211,14 @@ struct ModelConfig {
   bool alibi_scaled = false;       ///< the bias is divided by attn_scale as the scores are (Falcon)
 
   // Embedding and unembedding.
+  std::int64_t token_types = 0;   ///< kinds of tokens with an embedding each, in the normed sum; 0 is none
   double embedding_scale = 1.0;   ///< the embedding is multiplied by it (rounded to dtype), before positions
   double logit_scale = 1.0;       ///< logits are multiplied by it, before any soft cap
   bool tied_unembedding = false;  ///< W_U is the transpose of W_E
   bool unembed_bias = true;
+  /// The activation of a layer [d_model, d_model] with a LayerNorm behind it that stands before the
+  /// unembedding (BERT's masked-LM head); empty: the unembedding reads the stream.
+  std::optional<Activation> mlm_head = {};
   double logit_soft_cap = 0.0;  ///< 0 is off
 
   // What goes with the weights.
@@ -242,6 +248,7 @@ struct ModelConfig {
   bool some_dense_mlp() const {
     return has_mlp() && (experts.n_experts == 0 || !experts.dense_layers.empty() || experts.d_shared > 0);
   }
+  bool has_unembedding() const { return d_vocab_out > 0; }
   bool parallel() const { return layout != BlockLayout::serial; }
   bool has_pos_embed() const {
     return positions == PositionKind::learned || positions == PositionKind::shortformer;
@@ -275,6 +282,10 @@ struct ParsedConfig {
   std::vector<std::string> ignored_keys;
   bool processing_recorded = false;  ///< the file says which steps were applied, be it none
 };
+
+/// The config of the same model without its unembedding and what belongs to it: such a model has activations
+/// and no logits.
+ModelConfig without_unembedding(ModelConfig config);
 
 /// TransformerLens's slopes 2^(-8 (i+1) / n_heads), also for head counts that are no power of two (Press et
 /// al. 2022 interleave there). Throws ConfigError for a head count that no model may have.

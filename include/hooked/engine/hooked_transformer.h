@@ -100,7 +100,8 @@ class HookedTransformer {
 
   /// Whether the model came with a tokenizer. Without one the text functions throw TokenizerError.
   bool has_tokenizer() const noexcept;
-  /// Ids of a text, [1, pos] int64 on the model's device. Throws TokenizerError.
+  /// Ids of a text, [1, pos] int64 on the model's device; for bidirectional models with the tokenizer's
+  /// special tokens at both ends ([CLS] and [SEP]). Throws TokenizerError.
   at::Tensor to_tokens(std::string_view text, const TextOptions& options = {}) const;
   /// Ids of several texts, with padding where they differ in length. Throws TokenizerError.
   TokenBatch to_token_batch(const std::vector<std::string>& texts, const TextOptions& options = {}) const;

@@ -18,9 +18,9 @@ namespace hooked {
 
 /// What a run returns besides its cache (DESIGN 9.2).
 enum class Output : std::uint8_t {
-  logits,    ///< [batch, pos, vocab] after any soft cap
-  loss,      ///< next-token cross entropy in nats; logits are not kept
-  residual,  ///< the stream where the run stopped, [batch, pos, d_model]
+  logits,    ///< [batch, pos, vocab] after any soft cap; not for models without unembedding
+  loss,      ///< next-token cross entropy in nats, of causal models; logits are not kept
+  residual,  ///< the stream where the run stopped, [batch, pos, d_model]: what the next block would read
   none,      ///< nothing: the run ends at the deepest watched layer
 };
 
@@ -49,6 +49,8 @@ struct RunOptions {
 
   /// [batch, pos], 1 or true for real tokens; padding on either side. Positions count real tokens.
   at::Tensor attention_mask = {};
+  /// Types of the tokens, [batch, pos] int64, for models that have token types; undefined: all 0.
+  at::Tensor token_types = {};
   /// Tokens that stand before the input and were run already. Positions in addresses, `positions` and
   /// `logit_positions` count them; the cache holds the input's columns only.
   std::optional<Prefix> prefix = std::nullopt;

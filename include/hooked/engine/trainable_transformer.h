@@ -34,9 +34,12 @@ class TrainableTransformer {
   std::vector<std::pair<std::string, at::Tensor>> named_parameters() const;
   std::vector<at::Tensor> parameters() const;
 
-  /// Logits [batch, pos, vocab] with gradients. `attention_mask` [batch, pos] may be undefined.
-  at::Tensor forward(const at::Tensor& tokens, const at::Tensor& attention_mask = {}) const;
-  /// Mean next-token cross entropy in nats, a scalar with gradients.
+  /// Logits [batch, pos, vocab] with gradients. `attention_mask` and `token_types` [batch, pos] may be
+  /// undefined. Throws HookError for a model without unembedding.
+  at::Tensor forward(const at::Tensor& tokens, const at::Tensor& attention_mask = {},
+                     const at::Tensor& token_types = {}) const;
+  /// Mean next-token cross entropy in nats, a scalar with gradients. Throws HookError for a bidirectional
+  /// model, which sees the tokens it would predict.
   at::Tensor loss(const at::Tensor& tokens, const at::Tensor& attention_mask = {}) const;
 
   /// An immutable model with a copy of the weights as they are now.

@@ -17,10 +17,14 @@ class WeightView {
  public:
   explicit WeightView(std::shared_ptr<const LoadedModel> model) : model_(std::move(model)) {}
 
-  at::Tensor W_E() const;    ///< [vocab, d_model]
-  at::Tensor W_pos() const;  ///< [pos, d_model]
-  at::Tensor W_U() const;    ///< [d_model, vocab]
-  at::Tensor b_U() const;    ///< [vocab]; zeros when the model has none
+  at::Tensor W_E() const;           ///< [vocab, d_model]
+  at::Tensor W_pos() const;         ///< [pos, d_model]
+  at::Tensor W_token_type() const;  ///< [token type, d_model], models with token types only
+  at::Tensor W_U() const;           ///< [d_model, vocab]
+  at::Tensor b_U() const;           ///< [vocab]; zeros when the model has none
+
+  at::Tensor W_mlm() const;  ///< [d_model, d_model], models with a masked-LM head only
+  at::Tensor b_mlm() const;  ///< [d_model], models with a masked-LM head only
 
   at::Tensor W_Q(std::int64_t layer) const;                     ///< [head, d_model, d_head]
   at::Tensor W_K(std::int64_t layer) const;                     ///< [kv_head, d_model, d_head]

@@ -41,9 +41,12 @@ inline constexpr Defaults defaults;
 struct Everything {};
 inline constexpr Everything everything;
 
+inline constexpr ModelSite token_embed{Site::token_embed}, position_embed{Site::position_embed},
+    token_type_embed{Site::token_type_embed}, full_embed{Site::full_embed};
 inline constexpr ModelSite tokens{Site::tokens}, embed_ln_scale{Site::embed_ln_scale},
     embed_ln_normalized{Site::embed_ln_normalized}, embed{Site::embed}, pos_embed{Site::pos_embed},
     ln_final_scale{Site::ln_final_scale}, ln_final_normalized{Site::ln_final_normalized},
+    mlm_head_ln_scale{Site::mlm_head_ln_scale}, mlm_head_ln_normalized{Site::mlm_head_ln_normalized},
     unembed_in{Site::unembed_in}, unembed_out{Site::unembed_out};
 
 inline constexpr BlockSite resid_pre{Site::resid_pre}, resid_mid{Site::resid_mid},

@@ -12,10 +12,14 @@ namespace hooked {
 /// A kind of activation point. With a layer it is an ActivationName.
 enum class Site : std::uint8_t {
   tokens,
+  token_embed,
+  position_embed,
+  token_type_embed,
   embed_ln_scale,
   embed_ln_normalized,
   embed,
   pos_embed,
+  full_embed,
   resid_pre,
   attn_in,
   q_input,
@@ -65,6 +69,8 @@ enum class Site : std::uint8_t {
   normalized_resid_post,
   ln_final_scale,
   ln_final_normalized,
+  mlm_head_ln_scale,
+  mlm_head_ln_normalized,
   unembed_in,
   unembed_out,
 };

@@ -1,0 +1,93 @@
+// Sentence embeddings with a BERT-type encoder: the last stream of each sentence, averaged over its real
+// tokens and scaled to length 1, as the library sentence-transformers does; then how alike the sentences are.
+//
+//     sentence_encoder MODEL-FOLDER [SENTENCE ...] [--vectors]
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/format.h>
+#include <hooked/hooked.h>
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <string>
+#include <vector>
+
+namespace {
+
+/// Sentences of unequal length as one batch, padded on the right.
+struct Batch {
+  at::Tensor tokens;  // [batch, pos] int64
+  at::Tensor mask;    // [batch, pos] int64, 1 for real tokens
+};
+
+Batch tokenize(const hooked::HookedTransformer& model, const std::vector<std::string>& sentences) {
+  std::vector<at::Tensor> rows;
+  std::int64_t longest = 0;
+  for (const std::string& sentence : sentences) {
+    rows.push_back(model.to_tokens(sentence)[0]);  // with [CLS] and [SEP]
+    longest = std::max(longest, rows.back().size(0));
+  }
+  const auto count = static_cast<std::int64_t>(rows.size());
+  Batch batch{at::zeros({count, longest}, at::kLong), at::zeros({count, longest}, at::kLong)};
+  for (std::int64_t row = 0; row < count; ++row) {
+    const at::Tensor& ids = rows[static_cast<std::size_t>(row)];
+    batch.tokens[row].narrow(0, 0, ids.size(0)).copy_(ids);
+    batch.mask[row].narrow(0, 0, ids.size(0)).fill_(1);
+  }
+  return batch;
+}
+
+/// One vector of length 1 per sentence, [batch, d_model].
+at::Tensor embed(const hooked::HookedTransformer& model, const std::vector<std::string>& sentences) {
+  const Batch batch = tokenize(model, sentences);
+  const at::Tensor stream =
+      model.run(batch.tokens, {.output = hooked::Output::residual, .attention_mask = batch.mask}).residual;
+  const at::Tensor weight = batch.mask.unsqueeze(-1).to(stream.scalar_type());  // [batch, pos, 1]
+  const at::Tensor mean = (stream * weight).sum(1) / weight.sum(1);
+  return mean / mean.norm(2, -1, /*keepdim=*/true);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  std::vector<std::string> sentences;
+  bool vectors = false;
+  for (int i = 2; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--vectors") == 0) {
+      vectors = true;
+    } else {
+      sentences.emplace_back(argv[i]);
+    }
+  }
+  if (argc < 2) {
+    fmt::print(stderr, "usage: sentence_encoder MODEL-FOLDER [SENTENCE ...] [--vectors]\n");
+    return 2;
+  }
+  if (sentences.empty())
+    sentences = {"A cat sits on the mat.", "The kitten rests on a rug.", "Stocks fell sharply."};
+
+  const auto model = hooked::HookedTransformer::load(argv[1]);
+  const at::Tensor embeddings = embed(model, sentences).to(at::kCPU, at::kDouble);
+  const at::Tensor cosines = embeddings.matmul(embeddings.t());  // [batch, batch]
+  for (std::size_t i = 0; i < sentences.size(); ++i) {
+    for (std::size_t j = i + 1; j < sentences.size(); ++j) {
+      const double cosine =
+          cosines[static_cast<std::int64_t>(i)][static_cast<std::int64_t>(j)].item<double>();
+      fmt::print("{:8.5f}  {}  |  {}\n", cosine, sentences[i], sentences[j]);
+    }
+  }
+  if (!vectors) return 0;
+  for (std::size_t i = 0; i < sentences.size(); ++i) {
+    fmt::print("vector {}:", i);
+    for (std::int64_t k = 0; k < embeddings.size(1); ++k) {
+      fmt::print(" {:.9g}", embeddings[static_cast<std::int64_t>(i)][k].item<double>());
+    }
+    fmt::print("\n");
+  }
+  return 0;
+} catch (const std::exception& error) {
+  fmt::print(stderr, "{}\n", error.what());
+  return 1;
+}
