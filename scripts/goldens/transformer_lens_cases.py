@@ -86,6 +86,9 @@ kRows = (
     Row("tl_norm_output", dict(kRotary, **kRms, **kGated, **kWhole, original_architecture="Olmo2ForCausalLM")),
     Row("tl_qk_norm_whole", dict(kRotary, **kRms, **kWhole, n_key_value_heads=1, gated_mlp=True, act_fn="silu",
                                  original_architecture="OlmoeForCausalLM")),
+    # Mixtures of experts.
+    Row("tl_mixture", dict(kRotary, **kRms, **kGated, **kGrouped, num_experts=4, experts_per_token=2)),
+    Row("tl_mixture_renormalised", dict(kGated, num_experts=3, experts_per_token=1, norm_topk_prob=True)),
     # Positions.
     Row("tl_shortformer", dict(positional_embedding_type="shortformer", attn_only=True)),
     Row("tl_shortformer_mlp", dict(positional_embedding_type="shortformer", act_fn="gelu")),
@@ -148,7 +151,12 @@ def native_weights(model: HookedTransformer) -> dict:
 
 
 def native_value(name: str, value: torch.Tensor, config) -> torch.Tensor:
-    """q/k norm points with the axes [batch, pos, head, d_head]; TransformerLens flattens them."""
+    """q/k norm points with the axes [batch, pos, head, d_head], a router's with batch and pos.
+
+    TransformerLens flattens them.
+    """
+    if ".hook_expert_" in name:
+        return value.reshape(*config.golden_shape, -1)
     if ".q_norm." not in name and ".k_norm." not in name:
         return value
     heads = config.n_key_value_heads or config.n_heads if ".k_norm." in name else config.n_heads

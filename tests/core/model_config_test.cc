@@ -408,18 +408,25 @@ TEST(RandomConfig, CoversEveryValueOfEveryOption) {
     note(c.d_vocab == c.d_model, "d_vocab = d_model");
     note(c.n_heads * c.d_head != c.d_model, "heads differ from d_model");
     note(c.score_soft_cap > 0 && c.logit_soft_cap > 0, "both caps");
+    note(c.attention_sinks, "sinks");
+    note(c.gate_limit > 0 && c.up_offset, "held gate");
+    note(c.experts.n_experts > 0 && c.experts.dense_layers.empty(), "experts");
+    note(!c.experts.dense_layers.empty() && c.experts.d_shared > 0, "experts beside MLPs and a shared one");
+    note(c.experts.choice_bias && c.experts.least_sum > 0.5, "choice bias, least sum");
+    note(c.experts.router == RouterKind::sparse_mixer, "sparse mixer");
+    note(c.experts.shared_gate_bias, "shared gate with bias");
   }
   EXPECT_EQ(norms.size(), 3u);
   EXPECT_EQ(final_norms.size(), 3u);
   EXPECT_EQ(places.size(), 4u);
   EXPECT_EQ(layouts.size(), 3u);
   EXPECT_EQ(mlps.size(), 3u);
-  EXPECT_EQ(activations.size(), 11u);
+  EXPECT_EQ(activations.size(), 12u);
   EXPECT_EQ(positions.size(), 5u);
   EXPECT_EQ(scalings.size(), 6u);
   EXPECT_EQ(qk_norms.size(), 4u);
   EXPECT_EQ(directions.size(), 2u);
-  EXPECT_EQ(facts.size(), 21u);
+  EXPECT_EQ(facts.size(), 28u);
 }
 
 }  // namespace

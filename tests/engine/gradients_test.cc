@@ -2,6 +2,7 @@
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <random>
 #include <string>
@@ -53,10 +54,14 @@ TEST(Gradients, EqualFiniteDifferencesAtEveryPoint) {
     const auto run = model.run(
         tokens, {.capture = act::everything, .gradients = GradientRequest{act::everything, metric}});
     EXPECT_NEAR(run.metric.item<double>(), metric(model(tokens)).item<double>(), 1e-10);
-    ASSERT_EQ(run.gradients.size() + 1, run.cache.size()) << "only the token ids have no gradient";
+    const auto ids = std::count_if(run.cache.begin(), run.cache.end(),
+                                   [](const auto& entry) { return entry.value.scalar_type() == at::kLong; });
+    ASSERT_EQ(run.gradients.size() + static_cast<std::size_t>(ids), run.cache.size())
+        << "only ids have no gradient";
     for (const auto& entry : run.gradients) {
       const at::Tensor value = run.cache[Address(entry.name)];
       ASSERT_EQ(entry.value.sizes(), value.sizes()) << entry.name.to_string();
+      if (value.numel() == 0) continue;  // an expert without tokens
       for (int sample = 0; sample < 2; ++sample) {
         const std::int64_t place =
             static_cast<std::int64_t>(generator() % static_cast<std::uint64_t>(value.numel()));

@@ -2,8 +2,10 @@
 #include "engine/weight_source.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/stack.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -161,6 +163,34 @@ TEST_F(CheckpointTensors, AFolderMayHoldGpt2sOlderTokenizer) {
   const TempFolder saved;
   model.save(saved.path());
   EXPECT_TRUE(HookedTransformer::load(saved.path().string()).has_tokenizer());
+}
+
+TEST_F(CheckpointTensors, ExpertsMayStandInOneTensor) {
+  take("qwen3_moe");
+  const StateDict one_by_one = tensors_;
+  for (const std::string layer : {"0", "1"}) {
+    const std::string experts = "model.layers." + layer + ".mlp.experts.";
+    std::vector<at::Tensor> gate_up, down;
+    for (const std::string e : {"0", "1", "2", "3", "4"}) {
+      const auto taken = [&](const char* part) {
+        auto node = tensors_.extract(experts + e + "." + part + ".weight");
+        return node.mapped();
+      };
+      const at::Tensor gate = taken("gate_proj");
+      gate_up.push_back(at::cat({gate, taken("up_proj")}));
+      down.push_back(taken("down_proj"));
+    }
+    tensors_[experts + "gate_up_proj"] = at::stack(gate_up);
+    tensors_[experts + "down_proj"] = at::stack(down);
+  }
+  EXPECT_LT(difference(load()), 1e-9);
+
+  tensors_ = one_by_one;
+  tensors_.erase("model.layers.1.mlp.experts.3.up_proj.weight");
+  const auto error = thrown_by<CheckpointError>([&] { load(); });
+  ASSERT_TRUE(error);
+  EXPECT_NE(std::string(error->what()).find("model.layers.1.mlp.experts.3.up_proj.weight"), std::string::npos)
+      << error->what();
 }
 
 }  // namespace

@@ -108,7 +108,7 @@ TEST(Selection, AbsentSiteSaysWhenItExists) {
     EXPECT_NE(text.find(".attn.hook_rot_q"), std::string::npos) << text;
     EXPECT_NE(text.find("nearest"), std::string::npos) << text;
   }
-  EXPECT_NE(text_of(act::pre_linear).find("MLPs are gated"), std::string::npos);
+  EXPECT_NE(text_of(act::pre_linear).find("a gated MLP"), std::string::npos);
   EXPECT_NE(text_of(act::embed_ln_scale).find("post_embedding_norm"), std::string::npos);
 }
 

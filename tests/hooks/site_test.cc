@@ -35,6 +35,10 @@ TEST(SiteTable, ScopeFollowsFromThePath) {
     EXPECT_EQ(r.path.starts_with("{stack}.{layer}."), r.scope == SiteScope::block) << r.path;
     EXPECT_FALSE(r.what.empty()) << r.path;
     EXPECT_FALSE(r.when.empty()) << r.path;
+    if (per_expert(r)) {
+      EXPECT_EQ(r.axes[0], Axis::routed) << r.path;
+      continue;
+    }
     EXPECT_EQ(r.axes[0], Axis::batch) << r.path;
     EXPECT_TRUE(r.axes.find(Axis::pos) || r.axes.find(Axis::query)) << r.path;
   }
@@ -59,8 +63,8 @@ TEST(AxisSize, IsKnownForAllButTheAxesOfTheInput) {
       if (!r.exists(config, 0)) continue;
       for (std::size_t dim = 0; dim < r.axes.size(); ++dim) {
         const Axis axis = r.axes[dim];
-        const bool of_input =
-            axis == Axis::batch || axis == Axis::pos || axis == Axis::query || axis == Axis::key;
+        const bool of_input = axis == Axis::batch || axis == Axis::pos || axis == Axis::query ||
+                              axis == Axis::key || axis == Axis::routed;
         EXPECT_EQ(axis_size(r, dim, config) < 0, of_input) << r.path << " " << axis_name(axis);
       }
     }

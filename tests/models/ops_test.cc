@@ -35,6 +35,7 @@ double by_formula(Activation activation, double x) {
     case Activation::gelu_bloom:
       return tanh_gelu(x, 0.79788456);
     case Activation::xielu:
+    case Activation::swish:
       break;
     case Activation::gelu_quick:
       return x * sigmoid(1.702 * x);
@@ -61,6 +62,15 @@ INSTANTIATE_TEST_SUITE_P(All, ActivationFunction,
                                          Activation::gelu_quick, Activation::silu, Activation::relu_squared,
                                          Activation::sigmoid, Activation::solu),
                          [](const auto& info) { return std::string(activation_name(info.param)); });
+
+TEST(SwishFunction, EqualsItsFormula) {
+  const at::Tensor x = at::tensor(std::vector<double>(std::begin(kPoints), std::end(kPoints)), at::kDouble);
+  const at::Tensor y = ops::swish(x, 0.6);
+  for (std::size_t i = 0; i < std::size(kPoints); ++i) {
+    EXPECT_NEAR(y[static_cast<std::int64_t>(i)].item<double>(), kPoints[i] * sigmoid(0.6 * kPoints[i]),
+                1e-13);
+  }
+}
 
 TEST(XieluFunction, EqualsItsFormula) {
   const ops::Xielu numbers{at::tensor({0.8}, at::kDouble), at::tensor({0.6}, at::kDouble),

@@ -166,6 +166,13 @@ Option activations() {
         [activation](const Config& c) { return c.has_mlp() && c.activation == activation && !c.mlp_norm; }));
   }
   option.values.push_back(value(
+      "swish with its own beta",
+      [](Config& c) {
+        c.activation = swish;
+        c.swish_beta = 1.4;
+      },
+      [](const Config& c) { return c.has_mlp() && c.activation == swish; }));
+  option.values.push_back(value(
       "solu, then LayerNorm",
       [](Config& c) {
         c.activation = solu;
@@ -173,6 +180,93 @@ Option activations() {
       },
       [](const Config& c) { return c.has_mlp() && c.activation == solu && c.mlp_norm; }));
   return option;
+}
+
+// A mixture in the MLP's place, which has to be gated.
+OptionValue mixture_value(std::string name, std::function<void(Config&)> change,
+                          std::function<bool(const Config&)> holds) {
+  return value(
+      std::move(name),
+      [change](Config& c) {
+        if (c.mlp == MlpKind::plain) c.mlp = MlpKind::gated;
+        c.experts = {.n_experts = 4, .per_token = 2, .d_expert = c.d_mlp};
+        change(c);
+      },
+      [holds](const Config& c) { return c.experts.n_experts > 0 && holds(c); });
+}
+
+Option experts() {
+  using enum RouterKind;
+  const auto routed_by = [](RouterKind kind) {
+    return [kind](const Config& c) { return c.experts.router == kind; };
+  };
+  return {"experts",
+          {value(
+               "none", [](Config&) {}, [](const Config& c) { return c.experts.n_experts == 0; }),
+           mixture_value(
+               "softmax, then choice", [](Config&) {},
+               [](const Config& c) {
+                 return c.experts.router == softmax_then_choose && !c.experts.renormalised;
+               }),
+           mixture_value(
+               "choice with a bias, renormalised",
+               [](Config& c) {
+                 c.experts.choice_bias = c.experts.renormalised = true;
+                 c.experts.least_sum = 0.8;
+               },
+               [](const Config& c) { return c.experts.choice_bias && c.experts.renormalised; }),
+           mixture_value(
+               "choice, then softmax; biases",
+               [](Config& c) {
+                 c.experts.router = choose_then_softmax;
+                 c.experts.router_bias = c.experts.bias = true;
+               },
+               [routed_by](const Config& c) {
+                 return routed_by(choose_then_softmax)(c) && c.experts.router_bias && c.experts.bias;
+               }),
+           mixture_value(
+               "sparse mixer",
+               [](Config& c) {
+                 c.experts.router = sparse_mixer;
+                 c.experts.mixer_tolerance = 0.6;
+               },
+               routed_by(sparse_mixer)),
+           mixture_value(
+               "one per token, beside ordinary MLPs",
+               [](Config& c) {
+                 c.experts.per_token = 1;
+                 c.experts.d_expert = c.d_mlp + 3;
+                 c.experts.dense_layers.assign(static_cast<std::size_t>(c.n_layers), false);
+                 c.experts.dense_layers.front() = true;
+               },
+               [](const Config& c) { return !c.experts.dense_layers.empty() && c.experts.per_token == 1; }),
+           mixture_value(
+               "shared expert", [](Config& c) { c.experts.d_shared = c.d_mlp + 1; },
+               [](const Config& c) { return c.experts.d_shared > 0 && !c.experts.shared_gate; }),
+           mixture_value(
+               "all per token, shared expert behind a sigmoid",
+               [](Config& c) {
+                 c.experts.per_token = 4;
+                 c.experts.d_shared = 5;
+                 c.experts.shared_gate = true;
+               },
+               [](const Config& c) {
+                 return c.experts.shared_gate && c.experts.per_token == c.experts.n_experts;
+               })}};
+}
+
+Option gate_limits() {
+  return {"gate",
+          {value(
+               "free", [](Config&) {}, [](const Config& c) { return c.gate_limit == 0.0 && !c.up_offset; }),
+           value(
+               "held, up branch plus 1",
+               [](Config& c) {
+                 if (c.mlp == MlpKind::plain) c.mlp = MlpKind::gated;
+                 c.gate_limit = 0.7;
+                 c.up_offset = true;
+               },
+               [](const Config& c) { return c.gate_limit > 0.0 && c.up_offset; })}};
 }
 
 Option soft_cap(std::string name, double Config::*member, double cap) {
@@ -279,6 +373,8 @@ std::vector<Option> make_table() {
       final_norms(),
       mlps(),
       activations(),
+      experts(),
+      gate_limits(),
       field<BlockLayout>("block", &Config::layout,
                          {{"serial", BlockLayout::serial},
                           {"parallel, two norms", BlockLayout::parallel_two_norms},
@@ -293,6 +389,7 @@ std::vector<Option> make_table() {
       soft_cap("score soft cap", &Config::score_soft_cap, 1.5),
       soft_cap("logit soft cap", &Config::logit_soft_cap, 2.0),
       qk_norms(),
+      field<bool>("attention sinks", &Config::attention_sinks, {{"off", false}, {"on", true}}),
       soft_cap("q, k, v clamp", &Config::qkv_clip, 0.6),
       multiplier("embedding scale", &Config::embedding_scale, 1.7),
       multiplier("logit scale", &Config::logit_scale, 0.4),

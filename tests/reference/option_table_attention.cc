@@ -120,7 +120,22 @@ Option positions() {
               c.rotary.scaling.long_factors.push_back(2.0 + 0.5 * static_cast<double>(i));
             }
           },
-          scaled(RopeScalingKind::longrope)),
+          [](const Config& c) {
+            return c.rotary.scaling.kind == RopeScalingKind::longrope &&
+                   !c.rotary.scaling.long_attention_factor;
+          }),
+      rotary_value(
+          "rotary, longrope with two magnitudes",
+          [](Config& c) {
+            const auto pairs = static_cast<std::size_t>(c.rotary_dim() / 2);
+            c.rotary.scaling = {.kind = RopeScalingKind::longrope,
+                                .original_n_ctx = 4.0,
+                                .attention_factor = 1.2,
+                                .short_factors = std::vector<double>(pairs, 1.3),
+                                .long_factors = std::vector<double>(pairs, 1.3),
+                                .long_attention_factor = 0.8};
+          },
+          [](const Config& c) { return c.rotary.scaling.long_attention_factor.has_value(); }),
       rotary_value(
           "rotary, a layer without",
           [](Config& c) {

@@ -122,13 +122,15 @@ Array score(const ModelConfig& config, std::int64_t layer, const Array& q, const
   return out;
 }
 
-/// Softmax over keys; a row in which every key is masked is zero.
-Array softmax_rows(const Array& scores) {
+/// Softmax over keys; a row in which every key is masked is zero. Of `sinks` [head] each head's takes part
+/// too.
+Array softmax_rows(const Array& scores, const Array& sinks) {
   Array out(scores.shape);
   for (std::int64_t r = 0; r < scores.rows(); ++r) {
     double largest = kMasked, total = 0.0;
     for (std::int64_t j = 0; j < scores.last(); ++j) largest = std::max(largest, scores.row(r)[j]);
     if (largest == kMasked) continue;
+    if (!sinks.shape.empty()) total += std::exp(sinks(r / scores.size(2) % scores.size(1)) - largest);
     for (std::int64_t j = 0; j < scores.last(); ++j) total += std::exp(scores.row(r)[j] - largest);
     for (std::int64_t j = 0; j < scores.last(); ++j) {
       out.row(r)[j] = std::exp(scores.row(r)[j] - largest) / total;
@@ -196,7 +198,8 @@ Array attention(const ModelConfig& config, const Weights& weights, std::int64_t 
   }
 
   const Array scores = points[name + "hook_attn_scores"] = score(config, layer, query, key, sequence);
-  const Array pattern = points[name + "hook_pattern"] = softmax_rows(scores);
+  const Array pattern = points[name + "hook_pattern"] =
+      softmax_rows(scores, weight_or_empty(weights, name + "sinks"));
   const Array z = points[name + "hook_z"] = mix(config, pattern, clamped(config, v));
   const Array result = points[name + "hook_result"] = head_results(z, weights.at(name + "W_O"));
 

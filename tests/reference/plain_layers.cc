@@ -84,9 +84,10 @@ double activate(Activation activation, double x) {
       return logistic(x);
     case Activation::solu:
     case Activation::xielu:
+    case Activation::swish:
       break;
   }
-  throw std::invalid_argument("solu needs all neurons, xielu its numbers");
+  throw std::invalid_argument("solu needs all neurons, xielu and swish their numbers");
 }
 
 Array activate_all(Activation activation, const Array& x) {
@@ -117,6 +118,28 @@ Array xielu_all(const Weights& weights, const std::string& name, const Array& x)
   return out;
 }
 
+Array swish_all(double beta, const Array& x) {
+  Array out = x;
+  for (double& y : out.values) y = y / (1.0 + std::exp(-beta * y));
+  return out;
+}
+
+Array held(const ModelConfig& config, Array gate) {
+  if (config.gate_limit > 0.0) {
+    for (double& value : gate.values) value = std::min(value, config.gate_limit);
+  }
+  return gate;
+}
+
+Array product(const ModelConfig& config, Array activated, const Array& up) {
+  const double limit = config.gate_limit;
+  for (std::size_t i = 0; i < activated.values.size(); ++i) {
+    const double within = limit > 0.0 ? std::clamp(up.values[i], -limit, limit) : up.values[i];
+    activated.values[i] *= within + (config.up_offset ? 1.0 : 0.0);
+  }
+  return activated;
+}
+
 RotaryTable rotary_table(const ModelConfig& config, std::int64_t layer, std::int64_t row_length) {
   const RotaryConfig& rotary = config.rotary;
   const bool local = rotary.local_base.has_value() && config.windowed(layer);
@@ -144,6 +167,9 @@ RotaryTable rotary_table(const ModelConfig& config, std::int64_t layer, std::int
   }
   const auto tokens = static_cast<double>(row_length);
   const bool beyond = tokens > scaling.original_n_ctx;
+  if (kind == RopeScalingKind::longrope && beyond && scaling.long_attention_factor) {
+    table.amplitude = *scaling.long_attention_factor;
+  }
   for (std::int64_t i = 0; i < config.rotary_dim() / 2; ++i) {
     const double plain = std::pow(base, -2.0 * static_cast<double>(i) / dim);
     double frequency = plain;
@@ -209,12 +235,18 @@ Array mlp(const ModelConfig& config, const Weights& weights, std::int64_t layer,
   const Array pre = gated ? linear(x, weights.at(name + "W_gate"), weight_or_empty(weights, name + "b_gate"))
                           : linear(x, weights.at(name + "W_in"), b_in);
   points[name + "hook_pre"] = pre;
-  Array neurons = config.activation == Activation::xielu ? xielu_all(weights, name + "xielu.", pre)
-                                                         : activate_all(config.activation, pre);
+  const auto activated = [&](const Array& input) {
+    if (config.activation == Activation::xielu) return xielu_all(weights, name + "xielu.", input);
+    return config.activation == Activation::swish ? swish_all(config.swish_beta, input)
+                                                  : activate_all(config.activation, input);
+  };
+  Array neurons;
   if (gated) {
     const Array linear_branch = linear(x, weights.at(name + "W_in"), bias_after_product ? Array() : b_in);
     points[name + "hook_pre_linear"] = linear_branch;
-    for (std::size_t i = 0; i < neurons.values.size(); ++i) neurons.values[i] *= linear_branch.values[i];
+    neurons = product(config, activated(held(config, pre)), linear_branch);
+  } else {
+    neurons = activated(pre);
   }
   if (bias_after_product && !b_in.shape.empty()) {
     for (std::int64_t r = 0; r < neurons.rows(); ++r) {

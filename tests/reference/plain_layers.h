@@ -50,6 +50,15 @@ Array activate_all(Activation activation, const Array& x);
 /// xIELU (Huang and Schlag 2024) with the numbers stored under `name`.
 Array xielu_all(const Weights& weights, const std::string& name, const Array& x);
 
+/// x sigmoid(beta x).
+Array swish_all(double beta, const Array& x);
+
+/// The gate branch, held below the config's limit if it has one.
+Array held(const ModelConfig& config, Array gate);
+
+/// The activated gate times the up branch, which is held within the limit and may have one added.
+Array product(const ModelConfig& config, Array activated, const Array& up);
+
 /// Angle per position of every rotated pair [rotary_dim / 2] in a layer for a row of `row_length` tokens, and
 /// the factor on cos and sin.
 struct RotaryTable {
@@ -68,6 +77,11 @@ Array attention(const ModelConfig& config, const Weights& weights, std::int64_t 
 /// The MLP of block `layer` on what it reads [batch, pos, d_model], without the output norm.
 Array mlp(const ModelConfig& config, const Weights& weights, std::int64_t layer, const Array& x,
           Points& points);
+
+/// The mixture of experts of block `layer` on what it reads [batch, pos, d_model], without the output norm.
+/// Padding goes to no expert.
+Array mixture(const ModelConfig& config, const Weights& weights, std::int64_t layer, const Array& x,
+              const Sequence& sequence, Points& points);
 
 /// `weights[name]`, or an empty array.
 Array weight_or_empty(const Weights& weights, const std::string& name);

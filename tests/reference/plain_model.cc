@@ -121,7 +121,10 @@ Array block(const ModelConfig& config, const Weights& weights, std::int64_t laye
   const Array mlp_in = keep("hook_mlp_in", config.parallel() ? resid_pre : stream);
   const Array mlp_read = norms_inputs ? norm(name + "ln2", mlp_norm_weights, mlp_in) : mlp_in;
   const Array mlp_out =
-      keep("hook_mlp_out", norm_if(norms_outputs, "ln2_post", mlp(config, weights, layer, mlp_read, points)));
+      keep("hook_mlp_out",
+           norm_if(norms_outputs, "ln2_post",
+                   config.mixture(layer) ? mixture(config, weights, layer, mlp_read, sequence, points)
+                                         : mlp(config, weights, layer, mlp_read, points)));
   const Array resid_post = keep("hook_resid_post", sum(stream, mlp_out));
   if (!norms_sums || config.norm == NormKind::none) return resid_post;
   return keep("hook_normalized_resid_post", norm_if(true, "ln2", resid_post));

@@ -25,7 +25,11 @@ class ShapeList {
       const std::string block = "blocks." + std::to_string(layer) + ".";
       add_block_norms(block);
       add_attention(block + "attn.");
-      if (c_.has_mlp()) add_mlp(block + "mlp.");
+      if (c_.mixture(layer)) {
+        add_mixture(block + "mlp.");
+      } else if (c_.has_mlp()) {
+        add_mlp(block + "mlp.");
+      }
     }
     if (!c_.norm_folded) add_norm("ln_final", c_.final_norm, c_.d_model);
     if (c_.mlm_head) {
@@ -74,6 +78,7 @@ class ShapeList {
       add(attn + kv + "b_V", {c_.n_kv_heads, c_.d_head});
     }
     if (c_.attn_out_bias) add(attn + "b_O", {c_.d_model});
+    if (c_.attention_sinks) add(attn + "sinks", {c_.n_heads});
     if (c_.qk_norm != QkNorm::none) {
       const bool shared = c_.qk_norm == QkNorm::per_head;
       for (const auto& [norm, heads] :
@@ -82,6 +87,34 @@ class ShapeList {
         if (c_.qk_norm_bias) add(attn + norm + ".b", {shared ? c_.d_head : heads * c_.d_head});
       }
     }
+  }
+
+  void add_linear(const std::string& name, std::int64_t out, std::int64_t in, bool bias) {
+    add(name + ".weight", {out, in});
+    if (bias) add(name + ".bias", {out});
+  }
+
+  void add_mixture(const std::string& mlp) {
+    const ExpertConfig& e = c_.experts;
+    add_linear(mlp + "W_gate", e.n_experts, c_.d_model, e.router_bias);
+    if (e.choice_bias) add(mlp + "choice_bias", {e.n_experts});
+    for (std::int64_t i = 0; i < e.n_experts; ++i) {
+      const std::string expert = mlp + "experts." + std::to_string(i) + ".";
+      add_linear(expert + "W_in", e.d_expert, c_.d_model, e.bias);
+      add_linear(expert + "W_gate", e.d_expert, c_.d_model, e.bias);
+      add_linear(expert + "W_out", c_.d_model, e.d_expert, e.bias);
+    }
+    if (e.d_shared == 0) return;
+    const std::string shared = mlp + "shared_expert.";
+    add(shared + "W_in", {c_.d_model, e.d_shared});
+    add(shared + "W_gate", {c_.d_model, e.d_shared});
+    add(shared + "W_out", {e.d_shared, c_.d_model});
+    if (c_.mlp_bias) {
+      add(shared + "b_in", {e.d_shared});
+      add(shared + "b_gate", {e.d_shared});
+      add(shared + "b_out", {c_.d_model});
+    }
+    if (e.shared_gate) add_linear(mlp + "shared_expert_gate", 1, c_.d_model, e.shared_gate_bias);
   }
 
   void add_mlp(const std::string& mlp) {
@@ -120,11 +153,12 @@ Spread spread_of(const std::string& name, const std::vector<std::int64_t>& shape
   }
   if (ends_with(name, "xielu.eps")) return {-0.1, 0.0};
   if (name.find("xielu") != std::string::npos) return {0.7, 0.1};
-  if (shape.size() < 2 || ends_with(name, "b_Q") || ends_with(name, "b_K") || ends_with(name, "b_V")) {
+  if (ends_with(name, ".weight")) return {0.0, 1.3 / std::sqrt(static_cast<double>(shape[1]))};
+  if (shape.size() == 1 || (name.find("W_") == std::string::npos && !ends_with(name, ".W")))
     return {0.0, 0.4};
-  }
-  if (ends_with(name, "W_E") || ends_with(name, "W_pos") || ends_with(name, "W_token_type"))
+  if (ends_with(name, "W_E") || ends_with(name, "W_pos") || ends_with(name, "W_token_type")) {
     return {0.0, 1.0};
+  }
   const double fan_in =
       static_cast<double>(ends_with(name, "W_O") ? shape[0] * shape[1] : shape[shape.size() - 2]);
   return {0.0, 1.3 / std::sqrt(fan_in)};

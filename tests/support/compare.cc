@@ -31,18 +31,20 @@ auto firing_order(const std::string& name) {
                     static_cast<int>(activation->site), name);
 }
 
-/// The dimension whose entries belong to one token each: pos, or query on scores and patterns.
+/// The dimension whose entries belong to one token each: pos, or query on scores and patterns; -1 where no
+/// entry belongs to padding.
 std::int64_t token_dimension(const std::string& name) {
   const auto activation = activation_of(name);
   if (!activation) return 1;
   const AxisList& axes = row(activation->site).axes;
+  if (per_expert(row(activation->site))) return -1;  // padding goes to no expert
   const auto query = axes.find(Axis::query);
   return query ? *query : axes.find(Axis::pos).value_or(1);
 }
 
 /// Rows of real tokens only: [token, ...].
 at::Tensor without_padding(const at::Tensor& value, const std::string& name, const at::Tensor& mask) {
-  if (!mask.defined()) return value;
+  if (!mask.defined() || token_dimension(name) < 0) return value;
   const at::Tensor by_token = value.movedim(token_dimension(name), 1);
   return at::index(by_token, {mask.to(at::kBool)});
 }

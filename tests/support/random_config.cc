@@ -151,6 +151,33 @@ ModelConfig with_positions(ModelConfig c, Dice& dice) {
   return c;
 }
 
+ExpertConfig random_experts(const ModelConfig& c, Dice& dice) {
+  ExpertConfig e;
+  e.n_experts = dice.one_of<std::int64_t>({2, 3, 5});
+  e.router = dice.one_of(
+      {RouterKind::softmax_then_choose, RouterKind::choose_then_softmax, RouterKind::sparse_mixer});
+  e.per_token = e.router == RouterKind::sparse_mixer ? 2 : dice.one_of<std::int64_t>({1, 2, e.n_experts});
+  if (e.router == RouterKind::sparse_mixer) e.mixer_tolerance = dice.one_of({0.02, 0.5});
+  if (e.router == RouterKind::softmax_then_choose) {
+    e.choice_bias = dice.coin();
+    e.renormalised = dice.coin();
+    if (e.renormalised) e.least_sum = dice.one_of({0.0, 1e-12, 0.7});
+  }
+  e.router_bias = dice.coin();
+  e.bias = dice.coin();
+  e.d_expert = c.d_mlp;
+  if (dice.coin()) {
+    e.dense_layers = dice.one_of<std::vector<bool>>({{true, false}, {false, true}});
+    e.d_expert = dice.one_of<std::int64_t>({6, 11});
+  }
+  if (dice.coin()) {
+    e.d_shared = dice.one_of<std::int64_t>({7, c.d_model});
+    e.shared_gate = dice.coin();
+    e.shared_gate_bias = dice.coin() && e.shared_gate;
+  }
+  return e;
+}
+
 }  // namespace
 
 ModelConfig random_config(std::uint64_t seed) {
@@ -173,6 +200,20 @@ ModelConfig random_config(std::uint64_t seed) {
     c.token_types = dice.one_of<std::int64_t>({0, 1, 2, 3});
   }
   if (dice.roll(4) == 0) c.mlm_head = dice.one_of({Activation::gelu, Activation::relu, Activation::silu});
+  c.attention_sinks = dice.roll(4) == 0;
+  if (c.mlp == MlpKind::gated) {
+    if (dice.roll(4) == 0) c.gate_limit = dice.one_of({0.5, 7.0});
+    c.up_offset = dice.roll(4) == 0;
+    const bool mixture = !c.gated_bias_after_product && c.activation != Activation::xielu;
+    if (mixture && dice.coin()) c.experts = random_experts(c, dice);
+  }
+  if (c.has_mlp() && dice.roll(10) == 0 && !c.mlp_norm) {
+    c.activation = Activation::swish;
+    c.swish_beta = dice.one_of({1.0, 1.702, 0.3});
+  }
+  if (c.rotary.scaling.kind == RopeScalingKind::longrope && dice.coin()) {
+    c.rotary.scaling.long_attention_factor = 1.5;
+  }
   return c;
 }
 

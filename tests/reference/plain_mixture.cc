@@ -1,0 +1,193 @@
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "plain_layers.h"
+
+namespace hooked::reference {
+namespace {
+
+using Numbers = std::vector<double>;
+
+/// W x + b of a map stored as `name.weight` [out, in] and `name.bias`.
+Numbers apply(const Weights& weights, const std::string& name, const Numbers& x) {
+  const Array& weight = weights.at(name + ".weight");
+  const Array bias = weight_or_empty(weights, name + ".bias");
+  Numbers out;
+  for (std::int64_t i = 0; i < weight.size(0); ++i) {
+    double total = bias.shape.empty() ? 0.0 : bias(i);
+    for (std::int64_t j = 0; j < weight.size(1); ++j) total += weight(i, j) * x[static_cast<std::size_t>(j)];
+    out.push_back(total);
+  }
+  return out;
+}
+
+/// Softmax over the entries for which `counts`; the others are zero.
+template <class Counts>
+Numbers softmax(const Numbers& logits, Counts counts) {
+  double largest = -INFINITY, total = 0.0;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    if (counts(i)) largest = std::max(largest, logits[i]);
+  }
+  Numbers out(logits.size(), 0.0);
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    if (counts(i)) total += out[i] = std::exp(logits[i] - largest);
+  }
+  for (double& value : out) value /= total;
+  return out;
+}
+
+/// The places of the `count` largest values, largest first.
+std::vector<std::size_t> largest(const Numbers& values, std::size_t count) {
+  std::vector<std::size_t> order(values.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return values[a] > values[b]; });
+  order.resize(count);
+  return order;
+}
+
+/// What a router makes of one token.
+struct Routed {
+  Numbers weights;                   // [expert]
+  std::vector<std::size_t> experts;  // [rank]
+  Numbers ranked;                    // [rank], what each chosen expert is weighed by
+};
+
+Routed route(const ModelConfig& config, const Weights& weights, const std::string& name, const Numbers& x) {
+  const ExpertConfig& e = config.experts;
+  const Numbers logits = apply(weights, name + "W_gate", x);
+  const auto count = static_cast<std::size_t>(e.per_token);
+  Routed routed;
+  if (e.router == RouterKind::softmax_then_choose) {
+    routed.weights = softmax(logits, [](std::size_t) { return true; });
+    Numbers ranking = routed.weights;
+    if (e.choice_bias) {
+      for (std::size_t i = 0; i < ranking.size(); ++i) {
+        ranking[i] += weights.at(name + "choice_bias")(static_cast<std::int64_t>(i));
+      }
+    }
+    routed.experts = largest(ranking, count);
+  } else if (e.router == RouterKind::choose_then_softmax) {
+    routed.experts = largest(logits, count);
+    routed.weights = softmax(
+        logits, [&](std::size_t i) { return std::ranges::find(routed.experts, i) != routed.experts.end(); });
+  } else {
+    routed.weights.assign(logits.size(), 0.0);
+    std::vector<bool> taken(logits.size(), false);
+    for (std::size_t rank = 0; rank < count; ++rank) {
+      std::size_t best = logits.size();
+      for (std::size_t i = 0; i < logits.size(); ++i) {
+        if (!taken[i] && (best == logits.size() || logits[i] > logits[best])) best = i;
+      }
+      const auto near = [&](std::size_t i) {
+        const double scale = std::max(std::abs(logits[i]), logits[best]);
+        return !taken[i] && !((logits[best] - logits[i]) / scale > e.mixer_tolerance);
+      };
+      routed.weights[best] = softmax(logits, near)[best];
+      routed.experts.push_back(best);
+      taken[best] = true;
+    }
+  }
+  double total = 0.0;
+  for (const std::size_t expert : routed.experts) {
+    routed.ranked.push_back(routed.weights[expert]);
+    total += routed.weights[expert];
+  }
+  if (e.renormalised) {
+    for (double& weight : routed.ranked) weight /= std::max(total, e.least_sum);
+  }
+  return routed;
+}
+
+Numbers activated(const ModelConfig& config, const Numbers& gate, const Numbers& up) {
+  const auto width = static_cast<std::int64_t>(gate.size());
+  Array pre({width}), linear_branch({width});
+  pre.values = gate;
+  linear_branch.values = up;
+  const Array input = held(config, pre);
+  const Array on = config.activation == Activation::swish ? swish_all(config.swish_beta, input)
+                                                          : activate_all(config.activation, input);
+  return product(config, on, linear_branch).values;
+}
+
+void append_row(Array& rows, const Numbers& row) {
+  rows.values.insert(rows.values.end(), row.begin(), row.end());
+  ++rows.shape[0];
+}
+
+/// The shared expert times its gate, added to `out`.
+void add_shared(const ModelConfig& config, const Weights& weights, const std::string& name, const Array& x,
+                Array& out, Points& points) {
+  const std::string shared = name + "shared_expert.";
+  const auto bias = [&](const char* which) { return weight_or_empty(weights, shared + which); };
+  const Array gate = points[shared + "hook_pre"] = linear(x, weights.at(shared + "W_gate"), bias("b_gate"));
+  const Array up = points[shared + "hook_pre_linear"] = linear(x, weights.at(shared + "W_in"), bias("b_in"));
+  Array post = gate;
+  post.values = activated(config, gate.values, up.values);
+  points[shared + "hook_post"] = post;
+  const Array written = linear(post, weights.at(shared + "W_out"), bias("b_out"));
+  Array weight({x.size(0), x.size(1), 1});
+  std::fill(weight.values.begin(), weight.values.end(), 1.0);
+  if (config.experts.shared_gate) {
+    for (std::int64_t r = 0; r < x.rows(); ++r) {
+      const Numbers token(x.row(r), x.row(r) + x.last());
+      weight.row(r)[0] = 1.0 / (1.0 + std::exp(-apply(weights, name + "shared_expert_gate", token)[0]));
+    }
+    points[shared + "hook_weight"] = weight;
+  }
+  for (std::int64_t r = 0; r < out.rows(); ++r) {
+    for (std::int64_t m = 0; m < out.last(); ++m) out.row(r)[m] += weight.row(r)[0] * written.row(r)[m];
+  }
+}
+
+}  // namespace
+
+Array mixture(const ModelConfig& config, const Weights& weights, std::int64_t layer, const Array& x,
+              const Sequence& sequence, Points& points) {
+  const std::string name = "blocks." + std::to_string(layer) + ".mlp.";
+  const ExpertConfig& e = config.experts;
+  Array expert_weights({x.size(0), x.size(1), e.n_experts}), indices({x.size(0), x.size(1), e.per_token});
+  std::vector<Routed> routed;  // by row and position
+  for (std::int64_t r = 0; r < x.rows(); ++r) {
+    routed.push_back(route(config, weights, name, Numbers(x.row(r), x.row(r) + x.last())));
+    std::ranges::copy(routed.back().weights, expert_weights.row(r));
+    for (std::int64_t k = 0; k < e.per_token; ++k) {
+      indices.row(r)[k] = static_cast<double>(routed.back().experts[static_cast<std::size_t>(k)]);
+    }
+  }
+  points[name + "hook_expert_weights"] = expert_weights;
+  points[name + "hook_expert_indices"] = indices;
+
+  Array out(x.shape);
+  for (std::int64_t i = 0; i < e.n_experts; ++i) {
+    const std::string expert = name + "experts." + std::to_string(i) + ".";
+    Array gates({0, e.d_expert}), ups({0, e.d_expert}), posts({0, e.d_expert});
+    for (std::int64_t k = 0; k < e.per_token; ++k) {
+      for (std::int64_t r = 0; r < x.rows(); ++r) {
+        const bool real =
+            sequence.real[static_cast<std::size_t>(r / x.size(1))][static_cast<std::size_t>(r % x.size(1))];
+        const Routed& token = routed[static_cast<std::size_t>(r)];
+        const auto rank = static_cast<std::size_t>(k);
+        if (!real || token.experts[rank] != static_cast<std::size_t>(i)) continue;
+        const Numbers read(x.row(r), x.row(r) + x.last());
+        append_row(gates, apply(weights, expert + "W_gate", read));
+        append_row(ups, apply(weights, expert + "W_in", read));
+        const Numbers post =
+            activated(config, apply(weights, expert + "W_gate", read), apply(weights, expert + "W_in", read));
+        append_row(posts, post);
+        const Numbers written = apply(weights, expert + "W_out", post);
+        for (std::int64_t m = 0; m < out.last(); ++m) {
+          out.row(r)[m] += token.ranked[rank] * written[static_cast<std::size_t>(m)];
+        }
+      }
+    }
+    points[expert + "hook_gate"] = gates;
+    points[expert + "hook_pre"] = ups;
+    points[expert + "hook_post"] = posts;
+  }
+  if (e.d_shared > 0) add_shared(config, weights, name, x, out, points);
+  return out;
+}
+
+}  // namespace hooked::reference
