@@ -97,8 +97,9 @@ TEST_F(EncoderTest, TheHeadIsComputedWhereLogitsAreAskedFor) {
       model_.run_with_cache(tokens_, act::everything, {.logit_positions = std::vector<std::int64_t>{3, 1}});
   EXPECT_LT(relative_difference(some.logits.select(1, 0), all.logits.select(1, 3)), kTolerance);
   EXPECT_EQ(some.cache[act::mlm_head_ln_scale].sizes(), (at::IntArrayRef{2, 2, 1}));
-  const Address third = Address(act::mlm_head_ln_normalized).pos(3);
-  EXPECT_LT(relative_difference(some.cache[third], all.cache[third]), kTolerance);
+  EXPECT_LT(relative_difference(some.cache[act::mlm_head_ln_normalized].select(1, 1),
+                                all.cache[act::mlm_head_ln_normalized].select(1, 1)),
+            kTolerance);
 }
 
 // What an edit of a point changes, to first order, is its gradient.
@@ -165,8 +166,9 @@ TEST_F(EncoderTest, AModelWithoutUnembeddingGivesItsStream) {
   EXPECT_TRUE(at::equal(run.residual, run.cache[act::normalized_resid_post(-1)]));
   EXPECT_FALSE(run.logits.defined());
   const auto quiet = headless_.run_with_cache(tokens_, act::resid_mid(1), {.output = Output::none});
-  EXPECT_TRUE(at::equal(quiet.cache[act::resid_mid(1)], run.cache[act::resid_mid(1)]));
-  EXPECT_TRUE(at::equal(headless_.run(tokens_, {.stop_at_layer = 3}).residual, run.residual));
+  EXPECT_LT(relative_difference(quiet.cache[act::resid_mid(1)], run.cache[act::resid_mid(1)]), kTolerance);
+  EXPECT_LT(relative_difference(headless_.run(tokens_, {.stop_at_layer = 3}).residual, run.residual),
+            kTolerance);
 }
 
 TEST_F(EncoderTest, AModelWithoutUnembeddingRefusesToGiveLogits) {

@@ -43,8 +43,9 @@ TEST_P(FamilyCheckpoint, EveryRecordedActivationAgrees) {
   EXPECT_EQ(model.family(), GetParam().model_type);
   ASSERT_EQ(model.config().has_unembedding(), golden_.logits.defined());
   const RunResult result = model.run_with_cache(golden_.tokens, act::everything, options());
-  if (golden_.logits.defined())
+  if (golden_.logits.defined()) {
     EXPECT_LT(relative_difference(result.logits, golden_.logits), kToleranceFloat64);
+  }
   ASSERT_FALSE(golden_.activations.empty());
   for (const auto& [name, expected] : golden_.activations) {
     EXPECT_LT(relative_difference(result.cache[name].reshape(expected.sizes()), expected), kToleranceFloat64)
@@ -84,7 +85,7 @@ TEST_P(FamilyCheckpoint, PaddedBatchEqualsItsUnpaddedRows) {
   const at::Tensor shorter = golden_.tokens.narrow(0, 1, 1).narrow(1, 0, kept);
   // All tokens of one type, so that the types need no padding.
   RunOptions plain = options();
-  plain.token_types = {};
+  plain.token_types = at::Tensor();
   const at::Tensor alone = output_of(model.run(shorter, plain));
   const at::Tensor first = output_of(model.run(golden_.tokens.narrow(0, 0, 1), plain));
   const at::Tensor pad = at::full({1, kPadding}, 2, at::kLong);

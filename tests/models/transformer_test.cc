@@ -72,7 +72,9 @@ TEST_P(RandomTransformer, PostNormStreamIsNormedSums) {
                 tolerance());
     }
     EXPECT_TRUE(at::equal(cache[act::normalized_resid_post(0)], cache[act::resid_pre(1)]));
-    if (!c.mlm_head) EXPECT_TRUE(at::equal(cache[act::normalized_resid_post(1)], cache[act::unembed_in]));
+    if (!c.mlm_head) {
+      EXPECT_TRUE(at::equal(cache[act::normalized_resid_post(1)], cache[act::unembed_in]));
+    }
     ++checked;
   }
   EXPECT_GT(checked, 5);

@@ -53,7 +53,7 @@ inline double log_probability_difference(const StateDict& before, const ModelCon
   reference::Mask mask(2, std::vector<std::int64_t>(tokens[0].size(), 1));
   mask[1][0] = 0;
   const auto log_probs = [&](const ModelConfig& of, const StateDict& weights) {
-    return reference::log_probabilities(reference::forward(of, weights, tokens, mask).logits);
+    return reference::log_probabilities(reference::forward(of, weights, tokens, {.mask = mask}).logits);
   };
   const auto expected = log_probs(config, before);
   const auto got = log_probs(after.config, after.weights);
