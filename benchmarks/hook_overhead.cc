@@ -3,62 +3,44 @@
 // The kept cache lives until the end of the timed region, as it does for a user who reads it.
 #include <ATen/ops/randint.h>
 #include <benchmark/benchmark.h>
-#include <hooked/hooked.h>
+
+#include "gpt2_small.h"
 
 namespace {
 
 namespace act = hooked::act;
 
-hooked::ModelConfig gpt2_small() {
-  hooked::ModelConfig config;
-  config.n_layers = 12;
-  config.d_model = 768;
-  config.n_ctx = 1024;
-  config.n_heads = config.n_kv_heads = 12;
-  config.d_head = 64;
-  config.d_mlp = 3072;
-  config.d_vocab = config.d_vocab_out = 50257;
-  config.activation = hooked::Activation::gelu_tanh;
-  config.attn_scale = 8.0;
-  return config;
-}
-
-const hooked::HookedTransformer& model() {
-  static const auto kModel = hooked::HookedTransformer::create(gpt2_small());
-  return kModel;
-}
-
 at::Tensor tokens_for(const benchmark::State& state) {
-  return at::randint(0, model().config().d_vocab, {state.range(0), state.range(1)}, at::kLong);
+  return at::randint(0, gpt2_small().config().d_vocab, {state.range(0), state.range(1)}, at::kLong);
 }
 
 void plain(benchmark::State& state) {
   const at::Tensor tokens = tokens_for(state);
-  for (auto _ : state) benchmark::DoNotOptimize(model().run(tokens));
+  for (auto _ : state) benchmark::DoNotOptimize(gpt2_small().run(tokens));
 }
 
 void every_default_point(benchmark::State& state) {
   const at::Tensor tokens = tokens_for(state);
-  for (auto _ : state) benchmark::DoNotOptimize(model().run_with_cache(tokens));
+  for (auto _ : state) benchmark::DoNotOptimize(gpt2_small().run_with_cache(tokens));
 }
 
 void residual_stream(benchmark::State& state) {
   const at::Tensor tokens = tokens_for(state);
-  for (auto _ : state) benchmark::DoNotOptimize(model().run_with_cache(tokens, act::resid_post));
+  for (auto _ : state) benchmark::DoNotOptimize(gpt2_small().run_with_cache(tokens, act::resid_post));
 }
 
 void one_observer(benchmark::State& state) {
   const at::Tensor tokens = tokens_for(state);
   for (auto _ : state) {
     benchmark::DoNotOptimize(
-        model().run_with_hooks(tokens, {hooked::Hook(act::resid_post(6), [](const at::Tensor&) {})}));
+        gpt2_small().run_with_hooks(tokens, {hooked::Hook(act::resid_post(6), [](const at::Tensor&) {})}));
   }
 }
 
 void one_edit(benchmark::State& state) {
   const at::Tensor tokens = tokens_for(state);
   for (auto _ : state) {
-    benchmark::DoNotOptimize(model().run(tokens, {.edits = {hooked::zero(act::z(6).head(3))}}));
+    benchmark::DoNotOptimize(gpt2_small().run(tokens, {.edits = {hooked::zero(act::z(6).head(3))}}));
   }
 }
 
