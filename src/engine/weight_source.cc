@@ -49,7 +49,6 @@ std::map<std::string, std::string> names_without_prefix(const WeightSource& sour
   for (const TensorRecipe& recipe : recipes) {
     for (const TensorRecipe* each = &recipe; each != nullptr; each = each->otherwise.get()) {
       known.insert(each->sources.begin(), each->sources.end());
-      if (!each->alias.empty()) known.insert(each->alias);
     }
   }
   std::map<std::string, std::string> found;

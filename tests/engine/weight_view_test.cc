@@ -47,7 +47,7 @@ TEST(WeightView, EqualsTheStateDictAtEveryName) {
       expect(view.b_K(layer), attn + grouped + "b_K", {c.n_kv_heads, c.d_head});
       expect(view.b_V(layer), attn + grouped + "b_V", {c.n_kv_heads, c.d_head});
       expect(view.b_O(layer), attn + "b_O", {c.d_model});
-      if (c.has_mlp()) {
+      if (c.dense_mlp(layer)) {
         expect(view.W_in(layer), mlp + "W_in", {c.d_model, c.d_mlp});
         expect(view.W_out(layer), mlp + "W_out", {c.d_mlp, c.d_model});
         expect(view.b_in(layer), mlp + "b_in", {c.d_mlp});
@@ -55,10 +55,17 @@ TEST(WeightView, EqualsTheStateDictAtEveryName) {
       } else {
         EXPECT_THROW(view.W_in(layer), ConfigError);
       }
-      if (c.mlp == MlpKind::gated) {
+      if (c.dense_mlp(layer) && c.mlp == MlpKind::gated) {
         expect(view.W_gate(layer), mlp + "W_gate", {c.d_model, c.d_mlp});
       } else {
         EXPECT_THROW(view.W_gate(layer), ConfigError);
+      }
+      if (!c.mixture(layer)) continue;
+      for (int e = 0; e < c.experts.n_experts; ++e) {
+        const std::string expert = mlp + "experts." + std::to_string(e) + ".";
+        EXPECT_TRUE(view.W_in(layer, e).equal(dict.at(expert + "W_in.weight").t()));
+        EXPECT_TRUE(view.W_gate(layer, e).equal(dict.at(expert + "W_gate.weight").t()));
+        EXPECT_TRUE(view.W_out(layer, e).equal(dict.at(expert + "W_out.weight").t()));
       }
     }
   }
