@@ -44,4 +44,11 @@ int main(int argc, char** argv) {
                                                                      .grain = hooked::Grain::head})) {
     std::cout << part << "  " << logits << " logits\n";
   }
+
+  model.generate(clean,
+                 {.max_new_tokens = 20, .temperature = 0.7, .seed = 1, .on_text = [](std::string_view text) {
+                    std::cout << text << std::flush;
+                    return true;
+                  }});
+  std::cout << '\n';
 }
