@@ -110,7 +110,7 @@ RotaryAngles rotary_angles(const RotaryFrequencies& frequencies, const TokenPlac
   at::Tensor cosine = at::cos(angles) * scaling.attention_factor;
   at::Tensor sine = at::sin(angles) * scaling.attention_factor;
   if (scaling.long_attention_factor) {
-    const at::Tensor beyond = positions.amax(-1).add(1).view({-1, 1, 1, 1}) > scaling.original_n_ctx;
+    const at::Tensor beyond = places.lengths.view({-1, 1, 1, 1}) > scaling.original_n_ctx;
     cosine = at::where(beyond, at::cos(angles) * *scaling.long_attention_factor, cosine);
     sine = at::where(beyond, at::sin(angles) * *scaling.long_attention_factor, sine);
   }

@@ -54,9 +54,9 @@ TEST_F(ModelWithText, BosComesAsTheModelWantsOrAsAskedFor) {
 }
 
 TEST_F(ModelWithText, AddedTokensInTextAreTokensOrText) {
-  EXPECT_TRUE(at::equal(model_->to_tokens("<bos> w4", {.prepend_bos = false}), row({0, 4})));
+  EXPECT_TRUE(at::equal(model_->to_tokens("w2<bos> w4", {.prepend_bos = false}), row({2, 0, 4})));
   EXPECT_TRUE(at::equal(
-      model_->to_tokens("<bos> w4", {.prepend_bos = false, .added_tokens = AddedTokensInText::as_text}),
+      model_->to_tokens("w2<bos> w4", {.prepend_bos = false, .added_tokens = AddedTokensInText::as_text}),
       row({1, 4})));
 }
 

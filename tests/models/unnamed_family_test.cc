@@ -226,8 +226,8 @@ TEST(TransformerLens, FieldsThatLackOrLieAreRefused) {
                  {"missing"});
   expect_refused(seen(std::string(kLens) + R"(, "normalization": "BatchNorm"})"),
                  "m/config.json: normalization_type", {"BatchNorm", "LNPre"});
-  expect_refused(seen(std::string(kLens) + R"(, "num_experts": 4})"), "m/config.json: num_experts",
-                 {"not supported"});
+  expect_refused(seen(std::string(kLens) + R"(, "num_experts": 4})"), "m/config.json: experts_per_token",
+                 {"missing"});
   EXPECT_EQ(family_of_seen(seen(R"({"n_layers": 2, "d_model": 8})")), "") << "MPT has these keys as well";
 }
 
