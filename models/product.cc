@@ -13,10 +13,9 @@ namespace {
 
 // Note [Which float32 product]
 // LibTorch's float32 products are MKL's, which on processors of other makers than Intel reach little more
-// than half of what oneDNN reaches (measured on a Zen core at 128 rows: 125 to 170 against 200 GFLOP/s, and
-// 99 against 199 for the unembedding). From this many rows on oneDNN's preparation of the weight is paid for.
-// The choice depends on the processor and the shape alone, so equal runs give equal bits.
-constexpr std::int64_t kOneDnnRows = 64;
+// than half of what oneDNN reaches, with many rows (measured on a Zen core at 128 rows: 125 to 170 against
+// 200 GFLOP/s) as with one (7 to 12 against 17 to 24 GB/s of weights), where a generation spends its time.
+// The choice depends on the processor and the dtype alone, so equal runs give equal bits.
 
 // oneDNN's operator allocates its result; pieces of this many bytes are copied out while they are in the
 // cache, and come from memory that the C library keeps mapped.
@@ -50,8 +49,7 @@ bool by_columns(const at::Tensor& weight) { return weight.t().is_contiguous(); }
 // Other strides than these two take a path in oneDNN that is a thousand times slower.
 bool suits_one_dnn(const at::Tensor& rows, const at::Tensor& weight) {
   return (weight.is_contiguous() || by_columns(weight)) && rows.device().is_cpu() &&
-         rows.scalar_type() == at::kFloat && rows.size(0) >= kOneDnnRows && !maker_is_intel() &&
-         one_dnn_linear() != nullptr;
+         rows.scalar_type() == at::kFloat && !maker_is_intel() && one_dnn_linear() != nullptr;
 }
 
 }  // namespace
