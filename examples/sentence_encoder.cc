@@ -4,11 +4,9 @@
 //     sentence_encoder MODEL-FOLDER [SENTENCE ...] [--vectors]
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 #include <hooked/hooked.h>
 
-#include <algorithm>
 #include <cstring>
 #include <exception>
 #include <string>
@@ -16,35 +14,12 @@
 
 namespace {
 
-/// Sentences of unequal length as one batch, padded on the right.
-struct Batch {
-  at::Tensor tokens;  // [batch, pos] int64
-  at::Tensor mask;    // [batch, pos] int64, 1 for real tokens
-};
-
-Batch tokenize(const hooked::HookedTransformer& model, const std::vector<std::string>& sentences) {
-  std::vector<at::Tensor> rows;
-  std::int64_t longest = 0;
-  for (const std::string& sentence : sentences) {
-    rows.push_back(model.to_tokens(sentence)[0]);  // with [CLS] and [SEP]
-    longest = std::max(longest, rows.back().size(0));
-  }
-  const auto count = static_cast<std::int64_t>(rows.size());
-  Batch batch{at::zeros({count, longest}, at::kLong), at::zeros({count, longest}, at::kLong)};
-  for (std::int64_t row = 0; row < count; ++row) {
-    const at::Tensor& ids = rows[static_cast<std::size_t>(row)];
-    batch.tokens[row].narrow(0, 0, ids.size(0)).copy_(ids);
-    batch.mask[row].narrow(0, 0, ids.size(0)).fill_(1);
-  }
-  return batch;
-}
-
 /// One vector of length 1 per sentence, [batch, d_model].
 at::Tensor embed(const hooked::HookedTransformer& model, const std::vector<std::string>& sentences) {
-  const Batch batch = tokenize(model, sentences);
+  const auto [tokens, mask] = model.to_token_batch(sentences);  // with [CLS] and [SEP], padded on the right
   const at::Tensor stream =
-      model.run(batch.tokens, {.output = hooked::Output::residual, .attention_mask = batch.mask}).residual;
-  const at::Tensor weight = batch.mask.unsqueeze(-1).to(stream.scalar_type());  // [batch, pos, 1]
+      model.run(tokens, {.output = hooked::Output::residual, .attention_mask = mask}).residual;
+  const at::Tensor weight = mask.unsqueeze(-1).to(stream.scalar_type());  // [batch, pos, 1]
   const at::Tensor mean = (stream * weight).sum(1) / weight.sum(1);
   return mean / mean.norm(2, -1, /*keepdim=*/true);
 }
