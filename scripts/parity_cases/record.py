@@ -163,11 +163,11 @@ class Recorder(contextlib.AbstractContextManager):
             handle.remove()
 
 
-def greedy(model, tokens) -> torch.Tensor:
-    """Row 0 and its continuation, with remembered keys as users generate."""
+def greedy(case, model, tokens) -> torch.Tensor:
+    """Row 0 and its continuation, with remembered keys as users generate unless the case says otherwise."""
     model.generation_config.eos_token_id = None
     return model.generate(tokens[:1], attention_mask=torch.ones_like(tokens[:1]), do_sample=False, pad_token_id=0,
-                          max_new_tokens=kGreedyTokens)
+                          max_new_tokens=kGreedyTokens, use_cache=case.cached)
 
 
 def record(case) -> tuple:
@@ -189,7 +189,7 @@ def record(case) -> tuple:
         limit = getattr(model.config, "max_position_embeddings", None) or 10**6
         fits = case.length + kGreedyTokens <= limit or case.name.endswith("dynamic")
         if case.head == "CausalLM" and fits:
-            points["greedy"] = greedy(model, tokens)
+            points["greedy"] = greedy(case, model, tokens)
     logits = getattr(result, "prediction_logits" if case.head == "PreTraining" else "logits", None)
     points |= types | {"tokens": tokens} | ({} if logits is None else {"logits": logits})
     return model, {name: value.detach().contiguous() for name, value in points.items()}
