@@ -1,9 +1,9 @@
 #include "weights/blocked_weight.h"
 
-#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mean.h>
 #include <ATen/ops/sum.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <cassert>
@@ -78,23 +78,24 @@ void BlockedWeight::center(Axis over) {
 
 at::Tensor BlockedWeight::weighted_sum(const AxisList& over, const at::Tensor& coefficients) const {
   const at::Tensor factors = shaped(over, coefficients);
-  std::vector<std::int64_t> summed;
+  std::vector<std::int64_t> summed, sizes;
   for (const Axis axis : over) summed.push_back(dimension_of(axis));
-  const bool across = std::ranges::find(summed, stored_.dimension) != summed.end();
-  std::vector<at::Tensor> parts;
+  const auto gone = [&](std::int64_t d) { return std::ranges::find(summed, d) != summed.end(); };
+  const bool across = gone(stored_.dimension);
+  std::int64_t kept = 0;  // the dimension of the sum that blocks are cut along, unless it is summed over
+  for (std::int64_t d = 0; d < static_cast<std::int64_t>(axes_.size()); ++d) {
+    if (gone(d)) continue;
+    sizes.push_back(stored_.shape[static_cast<std::size_t>(d)]);
+    if (d < stored_.dimension) ++kept;
+  }
+  // All of it at once: small parts that stay among large blocks that go would leave the heap full of holes.
+  at::Tensor sum = at::zeros(sizes, at::TensorOptions(at::kDouble).device(stored_.device));
   for_each_changed([&](std::int64_t first, at::Tensor& block) {
-    at::Tensor part = block.mul_(here(factors, first, block.size(stored_.dimension))).sum(summed);
-    if (across && !parts.empty()) {
-      parts.front().add_(part);
-    } else {
-      parts.push_back(std::move(part));
-    }
+    const std::int64_t count = block.size(stored_.dimension);
+    const at::Tensor part = block.mul_(here(factors, first, count)).sum(summed);
+    (across ? sum : sum.narrow(kept, first, count)).add_(part);
   });
-  if (across) return parts.front();
-  const auto kept = stored_.dimension - std::ranges::count_if(summed, [&](std::int64_t each) {
-                      return each < stored_.dimension;
-                    });
-  return at::cat(parts, kept);
+  return sum;
 }
 
 BlockedWeight BlockedWeight::transposed() const {

@@ -44,6 +44,6 @@ void copy_blocks(const StoredTensor& stored, const at::Tensor& destination);
 bool same_numbers(const StoredTensor& one, const StoredTensor& other);
 
 /// Small enough for the processor's cache in float64, large enough for several threads.
-inline constexpr std::int64_t kBlockElements = std::int64_t{1} << 18;
+inline constexpr std::int64_t kBlockElements = std::int64_t{1} << 17;
 
 }  // namespace hooked::weights

@@ -146,7 +146,9 @@ TEST(StreamedModel, LoadingTakesHardlyMoreMemoryThanTheModel) {
   GTEST_SKIP() << "a sanitizer has memory of its own";
 #endif
   if (!forget_peak() || status("VmHWM") < 0) GTEST_SKIP() << "this system does not tell the peak";
-  constexpr std::int64_t kConstant = std::int64_t{8} << 20;  // blocks in float64, whatever the model's size
+  // Blocks in float64, and what the heap keeps of freed ones: as much for a model of 800 MB (which peaks at
+  // 1.04 times its weights).
+  constexpr std::int64_t kConstant = std::int64_t{24} << 20;
   for (const auto write : {write_llama, write_gpt2}) {
     const TempFolder folder;
     write(folder.path());
