@@ -8,6 +8,8 @@
 #include "engine/device.h"
 #include "engine/identify.h"
 #include "engine/loaded_model.h"
+#include "engine/recipe_reader.h"
+#include "engine/streamed_model.h"
 #include "engine/usual_processing.h"
 #include "engine/weight_source.h"
 #include "hooked/core/config_reader.h"
@@ -25,10 +27,10 @@ namespace {
 constexpr std::uint64_t kConfigBytes = 1 << 20;
 constexpr std::uint64_t kTokenizerBytes = std::uint64_t{256} << 20;
 
-void require_floating_point(const at::Tensor& tensor, const std::string& name, const std::string& where) {
-  if (tensor.defined() && tensor.is_floating_point()) return;
+void require_floating_point(at::ScalarType dtype, const std::string& name, const std::string& where) {
+  if (at::isFloatingType(dtype)) return;
   const std::string held =
-      tensor.defined() ? fmt::format("{} numbers", dtype_text(tensor.scalar_type())) : "nothing";
+      dtype == at::ScalarType::Undefined ? "nothing" : fmt::format("{} numbers", dtype_text(dtype));
   throw CheckpointError(where,
                         fmt::format("tensor '{}' holds {}; expected floating point weights", name, held));
 }
@@ -40,12 +42,16 @@ class CheckpointSource : public WeightSource {
   std::vector<std::string> names() const override { return reader_.names(); }
   at::Tensor shape_of(const std::string& name) const override {
     const TensorInfo& info = reader_.info(name);
-    return at::empty(info.shape, at::TensorOptions(at::kFloat).device(at::kMeta));
+    if (info.dtype == at::ScalarType::Undefined) reader_.read(name);  // says which dtypes can be read
+    require_floating_point(info.dtype, name, where(name));
+    return at::empty(info.shape, at::TensorOptions(info.dtype).device(at::kMeta));
   }
-  at::Tensor read(const std::string& name) override {
-    at::Tensor tensor = reader_.read(name);
-    require_floating_point(tensor, name, where(name));
-    return tensor;
+  at::Tensor read(const std::string& name) override { return reader_.read(name); }
+  std::optional<ElementReader> elements(const std::string& name) const override {
+    if (!reader_.in_order(name)) return std::nullopt;
+    return [this, name](std::int64_t first, const at::Tensor& into) {
+      reader_.read_elements(name, first, into);
+    };
   }
   std::string where(const std::string& name) const override { return reader_.file_of(name).string(); }
 
@@ -53,6 +59,7 @@ class CheckpointSource : public WeightSource {
   const CheckpointReader& reader_;
 };
 
+// Tensors that the caller gave away go as they are used.
 class StateDictSource : public WeightSource {
  public:
   explicit StateDictSource(StateDict weights) : weights_(std::move(weights)) {}
@@ -64,13 +71,15 @@ class StateDictSource : public WeightSource {
   }
   at::Tensor shape_of(const std::string& name) const override {
     const at::Tensor& tensor = weights_.at(name);
-    require_floating_point(tensor, name, where(name));
+    require_floating_point(tensor.defined() ? tensor.scalar_type() : at::ScalarType::Undefined, name,
+                           where(name));
     return tensor.to(at::kMeta);
   }
   at::Tensor read(const std::string& name) override {
     auto node = weights_.extract(name);
     return std::move(node.mapped());
   }
+  std::optional<ElementReader> elements(const std::string&) const override { return std::nullopt; }
   std::string where(const std::string&) const override { return "state dict"; }
 
  private:
@@ -78,13 +87,10 @@ class StateDictSource : public WeightSource {
 };
 
 // The processing, packing and placing that every door shares.
-std::shared_ptr<LoadedModel> finish(StateDict weights, const ModelConfig& config, const std::string& device,
+std::shared_ptr<LoadedModel> finish(WeightSource& source, const WeightPlan& plan, const std::string& device,
                                     const WeightProcessing& processing) {
-  ProcessedWeights processed = process_weights(std::move(weights), config, processing);
-  auto model = std::make_shared<LoadedModel>(std::move(processed.config), open_device(device));
-  model->processing = std::move(processed.report);
-  fill(*model, std::move(processed.weights));
-  return model;
+  RecipeReader reader(source, plan.recipes);
+  return streamed_model(reader, plan.config, open_device(device), processing);
 }
 
 // A model is useful without its tokenizer, so one that cannot be read is a note and not an error.
@@ -131,11 +137,11 @@ HookedTransformer HookedTransformer::load(std::string_view id, const LoadOptions
 
   const CheckpointReader reader = open_checkpoint(place);
   CheckpointSource source(reader);
-  GatheredWeights gathered = gather_weights(source, family, read);
-  const auto model = finish(std::move(gathered.weights), gathered.config, options.device,
-                            options.processing.value_or(usual_processing(read)));
+  WeightPlan plan = plan_weights(source, family, read);
+  const auto model =
+      finish(source, plan, options.device, options.processing.value_or(usual_processing(read)));
   model->family = family.model_type;
-  for (const std::vector<std::string>& notes : {read.notes, reader.notes(), gathered.notes}) {
+  for (const std::vector<std::string>& notes : {read.notes, reader.notes(), plan.notes}) {
     model->notes.insert(model->notes.end(), notes.begin(), notes.end());
   }
   model->ignored_keys = std::move(read.ignored_keys);
@@ -150,11 +156,11 @@ HookedTransformer HookedTransformer::from_state_dict(StateDict weights, const Mo
   chosen.dtype = options.dtype.value_or(config.dtype);
   chosen.validate();
   StateDictSource source(std::move(weights));
-  GatheredWeights gathered =
-      gather_weights(source, kNativeFamily, {.config = std::move(chosen), .recipes = native_recipes});
-  const auto model = finish(std::move(gathered.weights), gathered.config, options.device,
-                            options.processing.value_or(WeightProcessing::all_that_apply()));
-  model->notes = std::move(gathered.notes);
+  WeightPlan plan =
+      plan_weights(source, kNativeFamily, {.config = std::move(chosen), .recipes = native_recipes});
+  const auto model =
+      finish(source, plan, options.device, options.processing.value_or(WeightProcessing::all_that_apply()));
+  model->notes = std::move(plan.notes);
   return HookedTransformer(model);
 }
 

@@ -1,6 +1,5 @@
 #include "engine/weight_source.h"
 
-#include <ATen/ops/equal.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -11,6 +10,7 @@
 #include <set>
 #include <utility>
 
+#include "engine/recipe_reader.h"
 #include "hooked/core/error.h"
 #include "hooked/core/name_list.h"
 #include "hooked/core/tensor_text.h"
@@ -171,43 +171,9 @@ class RecipeBook {
   std::set<std::string> used_;
 };
 
-// Several of ours may be cut out of one of theirs: it is read once and let go after the last.
-class ReadOnce {
- public:
-  ReadOnce(WeightSource& source, const std::vector<TensorRecipe>& recipes) : source_(source) {
-    for (const TensorRecipe& recipe : recipes) {
-      for (const std::string& name : recipe.sources) ++uses_[name];
-    }
-  }
-
-  at::Tensor make(const TensorRecipe& recipe) {
-    std::vector<at::Tensor> theirs;
-    for (const std::string& name : recipe.sources) {
-      at::Tensor& tensor = open_[name];
-      if (!tensor.defined()) tensor = source_.read(name);
-      theirs.push_back(tensor);
-    }
-    at::Tensor made = recipe.make ? recipe.make(theirs) : theirs.front();
-    for (const std::string& name : recipe.sources) {
-      if (--uses_[name] == 0) open_.erase(name);
-    }
-    return made;
-  }
-
- private:
-  WeightSource& source_;
-  std::map<std::string, std::size_t> uses_;
-  std::map<std::string, at::Tensor> open_;
-};
-
 const TensorRecipe* recipe_of(const std::vector<TensorRecipe>& recipes, std::string_view target) {
   const auto found = std::ranges::find(recipes, target, &TensorRecipe::target);
   return found == recipes.end() ? nullptr : &*found;
-}
-
-bool same_numbers(WeightSource& source, const std::string& one, const std::string& other) {
-  return source.shape_of(one).sizes() == source.shape_of(other).sizes() &&
-         at::equal(source.read(one), source.read(other));
 }
 
 // Note [Tied unembeddings in files]
@@ -233,7 +199,10 @@ std::vector<std::string> settle_tying(WeightSource& source, const Family& family
     };
     return {};
   }
-  if (same_numbers(source, embedding->second, unembedding->second)) return {};
+  if (weights::same_numbers(stored_tensor(source, embedding->second),
+                            stored_tensor(source, unembedding->second))) {
+    return {};
+  }
   read.config.tied_unembedding = false;
   return {
       fmt::format("config.json ties the unembedding to the embedding, but '{}' and '{}' differ: both are "
@@ -259,11 +228,11 @@ std::vector<std::string> settle_head(const std::vector<std::string>& names, cons
                   family.head)};
 }
 
-GatheredWeights gather_weights(WeightSource& source, const Family& family, FamilyConfig read) {
-  GatheredWeights gathered;
-  gathered.notes = settle_head(source.names(), family, read);
-  for (std::string& note : settle_tying(source, family, read)) gathered.notes.push_back(std::move(note));
-  const ModelConfig& config = gathered.config = std::move(read.config);
+WeightPlan plan_weights(WeightSource& source, const Family& family, FamilyConfig read) {
+  WeightPlan plan;
+  plan.notes = settle_head(source.names(), family, read);
+  for (std::string& note : settle_tying(source, family, read)) plan.notes.push_back(std::move(note));
+  const ModelConfig& config = plan.config = std::move(read.config);
   const PointIndex points(config);
   const Transformer graph(config, points, at::TensorOptions(config.dtype).device(at::kMeta));
   std::map<std::string, at::Tensor> slots;
@@ -272,15 +241,12 @@ GatheredWeights gather_weights(WeightSource& source, const Family& family, Famil
   const RecipeBook book(source, family, read.recipes(config));
   for (const TensorRecipe& recipe : book.recipes()) require_shape(source, recipe, slots.at(recipe.target));
   if (const std::vector<std::string> extra = book.extra(); !extra.empty()) {
-    gathered.notes.push_back(
+    plan.notes.push_back(
         fmt::format("{} tensors of the checkpoint are not part of this model and were not read: {}",
                     extra.size(), name_list(extra)));
   }
-  ReadOnce tensors(source, book.recipes());
-  for (const TensorRecipe& recipe : book.recipes()) {
-    gathered.weights.emplace(recipe.target, tensors.make(recipe));
-  }
-  return gathered;
+  plan.recipes = book.recipes();
+  return plan;
 }
 
 }  // namespace hooked

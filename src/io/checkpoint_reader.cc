@@ -1,5 +1,6 @@
 #include "hooked/io/checkpoint_reader.h"
 
+#include <c10/core/ScalarType.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -220,6 +221,32 @@ at::Tensor CheckpointReader::read_rows(std::string_view name, std::int64_t first
   const auto& stored = contents_->at(name);
   return contents_->shards[stored.shard].contents->read_rows(*contents_->opened(stored), stored.index,
                                                              {.first = first, .count = count});
+}
+
+bool CheckpointReader::in_order(std::string_view name) const {
+  const auto& stored = contents_->at(name);
+  return contents_->shards[stored.shard].contents->in_order(stored.index);
+}
+
+void CheckpointReader::read_elements(std::string_view name, std::int64_t first,
+                                     const at::Tensor& into) const {
+  const auto& stored = contents_->at(name);
+  const auto& shard = contents_->shards[stored.shard];
+  const auto& info = contents_->info(stored);
+  std::int64_t all = 1;
+  for (const auto size : info.shape) all *= size;
+  const bool fits = shard.contents->in_order(stored.index) && into.scalar_type() == info.dtype &&
+                    into.is_cpu() && into.is_contiguous() && first >= 0 && first <= all &&
+                    into.numel() <= all - first;
+  if (!fits) {
+    throw CheckpointError(
+        path_text(shard.file.path),
+        fmt::format("tensor '{}' does not have these elements in order; expected some of {} "
+                    "of {} for contiguous memory of that dtype, got {} of {} from {} on",
+                    printable(name), all, info.dtype_name, into.numel(), c10::toString(into.scalar_type()),
+                    first));
+  }
+  shard.contents->read_elements(*contents_->opened(stored), stored.index, first, into);
 }
 
 std::uint64_t CheckpointReader::bytes() const noexcept { return contents_->bytes; }

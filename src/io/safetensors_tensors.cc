@@ -1,5 +1,8 @@
 #include "io/safetensors_tensors.h"
 
+#include <cstddef>
+#include <span>
+
 namespace hooked {
 
 SafetensorsTensors::SafetensorsTensors(const InputFile& file) {
@@ -23,6 +26,20 @@ at::Tensor SafetensorsTensors::read_rows(const InputFile& file, std::size_t inde
   part.begin += row_bytes * static_cast<std::uint64_t>(rows.first);
   part.end = part.begin + row_bytes * static_cast<std::uint64_t>(rows.count);
   return read_safetensor(file, part);
+}
+
+// A dtype that is not known is refused by read(), which says so.
+bool SafetensorsTensors::in_order(std::size_t index) const {
+  return tensors_[index].dtype != at::ScalarType::Undefined;
+}
+
+void SafetensorsTensors::read_elements(const InputFile& file, std::size_t index, std::int64_t first,
+                                       const at::Tensor& into) const {
+  const auto begin = tensors_[index].begin + static_cast<std::uint64_t>(first) * into.element_size();
+  const std::span bytes(static_cast<std::byte*>(into.data_ptr()), into.nbytes());
+  if (bytes.empty()) return;
+  file.read(begin, bytes);
+  if (into.scalar_type() == at::kBool) check_bools(file, tensors_[index], bytes);
 }
 
 }  // namespace hooked

@@ -14,6 +14,9 @@ class SafetensorsTensors final : public TensorFile {
 
   at::Tensor read(const InputFile& file, std::size_t index) const override;
   at::Tensor read_rows(const InputFile& file, std::size_t index, Rows rows) const override;
+  bool in_order(std::size_t index) const override;
+  void read_elements(const InputFile& file, std::size_t index, std::int64_t first,
+                     const at::Tensor& into) const override;
 };
 
 }  // namespace hooked

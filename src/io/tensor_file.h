@@ -46,6 +46,14 @@ class TensorFile {
   /// IoError.
   virtual at::Tensor read_rows(const InputFile& file, std::size_t index, Rows rows) const = 0;
 
+  /// Whether the elements of tensor `index` lie in the file one after another, the last axis' first.
+  virtual bool in_order(std::size_t index) const = 0;
+
+  /// Fills `into`, contiguous on the CPU and of the tensor's dtype, with its elements from `first` on, for a
+  /// tensor that lies in order. Throws CheckpointError or IoError.
+  virtual void read_elements(const InputFile& file, std::size_t index, std::int64_t first,
+                             const at::Tensor& into) const = 0;
+
  protected:
   TensorFile() = default;
 

@@ -192,6 +192,22 @@ at::Tensor ZipTensors::read_rows(const InputFile& file, std::size_t index, Rows 
   return load(file, part, layout, Amount::kPart);
 }
 
+bool ZipTensors::in_order(std::size_t index) const {
+  return is_dense(tensors_[index].shape, layouts_[index].strides);
+}
+
+void ZipTensors::read_elements(const InputFile& file, std::size_t index, std::int64_t first,
+                               const at::Tensor& into) const {
+  const std::span bytes(static_cast<std::byte*>(into.data_ptr()), into.nbytes());
+  if (bytes.empty()) return;
+  const auto& record = records_[layouts_[index].record];
+  const auto width = into.element_size();
+  record.read(file, tensors_[index].begin - record.begin() + static_cast<std::uint64_t>(first) * width,
+              bytes);
+  if (swap_bytes_ && width > 1) reverse_each(bytes, width);
+  if (into.scalar_type() == at::kBool) check_bools(file, tensors_[index], bytes);
+}
+
 at::Tensor ZipTensors::load(const InputFile& file, const TensorInfo& info, const Layout& layout,
                             Amount amount) const {
   const auto options = at::TensorOptions().dtype(info.dtype);

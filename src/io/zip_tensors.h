@@ -21,6 +21,10 @@ class ZipTensors final : public TensorFile {
 
   at::Tensor read(const InputFile& file, std::size_t index) const override;
   at::Tensor read_rows(const InputFile& file, std::size_t index, Rows rows) const override;
+  bool in_order(std::size_t index) const override;
+  /// The first read of a record goes over all of it and compares its checksum.
+  void read_elements(const InputFile& file, std::size_t index, std::int64_t first,
+                     const at::Tensor& into) const override;
 
  private:
   struct Layout {

@@ -1,4 +1,3 @@
-#include <ATen/ops/t.h>
 #include <fmt/format.h>
 
 #include "weights/steps.h"
@@ -6,28 +5,24 @@
 namespace hooked::weights {
 namespace {
 
-void center(WorkingWeights& weights, std::string_view name, Axis over) {
-  weights.set(name, centered(weights.get(name), over));
-}
-
 /// However a token's experts are weighed, their sum has no mean if each has none.
 void center_mixture_writers(WorkingWeights& block, const ModelConfig& before) {
   const ExpertConfig& experts = before.experts;
   for (std::int64_t e = 0; e < experts.n_experts; ++e) {
-    center(block, fmt::format("mlp.experts.{}.W_out.weight", e), Axis::d_model);
-    if (experts.bias) center(block, fmt::format("mlp.experts.{}.W_out.bias", e), Axis::d_model);
+    block.center(fmt::format("mlp.experts.{}.W_out.weight", e), Axis::d_model);
+    if (experts.bias) block.center(fmt::format("mlp.experts.{}.W_out.bias", e), Axis::d_model);
   }
   if (experts.d_shared == 0) return;
-  center(block, "mlp.shared_expert.W_out", Axis::d_model);
-  if (before.mlp_bias) center(block, "mlp.shared_expert.b_out", Axis::d_model);
+  block.center("mlp.shared_expert.W_out", Axis::d_model);
+  if (before.mlp_bias) block.center("mlp.shared_expert.b_out", Axis::d_model);
 }
 
 void center_block_writers(WorkingWeights& block, const ModelConfig& before) {
-  center(block, "attn.W_O", Axis::d_model);
-  if (before.attn_out_bias) center(block, "attn.b_O", Axis::d_model);
+  block.center("attn.W_O", Axis::d_model);
+  if (before.attn_out_bias) block.center("attn.b_O", Axis::d_model);
   if (before.dense_mlp(block.layer())) {
-    center(block, "mlp.W_out", Axis::d_model);
-    if (before.mlp_bias) center(block, "mlp.b_out", Axis::d_model);
+    block.center("mlp.W_out", Axis::d_model);
+    if (before.mlp_bias) block.center("mlp.b_out", Axis::d_model);
   } else if (before.mixture(block.layer())) {
     center_mixture_writers(block, before);
   }
@@ -36,8 +31,8 @@ void center_block_writers(WorkingWeights& block, const ModelConfig& before) {
 void center_embeddings(WorkingWeights& ends, const ModelConfig& before) {
   if (before.embedding_sum_norm) return;  // a norm writes to the stream, not the embeddings
   untie(ends, before);
-  center(ends, "embed.W_E", Axis::d_model);
-  if (before.positions == PositionKind::learned) center(ends, "pos_embed.W_pos", Axis::d_model);
+  ends.center("embed.W_E", Axis::d_model);
+  if (before.positions == PositionKind::learned) ends.center("pos_embed.W_pos", Axis::d_model);
 }
 
 /// Centring the stream changes nothing only if everything that reads the stream subtracts its mean.
@@ -66,8 +61,8 @@ std::optional<Obstacle> writers_obstacle(const ModelConfig& config) {
 
 void center_vocabulary(WorkingWeights& ends, const ModelConfig& before) {
   untie(ends, before);
-  center(ends, "unembed.W_U", Axis::vocab);
-  if (before.unembed_bias) center(ends, "unembed.b_U", Axis::vocab);
+  ends.center("unembed.W_U", Axis::vocab);
+  if (before.unembed_bias) ends.center("unembed.b_U", Axis::vocab);
 }
 
 std::optional<Obstacle> vocabulary_obstacle(const ModelConfig& config) {
@@ -91,7 +86,7 @@ void update_vocabulary(ModelConfig& config) { config.tied_unembedding = false; }
 }  // namespace
 
 void untie(WorkingWeights& ends, const ModelConfig& before) {
-  if (before.tied_unembedding) ends.set("unembed.W_U", ends.get("embed.W_E").values.t());
+  if (before.tied_unembedding) ends.set_transposed("unembed.W_U", "embed.W_E");
 }
 
 StepDefinition center_writing_weights_step() {

@@ -35,10 +35,9 @@ bool has_bias(NormKind kind, const ModelConfig& config) {
 /// Reads the norm's parameters and takes them out of the model.
 NormWeights take_norm(WorkingWeights& weights, const std::string& name, NormKind kind,
                       const ModelConfig& before) {
-  NormWeights norm{
-      .gain = weights.get(name + ".w").values, .bias = {}, .centers = kind == NormKind::layer_norm};
+  NormWeights norm{.gain = weights.get(name + ".w"), .bias = {}, .centers = kind == NormKind::layer_norm};
   if (before.norm_offset && name != "mlp.ln") norm.gain = norm.gain + 1.0;
-  if (has_bias(kind, before)) norm.bias = weights.get(name + ".b").values;
+  if (has_bias(kind, before)) norm.bias = weights.get(name + ".b");
   weights.erase(name + ".w");
   weights.erase(name + ".b");
   return norm;
@@ -54,14 +53,12 @@ struct Reader {
 };
 
 void fold_into(const Reader& reader, const NormWeights& norm, WorkingWeights& weights) {
-  NamedTensor weight = weights.get(reader.weight);
   if (norm.bias.defined()) {
-    const at::Tensor bias = reader.bias_exists ? weights.get(reader.bias).values : weights.zeros(reader.bias);
-    weights.set(reader.bias, bias + weighted_sum(weight, reader.input, norm.bias));
+    const at::Tensor bias = reader.bias_exists ? weights.get(reader.bias) : weights.zeros(reader.bias);
+    weights.set(reader.bias, bias + weights.weighted_sum(reader.weight, {reader.input}, norm.bias));
   }
-  weight.values = scaled(weight, reader.input, norm.gain);
-  if (norm.centers) weight.values = centered(weight, reader.input);
-  weights.set(reader.weight, weight.values);
+  weights.scale(reader.weight, reader.input, norm.gain);
+  if (norm.centers) weights.center(reader.weight, reader.input);
 }
 
 bool mlp_biases_appear(const ModelConfig& before) {
@@ -79,8 +76,8 @@ void prepare_mlp_biases(WorkingWeights& block, const ModelConfig& before) {
   if (mlp_biases_appear(before)) {
     for (const char* bias : {"mlp.b_in", "mlp.b_out"}) block.set(bias, block.zeros(bias));
   } else if (moves_bias_inside(before)) {
-    const at::Tensor out = weighted_sum(block.get("mlp.W_out"), Axis::d_mlp, block.get("mlp.b_in").values);
-    block.set("mlp.b_out", block.get("mlp.b_out").values + out);
+    const at::Tensor out = block.weighted_sum("mlp.W_out", {Axis::d_mlp}, block.get("mlp.b_in"));
+    block.set("mlp.b_out", block.get("mlp.b_out") + out);
     block.set("mlp.b_in", block.zeros("mlp.b_in"));
   }
   const bool gate_bias = before.mlp == MlpKind::gated && (before.mlp_bias || mlp_biases_appear(before)) &&

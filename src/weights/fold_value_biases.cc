@@ -1,9 +1,6 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/add.h>
-#include <ATen/ops/mul.h>
 #include <ATen/ops/repeat_interleave.h>
-#include <ATen/ops/sum.h>
-#include <ATen/ops/unsqueeze.h>
 
 #include "weights/steps.h"
 
@@ -36,10 +33,9 @@ Obstacle sinks_obstacle() {
 at::Tensor output_bias_with_values(WorkingWeights& block, const ModelConfig& before) {
   // [head, d_head]; a key/value head serves n_heads / n_kv_heads heads in a row.
   const at::Tensor b_V =
-      block.get("attn.b_V").values.repeat_interleave(before.n_heads / before.n_kv_heads, /*dim=*/0);
-  const at::Tensor W_O = block.get("attn.W_O").values;  // [head, d_head, d_model]
-  const at::Tensor b_O = before.attn_out_bias ? block.get("attn.b_O").values : block.zeros("attn.b_O");
-  return b_O + (b_V.unsqueeze(-1) * W_O).sum(at::IntArrayRef{0, 1});
+      block.get("attn.b_V").repeat_interleave(before.n_heads / before.n_kv_heads, /*dim=*/0);
+  const at::Tensor b_O = before.attn_out_bias ? block.get("attn.b_O") : block.zeros("attn.b_O");
+  return b_O + block.weighted_sum("attn.W_O", {Axis::head, Axis::d_head}, b_V);
 }
 
 StepDefinition fold_value_biases_step() {

@@ -37,13 +37,13 @@ Svd svd_of_product(const at::Tensor& A, const at::Tensor& B) {
 
 /// [head, d_model, d_head] and, where the model has one, the bias as one more input row that always reads 1.
 at::Tensor with_bias_row(WorkingWeights& block, const std::string& which, const ModelConfig& before) {
-  const at::Tensor W = block.get("attn.W_" + which).values;
+  const at::Tensor W = block.get("attn.W_" + which);
   if (!before.qkv_bias) return W;
-  return at::cat({W, block.get("attn.b_" + which).values.unsqueeze(1)}, 1);
+  return at::cat({W, block.get("attn.b_" + which).unsqueeze(1)}, 1);
 }
 
 void set_with_bias_row(WorkingWeights& block, const std::string& which, const at::Tensor& rows) {
-  const std::int64_t d_model = block.get("attn.W_" + which).values.size(1);
+  const std::int64_t d_model = block.get("attn.W_" + which).size(1);
   block.set("attn.W_" + which, rows.narrow(1, 0, d_model));
   if (rows.size(1) > d_model) block.set("attn.b_" + which, rows.select(1, d_model));
 }
@@ -58,8 +58,7 @@ void refactor_block(WorkingWeights& block, const ModelConfig& before) {
     block.set("attn.b_O", output_bias_with_values(block, before));
     block.set("attn.b_V", block.zeros("attn.b_V"));
   }
-  const Svd output =
-      svd_of_product(block.get("attn.W_V").values, block.get("attn.W_O").values.transpose(1, 2));
+  const Svd output = svd_of_product(block.get("attn.W_V"), block.get("attn.W_O").transpose(1, 2));
   block.set("attn.W_V", output.U * output.S.unsqueeze(1));
   block.set("attn.W_O", output.V.transpose(1, 2));
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -37,6 +38,9 @@ StepDefinition center_writing_weights_step();
 StepDefinition center_unembed_step();
 StepDefinition fold_value_biases_step();
 StepDefinition refactor_attention_step();
+
+/// The table of steps, in the order of kProcessingSteps.
+const std::array<StepDefinition, kProcessingSteps.size()>& step_table();
 
 /// For steps that leave the blocks, or the ends, as they are.
 inline void leave_unchanged(WorkingWeights&, const ModelConfig&) {}

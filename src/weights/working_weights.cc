@@ -127,9 +127,9 @@ std::string describe(const WeightRow& row, const ModelConfig& config) {
 
 }  // namespace
 
-WorkingWeights::WorkingWeights(StateDict& weights, const ModelConfig& config,
+WorkingWeights::WorkingWeights(const StoredWeights& stored, const ModelConfig& config,
                                std::optional<std::int64_t> layer)
-    : weights_(weights),
+    : stored_(stored),
       config_(config),
       layer_(layer.value_or(-1)),
       scope_(layer ? fmt::format("blocks.{}.", *layer) : ""),
@@ -144,35 +144,57 @@ std::string WorkingWeights::key(std::string_view name) const {
   return scope_ + std::string(name);
 }
 
-NamedTensor WorkingWeights::get(std::string_view name) {
+BlockedWeight WorkingWeights::now(std::string_view name) {
   const WeightRow& row = row_of(name);
   const std::string stored = key(name);
-  if (const auto mine = changed_.find(stored); mine != changed_.end() && mine->second.defined()) {
-    return {mine->second, row.axes};
+  if (const auto mine = changed_.find(stored); mine != changed_.end() && mine->second) {
+    return *mine->second;
   }
-  const auto found = weights_.find(stored);
-  if (found == weights_.end() || !found->second.defined()) {
+  std::optional<StoredTensor> found = stored_(stored);
+  if (!found) {
     throw CheckpointError(stored,
                           fmt::format("the tensor is missing; expected shape {}, got nothing; check that the "
                                       "config and the weights belong together",
                                       describe(row, config_)));
   }
-  const at::Tensor& values = found->second;
-  if (values.sizes() != at::IntArrayRef(shape_of(row, config_))) {
+  if (found->shape != shape_of(row, config_)) {
     throw CheckpointError(stored,
                           fmt::format("the shape does not fit the config; expected {}, got [{}]; check that "
                                       "the config and the weights belong together",
-                                      describe(row, config_), fmt::join(values.sizes(), ", ")));
+                                      describe(row, config_), fmt::join(found->shape, ", ")));
   }
-  if (!at::isFloatingType(values.scalar_type())) {
+  if (!at::isFloatingType(found->dtype)) {
     throw CheckpointError(stored,
                           fmt::format("weight processing needs floating-point weights; expected a float "
                                       "dtype, got {}; load a model that is not quantised",
-                                      c10::toString(values.scalar_type())));
+                                      c10::toString(found->dtype)));
   }
-  device_ = values.device();
-  dtype_ = c10::promoteTypes(dtype_, values.scalar_type());
-  return {values.to(at::kDouble), row.axes};
+  device_ = found->device;
+  dtype_ = c10::promoteTypes(dtype_, found->dtype);
+  return {std::move(*found), row.axes};
+}
+
+BlockedWeight& WorkingWeights::changing(std::string_view name) {
+  std::optional<BlockedWeight>& mine = changed_[key(name)];
+  if (!mine) mine = now(name);
+  return *mine;
+}
+
+at::Tensor WorkingWeights::get(std::string_view name) { return now(name).values(); }
+
+at::Tensor WorkingWeights::weighted_sum(std::string_view name, const AxisList& over,
+                                        const at::Tensor& coefficients) {
+  return now(name).weighted_sum(over, coefficients);
+}
+
+void WorkingWeights::scale(std::string_view name, Axis along, const at::Tensor& factors) {
+  changing(name).scale(along, factors);
+}
+
+void WorkingWeights::center(std::string_view name, Axis over) { changing(name).center(over); }
+
+void WorkingWeights::set_transposed(std::string_view name, std::string_view other) {
+  changed_.insert_or_assign(key(name), now(other).transposed());
 }
 
 at::Tensor WorkingWeights::zeros(std::string_view name) const {
@@ -182,31 +204,29 @@ at::Tensor WorkingWeights::zeros(std::string_view name) const {
 bool WorkingWeights::has(std::string_view name) const {
   const std::string stored = key(name);
   const auto mine = changed_.find(stored);
-  return mine != changed_.end() ? mine->second.defined() : weights_.contains(stored);
+  return mine != changed_.end() ? mine->second.has_value() : stored_(stored).has_value();
 }
 
 void WorkingWeights::set(std::string_view name, at::Tensor values) {
-  assert(values.sizes() == at::IntArrayRef(shape_of(row_of(name), config_)));
-  changed_[key(name)] = std::move(values);
+  const WeightRow& row = row_of(name);
+  assert(values.sizes() == at::IntArrayRef(shape_of(row, config_)));
+  changed_.insert_or_assign(key(name), BlockedWeight(in_memory(std::move(values)), row.axes));
 }
 
-void WorkingWeights::erase(std::string_view name) { changed_[key(name)] = at::Tensor(); }
+void WorkingWeights::erase(std::string_view name) { changed_.insert_or_assign(key(name), std::nullopt); }
 
-void WorkingWeights::commit() {
-  for (auto& [stored, values] : changed_) {
-    if (values.defined()) {
-      weights_[stored] = values.to(committed_dtype(stored));
-    } else {
-      weights_.erase(stored);
-    }
+Changes WorkingWeights::changes() const {
+  Changes all;
+  for (const auto& [stored, weight] : changed_) {
+    all.emplace(stored,
+                weight ? std::optional(ChangedWeight{*weight, committed_dtype(stored)}) : std::nullopt);
   }
-  changed_.clear();
+  return all;
 }
 
 at::ScalarType WorkingWeights::committed_dtype(const std::string& key) const {
-  const auto before = weights_.find(key);
-  if (before == weights_.end()) return dtype_;
-  return c10::promoteTypes(before->second.scalar_type(), config_.dtype);
+  const auto before = stored_(key);
+  return before ? c10::promoteTypes(before->dtype, config_.dtype) : dtype_;
 }
 
 }  // namespace hooked::weights

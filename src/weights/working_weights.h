@@ -9,29 +9,48 @@
 #include <string_view>
 
 #include "hooked/core/model_config.h"
-#include "hooked/core/state_dict.h"
-#include "weights/named_tensor.h"
+#include "weights/blocked_weight.h"
+#include "weights/stored_tensor.h"
 
 namespace hooked::weights {
 
-/// The float64 side of a few weights of a state dict: one block's, or those before and after the blocks.
-/// Steps read and replace tensors here by their names without the block's prefix (`attn.W_Q`, `embed.W_E`);
-/// `commit` rounds what changed and puts it back, so a chain of steps rounds once. Nothing is written in
-/// place.
+/// What becomes of a weight: its new values and the dtype they are rounded to.
+struct ChangedWeight {
+  BlockedWeight weight;
+  at::ScalarType dtype;
+};
+
+/// By stored name; nothing where the weight is taken out of the model.
+using Changes = std::map<std::string, std::optional<ChangedWeight>>;
+
+/// The float64 side of a few weights of a model: one block's, or those before and after the blocks. Steps
+/// read and replace tensors here by their names without the block's prefix (`attn.W_Q`, `embed.W_E`);
+/// `changes` says what became of them, so a chain of steps rounds once. Nothing is written in place.
 ///
 /// Keys and values of grouped-query models are reached under their plain names (`attn.W_K`); the underscore
 /// that their stored names carry is added here.
 class WorkingWeights {
  public:
-  /// Those of block `layer`, or without one those before and after the blocks. Keeps references: `weights`
-  /// and `config` must live on.
-  WorkingWeights(StateDict& weights, const ModelConfig& config, std::optional<std::int64_t> layer);
+  /// Those of block `layer`, or without one those before and after the blocks. Keeps references: `stored` and
+  /// `config` must live on.
+  WorkingWeights(const StoredWeights& stored, const ModelConfig& config, std::optional<std::int64_t> layer);
 
   /// Which block this is; -1 outside the blocks.
   std::int64_t layer() const noexcept { return layer_; }
 
-  /// The weight in float64. Throws CheckpointError if it is missing or its shape is not what the config says.
-  NamedTensor get(std::string_view name);
+  /// The whole weight in float64: for vectors, and what cannot be done in blocks. This and the next four
+  /// throw CheckpointError if it is missing or its shape is not what the config says.
+  at::Tensor get(std::string_view name);
+
+  /// BlockedWeight::weighted_sum of it.
+  at::Tensor weighted_sum(std::string_view name, const AxisList& over, const at::Tensor& coefficients);
+
+  /// BlockedWeight::scale and BlockedWeight::center.
+  void scale(std::string_view name, Axis along, const at::Tensor& factors);
+  void center(std::string_view name, Axis over);
+
+  /// Makes the matrix `name` the transposed one of `other` as it is now.
+  void set_transposed(std::string_view name, std::string_view other);
 
   /// Zeros in the shape of the weight of that name, float64: the value of a bias that the model does not
   /// have.
@@ -43,20 +62,22 @@ class WorkingWeights {
   void set(std::string_view name, at::Tensor values);
   void erase(std::string_view name);
 
-  /// Puts what changed back into the state dict, rounded to the wider of its own dtype and the config's.
-  void commit();
+  /// What changed, to be rounded to the wider of the weight's own dtype and the config's.
+  Changes changes() const;
 
  private:
   std::string key(std::string_view name) const;
+  BlockedWeight now(std::string_view name);
+  BlockedWeight& changing(std::string_view name);
   at::ScalarType committed_dtype(const std::string& key) const;
 
-  StateDict& weights_;
+  const StoredWeights& stored_;
   const ModelConfig& config_;
   std::int64_t layer_;
   std::string scope_;
   at::Device device_ = at::kCPU;
-  at::ScalarType dtype_;                       ///< of biases that come into being
-  std::map<std::string, at::Tensor> changed_;  ///< by stored name; undefined where erased
+  at::ScalarType dtype_;                                         ///< of biases that come into being
+  std::map<std::string, std::optional<BlockedWeight>> changed_;  ///< by stored name; nothing where erased
 };
 
 }  // namespace hooked::weights

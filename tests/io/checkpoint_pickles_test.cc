@@ -1,6 +1,7 @@
 // Folders whose model is in PyTorch's zip format, and rows of tensors of both formats.
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <fmt/format.h>
 
@@ -196,6 +197,41 @@ TEST_F(PickledModel, RowsOfBothFormats) {
   EXPECT_EQ(reader.read_rows("none", 1, 2).sizes(), (std::vector<std::int64_t>{2, 0}));
   expect_refused<CheckpointError>([&] { reader.read_rows("scalar", 0, 1); },
                                   (folder_ / "x.safetensors").native(), {"'scalar'"});
+}
+
+TEST_F(PickledModel, ElementsOfBothFormats) {
+  const auto whole = at::arange(24, at::kFloat);
+  save_safetensors(folder_ / "x.safetensors", {{"before", at::ones({5})}, {"w", whole.view({4, 3, 2})}});
+  const auto storage = pickled_storage("FloatStorage", "0", pickled(std::int64_t{24}));
+  put_file(
+      folder_ / "x.pt",
+      checkpoint_bytes(
+          pickle_of(pickled_dict({{"w", pickled_tensor(storage, {.sizes = {4, 3, 2}, .strides = {6, 2, 1}})},
+                                  {"t", pickled_tensor(storage, {.sizes = {6, 4}, .strides = {1, 6}})}})),
+          {std::string(static_cast<const char*>(whole.data_ptr()), whole.nbytes())}));
+  for (const auto* name : {"x.safetensors", "x.pt"}) {
+    const auto reader = CheckpointReader::open_file(folder_ / name);
+    ASSERT_TRUE(reader.in_order("w"));
+    for (const auto& [first, count] :
+         std::initializer_list<std::pair<std::int64_t, std::int64_t>>{{0, 24}, {5, 7}, {23, 1}, {24, 0}}) {
+      const auto into = at::full({count}, -1, at::kFloat);
+      reader.read_elements("w", first, into);
+      EXPECT_TRUE(at::equal(into, whole.narrow(0, first, count)));
+    }
+    const auto refused = [&](std::int64_t first, const at::Tensor& into) {
+      expect_refused<CheckpointError>([&] { reader.read_elements("w", first, into); },
+                                      (folder_ / name).native(), {"'w'", "expected some of 24"});
+    };
+    refused(-1, at::ones({1}));
+    refused(24, at::ones({1}));
+    refused(0, at::ones({25}));
+    refused(0, at::ones({4}, at::kDouble));
+    refused(0, at::ones({2, 2}).t());
+  }
+  const auto pickle = CheckpointReader::open_file(folder_ / "x.pt");
+  EXPECT_FALSE(pickle.in_order("t"));
+  expect_refused<CheckpointError>([&] { pickle.read_elements("t", 0, at::ones({4})); },
+                                  (folder_ / "x.pt").native(), {"'t'"});
 }
 
 }  // namespace

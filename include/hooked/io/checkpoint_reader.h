@@ -72,6 +72,16 @@ class CheckpointReader {
   /// CheckpointError for rows that the tensor does not have.
   at::Tensor read_rows(std::string_view name, std::int64_t first, std::int64_t count) const;
 
+  /// Whether the tensor's elements lie in the file one after another, the last axis' first: always in
+  /// safetensors, where the dtype is known; mostly in pickles.
+  bool in_order(std::string_view name) const;
+
+  /// Fills `into`, a contiguous tensor on the CPU of the stored dtype, with the elements from number `first`
+  /// on of a tensor that lies in order: read() without memory of its own, and as much of it as is wanted.
+  /// The first read of a pickle's record goes over all of it and compares its checksum. Throws as read()
+  /// does, and CheckpointError for another `into` or elements that the tensor does not have.
+  void read_elements(std::string_view name, std::int64_t first, const at::Tensor& into) const;
+
   /// Bytes of all tensors as stored; what several tensors of a pickle share is counted once.
   std::uint64_t bytes() const noexcept;
 

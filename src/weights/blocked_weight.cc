@@ -1,0 +1,131 @@
+#include "weights/blocked_weight.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mean.h>
+#include <ATen/ops/sum.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace hooked::weights {
+
+BlockedWeight::BlockedWeight(StoredTensor stored, AxisList axes) : stored_(std::move(stored)), axes_(axes) {
+  assert(stored_.shape.size() == axes_.size());
+}
+
+std::int64_t BlockedWeight::dimension_of(Axis axis) const {
+  const auto found = axes_.find(axis);
+  assert(found && "the table of weights gives this weight no such axis");
+  return *found;
+}
+
+// `coefficients` with the weight's rank: axes that are not in `over` have size one.
+at::Tensor BlockedWeight::shaped(const AxisList& over, const at::Tensor& coefficients) const {
+  std::vector<std::int64_t> sizes(axes_.size(), 1);
+  for (const Axis axis : over) {
+    const auto dimension = static_cast<std::size_t>(dimension_of(axis));
+    sizes[dimension] = stored_.shape[dimension];
+  }
+  return coefficients.reshape(sizes);
+}
+
+at::Tensor BlockedWeight::here(const at::Tensor& operand, std::int64_t first, std::int64_t count) const {
+  const bool varies =
+      operand.size(stored_.dimension) == stored_.shape[static_cast<std::size_t>(stored_.dimension)];
+  return varies ? operand.narrow(stored_.dimension, first, count) : operand;
+}
+
+void BlockedWeight::for_each_changed(
+    const std::function<void(std::int64_t first, at::Tensor& block)>& use) const {
+  for_each_block(stored_, [&](std::int64_t first, const at::Tensor& stored) {
+    at::Tensor block = stored.to(at::kDouble, /*non_blocking=*/false, /*copy=*/true);
+    for (const Change& change : changes_) {
+      switch (change.kind) {
+        case Change::Kind::multiply:
+          block.mul_(here(change.operand, first, block.size(stored_.dimension)));
+          break;
+        case Change::Kind::subtract:
+          block.sub_(here(change.operand, first, block.size(stored_.dimension)));
+          break;
+        case Change::Kind::center:
+          block.sub_(block.mean(change.dimension, /*keepdim=*/true));
+          break;
+      }
+    }
+    use(first, block);
+  });
+}
+
+void BlockedWeight::scale(Axis along, const at::Tensor& factors) {
+  changes_.push_back({Change::Kind::multiply, shaped({along}, factors)});
+}
+
+void BlockedWeight::center(Axis over) {
+  const std::int64_t dimension = dimension_of(over);
+  if (dimension != stored_.dimension) {
+    changes_.push_back({Change::Kind::center, {}, dimension});
+    return;
+  }
+  at::Tensor sum;
+  for_each_changed([&](std::int64_t, at::Tensor& block) {
+    const at::Tensor part = block.sum(dimension, /*keepdim=*/true);
+    sum = sum.defined() ? sum.add_(part) : part;
+  });
+  changes_.push_back({Change::Kind::subtract, sum.div_(stored_.shape[static_cast<std::size_t>(dimension)])});
+}
+
+at::Tensor BlockedWeight::weighted_sum(const AxisList& over, const at::Tensor& coefficients) const {
+  const at::Tensor factors = shaped(over, coefficients);
+  std::vector<std::int64_t> summed, sizes;
+  for (const Axis axis : over) summed.push_back(dimension_of(axis));
+  const auto gone = [&](std::int64_t d) { return std::ranges::find(summed, d) != summed.end(); };
+  const bool across = gone(stored_.dimension);
+  std::int64_t kept = 0;  // the dimension of the sum that blocks are cut along, unless it is summed over
+  for (std::int64_t d = 0; d < static_cast<std::int64_t>(axes_.size()); ++d) {
+    if (gone(d)) continue;
+    sizes.push_back(stored_.shape[static_cast<std::size_t>(d)]);
+    if (d < stored_.dimension) ++kept;
+  }
+  // All of it at once: small parts that stay among large blocks that go would leave the heap full of holes.
+  at::Tensor sum = at::zeros(sizes, at::TensorOptions(at::kDouble).device(stored_.device));
+  for_each_changed([&](std::int64_t first, at::Tensor& block) {
+    const std::int64_t count = block.size(stored_.dimension);
+    const at::Tensor part = block.mul_(here(factors, first, count)).sum(summed);
+    (across ? sum : sum.narrow(kept, first, count)).add_(part);
+  });
+  return sum;
+}
+
+BlockedWeight BlockedWeight::transposed() const {
+  assert(axes_.size() == 2);
+  BlockedWeight other = *this;
+  std::swap(other.stored_.shape[0], other.stored_.shape[1]);
+  other.stored_.dimension = 1 - stored_.dimension;
+  other.stored_.read = [read = stored_.read](std::int64_t first, std::int64_t count) {
+    return read(first, count).t();
+  };
+  other.axes_ = {axes_[1], axes_[0]};
+  for (Change& change : other.changes_) {
+    if (change.operand.defined()) change.operand = change.operand.t();
+    change.dimension = 1 - change.dimension;
+  }
+  return other;
+}
+
+at::Tensor BlockedWeight::values() const {
+  at::Tensor all = at::empty(stored_.shape, at::TensorOptions(at::kDouble).device(stored_.device));
+  write(all, at::kDouble);
+  return all;
+}
+
+void BlockedWeight::write(const at::Tensor& destination, at::ScalarType dtype) const {
+  for_each_changed([&](std::int64_t first, at::Tensor& block) {
+    // Rounded where it lies: a copy that rounds and transposes at once is slow.
+    const at::Tensor rounded = block.to(dtype).to(destination.scalar_type());
+    destination.narrow(stored_.dimension, first, block.size(stored_.dimension)).copy_(rounded);
+  });
+}
+
+}  // namespace hooked::weights

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "hooked/core/axis.h"
+#include "weights/stored_tensor.h"
+
+namespace hooked::weights {
+
+/// A weight and what is to become of it, in float64, block by block. Scaling and centring are recorded and
+/// happen whenever blocks are read, so that a matrix never exists in float64; a mean over the dimension that
+/// blocks are cut along takes a pass of its own.
+///
+/// Its dimensions are known by name, so that no code asks a size what an axis means: d_mlp may equal d_model,
+/// and d_vocab may equal either.
+class BlockedWeight {
+ public:
+  BlockedWeight(StoredTensor stored, AxisList axes);
+
+  at::ScalarType stored_dtype() const noexcept { return stored_.dtype; }
+  const std::vector<std::int64_t>& shape() const noexcept { return stored_.shape; }
+  at::Device device() const noexcept { return stored_.device; }
+
+  /// Every slice along `along` is multiplied by its entry of `factors` [along].
+  void scale(Axis along, const at::Tensor& factors);
+
+  /// Loses its mean over `over`.
+  void center(Axis over);
+
+  /// Sum over the axes `over` of each entry times that of `coefficients`, which has those axes in the
+  /// weight's order: the layout without them.
+  at::Tensor weighted_sum(const AxisList& over, const at::Tensor& coefficients) const;
+
+  /// The matrix with its two axes exchanged.
+  BlockedWeight transposed() const;
+
+  /// All of it in float64, in fresh memory.
+  at::Tensor values() const;
+
+  /// Rounds it to `dtype` and copies it into `destination`, of the same shape and maybe another dtype.
+  void write(const at::Tensor& destination, at::ScalarType dtype) const;
+
+ private:
+  /// Broadcast over the weight.
+  struct Change {
+    enum class Kind { multiply, subtract, center } kind;
+    at::Tensor operand;          ///< of multiply and subtract: the weight's rank, float64
+    std::int64_t dimension = 0;  ///< of center
+  };
+
+  std::int64_t dimension_of(Axis axis) const;
+  at::Tensor shaped(const AxisList& over, const at::Tensor& coefficients) const;
+  at::Tensor here(const at::Tensor& operand, std::int64_t first, std::int64_t count) const;
+  void for_each_changed(const std::function<void(std::int64_t first, at::Tensor& block)>& use) const;
+
+  StoredTensor stored_;
+  AxisList axes_;
+  std::vector<Change> changes_;
+};
+
+}  // namespace hooked::weights

@@ -1,0 +1,68 @@
+#include "weights/processor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "hooked/core/error.h"
+
+namespace hooked::weights {
+namespace {
+
+[[noreturn]] void refuse(const StepDefinition& step, const std::string& reason) {
+  throw ConfigError(
+      step.name,
+      fmt::format("the step would change what this model computes; expected a model that it leaves "
+                  "unchanged, got one where {}; leave {} out, or process only what applies",
+                  reason, step.name));
+}
+
+bool recorded(const StepDefinition& step, const ModelConfig& config) {
+  return std::ranges::find(config.processing, step.name) != config.processing.end();
+}
+
+}  // namespace
+
+Processor::Processor(const ModelConfig& config, const WeightProcessing& processing)
+    : config_(config), after_(config) {
+  config.validate();
+  for (const std::string& applied : config.processing) parse_processing_step(applied);  // throws for others
+  if (recorded(fold_ln_step(), config) && !config.norm_folded) {
+    throw ConfigError("processing",
+                      "fold_ln is recorded as applied, but the norms have weights; expected a folded "
+                      "normalization_type (LNPre or RMSPre), or a record without fold_ln");
+  }
+  for (const StepDefinition& step : step_table()) report_.push_back({step.step, outcome(step, processing)});
+}
+
+// Puts the step on the schedule where it applies.
+std::string Processor::outcome(const StepDefinition& step, const WeightProcessing& processing) {
+  if (recorded(step, config_)) return "already applied";
+  if (!processing.wants(step.step)) return "not requested";
+  if (const auto obstacle = step.obstacle(after_)) {
+    if (processing.insists() && obstacle->kind == Obstacle::Kind::would_change)
+      refuse(step, obstacle->reason);
+    return obstacle->reason;
+  }
+  steps_.push_back({&step, after_});
+  step.update(after_);
+  after_.processing.emplace_back(step.name);
+  return "applied";
+}
+
+Changes Processor::changes(const StoredWeights& stored, std::optional<std::int64_t> layer) const {
+  WorkingWeights working(stored, config_, layer);
+  for (const auto& [step, before] : steps_) {
+    (layer ? step->apply_to_block : step->apply_to_ends)(working, before);
+  }
+  return working.changes();
+}
+
+std::vector<std::optional<std::int64_t>> Processor::parts() const {
+  std::vector<std::optional<std::int64_t>> all = {std::nullopt};
+  for (std::int64_t layer = 0; layer < config_.n_layers; ++layer) all.emplace_back(layer);
+  return all;
+}
+
+}  // namespace hooked::weights

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "hooked/core/model_config.h"
+#include "hooked/weights/processing.h"
+#include "weights/steps.h"
+#include "weights/stored_tensor.h"
+#include "weights/working_weights.h"
+
+namespace hooked::weights {
+
+/// The wanted processing of models of one config: planned once, then applied to one part of the weights after
+/// another, so that no more than a part need be at hand.
+class Processor {
+ public:
+  /// Throws ConfigError as process_weights does.
+  Processor(const ModelConfig& config, const WeightProcessing& processing);
+
+  /// The config of the processed model.
+  const ModelConfig& after() const noexcept { return after_; }
+  const std::vector<StepReport>& report() const noexcept { return report_; }
+
+  /// What becomes of the weights of block `layer`, or without one of those before and after the blocks;
+  /// weights that it does not name stay as they are. Throws CheckpointError as process_weights does.
+  Changes changes(const StoredWeights& stored, std::optional<std::int64_t> layer) const;
+
+  /// Every part once: nothing for the ends, then each block.
+  std::vector<std::optional<std::int64_t>> parts() const;
+
+ private:
+  /// A step that will be applied, and the config of the model it meets.
+  struct Scheduled {
+    const StepDefinition* step;
+    ModelConfig before;
+  };
+
+  std::string outcome(const StepDefinition& step, const WeightProcessing& processing);
+
+  ModelConfig config_;
+  ModelConfig after_;
+  std::vector<Scheduled> steps_;
+  std::vector<StepReport> report_;
+};
+
+}  // namespace hooked::weights
