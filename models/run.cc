@@ -6,6 +6,7 @@
 #include <ATen/ops/cumsum.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/where.h>
 
 #include <utility>
 
@@ -102,9 +103,16 @@ Run::LayerKind Run::make_layer_kind(bool windowed, const LayerFrequencies& frequ
     const at::Tensor columns = at::arange(end, at::TensorOptions(at::kLong).device(input_.device));
     const at::Tensor behind = columns.narrow(0, past_, input_.length).unsqueeze(1) -
                               columns.unsqueeze(0);  // [query, key]: how far back the key is
-    kind.blocked = behind < 0;
-    if (windows) kind.blocked = kind.blocked.logical_or(behind >= config_.window);
-    kind.blocked = kind.blocked.unsqueeze(0).unsqueeze(0);
+    kind.blocked = (behind < 0).unsqueeze(0).unsqueeze(0);
+    if (windows) {
+      // In tokens, not columns: padding between two tokens does not move them apart.
+      at::Tensor apart = behind.unsqueeze(0);  // [1 or batch, query, key]
+      if (real_.defined()) {
+        const at::Tensor tokens = positions_.unsqueeze(2) - key_positions_.unsqueeze(1);
+        apart = at::where(real_.unsqueeze(2), tokens, apart);
+      }
+      kind.blocked = kind.blocked.logical_or((apart >= config_.window).unsqueeze(1));
+    }
     kind.plain_causal = !windows && past_ == 0;
   }
   if (real_keys_.defined()) {

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -107,6 +108,13 @@ Json result_json(const GenerateResult& result, const Input& input, const Seconds
   return input.batch() == 1 ? rows[0] : rows;
 }
 
+// Before anything is computed, so that nothing is lost.
+void require_folder_of(const std::string& out) {
+  const auto folder = std::filesystem::absolute(out.empty() ? "." : out).parent_path();
+  if (std::filesystem::is_directory(folder)) return;
+  throw IoError(out, "the folder of the file is not there; expected an existing one; make it first");
+}
+
 void save_captured(const GenerateResult& result, const std::string& out) {
   std::vector<std::pair<std::string, at::Tensor>> tensors = {
       {"tokens", result.tokens.contiguous()},
@@ -123,22 +131,34 @@ void flush(std::string_view text) {
 }
 
 // One row appears as it is made; several are shown when all are there.
-void stream(GenerateCommandOptions& options, const Input& input, const HookedTransformer& model) {
-  if (options.json || input.batch() > 1) return;
-  if (model.has_tokenizer()) {
-    if (options.input.text) flush(*options.input.text);
-    options.generate.on_text = [](std::string_view text) {
-      flush(text);
-      return true;
-    };
-  } else {
-    options.generate.on_tokens = [first = true](const at::Tensor& tokens) mutable {
-      flush(fmt::format("{}{}", first ? "" : ",", tokens.item<std::int64_t>()));
-      first = false;
-      return true;
-    };
+class Stream {
+ public:
+  Stream(GenerateCommandOptions& options, const Input& input, const HookedTransformer& model) {
+    if (options.json || input.batch() > 1) return;
+    if (model.has_tokenizer()) {
+      start_ = options.input.text.value_or("");
+      options.generate.on_text = [this](std::string_view text) {
+        begin();
+        flush(text);
+        return true;
+      };
+    } else {
+      options.generate.on_tokens = [first = true](const at::Tensor& tokens) mutable {
+        flush(fmt::format("{}{}", first ? "" : ",", tokens.item<std::int64_t>()));
+        first = false;
+        return true;
+      };
+    }
   }
-}
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  /// The prompt's text, once: what is refused before the first token leaves no output.
+  void begin() { flush(std::exchange(start_, std::string())); }
+
+ private:
+  std::string start_;
+};
 
 void print_rows(const GenerateResult& result, const Input& input) {
   if (input.batch() == 1) return fmt::print("\n");
@@ -154,6 +174,11 @@ void print_rows(const GenerateResult& result, const Input& input) {
 void generate(GenerateCommandOptions options) {
   const auto model = options.model.load();
   const auto input = read_input(options.input, model);
+  if (input.token_types.defined()) {
+    throw ShapeError("token_types",
+                     "new tokens have no types of their own; expected a prompt without token types");
+  }
+  require_folder_of(options.out);
   auto& generate = options.generate;
   generate.attention_mask = input.attention_mask;
   generate.edits = read_edits(options.edits, model, input);
@@ -163,15 +188,22 @@ void generate(GenerateCommandOptions options) {
   if (options.go_on) generate.stop_tokens.emplace();
   if (!options.stop_tokens.empty())
     generate.stop_tokens = parse_integers(options.stop_tokens, "--stop-tokens");
-  stream(options, input, model);
+  Stream stream(options, input, model);
   StepTimer timer;
   timer.start(generate);
   const auto result = model.generate(input.tokens, generate);
   const auto seconds = timer.seconds();
-  if (!options.out.empty()) save_captured(result, options.out);
-  if (options.json) return print_json(result_json(result, input, seconds));
-  print_rows(result, input);
-  if (!options.out.empty()) {
+  // Shown first: what was generated is not lost with a disk that is full.
+  if (options.json) {
+    print_json(result_json(result, input, seconds));
+  } else {
+    stream.begin();
+    print_rows(result, input);
+  }
+  std::fflush(stdout);
+  if (options.out.empty()) return;
+  save_captured(result, options.out);
+  if (!options.json) {
     fmt::print("{}: {} activations over {} positions\n", options.out, result.cache.size(),
                result.tokens.size(1));
   }
@@ -229,9 +261,11 @@ Action define_generate(CLI::App& app) {
   };
   edits_at("--prompt-edit", options->prompt_edits, "as --edit, only while the prompt is run");
   edits_at("--new-token-edit", options->new_token_edits, "as --edit, only in the columns of new tokens");
-  auto* capture = app.add_option("--capture", options->capture,
-                                 "names or globs of activations to keep, over prompt and continuation")
-                      ->option_text("GLOB");
+  auto* capture =
+      app.add_option("--capture", options->capture,
+                     "names or globs of activations to keep, separated by commas, over prompt and "
+                     "continuation")
+          ->option_text("GLOB");
   auto* out = app.add_option("--out", options->out, "the safetensors file for them")->option_text("F");
   capture->needs(out);
   out->needs(capture);

@@ -32,13 +32,15 @@
 namespace hooked {
 namespace {
 
+constexpr std::int64_t kMaxNewTokens = std::int64_t{1} << 30;
 constexpr std::int64_t kNoToken = -1;  // what on_tokens sees of a row that has ended
 
 void require_generation(const LoadedModel& model, const GenerateOptions& options) {
   require_sampling_options(options);
-  if (options.max_new_tokens < 1) {
+  if (options.max_new_tokens < 1 || options.max_new_tokens > kMaxNewTokens) {
     throw ConfigError("max_new_tokens",
-                      fmt::format("expected at least 1 new token, got {}", options.max_new_tokens));
+                      fmt::format("the number of new tokens is out of range; expected 1 to {}, got {}",
+                                  kMaxNewTokens, options.max_new_tokens));
   }
   const ModelConfig& config = model.config;
   if (config.direction == AttentionDirection::bidirectional) {
@@ -55,6 +57,11 @@ void require_generation(const LoadedModel& model, const GenerateOptions& options
   }
   if (options.positions && std::holds_alternative<AxisIndex::Last>(options.positions->value)) {
     throw HookError("positions", "'last' is another position at every step; expected numbers or ranges");
+  }
+  for (const std::int64_t stop : options.stop_tokens.value_or(std::vector<std::int64_t>())) {
+    if (stop >= 0 && stop < config.d_vocab) continue;
+    throw ConfigError("stop_tokens", fmt::format("token {} is not in the vocabulary; expected 0 to {}", stop,
+                                                 config.d_vocab - 1));
   }
   for (const std::string& stop : options.stop_strings) {
     if (stop.empty()) throw ConfigError("stop_strings", "a stop string is empty; expected some text");
@@ -233,7 +240,7 @@ class Generation {
     const at::Tensor picked = sampler_.pick(logits);
     const at::Tensor precise = logits.scalar_type() == at::kDouble ? logits : logits.to(at::kFloat);
     const at::Tensor log_probs =
-        precise.gather(1, picked.unsqueeze(1)).squeeze(1) - precise.logsumexp(-1);  // [batch]
+        at::log_softmax(precise, -1).gather(1, picked.unsqueeze(1)).squeeze(1);  // [batch]
     std::vector<std::int64_t> ids = values(picked);
     std::vector<std::int64_t> seen = ids;
     std::vector<bool> went_on;
@@ -254,7 +261,10 @@ class Generation {
       } else if (last_step) {
         ended_[r] = StopReason::length;
       }
-      if (ended_[r] && !texts_.empty()) piece += texts_[r].finish();
+      if (ended_[r] && !texts_.empty()) {
+        piece += texts_[r].finish();
+        if (texts_[r].stopped()) ended_[r] = StopReason::stop_string;
+      }
     }
     const at::TensorOptions on_device = prompt_.tokens.options();
     tokens_.push_back(at::tensor(ids, at::kLong).to(on_device.device()));

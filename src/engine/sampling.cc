@@ -3,6 +3,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/argmax.h>
 #include <ATen/ops/cumsum.h>
+#include <ATen/ops/isfinite.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/searchsorted.h>
 #include <ATen/ops/softmax.h>
@@ -14,6 +15,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "hooked/core/error.h"
@@ -69,7 +71,7 @@ void require_sampling_options(const GenerateOptions& options) {
   if (options.top_k < 0) refuse("top_k", static_cast<double>(options.top_k), "0 (all tokens) or more");
   if (!(options.top_p > 0.0 && options.top_p <= 1.0)) refuse("top_p", options.top_p, "above 0 and at most 1");
   if (!(options.min_p >= 0.0 && options.min_p <= 1.0)) refuse("min_p", options.min_p, "0 to 1");
-  if (!(options.repetition_penalty > 0.0)) {
+  if (!(options.repetition_penalty > 0.0) || !std::isfinite(options.repetition_penalty)) {
     refuse("repetition_penalty", options.repetition_penalty, "a positive number");
   }
   if (!(std::abs(options.frequency_penalty) < std::numeric_limits<double>::infinity())) {
@@ -108,6 +110,12 @@ Sampler::Sampler(const GenerateOptions& options, const at::Tensor& tokens, const
 
 at::Tensor Sampler::pick(const at::Tensor& logits) {
   const at::Tensor changed = sampling_logits(logits, occurred_, options_);
+  if (const at::Tensor sound = changed.amax(-1).isfinite(); !sound.all().item<bool>()) {
+    throw HookError("logits",
+                    fmt::format("the logits of the next token in row {} are not finite numbers; expected "
+                                "finite ones; look at the weights, edits and sampling options",
+                                sound.to(at::kLong).argmin().item<std::int64_t>()));
+  }
   at::Tensor picked;
   if (options_.greedy) {
     picked = at::argmax(changed, -1);

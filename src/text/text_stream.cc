@@ -16,6 +16,9 @@ constexpr std::size_t kContext = 4;
 TextStream::TextStream(Tokenizer tokenizer, std::vector<std::int64_t> context)
     : tokenizer_(std::move(tokenizer)), ids_(std::move(context)), told_(ids_.size()) {
   context_ = ids_.size() - std::min(ids_.size(), kContext);
+  // A prompt may end inside a character: its first part is told with the rest.
+  while (told_ > context_ && decoded(context_, told_).ends_with(kReplacement)) --told_;
+  if (told_ == context_ && context_ > 0) told_ = ids_.size();  // too many bytes for one character
 }
 
 std::string TextStream::decoded(std::size_t begin, std::size_t end) const {

@@ -106,6 +106,12 @@ TEST_F(Generate, RefusesWhatDoesNotGoTogether) {
   expect_failure({"generate", model(), "--tokens", "1,2", "--max-new-tokens", "7"}, 1, "max_new_tokens");
   expect_failure({"generate", model(), "--tokens", "1", "--temperature", "0"}, 1, "temperature");
   expect_failure({"generate", model(), "--tokens", "1", "--stop", "x"}, 1, "tokenizer");
+  expect_failure(
+      {"generate", model(), "--tokens", "1", "--capture", "*", "--out", path("none/x.safetensors")}, 1,
+      "folder");
+  expect_failure({"generate", model(), "--tokens", "1", "--token-types", "0"}, 1, "token types");
+  write_tokenizer();
+  expect_failure({"generate", model(), "--text", "w2", "--max-new-tokens", "70"}, 1, "max_new_tokens");
 }
 
 }  // namespace

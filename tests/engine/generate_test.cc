@@ -9,6 +9,7 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -173,6 +174,29 @@ TEST_F(SmallGeneration, RowsOfAPaddedBatchAreTheirOwnGenerations) {
   }
 }
 
+TEST_F(SmallGeneration, PaddingOnTheRightDoesNotEatTheWindow) {
+  config_.window = 3;
+  config_.windowed_layers = {true, false, true};
+  const HookedTransformer model = random_model(config_);
+  GenerateOptions options = greedy(4);
+  options.attention_mask = at::tensor({1, 1, 1, 0, 0}, at::kLong).unsqueeze(0);
+  const at::Tensor row = random_tokens(config_, {1, 5}, 13);
+  EXPECT_TRUE(at::equal(model.generate(row, options).tokens.narrow(1, 5, 4),
+                        greedy_by_full_runs(model, row.narrow(1, 0, 3), 4).narrow(1, 3, 4)));
+}
+
+TEST_F(SmallGeneration, LogitsThatAreNoNumbersAreAnError) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const at::Tensor rows = random_tokens(config_, {2, 3});
+  for (const bool is_greedy : {true, false}) {
+    const std::string text = text_thrown_by<HookError>([&] {
+      model_.generate(
+          rows, {.max_new_tokens = 2, .greedy = is_greedy, .edits = {set(act::resid_post(0).row(1), nan)}});
+    });
+    EXPECT_NE(text.find("row 1"), std::string::npos) << text;
+  }
+}
+
 TEST_F(SmallGeneration, ARowThatEndsLeavesTheOthersAlone) {
   const at::Tensor rows = random_tokens(config_, {3, 4}, 21);
   const GenerateResult free = model_.generate(rows, greedy(5));
@@ -328,6 +352,10 @@ TEST_F(SmallGeneration, TooLongIsAnErrorBeforeTheStart) {
 TEST_F(SmallGeneration, RefusesWhatCannotBe) {
   EXPECT_THROW(model_.generate(prompt_, {.max_new_tokens = 0}), ConfigError);
   EXPECT_THROW(model_.generate(prompt_, {.temperature = 0.0}), ConfigError);
+  EXPECT_THROW(model_.generate(prompt_, {.max_new_tokens = std::numeric_limits<std::int64_t>::max()}),
+               ConfigError);
+  EXPECT_THROW(model_.generate(prompt_, {.max_new_tokens = 2, .stop_tokens = std::vector<std::int64_t>{99}}),
+               ConfigError);
   EXPECT_THROW(model_.generate(prompt_, {.stop_strings = {"x"}}), TokenizerError);
   EXPECT_THROW(model_.generate(prompt_, {.on_text = [](std::string_view) { return true; }}), TokenizerError);
   EXPECT_THROW(model_.generate(prompt_, {.max_new_tokens = 2, .capture = act::resid_post(9)}), HookError);

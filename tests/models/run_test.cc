@@ -96,6 +96,16 @@ TEST_F(RunOf, TheNewestColumnAloneIsBlockedFromNothing) {
   EXPECT_FALSE(newest.layer_kind(0, {}).plain_causal);
 }
 
+TEST_F(RunOf, PaddingBetweenTokensDoesNotMoveThemOutOfTheWindow) {
+  config_.window = 2;
+  config_.windowed_layers = {true, true};
+  const at::Tensor mask = at::tensor({1, 1, 0, 0, 1}, at::kLong).unsqueeze(0).expand({2, 5});
+  hooked::Run run = make(mask);
+  const at::Tensor blocked = run.layer_kind(0, {}).blocked[0][0];
+  EXPECT_FALSE(blocked[4][1].item<bool>()) << "the token before it";
+  EXPECT_TRUE(blocked[4][0].item<bool>());
+}
+
 TEST_F(RunOf, BidirectionalLayersBlockNothing) {
   config_.direction = AttentionDirection::bidirectional;
   hooked::Run run = make();

@@ -72,6 +72,11 @@ TEST(TextStream, HoldsBackUnfinishedCharacters) {
     TextStream text(golden.tokenizer, {});
     for (std::size_t i = 0; i + 1 < ids.size(); ++i) EXPECT_EQ(text.add(ids[i]), "");
     EXPECT_EQ(text.add(ids.back()), "\xF0\x9F\x92\xBB");
+    // Begun inside a character, the stream tells all of it.
+    TextStream inside(golden.tokenizer, {ids.front()});
+    std::string rest;
+    for (std::size_t i = 1; i < ids.size(); ++i) rest += inside.add(ids[i]);
+    EXPECT_EQ(rest, "\xF0\x9F\x92\xBB");
     TextStream broken(golden.tokenizer, {});
     broken.add(ids.front());
     EXPECT_EQ(broken.finish(), "\xEF\xBF\xBD");

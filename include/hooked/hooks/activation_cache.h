@@ -59,9 +59,9 @@ class ActivationCache {
   ActivationCache row(std::int64_t index) const;
 
   /// One cache of what was computed in stretches of columns, from left to right: each activation joined along
-  /// its pos or query axis, or that of an expert's tokens (stretch by stretch, so only with one row in the
-  /// order of one run). Scores and patterns of earlier stretches end with -inf and 0 for the keys that they
-  /// could not see yet.
+  /// its pos or query axis, or that of an expert's tokens (stretch by stretch, which is another order than
+  /// one run's). Scores and patterns of earlier stretches end with -inf and 0 for the keys that they could
+  /// not see yet.
   static ActivationCache join(const std::vector<ActivationCache>& stretches);
 
   /// Copies on another device (`"cpu"`, `"cuda:0"`).
