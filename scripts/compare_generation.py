@@ -7,12 +7,7 @@
 A random model of GPT-2-small's shape in float32, a prompt of 32 tokens. The programs take turns. A step's time is that of a
 whole generation without the prompt's share, over its steps; for both the prompt's share is the time of the first token.
 """
-import argparse
-import json
 import os
-import pathlib
-import statistics
-import subprocess
 import tempfile
 import time
 
@@ -20,6 +15,8 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
 import torch  # noqa: E402
 from transformers import GPT2Config, GPT2LMHeadModel  # noqa: E402
+
+from comparison import arguments, hooked_json, spread  # noqa: E402
 
 
 def theirs(model, prompt, new_tokens: int):
@@ -34,34 +31,22 @@ def theirs(model, prompt, new_tokens: int):
     return 1e3 * (whole - first) / (new_tokens - 1), ids
 
 
-def ours(program: str, folder, prompt, args):
-    out = subprocess.run([program, "generate", str(folder), "--no-processing", "--tokens",
-                          ",".join(map(str, prompt[0].tolist())), "--greedy", "--no-stop-tokens", "--max-new-tokens",
-                          str(args.new_tokens), "--threads", str(args.threads), "--json"],
-                         check=True, capture_output=True, text=True).stdout
-    result = json.loads(out)
+def ours(folder, prompt, args):
+    result = hooked_json(args.program, "generate", folder, "--no-processing", "--tokens",
+                         ",".join(map(str, prompt[0].tolist())), "--greedy", "--no-stop-tokens", "--max-new-tokens",
+                         args.new_tokens, "--threads", args.threads)
     return 1e3 * result["seconds"]["decode"] / (args.new_tokens - 1), result["ids"]
 
 
-def kept(program: str, folder, args) -> float:
-    out = subprocess.run([program, "bench", str(folder), "--no-processing", "--length", "32", "--iterations", "40",
-                          "--threads", str(args.threads), "--json"], check=True, capture_output=True, text=True).stdout
-    result = json.loads(out)
+def kept(folder, args) -> float:
+    result = hooked_json(args.program, "bench", folder, "--no-processing", "--length", 32, "--iterations", 40,
+                         "--threads", args.threads)
     return result["decode_cache_ms"]["median"] / result["decode_ms"]["median"]
-
-
-def spread(values) -> str:
-    return f"{statistics.median(values):.3f} ({min(values):.3f} to {max(values):.3f})"
 
 
 @torch.no_grad()
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--new-tokens", type=int, default=64)
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--program", default="build/release/bin/hooked")
-    args = parser.parse_args()
+    args = arguments(__doc__, new_tokens=64)
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
     model = GPT2LMHeadModel(GPT2Config()).eval()
@@ -74,8 +59,8 @@ def main() -> None:
         rounds = []
         for _ in range(args.rounds):
             theirs_ms, theirs_ids = theirs(model, prompt, args.new_tokens)
-            ours_ms, ours_ids = ours(args.program, pathlib.Path(folder), prompt, args)
-            rounds.append((theirs_ms, ours_ms, kept(args.program, pathlib.Path(folder), args), theirs_ids == ours_ids))
+            ours_ms, ours_ids = ours(folder, prompt, args)
+            rounds.append((theirs_ms, ours_ms, kept(folder, args), theirs_ids == ours_ids))
     print(f"{args.new_tokens} tokens after 32, {len(set(theirs_ids))} different, float32, {args.threads} threads, {args.rounds} "
           f"rounds: median (min to max)")
     print(f"  transformers, a step           {spread([r[0] for r in rounds])} ms")

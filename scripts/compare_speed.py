@@ -9,9 +9,7 @@ round after round, so that a machine that slows down slows all of them; ratios a
 median, minimum and maximum are printed. All-position logits throughout. A ratio above 1 in the columns that divide a
 rival by hooked means that hooked is faster.
 """
-import argparse
 import gc
-import json
 import os
 import pathlib
 import statistics
@@ -25,6 +23,8 @@ import torch  # noqa: E402
 from safetensors.torch import load_file, save_file  # noqa: E402
 from transformers import GPT2Config, GPT2LMHeadModel  # noqa: E402
 import transformer_lens  # noqa: E402
+
+from comparison import arguments, hooked_json, spread  # noqa: E402
 
 kSizes = ((1, 128), (4, 128))
 
@@ -58,11 +58,9 @@ def median_ms(work, iterations: int) -> float:
     return statistics.median(times)
 
 
-def hooked_bench(program: str, folder: pathlib.Path, batch: int, length: int, threads: int, iterations: int) -> dict:
-    out = subprocess.run([program, "bench", str(folder), "--no-processing", "--batch", str(batch), "--length", str(length),
-                          "--iterations", str(iterations), "--threads", str(threads), "--json"],
-                         check=True, capture_output=True, text=True).stdout
-    return json.loads(out)
+def hooked_bench(folder: pathlib.Path, batch: int, length: int, args) -> dict:
+    return hooked_json(args.program, "bench", folder, "--no-processing", "--batch", batch, "--length", length,
+                       "--iterations", args.iterations, "--threads", args.threads)
 
 
 def largest_difference(program: str, folder: pathlib.Path, model, lens, tokens, scratch: pathlib.Path) -> None:
@@ -79,18 +77,9 @@ def largest_difference(program: str, folder: pathlib.Path, model, lens, tokens, 
           f"{len([n for n in cache if n in ours])} activations, largest difference {worst[0]:.2g} at {worst[1]}")
 
 
-def spread(values) -> str:
-    return f"{statistics.median(values):.3f} ({min(values):.3f} to {max(values):.3f})"
-
-
 @torch.no_grad()
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--iterations", type=int, default=10)
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--program", default="build/release/bin/hooked")
-    args = parser.parse_args()
+    args = arguments(__doc__, iterations=10)
     torch.set_num_threads(args.threads)
     with tempfile.TemporaryDirectory() as scratch:
         scratch = pathlib.Path(scratch)
@@ -103,7 +92,7 @@ def main() -> None:
             rounds = []
             for _ in range(args.rounds):
                 gc.collect()
-                ours = hooked_bench(args.program, folder, batch, length, args.threads, args.iterations)
+                ours = hooked_bench(folder, batch, length, args)
                 rounds.append({
                     "plain": ours["plain_ms"]["median"], "cache": ours["cache_ms"]["median"],
                     "transformers": median_ms(lambda: model(tokens).logits, args.iterations),

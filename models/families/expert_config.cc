@@ -59,4 +59,8 @@ std::vector<TensorRecipe> mixture_recipes(const ModelConfig& config,
   });
 }
 
+std::vector<TensorRecipe> usual_mixture_recipes(const ModelConfig& config) {
+  return mixture_recipes(config, [](Recipes& r) { r.mixture({}); });
+}
+
 }  // namespace hooked

@@ -30,4 +30,7 @@ std::vector<TensorRecipe> mixture_recipes(const ModelConfig& config,
                                           const std::function<void(Recipes&)>& add_mixture,
                                           double scale = 1.0);
 
+/// The same where mixtures have the spelling that most families share.
+std::vector<TensorRecipe> usual_mixture_recipes(const ModelConfig& config);
+
 }  // namespace hooked

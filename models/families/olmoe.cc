@@ -5,10 +5,6 @@
 namespace hooked {
 namespace {
 
-std::vector<TensorRecipe> recipes(const ModelConfig& c) {
-  return mixture_recipes(c, [](Recipes& r) { r.mixture({}); });
-}
-
 FamilyConfig read(std::string_view text, std::string_view where) {
   const HfConfig hf(text, where);
   const ConfigReader& json = hf.json();
@@ -19,7 +15,7 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   read_experts(hf, c, {.n_experts_fallback = 64, .per_token_fallback = 8});
   c.experts.renormalised = json.boolean_or("norm_topk_prob", false);
   read_rope(hf, c);
-  return hf.finish(std::move(c), recipes);
+  return hf.finish(std::move(c), usual_mixture_recipes);
 }
 
 }  // namespace

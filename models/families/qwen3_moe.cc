@@ -6,10 +6,6 @@
 namespace hooked {
 namespace {
 
-std::vector<TensorRecipe> recipes(const ModelConfig& c) {
-  return mixture_recipes(c, [](Recipes& r) { r.mixture({}); });
-}
-
 FamilyConfig read(std::string_view text, std::string_view where) {
   const HfConfig hf(text, where);
   const ConfigReader& json = hf.json();
@@ -24,7 +20,7 @@ FamilyConfig read(std::string_view text, std::string_view where) {
     hf.set_windows(c, {"sliding_window", 4096}, flag_layers(c, [](std::int64_t) { return true; }));
   }
   read_rope(hf, c);
-  return hf.finish(std::move(c), recipes);
+  return hf.finish(std::move(c), usual_mixture_recipes);
 }
 
 }  // namespace

@@ -12,6 +12,8 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/command.h"
@@ -124,6 +126,24 @@ std::optional<DecodeTimes> time_decode(const BenchOptions& options, const Hooked
   return DecodeTimes{prompt, summary(plain_ms), summary(captured_ms)};
 }
 
+// Times of several kinds of one thing, each beside the first; `tokens` is how many one of them takes.
+void print_times(const std::string& what, std::int64_t tokens,
+                 const std::vector<std::pair<std::string, Times>>& kinds) {
+  Table table({{what},
+               {"median ms", Align::right},
+               {"min", Align::right},
+               {"max", Align::right},
+               {"tokens/s", Align::right},
+               {"ratio", Align::right}});
+  for (const auto& [name, times] : kinds) {
+    table.add({name, fmt::format("{:.2f}", times.median), fmt::format("{:.2f}", times.min),
+               fmt::format("{:.2f}", times.max),
+               fmt::format("{:.0f}", static_cast<double>(tokens) / times.median * 1000),
+               fmt::format("{:.3f}", times.median / kinds.front().second.median)});
+  }
+  table.print("  ");
+}
+
 void bench(const BenchOptions& options) {
   const auto model = options.model.load();
   const auto& device = model.loaded()->device;
@@ -173,38 +193,12 @@ void bench(const BenchOptions& options) {
   }
   fmt::print("{} tokens ({} x {}), {}, {}, {} threads, {} iterations\n\n", options.batch * options.length,
              options.batch, options.length, dtype, device.str(), at::get_num_threads(), options.iterations);
-  Table table({{""},
-               {"median ms", Align::right},
-               {"min", Align::right},
-               {"max", Align::right},
-               {"tokens/s", Align::right},
-               {"ratio", Align::right}});
-  const auto add = [&](const std::string& name, const Times& times) {
-    const auto per_second = static_cast<double>(options.batch * options.length) / times.median * 1000;
-    table.add({name, fmt::format("{:.2f}", times.median), fmt::format("{:.2f}", times.min),
-               fmt::format("{:.2f}", times.max), fmt::format("{:.0f}", per_second),
-               fmt::format("{:.3f}", times.median / plain.median)});
-  };
-  add("plain run", plain);
-  add(fmt::format("with cache, {} points", points), cache);
-  table.print("  ");
+  print_times("", options.batch * options.length,
+              {{"plain run", plain}, {fmt::format("with cache, {} points", points), cache}});
   if (decode) {
-    Table steps({{fmt::format("a step after {} tokens", decode->prompt)},
-                 {"median ms", Align::right},
-                 {"min", Align::right},
-                 {"max", Align::right},
-                 {"tokens/s", Align::right},
-                 {"ratio", Align::right}});
-    const auto add_step = [&](const std::string& name, const Times& times) {
-      steps.add({name, fmt::format("{:.2f}", times.median), fmt::format("{:.2f}", times.min),
-                 fmt::format("{:.2f}", times.max),
-                 fmt::format("{:.0f}", static_cast<double>(options.batch) / times.median * 1000),
-                 fmt::format("{:.3f}", times.median / decode->plain.median)});
-    };
-    add_step("decode", decode->plain);
-    add_step("keeping every layer's stream", decode->captured);
     fmt::print("\n");
-    steps.print("  ");
+    print_times(fmt::format("a step after {} tokens", decode->prompt), options.batch,
+                {{"decode", decode->plain}, {"keeping every layer's stream", decode->captured}});
   }
   fmt::print("\nlargest difference of the logits {:.3g}, peak memory {}\n", difference,
              size_text(static_cast<std::uint64_t>(peak_bytes())));

@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include "cli/command.h"
+#include "engine/id_list.h"
 #include "engine/loaded_model.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
@@ -154,12 +155,8 @@ at::Tensor Input::last_positions() const {
 }
 
 Json Input::tokens_json() const {
-  const auto cpu = tokens.to(at::kCPU).contiguous();
-  const auto* ids = cpu.const_data_ptr<std::int64_t>();
   auto rows = Json::array();
-  for (std::int64_t row = 0; row < batch(); ++row) {
-    rows.push_back(std::vector<std::int64_t>(ids + row * length(), ids + (row + 1) * length()));
-  }
+  for (std::int64_t row = 0; row < batch(); ++row) rows.push_back(id_list(tokens[row]));
   return rows;
 }
 

@@ -99,7 +99,7 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
 
 FamilyConfig read_model_config(const std::string& model) {
   const auto place = locate_model(model);
-  auto [family, read] = identify(place);
+  auto [family, read, config] = identify(place);
   if (family.head.empty()) return read;
   try {
     // Whether there is a head stands in the weights.

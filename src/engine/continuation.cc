@@ -2,13 +2,14 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/log_softmax.h>
 #include <ATen/ops/ones_like.h>
 #include <fmt/format.h>
 
 #include <numeric>
 #include <vector>
 
+#include "engine/loss.h"
+#include "engine/run_input.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
 
@@ -40,14 +41,13 @@ at::Tensor continuation_log_probs(const HookedTransformer& model, const PromptAn
     options.attention_mask = at::cat({real, at::ones_like(continuation, real.options())}, 1);
   }
   // The logits at each token before one of the continuation.
-  const std::int64_t past = options.prefix ? options.prefix->length() : 0;
+  const std::int64_t past = columns_before(options.prefix);
   std::vector<std::int64_t> before(static_cast<std::size_t>(continuation.size(1)));
   std::iota(before.begin(), before.end(), past + prompt.size(1) - 1);
   options.logit_positions = before;
   options.output = Output::logits;
   const at::Tensor logits = model.run(at::cat({prompt, continuation}, 1), options).logits;
-  const at::Tensor precise = logits.scalar_type() == at::kDouble ? logits : logits.to(at::kFloat);
-  return at::log_softmax(precise, -1).gather(-1, continuation.to(logits.device()).unsqueeze(-1)).squeeze(-1);
+  return token_log_probs(logits, continuation.to(logits.device()));
 }
 
 }  // namespace hooked

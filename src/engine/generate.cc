@@ -5,13 +5,10 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/full_like.h>
-#include <ATen/ops/log_softmax.h>
-#include <ATen/ops/ones.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/unique_dim.h>
-#include <ATen/ops/where.h>
-#include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
@@ -20,7 +17,9 @@
 #include <utility>
 
 #include "engine/generated_text.h"
+#include "engine/id_list.h"
 #include "engine/loaded_model.h"
+#include "engine/loss.h"
 #include "engine/make_watch.h"
 #include "engine/run_input.h"
 #include "engine/sampling.h"
@@ -98,9 +97,9 @@ class Generation {
         scoped_(scoped),
         options_(options),
         prompt_(prompt),
-        past_(options.prefix ? options.prefix->length() : 0),
+        past_(columns_before(options.prefix)),
         end_(past_ + prompt.length() + options.max_new_tokens),
-        remembered_(model_->config, {.batch = prompt.batch(), .capacity = end_ - past_}, model_->device),
+        remembered_(room()),
         sampler_(options, prompt.tokens, prompt.attention_mask, model_->config.d_vocab),
         stop_tokens_(options.stop_tokens.value_or(model_->stop_tokens)),
         ended_(static_cast<std::size_t>(prompt.batch())) {
@@ -128,11 +127,15 @@ class Generation {
   }
 
  private:
+  // For every column behind the prefix.
+  KvCache room() const {
+    return {model_->config, {.batch = prompt_.batch(), .capacity = end_ - past_}, model_->device};
+  }
+
   std::vector<std::int64_t> real_tokens(std::int64_t row) const {
     at::Tensor tokens = prompt_.tokens[row];
     if (prompt_.attention_mask.defined()) tokens = tokens.index({prompt_.attention_mask[row]});
-    tokens = tokens.to(at::kCPU).contiguous();
-    return {tokens.const_data_ptr<std::int64_t>(), tokens.const_data_ptr<std::int64_t>() + tokens.numel()};
+    return id_list(tokens);
   }
 
   bool captures_anything() const {
@@ -181,7 +184,7 @@ class Generation {
   }
 
   void remember_anew() {
-    remembered_ = KvCache(model_->config, {.batch = prompt_.batch(), .capacity = end_}, model_->device);
+    remembered_ = room();
     Step prompt = prompt_step();
     prompt.row_lengths = row_lengths();
     run(prompt, {});
@@ -213,7 +216,7 @@ class Generation {
              .row_lengths = step.row_lengths});
     run.workspace = &model_->workspace;
     // Logits of other columns than the last cost much and are made only where they are watched.
-    const bool all_columns = unembedding_is_watched(run);
+    const bool all_columns = watches_exit(run);
     at::Tensor wanted = step.last;
     if (!all_columns && step.tokens.size(1) > 1) {
       const auto [columns, inverse, counts] =
@@ -228,20 +231,11 @@ class Generation {
     return logits.index({at::arange(logits.size(0), wanted.options()), wanted});
   }
 
-  bool unembedding_is_watched(const Run& run) const {
-    const std::vector<std::size_t> watched = run.watched_points();
-    return std::any_of(watched.begin(), watched.end(), [&](std::size_t point) {
-      return row(model_->points.name(point).site).scope == SiteScope::exit;
-    });
-  }
-
   // Picks the next token of every row that goes on; returns whether any does after it.
   bool take(const at::Tensor& logits, std::int64_t made) {
     const at::Tensor picked = sampler_.pick(logits);
-    const at::Tensor precise = logits.scalar_type() == at::kDouble ? logits : logits.to(at::kFloat);
-    const at::Tensor log_probs =
-        at::log_softmax(precise, -1).gather(1, picked.unsqueeze(1)).squeeze(1);  // [batch]
-    std::vector<std::int64_t> ids = values(picked);
+    const at::Tensor log_probs = token_log_probs(logits, picked);  // [batch]
+    std::vector<std::int64_t> ids = id_list(picked);
     std::vector<std::int64_t> seen = ids;
     std::vector<bool> went_on;
     const bool last_step = made + 1 == options_.max_new_tokens;
@@ -280,11 +274,6 @@ class Generation {
       }
     }
     return std::any_of(ended_.begin(), ended_.end(), [](const auto& reason) { return !reason; });
-  }
-
-  static std::vector<std::int64_t> values(const at::Tensor& ids) {
-    const at::Tensor here = ids.to(at::kCPU).contiguous();
-    return {here.const_data_ptr<std::int64_t>(), here.const_data_ptr<std::int64_t>() + here.numel()};
   }
 
   std::int64_t padding() const { return stop_tokens_.empty() ? 0 : stop_tokens_.front(); }
@@ -328,8 +317,7 @@ GenerateResult HookedTransformer::generate(const at::Tensor& tokens, const Gener
   require_generation(model, options);
   const RunInput prompt =
       check_input(model, tokens, {.attention_mask = options.attention_mask, .prefix = options.prefix});
-  const std::int64_t end =
-      (options.prefix ? options.prefix->length() : 0) + prompt.length() + options.max_new_tokens;
+  const std::int64_t end = columns_before(options.prefix) + prompt.length() + options.max_new_tokens;
   require_room(model.config, "max_new_tokens", end);
   if (options.prefix) require_lasting_keys(model.config, end);
   if (options.on_text && prompt.batch() > 1) {

@@ -12,8 +12,6 @@
 namespace hooked {
 namespace {
 
-constexpr std::uint64_t kConfigBytes = 1 << 20;
-
 // JSON has neither bytes nor keys that are no text nor numbers that are not finite: such values are null,
 // entries with such keys are left out. No config has them.
 Json to_json(const PlainValue& value) {
@@ -61,19 +59,19 @@ IdentifiedModel identify(const std::filesystem::path& model) {
   std::error_code ignored;
   const bool has_config =
       std::filesystem::symlink_status(file, ignored).type() != std::filesystem::file_type::not_found;
-  std::string text = has_config ? read_text_file(file, kConfigBytes) : "{}";
+  const std::string text = has_config ? read_text_file(file, kConfigBytes) : "{}";
   const ConfigReader config(text, where);
   if (config.has("model_type")) {
     const Family& family = family_of(config.text("model_type"), where);
-    if (family.recognise == nullptr) return {family, family.read(text, where)};
+    if (family.recognise == nullptr) return {family, family.read(text, where), text};
   }
   const CheckpointReader reader = open_checkpoint(model);
-  const auto found = recognise_family(traits_of(reader, std::move(text), where));
+  const auto found = recognise_family(traits_of(reader, text, where));
   if (!found) {
     if (!has_config) read_text_file(file, kConfigBytes);  // says that it is not there
     refuse_unnamed_family(where);
   }
-  return {found->family, found->family.read(found->config.text, found->config.where)};
+  return {found->family, found->family.read(found->config.text, found->config.where), text};
 }
 
 }  // namespace hooked

@@ -1,16 +1,22 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <string>
 
 #include "hooked/io/checkpoint_reader.h"
 #include "models/families/family.h"
 
 namespace hooked {
 
+/// The longest config file that is read, bytes.
+inline constexpr std::uint64_t kConfigBytes = 1 << 20;
+
 /// The family of a model and what it makes of the config.
 struct IdentifiedModel {
   const Family& family;
   FamilyConfig read;
+  std::string config;  ///< the text of config.json, `{}` where there is none
 };
 
 /// The tensors of a located model (locate_model): a folder's, or one file's.

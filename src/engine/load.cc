@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 #include "engine/device.h"
@@ -24,7 +25,6 @@
 namespace hooked {
 namespace {
 
-constexpr std::uint64_t kConfigBytes = 1 << 20;
 constexpr std::uint64_t kTokenizerBytes = std::uint64_t{256} << 20;
 
 void require_floating_point(at::ScalarType dtype, const std::string& name, const std::string& where) {
@@ -114,16 +114,21 @@ void load_tokenizer(LoadedModel& model, const std::filesystem::path& folder) {
   }
 }
 
-// The tokens that end a generation, from the first of the folder's files that names some.
-std::vector<std::int64_t> read_stop_tokens(const std::filesystem::path& folder, const LoadedModel& model) {
+// The tokens that end a generation, from the first that names some: generation_config.json, config.json
+// (whose text is `config`), the tokenizer.
+std::vector<std::int64_t> read_stop_tokens(const std::filesystem::path& folder, const std::string& config,
+                                           const LoadedModel& model) {
   constexpr const char* kKey = "eos_token_id";
-  for (const char* name : {"generation_config.json", "config.json"}) {
-    const std::filesystem::path file = folder / name;
-    if (!std::filesystem::exists(file)) continue;
-    const ConfigReader reader(read_text_file(file, kConfigBytes), file.string());
-    if (!reader.has(kKey)) continue;
+  const auto named_by = [&](const ConfigReader& reader) -> std::optional<std::vector<std::int64_t>> {
+    if (!reader.has(kKey)) return std::nullopt;
     return reader.holds_list(kKey) ? reader.integers(kKey) : std::vector<std::int64_t>{reader.integer(kKey)};
+  };
+  const std::filesystem::path file = folder / "generation_config.json";
+  if (std::filesystem::exists(file)) {
+    if (auto tokens = named_by({read_text_file(file, kConfigBytes), file.string()}))
+      return *std::move(tokens);
   }
+  if (auto tokens = named_by({config, (folder / "config.json").string()})) return *std::move(tokens);
   if (model.tokenizer && model.tokenizer->eos_id()) return {*model.tokenizer->eos_id()};
   return {};
 }
@@ -132,7 +137,7 @@ std::vector<std::int64_t> read_stop_tokens(const std::filesystem::path& folder, 
 
 HookedTransformer HookedTransformer::load(std::string_view id, const LoadOptions& options) {
   const std::filesystem::path place = locate_model(id);
-  auto [family, read] = identify(place);
+  auto [family, read, config] = identify(place);
   read.config.dtype = options.dtype.value_or(read.config.dtype);
 
   const CheckpointReader reader = open_checkpoint(place);
@@ -146,7 +151,7 @@ HookedTransformer HookedTransformer::load(std::string_view id, const LoadOptions
   }
   model->ignored_keys = std::move(read.ignored_keys);
   load_tokenizer(*model, folder_of_model(place));
-  model->stop_tokens = read_stop_tokens(folder_of_model(place), *model);
+  model->stop_tokens = read_stop_tokens(folder_of_model(place), config, *model);
   return HookedTransformer(model);
 }
 

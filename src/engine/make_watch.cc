@@ -1,5 +1,7 @@
 #include "engine/make_watch.h"
 
+#include <algorithm>
+
 #include "engine/device.h"
 #include "hooked/core/error.h"
 
@@ -24,6 +26,13 @@ Watch make_watch(const LoadedModel& model, const RunExtent& extent, const std::v
   if (options.positions) watch.keep_positions(*options.positions);
   if (!options.cache_device.empty()) watch.keep_on(open_device(options.cache_device));
   return watch;
+}
+
+bool watches_exit(const Watch& watch) {
+  const std::vector<std::size_t> watched = watch.watched_points();
+  return std::any_of(watched.begin(), watched.end(), [&](std::size_t point) {
+    return row(watch.points().name(point).site).scope == SiteScope::exit;
+  });
 }
 
 }  // namespace hooked

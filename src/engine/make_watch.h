@@ -19,4 +19,7 @@ struct RunExtent {
 Watch make_watch(const LoadedModel& model, const RunExtent& extent, const std::vector<Hook>& scoped,
                  const RunOptions& options);
 
+/// Whether anything behind the last block is watched.
+bool watches_exit(const Watch& watch);
+
 }  // namespace hooked

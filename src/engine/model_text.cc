@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/id_list.h"
 #include "engine/loaded_model.h"
 #include "hooked/core/error.h"
 #include "hooked/engine/hooked_transformer.h"
@@ -26,12 +27,11 @@ const Tokenizer& tokenizer_of(const LoadedModel& model) {
   return *model.tokenizer;
 }
 
-std::vector<std::int64_t> ids_of(const at::Tensor& ids) {
-  const at::Tensor flat = ids.to(at::kCPU, at::kLong).reshape({-1}).contiguous();
+std::vector<std::int64_t> ids_of_row(const at::Tensor& ids) {
   if (ids.dim() > 2 || (ids.dim() == 2 && ids.size(0) != 1)) {
     throw TokenizerError("ids", "these are several rows; expected one, [pos] or [1, pos]");
   }
-  return {flat.const_data_ptr<std::int64_t>(), flat.const_data_ptr<std::int64_t>() + flat.numel()};
+  return id_list(ids);
 }
 
 // Models that read both ways were trained on whole sequences with their special tokens at both ends.
@@ -112,12 +112,12 @@ std::int64_t HookedTransformer::to_token(std::string_view text) const {
 }
 
 std::string HookedTransformer::to_string(const at::Tensor& ids) const {
-  return tokenizer_of(*model_).decode(ids_of(ids));
+  return tokenizer_of(*model_).decode(ids_of_row(ids));
 }
 
 std::vector<std::string> HookedTransformer::to_str_tokens(const at::Tensor& ids) const {
   std::vector<std::string> pieces;
-  for (const std::int64_t id : ids_of(ids)) pieces.push_back(tokenizer_of(*model_).printable_piece(id));
+  for (const std::int64_t id : ids_of_row(ids)) pieces.push_back(tokenizer_of(*model_).printable_piece(id));
   return pieces;
 }
 

@@ -63,16 +63,14 @@ Reach allowed_reach(const LoadedModel& model, const RunOptions& options) {
 
 // A run that nobody asks an output of ends with the deepest watched block.
 void shorten(Reach& reach, const Watch& watch) {
-  bool exit = false;
-  std::int64_t end = reach.first_layer;
+  if (watches_exit(watch)) return;
+  reach.exit = false;
+  reach.end_layer = reach.first_layer;
   for (const std::size_t point : watch.watched_points()) {
     const ActivationName& name = watch.points().name(point);
-    exit |= row(name.site).scope == SiteScope::exit;
-    if (row(name.site).scope == SiteScope::block) end = std::max(end, std::int64_t{name.layer} + 1);
+    if (row(name.site).scope == SiteScope::block)
+      reach.end_layer = std::max(reach.end_layer, std::int64_t{name.layer} + 1);
   }
-  if (exit) return;
-  reach.exit = false;
-  reach.end_layer = end;
 }
 
 std::vector<std::int64_t> resolve_positions(const std::vector<std::int64_t>& positions,
@@ -94,7 +92,7 @@ std::vector<std::int64_t> resolve_positions(const std::vector<std::int64_t>& pos
 // Room for a run's columns behind a copy of its prefix.
 std::shared_ptr<KvCache> room_for(const LoadedModel& model, const RunInput& input,
                                   const RunOptions& options) {
-  const std::int64_t past = options.prefix ? options.prefix->length() : 0;
+  const std::int64_t past = columns_before(options.prefix);
   auto room = std::make_shared<KvCache>(
       model.config, KvCache::Size{.batch = input.batch(), .capacity = past + input.length()}, model.device);
   if (!options.prefix) return room;
@@ -132,7 +130,7 @@ RunResult HookedTransformer::run(const at::Tensor& tokens, const RunOptions& opt
   }
   const bool wants_logits = reach.exit && options.output != Output::none;
 
-  const std::int64_t past = options.prefix ? options.prefix->length() : 0;
+  const std::int64_t past = columns_before(options.prefix);
   const RunColumns columns{.first = past, .end = past + input.length()};
   Watch watch = make_watch(model, {reach, columns}, hooks_->snapshot(), options);
   if (options.output == Output::none && !options.gradients && !options.stop_at_layer && !options.keep_prefix)

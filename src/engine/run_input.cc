@@ -134,6 +134,8 @@ void require_prefix(const Prefix& prefix, const LoadedModel& model, const RunInp
 
 }  // namespace
 
+std::int64_t columns_before(const std::optional<Prefix>& prefix) { return prefix ? prefix->length() : 0; }
+
 void require_room(const ModelConfig& config, const char* where, std::int64_t length) {
   const bool any_length = config.positions == PositionKind::alibi || config.positions == PositionKind::none;
   if (length <= config.n_ctx || any_length) return;
@@ -189,7 +191,7 @@ RunInput check_input(const LoadedModel& model, const at::Tensor& input, const Ru
     checked.tokens = ids.to(model.device);
   }
 
-  const std::int64_t past = options.prefix ? options.prefix->length() : 0;
+  const std::int64_t past = columns_before(options.prefix);
   require_room(config, "tokens", past + checked.length());
   if (options.prefix) require_prefix(*options.prefix, model, checked);
   if (options.attention_mask.defined()) {

@@ -2,6 +2,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
+
 #include "engine/loaded_model.h"
 #include "hooked/engine/run_options.h"
 
@@ -22,6 +24,9 @@ struct RunInput {
 /// Throws ShapeError naming the input, the row and position, and both values, before anything runs; HookError
 /// for an output that the model does not have.
 RunInput check_input(const LoadedModel& model, const at::Tensor& input, const RunOptions& options);
+
+/// How many columns stand before a run's own.
+std::int64_t columns_before(const std::optional<Prefix>& prefix);
 
 /// Throws ShapeError at `where` when sequences of `length` tokens are longer than the model allows.
 void require_room(const ModelConfig& config, const char* where, std::int64_t length);

@@ -18,6 +18,7 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/loss.h"
 #include "hooked/core/error.h"
 
 namespace hooked {
@@ -88,7 +89,7 @@ void require_sampling_options(const GenerateOptions& options) {
 at::Tensor sampling_logits(const at::Tensor& logits, const at::Tensor& occurred,
                            const GenerateOptions& options) {
   require_sampling_options(options);
-  at::Tensor changed = logits.scalar_type() == at::kDouble ? logits : logits.to(at::kFloat);
+  at::Tensor changed = precise(logits);
   if (has_penalty(options)) changed = penalised(changed, occurred, options);
   if (options.temperature != 1.0) changed = changed / options.temperature;
   if (options.top_k > 0) changed = only_top_k(changed, options.top_k);

@@ -71,22 +71,22 @@ bool moves_bias_inside(const ModelConfig& before) {
   return before.mlp == MlpKind::gated && before.gated_bias_after_product && has_bias(before.norm, before);
 }
 
+/// Sets a bias to zero, also one that the model lacks so far.
+void make_zero(WorkingWeights& block, const std::string& bias) { block.set(bias, block.zeros(bias)); }
+
 /// Makes the MLP's biases ready to take a norm's: zeros where there were none, b_in inside the up branch.
 void prepare_mlp_biases(WorkingWeights& block, const ModelConfig& before) {
   if (mlp_biases_appear(before)) {
-    for (const char* bias : {"mlp.b_in", "mlp.b_out"}) block.set(bias, block.zeros(bias));
+    for (const char* bias : {"mlp.b_in", "mlp.b_out"}) make_zero(block, bias);
   } else if (moves_bias_inside(before)) {
     const at::Tensor out = block.weighted_sum("mlp.W_out", {Axis::d_mlp}, block.get("mlp.b_in"));
     block.set("mlp.b_out", block.get("mlp.b_out") + out);
-    block.set("mlp.b_in", block.zeros("mlp.b_in"));
+    make_zero(block, "mlp.b_in");
   }
   const bool gate_bias = before.mlp == MlpKind::gated && (before.mlp_bias || mlp_biases_appear(before)) &&
                          (!before.gated_bias_after_product || moves_bias_inside(before));
-  if (gate_bias && !block.has("mlp.b_gate")) block.set("mlp.b_gate", block.zeros("mlp.b_gate"));
+  if (gate_bias && !block.has("mlp.b_gate")) make_zero(block, "mlp.b_gate");
 }
-
-/// Gives a bias that the model lacks so far the value zero.
-void make_zero(WorkingWeights& block, const std::string& bias) { block.set(bias, block.zeros(bias)); }
 
 // Every reader of ln2 in a mixture: the router, each expert, the shared expert and its gate. Their biases
 // come into being together, so that all of one config have them.

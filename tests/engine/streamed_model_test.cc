@@ -8,15 +8,14 @@
 #include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <malloc.h>
 
-#include <fstream>
 #include <string>
 
 #include "hooked/engine/hooked_transformer.h"
 #include "hooked/io/file.h"
 #include "hooked/io/safetensors.h"
 #include "tests/engine/small_models.h"
+#include "tests/support/process_memory.h"
 #include "tests/support/random_config.h"
 #include "tests/support/temp_folder.h"
 
@@ -65,23 +64,6 @@ TEST(StreamedModel, ManyBlocksToATensorAreTheSame) {
   config.d_vocab = config.d_vocab_out = 1700;
   config.dtype = at::kFloat;
   expect_streamed(config, 1);
-}
-
-/// A figure of /proc/self/status in bytes.
-std::int64_t status(const std::string& field) {
-  std::ifstream in("/proc/self/status");
-  for (std::string line; std::getline(in, line);) {
-    if (line.starts_with(field + ":")) return std::stoll(line.substr(field.size() + 1)) * 1024;
-  }
-  return -1;
-}
-
-/// Makes the peak that the system remembers begin anew; false where it does not let us.
-bool forget_peak() {
-  ::malloc_trim(0);
-  std::ofstream out("/proc/self/clear_refs");
-  out << "5" << std::flush;
-  return static_cast<bool>(out);
 }
 
 using Tensors = std::map<std::string, at::Tensor>;
@@ -145,7 +127,7 @@ TEST(StreamedModel, LoadingTakesHardlyMoreMemoryThanTheModel) {
 #if defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "a sanitizer has memory of its own";
 #endif
-  if (!forget_peak() || status("VmHWM") < 0) GTEST_SKIP() << "this system does not tell the peak";
+  if (!forget_peak() || process_status("VmHWM") < 0) GTEST_SKIP() << "this system does not tell the peak";
   // Blocks in float64, and what the heap keeps of freed ones: as much for a model of 800 MB (which peaks at
   // 1.04 times its weights).
   constexpr std::int64_t kConstant = std::int64_t{24} << 20;
@@ -159,9 +141,9 @@ TEST(StreamedModel, LoadingTakesHardlyMoreMemoryThanTheModel) {
           .processing = processed ? WeightProcessing::all_that_apply() : WeightProcessing::none()};
       HookedTransformer::load(folder.path().string(), options);  // code and threads are there from now on
       ASSERT_TRUE(forget_peak());
-      const std::int64_t before = status("VmRSS");
+      const std::int64_t before = process_status("VmRSS");
       const HookedTransformer model = HookedTransformer::load(folder.path().string(), options);
-      const std::int64_t peak = status("VmHWM") - before;
+      const std::int64_t peak = process_status("VmHWM") - before;
       std::int64_t weights = 0;
       for (const auto& [name, values] : model.state_dict())
         weights += static_cast<std::int64_t>(values.nbytes());

@@ -1,14 +1,13 @@
 // What refusing hostile files costs: at most 64 MiB beyond the file itself, and less than a second.
 #include <fmt/format.h>
-#include <malloc.h>
 
 #include <chrono>
-#include <fstream>
 #include <string>
 
 #include "hooked/io/zip_checkpoint.h"
 #include "tests/io/file_bytes.h"
 #include "tests/support/pickle_writer.h"
+#include "tests/support/process_memory.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/zip_writer.h"
 
@@ -16,23 +15,6 @@ namespace hooked {
 namespace {
 
 using Limits = ZipCheckpointLimits;
-
-/// A figure of /proc/self/status in bytes.
-std::int64_t status(const std::string& field) {
-  std::ifstream in("/proc/self/status");
-  for (std::string line; std::getline(in, line);) {
-    if (line.starts_with(field + ":")) return std::stoll(line.substr(field.size() + 1)) * 1024;
-  }
-  return -1;
-}
-
-/// Makes the peak that the system remembers begin anew; false where it does not let us.
-bool forget_peak() {
-  ::malloc_trim(0);
-  std::ofstream out("/proc/self/clear_refs");
-  out << "5" << std::flush;
-  return static_cast<bool>(out);
-}
 
 std::string repeated(std::string_view text, std::size_t count) {
   std::string all;
@@ -45,7 +27,7 @@ TEST(ZipCheckpointMemory, RefusingIsCheap) {
 #if defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "a sanitizer has memory of its own";
 #endif
-  if (!forget_peak() || status("VmHWM") < 0) GTEST_SKIP() << "this system does not tell the peak";
+  if (!forget_peak() || process_status("VmHWM") < 0) GTEST_SKIP() << "this system does not tell the peak";
   const TempFolder folder;
   const auto path = folder / "f.pt";
   const auto nested = repeated(
@@ -71,11 +53,11 @@ TEST(ZipCheckpointMemory, RefusingIsCheap) {
     put_file(path, checkpoint_bytes(pickle_of(pickle), {}));
     const auto file = static_cast<std::int64_t>(std::filesystem::file_size(path));
     ASSERT_TRUE(forget_peak());
-    const auto before = status("VmRSS");
+    const auto before = process_status("VmRSS");
     const auto start = std::chrono::steady_clock::now();
     EXPECT_THROW(ZipCheckpoint::open(path), CheckpointError) << name;
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    const auto extra = status("VmHWM") - before;
+    const auto extra = process_status("VmHWM") - before;
     EXPECT_LE(extra, file + (std::int64_t{64} << 20)) << name;
     EXPECT_LT(seconds.count(), 1.) << name;
     RecordProperty(name, fmt::format("{} MiB beyond {} MiB, {:.3f} s", (extra - file) >> 20, file >> 20,

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <malloc.h>
+
+#include <cstdint>
+#include <fstream>
+#include <string>
+
+namespace hooked {
+
+/// A figure of /proc/self/status in bytes; -1 where the system does not tell it.
+inline std::int64_t process_status(const std::string& field) {
+  std::ifstream in("/proc/self/status");
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with(field + ":")) return std::stoll(line.substr(field.size() + 1)) * 1024;
+  }
+  return -1;
+}
+
+/// Makes the peak that the system remembers begin anew; false where it does not let us.
+inline bool forget_peak() {
+  ::malloc_trim(0);
+  std::ofstream out("/proc/self/clear_refs");
+  out << "5" << std::flush;
+  return static_cast<bool>(out);
+}
+
+}  // namespace hooked
