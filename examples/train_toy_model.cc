@@ -155,7 +155,7 @@ void train(const hooked::TrainableTransformer& model, toy::Task& task, std::int6
     optimizer.zero_grad();
     const auto copy_loss = repeat_loss(model, task.repeats(32, half, lesson.words), half);
     copy_loss.backward();
-    const auto sentence_loss = model.loss(sentences.tokens, sentences.mask);
+    const auto sentence_loss = model.loss(sentences.tokens, {.attention_mask = sentences.mask});
     if (lesson.sentences) sentence_loss.backward();
     torch::nn::utils::clip_grad_norm_(parameters, 1.0);
     optimizer.step();

@@ -16,14 +16,18 @@
 #include "hooked/core/nearest.h"
 #include "hooked/core/parse_integer.h"
 #include "hooked/hooks/axis_block.h"
+#include "hooked/hooks/point_index.h"
 #include "hooked/io/safetensors.h"
 
 namespace hooked {
 
+ActivationCache::ActivationCache(const PointIndex& points)
+    : ActivationCache(points.n_layers(), points.n_encoder_layers()) {}
+
 const ActivationCache::Entry& ActivationCache::entry(const ActivationName& name) const {
   ActivationName resolved = name;
   if (hooked::row(name.site).scope == SiteScope::block && name.layer < 0) {
-    resolved.layer += static_cast<std::int32_t>(n_layers_);
+    resolved.layer += static_cast<std::int32_t>(name.stack == Stack::encoder ? n_encoder_layers_ : n_layers_);
   }
   if (const auto found = numbers_.find(resolved); found != numbers_.end()) return entries_[found->second];
   std::vector<std::string> kept;
@@ -74,7 +78,7 @@ at::Tensor ActivationCache::stack(act::BlockSite site) const {
 }
 
 ActivationCache ActivationCache::row(std::int64_t index) const {
-  ActivationCache one(n_layers_);
+  ActivationCache one = emptied();
   for (const Entry& e : entries_) {
     if (!hooked::row(e.name.site).axes.find(Axis::batch)) continue;  // experts' tokens are of all rows
     AxisIndices indices;
@@ -113,7 +117,7 @@ std::vector<std::int64_t> unless_all(std::vector<std::int64_t> positions) {
 }  // namespace
 
 ActivationCache ActivationCache::join(const std::vector<ActivationCache>& stretches) {
-  ActivationCache joined(stretches.empty() ? 0 : stretches.front().n_layers());
+  ActivationCache joined = stretches.empty() ? ActivationCache() : stretches.front().emptied();
   std::vector<ActivationName> names;  // in firing order; a stretch may lack some
   std::unordered_set<ActivationName> known;
   for (const ActivationCache& stretch : stretches) {
@@ -144,7 +148,7 @@ ActivationCache ActivationCache::join(const std::vector<ActivationCache>& stretc
 }
 
 ActivationCache ActivationCache::to(const c10::Device& device) const {
-  ActivationCache moved(n_layers_);
+  ActivationCache moved = emptied();
   for (const Entry& e : entries_) moved.insert({e.name, e.value.to(device), e.positions});
   return moved;
 }
@@ -161,6 +165,7 @@ void ActivationCache::insert(Entry entry) {
 namespace {
 
 constexpr std::string_view kLayersKey = "n_layers";
+constexpr std::string_view kEncoderLayersKey = "n_encoder_layers";  // only of encoder-decoders
 constexpr std::string_view kOrderKey = "order";  // names in firing order: files order their data by dtype
 constexpr std::string_view kPositionsPrefix = "positions.";
 
@@ -191,6 +196,7 @@ std::vector<std::int64_t> parse_positions(std::string_view text, std::string_vie
 void ActivationCache::save(const std::filesystem::path& file) const {
   std::vector<std::pair<std::string, at::Tensor>> tensors;
   std::map<std::string, std::string> metadata{{std::string(kLayersKey), std::to_string(n_layers_)}};
+  if (n_encoder_layers_ > 0) metadata[std::string(kEncoderLayersKey)] = std::to_string(n_encoder_layers_);
   std::vector<std::string> order;
   for (const Entry& e : entries_) {
     order.push_back(e.name.to_string());
@@ -213,7 +219,10 @@ ActivationCache ActivationCache::load(const std::filesystem::path& file) {
                           "this is no saved cache; expected metadata 'n_layers' and 'order'; use a file "
                           "that ActivationCache::save wrote");
   }
-  ActivationCache cache(parse_count(layers->second, file.string()));
+  const auto encoder_layers = metadata.find(std::string(kEncoderLayersKey));
+  ActivationCache cache(
+      parse_count(layers->second, file.string()),
+      encoder_layers == metadata.end() ? 0 : parse_count(encoder_layers->second, file.string()));
   for (const std::string_view part : split_list(order->second)) {
     const std::string name(part);
     const auto positions = metadata.find(fmt::format("{}{}", kPositionsPrefix, name));

@@ -14,13 +14,9 @@
 namespace hooked {
 namespace {
 
-constexpr std::string_view kStackWords[] = {"", "blocks", "encoder", "decoder"};
-
-std::string_view stack_word(Stack stack) { return kStackWords[static_cast<std::size_t>(stack)]; }
-
 std::optional<Stack> parse_stack(std::string_view word) {
   for (const auto stack : {Stack::blocks, Stack::encoder, Stack::decoder}) {
-    if (stack_word(stack) == word) return stack;
+    if (stack_name(stack) == word) return stack;
   }
   return std::nullopt;
 }
@@ -47,7 +43,7 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
 std::optional<ActivationName> match(const SiteRow& row, const std::vector<std::string_view>& parts) {
   const auto pattern = split(row.path, '.');
   if (pattern.size() != parts.size()) return std::nullopt;
-  ActivationName name{.site = row.site};
+  ActivationName name{.site = row.site, .stack = own_stack(row).value_or(Stack::none)};
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (pattern[i] == "{stack}") {
       const auto stack = parse_stack(parts[i]);
@@ -71,7 +67,7 @@ std::string ActivationName::to_string() const {
   for (const auto part : split(row(site).path, '.')) {
     if (!text.empty()) text += '.';
     if (part == "{stack}") {
-      text += stack_word(stack);
+      text += stack_name(stack);
     } else if (part == "{layer}") {
       text += std::to_string(layer);
     } else if (part == "{expert}") {
@@ -104,10 +100,18 @@ ActivationName ActivationName::parse(std::string_view text) {
                                     nearest(text, examples)));
 }
 
+bool counts_source(const ActivationName& name, Axis axis) noexcept {
+  const SiteScope scope = row(name.site).scope;
+  return name.stack == Stack::encoder || scope == SiteScope::entry || scope == SiteScope::encoder_exit ||
+         along_source(name.site, axis);
+}
+
 std::vector<ActivationName> activation_names(const ModelConfig& config) {
   std::vector<ActivationName> names;
   const auto add_scope = [&](SiteScope scope, Stack stack, std::int32_t layer) {
-    const auto exists = [&](const SiteRow& row) { return row.scope == scope && row.exists(config, layer); };
+    const auto exists = [&](const SiteRow& row) {
+      return row.scope == scope && own_stack(row).value_or(stack) == stack && row.exists(config, layer);
+    };
     const auto table = site_table();
     for (auto row = table.begin(); row != table.end();) {
       if (!per_expert(*row)) {
@@ -126,8 +130,11 @@ std::vector<ActivationName> activation_names(const ModelConfig& config) {
     }
   };
   add_scope(SiteScope::entry, Stack::none, -1);
-  for (std::int32_t layer = 0; layer < config.n_layers; ++layer)
-    add_scope(SiteScope::block, Stack::blocks, layer);
+  for (const auto& [stack, layer] : config.blocks()) {
+    add_scope(SiteScope::block, stack, static_cast<std::int32_t>(layer));
+    if (stack == Stack::encoder && layer + 1 == config.n_encoder_layers)
+      add_scope(SiteScope::encoder_exit, Stack::none, -1);
+  }
   add_scope(SiteScope::exit, Stack::none, -1);
   return names;
 }

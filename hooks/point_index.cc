@@ -8,19 +8,23 @@
 namespace hooked {
 
 PointIndex::PointIndex(const ModelConfig& config)
-    : names_(activation_names(config)), n_layers_(config.n_layers) {
+    : names_(activation_names(config)),
+      n_layers_(config.n_layers),
+      n_encoder_layers_(config.n_encoder_layers) {
   for (std::size_t i = 0; i < names_.size(); ++i) numbers_.emplace(names_[i], i);
 }
 
 ActivationName PointIndex::resolve(const ActivationName& name) const {
   if (row(name.site).scope != SiteScope::block) return name;
   ActivationName resolved = name;
-  if (resolved.layer < 0) resolved.layer += static_cast<std::int32_t>(n_layers_);
-  if (resolved.layer < 0 || resolved.layer >= n_layers_) {
+  const std::int64_t layers = name.stack == Stack::encoder ? n_encoder_layers_ : n_layers_;
+  if (resolved.layer < 0) resolved.layer += static_cast<std::int32_t>(layers);
+  // A stack without any layer is one that this model does not have: `require` says which it has.
+  if (layers > 0 && (resolved.layer < 0 || resolved.layer >= layers)) {
     throw HookError(name.to_string(),
                     fmt::format("layer {} is out of range; expected {} to {} (this model has {} "
                                 "layers)",
-                                name.layer, -n_layers_, n_layers_ - 1, n_layers_));
+                                name.layer, -layers, layers - 1, layers));
   }
   return resolved;
 }
@@ -29,10 +33,13 @@ std::size_t PointIndex::require(const ActivationName& name) const {
   const ActivationName resolved = resolve(name);
   if (const auto found = numbers_.find(resolved); found != numbers_.end()) return found->second;
   const std::string text = resolved.to_string();
+  const bool in_block = row(name.site).scope == SiteScope::block;
+  const bool other_stack = in_block && name.stack != main_stack() && name.stack != Stack::encoder;
   throw HookError(text,
-                  fmt::format("this model does not have this activation; it exists when {}; the nearest one "
-                              "here is '{}'",
-                              row(name.site).when, nearest_to(text)));
+                  fmt::format("this model does not have this activation; it exists when {}; the "
+                              "nearest one here is '{}'",
+                              other_stack ? "the model has such a stack of blocks" : row(name.site).when,
+                              nearest_to(text)));
 }
 
 std::string PointIndex::nearest_to(std::string_view text) const {
@@ -46,7 +53,9 @@ bool Reach::contains(const ActivationName& name) const {
     case SiteScope::entry:
       return entry;
     case SiteScope::block:
-      return name.layer >= first_layer && name.layer < end_layer;
+      return block(name) >= first_block && block(name) < end_block;
+    case SiteScope::encoder_exit:
+      return encodes();
     case SiteScope::exit:
       return exit;
   }

@@ -80,7 +80,7 @@ std::size_t require_reached(const ActivationName& name, const PointIndex& points
         points.name(point).to_string(),
         fmt::format("this run does not reach this activation: it computes blocks {} to {}{}{}; change "
                     "start_at_layer, stop_at_layer or output",
-                    reach.first_layer, reach.end_layer - 1, reach.entry ? " and the embedding" : "",
+                    reach.first_block, reach.end_block - 1, reach.entry ? " and the embedding" : "",
                     reach.exit ? " and the unembedding" : ""));
   }
   return point;
@@ -110,7 +110,8 @@ std::vector<std::size_t> Selection::resolve(const PointIndex& points, const Reac
     if constexpr (std::is_same_v<P, Site>) {
       // No layer has it: asking for one gives the error with the reason.
       if (!choose([&](const ActivationName& name) { return name.site == part; })) {
-        points.require({part, Stack::blocks, 0, per_expert(row(part)) ? 0 : -1});
+        points.require(
+            {part, own_stack(row(part)).value_or(points.main_stack()), 0, per_expert(row(part)) ? 0 : -1});
       }
     } else if constexpr (std::is_same_v<P, ActivationName>) {
       chosen.insert(require_reached(part, points, reach));

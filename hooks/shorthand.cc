@@ -61,8 +61,10 @@ const SiteRow* find_row(std::string_view word, std::string_view type) {
   const std::string qualified = type.empty() ? std::string(word) : fmt::format("{}_{}", type, word);
   const std::string hook_path = type.empty() ? fmt::format("{{stack}}.{{layer}}.hook_{}", word)
                                              : fmt::format("{{stack}}.{{layer}}.{}.hook_{}", type, word);
+  const auto within_block = [](std::string_view path) { return path.substr(path.find('.') + 1); };
   for (const SiteRow& row : site_table()) {
-    if (row.path == hook_path || row.word == qualified) return &row;
+    const bool same_path = row.scope == SiteScope::block && within_block(row.path) == within_block(hook_path);
+    if (same_path || row.word == qualified) return &row;
   }
   return nullptr;
 }
@@ -98,7 +100,8 @@ ActivationName from_shorthand(std::string_view name, std::optional<std::int32_t>
                           ActivationName{found->site, Stack::blocks, layer.value_or(0), 0}.to_string()));
   }
   if (found != nullptr && (found->scope == SiteScope::block) == layer.has_value()) {
-    return {found->site, layer ? Stack::blocks : Stack::none, layer.value_or(-1), -1};
+    return {found->site, layer ? own_stack(*found).value_or(Stack::blocks) : Stack::none, layer.value_or(-1),
+            -1};
   }
 
   std::vector<std::string> words;

@@ -69,7 +69,7 @@ bool follows_logit_positions(Site site) {
 }  // namespace
 
 Watch::Watch(const PointIndex& points, Reach reach)
-    : points_(points), reach_(reach), plan_of_(points.size(), kUnwatched), cache_(points.n_layers()) {}
+    : points_(points), reach_(reach), plan_of_(points.size(), kUnwatched), cache_(points) {}
 
 Watch::RegisteredHooks::~RegisteredHooks() {
   for (const auto& [tensor, place] : places_) tensor.remove_hook(place);
@@ -156,18 +156,24 @@ at::Tensor Watch::call_hook(const HookFunction& hook, const at::Tensor& value, s
   return *std::move(result);
 }
 
+const Watch::Columns& Watch::columns_of(const ActivationName& name, Axis axis) const {
+  return source_columns_ && counts_source(name, axis) ? *source_columns_ : own_columns_;
+}
+
 std::optional<std::vector<std::int64_t>> Watch::positions_of(const ActivationName& name) const {
   if (!axis_on(name.site, Axis::pos)) return std::nullopt;
   if (logit_positions_ && follows_logit_positions(name.site)) return logit_positions_;
-  if (columns_.first == 0 && !columns_.limit) return std::nullopt;
-  std::vector<std::int64_t> positions(static_cast<std::size_t>(columns_.end - columns_.first));
-  std::iota(positions.begin(), positions.end(), columns_.first);
+  const RunColumns& columns = columns_of(name, Axis::pos).run;
+  if (columns.first == 0 && !columns.limit) return std::nullopt;
+  std::vector<std::int64_t> positions(static_cast<std::size_t>(columns.end - columns.first));
+  std::iota(positions.begin(), positions.end(), columns.first);
   return positions;
 }
 
 std::optional<Watch::Places> Watch::places_of(const AxisIndices& indices, const ActivationName& name) const {
   const auto covered = positions_of(name);
-  if (!covered) return Places{indices, last_positions_};
+  const auto& [columns, rows_end] = columns_of(name, Axis::pos);
+  if (!covered) return Places{indices, rows_end};
   const std::string where = name.to_string();
   const AxisContext context{name.site, where, {}};
   const auto refuse = [&] {
@@ -177,36 +183,37 @@ std::optional<Watch::Places> Watch::places_of(const AxisIndices& indices, const 
                     AxisIndex(*covered).to_string(), logit_positions_ ? "; add it to logit_positions" : ""));
   };
   // Keeps the places that this run computes, as places in its value.
-  const auto in_value = [&](const AxisIndex& index, Axis axis) {
+  const auto in_value = [&, &columns = columns](const AxisIndex& index, Axis axis) {
     std::vector<std::int64_t> kept;
-    for (const std::int64_t place : resolve_places(index, {context, axis, columns_.end, columns_.limit})) {
+    for (const std::int64_t place : resolve_places(index, {context, axis, columns.end, columns.limit})) {
       if (axis == Axis::key) {
-        if (place < columns_.end) kept.push_back(place);
+        if (place < columns.end) kept.push_back(place);
         continue;
       }
       const auto found = std::find(covered->begin(), covered->end(), place);
       if (found != covered->end()) {
         kept.push_back(found - covered->begin());
-      } else if (!columns_.limit) {
+      } else if (!columns.limit) {
         refuse();
       }
     }
     return kept;
   };
-  Places places{{}, last_positions_};
+  Places places{{}, rows_end};
   for (const auto& [axis, index] : indices.entries()) {
     const Axis on = axis_on(name.site, axis).value_or(axis);
     const bool last = std::holds_alternative<AxisIndex::Last>(index.value);
-    if (on != Axis::pos && on != Axis::query && (on != Axis::key || last)) {
+    const bool elsewhere = along_source(name.site, on);  // all of the encoder's columns are there
+    if ((on != Axis::pos && on != Axis::query && (on != Axis::key || last)) || elsewhere) {
       places.indices.add(axis, index);
-    } else if (last && last_positions_.defined()) {
-      const at::Tensor here = at::tensor(*covered, at::kLong).to(last_positions_.device());
-      const at::Tensor matches = last_positions_.unsqueeze(1) == here;  // [batch, position]
+    } else if (last && rows_end.defined()) {
+      const at::Tensor here = at::tensor(*covered, at::kLong).to(rows_end.device());
+      const at::Tensor matches = rows_end.unsqueeze(1) == here;  // [batch, position]
       if (!matches.any(1).all().item<bool>()) refuse();
       places.last = matches.to(at::kLong).argmax(1);
       places.indices.add(axis, index);
     } else {
-      const std::vector<std::int64_t> kept = in_value(last ? AxisIndex(columns_.end - 1) : index, on);
+      const std::vector<std::int64_t> kept = in_value(last ? AxisIndex(columns.end - 1) : index, on);
       if (kept.empty()) return std::nullopt;
       const bool one = last || std::holds_alternative<std::int64_t>(index.value);
       places.indices.add(axis, one ? AxisIndex(kept.front()) : AxisIndex(kept));
@@ -275,6 +282,7 @@ std::optional<ActivationCache::Entry> Watch::kept(std::size_t point, const at::T
     const std::int64_t dim = *row(name.site).axes.find(*axis);
     const std::string where = name.to_string();
     const AxisContext context{name.site, where, {}};
+    const RunColumns& own_columns = columns_of(name, *axis).run;
     AxisIndices indices;
     if (std::holds_alternative<AxisIndex::Last>(positions_->value)) {
       indices.add(*axis, *positions_);
@@ -284,7 +292,7 @@ std::optional<ActivationCache::Entry> Watch::kept(std::size_t point, const at::T
     } else {
       // A list, so that one position keeps its axis and shapes do not depend on how many were asked for.
       const std::vector<std::int64_t> wanted =
-          resolve_places(*positions_, {context, *axis, columns_.end, columns_.limit});
+          resolve_places(*positions_, {context, *axis, own_columns.end, own_columns.limit});
       std::vector<std::int64_t> columns = wanted;
       if (!entry.positions.empty()) {
         columns.clear();
@@ -294,7 +302,7 @@ std::optional<ActivationCache::Entry> Watch::kept(std::size_t point, const at::T
           columns.push_back(static_cast<std::int64_t>(i));
           covered.push_back(entry.positions[i]);
         }
-        if (columns.empty() && columns_.limit) return std::nullopt;  // another step computes them
+        if (columns.empty() && own_columns.limit) return std::nullopt;  // another step computes them
         if (columns.empty()) {
           throw HookError(where,
                           "none of the positions to keep is among those that this run computes here; ask for "
@@ -339,7 +347,7 @@ ActivationCache Watch::take_cache() {
   // alone would pin the other two thirds.
   std::map<const void*, std::size_t> shown;
   for (const auto& entry : cache_) shown[entry.value.storage().data()] += entry.value.nbytes();
-  ActivationCache compacted(cache_.n_layers());
+  ActivationCache compacted(points_);
   for (const auto& entry : cache_) {
     ActivationCache::Entry copy = entry;
     const auto& storage = entry.value.storage();
@@ -347,7 +355,7 @@ ActivationCache Watch::take_cache() {
       copy.value = entry.value.clone(at::MemoryFormat::Contiguous);
     compacted.insert(std::move(copy));
   }
-  cache_ = ActivationCache(points_.n_layers());
+  cache_ = ActivationCache(points_);
   return compacted;
 }
 
@@ -359,7 +367,7 @@ ActivationCache Watch::take_gradients(const at::Tensor& metric) {
     asked.push_back(point);
     inputs.push_back(plans_[plan_of_[point]].seen);
   }
-  ActivationCache gradients(points_.n_layers());
+  ActivationCache gradients(points_);
   if (inputs.empty()) return gradients;
   torch::autograd::variable_list results(inputs.size());
   if (metric.requires_grad()) {

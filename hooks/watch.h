@@ -40,15 +40,18 @@ class Watch {
   void add_gradients(const Selection& selection);
 
   /// Which columns the run computes. Before everything that names positions.
-  void set_columns(const RunColumns& columns) { columns_ = columns; }
+  void set_columns(const RunColumns& columns) { own_columns_.run = columns; }
+  /// How many columns an encoder reads.
+  void set_source_length(std::int64_t length) { source_columns_ = Columns{{.end = length}, {}}; }
   /// Kept activations are cut to these positions along each point's pos or query axis.
   void keep_positions(AxisIndex positions) { positions_ = std::move(positions); }
   /// Kept activations go to this device.
   void keep_on(c10::Device device) { cache_device_ = device; }
   /// The (absolute) positions that unembed.* covers in this run.
   void set_logit_positions(std::vector<std::int64_t> positions) { logit_positions_ = std::move(positions); }
-  /// Rows' last real tokens [batch] int64, for indices that say `last`.
-  void set_last_positions(at::Tensor last) { last_positions_ = std::move(last); }
+  /// Rows' last real tokens [batch] int64, for indices that say `last`, and those of what an encoder reads.
+  void set_last_positions(at::Tensor last) { own_columns_.last = std::move(last); }
+  void set_last_of_source(at::Tensor last) { source_columns_->last = std::move(last); }
 
   bool watches(std::size_t point) const { return plan_of_[point] != kUnwatched; }
   /// Whether something at this point may change its value.
@@ -104,6 +107,12 @@ class Watch {
         seen;  // the value downstream saw, kept for its gradient and so that backward hooks are reached
   };
 
+  /// Columns, and the rows' last real ones among them, [batch] int64 or undefined: the last of all.
+  struct Columns {
+    RunColumns run;
+    at::Tensor last;
+  };
+
   /// Indices into the value that a point holds, and the rows' last columns there.
   struct Places {
     AxisIndices indices;
@@ -111,6 +120,8 @@ class Watch {
   };
 
   Plan& plan(std::size_t point);
+  /// What an axis of a point counts: the run's own columns, or those that an encoder reads.
+  const Columns& columns_of(const ActivationName& name, Axis axis) const;
   /// The absolute positions that a point's columns stand for; nothing when column and position are the same.
   std::optional<std::vector<std::int64_t>> positions_of(const ActivationName& name) const;
   /// Where absolute indices lie in this run's value; nothing when another step computes all of them.
@@ -126,9 +137,9 @@ class Watch {
   std::vector<Plan> plans_;
   std::optional<AxisIndex> positions_;
   std::optional<c10::Device> cache_device_;
-  at::Tensor last_positions_;
   std::optional<std::vector<std::int64_t>> logit_positions_;
-  RunColumns columns_;
+  Columns own_columns_;
+  std::optional<Columns> source_columns_;  ///< of encoder-decoders
   ActivationCache cache_;
   RegisteredHooks backward_hooks_;
   std::size_t callables_ = 0;

@@ -17,9 +17,21 @@ namespace {
 
 constexpr double kMasked = -std::numeric_limits<double>::infinity();
 
+/// The points of one kind of attention.
+struct AttentionSites {
+  Site q, k, v, attn_scores, pattern, z, result;
+};
+
+constexpr AttentionSites kOwnSites{Site::q,       Site::k, Site::v,     Site::attn_scores,
+                                   Site::pattern, Site::z, Site::result};
+constexpr AttentionSites kSourceSites{Site::cross_q,           Site::cross_k,       Site::cross_v,
+                                      Site::cross_attn_scores, Site::cross_pattern, Site::cross_z,
+                                      Site::cross_result};
+
 }  // namespace
 
-Attention::Attention(const GraphContext& context) : config_(context.config), layer_(context.layer) {
+Attention::Attention(const GraphContext& context, Attends attends)
+    : config_(context.config), attends_(attends), stack_(context.stack), layer_(context.layer) {
   const ModelConfig& c = config_;
   const std::int64_t width = (c.n_heads + 2 * c.n_kv_heads) * c.d_head;
   scale_ = 1.0 / (c.attn_scale * (c.scale_by_inverse_layer ? static_cast<double>(layer_ + 1) : 1.0));
@@ -56,18 +68,23 @@ Attention::Attention(const GraphContext& context) : config_(context.config), lay
     q_norm_ = norm("q_norm", Site::q_norm_scale, Site::q_norm_normalized, c.n_heads);
     k_norm_ = norm("k_norm", Site::k_norm_scale, Site::k_norm_normalized, c.n_kv_heads);
   }
-  hook_q_ = add_point(*this, Site::q, context);
-  hook_k_ = add_point(*this, Site::k, context);
-  hook_v_ = add_point(*this, Site::v, context);
-  hook_rot_q_ = add_point(*this, Site::rot_q, context);
-  hook_rot_k_ = add_point(*this, Site::rot_k, context);
-  hook_attn_scores_ = add_point(*this, Site::attn_scores, context);
-  hook_pattern_ = add_point(*this, Site::pattern, context);
-  hook_z_ = add_point(*this, Site::z, context);
-  hook_result_ = add_point(*this, Site::result, context);
+  const AttentionSites& sites = attends == Attends::to_its_own ? kOwnSites : kSourceSites;
+  hook_q_ = add_point(*this, sites.q, context);
+  hook_k_ = add_point(*this, sites.k, context);
+  hook_v_ = add_point(*this, sites.v, context);
+  if (attends == Attends::to_its_own) {
+    hook_rot_q_ = add_point(*this, Site::rot_q, context);
+    hook_rot_k_ = add_point(*this, Site::rot_k, context);
+    if (c.positions == PositionKind::relative && layer_ == 0) relative_bias_.emplace(*this, context);
+  }
+  hook_attn_scores_ = add_point(*this, sites.attn_scores, context);
+  hook_pattern_ = add_point(*this, sites.pattern, context);
+  hook_z_ = add_point(*this, sites.z, context);
+  hook_result_ = add_point(*this, sites.result, context);
 }
 
 at::Tensor Attention::forward(const AttentionInput& input, Run& run) const {
+  if (attends_ == Attends::to_the_source) return forward_to_source(input, run);
   Heads heads = project(input, run);
   heads.q = hook_q_->forward(heads.q, run);
   heads.k = hook_k_->forward(heads.k, run);
@@ -81,28 +98,55 @@ at::Tensor Attention::forward(const AttentionInput& input, Run& run) const {
       *x = at::clamp(*x, -config_.qkv_clip, config_.qkv_clip);
   }
   if (hook_rot_q_) {
-    const RotaryAngles& angles = run.layer_kind(layer_, frequencies_).angles;
+    const RotaryAngles& angles = kind(run).angles;
     heads.q = hook_rot_q_->forward(rotate(heads.q, angles, config_.rotary), run);
     heads.k = hook_rot_k_->forward(rotate(heads.k, angles, config_.rotary), run);
   }
-  const std::vector<KeysAndValues> attended = run.remember(layer_, heads.k, heads.v);
+  prepare(run);
+  const Stretches attended = run.sequence(stack_).remember(layer_, heads.k, heads.v);
   return write(hook_z_->forward(attend(heads.q, attended, run), run), run);
 }
 
-Attention::Heads Attention::project(const AttentionInput& input, Run& run) const {
-  const std::int64_t h = config_.n_heads, kv = config_.n_kv_heads, d = config_.d_head;
-  const auto side_by_side = [&](const at::Tensor& x, std::int64_t first_head, std::int64_t count) {
-    const at::Tensor weight = W_QKV_.narrow(0, first_head * d, count * d);
-    const at::Tensor bias = b_QKV_.defined() ? b_QKV_.narrow(0, first_head * d, count * d) : b_QKV_;
-    return ops::linear(x, weight, bias, run).unflatten(-1, {count, d});  // [batch, pos, count, d_head]
-  };
+at::Tensor Attention::forward_to_source(const AttentionInput& input, Run& run) const {
+  const std::int64_t h = config_.n_heads, kv = config_.n_kv_heads;
+  const at::Tensor q = hook_q_->forward(heads_of(input.shared, 0, h, run), run);
+  KeysAndValues source;
+  if (const KeysAndValues* made = run.recall(layer_)) {
+    source = *made;
+  } else {
+    const at::Tensor both = heads_of(input.source, h, 2 * kv, run);
+    source = {hook_k_->forward(both.narrow(2, 0, kv), run).transpose(1, 2),
+              hook_v_->forward(both.narrow(2, kv, kv), run).transpose(1, 2)};
+    run.keep(source);
+  }
+  return write(hook_z_->forward(attend(q, {source}, run), run), run);
+}
 
+void Attention::prepare(Run& run) const {
+  if (relative_bias_) run.sequence(stack_).relative_bias = relative_bias_->forward(run);
+}
+
+const LayerKind& Attention::kind(Run& run) const {
+  return attends_ == Attends::to_the_source ? run.source_kind()
+                                            : run.sequence(stack_).layer_kind(layer_, frequencies_);
+}
+
+at::Tensor Attention::heads_of(const at::Tensor& x, std::int64_t first_head, std::int64_t count,
+                               Run& run) const {
+  const std::int64_t d = config_.d_head;
+  const at::Tensor weight = W_QKV_.narrow(0, first_head * d, count * d);
+  const at::Tensor bias = b_QKV_.defined() ? b_QKV_.narrow(0, first_head * d, count * d) : b_QKV_;
+  return ops::linear(x, weight, bias, run).unflatten(-1, {count, d});
+}
+
+Attention::Heads Attention::project(const AttentionInput& input, Run& run) const {
+  const std::int64_t h = config_.n_heads, kv = config_.n_kv_heads;
   Heads heads;
   if (run.query_key_positions.defined()) {
-    const at::Tensor both = side_by_side(input.shared + run.query_key_positions, 0, h + kv);
-    heads = {both.narrow(2, 0, h), both.narrow(2, h, kv), side_by_side(input.shared, h + kv, kv)};
+    const at::Tensor both = heads_of(input.shared + run.query_key_positions, 0, h + kv, run);
+    heads = {both.narrow(2, 0, h), both.narrow(2, h, kv), heads_of(input.shared, h + kv, kv, run)};
   } else {
-    const at::Tensor all = side_by_side(input.shared, 0, h + 2 * kv);
+    const at::Tensor all = heads_of(input.shared, 0, h + 2 * kv, run);
     heads = {all.narrow(2, 0, h), all.narrow(2, h, kv), all.narrow(2, h + kv, kv)};
   }
   const auto placed = [&](const at::Tensor& x) {
@@ -124,14 +168,14 @@ at::Tensor Attention::branch(const at::Tensor& input, std::int64_t first_head, s
 }
 
 at::Tensor Attention::attend(const at::Tensor& q, const Stretches& attended, Run& run) const {
-  const Run::LayerKind& kind = run.layer_kind(layer_, frequencies_);
+  const LayerKind& kind = this->kind(run);
   const bool explicitly = config_.score_soft_cap > 0 || attended.size() > 1 || sinks_.defined() ||
                           hook_attn_scores_->watched(run) || hook_pattern_->watched(run);
   return explicitly ? attend_explicitly(q, attended, run) : attend_fused(q, attended.front(), kind);
 }
 
 at::Tensor Attention::attend_explicitly(const at::Tensor& q, const Stretches& attended, Run& run) const {
-  const Run::LayerKind& kind = run.layer_kind(layer_, frequencies_);
+  const LayerKind& kind = this->kind(run);
   std::vector<at::Tensor>
       parts;  // [batch, head, query, key] each; keys that are shared are not copied together
   for (const KeysAndValues& stretch : attended) {
@@ -165,14 +209,15 @@ at::Tensor Attention::probabilities(const at::Tensor& scores, Run& run) const {
     const at::Tensor column = sinks_.view({1, -1, 1, 1}).expand({scores.size(0), -1, scores.size(2), 1});
     return ops::softmax(at::cat({scores, column}, -1), run).narrow(-1, 0, scores.size(-1));
   }
-  if (!run.real().defined()) return ops::softmax(scores, run);
+  const bool padded = attends_ == Attends::to_its_own && run.sequence(stack_).real().defined();
+  if (!padded) return ops::softmax(scores, run);
   // A row of padding may see nothing at all: its softmax is 0/0, its pattern is zero.
   const at::Tensor empty = (scores == kMasked).all(-1, /*keepdim=*/true);
   return ops::softmax(scores.masked_fill(empty, 0.0), run).masked_fill(empty, 0.0);
 }
 
 at::Tensor Attention::attend_fused(const at::Tensor& q, const KeysAndValues& attended,
-                                   const Run::LayerKind& kind) const {
+                                   const LayerKind& kind) const {
   std::optional<at::Tensor> mask;
   if (!kind.plain_causal) {
     if (kind.bias.defined()) {
@@ -218,6 +263,9 @@ WeightSlots Attention::slots(const std::string& path) const {
   add_bias("." + grouped + "b_V", h + kv, kv);
   if (b_O_.defined()) slots.push_back({path + ".b_O", b_O_});
   if (sinks_.defined()) slots.push_back({path + ".sinks", sinks_});
+  if (relative_bias_) {
+    for (WeightSlot& slot : relative_bias_->slots(path)) slots.push_back(std::move(slot));
+  }
   for (const auto& [name, norm] : {std::pair{".q_norm", q_norm_}, std::pair{".k_norm", k_norm_}}) {
     if (!norm) continue;
     for (WeightSlot& slot : norm->slots(path + name)) slots.push_back(std::move(slot));

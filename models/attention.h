@@ -7,6 +7,7 @@
 
 #include "models/graph.h"
 #include "models/norm.h"
+#include "models/relative_bias.h"
 #include "models/run.h"
 
 namespace hooked {
@@ -14,10 +15,18 @@ namespace hooked {
 /// What attention reads.
 struct AttentionInput {
   at::Tensor shared;  ///< [batch, pos, d_model], for every branch that has no input of its own
+  /// Cross-attention: what keys and values read instead, [batch, pos of the source, d_model].
+  at::Tensor source = {};
   /// Inputs of single branches after their norm, one per head: set where a split input was changed.
   std::optional<at::Tensor> query = std::nullopt;  ///< [batch, pos, head, d_model]
   std::optional<at::Tensor> key = std::nullopt;    ///< [batch, pos, kv_head, d_model]
   std::optional<at::Tensor> value = std::nullopt;  ///< [batch, pos, kv_head, d_model]
+};
+
+/// What an attention's queries attend to.
+enum class Attends : std::uint8_t {
+  to_its_own,     ///< keys and values are of the tokens that the queries are of
+  to_the_source,  ///< keys and values are of the encoder's output
 };
 
 /// Multi-head, grouped-query or multi-query attention (Vaswani et al. 2017; Ainslie et al. 2023).
@@ -26,10 +35,13 @@ struct AttentionInput {
 /// or when the config needs them (soft cap, sinks); otherwise the fused kernel runs.
 class Attention : public torch::nn::Module {
  public:
-  explicit Attention(const GraphContext& context);
+  explicit Attention(const GraphContext& context, Attends attends = Attends::to_its_own);
 
   /// What attention writes, before any output norm: [batch, pos, d_model].
   at::Tensor forward(const AttentionInput& input, Run& run) const;
+
+  /// Gives the stack its bias by distance where this holds it, as `forward` does.
+  void prepare(Run& run) const;
 
   /// Adds this module's slots; `path` is its place in the state dict (`blocks.0.attn`).
   WeightSlots slots(const std::string& path) const;
@@ -43,18 +55,24 @@ class Attention : public torch::nn::Module {
 
   using Stretches = std::vector<KeysAndValues>;
 
+  at::Tensor forward_to_source(const AttentionInput& input, Run& run) const;
+  /// The masks and angles this attends by.
+  const LayerKind& kind(Run& run) const;
   Heads project(const AttentionInput& input, Run& run) const;
+  /// Neighbouring heads of the packed weights on one input, [batch, pos, count, d_head].
+  at::Tensor heads_of(const at::Tensor& x, std::int64_t first_head, std::int64_t count, Run& run) const;
   at::Tensor branch(const at::Tensor& input, std::int64_t first_head, std::int64_t heads) const;
   // `q` is [batch, pos, head, d_head], z as well.
   at::Tensor attend(const at::Tensor& q, const Stretches& attended, Run& run) const;
   /// Probabilities over keys of scores [batch, head, query, key]; rows that see nothing are zero.
   at::Tensor probabilities(const at::Tensor& scores, Run& run) const;
   at::Tensor attend_explicitly(const at::Tensor& q, const Stretches& attended, Run& run) const;
-  at::Tensor attend_fused(const at::Tensor& q, const KeysAndValues& attended,
-                          const Run::LayerKind& kind) const;
+  at::Tensor attend_fused(const at::Tensor& q, const KeysAndValues& attended, const LayerKind& kind) const;
   at::Tensor write(const at::Tensor& z, Run& run) const;
 
   const ModelConfig& config_;
+  Attends attends_;
+  Stack stack_;
   std::int64_t layer_;
   double scale_;  // scores are multiplied by it
   LayerFrequencies frequencies_;
@@ -64,6 +82,7 @@ class Attention : public torch::nn::Module {
   at::Tensor b_O_;    // [d_model]
   at::Tensor sinks_;  // [head]; undefined without
   std::shared_ptr<Norm> q_norm_, k_norm_;
+  std::optional<RelativeBias> relative_bias_;  // in the first block of a stack with relative positions
   Point hook_q_, hook_k_, hook_v_, hook_rot_q_, hook_rot_k_, hook_attn_scores_, hook_pattern_, hook_z_,
       hook_result_;
 };

@@ -21,7 +21,7 @@ Block::Block(const GraphContext& context) : config_(context.config) {
 
   const auto norm = [&](const char* name, Site scale, Site normalized,
                         bool weighted) -> std::shared_ptr<Norm> {
-    if (!row(scale).exists(c, context.layer)) return nullptr;
+    if (!has_point(scale, context)) return nullptr;
     const bool biased = weighted && c.norm_bias && c.norm == NormKind::layer_norm;
     return register_module(
         name,
@@ -33,12 +33,17 @@ Block::Block(const GraphContext& context) : config_(context.config) {
   // With one norm for both branches ln2 is ln1 under a second pair of points.
   ln2_ = norm("ln2", Site::ln2_scale, Site::ln2_normalized,
               weighted && c.layout != BlockLayout::parallel_one_norm);
+  ln3_ = norm("ln3", Site::ln3_scale, Site::ln3_normalized, weighted);
   // Output norms are never folded: nothing linear reads them.
   ln1_post_ = norm("ln1_post", Site::ln1_post_scale, Site::ln1_post_normalized, true);
   ln2_post_ = norm("ln2_post", Site::ln2_post_scale, Site::ln2_post_normalized, true);
   if (c.layout == BlockLayout::parallel_one_norm && ln2_) ln2_->share_weights_of(*ln1_);
 
   attn_ = register_module("attn", std::make_shared<Attention>(context));
+  if (c.has_encoder() && context.stack == Stack::decoder) {
+    cross_attn_ = register_module("cross_attn", std::make_shared<Attention>(context, Attends::to_the_source));
+  }
+  if (c.norm_place != NormPlace::post) mlp_norm_ = cross_attn_ ? ln3_ : ln2_;
   if (c.mixture(context.layer)) {
     mlp_ = register_module("mlp", std::make_shared<MixtureMlp>(context));
   } else if (c.has_mlp()) {
@@ -46,6 +51,9 @@ Block::Block(const GraphContext& context) : config_(context.config) {
   }
   hook_attn_out_ = add_point(*this, Site::attn_out, context);
   hook_resid_mid_ = add_point(*this, Site::resid_mid, context);
+  hook_cross_attn_in_ = add_point(*this, Site::cross_attn_in, context);
+  hook_cross_attn_out_ = add_point(*this, Site::cross_attn_out, context);
+  hook_resid_mid_cross_ = add_point(*this, Site::resid_mid_cross, context);
   hook_mlp_in_ = add_point(*this, Site::mlp_in, context);
   hook_mlp_out_ = add_point(*this, Site::mlp_out, context);
   hook_resid_post_ = add_point(*this, Site::resid_post, context);
@@ -63,6 +71,9 @@ at::Tensor Block::forward(at::Tensor resid, Run& run) const {
   resid = ops::add(resid, attn_out, run);
   if (!mlp_) return hook_resid_post_->forward(std::move(resid), run);
   resid = hook_resid_mid_->forward(std::move(resid), run);
+  if (cross_attn_) {
+    resid = hook_resid_mid_cross_->forward(ops::add(resid, cross_attention_branch(resid, run), run), run);
+  }
   return hook_resid_post_->forward(ops::add(resid, mlp_branch(resid, run), run), run);
 }
 
@@ -81,10 +92,15 @@ at::Tensor Block::attention_branch(const at::Tensor& resid, Run& run) const {
   return hook_attn_out_->forward(std::move(out), run);
 }
 
+at::Tensor Block::cross_attention_branch(const at::Tensor& resid, Run& run) const {
+  const at::Tensor read = ln2_->forward(hook_cross_attn_in_->forward(resid, run), run);
+  return hook_cross_attn_out_->forward(cross_attn_->forward({.shared = read, .source = run.encoded}, run),
+                                       run);
+}
+
 at::Tensor Block::mlp_branch(const at::Tensor& resid, Run& run) const {
   const at::Tensor input = hook_mlp_in_->forward(resid, run);
-  const bool reads_through_ln2 = ln2_ && config_.norm_place != NormPlace::post;
-  at::Tensor out = mlp_->forward(reads_through_ln2 ? ln2_->forward(input, run) : input, run);
+  at::Tensor out = mlp_->forward(mlp_norm_ ? mlp_norm_->forward(input, run) : input, run);
   if (ln2_post_) out = ln2_post_->forward(out, run);
   return hook_mlp_out_->forward(std::move(out), run);
 }
@@ -146,7 +162,7 @@ AttentionInput Block::read_stream(const at::Tensor& resid, Run& run) const {
     if (branch.reads == Reads::own) return own;
     return normed.normed.unsqueeze(2) + (own - own.detach());
   };
-  return {normed.normed, own_input(q), own_input(k), own_input(v)};
+  return {.shared = normed.normed, .query = own_input(q), .key = own_input(k), .value = own_input(v)};
 }
 
 WeightSlots Block::slots(const std::string& path) const {
@@ -156,9 +172,11 @@ WeightSlots Block::slots(const std::string& path) const {
   };
   if (ln1_) append(ln1_->slots(path + ".ln1"));
   if (ln2_ && config_.layout != BlockLayout::parallel_one_norm) append(ln2_->slots(path + ".ln2"));
+  if (ln3_) append(ln3_->slots(path + ".ln3"));
   if (ln1_post_) append(ln1_post_->slots(path + ".ln1_post"));
   if (ln2_post_) append(ln2_post_->slots(path + ".ln2_post"));
   append(attn_->slots(path + ".attn"));
+  if (cross_attn_) append(cross_attn_->slots(path + ".cross_attn"));
   if (mlp_) append(mlp_->slots(path + ".mlp"));
   return all;
 }

@@ -12,7 +12,7 @@
 namespace hooked {
 
 /// One transformer block, composed by what the config says: where its norms stand, serial or parallel, with
-/// an MLP, a mixture of experts or neither.
+/// an MLP, a mixture of experts or neither, reading an encoder or not.
 class Block : public torch::nn::Module {
  public:
   explicit Block(const GraphContext& context);
@@ -20,11 +20,16 @@ class Block : public torch::nn::Module {
   /// The residual stream [batch, pos, d_model] after the block.
   at::Tensor forward(at::Tensor resid, Run& run) const;
 
+  /// Makes what runs that start behind this block need of it.
+  void prepare(Run& run) const { attn_->prepare(run); }
+
   WeightSlots slots(const std::string& path) const;
 
  private:
   /// What attention adds to the stream.
   at::Tensor attention_branch(const at::Tensor& resid, Run& run) const;
+  /// What cross-attention adds to the stream.
+  at::Tensor cross_attention_branch(const at::Tensor& resid, Run& run) const;
   /// What the MLP adds to the stream.
   at::Tensor mlp_branch(const at::Tensor& resid, Run& run) const;
   /// The block with norms after the additions.
@@ -33,11 +38,14 @@ class Block : public torch::nn::Module {
   AttentionInput read_stream(const at::Tensor& resid, Run& run) const;
 
   const ModelConfig& config_;
-  std::shared_ptr<Norm> ln1_, ln2_, ln1_post_, ln2_post_;
+  std::shared_ptr<Norm> ln1_, ln2_, ln3_, ln1_post_, ln2_post_;
+  std::shared_ptr<Norm> mlp_norm_;  // what the MLP reads through: ln2, in decoder blocks ln3; null without
   std::shared_ptr<Attention> attn_;
+  std::shared_ptr<Attention> cross_attn_;  // in decoder blocks, else null
   std::shared_ptr<FeedForward> mlp_;
   Point hook_resid_pre_, hook_attn_in_, hook_q_input_, hook_k_input_, hook_v_input_, hook_attn_out_,
-      hook_resid_mid_, hook_mlp_in_, hook_mlp_out_, hook_resid_post_, hook_normalized_resid_post_;
+      hook_resid_mid_, hook_cross_attn_in_, hook_cross_attn_out_, hook_resid_mid_cross_, hook_mlp_in_,
+      hook_mlp_out_, hook_resid_post_, hook_normalized_resid_post_;
 };
 
 }  // namespace hooked

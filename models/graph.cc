@@ -7,9 +7,15 @@
 
 namespace hooked {
 
+bool has_point(Site site, const GraphContext& context) {
+  const SiteRow& site_row = row(site);
+  return own_stack(site_row).value_or(context.stack) == context.stack &&
+         site_row.exists(context.config, context.layer);
+}
+
 Point add_point(torch::nn::Module& owner, Site site, const GraphContext& context) {
   const SiteRow& site_row = row(site);
-  if (!site_row.exists(context.config, context.layer)) return nullptr;
+  if (!has_point(site, context)) return nullptr;
   ActivationName name{.site = site};
   if (site_row.scope == SiteScope::block) {
     name.stack = context.stack;

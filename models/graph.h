@@ -25,6 +25,9 @@ struct GraphContext {
 
 using Point = std::shared_ptr<HookPoint>;
 
+/// Whether this config has the site in that place.
+bool has_point(Site site, const GraphContext& context);
+
 /// Registers the HookPoint of `site` in `owner` under the last part of its path; null when this config does
 /// not have the site.
 Point add_point(torch::nn::Module& owner, Site site, const GraphContext& context);

@@ -148,8 +148,8 @@ at::Tensor MixtureMlp::routed(const at::Tensor& tokens, const Routing& routing, 
   const std::int64_t n_experts = config_.experts.n_experts;
   // One place per rank and token, by rank first; sorted by expert, each expert's places lie side by side.
   at::Tensor owners = routing.experts.reshape({n_tokens, ranks}).t().reshape({-1});
-  if (run.real().defined()) {
-    owners = owners.masked_fill(run.real().logical_not().reshape({-1}).repeat({ranks}), n_experts);
+  if (const at::Tensor& real = run.sequence(config_.main_stack()).real(); real.defined()) {
+    owners = owners.masked_fill(real.logical_not().reshape({-1}).repeat({ranks}), n_experts);
   }
   const at::Tensor places = at::argsort(owners, /*stable=*/true, /*dim=*/0, /*descending=*/false);
   const at::Tensor counts = at::bincount(owners, {}, n_experts + 1).to(at::kCPU);

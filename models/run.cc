@@ -1,136 +1,45 @@
 #include "models/run.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/cumsum.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/tensor.h>
-#include <ATen/ops/where.h>
-
-#include <utility>
+#include <ATen/ops/zeros.h>
 
 namespace hooked {
-
-namespace {
-
-// Which columns are no padding, of all that a run sees, [batch, key]; undefined: all.
-at::Tensor joined_mask(const Run::Input& input) {
-  std::vector<at::Tensor> parts;
-  bool padded = input.attention_mask.defined();
-  const auto add = [&](std::int64_t columns, const at::Tensor& real) {
-    padded |= real.defined();
-    parts.push_back(
-        real.defined() ? real.to(input.device, at::kBool).expand({input.batch, columns})
-                       : at::ones({input.batch, columns}, at::TensorOptions(at::kBool).device(input.device)));
-  };
-  if (input.prefix) add(input.prefix->length(), input.prefix->real());
-  if (input.extends != nullptr) add(input.extends->length(), input.extends->real());
-  add(input.length, input.attention_mask);
-  return padded ? at::cat(parts, 1) : at::Tensor();
-}
-
-}  // namespace
 
 Run::Run(const ModelConfig& config, Watch watch, const Input& input)
     : Watch(std::move(watch)),
       config_(config),
-      input_(input),
-      past_((input.prefix ? input.prefix->length() : 0) +
-            (input.extends != nullptr ? input.extends->length() : 0)),
-      real_keys_(joined_mask(input)) {
-  const std::int64_t end = past_ + input.length;
-  if (real_keys_.defined()) {
-    // Positions count real tokens, so that a padded row equals the row alone.
-    key_positions_ = (at::cumsum(real_keys_, 1, at::kLong) - 1).clamp_min(0);
-    real_ = real_keys_.narrow(1, past_, input.length);
-    const at::Tensor columns = at::arange(past_, end, key_positions_.options());
-    set_last_positions((columns * real_).amax(1).clamp_min(past_));
-  } else {
-    key_positions_ = at::arange(end, at::TensorOptions(at::kLong).device(input.device)).unsqueeze(0);
-  }
-  positions_ = key_positions_.narrow(1, past_, input.length);
-}
-
-std::vector<KeysAndValues> Run::remember(std::int64_t l, const at::Tensor& keys,
-                                         const at::Tensor& values) const {
-  std::vector<KeysAndValues> stretches;
-  if (input_.prefix) stretches.push_back(input_.prefix->first(l, input_.prefix->length()));
-  if (input_.extends != nullptr) {
-    input_.extends->put(l, keys, values);
-    stretches.push_back(input_.extends->first(l, input_.extends->length() + input_.length));
-  } else {
-    stretches.push_back({keys.transpose(1, 2), values.transpose(1, 2)});
-  }
-  return stretches;
+      length_(input.own.length),
+      device_(input.own.device),
+      token_types_(input.token_types),
+      own_(config, config.main_stack(), input.own) {
+  if (const at::Tensor last = own_.last_columns(); last.defined()) set_last_positions(last);
+  if (!input.source) return;
+  source_.emplace(config, Stack::encoder,
+                  Sequence::Input{.batch = input.own.batch,
+                                  .length = input.source->length,
+                                  .attention_mask = input.source->attention_mask,
+                                  .device = input.own.device});
+  memory_ = input.source->memory;
+  remembers_source_ = memory_ != nullptr && !memory_->empty();
+  set_source_length(input.source->length);
+  if (const at::Tensor last = source_->last_columns(); last.defined()) set_last_of_source(last);
 }
 
 at::Tensor Run::token_types() const {
-  if (input_.token_types.defined()) return input_.token_types;
-  return at::zeros({1, input_.length}, at::TensorOptions(at::kLong).device(input_.device));
+  if (token_types_.defined()) return token_types_;
+  return at::zeros({1, length_}, at::TensorOptions(at::kLong).device(device_));
 }
 
-const Run::LayerKind& Run::layer_kind(std::int64_t l, const LayerFrequencies& frequencies) {
-  const bool windowed = config_.windowed(l);
-  std::optional<LayerKind>& kind = kinds_[windowed ? 1 : 0];
-  if (!kind) kind = make_layer_kind(windowed, frequencies);
-  return *kind;
+const LayerKind& Run::source_kind() {
+  if (!source_kind_) source_kind_ = source_->seen_from(length_);
+  return *source_kind_;
 }
 
-at::Tensor Run::alibi_bias() const {
-  const at::Tensor slopes = at::tensor(config_.alibi_slopes, at::kDouble).to(input_.device).view({1, -1, 1});
-  at::Tensor bias;  // [1 or batch, head, query, key]
-  if (config_.alibi_in_bfloat16) {
-    // Rounding does not commute with the difference of positions, so each end is rounded by itself.
-    const auto ramp = [&](const at::Tensor& positions) {  // [1 or batch, head, pos]
-      return (slopes.to(at::kBFloat16) * positions.unsqueeze(1)).to(config_.dtype);
-    };
-    bias = ramp(key_positions_).unsqueeze(2) - ramp(positions_).unsqueeze(3);
-  } else {
-    const at::Tensor behind =
-        (positions_.unsqueeze(2) - key_positions_.unsqueeze(1)).clamp_min(0).unsqueeze(1);
-    bias = -(slopes.to(config_.dtype).unsqueeze(-1) * behind.to(config_.dtype));
-  }
-  return config_.alibi_scaled ? bias / config_.attn_scale : bias;
+const KeysAndValues* Run::recall(std::int64_t l) const {
+  return remembers_source_ ? &(*memory_)[static_cast<std::size_t>(l)] : nullptr;
 }
 
-Run::LayerKind Run::make_layer_kind(bool windowed, const LayerFrequencies& frequencies) const {
-  LayerKind kind;
-  const std::int64_t end = past_ + input_.length;
-  const bool windows = windowed && config_.window < end;
-  const bool newest_alone = input_.length == 1 && past_ > 0;  // it may see everything before it
-  if (config_.direction == AttentionDirection::causal && (windows || !newest_alone)) {
-    const at::Tensor columns = at::arange(end, at::TensorOptions(at::kLong).device(input_.device));
-    const at::Tensor behind = columns.narrow(0, past_, input_.length).unsqueeze(1) -
-                              columns.unsqueeze(0);  // [query, key]: how far back the key is
-    kind.blocked = (behind < 0).unsqueeze(0).unsqueeze(0);
-    if (windows) {
-      // In tokens, not columns: padding between two tokens does not move them apart.
-      at::Tensor apart = behind.unsqueeze(0);  // [1 or batch, query, key]
-      if (real_.defined()) {
-        const at::Tensor tokens = positions_.unsqueeze(2) - key_positions_.unsqueeze(1);
-        apart = at::where(real_.unsqueeze(2), tokens, apart);
-      }
-      kind.blocked = kind.blocked.logical_or((apart >= config_.window).unsqueeze(1));
-    }
-    kind.plain_causal = !windows && past_ == 0;
-  }
-  if (real_keys_.defined()) {
-    const at::Tensor padding = real_keys_.logical_not().unsqueeze(1).unsqueeze(1);  // [batch, 1, 1, key]
-    kind.blocked = kind.blocked.defined() ? kind.blocked.logical_or(padding)
-                                          : padding.expand({-1, -1, input_.length, -1});
-    kind.plain_causal = false;
-  }
-  if (config_.positions == PositionKind::alibi) {
-    // Press et al. 2022, from the positions themselves, so that it does not depend on earlier runs.
-    kind.bias = alibi_bias();
-    kind.plain_causal = false;
-  }
-  if (config_.positions == PositionKind::rotary) {
-    kind.angles = rotary_angles(windowed ? frequencies.windowed : frequencies.full,
-                                {positions_, input_.row_lengths}, config_.dtype);
-  }
-  return kind;
+void Run::keep(const KeysAndValues& made) const {
+  if (memory_ != nullptr) memory_->push_back(made);
 }
 
 }  // namespace hooked

@@ -6,6 +6,7 @@
 #include <ATen/ops/scalar_tensor.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -113,7 +114,8 @@ Unembed::Unembed(const at::Tensor& W_E, const GraphContext& context) : config_(c
 }
 
 at::Tensor Unembed::forward(const at::Tensor& x, Run& run) const {
-  const at::Tensor input = hook_in_->forward(x, run);
+  const double scale = config_.unembed_in_scale;
+  const at::Tensor input = hook_in_->forward(scale == 1.0 ? x : x * scale, run);
   at::Tensor logits = ops::linear(input, W_U_, b_U_, run);
   if (config_.logit_scale != 1.0) logits = logits * config_.logit_scale;
   logits = hook_out_->forward(std::move(logits), run);
@@ -145,23 +147,37 @@ Transformer::Transformer(const ModelConfig& config, const PointIndex& points,
   hook_pos_embed_ =
       summed ? add_point(*embed_, Site::position_embed, context) : add_point(*this, Site::pos_embed, context);
   hook_full_embed_ = add_point(*this, Site::full_embed, context);
-  const auto stack = register_module("blocks", std::make_shared<Folder>());
-  for (std::int64_t layer = 0; layer < config.n_layers; ++layer) {
-    blocks_.push_back(stack->register_module(
-        std::to_string(layer),
-        std::make_shared<Block>(GraphContext{config, points, options, Stack::blocks, layer})));
+  const auto stack = [&](Stack name) {
+    const auto folder = register_module(std::string(stack_name(name)), std::make_shared<Folder>());
+    std::vector<std::shared_ptr<Block>> blocks;
+    for (const BlockPlace& place : config.blocks()) {
+      if (place.stack != name) continue;
+      blocks.push_back(folder->register_module(
+          std::to_string(place.layer),
+          std::make_shared<Block>(GraphContext{config, points, options, name, place.layer})));
+    }
+    return blocks;
+  };
+  const bool weighted = !config.norm_folded;
+  const auto norm = [&](const char* name, NormKind kind, Site scale, Site normalized) {
+    const bool biased = weighted && config.norm_bias && kind == NormKind::layer_norm;
+    return register_module(
+        name,
+        std::make_shared<Norm>(
+            Norm::Layout{kind, scale, normalized, {config.d_model}, weighted, biased, config.norm_offset},
+            context));
+  };
+  if (config.has_encoder()) {
+    encoder_ = stack(Stack::encoder);
+    encoder_final_ln_ = norm("encoder_final_ln", config.norm, Site::encoder_final_ln_scale,
+                             Site::encoder_final_ln_normalized);
   }
+  blocks_ = stack(config.main_stack());
   if (config.final_norm != NormKind::none) {
-    const bool weighted = !config.norm_folded;
-    const bool biased = weighted && config.norm_bias && config.final_norm == NormKind::layer_norm;
-    ln_final_ = register_module("ln_final", std::make_shared<Norm>(Norm::Layout{config.final_norm,
-                                                                                Site::ln_final_scale,
-                                                                                Site::ln_final_normalized,
-                                                                                {config.d_model},
-                                                                                weighted,
-                                                                                biased,
-                                                                                config.norm_offset},
-                                                                   context));
+    ln_final_ = config.has_encoder()
+                    ? norm("decoder_final_ln", config.final_norm, Site::decoder_final_ln_scale,
+                           Site::decoder_final_ln_normalized)
+                    : norm("ln_final", config.final_norm, Site::ln_final_scale, Site::ln_final_normalized);
   }
   if (config.mlm_head) mlm_head_ = register_module("mlm_head", std::make_shared<MlmHead>(context));
   if (config.has_unembedding()) {
@@ -170,13 +186,14 @@ Transformer::Transformer(const ModelConfig& config, const PointIndex& points,
 }
 
 at::Tensor Transformer::pos_embed(Run& run) const {
-  at::Tensor rows = at::embedding(W_pos_, run.positions());  // [1 or batch, pos, d_model], a copy
-  if (run.real().defined()) rows = rows * run.real().unsqueeze(-1);
+  const Sequence& sequence = run.sequence(config_.main_stack());
+  at::Tensor rows = at::embedding(W_pos_, sequence.positions());  // [1 or batch, pos, d_model], a copy
+  if (sequence.real().defined()) rows = rows * sequence.real().unsqueeze(-1);
   if (run.gradients() && !rows.requires_grad()) rows.requires_grad_(true);
   return rows;
 }
 
-at::Tensor Transformer::embed(const at::Tensor& tokens, Run& run) const {
+at::Tensor Transformer::seen_tokens(const at::Tensor& tokens, Run& run) const {
   const at::Tensor seen = hook_tokens_->watched(run) ? hook_tokens_->forward(tokens.clone(), run) : tokens;
   // The caller's ids were checked at the door; on a GPU an id without a row would break the whole process.
   if (run.may_change(hook_tokens_->number()) &&
@@ -188,7 +205,22 @@ at::Tensor Transformer::embed(const at::Tensor& tokens, Run& run) const {
             "to {}",
             config_.d_vocab - 1, seen.min().item<std::int64_t>(), seen.max().item<std::int64_t>()));
   }
-  at::Tensor stream = hook_embed_->forward(embed_->forward(seen, run), run);
+  return seen;
+}
+
+void Transformer::encode(const at::Tensor& tokens, const Reach& reach, Run& run) const {
+  at::Tensor stream = hook_embed_->forward(embed_->forward(seen_tokens(tokens, run), run), run);
+  const auto reached = std::min<std::int64_t>(reach.end_block, reach.encoder_blocks);
+  for (std::int64_t layer = 0; layer < reached; ++layer) {
+    stream = encoder_[static_cast<std::size_t>(layer)]->forward(std::move(stream), run);
+  }
+  if (reach.encodes()) run.encoded = encoder_final_ln_->forward(stream, run);
+}
+
+at::Tensor Transformer::embed(const at::Tensor& tokens, Run& run) const {
+  // The points of the embedding are the encoder's where there is one: a decoder's is its first resid_pre.
+  if (config_.has_encoder()) return embed_->forward(tokens, run);
+  at::Tensor stream = hook_embed_->forward(embed_->forward(seen_tokens(tokens, run), run), run);
   if (W_pos_.defined()) {
     const at::Tensor positions = see_rows(*hook_pos_embed_, pos_embed(run), stream, run);
     if (config_.positions == PositionKind::shortformer) {
@@ -201,15 +233,17 @@ at::Tensor Transformer::embed(const at::Tensor& tokens, Run& run) const {
   return hook_full_embed_->forward(embed_->finish_sum(stream, run), run);
 }
 
-void Transformer::prepare(Run& run) const {
+void Transformer::prepare(const Reach& reach, Run& run) const {
   if (config_.positions == PositionKind::shortformer && !run.query_key_positions.defined()) {
     run.query_key_positions = pos_embed(run);
   }
+  if (reach.first_block > 0) blocks_.front()->prepare(run);
 }
 
 at::Tensor Transformer::blocks(at::Tensor resid, const Reach& reach, Run& run) const {
-  for (std::int64_t layer = reach.first_layer; layer < reach.end_layer; ++layer) {
-    resid = blocks_[static_cast<std::size_t>(layer)]->forward(std::move(resid), run);
+  for (std::int64_t block = std::max(reach.first_block, reach.encoder_blocks); block < reach.end_block;
+       ++block) {
+    resid = blocks_[static_cast<std::size_t>(block - reach.encoder_blocks)]->forward(std::move(resid), run);
   }
   return resid;
 }
@@ -232,10 +266,12 @@ at::Tensor Transformer::unembed(const at::Tensor& resid, Run& run) const {
 WeightSlots Transformer::slots() const {
   WeightSlots all = embed_->slots();
   if (W_pos_.defined()) all.push_back({"pos_embed.W_pos", W_pos_});
-  for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
-    append(all, blocks_[layer]->slots("blocks." + std::to_string(layer)));
+  for (const BlockPlace& place : config_.blocks()) {
+    const auto& stack = place.stack == Stack::encoder ? encoder_ : blocks_;
+    append(all, stack[static_cast<std::size_t>(place.layer)]->slots(place.path()));
   }
-  if (ln_final_) append(all, ln_final_->slots("ln_final"));
+  if (encoder_final_ln_) append(all, encoder_final_ln_->slots("encoder_final_ln"));
+  if (ln_final_) append(all, ln_final_->slots(config_.has_encoder() ? "decoder_final_ln" : "ln_final"));
   if (mlm_head_) append(all, mlm_head_->slots());
   if (unembed_) append(all, unembed_->slots());
   return all;

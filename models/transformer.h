@@ -80,11 +80,14 @@ class Transformer : public torch::nn::Module {
   /// must outlive the graph.
   Transformer(const ModelConfig& config, const PointIndex& points, const at::TensorOptions& options);
 
-  /// The residual stream before the first block. `tokens` [batch, pos] int64.
+  /// The encoder's part of a run: what it reads, `tokens` [batch, pos of the source] int64, through as many
+  /// of its blocks as the run reaches, and its final norm. The run holds the result. Only with an encoder.
+  void encode(const at::Tensor& tokens, const Reach& reach, Run& run) const;
+  /// The residual stream before the first block of the main stack. `tokens` [batch, pos] int64.
   at::Tensor embed(const at::Tensor& tokens, Run& run) const;
-  /// Makes what runs of shortformer models need besides the stream, also when they start at a later layer.
-  void prepare(Run& run) const;
-  /// The stream through blocks [first, end).
+  /// Makes what the reached blocks need besides the stream, for runs that do not start with `embed`.
+  void prepare(const Reach& reach, Run& run) const;
+  /// The stream through those blocks of the main stack that the run reaches.
   at::Tensor blocks(at::Tensor resid, const Reach& reach, Run& run) const;
   /// Final norm, masked-LM head and unembedding at the run's logit positions. Not for models without
   /// unembedding.
@@ -94,15 +97,19 @@ class Transformer : public torch::nn::Module {
   WeightSlots slots() const;
 
  private:
+  /// Ids as whoever watches them leaves them.
+  at::Tensor seen_tokens(const at::Tensor& tokens, Run& run) const;
   at::Tensor pos_embed(Run& run) const;
 
   const ModelConfig& config_;
   std::shared_ptr<Embed> embed_;
-  at::Tensor W_pos_;  // [pos, d_model]
-  std::vector<std::shared_ptr<Block>> blocks_;
-  std::shared_ptr<Norm> ln_final_;
-  std::shared_ptr<MlmHead> mlm_head_;  // null without
-  std::shared_ptr<Unembed> unembed_;   // null without
+  at::Tensor W_pos_;                             // [pos, d_model]
+  std::vector<std::shared_ptr<Block>> encoder_;  // empty without
+  std::shared_ptr<Norm> encoder_final_ln_;       // null without
+  std::vector<std::shared_ptr<Block>> blocks_;   // of the main stack
+  std::shared_ptr<Norm> ln_final_;               // `decoder_final_ln` behind a decoder
+  std::shared_ptr<MlmHead> mlm_head_;            // null without
+  std::shared_ptr<Unembed> unembed_;             // null without
   Point hook_tokens_, hook_embed_, hook_pos_embed_, hook_full_embed_;
 };
 

@@ -7,7 +7,7 @@ in scripts/parity_cases/training_scripts.py.
     pip install -r scripts/requirements-goldens.txt
     python scripts/parity.py [CASE-GLOB ...] [--program build/release/bin/hooked] [--write]
 
-Each case of scripts/parity_cases/table.py and of training_scripts.py there is built with random parameters, saved, run
+Each case of scripts/parity_cases (table.py, encoder_decoders.py, training_scripts.py) is built with random parameters, saved, run
 by `hooked cache` raw and processed, and compared: logits, residual stream, attention patterns, head outputs, neurons,
 and a greedy continuation of 20 tokens. The table shows max|difference| / max(1, max|value|), and for logits max|difference| / max|logit|.
 With --write the golden cases are (re)written to tests/golden/families, which the ordinary tests run without Python.
@@ -33,19 +33,21 @@ import transformers  # noqa: E402
 from safetensors.torch import load_file, save_file  # noqa: E402
 
 from parity_cases import record as from_transformers  # noqa: E402
+from parity_cases import encoder_decoders  # noqa: E402
 from parity_cases import training_scripts  # noqa: E402
 from parity_cases.table import kCases  # noqa: E402
 
 kRoot = pathlib.Path(__file__).resolve().parent.parent
 kGoldens = kRoot / "tests" / "golden" / "families"
 kTolerance = 1e-9
-kNoPoints = ("logits", "tokens", "token_type_ids", "greedy")  # what a record holds besides activations
+kInputs = ("tokens", "attention_mask", "token_type_ids", "decoder_tokens", "decoder_attention_mask")
+kNoPoints = (*kInputs, "logits", "greedy")  # what a record holds besides activations
 
 
-def run_hooked(program, folder, tokens, *options, types=None) -> dict:
+def run_hooked(program, folder, expected, *options) -> dict:
     with tempfile.TemporaryDirectory() as scratch:
         tokens_file, out = f"{scratch}/tokens.safetensors", f"{scratch}/cache.safetensors"
-        save_file({"tokens": tokens} | ({} if types is None else {"token_type_ids": types}), tokens_file)
+        save_file({name: expected[name] for name in kInputs if name in expected}, tokens_file)
         done = subprocess.run([program, "cache", folder, "--tokens-file", tokens_file, "--dtype", "float64", "--out", out,
                                *options], capture_output=True, text=True, check=False)
         if done.returncode != 0:
@@ -76,8 +78,7 @@ def compare(case, folder, expected, program) -> dict:
     def note(kind, value):
         worst[kind] = max(worst.get(kind, 0.0), value)
 
-    types = expected.get("token_type_ids")
-    raw = run_hooked(program, folder, expected["tokens"], "--no-processing", types=types)
+    raw = run_hooked(program, folder, expected, "--no-processing")
     if "logits" in expected:
         note("logits", ((raw["logits"] - expected["logits"]).abs().max() / expected["logits"].abs().max()).item())
     elif "logits" in raw:
@@ -89,17 +90,17 @@ def compare(case, folder, expected, program) -> dict:
     for name, value in expected.items():
         if name not in kNoPoints:
             note(name.rpartition(".")[2], difference(raw[name], value))
-    processed = run_hooked(program, folder, expected["tokens"], types=types)
+    processed = run_hooked(program, folder, expected)
     if "logits" in expected:
         note("processed", (processed["logits"].log_softmax(-1) - expected["logits"].log_softmax(-1)).abs().max().item())
     else:  # then processing must leave the stream alone
         last = max(name for name in expected if name.endswith("hook_normalized_resid_post"))
         note("processed", difference(processed[last], expected[last]))
     if "greedy" in expected:
-        row = expected["greedy"]
+        row, prompt = expected["greedy"], expected["tokens"][:1]
+        start = 1 if "decoder_tokens" in expected else prompt.shape[1]  # a decoder's own row begins with one token
         for options in (("--no-processing",), ()):
-            start = expected["tokens"].shape[1]
-            predicted = generated(program, folder, row[:, :start], row.shape[1] - start, *options)
+            predicted = generated(program, folder, prompt, row.shape[1] - start, *options)
             note("greedy", float((predicted != row[0, start:]).sum()))
     return worst
 
@@ -130,7 +131,9 @@ def main() -> int:
     options = parser.parse_args()
     torch.set_num_threads(1)
     failed = 0
-    rows = [(case, from_transformers, f"transformers {transformers.__version__}") for case in kCases]
+    from_hub = f"transformers {transformers.__version__}"
+    rows = [(case, from_transformers, from_hub) for case in kCases]
+    rows += [(case, encoder_decoders, from_hub) for case in encoder_decoders.kTwoStackCases]
     rows += [(case, training_scripts, case.oracle) for case in training_scripts.kScriptCases]
     for case, source, oracle in rows:
         if options.globs and not any(fnmatch.fnmatch(case.name, glob) for glob in options.globs):

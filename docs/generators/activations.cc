@@ -182,6 +182,7 @@ int main() {
   std::cout << kColumns;
   print_points("Before the first block", hooked::SiteScope::entry);
   print_points("In each block", hooked::SiteScope::block);
+  print_points("After an encoder's last block", hooked::SiteScope::encoder_exit);
   print_points("After the last block", hooked::SiteScope::exit);
   std::cout << kNotes;
 }

@@ -67,14 +67,26 @@ FusedHeads FusedHeads::by_group(const ModelConfig& config) {
 Recipes::Recipes(const ModelConfig& config, LinearLayout layout) : config_(config), layout_(layout) {}
 
 void Recipes::each_block(std::string_view theirs, const std::function<void(std::int64_t layer)>& block) {
-  for (std::int64_t layer = 0; layer < config_.n_layers; ++layer) {
-    layer_ = layer;
-    ours_ = fmt::format("blocks.{}.", layer);
-    theirs_ = fmt::format(fmt::runtime(theirs), layer);
-    block(layer);
+  each_block(config_.main_stack(), theirs, block);
+}
+
+void Recipes::each_block(Stack stack, std::string_view theirs,
+                         const std::function<void(std::int64_t layer)>& block) {
+  for (const BlockPlace& place : config_.blocks()) {
+    if (place.stack != stack) continue;
+    layer_ = place.layer;
+    ours_ = place.path() + ".";
+    theirs_ = fmt::format(fmt::runtime(theirs), layer_);
+    block(layer_);
   }
   ours_.clear();
   theirs_.clear();
+}
+
+void Recipes::cross_attention(const std::function<void()>& parts) {
+  attention_ = "cross_attn";
+  parts();
+  attention_ = "attn";
 }
 
 void Recipes::copy(std::string_view ours_name, std::string_view theirs_name) {
@@ -138,7 +150,8 @@ void Recipes::qk_norm(std::string_view their_q, std::string_view their_k) {
 }
 
 std::string Recipes::head_name(char kind, char letter) const {
-  return fmt::format("attn.{}{}_{}", config_.grouped_query() && letter != 'Q' ? "_" : "", kind, letter);
+  return fmt::format("{}.{}{}_{}", attention_, config_.grouped_query() && letter != 'Q' ? "_" : "", kind,
+                     letter);
 }
 
 void Recipes::heads(char letter, std::string_view theirs_name) {
@@ -175,11 +188,12 @@ void Recipes::fused_qkv(std::string_view theirs_name, const FusedHeads& fused) {
 void Recipes::attention_out(std::string_view theirs_name, double scale) {
   const std::string name(theirs_name);
   const std::int64_t h = config_.n_heads, d = config_.d_head, m = config_.d_model;
-  make("attn.W_O", {name + ".weight"}, [=, layout = layout_, dtype = config_.dtype](const Tensors& weight) {
-    return scaled(in_out(weight[0], layout), scale, dtype).unflatten(0, {h, d}).view({h, d, m});
-  });
+  make(attention_ + ".W_O", {name + ".weight"},
+       [=, layout = layout_, dtype = config_.dtype](const Tensors& weight) {
+         return scaled(in_out(weight[0], layout), scale, dtype).unflatten(0, {h, d}).view({h, d, m});
+       });
   if (!config_.attn_out_bias) return;
-  make("attn.b_O", {name + ".bias"},
+  make(attention_ + ".b_O", {name + ".bias"},
        [scale, dtype = config_.dtype](const Tensors& bias) { return scaled(bias[0], scale, dtype); });
 }
 

@@ -49,6 +49,8 @@ class Recipes {
 
   /// Calls `block` for every layer; `theirs` is the layer's place with `{}` for its number (`layers.{}.`).
   void each_block(std::string_view theirs, const std::function<void(std::int64_t layer)>& block);
+  /// The same for one stack of an encoder-decoder.
+  void each_block(Stack stack, std::string_view theirs, const std::function<void(std::int64_t layer)>& block);
 
   /// The layer that `each_block` is at.
   std::int64_t layer() const noexcept { return layer_; }
@@ -88,6 +90,9 @@ class Recipes {
   /// The output projection; what it writes is multiplied by `scale`.
   void attention_out(std::string_view theirs, double scale = 1.0);
 
+  /// What `parts` says of queries, keys, values and output projection is of cross-attention.
+  void cross_attention(const std::function<void()>& parts);
+
   void mlp_in(std::string_view theirs) { linear("mlp.W_in", "mlp.b_in", theirs); }
   void mlp_gate(std::string_view theirs) { linear("mlp.W_gate", "mlp.b_gate", theirs); }
   /// Gate and up projection one above the other.
@@ -104,7 +109,7 @@ class Recipes {
  private:
   std::string ours(std::string_view name) const { return ours_ + std::string(name); }
   std::string theirs(std::string_view name) const { return theirs_ + std::string(name); }
-  /// `attn.W_K`, with the underscore that grouped keys and values carry.
+  /// `attn.W_K` or `cross_attn.W_K`, with the underscore that grouped keys and values carry.
   std::string head_name(char kind, char letter) const;
   void heads(char letter, std::string_view theirs);
   /// `ours`, a matrix of one expert, stored under `theirs`, or cut out of a tensor of all experts.
@@ -120,6 +125,7 @@ class Recipes {
   LinearLayout layout_;
   std::int64_t layer_ = -1;
   std::string ours_, theirs_;
+  std::string attention_ = "attn";
   std::vector<TensorRecipe> recipes_;
 };
 

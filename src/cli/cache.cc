@@ -86,8 +86,9 @@ void report(const CacheOptions& options, const Input& input, const Tensors& tens
   if (options.json) {
     auto names = Json::array();
     for (const auto& [name, tensor] : tensors) names.push_back(name);
-    return print_json(
-        {{"out", options.out}, {"tokens", input.tokens_json()}, {"tensors", names}, {"bytes", bytes}});
+    Json json = {{"out", options.out}, {"tensors", names}, {"bytes", bytes}};
+    input.add_tokens_to(json);
+    return print_json(json);
   }
   fmt::print("{}: {} tensors, {}\n", options.out, tensors.size(), size_text(bytes));
   Table table({{"name"}, {"shape"}, {"dtype"}});
@@ -104,9 +105,7 @@ void cache(const CacheOptions& options) {
   }
   const auto model = options.model.load();
   const auto input = read_input(options.input, model);
-  RunOptions run;
-  run.attention_mask = input.attention_mask;
-  run.token_types = input.token_types;
+  RunOptions run = input.run_options();
   run.edits = read_edits(options.edits, model, input);
   run.capture = options.names.empty() ? Selection(act::defaults) : Selection::glob(options.names);
   const bool logits = model.config().has_unembedding() && !options.stop_at_layer;
@@ -120,6 +119,9 @@ void cache(const CacheOptions& options) {
   const auto result = model.run(input.tokens, run);
 
   Tensors tensors = {{"tokens", input.tokens.contiguous()}};
+  if (input.decoder_tokens.defined()) {
+    tensors.emplace_back("decoder_tokens", input.decoder_tokens.contiguous());
+  }
   if (logits) tensors.emplace_back("logits", result.logits.detach().contiguous());
   append(tensors, "", result.cache);
   append(tensors, "grad.", result.gradients);

@@ -103,10 +103,14 @@ Value value_of(const EditText& edit, const EditContext& context) {
 }
 
 // Size of an axis of a whole activation in this run.
-std::int64_t full_size(const SiteRow& site, std::size_t dim, const EditContext& context) {
+std::int64_t full_size(const ActivationName& name, std::size_t dim, const EditContext& context) {
+  const auto& site = row(name.site);
   const auto size = axis_size(site, dim, context.model.config());
   if (size >= 0) return size;
-  return site.axes[dim] == Axis::batch ? context.input.batch() : context.input.length();
+  const Input& input = context.input;
+  if (site.axes[dim] == Axis::batch) return input.batch();
+  const bool of_source = input.decoder_tokens.defined() && counts_source(name, site.axes[dim]);
+  return of_source ? input.tokens.size(1) : input.length();
 }
 
 // `replace` takes from the file what the address takes from the activation, if the file holds all of it.
@@ -116,7 +120,8 @@ bool holds_whole_activation(const at::Tensor& value, const Address& address, con
   for (const auto& [axis, index] : address.indices().entries()) {
     const auto here = axis_on(address.name().site, axis);
     const auto dim = here ? site.axes.find(*here) : std::nullopt;
-    if (!dim || value.size(*dim) != full_size(site, static_cast<std::size_t>(*dim), context)) return false;
+    if (!dim || value.size(*dim) != full_size(address.name(), static_cast<std::size_t>(*dim), context))
+      return false;
   }
   return true;
 }
@@ -133,8 +138,12 @@ void append_replacements(const EditText& edit, const EditContext& context, std::
       continue;
     }
     const auto name = address.name().to_string();
+    const Input& input = context.input;
+    const bool of_source = input.decoder_tokens.defined() && counts_source(address.name(), Axis::pos);
     const AxisContext axes{
-        .site = address.name().site, .where = name, .last_positions = context.input.last_positions()};
+        .site = address.name().site,
+        .where = name,
+        .last_positions = of_source ? input.last_source_positions() : input.last_positions()};
     edits.push_back(set(address, take_block(value, address.indices(), axes).clone()));
   }
 }

@@ -181,6 +181,8 @@ void generate(GenerateCommandOptions options) {
   require_folder_of(options.out);
   auto& generate = options.generate;
   generate.attention_mask = input.attention_mask;
+  generate.decoder_tokens = input.decoder_tokens;
+  generate.decoder_attention_mask = input.decoder_attention_mask;
   generate.edits = read_edits(options.edits, model, input);
   generate.prompt_edits = read_edits(options.prompt_edits, model, input);
   generate.new_token_edits = read_edits(options.new_token_edits, model, input);

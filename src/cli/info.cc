@@ -28,6 +28,7 @@ Json config_json(const ModelConfig& config) { return parse_json(config.to_json()
 void print_config(const ModelConfig& config) {
   const auto json = config_json(config);
   Table table({{}, {}});
+  if (config.has_encoder()) table.add({"n_encoder_layers", std::to_string(config.n_encoder_layers)});
   for (const auto* key :
        {"n_layers", "d_model", "n_heads", "n_key_value_heads", "d_head", "d_mlp", "d_vocab", "n_ctx",
         "num_experts", "experts_per_token", "act_fn", "gated_mlp", "attn_only", "parallel_attn_mlp",

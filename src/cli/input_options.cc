@@ -48,6 +48,28 @@ at::Tensor ids_of_rows(const std::vector<std::string>& texts, std::string_view o
   return at::cat(rows);
 }
 
+// The mask of that name for `tokens`, or an undefined tensor.
+at::Tensor mask_in(const SafetensorsFile& file, const char* name, const at::Tensor& tokens) {
+  if (!file.find(name)) return {};
+  const at::Tensor mask = file.read(name);
+  if (mask.sizes() != tokens.sizes()) {
+    throw ShapeError(fmt::format("{}: {}", file.path().string(), name),
+                     fmt::format("is {}; expected the shape of its tokens, {}", shape_text(mask.sizes()),
+                                 shape_text(tokens.sizes())));
+  }
+  return mask;
+}
+
+at::Tensor tokens_in(const SafetensorsFile& file, const char* name) {
+  const at::Tensor tokens = file.read(name);
+  if (tokens.scalar_type() != at::kLong || tokens.dim() != 2) {
+    throw ShapeError(fmt::format("{}: {}", file.path().string(), name),
+                     fmt::format("is {} {}; expected int64 [batch, pos]", dtype_text(tokens.scalar_type()),
+                                 shape_text(tokens.sizes())));
+  }
+  return tokens;
+}
+
 Input input_of_file(const std::string& path) {
   const auto file = SafetensorsFile::open(path);
   if (!file.find("tokens")) {
@@ -58,21 +80,26 @@ Input input_of_file(const std::string& path) {
         path, fmt::format("has no tensor 'tokens'; expected int64 [batch, pos] under that name, got {}",
                           names.empty() ? "no tensors" : fmt::format("{}", fmt::join(names, ", "))));
   }
-  Input input{file.read("tokens"), {}, {}};
-  if (input.tokens.scalar_type() != at::kLong || input.tokens.dim() != 2) {
-    throw ShapeError(fmt::format("{}: tokens", path),
-                     fmt::format("is {} {}; expected int64 [batch, pos]",
-                                 dtype_text(input.tokens.scalar_type()), shape_text(input.tokens.sizes())));
-  }
+  Input input;
+  input.tokens = tokens_in(file, "tokens");
   if (file.find("token_type_ids")) input.token_types = file.read("token_type_ids");
-  if (!file.find("attention_mask")) return input;
-  input.attention_mask = file.read("attention_mask");
-  if (input.attention_mask.sizes() != input.tokens.sizes()) {
-    throw ShapeError(fmt::format("{}: attention_mask", path),
-                     fmt::format("is {}; expected the shape of tokens, {}",
-                                 shape_text(input.attention_mask.sizes()), shape_text(input.tokens.sizes())));
-  }
+  input.attention_mask = mask_in(file, "attention_mask", input.tokens);
+  if (!file.find("decoder_tokens")) return input;
+  input.decoder_tokens = tokens_in(file, "decoder_tokens");
+  input.decoder_attention_mask = mask_in(file, "decoder_attention_mask", input.decoder_tokens);
   return input;
+}
+
+// What a decoder reads where nothing says so: its start token in each row.
+void start_decoder(Input& input, const ModelConfig& config) {
+  if (!config.has_encoder() || input.decoder_tokens.defined()) return;
+  if (!config.decoder_start_token) {
+    throw UsageError(
+        "--decoder-tokens: this model's config names no token that its decoder starts with; expected its "
+        "tokens");
+  }
+  input.decoder_tokens =
+      at::full({input.batch(), 1}, *config.decoder_start_token, at::TensorOptions(at::kLong));
 }
 
 }  // namespace
@@ -104,8 +131,8 @@ OneOf add_input_options(CLI::App& app, InputOptions& options) {
                                 "token ids such as 1,2,3; repeat for the rows of a batch");
   auto* file =
       app.add_option("--tokens-file", options.tokens_file,
-                     "safetensors file with `tokens` int64 [batch, pos] and, if wanted, `attention_mask` and "
-                     "`token_type_ids`");
+                     "safetensors file with `tokens` int64 [batch, pos] and, if wanted, `attention_mask`, "
+                     "`token_type_ids`, `decoder_tokens` and `decoder_attention_mask`");
   text->option_text("T")->group(kGroup);
   tokens->option_text("IDS")->group(kGroup)->allow_extra_args(false);
   file->option_text("F")->group(kGroup);
@@ -118,6 +145,12 @@ OneOf add_input_options(CLI::App& app, InputOptions& options) {
                  "types of the tokens such as 0,0,1, for models with token types; repeat for the rows of a "
                  "batch (default: all 0)")
       ->option_text("TYPES")
+      ->allow_extra_args(false);
+  app.add_option(
+         "--decoder-tokens", options.decoder_token_rows,
+         "what the decoder of an encoder-decoder reads, its start token included, such as 0,5,7; repeat "
+         "for the rows of a batch (default: its start token)")
+      ->option_text("IDS")
       ->allow_extra_args(false);
   return {text, tokens, file};
 }
@@ -137,27 +170,58 @@ Input read_input(const InputOptions& options, const HookedTransformer& model) {
     }
     input.token_types = ids_of_rows(options.token_type_rows, "--token-types");
   }
+  if (!options.decoder_token_rows.empty()) {
+    if (input.decoder_tokens.defined()) {
+      throw UsageError("--decoder-tokens: the tokens file has decoder_tokens; expected one of the two");
+    }
+    input.decoder_tokens = ids_of_rows(options.decoder_token_rows, "--decoder-tokens");
+  }
+  start_decoder(input, model.config());
   if (input.tokens.numel() == 0) {
     throw ShapeError("tokens", fmt::format("the input has no tokens; expected at least one, got shape {}",
                                            shape_text(input.tokens.sizes())));
   }
   const auto device = model.loaded()->device;
   input.tokens = input.tokens.to(device);
-  if (input.attention_mask.defined()) input.attention_mask = input.attention_mask.to(device);
+  for (at::Tensor* tensor : {&input.attention_mask, &input.decoder_tokens, &input.decoder_attention_mask}) {
+    if (tensor->defined()) *tensor = tensor->to(device);
+  }
   return input;
 }
 
-at::Tensor Input::last_positions() const {
-  const auto options = at::TensorOptions(at::kLong);
-  if (!attention_mask.defined()) return at::full({batch()}, length() - 1, options);
-  const auto columns = at::arange(length(), options).unsqueeze(0);
-  return (attention_mask.to(at::kCPU).ne(0).to(at::kLong) * columns).amax(1);
+RunOptions Input::run_options() const {
+  return {.attention_mask = attention_mask,
+          .token_types = token_types,
+          .decoder_tokens = decoder_tokens,
+          .decoder_attention_mask = decoder_attention_mask};
 }
 
-Json Input::tokens_json() const {
+namespace {
+
+at::Tensor last_real_columns(const at::Tensor& tokens, const at::Tensor& mask) {
+  const auto options = at::TensorOptions(at::kLong);
+  if (!mask.defined()) return at::full({tokens.size(0)}, tokens.size(1) - 1, options);
+  const auto columns = at::arange(tokens.size(1), options).unsqueeze(0);
+  return (mask.to(at::kCPU).ne(0).to(at::kLong) * columns).amax(1);
+}
+
+Json rows_json(const at::Tensor& tokens) {
   auto rows = Json::array();
-  for (std::int64_t row = 0; row < batch(); ++row) rows.push_back(id_list(tokens[row]));
+  for (std::int64_t row = 0; row < tokens.size(0); ++row) rows.push_back(id_list(tokens[row]));
   return rows;
+}
+
+}  // namespace
+
+at::Tensor Input::last_positions() const { return last_real_columns(main_tokens(), main_mask()); }
+
+at::Tensor Input::last_source_positions() const { return last_real_columns(tokens, attention_mask); }
+
+Json Input::tokens_json() const { return rows_json(tokens); }
+
+void Input::add_tokens_to(Json& json) const {
+  json["tokens"] = rows_json(tokens);
+  if (decoder_tokens.defined()) json["decoder_tokens"] = rows_json(decoder_tokens);
 }
 
 }  // namespace hooked::cli

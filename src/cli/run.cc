@@ -103,8 +103,8 @@ std::vector<NextTokens> next_tokens(const RunCommandOptions& options, const Inpu
 // Mean over the predictions whose two tokens are real; nothing when there is none.
 std::optional<double> loss_of(const Input& input, const at::Tensor& logits) {
   if (input.length() < 2) return std::nullopt;
-  const auto real = input.attention_mask.defined() ? input.attention_mask.ne(0) : at::Tensor();
-  const auto loss = next_token_loss(logits, input.tokens, real, LossReduction::mean).item<double>();
+  const auto real = input.main_mask().defined() ? input.main_mask().ne(0) : at::Tensor();
+  const auto loss = next_token_loss(logits, input.main_tokens(), real, LossReduction::mean).item<double>();
   return std::isfinite(loss) ? std::optional(loss) : std::nullopt;
 }
 
@@ -120,7 +120,9 @@ Json result_json(const Input& input, const std::vector<NextTokens>& rows, std::o
     }
     list.push_back({{"row", row.row}, {"position", row.position}, {"next", next}});
   }
-  return {{"tokens", input.tokens_json()}, {"rows", list}, {"loss", loss ? Json(*loss) : Json(nullptr)}};
+  Json json = {{"rows", list}, {"loss", loss ? Json(*loss) : Json(nullptr)}};
+  input.add_tokens_to(json);
+  return json;
 }
 
 std::string token_text(const HookedTransformer& model, std::int64_t id) {
@@ -152,7 +154,7 @@ void print_result(const HookedTransformer& model, const Input& input, const std:
     // A model that reads both ways says what stands at a position, not behind it.
     const bool causal = model.config().direction == AttentionDirection::causal;
     fmt::print("row {}, {} position {}, token {}\n", row.row, causal ? "after" : "at", row.position,
-               token_text(model, input.tokens[row.row][row.position].item<std::int64_t>()));
+               token_text(model, input.main_tokens()[row.row][row.position].item<std::int64_t>()));
     print_guesses(row, model.has_tokenizer());
   }
   if (loss) fmt::print("\nloss {:.4f} nats per predicted token\n", *loss);
@@ -164,9 +166,9 @@ void run(const RunCommandOptions& options) {
   const auto edits = read_edits(options.edits, model, input);
   // Before the run, so that a wrong --positions costs nothing.
   for (std::int64_t row = 0; row < input.batch(); ++row) positions_of_row(options, input, row);
-  const auto result =
-      model.run(input.tokens,
-                {.edits = edits, .attention_mask = input.attention_mask, .token_types = input.token_types});
+  RunOptions options_of_run = input.run_options();
+  options_of_run.edits = edits;
+  const auto result = model.run(input.tokens, options_of_run);
   const auto rows = next_tokens(options, input, model, result.logits);
   // A model that sees both sides of a position is not asked for the token behind it.
   const bool causal = model.config().direction == AttentionDirection::causal;

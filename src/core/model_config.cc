@@ -90,7 +90,21 @@ std::int64_t all_mlp_parameters(const ModelConfig& config) {
   return count;
 }
 
+// An encoder's blocks and final norm, and what the decoder's blocks have to read it.
+std::int64_t encoder_parameters(const ModelConfig& config) {
+  const std::int64_t norm = norm_parameters(config.norm, config.d_model, config.norm_bias);
+  const std::int64_t block = 2 * norm + attention_parameters(config) + dense_mlp_parameters(config);
+  return config.n_encoder_layers * block + norm + config.n_layers * (norm + attention_parameters(config));
+}
+
 }  // namespace
+
+std::vector<BlockPlace> ModelConfig::blocks() const {
+  std::vector<BlockPlace> all;
+  for (std::int64_t layer = 0; layer < n_encoder_layers; ++layer) all.push_back({Stack::encoder, layer});
+  for (std::int64_t layer = 0; layer < n_layers; ++layer) all.push_back({main_stack(), layer});
+  return all;
+}
 
 std::int64_t ModelConfig::parameter_count() const {
   auto count = d_vocab * d_model;
@@ -101,6 +115,8 @@ std::int64_t ModelConfig::parameter_count() const {
   count += n_layers * (weighted_block_norms(*this) * norm_parameters(norm, d_model, norm_bias) +
                        attention_parameters(*this)) +
            all_mlp_parameters(*this);
+  if (has_encoder()) count += encoder_parameters(*this);
+  if (positions == PositionKind::relative) count += (has_encoder() ? 2 : 1) * relative.buckets * n_heads;
   if (!norm_folded) count += norm_parameters(final_norm, d_model, norm_bias);
   if (!tied_unembedding) count += d_model * d_vocab_out;
   if (unembed_bias) count += d_vocab_out;
@@ -116,6 +132,7 @@ ModelConfig without_unembedding(ModelConfig config) {
   config.final_norm = NormKind::none;
   config.tied_unembedding = config.unembed_bias = false;
   config.mlm_head.reset();
+  config.unembed_in_scale = defaults.unembed_in_scale;
   config.logit_scale = defaults.logit_scale;
   config.logit_soft_cap = defaults.logit_soft_cap;
   return config;

@@ -47,8 +47,7 @@ bool named(const ConfigReader& top, std::initializer_list<std::string_view> arch
 
 // Features that change the function and that the graph does not have: set means refused.
 void refuse_unsupported(const ConfigReader& top) {
-  for (const auto key : {"quantization_method", "quantization_config", "clip_qkv",
-                         "relative_attention_max_distance", "relative_attention_num_buckets"}) {
+  for (const auto key : {"quantization_method", "quantization_config", "clip_qkv"}) {
     if (top.has(key)) top.refuse(key, "is not supported; expected null, or no such field");
   }
   for (const auto key : {"load_in_4bit", "use_attention_sinks", "use_logn_attn", "use_dynamic_ntk_rope"}) {
@@ -81,13 +80,16 @@ void ignore_runtime_fields(const ConfigReader& top) {
               "trust_remote_code",
               "uses_rms_norm",
               "layer_norm_folding",
-              "decoder_start_token_id",
+              "relative_attention_max_distance",  // read where positions are relative
+              "relative_attention_num_buckets",
+              "decoder_start_token_id",  // read where there is an encoder
               "tie_word_embeddings",
               "train_seq_length"});
 }
 
 ModelConfig with_sizes(ModelConfig c, const Source& in) {
   c.n_layers = in.top.integer("n_layers");
+  c.n_encoder_layers = in.hooked.integer_or("n_encoder_layers", 0);
   c.d_model = in.top.integer("d_model");
   c.n_ctx = in.top.integer("n_ctx");
   c.d_head = in.top.integer("d_head");
@@ -340,6 +342,10 @@ ModelConfig with_positions(ModelConfig c, const Source& in) {
   rotary.local_base = read_local_base(with_rotary, in);
   // TransformerLens's dumps carry its rotary fields for every kind of positions; they only matter for one.
   if (c.positions == PositionKind::rotary) c.rotary = rotary;
+  if (c.positions == PositionKind::relative) {
+    c.relative.buckets = in.top.integer_or("relative_attention_num_buckets", c.relative.buckets);
+    c.relative.max_distance = in.top.integer_or("relative_attention_max_distance", c.relative.max_distance);
+  }
   if (in.hooked.has("unrotated_layers")) c.unrotated_layers = in.hooked.booleans("unrotated_layers");
 
   if (in.hooked.has("alibi_slopes")) {
@@ -363,6 +369,7 @@ at::ScalarType read_dtype(const ConfigReader& reader) {
 
 ModelConfig with_output_and_record(ModelConfig c, const Source& in) {
   c.embedding_scale = in.hooked.number_or("embedding_scale", 1.0);
+  c.unembed_in_scale = in.hooked.number_or("unembed_in_scale", 1.0);
   c.logit_scale = in.hooked.number_or("logit_scale", 1.0);
   c.tied_unembedding = in.hooked.boolean_or("tied_unembedding", false);
   c.unembed_bias = in.hooked.boolean_or("unembed_bias", c.has_unembedding());
@@ -376,6 +383,9 @@ ModelConfig with_output_and_record(ModelConfig c, const Source& in) {
   }
   c.logit_soft_cap = std::max(0.0, in.top.number_or("output_logits_soft_cap", kSoftCapOff));
   c.default_prepend_bos = in.top.boolean_or("default_prepend_bos", true);
+  if (c.has_encoder() && in.top.has("decoder_start_token_id")) {
+    c.decoder_start_token = in.top.integer("decoder_start_token_id");
+  }
   if (in.hooked.has("processing")) c.processing = in.hooked.texts("processing");
   read_dtype(in.top);  // checked, not used: see from_json
   c.dtype = read_dtype(in.hooked);
@@ -403,6 +413,10 @@ std::string_view json_field(std::string_view member) {
       {"rotary.dim", "rotary_dim"},
       {"rotary.base", "rotary_base"},
       {"rotary.local_base", "rotary_base_local"},
+      {"n_encoder_layers", "hooked.n_encoder_layers"},
+      {"decoder_start_token", "decoder_start_token_id"},
+      {"relative.buckets", "relative_attention_num_buckets"},
+      {"relative.max_distance", "relative_attention_max_distance"},
       {"alibi_slopes", "hooked.alibi_slopes"},
       {"alibi_in_bfloat16", "hooked.alibi_in_bfloat16"},
       {"alibi_scaled", "hooked.alibi_scaled"},
@@ -426,6 +440,7 @@ std::string_view json_field(std::string_view member) {
       {"experts.shared_gate_bias", "hooked.experts.shared_gate_bias"},
       {"mlp", "gated_mlp"},
       {"embedding_scale", "hooked.embedding_scale"},
+      {"unembed_in_scale", "hooked.unembed_in_scale"},
       {"logit_scale", "hooked.logit_scale"},
       {"tied_unembedding", "hooked.tied_unembedding"},
       {"embedding_sum_norm", "hooked.embedding_sum_norm"},

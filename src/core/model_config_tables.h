@@ -42,11 +42,13 @@ inline constexpr Word<BlockLayout> kBlockLayoutWords[] = {
 inline constexpr Word<MlpKind> kMlpKindWords[] = {
     {MlpKind::none, "none"}, {MlpKind::plain, "plain"}, {MlpKind::gated, "gated"}};
 
-inline constexpr Word<PositionKind> kPositionKindWords[] = {{PositionKind::none, "none"},
-                                                            {PositionKind::learned, "standard"},
-                                                            {PositionKind::shortformer, "shortformer"},
-                                                            {PositionKind::rotary, "rotary"},
-                                                            {PositionKind::alibi, "alibi"}};
+inline constexpr Word<PositionKind> kPositionKindWords[] = {
+    {PositionKind::none, "none"},
+    {PositionKind::learned, "standard"},
+    {PositionKind::shortformer, "shortformer"},
+    {PositionKind::rotary, "rotary"},
+    {PositionKind::alibi, "alibi"},
+    {PositionKind::relative, "relative_positional_bias"}};
 
 inline constexpr Word<RopeScalingKind> kRopeScalingKindWords[] = {
     {RopeScalingKind::none, "none"},       {RopeScalingKind::linear, "linear"},

@@ -53,6 +53,8 @@ void check_known_values(const ModelConfig& c) {
 
 void check_sizes(const ModelConfig& c) {
   expect_between("n_layers", c.n_layers, kMaxLayers);
+  expect(c.n_encoder_layers >= 0 && c.n_encoder_layers <= kMaxLayers, "n_encoder_layers", c.n_encoder_layers,
+         fmt::format("1 to {}, or 0 for no encoder", kMaxLayers));
   expect_between("d_model", c.d_model, kMaxWidth);
   expect_between("n_ctx", c.n_ctx, kMaxWidth);
   expect_between("n_heads", c.n_heads, kMaxHeads);
@@ -76,7 +78,7 @@ void check_sizes(const ModelConfig& c) {
   }
   // In floating point, because the product of sizes that are each allowed can exceed 64 bits.
   const double weights =
-      static_cast<double>(c.n_layers) * static_cast<double>(c.d_model) *
+      static_cast<double>(2 * c.n_layers + c.n_encoder_layers) * static_cast<double>(c.d_model) *
       (4.0 * static_cast<double>(c.n_heads * c.d_head) + 3.0 * static_cast<double>(c.d_mlp) +
        3.0 * static_cast<double>(c.experts.n_experts) * static_cast<double>(c.experts.d_expert));
   expect(weights < kMaxParameters, "n_layers", c.n_layers,
@@ -318,8 +320,23 @@ void check_rotary(const ModelConfig& c) {
   }
 }
 
+void check_relative(const ModelConfig& c) {
+  const std::int64_t directions = c.has_encoder() || c.bidirectional(c.main_stack()) ? 2 : 1;
+  expect(c.relative.buckets >= 2 * directions && c.relative.buckets <= kMaxWidth, "relative.buckets",
+         c.relative.buckets, fmt::format("{} to {}", 2 * directions, kMaxWidth));
+  expect(c.relative.max_distance > c.relative.buckets / 2 && c.relative.max_distance <= kMaxWidth,
+         "relative.max_distance", c.relative.max_distance,
+         fmt::format("more than half of relative.buckets = {}, at most {}", c.relative.buckets, kMaxWidth));
+}
+
 void check_positions(const ModelConfig& c) {
   const auto kind = word_of(kPositionKindWords, c.positions);
+  if (c.positions == PositionKind::relative) {
+    check_relative(c);
+  } else {
+    expect(c.relative == RelativeConfig(), "relative", "other values",
+           fmt::format("the default values, because positions is {} and nothing would read them", kind));
+  }
   if (c.positions == PositionKind::rotary) {
     check_rotary(c);
   } else {
@@ -361,8 +378,10 @@ void check_no_unembedding(const ModelConfig& c) {
   expect(!c.tied_unembedding, "tied_unembedding", true, kFalse);
   expect(!c.unembed_bias, "unembed_bias", true, kFalse);
   expect(!c.mlm_head, "mlm_head", activation_name(c.mlm_head.value_or(Activation::relu)), kNone);
-  expect(c.logit_scale == 1.0, "logit_scale", c.logit_scale,
-         "1, because d_vocab_out is 0 and there is no unembedding");
+  for (const auto& [field, scale] :
+       {std::pair{"unembed_in_scale", c.unembed_in_scale}, std::pair{"logit_scale", c.logit_scale}}) {
+    expect(scale == 1.0, field, scale, "1, because d_vocab_out is 0 and there is no unembedding");
+  }
   expect(c.logit_soft_cap == 0.0, "logit_soft_cap", c.logit_soft_cap,
          "0, because d_vocab_out is 0 and there is no unembedding");
 }
@@ -377,7 +396,8 @@ void check_output(const ModelConfig& c) {
   expect(!c.tied_unembedding || c.d_vocab_out == c.d_vocab, "tied_unembedding", c.tied_unembedding,
          fmt::format("false, because d_vocab_out = {} is not d_vocab = {}", c.d_vocab_out, c.d_vocab));
   for (const auto& [field, scale] :
-       {std::pair{"embedding_scale", c.embedding_scale}, std::pair{"logit_scale", c.logit_scale}}) {
+       {std::pair{"embedding_scale", c.embedding_scale}, std::pair{"unembed_in_scale", c.unembed_in_scale},
+        std::pair{"logit_scale", c.logit_scale}}) {
     expect(std::isfinite(scale) && scale != 0, field, scale, "a finite number other than 0");
   }
   expect(std::isfinite(c.logit_soft_cap) && c.logit_soft_cap >= 0, "logit_soft_cap", c.logit_soft_cap,
@@ -389,11 +409,48 @@ void check_output(const ModelConfig& c) {
   }
 }
 
+// Both stacks are made by the one description of a block, so what has no meaning in one of them is refused.
+void check_encoder(const ModelConfig& c) {
+  if (!c.has_encoder()) {
+    expect(!c.decoder_start_token, "decoder_start_token", c.decoder_start_token.value_or(0),
+           "none, because n_encoder_layers is 0");
+    return;
+  }
+  constexpr std::string_view kBecause = "because there is an encoder (n_encoder_layers)";
+  const auto expect_plain = [&](bool allowed, std::string_view field, const auto& value,
+                                std::string_view expected) {
+    expect(allowed, field, value, fmt::format("{}, {}", expected, kBecause));
+  };
+  expect_plain(c.direction == AttentionDirection::causal, "direction",
+               word_of(kAttentionDirectionWords, c.direction), "causal, which the decoder is");
+  expect_plain(c.positions == PositionKind::relative, "positions", word_of(kPositionKindWords, c.positions),
+               word_of(kPositionKindWords, PositionKind::relative));
+  expect_plain(c.norm != NormKind::none, "norm", word_of(kNormKindWords, c.norm), "LN or RMS");
+  expect_plain(c.norm_place == NormPlace::pre, "norm_place", word_of(kNormPlaceWords, c.norm_place), "pre");
+  expect_plain(!c.norm_folded, "norm_folded", c.norm_folded, "false");
+  expect_plain(!c.parallel(), "layout", word_of(kBlockLayoutWords, c.layout), "serial");
+  expect_plain(c.has_mlp(), "mlp", word_of(kMlpKindWords, c.mlp), "plain or gated");
+  expect_plain(c.experts.n_experts == 0, "experts.n_experts", c.experts.n_experts, "0");
+  expect_plain(c.windowed_layers.empty(), "windowed_layers", c.windowed_layers.size(), "an empty list");
+  expect_plain(c.qk_norm == QkNorm::none, "qk_norm", word_of(kQkNormWords, c.qk_norm), "none");
+  expect_plain(!c.attention_sinks, "attention_sinks", c.attention_sinks, "false");
+  expect_plain(c.score_soft_cap == 0, "score_soft_cap", c.score_soft_cap, "0");
+  expect_plain(c.qkv_clip == 0, "qkv_clip", c.qkv_clip, "0");
+  expect_plain(!c.scale_by_inverse_layer, "scale_by_inverse_layer", c.scale_by_inverse_layer, "false");
+  expect_plain(!c.embedding_sum_norm, "embedding_sum_norm", c.embedding_sum_norm, "false");
+  expect_plain(!c.mlm_head, "mlm_head", activation_name(c.mlm_head.value_or(Activation::relu)), "none");
+  expect_plain(c.processing.empty(), "processing", c.processing.size(), "an empty list");
+  if (!c.decoder_start_token) return;
+  expect(*c.decoder_start_token >= 0 && *c.decoder_start_token < c.d_vocab, "decoder_start_token",
+         *c.decoder_start_token, fmt::format("0 to {}", c.d_vocab - 1));
+}
+
 }  // namespace
 
 void ModelConfig::validate() const {
   check_known_values(*this);
   check_sizes(*this);
+  check_encoder(*this);
   check_norms(*this);
   check_blocks(*this);
   check_gated_product(*this);

@@ -109,11 +109,13 @@ Json hooked_group(const ModelConfig& c) {
     hooked["alibi_in_bfloat16"] = c.alibi_in_bfloat16;
     hooked["alibi_scaled"] = c.alibi_scaled;
   }
+  if (c.has_encoder()) hooked["n_encoder_layers"] = c.n_encoder_layers;
   if (!c.unrotated_layers.empty()) hooked["unrotated_layers"] = c.unrotated_layers;
   if (c.embedding_sum_norm) hooked["embedding_sum_norm"] = true;
   if (c.token_types > 0) hooked["token_types"] = c.token_types;
   if (c.mlm_head) hooked["mlm_head"] = std::string(activation_name(*c.mlm_head));
   if (c.embedding_scale != 1.0) hooked["embedding_scale"] = c.embedding_scale;
+  if (c.unembed_in_scale != 1.0) hooked["unembed_in_scale"] = c.unembed_in_scale;
   if (c.logit_scale != 1.0) hooked["logit_scale"] = c.logit_scale;
   return hooked;
 }
@@ -167,6 +169,11 @@ std::string ModelConfig::to_json() const {
     json["rotary_adjacent_pairs"] = rotary.adjacent_pairs;
     add_rope_scaling(*this, json, hooked);
   }
+  if (positions == PositionKind::relative) {
+    json["relative_attention_num_buckets"] = relative.buckets;
+    json["relative_attention_max_distance"] = relative.max_distance;
+  }
+  if (decoder_start_token) json["decoder_start_token_id"] = *decoder_start_token;
   json["output_logits_soft_cap"] = written_cap(logit_soft_cap);
   json["default_prepend_bos"] = default_prepend_bos;
   json["hooked"] = std::move(hooked);

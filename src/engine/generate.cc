@@ -73,6 +73,24 @@ void require_generation(const LoadedModel& model, const GenerateOptions& options
   }
 }
 
+// The encoder runs with the prompt only, and so do the maps of its output to keys and values.
+void require_reached_by_new_tokens(const LoadedModel& model, const std::vector<Edit>& edits) {
+  if (!model.config.has_encoder()) return;
+  Reach decoder = Reach::everything(model.points);
+  decoder.entry = false;
+  decoder.first_block = decoder.encoder_blocks;
+  for (const Edit& edit : edits) {
+    for (const std::size_t point : edit.target.where.resolve(model.points, decoder)) {
+      const ActivationName& name = model.points.name(point);
+      if (!along_source(name.site, Axis::pos)) continue;
+      throw HookError(
+          name.to_string(),
+          "this is computed once, with the prompt; expected no edit of it in new_token_edits; use "
+          "edits or prompt_edits");
+    }
+  }
+}
+
 // Where the prompt's last real token stands in each row, [batch] int64.
 at::Tensor last_columns(const RunInput& prompt) {
   const at::Tensor columns = at::arange(prompt.length(), prompt.tokens.options());
@@ -205,15 +223,17 @@ class Generation {
     const std::vector<Edit>& more = step.is_prompt ? options_.prompt_edits : options_.new_token_edits;
     watching_.edits.insert(watching_.edits.end(), more.begin(), more.end());
     const RunExtent extent{.reach = Reach::everything(model_->points),
-                           .columns = {.first = first, .end = first + step.tokens.size(1), .limit = end_}};
+                           .columns = {.first = first, .end = first + step.tokens.size(1), .limit = end_},
+                           .source_length = prompt_.source_length()};
     Run run(model_->config, make_watch(*model_, extent, scoped_, watching_),
-            {.batch = step.tokens.size(0),
-             .length = step.tokens.size(1),
-             .attention_mask = step.real,
-             .device = model_->device,
-             .prefix = options_.prefix ? options_.prefix->columns() : nullptr,
-             .extends = &remembered_,
-             .row_lengths = step.row_lengths});
+            {.own = {.batch = step.tokens.size(0),
+                     .length = step.tokens.size(1),
+                     .attention_mask = step.real,
+                     .device = model_->device,
+                     .prefix = options_.prefix ? options_.prefix->columns() : nullptr,
+                     .extends = &remembered_,
+                     .row_lengths = step.row_lengths},
+             .source = prompt_.source_of_run(&source_)});
     run.workspace = &model_->workspace;
     // Logits of other columns than the last cost much and are made only where they are watched.
     const bool all_columns = watches_exit(run);
@@ -224,6 +244,7 @@ class Generation {
       run.logit_positions = columns;
       wanted = inverse;
     }
+    if (prompt_.source && step.is_prompt) model_->graph->encode(prompt_.source->tokens, extent.reach, run);
     const at::Tensor resid = model_->graph->blocks(model_->graph->embed(step.tokens, run), extent.reach, run);
     const at::Tensor logits = model_->graph->unembed(resid, run);  // [batch, column, vocab]
     remembered_.advance(step.tokens.size(1), step.real);
@@ -301,6 +322,7 @@ class Generation {
   const std::int64_t past_;  // columns of the prefix
   const std::int64_t end_;   // columns that there may be in the end
   KvCache remembered_;
+  std::vector<KeysAndValues> source_;  // what each decoder layer made of the encoder's output
   Sampler sampler_;
   const std::vector<std::int64_t> stop_tokens_;
   RunOptions watching_;
@@ -315,8 +337,12 @@ class Generation {
 GenerateResult HookedTransformer::generate(const at::Tensor& tokens, const GenerateOptions& options) const {
   const LoadedModel& model = *model_;
   require_generation(model, options);
-  const RunInput prompt =
-      check_input(model, tokens, {.attention_mask = options.attention_mask, .prefix = options.prefix});
+  require_reached_by_new_tokens(model, options.new_token_edits);
+  const RunInput prompt = check_input(model, tokens,
+                                      {.attention_mask = options.attention_mask,
+                                       .decoder_tokens = options.decoder_tokens,
+                                       .decoder_attention_mask = options.decoder_attention_mask,
+                                       .prefix = options.prefix});
   const std::int64_t end = columns_before(options.prefix) + prompt.length() + options.max_new_tokens;
   require_room(model.config, "max_new_tokens", end);
   if (options.prefix) require_lasting_keys(model.config, end);

@@ -11,6 +11,7 @@ Watch make_watch(const LoadedModel& model, const RunExtent& extent, const std::v
                  const RunOptions& options) {
   Watch watch(model.points, extent.reach);
   watch.set_columns(extent.columns);
+  if (extent.source_length) watch.set_source_length(*extent.source_length);
   for (const std::vector<Hook>* hooks : {&scoped, &options.hooks}) {
     for (const Hook& hook : *hooks) {
       if (hook.direction == HookDirection::backward && !options.gradients) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "engine/loaded_model.h"
@@ -12,6 +14,7 @@ namespace hooked {
 struct RunExtent {
   Reach reach;
   RunColumns columns;
+  std::optional<std::int64_t> source_length = std::nullopt;  ///< columns that an encoder reads
 };
 
 /// Everything that `options` and the handle's `scoped` hooks watch in a run. Throws HookError for what this

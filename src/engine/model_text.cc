@@ -34,16 +34,21 @@ std::vector<std::int64_t> ids_of_row(const at::Tensor& ids) {
   return id_list(ids);
 }
 
-// Models that read both ways were trained on whole sequences with their special tokens at both ends.
+// Whether text goes into blocks that attend both ways. Such models were trained on whole sequences with their
+// special tokens at both ends.
+bool reads_both_ways(const ModelConfig& config) {
+  return config.bidirectional(config.has_encoder() ? Stack::encoder : Stack::blocks);
+}
+
 EncodeOptions encode_options(const LoadedModel& model, const TextOptions& options) {
-  const bool both_ends = model.config.direction == AttentionDirection::bidirectional;
-  return {.add_special_tokens = both_ends && options.prepend_bos.value_or(model.config.default_prepend_bos),
+  return {.add_special_tokens =
+              reads_both_ways(model.config) && options.prepend_bos.value_or(model.config.default_prepend_bos),
           .added_tokens = options.added_tokens};
 }
 
 // The BOS token that comes first, or nothing.
 std::optional<std::int64_t> first_token(const LoadedModel& model, const TextOptions& options) {
-  if (model.config.direction == AttentionDirection::bidirectional) return std::nullopt;
+  if (reads_both_ways(model.config)) return std::nullopt;
   const std::optional<std::int64_t> bos = tokenizer_of(model).bos_id();
   if (options.prepend_bos.value_or(false) && !bos) {
     throw TokenizerError(

@@ -27,16 +27,16 @@ Reach allowed_reach(const LoadedModel& model, const RunOptions& options) {
   Reach reach = Reach::everything(model.points);
   if (options.start_at_layer) {
     reach.entry = false;
-    reach.first_layer = resolve_layer(*options.start_at_layer, model, "start_at_layer");
+    reach.first_block = resolve_layer(*options.start_at_layer, model, "start_at_layer");
   }
   if (options.stop_at_layer) {
-    reach.end_layer = resolve_layer(*options.stop_at_layer, model, "stop_at_layer");
+    reach.end_block = reach.encoder_blocks + resolve_layer(*options.stop_at_layer, model, "stop_at_layer");
     reach.exit = false;
-    if (reach.end_layer < reach.first_layer) {
+    if (reach.end_block < reach.first_block) {
       throw ShapeError("stop_at_layer",
                        fmt::format("the run would stop at layer {} before it starts at layer {}; expected "
                                    "stop_at_layer >= start_at_layer",
-                                   reach.end_layer, reach.first_layer));
+                                   reach.end_block, reach.first_block));
     }
     if (options.output == Output::loss || options.logit_positions || options.gradients) {
       throw HookError("stop_at_layer",
@@ -65,11 +65,12 @@ Reach allowed_reach(const LoadedModel& model, const RunOptions& options) {
 void shorten(Reach& reach, const Watch& watch) {
   if (watches_exit(watch)) return;
   reach.exit = false;
-  reach.end_layer = reach.first_layer;
+  reach.end_block = reach.first_block;
   for (const std::size_t point : watch.watched_points()) {
     const ActivationName& name = watch.points().name(point);
-    if (row(name.site).scope == SiteScope::block)
-      reach.end_layer = std::max(reach.end_layer, std::int64_t{name.layer} + 1);
+    const SiteScope scope = row(name.site).scope;
+    if (scope == SiteScope::block) reach.end_block = std::max(reach.end_block, reach.block(name) + 1);
+    if (scope == SiteScope::encoder_exit) reach.end_block = std::max(reach.end_block, reach.encoder_blocks);
   }
 }
 
@@ -132,7 +133,7 @@ RunResult HookedTransformer::run(const at::Tensor& tokens, const RunOptions& opt
 
   const std::int64_t past = columns_before(options.prefix);
   const RunColumns columns{.first = past, .end = past + input.length()};
-  Watch watch = make_watch(model, {reach, columns}, hooks_->snapshot(), options);
+  Watch watch = make_watch(model, {reach, columns, input.source_length()}, hooks_->snapshot(), options);
   if (options.output == Output::none && !options.gradients && !options.stop_at_layer && !options.keep_prefix)
     shorten(reach, watch);
 
@@ -140,13 +141,14 @@ RunResult HookedTransformer::run(const at::Tensor& tokens, const RunOptions& opt
   const at::AutoGradMode grad_mode(options.gradients.has_value());
   const std::shared_ptr<KvCache> kept = options.keep_prefix ? room_for(model, input, options) : nullptr;
   Run run(model.config, std::move(watch),
-          {.batch = input.batch(),
-           .length = input.length(),
-           .attention_mask = input.attention_mask,
-           .device = model.device,
+          {.own = {.batch = input.batch(),
+                   .length = input.length(),
+                   .attention_mask = input.attention_mask,
+                   .device = model.device,
+                   .prefix = options.prefix && !kept ? options.prefix->columns() : nullptr,
+                   .extends = kept.get()},
            .token_types = input.token_types,
-           .prefix = options.prefix && !kept ? options.prefix->columns() : nullptr,
-           .extends = kept.get()});
+           .source = input.source_of_run()});
   if (!options.gradients) run.workspace = &model.workspace;
   if (options.logit_positions) {
     const auto positions = resolve_positions(*options.logit_positions, columns);
@@ -159,12 +161,13 @@ RunResult HookedTransformer::run(const at::Tensor& tokens, const RunOptions& opt
   }
 
   at::Tensor resid;
+  if (input.source) model.graph->encode(input.source->tokens, reach, run);
   if (input.tokens.defined()) {
     resid = model.graph->embed(input.tokens, run);
   } else {
     resid = input.residual;
     if (options.gradients) resid.requires_grad_(true);
-    model.graph->prepare(run);
+    model.graph->prepare(reach, run);
   }
   resid = model.graph->blocks(std::move(resid), reach, run);
 
@@ -177,7 +180,8 @@ RunResult HookedTransformer::run(const at::Tensor& tokens, const RunOptions& opt
       result.metric = metric.detach();
     }
     if (wants_logits && options.output == Output::loss) {
-      result.loss = next_token_loss(logits.detach(), input.targets, run.real(), options.loss_reduction);
+      result.loss =
+          next_token_loss(logits.detach(), input.targets, input.attention_mask, options.loss_reduction);
     } else if (wants_logits) {
       result.logits = logits.detach();
     }

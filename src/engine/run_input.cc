@@ -1,6 +1,7 @@
 #include "engine/run_input.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/nonzero.h>
 #include <fmt/format.h>
 
@@ -93,25 +94,68 @@ at::Tensor check_token_types(const at::Tensor& types, const RunInput& input, con
   return types.to(model.device);
 }
 
-at::Tensor check_mask(const at::Tensor& mask, const RunInput& input, const c10::Device& device) {
-  if (mask.dim() != 2 || mask.size(0) != input.batch() || mask.size(1) != input.length()) {
-    throw ShapeError("attention_mask",
-                     fmt::format("the mask does not fit the input; expected [batch, pos] = [{}, {}], "
-                                 "got {}",
-                                 input.batch(), input.length(), shape_text(mask.sizes())));
+// The mask of `columns` [batch, pos, ...]; undefined where it masks nothing.
+at::Tensor check_mask(const at::Tensor& mask, const char* where, const at::Tensor& columns) {
+  if (!mask.defined()) return {};
+  if (mask.dim() != 2 || mask.size(0) != columns.size(0) || mask.size(1) != columns.size(1)) {
+    throw ShapeError(where, fmt::format("the mask does not fit the input; expected [batch, pos] = [{}, {}], "
+                                        "got {}",
+                                        columns.size(0), columns.size(1), shape_text(mask.sizes())));
   }
   const at::Tensor binary = (mask == 0).logical_or(mask == 1);
   if (!binary.all().item<bool>()) {
-    throw ShapeError("attention_mask",
+    throw ShapeError(where,
                      "the mask holds other numbers than 0 and 1; expected 1 for real tokens, 0 for "
                      "padding");
   }
-  const at::Tensor real = mask.to(device, at::kBool);
+  const at::Tensor real = mask.to(columns.device(), at::kBool);
   if (!real.any(1).all().item<bool>()) {
-    throw ShapeError("attention_mask", "a row is all padding; expected at least one real token in each row");
+    throw ShapeError(where, "a row is all padding; expected at least one real token in each row");
   }
   // A mask of ones is no mask: the same plan, the same bits.
   return real.all().item<bool>() ? at::Tensor() : real;
+}
+
+at::Tensor check_ids(const at::Tensor& tokens, const char* where, const LoadedModel& model) {
+  const at::Tensor ids = tokens.dim() == 1 ? tokens.unsqueeze(0) : tokens;
+  require_ids(ids, where, model.config.d_vocab);
+  return ids.to(model.device);
+}
+
+// What a decoder reads where the options do not say: its start token in every row.
+at::Tensor start_tokens(const ModelConfig& config, const at::Tensor& source) {
+  if (!config.decoder_start_token) {
+    throw ShapeError(
+        "decoder_tokens",
+        "this model's config names no token that its decoder starts with; expected decoder_tokens "
+        "[batch, pos]");
+  }
+  return at::full({source.size(0), 1}, *config.decoder_start_token, source.options());
+}
+
+// Fills in the side of the encoder and of the decoder.
+void check_two_sides(RunInput& checked, const LoadedModel& model, const at::Tensor& input,
+                     const RunOptions& options) {
+  if (options.start_at_layer || options.prefix || options.keep_prefix) {
+    throw ShapeError(options.start_at_layer ? "start_at_layer"
+                     : options.prefix       ? "prefix"
+                                            : "keep_prefix",
+                     "a decoder goes on from an encoder's output as well; expected none with an "
+                     "encoder-decoder; run it from the tokens");
+  }
+  const at::Tensor source = check_ids(input, "tokens", model);
+  checked.source = {source, check_mask(options.attention_mask, "attention_mask", source)};
+  checked.tokens = options.decoder_tokens.defined()
+                       ? check_ids(options.decoder_tokens, "decoder_tokens", model)
+                       : start_tokens(model.config, source);
+  if (checked.batch() != source.size(0)) {
+    throw ShapeError("decoder_tokens",
+                     fmt::format("the decoder has other rows than the encoder; expected {}, "
+                                 "got {}",
+                                 source.size(0), checked.batch()));
+  }
+  checked.attention_mask =
+      check_mask(options.decoder_attention_mask, "decoder_attention_mask", checked.tokens);
 }
 
 void require_prefix(const Prefix& prefix, const LoadedModel& model, const RunInput& input) {
@@ -134,10 +178,17 @@ void require_prefix(const Prefix& prefix, const LoadedModel& model, const RunInp
 
 }  // namespace
 
+std::optional<Run::Source> RunInput::source_of_run(std::vector<KeysAndValues>* memory) const {
+  if (!source) return std::nullopt;
+  return Run::Source{source->tokens.size(1), source->attention_mask, memory};
+}
+
 std::int64_t columns_before(const std::optional<Prefix>& prefix) { return prefix ? prefix->length() : 0; }
 
 void require_room(const ModelConfig& config, const char* where, std::int64_t length) {
-  const bool any_length = config.positions == PositionKind::alibi || config.positions == PositionKind::none;
+  const bool any_length = config.positions == PositionKind::alibi ||
+                          config.positions == PositionKind::relative ||
+                          config.positions == PositionKind::none;
   if (length <= config.n_ctx || any_length) return;
   throw ShapeError(where,
                    fmt::format("the input is too long for this model; expected at most {} tokens, got {}",
@@ -172,7 +223,12 @@ RunInput check_input(const LoadedModel& model, const at::Tensor& input, const Ru
     throw ShapeError("tokens", "the input is an undefined tensor; expected token ids [batch, pos]");
   require_output(config, options);
   RunInput checked;
-  if (options.start_at_layer) {
+  if (config.has_encoder()) {
+    check_two_sides(checked, model, input, options);
+  } else if (options.decoder_tokens.defined() || options.decoder_attention_mask.defined()) {
+    throw ShapeError(options.decoder_tokens.defined() ? "decoder_tokens" : "decoder_attention_mask",
+                     "this model has no encoder, so the input is all that is read; expected none");
+  } else if (options.start_at_layer) {
     if (input.dim() != 3 || input.size(2) != config.d_model || input.numel() == 0) {
       throw ShapeError("residual",
                        fmt::format("the input has the wrong shape; expected [batch, pos, {}] because "
@@ -186,16 +242,15 @@ RunInput check_input(const LoadedModel& model, const at::Tensor& input, const Ru
     }
     checked.residual = input.detach().to(model.device).clone(at::MemoryFormat::Contiguous);
   } else {
-    const at::Tensor ids = input.dim() == 1 ? input.unsqueeze(0) : input;
-    require_ids(ids, "tokens", config.d_vocab);
-    checked.tokens = ids.to(model.device);
+    checked.tokens = check_ids(input, "tokens", model);
   }
 
   const std::int64_t past = columns_before(options.prefix);
   require_room(config, "tokens", past + checked.length());
   if (options.prefix) require_prefix(*options.prefix, model, checked);
-  if (options.attention_mask.defined()) {
-    checked.attention_mask = check_mask(options.attention_mask, checked, model.device);
+  if (!config.has_encoder()) {
+    checked.attention_mask = check_mask(options.attention_mask, "attention_mask",
+                                        checked.tokens.defined() ? checked.tokens : checked.residual);
   }
 
   if (options.token_types.defined()) {

@@ -6,11 +6,19 @@
 
 #include "engine/loaded_model.h"
 #include "hooked/engine/run_options.h"
+#include "models/run.h"
 
 namespace hooked {
 
-/// What a run computes from, checked at the door.
+/// What an encoder reads.
+struct SourceInput {
+  at::Tensor tokens;          ///< [batch, pos] int64 on the model's device
+  at::Tensor attention_mask;  ///< [batch, pos] bool on the model's device, or undefined
+};
+
+/// What a run computes from, checked at the door. All but `source` is of the main stack.
 struct RunInput {
+  std::optional<SourceInput> source = {};  ///< of encoder-decoders
   at::Tensor tokens;  ///< [batch, pos] int64 on the model's device; undefined when the run starts at a layer
   at::Tensor residual;        ///< [batch, pos, d_model] for runs that start at a layer
   at::Tensor attention_mask;  ///< [batch, pos] bool on the model's device, or undefined
@@ -19,6 +27,13 @@ struct RunInput {
 
   std::int64_t batch() const { return (tokens.defined() ? tokens : residual).size(0); }
   std::int64_t length() const { return (tokens.defined() ? tokens : residual).size(1); }
+
+  /// Tokens per row that an encoder reads.
+  std::optional<std::int64_t> source_length() const {
+    return source ? std::optional(source->tokens.size(1)) : std::nullopt;
+  }
+  /// What a run's decoder attends to, if there is an encoder; `memory` as there.
+  std::optional<Run::Source> source_of_run(std::vector<KeysAndValues>* memory = nullptr) const;
 };
 
 /// Throws ShapeError naming the input, the row and position, and both values, before anything runs; HookError

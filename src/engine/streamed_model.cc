@@ -14,8 +14,11 @@ namespace {
 
 // `blocks.3.` of a weight of that block, nothing of others.
 std::string scope_of(const std::string& name) {
-  constexpr std::string_view kBlocks = "blocks.";
-  return name.starts_with(kBlocks) ? name.substr(0, name.find('.', kBlocks.size()) + 1) : std::string();
+  for (const Stack stack : {Stack::blocks, Stack::encoder, Stack::decoder}) {
+    const std::string folder = std::string(stack_name(stack)) + '.';
+    if (name.starts_with(folder)) return name.substr(0, name.find('.', folder.size()) + 1);
+  }
+  return {};
 }
 
 void fill_slot(WeightSlot& slot, RecipeReader& reader, const weights::Changes& changes) {
@@ -37,9 +40,9 @@ std::shared_ptr<LoadedModel> streamed_model(RecipeReader& reader, const ModelCon
   std::map<std::string, WeightSlots> parts;
   for (WeightSlot& slot : model->slots()) parts[scope_of(slot.name)].push_back(std::move(slot));
   const auto stored = [&](const std::string& name) { return reader.find(name); };
-  for (const auto layer : processor.parts()) {
-    weights::Changes changes = processor.changes(stored, layer);
-    for (WeightSlot& slot : parts[layer ? "blocks." + std::to_string(*layer) + "." : ""]) {
+  for (const auto& block : processor.parts()) {
+    weights::Changes changes = processor.changes(stored, block);
+    for (WeightSlot& slot : parts[block ? block->path() + "." : ""]) {
       fill_slot(slot, reader, changes);
       changes.erase(slot.name);
       reader.done(slot.name);

@@ -30,10 +30,20 @@ std::shared_ptr<LoadedModel> copy_of(const LoadedModel& model) {
   return copy;
 }
 
+RunOptions run_options(const BesideTokens& beside) {
+  return {.attention_mask = beside.attention_mask,
+          .token_types = beside.token_types,
+          .decoder_tokens = beside.decoder_tokens,
+          .decoder_attention_mask = beside.decoder_attention_mask};
+}
+
 at::Tensor logits_of(const LoadedModel& model, const RunInput& input) {
   const Reach reach = Reach::everything(model.points);
   Run run(model.config, Watch(model.points, reach),
-          {input.batch(), input.length(), input.attention_mask, model.device, input.token_types});
+          {.own = {input.batch(), input.length(), input.attention_mask, model.device},
+           .token_types = input.token_types,
+           .source = input.source_of_run()});
+  if (input.source) model.graph->encode(input.source->tokens, reach, run);
   return model.graph->unembed(model.graph->blocks(model.graph->embed(input.tokens, run), reach, run), run);
 }
 
@@ -67,17 +77,12 @@ std::vector<std::pair<std::string, at::Tensor>> TrainableTransformer::named_para
 
 std::vector<at::Tensor> TrainableTransformer::parameters() const { return model_->graph->parameters(); }
 
-at::Tensor TrainableTransformer::forward(const at::Tensor& tokens, const at::Tensor& attention_mask,
-                                         const at::Tensor& token_types) const {
-  RunOptions options;
-  options.attention_mask = attention_mask;
-  options.token_types = token_types;
-  return logits_of(*model_, check_input(*model_, tokens, options));
+at::Tensor TrainableTransformer::forward(const at::Tensor& tokens, const BesideTokens& beside) const {
+  return logits_of(*model_, check_input(*model_, tokens, run_options(beside)));
 }
 
-at::Tensor TrainableTransformer::loss(const at::Tensor& tokens, const at::Tensor& attention_mask) const {
-  RunOptions options;
-  options.attention_mask = attention_mask;
+at::Tensor TrainableTransformer::loss(const at::Tensor& tokens, const BesideTokens& beside) const {
+  RunOptions options = run_options(beside);
   options.output = Output::loss;
   const RunInput input = check_input(*model_, tokens, options);
   return next_token_loss(logits_of(*model_, input), input.targets, input.attention_mask, LossReduction::mean);

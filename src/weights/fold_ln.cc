@@ -50,12 +50,14 @@ struct Reader {
   Axis input;
   std::string bias;
   bool bias_exists;
+  double input_scale = 1.0;  ///< between the norm and the map
 };
 
 void fold_into(const Reader& reader, const NormWeights& norm, WorkingWeights& weights) {
   if (norm.bias.defined()) {
     const at::Tensor bias = reader.bias_exists ? weights.get(reader.bias) : weights.zeros(reader.bias);
-    weights.set(reader.bias, bias + weights.weighted_sum(reader.weight, {reader.input}, norm.bias));
+    weights.set(reader.bias,
+                bias + weights.weighted_sum(reader.weight, {reader.input}, norm.bias * reader.input_scale));
   }
   weights.scale(reader.weight, reader.input, norm.gain);
   if (norm.centers) weights.center(reader.weight, reader.input);
@@ -152,7 +154,8 @@ void fold_final(WorkingWeights& ends, const ModelConfig& before) {
   fold_into({.weight = "unembed.W_U",
              .input = Axis::d_model,
              .bias = "unembed.b_U",
-             .bias_exists = before.unembed_bias},
+             .bias_exists = before.unembed_bias,
+             .input_scale = before.unembed_in_scale},
             take_norm(ends, "ln_final", before.final_norm, before), ends);
 }
 

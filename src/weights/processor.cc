@@ -40,6 +40,12 @@ Processor::Processor(const ModelConfig& config, const WeightProcessing& processi
 std::string Processor::outcome(const StepDefinition& step, const WeightProcessing& processing) {
   if (recorded(step, config_)) return "already applied";
   if (!processing.wants(step.step)) return "not requested";
+  // As TransformerLens does: its steps are written for one stack.
+  if (config_.has_encoder()) {
+    const std::string reason = "the two stacks of an encoder-decoder are left as they are";
+    if (processing.insists()) refuse(step, reason);
+    return reason;
+  }
   if (const auto obstacle = step.obstacle(after_)) {
     if (processing.insists() && obstacle->kind == Obstacle::Kind::would_change)
       refuse(step, obstacle->reason);
@@ -51,17 +57,17 @@ std::string Processor::outcome(const StepDefinition& step, const WeightProcessin
   return "applied";
 }
 
-Changes Processor::changes(const StoredWeights& stored, std::optional<std::int64_t> layer) const {
-  WorkingWeights working(stored, config_, layer);
+Changes Processor::changes(const StoredWeights& stored, const std::optional<BlockPlace>& block) const {
+  WorkingWeights working(stored, config_, block);
   for (const auto& [step, before] : steps_) {
-    (layer ? step->apply_to_block : step->apply_to_ends)(working, before);
+    (block ? step->apply_to_block : step->apply_to_ends)(working, before);
   }
   return working.changes();
 }
 
-std::vector<std::optional<std::int64_t>> Processor::parts() const {
-  std::vector<std::optional<std::int64_t>> all = {std::nullopt};
-  for (std::int64_t layer = 0; layer < config_.n_layers; ++layer) all.emplace_back(layer);
+std::vector<std::optional<BlockPlace>> Processor::parts() const {
+  std::vector<std::optional<BlockPlace>> all = {std::nullopt};
+  for (const BlockPlace& block : config_.blocks()) all.emplace_back(block);
   return all;
 }
 

@@ -23,12 +23,12 @@ class Processor {
   const ModelConfig& after() const noexcept { return after_; }
   const std::vector<StepReport>& report() const noexcept { return report_; }
 
-  /// What becomes of the weights of block `layer`, or without one of those before and after the blocks;
+  /// What becomes of the weights of a block, or without one of those before and after the blocks;
   /// weights that it does not name stay as they are. Throws CheckpointError as process_weights does.
-  Changes changes(const StoredWeights& stored, std::optional<std::int64_t> layer) const;
+  Changes changes(const StoredWeights& stored, const std::optional<BlockPlace>& block) const;
 
   /// Every part once: nothing for the ends, then each block.
-  std::vector<std::optional<std::int64_t>> parts() const;
+  std::vector<std::optional<BlockPlace>> parts() const;
 
  private:
   /// A step that will be applied, and the config of the model it meets.

@@ -128,11 +128,11 @@ std::string describe(const WeightRow& row, const ModelConfig& config) {
 }  // namespace
 
 WorkingWeights::WorkingWeights(const StoredWeights& stored, const ModelConfig& config,
-                               std::optional<std::int64_t> layer)
+                               const std::optional<BlockPlace>& block)
     : stored_(stored),
       config_(config),
-      layer_(layer.value_or(-1)),
-      scope_(layer ? fmt::format("blocks.{}.", *layer) : ""),
+      layer_(block ? block->layer : -1),
+      scope_(block ? block->path() + "." : ""),
       dtype_(config.dtype) {}
 
 std::string WorkingWeights::key(std::string_view name) const {

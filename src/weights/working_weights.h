@@ -31,9 +31,10 @@ using Changes = std::map<std::string, std::optional<ChangedWeight>>;
 /// that their stored names carry is added here.
 class WorkingWeights {
  public:
-  /// Those of block `layer`, or without one those before and after the blocks. Keeps references: `stored` and
+  /// Those of `block`, or without one those before and after the blocks. Keeps references: `stored` and
   /// `config` must live on.
-  WorkingWeights(const StoredWeights& stored, const ModelConfig& config, std::optional<std::int64_t> layer);
+  WorkingWeights(const StoredWeights& stored, const ModelConfig& config,
+                 const std::optional<BlockPlace>& block);
 
   /// Which block this is; -1 outside the blocks.
   std::int64_t layer() const noexcept { return layer_; }

@@ -51,6 +51,13 @@ TEST(ConfigJson, RoundTripKeepsThatThereIsNoUnembedding) {
   }
 }
 
+TEST(ConfigJson, RoundTripIsExactForTwoStacks) {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    const auto config = random_two_stack_config(seed);
+    EXPECT_EQ(ModelConfig::from_json(config.to_json(), "config.json").config, config) << config.to_json();
+  }
+}
+
 TEST(ConfigJson, AnActivationOfTheHeadThatIsUnknownIsRefused) {
   EXPECT_EQ(read(R"("hooked": {"mlm_head": "gelu"})").mlm_head, Activation::gelu);
   EXPECT_THROW(read(R"("hooked": {"mlm_head": "mish"})"), ConfigError);
@@ -300,8 +307,14 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{R"("model_type": "gpt2")", "model_type", "hooked_transformer"},
         BadFile{R"("act_fn": "mish")", "act_fn", "expected one of relu, gelu"},
         BadFile{R"("normalization_type": "BN")", "normalization_type", "\"BN\""},
-        BadFile{R"("positional_embedding_type": "relative_positional_bias")", "positional_embedding_type",
-                "alibi"},
+        BadFile{R"("positional_embedding_type": "disentangled")", "positional_embedding_type", "alibi"},
+        BadFile{
+            R"("positional_embedding_type": "relative_positional_bias", "relative_attention_num_buckets": 1)",
+            "relative_attention_num_buckets", "1"},
+        BadFile{
+            R"("positional_embedding_type": "relative_positional_bias", "relative_attention_max_distance": 16)",
+            "relative_attention_max_distance", "16"},
+        BadFile{R"("hooked": {"n_encoder_layers": -1})", "hooked.n_encoder_layers", "-1"},
         BadFile{R"("attention_dir": "sideways")", "attention_dir", "bidirectional"},
         BadFile{R"("num_experts": 8, "experts_per_token": 2)", "gated_mlp", "plain"},
         BadFile{R"("num_experts": 8)", "experts_per_token", ""},

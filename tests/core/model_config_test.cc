@@ -158,6 +158,37 @@ INSTANTIATE_TEST_SUITE_P(
                     Refusal{"n_layers", "10000",
                             [](auto& c) { c.n_layers = 10'000, c.d_model = c.d_mlp = 1 << 24; }}));
 
+void relative(ModelConfig& c) { c.positions = PositionKind::relative; }
+void encoder(ModelConfig& c) { relative(c), c.n_encoder_layers = 2; }
+
+INSTANTIATE_TEST_SUITE_P(
+    Stacks, ValidateRefuses,
+    testing::Values(
+        Refusal{"relative", "other values", [](auto& c) { c.relative.buckets = 8; }},
+        Refusal{"relative.buckets", "1", [](auto& c) { relative(c), c.relative.buckets = 1; }},
+        Refusal{"relative.buckets", "3",
+                [](auto& c) {
+                  relative(c), c.direction = AttentionDirection::bidirectional, c.relative.buckets = 3;
+                }},
+        Refusal{"relative.max_distance", "16", [](auto& c) { relative(c), c.relative.max_distance = 16; }},
+        Refusal{"decoder_start_token", "3", [](auto& c) { c.decoder_start_token = 3; }},
+        Refusal{"decoder_start_token", "50257", [](auto& c) { encoder(c), c.decoder_start_token = 50257; }},
+        Refusal{"n_encoder_layers", "-1", [](auto& c) { c.n_encoder_layers = -1; }},
+        Refusal{"n_encoder_layers", "10001", [](auto& c) { c.n_encoder_layers = 10'001; }},
+        Refusal{"positions", "rotary", [](auto& c) { c.n_encoder_layers = 2; }},
+        Refusal{"direction", "bidirectional",
+                [](auto& c) { encoder(c), c.direction = AttentionDirection::bidirectional; }},
+        Refusal{"norm_folded", "true", [](auto& c) { encoder(c), c.norm_folded = true; }},
+        Refusal{"layout", "parallel_one_norm",
+                [](auto& c) { encoder(c), c.layout = BlockLayout::parallel_one_norm; }},
+        Refusal{"windowed_layers", "12", [](auto& c) { encoder(c), windows(c); }},
+        Refusal{"qk_norm", "per_head", [](auto& c) { encoder(c), c.qk_norm = QkNorm::per_head; }},
+        Refusal{"attention_sinks", "true", [](auto& c) { encoder(c), c.attention_sinks = true; }},
+        Refusal{"score_soft_cap", "3", [](auto& c) { encoder(c), c.score_soft_cap = 3; }},
+        Refusal{"qkv_clip", "3", [](auto& c) { encoder(c), c.qkv_clip = 3; }},
+        Refusal{"mlm_head", "gelu", [](auto& c) { encoder(c), c.mlm_head = Activation::gelu; }},
+        Refusal{"processing", "1", [](auto& c) { encoder(c), c.processing = {"fold_ln"}; }}));
+
 INSTANTIATE_TEST_SUITE_P(
     Ends, ValidateRefuses,
     testing::Values(
@@ -422,7 +453,7 @@ TEST(RandomConfig, CoversEveryValueOfEveryOption) {
   EXPECT_EQ(layouts.size(), 3u);
   EXPECT_EQ(mlps.size(), 3u);
   EXPECT_EQ(activations.size(), 12u);
-  EXPECT_EQ(positions.size(), 5u);
+  EXPECT_EQ(positions.size(), 6u);
   EXPECT_EQ(scalings.size(), 6u);
   EXPECT_EQ(qk_norms.size(), 4u);
   EXPECT_EQ(directions.size(), 2u);

@@ -200,7 +200,7 @@ TEST_F(EncoderTest, AModelThatReadsBothWaysHasNoNextTokenLoss) {
 TEST_F(EncoderTest, TrainingReachesEveryParameter) {
   const auto trainable = TrainableTransformer::from(model_);
   const at::Tensor mask = at::ones_like(tokens_);
-  const at::Tensor logits = trainable.forward(tokens_, mask, types());
+  const at::Tensor logits = trainable.forward(tokens_, {.attention_mask = mask, .token_types = types()});
   EXPECT_LT(relative_difference(logits.detach(), model_.run(tokens_, {.token_types = types()}).logits),
             kTolerance);
   logits.square().sum().backward();

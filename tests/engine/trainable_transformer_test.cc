@@ -165,10 +165,10 @@ TEST(TrainableTransformer, LossEqualsTheFrozenRunsWithAndWithoutAMask) {
   const HookedTransformer frozen = model.freeze();
   for (const at::Tensor& attention_mask : {at::Tensor(), mask}) {
     EXPECT_NEAR(
-        model.loss(tokens, attention_mask).item<double>(),
+        model.loss(tokens, {.attention_mask = attention_mask}).item<double>(),
         frozen.run(tokens, {.output = Output::loss, .attention_mask = attention_mask}).loss.item<double>(),
         1e-12);
-    EXPECT_LT(relative_difference(model.forward(tokens, attention_mask).detach(),
+    EXPECT_LT(relative_difference(model.forward(tokens, {.attention_mask = attention_mask}).detach(),
                                   frozen.run(tokens, {.attention_mask = attention_mask}).logits),
               kDoubleTolerance);
   }
@@ -178,7 +178,9 @@ TEST(TrainableTransformer, ChecksItsInput) {
   const auto model = TrainableTransformer::create(small_config());
   EXPECT_THROW(model.forward(random_tokens(small_config(), {1, 11})), ShapeError);
   EXPECT_THROW(model.forward(random_tokens(small_config(), {1, 5}) - 20), ShapeError);
-  EXPECT_THROW(model.loss(random_tokens(small_config(), {2, 6}), at::ones({2, 5}, at::kLong)), ShapeError);
+  EXPECT_THROW(
+      model.loss(random_tokens(small_config(), {2, 6}), {.attention_mask = at::ones({2, 5}, at::kLong)}),
+      ShapeError);
 }
 
 TEST(TrainableTransformer, SameSeedGivesTheModelThatCreateGives) {

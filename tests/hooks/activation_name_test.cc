@@ -18,9 +18,10 @@ constexpr std::uint64_t kRandomConfigs = 200;
 
 TEST(ActivationName, ParsesWhatItPrintsForEveryNameOfRandomModels) {
   std::set<Site> seen;
-  for (std::uint64_t seed = 0; seed < kRandomConfigs; ++seed) {
+  for (std::uint64_t seed = 0; seed < 2 * kRandomConfigs; ++seed) {
     std::set<std::string> texts;
-    const auto names = activation_names(random_config(seed));
+    const auto names =
+        activation_names(seed < kRandomConfigs ? random_config(seed) : random_two_stack_config(seed));
     for (const ActivationName& name : names) {
       const std::string text = name.to_string();
       EXPECT_EQ(ActivationName::parse(text), name) << text;
@@ -36,6 +37,7 @@ TEST(ActivationName, ParsesEverySiteInEveryStack) {
   for (const SiteRow& row : site_table()) {
     if (row.scope != SiteScope::block) continue;
     for (const Stack stack : {Stack::blocks, Stack::encoder, Stack::decoder}) {
+      if (own_stack(row).value_or(stack) != stack) continue;
       for (const std::int32_t layer : {0, 7, 10, 2147483647}) {
         const ActivationName name{row.site, stack, layer, per_expert(row) ? 12 : -1};
         EXPECT_EQ(ActivationName::parse(name.to_string()), name) << name.to_string();
@@ -210,6 +212,10 @@ INSTANTIATE_TEST_SUITE_P(
         Shorthand{"rot_k3", {}, "", "blocks.3.attn.hook_rot_k"},
         // Full names pass.
         Shorthand{"blocks.1.attn.hook_q", {}, "", "blocks.1.attn.hook_q"},
+        Shorthand{"q", 1, "cross_attn", "decoder.1.cross_attn.hook_q"},
+        Shorthand{"cross_pattern", 2, "", "decoder.2.cross_attn.hook_pattern"},
+        Shorthand{"resid_mid_cross", 0, "", "decoder.0.hook_resid_mid_cross"},
+        Shorthand{"scale", 0, "ln3", "decoder.0.ln3.hook_scale"},
         Shorthand{"hook_embed", {}, "", "hook_embed"},
         Shorthand{"unembed.hook_in", {}, "", "unembed.hook_in"}));
 
@@ -224,7 +230,6 @@ TEST(Shorthand, RefusesWhatNamesNoSite) {
         << name << " " << layer.value_or(-99) << " " << type << " gave "
         << from_shorthand(name, layer, type).to_string();
   };
-  refused("q", 1, "cross_attn");
   refused("hook_q", 1, "");
   refused("hook_resid_pre", 1, "");
   refused("scale", 2, "");

@@ -126,7 +126,7 @@ class ShortRun : public testing::Test {
   }
 
   PointIndex points_{tiny_config()};
-  Reach reach_{.entry = false, .first_layer = 1, .end_layer = 2, .exit = false};
+  Reach reach_{.entry = false, .first_block = 1, .end_block = 2, .exit = false};
 };
 
 TEST_F(ShortRun, SetsKeepWhatIsReached) {

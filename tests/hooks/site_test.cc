@@ -27,12 +27,14 @@ TEST(SiteTable, WidePointsAreExactlyTheSettledOnes) {
     if (r.wide) wide.insert(r.word);
   }
   EXPECT_EQ(wide, (std::set<std::string_view>{"tokens", "attn_in", "q_input", "k_input", "v_input", "mlp_in",
-                                              "result"}));
+                                              "result", "cross_attn_in", "cross_result"}));
 }
 
 TEST(SiteTable, ScopeFollowsFromThePath) {
   for (const SiteRow& r : site_table()) {
-    EXPECT_EQ(r.path.starts_with("{stack}.{layer}."), r.scope == SiteScope::block) << r.path;
+    const bool in_block = r.path.starts_with("{stack}.{layer}.") || r.path.starts_with("decoder.{layer}.");
+    EXPECT_EQ(in_block, r.scope == SiteScope::block) << r.path;
+    EXPECT_EQ(own_stack(r).has_value(), r.path.starts_with("decoder.{layer}.")) << r.path;
     EXPECT_FALSE(r.what.empty()) << r.path;
     EXPECT_FALSE(r.when.empty()) << r.path;
     if (per_expert(r)) {

@@ -392,6 +392,7 @@ std::vector<Option> make_table() {
       field<bool>("attention sinks", &Config::attention_sinks, {{"off", false}, {"on", true}}),
       soft_cap("q, k, v clamp", &Config::qkv_clip, 0.6),
       multiplier("embedding scale", &Config::embedding_scale, 1.7),
+      multiplier("unembedding input scale", &Config::unembed_in_scale, 0.6),
       multiplier("logit scale", &Config::logit_scale, 0.4),
       biases("attention biases", &Config::qkv_bias, &Config::attn_out_bias,
              {"q, k, v and output", "output only", "q, k, v only", "none"}),

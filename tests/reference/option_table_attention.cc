@@ -170,7 +170,14 @@ Option positions() {
           },
           [](const Config& c) {
             return c.positions == alibi && c.alibi_slopes != geometric_alibi_slopes(c.n_heads);
-          })};
+          }),
+      value(
+          "relative",
+          [](Config& c) {
+            c.positions = relative;
+            c.relative = {.buckets = 7, .max_distance = 5};
+          },
+          [](const Config& c) { return c.positions == relative; })};
   return {"positions", std::move(values)};
 }
 

@@ -83,6 +83,44 @@ double alibi(const ModelConfig& config, std::int64_t head, std::int64_t query, s
   return config.alibi_scaled ? bias / config.attn_scale : bias;
 }
 
+/// Which of the numbers of T5's relative positions (Raffel et al. 2020) a distance gets.
+std::int64_t relative_bucket(const ModelConfig& config, std::int64_t query, std::int64_t key) {
+  const bool both_ways = config.direction == AttentionDirection::bidirectional;
+  const std::int64_t buckets = both_ways ? config.relative.buckets / 2 : config.relative.buckets;
+  const std::int64_t exact = buckets / 2;
+  const std::int64_t away = both_ways ? std::abs(key - query) : std::max<std::int64_t>(0, query - key);
+  std::int64_t bucket = away;
+  if (away >= exact) {
+    const double part =
+        std::log(static_cast<double>(away) / static_cast<double>(exact)) /
+        std::log(static_cast<double>(config.relative.max_distance) / static_cast<double>(exact));
+    bucket =
+        std::min(buckets - 1, exact + static_cast<std::int64_t>(part * static_cast<double>(buckets - exact)));
+  }
+  return both_ways && key > query ? bucket + buckets : bucket;
+}
+
+/// What every layer's scores get for distances, [batch, head, query, key]; empty without relative positions.
+Array relative_bias(const ModelConfig& config, const Weights& weights, const Sequence& sequence) {
+  if (config.positions != PositionKind::relative) return {};
+  const Array& table = weights.at("blocks.0.attn.rel_pos_bias.weight");  // [bucket, head]
+  const auto batch = static_cast<std::int64_t>(sequence.positions.size());
+  const auto length = static_cast<std::int64_t>(sequence.positions.front().size());
+  Array bias({batch, config.n_heads, length, length});
+  for (std::int64_t b = 0; b < batch; ++b) {
+    for (std::int64_t h = 0; h < config.n_heads; ++h) {
+      for (std::int64_t i = 0; i < length; ++i) {
+        for (std::int64_t j = 0; j < length; ++j) {
+          const std::int64_t query = sequence.positions[b][i], key = sequence.positions[b][j];
+          if (config.direction == AttentionDirection::causal && key > query) continue;
+          bias(b, h, i, j) = table(relative_bucket(config, query, key), h);
+        }
+      }
+    }
+  }
+  return bias;
+}
+
 /// `x` with every value held within the config's bound.
 Array clamped(const ModelConfig& config, Array x) {
   if (config.qkv_clip == 0.0) return x;
@@ -93,7 +131,7 @@ Array clamped(const ModelConfig& config, Array x) {
 /// Scores of queries [batch, pos, head, d_head] and keys [batch, pos, kv_head, d_head]: [batch, head, query,
 /// key].
 Array score(const ModelConfig& config, std::int64_t layer, const Array& q, const Array& k,
-            const Sequence& sequence) {
+            const Sequence& sequence, const Array& relative) {
   const std::int64_t group = config.n_heads / config.n_kv_heads;  // consecutive heads share a key/value head
   const double divisor =
       config.attn_scale * (config.scale_by_inverse_layer ? static_cast<double>(layer + 1) : 1.0);
@@ -114,6 +152,7 @@ Array score(const ModelConfig& config, std::int64_t layer, const Array& q, const
           if (config.positions == PositionKind::alibi) {
             value += alibi(config, h, sequence.positions[b][i], sequence.positions[b][j]);
           }
+          if (!relative.shape.empty()) value += relative(b, h, i, j);
           out(b, h, i, j) = value;
         }
       }
@@ -197,7 +236,10 @@ Array attention(const ModelConfig& config, const Weights& weights, std::int64_t 
     key = points[name + "hook_rot_k"] = rotate(key, config, layer, sequence);
   }
 
-  const Array scores = points[name + "hook_attn_scores"] = score(config, layer, query, key, sequence);
+  const Array relative = relative_bias(config, weights, sequence);
+  if (!relative.shape.empty() && layer == 0) points[name + "rel_pos_hook"] = relative;
+  const Array scores = points[name + "hook_attn_scores"] =
+      score(config, layer, query, key, sequence, relative);
   const Array pattern = points[name + "hook_pattern"] =
       softmax_rows(scores, weight_or_empty(weights, name + "sinks"));
   const Array z = points[name + "hook_z"] = mix(config, pattern, clamped(config, v));

@@ -203,6 +203,7 @@ PlainRun forward(const ModelConfig& config, const StateDict& state, const Tokens
     stream = apply_norm(norm_of(config, weights, NormKind::layer_norm, "mlm_head.ln"),
                         activate_all(*config.mlm_head, stream), "mlm_head.ln", points);
   }
+  for (double& value : stream.values) value *= config.unembed_in_scale;
   points["unembed.hook_in"] = stream;
   const Array W_U = config.tied_unembedding ? transposed(weights.at("embed.W_E")) : weights.at("unembed.W_U");
   run.logits = linear(stream, W_U, weight_or_empty(weights, "unembed.b_U"));

@@ -25,6 +25,8 @@ class ShapeList {
       const std::string block = "blocks." + std::to_string(layer) + ".";
       add_block_norms(block);
       add_attention(block + "attn.");
+      if (c_.positions == PositionKind::relative && layer == 0)
+        add(block + "attn.rel_pos_bias.weight", {c_.relative.buckets, c_.n_heads});
       if (c_.mixture(layer)) {
         add_mixture(block + "mlp.");
       } else if (c_.has_mlp()) {

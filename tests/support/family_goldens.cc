@@ -36,6 +36,12 @@ FamilyRun read_family_golden(const FamilyGolden& golden) {
       run.tokens = tensor;
     } else if (info.name == "token_type_ids") {
       run.token_types = tensor;
+    } else if (info.name == "attention_mask") {
+      run.attention_mask = tensor;
+    } else if (info.name == "decoder_tokens") {
+      run.decoder_tokens = tensor;
+    } else if (info.name == "decoder_attention_mask") {
+      continue;  // all of them are real
     } else if (info.name == "logits") {
       run.logits = tensor;
     } else if (info.name == "greedy") {

@@ -23,10 +23,12 @@ struct FamilyGolden {
 const std::vector<FamilyGolden>& family_goldens();
 
 struct FamilyRun {
-  at::Tensor tokens;       ///< [batch, pos] int64
-  at::Tensor token_types;  ///< [batch, pos] int64; undefined: all 0
-  at::Tensor logits;       ///< [batch, pos, vocab] float64; undefined for a model without unembedding
-  at::Tensor greedy;       ///< [1, pos] row 0 and its greedy continuation; may be undefined
+  at::Tensor tokens;          ///< [batch, pos] int64
+  at::Tensor token_types;     ///< [batch, pos] int64; undefined: all 0
+  at::Tensor attention_mask;  ///< [batch, pos]; undefined: every token is real
+  at::Tensor decoder_tokens;  ///< [batch, pos] int64 of encoder-decoders, which `logits` and `greedy` are of
+  at::Tensor logits;          ///< [batch, pos, vocab] float64; undefined for a model without unembedding
+  at::Tensor greedy;          ///< [1, pos] row 0 and its greedy continuation; may be undefined
   std::map<std::string, at::Tensor> activations;  ///< float64, by name
 };
 

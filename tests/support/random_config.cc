@@ -127,12 +127,16 @@ RopeScaling random_scaling(Dice& dice) {
 ModelConfig with_positions(ModelConfig c, Dice& dice) {
   c.positions =
       dice.one_of({PositionKind::none, PositionKind::learned, PositionKind::shortformer, PositionKind::alibi,
-                   PositionKind::rotary, PositionKind::rotary, PositionKind::rotary});
+                   PositionKind::relative, PositionKind::rotary, PositionKind::rotary, PositionKind::rotary});
   if (c.positions == PositionKind::alibi) {
     c.alibi_slopes = geometric_alibi_slopes(c.n_heads);
     if (dice.coin()) c.alibi_slopes[0] = 0.3;
     c.alibi_in_bfloat16 = dice.coin() && c.direction == AttentionDirection::causal;
     c.alibi_scaled = dice.coin();
+  }
+  if (c.positions == PositionKind::relative) {
+    c.relative.buckets = dice.one_of<std::int64_t>({4, 7, 32});
+    c.relative.max_distance = dice.one_of<std::int64_t>({17, 128});
   }
   if (c.positions == PositionKind::rotary) {
     c.rotary.dim = dice.one_of<std::int64_t>({0, 2, 4, c.d_head});
@@ -192,6 +196,7 @@ ModelConfig random_config(std::uint64_t seed) {
   c.tied_unembedding = dice.coin() && c.d_vocab_out == c.d_vocab;
   c.unembed_bias = dice.coin();
   c.embedding_scale = dice.one_of({1.0, 1.0, 2.5});
+  c.unembed_in_scale = dice.one_of({1.0, 1.0, 0.7});
   c.logit_scale = dice.one_of({1.0, 1.0, 0.3});
   c.logit_soft_cap = dice.coin() ? dice.one_of({2.0, 25.0}) : 0.0;
   c.default_prepend_bos = dice.coin();
@@ -214,6 +219,41 @@ ModelConfig random_config(std::uint64_t seed) {
   if (c.rotary.scaling.kind == RopeScalingKind::longrope && dice.coin()) {
     c.rotary.scaling.long_attention_factor = 1.5;
   }
+  return c;
+}
+
+ModelConfig random_two_stack_config(std::uint64_t seed) {
+  Dice dice(seed);
+  const ModelConfig defaults;
+  ModelConfig c = random_config(seed);
+  c.n_encoder_layers = dice.one_of<std::int64_t>({1, 3});
+  if (dice.coin()) c.decoder_start_token = dice.roll(static_cast<int>(c.d_vocab));
+  c.direction = AttentionDirection::causal;
+  c.positions = PositionKind::relative;
+  c.relative = {.buckets = dice.one_of<std::int64_t>({4, 9}), .max_distance = 20};
+  c.rotary = defaults.rotary;
+  c.unrotated_layers.clear();
+  c.alibi_slopes.clear();
+  c.alibi_in_bfloat16 = c.alibi_scaled = false;
+  if (c.norm == NormKind::none) c.norm = NormKind::rms_norm;
+  if (c.has_unembedding() && c.final_norm == NormKind::none) c.final_norm = c.norm;
+  c.norm_place = NormPlace::pre;
+  c.norm_folded = false;
+  c.layout = BlockLayout::serial;
+  if (!c.has_mlp()) {
+    c.mlp = MlpKind::plain;
+    c.d_mlp = 9;
+  }
+  c.experts = defaults.experts;
+  c.window = 0;
+  c.windowed_layers.clear();
+  c.qk_norm = QkNorm::none;
+  c.qk_norm_kind = defaults.qk_norm_kind;
+  c.qk_norm_bias = c.attention_sinks = c.scale_by_inverse_layer = false;
+  c.score_soft_cap = c.qkv_clip = 0.0;
+  c.embedding_sum_norm = false;
+  c.token_types = 0;
+  c.mlm_head.reset();
   return c;
 }
 

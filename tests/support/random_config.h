@@ -13,4 +13,7 @@ namespace hooked {
 /// both.
 ModelConfig random_config(std::uint64_t seed);
 
+/// The same with an encoder before it, and what that excludes at its default.
+ModelConfig random_two_stack_config(std::uint64_t seed);
+
 }  // namespace hooked

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "hooked/core/block_place.h"
+
 namespace hooked {
 
 enum class NormKind : std::uint8_t { none, layer_norm, rms_norm };
@@ -54,6 +56,7 @@ enum class PositionKind : std::uint8_t {
   shortformer,  ///< W_pos added to the inputs of queries and keys only, after ln1
   rotary,
   alibi,
+  relative,  ///< a trained number per head and distance is added to the scores (T5)
 };
 
 enum class RopeScalingKind : std::uint8_t {
@@ -96,6 +99,15 @@ struct RotaryConfig {
   bool adjacent_pairs = false;            ///< pairs (2i, 2i+1) as in GPT-J instead of (i, i + dim/2)
   RopeScaling scaling = {};  ///< applied on layers without a window when local_base is set, else on all
   bool operator==(const RotaryConfig&) const = default;
+};
+
+/// Relative positions (Raffel et al. 2020): the first block of a stack holds a number per head for each
+/// bucket of distances, which every block of the stack adds to its scores. Half the buckets of a direction
+/// are one distance each, the others grow logarithmically up to max_distance and beyond.
+struct RelativeConfig {
+  std::int64_t buckets = 32;        ///< half of them for keys after the query where attention goes both ways
+  std::int64_t max_distance = 128;  ///< tokens
+  bool operator==(const RelativeConfig&) const = default;
 };
 
 /// What the norms of q and k before rotary span.
@@ -149,6 +161,9 @@ struct ParsedConfig;
 struct ModelConfig {
   // Sizes.
   std::int64_t n_layers = 0;
+  /// Blocks of an encoder, whose output the n_layers blocks, then a decoder's, attend to besides themselves;
+  /// 0: there is none. It reads both ways, and is otherwise made like the decoder.
+  std::int64_t n_encoder_layers = 0;
   std::int64_t d_model = 0;
   std::int64_t n_ctx = 0;  ///< longest sequence in tokens
   std::int64_t n_heads = 0;
@@ -205,6 +220,7 @@ struct ModelConfig {
   // Positions.
   PositionKind positions = PositionKind::learned;
   RotaryConfig rotary = {};                 ///< the defaults unless positions are rotary
+  RelativeConfig relative = {};             ///< the defaults unless positions are relative
   std::vector<bool> unrotated_layers = {};  ///< [layer] without any position (NoPE); empty means none
   std::vector<double> alibi_slopes = {};    ///< [head]; bias = -slope * (query position - key position)
   bool alibi_in_bfloat16 = false;  ///< slope * position is rounded to bfloat16 in every dtype (Falcon)
@@ -213,6 +229,7 @@ struct ModelConfig {
   // Embedding and unembedding.
   std::int64_t token_types = 0;   ///< kinds of tokens with an embedding each, in the normed sum; 0 is none
   double embedding_scale = 1.0;   ///< the embedding is multiplied by it (rounded to dtype), before positions
+  double unembed_in_scale = 1.0;  ///< what the unembedding reads is multiplied by it (T5)
   double logit_scale = 1.0;       ///< logits are multiplied by it, before any soft cap
   bool tied_unembedding = false;  ///< W_U is the transpose of W_E
   bool unembed_bias = true;
@@ -223,9 +240,21 @@ struct ModelConfig {
 
   // What goes with the weights.
   bool default_prepend_bos = true;
+  std::optional<std::int64_t> decoder_start_token =
+      {};                                    ///< what a decoder's rows begin with (with an encoder)
   std::vector<std::string> processing = {};  ///< names of the processing steps already applied to the weights
   at::ScalarType dtype = at::kFloat;         ///< dtype of weights and activations
 
+  /// Whether there is an encoder, so that the blocks stand in two stacks, `encoder` and `decoder`.
+  bool has_encoder() const { return n_encoder_layers > 0; }
+  /// The stack of the n_layers blocks, which predict.
+  Stack main_stack() const { return has_encoder() ? Stack::decoder : Stack::blocks; }
+  /// Every block, in the order in which they run.
+  std::vector<BlockPlace> blocks() const;
+  /// Whether blocks of that stack attend to tokens after their own, too.
+  bool bidirectional(Stack stack) const {
+    return stack == Stack::encoder || direction == AttentionDirection::bidirectional;
+  }
   /// Whether layer `l` attends through a window.
   bool windowed(std::int64_t l) const {
     return !windowed_layers.empty() && windowed_layers[static_cast<std::size_t>(l)];

@@ -55,6 +55,10 @@ struct GenerateOptions {
 
   /// [batch, pos] of the prompt, 1 or true for real tokens; padding on either side.
   at::Tensor attention_mask = {};
+  /// Encoder-decoders: the prompt is what the encoder reads, and the continuation is the decoder's, behind
+  /// these tokens of its own, [batch, pos] or [pos] int64; undefined: its start token.
+  at::Tensor decoder_tokens = {};
+  at::Tensor decoder_attention_mask = {};  ///< [batch, pos] of those
   /// Tokens that stand before the prompt and were run already.
   std::optional<Prefix> prefix = std::nullopt;
 
@@ -66,8 +70,9 @@ struct GenerateOptions {
   std::vector<Edit> prompt_edits = {};     ///< only while the prompt is run
   std::vector<Edit> new_token_edits = {};  ///< only in the columns of new tokens
 
-  /// Activations to keep at every step. Their position axis covers prompt and continuation, as if the final
-  /// tokens had been run once; rows of scores and patterns end with -inf and 0 where keys were still to come.
+  /// Activations to keep at every step. Their position axis covers prompt and continuation (an encoder's:
+  /// what it reads), as if the final tokens had been run once; rows of scores and patterns end with -inf and
+  /// 0 where keys were still to come.
   Selection capture = {};
   /// Keep captured activations at these positions only, along each point's pos or query axis.
   std::optional<AxisIndex> positions = std::nullopt;
@@ -77,7 +82,7 @@ struct GenerateOptions {
 
 /// What a generation gives back.
 struct GenerateResult {
-  at::Tensor tokens;          ///< [batch, pos] int64: the prompt, then the continuation
+  at::Tensor tokens;          ///< [batch, pos] int64: the prompt (or the decoder's), then the continuation
   at::Tensor attention_mask;  ///< [batch, pos] bool: false for padding, and after the end of a row
   /// [batch, continuation] nats: what the model gave each new token, before penalties and sampling; 0 after
   /// the end of a row.

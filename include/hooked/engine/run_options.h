@@ -51,6 +51,12 @@ struct RunOptions {
   at::Tensor attention_mask = {};
   /// Types of the tokens, [batch, pos] int64, for models that have token types; undefined: all 0.
   at::Tensor token_types = {};
+  /// Encoder-decoders: the input is what the encoder reads, and this is what the decoder does, [batch, pos]
+  /// or [pos] int64, from its start token on; undefined: that token alone. Logits, loss and residual are the
+  /// decoder's, and so are `logit_positions` and the layers to stop at.
+  at::Tensor decoder_tokens = {};
+  /// [batch, pos] of the decoder's tokens, 1 or true for real ones; padding on either side.
+  at::Tensor decoder_attention_mask = {};
   /// Tokens that stand before the input and were run already. Positions in addresses, `positions` and
   /// `logit_positions` count them; the cache holds the input's columns only.
   std::optional<Prefix> prefix = std::nullopt;

@@ -11,6 +11,15 @@
 
 namespace hooked {
 
+/// What a model reads beside its tokens, as in RunOptions; undefined where there is nothing. For designated
+/// initialisers.
+struct BesideTokens {
+  at::Tensor attention_mask = {};          ///< [batch, pos]
+  at::Tensor token_types = {};             ///< [batch, pos] int64
+  at::Tensor decoder_tokens = {};          ///< [batch, pos] int64, of encoder-decoders
+  at::Tensor decoder_attention_mask = {};  ///< [batch, pos] of those
+};
+
 /// The same graph with leaf parameters, for training. Move-only: one owner changes the weights.
 ///
 /// An optimizer takes `parameters()`; steps are taken outside any run. No hooks: freeze() to look inside.
@@ -34,13 +43,11 @@ class TrainableTransformer {
   std::vector<std::pair<std::string, at::Tensor>> named_parameters() const;
   std::vector<at::Tensor> parameters() const;
 
-  /// Logits [batch, pos, vocab] with gradients. `attention_mask` and `token_types` [batch, pos] may be
-  /// undefined. Throws HookError for a model without unembedding.
-  at::Tensor forward(const at::Tensor& tokens, const at::Tensor& attention_mask = {},
-                     const at::Tensor& token_types = {}) const;
+  /// Logits [batch, pos, vocab] with gradients. Throws HookError for a model without unembedding.
+  at::Tensor forward(const at::Tensor& tokens, const BesideTokens& beside = {}) const;
   /// Mean next-token cross entropy in nats, a scalar with gradients. Throws HookError for a bidirectional
   /// model, which sees the tokens it would predict.
-  at::Tensor loss(const at::Tensor& tokens, const at::Tensor& attention_mask = {}) const;
+  at::Tensor loss(const at::Tensor& tokens, const BesideTokens& beside = {}) const;
 
   /// An immutable model with a copy of the weights as they are now.
   HookedTransformer freeze() const;

@@ -12,9 +12,17 @@ namespace hooked::act {
 /// A site inside blocks; with a layer it is an address, alone it selects all layers.
 struct BlockSite {
   Site site;
-  /// `layer` may be negative: -1 is the last one.
+  /// `layer` may be negative: -1 is the last one. Sites of cross-attention are those of the decoder.
   Address operator()(std::int32_t layer) const {
-    return Address(ActivationName{.site = site, .stack = Stack::blocks, .layer = layer});
+    return in(own_stack(row(site)).value_or(Stack::blocks), layer);
+  }
+  /// The same in one of the two stacks of an encoder-decoder.
+  Address encoder(std::int32_t layer) const { return in(Stack::encoder, layer); }
+  Address decoder(std::int32_t layer) const { return in(Stack::decoder, layer); }
+
+ private:
+  Address in(Stack stack, std::int32_t layer) const {
+    return Address(ActivationName{.site = site, .stack = stack, .layer = layer});
   }
 };
 
@@ -45,7 +53,10 @@ inline constexpr ModelSite token_embed{Site::token_embed}, position_embed{Site::
     token_type_embed{Site::token_type_embed}, full_embed{Site::full_embed};
 inline constexpr ModelSite tokens{Site::tokens}, embed_ln_scale{Site::embed_ln_scale},
     embed_ln_normalized{Site::embed_ln_normalized}, embed{Site::embed}, pos_embed{Site::pos_embed},
-    ln_final_scale{Site::ln_final_scale}, ln_final_normalized{Site::ln_final_normalized},
+    encoder_final_ln_scale{Site::encoder_final_ln_scale},
+    encoder_final_ln_normalized{Site::encoder_final_ln_normalized}, ln_final_scale{Site::ln_final_scale},
+    ln_final_normalized{Site::ln_final_normalized}, decoder_final_ln_scale{Site::decoder_final_ln_scale},
+    decoder_final_ln_normalized{Site::decoder_final_ln_normalized},
     mlm_head_ln_scale{Site::mlm_head_ln_scale}, mlm_head_ln_normalized{Site::mlm_head_ln_normalized},
     unembed_in{Site::unembed_in}, unembed_out{Site::unembed_out};
 
@@ -60,8 +71,12 @@ inline constexpr BlockSite ln1_scale{Site::ln1_scale}, ln1_normalized{Site::ln1_
 inline constexpr BlockSite q{Site::q}, k{Site::k}, v{Site::v}, q_norm_scale{Site::q_norm_scale},
     q_norm_normalized{Site::q_norm_normalized}, k_norm_scale{Site::k_norm_scale},
     k_norm_normalized{Site::k_norm_normalized}, rot_q{Site::rot_q}, rot_k{Site::rot_k},
-    attn_scores{Site::attn_scores}, pattern{Site::pattern}, z{Site::z}, result{Site::result},
-    attn_out{Site::attn_out};
+    relative_bias{Site::relative_bias}, attn_scores{Site::attn_scores}, pattern{Site::pattern}, z{Site::z},
+    result{Site::result}, attn_out{Site::attn_out};
+inline constexpr BlockSite cross_attn_in{Site::cross_attn_in}, cross_q{Site::cross_q}, cross_k{Site::cross_k},
+    cross_v{Site::cross_v}, cross_attn_scores{Site::cross_attn_scores}, cross_pattern{Site::cross_pattern},
+    cross_z{Site::cross_z}, cross_result{Site::cross_result}, cross_attn_out{Site::cross_attn_out},
+    resid_mid_cross{Site::resid_mid_cross}, ln3_scale{Site::ln3_scale}, ln3_normalized{Site::ln3_normalized};
 inline constexpr BlockSite pre{Site::mlp_pre}, pre_linear{Site::mlp_pre_linear}, mid{Site::mlp_mid},
     mlp_ln_scale{Site::mlp_ln_scale}, mlp_ln_normalized{Site::mlp_ln_normalized}, post{Site::mlp_post},
     mlp_out{Site::mlp_out};

@@ -15,6 +15,8 @@
 
 namespace hooked {
 
+class PointIndex;
+
 /// Activations by name, in firing order, as downstream saw them (after hooks and edits).
 ///
 /// Holds handles, not copies, and nothing in the engine writes in place behind it. Keeps no model alive.
@@ -29,8 +31,11 @@ class ActivationCache {
   };
 
   ActivationCache() = default;
-  /// `n_layers` is what negative layers count from.
-  explicit ActivationCache(std::int64_t n_layers) : n_layers_(n_layers) {}
+  /// What negative layers count from, and what those of an encoder do.
+  explicit ActivationCache(std::int64_t n_layers, std::int64_t n_encoder_layers = 0)
+      : n_layers_(n_layers), n_encoder_layers_(n_encoder_layers) {}
+  /// As empty as it is for any run of that model.
+  explicit ActivationCache(const PointIndex& points);
 
   /// The activation at an address; indices pick a block out of it (a view; one number drops its axis).
   /// Throws HookError with the nearest kept name when it was not kept, and on indices out of range.
@@ -78,10 +83,13 @@ class ActivationCache {
 
  private:
   const Entry& entry(const ActivationName& name) const;
+  /// Nothing in it, for the same model.
+  ActivationCache emptied() const { return ActivationCache(n_layers_, n_encoder_layers_); }
 
   std::vector<Entry> entries_;
   std::unordered_map<ActivationName, std::size_t> numbers_;
   std::int64_t n_layers_ = 0;
+  std::int64_t n_encoder_layers_ = 0;
 };
 
 }  // namespace hooked

@@ -8,12 +8,10 @@
 #include <string_view>
 #include <vector>
 
+#include "hooked/core/block_place.h"
 #include "hooked/hooks/site.h"
 
 namespace hooked {
-
-/// Which stack of blocks a name belongs to.
-enum class Stack : std::uint8_t { none, blocks, encoder, decoder };
 
 /// The name of one activation: a site, and for sites inside blocks a stack, a layer and (in mixtures) an
 /// expert.
@@ -45,6 +43,10 @@ struct ActivationName {
 /// A negative layer counts from the end. Throws HookError when it names no site.
 ActivationName from_shorthand(std::string_view name, std::optional<std::int32_t> layer = std::nullopt,
                               std::string_view layer_type = {});
+
+/// In an encoder-decoder: whether that axis of an activation counts the tokens that the encoder reads, and
+/// not the decoder's.
+bool counts_source(const ActivationName& name, Axis axis) noexcept;
 
 /// All names of a model, in the order of the table, block by block.
 std::vector<ActivationName> activation_names(const ModelConfig& config);

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
 #include "hooked/core/axis.h"
+#include "hooked/core/block_place.h"
 #include "hooked/core/model_config.h"
 
 namespace hooked {
@@ -36,6 +38,7 @@ enum class Site : std::uint8_t {
   k_norm_normalized,
   rot_q,
   rot_k,
+  relative_bias,
   attn_scores,
   pattern,
   z,
@@ -44,9 +47,21 @@ enum class Site : std::uint8_t {
   ln1_post_normalized,
   attn_out,
   resid_mid,
+  cross_attn_in,
+  cross_q,
+  cross_k,
+  cross_v,
+  cross_attn_scores,
+  cross_pattern,
+  cross_z,
+  cross_result,
+  cross_attn_out,
+  resid_mid_cross,
   mlp_in,
   ln2_scale,
   ln2_normalized,
+  ln3_scale,
+  ln3_normalized,
   mlp_pre,
   mlp_pre_linear,
   mlp_mid,
@@ -67,8 +82,12 @@ enum class Site : std::uint8_t {
   mlp_out,
   resid_post,
   normalized_resid_post,
+  encoder_final_ln_scale,
+  encoder_final_ln_normalized,
   ln_final_scale,
   ln_final_normalized,
+  decoder_final_ln_scale,
+  decoder_final_ln_normalized,
   mlm_head_ln_scale,
   mlm_head_ln_normalized,
   unembed_in,
@@ -77,9 +96,10 @@ enum class Site : std::uint8_t {
 
 /// What kind of module path a site stands on.
 enum class SiteScope : std::uint8_t {
-  entry,  ///< before the first block
-  block,  ///< once in each block
-  exit,   ///< after the last block
+  entry,         ///< before the first block
+  block,         ///< once in each block
+  encoder_exit,  ///< after the encoder's last block
+  exit,          ///< after the last block
 };
 
 /// One row of the table of sites: everything that is known about an activation point.
@@ -108,6 +128,15 @@ const SiteRow& row(Site site) noexcept;
 
 /// Whether each expert of a layer has a point of this site; then a name has an expert.
 inline bool per_expert(const SiteRow& row) noexcept { return row.axes.find(Axis::routed).has_value(); }
+
+/// The one stack whose blocks have points of this site, or nothing where those of any stack do.
+inline std::optional<Stack> own_stack(const SiteRow& row) noexcept {
+  if (row.path.starts_with("decoder.{")) return Stack::decoder;
+  return std::nullopt;
+}
+
+/// Whether that axis of a decoder's point counts the tokens that the encoder read.
+bool along_source(Site site, Axis axis) noexcept;
 
 /// The size of axis `dim` of a site's activation, or -1 where it depends on the input (batch, pos, query,
 /// key, routed).

@@ -1,0 +1,33 @@
+#pragma once
+
+#include "models/graph.h"
+#include "models/sequence.h"
+
+namespace hooked {
+
+class Run;
+
+/// Relative positions of a stack (Raffel et al. 2020, section 2.1): what scores get for the distance of query
+/// and key.
+class RelativeBias {
+ public:
+  /// Registers its weight and its point in `owner`, the attention of the stack's first block.
+  RelativeBias(torch::nn::Module& owner, const GraphContext& context);
+
+  /// [1 or batch, head, query, key]; zero for keys after the query where attention is causal.
+  at::Tensor forward(Run& run) const;
+
+  WeightSlots slots(const std::string& path) const;
+
+ private:
+  const ModelConfig& config_;
+  Stack stack_;
+  at::Tensor weight_;  // [bucket, head]
+  Point hook_;
+};
+
+/// The bucket of each distance `key position - query position`: those of keys after the query are the upper
+/// half where attention goes both ways, else they share the first with distance 0. int64 in and out.
+at::Tensor relative_buckets(const at::Tensor& distances, const RelativeConfig& config, bool bidirectional);
+
+}  // namespace hooked
