@@ -33,6 +33,7 @@ class Block : public torch::nn::Module {
   AttentionInput read_stream(const at::Tensor& resid, Run& run) const;
 
   const ModelConfig& config_;
+  bool reads_through_norms_;  // else norms stand on the stream itself
   std::shared_ptr<Norm> ln1_, ln2_, ln1_post_, ln2_post_;
   std::shared_ptr<Attention> attn_;
   std::shared_ptr<FeedForward> mlp_;

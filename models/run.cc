@@ -99,11 +99,12 @@ Run::LayerKind Run::make_layer_kind(bool windowed, const LayerFrequencies& frequ
   const std::int64_t end = past_ + input_.length;
   const bool windows = windowed && config_.window < end;
   const bool newest_alone = input_.length == 1 && past_ > 0;  // it may see everything before it
-  if (config_.direction == AttentionDirection::causal && (windows || !newest_alone)) {
+  const bool causal = config_.direction == AttentionDirection::causal;
+  if (windows || (causal && !newest_alone)) {
     const at::Tensor columns = at::arange(end, at::TensorOptions(at::kLong).device(input_.device));
     const at::Tensor behind = columns.narrow(0, past_, input_.length).unsqueeze(1) -
                               columns.unsqueeze(0);  // [query, key]: how far back the key is
-    kind.blocked = (behind < 0).unsqueeze(0).unsqueeze(0);
+    if (causal) kind.blocked = (behind < 0).unsqueeze(0).unsqueeze(0);
     if (windows) {
       // In tokens, not columns: padding between two tokens does not move them apart.
       at::Tensor apart = behind.unsqueeze(0);  // [1 or batch, query, key]
@@ -111,7 +112,8 @@ Run::LayerKind Run::make_layer_kind(bool windowed, const LayerFrequencies& frequ
         const at::Tensor tokens = positions_.unsqueeze(2) - key_positions_.unsqueeze(1);
         apart = at::where(real_.unsqueeze(2), tokens, apart);
       }
-      kind.blocked = kind.blocked.logical_or((apart >= config_.window).unsqueeze(1));
+      const at::Tensor outside = ((causal ? apart : apart.abs()) >= config_.window).unsqueeze(1);
+      kind.blocked = causal ? kind.blocked.logical_or(outside) : outside;
     }
     kind.plain_causal = !windows && past_ == 0;
   }
