@@ -28,7 +28,12 @@ bool has_mlp(const Config& c, std::int64_t) { return c.has_mlp(); }
 bool rotary(const Config& c, std::int64_t l) { return c.rotates(l); }
 bool normed_heads(const Config& c, std::int64_t) { return c.qk_norm != QkNorm::none; }
 bool mlp_normed(const Config& c, std::int64_t) { return c.has_mlp() && c.mlp_norm; }
-bool has_ln1(const Config& c, std::int64_t l) { return norms_inputs(c, l) || norms_sums(c, l); }
+bool norms_stream(const Config& c, std::int64_t l) {
+  return reads_through_norm(c, l) && c.norm_place == NormPlace::stream;
+}
+bool has_ln1(const Config& c, std::int64_t l) {
+  return norms_inputs(c, l) || norms_sums(c, l) || norms_stream(c, l);
+}
 bool has_ln2(const Config& c, std::int64_t l) { return has_ln1(c, l) && c.has_mlp(); }
 bool output_normed_mlp(const Config& c, std::int64_t l) { return norms_outputs(c, l) && c.has_mlp(); }
 bool post_normed_mlp(const Config& c, std::int64_t l) { return norms_sums(c, l) && c.has_mlp(); }

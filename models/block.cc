@@ -11,7 +11,8 @@
 #include "models/ops.h"
 
 namespace hooked {
-Block::Block(const GraphContext& context) : config_(context.config) {
+Block::Block(const GraphContext& context)
+    : config_(context.config), reads_through_norms_(!config_.norms_stream()) {
   const ModelConfig& c = config_;
   hook_resid_pre_ = add_point(*this, Site::resid_pre, context);
   hook_attn_in_ = add_point(*this, Site::attn_in, context);
@@ -43,7 +44,7 @@ Block::Block(const GraphContext& context) : config_(context.config) {
   if (c.has_encoder() && context.stack == Stack::decoder) {
     cross_attn_ = register_module("cross_attn", std::make_shared<Attention>(context, Attends::to_the_source));
   }
-  if (c.norm_place != NormPlace::post) mlp_norm_ = cross_attn_ ? ln3_ : ln2_;
+  if (reads_through_norms_) mlp_norm_ = cross_attn_ ? ln3_ : ln2_;
   if (c.mixture(context.layer)) {
     mlp_ = register_module("mlp", std::make_shared<MixtureMlp>(context));
   } else if (c.has_mlp()) {
@@ -63,6 +64,9 @@ Block::Block(const GraphContext& context) : config_(context.config) {
 at::Tensor Block::forward(at::Tensor resid, Run& run) const {
   resid = hook_resid_pre_->forward(std::move(resid), run);
   if (config_.norm_place == NormPlace::post) return forward_post_norm(resid, run);
+  // Norms of the stream itself: what sublayers read is also what they add to.
+  const bool norms_stream = config_.norm_place == NormPlace::stream;
+  if (norms_stream) resid = ln1_->forward(resid, run);
   const at::Tensor attn_out = attention_branch(resid, run);
   if (config_.parallel()) {
     const at::Tensor mlp_out = mlp_branch(resid, run);
@@ -71,6 +75,7 @@ at::Tensor Block::forward(at::Tensor resid, Run& run) const {
   resid = ops::add(resid, attn_out, run);
   if (!mlp_) return hook_resid_post_->forward(std::move(resid), run);
   resid = hook_resid_mid_->forward(std::move(resid), run);
+  if (norms_stream) resid = ln2_->forward(resid, run);
   if (cross_attn_) {
     resid = hook_resid_mid_cross_->forward(ops::add(resid, cross_attention_branch(resid, run), run), run);
   }
@@ -106,7 +111,7 @@ at::Tensor Block::mlp_branch(const at::Tensor& resid, Run& run) const {
 }
 
 AttentionInput Block::read_stream(const at::Tensor& resid, Run& run) const {
-  const bool reads_through_ln1 = ln1_ && config_.norm_place != NormPlace::post;
+  const bool reads_through_ln1 = ln1_ && reads_through_norms_;
   const auto per_head = [&](const at::Tensor& x, std::int64_t heads) {
     return x.unsqueeze(2).expand({-1, -1, heads, -1});
   };

@@ -5,19 +5,27 @@
 #include <ATen/ops/add.h>
 #include <ATen/ops/baddbmm.h>
 #include <ATen/ops/bmm.h>
+#include <ATen/ops/clamp.h>
+#include <ATen/ops/erf.h>
 #include <ATen/ops/expm1.h>
 #include <ATen/ops/gelu.h>
+#include <ATen/ops/hardswish.h>
+#include <ATen/ops/hardtanh.h>
+#include <ATen/ops/leaky_relu.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/minimum.h>
+#include <ATen/ops/mish.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/softmax.h>
+#include <ATen/ops/softplus.h>
 #include <ATen/ops/tanh.h>
 #include <ATen/ops/where.h>
 
+#include <numbers>
 #include <vector>
 
 #include "models/product.h"
@@ -113,6 +121,24 @@ at::Tensor activate(Activation activation, const at::Tensor& x, const Run& run) 
       return at::relu(x).square();
     case Activation::sigmoid:
       return at::sigmoid(x);
+    case Activation::gelu_clipped:
+      return at::clamp(at::gelu(x), -10.0, 10.0);
+    case Activation::hard_swish:
+      return at::hardswish(x);
+    case Activation::identity:
+      return x;
+    case Activation::laplace:
+      return 0.5 * (1.0 + at::erf((x - 0.707107) / (0.282095 * std::numbers::sqrt2)));
+    case Activation::leaky_relu:
+      return at::leaky_relu(x, 0.01);
+    case Activation::mish:
+      return at::mish(x);
+    case Activation::relu6:
+      return at::hardtanh(x, 0.0, 6.0);
+    case Activation::sqrt_softplus:
+      return at::softplus(x).sqrt();
+    case Activation::tanh:
+      return at::tanh(x);
     case Activation::xielu:
     case Activation::swish:
       break;  // have numbers of their own: see xielu() and swish()

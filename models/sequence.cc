@@ -107,11 +107,11 @@ LayerKind Sequence::make_layer_kind(bool windowed, const LayerFrequencies& frequ
   const std::int64_t end = past_ + input_.length;
   const bool windows = windowed && config_.window < end;
   const bool newest_alone = input_.length == 1 && past_ > 0;  // it may see everything before it
-  if (!bidirectional_ && (windows || !newest_alone)) {
+  if (windows || (!bidirectional_ && !newest_alone)) {
     const at::Tensor columns = at::arange(end, at::TensorOptions(at::kLong).device(input_.device));
     const at::Tensor behind = columns.narrow(0, past_, input_.length).unsqueeze(1) -
                               columns.unsqueeze(0);  // [query, key]: how far back the key is
-    kind.blocked = (behind < 0).unsqueeze(0).unsqueeze(0);
+    if (!bidirectional_) kind.blocked = (behind < 0).unsqueeze(0).unsqueeze(0);
     if (windows) {
       // In tokens, not columns: padding between two tokens does not move them apart.
       at::Tensor apart = behind.unsqueeze(0);  // [1 or batch, query, key]
@@ -119,7 +119,8 @@ LayerKind Sequence::make_layer_kind(bool windowed, const LayerFrequencies& frequ
         const at::Tensor tokens = positions_.unsqueeze(2) - key_positions_.unsqueeze(1);
         apart = at::where(real_.unsqueeze(2), tokens, apart);
       }
-      kind.blocked = kind.blocked.logical_or((apart >= config_.window).unsqueeze(1));
+      const at::Tensor outside = ((bidirectional_ ? apart.abs() : apart) >= config_.window).unsqueeze(1);
+      kind.blocked = bidirectional_ ? outside : kind.blocked.logical_or(outside);
     }
     kind.plain_causal = !windows && past_ == 0;
   }

@@ -185,7 +185,7 @@ void config_errors(const HookedTransformer& model) {
         "(docs/architecture.md)."},
        {"A field has an unknown value",
         [&] {
-          save_with(model, "activation", "\"act_fn\": \"relu\"", "\"act_fn\": \"relu6\"");
+          save_with(model, "activation", "\"act_fn\": \"relu\"", "\"act_fn\": \"tanhshrink\"");
           (void)HookedTransformer::load("activation");
         },
         "An unknown value is never replaced by a default."},

@@ -37,7 +37,8 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
 
 FamilyConfig read(std::string_view text, std::string_view where) {
   const HfConfig hf(text, where);
-  ModelConfig c = read_llama_config(hf, {.eps = 1e-5, .mlp = MlpKind::plain, .activation = "xielu"});
+  ModelConfig c =
+      read_llama_config(hf, {.n_ctx = 65536, .eps = 1e-5, .mlp = MlpKind::plain, .activation = "xielu"});
   c.qkv_bias = c.attn_out_bias = hf.json().boolean_or("attention_bias", false);
   c.qk_norm = QkNorm::per_head;
   hf.require_unset({"mlp_bias"});

@@ -7,7 +7,8 @@ namespace {
 
 FamilyConfig read(std::string_view text, std::string_view where) {
   const HfConfig hf(text, where);
-  ModelConfig c = read_llama_config(hf, {.eps = 1e-5, .mlp = MlpKind::plain, .activation = "relu2"});
+  ModelConfig c =
+      read_llama_config(hf, {.n_ctx = 4096, .eps = 1e-5, .mlp = MlpKind::plain, .activation = "relu2"});
   read_llama_biases(hf, c);
   read_rope(hf, c);
   return hf.finish(std::move(c), llama_recipes);

@@ -16,7 +16,8 @@ ModelConfig as_encoder(ModelConfig config, Activation head) {
 
 ModelConfig read_bert_config(const HfConfig& hf) {
   const ConfigReader& json = hf.json();
-  ModelConfig c = as_encoder(hf.sizes({.n_kv_heads = {}, .d_head = {}}, /*tied=*/true), Activation::gelu);
+  ModelConfig c = as_encoder(hf.sizes({.n_kv_heads = {}, .d_head = {}, .n_ctx_fallback = 512}, /*tied=*/true),
+                             Activation::gelu);
   if (json.boolean_or("is_decoder", false)) c.direction = AttentionDirection::causal;
   c.activation = hf.activation("hidden_act", "gelu");
   c.eps = hf.positive_or("layer_norm_eps", 1e-12);

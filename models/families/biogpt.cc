@@ -26,7 +26,7 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
 FamilyConfig read(std::string_view text, std::string_view where) {
   HfConfig hf(text, where);
   const ConfigReader& json = hf.json();
-  ModelConfig c = hf.sizes({.n_kv_heads = {}, .d_head = {}}, /*tied=*/true);
+  ModelConfig c = hf.sizes({.n_kv_heads = {}, .d_head = {}, .n_ctx_fallback = 1024}, /*tied=*/true);
   c.mlp_bias = c.qkv_bias = c.attn_out_bias = true;
   c.eps = 1e-5;
   if (json.number_or("layer_norm_eps", c.eps) != c.eps) {

@@ -46,7 +46,7 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   c.positions = PositionKind::alibi;
   c.alibi_slopes = appended_alibi_slopes(c.n_heads);
   c.default_prepend_bos = false;
-  hf.require_unset({"apply_residual_connection_post_layernorm"});
+  if (json.boolean_or("apply_residual_connection_post_layernorm", false)) c.norm_place = NormPlace::stream;
   return hf.finish(std::move(c), recipes);
 }
 

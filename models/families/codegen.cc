@@ -27,7 +27,7 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
 FamilyConfig read(std::string_view text, std::string_view where) {
   const HfConfig hf(text, where);
   ModelConfig c = read_gptj_config(hf);
-  if (c.n_heads % 4 != 0) hf.json().refuse("n_head", "is not a multiple of 4, which this layout needs");
+  if (c.n_heads % 4 != 0) hf.json().refuse("n_head", "does not fit this layout; expected a multiple of 4");
   return hf.finish(std::move(c), recipes);
 }
 

@@ -19,7 +19,8 @@ FamilyConfig read(std::string_view text, std::string_view where) {
 
 ModelConfig read_cohere_config(const HfConfig& hf, double theta) {
   ModelConfig c = read_llama_config(
-      hf, {.tied = true, .norm = NormKind::layer_norm, .eps_key = "layer_norm_eps", .eps = 1e-5});
+      hf,
+      {.n_ctx = 8192, .tied = true, .norm = NormKind::layer_norm, .eps_key = "layer_norm_eps", .eps = 1e-5});
   c.norm_bias = false;
   c.layout = BlockLayout::parallel_one_norm;
   c.qkv_bias = c.attn_out_bias = hf.json().boolean_or("attention_bias", false);

@@ -34,7 +34,8 @@ FamilyConfig read(std::string_view text, std::string_view where) {
                                        .n_heads = json.first_of({"n_heads", "num_attention_heads"}),
                                        .n_kv_heads = {},
                                        .d_head = {},
-                                       .d_mlp = "hidden_dim"},
+                                       .d_mlp = "hidden_dim",
+                                       .n_ctx_fallback = 512},
                                       /*tied=*/true),
                              activation);
   c.activation = activation;

@@ -19,7 +19,7 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
 FamilyConfig read(std::string_view text, std::string_view where) {
   const HfConfig hf(text, where);
   const ConfigReader& json = hf.json();
-  ModelConfig c = read_llama_config(hf, {.tied = true, .eps = 1e-5});
+  ModelConfig c = read_llama_config(hf, {.n_ctx = 131072, .n_kv_heads = 4, .tied = true, .eps = 1e-5});
   c.qkv_bias = c.attn_out_bias = c.mlp_bias = c.unembed_bias = json.boolean_or("use_bias", false);
   read_experts(hf, c,
                {.n_experts = "moe_num_experts",

@@ -7,7 +7,7 @@ namespace {
 
 FamilyConfig read(std::string_view text, std::string_view where) {
   const HfConfig hf(text, where);
-  ModelConfig c = read_olmo2_config(hf, QkNorm::per_head);
+  ModelConfig c = read_olmo2_config(hf, QkNorm::per_head, /*n_kv_heads=*/32);
   const ConfigReader& json = hf.json();
   const bool named = json.has("layer_types");
   std::int64_t pattern = 4;  // a word such as "LLLG" beside layer_types says the same once more
@@ -19,7 +19,7 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   json.ignore({"sliding_window_pattern"});
   LayerFlags windowed =
       hf.windowed_layers(c, [&](std::int64_t l) { return pattern > 0 && (l + 1) % pattern != 0; });
-  hf.set_windows(c, {"sliding_window", 4096}, windowed);
+  hf.set_windows(c, {"sliding_window", 4096, /*null_is_none=*/!named}, windowed);
   read_rope(hf, c);
   windowed.flip();
   if (!json.is_null("sliding_window")) c.unrotated_layers = none_if_all_false(std::move(windowed));

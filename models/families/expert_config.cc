@@ -15,6 +15,7 @@ void read_experts(const HfConfig& hf, ModelConfig& config, const ExpertKeys& key
   };
   ExpertConfig& e = config.experts;
   e.n_experts = count_or(name, keys.n_experts_fallback);
+  hf.made_from("experts.n_experts", json.where(name));
   json.ignore({keys.n_experts, keys.n_experts_alias});
   e.per_token = count_or(keys.per_token, keys.per_token_fallback);
   if (e.per_token > e.n_experts) {

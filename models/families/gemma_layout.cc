@@ -4,13 +4,14 @@
 
 namespace hooked {
 
-ModelConfig read_gemma_config(const HfConfig& hf, std::string_view activation_key) {
-  ModelConfig c = read_llama_config(
-      hf, {.tied = true, .d_head = 256, .activation_key = activation_key, .activation = "gelu_pytorch_tanh"});
+ModelConfig read_gemma_config(const HfConfig& hf, LlamaDefaults defaults) {
+  defaults.tied = true;
+  defaults.d_head = 256;
+  defaults.activation = "gelu_pytorch_tanh";
+  ModelConfig c = read_llama_config(hf, defaults);
   c.qkv_bias = c.attn_out_bias = hf.json().boolean_or("attention_bias", false);
   c.norm_offset = true;
   c.embedding_scale = std::sqrt(static_cast<double>(c.d_model));
-  hf.require_unset({"use_bidirectional_attention"});
   hf.json().ignore({"hidden_act", "hidden_activation"});
   return c;
 }

@@ -8,7 +8,7 @@ namespace hooked {
 
 /// What the Gemma families share: norm weights stored as offsets from one, an embedding multiplied by
 /// sqrt(d_model), heads of 256 dimensions by default. Without windows and positions.
-ModelConfig read_gemma_config(const HfConfig& hf, std::string_view activation_key);
+ModelConfig read_gemma_config(const HfConfig& hf, LlamaDefaults defaults);
 
 /// Soft caps where the config has no such key; 0 is none.
 struct GemmaCaps {

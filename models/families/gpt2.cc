@@ -13,7 +13,7 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
 FamilyConfig read(std::string_view text, std::string_view where) {
   HfConfig hf(text, where);
   const ConfigReader& json = hf.json();
-  SizeKeys keys = gpt2_size_keys(json);
+  SizeKeys keys = gpt2_size_keys(json, 1024);
   keys.n_ctx = json.first_of({keys.n_ctx, "n_ctx"});  // of the oldest configs
   ModelConfig c = hf.sizes(keys, /*tied=*/true);
   json.ignore({"n_ctx"});

@@ -2,7 +2,7 @@
 
 namespace hooked {
 
-SizeKeys gpt2_size_keys(const ConfigReader& json) {
+SizeKeys gpt2_size_keys(const ConfigReader& json, std::int64_t n_ctx_fallback) {
   return {.n_layers = json.first_of({"n_layer", "num_hidden_layers"}),
           .d_model = json.first_of({"n_embd", "hidden_size"}),
           .n_heads = json.first_of({"n_head", "num_attention_heads"}),
@@ -10,7 +10,8 @@ SizeKeys gpt2_size_keys(const ConfigReader& json) {
           .d_head = {},
           .d_mlp = "n_inner",
           .mlp_ratio = 4,
-          .n_ctx = json.first_of({"n_positions", "max_position_embeddings"})};
+          .n_ctx = json.first_of({"n_positions", "max_position_embeddings"}),
+          .n_ctx_fallback = n_ctx_fallback};
 }
 
 void add_gpt2_parts(Recipes& r, const std::function<void()>& add_attention) {

@@ -14,7 +14,7 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
 FamilyConfig read(std::string_view text, std::string_view where) {
   const HfConfig hf(text, where);
   const ConfigReader& json = hf.json();
-  ModelConfig c = hf.sizes(gpt2_size_keys(json), /*tied=*/true);
+  ModelConfig c = hf.sizes(gpt2_size_keys(json, 1024), /*tied=*/true);
   if (json.boolean_or("multi_query", true)) c.n_kv_heads = 1;
   c.mlp_bias = c.qkv_bias = c.attn_out_bias = true;
   c.eps = hf.positive_or("layer_norm_epsilon", 1e-5);

@@ -18,13 +18,17 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
 }
 
 // `attention_layers` is a word per layer; `attention_types` lists repeated patterns: [[["global", "local"],
-// 6]].
+// 6]]. Without either the pattern is that of the published models of 24 layers.
 std::vector<std::string> layer_words(const ConfigReader& json) {
   if (json.has("attention_layers")) {
     json.ignore({"attention_types"});
     return json.texts("attention_layers");
   }
   std::vector<std::string> words;
+  if (!json.has("attention_types")) {
+    for (int i = 0; i < 12; ++i) words.insert(words.end(), {"global", "local"});
+    return words;
+  }
   const ConfigReader types = json.array("attention_types");
   for (const std::string& item : types.keys()) {
     const ConfigReader pattern = types.array(item);
@@ -44,7 +48,8 @@ FamilyConfig read(std::string_view text, std::string_view where) {
                             .n_heads = json.first_of({"num_heads", "num_attention_heads"}),
                             .n_kv_heads = {},
                             .d_head = {},
-                            .mlp_ratio = 4},
+                            .mlp_ratio = 4,
+                            .n_ctx_fallback = 2048},
                            /*tied=*/true);
   c.mlp_bias = c.attn_out_bias = true;
   c.attn_scale = 1.0;

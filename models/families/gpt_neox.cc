@@ -26,7 +26,7 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
 FamilyConfig read(std::string_view text, std::string_view where) {
   const HfConfig hf(text, where);
   const ConfigReader& json = hf.json();
-  ModelConfig c = hf.sizes({.n_kv_heads = {}, .d_head = {}}, /*tied=*/false);
+  ModelConfig c = hf.sizes({.n_kv_heads = {}, .d_head = {}, .n_ctx_fallback = 2048}, /*tied=*/false);
   c.layout =
       json.boolean_or("use_parallel_residual", true) ? BlockLayout::parallel_two_norms : BlockLayout::serial;
   c.qkv_bias = c.attn_out_bias = json.boolean_or("attention_bias", true);

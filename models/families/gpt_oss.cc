@@ -43,7 +43,7 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
 FamilyConfig read(std::string_view text, std::string_view where) {
   const HfConfig hf(text, where);
   const ConfigReader& json = hf.json();
-  ModelConfig c = read_llama_config(hf, {.d_head = 64, .eps = 1e-5});
+  ModelConfig c = read_llama_config(hf, {.n_ctx = 131072, .n_kv_heads = 8, .d_head = 64, .eps = 1e-5});
   json.ignore({"hidden_act", "experts_per_token", "initial_context_length"});
   c.activation = Activation::swish;
   c.swish_beta = hf.positive_or("swiglu_alpha", 1.702);

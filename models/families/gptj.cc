@@ -39,14 +39,14 @@ void add_gptj_parts(Recipes& r, const std::function<void()>& add_qkv) {
 
 ModelConfig read_gptj_config(const HfConfig& hf) {
   const ConfigReader& json = hf.json();
-  ModelConfig c = hf.sizes(gpt2_size_keys(json), /*tied=*/false);
+  ModelConfig c = hf.sizes(gpt2_size_keys(json, 2048), /*tied=*/false);
   json.ignore({"n_ctx"});
   c.layout = BlockLayout::parallel_one_norm;
   c.mlp_bias = c.unembed_bias = true;
   c.eps = hf.positive_or("layer_norm_epsilon", 1e-5);
   c.activation = hf.activation("activation_function", "gelu_new");
   c.positions = PositionKind::rotary;
-  const std::int64_t turned = hf.count("rotary_dim");
+  const std::int64_t turned = json.has("rotary_dim") ? hf.count("rotary_dim") : 64;
   if (turned > c.d_head || turned % 2 != 0) {
     json.refuse("rotary_dim", "does not fit a head; expected an even number of its dimensions");
   }

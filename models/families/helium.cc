@@ -7,7 +7,7 @@ namespace {
 
 FamilyConfig read(std::string_view text, std::string_view where) {
   const HfConfig hf(text, where);
-  ModelConfig c = read_llama_config(hf, {.d_head = 128, .eps = 1e-8});
+  ModelConfig c = read_llama_config(hf, {.n_ctx = 4096, .n_kv_heads = 20, .d_head = 128, .eps = 1e-8});
   c.qkv_bias = hf.json().boolean_or("attention_bias", false);
   c.mlp_bias = hf.json().boolean_or("mlp_bias", false);
   read_rope(hf, c, {.theta = 1e5, .adjacent_pairs = true});

@@ -126,7 +126,8 @@ ModelConfig HfConfig::sizes(const SizeKeys& keys, bool tied) const {
   c.n_layers = count(keys.n_layers);
   c.d_model = count(keys.d_model);
   c.n_heads = count(keys.n_heads);
-  c.n_kv_heads = count_or(keys.n_kv_heads, c.n_heads);
+  const bool says_all = keys.n_kv_heads_fallback == 0 || json_.is_null(keys.n_kv_heads);
+  c.n_kv_heads = count_or(keys.n_kv_heads, says_all ? c.n_heads : keys.n_kv_heads_fallback);
   if (c.n_heads % c.n_kv_heads != 0) {
     json_.refuse(keys.n_kv_heads,
                  fmt::format("does not divide {} = {}; expected a divisor of it", keys.n_heads, c.n_heads));
@@ -146,16 +147,27 @@ ModelConfig HfConfig::sizes(const SizeKeys& keys, bool tied) const {
   c.tied_unembedding = json_.boolean_or("tie_word_embeddings", tied);
   c.attn_scale = std::sqrt(static_cast<double>(c.d_head));
   c.mlp_bias = c.qkv_bias = c.attn_out_bias = c.unembed_bias = false;
+  for (const auto& [field, key] : {std::pair{"n_layers", keys.n_layers}, std::pair{"d_model", keys.d_model},
+                                   std::pair{"n_heads", keys.n_heads}, std::pair{"d_mlp", keys.d_mlp},
+                                   std::pair{"d_head", keys.d_head}, std::pair{"n_ctx", keys.n_ctx}}) {
+    made_from(field, json_.where(json_.has(key) ? key : keys.d_model));
+  }
   return c;
 }
 
 Activation HfConfig::activation(std::string_view key, std::string_view fallback) const {
   const auto parsed = parse_activation(json_.text_or(key, fallback));
+  if (parsed == Activation::xielu && fallback != "xielu") {
+    json_.refuse(key,
+                 "has trained numbers of its own, which only families have that use no other; expected an "
+                 "activation without any");
+  }
   if (!parsed || *parsed == Activation::solu || *parsed == Activation::swish) {
     json_.refuse(
         key,
-        "is not an activation this engine knows; expected gelu, gelu_new, gelu_pytorch_tanh, gelu_fast, "
-        "quick_gelu, relu, relu2, silu, swish or sigmoid");
+        "is not an activation this engine knows; expected gelu, gelu_new, gelu_pytorch_tanh, "
+        "gelu_python_tanh, gelu_accurate, gelu_fast, gelu_10, quick_gelu, relu, relu2, relu6, leaky_relu, "
+        "silu, swish, hardswish, mish, sigmoid, tanh, laplace, sqrtsoftplus or linear");
   }
   return *parsed;
 }
@@ -188,9 +200,18 @@ LayerFlags HfConfig::windowed_layers(const ModelConfig& config, const LayerRule&
 void HfConfig::set_windows(ModelConfig& config, const WindowKey& window, LayerFlags windowed) const {
   const bool none = json_.is_null(window.name) || (!json_.has(window.name) && window.fallback == 0);
   windowed = none_if_all_false(std::move(windowed));
-  if (none || windowed.empty()) return;
+  if (windowed.empty() || (none && window.null_is_none)) return;
+  if (none) {
+    json_.refuse(
+        window.name,
+        "leaves open how many keys the windowed layers see; expected their number, or no such layer");
+  }
   config.window = json_.has(window.name) ? count(window.name) : window.fallback;
   config.windowed_layers = std::move(windowed);
+}
+
+void HfConfig::made_from(std::string_view field, std::string where) const {
+  origins_[std::string(field)] = std::move(where);
 }
 
 void HfConfig::note(std::string_view text) { notes_.emplace_back(text); }
@@ -217,7 +238,8 @@ FamilyConfig HfConfig::finish(ModelConfig config, RecipeMaker recipes) const {
     config.validate();
   } catch (const ConfigError& error) {
     const auto message = std::string_view(error.what()).substr(error.where().size() + 3);  // past "[where] "
-    throw ConfigError(json_.where(error.where()), message);
+    const auto origin = origins_.find(error.where());
+    throw ConfigError(origin == origins_.end() ? json_.where(error.where()) : origin->second, message);
   }
   return {std::move(config), std::move(recipes), notes_, std::move(ignored)};
 }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,7 +22,8 @@ struct SizeKeys {
   std::string_view n_layers = "num_hidden_layers";
   std::string_view d_model = "hidden_size";
   std::string_view n_heads = "num_attention_heads";
-  std::string_view n_kv_heads = "num_key_value_heads";  ///< absent or null: n_heads
+  std::string_view n_kv_heads = "num_key_value_heads";  ///< null: n_heads
+  std::int64_t n_kv_heads_fallback = 0;                 ///< where n_kv_heads is absent; 0: n_heads
   std::string_view d_head = "head_dim";                 ///< absent or null: d_head_fallback
   std::int64_t d_head_fallback = 0;                     ///< 0: d_model / n_heads
   std::string_view d_mlp = "intermediate_size";
@@ -41,7 +43,8 @@ LayerFlags none_if_all_false(LayerFlags flags);
 /// Where a config has the size of its windows.
 struct WindowKey {
   std::string_view name;
-  std::int64_t fallback = 0;  ///< where the key is absent; 0: no windows. Null always means none
+  std::int64_t fallback = 0;  ///< where the key is absent; 0: as null
+  bool null_is_none = false;  ///< whether null means no windows; else it is refused where a layer has one
 };
 
 /// A Hugging Face config.json under the reading of one family.
@@ -71,8 +74,12 @@ class HfConfig {
   /// Whether each layer is windowed: by `layer_types`, or as `usually` says where the key is absent. Other
   /// kinds of layers than sliding_attention and full_attention are refused.
   LayerFlags windowed_layers(const ModelConfig& config, const LayerRule& usually) const;
-  /// Gives the layers that `windowed` names a window, if the config has one.
+  /// Gives the layers that `windowed` names a window. Throws ConfigError at the key if it does not say which.
   void set_windows(ModelConfig& config, const WindowKey& window, LayerFlags windowed) const;
+
+  /// An error of the finished config at `field` (`rotary.base`) names `where` in the file instead
+  /// (`config.json: rope_parameters.rope_theta`).
+  void made_from(std::string_view field, std::string where) const;
 
   /// Something the user should know.
   void note(std::string_view text);
@@ -84,6 +91,7 @@ class HfConfig {
  private:
   ConfigReader json_;
   std::vector<std::string> notes_;
+  mutable std::map<std::string, std::string, std::less<>> origins_;  // places in the file, by our fields
 };
 
 }  // namespace hooked

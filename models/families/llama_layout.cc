@@ -5,7 +5,10 @@
 namespace hooked {
 
 ModelConfig read_llama_config(const HfConfig& hf, const LlamaDefaults& defaults) {
-  ModelConfig c = hf.sizes({.d_head_fallback = defaults.d_head}, defaults.tied);
+  ModelConfig c = hf.sizes({.n_kv_heads_fallback = defaults.n_kv_heads,
+                            .d_head_fallback = defaults.d_head,
+                            .n_ctx_fallback = defaults.n_ctx},
+                           defaults.tied);
   c.norm = c.final_norm = defaults.norm;
   c.eps = hf.positive_or(defaults.eps_key, defaults.eps);
   c.mlp = defaults.mlp;

@@ -9,6 +9,8 @@ namespace hooked {
 
 /// What a family's config means where it says nothing, among the keys that Llama made common.
 struct LlamaDefaults {
+  std::int64_t n_ctx = 2048;
+  std::int64_t n_kv_heads = 0;  ///< 0: n_heads
   bool tied = false;
   std::int64_t d_head = 0;  ///< 0: d_model / n_heads
   NormKind norm = NormKind::rms_norm;

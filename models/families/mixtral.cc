@@ -18,10 +18,11 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
 
 FamilyConfig read(std::string_view text, std::string_view where) {
   const HfConfig hf(text, where);
-  ModelConfig c = read_llama_config(hf, {.eps = 1e-5});
+  ModelConfig c = read_llama_config(hf, {.n_ctx = 131072, .n_kv_heads = 8, .eps = 1e-5});
   read_experts(hf, c, {.n_experts_fallback = 8, .per_token_fallback = 2});
   c.experts.renormalised = true;
-  hf.set_windows(c, {"sliding_window"}, flag_layers(c, [](std::int64_t) { return true; }));
+  hf.set_windows(c, {.name = "sliding_window", .null_is_none = true},
+                 flag_layers(c, [](std::int64_t) { return true; }));
   read_rope(hf, c, {.theta = 1e6});
   return hf.finish(std::move(c), recipes);
 }

@@ -46,7 +46,8 @@ FamilyConfig read(std::string_view text, std::string_view where) {
                             .d_head = {},
                             .d_mlp = {},
                             .mlp_ratio = 4,
-                            .n_ctx = "max_seq_len"},
+                            .n_ctx = "max_seq_len",
+                            .n_ctx_fallback = 2048},
                            /*tied=*/true);
   c.norm_bias = false;
   c.eps = hf.positive_or("layer_norm_epsilon", 1e-5);
@@ -60,6 +61,8 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   };
   if (const auto attn = json.object_if("attn_config")) {
     read_attention(*attn, c);
+    hf.made_from("attn_scale", attn->where("softmax_scale"));
+    hf.made_from("qkv_clip", attn->where("clip_qkv"));
     for (const auto& [key, usual] : {std::pair{"alibi", true}, std::pair{"prefix_lm", false},
                                      std::pair{"qk_ln", false}, std::pair{"attn_uses_sequence_id", false}}) {
       not_read(*attn, key, usual);

@@ -8,7 +8,8 @@ namespace {
 
 FamilyConfig read(std::string_view text, std::string_view where) {
   const HfConfig hf(text, where);
-  ModelConfig c = read_llama_config(hf, {.norm = NormKind::layer_norm,
+  ModelConfig c = read_llama_config(hf, {.n_ctx = 4096,
+                                         .norm = NormKind::layer_norm,
                                          .eps_key = "norm_eps",
                                          .eps = 1e-5,
                                          .mlp = MlpKind::plain,

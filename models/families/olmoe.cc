@@ -8,7 +8,7 @@ namespace {
 FamilyConfig read(std::string_view text, std::string_view where) {
   const HfConfig hf(text, where);
   const ConfigReader& json = hf.json();
-  ModelConfig c = read_llama_config(hf, {.eps = 1e-5});
+  ModelConfig c = read_llama_config(hf, {.n_ctx = 4096, .eps = 1e-5});
   c.qkv_bias = c.attn_out_bias = json.boolean_or("attention_bias", false);
   c.qk_norm = QkNorm::whole_projection;
   if (json.has("clip_qkv")) c.qkv_clip = hf.positive_or("clip_qkv", 0.0);

@@ -58,7 +58,8 @@ RecipeMaker recipes(const Shape& shape) {
 FamilyConfig read(std::string_view text, std::string_view where) {
   const HfConfig hf(text, where);
   const ConfigReader& json = hf.json();
-  ModelConfig c = hf.sizes({.n_kv_heads = {}, .d_head = {}, .d_mlp = "ffn_dim"}, /*tied=*/true);
+  ModelConfig c =
+      hf.sizes({.n_kv_heads = {}, .d_head = {}, .d_mlp = "ffn_dim", .n_ctx_fallback = 2048}, /*tied=*/true);
   c.mlp_bias = c.qkv_bias = c.attn_out_bias = json.boolean_or("enable_bias", true);
   const bool before = json.boolean_or("do_layer_norm_before", true);
   const bool no_final = json.boolean_or("_remove_final_layer_norm", false);

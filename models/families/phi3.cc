@@ -18,12 +18,13 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
 
 FamilyConfig read(std::string_view text, std::string_view where) {
   const HfConfig hf(text, where);
-  ModelConfig c = read_llama_config(hf, {.eps = 1e-5});
+  ModelConfig c = read_llama_config(hf, {.n_ctx = 4096, .eps = 1e-5});
   hf.require_unset({"attention_bias"});
-  hf.set_windows(c, {"sliding_window"}, flag_layers(c, [](std::int64_t) { return true; }));
+  hf.set_windows(c, {.name = "sliding_window", .null_is_none = true},
+                 flag_layers(c, [](std::int64_t) { return true; }));
   hf.json().ignore(
       {"full_attn_mod", "interpolate_factor"});  // of Phi 4's own code; transformers reads neither
-  read_rope(hf, c, {.partial = 1.0});
+  read_rope(hf, c, {.partial = 1.0, .original_n_ctx = 4096.0});
   return hf.finish(std::move(c), recipes);
 }
 

@@ -35,6 +35,8 @@ void read_phimoe_rope(HfConfig& hf, ModelConfig& config) {
     json.refuse(key, "is not supported by this family; expected longrope with short_mscale and long_mscale");
   }
   scaling.attention_factor = *short_magnitude;
+  hf.made_from("rotary.scaling.attention_factor", json.object(key).where("short_mscale"));
+  hf.made_from("rotary.scaling.long_attention_factor", json.object(key).where("long_mscale"));
   if (*long_magnitude != *short_magnitude) scaling.long_attention_factor = *long_magnitude;
   if (scaling.long_factors == scaling.short_factors) return;
   scaling.long_factors = scaling.short_factors;
@@ -45,7 +47,8 @@ void read_phimoe_rope(HfConfig& hf, ModelConfig& config) {
 FamilyConfig read(std::string_view text, std::string_view where) {
   HfConfig hf(text, where);
   const ConfigReader& json = hf.json();
-  ModelConfig c = read_llama_config(hf, {.norm = NormKind::layer_norm, .eps = 1e-5});
+  ModelConfig c =
+      read_llama_config(hf, {.n_ctx = 131072, .n_kv_heads = 8, .norm = NormKind::layer_norm, .eps = 1e-5});
   c.qkv_bias = c.attn_out_bias = json.boolean_or("attention_bias", false);
   c.unembed_bias = json.boolean_or("lm_head_bias", false);
   read_experts(hf, c, {.n_experts_fallback = 16, .per_token_fallback = 2});
@@ -56,8 +59,10 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   }
   c.experts.router = RouterKind::sparse_mixer;
   c.experts.mixer_tolerance = 2.0 * json.number_or("router_jitter_noise", 0.01);
+  hf.made_from("experts.mixer_tolerance", json.where("router_jitter_noise"));
   json.ignore({"input_jitter_noise"});
-  hf.set_windows(c, {"sliding_window"}, flag_layers(c, [](std::int64_t) { return true; }));
+  hf.set_windows(c, {.name = "sliding_window", .null_is_none = true},
+                 flag_layers(c, [](std::int64_t) { return true; }));
   read_phimoe_rope(hf, c);
   return hf.finish(std::move(c), recipes);
 }

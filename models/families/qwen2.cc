@@ -8,7 +8,7 @@ namespace {
 
 FamilyConfig read(std::string_view text, std::string_view where) {
   const HfConfig hf(text, where);
-  ModelConfig c = read_llama_config(hf);
+  ModelConfig c = read_llama_config(hf, {.n_ctx = 32768, .n_kv_heads = 32});
   c.qkv_bias = true;
   c.default_prepend_bos = false;
   read_qwen_windows(hf, c);

@@ -1,6 +1,7 @@
 // Qwen 1.5 and 2 with mixtures of experts (Yang et al. 2024): a shared expert behind a sigmoid, ordinary MLPs
 // in some layers.
 #include "models/families/expert_config.h"
+#include "models/families/qwen_windows.h"
 #include "models/families/rope_config.h"
 
 namespace hooked {
@@ -17,7 +18,7 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
 FamilyConfig read(std::string_view text, std::string_view where) {
   const HfConfig hf(text, where);
   const ConfigReader& json = hf.json();
-  ModelConfig c = read_llama_config(hf);
+  ModelConfig c = read_llama_config(hf, {.n_ctx = 32768, .n_kv_heads = 16});
   c.qkv_bias = json.boolean_or("qkv_bias", true);
   c.default_prepend_bos = false;
   read_experts(hf, c, {.n_experts_fallback = 60, .per_token_fallback = 4});
@@ -30,7 +31,11 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   const LayerFlags windowed =
       hf.windowed_layers(c, [&](std::int64_t l) { return windows && l % 2 == 0 && l < end; });
   json.ignore({"sliding_window"});
-  if (windows) hf.set_windows(c, {"sliding_window", 4096}, windowed);
+  if (windows) {
+    hf.set_windows(c, {"sliding_window", 4096}, windowed);
+  } else {
+    refuse_windows_without_use(hf, windowed);
+  }
   read_rope(hf, c);
   return hf.finish(std::move(c), recipes);
 }

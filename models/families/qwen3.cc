@@ -8,7 +8,7 @@ namespace {
 
 FamilyConfig read(std::string_view text, std::string_view where) {
   const HfConfig hf(text, where);
-  ModelConfig c = read_llama_config(hf, {.d_head = 128});
+  ModelConfig c = read_llama_config(hf, {.n_ctx = 32768, .n_kv_heads = 32, .d_head = 128});
   read_llama_biases(hf, c);
   c.qk_norm = QkNorm::per_head;
   c.default_prepend_bos = false;

@@ -9,7 +9,7 @@ namespace {
 FamilyConfig read(std::string_view text, std::string_view where) {
   const HfConfig hf(text, where);
   const ConfigReader& json = hf.json();
-  ModelConfig c = read_llama_config(hf);
+  ModelConfig c = read_llama_config(hf, {.n_ctx = 32768, .n_kv_heads = 4});
   c.qkv_bias = c.attn_out_bias = json.boolean_or("attention_bias", false);
   c.qk_norm = QkNorm::per_head;
   c.default_prepend_bos = false;
@@ -17,7 +17,8 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   read_qwen_experts(hf, c);
   json.ignore({"sliding_window", "max_window_layers"});
   if (json.boolean_or("use_sliding_window", false)) {
-    hf.set_windows(c, {"sliding_window", 4096}, flag_layers(c, [](std::int64_t) { return true; }));
+    hf.set_windows(c, {"sliding_window", 4096, /*null_is_none=*/true},
+                   flag_layers(c, [](std::int64_t) { return true; }));
   }
   read_rope(hf, c);
   return hf.finish(std::move(c), usual_mixture_recipes);

@@ -8,4 +8,7 @@ namespace hooked {
 /// layers from `max_window_layers` on.
 void read_qwen_windows(const HfConfig& hf, ModelConfig& config);
 
+/// Throws ConfigError if `layer_types` names a windowed layer though `use_sliding_window` is false.
+void refuse_windows_without_use(const HfConfig& hf, const LayerFlags& windowed);
+
 }  // namespace hooked

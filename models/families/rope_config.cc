@@ -16,11 +16,13 @@ double yarn_magnitude(double factor, double weight) {
   return factor <= 1.0 ? 1.0 : 0.1 * weight * std::log(factor) + 1.0;
 }
 
-// Tokens of the original training context: a key beside the group wins over the one inside it.
-double original_context(const HfConfig& hf, const ConfigReader& group, const ModelConfig& config) {
-  constexpr std::string_view kKey = "original_max_position_embeddings";
-  const double inside = group.number_or(kKey, static_cast<double>(config.n_ctx));
-  return hf.json().number_or(kKey, inside);
+constexpr std::string_view kOriginal = "original_max_position_embeddings";
+
+// Tokens of the original training context. Where the family has the key beside the group, that one holds.
+double original_context(const HfConfig& hf, const ConfigReader& group, const RopeDefaults& defaults,
+                        const ModelConfig& config) {
+  if (defaults.original_n_ctx) return hf.json().number_or(kOriginal, *defaults.original_n_ctx);
+  return group.number_or(kOriginal, static_cast<double>(config.n_ctx));
 }
 
 RopeScaling read_llama3(const ConfigReader& group, double original) {
@@ -56,9 +58,29 @@ RopeScaling read_longrope(const ConfigReader& group, const ModelConfig& config, 
   return scaling;
 }
 
-RopeScaling read_scaling(const HfConfig& hf, const ConfigReader& group, const ModelConfig& config) {
+// Where numbers of a scaling that may not be together with others come from.
+void name_scaling_keys(const HfConfig& hf, const ConfigReader& group, const RopeDefaults& defaults) {
+  const std::string original = defaults.original_n_ctx ? hf.json().where(kOriginal)
+                               : group.has(kOriginal)  ? group.where(kOriginal)
+                                                       : hf.json().where("max_position_embeddings");
+  hf.made_from("rotary.scaling.original_n_ctx", original);
+  for (const std::string_view key : {"factor", "attention_factor"}) {  // computed where they are absent
+    hf.made_from(fmt::format("rotary.scaling.{}", key), group.has(key) ? group.where(key) : original);
+  }
+  for (const auto& [field, key] :
+       {std::pair{"low_freq_factor", "low_freq_factor"}, std::pair{"high_freq_factor", "high_freq_factor"},
+        std::pair{"beta_fast", "beta_fast"}, std::pair{"beta_slow", "beta_slow"},
+        std::pair{"short_factors", "short_factor"}, std::pair{"long_factors", "long_factor"},
+        std::pair{"long_attention_factor", "long_mscale"}}) {
+    hf.made_from(fmt::format("rotary.scaling.{}", field), group.where(key));
+  }
+}
+
+RopeScaling read_scaling(const HfConfig& hf, const ConfigReader& group, const ModelConfig& config,
+                         const RopeDefaults& defaults) {
   const std::string_view key = group.first_of({"rope_type", "type"});
   const std::string type = group.text_or(key, "default");
+  name_scaling_keys(hf, group, defaults);
   // Keys that transformers leaves beside kinds that do not have them.
   group.ignore({"rope_type", "type", "original_max_position_embeddings"});
   if (type == "default") {
@@ -74,7 +96,7 @@ RopeScaling read_scaling(const HfConfig& hf, const ConfigReader& group, const Mo
             .factor = group.number("factor"),
             .original_n_ctx = static_cast<double>(config.n_ctx)};
   }
-  const double original = original_context(hf, group, config);
+  const double original = original_context(hf, group, defaults, config);
   if (type == "llama3") return read_llama3(group, original);
   // Early Phi 3 configs call longrope su or yarn.
   if (type == "longrope" || group.has("short_factor")) return read_longrope(group, config, original);
@@ -103,6 +125,8 @@ RotaryConfig read_group(const HfConfig& hf, const ConfigReader& parameters, cons
   const ConfigReader& json = hf.json();
   RotaryConfig rotary;
   rotary.base = parameters.number_or("rope_theta", json.number_or(defaults.theta_key, defaults.theta));
+  hf.made_from("rotary.base", parameters.has("rope_theta") ? parameters.where("rope_theta")
+                                                           : json.where(defaults.theta_key));
   const bool inside = parameters.has("partial_rotary_factor");
   const ConfigReader& holder = inside ? parameters : json;
   const std::string_view key = inside ? "partial_rotary_factor" : defaults.partial_key;
@@ -112,7 +136,7 @@ RotaryConfig read_group(const HfConfig& hf, const ConfigReader& parameters, cons
   }
   rotary.dim = turned_dimensions(holder, key, config, share);
   rotary.adjacent_pairs = defaults.adjacent_pairs;
-  rotary.scaling = read_scaling(hf, parameters, config);
+  rotary.scaling = read_scaling(hf, parameters, config, defaults);
   parameters.refuse_unread();
   return rotary;
 }
@@ -166,8 +190,9 @@ void read_layered_rope(HfConfig& hf, ModelConfig& config, const LayeredRopeDefau
       const auto found = parameters->object_if(key);
       return read_group(hf, found ? *found : no_parameters(), config, {.theta = theta, .theta_key = "-"});
     };
-    config.rotary = group("full_attention", defaults.theta);
     windowed = group("sliding_attention", defaults.windowed_theta);
+    config.rotary = group("full_attention", defaults.theta);  // last, so that errors name its keys
+    hf.made_from("rotary.local_base", parameters->where("sliding_attention.rope_theta"));
     parameters->refuse_unread();
   } else {
     std::tie(config.rotary, windowed) = read_older_style(hf, config, defaults);

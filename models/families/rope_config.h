@@ -15,6 +15,9 @@ struct RopeDefaults {
   std::string_view theta_key = "rope_theta";               ///< of configs in the older style
   std::string_view partial_key = "partial_rotary_factor";  ///< of configs in the older style
   bool adjacent_pairs = false;
+  /// Of the family's own key `original_max_position_embeddings`, which then holds whatever a scaling's group
+  /// says; none: only the group has it.
+  std::optional<double> original_n_ctx = std::nullopt;
 };
 
 /// Makes `config` rotary as config.json says: `rope_parameters`, or in the older style `rope_theta` with

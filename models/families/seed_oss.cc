@@ -7,7 +7,7 @@ namespace {
 
 FamilyConfig read(std::string_view text, std::string_view where) {
   const HfConfig hf(text, where);
-  ModelConfig c = read_llama_config(hf, {.d_head = 128});
+  ModelConfig c = read_llama_config(hf, {.n_ctx = 524288, .n_kv_heads = 8, .d_head = 128});
   c.qkv_bias = hf.json().boolean_or("attention_bias", true);
   c.attn_out_bias = hf.json().boolean_or("attention_out_bias", false);
   c.mlp_bias = hf.json().boolean_or("mlp_bias", false);

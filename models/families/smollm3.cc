@@ -8,7 +8,7 @@ namespace {
 FamilyConfig read(std::string_view text, std::string_view where) {
   const HfConfig hf(text, where);
   const ConfigReader& json = hf.json();
-  ModelConfig c = read_llama_config(hf, {.tied = true});
+  ModelConfig c = read_llama_config(hf, {.n_ctx = 32768, .n_kv_heads = 4, .tied = true});
   read_llama_biases(hf, c);
   const std::int64_t interval = json.has("no_rope_layer_interval") ? hf.count("no_rope_layer_interval") : 4;
   std::vector<std::int64_t>
@@ -25,9 +25,9 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   const bool windows = json.boolean_or("use_sliding_window", false) || json.has("layer_types");
   json.ignore({"sliding_window", "max_window_layers"});
   if (windows) {
-    hf.set_windows(c, {"sliding_window"}, hf.windowed_layers(c, [&](std::int64_t l) {
-      return unrotated[static_cast<std::size_t>(l)];
-    }));
+    hf.set_windows(
+        c, {.name = "sliding_window", .null_is_none = !json.has("layer_types")},
+        hf.windowed_layers(c, [&](std::int64_t l) { return unrotated[static_cast<std::size_t>(l)]; }));
   }
   read_rope(hf, c, {.theta = 2e6});
   c.unrotated_layers = none_if_all_false(unrotated);

@@ -38,8 +38,11 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
 FamilyConfig read(std::string_view text, std::string_view where) {
   const HfConfig hf(text, where);
   const ConfigReader& json = hf.json();
-  ModelConfig c =
-      read_llama_config(hf, {.norm = NormKind::layer_norm, .eps_key = "layer_norm_eps", .eps = 1e-5});
+  ModelConfig c = read_llama_config(hf, {.n_ctx = 4096,
+                                         .n_kv_heads = 32,
+                                         .norm = NormKind::layer_norm,
+                                         .eps_key = "layer_norm_eps",
+                                         .eps = 1e-5});
   c.qkv_bias = json.boolean_or("use_qkv_bias", false);
   if (json.boolean_or("use_parallel_residual", false)) c.layout = BlockLayout::parallel_one_norm;
   if (json.boolean_or("qk_layernorm", false)) {

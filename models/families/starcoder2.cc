@@ -17,7 +17,9 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
 
 FamilyConfig read(std::string_view text, std::string_view where) {
   const HfConfig hf(text, where);
-  ModelConfig c = read_llama_config(hf, {.tied = true,
+  ModelConfig c = read_llama_config(hf, {.n_ctx = 4096,
+                                         .n_kv_heads = 2,
+                                         .tied = true,
                                          .norm = NormKind::layer_norm,
                                          .eps_key = "norm_epsilon",
                                          .eps = 1e-5,
@@ -25,7 +27,8 @@ FamilyConfig read(std::string_view text, std::string_view where) {
                                          .activation = "gelu_pytorch_tanh"});
   c.qkv_bias = c.attn_out_bias = c.mlp_bias = hf.json().boolean_or("use_bias", true);
   hf.json().ignore({"norm_type", "mlp_type"});
-  hf.set_windows(c, {"sliding_window"}, flag_layers(c, [](std::int64_t) { return true; }));
+  hf.set_windows(c, {.name = "sliding_window", .null_is_none = true},
+                 flag_layers(c, [](std::int64_t) { return true; }));
   read_rope(hf, c);
   return hf.finish(std::move(c), recipes);
 }

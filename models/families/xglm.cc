@@ -58,7 +58,8 @@ FamilyConfig read(std::string_view text, std::string_view where) {
                             .n_heads = json.first_of({"attention_heads", "num_attention_heads"}),
                             .n_kv_heads = {},
                             .d_head = {},
-                            .d_mlp = "ffn_dim"},
+                            .d_mlp = "ffn_dim",
+                            .n_ctx_fallback = 2048},
                            /*tied=*/true);
   if (c.d_model < 4) json.refuse("d_model", "is too small for sinusoidal positions; expected at least 4");
   c.mlp_bias = c.qkv_bias = c.attn_out_bias = true;

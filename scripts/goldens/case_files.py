@@ -59,7 +59,7 @@ def random_parameter(name: str, shape, generator: torch.Generator) -> torch.Tens
     if is_norm_weight:
         return torch.randint(32, 97, shape, generator=generator).to(torch.float32) / 64
     values = torch.randn(shape, generator=generator, dtype=torch.float32)
-    if len(shape) == 1 or leaf in ("b_Q", "b_K", "b_V", "_b_K", "_b_V"):
+    if len(shape) <= 1 or leaf in ("b_Q", "b_K", "b_V", "_b_K", "_b_V"):
         return values * 0.4
     is_embedding = leaf in ("W_E", "W_pos") or any(
         part in name for part in ("embed", "wte", "wpe")) and leaf == "weight"

@@ -7,7 +7,7 @@ import pathlib
 import torch
 import transformers
 
-from goldens.case_files import generator_for
+from goldens.case_files import generator_for, random_parameter
 from goldens.float64 import float64
 
 kGreedyTokens = 20
@@ -19,17 +19,6 @@ kMlpOut = ("down_proj", "c_proj", "fc_out", "fc2", "dense_4h_to_h", "output.dens
 # The parts of a normed sum of embeddings, by what they are called in the embeddings module.
 kSummands = {"word_embeddings": "embed.hook_embed", "position_embeddings": "embed.hook_pos_embed",
              "token_type_embeddings": "embed.hook_token_type_embed", "LayerNorm": "hook_full_embed"}
-
-
-def random_parameter(name: str, shape, generator) -> torch.Tensor:
-    """A float32 parameter that shows if it is left out: no bias is 0 and no norm weight is 1."""
-    if len(shape) <= 1:
-        is_norm_weight = name.endswith("weight")
-        return torch.rand(shape, generator=generator) + 0.5 if is_norm_weight else torch.randn(
-            shape, generator=generator) * 0.4
-    is_table = "embed" in name or "wte" in name or "wpe" in name
-    scale = 1.0 if is_table else 1.3 / shape[-1] ** 0.5
-    return torch.randn(shape, generator=generator) * scale
 
 
 def build(case) -> torch.nn.Module:
@@ -188,7 +177,7 @@ def record(case) -> tuple:
             points[f"blocks.{i}.attn.hook_pattern"] = pattern
         limit = getattr(model.config, "max_position_embeddings", None) or 10**6
         fits = case.length + kGreedyTokens <= limit or case.name.endswith("dynamic")
-        if case.head == "CausalLM" and fits:
+        if case.greedy and case.head == "CausalLM" and fits:
             points["greedy"] = greedy(case, model, tokens)
     logits = getattr(result, "prediction_logits" if case.head == "PreTraining" else "logits", None)
     points |= types | {"tokens": tokens} | ({} if logits is None else {"logits": logits})

@@ -23,6 +23,7 @@ class Case:
     golden: bool = True
     eager: bool = True
     cached: bool = True
+    greedy: bool = True  # whether a continuation is compared, too
     head: str | None = "CausalLM"  # of transformers' AutoModelFor...; None is AutoModel, without a head
     written: dict = dataclasses.field(default_factory=dict)  # keys replaced in the written config.json; None drops one
 
@@ -53,7 +54,7 @@ def rows(model_type, base, **variants):
     cases = [Case(model_type, model_type, base, **shared)]
     for name, keys in variants.items():
         keys = shared | keys
-        case = {k: keys[k] for k in ("length", "golden", "eager", "cached", "head", "written") if k in keys}
+        case = {k: keys[k] for k in ("length", "golden", "eager", "cached", "greedy", "head", "written") if k in keys}
         keys = {k: v for k, v in keys.items() if k not in case}
         cases.append(Case(f"{model_type}_{name}", model_type, base | keys, **case))
     return cases
@@ -84,11 +85,16 @@ kRoberta = dict(kBert, pad_token_id=1, bos_token_id=0, eos_token_id=2, type_voca
 kDistilbert = dict(pad_token_id=0, dim=12, hidden_dim=15, n_layers=3, n_heads=3, vocab_size=23,
                    max_position_embeddings=16, head="MaskedLM")
 
+# Of plain MLPs; those that other cases do not have.
+kActivations = ("gelu_10", "gelu_accurate", "gelu_python_tanh", "hardswish", "laplace", "leaky_relu", "linear", "mish",
+                "relu6", "sqrtsoftplus", "tanh")
+
 kCases = [
     *rows("gpt2", kGpt2,
           equal_sizes=dict(n_inner=12, vocab_size=12),
           options=dict(scale_attn_by_inverse_layer_idx=True, scale_attn_weights=False, activation_function="relu",
-                       tie_word_embeddings=False)),
+                       tie_word_embeddings=False),
+          **{name: dict(n_layer=1, activation_function=name) for name in kActivations}),
     *rows("gpt_neo", kNeo,
           all_global=dict(attention_types=[[["global"], 2]], intermediate_size=12, activation_function="relu"),
           three_layers=dict(num_layers=3, attention_types=[[["local", "global", "local"], 1]])),
@@ -106,7 +112,8 @@ kCases = [
           projected=dict(word_embed_proj_dim=7, tie_word_embeddings=False),
           bare=dict(enable_bias=False, layer_norm_elementwise_affine=False, activation_function="gelu"),
           no_final_norm=dict(_remove_final_layer_norm=True, ffn_dim=12)),
-    *rows("bloom", kBloom, power_of_two=dict(n_head=4, vocab_size=12)),
+    *rows("bloom", kBloom, power_of_two=dict(n_head=4, vocab_size=12),
+          normed_stream=dict(apply_residual_connection_post_layernorm=True)),
     *rows("mpt", kMpt,
           options=dict(n_heads=4, expansion_ratio=1,
                        attn_config=dict(clip_qkv=0.5, softmax_scale=0.3, alibi_bias_max=4, qk_ln=False))),
@@ -161,7 +168,9 @@ kCases = [
                                         rope_scaling=dict(rope_type="linear", factor=8.0)),
                            sliding_window_pattern=2,
                            rope_parameters=dict(full_attention=dict(rope_type="linear", factor=8.0, rope_theta=1000.0),
-                                                sliding_attention=dict(rope_type="default", rope_theta=100.0)))),
+                                                sliding_attention=dict(rope_type="default", rope_theta=100.0))),
+          both_ways=dict(greedy=False, num_hidden_layers=2, use_bidirectional_attention=True, sliding_window=5,
+                         layer_types=kLayers)),
     *rows("olmo", kSixteen, clip=dict(clip_qkv=0.5, attention_bias=True, tie_word_embeddings=True)),
     *rows("olmo2", kSixteen, bias=dict(attention_bias=True, num_key_value_heads=4)),
     *rows("olmo3", dict(kSixteen, **kFour, sliding_window=4),

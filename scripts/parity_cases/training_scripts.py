@@ -16,9 +16,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from goldens.case_files import generator_for
+from goldens.case_files import generator_for, random_parameter
 from goldens.float64 import float64
-from parity_cases.record import kGreedyTokens, random_parameter
+from parity_cases.record import kGreedyTokens
 
 kTransformerLens = "TransformerLens " + importlib.metadata.version("transformer-lens")
 kPoints = ("hook_resid_pre", "hook_resid_post", "attn.hook_z", "attn.hook_pattern", "mlp.hook_post")

@@ -33,10 +33,10 @@ void require_exact(const ModelConfig& config, Grain grain) {
                     "expected a model without mlm_head");
   }
   if (config.norm == NormKind::none) return;
-  if (config.norm_place == NormPlace::post) {
+  if (config.norms_stream()) {
     throw HookError(
         kWhere,
-        "the blocks norm the stream itself (norm_place post), so later parts rescale earlier ones; "
+        "the blocks norm the stream itself (norm_place post or stream), so later parts rescale earlier ones; "
         "expected another norm_place");
   }
   if (grain == Grain::head && config.norm_place != NormPlace::pre) {

@@ -19,10 +19,10 @@ namespace hooked {
 std::vector<LogitLensRow> logit_lens(const HookedTransformer& model, const ActivationCache& cache,
                                      const LogitLensOptions& options) {
   const auto& config = model.config();
-  if (config.norm != NormKind::none && config.norm_place == NormPlace::post) {
+  if (config.norms_stream()) {
     throw HookError("logit_lens",
-                    "this model's blocks norm the stream itself (norm_place post), so no point of it can "
-                    "be read as the last one; expected another norm_place");
+                    "this model's blocks norm the stream itself (norm_place post or stream), so no point of "
+                    "it can be read as the last one; expected another norm_place");
   }
   if (options.top_k < 1) {
     throw HookError("logit_lens", fmt::format("top_k is {}; expected at least 1", options.top_k));

@@ -24,6 +24,7 @@ std::int64_t weighted_block_norms(const ModelConfig& config) {
   switch (config.norm_place) {
     case NormPlace::pre:
     case NormPlace::post:
+    case NormPlace::stream:
       return config.norm_folded ? 0 : before;
     case NormPlace::output:
       return sublayers;

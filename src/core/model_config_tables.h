@@ -32,7 +32,8 @@ inline constexpr Word<NormKind> kNormKindWords[] = {
 inline constexpr Word<NormPlace> kNormPlaceWords[] = {{NormPlace::pre, "pre"},
                                                       {NormPlace::post, "post"},
                                                       {NormPlace::output, "output"},
-                                                      {NormPlace::both, "both"}};
+                                                      {NormPlace::both, "both"},
+                                                      {NormPlace::stream, "stream"}};
 
 inline constexpr Word<BlockLayout> kBlockLayoutWords[] = {
     {BlockLayout::serial, "serial"},
@@ -81,8 +82,19 @@ inline constexpr Word<Activation> kActivationWords[] = {
     {Activation::sigmoid, "sigmoid"},
     {Activation::xielu, "xielu"},
     {Activation::swish, "swish_beta"},
+    {Activation::gelu_clipped, "gelu_10"},
+    {Activation::hard_swish, "hardswish"},
+    {Activation::identity, "linear"},
+    {Activation::laplace, "laplace"},
+    {Activation::leaky_relu, "leaky_relu"},
+    {Activation::mish, "mish"},
+    {Activation::relu6, "relu6"},
+    {Activation::sqrt_softplus, "sqrtsoftplus"},
+    {Activation::tanh, "tanh"},
     {Activation::gelu, "gelu_python"},
     {Activation::gelu_tanh, "gelu_pytorch_tanh"},
+    {Activation::gelu_tanh, "gelu_python_tanh"},
+    {Activation::gelu_tanh, "gelu_accurate"},
     {Activation::gelu_quick, "gelu_quick"},
     {Activation::silu, "swish"},
     {Activation::relu_squared, "relu_squared"},

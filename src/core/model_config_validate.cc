@@ -104,6 +104,8 @@ void check_norms(const ModelConfig& c) {
     expect(!c.norm_folded, "norm_folded", c.norm_folded,
            "false, because norm_place is post: the stream itself is the norm's output");
   }
+  expect(!c.norm_folded || c.norm_place != NormPlace::stream, "norm_folded", c.norm_folded,
+         "false, because norm_place is stream: the stream itself is the norm's output");
   expect(!c.norm_offset || c.norm != NormKind::none, "norm_offset", c.norm_offset,
          "false, because norm is none and there are no weights to mean 1 + w");
 }
@@ -230,9 +232,6 @@ void check_attention(const ModelConfig& c) {
   }
   check_layer_flags(c, "windowed_layers", c.windowed_layers);
   expect_between("window", c.window, kMaxWidth);
-  expect(c.direction == AttentionDirection::causal, "direction",
-         word_of(kAttentionDirectionWords, c.direction),
-         "causal, because some layers attend through a window");
 }
 
 void check_longrope(const RopeScaling& scaling, std::int64_t rotary_dim) {

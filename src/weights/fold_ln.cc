@@ -167,6 +167,9 @@ std::optional<Obstacle> obstacle(const ModelConfig& config) {
     return Obstacle{would_change,
                     "norms after the sublayers write to the stream itself, so no weight can absorb them"};
   }
+  if (config.norm_place == NormPlace::stream) {
+    return Obstacle{would_change, "the stream itself is normed, so no weight can absorb the norms"};
+  }
   if (config.norm_place == NormPlace::output) {
     return Obstacle{would_change,
                     "norms on the sublayers' outputs write to the stream, so no weight can absorb them"};

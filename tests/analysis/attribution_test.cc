@@ -73,8 +73,7 @@ TEST_P(AttributionOfRandomConfig, RowsAddUpOrAreRefused) {
   const auto model = random_model(config);
   for (const auto grain : {Grain::layer, Grain::head}) {
     const bool normed = config.norm != NormKind::none;
-    const bool exact = config.logit_soft_cap == 0 && !config.mlm_head &&
-                       !(normed && config.norm_place == NormPlace::post) &&
+    const bool exact = config.logit_soft_cap == 0 && !config.mlm_head && !config.norms_stream() &&
                        !(normed && grain == Grain::head && config.norm_place != NormPlace::pre);
     if (exact) {
       expect_rows_add_up(model, grain);

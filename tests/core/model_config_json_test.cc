@@ -60,7 +60,7 @@ TEST(ConfigJson, RoundTripIsExactForTwoStacks) {
 
 TEST(ConfigJson, AnActivationOfTheHeadThatIsUnknownIsRefused) {
   EXPECT_EQ(read(R"("hooked": {"mlm_head": "gelu"})").mlm_head, Activation::gelu);
-  EXPECT_THROW(read(R"("hooked": {"mlm_head": "mish"})"), ConfigError);
+  EXPECT_THROW(read(R"("hooked": {"mlm_head": "prelu"})"), ConfigError);
 }
 
 // Numbers with no short decimal form come back bit for bit.
@@ -305,7 +305,7 @@ INSTANTIATE_TEST_SUITE_P(
     Unsupported, RefusedConfig,
     testing::Values(
         BadFile{R"("model_type": "gpt2")", "model_type", "hooked_transformer"},
-        BadFile{R"("act_fn": "mish")", "act_fn", "expected one of relu, gelu"},
+        BadFile{R"("act_fn": "prelu")", "act_fn", "expected one of relu, gelu"},
         BadFile{R"("normalization_type": "BN")", "normalization_type", "\"BN\""},
         BadFile{R"("positional_embedding_type": "disentangled")", "positional_embedding_type", "alibi"},
         BadFile{

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "hooked/core/error.h"
+#include "tests/support/activations.h"
 #include "tests/support/random_config.h"
 #include "tests/support/thrown_by.h"
 
@@ -76,6 +77,7 @@ TEST(ParameterCount, FollowsEveryFlag) {
   EXPECT_EQ(added([](auto& c) { c.norm = c.final_norm = NormKind::none; }), -(layers * 4 * dm + 2 * dm));
   EXPECT_EQ(added([](auto& c) { c.norm_place = NormPlace::both; }), layers * 4 * dm);
   EXPECT_EQ(added([](auto& c) { c.norm_place = NormPlace::output; }), 0);
+  EXPECT_EQ(added([](auto& c) { c.norm_place = NormPlace::stream; }), 0);
   EXPECT_EQ(added([](auto& c) { c.norm_place = NormPlace::post, c.final_norm = NormKind::none; }), -2 * dm);
   EXPECT_EQ(added([](auto& c) { c.norm_place = NormPlace::both, c.norm_folded = true; }), -2 * dm);
   EXPECT_EQ(added([](auto& c) { c.layout = BlockLayout::parallel_two_norms; }), 0);
@@ -224,6 +226,8 @@ INSTANTIATE_TEST_SUITE_P(
                 [](auto& c) {
                   c.norm_place = NormPlace::post, c.final_norm = NormKind::none, c.norm_folded = true;
                 }},
+        Refusal{"norm_folded", "true",
+                [](auto& c) { c.norm_place = NormPlace::stream, c.norm_folded = true; }},
         Refusal{"norm_offset", "true",
                 [](auto& c) { c.norm = c.final_norm = NormKind::none, c.norm_offset = true; }},
         Refusal{"qk_norm_kind", "LN", [](auto& c) { c.qk_norm_kind = NormKind::layer_norm; }},
@@ -269,9 +273,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Refusal{"windowed_layers", "11",
                             [](auto& c) { windows(c), c.windowed_layers.pop_back(); }},
                     Refusal{"windowed_layers", "only false",
-                            [](auto& c) { windows(c), c.windowed_layers.assign(12, false); }},
-                    Refusal{"direction", "bidirectional",
-                            [](auto& c) { windows(c), c.direction = AttentionDirection::bidirectional; }}));
+                            [](auto& c) { windows(c), c.windowed_layers.assign(12, false); }}));
 
 INSTANTIATE_TEST_SUITE_P(
     Positions, ValidateRefuses,
@@ -352,8 +354,8 @@ TEST(AlibiSlopes, AreGeometric) {
 }
 
 TEST(ActivationNames, ParseBack) {
-  for (int i = 0; i <= static_cast<int>(Activation::sigmoid); ++i) {
-    const auto activation = static_cast<Activation>(i);
+  EXPECT_GE(all_activations().size(), 21u);
+  for (const Activation activation : all_activations()) {
     EXPECT_EQ(parse_activation(activation_name(activation)), activation) << activation_name(activation);
   }
 }
@@ -366,7 +368,7 @@ TEST(ActivationNames, BothLibrariesNamesAreKnown) {
   EXPECT_EQ(parse_activation("swish"), Activation::silu);
   EXPECT_EQ(parse_activation("relu2"), Activation::relu_squared);
   EXPECT_EQ(parse_activation("relu_squared"), Activation::relu_squared);
-  for (const auto* unknown : {"", "solu_ln", "mish", "GELU", "gelu "})
+  for (const auto* unknown : {"", "solu_ln", "prelu", "GELU", "gelu "})
     EXPECT_FALSE(parse_activation(unknown));
 }
 

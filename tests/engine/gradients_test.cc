@@ -10,6 +10,7 @@
 
 #include "hooked/core/error.h"
 #include "tests/engine/small_models.h"
+#include "tests/support/activations.h"
 #include "tests/support/random_config.h"
 #include "tests/support/thrown_by.h"
 
@@ -24,13 +25,12 @@ LogitMetric smooth_metric(const ModelConfig& config) {
   return [weights](const at::Tensor& logits) { return (logits.tanh() * weights).sum(); };
 }
 
-/// Numerical gradients need a smooth model: relu's kinks and squared relu's are avoided.
+/// Numerical gradients need a smooth model.
 ModelConfig smooth_config(std::uint64_t seed) {
   ModelConfig config = random_config(seed);
   config.dtype = at::kDouble;
-  if (config.activation == Activation::relu || config.activation == Activation::relu_squared)
-    config.activation = Activation::gelu;
-  if (config.mlm_head == Activation::relu) config.mlm_head = Activation::gelu;
+  if (!is_smooth(config.activation)) config.activation = Activation::gelu;
+  if (config.mlm_head && !is_smooth(*config.mlm_head)) config.mlm_head = Activation::gelu;
   config.eps = std::max(config.eps, 1e-5);
   return config;
 }

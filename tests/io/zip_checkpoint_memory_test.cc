@@ -1,7 +1,6 @@
-// What refusing hostile files costs: at most 64 MiB beyond the file itself, and less than a second.
+// What refusing hostile files costs: at most 64 MiB beyond the file itself.
 #include <fmt/format.h>
 
-#include <chrono>
 #include <string>
 
 #include "hooked/io/zip_checkpoint.h"
@@ -54,14 +53,10 @@ TEST(ZipCheckpointMemory, RefusingIsCheap) {
     const auto file = static_cast<std::int64_t>(std::filesystem::file_size(path));
     ASSERT_TRUE(forget_peak());
     const auto before = process_status("VmRSS");
-    const auto start = std::chrono::steady_clock::now();
     EXPECT_THROW(ZipCheckpoint::open(path), CheckpointError) << name;
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     const auto extra = process_status("VmHWM") - before;
     EXPECT_LE(extra, file + (std::int64_t{64} << 20)) << name;
-    EXPECT_LT(seconds.count(), 1.) << name;
-    RecordProperty(name, fmt::format("{} MiB beyond {} MiB, {:.3f} s", (extra - file) >> 20, file >> 20,
-                                     seconds.count()));
+    RecordProperty(name, fmt::format("{} MiB beyond {} MiB", (extra - file) >> 20, file >> 20));
   }
 }
 

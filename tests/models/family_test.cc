@@ -125,6 +125,52 @@ TEST(FamilyConfigs, KindsOfLayersAreCheckedOneByOne) {
                  {"chunked_attention", "full_attention"}, "qwen2");
 }
 
+TEST(FamilyConfigs, WindowedLayersNeedToKnowHowFarTheySee) {
+  const std::string windowed = R"("layer_types": ["sliding_attention", "full_attention"])";
+  const std::string full = R"("layer_types": ["full_attention", "full_attention"])";
+  const std::string null = R"("head_dim": 4, "sliding_window": null)";
+  for (const char* family :
+       {"gemma2", "gemma3_text", "olmo3", "cohere2", "gpt_oss", "exaone4", "smollm3", "mistral"}) {
+    expect_refused(llama(null + ", " + windowed), "sliding_window", {"null", "expected their number"},
+                   family);
+    EXPECT_TRUE(read(llama(null + ", " + full), family).config.windowed_layers.empty()) << family;
+  }
+  for (const char* family : {"qwen2", "qwen3"}) {
+    const std::string used = R"("use_sliding_window": true, "max_window_layers": 0, )";
+    expect_refused(llama(used + null + ", " + windowed), "sliding_window", {"null"}, family);
+    EXPECT_TRUE(read(llama(used + null), family).config.windowed_layers.empty()) << family;
+    expect_refused(llama(windowed), "layer_types", {"use_sliding_window"}, family);
+  }
+  for (const char* family : {"mistral", "starcoder2", "phi3"}) {
+    EXPECT_TRUE(read(llama(R"("sliding_window": null)"), family).config.windowed_layers.empty()) << family;
+  }
+}
+
+TEST(FamilyConfigs, BidirectionalGemma3SeesHalfAWindowToEachSide) {
+  const std::string both = R"("use_bidirectional_attention": true, "head_dim": 4, )";
+  const ModelConfig c = read(llama(both + R"("sliding_window": 8)"), "gemma3_text").config;
+  EXPECT_EQ(c.direction, AttentionDirection::bidirectional);
+  EXPECT_EQ(c.window, 5);
+  expect_refused(llama(both + R"("sliding_window": null)"), "sliding_window", {"expected"}, "gemma3_text");
+  expect_refused(llama(R"("use_bidirectional_attention": true, "head_dim": 4)"),
+                 "use_bidirectional_attention", {"true"}, "gemma2");
+}
+
+TEST(FamilyConfigs, ActivationsWithTrainedNumbersBelongToFamiliesThatStoreThem) {
+  EXPECT_EQ(read(llama(R"("hidden_act": "mish")")).config.activation, Activation::mish);
+  EXPECT_EQ(read(llama(R"("hidden_act": "gelu_accurate")")).config.activation, Activation::gelu_tanh);
+  expect_refused(llama(R"("hidden_act": "xielu")"), "hidden_act", {"trained numbers"});
+  expect_refused(llama(R"("hidden_act": "prelu")"), "hidden_act", {"prelu", "hardswish"});
+}
+
+TEST(FamilyConfigs, BloomMayAddToItsNormedStream) {
+  const std::string bloom =
+      R"({"model_type": "bloom", "n_layer": 1, "hidden_size": 8, "n_head": 2, "vocab_size": 9,
+          "apply_residual_connection_post_layernorm": )";
+  EXPECT_EQ(read(bloom + "true}", "bloom").config.norm_place, NormPlace::stream);
+  EXPECT_EQ(read(bloom + "false}", "bloom").config.norm_place, NormPlace::pre);
+}
+
 TEST(FamilyConfigs, Gpt2RefusesKeysOfOtherFamilies) {
   const std::string text =
       R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 8, "n_head": 2, "n_positions": 8, "vocab_size": 9, )";
@@ -245,7 +291,7 @@ TEST(FamilyConfigs, LongropeTakesOneFactorForEachTurnedPair) {
   const ModelConfig c = read(phi3("[1.0, 2.0]"), "phi3").config;
   EXPECT_EQ(c.rotary.scaling.original_n_ctx, 8.0);
   EXPECT_NEAR(c.rotary.scaling.attention_factor, std::sqrt(1.0 + std::log(4.0) / std::log(8.0)), 1e-15);
-  expect_refused(phi3("[1.0, 2.0, 3.0]"), "rotary.scaling.short_factors", {"expected 2 numbers", "got 3"},
+  expect_refused(phi3("[1.0, 2.0, 3.0]"), "rope_scaling.short_factor", {"expected 2 numbers", "got 3"},
                  "phi3");
 }
 

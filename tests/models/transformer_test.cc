@@ -29,7 +29,7 @@ TEST_P(RandomTransformer, ResidualStreamAddsUpAtEveryLayer) {
   int checked = 0;
   for (std::uint64_t seed = 0; seed < kRandomConfigs; ++seed) {
     const ModelConfig c = config(seed);
-    if (c.norm_place == NormPlace::post) continue;
+    if (c.norms_stream()) continue;
     SCOPED_TRACE(seed);
     const ActivationCache cache = RandomGraph(c).everything();
     at::Tensor sum = c.embedding_sum_norm ? cache[act::full_embed] : cache[act::embed];

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "option_values.h"
+#include "tests/support/activations.h"
 
 namespace hooked::reference {
 namespace {
@@ -93,9 +94,12 @@ Option norms() {
 
 Option norm_places() {
   using enum NormPlace;
-  Option option =
-      field<NormPlace>("norm place", &Config::norm_place,
-                       {{"before", pre}, {"after the sum", post}, {"on the output", output}, {"both", both}});
+  Option option = field<NormPlace>("norm place", &Config::norm_place,
+                                   {{"before", pre},
+                                    {"after the sum", post},
+                                    {"on the output", output},
+                                    {"both", both},
+                                    {"on the stream", stream}});
   option.values[1].apply = [](Case& c) {
     c.config.norm_place = post;
     c.config.final_norm = NormKind::none;
@@ -159,8 +163,8 @@ Option mlps() {
 Option activations() {
   Option option{.name = "activation", .values = {}};
   using enum Activation;
-  for (const Activation activation :
-       {relu, gelu, gelu_tanh, gelu_fast, gelu_bloom, gelu_quick, silu, solu, relu_squared, sigmoid, xielu}) {
+  for (const Activation activation : all_activations()) {
+    if (activation == swish) continue;  // has a number
     option.values.push_back(value(
         std::string(activation_name(activation)), [activation](Config& c) { c.activation = activation; },
         [activation](const Config& c) { return c.has_mlp() && c.activation == activation && !c.mlp_norm; }));

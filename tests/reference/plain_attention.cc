@@ -60,7 +60,7 @@ bool visible(const ModelConfig& config, std::int64_t layer, const std::vector<bo
              std::int64_t key) {
   if (!real[query] || !real[key]) return false;
   if (config.direction == AttentionDirection::causal && key > query) return false;
-  return !config.windowed(layer) || key > query - config.window;
+  return !config.windowed(layer) || std::abs(key - query) < config.window;
 }
 
 /// The nearest number with an 8-bit significand, ties to even: bfloat16 for numbers of usual size.

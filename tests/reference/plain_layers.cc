@@ -82,6 +82,24 @@ double activate(Activation activation, double x) {
       return x > 0.0 ? x * x : 0.0;
     case Activation::sigmoid:
       return logistic(x);
+    case Activation::gelu_clipped:
+      return std::clamp(activate(Activation::gelu, x), -10.0, 10.0);
+    case Activation::hard_swish:
+      return x * std::clamp(x + 3.0, 0.0, 6.0) / 6.0;
+    case Activation::identity:
+      return x;
+    case Activation::laplace:
+      return 0.5 * (1.0 + std::erf((x - 0.707107) / (0.282095 * std::sqrt(2.0))));
+    case Activation::leaky_relu:
+      return x > 0.0 ? x : 0.01 * x;
+    case Activation::mish:
+      return x * std::tanh(std::log1p(std::exp(x)));
+    case Activation::relu6:
+      return std::clamp(x, 0.0, 6.0);
+    case Activation::sqrt_softplus:
+      return std::sqrt(x > 20.0 ? x : std::log1p(std::exp(x)));
+    case Activation::tanh:
+      return std::tanh(x);
     case Activation::solu:
     case Activation::xielu:
     case Activation::swish:

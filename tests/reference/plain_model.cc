@@ -87,6 +87,7 @@ Array block(const ModelConfig& config, const Weights& weights, std::int64_t laye
   const bool norms_inputs = config.norm_place == NormPlace::pre || config.norm_place == NormPlace::both;
   const bool norms_outputs = config.norm_place == NormPlace::output || config.norm_place == NormPlace::both;
   const bool norms_sums = config.norm_place == NormPlace::post;
+  const bool norms_stream = config.norm_place == NormPlace::stream;
   // With one norm for both branches, ln2 is ln1 under another name.
   const std::string mlp_norm_weights =
       name + (config.layout == BlockLayout::parallel_one_norm ? "ln1" : "ln2");
@@ -102,22 +103,25 @@ Array block(const ModelConfig& config, const Weights& weights, std::int64_t laye
   };
 
   keep("hook_resid_pre", resid_pre);
-  if (!config.grouped_query()) keep("hook_attn_in", for_each_head(resid_pre, config.n_heads));
-  keep("hook_q_input", for_each_head(resid_pre, config.n_heads));
-  keep("hook_k_input", for_each_head(resid_pre, config.n_kv_heads));
-  keep("hook_v_input", for_each_head(resid_pre, config.n_kv_heads));
+  // The stream that attention's output is added to, and the one that it reads.
+  const Array before = norm_if(norms_stream, "ln1", resid_pre);
+  if (!config.grouped_query()) keep("hook_attn_in", for_each_head(before, config.n_heads));
+  keep("hook_q_input", for_each_head(before, config.n_heads));
+  keep("hook_k_input", for_each_head(before, config.n_kv_heads));
+  keep("hook_v_input", for_each_head(before, config.n_kv_heads));
 
-  const Array read = norm_if(norms_inputs, "ln1", resid_pre);
+  const Array read = norm_if(norms_inputs, "ln1", before);
   const Array attn_out =
       keep("hook_attn_out",
            norm_if(norms_outputs, "ln1_post", attention(config, weights, layer, read, sequence, points)));
-  const Array after_attention = sum(resid_pre, attn_out);
+  const Array after_attention = sum(before, attn_out);
 
   if (!config.has_mlp()) return keep("hook_resid_post", norm_if(norms_sums, "ln1", after_attention));
 
   if (!config.parallel()) keep("hook_resid_mid", after_attention);
   // The stream that the MLP's output is added to, and the one that it reads.
-  const Array stream = norm_if(norms_sums, "ln1", after_attention);
+  const Array stream =
+      norms_stream ? norm_if(true, "ln2", after_attention) : norm_if(norms_sums, "ln1", after_attention);
   const Array mlp_in = keep("hook_mlp_in", config.parallel() ? resid_pre : stream);
   const Array mlp_read = norms_inputs ? norm(name + "ln2", mlp_norm_weights, mlp_in) : mlp_in;
   const Array mlp_out =

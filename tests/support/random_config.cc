@@ -2,6 +2,9 @@
 
 #include <cmath>
 #include <initializer_list>
+#include <vector>
+
+#include "tests/support/activations.h"
 
 namespace hooked {
 namespace {
@@ -23,6 +26,10 @@ class Dice {
   T one_of(std::initializer_list<T> values) {
     return values.begin()[roll(values.size())];
   }
+  template <class T>
+  T element_of(const std::vector<T>& values) {
+    return values[roll(values.size())];
+  }
 
  private:
   std::uint64_t state_;
@@ -43,10 +50,7 @@ ModelConfig with_sizes(ModelConfig c, Dice& dice) {
 
 ModelConfig with_blocks(ModelConfig c, Dice& dice) {
   c.mlp = dice.one_of({MlpKind::none, MlpKind::plain, MlpKind::gated, MlpKind::plain, MlpKind::gated});
-  c.activation =
-      dice.one_of({Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::gelu_fast,
-                   Activation::gelu_quick, Activation::silu, Activation::relu_squared, Activation::sigmoid,
-                   Activation::solu, Activation::gelu_bloom, Activation::xielu});
+  c.activation = dice.element_of(all_activations());
   if (c.mlp == MlpKind::gated && c.activation == Activation::solu) c.mlp = MlpKind::plain;
   if (c.mlp == MlpKind::none && c.activation == Activation::xielu) c.activation = Activation::relu;
   if (c.has_mlp()) c.d_mlp = dice.one_of<std::int64_t>({10, 20, 32, c.d_model});
@@ -62,13 +66,13 @@ ModelConfig with_blocks(ModelConfig c, Dice& dice) {
 ModelConfig with_norms(ModelConfig c, Dice& dice) {
   c.norm = dice.one_of(
       {NormKind::layer_norm, NormKind::rms_norm, NormKind::layer_norm, NormKind::rms_norm, NormKind::none});
-  c.norm_place =
-      dice.one_of({NormPlace::pre, NormPlace::pre, NormPlace::post, NormPlace::output, NormPlace::both});
+  c.norm_place = dice.one_of({NormPlace::pre, NormPlace::pre, NormPlace::post, NormPlace::output,
+                              NormPlace::both, NormPlace::stream});
   if (c.norm == NormKind::none) c.norm_place = NormPlace::pre;
   c.final_norm = dice.roll(8) == 0 ? NormKind::none : c.norm;
   if (c.norm == NormKind::layer_norm && dice.roll(4) == 0) c.final_norm = NormKind::rms_norm;
   if (c.norm_place == NormPlace::post) c.final_norm = NormKind::none;
-  c.norm_folded = dice.roll(3) == 0 && c.norm != NormKind::none && c.norm_place != NormPlace::post;
+  c.norm_folded = dice.roll(3) == 0 && c.norm != NormKind::none && !c.norms_stream();
   c.norm_bias = dice.roll(3) != 0;
   c.norm_offset = dice.coin() && c.norm != NormKind::none;
   c.post_embedding_norm = dice.roll(3) == 0;
@@ -89,7 +93,7 @@ ModelConfig with_attention(ModelConfig c, Dice& dice) {
   c.qkv_clip = dice.roll(4) == 0 ? 0.7 : 0.0;
   c.qkv_bias = dice.coin();
   c.attn_out_bias = dice.coin();
-  if (c.direction == AttentionDirection::causal && dice.coin()) {
+  if (dice.coin()) {
     c.window = dice.one_of<std::int64_t>({1, 2, 3, 8});
     c.windowed_layers = dice.one_of<std::vector<bool>>({{true, false}, {false, true}, {true, true}});
   }

@@ -20,6 +20,7 @@ enum class NormPlace : std::uint8_t {
   post,    ///< N(x + f(x)), as in BERT and OPT-350m; there is no final norm
   output,  ///< x + N(f(x)), as in OLMo 2
   both,    ///< x + N'(f(N(x))), as in Gemma 2
+  stream,  ///< N(x) + f(N(x)): the stream itself is normed before each sublayer (BLOOM's post_layernorm)
 };
 
 enum class BlockLayout : std::uint8_t {
@@ -37,17 +38,26 @@ enum class MlpKind : std::uint8_t {
 
 enum class Activation : std::uint8_t {
   relu,
-  gelu,          ///< exact: x Phi(x)
-  gelu_tanh,     ///< tanh approximation (`gelu_new`, `gelu_pytorch_tanh`)
-  gelu_fast,     ///< tanh approximation with sqrt(2/pi) rounded to 0.7978845608
-  gelu_bloom,    ///< tanh approximation with sqrt(2/pi) rounded to 0.79788456 (BLOOM)
-  gelu_quick,    ///< x sigmoid(1.702 x)
-  silu,          ///< x sigmoid(x)
-  solu,          ///< x softmax(x) over the neurons (Elhage et al. 2022)
-  relu_squared,  ///< max(0, x)^2
-  sigmoid,       ///< the gate of the original GLU (Dauphin et al. 2017)
-  xielu,         ///< piecewise with two trained slopes per layer, `mlp.xielu.*` (Huang and Schlag 2024)
-  swish,         ///< x sigmoid(swish_beta x) (Ramachandran et al. 2017)
+  gelu,           ///< exact: x Phi(x)
+  gelu_tanh,      ///< tanh approximation (`gelu_new`, `gelu_pytorch_tanh`)
+  gelu_fast,      ///< tanh approximation with sqrt(2/pi) rounded to 0.7978845608
+  gelu_bloom,     ///< tanh approximation with sqrt(2/pi) rounded to 0.79788456 (BLOOM)
+  gelu_quick,     ///< x sigmoid(1.702 x)
+  silu,           ///< x sigmoid(x)
+  solu,           ///< x softmax(x) over the neurons (Elhage et al. 2022)
+  relu_squared,   ///< max(0, x)^2
+  sigmoid,        ///< the gate of the original GLU (Dauphin et al. 2017)
+  xielu,          ///< piecewise with two trained slopes per layer, `mlp.xielu.*` (Huang and Schlag 2024)
+  swish,          ///< x sigmoid(swish_beta x) (Ramachandran et al. 2017)
+  gelu_clipped,   ///< gelu held within -10 and 10 (`gelu_10`)
+  hard_swish,     ///< x clamp(x + 3, 0, 6) / 6 (Howard et al. 2019)
+  identity,       ///< x (`linear`)
+  laplace,        ///< (1 + erf((x - 0.707107) / (0.282095 sqrt(2)))) / 2 (Ma et al. 2022)
+  leaky_relu,     ///< x above 0, x / 100 below
+  mish,           ///< x tanh(softplus(x)) (Misra 2019)
+  relu6,          ///< clamp(x, 0, 6)
+  sqrt_softplus,  ///< sqrt(softplus(x)), where softplus(x) is x above 20
+  tanh,
 };
 
 enum class PositionKind : std::uint8_t {
@@ -214,7 +224,9 @@ struct ModelConfig {
   bool attn_out_bias = true;
   /// One more number per head takes part in the softmax over keys, and no value belongs to it (gpt-oss).
   bool attention_sinks = false;
-  std::int64_t window = 0;  ///< keys a windowed layer sees, its own position included; 0 if no layer has one
+  /// Keys a windowed layer sees, its own position included, and in a bidirectional model as many after it as
+  /// before it; 0 if no layer has one.
+  std::int64_t window = 0;
   std::vector<bool> windowed_layers = {};  ///< [layer]; empty means none, else at least one is true
 
   // Positions.
@@ -265,6 +277,10 @@ struct ModelConfig {
            (unrotated_layers.empty() || !unrotated_layers[static_cast<std::size_t>(l)]);
   }
   bool grouped_query() const { return n_kv_heads != n_heads; }
+  /// Whether norms stand on the residual stream itself, so that it is no sum of what was written to it.
+  bool norms_stream() const {
+    return norm != NormKind::none && (norm_place == NormPlace::post || norm_place == NormPlace::stream);
+  }
   bool has_mlp() const { return mlp != MlpKind::none; }
   /// Whether layer `l` has a mixture of experts.
   bool mixture(std::int64_t l) const {

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/json.h"
+
+namespace hooked {
+
+/// The config.json of a golden checkpoint that names its family.
+struct GoldenConfig {
+  std::string name;  ///< of the checkpoint
+  std::string model_type;
+  Json json;
+};
+
+/// Those of every golden checkpoint, by name.
+const std::vector<GoldenConfig>& golden_configs();
+
+/// Where a value stands in a config: keys and places in lists, the outermost first.
+using JsonPath = std::vector<std::string>;
+
+/// The paths of all keys of `object`, those of its groups included.
+std::vector<JsonPath> paths_of(const Json& object);
+
+/// `config` with the value at `path` replaced.
+Json with_value(Json config, const JsonPath& path, const Json& value);
+/// `config` without the key at `path`.
+Json without_key(Json config, const JsonPath& path);
+
+/// `rope_parameters.rope_theta`
+std::string dotted(const JsonPath& path);
+/// The path that `text` spells.
+JsonPath path_from(const std::string& text);
+
+}  // namespace hooked
