@@ -10,7 +10,9 @@
 
 #include <limits>
 
+#include "models/latent_projection.h"
 #include "models/ops.h"
+#include "models/stream_projection.h"
 
 namespace hooked {
 namespace {
@@ -21,7 +23,6 @@ constexpr double kMasked = -std::numeric_limits<double>::infinity();
 
 Attention::Attention(const GraphContext& context) : config_(context.config), layer_(context.layer) {
   const ModelConfig& c = config_;
-  const std::int64_t width = (c.n_heads + 2 * c.n_kv_heads) * c.d_head;
   scale_ = 1.0 / (c.attn_scale * (c.scale_by_inverse_layer ? static_cast<double>(layer_ + 1) : 1.0));
   if (c.positions == PositionKind::rotary) {
     frequencies_ = {rotary_frequencies(c, false), rotary_frequencies(c, true)};
@@ -30,9 +31,12 @@ Attention::Attention(const GraphContext& context) : config_(context.config), lay
   const auto parameter = [&](const char* name, at::IntArrayRef sizes) {
     return register_parameter(name, at::empty(sizes, context.options), /*requires_grad=*/false);
   };
-  W_QKV_ = add_matrix(*this, "W_QKV", width, c.d_model, context);
-  if (c.qkv_bias) b_QKV_ = parameter("b_QKV", {width});
-  W_O_ = add_matrix(*this, "W_O", c.d_model, c.n_heads * c.d_head, context);
+  if (c.latent_attention()) {
+    projection_ = std::make_unique<LatentProjection>(*this, context);
+  } else {
+    projection_ = std::make_unique<StreamProjection>(*this, context);
+  }
+  W_O_ = add_matrix(*this, "W_O", c.d_model, c.n_heads * c.value_dim(), context);
   if (c.attn_out_bias) b_O_ = parameter("b_O", {c.d_model});
   if (c.attention_sinks) sinks_ = parameter("sinks", {c.n_heads});
 
@@ -68,7 +72,7 @@ Attention::Attention(const GraphContext& context) : config_(context.config), lay
 }
 
 at::Tensor Attention::forward(const AttentionInput& input, Run& run) const {
-  Heads heads = project(input, run);
+  Heads heads = projection_->project(input, run);
   heads.q = hook_q_->forward(heads.q, run);
   heads.k = hook_k_->forward(heads.k, run);
   heads.v = hook_v_->forward(heads.v, run);
@@ -87,40 +91,6 @@ at::Tensor Attention::forward(const AttentionInput& input, Run& run) const {
   }
   const std::vector<KeysAndValues> attended = run.remember(layer_, heads.k, heads.v);
   return write(hook_z_->forward(attend(heads.q, attended, run), run), run);
-}
-
-Attention::Heads Attention::project(const AttentionInput& input, Run& run) const {
-  const std::int64_t h = config_.n_heads, kv = config_.n_kv_heads, d = config_.d_head;
-  const auto side_by_side = [&](const at::Tensor& x, std::int64_t first_head, std::int64_t count) {
-    const at::Tensor weight = W_QKV_.narrow(0, first_head * d, count * d);
-    const at::Tensor bias = b_QKV_.defined() ? b_QKV_.narrow(0, first_head * d, count * d) : b_QKV_;
-    return ops::linear(x, weight, bias, run).unflatten(-1, {count, d});  // [batch, pos, count, d_head]
-  };
-
-  Heads heads;
-  if (run.query_key_positions.defined()) {
-    const at::Tensor both = side_by_side(input.shared + run.query_key_positions, 0, h + kv);
-    heads = {both.narrow(2, 0, h), both.narrow(2, h, kv), side_by_side(input.shared, h + kv, kv)};
-  } else {
-    const at::Tensor all = side_by_side(input.shared, 0, h + 2 * kv);
-    heads = {all.narrow(2, 0, h), all.narrow(2, h, kv), all.narrow(2, h + kv, kv)};
-  }
-  const auto placed = [&](const at::Tensor& x) {
-    return run.query_key_positions.defined() ? x + run.query_key_positions.unsqueeze(2) : x;
-  };
-  if (input.query) heads.q = branch(placed(*input.query), 0, h);
-  if (input.key) heads.k = branch(placed(*input.key), h, kv);
-  if (input.value) heads.v = branch(*input.value, h + kv, kv);
-  return heads;
-}
-
-at::Tensor Attention::branch(const at::Tensor& input, std::int64_t first_head, std::int64_t heads) const {
-  const std::int64_t d = config_.d_head;
-  const at::Tensor weight =
-      W_QKV_.narrow(0, first_head * d, heads * d).view({heads, d, -1});  // [head, d_head, d_model]
-  const at::Tensor x = at::matmul(weight, input.unsqueeze(-1)).squeeze(-1);
-  if (!b_QKV_.defined()) return x;
-  return x + b_QKV_.narrow(0, first_head * d, heads * d).view({heads, d});
 }
 
 at::Tensor Attention::attend(const at::Tensor& q, const Stretches& attended, Run& run) const {
@@ -190,7 +160,7 @@ at::Tensor Attention::attend_fused(const at::Tensor& q, const KeysAndValues& att
 at::Tensor Attention::write(const at::Tensor& z, Run& run) const {
   if (!hook_result_->watched(run)) return ops::linear(z.flatten(2), W_O_, b_O_, run);
   const at::Tensor per_head =
-      W_O_.t().view({config_.n_heads, config_.d_head, config_.d_model});  // [head, d_head, d_model]
+      W_O_.t().view({config_.n_heads, config_.value_dim(), config_.d_model});  // [head, d_head, d_model]
   const at::Tensor result = hook_result_->forward(at::matmul(z.unsqueeze(-2), per_head).squeeze(-2),
                                                   run);  // [batch, pos, head, d_model]
   const at::Tensor sum = result.sum(2);
@@ -198,24 +168,8 @@ at::Tensor Attention::write(const at::Tensor& z, Run& run) const {
 }
 
 WeightSlots Attention::slots(const std::string& path) const {
-  const std::int64_t h = config_.n_heads, kv = config_.n_kv_heads, d = config_.d_head;
-  const std::string grouped = config_.grouped_query() ? "_" : "";
-  WeightSlots slots;
-  const auto add_heads = [&](const std::string& name, std::int64_t first_head, std::int64_t heads) {
-    slots.push_back(
-        {path + name, W_QKV_.narrow(0, first_head * d, heads * d).view({heads, d, -1}).transpose(1, 2)});
-  };
-  const auto add_bias = [&](const std::string& name, std::int64_t first_head, std::int64_t heads) {
-    if (b_QKV_.defined())
-      slots.push_back({path + name, b_QKV_.narrow(0, first_head * d, heads * d).view({heads, d})});
-  };
-  add_heads(".W_Q", 0, h);
-  add_heads("." + grouped + "W_K", h, kv);
-  add_heads("." + grouped + "W_V", h + kv, kv);
-  slots.push_back({path + ".W_O", W_O_.t().view({h, d, config_.d_model})});
-  add_bias(".b_Q", 0, h);
-  add_bias("." + grouped + "b_K", h, kv);
-  add_bias("." + grouped + "b_V", h + kv, kv);
+  WeightSlots slots = projection_->slots(path);
+  slots.push_back({path + ".W_O", W_O_.t().view({config_.n_heads, config_.value_dim(), config_.d_model})});
   if (b_O_.defined()) slots.push_back({path + ".b_O", b_O_});
   if (sinks_.defined()) slots.push_back({path + ".sinks", sinks_});
   for (const auto& [name, norm] : {std::pair{".q_norm", q_norm_}, std::pair{".k_norm", k_norm_}}) {
