@@ -26,6 +26,9 @@ bool mixture(const Config& c, std::int64_t l) { return c.mixture(l); }
 bool shared_expert(const Config& c, std::int64_t l) { return c.mixture(l) && c.experts.d_shared > 0; }
 bool has_mlp(const Config& c, std::int64_t) { return c.has_mlp(); }
 bool rotary(const Config& c, std::int64_t l) { return c.rotates(l); }
+bool latents(const Config& c, std::int64_t) { return c.latent_attention(); }
+bool query_latent(const Config& c, std::int64_t) { return c.latent.d_query > 0; }
+bool no_latents(const Config& c, std::int64_t) { return !c.latent_attention(); }
 bool normed_heads(const Config& c, std::int64_t) { return c.qk_norm != QkNorm::none; }
 bool mlp_normed(const Config& c, std::int64_t) { return c.has_mlp() && c.mlp_norm; }
 bool norms_stream(const Config& c, std::int64_t l) {
@@ -56,6 +59,9 @@ constexpr std::string_view kSummedEmbedding = "the sum of embeddings is normed (
 constexpr std::string_view kEncoder = "the model is an encoder-decoder";
 constexpr std::string_view kMlmHead = "the model has a masked-LM head (mlm_head)";
 constexpr std::string_view kMlp = "the model has MLPs";
+constexpr std::string_view kNoLatents = "attention has no latents, which all heads read together";
+constexpr std::string_view kLatents = "attention has latents";
+constexpr std::string_view kQueryLatent = "queries are made from a latent";
 constexpr std::string_view kDenseMlp = "the layer has an MLP that is no mixture of experts";
 constexpr std::string_view kMixture = "the layer has a mixture of experts";
 constexpr std::string_view kShared = "the layer has a mixture with a shared expert";
@@ -172,8 +178,8 @@ constexpr SiteRow kSites[] = {
      {batch, pos, head, d_model},
      true,
      true,
-     [](const Config& c, std::int64_t) { return !c.grouped_query(); },
-     "attention is not grouped-query",
+     [](const Config& c, std::int64_t) { return !c.grouped_query() && !c.latent_attention(); },
+     "attention is neither grouped-query nor latent",
      "what each head reads, before ln1; edits reach queries, keys and values"},
     {Site::q_input,
      block,
@@ -182,8 +188,8 @@ constexpr SiteRow kSites[] = {
      {batch, pos, head, d_model},
      true,
      true,
-     always,
-     kAlways,
+     no_latents,
+     kNoLatents,
      "what each head's queries read, before ln1"},
     {Site::k_input,
      block,
@@ -192,8 +198,8 @@ constexpr SiteRow kSites[] = {
      {batch, pos, kv_head, d_model},
      true,
      true,
-     always,
-     kAlways,
+     no_latents,
+     kNoLatents,
      "what each head's keys read, before ln1"},
     {Site::v_input,
      block,
@@ -202,8 +208,8 @@ constexpr SiteRow kSites[] = {
      {batch, pos, kv_head, d_model},
      true,
      true,
-     always,
-     kAlways,
+     no_latents,
+     kNoLatents,
      "what each head's values read, before ln1"},
     {Site::ln1_scale,
      block,
@@ -225,6 +231,76 @@ constexpr SiteRow kSites[] = {
      has_ln1,
      kNormedInput,
      "ln1's output before weight and bias"},
+    {Site::q_latent_norm_scale,
+     block,
+     "{stack}.{layer}.attn.q_latent_norm.hook_scale",
+     "q_latent_norm_scale",
+     {batch, pos, one},
+     false,
+     true,
+     query_latent,
+     kQueryLatent,
+     "what the norm of the queries' latent divides by"},
+    {Site::q_latent_norm_normalized,
+     block,
+     "{stack}.{layer}.attn.q_latent_norm.hook_normalized",
+     "q_latent_norm_normalized",
+     {batch, pos, latent},
+     false,
+     true,
+     query_latent,
+     kQueryLatent,
+     "the queries' latent, normed, before the weight"},
+    {Site::q_latent,
+     block,
+     "{stack}.{layer}.attn.hook_q_latent",
+     "q_latent",
+     {batch, pos, latent},
+     false,
+     false,
+     query_latent,
+     kQueryLatent,
+     "the queries' latent after its norm: what all heads' queries are made from"},
+    {Site::kv_latent_norm_scale,
+     block,
+     "{stack}.{layer}.attn.kv_latent_norm.hook_scale",
+     "kv_latent_norm_scale",
+     {batch, pos, one},
+     false,
+     true,
+     latents,
+     kLatents,
+     "what the norm of the latent of keys and values divides by"},
+    {Site::kv_latent_norm_normalized,
+     block,
+     "{stack}.{layer}.attn.kv_latent_norm.hook_normalized",
+     "kv_latent_norm_normalized",
+     {batch, pos, latent},
+     false,
+     true,
+     latents,
+     kLatents,
+     "the latent of keys and values, normed, before the weight"},
+    {Site::kv_latent,
+     block,
+     "{stack}.{layer}.attn.hook_kv_latent",
+     "kv_latent",
+     {batch, pos, latent},
+     false,
+     false,
+     latents,
+     kLatents,
+     "the latent of keys and values after its norm: what all heads' keys and values are made from"},
+    {Site::k_shared,
+     block,
+     "{stack}.{layer}.attn.hook_k_shared",
+     "k_shared",
+     {batch, pos, d_head},
+     false,
+     false,
+     [](const Config& c, std::int64_t) { return c.latent.d_shared_key > 0; },
+     "keys have a part that all heads share",
+     "the part of the keys that all heads share, before rotary"},
     {Site::q,
      block,
      "{stack}.{layer}.attn.hook_q",
@@ -876,6 +952,8 @@ bool shared_expert_site(Site site) {
   return site == Site::shared_pre || site == Site::shared_pre_linear || site == Site::shared_post;
 }
 
+bool query_latent_site(Site site) { return site == Site::q_latent_norm_normalized || site == Site::q_latent; }
+
 }  // namespace
 
 std::span<const SiteRow> site_table() noexcept { return kSites; }
@@ -904,7 +982,10 @@ std::int64_t axis_size(const SiteRow& row, std::size_t dim, const ModelConfig& c
     case kv_head:
       return one_norm_for_all_heads ? 1 : config.n_kv_heads;
     case d_head:
-      return config.d_head;
+      if (row.site == Site::v || row.site == Site::z) return config.value_dim();
+      return row.site == Site::k_shared ? config.latent.d_shared_key : config.d_head;
+    case latent:
+      return query_latent_site(row.site) ? config.latent.d_query : config.latent.d_kv;
     case d_model:
       return config.d_model;
     case d_mlp:

@@ -10,7 +10,9 @@
 
 #include <limits>
 
+#include "models/latent_projection.h"
 #include "models/ops.h"
+#include "models/stream_projection.h"
 
 namespace hooked {
 namespace {
@@ -33,7 +35,6 @@ constexpr AttentionSites kSourceSites{Site::cross_q,           Site::cross_k,   
 Attention::Attention(const GraphContext& context, Attends attends)
     : config_(context.config), attends_(attends), stack_(context.stack), layer_(context.layer) {
   const ModelConfig& c = config_;
-  const std::int64_t width = (c.n_heads + 2 * c.n_kv_heads) * c.d_head;
   scale_ = 1.0 / (c.attn_scale * (c.scale_by_inverse_layer ? static_cast<double>(layer_ + 1) : 1.0));
   if (c.positions == PositionKind::rotary) {
     frequencies_ = {rotary_frequencies(c, false), rotary_frequencies(c, true)};
@@ -42,9 +43,12 @@ Attention::Attention(const GraphContext& context, Attends attends)
   const auto parameter = [&](const char* name, at::IntArrayRef sizes) {
     return register_parameter(name, at::empty(sizes, context.options), /*requires_grad=*/false);
   };
-  W_QKV_ = add_matrix(*this, "W_QKV", width, c.d_model, context);
-  if (c.qkv_bias) b_QKV_ = parameter("b_QKV", {width});
-  W_O_ = add_matrix(*this, "W_O", c.d_model, c.n_heads * c.d_head, context);
+  if (c.latent_attention()) {
+    projection_ = std::make_unique<LatentProjection>(*this, context);
+  } else {
+    projection_ = std::make_unique<StreamProjection>(*this, context);
+  }
+  W_O_ = add_matrix(*this, "W_O", c.d_model, c.n_heads * c.value_dim(), context);
   if (c.attn_out_bias) b_O_ = parameter("b_O", {c.d_model});
   if (c.attention_sinks) sinks_ = parameter("sinks", {c.n_heads});
 
@@ -85,7 +89,7 @@ Attention::Attention(const GraphContext& context, Attends attends)
 
 at::Tensor Attention::forward(const AttentionInput& input, Run& run) const {
   if (attends_ == Attends::to_the_source) return forward_to_source(input, run);
-  Heads heads = project(input, run);
+  Heads heads = projection_->project(input, run);
   heads.q = hook_q_->forward(heads.q, run);
   heads.k = hook_k_->forward(heads.k, run);
   heads.v = hook_v_->forward(heads.v, run);
@@ -108,15 +112,15 @@ at::Tensor Attention::forward(const AttentionInput& input, Run& run) const {
 }
 
 at::Tensor Attention::forward_to_source(const AttentionInput& input, Run& run) const {
-  const std::int64_t h = config_.n_heads, kv = config_.n_kv_heads;
-  const at::Tensor q = hook_q_->forward(heads_of(input.shared, 0, h, run), run);
+  const KeysAndValues* made = run.recall(layer_);
+  const Heads heads = projection_->project(
+      {.shared = input.shared, .source = made != nullptr ? at::Tensor() : input.source}, run);
+  const at::Tensor q = hook_q_->forward(heads.q, run);
   KeysAndValues source;
-  if (const KeysAndValues* made = run.recall(layer_)) {
+  if (made != nullptr) {
     source = *made;
   } else {
-    const at::Tensor both = heads_of(input.source, h, 2 * kv, run);
-    source = {hook_k_->forward(both.narrow(2, 0, kv), run).transpose(1, 2),
-              hook_v_->forward(both.narrow(2, kv, kv), run).transpose(1, 2)};
+    source = {hook_k_->forward(heads.k, run).transpose(1, 2), hook_v_->forward(heads.v, run).transpose(1, 2)};
     run.keep(source);
   }
   return write(hook_z_->forward(attend(q, {source}, run), run), run);
@@ -129,42 +133,6 @@ void Attention::prepare(Run& run) const {
 const LayerKind& Attention::kind(Run& run) const {
   return attends_ == Attends::to_the_source ? run.source_kind()
                                             : run.sequence(stack_).layer_kind(layer_, frequencies_);
-}
-
-at::Tensor Attention::heads_of(const at::Tensor& x, std::int64_t first_head, std::int64_t count,
-                               Run& run) const {
-  const std::int64_t d = config_.d_head;
-  const at::Tensor weight = W_QKV_.narrow(0, first_head * d, count * d);
-  const at::Tensor bias = b_QKV_.defined() ? b_QKV_.narrow(0, first_head * d, count * d) : b_QKV_;
-  return ops::linear(x, weight, bias, run).unflatten(-1, {count, d});
-}
-
-Attention::Heads Attention::project(const AttentionInput& input, Run& run) const {
-  const std::int64_t h = config_.n_heads, kv = config_.n_kv_heads;
-  Heads heads;
-  if (run.query_key_positions.defined()) {
-    const at::Tensor both = heads_of(input.shared + run.query_key_positions, 0, h + kv, run);
-    heads = {both.narrow(2, 0, h), both.narrow(2, h, kv), heads_of(input.shared, h + kv, kv, run)};
-  } else {
-    const at::Tensor all = heads_of(input.shared, 0, h + 2 * kv, run);
-    heads = {all.narrow(2, 0, h), all.narrow(2, h, kv), all.narrow(2, h + kv, kv)};
-  }
-  const auto placed = [&](const at::Tensor& x) {
-    return run.query_key_positions.defined() ? x + run.query_key_positions.unsqueeze(2) : x;
-  };
-  if (input.query) heads.q = branch(placed(*input.query), 0, h);
-  if (input.key) heads.k = branch(placed(*input.key), h, kv);
-  if (input.value) heads.v = branch(*input.value, h + kv, kv);
-  return heads;
-}
-
-at::Tensor Attention::branch(const at::Tensor& input, std::int64_t first_head, std::int64_t heads) const {
-  const std::int64_t d = config_.d_head;
-  const at::Tensor weight =
-      W_QKV_.narrow(0, first_head * d, heads * d).view({heads, d, -1});  // [head, d_head, d_model]
-  const at::Tensor x = at::matmul(weight, input.unsqueeze(-1)).squeeze(-1);
-  if (!b_QKV_.defined()) return x;
-  return x + b_QKV_.narrow(0, first_head * d, heads * d).view({heads, d});
 }
 
 at::Tensor Attention::attend(const at::Tensor& q, const Stretches& attended, Run& run) const {
@@ -235,7 +203,7 @@ at::Tensor Attention::attend_fused(const at::Tensor& q, const KeysAndValues& att
 at::Tensor Attention::write(const at::Tensor& z, Run& run) const {
   if (!hook_result_->watched(run)) return ops::linear(z.flatten(2), W_O_, b_O_, run);
   const at::Tensor per_head =
-      W_O_.t().view({config_.n_heads, config_.d_head, config_.d_model});  // [head, d_head, d_model]
+      W_O_.t().view({config_.n_heads, config_.value_dim(), config_.d_model});  // [head, d_head, d_model]
   const at::Tensor result = hook_result_->forward(at::matmul(z.unsqueeze(-2), per_head).squeeze(-2),
                                                   run);  // [batch, pos, head, d_model]
   const at::Tensor sum = result.sum(2);
@@ -243,24 +211,8 @@ at::Tensor Attention::write(const at::Tensor& z, Run& run) const {
 }
 
 WeightSlots Attention::slots(const std::string& path) const {
-  const std::int64_t h = config_.n_heads, kv = config_.n_kv_heads, d = config_.d_head;
-  const std::string grouped = config_.grouped_query() ? "_" : "";
-  WeightSlots slots;
-  const auto add_heads = [&](const std::string& name, std::int64_t first_head, std::int64_t heads) {
-    slots.push_back(
-        {path + name, W_QKV_.narrow(0, first_head * d, heads * d).view({heads, d, -1}).transpose(1, 2)});
-  };
-  const auto add_bias = [&](const std::string& name, std::int64_t first_head, std::int64_t heads) {
-    if (b_QKV_.defined())
-      slots.push_back({path + name, b_QKV_.narrow(0, first_head * d, heads * d).view({heads, d})});
-  };
-  add_heads(".W_Q", 0, h);
-  add_heads("." + grouped + "W_K", h, kv);
-  add_heads("." + grouped + "W_V", h + kv, kv);
-  slots.push_back({path + ".W_O", W_O_.t().view({h, d, config_.d_model})});
-  add_bias(".b_Q", 0, h);
-  add_bias("." + grouped + "b_K", h, kv);
-  add_bias("." + grouped + "b_V", h + kv, kv);
+  WeightSlots slots = projection_->slots(path);
+  slots.push_back({path + ".W_O", W_O_.t().view({config_.n_heads, config_.value_dim(), config_.d_model})});
   if (b_O_.defined()) slots.push_back({path + ".b_O", b_O_});
   if (sinks_.defined()) slots.push_back({path + ".sinks", sinks_});
   if (relative_bias_) {

@@ -1,27 +1,16 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "models/graph.h"
+#include "models/head_projection.h"
 #include "models/norm.h"
 #include "models/relative_bias.h"
 #include "models/run.h"
 
 namespace hooked {
-
-/// What attention reads.
-struct AttentionInput {
-  at::Tensor shared;  ///< [batch, pos, d_model], for every branch that has no input of its own
-  /// Cross-attention: what keys and values read instead, [batch, pos of the source, d_model].
-  at::Tensor source = {};
-  /// Inputs of single branches after their norm, one per head: set where a split input was changed.
-  std::optional<at::Tensor> query = std::nullopt;  ///< [batch, pos, head, d_model]
-  std::optional<at::Tensor> key = std::nullopt;    ///< [batch, pos, kv_head, d_model]
-  std::optional<at::Tensor> value = std::nullopt;  ///< [batch, pos, kv_head, d_model]
-};
 
 /// What an attention's queries attend to.
 enum class Attends : std::uint8_t {
@@ -31,8 +20,8 @@ enum class Attends : std::uint8_t {
 
 /// Multi-head, grouped-query or multi-query attention (Vaswani et al. 2017; Ainslie et al. 2023).
 ///
-/// Queries, keys and values are one product over packed weights. Scores and pattern exist only while watched,
-/// or when the config needs them (soft cap, sinks); otherwise the fused kernel runs.
+/// Scores and pattern exist only while watched, or when the config needs them (soft cap, sinks); otherwise
+/// the fused kernel runs.
 class Attention : public torch::nn::Module {
  public:
   explicit Attention(const GraphContext& context, Attends attends = Attends::to_its_own);
@@ -47,22 +36,12 @@ class Attention : public torch::nn::Module {
   WeightSlots slots(const std::string& path) const;
 
  private:
-  struct Heads {
-    at::Tensor q;  // [batch, pos, head, d_head]
-    at::Tensor k;  // [batch, pos, kv_head, d_head]
-    at::Tensor v;  // [batch, pos, kv_head, d_head]
-  };
-
   using Stretches = std::vector<KeysAndValues>;
 
   at::Tensor forward_to_source(const AttentionInput& input, Run& run) const;
   /// The masks and angles this attends by.
   const LayerKind& kind(Run& run) const;
-  Heads project(const AttentionInput& input, Run& run) const;
-  /// Neighbouring heads of the packed weights on one input, [batch, pos, count, d_head].
-  at::Tensor heads_of(const at::Tensor& x, std::int64_t first_head, std::int64_t count, Run& run) const;
-  at::Tensor branch(const at::Tensor& input, std::int64_t first_head, std::int64_t heads) const;
-  // `q` is [batch, pos, head, d_head], z as well.
+  // `q` is [batch, pos, head, d_head], and z as well, with the values' width.
   at::Tensor attend(const at::Tensor& q, const Stretches& attended, Run& run) const;
   /// Probabilities over keys of scores [batch, head, query, key]; rows that see nothing are zero.
   at::Tensor probabilities(const at::Tensor& scores, Run& run) const;
@@ -76,8 +55,7 @@ class Attention : public torch::nn::Module {
   std::int64_t layer_;
   double scale_;  // scores are multiplied by it
   LayerFrequencies frequencies_;
-  at::Tensor W_QKV_;  // [(head + 2 kv_head) * d_head, d_model]
-  at::Tensor b_QKV_;  // [(head + 2 kv_head) * d_head]
+  std::unique_ptr<const HeadProjection> projection_;
   at::Tensor W_O_;    // [d_model, head * d_head]
   at::Tensor b_O_;    // [d_model]
   at::Tensor sinks_;  // [head]; undefined without

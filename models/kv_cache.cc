@@ -10,10 +10,12 @@ namespace hooked {
 
 KvCache::KvCache(const ModelConfig& config, Size size, const c10::Device& device) : size_(size) {
   const at::TensorOptions options = at::TensorOptions(config.dtype).device(device);
-  const auto room = [&] {
-    return at::empty({size.batch, config.n_kv_heads, size.capacity, config.d_head}, options);
+  const auto room = [&](std::int64_t width) {
+    return at::empty({size.batch, config.n_kv_heads, size.capacity, width}, options);
   };
-  for (std::int64_t layer = 0; layer < config.n_layers; ++layer) layers_.push_back({room(), room()});
+  for (std::int64_t layer = 0; layer < config.n_layers; ++layer) {
+    layers_.push_back({room(config.d_head), room(config.value_dim())});
+  }
 }
 
 void KvCache::put(std::int64_t layer, const at::Tensor& keys, const at::Tensor& values) {

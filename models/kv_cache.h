@@ -10,7 +10,7 @@
 namespace hooked {
 
 /// The keys (after rotary and after hooks) and values of some columns of one layer, both
-/// [batch or 1, kv_head, pos, d_head].
+/// [batch or 1, kv_head, pos, d_head]; values may have a width of their own.
 struct KeysAndValues {
   at::Tensor keys;
   at::Tensor values;

@@ -7,6 +7,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/index_copy.h>
 #include <ATen/ops/maximum.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/topk.h>
@@ -96,7 +97,7 @@ MixtureMlp::Routing MixtureMlp::route(const at::Tensor& x, Run& run) const {
   const at::Tensor weights = hook_expert_weights_->forward(choice.weights, run);
   at::Tensor chosen = choice.experts;
   if (!chosen.defined()) {
-    chosen = largest(choice_bias_.defined() ? weights + choice_bias_ : weights, e.per_token);
+    chosen = chosen_by(weights);
   } else if (run.may_change(hook_expert_weights_->number())) {
     const at::Tensor unchanged = (weights == choice.weights).all(-1, /*keepdim=*/true);
     chosen = at::where(unchanged, chosen, largest(weights, e.per_token));
@@ -118,6 +119,8 @@ MixtureMlp::Choice MixtureMlp::choose(const at::Tensor& logits) const {
   switch (config_.experts.router) {
     case RouterKind::softmax_then_choose:
       return {at::softmax(logits, -1), {}};
+    case RouterKind::sigmoid_then_choose:
+      return {at::sigmoid(logits), {}};
     case RouterKind::choose_then_softmax: {
       const auto [values, experts] = at::topk(logits, config_.experts.per_token, -1);
       return {at::zeros_like(logits).scatter(-1, experts, at::softmax(values, -1)), experts};
@@ -126,6 +129,22 @@ MixtureMlp::Choice MixtureMlp::choose(const at::Tensor& logits) const {
       break;
   }
   return mix_sparsely(logits);
+}
+
+at::Tensor MixtureMlp::chosen_by(const at::Tensor& weights) const {
+  const ExpertConfig& e = config_.experts;
+  const at::Tensor ranking = choice_bias_.defined() ? weights + choice_bias_ : weights;
+  return largest(e.n_groups > 1 ? within_best_groups(ranking) : ranking, e.per_token);
+}
+
+at::Tensor MixtureMlp::within_best_groups(const at::Tensor& ranking) const {
+  const ExpertConfig& e = config_.experts;
+  const at::Tensor groups = ranking.unflatten(-1, {e.n_groups, e.n_experts / e.n_groups});
+  const std::int64_t counted = e.group_score == GroupScore::best_two ? 2 : 1;
+  const at::Tensor scores = std::get<0>(at::topk(groups, counted, -1)).sum(-1);  // [batch, pos, group]
+  const at::Tensor outside =
+      at::ones_like(scores, at::kBool).scatter(-1, largest(scores, e.groups_per_token), 0);
+  return groups.masked_fill(outside.unsqueeze(-1), kExcluded).flatten(-2);
 }
 
 MixtureMlp::Choice MixtureMlp::mix_sparsely(const at::Tensor& logits) const {

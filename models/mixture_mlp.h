@@ -32,11 +32,15 @@ class MixtureMlp : public FeedForward {
   /// The router's weights of all experts (zero where they only exist for the chosen) and its choice.
   struct Choice {
     at::Tensor weights;  // [batch, pos, expert]
-    at::Tensor experts;  // [batch, pos, rank] int64; undefined where the largest weights are chosen
+    at::Tensor experts;  // [batch, pos, rank] int64; undefined where the weights decide
   };
 
   Routing route(const at::Tensor& x, Run& run) const;
   Choice choose(const at::Tensor& logits) const;
+  /// The experts that weights [batch, pos, expert] send a token to, [batch, pos, rank].
+  at::Tensor chosen_by(const at::Tensor& weights) const;
+  /// `ranking` [batch, pos, expert] with -inf for experts outside the best groups.
+  at::Tensor within_best_groups(const at::Tensor& ranking) const;
   Choice mix_sparsely(const at::Tensor& logits) const;
   /// What the experts write together, [token, d_model], for tokens [token, d_model].
   at::Tensor routed(const at::Tensor& tokens, const Routing& routing, Run& run) const;

@@ -20,7 +20,7 @@ Norm::Norm(const Layout& layout, const GraphContext& context)
     : kind_(layout.kind),
       shape_(layout.shape),
       weight_shape_(layout.weight_shape.empty() ? layout.shape : layout.weight_shape),
-      eps_(context.config.eps),
+      eps_(layout.eps.value_or(context.config.eps)),
       offset_(layout.weighted && layout.offset) {
   hook_scale_ = add_point(*this, layout.scale, context);
   hook_normalized_ = add_point(*this, layout.normalized, context);

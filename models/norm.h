@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "models/graph.h"
@@ -23,6 +24,7 @@ class Norm : public torch::nn::Module {
     bool offset = false;  ///< a stored weight w means 1 + w
     /// Sizes of the last axes along which the weight varies; empty: `shape`.
     std::vector<std::int64_t> weight_shape = {};
+    std::optional<double> eps = {};  ///< none: the config's
   };
 
   Norm(const Layout& layout, const GraphContext& context);

@@ -119,7 +119,8 @@ RotaryAngles rotary_angles(const RotaryFrequencies& frequencies, const TokenPlac
 
 at::Tensor rotate(const at::Tensor& x, const RotaryAngles& angles, const RotaryConfig& rotary) {
   const std::int64_t half = angles.cosine.size(-1);
-  const at::Tensor turned = x.narrow(-1, 0, 2 * half);
+  const std::int64_t kept = x.size(-1) - 2 * half;
+  const at::Tensor turned = x.narrow(-1, rotary.at_end ? kept : 0, 2 * half);
   at::Tensor first, second;
   if (rotary.adjacent_pairs) {
     const at::Tensor pairs = turned.unflatten(-1, {half, 2});
@@ -133,8 +134,9 @@ at::Tensor rotate(const at::Tensor& x, const RotaryAngles& angles, const RotaryC
   const at::Tensor imaginary = second * angles.cosine + first * angles.sine;
   const at::Tensor rotated =
       rotary.adjacent_pairs ? at::stack({real, imaginary}, -1).flatten(-2) : at::cat({real, imaginary}, -1);
-  if (2 * half == x.size(-1)) return rotated;
-  return at::cat({rotated, x.narrow(-1, 2 * half, x.size(-1) - 2 * half)}, -1);
+  if (kept == 0) return rotated;
+  return rotary.at_end ? at::cat({x.narrow(-1, 0, kept), rotated}, -1)
+                       : at::cat({rotated, x.narrow(-1, 2 * half, kept)}, -1);
 }
 
 }  // namespace hooked

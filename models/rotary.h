@@ -42,7 +42,7 @@ struct RotaryAngles {
 RotaryAngles rotary_angles(const RotaryFrequencies& frequencies, const TokenPlaces& places,
                            at::ScalarType dtype);
 
-/// `x` [batch, pos, head, d_head] with its first rotary_dim dimensions turned (Su et al. 2021).
+/// `x` [batch, pos, head, d_head] with its first (or last) rotary_dim dimensions turned (Su et al. 2021).
 at::Tensor rotate(const at::Tensor& x, const RotaryAngles& angles, const RotaryConfig& rotary);
 
 }  // namespace hooked

@@ -90,6 +90,11 @@ the stream: edits reach the MLP and not the stream.
 Scores are scaled, then capped, then biased (ALiBi), then masked with -inf. Rows of a pattern sum to 1; rows that may attend
 to nothing (padding) are zero. With one query norm over all heads (OLMo 2) the head axis of `q_norm.hook_scale` has size 1.
 
+**Latent attention** (DeepSeek-V2). `hook_q_latent` and `hook_kv_latent` are the latents after their norms: what every head's
+queries, and keys and values, are made from. `hook_k_shared` is the end of each key, which all heads share. `hook_q` and `hook_k`
+are whole heads before rotary, the shared and turned part last; `hook_v` and `hook_z` have the width of values. Such models have
+no split inputs: heads do not read the stream one by one.
+
 **What is added to the stream.** `hook_attn_out` and `hook_mlp_out` are exactly what is added, after any norm on the output,
 in every family. So resid_post = resid_pre + attn_out + mlp_out wherever norms do not stand after the additions.
 `hook_result` is each head's share of the attention output without `b_O`: summed over heads plus `b_O` it is the output
@@ -101,6 +106,7 @@ loaded from one does the same.
 
 **Mixtures of experts.** `hook_expert_weights` are the router's weights, float32 (float64 in a float64 model): the softmax over
 all experts, or, where the router weighs only those it chose, zero for the others. An edit chooses anew by the edited weights.
+Where a token's experts come from a few groups (DeepSeek), the weights are still those of all experts.
 `hook_expert_indices` (int64) are the chosen experts by rank; an edit sends a token elsewhere, with the weight of that rank.
 `mlp.experts.E.*` hold the tokens sent to expert E, by rank, then row and position, without padding: what
 `(indices.movedim(-1, 0) == E)` picks. As in TransformerLens `hook_gate` is an expert's gate branch and `hook_pre` its up branch.
@@ -133,6 +139,7 @@ constexpr AxisNote kAxes[] = {
     {hooked::Axis::head, "attention head"},
     {hooked::Axis::kv_head, "key/value head; fewer than heads under grouped-query attention"},
     {hooked::Axis::d_head, "width of a head"},
+    {hooked::Axis::latent, "width of a latent: of the queries', or of that of keys and values"},
     {hooked::Axis::d_model, "width of the residual stream"},
     {hooked::Axis::d_mlp, "neurons of an MLP"},
     {hooked::Axis::expert, "expert of a mixture"},

@@ -187,7 +187,7 @@ void Recipes::fused_qkv(std::string_view theirs_name, const FusedHeads& fused) {
 
 void Recipes::attention_out(std::string_view theirs_name, double scale) {
   const std::string name(theirs_name);
-  const std::int64_t h = config_.n_heads, d = config_.d_head, m = config_.d_model;
+  const std::int64_t h = config_.n_heads, d = config_.value_dim(), m = config_.d_model;
   make(attention_ + ".W_O", {name + ".weight"},
        [=, layout = layout_, dtype = config_.dtype](const Tensors& weight) {
          return scaled(in_out(weight[0], layout), scale, dtype).unflatten(0, {h, d}).view({h, d, m});

@@ -11,11 +11,6 @@
 namespace hooked {
 namespace {
 
-// The magnitude that YaRN gives queries and keys (Peng et al. 2023).
-double yarn_magnitude(double factor, double weight) {
-  return factor <= 1.0 ? 1.0 : 0.1 * weight * std::log(factor) + 1.0;
-}
-
 constexpr std::string_view kOriginal = "original_max_position_embeddings";
 
 // Tokens of the original training context. Where the family has the key beside the group, that one holds.
@@ -166,6 +161,10 @@ std::pair<RotaryConfig, RotaryConfig> read_older_style(HfConfig& hf, const Model
 }
 
 }  // namespace
+
+double yarn_magnitude(double factor, double weight) {
+  return factor <= 1.0 ? 1.0 : 0.1 * weight * std::log(factor) + 1.0;
+}
 
 void read_rope(const HfConfig& hf, ModelConfig& config, const RopeDefaults& defaults) {
   const ConfigReader& json = hf.json();

@@ -25,6 +25,9 @@ struct RopeDefaults {
 /// key that the kind does not have, or a share that turns an odd number of dimensions.
 void read_rope(const HfConfig& hf, ModelConfig& config, const RopeDefaults& defaults = {});
 
+/// The magnitude that YaRN gives queries and keys (Peng et al. 2023), times `weight` where it grows.
+double yarn_magnitude(double factor, double weight);
+
 /// What families mean whose windowed layers have angles of their own.
 struct LayeredRopeDefaults {
   double theta = 10000.0;

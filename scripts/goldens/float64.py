@@ -18,7 +18,7 @@ def _widen(value):
 
 
 class Float64(TorchFunctionMode):
-    """While active, every request for float32 is a request for float64.
+    """While active, every request for float32 is a request for float64, and top-k results are in order.
 
     `softmax_inputs` collects the inputs of softmax calls over [batch, head, query, key], with the finite masks that
     `transformers` uses turned into -inf.
@@ -31,6 +31,8 @@ class Float64(TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = {k: _widen(v) for k, v in (kwargs or {}).items()}
         args = tuple(_widen(a) for a in args)
+        if func in (torch.topk, torch.Tensor.topk):
+            kwargs["sorted"] = True  # routers choose the same without, in an order that says nothing
         if func is torch.Tensor.float:
             func = torch.Tensor.double
         if func is torch.nn.functional.softmax and args[0].dim() == 4:

@@ -35,6 +35,9 @@ def build(case) -> torch.nn.Module:
         for name, parameter in model.named_parameters():
             parameter.copy_(random_parameter(name, parameter.shape, generator).to(torch.half).to(torch.float64))
             parameter.requires_grad_(False)
+        for name, buffer in model.named_buffers():
+            if name.endswith("e_score_correction_bias"):  # trained, though no parameter
+                buffer.copy_(random_parameter(name, buffer.shape, generator).to(torch.half).to(torch.float64))
     return model
 
 
@@ -68,7 +71,7 @@ def _named(layer, of_attention: bool, shared: bool = False):
 
 
 def _of_class(layer, ending: str):
-    return next((m for m in layer.modules() if type(m).__name__.endswith(ending)), None)
+    return next((m for m in layer.modules() if type(m).__name__.lower().endswith(ending.lower())), None)
 
 
 # Routers whose weights exist for the chosen experts only.
@@ -103,7 +106,7 @@ class MixtureRecorder:
         if type(self.router).__name__.startswith(kScattered):
             of_all = torch.zeros_like(logits).scatter(-1, indices, weights)
         else:
-            of_all = logits.softmax(-1)
+            of_all = logits.sigmoid() if type(self.router).__name__.startswith("DeepseekV3") else logits.softmax(-1)
         points = {f"{self.at}mlp.experts.{e}.hook_gate": gate for e, gate in
                   zip(indices.unique(sorted=True).tolist(), self.gates, strict=True)}
         points[self.at + "mlp.hook_expert_weights"] = of_all.reshape(*shape, -1)
@@ -111,11 +114,46 @@ class MixtureRecorder:
         return points
 
 
+class LatentRecorder:
+    """The parts of latent attention, under the names of the points that they are."""
+
+    def __init__(self, attention, at: str):
+        self.attention, self.at, self.seen, self.handles = attention, at + "attn.", {}, []
+        for leaf in ("q_proj", "q_b_proj", "q_a_layernorm", "kv_a_proj_with_mqa", "kv_a_layernorm", "kv_b_proj"):
+            module = getattr(attention, leaf, None)
+            if module is not None:
+                self.handles.append(module.register_forward_hook(self._keeper(leaf)))
+
+    def _keeper(self, leaf):
+        def keep(_module, args, output):
+            self.seen[leaf] = (args[0].detach().clone(), output.detach().clone())
+        return keep
+
+    def points(self) -> dict:
+        a, seen = self.attention, self.seen
+        by_head = lambda value: value.unflatten(-1, (a.num_heads, -1))
+        made = by_head(seen["kv_b_proj"][1].squeeze(1))
+        shared = seen["kv_a_proj_with_mqa"][1][..., a.kv_lora_rank:]
+        own = made[..., :a.qk_nope_head_dim]
+        points = {"hook_q": by_head(seen["q_proj" if "q_proj" in seen else "q_b_proj"][1]),
+                  "hook_k": torch.cat([own, shared.unsqueeze(2).expand(*own.shape[:3], -1)], -1),
+                  "hook_v": made[..., a.qk_nope_head_dim:], "hook_k_shared": shared}
+        for side in ("q", "kv"):
+            if f"{side}_a_layernorm" in seen:
+                before, after = seen[f"{side}_a_layernorm"]
+                norm = getattr(a, f"{side}_a_layernorm")
+                points[f"hook_{side}_latent"] = after
+                points[f"{side}_latent_norm.hook_scale"] = (
+                    before.pow(2).mean(-1, keepdim=True) + norm.variance_epsilon).sqrt()
+                points[f"{side}_latent_norm.hook_normalized"] = after / norm.weight
+        return {self.at + name: value for name, value in points.items()}
+
+
 class Recorder(contextlib.AbstractContextManager):
     """Keeps what goes into and comes out of the modules that have a hook point."""
 
     def __init__(self, model, case):
-        self.points, self.handles, self.mixtures = {}, [], []
+        self.points, self.handles, self.mixtures, self.latents = {}, [], [], []
         for i, layer in enumerate(_layers(model)):
             at = f"blocks.{i}."
             self._keep(layer, at + "hook_resid_pre", "in")
@@ -126,6 +164,10 @@ class Recorder(contextlib.AbstractContextManager):
             if _of_class(layer, "TopKRouter") is not None:
                 self.mixtures.append(MixtureRecorder(layer, at))
                 self.handles += self.mixtures[-1].handles
+            attention = getattr(layer, "self_attn", None)
+            if hasattr(attention, "kv_a_layernorm"):
+                self.latents.append(LatentRecorder(attention, at))
+                self.handles += self.latents[-1].handles
         embeddings = getattr(getattr(model, model.base_model_prefix, model), "embeddings", None)
         if hasattr(embeddings, "LayerNorm"):
             for leaf, name in kSummands.items():
@@ -171,6 +213,8 @@ def record(case) -> tuple:
             points = dict(recorder.points)
             for mixture in recorder.mixtures:
                 points |= mixture.points(tokens.shape)
+            for latent in recorder.latents:
+                points |= latent.points()
         points = {name: value.reshape(*tokens.shape, -1) if name.endswith("shared_expert.hook_post") else value
                   for name, value in points.items()}
         for i, pattern in enumerate(result.attentions or ()):

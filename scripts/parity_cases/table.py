@@ -77,6 +77,15 @@ kQwenMoe = dict({k: v for k, v in kMoe.items() if k != "num_local_experts"}, num
 kOlmoe = {k: v for k, v in kQwenMoe.items() if k != "moe_intermediate_size"}
 kErnieMoe = dict({k: v for k, v in kMoe.items() if k not in ("num_local_experts", "num_experts_per_tok")}, head_dim=6,
                  moe_num_experts=5, moe_k=2, moe_intermediate_size=7, moe_num_shared_experts=2)
+kDeepseek = dict(kPlain, hidden_size=14, max_position_embeddings=48, q_lora_rank=9, kv_lora_rank=5,
+                 qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=10, n_routed_experts=6, num_experts_per_tok=3,
+                 moe_intermediate_size=7, first_k_dense_replace=1)
+kDeepseek2 = dict(kDeepseek, kv_lora_rank=8, n_shared_experts=2, routed_scaling_factor=1.7)
+kDeepseek3 = dict(kDeepseek, num_key_value_heads=2, n_group=3, topk_group=2)
+kMscale = rope("yarn", factor=4.0, rope_theta=100.0, original_max_position_embeddings=8, mscale=0.7, mscale_all_dim=1.3,
+               beta_fast=8, beta_slow=0.1)
+kOlderMscale = dict(rope_scaling=dict(type="yarn", factor=4, original_max_position_embeddings=8, mscale=0.7,
+                                      mscale_all_dim=1.3, beta_fast=8, beta_slow=0.1))
 kPhiMoeRope = dict(rope("longrope", short_factor=[1.0, 1.3], long_factor=[2.0, 4.0], short_mscale=1.2, long_mscale=0.9,
                         original_max_position_embeddings=16), head_dim=4)
 kBert = dict(pad_token_id=0, hidden_size=12, intermediate_size=15, num_hidden_layers=3, num_attention_heads=3,
@@ -246,6 +255,27 @@ kCases = [
           biases=dict(attention_bias=True, lm_head_bias=True, router_jitter_noise=0.01, sliding_window=4),
           longrope=dict(**kPhiMoeRope, router_jitter_noise=0.5),
           longrope_beyond=dict(**kPhiMoeRope, router_jitter_noise=0.5, length=20)),
+    *rows("deepseek_v2", kDeepseek2,
+          plain_queries=dict(q_lora_rank=None, attention_bias=True, mlp_bias=True, first_k_dense_replace=0, v_head_dim=7,
+                             topk_method="group_limited_greedy", n_group=3, topk_group=2, rms_norm_eps=1e-3),
+          yarn=dict(**kMscale, attention_bias=True, v_head_dim=6, num_hidden_layers=3, n_shared_experts=1, length=20,
+                    routed_scaling_factor=0.6),
+          dense=dict(first_k_dense_replace=2, num_hidden_layers=2, tie_word_embeddings=True, rms_norm_eps=0.1),
+          published=dict(q_lora_rank=None, **kMscale, length=20, written=dict(
+              rope_parameters=None, rope_theta=100.0, **kOlderMscale, moe_layer_freq=1, scoring_func="softmax",
+              aux_loss_alpha=0.001, seq_aux=True, ep_size=1, head_dim=None, qk_head_dim=None, dtype=None,
+              torch_dtype="bfloat16"))),
+    *rows("deepseek_v3", kDeepseek3,
+          plain_queries=dict(q_lora_rank=None, attention_bias=True, first_k_dense_replace=0, v_head_dim=7, n_group=1,
+                             topk_group=1, norm_topk_prob=False, tie_word_embeddings=True),
+          halves=dict(rope_interleave=False, v_head_dim=6, attention_bias=True, rms_norm_eps=1e-3,
+                      n_shared_experts=2, num_experts_per_tok=4),
+          yarn=dict(**kMscale, num_hidden_layers=3, length=20, first_k_dense_replace=2),
+          yarn_alike=dict(**rope("yarn", factor=4.0, rope_theta=100.0, original_max_position_embeddings=8, mscale=1.0,
+                                 mscale_all_dim=1.0, beta_fast=32, beta_slow=1), length=20, num_attention_heads=3, num_key_value_heads=3),
+          published=dict(**kMscale, length=20, written=dict(
+              rope_parameters=None, rope_theta=100.0, **kOlderMscale, moe_layer_freq=1, scoring_func="sigmoid",
+              topk_method="noaux_tc", ep_size=1, num_nextn_predict_layers=1, head_dim=None, qk_head_dim=None))),
     *rows("ernie4_5_moe", kErnieMoe,
           biases=dict(use_bias=True, tie_word_embeddings=False, moe_norm_min=0.9, moe_layer_start_index=0),
           layers=dict(num_hidden_layers=4, moe_layer_start_index=0, moe_layer_interval=2, moe_num_shared_experts=0,

@@ -37,6 +37,8 @@ void print_config(const ModelConfig& config) {
     if (field == json.end() || field->is_null() || *field == false) continue;
     table.add({key, field->is_string() ? field->get<std::string>() : field->dump()});
   }
+  const Json& hooked = json.at("hooked");
+  if (hooked.contains("latent")) table.add({"latent attention", hooked.at("latent").dump()});
   table.print("  ");
 }
 

@@ -6,9 +6,9 @@
 namespace hooked {
 namespace {
 
-constexpr std::array<std::string_view, 16> kAxisNames = {
-    "batch", "pos",   "query",  "key",  "head",   "kv_head",    "d_head", "d_model",
-    "d_mlp", "layer", "expert", "rank", "routed", "rotary_dim", "vocab",  "one",
+constexpr std::array<std::string_view, 17> kAxisNames = {
+    "batch", "pos",    "query", "key",    "head",       "kv_head", "d_head", "d_model", "d_mlp",
+    "layer", "expert", "rank",  "routed", "rotary_dim", "latent",  "vocab",  "one",
 };
 
 }  // namespace

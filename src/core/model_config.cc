@@ -37,8 +37,16 @@ std::int64_t weighted_block_norms(const ModelConfig& config) {
 std::int64_t attention_parameters(const ModelConfig& config) {
   const auto q_width = config.n_heads * config.d_head;
   const auto kv_width = config.n_kv_heads * config.d_head;
-  auto count = config.d_model * (2 * q_width + 2 * kv_width);
-  if (config.qkv_bias) count += q_width + 2 * kv_width;
+  const LatentConfig& latent = config.latent;
+  const auto read = config.latent_attention()  // outputs of the maps that read the stream
+                        ? (latent.d_query > 0 ? latent.d_query : q_width) + latent.d_kv + latent.d_shared_key
+                        : q_width + 2 * kv_width;
+  auto count = config.d_model * (read + config.n_heads * config.value_dim());
+  if (config.latent_attention()) {
+    const auto from_latent = config.n_heads * (config.own_key_dim() + latent.d_value);
+    count += latent.d_query * (q_width + 1) + latent.d_kv * (from_latent + 1);  // 1: the norm's weight
+  }
+  if (config.qkv_bias) count += read;
   if (config.attn_out_bias) count += config.d_model;
   if (config.attention_sinks) count += config.n_heads;
   const std::int64_t per_weight = config.qk_norm_bias ? 2 : 1;

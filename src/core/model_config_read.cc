@@ -166,6 +166,9 @@ ModelConfig with_experts(ModelConfig c, const Source& in) {
                      gpt_oss ? RouterKind::choose_then_softmax : RouterKind::softmax_then_choose);
   e.router_bias = reader.boolean_or("router_bias", gpt_oss);
   e.choice_bias = reader.boolean_or("choice_bias", false);
+  e.n_groups = reader.integer_or("n_groups", 1);
+  e.groups_per_token = reader.integer_or("groups_per_token", 1);
+  e.group_score = word_or(reader, "group_score", kGroupScoreWords, GroupScore::best);
   e.least_sum = reader.number_or("least_sum", 0.0);
   e.mixer_tolerance = reader.number_or("mixer_tolerance", 0.0);
   e.d_shared = reader.integer_or("d_shared", 0);
@@ -234,6 +237,20 @@ ModelConfig with_windows(ModelConfig c, const Source& in) {
   return c;
 }
 
+LatentConfig read_latents(const ModelConfig& c, const Source& in) {
+  const auto group = in.hooked.object_if("latent");
+  if (!group) return {};
+  LatentConfig latent;
+  latent.d_kv = group->integer("d_kv");
+  if (latent.d_kv < 1) group->refuse("d_kv", "is out of range; expected at least 1, or no group latent");
+  latent.d_query = group->integer_or("d_query", 0);
+  latent.d_shared_key = group->integer_or("d_shared_key", 0);
+  latent.d_value = group->integer_or("d_value", c.d_head);
+  latent.eps = group->number_or("eps", latent.eps);
+  group->refuse_unread();
+  return latent;
+}
+
 ModelConfig with_attention(ModelConfig c, const Source& in) {
   c.direction = word_or(in.top, "attention_dir", kAttentionDirectionWords, AttentionDirection::causal);
   const bool scaled = in.top.boolean_or("use_attn_scale", true);
@@ -249,6 +266,7 @@ ModelConfig with_attention(ModelConfig c, const Source& in) {
   c.qk_norm_kind = word_or(in.hooked, "qk_norm_kind", kNormKindWords, NormKind::rms_norm);
   c.qk_norm_bias = in.hooked.boolean_or("qk_norm_bias", false);
   c.attention_sinks = in.hooked.boolean_or("attention_sinks", false);
+  c.latent = read_latents(c, in);
   c.qkv_clip = in.hooked.number_or("qkv_clip", 0.0);
   c.qkv_bias = in.hooked.boolean_or("qkv_bias", true);
   c.attn_out_bias = in.hooked.boolean_or("attn_out_bias", true);
@@ -336,6 +354,7 @@ ModelConfig with_positions(ModelConfig c, const Source& in) {
   rotary.dim = in.top.integer_or("rotary_dim", 0);
   rotary.base = in.top.number_or("rotary_base", 10000.0);
   rotary.adjacent_pairs = in.top.boolean_or("rotary_adjacent_pairs", false);
+  rotary.at_end = in.hooked.boolean_or("rotary_at_end", false);
   rotary.scaling = read_rope_scaling(in);
   auto with_rotary = c;
   with_rotary.rotary = rotary;
@@ -417,6 +436,13 @@ std::string_view json_field(std::string_view member) {
       {"decoder_start_token", "decoder_start_token_id"},
       {"relative.buckets", "relative_attention_num_buckets"},
       {"relative.max_distance", "relative_attention_max_distance"},
+      {"rotary.at_end", "hooked.rotary_at_end"},
+      {"latent", "hooked.latent"},
+      {"latent.d_kv", "hooked.latent.d_kv"},
+      {"latent.d_query", "hooked.latent.d_query"},
+      {"latent.d_shared_key", "hooked.latent.d_shared_key"},
+      {"latent.d_value", "hooked.latent.d_value"},
+      {"latent.eps", "hooked.latent.eps"},
       {"alibi_slopes", "hooked.alibi_slopes"},
       {"alibi_in_bfloat16", "hooked.alibi_in_bfloat16"},
       {"alibi_scaled", "hooked.alibi_scaled"},
@@ -433,6 +459,9 @@ std::string_view json_field(std::string_view member) {
       {"experts.d_expert", "hooked.experts.d_expert"},
       {"experts.dense_layers", "hooked.experts.dense_layers"},
       {"experts.choice_bias", "hooked.experts.choice_bias"},
+      {"experts.n_groups", "hooked.experts.n_groups"},
+      {"experts.groups_per_token", "hooked.experts.groups_per_token"},
+      {"experts.group_score", "hooked.experts.group_score"},
       {"experts.least_sum", "hooked.experts.least_sum"},
       {"experts.mixer_tolerance", "hooked.experts.mixer_tolerance"},
       {"experts.d_shared", "hooked.experts.d_shared"},

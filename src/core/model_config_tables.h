@@ -63,8 +63,12 @@ inline constexpr Word<QkNorm> kQkNormWords[] = {{QkNorm::none, "none"},
 
 inline constexpr Word<RouterKind> kRouterKindWords[] = {
     {RouterKind::softmax_then_choose, "softmax_then_choose"},
+    {RouterKind::sigmoid_then_choose, "sigmoid_then_choose"},
     {RouterKind::choose_then_softmax, "choose_then_softmax"},
     {RouterKind::sparse_mixer, "sparse_mixer"}};
+
+inline constexpr Word<GroupScore> kGroupScoreWords[] = {{GroupScore::best, "best"},
+                                                        {GroupScore::best_two, "best_two"}};
 
 inline constexpr Word<AttentionDirection> kAttentionDirectionWords[] = {
     {AttentionDirection::causal, "causal"}, {AttentionDirection::bidirectional, "bidirectional"}};

@@ -43,6 +43,7 @@ void check_known_values(const ModelConfig& c) {
   expect_known("activation", c.activation, kActivationWords);
   expect_known("direction", c.direction, kAttentionDirectionWords);
   expect_known("experts.router", c.experts.router, kRouterKindWords);
+  expect_known("experts.group_score", c.experts.group_score, kGroupScoreWords);
   expect_known("qk_norm", c.qk_norm, kQkNormWords);
   expect_known("qk_norm_kind", c.qk_norm_kind, kNormKindWords);
   expect_known("positions", c.positions, kPositionKindWords);
@@ -76,10 +77,17 @@ void check_sizes(const ModelConfig& c) {
     expect(c.experts.d_shared >= 0 && c.experts.d_shared <= kMaxWidth, "experts.d_shared", c.experts.d_shared,
            fmt::format("0 to {}", kMaxWidth));
   }
+  if (c.latent.d_kv != 0) {
+    expect_between("latent.d_kv", c.latent.d_kv, kMaxWidth);
+    expect(c.latent.d_query >= 0 && c.latent.d_query <= kMaxWidth, "latent.d_query", c.latent.d_query,
+           fmt::format("1 to {}, or 0 for none", kMaxWidth));
+    expect_between("latent.d_value", c.latent.d_value, kMaxWidth / c.n_heads);
+  }
   // In floating point, because the product of sizes that are each allowed can exceed 64 bits.
   const double weights =
       static_cast<double>(2 * c.n_layers + c.n_encoder_layers) * static_cast<double>(c.d_model) *
-      (4.0 * static_cast<double>(c.n_heads * c.d_head) + 3.0 * static_cast<double>(c.d_mlp) +
+      (4.0 * static_cast<double>(c.n_heads * std::max(c.d_head, c.value_dim())) +
+       3.0 * static_cast<double>(c.d_mlp) +
        3.0 * static_cast<double>(c.experts.n_experts) * static_cast<double>(c.experts.d_expert));
   expect(weights < kMaxParameters, "n_layers", c.n_layers,
          fmt::format("sizes that ask for fewer than {:.3g} parameters in all", kMaxParameters));
@@ -167,7 +175,8 @@ void check_router(const ExpertConfig& e) {
     expect(e.mixer_tolerance == 0, "experts.mixer_tolerance", e.mixer_tolerance,
            fmt::format("0, because the router is {}", kind));
   }
-  const bool weighs_all = e.router == RouterKind::softmax_then_choose;
+  const bool weighs_all =
+      e.router == RouterKind::softmax_then_choose || e.router == RouterKind::sigmoid_then_choose;
   expect(!e.choice_bias || weighs_all, "experts.choice_bias", e.choice_bias,
          fmt::format("false, because the router is {}", kind));
   expect(!e.renormalised || weighs_all, "experts.renormalised", e.renormalised,
@@ -176,6 +185,25 @@ void check_router(const ExpertConfig& e) {
          "a finite number, at least 0");
   expect(e.renormalised || e.least_sum == 0, "experts.least_sum", e.least_sum,
          "0, because experts.renormalised is false");
+}
+
+void check_expert_groups(const ExpertConfig& e) {
+  const bool weighs_all =
+      e.router == RouterKind::softmax_then_choose || e.router == RouterKind::sigmoid_then_choose;
+  expect(e.n_groups >= 1 && e.n_experts % e.n_groups == 0, "experts.n_groups", e.n_groups,
+         fmt::format("a divisor of experts.n_experts = {}", e.n_experts));
+  expect(e.n_groups == 1 || weighs_all, "experts.n_groups", e.n_groups,
+         fmt::format("1, because the router is {}", word_of(kRouterKindWords, e.router)));
+  expect(e.groups_per_token >= 1 && e.groups_per_token <= e.n_groups, "experts.groups_per_token",
+         e.groups_per_token, fmt::format("1 to experts.n_groups = {}", e.n_groups));
+  const std::int64_t in_group = e.n_experts / e.n_groups;
+  expect(e.per_token <= e.groups_per_token * in_group, "experts.groups_per_token", e.groups_per_token,
+         fmt::format("enough groups of {} for experts.per_token = {}", in_group, e.per_token));
+  const auto score = word_of(kGroupScoreWords, e.group_score);
+  expect(e.n_groups > 1 || e.group_score == GroupScore::best, "experts.group_score", score,
+         "best (the default), because experts.n_groups is 1");
+  expect(e.group_score != GroupScore::best_two || in_group >= 2, "experts.group_score", score,
+         "best, because a group has one expert");
 }
 
 void check_experts(const ModelConfig& c) {
@@ -194,6 +222,7 @@ void check_experts(const ModelConfig& c) {
   expect(!c.gated_bias_after_product, "gated_bias_after_product", c.gated_bias_after_product,
          "false, because the model has experts");
   check_router(e);
+  check_expert_groups(e);
   expect(!e.shared_gate || e.d_shared > 0, "experts.shared_gate", e.shared_gate,
          "false, because experts.d_shared is 0");
   expect(!e.shared_gate_bias || e.shared_gate, "experts.shared_gate_bias", e.shared_gate_bias,
@@ -219,8 +248,25 @@ void check_qk_norm(const ModelConfig& c) {
          "false, because only LayerNorms of queries and keys have a bias");
 }
 
+void check_latents(const ModelConfig& c) {
+  const LatentConfig& latent = c.latent;
+  if (!c.latent_attention()) {
+    expect(latent == LatentConfig(), "latent", "other values",
+           "the default values, because latent.d_kv is 0 and nothing would read them");
+    return;
+  }
+  expect(latent.d_shared_key >= 0 && latent.d_shared_key < c.d_head, "latent.d_shared_key",
+         latent.d_shared_key, fmt::format("0 to d_head - 1 = {}", c.d_head - 1));
+  expect_positive("latent.eps", latent.eps);
+  expect(!c.grouped_query(), "n_kv_heads", c.n_kv_heads,
+         fmt::format("n_heads = {}, because attention has latents", c.n_heads));
+  expect(c.positions != PositionKind::shortformer, "positions", word_of(kPositionKindWords, c.positions),
+         "another kind than shortformer, because keys and values are made from one latent");
+}
+
 void check_attention(const ModelConfig& c) {
   check_qk_norm(c);
+  check_latents(c);
   expect(std::isfinite(c.qkv_clip) && c.qkv_clip >= 0, "qkv_clip", c.qkv_clip,
          "a finite number above 0, or 0 for none");
   expect_positive("attn_scale", c.attn_scale);
@@ -303,6 +349,8 @@ void check_rotary(const ModelConfig& c) {
   expect(c.rotary.dim >= 0 && dim <= c.d_head && dim % 2 == 0, "rotary.dim", c.rotary.dim,
          fmt::format("an even number up to d_head = {} (0 means all of d_head, which must then be even)",
                      c.d_head));
+  expect(!c.rotary.at_end || dim < c.d_head, "rotary.at_end", c.rotary.at_end,
+         "false, because rotary turns all of d_head");
   expect_positive("rotary.base", c.rotary.base);
   if (c.rotary.local_base) {
     expect_positive("rotary.local_base", *c.rotary.local_base);
@@ -432,6 +480,7 @@ void check_encoder(const ModelConfig& c) {
   expect_plain(c.experts.n_experts == 0, "experts.n_experts", c.experts.n_experts, "0");
   expect_plain(c.windowed_layers.empty(), "windowed_layers", c.windowed_layers.size(), "an empty list");
   expect_plain(c.qk_norm == QkNorm::none, "qk_norm", word_of(kQkNormWords, c.qk_norm), "none");
+  expect_plain(!c.latent_attention(), "latent.d_kv", c.latent.d_kv, "0");
   expect_plain(!c.attention_sinks, "attention_sinks", c.attention_sinks, "false");
   expect_plain(c.score_soft_cap == 0, "score_soft_cap", c.score_soft_cap, "0");
   expect_plain(c.qkv_clip == 0, "qkv_clip", c.qkv_clip, "0");

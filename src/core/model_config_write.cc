@@ -70,6 +70,9 @@ Json expert_group(const ExpertConfig& e) {
                 {"router", json_of(word_of(kRouterKindWords, e.router))},
                 {"router_bias", e.router_bias},
                 {"choice_bias", e.choice_bias},
+                {"n_groups", e.n_groups},
+                {"groups_per_token", e.groups_per_token},
+                {"group_score", json_of(word_of(kGroupScoreWords, e.group_score))},
                 {"least_sum", e.least_sum},
                 {"mixer_tolerance", e.mixer_tolerance},
                 {"d_shared", e.d_shared},
@@ -102,6 +105,14 @@ Json hooked_group(const ModelConfig& c) {
   if (c.gate_limit > 0) hooked["gate_limit"] = c.gate_limit;
   if (c.up_offset) hooked["up_offset"] = true;
   if (c.experts.n_experts > 0) hooked["experts"] = expert_group(c.experts);
+  if (c.latent_attention()) {
+    hooked["latent"] = {{"d_kv", c.latent.d_kv},
+                        {"d_query", c.latent.d_query},
+                        {"d_shared_key", c.latent.d_shared_key},
+                        {"d_value", c.latent.d_value},
+                        {"eps", c.latent.eps}};
+  }
+  if (c.rotary.at_end) hooked["rotary_at_end"] = true;
   if (c.attention_sinks) hooked["attention_sinks"] = true;
   if (c.qkv_clip > 0) hooked["qkv_clip"] = c.qkv_clip;
   if (c.positions == PositionKind::alibi) {

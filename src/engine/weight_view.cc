@@ -30,10 +30,6 @@ at::Tensor require(const LoadedModel& model, const std::string& name) {
   return weight;
 }
 
-at::Tensor zeros(const LoadedModel& model, at::IntArrayRef sizes) {
-  return at::zeros(sizes, at::TensorOptions(model.config.dtype).device(model.device));
-}
-
 std::string in_layer(const LoadedModel& model, std::int64_t layer, std::string_view rest) {
   const std::int64_t n = model.config.n_layers;
   const std::int64_t resolved = layer < 0 ? layer + n : layer;
@@ -43,9 +39,28 @@ std::string in_layer(const LoadedModel& model, std::int64_t layer, std::string_v
   return fmt::format("blocks.{}.{}", resolved, rest);
 }
 
+at::Tensor zeros(const LoadedModel& model, at::IntArrayRef sizes) {
+  return at::zeros(sizes, at::TensorOptions(model.config.dtype).device(model.device));
+}
+
 // Keys and values carry an underscore where they have fewer heads than queries.
 std::string grouped(const LoadedModel& model, std::string_view name) {
   return fmt::format("attn.{}{}", model.config.grouped_query() ? "_" : "", name);
+}
+
+// What reads the stream for queries, keys or values, unless it makes a latent for them.
+at::Tensor of_stream(const LoadedModel& model, std::int64_t layer, char letter) {
+  const bool latent = letter == 'Q' ? model.config.latent.d_query > 0 : model.config.latent_attention();
+  const std::string name = letter == 'Q' ? "attn.W_Q" : grouped(model, fmt::format("W_{}", letter));
+  if (!latent) return require(model, in_layer(model, layer, name));
+  const char* instead = letter == 'Q'   ? "W_DQ and W_UQ"
+                        : letter == 'K' ? "W_DKV, W_UK and W_KR"
+                                        : "W_DKV and W_UV";
+  throw ConfigError(
+      in_layer(model, layer, name),
+      fmt::format(
+          "heads are made from a latent behind a norm, so no one matrix does it; expected a use of {}",
+          instead));
 }
 
 std::int64_t checked_head(const LoadedModel& model, std::int64_t head) {
@@ -93,15 +108,9 @@ at::Tensor WeightView::W_U() const {
 }
 at::Tensor WeightView::b_U() const { return bias(*model_, "unembed.b_U", {model_->config.d_vocab_out}); }
 
-at::Tensor WeightView::W_Q(std::int64_t layer) const {
-  return require(*model_, in_layer(*model_, layer, "attn.W_Q"));
-}
-at::Tensor WeightView::W_K(std::int64_t layer) const {
-  return require(*model_, in_layer(*model_, layer, grouped(*model_, "W_K")));
-}
-at::Tensor WeightView::W_V(std::int64_t layer) const {
-  return require(*model_, in_layer(*model_, layer, grouped(*model_, "W_V")));
-}
+at::Tensor WeightView::W_Q(std::int64_t layer) const { return of_stream(*model_, layer, 'Q'); }
+at::Tensor WeightView::W_K(std::int64_t layer) const { return of_stream(*model_, layer, 'K'); }
+at::Tensor WeightView::W_V(std::int64_t layer) const { return of_stream(*model_, layer, 'V'); }
 at::Tensor WeightView::W_O(std::int64_t layer) const {
   return require(*model_, in_layer(*model_, layer, "attn.W_O"));
 }
@@ -120,18 +129,40 @@ at::Tensor WeightView::W_O(std::int64_t layer, std::int64_t head) const {
 }
 
 at::Tensor WeightView::b_Q(std::int64_t layer) const {
+  W_Q(layer);  // throws where heads are made from a latent
   return bias(*model_, in_layer(*model_, layer, "attn.b_Q"), {model_->config.n_heads, model_->config.d_head});
 }
 at::Tensor WeightView::b_K(std::int64_t layer) const {
+  W_K(layer);  // throws where heads are made from a latent
   return bias(*model_, in_layer(*model_, layer, grouped(*model_, "b_K")),
               {model_->config.n_kv_heads, model_->config.d_head});
 }
 at::Tensor WeightView::b_V(std::int64_t layer) const {
+  W_V(layer);  // throws where heads are made from a latent
   return bias(*model_, in_layer(*model_, layer, grouped(*model_, "b_V")),
               {model_->config.n_kv_heads, model_->config.d_head});
 }
 at::Tensor WeightView::b_O(std::int64_t layer) const {
   return bias(*model_, in_layer(*model_, layer, "attn.b_O"), {model_->config.d_model});
+}
+
+at::Tensor WeightView::W_DQ(std::int64_t layer) const {
+  return require(*model_, in_layer(*model_, layer, "attn.W_DQ"));
+}
+at::Tensor WeightView::W_UQ(std::int64_t layer) const {
+  return require(*model_, in_layer(*model_, layer, "attn.W_UQ"));
+}
+at::Tensor WeightView::W_DKV(std::int64_t layer) const {
+  return require(*model_, in_layer(*model_, layer, "attn.W_DKV"));
+}
+at::Tensor WeightView::W_UK(std::int64_t layer) const {
+  return require(*model_, in_layer(*model_, layer, "attn.W_UK"));
+}
+at::Tensor WeightView::W_UV(std::int64_t layer) const {
+  return require(*model_, in_layer(*model_, layer, "attn.W_UV"));
+}
+at::Tensor WeightView::W_KR(std::int64_t layer) const {
+  return require(*model_, in_layer(*model_, layer, "attn.W_KR"));
 }
 
 at::Tensor WeightView::W_in(std::int64_t layer) const {

@@ -3,6 +3,9 @@
 #include <ATen/ops/matmul.h>
 #include <fmt/format.h>
 
+#include <string_view>
+#include <vector>
+
 #include "weights/steps.h"
 
 namespace hooked::weights {
@@ -13,8 +16,9 @@ namespace {
 // = n (w ⊙ W) + (b + β W): the gain scales W's input axis and the bias moves into b, which comes into being
 // where the reader had none. A LayerNorm's n has mean zero, so W may lose its mean over the input axis as
 // well; then W reads only directions that n can have. An RMSNorm's n has a mean, and its readers keep theirs.
-// ln1_post, ln2_post, the norms of q and k and those of the embedding and of the masked-LM head are not read
-// by a linear map alone (or their input axis is not the reader's, or the reader is tied): they stay.
+// ln1_post, ln2_post, the norms of q and k, those of latents and those of the embedding and of the masked-LM
+// head are not read by a linear map alone (or their input axis is not the reader's, or the reader is tied):
+// they stay.
 //
 // Note [Gated MLP with its bias after the product]
 // TransformerLens's native files have (act(x W_gate) ⊙ (x W_in) + b_in) W_out + b_out. β W_in belongs inside
@@ -117,9 +121,17 @@ void fold_mixture(WorkingWeights& block, const ModelConfig& before, const NormWe
   }
 }
 
+/// What reads ln1, by the letters behind `W_` and `b_`.
+std::vector<std::string_view> attention_readers(const ModelConfig& before) {
+  if (!before.latent_attention()) return {"Q", "K", "V"};
+  std::vector<std::string_view> readers = {before.latent.d_query > 0 ? "DQ" : "Q", "DKV"};
+  if (before.latent.d_shared_key > 0) readers.emplace_back("KR");
+  return readers;
+}
+
 void fold_block(WorkingWeights& block, const ModelConfig& before) {
   const NormWeights ln1 = take_norm(block, "ln1", before.norm, before);
-  for (const char which : {'Q', 'K', 'V'}) {
+  for (const std::string_view which : attention_readers(before)) {
     fold_into({.weight = fmt::format("attn.W_{}", which),
                .input = Axis::d_model,
                .bias = fmt::format("attn.b_{}", which),
@@ -196,8 +208,8 @@ void update(ModelConfig& config) {
   }
   config.norm_folded = true;
   // Norms that stay keep their stored form; where none stays, nothing is stored as an offset any more.
-  config.norm_offset =
-      before.norm_offset && (before.norm_place == NormPlace::both || before.qk_norm != QkNorm::none);
+  config.norm_offset = before.norm_offset && (before.norm_place == NormPlace::both ||
+                                              before.qk_norm != QkNorm::none || before.latent_attention());
 }
 
 }  // namespace

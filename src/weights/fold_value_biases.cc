@@ -14,6 +14,10 @@ void fold_block(WorkingWeights& block, const ModelConfig& before) {
 
 std::optional<Obstacle> obstacle(const ModelConfig& config) {
   if (!config.qkv_bias) return Obstacle{Obstacle::Kind::nothing_to_do, "the model has no value biases"};
+  if (config.latent_attention()) {
+    return Obstacle{Obstacle::Kind::nothing_to_do,
+                    "values are made from a latent and have no biases of their own"};
+  }
   if (config.qkv_clip > 0) {
     return Obstacle{Obstacle::Kind::would_change, "values are clamped between the bias and the pattern"};
   }

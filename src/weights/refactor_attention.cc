@@ -65,6 +65,10 @@ void refactor_block(WorkingWeights& block, const ModelConfig& before) {
 
 std::optional<Obstacle> obstacle(const ModelConfig& config) {
   using enum Obstacle::Kind;
+  if (config.latent_attention()) {
+    return Obstacle{would_change,
+                    "keys and values share a latent with a norm, so they have no factors of their own"};
+  }
   if (config.positions == PositionKind::rotary) {
     return Obstacle{would_change, "rotary positions turn queries and keys between the two factors"};
   }

@@ -37,6 +37,12 @@ constexpr std::array kWeightRows = {
     WeightRow{"attn.b_K", {Axis::kv_head, Axis::d_head}},
     WeightRow{"attn.W_V", {Axis::kv_head, Axis::d_model, Axis::d_head}},
     WeightRow{"attn.b_V", {Axis::kv_head, Axis::d_head}},
+    WeightRow{"attn.W_DQ", {Axis::d_model, Axis::latent}},
+    WeightRow{"attn.b_DQ", {Axis::latent}},
+    WeightRow{"attn.W_DKV", {Axis::d_model, Axis::latent}},
+    WeightRow{"attn.b_DKV", {Axis::latent}},
+    WeightRow{"attn.W_KR", {Axis::d_model, Axis::d_head}},
+    WeightRow{"attn.b_KR", {Axis::d_head}},
     WeightRow{"attn.W_O", {Axis::head, Axis::d_head, Axis::d_model}},
     WeightRow{"attn.b_O", {Axis::d_model}},
     WeightRow{"mlp.W_in", {Axis::d_model, Axis::d_mlp}},
@@ -96,7 +102,10 @@ std::int64_t size_of(Axis axis, std::string_view weight, const ModelConfig& conf
     case Axis::one:
       return 1;
     case Axis::d_head:
-      return config.d_head;
+      if (weight.ends_with("_KR")) return config.latent.d_shared_key;
+      return weight == "attn.W_O" ? config.value_dim() : config.d_head;
+    case Axis::latent:
+      return weight.ends_with("_DQ") ? config.latent.d_query : config.latent.d_kv;
     case Axis::head:
       return config.n_heads;
     case Axis::kv_head:

@@ -323,6 +323,13 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{
             R"("gated_mlp": true, "num_experts": 2, "experts_per_token": 2, "hooked": {"experts": {"spam": 1}})",
             "hooked.experts.spam", ""},
+        BadFile{R"("hooked": {"latent": {"d_kv": 0}})", "hooked.latent.d_kv", "0"},
+        BadFile{R"("hooked": {"latent": {"d_query": 3}})", "hooked.latent.d_kv", ""},
+        BadFile{R"("hooked": {"latent": {"d_kv": 3, "spam": 1}})", "hooked.latent.spam", ""},
+        BadFile{R"("hooked": {"latent": {"d_kv": 3, "d_value": -2}})", "hooked.latent.d_value", "-2"},
+        BadFile{R"("gated_mlp": true, "num_experts": 2, "experts_per_token": 2,
+                 "hooked": {"experts": {"group_score": "worst"}})",
+                "hooked.experts.group_score", "worst"},
         BadFile{R"("gated_mlp": true, "num_experts": 2, "experts_per_token": 2,
                  "hooked": {"experts": {"router": "oracle"}})",
                 "hooked.experts.router", "oracle"},

@@ -96,6 +96,16 @@ TEST(ParameterCount, FollowsEveryFlag) {
   EXPECT_EQ(added([](auto& c) { c.qk_norm = QkNorm::per_head; }), layers * 2 * dh);
   EXPECT_EQ(added([](auto& c) { c.qk_norm = QkNorm::whole_projection; }), layers * 2 * heads * dh);
   EXPECT_EQ(added([](auto& c) { c.qkv_bias = false; }), -layers * 3 * heads * dh);
+  const auto latent = [&](std::int64_t d_query, bool bias) {
+    return added([=](auto& c) {
+      c.latent = {.d_kv = 100, .d_query = d_query, .d_shared_key = 16, .d_value = 40}, c.qkv_bias = bias;
+    });
+  };
+  constexpr std::int64_t without = -layers * heads * dh * (4 * dm + 3);  // W_Q to W_O, b_Q to b_V
+  constexpr std::int64_t kv = dm * 116 + 100 * (heads * (48 + 40) + 1) + heads * 40 * dm;
+  EXPECT_EQ(latent(0, false), without + layers * (dm * heads * dh + kv));
+  EXPECT_EQ(latent(70, false), without + layers * (dm * 70 + 70 * (heads * dh + 1) + kv));
+  EXPECT_EQ(latent(70, true) - latent(70, false), layers * (70 + 116));
   EXPECT_EQ(added([](auto& c) { c.attn_out_bias = false; }), -layers * dm);
   EXPECT_EQ(added([](auto& c) { c.positions = PositionKind::none; }), -1024 * dm);
   EXPECT_EQ(added([](auto& c) { c.positions = PositionKind::shortformer; }), 0);
@@ -133,6 +143,62 @@ void yarn(ModelConfig& c) { c.rotary.scaling = {.kind = RopeScalingKind::yarn, .
 void llama3(ModelConfig& c) { c.rotary.scaling = {.kind = RopeScalingKind::llama3, .factor = 8.0}; }
 void windows(ModelConfig& c) { c.window = 4, c.windowed_layers = std::vector<bool>(12, true); }
 void alibi(ModelConfig& c) { c.positions = PositionKind::alibi, c.alibi_slopes = geometric_alibi_slopes(12); }
+
+// A latent config with something wrong in it.
+Refusal wrong_latent(const char* field, const char* got, std::function<void(ModelConfig&)> change) {
+  return {field, got, [change](ModelConfig& c) {
+            c.latent = {.d_kv = 5, .d_query = 7, .d_shared_key = 16, .d_value = 40};
+            c.n_kv_heads = c.n_heads;
+            change(c);
+          }};
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Latents, ValidateRefuses,
+    testing::Values(wrong_latent("latent.d_kv", "-1", [](auto& c) { c.latent.d_kv = -1; }),
+                    wrong_latent("latent.d_kv", "16777217", [](auto& c) { c.latent.d_kv = (1 << 24) + 1; }),
+                    wrong_latent("latent.d_query", "-1", [](auto& c) { c.latent.d_query = -1; }),
+                    wrong_latent("latent.d_value", "0", [](auto& c) { c.latent.d_value = 0; }),
+                    wrong_latent("latent.d_shared_key", "64", [](auto& c) { c.latent.d_shared_key = 64; }),
+                    wrong_latent("latent.d_shared_key", "-1", [](auto& c) { c.latent.d_shared_key = -1; }),
+                    wrong_latent("latent.eps", "0", [](auto& c) { c.latent.eps = 0; }),
+                    wrong_latent("latent", "other values", [](auto& c) { c.latent.d_kv = 0; }),
+                    wrong_latent("n_kv_heads", "4", [](auto& c) { c.n_kv_heads = 4; }),
+                    wrong_latent("positions", "shortformer",
+                                 [](auto& c) { c.positions = PositionKind::shortformer, c.rotary = {}; }),
+                    wrong_latent("rotary.at_end", "true",
+                                 [](auto& c) { c.rotary.dim = 0, c.rotary.at_end = true; })));
+
+// A mixture whose experts stand in groups, with something wrong in it.
+Refusal wrong_groups(const char* field, const char* got, std::function<void(ExpertConfig&)> change) {
+  return {field, got, [change](ModelConfig& c) {
+            c.experts = {.n_experts = 8, .per_token = 3, .d_expert = c.d_mlp};
+            c.experts.n_groups = 4;
+            c.experts.groups_per_token = 2;
+            change(c.experts);
+          }};
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Groups, ValidateRefuses,
+    testing::Values(wrong_groups("experts.n_groups", "3", [](auto& e) { e.n_groups = 3; }),
+                    wrong_groups("experts.n_groups", "0", [](auto& e) { e.n_groups = 0; }),
+                    wrong_groups("experts.n_groups", "4",
+                                 [](auto& e) { e.router = RouterKind::choose_then_softmax; }),
+                    wrong_groups("experts.groups_per_token", "5", [](auto& e) { e.groups_per_token = 5; }),
+                    wrong_groups("experts.groups_per_token", "0", [](auto& e) { e.groups_per_token = 0; }),
+                    wrong_groups("experts.groups_per_token", "1", [](auto& e) { e.groups_per_token = 1; }),
+                    wrong_groups("experts.group_score", "best_two",
+                                 [](auto& e) {
+                                   e.n_groups = 8, e.groups_per_token = 3,
+                                   e.group_score = GroupScore::best_two;
+                                 }),
+                    wrong_groups("experts.group_score", "best_two",
+                                 [](auto& e) {
+                                   e.n_groups = e.groups_per_token = 1, e.group_score = GroupScore::best_two;
+                                 }),
+                    wrong_groups("experts.group_score", "7",
+                                 [](auto& e) { e.group_score = static_cast<GroupScore>(7); })));
 
 INSTANTIATE_TEST_SUITE_P(
     Sizes, ValidateRefuses,
@@ -448,6 +514,11 @@ TEST(RandomConfig, CoversEveryValueOfEveryOption) {
     note(c.experts.choice_bias && c.experts.least_sum > 0.5, "choice bias, least sum");
     note(c.experts.router == RouterKind::sparse_mixer, "sparse mixer");
     note(c.experts.shared_gate_bias, "shared gate with bias");
+    note(c.experts.router == RouterKind::sigmoid_then_choose && c.experts.n_groups > 1, "sigmoid, groups");
+    note(c.experts.group_score == GroupScore::best_two, "groups by their best two");
+    note(c.latent_attention() && c.latent.d_query == 0, "latent of keys and values");
+    note(c.latent.d_query > 0 && c.latent.d_shared_key > 0, "latents and a shared key");
+    note(c.rotary.at_end, "rotary at the end");
   }
   EXPECT_EQ(norms.size(), 3u);
   EXPECT_EQ(final_norms.size(), 3u);
@@ -459,7 +530,7 @@ TEST(RandomConfig, CoversEveryValueOfEveryOption) {
   EXPECT_EQ(scalings.size(), 6u);
   EXPECT_EQ(qk_norms.size(), 4u);
   EXPECT_EQ(directions.size(), 2u);
-  EXPECT_EQ(facts.size(), 28u);
+  EXPECT_EQ(facts.size(), 33u);
 }
 
 }  // namespace

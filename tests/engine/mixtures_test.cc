@@ -17,8 +17,8 @@
 namespace hooked {
 namespace {
 
-constexpr RouterKind kRouters[] = {RouterKind::softmax_then_choose, RouterKind::choose_then_softmax,
-                                   RouterKind::sparse_mixer};
+constexpr RouterKind kRouters[] = {RouterKind::softmax_then_choose, RouterKind::sigmoid_then_choose,
+                                   RouterKind::choose_then_softmax, RouterKind::sparse_mixer};
 
 ModelConfig mixture_config(RouterKind router = RouterKind::softmax_then_choose) {
   ModelConfig config = small_config();
@@ -81,6 +81,29 @@ TEST(Mixture, EditedWeightsChooseAnew) {
     EXPECT_TRUE(none.isfinite().all().item<bool>());
     const at::Tensor ablated = model.run(tokens, {.edits = {zero(act::mlp_out(1))}}).logits;
     EXPECT_LT(relative_difference(none, ablated), 1e-12);
+  }
+}
+
+// An edit of the weights of one group's experts decides which groups are open.
+TEST(Mixture, EditedWeightsChooseAmongTheBestGroups) {
+  for (const GroupScore score : {GroupScore::best, GroupScore::best_two}) {
+    ModelConfig config = mixture_config(RouterKind::sigmoid_then_choose);
+    config.experts.n_experts = 6;
+    config.experts.n_groups = 3;
+    config.experts.group_score = score;
+    const HookedTransformer model = random_model(config);
+    const at::Tensor tokens = random_tokens(config, {2, 6});
+    for (std::int64_t group = 0; group < 3; ++group) {
+      // 0.9 and 0.1 against 0.6 and 0.6: the best counts one way, the best two the other.
+      const auto weight = [&](std::int64_t expert, double value) {
+        return set(act::expert_weights(1).at(Axis::expert, (2 * group + expert) % 6), value);
+      };
+      const auto run = model.run(tokens, {.capture = act::expert_indices,
+                                          .edits = {weight(0, 0.9), weight(1, 0.1), weight(2, 0.6),
+                                                    weight(3, 0.6), weight(4, 0.0), weight(5, 0.0)}});
+      const std::int64_t open = (group + (score == GroupScore::best ? 0 : 1)) % 3;
+      EXPECT_TRUE((run.cache[act::expert_indices(1)].div(2, "floor") == open).all().item<bool>());
+    }
   }
 }
 

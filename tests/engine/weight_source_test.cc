@@ -125,6 +125,50 @@ TEST_F(CheckpointTensors, TransposedTensorsAreRecognised) {
   EXPECT_NE(std::string(error->what()).find("it looks transposed"), std::string::npos) << error->what();
 }
 
+TEST_F(CheckpointTensors, LatentTensorsAreCheckedWhole) {
+  take("deepseek_v3");
+  const StateDict good = tensors_;
+  const std::string attn = "model.layers.1.self_attn.";
+  const auto refused = [&](const std::string& name, std::initializer_list<std::string_view> said) {
+    const auto error = thrown_by<CheckpointError>([&] { load(); });
+    ASSERT_TRUE(error) << name;
+    for (const std::string_view part : said) {
+      EXPECT_NE(std::string(error->what()).find(part), std::string::npos) << part << ": " << error->what();
+    }
+    EXPECT_NE(std::string(error->what()).find(name), std::string::npos) << error->what();
+    tensors_ = good;
+  };
+  for (const char* leaf : {"q_a_proj", "q_a_layernorm", "q_b_proj", "kv_a_proj_with_mqa", "kv_a_layernorm",
+                           "kv_b_proj", "o_proj"}) {
+    const std::string name = attn + leaf + ".weight";
+    tensors_.erase(name);
+    refused(name, {"missing"});
+    const at::Tensor weight = good.at(name);
+    // One row more; the parts that rows are cut into are still there.
+    tensors_[name] = at::cat({weight, weight.narrow(0, 0, 1)}).contiguous();
+    refused(name, {"another shape", "got"});
+    if (weight.dim() == 1) continue;
+    tensors_[name] = weight.t().contiguous();
+    refused(name, {"another shape", "it looks transposed"});
+  }
+  const std::string bias = "model.layers.1.mlp.gate.e_score_correction_bias";
+  tensors_.erase(bias);
+  refused(bias, {"missing"});
+  EXPECT_LT(difference(load()), 1e-12);
+}
+
+// DeepSeek-V3 is published with a layer behind the last that predicts one token more.
+TEST_F(CheckpointTensors, LayersBehindTheLastAreNoted) {
+  take("deepseek_v3");
+  for (const char* name : {"embed_tokens", "enorm", "eh_proj", "self_attn.q_a_proj", "shared_head.head"}) {
+    tensors_[std::string("model.layers.2.") + name + ".weight"] = at::ones({14, 3});
+  }
+  const HookedTransformer model = load();
+  ASSERT_EQ(model.notes().size(), 1u);
+  EXPECT_NE(model.notes()[0].find("model.layers.2.eh_proj.weight"), std::string::npos) << model.notes()[0];
+  EXPECT_LT(difference(model), 1e-12);
+}
+
 TEST_F(CheckpointTensors, ATiedModelMayHoldASecondCopy) {
   take("llama_biases");
   tensors_["lm_head.weight"] = tensors_.at("model.embed_tokens.weight").clone();

@@ -39,13 +39,26 @@ TEST(WeightView, EqualsTheStateDictAtEveryName) {
     for (const int layer : {0, 1}) {
       const std::string attn = "blocks." + std::to_string(layer) + ".attn.",
                         mlp = "blocks." + std::to_string(layer) + ".mlp.";
-      expect(view.W_Q(layer), attn + "W_Q", {c.n_heads, c.d_model, c.d_head});
-      expect(view.W_K(layer), attn + grouped + "W_K", {c.n_kv_heads, c.d_model, c.d_head});
-      expect(view.W_V(layer), attn + grouped + "W_V", {c.n_kv_heads, c.d_model, c.d_head});
-      expect(view.W_O(layer), attn + "W_O", {c.n_heads, c.d_head, c.d_model});
-      expect(view.b_Q(layer), attn + "b_Q", {c.n_heads, c.d_head});
-      expect(view.b_K(layer), attn + grouped + "b_K", {c.n_kv_heads, c.d_head});
-      expect(view.b_V(layer), attn + grouped + "b_V", {c.n_kv_heads, c.d_head});
+      if (c.latent.d_query == 0) {
+        expect(view.W_Q(layer), attn + "W_Q", {c.n_heads, c.d_model, c.d_head});
+        expect(view.b_Q(layer), attn + "b_Q", {c.n_heads, c.d_head});
+      } else {
+        expect(view.W_DQ(layer), attn + "W_DQ", {c.d_model, c.latent.d_query});
+        expect(view.W_UQ(layer), attn + "W_UQ", {c.n_heads, c.latent.d_query, c.d_head});
+      }
+      if (c.latent_attention()) {
+        expect(view.W_DKV(layer), attn + "W_DKV", {c.d_model, c.latent.d_kv});
+        expect(view.W_UK(layer), attn + "W_UK", {c.n_heads, c.latent.d_kv, c.own_key_dim()});
+        expect(view.W_UV(layer), attn + "W_UV", {c.n_heads, c.latent.d_kv, c.latent.d_value});
+        EXPECT_THROW(view.W_K(layer), ConfigError);
+        EXPECT_THROW(view.b_V(layer), ConfigError);
+      } else {
+        expect(view.W_K(layer), attn + grouped + "W_K", {c.n_kv_heads, c.d_model, c.d_head});
+        expect(view.W_V(layer), attn + grouped + "W_V", {c.n_kv_heads, c.d_model, c.d_head});
+        expect(view.b_K(layer), attn + grouped + "b_K", {c.n_kv_heads, c.d_head});
+        expect(view.b_V(layer), attn + grouped + "b_V", {c.n_kv_heads, c.d_head});
+      }
+      expect(view.W_O(layer), attn + "W_O", {c.n_heads, c.value_dim(), c.d_model});
       expect(view.b_O(layer), attn + "b_O", {c.d_model});
       if (c.dense_mlp(layer)) {
         expect(view.W_in(layer), mlp + "W_in", {c.d_model, c.d_mlp});

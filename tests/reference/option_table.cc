@@ -220,6 +220,31 @@ Option experts() {
                },
                [](const Config& c) { return c.experts.choice_bias && c.experts.renormalised; }),
            mixture_value(
+               "sigmoid, then choice from groups by their best two",
+               [](Config& c) {
+                 c.experts.router = sigmoid_then_choose;
+                 c.experts.choice_bias = c.experts.renormalised = true;
+                 c.experts.n_experts = 6;
+                 c.experts.n_groups = 3;
+                 c.experts.groups_per_token = 2;
+                 c.experts.group_score = GroupScore::best_two;
+               },
+               [](const Config& c) {
+                 return c.experts.router == sigmoid_then_choose && c.experts.choice_bias &&
+                        c.experts.n_groups > 1 && c.experts.group_score == GroupScore::best_two;
+               }),
+           mixture_value(
+               "softmax, then choice from groups by their best",
+               [](Config& c) {
+                 c.experts.n_experts = 6;
+                 c.experts.n_groups = 3;
+                 c.experts.groups_per_token = 2;
+               },
+               [](const Config& c) {
+                 return c.experts.router == softmax_then_choose && c.experts.n_groups > 1 &&
+                        c.experts.group_score == GroupScore::best;
+               }),
+           mixture_value(
                "choice, then softmax; biases",
                [](Config& c) {
                  c.experts.router = choose_then_softmax;
@@ -393,6 +418,7 @@ std::vector<Option> make_table() {
       soft_cap("score soft cap", &Config::score_soft_cap, 1.5),
       soft_cap("logit soft cap", &Config::logit_soft_cap, 2.0),
       qk_norms(),
+      latents(),
       field<bool>("attention sinks", &Config::attention_sinks, {{"off", false}, {"on", true}}),
       soft_cap("q, k, v clamp", &Config::qkv_clip, 0.6),
       multiplier("embedding scale", &Config::embedding_scale, 1.7),

@@ -77,6 +77,13 @@ Option positions() {
           "rotary, part of the head", [](Config& c) { c.rotary.dim = c.d_head > 4 ? 4 : 2; },
           [](const Config& c) { return c.rotary_dim() < c.d_head; }),
       rotary_value(
+          "rotary, end of the head",
+          [](Config& c) {
+            c.rotary.dim = c.d_head > 4 ? 4 : 2;
+            c.rotary.at_end = true;
+          },
+          [](const Config& c) { return c.rotary.at_end; }),
+      rotary_value(
           "rotary, adjacent pairs", [](Config& c) { c.rotary.adjacent_pairs = true; },
           [](const Config& c) { return c.rotary.adjacent_pairs; }),
       rotary_value(
@@ -205,6 +212,35 @@ Option windows() {
                [some_windowed](const Config& c) {
                  return some_windowed(c) && std::ranges::count(c.windowed_layers, false) > 0;
                })}};
+}
+
+Option latents() {
+  const auto latent = [](std::string name, std::function<LatentConfig(const Config&)> made,
+                         std::function<bool(const LatentConfig&, const Config&)> holds) {
+    return value(
+        std::move(name), [made](Config& c) { c.latent = made(c); },
+        [holds](const Config& c) { return c.latent_attention() && holds(c.latent, c); });
+  };
+  return {
+      "latents",
+      {value(
+           "none", [](Config&) {}, [](const Config& c) { return !c.latent_attention(); }),
+       latent(
+           "of queries and of keys and values",
+           [](const Config& c) {
+             return LatentConfig{
+                 .d_kv = 5, .d_query = 7, .d_shared_key = c.d_head / 2, .d_value = c.d_head + 1};
+           },
+           [](const LatentConfig& l, const Config& c) { return l.d_query > 0 && l.d_value > c.d_head; }),
+       latent(
+           "of keys and values",
+           [](const Config& c) {
+             return LatentConfig{.d_kv = 4,
+                                 .d_shared_key = 1,
+                                 .d_value = std::max<std::int64_t>(1, c.d_head - 1),
+                                 .eps = 1e-2};
+           },
+           [](const LatentConfig& l, const Config& c) { return l.d_query == 0 && l.d_value < c.d_head; })}};
 }
 
 Option qk_norms() {

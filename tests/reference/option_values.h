@@ -38,5 +38,6 @@ Option positions();
 Option windows();
 Option attention_scales();
 Option qk_norms();
+Option latents();
 
 }  // namespace hooked::reference

@@ -27,6 +27,67 @@ Array project_heads(const Array& x, const Array& weight, const Array& bias) {
   return out;
 }
 
+/// Keys' own parts [batch, pos, head, own] with what all heads share [batch, pos, shared] behind each.
+Array with_shared_part(const Array& own, const Array& shared) {
+  const std::int64_t width = own.last();
+  Array out({own.size(0), own.size(1), own.size(2), width + shared.last()});
+  for (std::int64_t b = 0; b < out.size(0); ++b) {
+    for (std::int64_t p = 0; p < out.size(1); ++p) {
+      for (std::int64_t h = 0; h < out.size(2); ++h) {
+        for (std::int64_t d = 0; d < out.size(3); ++d) {
+          out(b, p, h, d) = d < width ? own(b, p, h, d) : shared(b, p, d - width);
+        }
+      }
+    }
+  }
+  return out;
+}
+
+/// Queries, keys and values.
+struct Heads {
+  Array q, k, v;
+};
+
+/// Latent attention (DeepSeek-AI 2024, section 2.1).
+Heads heads_from_latents(const ModelConfig& config, const Weights& weights, const std::string& name,
+                         const Array& x, Points& points) {
+  const auto read = [&](const std::string& which) {
+    return linear(x, weights.at(name + "W_" + which), weight_or_empty(weights, name + "b_" + which));
+  };
+  const auto latent = [&](const std::string& which, const std::string& side) {
+    Norm norm = norm_of(config, weights, NormKind::rms_norm, name + side + "_latent_norm");
+    norm.eps = config.latent.eps;
+    return points[name + "hook_" + side + "_latent"] =
+               apply_norm(norm, read(which), name + side + "_latent_norm", points);
+  };
+  Heads heads;
+  if (config.latent.d_query > 0) {
+    heads.q = project_heads(latent("DQ", "q"), weights.at(name + "W_UQ"), {});
+  } else {
+    heads.q = project_heads(x, weights.at(name + "W_Q"), weight_or_empty(weights, name + "b_Q"));
+  }
+  const Array kv = latent("DKV", "kv");
+  heads.k = project_heads(kv, weights.at(name + "W_UK"), {});
+  heads.v = project_heads(kv, weights.at(name + "W_UV"), {});
+  if (config.latent.d_shared_key > 0) {
+    heads.k = with_shared_part(heads.k, points[name + "hook_k_shared"] = read("KR"));
+  }
+  return heads;
+}
+
+/// Queries, keys and values straight from what attention reads.
+Heads heads_from_stream(const ModelConfig& config, const Weights& weights, const std::string& name,
+                        const Array& x, const Sequence& sequence) {
+  const std::string kv = name + (config.grouped_query() ? "_" : "");
+  const auto project = [&](const Array& read, const std::string& prefix, const std::string& which) {
+    return project_heads(read, weights.at(prefix + "W_" + which),
+                         weight_or_empty(weights, prefix + "b_" + which));
+  };
+  // Shortformer (Press et al. 2021): positions reach the queries and keys, never the values or the stream.
+  const Array placed = config.positions == PositionKind::shortformer ? sum(x, sequence.pos_embed) : x;
+  return {project(placed, name, "Q"), project(placed, kv, "K"), project(x, kv, "V")};
+}
+
 /// The norm of queries or keys [batch, pos, heads, d_head]: of each head alone, or of all heads as one
 /// vector.
 Array norm_heads(const ModelConfig& config, const Weights& weights, const Array& x, const std::string& name,
@@ -216,15 +277,8 @@ Array head_results(const Array& z, const Array& weight) {
 Array attention(const ModelConfig& config, const Weights& weights, std::int64_t layer, const Array& x,
                 const Sequence& sequence, Points& points) {
   const std::string name = "blocks." + std::to_string(layer) + ".attn.";
-  const std::string kv = config.grouped_query() ? "_" : "";
-
-  // Shortformer (Press et al. 2021): positions reach the queries and keys, never the values or the stream.
-  const Array placed = config.positions == PositionKind::shortformer ? sum(x, sequence.pos_embed) : x;
-  const Array q = project_heads(placed, weights.at(name + "W_Q"), weight_or_empty(weights, name + "b_Q"));
-  const Array k =
-      project_heads(placed, weights.at(name + kv + "W_K"), weight_or_empty(weights, name + kv + "b_K"));
-  const Array v =
-      project_heads(x, weights.at(name + kv + "W_V"), weight_or_empty(weights, name + kv + "b_V"));
+  const auto [q, k, v] = config.latent_attention() ? heads_from_latents(config, weights, name, x, points)
+                                                   : heads_from_stream(config, weights, name, x, sequence);
   points[name + "hook_q"] = q;
   points[name + "hook_k"] = k;
   points[name + "hook_v"] = v;

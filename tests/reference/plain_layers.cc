@@ -221,6 +221,7 @@ RotaryTable rotary_table(const ModelConfig& config, std::int64_t layer, std::int
 
 Array rotate(const Array& x, const ModelConfig& config, std::int64_t layer, const Sequence& sequence) {
   const std::int64_t half = config.rotary_dim() / 2;
+  const std::int64_t start = config.rotary.at_end ? x.last() - config.rotary_dim() : 0;
   Array out = x;
   for (std::int64_t b = 0; b < x.size(0); ++b) {
     const std::vector<std::int64_t>& places = sequence.positions[b];
@@ -232,8 +233,8 @@ Array rotate(const Array& x, const ModelConfig& config, std::int64_t layer, cons
         for (std::int64_t i = 0; i < half; ++i) {
           const double angle = place * table.radians_per_position[i];
           const double c = table.amplitude * std::cos(angle), s = table.amplitude * std::sin(angle);
-          const std::int64_t first = config.rotary.adjacent_pairs ? 2 * i : i;
-          const std::int64_t second = config.rotary.adjacent_pairs ? 2 * i + 1 : i + half;
+          const std::int64_t first = start + (config.rotary.adjacent_pairs ? 2 * i : i);
+          const std::int64_t second = start + (config.rotary.adjacent_pairs ? 2 * i + 1 : i + half);
           out(b, p, h, first) = x(b, p, h, first) * c - x(b, p, h, second) * s;
           out(b, p, h, second) = x(b, p, h, second) * c + x(b, p, h, first) * s;
         }

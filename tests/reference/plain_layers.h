@@ -67,7 +67,7 @@ struct RotaryTable {
 };
 RotaryTable rotary_table(const ModelConfig& config, std::int64_t layer, std::int64_t row_length);
 
-/// Turns the leading dimensions of `x` [batch, pos, heads, d_head] (Su et al. 2021).
+/// Turns the leading or the last dimensions of `x` [batch, pos, heads, d_head] (Su et al. 2021).
 Array rotate(const Array& x, const ModelConfig& config, std::int64_t layer, const Sequence& sequence);
 
 /// Attention of block `layer` on what it reads [batch, pos, d_model] (after ln1), without the output norm.

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <vector>
 
@@ -47,6 +48,23 @@ std::vector<std::size_t> largest(const Numbers& values, std::size_t count) {
   return order;
 }
 
+/// `ranking` with -inf for the experts of all groups but the best.
+Numbers within_best_groups(const ExpertConfig& e, Numbers ranking) {
+  const auto size = static_cast<std::size_t>(e.n_experts / e.n_groups);
+  Numbers scores;
+  for (std::size_t first = 0; first < ranking.size(); first += size) {
+    Numbers group(ranking.begin() + static_cast<std::ptrdiff_t>(first),
+                  ranking.begin() + static_cast<std::ptrdiff_t>(first + size));
+    std::ranges::sort(group, std::greater<>());
+    scores.push_back(e.group_score == GroupScore::best_two ? group[0] + group[1] : group[0]);
+  }
+  const auto open = largest(scores, static_cast<std::size_t>(e.groups_per_token));
+  for (std::size_t i = 0; i < ranking.size(); ++i) {
+    if (std::ranges::find(open, i / size) == open.end()) ranking[i] = -INFINITY;
+  }
+  return ranking;
+}
+
 /// What a router makes of one token.
 struct Routed {
   Numbers weights;                   // [expert]
@@ -59,15 +77,18 @@ Routed route(const ModelConfig& config, const Weights& weights, const std::strin
   const Numbers logits = apply(weights, name + "W_gate", x);
   const auto count = static_cast<std::size_t>(e.per_token);
   Routed routed;
-  if (e.router == RouterKind::softmax_then_choose) {
+  if (e.router == RouterKind::softmax_then_choose || e.router == RouterKind::sigmoid_then_choose) {
     routed.weights = softmax(logits, [](std::size_t) { return true; });
+    if (e.router == RouterKind::sigmoid_then_choose) {
+      for (std::size_t i = 0; i < logits.size(); ++i) routed.weights[i] = 1.0 / (1.0 + std::exp(-logits[i]));
+    }
     Numbers ranking = routed.weights;
     if (e.choice_bias) {
       for (std::size_t i = 0; i < ranking.size(); ++i) {
         ranking[i] += weights.at(name + "choice_bias")(static_cast<std::int64_t>(i));
       }
     }
-    routed.experts = largest(ranking, count);
+    routed.experts = largest(within_best_groups(e, ranking), count);
   } else if (e.router == RouterKind::choose_then_softmax) {
     routed.experts = largest(logits, count);
     routed.weights = softmax(

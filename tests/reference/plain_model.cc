@@ -105,10 +105,12 @@ Array block(const ModelConfig& config, const Weights& weights, std::int64_t laye
   keep("hook_resid_pre", resid_pre);
   // The stream that attention's output is added to, and the one that it reads.
   const Array before = norm_if(norms_stream, "ln1", resid_pre);
-  if (!config.grouped_query()) keep("hook_attn_in", for_each_head(before, config.n_heads));
-  keep("hook_q_input", for_each_head(before, config.n_heads));
-  keep("hook_k_input", for_each_head(before, config.n_kv_heads));
-  keep("hook_v_input", for_each_head(before, config.n_kv_heads));
+  if (!config.latent_attention()) {
+    if (!config.grouped_query()) keep("hook_attn_in", for_each_head(before, config.n_heads));
+    keep("hook_q_input", for_each_head(before, config.n_heads));
+    keep("hook_k_input", for_each_head(before, config.n_kv_heads));
+    keep("hook_v_input", for_each_head(before, config.n_kv_heads));
+  }
 
   const Array read = norm_if(norms_inputs, "ln1", before);
   const Array attn_out =

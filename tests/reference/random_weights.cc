@@ -68,17 +68,45 @@ class ShapeList {
     }
   }
 
-  void add_attention(const std::string& attn) {
+  void add_heads(const std::string& attn) {
     const std::string kv = c_.grouped_query() ? "_" : "";
     add(attn + "W_Q", {c_.n_heads, c_.d_model, c_.d_head});
     add(attn + kv + "W_K", {c_.n_kv_heads, c_.d_model, c_.d_head});
     add(attn + kv + "W_V", {c_.n_kv_heads, c_.d_model, c_.d_head});
-    add(attn + "W_O", {c_.n_heads, c_.d_head, c_.d_model});
-    if (c_.qkv_bias) {
-      add(attn + "b_Q", {c_.n_heads, c_.d_head});
-      add(attn + kv + "b_K", {c_.n_kv_heads, c_.d_head});
-      add(attn + kv + "b_V", {c_.n_kv_heads, c_.d_head});
+    if (!c_.qkv_bias) return;
+    add(attn + "b_Q", {c_.n_heads, c_.d_head});
+    add(attn + kv + "b_K", {c_.n_kv_heads, c_.d_head});
+    add(attn + kv + "b_V", {c_.n_kv_heads, c_.d_head});
+  }
+
+  void add_latents(const std::string& attn) {
+    const LatentConfig& latent = c_.latent;
+    const auto add_reader = [&](const std::string& which, std::int64_t width) {
+      add(attn + "W_" + which, {c_.d_model, width});
+      if (c_.qkv_bias) add(attn + "b_" + which, {width});
+    };
+    if (latent.d_query > 0) {
+      add_reader("DQ", latent.d_query);
+      add(attn + "q_latent_norm.w", {latent.d_query});
+      add(attn + "W_UQ", {c_.n_heads, latent.d_query, c_.d_head});
+    } else {
+      add(attn + "W_Q", {c_.n_heads, c_.d_model, c_.d_head});
+      if (c_.qkv_bias) add(attn + "b_Q", {c_.n_heads, c_.d_head});
     }
+    add_reader("DKV", latent.d_kv);
+    if (latent.d_shared_key > 0) add_reader("KR", latent.d_shared_key);
+    add(attn + "kv_latent_norm.w", {latent.d_kv});
+    add(attn + "W_UK", {c_.n_heads, latent.d_kv, c_.own_key_dim()});
+    add(attn + "W_UV", {c_.n_heads, latent.d_kv, latent.d_value});
+  }
+
+  void add_attention(const std::string& attn) {
+    if (c_.latent_attention()) {
+      add_latents(attn);
+    } else {
+      add_heads(attn);
+    }
+    add(attn + "W_O", {c_.n_heads, c_.value_dim(), c_.d_model});
     if (c_.attn_out_bias) add(attn + "b_O", {c_.d_model});
     if (c_.attention_sinks) add(attn + "sinks", {c_.n_heads});
     if (c_.qk_norm != QkNorm::none) {

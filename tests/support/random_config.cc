@@ -147,6 +147,7 @@ ModelConfig with_positions(ModelConfig c, Dice& dice) {
     c.rotary.base = dice.one_of({10000.0, 50.0});
     c.rotary.adjacent_pairs = dice.coin();
     c.rotary.scaling = random_scaling(dice);
+    c.rotary.at_end = c.rotary_dim() < c.d_head && dice.coin();
     if (c.rotary.scaling.kind == RopeScalingKind::dynamic && c.rotary_dim() == 2) c.rotary.scaling = {};
     if (c.rotary.scaling.kind == RopeScalingKind::longrope) {
       const auto pairs = static_cast<std::size_t>(c.rotary_dim() / 2);
@@ -161,15 +162,21 @@ ModelConfig with_positions(ModelConfig c, Dice& dice) {
 
 ExpertConfig random_experts(const ModelConfig& c, Dice& dice) {
   ExpertConfig e;
-  e.n_experts = dice.one_of<std::int64_t>({2, 3, 5});
-  e.router = dice.one_of(
-      {RouterKind::softmax_then_choose, RouterKind::choose_then_softmax, RouterKind::sparse_mixer});
+  e.n_experts = dice.one_of<std::int64_t>({2, 3, 4, 5});
+  e.router = dice.one_of({RouterKind::softmax_then_choose, RouterKind::sigmoid_then_choose,
+                          RouterKind::choose_then_softmax, RouterKind::sparse_mixer});
   e.per_token = e.router == RouterKind::sparse_mixer ? 2 : dice.one_of<std::int64_t>({1, 2, e.n_experts});
   if (e.router == RouterKind::sparse_mixer) e.mixer_tolerance = dice.one_of({0.02, 0.5});
-  if (e.router == RouterKind::softmax_then_choose) {
+  if (e.router == RouterKind::softmax_then_choose || e.router == RouterKind::sigmoid_then_choose) {
     e.choice_bias = dice.coin();
     e.renormalised = dice.coin();
     if (e.renormalised) e.least_sum = dice.one_of({0.0, 1e-12, 0.7});
+  }
+  const bool weighs_all = e.router != RouterKind::choose_then_softmax && e.router != RouterKind::sparse_mixer;
+  if (weighs_all && e.n_experts == 4 && e.per_token <= 2) {
+    e.n_groups = 2;
+    e.groups_per_token = dice.one_of<std::int64_t>({1, 2});
+    e.group_score = dice.one_of({GroupScore::best, GroupScore::best_two});
   }
   e.router_bias = dice.coin();
   e.bias = dice.coin();
@@ -210,6 +217,13 @@ ModelConfig random_config(std::uint64_t seed) {
   }
   if (dice.roll(4) == 0) c.mlm_head = dice.one_of({Activation::gelu, Activation::relu, Activation::silu});
   c.attention_sinks = dice.roll(4) == 0;
+  if (!c.grouped_query() && c.positions != PositionKind::shortformer && dice.coin()) {
+    c.latent = {.d_kv = dice.one_of<std::int64_t>({3, 8}),
+                .d_query = dice.one_of<std::int64_t>({0, 5}),
+                .d_shared_key = dice.one_of<std::int64_t>({0, 1, 2}),
+                .d_value = dice.one_of<std::int64_t>({3, c.d_head, 10}),
+                .eps = dice.one_of({1e-6, 0.1})};
+  }
   if (c.mlp == MlpKind::gated) {
     if (dice.roll(4) == 0) c.gate_limit = dice.one_of({0.5, 7.0});
     c.up_offset = dice.roll(4) == 0;
@@ -251,6 +265,7 @@ ModelConfig random_two_stack_config(std::uint64_t seed) {
   c.experts = defaults.experts;
   c.window = 0;
   c.windowed_layers.clear();
+  c.latent = defaults.latent;
   c.qk_norm = QkNorm::none;
   c.qk_norm_kind = defaults.qk_norm_kind;
   c.qk_norm_bias = c.attention_sinks = c.scale_by_inverse_layer = false;

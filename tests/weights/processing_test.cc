@@ -243,6 +243,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Refusal{"RefactorQkNorm", refactor_factored_attn_matrices,
                             [](ModelConfig& c) { c.qk_norm = QkNorm::per_head; },
                             "norms of queries and keys"},
+                    Refusal{"RefactorLatents", refactor_factored_attn_matrices,
+                            [](ModelConfig& c) { c.latent = {.d_kv = 5, .d_value = 4}; }, "share a latent"},
                     Refusal{"RefactorGroupedQuery", refactor_factored_attn_matrices,
                             [](ModelConfig& c) { c.n_kv_heads = 1; }, "share keys and values"}),
     [](const auto& info) { return info.param.name; });

@@ -24,6 +24,7 @@ enum class Axis : std::uint8_t {
   rank,        ///< place among the chosen top-k experts
   routed,      ///< tokens routed to one expert (its size depends on the data)
   rotary_dim,  ///< the part of a head that rotary positions turn
+  latent,      ///< width of a latent of latent attention
   vocab,       ///< vocabulary entry
   one,         ///< a kept axis of size one
 };

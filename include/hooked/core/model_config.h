@@ -107,6 +107,7 @@ struct RotaryConfig {
   double base = 10000.0;
   std::optional<double> local_base = {};  ///< base on windowed layers, which then take no scaling (Gemma 3)
   bool adjacent_pairs = false;            ///< pairs (2i, 2i+1) as in GPT-J instead of (i, i + dim/2)
+  bool at_end = false;       ///< the last `dim` dimensions of a head are turned, not the first (DeepSeek)
   RopeScaling scaling = {};  ///< applied on layers without a window when local_base is set, else on all
   bool operator==(const RotaryConfig&) const = default;
 };
@@ -128,12 +129,33 @@ enum class QkNorm : std::uint8_t {
   whole_projection,  ///< all heads together (OLMo 2)
 };
 
+/// Latent attention (DeepSeek-AI 2024, DeepSeek-V2): what attention reads is first made into short vectors,
+/// and heads are made from these after a norm. A head's key is a part of its own, from the latent of keys and
+/// values, and behind it a part that all heads share, straight from the stream. Without latents everything
+/// keeps its default.
+struct LatentConfig {
+  std::int64_t d_kv = 0;          ///< width of the latent of keys and values; 0: attention has no latents
+  std::int64_t d_query = 0;       ///< width of the queries' latent; 0: queries read the stream
+  std::int64_t d_shared_key = 0;  ///< last dimensions of each key, which all heads share
+  std::int64_t d_value = 0;       ///< width of a head's values and of its z
+  double eps = 1e-6;              ///< of the latents' norms, which are RMSNorms
+
+  bool operator==(const LatentConfig&) const = default;
+};
+
 /// How a router turns one logit per expert into the chosen experts and their weights.
 enum class RouterKind : std::uint8_t {
   softmax_then_choose,  ///< softmax over all experts; the largest weights are chosen (Mixtral, Qwen)
+  sigmoid_then_choose,  ///< a sigmoid of each logit; the largest weights are chosen (DeepSeek-V3)
   choose_then_softmax,  ///< the largest logits are chosen; softmax over these (Granite, gpt-oss)
   sparse_mixer,  ///< two experts, each weighed against those whose logits are near its own (Phi-3.5-MoE,
                  ///< Liu et al. 2023)
+};
+
+/// What decides between groups of experts, where a token's experts come from a few groups only.
+enum class GroupScore : std::uint8_t {
+  best,      ///< the largest weight in the group (DeepSeek-V2)
+  best_two,  ///< the sum of its two largest (DeepSeek-V3)
 };
 
 /// The mixtures of experts of a model (Shazeer et al. 2017): an MLP of a mixture layer is the weighted sum of
@@ -148,10 +170,14 @@ struct ExpertConfig {
 
   RouterKind router = RouterKind::softmax_then_choose;
   bool router_bias = false;
-  /// softmax_then_choose: a trained number per expert is added to the weights for choosing only (ERNIE 4.5).
+  /// The next three of routers that weigh all experts: softmax_then_choose and sigmoid_then_choose.
+  /// A trained number per expert is added to the weights for choosing only (ERNIE 4.5).
   bool choice_bias = false;
-  bool renormalised = false;     ///< softmax_then_choose: the chosen weights are divided by their sum
-  double least_sum = 0.0;        ///< renormalised: by at least this (ERNIE 4.5)
+  bool renormalised = false;                  ///< the chosen weights are divided by their sum
+  std::int64_t n_groups = 1;                  ///< experts stand in so many groups of equal size
+  std::int64_t groups_per_token = 1;          ///< groups whose experts may be chosen for a token
+  GroupScore group_score = GroupScore::best;  ///< of weights with their choice bias
+  double least_sum = 0.0;                     ///< renormalised: by at least this (ERNIE 4.5)
   double mixer_tolerance = 0.0;  ///< sparse_mixer: logits at most this far below, relatively, count
 
   std::int64_t d_shared = 0;      ///< width of the shared expert, which sees every token; 0: there is none
@@ -191,7 +217,7 @@ struct ModelConfig {
       false;  ///< ln1, ln2, ln_final and mlp.ln carry no weights (`LNPre`, `RMSPre`); not for post
   bool norm_bias = true;  ///< LayerNorms have a bias; RMSNorm never has one
   bool norm_offset =
-      false;  ///< stored weights w of the blocks' norms, the final norm and q/k norms mean 1 + w
+      false;  ///< stored weights w of the blocks' norms, the final norm, q/k and latents' norms mean 1 + w
   bool post_embedding_norm = false;  ///< a LayerNorm right after the embedding (BLOOM)
   bool embedding_sum_norm =
       false;  ///< a LayerNorm over the sum of token, position and token type embeddings (BERT)
@@ -220,8 +246,10 @@ struct ModelConfig {
   NormKind qk_norm_kind = NormKind::rms_norm;  ///< rms_norm without q/k norms
   bool qk_norm_bias = false;                   ///< q/k LayerNorms have a bias
   double qkv_clip = 0.0;  ///< q, k (after their norms) and v are clamped to this size; 0 is off
-  bool qkv_bias = true;
+  bool qkv_bias =
+      true;  ///< with latents, of the maps that read the stream: to latents, and to the shared key
   bool attn_out_bias = true;
+  LatentConfig latent = {};
   /// One more number per head takes part in the softmax over keys, and no value belongs to it (gpt-oss).
   bool attention_sinks = false;
   /// Keys a windowed layer sees, its own position included, and in a bidirectional model as many after it as
@@ -281,6 +309,11 @@ struct ModelConfig {
   bool norms_stream() const {
     return norm != NormKind::none && (norm_place == NormPlace::post || norm_place == NormPlace::stream);
   }
+  bool latent_attention() const { return latent.d_kv > 0; }
+  /// Width of a head's values and of its z.
+  std::int64_t value_dim() const { return latent_attention() ? latent.d_value : d_head; }
+  /// Width of the part of a key that its head has for itself.
+  std::int64_t own_key_dim() const { return d_head - latent.d_shared_key; }
   bool has_mlp() const { return mlp != MlpKind::none; }
   /// Whether layer `l` has a mixture of experts.
   bool mixture(std::int64_t l) const {

@@ -39,6 +39,16 @@ class WeightView {
   at::Tensor b_V(std::int64_t layer) const;  ///< [kv_head, d_head]
   at::Tensor b_O(std::int64_t layer) const;  ///< [d_model]
 
+  /// Of latent attention, in DeepSeek-V2's words: to the latents, from them, and to the keys' shared part.
+  /// There W_Q, W_K, W_V and their biases do not exist (W_Q and b_Q do where queries have no latent): a norm
+  /// stands between the two maps, so no one matrix is their product.
+  at::Tensor W_DQ(std::int64_t layer) const;   ///< [d_model, latent]
+  at::Tensor W_UQ(std::int64_t layer) const;   ///< [head, latent, d_head]
+  at::Tensor W_DKV(std::int64_t layer) const;  ///< [d_model, latent]
+  at::Tensor W_UK(std::int64_t layer) const;   ///< [head, latent, d_head] of the part without the shared one
+  at::Tensor W_UV(std::int64_t layer) const;   ///< [head, latent, d_head]
+  at::Tensor W_KR(std::int64_t layer) const;   ///< [d_model, d_head] of the shared part
+
   at::Tensor W_in(std::int64_t layer) const;    ///< [d_model, d_mlp]; these five of ordinary MLPs only
   at::Tensor W_gate(std::int64_t layer) const;  ///< [d_model, d_mlp], gated MLPs only
   at::Tensor W_out(std::int64_t layer) const;   ///< [d_mlp, d_model]

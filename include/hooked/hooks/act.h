@@ -68,6 +68,10 @@ inline constexpr BlockSite ln1_scale{Site::ln1_scale}, ln1_normalized{Site::ln1_
     ln2_scale{Site::ln2_scale}, ln2_normalized{Site::ln2_normalized}, ln1_post_scale{Site::ln1_post_scale},
     ln1_post_normalized{Site::ln1_post_normalized}, ln2_post_scale{Site::ln2_post_scale},
     ln2_post_normalized{Site::ln2_post_normalized};
+inline constexpr BlockSite q_latent{Site::q_latent}, q_latent_norm_scale{Site::q_latent_norm_scale},
+    q_latent_norm_normalized{Site::q_latent_norm_normalized}, kv_latent{Site::kv_latent},
+    kv_latent_norm_scale{Site::kv_latent_norm_scale},
+    kv_latent_norm_normalized{Site::kv_latent_norm_normalized}, k_shared{Site::k_shared};
 inline constexpr BlockSite q{Site::q}, k{Site::k}, v{Site::v}, q_norm_scale{Site::q_norm_scale},
     q_norm_normalized{Site::q_norm_normalized}, k_norm_scale{Site::k_norm_scale},
     k_norm_normalized{Site::k_norm_normalized}, rot_q{Site::rot_q}, rot_k{Site::rot_k},

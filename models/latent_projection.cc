@@ -1,0 +1,112 @@
+#include "models/latent_projection.h"
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+
+#include <cassert>
+#include <utility>
+
+#include "models/ops.h"
+
+namespace hooked {
+
+LatentProjection::LatentProjection(torch::nn::Module& attention, const GraphContext& context)
+    : config_(context.config) {
+  const ModelConfig& c = config_;
+  const LatentConfig& latent = c.latent;
+  const std::int64_t read = query_width() + latent.d_kv + latent.d_shared_key;
+  W_down_ = add_matrix(attention, "W_down", read, c.d_model, context);
+  if (c.qkv_bias) {
+    b_down_ = attention.register_parameter("b_down", at::empty({read}, context.options),
+                                           /*requires_grad=*/false);
+  }
+  const auto norm = [&](const char* name, Site scale, Site normalized, std::int64_t width) {
+    const Norm::Layout layout{.kind = NormKind::rms_norm,
+                              .scale = scale,
+                              .normalized = normalized,
+                              .shape = {width},
+                              .weighted = true,
+                              .bias = false,
+                              .offset = c.norm_offset,
+                              .eps = latent.eps};
+    return attention.register_module(name, std::make_shared<Norm>(layout, context));
+  };
+  if (latent.d_query > 0) {
+    W_UQ_ = add_matrix(attention, "W_UQ", c.n_heads * c.d_head, latent.d_query, context);
+    q_norm_ =
+        norm("q_latent_norm", Site::q_latent_norm_scale, Site::q_latent_norm_normalized, latent.d_query);
+    hook_q_latent_ = add_point(attention, Site::q_latent, context);
+  }
+  W_UKV_ =
+      add_matrix(attention, "W_UKV", c.n_heads * (c.own_key_dim() + latent.d_value), latent.d_kv, context);
+  kv_norm_ = norm("kv_latent_norm", Site::kv_latent_norm_scale, Site::kv_latent_norm_normalized, latent.d_kv);
+  hook_kv_latent_ = add_point(attention, Site::kv_latent, context);
+  hook_k_shared_ = add_point(attention, Site::k_shared, context);
+}
+
+std::int64_t LatentProjection::query_width() const {
+  return config_.latent.d_query > 0 ? config_.latent.d_query : config_.n_heads * config_.d_head;
+}
+
+Heads LatentProjection::project(const AttentionInput& input, Run& run) const {
+  assert(!input.query && !input.key && !input.value && "such a model has no split inputs");
+  const LatentConfig& latent = config_.latent;
+  const std::int64_t h = config_.n_heads;
+  const at::Tensor read = ops::linear(input.shared, W_down_, b_down_, run);
+  at::Tensor q = read.narrow(-1, 0, query_width());
+  if (q_norm_) {
+    q = hook_q_latent_->forward(q_norm_->forward(q, run), run);
+    q = ops::linear(q, W_UQ_, {}, run);
+  }
+  at::Tensor kv = kv_norm_->forward(read.narrow(-1, query_width(), latent.d_kv), run);
+  kv = ops::linear(hook_kv_latent_->forward(kv, run), W_UKV_, {}, run);
+
+  const std::int64_t own = h * config_.own_key_dim();
+  at::Tensor k = kv.narrow(-1, 0, own).unflatten(-1, {h, config_.own_key_dim()});
+  if (hook_k_shared_) {
+    const at::Tensor shared = hook_k_shared_->forward(
+        read.narrow(-1, query_width() + latent.d_kv, latent.d_shared_key), run);  // [batch, pos, shared part]
+    k = at::cat({k, shared.unsqueeze(2).expand({-1, -1, h, -1})}, -1);
+  }
+  return {q.unflatten(-1, {h, config_.d_head}), k,
+          kv.narrow(-1, own, h * latent.d_value).unflatten(-1, {h, latent.d_value})};
+}
+
+WeightSlots LatentProjection::slots(const std::string& path) const {
+  const LatentConfig& latent = config_.latent;
+  const std::int64_t h = config_.n_heads;
+  // Rows of a packed matrix [out, in], and their entries of its bias, as [in, out] or by heads [head, in,
+  // out].
+  const auto rows = [](const at::Tensor& packed, std::int64_t first, std::int64_t count) {
+    return packed.narrow(0, first, count).t();
+  };
+  const auto by_head = [&](const at::Tensor& packed, std::int64_t first, std::int64_t width) {
+    return packed.narrow(0, first, h * width).view({h, width, -1}).transpose(1, 2);
+  };
+  const std::int64_t own = config_.own_key_dim(), kv = query_width(), shared = kv + latent.d_kv;
+  WeightSlots slots;
+  const auto add = [&](const char* name, const at::Tensor& view) { slots.push_back({path + name, view}); };
+  if (q_norm_) {
+    add(".W_DQ", rows(W_down_, 0, latent.d_query));
+    add(".W_UQ", by_head(W_UQ_, 0, config_.d_head));
+  } else {
+    add(".W_Q", by_head(W_down_, 0, config_.d_head));
+  }
+  add(".W_DKV", rows(W_down_, kv, latent.d_kv));
+  add(".W_UK", by_head(W_UKV_, 0, own));
+  add(".W_UV", by_head(W_UKV_, h * own, latent.d_value));
+  if (latent.d_shared_key > 0) add(".W_KR", rows(W_down_, shared, latent.d_shared_key));
+  if (b_down_.defined()) {
+    const at::Tensor of_queries = b_down_.narrow(0, 0, kv);
+    add(q_norm_ ? ".b_DQ" : ".b_Q", q_norm_ ? of_queries : of_queries.view({h, config_.d_head}));
+    add(".b_DKV", b_down_.narrow(0, kv, latent.d_kv));
+    if (latent.d_shared_key > 0) add(".b_KR", b_down_.narrow(0, shared, latent.d_shared_key));
+  }
+  for (const auto& [name, norm] : {std::pair{".q_latent_norm", q_norm_}, {".kv_latent_norm", kv_norm_}}) {
+    if (!norm) continue;
+    for (WeightSlot& slot : norm->slots(path + name)) slots.push_back(std::move(slot));
+  }
+  return slots;
+}
+
+}  // namespace hooked

@@ -1,0 +1,85 @@
+#include "models/stream_projection.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/matmul.h>
+
+#include "models/ops.h"
+
+namespace hooked {
+
+StreamProjection::StreamProjection(torch::nn::Module& attention, const GraphContext& context)
+    : config_(context.config) {
+  const ModelConfig& c = config_;
+  const std::int64_t width = (c.n_heads + 2 * c.n_kv_heads) * c.d_head;
+  W_QKV_ = add_matrix(attention, "W_QKV", width, c.d_model, context);
+  if (!c.qkv_bias) return;
+  b_QKV_ = attention.register_parameter("b_QKV", at::empty({width}, context.options),
+                                        /*requires_grad=*/false);
+}
+
+Heads StreamProjection::project(const AttentionInput& input, Run& run) const {
+  const std::int64_t h = config_.n_heads, kv = config_.n_kv_heads, d = config_.d_head;
+  const auto side_by_side = [&](const at::Tensor& x, std::int64_t first_head, std::int64_t count) {
+    const at::Tensor weight = W_QKV_.narrow(0, first_head * d, count * d);
+    const at::Tensor bias = b_QKV_.defined() ? b_QKV_.narrow(0, first_head * d, count * d) : b_QKV_;
+    return ops::linear(x, weight, bias, run).unflatten(-1, {count, d});  // [batch, pos, count, d_head]
+  };
+
+  Heads heads;
+  if (input.source) {
+    heads.q = side_by_side(input.shared, 0, h);
+    if (!input.source->defined()) return heads;
+    const at::Tensor both = side_by_side(*input.source, h, 2 * kv);
+    heads.k = both.narrow(2, 0, kv);
+    heads.v = both.narrow(2, kv, kv);
+    return heads;
+  }
+  if (run.query_key_positions.defined()) {
+    const at::Tensor both = side_by_side(input.shared + run.query_key_positions, 0, h + kv);
+    heads = {both.narrow(2, 0, h), both.narrow(2, h, kv), side_by_side(input.shared, h + kv, kv)};
+  } else {
+    const at::Tensor all = side_by_side(input.shared, 0, h + 2 * kv);
+    heads = {all.narrow(2, 0, h), all.narrow(2, h, kv), all.narrow(2, h + kv, kv)};
+  }
+  const auto placed = [&](const at::Tensor& x) {
+    return run.query_key_positions.defined() ? x + run.query_key_positions.unsqueeze(2) : x;
+  };
+  if (input.query) heads.q = branch(placed(*input.query), 0, h);
+  if (input.key) heads.k = branch(placed(*input.key), h, kv);
+  if (input.value) heads.v = branch(*input.value, h + kv, kv);
+  return heads;
+}
+
+at::Tensor StreamProjection::branch(const at::Tensor& input, std::int64_t first_head,
+                                    std::int64_t heads) const {
+  const std::int64_t d = config_.d_head;
+  const at::Tensor weight =
+      W_QKV_.narrow(0, first_head * d, heads * d).view({heads, d, -1});  // [head, d_head, d_model]
+  const at::Tensor x = at::matmul(weight, input.unsqueeze(-1)).squeeze(-1);
+  if (!b_QKV_.defined()) return x;
+  return x + b_QKV_.narrow(0, first_head * d, heads * d).view({heads, d});
+}
+
+WeightSlots StreamProjection::slots(const std::string& path) const {
+  const std::int64_t h = config_.n_heads, kv = config_.n_kv_heads, d = config_.d_head;
+  const std::string grouped = config_.grouped_query() ? "_" : "";
+  WeightSlots slots;
+  const auto add_heads = [&](const std::string& name, std::int64_t first_head, std::int64_t heads) {
+    slots.push_back(
+        {path + name, W_QKV_.narrow(0, first_head * d, heads * d).view({heads, d, -1}).transpose(1, 2)});
+  };
+  const auto add_bias = [&](const std::string& name, std::int64_t first_head, std::int64_t heads) {
+    if (b_QKV_.defined())
+      slots.push_back({path + name, b_QKV_.narrow(0, first_head * d, heads * d).view({heads, d})});
+  };
+  add_heads(".W_Q", 0, h);
+  add_heads("." + grouped + "W_K", h, kv);
+  add_heads("." + grouped + "W_V", h + kv, kv);
+  add_bias(".b_Q", 0, h);
+  add_bias("." + grouped + "b_K", h, kv);
+  add_bias("." + grouped + "b_V", h + kv, kv);
+  return slots;
+}
+
+}  // namespace hooked
