@@ -270,7 +270,7 @@ kCases = [
                              topk_group=1, norm_topk_prob=False, tie_word_embeddings=True),
           halves=dict(rope_interleave=False, v_head_dim=6, attention_bias=True, rms_norm_eps=1e-3,
                       n_shared_experts=2, num_experts_per_tok=4),
-          yarn=dict(**kMscale, num_hidden_layers=3, length=20, first_k_dense_replace=2),
+          yarn=dict(**kMscale, num_hidden_layers=3, length=20, first_k_dense_replace=2, v_head_dim=13),
           yarn_alike=dict(**rope("yarn", factor=4.0, rope_theta=100.0, original_max_position_embeddings=8, mscale=1.0,
                                  mscale_all_dim=1.0, beta_fast=32, beta_slow=1), length=20, num_attention_heads=3, num_key_value_heads=3),
           published=dict(**kMscale, length=20, written=dict(

@@ -52,7 +52,7 @@ TEST(LatentAttention, HeadsAreMadeFromTheLatents) {
     // What rotary does not turn, it leaves.
     EXPECT_TRUE(at::equal(cache[act::rot_k(1)].narrow(-1, 0, 4), k.narrow(-1, 0, 4)));
     EXPECT_GT((cache[act::rot_k(1)] - k).abs().max().item<double>(), 1e-3);
-    EXPECT_EQ(c.latent.d_query > 0, cache.contains(act::q_latent(1)));
+    EXPECT_EQ(c.latent.d_query > 0, row(Site::q_latent).exists(c, 1));
     if (c.latent.d_query == 0) continue;
     EXPECT_LT(relative_difference(cache[act::q(1)], by_head(cache[act::q_latent(1)], view.W_UQ(1))),
               kTolerance);
@@ -168,8 +168,8 @@ TEST(LatentAttention, StepsThatDoNotApplySayWhy) {
   ASSERT_TRUE(refused);
   EXPECT_NE(std::string(refused->what()).find("latent"), std::string::npos) << refused->what();
   for (const StepReport& step : plan_processing(c)) {
-    if (step.step == ProcessingStep::fold_value_biases)
-      EXPECT_NE(step.outcome.find("latent"), std::string::npos) << step.outcome;
+    if (step.step != ProcessingStep::fold_value_biases) continue;
+    EXPECT_NE(step.outcome.find("latent"), std::string::npos) << step.outcome;
   }
 }
 
