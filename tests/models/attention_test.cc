@@ -7,6 +7,8 @@
 #include <c10/util/BFloat16.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tests/models/random_graph.h"
 #include "tests/support/random_config.h"
 
