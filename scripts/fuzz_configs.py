@@ -86,7 +86,7 @@ def sizes(rng, model_type: str) -> dict:
     if model_type in ("codegen",):
         heads = 4 * rng.choice([1, 2])
     d_head = rng.choice([2, 4, 6, 8])
-    keys = dict(bos_token_id=1, eos_token_id=2, num_hidden_layers=rng.choice([1, 2, 3]), num_attention_heads=heads,
+    keys = dict(bos_token_id=1, eos_token_id=2, pad_token_id=0, num_hidden_layers=rng.choice([1, 2, 3]), num_attention_heads=heads,
                 hidden_size=heads * d_head, vocab_size=rng.choice([7, 12, 23, 37]), max_position_embeddings=rng.choice([20, 32, 48]))
     if rng.random() < 0.4:
         keys["vocab_size"] = max(keys["hidden_size"], 5)

@@ -7,6 +7,8 @@
 #include <c10/util/BFloat16.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tests/models/random_graph.h"
 #include "tests/support/random_config.h"
 
@@ -31,7 +33,7 @@ at::Tensor padding_on_both_sides() {
 
 bool may_attend(const ModelConfig& c, int layer, std::int64_t query, std::int64_t key) {
   if (c.direction == AttentionDirection::causal && key > query) return false;
-  return !c.windowed(layer) || key > query - c.window;
+  return !c.windowed(layer) || std::abs(key - query) < c.window;
 }
 
 TEST(Pattern, RowsSumToOneAndSeeOnlyWhatTheyMay) {
