@@ -128,6 +128,7 @@ void read_deepseek_rope(const HfConfig& hf, ModelConfig& config, bool adjacent_p
   if (scaling.kind != RopeScalingKind::yarn) return;
   const ConfigReader group = hf.json().object(hf.json().first_of({"rope_scaling", "rope_parameters"}));
   const double weight = group.number_or("mscale_all_dim", 0.0);
+  hf.made_from("attn_scale", group.where("mscale_all_dim"));
   if (weight == 0.0) return;
   const double magnitude = yarn_magnitude(scaling.factor, weight);
   config.attn_scale /= magnitude * magnitude;

@@ -86,16 +86,19 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   c.attn_scale = 1.0;
   read_mlp(hf, c);
   c.positions = PositionKind::relative;
-  if (json.has("relative_attention_num_buckets"))
-    c.relative.buckets = hf.count("relative_attention_num_buckets");
-  if (json.has("relative_attention_max_distance")) {
-    c.relative.max_distance = hf.count("relative_attention_max_distance");
-  }
+  constexpr std::string_view kBuckets = "relative_attention_num_buckets";
+  constexpr std::string_view kDistance = "relative_attention_max_distance";
+  if (json.has(kBuckets)) c.relative.buckets = hf.count(kBuckets);
+  if (json.has(kDistance)) c.relative.max_distance = hf.count(kDistance);
+  hf.made_from("relative.buckets", json.where(kBuckets));
+  hf.made_from("relative.max_distance", json.where(json.has(kDistance) ? kDistance : kBuckets));
+  // Older configs say by `tie_word_embeddings` whether the output is scaled, too.
   if (json.boolean_or("scale_decoder_outputs", c.tied_unembedding)) {
     c.unembed_in_scale = 1.0 / std::sqrt(static_cast<double>(c.d_model));
   }
   const std::string_view start = json.first_of({"decoder_start_token_id", "pad_token_id"});
   if (json.has(start)) c.decoder_start_token = json.integer(start);
+  hf.made_from("decoder_start_token", json.where(start));
   json.ignore({"n_positions", "output_past", "pad_token_id"});
   return hf.finish(std::move(c), recipes);
 }

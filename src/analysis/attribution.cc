@@ -66,8 +66,7 @@ class Ledger {
       return options.against ? answer - as_double(by_token.select(-1, *options.against)) : answer;
     };
     const auto affine = final_affine(model);
-    const auto direction =
-        difference(weights.W_U()) * (config.unembed_in_scale * config.logit_scale);  // [d_model]
+    const auto direction = difference(weights.W_U()) * config.logit_scale;  // [d_model]
     norm_bias_ = affine.bias.dot(direction).item<double>();
     unembed_bias_ = difference(weights.b_U()).item<double>() * config.logit_scale;
     // A part x counts (w * centred(x) / scale) . d = x . centred(w * d) / scale: the centring moves to the

@@ -2,7 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/ones.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
 #include "hooked/hooks/act.h"
@@ -23,7 +23,8 @@ FinalAffine final_affine(const HookedTransformer& model) {
   const auto& config = model.config();
   const auto as_double = at::TensorOptions(at::kDouble);
   if (config.final_norm == NormKind::none) {
-    return {at::ones({config.d_model}, as_double), at::zeros({config.d_model}, as_double)};
+    return {at::full({config.d_model}, config.unembed_in_scale, as_double),
+            at::zeros({config.d_model}, as_double)};
   }
   const auto zeros = at::zeros({2, 1, config.d_model}, model.weights().W_U().options());
   const Address normalized = act::ln_final_normalized;

@@ -10,8 +10,8 @@ namespace hooked {
 /// final norm, unembedding and soft cap.
 at::Tensor logits_of_residuals(const HookedTransformer& model, const at::Tensor& residuals);
 
-/// What the final norm does to a normalised vector x: x * weight + bias. Ones and zeros where they are folded
-/// or there is no norm.
+/// What becomes of a normalised vector x before the unembedding: x * weight + bias, by the final norm's
+/// weights (ones and zeros where they are folded or there is no norm) and `unembed_in_scale`.
 struct FinalAffine {
   at::Tensor weight;  ///< [d_model] float64
   at::Tensor bias;    ///< [d_model] float64

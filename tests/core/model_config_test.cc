@@ -522,10 +522,10 @@ TEST(RandomConfig, CoversEveryValueOfEveryOption) {
   }
   EXPECT_EQ(norms.size(), 3u);
   EXPECT_EQ(final_norms.size(), 3u);
-  EXPECT_EQ(places.size(), 4u);
+  EXPECT_EQ(places.size(), 5u);
   EXPECT_EQ(layouts.size(), 3u);
   EXPECT_EQ(mlps.size(), 3u);
-  EXPECT_EQ(activations.size(), 12u);
+  EXPECT_EQ(activations.size(), 21u);
   EXPECT_EQ(positions.size(), 6u);
   EXPECT_EQ(scalings.size(), 6u);
   EXPECT_EQ(qk_norms.size(), 4u);
