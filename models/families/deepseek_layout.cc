@@ -61,7 +61,11 @@ std::string one_of(const HfConfig& hf, std::string_view key, std::initializer_li
 ModelConfig read_deepseek_config(HfConfig& hf, const DeepseekKeys& keys) {
   const ConfigReader& json = hf.json();
   const std::int64_t turned = rotary_width(hf);
-  ModelConfig c = hf.sizes({.d_head = "", .d_head_fallback = hf.count("qk_nope_head_dim") + turned}, false);
+  ModelConfig c = hf.sizes({.n_kv_heads_fallback = keys.n_kv_heads_fallback,
+                            .d_head = "",
+                            .d_head_fallback = hf.count("qk_nope_head_dim") + turned,
+                            .n_ctx_fallback = keys.n_ctx_fallback},
+                           false);
   json.ignore({"head_dim", "qk_head_dim"});  // sums that transformers writes beside the parts
   if (c.grouped_query()) {
     json.refuse("num_key_value_heads",

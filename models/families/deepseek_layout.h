@@ -13,7 +13,9 @@ namespace hooked {
 struct DeepseekKeys {
   std::string_view n_experts_alias;
   std::int64_t dense_fallback;
-  std::int64_t shared_fallback;  ///< of `n_shared_experts`
+  std::int64_t shared_fallback;      ///< of `n_shared_experts`
+  std::int64_t n_ctx_fallback;       ///< of `max_position_embeddings`
+  std::int64_t n_kv_heads_fallback;  ///< of `num_key_value_heads`; 0: as many as there are heads
 };
 ModelConfig read_deepseek_config(HfConfig& hf, const DeepseekKeys& keys);
 

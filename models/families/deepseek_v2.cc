@@ -8,8 +8,11 @@ namespace {
 FamilyConfig read(std::string_view text, std::string_view where) {
   HfConfig hf(text, where);
   const ConfigReader& json = hf.json();
-  ModelConfig c =
-      read_deepseek_config(hf, {.n_experts_alias = "num_experts", .dense_fallback = 0, .shared_fallback = 2});
+  ModelConfig c = read_deepseek_config(hf, {.n_experts_alias = "num_experts",
+                                            .dense_fallback = 0,
+                                            .shared_fallback = 2,
+                                            .n_ctx_fallback = 2048,
+                                            .n_kv_heads_fallback = 0});
   read_llama_biases(hf, c);
   one_of(hf, "scoring_func", {"softmax"});
   if (one_of(hf, "topk_method", {"greedy", "group_limited_greedy"}) == "group_limited_greedy") {

@@ -10,8 +10,11 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   const ConfigReader& json = hf.json();
   // transformers takes null for false.
   const auto usually = [&](std::string_view key) { return !json.is_null(key) && json.boolean_or(key, true); };
-  ModelConfig c = read_deepseek_config(
-      hf, {.n_experts_alias = "num_local_experts", .dense_fallback = 3, .shared_fallback = 1});
+  ModelConfig c = read_deepseek_config(hf, {.n_experts_alias = "num_local_experts",
+                                            .dense_fallback = 3,
+                                            .shared_fallback = 1,
+                                            .n_ctx_fallback = 4096,
+                                            .n_kv_heads_fallback = 128});
   c.qkv_bias = c.attn_out_bias = json.boolean_or("attention_bias", false);
   one_of(hf, "scoring_func", {"sigmoid"});
   one_of(hf, "topk_method", {"noaux_tc"});

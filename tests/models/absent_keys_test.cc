@@ -63,7 +63,14 @@ const std::set<std::string> kRequired = {"hidden_size",
                                          "hidden_dim",
                                          "vocab_size",
                                          "moe_intermediate_size",
-                                         "shared_expert_intermediate_size"};
+                                         "shared_expert_intermediate_size",
+                                         "n_routed_experts",
+                                         "kv_lora_rank",
+                                         "q_lora_rank",
+                                         "qk_nope_head_dim",
+                                         "qk_rope_head_dim",
+                                         "v_head_dim",
+                                         "d_ff"};
 
 TEST(AbsentKeys, MeanWhatTransformersTakesForThem) {
   std::set<std::string> families;
