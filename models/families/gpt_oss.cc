@@ -18,16 +18,17 @@ using Tensors = std::vector<at::Tensor>;
 void add_experts(Recipes& r, const ModelConfig& c) {
   r.copy("mlp.W_gate.weight", "mlp.router.weight");
   r.copy("mlp.W_gate.bias", "mlp.router.bias");
-  for (std::int64_t e = 0; e < c.experts.n_experts; ++e) {
+  const std::int64_t n = c.experts.n_experts;
+  for (std::int64_t e = 0; e < n; ++e) {
     const std::string expert = fmt::format("mlp.experts.{}.", e);
     for (const auto& [name, first] : {std::pair{"W_gate", 0}, std::pair{"W_in", 1}}) {
-      const auto cut = [e, first = first](const Tensors& all) {
-        return all[0].select(0, e).slice(-1, first, std::nullopt, 2).t();  // a bias stays as it is
+      const auto cut = [e, n, first = first](const Tensors& all) {
+        return expert_of(all[0], e, n).slice(-1, first, std::nullopt, 2).t();  // a bias stays as it is
       };
       r.make(expert + name + ".weight", {"mlp.experts.gate_up_proj"}, cut);
       r.make(expert + name + ".bias", {"mlp.experts.gate_up_proj_bias"}, cut);
     }
-    const auto cut = [e](const Tensors& all) { return all[0].select(0, e).t(); };
+    const auto cut = [e, n](const Tensors& all) { return expert_of(all[0], e, n).t(); };
     r.make(expert + "W_out.weight", {"mlp.experts.down_proj"}, cut);
     r.make(expert + "W_out.bias", {"mlp.experts.down_proj_bias"}, cut);
   }

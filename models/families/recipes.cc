@@ -47,6 +47,10 @@ bool has_bias(const ModelConfig& c, std::string_view norm) {
 
 }  // namespace
 
+at::Tensor expert_of(const at::Tensor& all, std::int64_t expert, std::int64_t count) {
+  return all.unflatten(0, {count, 1}).select(0, expert).squeeze(0);
+}
+
 FusedHeads FusedHeads::side_by_side(const ModelConfig& config) {
   const std::int64_t h = config.n_heads, kv = config.n_kv_heads;
   return {counting_from(0, h), counting_from(h, kv), counting_from(h + kv, kv)};
@@ -143,7 +147,11 @@ void Recipes::plain_norm(std::string_view ours_name) {
 void Recipes::qk_norm(std::string_view their_q, std::string_view their_k) {
   for (const auto& [our_name, their_name] :
        {std::pair{"attn.q_norm", their_q}, std::pair{"attn.k_norm", their_k}}) {
-    const auto flat = [](const Tensors& weight) { return weight[0].flatten(); };
+    const std::int64_t heads =
+        std::string_view(our_name).ends_with("q_norm") ? config_.n_heads : config_.n_kv_heads;
+    const auto flat = [heads](const Tensors& weight) {  // [head, d_head] where each has its own
+      return weight[0].dim() == 1 ? weight[0] : weight[0].unflatten(0, {heads, 1}).flatten();
+    };
     make(fmt::format("{}.w", our_name), {fmt::format("{}.weight", their_name)}, flat);
     if (config_.qk_norm_bias) make(fmt::format("{}.b", our_name), {fmt::format("{}.bias", their_name)}, flat);
   }
@@ -157,9 +165,9 @@ std::string Recipes::head_name(char kind, char letter) const {
 void Recipes::heads(char letter, std::string_view theirs_name) {
   const std::string name(theirs_name);
   const std::int64_t count = letter == 'Q' ? config_.n_heads : config_.n_kv_heads;
-  const std::int64_t d = config_.d_head, m = config_.d_model;
-  make(head_name('W', letter), {name + ".weight"}, [layout = layout_, count, d, m](const Tensors& weight) {
-    return in_out(weight[0], layout).t().view({count, d, m}).transpose(1, 2);
+  const std::int64_t d = config_.d_head;
+  make(head_name('W', letter), {name + ".weight"}, [layout = layout_, count, d](const Tensors& weight) {
+    return in_out(weight[0], layout).t().unflatten(0, {count, d}).transpose(1, 2);
   });
   if (!config_.qkv_bias) return;
   make(head_name('b', letter), {name + ".bias"}, [count, d](const Tensors& bias) {
@@ -169,14 +177,14 @@ void Recipes::heads(char letter, std::string_view theirs_name) {
 
 void Recipes::fused_qkv(std::string_view theirs_name, const FusedHeads& fused) {
   const std::string name(theirs_name);
-  const std::int64_t d = config_.d_head, m = config_.d_model;
+  const std::int64_t d = config_.d_head;
   const std::int64_t slots = config_.n_heads + 2 * config_.n_kv_heads;
   for (const auto& [letter, places] :
        {std::pair{'Q', fused.q}, std::pair{'K', fused.k}, std::pair{'V', fused.v}}) {
     const auto ours_of = [places = places](const at::Tensor& blocks) { return picked(blocks, places); };
     make(head_name('W', letter), {name + ".weight"},
-         [layout = layout_, ours_of, slots, d, m](const Tensors& weight) {
-           return ours_of(in_out(weight[0], layout).t().reshape({slots, d, m})).transpose(1, 2);
+         [layout = layout_, ours_of, slots, d](const Tensors& weight) {
+           return ours_of(in_out(weight[0], layout).t().unflatten(0, {slots, d})).transpose(1, 2);
          });
     if (!config_.qkv_bias) continue;
     make(head_name('b', letter), {name + ".bias"}, [ours_of, slots, d](const Tensors& bias) {
@@ -236,8 +244,10 @@ void Recipes::expert_matrix(const std::string& ours_name, const std::string& the
   const auto scale_it = [scale, dtype = config_.dtype](const at::Tensor& weight) {
     return scaled(weight, scale, dtype);
   };
-  TensorRecipe from_all{ours(ours_name), {theirs(cut.theirs)}, [scale_it, cut](const Tensors& all) {
-                          return scale_it(cut.made(all[0].select(0, cut.expert)));
+  TensorRecipe from_all{ours(ours_name),
+                        {theirs(cut.theirs)},
+                        [scale_it, cut, n = config_.experts.n_experts](const Tensors& all) {
+                          return scale_it(cut.made(expert_of(all[0], cut.expert, n)));
                         }};
   if (!cut.alias.empty()) from_all.alias = theirs(cut.alias);
   if (theirs_name.empty()) {
@@ -254,8 +264,8 @@ void Recipes::mixture(const MixtureNames& names, double scale) {
       make("mlp.W_gate.weight", {names.router}, [](const Tensors& weight) { return weight[0]; });
   if (!names.router_alias.empty()) or_named(router, names.router_alias);
   const std::int64_t d = config_.experts.d_expert;
-  const auto rows_from = [d](std::int64_t first) {
-    return [d, first](const at::Tensor& both) { return both.narrow(0, first, d); };
+  const auto half = [d](std::int64_t which) {
+    return [d, which](const at::Tensor& both) { return both.unflatten(0, {2, d}).select(0, which); };
   };
   for (std::int64_t e = 0; e < config_.experts.n_experts; ++e) {
     const auto add = [&](const char* part, const std::string& theirs_part, double factor, const Cut& cut) {
@@ -263,8 +273,8 @@ void Recipes::mixture(const MixtureNames& names, double scale) {
           names.expert.empty() ? std::string() : fmt::format(fmt::runtime(names.expert), e) + theirs_part;
       expert_matrix(fmt::format("mlp.experts.{}.W_{}.weight", e, part), alone, factor, cut);
     };
-    add("gate", names.gate, 1.0, {names.gate_up, names.gate_up_alias, e, rows_from(0)});
-    add("in", names.in, 1.0, {names.gate_up, names.gate_up_alias, e, rows_from(d)});
+    add("gate", names.gate, 1.0, {names.gate_up, names.gate_up_alias, e, half(0)});
+    add("in", names.in, 1.0, {names.gate_up, names.gate_up_alias, e, half(1)});
     add("out", names.out, scale,
         {names.down, names.down_alias, e, [](const at::Tensor& weight) { return weight; }});
   }

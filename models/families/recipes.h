@@ -26,6 +26,9 @@ struct FusedHeads {
   static FusedHeads by_group(const ModelConfig& config);
 };
 
+/// One of `count` experts that a tensor holds all together, a view. Throws for a tensor of another number.
+at::Tensor expert_of(const at::Tensor& all, std::int64_t expert, std::int64_t count);
+
 /// How a family stores its routed experts. Names are relative to the block.
 struct MixtureNames {
   std::string router = "mlp.gate.weight";

@@ -3,13 +3,18 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <set>
 
 #include "hooked/core/error.h"
 #include "hooked/engine/hooked_transformer.h"
@@ -155,6 +160,85 @@ TEST_F(CheckpointTensors, LatentTensorsAreCheckedWhole) {
   tensors_.erase(bias);
   refused(bias, {"missing"});
   EXPECT_LT(difference(load()), 1e-12);
+}
+
+/// The names and shapes of a checkpoint, which is all that a plan is made from.
+class ShapesOnly : public WeightSource {
+ public:
+  explicit ShapesOnly(const std::filesystem::path& file) {
+    const SafetensorsFile opened = SafetensorsFile::open(file);
+    for (const TensorInfo& info : opened.tensors())
+      shapes_[info.name] = at::empty(info.shape, at::TensorOptions(at::kFloat).device(at::kMeta));
+  }
+  std::vector<std::string> names() const override {
+    std::vector<std::string> names;
+    for (const auto& [name, shape] : shapes_) names.push_back(name);
+    return names;
+  }
+  at::Tensor shape_of(const std::string& name) const override { return shapes_.at(name); }
+  at::Tensor read(const std::string& name) override { return at::zeros(shapes_.at(name).sizes()); }
+  std::optional<ElementReader> elements(const std::string&) const override { return std::nullopt; }
+  std::string where(const std::string&) const override { return "model.safetensors"; }
+
+  std::map<std::string, at::Tensor> shapes_;
+};
+
+// Every tensor of every family: turned over, with a row more, a column more and a row less.
+TEST(CheckpointShapes, AWrongShapeIsRefusedWhereverItStands) {
+  std::size_t refused = 0;
+  std::set<std::pair<std::string, std::set<std::string>>> cases;
+  for (const FamilyGolden& golden : family_goldens()) {
+    if (!std::filesystem::exists(golden.folder() / "model.safetensors"))
+      continue;  // a training script's file
+    const Family& family = family_of(golden.model_type, "config.json");
+    std::ifstream config(golden.folder() / "config.json");
+    const std::string text{std::istreambuf_iterator<char>(config), {}};
+    ShapesOnly source(golden.folder() / "model.safetensors");
+    const auto plan = [&] {
+      FamilyConfig read = family.read(text, "config.json");
+      settle_head(source.names(), family, read);
+      return plan_weights(source, family, std::move(read));
+    };
+    // Of the ends and the first layer; goldens of one family with the same tensors are one case.
+    std::set<std::string> used, combined;
+    for (const TensorRecipe& recipe : plan().recipes) {
+      for (const std::string& name : recipe.sources) {
+        const auto digit = name.find_first_of("0123456789");
+        if (digit != std::string::npos && name[digit] != '0') continue;
+        used.insert(name);
+        if (recipe.sources.size() > 1) combined.insert(name);
+      }
+    }
+    if (!cases.insert({golden.model_type, used}).second) continue;
+    for (const std::string& name : used) {
+      at::Tensor& shape = source.shapes_.at(name);
+      const at::Tensor good = shape;
+      const auto expect_refused = [&](const at::Tensor& wrong, const char* how) {
+        if (wrong.sizes() == good.sizes()) return;
+        shape = wrong;
+        const auto error = thrown_by<CheckpointError>([&] { plan(); });
+        shape = good;
+        ASSERT_TRUE(error) << golden.name << ": " << name << " " << how;
+        // Of tensors that make one together the first is named.
+        if (!combined.contains(name)) {
+          EXPECT_NE(std::string(error->what()).find(name), std::string::npos) << error->what();
+        }
+        ++refused;
+      };
+      const auto with = [&](std::int64_t dim, std::int64_t more) {
+        std::vector<std::int64_t> sizes = good.sizes().vec();
+        sizes[static_cast<std::size_t>(dim)] += more;
+        return at::empty(sizes, good.options());
+      };
+      if (good.dim() == 0) continue;
+      expect_refused(with(0, 1), "with a row more");
+      expect_refused(with(0, -1), "with a row less");
+      if (good.dim() < 2 || good.size(-1) == 1 || good.size(-2) == 1) continue;
+      expect_refused(with(1, 1), "with a column more");
+      expect_refused(at::empty_like(good.transpose(-1, -2).contiguous()), "transposed");
+    }
+  }
+  EXPECT_GT(refused, 2000u);
 }
 
 // DeepSeek-V3 is published with a layer behind the last that predicts one token more.
