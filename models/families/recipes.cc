@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 namespace hooked {
@@ -145,11 +146,9 @@ void Recipes::plain_norm(std::string_view ours_name) {
 }
 
 void Recipes::qk_norm(std::string_view their_q, std::string_view their_k) {
-  for (const auto& [our_name, their_name] :
-       {std::pair{"attn.q_norm", their_q}, std::pair{"attn.k_norm", their_k}}) {
-    const std::int64_t heads =
-        std::string_view(our_name).ends_with("q_norm") ? config_.n_heads : config_.n_kv_heads;
-    const auto flat = [heads](const Tensors& weight) {  // [head, d_head] where each has its own
+  for (const auto& [our_name, their_name, heads] : {std::tuple{"attn.q_norm", their_q, config_.n_heads},
+                                                    std::tuple{"attn.k_norm", their_k, config_.n_kv_heads}}) {
+    const auto flat = [heads = heads](const Tensors& weight) {  // [head, d_head] where each has its own
       return weight[0].dim() == 1 ? weight[0] : weight[0].unflatten(0, {heads, 1}).flatten();
     };
     make(fmt::format("{}.w", our_name), {fmt::format("{}.weight", their_name)}, flat);

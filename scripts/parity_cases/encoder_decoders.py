@@ -7,7 +7,7 @@ import transformers
 
 from goldens.case_files import generator_for
 from goldens.float64 import float64
-from parity_cases.record import build, kGreedyTokens, write_folder  # noqa: F401: write_folder is a part of this source
+from parity_cases.record import build, kGreedyTokens, passed, write_folder  # noqa: F401: write_folder is a part of this source
 from parity_cases.table import Case
 
 kStart = 0  # what decoders begin with
@@ -79,9 +79,7 @@ class Recorder:
 
     def _keep(self, module, name, side, heads=None):
         def hook(_module, args, kwargs, output):
-            value = (args[0] if args else kwargs["hidden_states"]) if side == "in" else (
-                output[0] if isinstance(output, tuple) else output)
-            value = value.detach().clone()
+            value = passed(side, args, kwargs, output).detach().clone()
             self.points[name] = value.unflatten(-1, (heads, -1)) if heads else value
 
         module.register_forward_hook(hook, with_kwargs=True)

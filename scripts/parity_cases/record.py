@@ -149,6 +149,13 @@ class LatentRecorder:
         return {self.at + name: value for name, value in points.items()}
 
 
+def passed(side: str, args, kwargs, output) -> torch.Tensor:
+    """What goes into a module ("in"), or the first of what comes out of it."""
+    if side == "in":
+        return args[0] if args else kwargs["hidden_states"]
+    return output[0] if isinstance(output, tuple) else output
+
+
 class Recorder(contextlib.AbstractContextManager):
     """Keeps what goes into and comes out of the modules that have a hook point."""
 
@@ -181,8 +188,7 @@ class Recorder(contextlib.AbstractContextManager):
             return
 
         def hook(_module, args, kwargs, output):
-            value = (args[0] if args else kwargs["hidden_states"]) if side == "in" else (
-                output[0] if isinstance(output, tuple) else output)
+            value = passed(side, args, kwargs, output)
             if name.startswith("embed.hook") and value.shape[0] == 1:  # one row of positions stands for all
                 value = value.expand(2, -1, -1)
             self.points[name] = value.detach().clone()

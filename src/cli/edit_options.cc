@@ -102,6 +102,11 @@ Value value_of(const EditText& edit, const EditContext& context) {
   return tensor_of(edit, context);
 }
 
+// Whether that axis counts what an encoder reads, and not the main tokens.
+bool counts_encoder_tokens(const ActivationName& name, Axis axis, const Input& input) {
+  return input.decoder_tokens.defined() && counts_source(name, axis);
+}
+
 // Size of an axis of a whole activation in this run.
 std::int64_t full_size(const ActivationName& name, std::size_t dim, const EditContext& context) {
   const auto& site = row(name.site);
@@ -109,8 +114,7 @@ std::int64_t full_size(const ActivationName& name, std::size_t dim, const EditCo
   if (size >= 0) return size;
   const Input& input = context.input;
   if (site.axes[dim] == Axis::batch) return input.batch();
-  const bool of_source = input.decoder_tokens.defined() && counts_source(name, site.axes[dim]);
-  return of_source ? input.tokens.size(1) : input.length();
+  return counts_encoder_tokens(name, site.axes[dim], input) ? input.tokens.size(1) : input.length();
 }
 
 // `replace` takes from the file what the address takes from the activation, if the file holds all of it.
@@ -139,11 +143,11 @@ void append_replacements(const EditText& edit, const EditContext& context, std::
     }
     const auto name = address.name().to_string();
     const Input& input = context.input;
-    const bool of_source = input.decoder_tokens.defined() && counts_source(address.name(), Axis::pos);
+    const bool of_encoder = counts_encoder_tokens(address.name(), Axis::pos, input);
     const AxisContext axes{
         .site = address.name().site,
         .where = name,
-        .last_positions = of_source ? input.last_source_positions() : input.last_positions()};
+        .last_positions = of_encoder ? input.last_source_positions() : input.last_positions()};
     edits.push_back(set(address, take_block(value, address.indices(), axes).clone()));
   }
 }

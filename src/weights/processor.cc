@@ -18,6 +18,15 @@ namespace {
                   reason, step.name));
 }
 
+std::optional<Obstacle> obstacle_to(const StepDefinition& step, const ModelConfig& before) {
+  // As in TransformerLens, every step is written for one stack.
+  if (before.has_encoder()) {
+    return Obstacle{Obstacle::Kind::would_change,
+                    "the two stacks of an encoder-decoder are left as they are"};
+  }
+  return step.obstacle(before);
+}
+
 bool recorded(const StepDefinition& step, const ModelConfig& config) {
   return std::ranges::find(config.processing, step.name) != config.processing.end();
 }
@@ -40,13 +49,7 @@ Processor::Processor(const ModelConfig& config, const WeightProcessing& processi
 std::string Processor::outcome(const StepDefinition& step, const WeightProcessing& processing) {
   if (recorded(step, config_)) return "already applied";
   if (!processing.wants(step.step)) return "not requested";
-  // As TransformerLens does: its steps are written for one stack.
-  if (config_.has_encoder()) {
-    const std::string reason = "the two stacks of an encoder-decoder are left as they are";
-    if (processing.insists()) refuse(step, reason);
-    return reason;
-  }
-  if (const auto obstacle = step.obstacle(after_)) {
+  if (const auto obstacle = obstacle_to(step, after_)) {
     if (processing.insists() && obstacle->kind == Obstacle::Kind::would_change)
       refuse(step, obstacle->reason);
     return obstacle->reason;
