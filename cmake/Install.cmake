@@ -15,7 +15,7 @@ set_target_properties(hooked PROPERTIES LINKER_LANGUAGE CXX)
 target_compile_features(hooked PUBLIC cxx_std_20)
 target_include_directories(hooked PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                                          $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-target_link_libraries(hooked PUBLIC LibTorch::LibTorch PRIVATE Oniguruma::Oniguruma utf8proc::utf8proc)
+target_link_libraries(hooked PUBLIC LibTorch::LibTorch PRIVATE fmt::fmt Oniguruma::Oniguruma utf8proc::utf8proc)
 
 set(hooked_package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/hooked)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/hookedConfig.cmake.in

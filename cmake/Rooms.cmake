@@ -5,9 +5,22 @@ include(RoomTable)
 set(HOOKED_ROOM_text_THIRD_PARTY Oniguruma::Oniguruma utf8proc::utf8proc)
 set(HOOKED_ROOM_cli_THIRD_PARTY CLI11::CLI11)
 
-# Headers that take most of the time of compiling a room, read once. Sources name them all the same.
-set(HOOKED_ROOM_models_PRECOMPILED ${PROJECT_SOURCE_DIR}/hooks/nn.h)
-set(HOOKED_ROOM_cli_PRECOMPILED <ATen/core/Tensor.h> <CLI/CLI.hpp> <fmt/format.h> <nlohmann/json.hpp>)
+# How many sources of a room are compiled as one object. LibTorch's headers take most of the time of an object, so that
+# few large ones cost a fraction of many small ones; each room still makes at least two, for two processors.
+set(HOOKED_SOURCES_PER_OBJECT 8)
+set(HOOKED_ROOM_models_SOURCES_PER_OBJECT 11)
+set(HOOKED_ROOM_families_SOURCES_PER_OBJECT 1)
+set(HOOKED_ROOM_text_SOURCES_PER_OBJECT 1)
+
+# hooked_compile_together(<target> [<sources per object>]): several of the target's sources are one object, unless
+# HOOKED_UNITY is off.
+function(hooked_compile_together target)
+  set(count ${HOOKED_SOURCES_PER_OBJECT})
+  if(ARGC GREATER 1)
+    set(count ${ARGV1})
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${HOOKED_UNITY} UNITY_BUILD_BATCH_SIZE ${count})
+endfunction()
 
 # Makes target hooked_<room>, an archive of the room's objects; INTERFACE while the room has no sources.
 function(hooked_add_room room)
@@ -26,12 +39,8 @@ function(hooked_add_room room)
     add_library(${target} STATIC ${sources})
     set(scope PUBLIC)
     target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src)
-    target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:hooked_build_flags> fmt::fmt-header-only
-                                            nlohmann_json::nlohmann_json)
-    if(HOOKED_ROOM_${room}_PRECOMPILED)
-      target_precompile_headers(${target} PRIVATE ${HOOKED_ROOM_${room}_PRECOMPILED})
-      target_compile_options(${target} PRIVATE ${hooked_precompiled_options})
-    endif()
+    target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:hooked_build_flags> fmt::fmt nlohmann_json::nlohmann_json)
+    hooked_compile_together(${target} ${HOOKED_ROOM_${room}_SOURCES_PER_OBJECT})
   else()
     add_library(${target} INTERFACE)
     set(scope INTERFACE)
@@ -47,7 +56,7 @@ function(hooked_add_program name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINKS")
   add_executable(${name} ${arg_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src)
-  target_link_libraries(${name} PRIVATE ${arg_LINKS} hooked_build_flags hooked_link_flags fmt::fmt-header-only
+  target_link_libraries(${name} PRIVATE ${arg_LINKS} hooked_build_flags hooked_link_flags fmt::fmt
                                         nlohmann_json::nlohmann_json)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin
                                            INSTALL_RPATH_USE_LINK_PATH ON)

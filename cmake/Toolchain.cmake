@@ -17,12 +17,8 @@ endif()
 
 find_program(HOOKED_CCACHE ccache)
 if(HOOKED_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # The sloppiness is what ccache asks for before it caches users of a precompiled header.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${HOOKED_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${HOOKED_CCACHE})
 endif()
-
-# With it ccache understands sources that use a precompiled header.
-set(hooked_precompiled_options $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
 
 check_linker_flag(CXX -fuse-ld=mold HOOKED_HAVE_MOLD)
 find_program(HOOKED_MOLD mold)

@@ -12,13 +12,13 @@
 #include <string_view>
 #include <vector>
 
-#include "models/families/family.h"
+#include "families/family.h"
 
 namespace {
 
 constexpr std::string_view kPreface = R"(# Checkpoint families
 
-Generated from the table of families (`models/families/table.inc`) and the golden checkpoints (`tests/golden/families`); do not
+Generated from the table of families (`families/table.inc`) and the golden checkpoints (`tests/golden/families`); do not
 edit. A test fails when this page is out of date.
 
 A family is read by the `model_type` of its config.json, never by a name or a path; [below](#without-a-model_type) are those

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "families/family.h"
 #include "hooked/engine/hooked_transformer.h"
 #include "hooked/engine/load_options.h"
-#include "models/families/family.h"
 
 namespace CLI {
 class App;

@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <string>
 
+#include "families/family.h"
 #include "hooked/io/checkpoint_reader.h"
-#include "models/families/family.h"
 
 namespace hooked {
 

@@ -13,6 +13,7 @@
 #include "engine/streamed_model.h"
 #include "engine/usual_processing.h"
 #include "engine/weight_source.h"
+#include "families/family.h"
 #include "hooked/core/config_reader.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
@@ -20,7 +21,6 @@
 #include "hooked/io/checkpoint_reader.h"
 #include "hooked/io/file.h"
 #include "hooked/io/model_folder.h"
-#include "models/families/family.h"
 
 namespace hooked {
 namespace {

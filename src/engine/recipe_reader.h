@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/weight_source.h"
-#include "models/families/family.h"
+#include "families/family.h"
 #include "weights/stored_tensor.h"
 
 namespace hooked {

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "families/family.h"
 #include "hooked/weights/processing.h"
-#include "models/families/family.h"
 
 namespace hooked {
 

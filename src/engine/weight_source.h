@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "families/family.h"
 #include "hooked/core/model_config.h"
-#include "models/families/family.h"
 
 namespace hooked {
 

@@ -19,7 +19,7 @@
 #include "io/foreign_kind.h"
 #include "io/little_endian.h"
 #include "io/path_text.h"
-#include "io/safetensors_dtypes.h"
+#include "io/safetensors_format.h"
 #include "io/safetensors_tensors.h"
 
 namespace hooked {
@@ -27,8 +27,6 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little,
               "safetensors data is little-endian and is read as it lies");
-
-constexpr std::uint64_t kLengthBytes = 8;
 
 struct HeaderText {
   std::unique_ptr<char[]> bytes;

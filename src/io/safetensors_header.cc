@@ -11,14 +11,12 @@
 #include "hooked/io/safetensors.h"
 #include "io/checked_size.h"
 #include "io/json_cursor.h"
-#include "io/safetensors_dtypes.h"
+#include "io/safetensors_format.h"
 
 namespace hooked {
 namespace {
 
 using Limits = SafetensorsLimits;
-
-constexpr std::uint64_t kLengthBytes = 8;
 
 /// Throws unless no two neighbours of the sorted names are equal.
 void check_unique(const std::vector<TensorInfo>& tensors, std::string_view where) {

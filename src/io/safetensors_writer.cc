@@ -15,7 +15,7 @@
 #include "io/atomic_file.h"
 #include "io/json_cursor.h"
 #include "io/path_text.h"
-#include "io/safetensors_dtypes.h"
+#include "io/safetensors_format.h"
 
 namespace hooked {
 namespace {

@@ -17,8 +17,6 @@
 namespace hooked {
 namespace {
 
-using Limits = ZipCheckpointLimits;
-
 // Sizes in bytes of the archive's structures without their names, extra fields and comments.
 constexpr std::uint64_t kLocalBytes = 30;
 constexpr std::uint64_t kCentralBytes = 46;
@@ -43,7 +41,7 @@ constexpr std::uint64_t kSizesLaterFlag = 0x0008;
 /// Why a name is not one of a file inside the archive, or empty.
 std::string_view bad_entry_name(std::string_view name) {
   if (name.empty()) return "it is empty";
-  if (name.size() > Limits::kNameBytes) return "it is too long";
+  if (name.size() > ZipCheckpointLimits::kNameBytes) return "it is too long";
   if (name.front() == '/') return "it is absolute";
   if (name.find('\\') != std::string_view::npos) return "it has a backslash";
   const auto control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; };
@@ -88,13 +86,13 @@ class DirectoryReader {
   Result read() {
     check_start();
     const auto end = find_end();
-    if (end.entries > Limits::kEntries) {
-      fail("the zip directory has too many entries", fmt::format("at most {}", Limits::kEntries),
+    if (end.entries > ZipCheckpointLimits::kEntries) {
+      fail("the zip directory has too many entries", fmt::format("at most {}", ZipCheckpointLimits::kEntries),
            end.entries);
     }
-    if (end.bytes > Limits::kDirectoryBytes) {
-      fail("the zip directory is too large", fmt::format("at most {} bytes", Limits::kDirectoryBytes),
-           end.bytes);
+    if (end.bytes > ZipCheckpointLimits::kDirectoryBytes) {
+      fail("the zip directory is too large",
+           fmt::format("at most {} bytes", ZipCheckpointLimits::kDirectoryBytes), end.bytes);
     }
     // Every entry needs its fixed part: the number is not believed before anything is allocated for it.
     if (end.entries > end.bytes / kCentralBytes) {

@@ -16,7 +16,7 @@
 #include "io/path_text.h"
 #include "io/pickle_reader.h"
 #include "io/pickled_state_dict.h"
-#include "io/safetensors_dtypes.h"
+#include "io/safetensors_format.h"
 #include "io/zip_directory.h"
 
 namespace hooked {

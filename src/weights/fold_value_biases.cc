@@ -7,12 +7,12 @@
 namespace hooked::weights {
 namespace {
 
-void fold_block(WorkingWeights& block, const ModelConfig& before) {
+void move_value_biases(WorkingWeights& block, const ModelConfig& before) {
   block.set("attn.b_O", output_bias_with_values(block, before));
   block.set("attn.b_V", block.zeros("attn.b_V"));
 }
 
-std::optional<Obstacle> obstacle(const ModelConfig& config) {
+std::optional<Obstacle> value_biases_obstacle(const ModelConfig& config) {
   if (!config.qkv_bias) return Obstacle{Obstacle::Kind::nothing_to_do, "the model has no value biases"};
   if (config.latent_attention()) {
     return Obstacle{Obstacle::Kind::nothing_to_do,
@@ -25,7 +25,7 @@ std::optional<Obstacle> obstacle(const ModelConfig& config) {
   return std::nullopt;
 }
 
-void update(ModelConfig& config) { config.attn_out_bias = true; }
+void add_output_bias(ModelConfig& config) { config.attn_out_bias = true; }
 
 }  // namespace
 
@@ -45,10 +45,10 @@ at::Tensor output_bias_with_values(WorkingWeights& block, const ModelConfig& bef
 StepDefinition fold_value_biases_step() {
   return {.step = ProcessingStep::fold_value_biases,
           .name = "fold_value_biases",
-          .obstacle = obstacle,
-          .apply_to_block = fold_block,
+          .obstacle = value_biases_obstacle,
+          .apply_to_block = move_value_biases,
           .apply_to_ends = leave_unchanged,
-          .update = update};
+          .update = add_output_bias};
 }
 
 }  // namespace hooked::weights

@@ -63,7 +63,7 @@ void refactor_block(WorkingWeights& block, const ModelConfig& before) {
   block.set("attn.W_O", output.V.transpose(1, 2));
 }
 
-std::optional<Obstacle> obstacle(const ModelConfig& config) {
+std::optional<Obstacle> factors_obstacle(const ModelConfig& config) {
   using enum Obstacle::Kind;
   if (config.latent_attention()) {
     return Obstacle{would_change,
@@ -85,7 +85,7 @@ std::optional<Obstacle> obstacle(const ModelConfig& config) {
   return std::nullopt;
 }
 
-void update(ModelConfig& config) {
+void add_output_bias_of_values(ModelConfig& config) {
   if (config.qkv_bias) config.attn_out_bias = true;
 }
 
@@ -94,10 +94,10 @@ void update(ModelConfig& config) {
 StepDefinition refactor_attention_step() {
   return {.step = ProcessingStep::refactor_factored_attn_matrices,
           .name = "refactor_factored_attn_matrices",
-          .obstacle = obstacle,
+          .obstacle = factors_obstacle,
           .apply_to_block = refactor_block,
           .apply_to_ends = leave_unchanged,
-          .update = update};
+          .update = add_output_bias_of_values};
 }
 
 }  // namespace hooked::weights

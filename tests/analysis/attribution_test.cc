@@ -11,7 +11,7 @@
 #include "tests/support/random_config.h"
 #include "tests/support/thrown_by.h"
 
-namespace hooked {
+namespace hooked::attribution_test {
 namespace {
 
 using testing::HasSubstr;
@@ -128,4 +128,4 @@ TEST(Attribution, SaysWhatIsMissing) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::attribution_test

@@ -16,7 +16,7 @@
 #include "tests/support/temp_folder.h"
 #include "tests/support/thrown_by.h"
 
-namespace hooked {
+namespace hooked::grid_test {
 namespace {
 
 using testing::HasSubstr;
@@ -132,4 +132,4 @@ TEST(Grid, SavesByTheFilesEnding) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::grid_test

@@ -14,7 +14,7 @@
 #include "tests/analysis/small_models.h"
 #include "tests/support/thrown_by.h"
 
-namespace hooked {
+namespace hooked::heads_test {
 namespace {
 
 using testing::HasSubstr;
@@ -102,4 +102,4 @@ TEST(Heads, RefuseWhatTheyCannotScore) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::heads_test

@@ -8,7 +8,7 @@
 
 #include <limits>
 
-namespace hooked {
+namespace hooked::heat_map_test {
 namespace {
 
 using testing::HasSubstr;
@@ -69,4 +69,4 @@ TEST(HeatMap, AThirdAxisGivesPanels) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::heat_map_test

@@ -13,7 +13,7 @@
 #include "tests/analysis/small_models.h"
 #include "tests/support/thrown_by.h"
 
-namespace hooked {
+namespace hooked::logit_lens_test {
 namespace {
 
 using testing::HasSubstr;
@@ -92,4 +92,4 @@ TEST(LogitLens, RowsPrint) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::logit_lens_test

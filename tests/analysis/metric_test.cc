@@ -14,7 +14,7 @@
 #include "tests/analysis/small_models.h"
 #include "tests/support/thrown_by.h"
 
-namespace hooked {
+namespace hooked::metric_test {
 namespace {
 
 using testing::HasSubstr;
@@ -83,4 +83,4 @@ TEST(Metric, IsTheEnginesMetricForGradients) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::metric_test

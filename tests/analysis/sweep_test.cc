@@ -12,7 +12,7 @@
 #include "tests/support/random_config.h"
 #include "tests/support/thrown_by.h"
 
-namespace hooked {
+namespace hooked::sweep_test {
 namespace {
 
 using testing::AllOf;
@@ -218,4 +218,4 @@ TEST_F(Sweep, LeavesNothingBehind) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::sweep_test

@@ -1,6 +1,6 @@
 #include "tests/cli/cli_fixture.h"
 
-namespace hooked {
+namespace hooked::bench_test {
 namespace {
 
 class BenchTest : public CliTest {};
@@ -37,4 +37,4 @@ TEST_F(BenchTest, ALengthBeyondTheContextIsRefused) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::bench_test

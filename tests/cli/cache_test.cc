@@ -6,7 +6,7 @@
 
 #include "tests/cli/cli_fixture.h"
 
-namespace hooked {
+namespace hooked::cache_test {
 namespace {
 
 class CacheTest : public CliTest {
@@ -168,4 +168,4 @@ TEST_F(CacheTest, AFileThatCannotBeWrittenIsAnError) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::cache_test

@@ -7,7 +7,7 @@
 
 #include "tests/cli/cli_fixture.h"
 
-namespace hooked {
+namespace hooked::edit_options_test {
 namespace {
 
 // Every edit on the command line against the same edit made in C++ (float64, so that nothing is rounded
@@ -105,4 +105,4 @@ TEST_F(EditOptionsTest, OtherTextsAreRefused) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::edit_options_test

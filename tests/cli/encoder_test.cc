@@ -4,7 +4,7 @@
 #include "tests/cli/cli_fixture.h"
 #include "tests/support/relative_difference.h"
 
-namespace hooked {
+namespace hooked::encoder_test {
 namespace {
 
 const std::string kFamilies = std::string(HOOKED_SOURCE_DIR) + "/tests/golden/families/";
@@ -68,4 +68,4 @@ TEST_F(EncoderCliTest, AModelThatReadsBothWaysHasNoLoss) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::encoder_test

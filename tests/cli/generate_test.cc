@@ -9,7 +9,7 @@
 #include "tests/cli/cli_fixture.h"
 #include "tests/support/relative_difference.h"
 
-namespace hooked {
+namespace hooked::generate_test {
 namespace {
 
 class Generate : public CliTest {
@@ -115,4 +115,4 @@ TEST_F(Generate, RefusesWhatDoesNotGoTogether) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::generate_test

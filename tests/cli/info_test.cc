@@ -1,6 +1,6 @@
 #include "tests/cli/cli_fixture.h"
 
-namespace hooked {
+namespace hooked::info_test {
 namespace {
 
 class InfoTest : public CliTest {};
@@ -52,4 +52,4 @@ TEST_F(InfoTest, TheTableNamesSizesStepsAndTokenizer) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::info_test

@@ -2,7 +2,7 @@
 
 #include "tests/cli/cli_fixture.h"
 
-namespace hooked {
+namespace hooked::names_test {
 namespace {
 
 class NamesTest : public CliTest {};
@@ -57,4 +57,4 @@ TEST_F(NamesTest, AGlobThatMatchesNothingFails) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::names_test

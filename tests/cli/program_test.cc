@@ -4,7 +4,7 @@
 #include "hooked/core/version.h"
 #include "tests/cli/cli_fixture.h"
 
-namespace hooked {
+namespace hooked::program_test {
 namespace {
 
 class ProgramTest : public CliTest {};
@@ -60,4 +60,4 @@ TEST_F(ProgramTest, ErrorsBeginWithTheCommandAndWhereItHappened) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::program_test

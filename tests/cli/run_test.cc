@@ -3,7 +3,7 @@
 
 #include "tests/cli/cli_fixture.h"
 
-namespace hooked {
+namespace hooked::run_test {
 namespace {
 
 class RunTest : public CliTest {};
@@ -116,4 +116,4 @@ TEST_F(RunTest, BadInputIsNamed) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::run_test

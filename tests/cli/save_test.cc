@@ -5,7 +5,7 @@
 
 #include "tests/cli/cli_fixture.h"
 
-namespace hooked {
+namespace hooked::save_test {
 namespace {
 
 class SaveTest : public CliTest {};
@@ -79,4 +79,4 @@ TEST_F(SaveTest, WhatWasSavedLoadsAsItWasSaved) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::save_test

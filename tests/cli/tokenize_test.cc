@@ -1,6 +1,6 @@
 #include "tests/cli/cli_fixture.h"
 
-namespace hooked {
+namespace hooked::tokenize_test {
 namespace {
 
 class TokenizeTest : public CliTest {};
@@ -62,4 +62,4 @@ TEST_F(TokenizeTest, FailuresSayWhatIsMissing) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::tokenize_test

@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-namespace hooked {
+namespace hooked::axis_test {
 namespace {
 
 TEST(Axis, EveryNameParsesBackAndIsUnique) {
@@ -33,4 +33,4 @@ TEST(AxisList, FindsTheDimensionOfAnAxis) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::axis_test

@@ -9,7 +9,7 @@
 #include "hooked/core/error.h"
 #include "tests/support/thrown_by.h"
 
-namespace hooked {
+namespace hooked::config_reader_test {
 namespace {
 
 using Strings = std::vector<std::string>;
@@ -193,4 +193,4 @@ TEST(ConfigReader, AChildOutlivesItsParent) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::config_reader_test

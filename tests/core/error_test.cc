@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace hooked {
+namespace hooked::error_test {
 namespace {
 
 TEST(Error, PutsWhereInBrackets) {
@@ -22,4 +22,4 @@ TYPED_TEST(ErrorClass, IsCaughtAsTheRootAndAsStandard) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::error_test

@@ -9,7 +9,7 @@
 
 #include "tests/support/thrown_by.h"
 
-namespace hooked {
+namespace hooked::json_test {
 namespace {
 
 std::string refusal(std::string_view text, JsonLimits limits = {}) {
@@ -133,4 +133,4 @@ TEST(Printable, CutsWhatIsLong) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::json_test

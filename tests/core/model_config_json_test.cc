@@ -12,7 +12,7 @@
 #include "tests/support/random_config.h"
 #include "tests/support/thrown_by.h"
 
-namespace hooked {
+namespace hooked::model_config_json_test {
 namespace {
 
 using Strings = std::vector<std::string>;
@@ -368,4 +368,4 @@ TEST(ConfigJson, WhatIsNoConfigIsRefused) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::model_config_json_test

@@ -13,7 +13,7 @@
 #include "tests/support/random_config.h"
 #include "tests/support/thrown_by.h"
 
-namespace hooked {
+namespace hooked::model_config_test {
 namespace {
 
 ModelConfig gpt2() {
@@ -534,4 +534,4 @@ TEST(RandomConfig, CoversEveryValueOfEveryOption) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::model_config_test

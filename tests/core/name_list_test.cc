@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace hooked {
+namespace hooked::name_list_test {
 namespace {
 
 TEST(NameList, ShowsAllOfAShortListEscaped) {
@@ -16,4 +16,4 @@ TEST(NameList, CountsWhatItLeavesOut) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::name_list_test

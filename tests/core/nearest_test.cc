@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace hooked {
+namespace hooked::nearest_test {
 namespace {
 
 const std::vector<std::string> kNames = {"hook_pattern", "hook_z", "hook_q"};
@@ -31,4 +31,4 @@ TEST(Nearest, AHostileLengthIsCut) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::nearest_test

@@ -4,7 +4,7 @@
 
 #include <limits>
 
-namespace hooked {
+namespace hooked::parse_integer_test {
 namespace {
 
 TEST(ParseInteger, ReadsAllOfTheText) {
@@ -21,4 +21,4 @@ TEST(ParseInteger, GivesNothingForOtherText) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::parse_integer_test

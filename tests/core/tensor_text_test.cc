@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace hooked {
+namespace hooked::tensor_text_test {
 namespace {
 
 TEST(TensorText, Shapes) {
@@ -28,4 +28,4 @@ TEST(TensorText, FloatDtypesParseBack) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::tensor_text_test

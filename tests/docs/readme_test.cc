@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-namespace hooked {
+namespace hooked::readme_test {
 namespace {
 
 const std::filesystem::path kRoot = HOOKED_SOURCE_DIR;
@@ -173,4 +173,4 @@ TEST(Documents, LinksLeadToFiles) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::readme_test

@@ -21,7 +21,7 @@
 #include "tests/support/temp_folder.h"
 #include "tests/support/thrown_by.h"
 
-namespace hooked {
+namespace hooked::encoder_decoder_test {
 namespace {
 
 constexpr double kTolerance = 1e-12;
@@ -338,4 +338,4 @@ TEST_F(EncoderDecoder, ANameOfAnotherStackIsAMiss) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::encoder_decoder_test

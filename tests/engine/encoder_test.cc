@@ -24,7 +24,7 @@
 #include "tests/support/temp_folder.h"
 #include "tests/support/thrown_by.h"
 
-namespace hooked {
+namespace hooked::encoder_test {
 namespace {
 
 constexpr double kTolerance = 1e-12;
@@ -248,4 +248,4 @@ TEST_F(EncoderTest, ProcessingFoldsWhatPostNormsAllow) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::encoder_test

@@ -21,7 +21,7 @@
 #include "tests/support/random_config.h"
 #include "tests/support/thrown_by.h"
 
-namespace hooked {
+namespace hooked::generate_test {
 namespace {
 
 // What generation must give: the likeliest token of a full run, appended, again and again.
@@ -372,4 +372,4 @@ TEST_F(SmallGeneration, RefusesWhatCannotBe) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::generate_test

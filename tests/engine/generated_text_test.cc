@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace hooked {
+namespace hooked::generated_text_test {
 namespace {
 
 // One token per letter: `a` is 0, `b` is 1 and so on.
@@ -66,4 +66,4 @@ TEST_F(Text, EndsAtTheFirstOfSeveralStopStrings) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::generated_text_test

@@ -14,7 +14,7 @@
 #include "tests/support/random_config.h"
 #include "tests/support/thrown_by.h"
 
-namespace hooked {
+namespace hooked::gradients_test {
 namespace {
 
 /// A smooth number that every logit of every position enters with a weight of its own.
@@ -284,4 +284,4 @@ TEST(Gradients, BackwardHooksEndWithTheRun) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::gradients_test

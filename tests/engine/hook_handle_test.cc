@@ -13,7 +13,7 @@
 #include "hooked/core/error.h"
 #include "tests/engine/small_models.h"
 
-namespace hooked {
+namespace hooked::hook_handle_test {
 namespace {
 
 class ScopedHook : public testing::Test {
@@ -153,4 +153,4 @@ TEST_F(ScopedHook, PointThatARunDoesNotReachIsAnErrorInThatRun) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::hook_handle_test

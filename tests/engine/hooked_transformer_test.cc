@@ -13,7 +13,7 @@
 #include "tests/engine/small_models.h"
 #include "tests/support/compare.h"
 
-namespace hooked {
+namespace hooked::hooked_transformer_test {
 namespace {
 
 TEST(HookedTransformer, NamesAreTheTablesInOrder) {
@@ -114,4 +114,4 @@ TEST_P(OnDevice, HooksEditsAndGradientsStayThere) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::hooked_transformer_test

@@ -14,7 +14,7 @@
 #include "tests/engine/small_models.h"
 #include "tests/support/thrown_by.h"
 
-namespace hooked {
+namespace hooked::latent_attention_test {
 namespace {
 
 constexpr double kTolerance = 1e-12;
@@ -191,4 +191,4 @@ TEST(LatentAttention, ViewsOfProductsAreRefused) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::latent_attention_test

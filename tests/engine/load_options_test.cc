@@ -14,7 +14,7 @@
 #include "tests/support/temp_folder.h"
 #include "tests/support/thrown_by.h"
 
-namespace hooked {
+namespace hooked::load_options_test {
 namespace {
 
 const LoadOptions kRaw{.dtype = at::kDouble, .processing = WeightProcessing::none()};
@@ -246,4 +246,4 @@ TEST(Create, DrawsGpt2WeightsOfTheAskedSpread) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::load_options_test

@@ -10,7 +10,7 @@
 #include "hooked/core/error.h"
 #include "tests/engine/small_models.h"
 
-namespace hooked {
+namespace hooked::loss_test {
 namespace {
 
 class Loss : public testing::Test {
@@ -101,4 +101,4 @@ TEST_F(Loss, WithoutAnyPredictionIsRefused) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::loss_test

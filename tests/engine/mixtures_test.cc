@@ -14,7 +14,7 @@
 #include "tests/engine/small_models.h"
 #include "tests/support/thrown_by.h"
 
-namespace hooked {
+namespace hooked::mixtures_test {
 namespace {
 
 constexpr RouterKind kRouters[] = {RouterKind::softmax_then_choose, RouterKind::sigmoid_then_choose,
@@ -217,4 +217,4 @@ TEST(WeightView, GivesTheMatricesOfExperts) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::mixtures_test

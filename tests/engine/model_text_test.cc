@@ -14,7 +14,7 @@
 #include "tests/engine/small_models.h"
 #include "tests/support/temp_folder.h"
 
-namespace hooked {
+namespace hooked::model_text_test {
 namespace {
 
 // A small model with a tokenizer of words: <bos> is 0, <unk> 1, then w2 to w10.
@@ -140,4 +140,4 @@ TEST_F(ModelWithText, StopTokensComeFromTheFolderAndAreSavedWithIt) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::model_text_test

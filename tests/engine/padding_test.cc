@@ -11,7 +11,7 @@
 #include "tests/engine/small_models.h"
 #include "tests/support/random_config.h"
 
-namespace hooked {
+namespace hooked::padding_test {
 namespace {
 
 struct Padding {
@@ -136,4 +136,4 @@ TEST(Edits, LastFollowsThePadding) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::padding_test

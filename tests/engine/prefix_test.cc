@@ -16,7 +16,7 @@
 #include "tests/support/random_config.h"
 #include "tests/support/thrown_by.h"
 
-namespace hooked {
+namespace hooked::prefix_test {
 namespace {
 
 Prefix prefix_of(const HookedTransformer& model, const at::Tensor& tokens, const RunOptions& given = {}) {
@@ -186,4 +186,4 @@ TEST_F(SmallPrefix, OfKeysThatTurnWithTheLengthHoldsUpToThatLength) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::prefix_test

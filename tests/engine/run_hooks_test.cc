@@ -15,7 +15,7 @@
 #include "tests/support/random_config.h"
 #include "tests/support/thrown_by.h"
 
-namespace hooked {
+namespace hooked::run_hooks_test {
 namespace {
 
 class RunHooks : public testing::Test {
@@ -274,4 +274,4 @@ TEST_F(RunHooks, TokensEditedOutOfTheVocabularyAreRefused) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::run_hooks_test

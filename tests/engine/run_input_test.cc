@@ -15,7 +15,7 @@
 #include "tests/engine/small_models.h"
 #include "tests/support/thrown_by.h"
 
-namespace hooked {
+namespace hooked::run_input_test {
 namespace {
 
 class BadInput : public testing::Test {
@@ -146,4 +146,4 @@ TEST(Devices, UnknownAndAbsentOnesAreRefused) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::run_input_test

@@ -16,7 +16,7 @@
 #include "tests/support/random_config.h"
 #include "tests/support/thrown_by.h"
 
-namespace hooked {
+namespace hooked::run_options_test {
 namespace {
 
 using Range = AxisIndex::Range;
@@ -312,4 +312,4 @@ TEST_F(Options, OneRowMayBeGivenWithoutABatchAxis) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::run_options_test

@@ -20,7 +20,7 @@
 #include "hooked/io/safetensors.h"
 #include "tests/support/thrown_by.h"
 
-namespace hooked {
+namespace hooked::sampling_test {
 namespace {
 
 const std::string kFolder = "tests/golden/sampling/";
@@ -111,4 +111,4 @@ TEST(Sampler, CountsWhatItPicked) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::sampling_test

@@ -19,7 +19,7 @@
 #include "tests/support/random_config.h"
 #include "tests/support/temp_folder.h"
 
-namespace hooked {
+namespace hooked::streamed_model_test {
 namespace {
 
 void expect_processed(const HookedTransformer& model, const ProcessedWeights& wanted) {
@@ -157,4 +157,4 @@ TEST(StreamedModel, LoadingTakesHardlyMoreMemoryThanTheModel) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::streamed_model_test

@@ -8,7 +8,7 @@
 
 #include "tests/engine/small_models.h"
 
-namespace hooked {
+namespace hooked::threads_test {
 namespace {
 
 constexpr int kThreads = 4;
@@ -116,4 +116,4 @@ TEST(Threads, GradientRunsDoNotMeet) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::threads_test

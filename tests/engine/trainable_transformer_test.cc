@@ -16,7 +16,7 @@
 #include "tests/engine/small_models.h"
 #include "tests/support/random_config.h"
 
-namespace hooked {
+namespace hooked::trainable_transformer_test {
 namespace {
 
 /// AdamW (Loshchilov and Hutter 2019), written out so that the engine needs no optimizer library.
@@ -190,4 +190,4 @@ TEST(TrainableTransformer, SameSeedGivesTheModelThatCreateGives) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::trainable_transformer_test

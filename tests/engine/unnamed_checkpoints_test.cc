@@ -13,7 +13,7 @@
 #include "tests/support/thrown_by.h"
 #include "tests/support/zip_writer.h"
 
-namespace hooked {
+namespace hooked::unnamed_checkpoints_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -117,4 +117,4 @@ TEST_F(UnnamedCheckpoint, ConfigsAreCheckedBeforeWeights) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::unnamed_checkpoints_test

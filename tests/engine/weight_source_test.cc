@@ -23,7 +23,7 @@
 #include "tests/support/temp_folder.h"
 #include "tests/support/thrown_by.h"
 
-namespace hooked {
+namespace hooked::weight_source_test {
 namespace {
 
 /// A copy of a golden checkpoint whose tensors a test may change.
@@ -322,4 +322,4 @@ TEST_F(CheckpointTensors, ExpertsMayStandInOneTensor) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::weight_source_test

@@ -10,7 +10,7 @@
 #include "tests/engine/small_models.h"
 #include "tests/support/random_config.h"
 
-namespace hooked {
+namespace hooked::weight_view_test {
 namespace {
 
 TEST(WeightView, EqualsTheStateDictAtEveryName) {
@@ -138,4 +138,4 @@ TEST(WeightView, IndicesOutOfRangeNameTheRange) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::weight_view_test

@@ -19,7 +19,7 @@
 #include "tests/support/run_program.h"
 #include "tests/support/temp_folder.h"
 
-namespace hooked {
+namespace hooked::sentence_encoder_test {
 namespace {
 
 constexpr double kToleranceFloat32 = 1e-5;  // of numbers up to 1
@@ -151,4 +151,4 @@ TEST(SentenceEncoder, ATrainedModelGivesTheEmbeddingsOfSentenceTransformers) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::sentence_encoder_test

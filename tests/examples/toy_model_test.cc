@@ -19,7 +19,7 @@
 #include "tests/support/run_program.h"
 #include "tests/support/temp_folder.h"
 
-namespace toy {
+namespace toy::toy_model_test {
 namespace {
 
 using hooked::run_program;
@@ -171,4 +171,4 @@ TEST(Examples, TheDemoSaysWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace toy
+}  // namespace toy::toy_model_test

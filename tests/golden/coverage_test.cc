@@ -5,7 +5,7 @@
 #include <fstream>
 #include <sstream>
 
-namespace hooked {
+namespace hooked::coverage_test {
 namespace {
 
 TEST(Coverage, EveryValueMeetsThePlainModel) {
@@ -29,4 +29,4 @@ TEST(Coverage, ThePageIsUpToDate) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::coverage_test

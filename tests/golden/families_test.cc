@@ -10,12 +10,12 @@
 
 #include <set>
 
+#include "families/family.h"
 #include "hooked/engine/hooked_transformer.h"
-#include "models/families/family.h"
 #include "tests/support/family_goldens.h"
 #include "tests/support/relative_difference.h"
 
-namespace hooked {
+namespace hooked::families_test {
 namespace {
 
 constexpr double kToleranceFloat64 = 1e-9;
@@ -130,4 +130,4 @@ TEST(FamilyGoldens, EveryFamilyHasOne) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::families_test

@@ -10,7 +10,7 @@
 #include "hooked/engine/hooked_transformer.h"
 #include "tests/support/golden_files.h"
 
-namespace hooked {
+namespace hooked::golden_test {
 namespace {
 
 constexpr double kToleranceFloat64 = 1e-9;
@@ -102,4 +102,4 @@ INSTANTIATE_TEST_SUITE_P(Golden, GoldenGradients, testing::ValuesIn(cases_where(
                          golden_test_name);
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::golden_test

@@ -18,7 +18,7 @@
 #include "tests/support/temp_folder.h"
 #include "tests/support/thrown_by.h"
 
-namespace hooked {
+namespace hooked::activation_cache_test {
 namespace {
 
 using Range = AxisIndex::Range;
@@ -234,4 +234,4 @@ TEST_F(Cache, ToAnotherDeviceKeepsEverything) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::activation_cache_test

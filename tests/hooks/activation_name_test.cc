@@ -11,7 +11,7 @@
 #include "tests/support/random_config.h"
 #include "tests/support/thrown_by.h"
 
-namespace hooked {
+namespace hooked::activation_name_test {
 namespace {
 
 constexpr std::uint64_t kRandomConfigs = 200;
@@ -270,4 +270,4 @@ TEST(Shorthand, EveryWordOfTheTableIsOne) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::activation_name_test

@@ -9,7 +9,7 @@
 #include "hooked/hooks/act.h"
 #include "tests/support/thrown_by.h"
 
-namespace hooked {
+namespace hooked::address_test {
 namespace {
 
 using List = std::vector<std::int64_t>;
@@ -116,4 +116,4 @@ TEST(AxisOn, KnowsTheOtherNamesOfAnAxis) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::address_test

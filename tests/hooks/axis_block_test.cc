@@ -12,7 +12,7 @@
 
 #include "hooked/core/error.h"
 
-namespace hooked {
+namespace hooked::axis_block_test {
 namespace {
 
 using List = std::vector<std::int64_t>;
@@ -77,4 +77,4 @@ TEST(WithBlock, CopiesAStridedValue) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::axis_block_test

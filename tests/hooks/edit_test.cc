@@ -21,7 +21,7 @@
 #include "tests/hooks/watching.h"
 #include "tests/support/thrown_by.h"
 
-namespace hooked {
+namespace hooked::edit_test {
 namespace {
 
 using Range = AxisIndex::Range;
@@ -295,4 +295,4 @@ TEST(EditTarget, ParsesCommandLineText) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::edit_test

@@ -14,7 +14,7 @@
 #include "tests/hooks/watching.h"
 #include "tests/support/thrown_by.h"
 
-namespace hooked {
+namespace hooked::hook_test {
 namespace {
 
 const std::string kResid = "blocks.1.hook_resid_pre";
@@ -169,4 +169,4 @@ TEST(Watch, CacheDoesNotPinMoreThanTwiceItsBytes) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::hook_test

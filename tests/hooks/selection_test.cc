@@ -13,7 +13,7 @@
 #include "tests/support/random_config.h"
 #include "tests/support/thrown_by.h"
 
-namespace hooked {
+namespace hooked::selection_test {
 namespace {
 
 using Names = std::vector<std::string>;
@@ -174,4 +174,4 @@ TEST(PointIndex, NearestNameIsOneOfTheModels) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::selection_test

@@ -9,7 +9,7 @@
 #include "hooked/hooks/activation_name.h"
 #include "tests/support/random_config.h"
 
-namespace hooked {
+namespace hooked::site_test {
 namespace {
 
 TEST(SiteTable, PathsAndWordsAreUnique) {
@@ -84,4 +84,4 @@ TEST(AxisSize, OneNormOverAllHeadsHasOneScale) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::site_test

@@ -7,7 +7,7 @@
 
 #include "io/crc32.h"
 
-namespace hooked {
+namespace hooked::checked_size_test {
 namespace {
 
 using Sizes = std::vector<std::int64_t>;
@@ -51,4 +51,4 @@ TEST(Crc32, KnownValuesAndAnyCut) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::checked_size_test

@@ -11,7 +11,7 @@
 #include "tests/support/temp_folder.h"
 #include "tests/support/zip_writer.h"
 
-namespace hooked {
+namespace hooked::checkpoint_pickles_test {
 namespace {
 
 constexpr const char* kIndex = "pytorch_model.bin.index.json";
@@ -235,4 +235,4 @@ TEST_F(PickledModel, ElementsOfBothFormats) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::checkpoint_pickles_test

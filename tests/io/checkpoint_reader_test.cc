@@ -11,7 +11,7 @@
 #include "tests/io/file_bytes.h"
 #include "tests/support/temp_folder.h"
 
-namespace hooked {
+namespace hooked::checkpoint_reader_test {
 namespace {
 
 constexpr const char* kIndex = "model.safetensors.index.json";
@@ -290,4 +290,4 @@ TEST_F(Checkpoint, ManyShardsWithFewDescriptors) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::checkpoint_reader_test

@@ -13,7 +13,7 @@
 #include "tests/io/file_bytes.h"
 #include "tests/support/temp_folder.h"
 
-namespace hooked {
+namespace hooked::file_test {
 namespace {
 
 std::string read_all(const std::filesystem::path& path) { return read_text_file(path, 1000); }
@@ -189,4 +189,4 @@ TEST(WriteFile, FailedWriteLeavesTheOldFile) {  // a full disk, by way of a limi
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::file_test

@@ -7,7 +7,7 @@
 #include "tests/io/file_bytes.h"
 #include "tests/support/temp_folder.h"
 
-namespace hooked {
+namespace hooked::model_folder_test {
 namespace {
 
 constexpr const char* kSettings[] = {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME",
@@ -162,4 +162,4 @@ TEST_F(ModelFolder, ACheckpointOfTheFolderItself) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::model_folder_test

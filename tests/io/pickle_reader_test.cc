@@ -6,7 +6,7 @@
 #include "tests/io/file_bytes.h"
 #include "tests/support/pickle_writer.h"
 
-namespace hooked {
+namespace hooked::pickle_reader_test {
 namespace {
 
 using Kind = PickleKind;
@@ -381,4 +381,4 @@ TEST(PickleReader, LimitsAreExact) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::pickle_reader_test

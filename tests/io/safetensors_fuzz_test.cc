@@ -5,7 +5,7 @@
 
 #include "tests/io/file_bytes.h"
 
-namespace hooked {
+namespace hooked::safetensors_fuzz_test {
 namespace {
 
 const std::vector<std::pair<std::string, std::uint64_t>> kCorpus = {
@@ -75,4 +75,4 @@ TEST(SafetensorsFuzz, RandomEdits) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::safetensors_fuzz_test

@@ -8,7 +8,7 @@
 #include "hooked/io/safetensors.h"
 #include "tests/io/file_bytes.h"
 
-namespace hooked {
+namespace hooked::safetensors_header_test {
 namespace {
 
 constexpr const char* kFile = "m.safetensors";
@@ -390,4 +390,4 @@ TEST(SafetensorsHeader, S22EmptyHeaders) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::safetensors_header_test

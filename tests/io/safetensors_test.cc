@@ -16,7 +16,7 @@
 #include "tests/io/file_bytes.h"
 #include "tests/support/temp_folder.h"
 
-namespace hooked {
+namespace hooked::safetensors_test {
 namespace {
 
 constexpr at::ScalarType kDtypes[] = {at::kDouble, at::kFloat, at::kHalf, at::kBFloat16, at::kLong,
@@ -334,4 +334,4 @@ TEST_F(Safetensors, ThreadsReadOneFile) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::safetensors_test

@@ -4,7 +4,7 @@
 #include "hooked/io/zip_checkpoint.h"
 #include "tests/io/file_bytes.h"
 
-namespace hooked {
+namespace hooked::torch_files_test {
 namespace {
 
 const std::filesystem::path kFiles = HOOKED_SOURCE_DIR "/tests/io/files";
@@ -84,4 +84,4 @@ TEST(TorchFiles, ThatIsNoStateDict) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::torch_files_test

@@ -9,7 +9,7 @@
 #include "tests/support/pickle_writer.h"
 #include "tests/support/zip_writer.h"
 
-namespace hooked {
+namespace hooked::zip_checkpoint_fuzz_test {
 namespace {
 
 const std::filesystem::path kFiles = HOOKED_SOURCE_DIR "/tests/io/files";
@@ -125,4 +125,4 @@ TEST(ZipCheckpointFuzz, RandomEdits) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::zip_checkpoint_fuzz_test

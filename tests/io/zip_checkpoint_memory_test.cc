@@ -10,7 +10,7 @@
 #include "tests/support/temp_folder.h"
 #include "tests/support/zip_writer.h"
 
-namespace hooked {
+namespace hooked::zip_checkpoint_memory_test {
 namespace {
 
 using Limits = ZipCheckpointLimits;
@@ -61,4 +61,4 @@ TEST(ZipCheckpointMemory, RefusingIsCheap) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::zip_checkpoint_memory_test

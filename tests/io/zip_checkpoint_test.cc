@@ -14,7 +14,7 @@
 #include "tests/support/temp_folder.h"
 #include "tests/support/zip_writer.h"
 
-namespace hooked {
+namespace hooked::zip_checkpoint_test {
 namespace {
 
 using Limits = ZipCheckpointLimits;
@@ -355,4 +355,4 @@ TEST_F(ZipFile, ManyThreadsReadOneFile) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::zip_checkpoint_test

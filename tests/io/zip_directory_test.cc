@@ -8,7 +8,7 @@
 #include "tests/support/temp_folder.h"
 #include "tests/support/zip_writer.h"
 
-namespace hooked {
+namespace hooked::zip_directory_test {
 namespace {
 
 using Limits = ZipCheckpointLimits;
@@ -195,4 +195,4 @@ TEST_F(Zip, DirectoryOfTheWholeSparseFileIsNotRead) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::zip_directory_test

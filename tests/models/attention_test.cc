@@ -12,7 +12,7 @@
 #include "tests/models/random_graph.h"
 #include "tests/support/random_config.h"
 
-namespace hooked {
+namespace hooked::attention_test {
 namespace {
 
 constexpr std::uint64_t kRandomConfigs = 150;
@@ -217,4 +217,4 @@ TEST_P(FusedAttention, EqualsTheExplicitPath) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::attention_test

@@ -11,7 +11,7 @@
 #include "tests/models/random_graph.h"
 #include "tests/support/random_config.h"
 
-namespace hooked {
+namespace hooked::block_test {
 namespace {
 
 /// The points of layer 0 that an edit changes, the edited one left out.
@@ -143,4 +143,4 @@ TEST(Block, EditedOutputReachesTheStream) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::block_test

@@ -10,7 +10,7 @@
 #include "tests/models/random_graph.h"
 #include "tests/support/random_config.h"
 
-namespace hooked {
+namespace hooked::graph_test {
 namespace {
 
 constexpr std::uint64_t kRandomConfigs = 150;
@@ -102,4 +102,4 @@ TEST(Graph, EveryPointFiresWithTheShapeOfItsRow) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::graph_test

@@ -9,7 +9,7 @@
 
 #include "tests/models/random_graph.h"
 
-namespace hooked {
+namespace hooked::kv_cache_test {
 namespace {
 
 class Remembered : public testing::Test {
@@ -46,4 +46,4 @@ TEST_F(Remembered, PaddingIsKnownOfEveryColumn) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::kv_cache_test

@@ -7,7 +7,7 @@
 
 #include "tests/models/random_graph.h"
 
-namespace hooked {
+namespace hooked::norm_test {
 namespace {
 
 struct Case {
@@ -90,4 +90,4 @@ TEST(Norm, KeepsPrecisionFarFromZero) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::norm_test

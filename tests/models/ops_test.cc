@@ -13,7 +13,7 @@
 #include "tests/models/random_graph.h"
 #include "tests/support/activations.h"
 
-namespace hooked {
+namespace hooked::ops_test {
 namespace {
 
 constexpr double kPoints[] = {-24.0, -8.0, -2.5, -1.0, -0.3, 0.0, 1e-3, 0.7, 1.0, 3.0, 6.5, 8.0, 12.0, 24.0};
@@ -175,4 +175,4 @@ TEST(Mlp, NeuronsOfSoluModelsAreNormed) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::ops_test

@@ -7,7 +7,7 @@
 
 #include "models/run.h"
 
-namespace hooked {
+namespace hooked::relative_bias_test {
 namespace {
 
 at::Tensor buckets(std::int64_t first, std::int64_t end, const RelativeConfig& config, bool bidirectional) {
@@ -37,4 +37,4 @@ TEST(RelativeBuckets, PublishedSizesHaveTheEdgesModelsWereTrainedWith) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::relative_bias_test

@@ -13,7 +13,7 @@
 
 #include "tests/models/random_graph.h"
 
-namespace hooked {
+namespace hooked::rotary_test {
 namespace {
 
 ModelConfig rotary_config() {
@@ -224,4 +224,4 @@ TEST(RotaryAngles, DynamicScalingGrowsTheBaseWithEachRowsLength) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::rotary_test

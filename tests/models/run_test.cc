@@ -7,7 +7,7 @@
 
 #include "tests/models/random_graph.h"
 
-namespace hooked {
+namespace hooked::run_test {
 namespace {
 
 class RunOf : public testing::Test {
@@ -128,4 +128,4 @@ TEST_F(RunOf, AlibiFollowsRealPositions) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::run_test

@@ -7,7 +7,7 @@
 #include "tests/models/random_graph.h"
 #include "tests/support/random_config.h"
 
-namespace hooked {
+namespace hooked::transformer_test {
 namespace {
 
 constexpr std::uint64_t kRandomConfigs = 120;
@@ -145,4 +145,4 @@ TEST(Transformer, PointsDoNotAliasWeightsOrTokens) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::transformer_test

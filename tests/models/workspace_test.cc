@@ -11,7 +11,7 @@
 
 #include "tests/models/random_graph.h"
 
-namespace hooked {
+namespace hooked::workspace_test {
 namespace {
 
 const at::TensorOptions kFloat = at::TensorOptions(at::kFloat);
@@ -110,4 +110,4 @@ TEST(Workspace, TensorsMayDieInAnotherThread) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::workspace_test

@@ -8,7 +8,7 @@
 
 #include <limits>
 
-namespace hooked {
+namespace hooked::compare_test {
 namespace {
 
 constexpr auto kName = "blocks.0.attn.hook_attn_scores";
@@ -74,4 +74,4 @@ TEST(Agree, RowsOfPaddingAreLeftOut) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::compare_test

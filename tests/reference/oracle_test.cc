@@ -8,7 +8,7 @@
 #include "tests/reference/plain_model.h"
 #include "tests/support/golden_files.h"
 
-namespace hooked {
+namespace hooked::oracle_test {
 namespace {
 
 constexpr double kToleranceFloat64 = 1e-9;
@@ -38,4 +38,4 @@ TEST_P(PlainModelOracle, EveryActivationAgrees) {
 INSTANTIATE_TEST_SUITE_P(Golden, PlainModelOracle, testing::ValuesIn(native_cases()), golden_test_name);
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::oracle_test

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace hooked::reference {
+namespace hooked::reference::pairwise_test {
 namespace {
 
 TEST(OptionTable, AValueHoldsWhereItWasApplied) {
@@ -50,4 +50,4 @@ TEST(PairwiseCover, FewPairsAreRefused) {
 }
 
 }  // namespace
-}  // namespace hooked::reference
+}  // namespace hooked::reference::pairwise_test

@@ -10,7 +10,7 @@
 #include "tests/reference/pairwise.h"
 #include "tests/reference/random_weights.h"
 
-namespace hooked::reference {
+namespace hooked::reference::plain_model_test {
 namespace {
 
 ModelConfig default_config() { return make_case(Choice(option_table().size(), 0)).config; }
@@ -70,4 +70,4 @@ TEST(PlainModel, LogProbabilitiesSumToOne) {
 }
 
 }  // namespace
-}  // namespace hooked::reference
+}  // namespace hooked::reference::plain_model_test

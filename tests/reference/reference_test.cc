@@ -9,7 +9,7 @@
 #include "tests/reference/plain_model.h"
 #include "tests/reference/random_weights.h"
 
-namespace hooked::reference {
+namespace hooked::reference::reference_test {
 namespace {
 
 constexpr double kActivationTolerance = 1e-9;  // float64
@@ -108,4 +108,4 @@ INSTANTIATE_TEST_SUITE_P(Pairwise, PairwiseCase,
                          testing::Range(std::size_t{0}, pairwise_cover().cases.size()));
 
 }  // namespace
-}  // namespace hooked::reference
+}  // namespace hooked::reference::reference_test

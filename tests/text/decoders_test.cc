@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace hooked {
+namespace hooked::decoders_test {
 namespace {
 
 using Texts = std::vector<std::string>;
@@ -44,4 +44,4 @@ TEST(Decoders, MetaspaceLeavesTheFirstBlankOut) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::decoders_test

@@ -6,7 +6,7 @@
 
 #include "tests/fuzz/golden_tokenizers.h"
 
-namespace hooked {
+namespace hooked::long_text_test {
 namespace {
 
 double seconds(const Tokenizer& tokenizer, const std::string& text) {
@@ -47,4 +47,4 @@ TEST(LongTexts, OneWordOf10Megabytes) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::long_text_test

@@ -8,7 +8,7 @@
 
 #include "hooked/core/error.h"
 
-namespace hooked {
+namespace hooked::regex_test {
 namespace {
 
 using Spans = std::vector<TextSpan>;
@@ -60,4 +60,4 @@ TEST(Regex, ALongTextWithoutMatchIsNoBacktracking) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::regex_test

@@ -12,7 +12,7 @@
 #include "hooked/core/error.h"
 #include "tests/support/temp_folder.h"
 
-namespace hooked {
+namespace hooked::tokenizer_test {
 namespace {
 
 using Ids = std::vector<std::int64_t>;
@@ -490,4 +490,4 @@ TEST_F(TokenizerTest, AFolderWithoutTokenizerSaysSo) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::tokenizer_test

@@ -9,7 +9,7 @@
 #include "text/graphemes.h"
 #include "text/normalization_forms.h"
 
-namespace hooked {
+namespace hooked::unicode_test {
 namespace {
 
 TEST(Unicode, BrokenCharactersAreReplacedByTheirLongestBeginning) {
@@ -79,4 +79,4 @@ TEST(Graphemes, AreWhatReadersSee) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::unicode_test

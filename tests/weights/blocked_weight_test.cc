@@ -11,7 +11,7 @@
 
 #include <vector>
 
-namespace hooked::weights {
+namespace hooked::weights::blocked_weight_test {
 namespace {
 
 /// [[0, 1], [2, 3]]: square, so only the names tell its axes apart. By rows or by columns: blocks are cut
@@ -83,4 +83,4 @@ TEST(BlockedWeight, ManyBlocksAreOneMatrix) {
 }
 
 }  // namespace
-}  // namespace hooked::weights
+}  // namespace hooked::weights::blocked_weight_test

@@ -2,7 +2,7 @@
 
 #include "tests/weights/small_models.h"
 
-namespace hooked {
+namespace hooked::centering_test {
 namespace {
 
 /// float64, entries of size one.
@@ -62,4 +62,4 @@ TEST(CenterUnembed, TiedEmbeddingKeepsItsValues) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::centering_test

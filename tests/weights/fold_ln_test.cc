@@ -4,7 +4,7 @@
 
 #include "tests/weights/small_models.h"
 
-namespace hooked {
+namespace hooked::fold_ln_test {
 namespace {
 
 /// float64, entries of size one.
@@ -159,4 +159,4 @@ TEST(FoldLn, TiedUnembeddingIsUntiedFirst) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::fold_ln_test

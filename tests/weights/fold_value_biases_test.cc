@@ -4,7 +4,7 @@
 
 #include "tests/weights/small_models.h"
 
-namespace hooked {
+namespace hooked::fold_value_biases_test {
 namespace {
 
 ProcessedWeights fold(const StateDict& weights, const ModelConfig& config) {
@@ -40,4 +40,4 @@ TEST(FoldValueBiases, SharedValueHeadsServeTheirHeadsInARow) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::fold_value_biases_test

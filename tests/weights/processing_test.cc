@@ -8,7 +8,7 @@
 #include "tests/support/thrown_by.h"
 #include "tests/weights/small_models.h"
 
-namespace hooked {
+namespace hooked::processing_test {
 namespace {
 
 using enum ProcessingStep;
@@ -267,4 +267,4 @@ TEST(PlanProcessing, FoldedNormsGiveValueBiasesToFold) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::processing_test

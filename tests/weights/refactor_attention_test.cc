@@ -7,7 +7,7 @@
 
 #include "tests/weights/small_models.h"
 
-namespace hooked {
+namespace hooked::refactor_attention_test {
 namespace {
 
 /// float64, products of entries of size one.
@@ -64,4 +64,4 @@ TEST(RefactorAttention, HeadsWiderThanTheModel) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::refactor_attention_test

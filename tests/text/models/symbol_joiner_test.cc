@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-namespace hooked {
+namespace hooked::symbol_joiner_test {
 namespace {
 
 struct Word {
@@ -63,4 +63,4 @@ TEST(SymbolJoiner, ScanAndHeapGiveTheSame) {
 }
 
 }  // namespace
-}  // namespace hooked
+}  // namespace hooked::symbol_joiner_test

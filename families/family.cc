@@ -1,0 +1,65 @@
+#include "families/family.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <utility>
+
+#include "hooked/core/config_reader.h"
+#include "hooked/core/error.h"
+
+namespace hooked {
+
+// Read twice, so that a family is one row: its declaration and its place.
+#define FAMILY(name) extern const Family name;
+#include "families/table.inc"
+#undef FAMILY
+
+std::span<const Family> families() {
+#define FAMILY(name) name,
+  static const Family kFamilies[] = {
+#include "families/table.inc"
+  };
+#undef FAMILY
+  return kFamilies;
+}
+
+const Family& family_of(std::string_view model_type, std::string_view where) {
+  std::vector<std::string_view> known;
+  for (const Family& family : families()) {
+    if (family.model_type == model_type) return family;
+    known.push_back(family.model_type);
+  }
+  throw ConfigError(where, fmt::format("model_type '{}' is not supported; expected one of [{}]", model_type,
+                                       fmt::join(known, ", ")));
+}
+
+std::optional<RecognisedFamily> recognise_family(const CheckpointTraits& seen) {
+  const ConfigReader config(seen.config, seen.config_where);
+  if (config.has("model_type")) {
+    const Family& family = family_of(config.text("model_type"), seen.config_where);
+    auto completed = family.recognise == nullptr ? std::nullopt : family.recognise(seen);
+    return RecognisedFamily{family,
+                            completed ? std::move(*completed) : ConfigText{seen.config, seen.config_where}};
+  }
+  for (const Family& family : families()) {
+    if (family.recognise == nullptr) continue;
+    if (auto found = family.recognise(seen)) return RecognisedFamily{family, std::move(*found)};
+  }
+  return std::nullopt;
+}
+
+void refuse_unnamed_family(std::string_view config_where) {
+  std::vector<std::string> otherwise;
+  for (const Family& family : families()) {
+    if (family.recognise == nullptr) continue;
+    otherwise.push_back(fmt::format("{} ({})", family.recognised_by, family.model_type));
+  }
+  throw ConfigError(
+      fmt::format("{}: model_type", config_where),
+      fmt::format("missing; expected the name of a family, or a checkpoint that is known without "
+                  "it by {}; got neither",
+                  fmt::join(otherwise, ", or by ")));
+}
+
+}  // namespace hooked

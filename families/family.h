@@ -1,0 +1,109 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hooked/core/model_config.h"
+
+namespace hooked {
+
+/// How one of our tensors is made from some of theirs.
+struct TensorRecipe {
+  std::string target;                ///< our state-dict name
+  std::vector<std::string> sources;  ///< their tensors, without prefix; none for a computed table
+  /// Renamed, split, transposed or computed, as a view where possible. Runs on meta tensors too, so that
+  /// shapes are checked before anything is read. Null: the one source as it is.
+  std::function<at::Tensor(const std::vector<at::Tensor>& theirs)> make = nullptr;
+  bool optional = false;   ///< absent means zeros
+  std::string alias = {};  ///< another name that files have for the one source
+  /// How it is made from files that have none of the sources, or null.
+  std::shared_ptr<const TensorRecipe> otherwise = nullptr;
+};
+
+/// Where the tensors of a model of that config are. The config may have been given another dtype, or an
+/// unembedding of its own, since it was read.
+using RecipeMaker = std::function<std::vector<TensorRecipe>(const ModelConfig&)>;
+
+/// A config in our terms, where its tensors are, and what a user should know about how it was read.
+struct FamilyConfig {
+  ModelConfig config;
+  RecipeMaker recipes;
+  std::vector<std::string> notes = {};
+  std::vector<std::string> ignored_keys = {};
+  bool processing_recorded = false;  ///< the weights are a saved model's, processed as it was
+};
+
+/// What a checkpoint shows besides a `model_type`: enough to know a family whose files do not name it.
+struct CheckpointTraits {
+  std::string config;  ///< config.json, or `{}` where there is none
+  std::string config_where;
+  std::string values;  ///< JSON object: the plain values that one file holds beside its tensors
+  std::string weights_where;
+  std::map<std::string, std::vector<std::int64_t>, std::less<>> shapes;  ///< of all tensors, by their names
+};
+
+/// What a family's `read` is given: a config as JSON, and how errors name its place.
+struct ConfigText {
+  std::string text;
+  std::string where;
+};
+
+/// One checkpoint layout: which config keys mean what, and where our tensors are in its files.
+///
+/// A family is one file in families/ and one row of the table in family.cc.
+struct Family {
+  std::string_view model_type;
+  /// `text` is config.json, `where` its path for errors. Throws ConfigError.
+  FamilyConfig (*read)(std::string_view text, std::string_view where);
+  /// Prefix that all weight names but the unembedding's may have, whole or from one of its dots on
+  /// (`model.decoder.`: also `decoder.`), or empty.
+  std::string_view prefix = {};
+  /// Their unembedding matrix, [vocab, d_model], which never has the prefix. In files of tied models it may
+  /// be missing, a second copy of the embedding, or all there is of it.
+  std::string_view unembedding = {};
+  /// What the names of the head begin with, where it is more than the unembedding: these never have the
+  /// prefix either. A file that holds none of them is a model without unembedding.
+  std::string_view head = {};
+  /// Globs of tensors that files carry and no model needs (mask buffers, frequencies).
+  std::span<const std::string_view> buffers = {};
+  /// For families whose files do not name them or lack a config: the config for `read`, or nothing when the
+  /// checkpoint is not of this family. Where config.json does name the family it is asked as well, and adds
+  /// what the file lacks. Null: config.json as it is, and only by its `model_type`.
+  std::optional<ConfigText> (*recognise)(const CheckpointTraits& seen) = nullptr;
+  /// By what `recognise` goes, for messages and docs: `'model_args' beside the tensors`.
+  std::string_view recognised_by = {};
+};
+
+/// All families, in alphabetical order.
+std::span<const Family> families();
+
+/// The family of a `model_type`. Throws ConfigError listing the supported ones.
+const Family& family_of(std::string_view model_type, std::string_view where);
+
+/// A family and the config that its `read` is to be given.
+struct RecognisedFamily {
+  const Family& family;
+  ConfigText config;
+};
+
+/// The family of a checkpoint: the one that config.json names, else the first that recognises it, else
+/// nothing. Throws ConfigError for a name that is not supported, and where a family cannot do without a key.
+std::optional<RecognisedFamily> recognise_family(const CheckpointTraits& seen);
+
+/// Throws ConfigError about a config.json that names no family, listing what else is recognised.
+[[noreturn]] void refuse_unnamed_family(std::string_view config_where);
+
+/// The native folder: our own tensors by their own names.
+extern const Family kNativeFamily;
+std::vector<TensorRecipe> native_recipes(const ModelConfig& config);
+
+}  // namespace hooked

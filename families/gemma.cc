@@ -1,0 +1,21 @@
+// Gemma (Gemma Team 2024).
+#include "families/shared/gemma_layout.h"
+#include "families/shared/rope_config.h"
+
+namespace hooked {
+namespace {
+
+FamilyConfig read(std::string_view text, std::string_view where) {
+  const HfConfig hf(text, where);
+  ModelConfig c = read_gemma_config(hf, {.n_ctx = 8192, .n_kv_heads = 16, .activation_key = "hidden_act"});
+  // Whether its full layers are masked depends on how transformers computes attention.
+  hf.require_unset({"use_bidirectional_attention"});
+  read_rope(hf, c);
+  return hf.finish(std::move(c), llama_recipes);
+}
+
+}  // namespace
+
+extern const Family kGemmaFamily = llama_family("gemma", read);
+
+}  // namespace hooked

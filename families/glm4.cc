@@ -1,0 +1,29 @@
+// GLM 4 as of 2025 (0414): what the sublayers write is normed as well.
+#include "families/shared/glm_layout.h"
+
+namespace hooked {
+namespace {
+
+std::vector<TensorRecipe> recipes(const ModelConfig& c) {
+  return llama_stack(c, [&](Recipes& r) {
+    r.norm("ln1", "input_layernorm");
+    add_llama_attention(r, c);
+    r.norm("ln1_post", "post_self_attn_layernorm");
+    r.norm("ln2", "post_attention_layernorm");
+    add_glm_mlp(r);
+    r.norm("ln2_post", "post_mlp_layernorm");
+  });
+}
+
+FamilyConfig read(std::string_view text, std::string_view where) {
+  const HfConfig hf(text, where);
+  ModelConfig c = read_glm_config(hf);
+  c.norm_place = NormPlace::both;
+  return hf.finish(std::move(c), recipes);
+}
+
+}  // namespace
+
+extern const Family kGlm4Family = llama_family("glm4", read);
+
+}  // namespace hooked

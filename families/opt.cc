@@ -1,0 +1,82 @@
+// OPT (Zhang et al. 2022): two unused rows before the positions; the 350m model norms after the additions and
+// embeds into fewer dimensions than the stream has.
+#include <ATen/ops/matmul.h>
+
+#include "families/shared/fairseq_layout.h"
+#include "families/shared/hf_config.h"
+#include "families/shared/recipes.h"
+
+namespace hooked {
+namespace {
+
+struct Shape {
+  bool projected;  ///< the embedding has another width than the stream
+  bool affine;     ///< norms have weights and biases
+};
+
+// Products with the projections are taken in the wider of their precision and the model's.
+at::Tensor product(const at::Tensor& a, const at::Tensor& b, at::ScalarType dtype) {
+  const at::ScalarType wide = c10::promoteTypes(a.scalar_type(), dtype);
+  return at::matmul(a.to(wide), b.to(wide));
+}
+
+void add_embeddings(Recipes& r, const ModelConfig& c, const Shape& shape) {
+  if (!shape.projected) {
+    r.embedding("embed_tokens.weight");
+    r.unembedding("lm_head");
+    return;
+  }
+  // Projecting the embedding once gives the same rows as projecting each token, and likewise behind the
+  // stream.
+  r.make("embed.W_E", {"embed_tokens.weight", "project_in.weight"}, [dtype = c.dtype](const auto& theirs) {
+     return product(theirs[0], theirs[1].t(), dtype);
+   }).alias = "lm_head.weight";
+  r.make("unembed.W_U", {"project_out.weight", "lm_head.weight"}, [dtype = c.dtype](const auto& theirs) {
+     return product(theirs[0].t(), theirs[1].t(), dtype);
+   }).alias = "embed_tokens.weight";  // tied models store one matrix
+}
+
+RecipeMaker recipes(const Shape& shape) {
+  return [shape](const ModelConfig& c) {
+    Recipes r(c);
+    const auto norm = [&](std::string_view ours, std::string_view theirs) {
+      shape.affine ? r.norm(ours, theirs) : r.plain_norm(ours);
+    };
+    add_embeddings(r, c, shape);
+    r.positions("embed_positions.weight", kFairseqPositionOffset);
+    r.each_block("layers.{}.", [&](std::int64_t) {
+      norm("ln1", "self_attn_layer_norm");
+      add_fairseq_attention(r);
+      norm("ln2", "final_layer_norm");
+      add_fairseq_mlp(r);
+    });
+    if (c.final_norm != NormKind::none) norm("ln_final", "final_layer_norm");
+    return std::move(r).take();
+  };
+}
+
+FamilyConfig read(std::string_view text, std::string_view where) {
+  const HfConfig hf(text, where);
+  const ConfigReader& json = hf.json();
+  ModelConfig c =
+      hf.sizes({.n_kv_heads = {}, .d_head = {}, .d_mlp = "ffn_dim", .n_ctx_fallback = 2048}, /*tied=*/true);
+  c.mlp_bias = c.qkv_bias = c.attn_out_bias = json.boolean_or("enable_bias", true);
+  const bool before = json.boolean_or("do_layer_norm_before", true);
+  const bool no_final = json.boolean_or("_remove_final_layer_norm", false);
+  c.norm_place = before ? NormPlace::pre : NormPlace::post;
+  c.final_norm = before && !no_final ? NormKind::layer_norm : NormKind::none;
+  c.eps = 1e-5;
+  c.activation = hf.activation("activation_function", "relu");
+  const bool affine = json.boolean_or("layer_norm_elementwise_affine", true);
+  c.norm_bias = affine;
+  const bool projected = json.has("word_embed_proj_dim") && hf.count("word_embed_proj_dim") != c.d_model;
+  if (projected) c.tied_unembedding = false;  // two projections of one matrix
+  return hf.finish(std::move(c), recipes({projected, affine}));
+}
+
+}  // namespace
+
+extern const Family kOptFamily{
+    .model_type = "opt", .read = read, .prefix = "model.decoder.", .unembedding = "lm_head.weight"};
+
+}  // namespace hooked

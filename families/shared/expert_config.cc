@@ -1,0 +1,67 @@
+#include "families/shared/expert_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace hooked {
+
+void read_experts(const HfConfig& hf, ModelConfig& config, const ExpertKeys& keys) {
+  const ConfigReader& json = hf.json();
+  const std::string_view name = json.first_of({keys.n_experts, keys.n_experts_alias});
+  const auto count_or = [&](std::string_view key, std::int64_t fallback) {
+    return json.has(key) || fallback == 0 ? hf.count(key) : fallback;
+  };
+  ExpertConfig& e = config.experts;
+  e.n_experts = count_or(name, keys.n_experts_fallback);
+  hf.made_from("experts.n_experts", json.where(name));
+  json.ignore({keys.n_experts, keys.n_experts_alias});
+  e.per_token = count_or(keys.per_token, keys.per_token_fallback);
+  if (e.per_token > e.n_experts) {
+    json.refuse(keys.per_token, fmt::format("is more than there are experts; expected 1 to {}", e.n_experts));
+  }
+  e.d_expert = config.d_mlp;
+}
+
+void set_expert_width(const HfConfig& hf, ModelConfig& config, std::string_view key, LayerFlags dense) {
+  ExpertConfig& e = config.experts;
+  e.d_expert = hf.count(key);
+  e.dense_layers = none_if_all_false(std::move(dense));
+  if (e.dense_layers.empty()) {
+    config.d_mlp = e.d_expert;
+  } else if (std::ranges::find(e.dense_layers, false) == e.dense_layers.end()) {
+    e = {};  // no layer is a mixture after all
+  }
+}
+
+void read_qwen_experts(const HfConfig& hf, ModelConfig& config) {
+  const ConfigReader& json = hf.json();
+  config.experts.renormalised = json.boolean_or("norm_topk_prob", false);
+  const std::vector<std::int64_t> dense =
+      json.has("mlp_only_layers") ? json.integers("mlp_only_layers") : std::vector<std::int64_t>();
+  const std::int64_t step = json.has("decoder_sparse_step") ? hf.count("decoder_sparse_step") : 1;
+  set_expert_width(hf, config, "moe_intermediate_size", flag_layers(config, [&](std::int64_t l) {
+                     return (l + 1) % step != 0 || std::ranges::find(dense, l) != dense.end();
+                   }));
+}
+
+std::vector<TensorRecipe> mixture_recipes(const ModelConfig& config,
+                                          const std::function<void(Recipes&)>& add_mixture, double scale) {
+  return llama_stack(config, [&](Recipes& r) {
+    r.norm("ln1", "input_layernorm");
+    add_llama_attention(r, config, scale);
+    r.norm("ln2", "post_attention_layernorm");
+    if (config.mixture(r.layer())) {
+      add_mixture(r);
+    } else {
+      add_llama_mlp(r, config, scale);
+    }
+  });
+}
+
+std::vector<TensorRecipe> usual_mixture_recipes(const ModelConfig& config) {
+  return mixture_recipes(config, [](Recipes& r) { r.mixture({}); });
+}
+
+}  // namespace hooked

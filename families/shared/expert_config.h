@@ -1,0 +1,36 @@
+#pragma once
+
+#include <string_view>
+
+#include "families/shared/llama_layout.h"
+
+namespace hooked {
+
+/// How many experts a config has and chooses; keys that go by several names are tried in order.
+struct ExpertKeys {
+  std::string_view n_experts = "num_local_experts";
+  std::string_view n_experts_alias = "num_experts";
+  std::int64_t n_experts_fallback = 0;  ///< where neither is there; 0: one must be
+  std::string_view per_token = "num_experts_per_tok";
+  std::int64_t per_token_fallback = 0;
+};
+
+/// Makes every MLP of `config` a mixture of experts as wide as its MLPs were.
+void read_experts(const HfConfig& hf, ModelConfig& config, const ExpertKeys& keys);
+
+/// Experts as wide as the key says, beside ordinary MLPs in `dense` layers.
+void set_expert_width(const HfConfig& hf, ModelConfig& config, std::string_view key, LayerFlags dense);
+
+/// Qwen's `norm_topk_prob`, `mlp_only_layers` and `decoder_sparse_step`.
+void read_qwen_experts(const HfConfig& hf, ModelConfig& config);
+
+/// Llama's layout with `add_mixture` in each block that has one. What sublayers write is multiplied by
+/// `scale` (the mixture's part is `add_mixture`'s).
+std::vector<TensorRecipe> mixture_recipes(const ModelConfig& config,
+                                          const std::function<void(Recipes&)>& add_mixture,
+                                          double scale = 1.0);
+
+/// The same where mixtures have the spelling that most families share.
+std::vector<TensorRecipe> usual_mixture_recipes(const ModelConfig& config);
+
+}  // namespace hooked

@@ -1,0 +1,247 @@
+#include "families/shared/hf_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "hooked/core/error.h"
+
+namespace hooked {
+namespace {
+
+constexpr std::int64_t kLargest = 1 << 24;  // of widths, vocabularies and contexts (bad-input C)
+
+// Known to every family and without effect on what a run of the model computes.
+constexpr auto kWithoutEffect = {"model_type",
+                                 "architectures",
+                                 "transformers_version",
+                                 "auto_map",
+                                 "_name_or_path",
+                                 "name_or_path",
+                                 "torch_dtype",
+                                 "dtype",
+                                 "use_cache",
+                                 "is_decoder",
+                                 "is_encoder_decoder",
+                                 "initializer_range",
+                                 "init_std",
+                                 "bos_token_id",
+                                 "eos_token_id",
+                                 "pad_token_id",
+                                 "sep_token_id",
+                                 "decoder_start_token_id",
+                                 "unk_token_id",
+                                 "pretraining_tp",
+                                 "gradient_checkpointing",
+                                 "output_attentions",
+                                 "output_hidden_states",
+                                 "return_dict",
+                                 "tie_word_embeddings",
+                                 "cross_attention_hidden_size",
+                                 "chunk_size_feed_forward",
+                                 "problem_type",
+                                 "task_specific_params",
+                                 "tokenizer_class",
+                                 "id2label",
+                                 "label2id",
+                                 "num_labels",
+                                 "use_bfloat16",
+                                 "attn_implementation",
+                                 "_attn_implementation",
+                                 "_attn_implementation_autoset",
+                                 "use_flash_attn",
+                                 "use_flash_attention",
+                                 "cache_implementation"};
+
+// Parts of the names of keys that change what a model computes. An unread one is refused.
+constexpr auto kGroups = {"rope",
+                          "rotary",
+                          "quant",
+                          "attn",
+                          "attention",
+                          "expert",
+                          "moe",
+                          "router",
+                          "window",
+                          "softcap",
+                          "sink",
+                          "scal",
+                          "clip",
+                          "alibi",
+                          "topk",
+                          "top_k",
+                          "multiplier",
+                          "qk_",
+                          "position_embedding_type",
+                          "layer_type",
+                          "activation_sparsity"};
+
+// Parts of the names of keys that concern training alone.
+constexpr auto kTrainingOnly = {"drop", "aux_loss", "z_loss", "output_router", "jitter", "summary"};
+
+// Parts of names like those of kGroups that are harmless.
+constexpr auto kHarmless = {"implementation"};
+
+bool contains_any(std::string_view text, std::initializer_list<const char*> parts) {
+  return std::any_of(parts.begin(), parts.end(),
+                     [&](std::string_view part) { return text.find(part) != std::string_view::npos; });
+}
+
+}  // namespace
+
+LayerFlags flag_layers(const ModelConfig& config, const LayerRule& rule) {
+  LayerFlags flags;
+  for (std::int64_t l = 0; l < config.n_layers; ++l) flags.push_back(rule(l));
+  return flags;
+}
+
+LayerFlags none_if_all_false(LayerFlags flags) {
+  if (std::find(flags.begin(), flags.end(), true) == flags.end()) flags.clear();
+  return flags;
+}
+
+HfConfig::HfConfig(std::string_view text, std::string_view where) : json_(text, where) {}
+
+std::int64_t HfConfig::count(std::string_view key) const {
+  const std::int64_t value = json_.integer(key);
+  if (value < 1 || value > kLargest)
+    json_.refuse(key, fmt::format("is out of range; expected 1 to {}", kLargest));
+  return value;
+}
+
+double HfConfig::positive_or(std::string_view key, double fallback) const {
+  const double value = json_.number_or(key, fallback);
+  if (!std::isfinite(value) || value <= 0)
+    json_.refuse(key, "is not allowed; expected a finite number above 0");
+  return value;
+}
+
+ModelConfig HfConfig::sizes(const SizeKeys& keys, bool tied) const {
+  const auto count_or = [&](std::string_view key, std::int64_t fallback) {
+    return !key.empty() && json_.has(key) ? count(key) : fallback;
+  };
+  ModelConfig c;
+  c.n_layers = count(keys.n_layers);
+  c.d_model = count(keys.d_model);
+  c.n_heads = count(keys.n_heads);
+  const bool says_all = keys.n_kv_heads_fallback == 0 || json_.is_null(keys.n_kv_heads);
+  c.n_kv_heads = count_or(keys.n_kv_heads, says_all ? c.n_heads : keys.n_kv_heads_fallback);
+  if (c.n_heads % c.n_kv_heads != 0) {
+    json_.refuse(keys.n_kv_heads,
+                 fmt::format("does not divide {} = {}; expected a divisor of it", keys.n_heads, c.n_heads));
+  }
+  c.d_head = count_or(keys.d_head, keys.d_head_fallback);
+  if (c.d_head == 0) {
+    if (c.d_model % c.n_heads != 0) {
+      json_.refuse(keys.n_heads, fmt::format("heads do not divide {} = {}; expected a divisor of it",
+                                             keys.d_model, c.d_model));
+    }
+    c.d_head = c.d_model / c.n_heads;
+  }
+  c.d_mlp = keys.mlp_ratio > 0 ? count_or(keys.d_mlp, std::min(kLargest, keys.mlp_ratio * c.d_model))
+                               : count(keys.d_mlp);
+  c.n_ctx = keys.n_ctx_fallback > 0 ? count_or(keys.n_ctx, keys.n_ctx_fallback) : count(keys.n_ctx);
+  c.d_vocab = c.d_vocab_out = count("vocab_size");
+  c.tied_unembedding = json_.boolean_or("tie_word_embeddings", tied);
+  c.attn_scale = std::sqrt(static_cast<double>(c.d_head));
+  c.mlp_bias = c.qkv_bias = c.attn_out_bias = c.unembed_bias = false;
+  for (const auto& [field, key] : {std::pair{"n_layers", keys.n_layers}, std::pair{"d_model", keys.d_model},
+                                   std::pair{"n_heads", keys.n_heads}, std::pair{"d_mlp", keys.d_mlp},
+                                   std::pair{"d_head", keys.d_head}, std::pair{"n_ctx", keys.n_ctx}}) {
+    made_from(field, json_.where(json_.has(key) ? key : keys.d_model));
+  }
+  return c;
+}
+
+Activation HfConfig::activation(std::string_view key, std::string_view fallback) const {
+  const auto parsed = parse_activation(json_.text_or(key, fallback));
+  if (parsed == Activation::xielu && fallback != "xielu") {
+    json_.refuse(key,
+                 "has trained numbers of its own, which only families have that use no other; expected an "
+                 "activation without any");
+  }
+  if (!parsed || *parsed == Activation::solu || *parsed == Activation::swish) {
+    json_.refuse(
+        key,
+        "is not an activation this engine knows; expected gelu, gelu_new, gelu_pytorch_tanh, "
+        "gelu_python_tanh, gelu_accurate, gelu_fast, gelu_10, quick_gelu, relu, relu2, relu6, leaky_relu, "
+        "silu, swish, hardswish, mish, sigmoid, tanh, laplace, sqrtsoftplus or linear");
+  }
+  return *parsed;
+}
+
+void HfConfig::require_unset(std::initializer_list<std::string_view> keys) const {
+  for (const std::string_view key : keys) {
+    if (!json_.is_unset(key))
+      json_.refuse(key, "is not supported by this family; expected null, false or no such key");
+  }
+}
+
+LayerFlags HfConfig::windowed_layers(const ModelConfig& config, const LayerRule& usually) const {
+  if (!json_.has("layer_types")) return flag_layers(config, usually);
+  LayerFlags windowed;
+  for (const std::string& type : json_.texts("layer_types")) {
+    if (type != "sliding_attention" && type != "full_attention") {
+      json_.refuse("layer_types",
+                   "has a kind of layer that is not supported; expected sliding_attention and "
+                   "full_attention");
+    }
+    windowed.push_back(type == "sliding_attention");
+  }
+  if (static_cast<std::int64_t>(windowed.size()) != config.n_layers) {
+    json_.refuse("layer_types", fmt::format("has {} entries; expected one for each of the {} layers",
+                                            windowed.size(), config.n_layers));
+  }
+  return windowed;
+}
+
+void HfConfig::set_windows(ModelConfig& config, const WindowKey& window, LayerFlags windowed) const {
+  const bool none = json_.is_null(window.name) || (!json_.has(window.name) && window.fallback == 0);
+  windowed = none_if_all_false(std::move(windowed));
+  if (windowed.empty() || (none && window.null_is_none)) return;
+  if (none) {
+    json_.refuse(
+        window.name,
+        "leaves open how many keys the windowed layers see; expected their number, or no such layer");
+  }
+  config.window = json_.has(window.name) ? count(window.name) : window.fallback;
+  config.windowed_layers = std::move(windowed);
+}
+
+void HfConfig::made_from(std::string_view field, std::string where) const {
+  origins_[std::string(field)] = std::move(where);
+}
+
+void HfConfig::note(std::string_view text) { notes_.emplace_back(text); }
+
+FamilyConfig HfConfig::finish(ModelConfig config, RecipeMaker recipes) const {
+  for (const char* key : kWithoutEffect) json_.ignore({key});
+  require_unset({"quantization_config"});
+  const bool causal = config.direction == AttentionDirection::causal;
+  if (json_.boolean_or("is_causal", causal) != causal) {
+    json_.refuse("is_causal", fmt::format("is not supported by this family; expected {}", causal));
+  }
+  std::vector<std::string> ignored;
+  for (const std::string& key : json_.unread()) {
+    if (contains_any(key, kTrainingOnly)) continue;
+    if (contains_any(key, kGroups) && !contains_any(key, kHarmless) && !json_.is_unset(key)) {
+      json_.refuse(
+          key,
+          "is not a key this family honours, and one of its name may change what the model computes; "
+          "expected null, false or no such key");
+    }
+    ignored.push_back(key);
+  }
+  try {
+    config.validate();
+  } catch (const ConfigError& error) {
+    const auto message = std::string_view(error.what()).substr(error.where().size() + 3);  // past "[where] "
+    const auto origin = origins_.find(error.where());
+    throw ConfigError(origin == origins_.end() ? json_.where(error.where()) : origin->second, message);
+  }
+  return {std::move(config), std::move(recipes), notes_, std::move(ignored)};
+}
+
+}  // namespace hooked

@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "families/family.h"
+#include "hooked/core/config_reader.h"
+
+namespace hooked {
+
+/// The longest context of families whose configs may name none.
+inline constexpr std::int64_t kUnlimitedContext = 1 << 24;
+
+/// The keys under which a family's config has its sizes; an empty one is not in its configs.
+struct SizeKeys {
+  std::string_view n_layers = "num_hidden_layers";
+  std::string_view d_model = "hidden_size";
+  std::string_view n_heads = "num_attention_heads";
+  std::string_view n_kv_heads = "num_key_value_heads";  ///< null: n_heads
+  std::int64_t n_kv_heads_fallback = 0;                 ///< where n_kv_heads is absent; 0: n_heads
+  std::string_view d_head = "head_dim";                 ///< absent or null: d_head_fallback
+  std::int64_t d_head_fallback = 0;                     ///< 0: d_model / n_heads
+  std::string_view d_mlp = "intermediate_size";
+  std::int64_t mlp_ratio = 0;  ///< d_mlp / d_model where d_mlp is absent; 0: it must be there
+  std::string_view n_ctx = "max_position_embeddings";
+  std::int64_t n_ctx_fallback = 0;  ///< where n_ctx is absent; 0: it must be there
+};
+
+/// A flag for each layer. `ModelConfig` has an empty list where it is false for all.
+using LayerFlags = std::vector<bool>;
+using LayerRule = std::function<bool(std::int64_t layer)>;
+
+LayerFlags flag_layers(const ModelConfig& config, const LayerRule& rule);
+/// `flags`, or an empty list if none is true.
+LayerFlags none_if_all_false(LayerFlags flags);
+
+/// Where a config has the size of its windows.
+struct WindowKey {
+  std::string_view name;
+  std::int64_t fallback = 0;  ///< where the key is absent; 0: as null
+  bool null_is_none = false;  ///< whether null means no windows; else it is refused where a layer has one
+};
+
+/// A Hugging Face config.json under the reading of one family.
+///
+/// What all families share: sizes, dtype, activation, windows, which unread keys matter. The rest a family
+/// reads from `json`.
+class HfConfig {
+ public:
+  /// Throws ConfigError when `text` is no config.
+  HfConfig(std::string_view text, std::string_view where);
+
+  const ConfigReader& json() const noexcept { return json_; }
+
+  /// A config with sizes, vocabulary and tying (`tied` where the file says nothing), no biases but those of
+  /// norms, and scores divided by sqrt(d_head).
+  ModelConfig sizes(const SizeKeys& keys, bool tied) const;
+
+  /// An integer from 1 to the largest width. Throws ConfigError at the key.
+  std::int64_t count(std::string_view key) const;
+  /// A finite number above 0.
+  double positive_or(std::string_view key, double fallback) const;
+  Activation activation(std::string_view key, std::string_view fallback) const;
+
+  /// Throws ConfigError at `key` if it is set to anything but null, false, zero or an empty list.
+  void require_unset(std::initializer_list<std::string_view> keys) const;
+
+  /// Whether each layer is windowed: by `layer_types`, or as `usually` says where the key is absent. Other
+  /// kinds of layers than sliding_attention and full_attention are refused.
+  LayerFlags windowed_layers(const ModelConfig& config, const LayerRule& usually) const;
+  /// Gives the layers that `windowed` names a window. Throws ConfigError at the key if it does not say which.
+  void set_windows(ModelConfig& config, const WindowKey& window, LayerFlags windowed) const;
+
+  /// An error of the finished config at `field` (`rotary.base`) names `where` in the file instead
+  /// (`config.json: rope_parameters.rope_theta`).
+  void made_from(std::string_view field, std::string where) const;
+
+  /// Something the user should know.
+  void note(std::string_view text);
+
+  /// Validates the config and lists what nothing has read. Throws ConfigError for a config that is not
+  /// valid, and for unread keys of the groups that change what a model computes (DESIGN 9.13).
+  FamilyConfig finish(ModelConfig config, RecipeMaker recipes) const;
+
+ private:
+  ConfigReader json_;
+  std::vector<std::string> notes_;
+  mutable std::map<std::string, std::string, std::less<>> origins_;  // places in the file, by our fields
+};
+
+}  // namespace hooked

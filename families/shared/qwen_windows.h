@@ -1,0 +1,14 @@
+#pragma once
+
+#include "families/shared/hf_config.h"
+
+namespace hooked {
+
+/// The windows of Qwen 2 and 3: none unless `use_sliding_window`; then those of `layer_types`, or of the
+/// layers from `max_window_layers` on.
+void read_qwen_windows(const HfConfig& hf, ModelConfig& config);
+
+/// Throws ConfigError if `layer_types` names a windowed layer though `use_sliding_window` is false.
+void refuse_windows_without_use(const HfConfig& hf, const LayerFlags& windowed);
+
+}  // namespace hooked

@@ -1,0 +1,135 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "families/family.h"
+
+namespace hooked {
+
+/// How a family stores the matrix of a linear map.
+enum class LinearLayout : std::uint8_t {
+  out_in,  ///< as torch.nn.Linear
+  in_out,  ///< as GPT-2's Conv1D
+};
+
+/// Where heads stand in a fused projection: for each of ours, its place among the blocks of d_head rows.
+struct FusedHeads {
+  std::vector<std::int64_t> q, k, v;
+
+  /// All queries, then all keys, then all values.
+  static FusedHeads side_by_side(const ModelConfig& config);
+  /// Groups of n_heads / n_kv_heads queries, their key and their value.
+  static FusedHeads by_group(const ModelConfig& config);
+};
+
+/// One of `count` experts that a tensor holds all together, a view. Throws for a tensor of another number.
+at::Tensor expert_of(const at::Tensor& all, std::int64_t expert, std::int64_t count);
+
+/// How a family stores its routed experts. Names are relative to the block.
+struct MixtureNames {
+  std::string router = "mlp.gate.weight";
+  std::string router_alias = {};  ///< another name that files have for it
+  /// One expert's place, with `{}` for its number; empty: only all together.
+  std::string expert = "mlp.experts.{}.";
+  std::string gate = "gate_proj", in = "up_proj", out = "down_proj";  ///< its maps, without `.weight`
+  /// All experts of the layer in one: gate above up [expert, 2 d_mlp, d_model], and down [expert, d_model,
+  /// d_mlp]. Read where a file does not have the experts one by one.
+  std::string gate_up = "mlp.experts.gate_up_proj", down = "mlp.experts.down_proj";
+  std::string gate_up_alias = {}, down_alias = {};
+};
+
+/// Builds the recipes of a family: each call says under which name one part of the model is stored. Biases
+/// are expected exactly where the config has them.
+///
+/// Names inside `each_block` are relative to the block on both sides.
+class Recipes {
+ public:
+  explicit Recipes(const ModelConfig& config, LinearLayout layout = LinearLayout::out_in);
+
+  /// Calls `block` for every layer; `theirs` is the layer's place with `{}` for its number (`layers.{}.`).
+  void each_block(std::string_view theirs, const std::function<void(std::int64_t layer)>& block);
+  /// The same for one stack of an encoder-decoder.
+  void each_block(Stack stack, std::string_view theirs, const std::function<void(std::int64_t layer)>& block);
+
+  /// The layer that `each_block` is at.
+  std::int64_t layer() const noexcept { return layer_; }
+
+  /// A tensor as it is.
+  void copy(std::string_view ours, std::string_view theirs);
+  /// A tensor made from several of theirs, or from none. The reference holds until the next call.
+  TensorRecipe& make(std::string_view ours, const std::vector<std::string>& theirs,
+                     std::function<at::Tensor(const std::vector<at::Tensor>&)> how);
+
+  /// Another name that files have for the recipe's one source.
+  void or_named(TensorRecipe& recipe, std::string_view theirs_name) const {
+    recipe.alias = theirs(theirs_name);
+  }
+
+  void embedding(std::string_view theirs) { copy("embed.W_E", theirs); }
+  /// Learned positions; `offset` rows at the start of their table belong to no position.
+  void positions(std::string_view theirs, std::int64_t offset = 0);
+  /// The unembedding's matrix unless it is tied, and its bias: `theirs` without `.weight`, and another name
+  /// that they may have.
+  void unembedding(std::string_view theirs, std::string_view alias = {});
+
+  /// The masked-LM head before the unembedding: its layer and its norm.
+  void mlm_head(std::string_view their_layer, std::string_view their_norm);
+
+  /// A norm of width d_model. Older files say gamma and beta for weight and bias.
+  void norm(std::string_view ours, std::string_view theirs);
+  /// A norm that is stored without a weight: ones.
+  void plain_norm(std::string_view ours);
+  /// The norms of queries and of keys.
+  void qk_norm(std::string_view their_q, std::string_view their_k);
+
+  void queries(std::string_view theirs) { heads('Q', theirs); }
+  void keys(std::string_view theirs) { heads('K', theirs); }
+  void values(std::string_view theirs) { heads('V', theirs); }
+  void fused_qkv(std::string_view theirs, const FusedHeads& heads);
+  /// The output projection; what it writes is multiplied by `scale`.
+  void attention_out(std::string_view theirs, double scale = 1.0);
+
+  /// What `parts` says of queries, keys, values and output projection is of cross-attention.
+  void cross_attention(const std::function<void()>& parts);
+
+  void mlp_in(std::string_view theirs) { linear("mlp.W_in", "mlp.b_in", theirs); }
+  void mlp_gate(std::string_view theirs) { linear("mlp.W_gate", "mlp.b_gate", theirs); }
+  /// Gate and up projection one above the other.
+  void fused_gate_up(std::string_view theirs);
+  void mlp_out(std::string_view theirs, double scale = 1.0);
+
+  /// A mixture of experts, but for its shared expert. What the experts write is multiplied by `scale`.
+  void mixture(const MixtureNames& names, double scale = 1.0);
+  /// `mlp.shared_expert`, a gated MLP.
+  void shared_expert(std::string_view theirs);
+
+  std::vector<TensorRecipe> take() && { return std::move(recipes_); }
+
+ private:
+  std::string ours(std::string_view name) const { return ours_ + std::string(name); }
+  std::string theirs(std::string_view name) const { return theirs_ + std::string(name); }
+  /// `attn.W_K` or `cross_attn.W_K`, with the underscore that grouped keys and values carry.
+  std::string head_name(char kind, char letter) const;
+  void heads(char letter, std::string_view theirs);
+  /// `ours`, a matrix of one expert, stored under `theirs`, or cut out of a tensor of all experts.
+  struct Cut {
+    std::string theirs, alias;                          ///< the tensor of all experts
+    std::int64_t expert;                                ///< whose slice is cut
+    std::function<at::Tensor(const at::Tensor&)> made;  ///< of the slice
+  };
+  void expert_matrix(const std::string& ours, const std::string& theirs, double scale, const Cut& cut);
+  void linear(std::string_view weight, std::string_view bias, std::string_view theirs);
+
+  ModelConfig config_;
+  LinearLayout layout_;
+  std::int64_t layer_ = -1;
+  std::string ours_, theirs_;
+  std::string attention_ = "attn";
+  std::vector<TensorRecipe> recipes_;
+};
+
+}  // namespace hooked

@@ -1,0 +1,210 @@
+#include "families/shared/rope_config.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+
+namespace hooked {
+namespace {
+
+constexpr std::string_view kOriginal = "original_max_position_embeddings";
+
+// Tokens of the original training context. Where the family has the key beside the group, that one holds.
+double original_context(const HfConfig& hf, const ConfigReader& group, const RopeDefaults& defaults,
+                        const ModelConfig& config) {
+  if (defaults.original_n_ctx) return hf.json().number_or(kOriginal, *defaults.original_n_ctx);
+  return group.number_or(kOriginal, static_cast<double>(config.n_ctx));
+}
+
+RopeScaling read_llama3(const ConfigReader& group, double original) {
+  group.ignore({"attention_factor"});
+  return {.kind = RopeScalingKind::llama3,
+          .factor = group.number("factor"),
+          .low_freq_factor = group.number("low_freq_factor"),
+          .high_freq_factor = group.number("high_freq_factor"),
+          .original_n_ctx = original};
+}
+
+RopeScaling read_yarn(const ConfigReader& group, const ModelConfig& config, double original) {
+  RopeScaling scaling{.kind = RopeScalingKind::yarn, .original_n_ctx = original};
+  scaling.factor = group.number_or("factor", static_cast<double>(config.n_ctx) / original);
+  const double mscale = group.number_or("mscale", 0.0), all_dim = group.number_or("mscale_all_dim", 0.0);
+  const double usual = mscale != 0.0 && all_dim != 0.0
+                           ? yarn_magnitude(scaling.factor, mscale) / yarn_magnitude(scaling.factor, all_dim)
+                           : yarn_magnitude(scaling.factor, 1.0);
+  scaling.attention_factor = group.number_or("attention_factor", usual);
+  scaling.beta_fast = group.is_unset("beta_fast") ? 32.0 : group.number("beta_fast");
+  scaling.beta_slow = group.is_unset("beta_slow") ? 1.0 : group.number("beta_slow");
+  scaling.truncate = group.boolean_or("truncate", true);
+  return scaling;
+}
+
+RopeScaling read_longrope(const ConfigReader& group, const ModelConfig& config, double original) {
+  RopeScaling scaling{.kind = RopeScalingKind::longrope, .original_n_ctx = original};
+  scaling.short_factors = group.numbers("short_factor");
+  scaling.long_factors = group.numbers("long_factor");
+  const double factor = group.number_or("factor", static_cast<double>(config.n_ctx) / original);
+  const double usual = factor <= 1.0 ? 1.0 : std::sqrt(1.0 + std::log(factor) / std::log(original));
+  scaling.attention_factor = group.number_or("attention_factor", usual);
+  return scaling;
+}
+
+// Where numbers of a scaling that may not be together with others come from.
+void name_scaling_keys(const HfConfig& hf, const ConfigReader& group, const RopeDefaults& defaults) {
+  const std::string original = defaults.original_n_ctx ? hf.json().where(kOriginal)
+                               : group.has(kOriginal)  ? group.where(kOriginal)
+                                                       : hf.json().where("max_position_embeddings");
+  hf.made_from("rotary.scaling.original_n_ctx", original);
+  for (const std::string_view key : {"factor", "attention_factor"}) {  // computed where they are absent
+    hf.made_from(fmt::format("rotary.scaling.{}", key), group.has(key) ? group.where(key) : original);
+  }
+  for (const auto& [field, key] :
+       {std::pair{"low_freq_factor", "low_freq_factor"}, std::pair{"high_freq_factor", "high_freq_factor"},
+        std::pair{"beta_fast", "beta_fast"}, std::pair{"beta_slow", "beta_slow"},
+        std::pair{"short_factors", "short_factor"}, std::pair{"long_factors", "long_factor"},
+        std::pair{"long_attention_factor", "long_mscale"}}) {
+    hf.made_from(fmt::format("rotary.scaling.{}", field), group.where(key));
+  }
+}
+
+RopeScaling read_scaling(const HfConfig& hf, const ConfigReader& group, const ModelConfig& config,
+                         const RopeDefaults& defaults) {
+  const std::string_view key = group.first_of({"rope_type", "type"});
+  const std::string type = group.text_or(key, "default");
+  name_scaling_keys(hf, group, defaults);
+  // Keys that transformers leaves beside kinds that do not have them.
+  group.ignore({"rope_type", "type", "original_max_position_embeddings"});
+  if (type == "default") {
+    group.ignore({"factor"});
+    return {};
+  }
+  if (type == "linear") {
+    const double factor = group.number("factor");
+    return factor == 1.0 ? RopeScaling{} : RopeScaling{.kind = RopeScalingKind::linear, .factor = factor};
+  }
+  if (type == "dynamic") {
+    return {.kind = RopeScalingKind::dynamic,
+            .factor = group.number("factor"),
+            .original_n_ctx = static_cast<double>(config.n_ctx)};
+  }
+  const double original = original_context(hf, group, defaults, config);
+  if (type == "llama3") return read_llama3(group, original);
+  // Early Phi 3 configs call longrope su or yarn.
+  if (type == "longrope" || group.has("short_factor")) return read_longrope(group, config, original);
+  if (type == "yarn") return read_yarn(group, config, original);
+  group.refuse(
+      key,
+      "is not a rotary scaling this engine knows; expected default, linear, dynamic, llama3, yarn or "
+      "longrope");
+}
+
+std::int64_t turned_dimensions(const ConfigReader& reader, std::string_view key, const ModelConfig& config,
+                               double share) {
+  if (!(share > 0.0) || share > 1.0)
+    reader.refuse(key, "is out of range; expected a share of d_head above 0, at most 1");
+  const auto dim = static_cast<std::int64_t>(static_cast<double>(config.d_head) * share);
+  if (dim < 2 || dim % 2 != 0) {
+    reader.refuse(key, fmt::format("turns {} of the {} dimensions of a head; expected an even number of them",
+                                   dim, config.d_head));
+  }
+  return dim == config.d_head ? 0 : dim;
+}
+
+// The group of one kind of layers.
+RotaryConfig read_group(const HfConfig& hf, const ConfigReader& parameters, const ModelConfig& config,
+                        const RopeDefaults& defaults) {
+  const ConfigReader& json = hf.json();
+  RotaryConfig rotary;
+  rotary.base = parameters.number_or("rope_theta", json.number_or(defaults.theta_key, defaults.theta));
+  hf.made_from("rotary.base", parameters.has("rope_theta") ? parameters.where("rope_theta")
+                                                           : json.where(defaults.theta_key));
+  const bool inside = parameters.has("partial_rotary_factor");
+  const ConfigReader& holder = inside ? parameters : json;
+  const std::string_view key = inside ? "partial_rotary_factor" : defaults.partial_key;
+  const double share = holder.number_or(key, defaults.partial.value_or(1.0));
+  if (!defaults.partial && share != 1.0) {
+    holder.refuse(key, "is not honoured by this family; expected 1, or no such key");
+  }
+  rotary.dim = turned_dimensions(holder, key, config, share);
+  rotary.adjacent_pairs = defaults.adjacent_pairs;
+  rotary.scaling = read_scaling(hf, parameters, config, defaults);
+  parameters.refuse_unread();
+  return rotary;
+}
+
+ConfigReader no_parameters() { return {"{}", "rope_parameters"}; }
+
+// Full layers may be scaled, windowed ones have their own base. In the older style the windowed layers take
+// no scaling, and transformers reads a scaling's kind under the newer of its two keys only.
+std::pair<RotaryConfig, RotaryConfig> read_older_style(HfConfig& hf, const ModelConfig& config,
+                                                       const LayeredRopeDefaults& defaults) {
+  const ConfigReader& json = hf.json();
+  RotaryConfig full = read_group(hf, no_parameters(), config, {.theta = defaults.theta});
+  RotaryConfig windowed = full;
+  windowed.base = defaults.windowed_theta_key.empty()
+                      ? defaults.windowed_theta
+                      : hf.positive_or(defaults.windowed_theta_key, defaults.windowed_theta);
+  hf.require_unset({"rope_parameters"});  // without a group for each kind of layers it does not say which
+  const auto scaling = json.object_if("rope_scaling");
+  if (!scaling) return {full, windowed};
+  if (scaling->has("rope_type")) {
+    full = read_group(hf, *scaling, config, {.theta = full.base});
+  } else {
+    for (const std::string& key : scaling->keys()) scaling->ignore({key});
+    hf.note("rope_scaling has no effect: transformers reads its kind as rope_type only for this family");
+  }
+  return {full, windowed};
+}
+
+}  // namespace
+
+double yarn_magnitude(double factor, double weight) {
+  return factor <= 1.0 ? 1.0 : 0.1 * weight * std::log(factor) + 1.0;
+}
+
+void read_rope(const HfConfig& hf, ModelConfig& config, const RopeDefaults& defaults) {
+  const ConfigReader& json = hf.json();
+  json.ignore({defaults.theta_key, defaults.partial_key, "original_max_position_embeddings"});
+  const auto parameters = json.object_if(json.first_of({"rope_scaling", "rope_parameters"}));
+  json.ignore({"rope_scaling", "rope_parameters"});
+  config.positions = PositionKind::rotary;
+  config.rotary = read_group(hf, parameters ? *parameters : no_parameters(), config, defaults);
+  // It exists to go beyond the trained context, and names no other.
+  if (config.rotary.scaling.kind == RopeScalingKind::dynamic) config.n_ctx = kUnlimitedContext;
+}
+
+void read_layered_rope(HfConfig& hf, ModelConfig& config, const LayeredRopeDefaults& defaults) {
+  const ConfigReader& json = hf.json();
+  config.positions = PositionKind::rotary;
+  RotaryConfig windowed;
+  const auto parameters =
+      json.holds_object("rope_parameters") ? json.object_if("rope_parameters") : std::nullopt;
+  if (parameters &&
+      (parameters->holds_object("full_attention") || parameters->holds_object("sliding_attention"))) {
+    const auto group = [&](std::string_view key, double theta) {
+      const auto found = parameters->object_if(key);
+      return read_group(hf, found ? *found : no_parameters(), config, {.theta = theta, .theta_key = "-"});
+    };
+    windowed = group("sliding_attention", defaults.windowed_theta);
+    config.rotary = group("full_attention", defaults.theta);  // last, so that errors name its keys
+    hf.made_from("rotary.local_base", parameters->where("sliding_attention.rope_theta"));
+    parameters->refuse_unread();
+  } else {
+    std::tie(config.rotary, windowed) = read_older_style(hf, config, defaults);
+  }
+  json.ignore({"rope_theta", "rope_scaling", "rope_parameters", "original_max_position_embeddings"});
+  if (!defaults.windowed_theta_key.empty()) json.ignore({defaults.windowed_theta_key});
+  if (config.windowed_layers.empty() || windowed == config.rotary) return;
+  if (windowed.scaling.kind != RopeScalingKind::none) {
+    json.refuse("rope_parameters",
+                "scales the windowed layers in another way than the full ones, which is not "
+                "supported; expected rope_type default under sliding_attention");
+  }
+  config.rotary.local_base = windowed.base;
+}
+
+}  // namespace hooked

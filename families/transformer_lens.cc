@@ -1,0 +1,110 @@
+// Checkpoints that TransformerLens and the scripts around it wrote: its config fields without a model_type,
+// its own tensor names or those of earlier training code.
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "families/shared/karpathy_layout.h"
+#include "families/shared/native_layout.h"
+
+namespace hooked {
+namespace {
+
+constexpr std::string_view kModelType = "transformer_lens";
+constexpr std::string_view kOldSolu = "neel-solu-old";
+constexpr std::string_view kMingpt = "mingpt";
+
+// Fields of every config of TransformerLens. A config with some of them is one with mistakes.
+constexpr std::array<const char*, 6> kUsualFields = {"n_layers", "d_model", "n_ctx",
+                                                     "d_head",   "d_vocab", "act_fn"};
+constexpr int kEnoughFields = 3;
+
+// What configs of training runs say, and TransformerLens's word for it.
+constexpr std::pair<const char*, const char*> kTrainingNames[] = {
+    {"normalization", "normalization_type"}, {"ln_eps", "eps"}, {"architecture", "original_architecture"}};
+
+// In the first SoLU models norms are called so, and all of these are TransformerLens's names otherwise.
+bool has_old_solu_names(const CheckpointTraits& seen) {
+  return seen.shapes.contains("norm.w") || seen.shapes.contains("blocks.0.norm1.w");
+}
+
+std::optional<ConfigText> recognise(const CheckpointTraits& seen) {
+  Json config = object_of(seen.config, seen.config_where);
+  const bool named = config.contains("model_type") && config["model_type"] == kModelType;
+  const auto fields = std::count_if(kUsualFields.begin(), kUsualFields.end(),
+                                    [&](const char* field) { return config.contains(field); });
+  if (!named && fields < kEnoughFields) return std::nullopt;
+  config.erase("model_type");
+  for (const auto& [theirs, ours] : kTrainingNames) {
+    if (!config.contains(theirs)) continue;
+    if (!config.contains(ours)) config[ours] = config[theirs];
+    config.erase(theirs);
+  }
+  if (const auto shortformer = config.find("shortformer_pos"); shortformer != config.end()) {
+    if (*shortformer == true) config["positional_embedding_type"] = "shortformer";
+    if (shortformer->is_boolean()) config.erase("shortformer_pos");
+  }
+  if (has_old_solu_names(seen)) config["original_architecture"] = kOldSolu;
+  if (early_mingpt_shapes(seen)) config["original_architecture"] = kMingpt;
+  return ConfigText{config.dump(), seen.config_where};
+}
+
+bool is_bias(std::string_view name) {
+  const auto leaf = name.substr(name.rfind('.') + 1);
+  return leaf == "b" || leaf.starts_with("b_") || leaf.starts_with("_b_");
+}
+
+// TransformerLens fills in biases that a file lacks.
+std::vector<TensorRecipe> lenient_recipes(const ModelConfig& config) {
+  auto recipes = native_recipes(config);
+  for (TensorRecipe& recipe : recipes) recipe.optional = recipe.optional || is_bias(recipe.target);
+  return recipes;
+}
+
+std::string with_old_norm_names(std::string name) {
+  if (name.starts_with("ln_final.")) return "norm." + name.substr(9);
+  for (const char* part : {".ln1.", ".ln2.", ".ln."}) {
+    if (const auto at = name.find(part); at != std::string::npos) return name.replace(at + 1, 2, "norm");
+  }
+  return name;
+}
+
+// The first SoLU models store W_pos the other way round up to 8 layers, and all matrices up to 6.
+std::vector<TensorRecipe> old_solu_recipes(const ModelConfig& config) {
+  auto recipes = lenient_recipes(config);
+  for (TensorRecipe& recipe : recipes) {
+    const std::string name = recipe.target;
+    const bool is_positions = name == "pos_embed.W_pos";
+    const bool is_matrix = name.find("W_") != std::string::npos;
+    recipe.sources = {with_old_norm_names(name)};
+    recipe.alias = name;
+    if (is_matrix && config.n_layers <= (is_positions ? 8 : 6)) {
+      recipe.make = [](const std::vector<at::Tensor>& theirs) { return theirs[0].transpose(-2, -1); };
+    }
+  }
+  return recipes;
+}
+
+FamilyConfig read(std::string_view text, std::string_view where) {
+  const ConfigReader json(text, where);
+  const auto architecture = json.text_or("original_architecture", "");
+  ParsedConfig parsed = ModelConfig::from_json(text, where);
+  RecipeMaker recipes = lenient_recipes;
+  if (architecture == kOldSolu) recipes = old_solu_recipes;
+  if (architecture == kMingpt) {
+    parsed.config.unembed_bias = false;
+    recipes = early_mingpt_recipes;
+  }
+  return {std::move(parsed.config), std::move(recipes), {}, std::move(parsed.ignored_keys)};
+}
+
+}  // namespace
+
+extern const Family kTransformerLensFamily{
+    .model_type = kModelType,
+    .read = read,
+    .buffers = kNativeBuffers,
+    .recognise = recognise,
+    .recognised_by = "config fields of TransformerLens (n_layers, d_model, n_ctx, d_head, d_vocab, act_fn)"};
+
+}  // namespace hooked

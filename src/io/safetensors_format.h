@@ -1,0 +1,57 @@
+#pragma once
+
+#include <c10/core/ScalarType.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace hooked {
+
+/// Bytes in front of a header that hold its length.
+inline constexpr std::uint64_t kLengthBytes = 8;
+
+/// A dtype of the safetensors format.
+struct SafetensorsDtype {
+  std::string_view name;
+  at::ScalarType dtype;  ///< Undefined: the format has it, this engine does not
+  std::uint64_t bits;    ///< of one element
+};
+
+/// Every dtype of the format, the supported ones first.
+inline constexpr std::array<SafetensorsDtype, 20> kSafetensorsDtypes = {{
+    {"F64", at::kDouble, 64},
+    {"F32", at::kFloat, 32},
+    {"F16", at::kHalf, 16},
+    {"BF16", at::kBFloat16, 16},
+    {"I64", at::kLong, 64},
+    {"I32", at::kInt, 32},
+    {"I16", at::kShort, 16},
+    {"I8", at::kChar, 8},
+    {"U8", at::kByte, 8},
+    {"BOOL", at::kBool, 8},
+    {"U64", at::ScalarType::Undefined, 64},
+    {"U32", at::ScalarType::Undefined, 32},
+    {"U16", at::ScalarType::Undefined, 16},
+    {"C64", at::ScalarType::Undefined, 64},
+    {"F8_E5M2", at::ScalarType::Undefined, 8},
+    {"F8_E4M3", at::ScalarType::Undefined, 8},
+    {"F8_E8M0", at::ScalarType::Undefined, 8},
+    {"F6_E2M3", at::ScalarType::Undefined, 6},
+    {"F6_E3M2", at::ScalarType::Undefined, 6},
+    {"F4", at::ScalarType::Undefined, 4},
+}};
+
+/// The dtype of that name, or null when the format has none.
+constexpr const SafetensorsDtype* find_safetensors_dtype(std::string_view name) noexcept {
+  for (const auto& dtype : kSafetensorsDtypes) {
+    if (dtype.name == name) return &dtype;
+  }
+  return nullptr;
+}
+
+/// The supported dtypes' names, for messages: `F64, F32, …`.
+std::string supported_safetensors_dtypes();
+
+}  // namespace hooked

@@ -1,0 +1,108 @@
+// Keys that a config.json lacks mean what transformers takes for them (scripts/make_absent_key_goldens.py).
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "families/family.h"
+#include "hooked/core/error.h"
+#include "tests/support/golden_configs.h"
+
+namespace hooked::absent_keys_test {
+namespace {
+
+Json absent_keys() {
+  const std::ifstream file(HOOKED_SOURCE_DIR "/tests/golden/absent_keys.json", std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return parse_json(text.str(), {.bytes = 1 << 24});
+}
+
+const GoldenConfig& golden(const std::string& name) {
+  for (const GoldenConfig& config : golden_configs()) {
+    if (config.name == name) return config;
+  }
+  throw std::invalid_argument("no golden checkpoint " + name);
+}
+
+struct Outcome {
+  std::optional<ModelConfig> config;
+  std::string error;
+};
+
+Outcome outcome(const GoldenConfig& base, const Json& json) {
+  try {
+    ModelConfig config = family_of(base.model_type, "config.json").read(json.dump(), "config.json").config;
+    config.dtype = at::kFloat;
+    return {std::move(config), ""};
+  } catch (const ConfigError& error) {
+    return {std::nullopt, error.what()};
+  }
+}
+
+// Sizes of weights, for which transformers takes those of one published model. A file without them is cut off
+// or of another family: a guess would move the error to the tensors or, for heads, lose it.
+const std::set<std::string> kRequired = {"hidden_size",
+                                         "d_model",
+                                         "n_embd",
+                                         "dim",
+                                         "num_hidden_layers",
+                                         "n_layers",
+                                         "n_layer",
+                                         "num_layers",
+                                         "n_heads",
+                                         "num_attention_heads",
+                                         "n_head",
+                                         "num_heads",
+                                         "ffn_dim",
+                                         "attention_heads",
+                                         "intermediate_size",
+                                         "hidden_dim",
+                                         "vocab_size",
+                                         "moe_intermediate_size",
+                                         "shared_expert_intermediate_size",
+                                         "n_routed_experts",
+                                         "kv_lora_rank",
+                                         "q_lora_rank",
+                                         "qk_nope_head_dim",
+                                         "qk_rope_head_dim",
+                                         "v_head_dim",
+                                         "d_ff"};
+
+TEST(AbsentKeys, MeanWhatTransformersTakesForThem) {
+  std::set<std::string> families;
+  int compared = 0;
+  for (const Json& row : absent_keys()) {
+    const GoldenConfig& base = golden(row.at("config"));
+    const std::string without = row.at("without");
+    SCOPED_TRACE(base.name + " without " + without);
+    Json full = base.json, cut = base.json;
+    for (const auto& [key, value] : row.at("now").items()) full[key] = value;
+    if (row.contains("gone")) {
+      for (const std::string key : row.at("gone")) full.erase(key);
+    }
+    if (!without.empty()) cut = without_key(cut, path_from(without));
+    const Outcome expected = outcome(base, full), got = outcome(base, cut);
+    if (kRequired.contains(without) && !got.config) {
+      EXPECT_NE(got.error.find("missing; expected this field, got nothing"), std::string::npos) << got.error;
+      continue;
+    }
+    EXPECT_EQ(expected.config.has_value(), got.config.has_value()) << expected.error << got.error;
+    if (!expected.config || !got.config) continue;
+    if (*expected.config == *got.config) {
+      ++compared;
+      families.insert(base.model_type);
+      continue;
+    }
+    ADD_FAILURE() << "transformers: " << row.at("now").dump() << "\nmeans " << expected.config->to_json()
+                  << "\nread as " << got.config->to_json();
+  }
+  EXPECT_GT(compared, 1000);
+  EXPECT_GT(families.size(), 45u);
+}
+
+}  // namespace
+}  // namespace hooked::absent_keys_test
