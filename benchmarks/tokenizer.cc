@@ -1,5 +1,5 @@
 // How long does it take to turn a text into tokens? Prints the seconds of the fastest of five runs, and
-// writes the ids as JSON, so that scripts/compare_tokenizer_speed.py can compare both with another
+// writes the ids as JSON, so that benchmarks/compare_tokenizer_speed.py can compare both with another
 // tokenizer's.
 //
 //   bench_tokenizer TOKENIZER TEXT IDS.json

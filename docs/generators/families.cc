@@ -7,10 +7,10 @@
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <ranges>
 #include <set>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "families/family.h"
 
@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view kPreface = R"(# Checkpoint families
 
-Generated from the table of families (`families/table.inc`) and the golden checkpoints (`tests/golden/families`); do not
+Generated from the table of families (`families/table.inc`) and the golden cases (`tests/golden/index.json`); do not
 edit. A test fails when this page is out of date.
 
 A family is read by the `model_type` of its config.json, never by a name or a path; [below](#without-a-model_type) are those
@@ -35,8 +35,8 @@ with every parameter random and sizes that are awkward on purpose. The ordinary 
 Encoders have no continuation. Those of their checkpoints that have no masked-LM head (`no_head`) are compared in all but logits,
 and processing must keep their last stream.
 
-`python scripts/parity.py` builds the cases anew and compares them with the program; with other rows in
-`scripts/parity_cases/table.py` it compares other configurations. [How to add a family](adding-a-family.md).
+`python tests/golden/make.py compare` builds the cases anew and compares them with the program; with other rows in
+`tests/golden/makers/checkpoints/table.py` it compares other configurations. [How to add a family](adding-a-family.md).
 
 | `model_type` | cases | variants |
 |---|---:|---|
@@ -78,11 +78,6 @@ A bare state dict does not tell the number of heads, nor nanoGPT's from minGPT's
 or `"nanogpt"` and `"n_head"`.
 )";
 
-struct Cases {
-  std::vector<std::string> variants;
-  std::set<std::string> oracles;
-};
-
 std::string replaced(std::string text, std::string_view what, std::string_view by) {
   return text.replace(text.find(what), what.size(), by);
 }
@@ -90,15 +85,15 @@ std::string replaced(std::string text, std::string_view what, std::string_view b
 }  // namespace
 
 int main(int, char** argv) {
-  const auto index = nlohmann::json::parse(
-      std::ifstream(std::filesystem::path(argv[1]) / "tests/golden/families/index.json"));
-  std::map<std::string, Cases, std::less<>> by_family;
+  const auto index =
+      nlohmann::json::parse(std::ifstream(std::filesystem::path(argv[1]) / "tests/golden/index.json"));
+  std::map<std::string, std::map<std::string, std::string>, std::less<>> by_family;  // case -> variant
   std::set<std::string> oracles;
-  for (const auto& [name, row] : index.items()) {
-    const std::string family = row.at("model_type");
+  for (const auto& row : index.at("cases")) {
+    const std::string family = row.at("family"), name = row.at("case");
+    if (family == "hooked_transformer") continue;  // described in coverage.md, option by option
     oracles.insert(row.at("oracle").get<std::string>());
-    const std::string variant = name.size() > family.size() ? name.substr(family.size() + 1) : "base";
-    by_family[family].variants.push_back(fmt::format("`{}`", variant));
+    by_family[family][name] = fmt::format("`{}`", name == family ? "base" : name.substr(family.size() + 1));
   }
   std::cout << replaced(std::string(kPreface), "{oracle}", fmt::format("{}", fmt::join(oracles, " and ")));
   for (const hooked::Family& family : hooked::families()) {
@@ -109,8 +104,8 @@ int main(int, char** argv) {
           family.model_type);
       continue;
     }
-    std::cout << fmt::format("| `{}` | {} | {} |\n", family.model_type, cases->second.variants.size(),
-                             fmt::join(cases->second.variants, ", "));
+    std::cout << fmt::format("| `{}` | {} | {} |\n", family.model_type, cases->second.size(),
+                             fmt::join(std::views::values(cases->second), ", "));
   }
   std::string recognised;
   for (const hooked::Family& family : hooked::families()) {

@@ -1,4 +1,4 @@
-// Written by scripts/make_unicode_differences.py from tokenizers 0.23.3: do not edit.
+// Written by tests/golden/make.py unicode-differences from tokenizers 0.23.3: do not edit.
 #include "text/unicode_differences.h"
 
 #include <algorithm>

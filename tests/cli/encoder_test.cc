@@ -7,7 +7,7 @@
 namespace hooked::encoder_test {
 namespace {
 
-const std::string kFamilies = std::string(HOOKED_SOURCE_DIR) + "/tests/golden/families/";
+const std::string kFamilies = std::string(HOOKED_SOURCE_DIR) + "/tests/golden/cases/";
 
 class EncoderCliTest : public CliTest {
  protected:

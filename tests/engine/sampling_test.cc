@@ -1,4 +1,4 @@
-// Against transformers' logits processors (scripts/make_sampling_goldens.py).
+// Against transformers' logits processors (tests/golden/make.py sampling).
 #include "engine/sampling.h"
 
 #include <ATen/TensorOperators.h>

@@ -18,9 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path golden(const std::string& name) {
-  return fs::path(HOOKED_SOURCE_DIR) / "tests/golden/families" / name;
-}
+fs::path golden(const std::string& name) { return fs::path(HOOKED_SOURCE_DIR) / "tests/golden/cases" / name; }
 
 class UnnamedCheckpoint : public testing::Test {
  protected:

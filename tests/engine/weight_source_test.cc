@@ -19,7 +19,7 @@
 #include "hooked/core/error.h"
 #include "hooked/engine/hooked_transformer.h"
 #include "hooked/io/safetensors.h"
-#include "tests/support/family_goldens.h"
+#include "tests/support/goldens.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/thrown_by.h"
 
@@ -30,13 +30,11 @@ namespace {
 class CheckpointTensors : public testing::Test {
  protected:
   void take(const std::string& name) {
-    for (const FamilyGolden& golden : family_goldens()) {
-      if (golden.name != name) continue;
-      golden_ = read_family_golden(golden);
-      std::filesystem::copy_file(golden.folder() / "config.json", folder_.path() / "config.json");
-      const SafetensorsFile file = SafetensorsFile::open(golden.folder() / "model.safetensors");
-      for (const TensorInfo& info : file.tensors()) tensors_[info.name] = file.read(info.name);
-    }
+    const GoldenCase& golden = golden_case(name);
+    golden_ = read_golden(golden);
+    std::filesystem::copy_file(golden.folder() / "config.json", folder_.path() / "config.json");
+    const SafetensorsFile file = SafetensorsFile::open(golden.folder() / "model.safetensors");
+    for (const TensorInfo& info : file.tensors()) tensors_[info.name] = file.read(info.name);
     ASSERT_FALSE(tensors_.empty()) << name;
   }
 
@@ -47,7 +45,7 @@ class CheckpointTensors : public testing::Test {
   }
 
   double difference(const HookedTransformer& model) const {
-    return (model.run(golden_.tokens).logits - golden_.logits).abs().max().item<double>();
+    return (model.run(golden_.tokens).logits - golden_.outputs.at("logits")).abs().max().item<double>();
   }
 
   void rename(std::string_view from, std::string_view to) {
@@ -58,7 +56,7 @@ class CheckpointTensors : public testing::Test {
     tensors_ = renamed;
   }
 
-  FamilyRun golden_;
+  GoldenRun golden_;
   StateDict tensors_;
   TempFolder folder_;
 };
@@ -187,10 +185,11 @@ class ShapesOnly : public WeightSource {
 TEST(CheckpointShapes, AWrongShapeIsRefusedWhereverItStands) {
   std::size_t refused = 0;
   std::set<std::pair<std::string, std::set<std::string>>> cases;
-  for (const FamilyGolden& golden : family_goldens()) {
+  for (const GoldenCase& golden : golden_cases()) {
+    if (golden.native()) continue;
     if (!std::filesystem::exists(golden.folder() / "model.safetensors"))
-      continue;  // a training script's file
-    const Family& family = family_of(golden.model_type, "config.json");
+      continue;  // a training script's file, or shards
+    const Family& family = family_of(golden.family, "config.json");
     std::ifstream config(golden.folder() / "config.json");
     const std::string text{std::istreambuf_iterator<char>(config), {}};
     ShapesOnly source(golden.folder() / "model.safetensors");
@@ -209,7 +208,7 @@ TEST(CheckpointShapes, AWrongShapeIsRefusedWhereverItStands) {
         if (recipe.sources.size() > 1) combined.insert(name);
       }
     }
-    if (!cases.insert({golden.model_type, used}).second) continue;
+    if (!cases.insert({golden.family, used}).second) continue;
     for (const std::string& name : used) {
       at::Tensor& shape = source.shapes_.at(name);
       const at::Tensor good = shape;
@@ -277,7 +276,8 @@ TEST_F(CheckpointTensors, ATiedModelWithTwoMatricesIsLoadedUntiedWithANote) {
   EXPECT_FALSE(model.config().tied_unembedding);
   ASSERT_EQ(model.notes().size(), 1u);
   EXPECT_NE(model.notes()[0].find("'lm_head.weight' differ"), std::string::npos) << model.notes()[0];
-  EXPECT_LT((model.run(golden_.tokens).logits - 2 * golden_.logits).abs().max().item<double>(), 1e-12);
+  EXPECT_LT((model.run(golden_.tokens).logits - 2 * golden_.outputs.at("logits")).abs().max().item<double>(),
+            1e-12);
 }
 
 // GPT-2's older pair of files beside the weights is its tokenizer, and is saved with it.

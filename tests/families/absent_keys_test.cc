@@ -1,4 +1,4 @@
-// Keys that a config.json lacks mean what transformers takes for them (scripts/make_absent_key_goldens.py).
+// Keys that a config.json lacks mean what transformers takes for them (tests/golden/make.py absent-keys).
 #include <gtest/gtest.h>
 
 #include <fstream>

@@ -1,14 +1,22 @@
-// The engine against what transformers and TransformerLens made of the same weights: every activation, in
-// float64.
+// The engine against what transformers, TransformerLens and the definitions of training scripts computed with
+// the same weights in float64 (tests/golden/README.md): every recorded activation, and no point that is
+// neither recorded nor an exception with a reason.
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/log_softmax.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 
+#include "families/family.h"
 #include "hooked/engine/hooked_transformer.h"
-#include "tests/support/golden_files.h"
+#include "tests/support/goldens.h"
+#include "tests/support/relative_difference.h"
 
 namespace hooked::golden_test {
 namespace {
@@ -26,59 +34,163 @@ HookedTransformer load(const GoldenCase& golden, const WeightProcessing& process
   return HookedTransformer::load(golden.folder().string(), {.dtype = at::kDouble, .processing = processing});
 }
 
-Comparison comparison(const GoldenCase& golden, const GoldenRun& run) {
-  return {
-      .tolerance = kToleranceFloat64, .exceptions = golden.exceptions, .attention_mask = run.attention_mask};
+/// What goes with a golden run's tokens; the output is the last stream of a model without unembedding.
+RunOptions input_of(const GoldenRun& golden) {
+  return {.output = golden.has_logits() ? Output::logits : Output::residual,
+          .attention_mask = golden.attention_mask,
+          .token_types = golden.token_types,
+          .decoder_tokens = golden.decoder_tokens};
 }
 
-/// What goes with a golden run's tokens.
-RunOptions input_of(const GoldenRun& golden) {
-  return {.attention_mask = golden.attention_mask, .token_types = golden.token_types};
+at::Tensor output_of(const RunResult& result) {
+  return result.logits.defined() ? result.logits : result.residual;
+}
+
+/// The mask of the tokens that the output is of: a decoder's are all real.
+at::Tensor output_mask(const GoldenRun& golden) {
+  return golden.decoder_tokens.defined() ? at::Tensor() : golden.attention_mask;
 }
 
 NamedTensors everything(const HookedTransformer& model, const GoldenRun& golden) {
   RunResult result = model.run_with_cache(golden.tokens, act::everything, input_of(golden));
   NamedTensors tensors = by_name(result.cache);
-  tensors["logits"] = result.logits;
+  if (golden.has_logits()) tensors["logits"] = result.logits;
   return tensors;
 }
 
-class RawGolden : public testing::TestWithParam<GoldenCase> {};
+/// Whether `flat` is `shape` with two neighbouring axes in one.
+bool two_axes_in_one(at::IntArrayRef shape, at::IntArrayRef flat) {
+  if (shape.size() != flat.size() + 1) return false;
+  for (std::size_t i = 0; i < flat.size() && flat.slice(0, i) == shape.slice(0, i); ++i) {
+    if (flat[i] == shape[i] * shape[i + 1] && flat.slice(i + 1) == shape.slice(i + 2)) return true;
+  }
+  return false;
+}
+
+/// The recorded activations in the shapes of ours: modules of transformers keep heads side by side,
+/// [batch, pos, head * d_head], and some the tokens of a batch one behind the other, [batch * pos, ...].
+NamedTensors unflattened(const NamedTensors& recorded, const NamedTensors& ours) {
+  NamedTensors tensors = recorded;
+  for (auto& [name, value] : tensors) {
+    const auto found = ours.find(name);
+    if (found == ours.end()) continue;
+    const at::IntArrayRef shape = found->second.sizes();
+    if (two_axes_in_one(shape, value.sizes())) value = value.reshape(shape);
+  }
+  return tensors;
+}
+
+class Golden : public testing::TestWithParam<GoldenCase> {
+ protected:
+  testing::AssertionResult agrees(const NamedTensors& ours, const GoldenRun& golden) const {
+    return agree(ours, unflattened(golden.outputs, ours),
+                 {.tolerance = kToleranceFloat64,
+                  .exceptions = GetParam().exceptions,
+                  .attention_mask = output_mask(golden)});
+  }
+};
+
+class RawGolden : public Golden {};
 
 TEST_P(RawGolden, EveryActivationAgrees) {
   const GoldenRun golden = read_golden(GetParam());
   const HookedTransformer model = load(GetParam(), WeightProcessing::none());
-  EXPECT_TRUE(agree(everything(model, golden), golden.outputs, comparison(GetParam(), golden)));
+  EXPECT_EQ(model.family(), GetParam().family);
+  ASSERT_EQ(model.config().has_unembedding(), golden.has_logits());
+  EXPECT_TRUE(agrees(everything(model, golden), golden));
 }
 
 TEST_P(RawGolden, DefaultProcessingKeepsTheLogProbabilities) {
   const GoldenRun golden = read_golden(GetParam());
-  const auto log_probs = [&](const WeightProcessing& processing) -> NamedTensors {
-    const HookedTransformer model = load(GetParam(), processing);
-    const RunResult result = model.run(golden.tokens, input_of(golden));
-    return {{"log_probs", at::log_softmax(result.logits, -1)}};
+  // Of a model without unembedding it is the last stream that processing must keep.
+  const auto output = [&](const at::Tensor& of) -> NamedTensors {
+    return {{"output", golden.has_logits() ? at::log_softmax(of, -1) : of}};
   };
-  EXPECT_TRUE(agree(log_probs(WeightProcessing::all_that_apply()), log_probs(WeightProcessing::none()),
-                    {.tolerance = kLogProbToleranceFloat64, .attention_mask = golden.attention_mask}));
+  const auto run = [&](const WeightProcessing& processing) {
+    return output(output_of(load(GetParam(), processing).run(golden.tokens, input_of(golden))));
+  };
+  const NamedTensors processed = run(WeightProcessing::all_that_apply());
+  EXPECT_TRUE(agree(processed, run(WeightProcessing::none()),
+                    {.tolerance = kLogProbToleranceFloat64, .attention_mask = output_mask(golden)}));
+  if (golden.has_logits()) {
+    EXPECT_TRUE(agree(processed, output(golden.outputs.at("logits")),
+                      {.tolerance = kToleranceFloat64, .attention_mask = output_mask(golden)}));
+  }
+}
+
+TEST_P(RawGolden, GreedyContinuationIsTheSame) {
+  const GoldenRun golden = read_golden(GetParam());
+  if (!golden.greedy.defined())
+    GTEST_SKIP() << "none recorded: the context is shorter, or the model does not predict next tokens";
+  // A decoder goes on from its start token, whatever the encoder reads.
+  const bool decodes = golden.decoder_tokens.defined();
+  const std::int64_t given = decodes ? 1 : golden.tokens.size(1);
+  const at::Tensor prompt = decodes ? golden.tokens.narrow(0, 0, 1) : golden.greedy.narrow(1, 0, given);
+  for (const WeightProcessing& processing : {WeightProcessing::none(), WeightProcessing::all_that_apply()}) {
+    const HookedTransformer model = load(GetParam(), processing);
+    const GenerateOptions options{.max_new_tokens = golden.greedy.size(1) - given,
+                                  .greedy = true,
+                                  .stop_tokens = std::vector<std::int64_t>()};
+    EXPECT_TRUE(model.generate(prompt, options).tokens.equal(golden.greedy));
+  }
+}
+
+// Row 0 keeps its length, row 1 loses its last tokens and is padded on one side.
+TEST_P(RawGolden, PaddedBatchEqualsItsUnpaddedRows) {
+  const GoldenRun golden = read_golden(GetParam());
+  const HookedTransformer model = load(GetParam(), WeightProcessing::none());
+  constexpr std::int64_t kPadding = 3;
+  const std::int64_t length = golden.tokens.size(1), kept = length - kPadding;
+  const at::Tensor shorter = golden.tokens.narrow(0, 1, 1).narrow(1, 0, kept);
+  // All tokens of one type, so that the types need no padding.
+  RunOptions plain = input_of(golden);
+  plain.token_types = at::Tensor();
+  plain.attention_mask = at::Tensor();
+  // Of an encoder-decoder it is the encoder's side that is padded.
+  const auto row_of = [&](std::int64_t row) {
+    RunOptions one = plain;
+    if (one.decoder_tokens.defined()) one.decoder_tokens = one.decoder_tokens.narrow(0, row, 1);
+    return one;
+  };
+  const at::Tensor alone = output_of(model.run(shorter, row_of(1)));
+  const at::Tensor first = output_of(model.run(golden.tokens.narrow(0, 0, 1), row_of(0)));
+  const at::Tensor pad = at::full({1, kPadding}, 2, at::kLong);
+  const at::Tensor real = at::ones({1, kept}, at::kLong), none = at::zeros({1, kPadding}, at::kLong);
+  for (const bool left : {true, false}) {
+    const at::Tensor row = left ? at::cat({pad, shorter}, 1) : at::cat({shorter, pad}, 1);
+    const at::Tensor mask = left ? at::cat({none, real}, 1) : at::cat({real, none}, 1);
+    const at::Tensor tokens = at::cat({golden.tokens.narrow(0, 0, 1), row});
+    const at::Tensor masks = at::cat({at::ones({1, length}, at::kLong), mask});
+    RunOptions padded = plain;
+    padded.attention_mask = masks;
+    const at::Tensor output = output_of(model.run(tokens, padded));
+    EXPECT_LT(relative_difference(output.narrow(0, 0, 1), first), kToleranceFloat64);
+    const at::Tensor second = output.narrow(0, 1, 1);
+    const bool all = golden.decoder_tokens.defined();
+    EXPECT_LT(relative_difference(all ? second : second.narrow(1, left ? kPadding : 0, kept), alone),
+              kToleranceFloat64)
+        << (left ? "left" : "right");
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Golden, RawGolden, testing::ValuesIn(golden_cases()), golden_test_name);
 
-class ProcessedGolden : public testing::TestWithParam<GoldenCase> {};
+class ProcessedGolden : public Golden {};
 
 TEST_P(ProcessedGolden, EveryActivationAgrees) {
   const GoldenRun golden = read_golden(GetParam(), "golden_processed");
   std::vector<ProcessingStep> steps;
-  for (const std::string& name : GetParam().processing) steps.push_back(parse_processing_step(name));
+  for (const std::string& name : *GetParam().processing) steps.push_back(parse_processing_step(name));
   const HookedTransformer model = load(GetParam(), WeightProcessing::only(steps));
-  EXPECT_TRUE(agree(everything(model, golden), golden.outputs, comparison(GetParam(), golden)));
+  EXPECT_TRUE(agrees(everything(model, golden), golden));
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, ProcessedGolden,
-                         testing::ValuesIn(cases_where([](const GoldenCase& g) { return g.processed; })),
+INSTANTIATE_TEST_SUITE_P(Golden, ProcessedGolden, testing::ValuesIn(cases_where([](const GoldenCase& g) {
+                           return g.processing.has_value();
+                         })),
                          golden_test_name);
 
-class GoldenGradients : public testing::TestWithParam<GoldenCase> {};
+class GoldenGradients : public Golden {};
 
 TEST_P(GoldenGradients, EveryGradientAgrees) {
   const GoldenRun golden = read_golden(GetParam(), "gradients");
@@ -93,13 +205,29 @@ TEST_P(GoldenGradients, EveryGradientAgrees) {
                       .gradients = GradientRequest{.of = act::defaults, .metric = logit_difference}});
   NamedTensors gradients;
   for (const auto& [name, value] : by_name(result.gradients)) gradients["grad." + name] = value;
-  EXPECT_TRUE(agree(gradients, golden.outputs, comparison(GetParam(), golden)));
+  EXPECT_TRUE(agrees(gradients, golden));
 }
 
 INSTANTIATE_TEST_SUITE_P(Golden, GoldenGradients, testing::ValuesIn(cases_where([](const GoldenCase& g) {
                            return g.gradients.has_value();
                          })),
                          golden_test_name);
+
+TEST(GoldenCases, EveryFamilyHasOne) {
+  std::set<std::string> covered;
+  for (const GoldenCase& golden : golden_cases()) covered.insert(golden.family);
+  for (const Family& family : families())
+    EXPECT_TRUE(covered.contains(std::string(family.model_type))) << family.model_type;
+}
+
+TEST(GoldenCases, AreTheFoldersThatAreThere) {
+  std::set<std::string> listed, there;
+  for (const GoldenCase& golden : golden_cases()) listed.insert(golden.name);
+  for (const auto& folder : std::filesystem::directory_iterator(HOOKED_SOURCE_DIR "/tests/golden/cases"))
+    there.insert(folder.path().filename());
+  EXPECT_EQ(listed, there);
+  EXPECT_EQ(listed.size(), golden_cases().size()) << "a name stands twice";
+}
 
 }  // namespace
 }  // namespace hooked::golden_test

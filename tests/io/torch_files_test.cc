@@ -1,4 +1,4 @@
-// Checkpoints that torch.save wrote (scripts/make_pickle_goldens.py), against their values as safetensors.
+// Checkpoints that torch.save wrote (tests/golden/make.py pickles), against their values as safetensors.
 #include <ATen/ops/equal.h>
 
 #include "hooked/io/zip_checkpoint.h"

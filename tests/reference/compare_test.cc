@@ -58,6 +58,8 @@ TEST(Agree, NamesMustBeTheSameSetExceptTheExceptions) {
   EXPECT_FALSE(agree(scores(), more));
   EXPECT_TRUE(agree(more, scores(), {.exceptions = {{"hook_embed", "the oracle has no such point"}}}));
   EXPECT_TRUE(agree(scores(), more, {.exceptions = {{"hook_*", "the oracle has no such points"}}}));
+  EXPECT_FALSE(agree(scores_with(1.0, /*query=*/1), scores(), {.exceptions = {{"*", "lacked nowhere"}}}))
+      << "what both have is compared";
   EXPECT_FALSE(agree({}, {})) << "an empty comparison proves nothing";
 }
 

@@ -6,7 +6,7 @@
 
 #include "tests/reference/conversion.h"
 #include "tests/reference/plain_model.h"
-#include "tests/support/golden_files.h"
+#include "tests/support/goldens.h"
 
 namespace hooked::oracle_test {
 namespace {

@@ -18,7 +18,7 @@ using NamedTensors = std::map<std::string, at::Tensor>;
 struct Comparison {
   /// Largest allowed max|got - expected| / max(1, max|expected|), in float64.
   double tolerance = 1e-9;
-  /// Names or globs that need not be on both sides and are not compared, with the reason.
+  /// Names or globs of what one side may lack, with the reason. What both have is compared all the same.
   std::map<std::string, std::string> exceptions = {};
   /// [batch, pos], zero on padding, whose rows are left out. Undefined: every row is compared.
   at::Tensor attention_mask = {};
@@ -27,9 +27,9 @@ struct Comparison {
 /// A cache's activations by name.
 NamedTensors by_name(const ActivationCache& cache);
 
-/// Whether two sets of activations agree: the same names, the same shapes, -inf in the same places, no NaN,
-/// and values within the tolerance. The message names the first activations (in firing order) that do not,
-/// with both values.
+/// Whether two sets of activations agree: the same names (but for the exceptions), the same shapes, -inf in
+/// the same places, no NaN, and values within the tolerance. The message names the first activations (in
+/// firing order) that do not, with both values.
 testing::AssertionResult agree(const NamedTensors& got, const NamedTensors& expected,
                                const Comparison& how = {});
 

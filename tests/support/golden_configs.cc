@@ -4,9 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
+
+#include "tests/support/goldens.h"
 
 namespace hooked {
 namespace {
@@ -28,15 +29,14 @@ void add_paths(const Json& object, const JsonPath& above, std::vector<JsonPath>&
 
 std::vector<GoldenConfig> read_configs() {
   std::vector<GoldenConfig> configs;
-  for (const auto& folder : std::filesystem::directory_iterator(HOOKED_SOURCE_DIR "/tests/golden/families")) {
-    const std::ifstream file(folder.path() / "config.json", std::ios::binary);
-    if (!file) continue;
+  for (const GoldenCase& golden : golden_cases()) {
+    if (golden.native()) continue;
+    const std::ifstream file(golden.folder() / "config.json", std::ios::binary);
+    if (!file) continue;  // a training script's file alone
     std::ostringstream text;
     text << file.rdbuf();
     Json json = parse_json(text.str(), {});
-    if (json.contains("model_type")) {
-      configs.push_back({folder.path().filename(), json["model_type"], json});
-    }
+    if (json.contains("model_type")) configs.push_back({golden.name, json["model_type"], json});
   }
   std::ranges::sort(configs, {}, &GoldenConfig::name);
   return configs;

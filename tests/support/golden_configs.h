@@ -14,7 +14,7 @@ struct GoldenConfig {
   Json json;
 };
 
-/// Those of every golden checkpoint, by name.
+/// Those of every golden case of a family, native ones left out, by name.
 const std::vector<GoldenConfig>& golden_configs();
 
 /// Where a value stands in a config: keys and places in lists, the outermost first.

@@ -1,5 +1,5 @@
 // Equality with the PyPI package tokenizers: ids, offsets and decoded texts, for a tiny tokenizer of each
-// family and for GPT-2's own vocabulary (scripts/make_tokenizer_goldens.py).
+// family and for GPT-2's own vocabulary (tests/golden/make.py tokenizers).
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

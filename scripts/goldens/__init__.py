@@ -1,1 +1,0 @@
-"""Makers of golden files: outside oracles run in float64 on tiny random models."""

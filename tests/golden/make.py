@@ -1,0 +1,35 @@
+#!/usr/bin/env python3
+"""Records what outside oracles compute, for tests that need no Python. README.md says how and when.
+
+    python -m venv .venv && .venv/bin/pip install -r tests/golden/requirements.txt
+    .venv/bin/python tests/golden/make.py compare [CASE-GLOB ...] [--program build/release/bin/hooked]
+    .venv/bin/python tests/golden/make.py record [CASE-GLOB ...]
+    .venv/bin/python tests/golden/make.py absent-keys | sampling | pickles | tokenizers | unicode-differences
+    .venv/bin/python tests/golden/make.py sentences MODEL-FOLDER
+"""
+
+import importlib
+import os
+import sys
+import warnings
+
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "critical")
+warnings.filterwarnings("ignore")
+
+# The command, and the module of makers whose main() it calls with the arguments behind it.
+kCommands = {"compare": "compare", "record": "record", "absent-keys": "absent_keys", "sampling": "sampling",
+             "sentences": "sentences", "pickles": "pickles", "tokenizers": "tokenizers",
+             "unicode-differences": "unicode_differences"}
+
+
+def main(arguments: list) -> int:
+    if not arguments or arguments[0] not in kCommands:
+        print(__doc__, file=sys.stderr)
+        return 2
+    return importlib.import_module("makers." + kCommands[arguments[0]]).main(arguments[1:]) or 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,128 @@
+"""Random encoder-decoders of transformers, and their activations under hook names."""
+
+import dataclasses
+
+import torch
+import transformers
+
+from ..case_files import generator_for
+from ..float64 import float64
+from .hub_models import build, kGreedyTokens, passed, write_folder  # noqa: F401: write_folder is a part of this source
+from .table import Case
+
+kStart = 0  # what decoders begin with
+
+
+@dataclasses.dataclass(frozen=True)
+class TwoStackCase(Case):
+    """`padded`: row 1 of both sides ends in padding; then only what the decoder makes of real tokens is compared."""
+
+    head: str | None = "Seq2SeqLM"
+    decoder_length: int = 7
+    padded: bool = False
+
+
+kT5 = dict(d_model=12, d_kv=5, d_ff=15, num_layers=2, num_heads=3, vocab_size=23, relative_attention_num_buckets=8,
+           relative_attention_max_distance=10, decoder_start_token_id=kStart, pad_token_id=0, eos_token_id=1)
+
+
+def t5(name="t5", length=11, decoder_length=7, padded=False, golden=True, written=None, **keys):
+    return TwoStackCase(name, "t5", kT5 | keys, length=length, decoder_length=decoder_length, padded=padded,
+                        golden=golden, written=written or {})
+
+
+kTwoStackCases = [
+    t5(),
+    t5("t5_gated", feed_forward_proj="gated-gelu", tie_word_embeddings=False),
+    t5("t5_gated_silu", feed_forward_proj="gated-silu", golden=False),
+    t5("t5_gelu", feed_forward_proj="gelu", golden=False),
+    t5("t5_deep_decoder", num_decoder_layers=3, golden=False),
+    t5("t5_deep_encoder", num_layers=3, num_decoder_layers=1),
+    t5("t5_long", length=25, decoder_length=17, relative_attention_num_buckets=7, relative_attention_max_distance=20),
+    t5("t5_usual_buckets", length=150, decoder_length=140, relative_attention_num_buckets=32,
+       relative_attention_max_distance=128, golden=False),
+    t5("t5_equal_widths", d_model=16, d_kv=4, num_heads=4, d_ff=16, vocab_size=16, golden=False),
+    t5("t5_padded", padded=True),
+    t5("t5_bare_config", golden=False,
+       written={key: None for key in ("dense_act_fn", "is_gated_act", "scale_decoder_outputs", "is_encoder_decoder",
+                                      "num_decoder_layers", "decoder_start_token_id", "is_decoder")}),
+]
+
+
+class Recorder:
+    """Keeps what goes into and comes out of the modules that have a hook point."""
+
+    def __init__(self, model):
+        self.points = {}
+        heads = model.config.num_heads
+        for stack, blocks in (("encoder", model.encoder.block), ("decoder", model.decoder.block)):
+            for i, block in enumerate(blocks):
+                at = f"{stack}.{i}."
+                self._keep(block, at + "hook_resid_pre", "in")
+                self._keep(block, at + "hook_resid_post", "out")
+                self._keep(block.layer[0], at + "hook_resid_mid", "out")
+                self._attention(block.layer[0].SelfAttention, at + "attn.", heads)
+                if stack == "decoder":
+                    self._keep(block.layer[1], at + "hook_resid_mid_cross", "out")
+                    self._attention(block.layer[1].EncDecAttention, at + "cross_attn.", heads)
+                mlp = block.layer[-1].DenseReluDense
+                self._keep(mlp.wo, at + "mlp.hook_post", "in")
+                self._keep(mlp.wo, at + "hook_mlp_out", "out")
+        self._keep(model.lm_head, "unembed.hook_in", "in")
+
+    def _attention(self, attention, at, heads):
+        for letter in "qkv":
+            self._keep(getattr(attention, letter), f"{at}hook_{letter}", "out", heads)
+        self._keep(attention.o, at + "hook_z", "in", heads)
+        block, _, kind = at.removesuffix(".").rpartition(".")
+        self._keep(attention.o, f"{block}.hook_{kind}_out", "out")
+
+    def _keep(self, module, name, side, heads=None):
+        def hook(_module, args, kwargs, output):
+            value = passed(side, args, kwargs, output).detach().clone()
+            self.points[name] = value.unflatten(-1, (heads, -1)) if heads else value
+
+        module.register_forward_hook(hook, with_kwargs=True)
+
+
+def greedy(model, tokens) -> torch.Tensor:
+    """The start token and what follows it for row 0, [1, 1 + kGreedyTokens]."""
+    model.generation_config.eos_token_id = None
+    # The cache of transformers fails where the decoder has more layers than the encoder.
+    return model.generate(tokens[:1], attention_mask=torch.ones_like(tokens[:1]), do_sample=False, pad_token_id=0,
+                          decoder_start_token_id=kStart, max_new_tokens=kGreedyTokens,
+                          use_cache=len(model.decoder.block) <= len(model.encoder.block))
+
+
+def mask_of(length: int, real_in_second_row: int) -> torch.Tensor:
+    mask = torch.ones(2, length, dtype=torch.long)
+    mask[1, real_in_second_row:] = 0
+    return mask
+
+
+def record(case) -> tuple:
+    """(model, activations by hook name with inputs, logits and greedy continuation)."""
+    with float64(), torch.no_grad():
+        model = build(case)
+        generator = generator_for(case.name + "/tokens")
+        draw = lambda length: torch.randint(3, case.keys["vocab_size"], (2, length), generator=generator)
+        inputs = dict(tokens=draw(case.length), decoder_tokens=draw(case.decoder_length))
+        inputs["decoder_tokens"][:, 0] = kStart
+        masks = {}
+        if case.padded:
+            masks = dict(attention_mask=mask_of(case.length, case.length - 4),
+                         decoder_attention_mask=mask_of(case.decoder_length, case.decoder_length))
+        recorder = Recorder(model)
+        result = model(input_ids=inputs["tokens"], decoder_input_ids=inputs["decoder_tokens"], output_attentions=True,
+                       use_cache=False, **masks)
+        points = dict(recorder.points)
+        for stack, kind, patterns in (("encoder", "attn", result.encoder_attentions),
+                                      ("decoder", "attn", result.decoder_attentions),
+                                      ("decoder", "cross_attn", result.cross_attentions)):
+            for i, pattern in enumerate(patterns):
+                points[f"{stack}.{i}.{kind}.hook_pattern"] = pattern
+        if case.padded:  # what stands on padding of the encoder has no meaning
+            points = {name: value for name, value in points.items() if not name.startswith("encoder.")
+                      and not name.endswith(("cross_attn.hook_k", "cross_attn.hook_v"))}
+        points |= inputs | masks | {"logits": result.logits, "greedy": greedy(model, inputs["tokens"])}
+    return model, {name: value.detach().contiguous() for name, value in points.items()}

@@ -1,0 +1,260 @@
+"""A random model of transformers, and its activations under hook names."""
+
+import contextlib
+import json
+import pathlib
+
+import torch
+import transformers
+
+from ..case_files import generator_for, random_parameter
+from ..float64 import float64
+
+kGreedyTokens = 20
+
+# How the families name the linear map that a sublayer ends with.
+kAttentionOut = ("o_proj", "out_proj", "c_proj", "dense", "out_lin")
+kMlpOut = ("down_proj", "c_proj", "fc_out", "fc2", "dense_4h_to_h", "output.dense", "lin2")
+
+# The parts of a normed sum of embeddings, by what they are called in the embeddings module.
+kSummands = {"word_embeddings": "embed.hook_embed", "position_embeddings": "embed.hook_pos_embed",
+             "token_type_embeddings": "embed.hook_token_type_embed", "LayerNorm": "hook_full_embed"}
+
+
+def build(case) -> torch.nn.Module:
+    """The case's model in float64 with random parameters that float32 can hold. Call inside float64()."""
+    config = transformers.AutoConfig.for_model(case.model_type, **case.keys)
+    config._attn_implementation = "eager" if case.eager else "sdpa"
+    config._experts_implementation = "eager"  # expert by expert, so that their parts can be seen
+    auto = getattr(transformers, f"AutoModelFor{case.head}" if case.head else "AutoModel")
+    model = auto.from_config(config)
+    model.to(torch.float64)
+    model.eval()
+    generator = generator_for(case.name)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(random_parameter(name, parameter.shape, generator).to(torch.half).to(torch.float64))
+            parameter.requires_grad_(False)
+        for name, buffer in model.named_buffers():
+            if name.endswith("e_score_correction_bias"):  # trained, though no parameter
+                buffer.copy_(random_parameter(name, buffer.shape, generator).to(torch.half).to(torch.float64))
+    return model
+
+
+def random_tokens(case, config) -> torch.Tensor:
+    """[2, length] token ids. RoBERTa takes its padding token for padding wherever it stands, whatever the mask says; hooked
+    goes by the mask alone, so that token is none of them."""
+    tokens = torch.randint(3, config.vocab_size, (2, case.length), generator=generator_for(case.name + "/tokens"))
+    if case.model_type != "roberta":
+        return tokens
+    other = config.pad_token_id + (1 if config.pad_token_id + 1 < config.vocab_size else -1)
+    return tokens.masked_fill(tokens == config.pad_token_id, other)
+
+
+def random_token_types(case, model) -> dict:
+    """Keyword arguments of the model: types of the tokens where it has several."""
+    count = getattr(model.config, "type_vocab_size", None) or 1
+    if count == 1:
+        return {}
+    generator = generator_for(case.name + "/types")
+    return dict(token_type_ids=torch.randint(0, count, (2, case.length), generator=generator))
+
+
+def _layers(model):
+    count = model.config.num_hidden_layers
+    lists = [m for m in model.modules() if isinstance(m, torch.nn.ModuleList) and len(m) == count]
+    return lists[0]
+
+
+def _named(layer, of_attention: bool, shared: bool = False):
+    names = kAttentionOut if of_attention else kMlpOut
+    for path, module in layer.named_modules():
+        parent, _, leaf = path.rpartition(".")
+        inside = "att" in parent.lower()
+        if (leaf in names or path in names) and inside == of_attention and ("shared_expert" in parent) == shared:
+            return module
+    return None
+
+
+def _of_class(layer, ending: str):
+    return next((m for m in layer.modules() if type(m).__name__.lower().endswith(ending.lower())), None)
+
+
+def norms_after_additions(case) -> bool:
+    """Whether the norms follow the additions, so that what a layer returns is the normed stream."""
+    return case.model_type in ("bert", "roberta", "distilbert") or case.keys.get("do_layer_norm_before") is False
+
+
+# Routers whose weights exist for the chosen experts only.
+kScattered = ("GptOss", "GraniteMoe", "Phimoe")
+
+
+class MixtureRecorder:
+    """What one mixture of experts shows: its router's weights and choice, and each expert's gate."""
+
+    def __init__(self, layer, at: str):
+        self.at, self.gates, self.seen, self.handles = at, [], None, []
+        self.router, experts = _of_class(layer, "TopKRouter"), _of_class(layer, "Experts")
+        self.handles.append(self.router.register_forward_hook(self._keep_router))
+        if not experts.is_concatenated:  # gate and up in alternate columns
+            apply_gate = experts._apply_gate
+
+            def spy(gate_up):
+                self.gates.append(gate_up[..., ::2].detach().clone())
+                return apply_gate(gate_up)
+
+            experts._apply_gate = spy
+        else:
+            keep = lambda _module, args, _output: self.gates.append(args[0].detach().clone())
+            self.handles.append(experts.act_fn.register_forward_hook(keep))
+
+    def _keep_router(self, _module, _args, output):
+        self.gates.clear()  # of an earlier run
+        self.seen = output
+
+    def points(self, shape) -> dict:
+        logits, weights, indices = self.seen
+        if type(self.router).__name__.startswith(kScattered):
+            of_all = torch.zeros_like(logits).scatter(-1, indices, weights)
+        else:
+            of_all = logits.sigmoid() if type(self.router).__name__.startswith("DeepseekV3") else logits.softmax(-1)
+        points = {f"{self.at}mlp.experts.{e}.hook_gate": gate for e, gate in
+                  zip(indices.unique(sorted=True).tolist(), self.gates, strict=True)}
+        points[self.at + "mlp.hook_expert_weights"] = of_all.reshape(*shape, -1)
+        points[self.at + "mlp.hook_expert_indices"] = indices.reshape(*shape, -1)
+        return points
+
+
+class LatentRecorder:
+    """The parts of latent attention, under the names of the points that they are."""
+
+    def __init__(self, attention, at: str):
+        self.attention, self.at, self.seen, self.handles = attention, at + "attn.", {}, []
+        for leaf in ("q_proj", "q_b_proj", "q_a_layernorm", "kv_a_proj_with_mqa", "kv_a_layernorm", "kv_b_proj"):
+            module = getattr(attention, leaf, None)
+            if module is not None:
+                self.handles.append(module.register_forward_hook(self._keeper(leaf)))
+
+    def _keeper(self, leaf):
+        def keep(_module, args, output):
+            self.seen[leaf] = (args[0].detach().clone(), output.detach().clone())
+        return keep
+
+    def points(self) -> dict:
+        a, seen = self.attention, self.seen
+        by_head = lambda value: value.unflatten(-1, (a.num_heads, -1))
+        made = by_head(seen["kv_b_proj"][1].squeeze(1))
+        shared = seen["kv_a_proj_with_mqa"][1][..., a.kv_lora_rank:]
+        own = made[..., :a.qk_nope_head_dim]
+        points = {"hook_q": by_head(seen["q_proj" if "q_proj" in seen else "q_b_proj"][1]),
+                  "hook_k": torch.cat([own, shared.unsqueeze(2).expand(*own.shape[:3], -1)], -1),
+                  "hook_v": made[..., a.qk_nope_head_dim:], "hook_k_shared": shared}
+        for side in ("q", "kv"):
+            if f"{side}_a_layernorm" in seen:
+                before, after = seen[f"{side}_a_layernorm"]
+                norm = getattr(a, f"{side}_a_layernorm")
+                points[f"hook_{side}_latent"] = after
+                points[f"{side}_latent_norm.hook_scale"] = (
+                    before.pow(2).mean(-1, keepdim=True) + norm.variance_epsilon).sqrt()
+                points[f"{side}_latent_norm.hook_normalized"] = after / norm.weight
+        return {self.at + name: value for name, value in points.items()}
+
+
+def passed(side: str, args, kwargs, output) -> torch.Tensor:
+    """What goes into a module ("in"), or the first of what comes out of it."""
+    if side == "in":
+        return args[0] if args else kwargs["hidden_states"]
+    return output[0] if isinstance(output, tuple) else output
+
+
+class Recorder(contextlib.AbstractContextManager):
+    """Keeps what goes into and comes out of the modules that have a hook point."""
+
+    def __init__(self, model, case):
+        self.points, self.handles, self.mixtures, self.latents = {}, [], [], []
+        returned = "hook_normalized_resid_post" if norms_after_additions(case) else "hook_resid_post"
+        for i, layer in enumerate(_layers(model)):
+            at = f"blocks.{i}."
+            self._keep(layer, at + "hook_resid_pre", "in")
+            self._keep(layer, at + returned, "out")
+            self._keep(_named(layer, True), at + "attn.hook_z", "in")
+            self._keep(_named(layer, False), at + "mlp.hook_post", "in")
+            self._keep(_named(layer, False, shared=True), at + "mlp.shared_expert.hook_post", "in")
+            if _of_class(layer, "TopKRouter") is not None:
+                self.mixtures.append(MixtureRecorder(layer, at))
+                self.handles += self.mixtures[-1].handles
+            attention = getattr(layer, "self_attn", None)
+            if hasattr(attention, "kv_a_layernorm"):
+                self.latents.append(LatentRecorder(attention, at))
+                self.handles += self.latents[-1].handles
+        embeddings = getattr(getattr(model, model.base_model_prefix, model), "embeddings", None)
+        if hasattr(embeddings, "LayerNorm"):
+            for leaf, name in kSummands.items():
+                self._keep(getattr(embeddings, leaf, None), name, "out")
+        unembed = model.get_output_embeddings()
+        if unembed is not None and unembed.in_features == model.config.hidden_size:  # not behind a projection that the engine multiplies in
+            self._keep(unembed, "unembed.hook_in", "in")
+
+    def _keep(self, module, name, side):
+        if module is None:
+            return
+
+        def hook(_module, args, kwargs, output):
+            value = passed(side, args, kwargs, output)
+            if name.startswith("embed.hook") and value.shape[0] == 1:  # one row of positions stands for all
+                value = value.expand(2, -1, -1)
+            self.points[name] = value.detach().clone()
+
+        self.handles.append(module.register_forward_hook(hook, with_kwargs=True))
+
+    def __exit__(self, *_):
+        for handle in self.handles:
+            handle.remove()
+
+
+def greedy(case, model, tokens) -> torch.Tensor:
+    """Row 0 and its continuation, with remembered keys as users generate unless the case says otherwise."""
+    model.generation_config.eos_token_id = None
+    return model.generate(tokens[:1], attention_mask=torch.ones_like(tokens[:1]), do_sample=False, pad_token_id=0,
+                          max_new_tokens=kGreedyTokens, use_cache=case.cached)
+
+
+def record(case) -> tuple:
+    """(model, activations by hook name with tokens, logits and greedy continuation)."""
+    with float64(), torch.no_grad():
+        model = build(case)
+        tokens = random_tokens(case, model.config)
+        types = random_token_types(case, model)
+        with Recorder(model, case) as recorder:
+            result = model(tokens, output_attentions=case.eager, **types,
+                           **(dict(use_cache=False) if case.head == "CausalLM" else {}))
+            points = dict(recorder.points)
+            for mixture in recorder.mixtures:
+                points |= mixture.points(tokens.shape)
+            for latent in recorder.latents:
+                points |= latent.points()
+        points = {name: value.reshape(*tokens.shape, -1) if name.endswith("shared_expert.hook_post") else value
+                  for name, value in points.items()}
+        for i, pattern in enumerate(result.attentions or ()):
+            points[f"blocks.{i}.attn.hook_pattern"] = pattern
+        limit = getattr(model.config, "max_position_embeddings", None) or 10**6
+        fits = case.length + kGreedyTokens <= limit or case.name.endswith("dynamic")
+        if case.greedy and case.head == "CausalLM" and fits:
+            points["greedy"] = greedy(case, model, tokens)
+    logits = getattr(result, "prediction_logits" if case.head == "PreTraining" else "logits", None)
+    points |= types | {"tokens": tokens} | ({} if logits is None else {"logits": logits})
+    return model, {name: value.detach().contiguous() for name, value in points.items()}
+
+
+def write_folder(model, case, folder: pathlib.Path) -> None:
+    """The model as transformers saves it, in float32, with the case's changes to config.json."""
+    transformers.utils.logging.disable_progress_bar()
+    model.to(torch.float32)
+    model.config.dtype = "float32"
+    model.save_pretrained(folder)
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    config_file = folder / "config.json"
+    config = json.loads(config_file.read_text())
+    for key, value in case.written.items():
+        config.pop(key, None) if value is None else config.__setitem__(key, value)
+    config_file.write_text(json.dumps(config, indent=1) + "\n")

@@ -1,0 +1,283 @@
+"""Checkpoints as transformers saves them: a row per case, config keys of transformers beside the family's sizes.
+
+Sizes are awkward on purpose: n_heads * d_head is not d_model, d_mlp or d_vocab equals d_model, key/value heads are
+several counts, and the tokens are longer than the windows and than the trained context of length-dependent rotary.
+"""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One model. `keys` go to the family's config class; `golden` cases are committed and run without Python.
+
+    `eager` false: transformers' eager attention is wrong for this config, so patterns are not compared.
+    `cached` false: transformers remembers keys of other angles than those of the whole row, so the greedy continuation
+    is recorded without its cache.
+    """
+
+    name: str
+    model_type: str
+    keys: dict
+    length: int = 11
+    golden: bool = True
+    eager: bool = True
+    cached: bool = True
+    greedy: bool = True  # whether a continuation is compared, too
+    head: str | None = "CausalLM"  # of transformers' AutoModelFor...; None is AutoModel, without a head
+    written: dict = dataclasses.field(default_factory=dict)  # keys replaced in the written config.json; None drops one
+
+
+kIds = dict(bos_token_id=1, eos_token_id=2, pad_token_id=0)
+kLlama = dict(kIds, hidden_size=12, intermediate_size=15, num_hidden_layers=2, num_attention_heads=4,
+              num_key_value_heads=2, vocab_size=23, max_position_embeddings=32)
+kPlain = {k: v for k, v in kLlama.items() if k != "num_key_value_heads"} | dict(num_attention_heads=2)
+kGpt2 = dict(bos_token_id=1, eos_token_id=2, n_embd=12, n_layer=2, n_head=2, n_positions=32, vocab_size=23)
+kSixteen = dict(kLlama, hidden_size=16)
+kFour = dict(num_hidden_layers=4)
+
+
+def rope(kind="default", **parameters):
+    return dict(rope_parameters=dict(rope_type=kind, **({"rope_theta": 1000.0} | parameters)))
+
+
+kLlama3 = rope("llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=16)
+kYarn = rope("yarn", factor=4.0, original_max_position_embeddings=8)
+kLongrope = rope("longrope", short_factor=[1.0, 1.1, 1.3, 1.5], long_factor=[2.0, 3.0, 4.0, 6.0])
+kLayers = ["sliding_attention", "full_attention"]
+
+
+def rows(model_type, base, **variants):
+    """A case for the base config and one for each variant's keys."""
+    shared = {k: base[k] for k in ("head",) if k in base}
+    base = {k: v for k, v in base.items() if k not in shared}
+    cases = [Case(model_type, model_type, base, **shared)]
+    for name, keys in variants.items():
+        keys = shared | keys
+        case = {k: keys[k] for k in ("length", "golden", "eager", "cached", "greedy", "head", "written") if k in keys}
+        keys = {k: v for k, v in keys.items() if k not in case}
+        cases.append(Case(f"{model_type}_{name}", model_type, base | keys, **case))
+    return cases
+
+
+kNeo = dict(bos_token_id=1, eos_token_id=2, hidden_size=12, num_layers=2, num_heads=2, vocab_size=23,
+            max_position_embeddings=32, attention_types=[[["global", "local"], 1]], window_size=4)
+kJ = dict(kGpt2, n_head=4, n_embd=32, rotary_dim=4)
+kOpt = dict(kIds, hidden_size=12, ffn_dim=15, num_hidden_layers=2, num_attention_heads=2, vocab_size=23,
+            max_position_embeddings=32, word_embed_proj_dim=12)
+kBloom = dict(kIds, hidden_size=12, n_layer=2, n_head=3, vocab_size=23)
+kMpt = dict(d_model=12, n_heads=3, n_layers=2, vocab_size=23, max_seq_len=32)
+kFalcon = dict(bos_token_id=1, eos_token_id=2, hidden_size=12, num_hidden_layers=2, num_attention_heads=3,
+               vocab_size=23)
+kGemma = dict(kLlama, head_dim=8)
+kXglm = dict(kIds, d_model=12, ffn_dim=15, num_layers=2, attention_heads=2, vocab_size=23, max_position_embeddings=32)
+
+kMoe = dict(kLlama, hidden_size=16, num_local_experts=5, num_experts_per_tok=2)
+kQwenMoe = dict({k: v for k, v in kMoe.items() if k != "num_local_experts"}, num_experts=5, moe_intermediate_size=7)
+kOlmoe = {k: v for k, v in kQwenMoe.items() if k != "moe_intermediate_size"}
+kErnieMoe = dict({k: v for k, v in kMoe.items() if k not in ("num_local_experts", "num_experts_per_tok")}, head_dim=6,
+                 moe_num_experts=5, moe_k=2, moe_intermediate_size=7, moe_num_shared_experts=2)
+kDeepseek = dict(kPlain, hidden_size=14, max_position_embeddings=48, q_lora_rank=9, kv_lora_rank=5,
+                 qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=10, n_routed_experts=6, num_experts_per_tok=3,
+                 moe_intermediate_size=7, first_k_dense_replace=1)
+kDeepseek2 = dict(kDeepseek, kv_lora_rank=8, n_shared_experts=2, routed_scaling_factor=1.7)
+kDeepseek3 = dict(kDeepseek, num_key_value_heads=2, n_group=3, topk_group=2)
+kMscale = rope("yarn", factor=4.0, rope_theta=100.0, original_max_position_embeddings=8, mscale=0.7, mscale_all_dim=1.3,
+               beta_fast=8, beta_slow=0.1)
+kOlderMscale = dict(rope_scaling=dict(type="yarn", factor=4, original_max_position_embeddings=8, mscale=0.7,
+                                      mscale_all_dim=1.3, beta_fast=8, beta_slow=0.1))
+kPhiMoeRope = dict(rope("longrope", short_factor=[1.0, 1.3], long_factor=[2.0, 4.0], short_mscale=1.2, long_mscale=0.9,
+                        original_max_position_embeddings=16), head_dim=4)
+kBert = dict(pad_token_id=0, hidden_size=12, intermediate_size=15, num_hidden_layers=3, num_attention_heads=3,
+             vocab_size=23, max_position_embeddings=16, head="MaskedLM")
+kRoberta = dict(kBert, pad_token_id=1, bos_token_id=0, eos_token_id=2, type_vocab_size=1)
+kDistilbert = dict(pad_token_id=0, dim=12, hidden_dim=15, n_layers=3, n_heads=3, vocab_size=23,
+                   max_position_embeddings=16, head="MaskedLM")
+
+# Of plain MLPs; those that other cases do not have.
+kActivations = ("gelu_10", "gelu_accurate", "gelu_python_tanh", "hardswish", "laplace", "leaky_relu", "linear", "mish",
+                "relu6", "sqrtsoftplus", "tanh")
+
+kCases = [
+    *rows("gpt2", kGpt2,
+          equal_sizes=dict(n_inner=12, vocab_size=12),
+          options=dict(scale_attn_by_inverse_layer_idx=True, scale_attn_weights=False, activation_function="relu",
+                       tie_word_embeddings=False),
+          **{name: dict(n_layer=1, activation_function=name) for name in kActivations}),
+    *rows("gpt_neo", kNeo,
+          all_global=dict(attention_types=[[["global"], 2]], intermediate_size=12, activation_function="relu"),
+          three_layers=dict(num_layers=3, attention_types=[[["local", "global", "local"], 1]])),
+    *rows("gptj", kJ,
+          whole_head=dict(rotary_dim=8, n_inner=17, tie_word_embeddings=True)),
+    *rows("gpt_neox", dict(kPlain, hidden_size=16, **rope(partial_rotary_factor=0.5)),
+          serial=dict(use_parallel_residual=False, attention_bias=False, hidden_act="gelu_new",
+                      tie_word_embeddings=True),
+          older_style=dict(written=dict(rope_parameters=None, rotary_pct=0.5, rotary_emb_base=1000),
+                           num_hidden_layers=1),
+          yarn=dict(rope("yarn", factor=4.0, original_max_position_embeddings=8, partial_rotary_factor=1.0))),
+    *rows("codegen", dict(kJ, n_head=8, n_embd=32, rotary_dim=2)),
+    *rows("opt", kOpt,
+          post_norm=dict(do_layer_norm_before=False, word_embed_proj_dim=8),
+          projected=dict(word_embed_proj_dim=7, tie_word_embeddings=False),
+          bare=dict(enable_bias=False, layer_norm_elementwise_affine=False, activation_function="gelu"),
+          no_final_norm=dict(_remove_final_layer_norm=True, ffn_dim=12)),
+    *rows("bloom", kBloom, power_of_two=dict(n_head=4, vocab_size=12),
+          normed_stream=dict(apply_residual_connection_post_layernorm=True)),
+    *rows("mpt", kMpt,
+          options=dict(n_heads=4, expansion_ratio=1,
+                       attn_config=dict(clip_qkv=0.5, softmax_scale=0.3, alibi_bias_max=4, qk_ln=False))),
+    *rows("falcon", kFalcon,
+          serial_alibi=dict(alibi=True, multi_query=False, parallel_attn=False, bias=True, eager=False),
+          parallel_alibi=dict(alibi=True, eager=False, num_attention_heads=6),
+          new=dict(new_decoder_architecture=True, num_kv_heads=2, num_attention_heads=6, hidden_size=24),
+          new_one_norm=dict(new_decoder_architecture=True, num_ln_in_parallel_attn=1, num_kv_heads=3, bias=True,
+                            ffn_hidden_size=12),
+          serial=dict(multi_query=False, parallel_attn=False, tie_word_embeddings=False)),
+    *rows("gpt_bigcode", kGpt2, multi_head=dict(multi_query=False, n_inner=12, scale_attn_weights=False)),
+    *rows("starcoder2", dict(kLlama, sliding_window=4, head_dim=8),
+          bare=dict(use_bias=False, sliding_window=None, tie_word_embeddings=False)),
+    *rows("llama", dict(kLlama, head_dim=8),
+          biases=dict(attention_bias=True, mlp_bias=True, tie_word_embeddings=True),
+          multi_query=dict(num_key_value_heads=1, hidden_act="gelu", rms_norm_eps=1e-3),
+          equal_sizes=dict(intermediate_size=12, vocab_size=12, num_key_value_heads=4, head_dim=2),
+          linear=rope("linear", factor=4.0),
+          dynamic=dict(rope("dynamic", factor=2.0), max_position_embeddings=6),
+          llama3=kLlama3, yarn=kYarn,
+          yarn_mscale=rope("yarn", factor=4.0, original_max_position_embeddings=8, mscale=0.7, mscale_all_dim=0.4,
+                           beta_fast=4.0, beta_slow=0.5, truncate=False),
+          longrope=dict(kLongrope, written=dict(original_max_position_embeddings=8),
+                        original_max_position_embeddings=8),
+          longrope_short=dict(kLongrope, cached=False, original_max_position_embeddings=16),
+          older_style=dict(kLlama3, written=dict(rope_parameters=None, rope_theta=1000.0, dtype=None,
+                                                 torch_dtype="float32",
+                                                 rope_scaling=dict(type="llama3", factor=8.0, low_freq_factor=1.0,
+                                                                   high_freq_factor=4.0,
+                                                                   original_max_position_embeddings=16)))),
+    *rows("mistral", dict(kLlama, head_dim=8, sliding_window=4), full=dict(sliding_window=None, head_dim=2)),
+    *rows("qwen2", kSixteen,
+          windows=dict(kFour, use_sliding_window=True, sliding_window=4, max_window_layers=2),
+          layer_types=dict(use_sliding_window=True, sliding_window=4, layer_types=kLayers, tie_word_embeddings=True)),
+    *rows("qwen3", dict(kLlama, head_dim=8),
+          options=dict(attention_bias=True, use_sliding_window=True, sliding_window=4, max_window_layers=1,
+                       tie_word_embeddings=True)),
+    *rows("phi", dict(kLlama, hidden_size=32), qk_norm=dict(qk_layernorm=True, num_key_value_heads=4)),
+    *rows("phi3", dict(kLlama, hidden_size=32, original_max_position_embeddings=32),
+          window=dict(sliding_window=4, num_key_value_heads=1),
+          longrope=dict(kLongrope, original_max_position_embeddings=8),
+          partial=dict(rope(partial_rotary_factor=0.5), tie_word_embeddings=True)),
+    *rows("gemma", kGemma, multi_query=dict(num_key_value_heads=1, attention_bias=True, hidden_act="gelu")),
+    *rows("gemma2", dict(kGemma, **kFour, sliding_window=4, query_pre_attn_scalar=7),
+          no_caps=dict(attn_logit_softcapping=None, final_logit_softcapping=None, num_hidden_layers=2,
+                       layer_types=["full_attention", "sliding_attention"])),
+    *rows("gemma3_text", dict(kGemma, num_hidden_layers=6, sliding_window=4, query_pre_attn_scalar=7,
+                              layer_types=["sliding_attention"] * 5 + ["full_attention"]),
+          older_style=dict(num_hidden_layers=3, layer_types=None,
+                           written=dict(rope_parameters=None, rope_theta=1000.0, rope_local_base_freq=100.0,
+                                        sliding_window_pattern=2, layer_types=None,
+                                        rope_scaling=dict(rope_type="linear", factor=8.0)),
+                           sliding_window_pattern=2,
+                           rope_parameters=dict(full_attention=dict(rope_type="linear", factor=8.0, rope_theta=1000.0),
+                                                sliding_attention=dict(rope_type="default", rope_theta=100.0))),
+          both_ways=dict(greedy=False, num_hidden_layers=2, use_bidirectional_attention=True, sliding_window=5,
+                         layer_types=kLayers)),
+    *rows("olmo", kSixteen, clip=dict(clip_qkv=0.5, attention_bias=True, tie_word_embeddings=True)),
+    *rows("olmo2", kSixteen, bias=dict(attention_bias=True, num_key_value_heads=4)),
+    *rows("olmo3", dict(kSixteen, **kFour, sliding_window=4),
+          yarn=dict(rope_parameters=dict(
+              full_attention=dict(rope_type="yarn", rope_theta=5e5, factor=4.0, original_max_position_embeddings=8),
+              sliding_attention=dict(rope_type="default", rope_theta=5e5)))),
+    *rows("stablelm", dict(kLlama, hidden_size=32, **rope(partial_rotary_factor=0.25)),
+          parallel=dict(use_parallel_residual=True, qk_layernorm=True, use_qkv_bias=True)),
+    *rows("granite", dict(kSixteen, embedding_multiplier=3.0, logits_scaling=1.7, residual_multiplier=0.3,
+                          attention_multiplier=0.11),
+          biases=dict(attention_bias=True, mlp_bias=True, tie_word_embeddings=True)),
+    *rows("cohere", dict(kSixteen, logit_scale=0.3), qk_norm=dict(use_qk_norm=True, attention_bias=True)),
+    *rows("cohere2", dict(kSixteen, **kFour, sliding_window=4, logit_scale=0.3)),
+    *rows("glm", dict(kLlama, head_dim=8), full=dict(rope(partial_rotary_factor=1.0), attention_bias=False)),
+    *rows("glm4", dict(kLlama, head_dim=8), no_bias=dict(attention_bias=False, tie_word_embeddings=True)),
+    *rows("smollm3", dict(kSixteen, **kFour),
+          windows=dict(no_rope_layers=[1, 0, 0, 1], use_sliding_window=True, sliding_window=4, attention_bias=True,
+                       mlp_bias=True, tie_word_embeddings=False)),
+    *rows("nemotron", dict(kLlama, hidden_size=16, **rope(partial_rotary_factor=0.5)),
+          biases=dict(attention_bias=True, mlp_bias=True, head_dim=8, tie_word_embeddings=True)),
+    *rows("xglm", kXglm, pad=dict(pad_token_id=5, scale_embedding=False)),
+    *rows("biogpt", dict(kPlain, layer_norm_eps=1e-12), unscaled=dict(scale_embedding=False, hidden_act="relu")),
+    *rows("persimmon", dict(kPlain, hidden_size=16, **rope(partial_rotary_factor=0.5)), bare=dict(qk_layernorm=False)),
+    *rows("apertus", dict(kSixteen, **kLlama3), bias=dict(attention_bias=True, tie_word_embeddings=True)),
+    *rows("arcee", dict(kLlama, head_dim=8), biases=dict(attention_bias=True, mlp_bias=True)),
+    *rows("ernie4_5", dict(kLlama, head_dim=8), biases=dict(use_bias=True, tie_word_embeddings=False)),
+    *rows("helium", dict(kSixteen, head_dim=4)),
+    *rows("exaone4", dict(kLlama, **kFour, head_dim=8, sliding_window=4, sliding_window_pattern=4),
+          no_window=dict(sliding_window=None, num_hidden_layers=2, layer_types=["full_attention"] * 2)),
+    *rows("bert", kBert,
+          pretraining=dict(head="PreTraining", type_vocab_size=3, intermediate_size=12, vocab_size=12,
+                           layer_norm_eps=1e-3),
+          no_head=dict(head=None, num_attention_heads=2, num_hidden_layers=2),
+          untied=dict(tie_word_embeddings=False, hidden_act="gelu_new", num_hidden_layers=1),
+          relu=dict(hidden_act="relu", num_attention_heads=12, type_vocab_size=1),
+          causal=dict(is_decoder=True, head="CausalLM", max_position_embeddings=32),
+          older_style=dict(num_hidden_layers=1,
+                           written=dict(position_embedding_type="absolute", directionality="bidi", dtype=None,
+                                        pooler_num_attention_heads=12, pooler_type="first_token_transform",
+                                        classifier_dropout=None, tie_word_embeddings=None, is_decoder=None))),
+    *rows("roberta", kRoberta,
+          no_head=dict(head=None, pad_token_id=0),
+          types=dict(type_vocab_size=2, pad_token_id=2, hidden_act="relu", layer_norm_eps=1e-5),
+          untied=dict(tie_word_embeddings=False, max_position_embeddings=13, num_hidden_layers=1)),
+    *rows("distilbert", kDistilbert,
+          no_head=dict(head=None, hidden_dim=12),
+          sinusoidal=dict(sinusoidal_pos_embds=True, activation="relu", vocab_size=12),
+          untied=dict(tie_word_embeddings=False, n_layers=1, n_heads=2)),
+    *rows("seed_oss", dict(kLlama, head_dim=8),
+          biases=dict(attention_bias=True, attention_out_bias=True, mlp_bias=True, tie_word_embeddings=True)),
+    *rows("mixtral", dict(kMoe, head_dim=6),
+          window=dict(sliding_window=4, num_experts_per_tok=1, tie_word_embeddings=True),
+          all=dict(num_experts_per_tok=5, hidden_act="gelu", intermediate_size=16)),
+    *rows("qwen2_moe", dict(kQwenMoe, shared_expert_intermediate_size=9),
+          renormalised=dict(norm_topk_prob=True, qkv_bias=False, num_experts_per_tok=3),
+          dense=dict(num_hidden_layers=4, mlp_only_layers=[1], decoder_sparse_step=2, use_sliding_window=True,
+                     sliding_window=4, max_window_layers=3),
+          all=dict(num_experts=3, num_experts_per_tok=3, moe_intermediate_size=16, tie_word_embeddings=True)),
+    *rows("qwen3_moe", dict(kMoe, head_dim=6, moe_intermediate_size=7),
+          renormalised=dict(norm_topk_prob=True, attention_bias=True, use_sliding_window=True, sliding_window=4),
+          dense=dict(num_hidden_layers=4, mlp_only_layers=[0], decoder_sparse_step=1, num_experts_per_tok=1)),
+    *rows("olmoe", dict(kOlmoe, num_key_value_heads=4),
+          renormalised=dict(norm_topk_prob=True, clip_qkv=0.7, attention_bias=True, num_key_value_heads=2)),
+    *rows("gpt_oss", dict(kMoe, **kFour, head_dim=6, sliding_window=4, **kYarn),
+          limits=dict(num_hidden_layers=2, swiglu_alpha=1.1, swiglu_limit=0.8, num_experts_per_tok=4,
+                      attention_bias=False),
+          full=dict(num_hidden_layers=2, layer_types=["full_attention"] * 2, num_experts_per_tok=1,
+                    **rope("default"), tie_word_embeddings=True)),
+    *rows("granitemoe", dict(kMoe, embedding_multiplier=3.0, logits_scaling=1.7, residual_multiplier=0.3,
+                             attention_multiplier=0.11),
+          biases=dict(attention_bias=True, num_experts_per_tok=5, tie_word_embeddings=True)),
+    *rows("phimoe", dict(kMoe, router_jitter_noise=0.2, head_dim=6),
+          biases=dict(attention_bias=True, lm_head_bias=True, router_jitter_noise=0.01, sliding_window=4),
+          longrope=dict(**kPhiMoeRope, router_jitter_noise=0.5),
+          longrope_beyond=dict(**kPhiMoeRope, router_jitter_noise=0.5, length=20)),
+    *rows("deepseek_v2", kDeepseek2,
+          plain_queries=dict(q_lora_rank=None, attention_bias=True, mlp_bias=True, first_k_dense_replace=0, v_head_dim=7,
+                             topk_method="group_limited_greedy", n_group=3, topk_group=2, rms_norm_eps=1e-3),
+          yarn=dict(**kMscale, attention_bias=True, v_head_dim=6, num_hidden_layers=3, n_shared_experts=1, length=20,
+                    routed_scaling_factor=0.6),
+          dense=dict(first_k_dense_replace=2, num_hidden_layers=2, tie_word_embeddings=True, rms_norm_eps=0.1),
+          published=dict(q_lora_rank=None, **kMscale, length=20, written=dict(
+              rope_parameters=None, rope_theta=100.0, **kOlderMscale, moe_layer_freq=1, scoring_func="softmax",
+              aux_loss_alpha=0.001, seq_aux=True, ep_size=1, head_dim=None, qk_head_dim=None, dtype=None,
+              torch_dtype="bfloat16"))),
+    *rows("deepseek_v3", kDeepseek3,
+          plain_queries=dict(q_lora_rank=None, attention_bias=True, first_k_dense_replace=0, v_head_dim=7, n_group=1,
+                             topk_group=1, norm_topk_prob=False, tie_word_embeddings=True),
+          halves=dict(rope_interleave=False, v_head_dim=6, attention_bias=True, rms_norm_eps=1e-3,
+                      n_shared_experts=2, num_experts_per_tok=4),
+          yarn=dict(**kMscale, num_hidden_layers=3, length=20, first_k_dense_replace=2, v_head_dim=13),
+          yarn_alike=dict(**rope("yarn", factor=4.0, rope_theta=100.0, original_max_position_embeddings=8, mscale=1.0,
+                                 mscale_all_dim=1.0, beta_fast=32, beta_slow=1), length=20, num_attention_heads=3, num_key_value_heads=3),
+          published=dict(**kMscale, length=20, written=dict(
+              rope_parameters=None, rope_theta=100.0, **kOlderMscale, moe_layer_freq=1, scoring_func="sigmoid",
+              topk_method="noaux_tc", ep_size=1, num_nextn_predict_layers=1, head_dim=None, qk_head_dim=None))),
+    *rows("ernie4_5_moe", kErnieMoe,
+          biases=dict(use_bias=True, tie_word_embeddings=False, moe_norm_min=0.9, moe_layer_start_index=0),
+          layers=dict(num_hidden_layers=4, moe_layer_start_index=0, moe_layer_interval=2, moe_num_shared_experts=0,
+                      moe_layer_end_index=2)),
+]

@@ -1,0 +1,117 @@
+#include "tests/support/goldens.h"
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <sstream>
+#include <stdexcept>
+
+#include "hooked/io/safetensors.h"
+
+namespace hooked {
+namespace {
+
+std::filesystem::path golden_root() { return std::filesystem::path(HOOKED_SOURCE_DIR) / "tests/golden"; }
+
+std::string read_text(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw std::runtime_error("cannot read " + path.string());
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+NamedTensors read_all(const std::filesystem::path& path) {
+  const SafetensorsFile file = SafetensorsFile::open(path);
+  NamedTensors tensors;
+  for (const TensorInfo& info : file.tensors()) tensors[info.name] = file.read(info.name);
+  return tensors;
+}
+
+std::vector<GoldenCase> read_index() {
+  const auto index = nlohmann::json::parse(read_text(golden_root() / "index.json"));
+  std::vector<GoldenCase> cases;
+  for (const auto& row : index.at("cases")) {
+    GoldenCase golden;
+    golden.name = row.at("case");
+    golden.family = row.at("family");
+    golden.oracle = row.at("oracle");
+    if (row.contains("processing")) golden.processing = row.at("processing");
+    for (const std::string kind : row.at("exceptions")) {
+      const auto& exception = index.at("exceptions").at(kind);
+      for (const std::string glob : exception.at("points")) golden.exceptions[glob] = exception.at("why");
+    }
+    if (row.contains("gradients")) {
+      const auto& metric = row.at("gradients");
+      golden.gradients =
+          GoldenMetric{metric.at("answer"), metric.at("against"), metric.at("row"), metric.at("position")};
+    }
+    cases.push_back(std::move(golden));
+  }
+  return cases;
+}
+
+at::Tensor taken(NamedTensors& from, const std::string& name) {
+  const auto found = from.extract(name);
+  return found.empty() ? at::Tensor() : found.mapped();
+}
+
+}  // namespace
+
+std::filesystem::path GoldenCase::folder() const { return golden_root() / "cases" / name; }
+
+const std::vector<GoldenCase>& golden_cases() {
+  static const std::vector<GoldenCase> cases = read_index();
+  return cases;
+}
+
+const GoldenCase& golden_case(const std::string& name) {
+  const auto found = std::ranges::find(golden_cases(), name, &GoldenCase::name);
+  if (found == golden_cases().end()) throw std::out_of_range("no golden case " + name);
+  return *found;
+}
+
+GoldenRun read_golden(const GoldenCase& golden, const std::string& file) {
+  NamedTensors recorded = read_all(golden.folder() / "golden.safetensors");
+  GoldenRun run{.tokens = taken(recorded, "tokens"),
+                .attention_mask = taken(recorded, "attention_mask"),
+                .token_types = taken(recorded, "token_type_ids"),
+                .decoder_tokens = taken(recorded, "decoder_tokens"),
+                .greedy = taken(recorded, "greedy"),
+                .outputs = {}};
+  taken(recorded, "decoder_attention_mask");  // every token of a decoder is real
+  if (file == "golden") {
+    run.outputs = std::move(recorded);
+  } else {
+    run.outputs = read_all(golden.folder() / (file + ".safetensors"));
+    for (const char* input : {"tokens", "attention_mask", "token_type_ids"}) run.outputs.erase(input);
+  }
+  return run;
+}
+
+ModelConfig native_config(const GoldenCase& golden) {
+  const auto path = golden.folder() / "config.json";
+  return ModelConfig::from_json(read_text(path), path.string()).config;
+}
+
+StateDict native_weights(const GoldenCase& golden) {
+  StateDict weights = read_all(golden.folder() / "model.safetensors");
+  if (native_config(golden).grouped_query()) return weights;
+  // TransformerLens writes `_W_K` as soon as n_key_value_heads is set, even where it equals n_heads.
+  StateDict plain;
+  for (const auto& [name, weight] : weights) {
+    const auto grouped = name.find("attn._");
+    plain[grouped == std::string::npos ? name : name.substr(0, grouped + 5) + name.substr(grouped + 6)] =
+        weight;
+  }
+  return plain;
+}
+
+std::string golden_test_name(const testing::TestParamInfo<GoldenCase>& info) { return info.param.name; }
+
+void PrintTo(const GoldenCase& golden, std::ostream* out) {
+  *out << golden.name << " (" << golden.oracle << ")";
+}
+
+}  // namespace hooked

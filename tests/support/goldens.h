@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hooked/core/model_config.h"
+#include "hooked/core/state_dict.h"
+#include "tests/support/compare.h"
+
+namespace hooked {
+
+/// The logit difference whose gradients an oracle recorded.
+struct GoldenMetric {
+  std::int64_t answer;
+  std::int64_t against;
+  std::int64_t row;
+  std::int64_t position;
+};
+
+/// One row of tests/golden/index.json: a model folder and what an outside oracle computed with it.
+struct GoldenCase {
+  std::string name;
+  std::string family;                                  ///< the model_type by which the folder is read
+  std::string oracle;                                  ///< `transformers 5.23.0`
+  std::optional<std::vector<std::string>> processing;  ///< the steps behind golden_processed.safetensors
+  std::optional<GoldenMetric> gradients;
+  std::map<std::string, std::string> exceptions;  ///< points that were not recorded, by glob, with the reason
+
+  std::filesystem::path folder() const;
+  /// Whether the folder is in the native format, not a family's.
+  bool native() const { return family == "hooked_transformer"; }
+};
+
+/// Every golden case, in the order of the index.
+const std::vector<GoldenCase>& golden_cases();
+
+/// The case of this name; throws std::out_of_range where there is none.
+const GoldenCase& golden_case(const std::string& name);
+
+/// What an oracle recorded, read from one of a case's files.
+struct GoldenRun {
+  at::Tensor tokens;          ///< [batch, pos] int64
+  at::Tensor attention_mask;  ///< [batch, pos], undefined where nothing is padding
+  at::Tensor token_types;     ///< [batch, pos] int64, or undefined
+  at::Tensor decoder_tokens;  ///< [batch, pos] int64 of encoder-decoders, which `logits` and `greedy` are of
+  at::Tensor greedy;          ///< [1, pos] row 0 and its greedy continuation, or undefined
+  NamedTensors outputs;       ///< activations and `logits`, float64; no logits of a model without unembedding
+
+  bool has_logits() const { return outputs.contains("logits"); }
+};
+
+/// Reads `golden`, `golden_processed` or `gradients` of a case; the inputs are always those of `golden`.
+GoldenRun read_golden(const GoldenCase& golden, const std::string& file = "golden");
+
+/// The config of a native case.
+ModelConfig native_config(const GoldenCase& golden);
+
+/// The weights of a native case, in their stored dtype.
+StateDict native_weights(const GoldenCase& golden);
+
+/// For gtest: case names as test names.
+std::string golden_test_name(const testing::TestParamInfo<GoldenCase>& info);
+void PrintTo(const GoldenCase& golden, std::ostream* out);
+
+}  // namespace hooked
