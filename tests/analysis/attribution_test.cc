@@ -7,7 +7,7 @@
 
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
-#include "tests/analysis/small_models.h"
+#include "tests/analysis/two_layer_model.h"
 #include "tests/support/random_config.h"
 #include "tests/support/thrown_by.h"
 
@@ -25,7 +25,7 @@ double sum_of(const std::vector<Attribution>& rows) {
 }
 
 void expect_rows_add_up(const HookedTransformer& model, Grain grain) {
-  const auto tokens = random_tokens(6, model.config().d_vocab, 4);
+  const auto tokens = random_row(6, model.config().d_vocab, 4);
   const auto run = model.run_with_cache(tokens);
   for (const std::int64_t position : {-1, 2}) {
     const auto logits = run.logits.select(1, position)[0];
@@ -48,9 +48,9 @@ class AttributionOf : public testing::TestWithParam<std::tuple<Variant, Grain>> 
 
 TEST_P(AttributionOf, RowsAddUpToTheLogits) {
   const auto& [variant, grain] = GetParam();
-  auto config = small_config();
+  auto config = two_layer_config();
   config.norm = config.final_norm = variant.norm;
-  expect_rows_add_up(random_model(config, variant.processing), grain);
+  expect_rows_add_up(random_model_of(config, variant.processing), grain);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -70,7 +70,7 @@ class AttributionOfRandomConfig : public testing::TestWithParam<std::uint64_t> {
 
 TEST_P(AttributionOfRandomConfig, RowsAddUpOrAreRefused) {
   const auto config = random_config(GetParam());
-  const auto model = random_model(config);
+  const auto model = random_model_of(config);
   for (const auto grain : {Grain::layer, Grain::head}) {
     const bool normed = config.norm != NormKind::none;
     const bool exact = config.logit_soft_cap == 0 && !config.mlm_head && !config.norms_stream() &&
@@ -78,7 +78,7 @@ TEST_P(AttributionOfRandomConfig, RowsAddUpOrAreRefused) {
     if (exact) {
       expect_rows_add_up(model, grain);
     } else {
-      const auto cache = model.run_with_cache(random_tokens(6, config.d_vocab, 4)).cache;
+      const auto cache = model.run_with_cache(random_row(6, config.d_vocab, 4)).cache;
       EXPECT_THROW(direct_logit_attribution(model, cache, {.answer = 3, .grain = grain}), HookError);
     }
   }
@@ -87,8 +87,8 @@ TEST_P(AttributionOfRandomConfig, RowsAddUpOrAreRefused) {
 INSTANTIATE_TEST_SUITE_P(Seeds, AttributionOfRandomConfig, testing::Range<std::uint64_t>(0, 40));
 
 TEST(Attribution, NamesItsParts) {
-  const auto model = random_model(small_config());
-  const auto cache = model.run_with_cache(random_tokens(6, 11, 4)).cache;
+  const auto model = random_model_of(two_layer_config());
+  const auto cache = model.run_with_cache(random_row(6, 11, 4)).cache;
   std::vector<std::string> parts;
   for (const auto& [part, logits] : direct_logit_attribution(model, cache, {.answer = 1}))
     parts.push_back(part);
@@ -101,26 +101,26 @@ TEST(Attribution, NamesItsParts) {
 
 TEST(Attribution, RefusesWhereNoSplitIsExact) {
   const auto text_for = [](const ModelConfig& config, Grain grain) {
-    const auto model = random_model(config);
-    const auto cache = model.run_with_cache(random_tokens(6, 11, 4)).cache;
+    const auto model = random_model_of(config);
+    const auto cache = model.run_with_cache(random_row(6, 11, 4)).cache;
     return text_thrown_by<HookError>(
         [&] { direct_logit_attribution(model, cache, {.answer = 1, .grain = grain}); });
   };
-  auto capped = small_config();
+  auto capped = two_layer_config();
   capped.logit_soft_cap = 30;
   EXPECT_THAT(text_for(capped, Grain::layer), HasSubstr("soft cap of 30"));
-  auto output_normed = small_config();
+  auto output_normed = two_layer_config();
   output_normed.norm_place = NormPlace::output;
   EXPECT_THAT(text_for(output_normed, Grain::head), HasSubstr("use Grain::layer"));
-  auto post = small_config();
+  auto post = two_layer_config();
   post.norm_place = NormPlace::post;
   post.final_norm = NormKind::none;
   EXPECT_THAT(text_for(post, Grain::layer), HasSubstr("norm_place post"));
 }
 
 TEST(Attribution, SaysWhatIsMissing) {
-  const auto model = random_model(small_config());
-  const auto cache = model.run_with_cache(random_tokens(6, 11, 4), act::resid_post).cache;
+  const auto model = random_model_of(two_layer_config());
+  const auto cache = model.run_with_cache(random_row(6, 11, 4), act::resid_post).cache;
   EXPECT_THAT(text_thrown_by<HookError>([&] { direct_logit_attribution(model, cache, {.answer = 1}); }),
               HasSubstr("ln_final.hook_scale"));
   EXPECT_THAT(text_thrown_by<HookError>([&] { direct_logit_attribution(model, cache, {.answer = 11}); }),

@@ -11,7 +11,7 @@
 
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
-#include "tests/analysis/small_models.h"
+#include "tests/analysis/two_layer_model.h"
 #include "tests/support/thrown_by.h"
 
 namespace hooked::heads_test {
@@ -51,7 +51,7 @@ TEST(Heads, EachDetectorKnowsItsHead) {
 }
 
 TEST(Heads, ScoresAreMeansOfThePatternsDiagonals) {
-  const auto model = random_model(small_config());
+  const auto model = random_model_of(two_layer_config());
   const auto tokens = repeated();
   const auto cache = model.run_with_cache(tokens, act::pattern).cache;
   const auto induction = induction_scores(cache, tokens);
@@ -93,7 +93,7 @@ TEST(Heads, RepeatedTokensRepeatDifferentIds) {
 
 TEST(Heads, RefuseWhatTheyCannotScore) {
   const auto cache = attending_to(1);
-  EXPECT_THAT(text_thrown_by<ShapeError>([&] { induction_scores(cache, random_tokens(4, 11, 1)); }),
+  EXPECT_THAT(text_thrown_by<ShapeError>([&] { induction_scores(cache, random_row(4, 11, 1)); }),
               testing::AllOf(HasSubstr("[3, 11]"), HasSubstr("[1, 4]")));
   const auto all_different = at::arange(11, at::kLong).expand({3, 11});
   EXPECT_THAT(text_thrown_by<ShapeError>([&] { duplicate_token_scores(cache, all_different); }),

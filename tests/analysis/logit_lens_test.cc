@@ -10,7 +10,7 @@
 
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
-#include "tests/analysis/small_models.h"
+#include "tests/analysis/two_layer_model.h"
 #include "tests/support/thrown_by.h"
 
 namespace hooked::logit_lens_test {
@@ -21,8 +21,8 @@ using testing::HasSubstr;
 constexpr double kFloat64Tolerance = 1e-10;
 
 TEST(LogitLens, LastRowIsWhatTheRunPredicted) {
-  const auto model = random_model(small_config());
-  const auto tokens = random_tokens(6, 11, 1);
+  const auto model = random_model_of(two_layer_config());
+  const auto tokens = random_row(6, 11, 1);
   const auto run = model.run_with_cache(tokens);
   const auto rows = logit_lens(model, run.cache, {.position = 3, .top_k = 4});
   ASSERT_EQ(rows.size(), 3u);  // resid_pre(0) and two blocks
@@ -42,8 +42,8 @@ TEST(LogitLens, LastRowIsWhatTheRunPredicted) {
 }
 
 TEST(LogitLens, EarlierRowsAreTheRunsWithTheLaterBlocksSilenced) {
-  const auto model = random_model(small_config());
-  const auto tokens = random_tokens(6, 11, 1);
+  const auto model = random_model_of(two_layer_config());
+  const auto tokens = random_row(6, 11, 1);
   const auto rows = logit_lens(model, model.run_with_cache(tokens).cache, {.top_k = 1});
   const auto silenced =
       model.run(tokens, {.edits = {zero(act::attn_out(1)), zero(act::mlp_out(1))}}).logits[0][5];
@@ -52,8 +52,8 @@ TEST(LogitLens, EarlierRowsAreTheRunsWithTheLaterBlocksSilenced) {
 }
 
 TEST(LogitLens, ReadsOneRowOfABatchAndKeptPositions) {
-  const auto model = random_model(small_config());
-  const auto tokens = random_tokens(6, 11, 1).view({2, 3});
+  const auto model = random_model_of(two_layer_config());
+  const auto tokens = random_row(6, 11, 1).view({2, 3});
   const auto rows =
       logit_lens(model, model.run_with_cache(tokens).cache, {.position = 2, .top_k = 1, .row = 1});
   const auto last = model.run(tokens).logits[1][2];
@@ -67,8 +67,8 @@ TEST(LogitLens, ReadsOneRowOfABatchAndKeptPositions) {
 }
 
 TEST(LogitLens, SaysWhatIsMissing) {
-  const auto model = random_model(small_config());
-  const auto cache = model.run_with_cache(random_tokens(6, 11, 1), act::resid_post).cache;
+  const auto model = random_model_of(two_layer_config());
+  const auto cache = model.run_with_cache(random_row(6, 11, 1), act::resid_post).cache;
   EXPECT_THAT(text_thrown_by<HookError>([&] { logit_lens(model, cache); }),
               HasSubstr("blocks.0.hook_resid_pre"));
   EXPECT_THAT(text_thrown_by<HookError>([&] { logit_lens(model, cache, {.top_k = 0}); }),
@@ -76,11 +76,11 @@ TEST(LogitLens, SaysWhatIsMissing) {
 }
 
 TEST(LogitLens, RefusesPostNorm) {
-  auto config = small_config();
+  auto config = two_layer_config();
   config.norm_place = NormPlace::post;
   config.final_norm = NormKind::none;
-  const auto model = random_model(config);
-  const auto cache = model.run_with_cache(random_tokens(6, 11, 1)).cache;
+  const auto model = random_model_of(config);
+  const auto cache = model.run_with_cache(random_row(6, 11, 1)).cache;
   EXPECT_THAT(text_thrown_by<HookError>([&] { logit_lens(model, cache); }), HasSubstr("norm_place post"));
 }
 

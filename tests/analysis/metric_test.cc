@@ -11,7 +11,7 @@
 
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
-#include "tests/analysis/small_models.h"
+#include "tests/analysis/two_layer_model.h"
 #include "tests/support/thrown_by.h"
 
 namespace hooked::metric_test {
@@ -68,8 +68,8 @@ TEST(Metric, NeedsAPosition) {
 }
 
 TEST(Metric, IsTheEnginesMetricForGradients) {
-  const auto model = random_model(small_config());
-  const auto tokens = random_tokens(6, 11, 1);
+  const auto model = random_model_of(two_layer_config());
+  const auto tokens = random_row(6, 11, 1);
   const auto metric = logit_difference(3, 4, -2);
   const auto run =
       model.run(tokens, {.gradients = GradientRequest{.of = act::unembed_out, .metric = metric}});

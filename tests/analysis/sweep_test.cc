@@ -8,7 +8,7 @@
 
 #include "hooked/core/error.h"
 #include "hooked/hooks/edit.h"
-#include "tests/analysis/small_models.h"
+#include "tests/analysis/two_layer_model.h"
 #include "tests/support/random_config.h"
 #include "tests/support/thrown_by.h"
 
@@ -34,7 +34,7 @@ struct Inputs {
 
 Inputs inputs_for(const HookedTransformer& model) {
   const auto vocab = model.config().d_vocab;
-  return {random_tokens(6, vocab, 1), random_tokens(6, vocab, 2)};
+  return {random_row(6, vocab, 1), random_row(6, vocab, 2)};
 }
 
 struct SweptSite {
@@ -47,7 +47,7 @@ class SweepOverSite : public testing::TestWithParam<SweptSite> {};
 
 TEST_P(SweepOverSite, EqualsOneFullRunPerPlace) {
   const auto& [name, site, over] = GetParam();
-  const auto model = random_model(small_config());
+  const auto model = random_model_of(two_layer_config());
   const auto [clean, corrupted] = inputs_for(model);
   const SweepOptions options{.site = site,
                              .over = over,
@@ -103,7 +103,7 @@ INSTANTIATE_TEST_SUITE_P(
 class SweepOfRandomConfig : public testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(SweepOfRandomConfig, EqualsOneFullRunPerPlace) {
-  const auto model = random_model(random_config(GetParam()));
+  const auto model = random_model_of(random_config(GetParam()));
   const auto [clean, corrupted] = inputs_for(model);
   for (const auto& [site, axis] :
        {std::pair{act::resid_pre, Axis::pos}, {act::v, Axis::head}, {act::attn_out, Axis::pos}}) {
@@ -132,7 +132,7 @@ class Sweep : public testing::Test {
             .metric = logit_difference(3, 7)};
   }
 
-  HookedTransformer model_ = random_model(small_config());
+  HookedTransformer model_ = random_model_of(two_layer_config());
   Inputs inputs_ = inputs_for(model_);
 };
 
@@ -186,7 +186,7 @@ TEST_F(Sweep, RefusesAxesThatTheSiteDoesNotHave) {
 
 TEST_F(Sweep, RefusesInputsThatDoNotFit) {
   auto longer = options();
-  longer.into = random_tokens(7, 11, 3);
+  longer.into = random_row(7, 11, 3);
   EXPECT_THAT(text_thrown_by<HookError>([&] { sweep(model_, longer); }),
               AllOf(HasSubstr("blocks.0.hook_resid_pre"), HasSubstr("[1, 7, 16]"), HasSubstr("[1, 6, 16]")));
   auto batch = options();

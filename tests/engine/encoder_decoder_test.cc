@@ -145,7 +145,7 @@ TEST_F(EncoderDecoder, WithoutTokensTheDecoderReadsItsStartToken) {
   EXPECT_TRUE(at::equal(model_(tokens_), model_.run(tokens_, {.decoder_tokens = start}).logits));
 }
 
-TEST_F(EncoderDecoder, GreedyIsThatOfFullRunsAndSoIsWhatItKeeps) {
+TEST_F(EncoderDecoder, GreedyTokensAndCapturesEqualThoseOfFullRuns) {
   const auto made =
       model_.generate(tokens_, {.max_new_tokens = 6, .greedy = true, .capture = act::everything});
   at::Tensor row = at::full({2, 1}, 1, at::kLong);
@@ -207,7 +207,7 @@ TEST_F(EncoderDecoder, EditsReachTheSequenceTheyName) {
               "stream");
 }
 
-TEST_F(EncoderDecoder, TheBiasByDistanceIsEveryBlocks) {
+TEST_F(EncoderDecoder, TheRelativeBiasIsSharedByEveryBlock) {
   StateDict weights = model_.state_dict();
   weights.at("encoder.0.attn.rel_pos_bias.weight").zero_();
   const auto without =
@@ -261,7 +261,7 @@ TEST_F(EncoderDecoder, TheLossIsTheDecoders) {
   expect_near(loss, expected, "loss");
 }
 
-TEST_F(EncoderDecoder, ItIsSavedAsItIs) {
+TEST_F(EncoderDecoder, ASavedModelLoadsUnchanged) {
   const TempFolder folder;
   model_.save(folder.path() / "m");
   const auto again = HookedTransformer::load((folder.path() / "m").string());

@@ -252,7 +252,7 @@ TEST_F(Options, LastPositionIsEachRowsOwn) {
   }
 }
 
-// Kept positions and asked for logits meet in unembed.*: places there are absolute as well (DESIGN 9.21).
+// Kept positions and asked for logits meet in unembed.*: places there are absolute as well.
 TEST_F(Options, PositionsAndLogitPositionsMeet) {
   const auto run =
       model_.run(tokens_, {.capture = act::unembed_out, .logit_positions = List{1, 4}, .positions = 4});

@@ -58,8 +58,8 @@ TEST(PickleReader, ContainersMemoAndStack) {
   EXPECT_EQ(list[5].integer(), 3);
 }
 
-// P1: what scanners of pickles collect. None is on the list, so none has any effect.
-TEST(PickleReader, P1EveryOtherGlobalIsRefusedByName) {
+// What scanners of pickles collect. None is on the list, so none has any effect.
+TEST(PickleReader, EveryOtherGlobalIsRefusedByName) {
   const std::pair<const char*, const char*> bad[] = {
       {"os", "system"},
       {"posix", "system"},
@@ -137,7 +137,7 @@ TEST(PickleReader, P1EveryOtherGlobalIsRefusedByName) {
   refused("cos\nsystem", {"cut off"});
 }
 
-TEST(PickleReader, P2CallsOfAnythingElse) {
+TEST(PickleReader, CallsOfAnythingElseAreRefused) {
   const auto dict = pickled_ordered_dict();
   refused("}" + std::string(")R"), {"this cannot be called", "got a dict"});
   refused(pickled("os.system") + ")R", {"this cannot be called", "'os.system'"});
@@ -165,7 +165,7 @@ TEST(PickleReader, P2CallsOfAnythingElse) {
   }
 }
 
-TEST(PickleReader, P3Malformed) {
+TEST(PickleReader, MalformedPicklesAreRefused) {
   const auto whole = [](std::string bytes, std::string_view part) {
     expect_refused<CheckpointError>([&] { read_pickle(std::move(bytes), "f"); }, "f", {part});
   };
@@ -224,7 +224,7 @@ TEST(PickleReader, P3Malformed) {
   refused("X" + pickled_bytes_of(2, 4) + "\xC3(", {"not UTF-8"});
 }
 
-TEST(PickleReader, P4NothingIsSetOnTensors) {
+TEST(PickleReader, SettingItemsOrAttributesOnTensorsIsRefused) {
   const auto tensor = pickled_tensor(floats(1), {.sizes = {1}, .strides = {1}});
   refused(tensor + "K\x01K\x02s", {"items are set on no dict", "a tensor"});
   refused(tensor + "(K\x01K\x02u", {"items are set on no dict", "a tensor"});
@@ -240,7 +240,7 @@ TEST(PickleReader, P4NothingIsSetOnTensors) {
   refused(pickled_global("collections", "OrderedDict") + "K\x01K\x02s", {"the global"});
 }
 
-TEST(PickleReader, P5Storages) {
+TEST(PickleReader, MalformedStoragesAreRefused) {
   const auto named = [](const std::string& numel) { return pickled_storage("FloatStorage", "0", numel); };
   refused(named(pickled(std::int64_t{-1})), {"numel", "at least 0, got -1"});
   refused(named(pickled(std::int64_t{0x4000000000000001})), {"numel overflows", "4611686018427387905"});
@@ -262,7 +262,7 @@ TEST(PickleReader, P5Storages) {
   refused(id({pickled("storage"), type, pickled("0"), pickled("cpu"), one, "N"}), {"malformed"});
 }
 
-TEST(PickleReader, P6TensorsStayInTheirStorage) {
+TEST(PickleReader, TensorsMustStayInTheirStorage) {
   const auto view = [](PickledView view) { return pickled_tensor(floats(6), view); };
   constexpr auto kHuge = std::int64_t{1} << 62;
   EXPECT_EQ(read(view({.sizes = {2, 3}, .strides = {3, 1}})).tensors.size(), 1U);

@@ -76,8 +76,8 @@ TEST_F(ZipFile, KnowsItsTensorsAndReadsThem) {
   EXPECT_TRUE(file.notes().empty());
 }
 
-// P8: the numbers of elements reached through strides, by hand.
-TEST_F(ZipFile, P8SharedStoragesAndStrides) {
+// The elements reached through strides, by hand.
+TEST_F(ZipFile, ViewsOfSharedStoragesAreReadByTheirStrides) {
   const auto view = [](PickledView view) { return pickled_tensor(floats("0", 6), view); };
   const auto file = open(
       pickled_dict(
@@ -109,7 +109,7 @@ TEST_F(ZipFile, P8SharedStoragesAndStrides) {
   expect("all", at::arange(6, at::kFloat).view({2, 3}));
 }
 
-TEST_F(ZipFile, P8LocationIsIgnored) {
+TEST_F(ZipFile, TheDeviceOfAStorageIsIgnored) {
   for (const auto* location : {"cuda:0", "mps", "meta", "no such device"}) {
     const auto storage = pickled_storage("FloatStorage", "0", pickled(std::int64_t{2}), location);
     const auto file = open(pickled_dict({{"w", pickled_tensor(storage, {.sizes = {2}, .strides = {1}})}}),
@@ -119,7 +119,7 @@ TEST_F(ZipFile, P8LocationIsIgnored) {
   }
 }
 
-TEST_F(ZipFile, P8BigEndian) {
+TEST_F(ZipFile, BigEndianNumbersAreTurned) {
   const auto longs = pickled_storage("LongStorage", "0", pickled(std::int64_t{2}));
   const auto bytes = pickled_storage("CharStorage", "1", pickled(std::int64_t{2}));
   const auto value = pickled_dict({{"long", pickled_tensor(longs, {.sizes = {2}, .strides = {1}})},
@@ -156,7 +156,7 @@ TEST_F(ZipFile, EveryStorageType) {
   expect_refused<CheckpointError>([&] { file.read("w"); }, path_.native(), {"'w'", "no BOOL", "got 2"});
 }
 
-TEST_F(ZipFile, P5StoragesMatchTheirRecords) {
+TEST_F(ZipFile, StoragesMustMatchTheirRecords) {
   refused(one_, {counted_floats(5)}, {"'m/data/0'", "expected 24 bytes for 6 elements of F32, got 20"});
   refused(one_, {counted_floats(7)}, {"got 28"});
   refused(one_, {}, {"the storage '0' is missing", "'m/data/0'"});
@@ -167,7 +167,7 @@ TEST_F(ZipFile, P5StoragesMatchTheirRecords) {
   refused(unused, {counted_floats(6)}, {"the storage '7' is missing"});
 }
 
-TEST_F(ZipFile, P7WrongChecksums) {
+TEST_F(ZipFile, WrongChecksumsAreRefused) {
   auto members = checkpoint_members(pickle_of(one_), {counted_floats(6)});
   members[1].crc = 1;
   const auto file = ZipCheckpoint::open(put(zip_bytes(members)));
@@ -191,7 +191,7 @@ TEST_F(ZipFile, P7WrongChecksums) {
   EXPECT_NE(unchecked.notes()[0].find("without checksums"), std::string::npos);
 }
 
-TEST_F(ZipFile, P7OneCheckpointOnly) {
+TEST_F(ZipFile, OnlyOneCheckpointPerArchiveIsAccepted) {
   auto members = checkpoint_members(pickle_of(one_), {counted_floats(6)});
   members.push_back({.name = "n/data.pkl", .content = pickle_of(pickled_global("os", "system"))});
   refused(zip_bytes(members), {"two checkpoints", "'m' and 'n'"});

@@ -61,7 +61,7 @@ TEST_F(Zip, SizesMayStandBehindTheData) {
   EXPECT_EQ(read(zip_bytes(members)).find("m/a")->bytes, 5U);
 }
 
-TEST_F(Zip, P7NotAnArchiveOfTheRightKind) {
+TEST_F(Zip, OtherKindsOfFilesAreRefused) {
   refused("", {"no zip checkpoint", "the file is empty"});
   refused("P", {"something else"});
   refused(
@@ -79,7 +79,7 @@ TEST_F(Zip, P7NotAnArchiveOfTheRightKind) {
   refused({{.name = "m/code/x.py", .content = "x", .method = 8}}, {"TorchScript", "state_dict()"});
 }
 
-TEST_F(Zip, P7CutOffOrFollowedByBytes) {
+TEST_F(Zip, ArchivesCutOffOrFollowedByBytesAreRefused) {
   const auto good = zip_bytes({{.name = "m/a", .content = "bytes"}});
   for (std::size_t length = 4; length < good.size(); ++length) {
     refused(good.substr(0, length), {"end record is not at the end", "cut off"});
@@ -88,7 +88,7 @@ TEST_F(Zip, P7CutOffOrFollowedByBytes) {
   refused(good + good, {"not where its end record says"});
 }
 
-TEST_F(Zip, P7DataBeforeTheHeader) {
+TEST_F(Zip, DataBeforeTheFirstHeaderIsRefused) {
   const std::vector<ZipMember> members = {{.name = "m/a", .content = "bytes"}};
   refused(zip_bytes(members, {.before = "MZ program"}), {"no zip checkpoint", "from its first byte on"});
   refused("x" + zip_bytes(members), {"no zip checkpoint"});
@@ -98,7 +98,7 @@ TEST_F(Zip, P7DataBeforeTheHeader) {
   refused(hidden + zip_bytes(members), {"not where its end record says"});
 }
 
-TEST_F(Zip, P7EncryptedOrCompressed) {
+TEST_F(Zip, EncryptedAndCompressedEntriesAreRefused) {
   for (const std::uint16_t flag : {0x0001, 0x0040, 0x2000}) {
     refused({{.name = "m/a", .content = "x", .flags = flag}}, {"zip entry 'm/a'", "encrypted"});
   }
@@ -109,7 +109,7 @@ TEST_F(Zip, P7EncryptedOrCompressed) {
   refused(bytes, {"local header says encrypted"});
 }
 
-TEST_F(Zip, P7Names) {
+TEST_F(Zip, NamesOutsideTheArchiveAreRefused) {
   for (const std::string name : {"../a", "m/../../a", "m/..", "/etc/passwd", "m\\a", "m/a\n", "", "m/\xFF"}) {
     refused({{.name = name, .content = "x"}}, {"the name is no file's inside the archive"});
   }
@@ -121,7 +121,7 @@ TEST_F(Zip, P7Names) {
   refused({{.name = "m/a", .content = "x", .local_name = "m/ab"}}, {"another name"});
 }
 
-TEST_F(Zip, P7SizesAndPlacesThatLie) {
+TEST_F(Zip, SizesAndOffsetsThatDisagreeAreRefused) {
   const auto with = [](ZipMember member) {
     member.name = "m/a";
     member.content = "0123456789";
@@ -143,7 +143,7 @@ TEST_F(Zip, P7SizesAndPlacesThatLie) {
           {"'m/a'", "another name"});
 }
 
-TEST_F(Zip, P7EndRecords) {
+TEST_F(Zip, MalformedEndRecordsAreRefused) {
   const std::vector<ZipMember> members = {{.name = "m/a", .content = "x"}};
   refused(zip_bytes({{.name = std::string(100, 'n')}}, {.entries_more = 1}),
           {"directory is malformed at entry 1"});

@@ -87,7 +87,7 @@ TEST(SplitInputs, SettingThemToTheStreamChangesNothing) {
   }
 }
 
-// DESIGN 9.4: an edited ln1 holds for all branches, also those whose own input is edited.
+// An edited ln1 holds for all branches, also those whose own input is edited.
 TEST(SplitInputs, EditedNormHoldsForAllBranches) {
   const RandomGraph graph(graph_config());
   const Edit norm = scale(act::ln1_normalized(0), 0.5);
@@ -106,7 +106,7 @@ TEST(Norms, EditedScaleChangesNormalized) {
   EXPECT_GT(relative_difference(edited[act::k(0)], plain[act::k(0)]), 0.01);
 }
 
-// DESIGN 9.5: with one norm for both branches edits of ln1 do not reach the MLP, nor edits of ln2 attention.
+// With one norm for both branches edits of ln1 do not reach the MLP, nor edits of ln2 attention.
 TEST(ParallelBlock, OneNormIsEditedForEachBranchAlone) {
   const RandomGraph graph(parallel_config(BlockLayout::parallel_one_norm));
   const Words by_ln1 = changed_by(graph, scale(act::ln1_normalized(0), 0.5));

@@ -1,6 +1,6 @@
 #include <ATen/ops/equal.h>
 
-#include "tests/weights/small_models.h"
+#include "tests/weights/square_model.h"
 
 namespace hooked::centering_test {
 namespace {

@@ -2,7 +2,7 @@
 #include <ATen/ops/einsum.h>
 #include <ATen/ops/zeros.h>
 
-#include "tests/weights/small_models.h"
+#include "tests/weights/square_model.h"
 
 namespace hooked::fold_value_biases_test {
 namespace {

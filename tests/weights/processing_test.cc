@@ -6,7 +6,7 @@
 #include "hooked/core/error.h"
 #include "tests/support/random_config.h"
 #include "tests/support/thrown_by.h"
-#include "tests/weights/small_models.h"
+#include "tests/weights/square_model.h"
 
 namespace hooked::processing_test {
 namespace {

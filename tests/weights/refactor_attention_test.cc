@@ -5,7 +5,7 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/transpose.h>
 
-#include "tests/weights/small_models.h"
+#include "tests/weights/square_model.h"
 
 namespace hooked::refactor_attention_test {
 namespace {

@@ -13,7 +13,7 @@
 namespace hooked {
 
 /// A config of 2 layers, 4 heads, d_model 16, 11 tokens, 12 positions, float64.
-inline ModelConfig small_config() {
+inline ModelConfig two_layer_config() {
   ModelConfig config;
   config.n_layers = 2;
   config.d_model = 16;
@@ -29,15 +29,15 @@ inline ModelConfig small_config() {
 }
 
 /// A model of `config` in float64 whose every weight, biases and norm weights included, is random.
-inline HookedTransformer random_model(ModelConfig config,
-                                      const WeightProcessing& processing = WeightProcessing::none()) {
+inline HookedTransformer random_model_of(ModelConfig config,
+                                         const WeightProcessing& processing = WeightProcessing::none()) {
   config.dtype = at::kDouble;
   return HookedTransformer::from_state_dict(reference::random_weights(config, 7), config,
                                             {.dtype = at::kDouble, .processing = processing});
 }
 
 /// int64 [1, pos] of ids below `vocab`, the same for the same seed.
-inline at::Tensor random_tokens(std::int64_t positions, std::int64_t vocab, std::uint64_t seed) {
+inline at::Tensor random_row(std::int64_t positions, std::int64_t vocab, std::uint64_t seed) {
   return at::randint(vocab, {1, positions}, at::detail::createCPUGenerator(seed),
                      at::TensorOptions(at::kLong));
 }
