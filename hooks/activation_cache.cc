@@ -94,7 +94,7 @@ namespace {
 // The axis along which stretches of columns follow each other.
 std::optional<std::size_t> sequence_axis(Site site) {
   const AxisList& axes = row(site).axes;
-  for (const Axis axis : {Axis::pos, Axis::query, Axis::routed}) {
+  for (const Axis axis : {Axis::pos, Axis::source, Axis::query, Axis::routed}) {
     if (const auto place = axes.find(axis)) return place;
   }
   return std::nullopt;

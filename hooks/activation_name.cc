@@ -102,8 +102,9 @@ ActivationName ActivationName::parse(std::string_view text) {
 
 bool counts_source(const ActivationName& name, Axis axis) noexcept {
   const SiteScope scope = row(name.site).scope;
+  const Axis here = axis_on(name.site, axis).value_or(axis);
   return name.stack == Stack::encoder || scope == SiteScope::entry || scope == SiteScope::encoder_exit ||
-         along_source(name.site, axis);
+         here == Axis::source || here == Axis::source_key;
 }
 
 std::vector<ActivationName> activation_names(const ModelConfig& config) {

@@ -101,14 +101,6 @@ AxisIndices AxisIndices::parse(std::string_view text) {
   }
 }
 
-std::optional<Axis> axis_on(Site site, Axis axis) noexcept {
-  const AxisList& axes = row(site).axes;
-  if (axes.find(axis)) return axis;
-  if (axis == Axis::pos && axes.find(Axis::query)) return Axis::query;
-  if (axis == Axis::head && axes.find(Axis::kv_head)) return Axis::kv_head;
-  return std::nullopt;
-}
-
 Address Address::at(Axis axis, AxisIndex index) const {
   const auto meant = axis_on(name_.site, axis);
   if (!meant) {

@@ -91,7 +91,7 @@ at::Tensor take_block(const at::Tensor& value, const AxisIndices& indices, const
                   ? block.slice(d, resolved[0], resolved[0] + 1)
                   : block.index_select(d, at::tensor(resolved, at::kLong).to(value.device()));
     } else {
-      if (axes[dim] != Axis::pos && axes[dim] != Axis::query) {
+      if (axes[dim] != Axis::pos && axes[dim] != Axis::source && axes[dim] != Axis::query) {
         throw HookError(context.where,
                         fmt::format("'last' is a place in a row's tokens; expected a number or range "
                                     "on axis '{}'",

@@ -245,7 +245,7 @@ constexpr SiteRow kSites[] = {
      block,
      "{stack}.{layer}.attn.q_latent_norm.hook_normalized",
      "q_latent_norm_normalized",
-     {batch, pos, latent},
+     {batch, pos, q_latent},
      false,
      true,
      query_latent,
@@ -255,7 +255,7 @@ constexpr SiteRow kSites[] = {
      block,
      "{stack}.{layer}.attn.hook_q_latent",
      "q_latent",
-     {batch, pos, latent},
+     {batch, pos, q_latent},
      false,
      false,
      query_latent,
@@ -275,7 +275,7 @@ constexpr SiteRow kSites[] = {
      block,
      "{stack}.{layer}.attn.kv_latent_norm.hook_normalized",
      "kv_latent_norm_normalized",
-     {batch, pos, latent},
+     {batch, pos, kv_latent},
      false,
      true,
      latents,
@@ -285,7 +285,7 @@ constexpr SiteRow kSites[] = {
      block,
      "{stack}.{layer}.attn.hook_kv_latent",
      "kv_latent",
-     {batch, pos, latent},
+     {batch, pos, kv_latent},
      false,
      false,
      latents,
@@ -295,7 +295,7 @@ constexpr SiteRow kSites[] = {
      block,
      "{stack}.{layer}.attn.hook_k_shared",
      "k_shared",
-     {batch, pos, d_head},
+     {batch, pos, d_shared_key},
      false,
      false,
      [](const Config& c, std::int64_t) { return c.latent.d_shared_key > 0; },
@@ -325,7 +325,7 @@ constexpr SiteRow kSites[] = {
      block,
      "{stack}.{layer}.attn.hook_v",
      "v",
-     {batch, pos, kv_head, d_head},
+     {batch, pos, kv_head, d_value},
      false,
      false,
      always,
@@ -335,7 +335,7 @@ constexpr SiteRow kSites[] = {
      block,
      "{stack}.{layer}.attn.q_norm.hook_scale",
      "q_norm_scale",
-     {batch, pos, head, one},
+     {batch, pos, q_norm_head, one},
      false,
      true,
      normed_heads,
@@ -355,7 +355,7 @@ constexpr SiteRow kSites[] = {
      block,
      "{stack}.{layer}.attn.k_norm.hook_scale",
      "k_norm_scale",
-     {batch, pos, kv_head, one},
+     {batch, pos, k_norm_head, one},
      false,
      true,
      normed_heads,
@@ -425,7 +425,7 @@ constexpr SiteRow kSites[] = {
      block,
      "{stack}.{layer}.attn.hook_z",
      "z",
-     {batch, pos, head, d_head},
+     {batch, pos, head, d_value},
      false,
      false,
      always,
@@ -505,7 +505,7 @@ constexpr SiteRow kSites[] = {
      block,
      "decoder.{layer}.cross_attn.hook_k",
      "cross_k",
-     {batch, pos, kv_head, d_head},
+     {batch, source, kv_head, d_head},
      false,
      false,
      has_encoder,
@@ -515,7 +515,7 @@ constexpr SiteRow kSites[] = {
      block,
      "decoder.{layer}.cross_attn.hook_v",
      "cross_v",
-     {batch, pos, kv_head, d_head},
+     {batch, source, kv_head, d_value},
      false,
      false,
      has_encoder,
@@ -525,7 +525,7 @@ constexpr SiteRow kSites[] = {
      block,
      "decoder.{layer}.cross_attn.hook_attn_scores",
      "cross_attn_scores",
-     {batch, head, query, key},
+     {batch, head, query, source_key},
      false,
      true,
      has_encoder,
@@ -535,7 +535,7 @@ constexpr SiteRow kSites[] = {
      block,
      "decoder.{layer}.cross_attn.hook_pattern",
      "cross_pattern",
-     {batch, head, query, key},
+     {batch, head, query, source_key},
      false,
      true,
      has_encoder,
@@ -545,7 +545,7 @@ constexpr SiteRow kSites[] = {
      block,
      "decoder.{layer}.cross_attn.hook_z",
      "cross_z",
-     {batch, pos, head, d_head},
+     {batch, pos, head, d_value},
      false,
      false,
      has_encoder,
@@ -716,7 +716,7 @@ constexpr SiteRow kSites[] = {
      block,
      "{stack}.{layer}.mlp.experts.{expert}.hook_gate",
      "expert_gate",
-     {routed, d_mlp},
+     {routed, d_expert},
      false,
      false,
      mixture,
@@ -726,7 +726,7 @@ constexpr SiteRow kSites[] = {
      block,
      "{stack}.{layer}.mlp.experts.{expert}.hook_pre",
      "expert_pre",
-     {routed, d_mlp},
+     {routed, d_expert},
      false,
      false,
      mixture,
@@ -736,7 +736,7 @@ constexpr SiteRow kSites[] = {
      block,
      "{stack}.{layer}.mlp.experts.{expert}.hook_post",
      "expert_post",
-     {routed, d_mlp},
+     {routed, d_expert},
      false,
      false,
      mixture,
@@ -746,7 +746,7 @@ constexpr SiteRow kSites[] = {
      block,
      "{stack}.{layer}.mlp.shared_expert.hook_pre",
      "shared_pre",
-     {batch, pos, d_mlp},
+     {batch, pos, d_shared},
      false,
      false,
      shared_expert,
@@ -756,7 +756,7 @@ constexpr SiteRow kSites[] = {
      block,
      "{stack}.{layer}.mlp.shared_expert.hook_pre_linear",
      "shared_pre_linear",
-     {batch, pos, d_mlp},
+     {batch, pos, d_shared},
      false,
      false,
      shared_expert,
@@ -766,7 +766,7 @@ constexpr SiteRow kSites[] = {
      block,
      "{stack}.{layer}.mlp.shared_expert.hook_post",
      "shared_post",
-     {batch, pos, d_mlp},
+     {batch, pos, d_shared},
      false,
      false,
      shared_expert,
@@ -928,7 +928,7 @@ constexpr SiteRow kSites[] = {
      exit,
      "unembed.hook_out",
      "unembed_out",
-     {batch, pos, vocab},
+     {batch, pos, vocab_out},
      false,
      false,
      has_unembedding,
@@ -946,62 +946,23 @@ static_assert(rows_stand_at_their_site(), "the table lists the sites in the orde
 
 }  // namespace
 
-namespace {
-
-bool shared_expert_site(Site site) {
-  return site == Site::shared_pre || site == Site::shared_pre_linear || site == Site::shared_post;
-}
-
-bool query_latent_site(Site site) { return site == Site::q_latent_norm_normalized || site == Site::q_latent; }
-
-}  // namespace
-
 std::span<const SiteRow> site_table() noexcept { return kSites; }
 
 const SiteRow& row(Site site) noexcept { return kSites[static_cast<std::size_t>(site)]; }
 
-bool along_source(Site site, Axis axis) noexcept {
-  switch (site) {
-    case Site::cross_k:
-    case Site::cross_v:
-      return axis == pos;
-    case Site::cross_attn_scores:
-    case Site::cross_pattern:
-      return axis == key;
-    default:
-      return false;
-  }
-}
-
-std::int64_t axis_size(const SiteRow& row, std::size_t dim, const ModelConfig& config) {
-  const bool one_norm_for_all_heads = config.qk_norm == QkNorm::whole_projection &&
-                                      (row.site == Site::q_norm_scale || row.site == Site::k_norm_scale);
-  switch (row.axes[dim]) {
-    case head:
-      return one_norm_for_all_heads ? 1 : config.n_heads;
-    case kv_head:
-      return one_norm_for_all_heads ? 1 : config.n_kv_heads;
-    case d_head:
-      if (row.site == Site::v || row.site == Site::z) return config.value_dim();
-      return row.site == Site::k_shared ? config.latent.d_shared_key : config.d_head;
-    case latent:
-      return query_latent_site(row.site) ? config.latent.d_query : config.latent.d_kv;
-    case d_model:
-      return config.d_model;
-    case d_mlp:
-      if (per_expert(row)) return config.experts.d_expert;
-      return shared_expert_site(row.site) ? config.experts.d_shared : config.d_mlp;
-    case expert:
-      return config.experts.n_experts;
-    case rank:
-      return config.experts.per_token;
-    case vocab:
-      return config.d_vocab_out;
-    case one:
-      return 1;
-    default:
-      return -1;
-  }
+std::optional<Axis> axis_on(Site site, Axis axis) noexcept {
+  const AxisList& axes = row(site).axes;
+  if (axes.find(axis)) return axis;
+  const auto written = [&](Axis wanted) -> std::optional<Axis> {
+    for (const Axis own : axes) {
+      if (axis_name(own) == axis_name(wanted)) return own;
+    }
+    return std::nullopt;
+  };
+  if (const auto own = written(axis)) return own;
+  if (axis == Axis::pos) return written(Axis::query);
+  if (axis == Axis::head) return written(Axis::kv_head);
+  return std::nullopt;
 }
 
 }  // namespace hooked

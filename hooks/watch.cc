@@ -203,8 +203,8 @@ std::optional<Watch::Places> Watch::places_of(const AxisIndices& indices, const 
   for (const auto& [axis, index] : indices.entries()) {
     const Axis on = axis_on(name.site, axis).value_or(axis);
     const bool last = std::holds_alternative<AxisIndex::Last>(index.value);
-    const bool elsewhere = along_source(name.site, on);  // all of the encoder's columns are there
-    if ((on != Axis::pos && on != Axis::query && (on != Axis::key || last)) || elsewhere) {
+    // Where an axis counts encoder tokens, all of them are there.
+    if (on != Axis::pos && on != Axis::query && (on != Axis::key || last)) {
       places.indices.add(axis, index);
     } else if (last && rows_end.defined()) {
       const at::Tensor here = at::tensor(*covered, at::kLong).to(rows_end.device());

@@ -1,6 +1,7 @@
 // Prints docs/activations.md from the table of sites.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iostream>
 #include <string>
 #include <string_view>
@@ -126,34 +127,15 @@ respect to what downstream saw. They are zero where the metric does not depend o
 it would not reach is an error; a selection of many names keeps those that it reaches.
 )";
 
-struct AxisNote {
-  hooked::Axis axis;
-  std::string_view what;
-};
-
-constexpr AxisNote kAxes[] = {
-    {hooked::Axis::batch, "rows of the token tensor"},
-    {hooked::Axis::pos, "a token's place in its row"},
-    {hooked::Axis::query, "the position that attends"},
-    {hooked::Axis::key, "the position attended to"},
-    {hooked::Axis::head, "attention head"},
-    {hooked::Axis::kv_head, "key/value head; fewer than heads under grouped-query attention"},
-    {hooked::Axis::d_head, "width of a head"},
-    {hooked::Axis::latent, "width of a latent: of the queries', or of that of keys and values"},
-    {hooked::Axis::d_model, "width of the residual stream"},
-    {hooked::Axis::d_mlp, "neurons of an MLP"},
-    {hooked::Axis::expert, "expert of a mixture"},
-    {hooked::Axis::rank, "place among the experts chosen for a token, the first one first"},
-    {hooked::Axis::routed, "tokens sent to one expert; how many depends on the data"},
-    {hooked::Axis::vocab, "entry of the output vocabulary"},
-    {hooked::Axis::one, "a kept axis of size 1"},
-};
-
-bool in_table(hooked::Axis axis) {
-  for (const hooked::SiteRow& row : hooked::site_table()) {
-    if (row.axes.find(axis)) return true;
+// What the axes of that name count, of those that activations have.
+std::string counted(std::string_view name) {
+  std::string text;
+  for (const hooked::AxisRow& axis : hooked::axis_table()) {
+    const auto has = [&](const hooked::SiteRow& row) { return row.axes.find(axis.axis).has_value(); };
+    if (axis.name != name || !std::ranges::any_of(hooked::site_table(), has)) continue;
+    text += fmt::format("{}{}", text.empty() ? "" : "; ", axis.counts);
   }
-  return false;
+  return text;
 }
 
 std::string axes_text(const hooked::AxisList& axes) {
@@ -182,9 +164,10 @@ void print_points(std::string_view title, hooked::SiteScope scope) {
 
 int main() {
   std::cout << kPreface << "| axis | what it counts |\n|---|---|\n";
-  for (const AxisNote& note : kAxes) {
-    if (in_table(note.axis))
-      std::cout << fmt::format("| {} | {} |\n", hooked::axis_name(note.axis), note.what);
+  for (const hooked::AxisRow& axis : hooked::axis_table()) {
+    const bool first = hooked::parse_axis(axis.name) == axis.axis;
+    if (const auto text = counted(axis.name); first && !text.empty())
+      std::cout << fmt::format("| {} | {} |\n", axis.name, text);
   }
   std::cout << kColumns;
   print_points("Before the first block", hooked::SiteScope::entry);

@@ -27,20 +27,10 @@ struct NamesOptions {
 };
 
 // The size for batch 1 and --tokens-length; nothing where it depends on the input.
-std::optional<std::int64_t> size_of(const SiteRow& site, std::size_t dim, const ModelConfig& config,
-                                    const NamesOptions& options) {
-  const auto size = axis_size(site, dim, config);
-  if (size >= 0) return size;
-  switch (site.axes[dim]) {
-    case Axis::batch:
-      return 1;
-    case Axis::pos:
-    case Axis::query:
-    case Axis::key:
-      return options.tokens_length;
-    default:
-      return std::nullopt;
-  }
+std::optional<std::int64_t> size_for(Axis axis, const ModelConfig& config, const NamesOptions& options) {
+  if (const auto size = size_of(axis, config); size >= 0) return size;
+  if (axis == Axis::batch) return 1;
+  return axis == Axis::routed ? std::nullopt : options.tokens_length;
 }
 
 void names(const NamesOptions& options) {
@@ -58,7 +48,7 @@ void names(const NamesOptions& options) {
     auto sizes = Json::array();
     for (std::size_t dim = 0; dim < site.axes.size(); ++dim) {
       axes.emplace_back(axis_name(site.axes[dim]));
-      const auto size = size_of(site, dim, config, options);
+      const auto size = size_for(site.axes[dim], config, options);
       sizes.push_back(size ? Json(*size) : Json(nullptr));
       shape.push_back(size ? std::to_string(*size) : axes.back());
     }

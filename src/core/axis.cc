@@ -1,25 +1,43 @@
 #include "hooked/core/axis.h"
 
-#include <array>
-#include <utility>
+#include "hooked/core/model_config.h"
 
 namespace hooked {
 namespace {
 
-constexpr std::array<std::string_view, 17> kAxisNames = {
-    "batch", "pos",    "query", "key",    "head",       "kv_head", "d_head", "d_model", "d_mlp",
-    "layer", "expert", "rank",  "routed", "rotary_dim", "latent",  "vocab",  "one",
+constexpr AxisRow kAxes[] = {
+#define HOOKED_AXIS(axis, written, size, counts) {Axis::axis, written, counts},
+#include "hooked/core/axes.inc"
 };
+
+constexpr std::int64_t of_input = -1;
+
+// How many norms there are for the queries or keys of that many heads.
+std::int64_t norms_of(const ModelConfig& config, std::int64_t heads) {
+  return config.qk_norm == QkNorm::whole_projection ? 1 : heads;
+}
 
 }  // namespace
 
-std::string_view axis_name(Axis axis) noexcept { return kAxisNames[static_cast<std::size_t>(axis)]; }
+std::span<const AxisRow> axis_table() noexcept { return kAxes; }
+
+std::string_view axis_name(Axis axis) noexcept { return kAxes[static_cast<std::size_t>(axis)].name; }
 
 std::optional<Axis> parse_axis(std::string_view name) noexcept {
-  for (std::size_t i = 0; i < kAxisNames.size(); ++i) {
-    if (kAxisNames[i] == name) return static_cast<Axis>(i);
+  for (const AxisRow& row : kAxes) {
+    if (row.name == name) return row.axis;
   }
   return std::nullopt;
+}
+
+std::int64_t size_of(Axis axis, const ModelConfig& c) {
+  switch (axis) {
+#define HOOKED_AXIS(axis, written, size, counts) \
+  case Axis::axis:                               \
+    return size;
+#include "hooked/core/axes.inc"
+  }
+  return of_input;
 }
 
 }  // namespace hooked

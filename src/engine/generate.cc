@@ -82,7 +82,7 @@ void require_reached_by_new_tokens(const LoadedModel& model, const std::vector<E
   for (const Edit& edit : edits) {
     for (const std::size_t point : edit.target.where.resolve(model.points, decoder)) {
       const ActivationName& name = model.points.name(point);
-      if (!along_source(name.site, Axis::pos)) continue;
+      if (!row(name.site).axes.find(Axis::source)) continue;
       throw HookError(
           name.to_string(),
           "this is computed once, with the prompt; expected no edit of it in new_token_edits; use "

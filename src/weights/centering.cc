@@ -61,8 +61,8 @@ std::optional<Obstacle> writers_obstacle(const ModelConfig& config) {
 
 void center_vocabulary(WorkingWeights& ends, const ModelConfig& before) {
   untie(ends, before);
-  ends.center("unembed.W_U", Axis::vocab);
-  if (before.unembed_bias) ends.center("unembed.b_U", Axis::vocab);
+  ends.center("unembed.W_U", Axis::vocab_out);
+  if (before.unembed_bias) ends.center("unembed.b_U", Axis::vocab_out);
 }
 
 std::optional<Obstacle> vocabulary_obstacle(const ModelConfig& config) {

@@ -39,7 +39,7 @@ at::Tensor output_bias_with_values(WorkingWeights& block, const ModelConfig& bef
   const at::Tensor b_V =
       block.get("attn.b_V").repeat_interleave(before.n_heads / before.n_kv_heads, /*dim=*/0);
   const at::Tensor b_O = before.attn_out_bias ? block.get("attn.b_O") : block.zeros("attn.b_O");
-  return b_O + block.weighted_sum("attn.W_O", {Axis::head, Axis::d_head}, b_V);
+  return b_O + block.weighted_sum("attn.W_O", {Axis::head, Axis::d_value}, b_V);
 }
 
 StepDefinition fold_value_biases_step() {

@@ -25,8 +25,8 @@ struct WeightRow {
 
 /// Every weight that a step reads or writes, and what its dimensions are.
 constexpr std::array kWeightRows = {
-    WeightRow{"embed.W_E", {Axis::vocab, Axis::d_model}},
-    WeightRow{"pos_embed.W_pos", {Axis::pos, Axis::d_model}},
+    WeightRow{"embed.W_E", {Axis::vocab_in, Axis::d_model}},
+    WeightRow{"pos_embed.W_pos", {Axis::n_ctx, Axis::d_model}},
     WeightRow{"ln1.w", {Axis::d_model}},
     WeightRow{"ln1.b", {Axis::d_model}},
     WeightRow{"ln2.w", {Axis::d_model}},
@@ -37,13 +37,13 @@ constexpr std::array kWeightRows = {
     WeightRow{"attn.b_K", {Axis::kv_head, Axis::d_head}},
     WeightRow{"attn.W_V", {Axis::kv_head, Axis::d_model, Axis::d_head}},
     WeightRow{"attn.b_V", {Axis::kv_head, Axis::d_head}},
-    WeightRow{"attn.W_DQ", {Axis::d_model, Axis::latent}},
-    WeightRow{"attn.b_DQ", {Axis::latent}},
-    WeightRow{"attn.W_DKV", {Axis::d_model, Axis::latent}},
-    WeightRow{"attn.b_DKV", {Axis::latent}},
-    WeightRow{"attn.W_KR", {Axis::d_model, Axis::d_head}},
-    WeightRow{"attn.b_KR", {Axis::d_head}},
-    WeightRow{"attn.W_O", {Axis::head, Axis::d_head, Axis::d_model}},
+    WeightRow{"attn.W_DQ", {Axis::d_model, Axis::q_latent}},
+    WeightRow{"attn.b_DQ", {Axis::q_latent}},
+    WeightRow{"attn.W_DKV", {Axis::d_model, Axis::kv_latent}},
+    WeightRow{"attn.b_DKV", {Axis::kv_latent}},
+    WeightRow{"attn.W_KR", {Axis::d_model, Axis::d_shared_key}},
+    WeightRow{"attn.b_KR", {Axis::d_shared_key}},
+    WeightRow{"attn.W_O", {Axis::head, Axis::d_value, Axis::d_model}},
     WeightRow{"attn.b_O", {Axis::d_model}},
     WeightRow{"mlp.W_in", {Axis::d_model, Axis::d_mlp}},
     WeightRow{"mlp.b_in", {Axis::d_mlp}},
@@ -55,17 +55,17 @@ constexpr std::array kWeightRows = {
     WeightRow{"mlp.b_out", {Axis::d_model}},
     WeightRow{"mlp.W_gate.weight", {Axis::expert, Axis::d_model}},
     WeightRow{"mlp.W_gate.bias", {Axis::expert}},
-    WeightRow{"mlp.experts.{}.W_in.weight", {Axis::d_mlp, Axis::d_model}},
-    WeightRow{"mlp.experts.{}.W_in.bias", {Axis::d_mlp}},
-    WeightRow{"mlp.experts.{}.W_gate.weight", {Axis::d_mlp, Axis::d_model}},
-    WeightRow{"mlp.experts.{}.W_gate.bias", {Axis::d_mlp}},
-    WeightRow{"mlp.experts.{}.W_out.weight", {Axis::d_model, Axis::d_mlp}},
+    WeightRow{"mlp.experts.{}.W_in.weight", {Axis::d_expert, Axis::d_model}},
+    WeightRow{"mlp.experts.{}.W_in.bias", {Axis::d_expert}},
+    WeightRow{"mlp.experts.{}.W_gate.weight", {Axis::d_expert, Axis::d_model}},
+    WeightRow{"mlp.experts.{}.W_gate.bias", {Axis::d_expert}},
+    WeightRow{"mlp.experts.{}.W_out.weight", {Axis::d_model, Axis::d_expert}},
     WeightRow{"mlp.experts.{}.W_out.bias", {Axis::d_model}},
-    WeightRow{"mlp.shared_expert.W_in", {Axis::d_model, Axis::d_mlp}},
-    WeightRow{"mlp.shared_expert.b_in", {Axis::d_mlp}},
-    WeightRow{"mlp.shared_expert.W_gate", {Axis::d_model, Axis::d_mlp}},
-    WeightRow{"mlp.shared_expert.b_gate", {Axis::d_mlp}},
-    WeightRow{"mlp.shared_expert.W_out", {Axis::d_mlp, Axis::d_model}},
+    WeightRow{"mlp.shared_expert.W_in", {Axis::d_model, Axis::d_shared}},
+    WeightRow{"mlp.shared_expert.b_in", {Axis::d_shared}},
+    WeightRow{"mlp.shared_expert.W_gate", {Axis::d_model, Axis::d_shared}},
+    WeightRow{"mlp.shared_expert.b_gate", {Axis::d_shared}},
+    WeightRow{"mlp.shared_expert.W_out", {Axis::d_shared, Axis::d_model}},
     WeightRow{"mlp.shared_expert.b_out", {Axis::d_model}},
     WeightRow{"mlp.shared_expert_gate.weight", {Axis::one, Axis::d_model}},
     WeightRow{"mlp.shared_expert_gate.bias", {Axis::one}},
@@ -73,8 +73,8 @@ constexpr std::array kWeightRows = {
     WeightRow{"ln_final.b", {Axis::d_model}},
     WeightRow{"mlm_head.W", {Axis::d_model, Axis::d_model}},
     WeightRow{"mlm_head.b", {Axis::d_model}},
-    WeightRow{"unembed.W_U", {Axis::d_model, Axis::vocab}},
-    WeightRow{"unembed.b_U", {Axis::vocab}},
+    WeightRow{"unembed.W_U", {Axis::d_model, Axis::vocab_out}},
+    WeightRow{"unembed.b_U", {Axis::vocab_out}},
 };
 
 // `mlp.experts.12.W_in.weight` as the table has it: one row for all experts.
@@ -90,46 +90,16 @@ const WeightRow& row_of(std::string_view name) {
   return *row;
 }
 
-std::int64_t size_of(Axis axis, std::string_view weight, const ModelConfig& config) {
-  switch (axis) {
-    case Axis::d_model:
-      return config.d_model;
-    case Axis::d_mlp:
-      if (weight.starts_with("mlp.experts.")) return config.experts.d_expert;
-      return weight.starts_with("mlp.shared_expert.") ? config.experts.d_shared : config.d_mlp;
-    case Axis::expert:
-      return config.experts.n_experts;
-    case Axis::one:
-      return 1;
-    case Axis::d_head:
-      if (weight.ends_with("_KR")) return config.latent.d_shared_key;
-      return weight == "attn.W_O" ? config.value_dim() : config.d_head;
-    case Axis::latent:
-      return weight.ends_with("_DQ") ? config.latent.d_query : config.latent.d_kv;
-    case Axis::head:
-      return config.n_heads;
-    case Axis::kv_head:
-      return config.n_kv_heads;
-    case Axis::pos:
-      return config.n_ctx;
-    case Axis::vocab:
-      return weight.starts_with("unembed.") ? config.d_vocab_out : config.d_vocab;
-    default:
-      throw std::logic_error(fmt::format("no weight has the axis {}", axis_name(axis)));
-  }
-}
-
 std::vector<std::int64_t> shape_of(const WeightRow& row, const ModelConfig& config) {
   std::vector<std::int64_t> shape;
-  for (const Axis axis : row.axes) shape.push_back(size_of(axis, row.name, config));
+  for (const Axis axis : row.axes) shape.push_back(size_of(axis, config));
   return shape;
 }
 
 std::string describe(const WeightRow& row, const ModelConfig& config) {
   std::string text;
   for (const Axis axis : row.axes) {
-    text +=
-        fmt::format("{}{} {}", text.empty() ? "" : ", ", axis_name(axis), size_of(axis, row.name, config));
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", axis_name(axis), size_of(axis, config));
   }
   return "[" + text + "]";
 }

@@ -3,21 +3,54 @@
 #include <gtest/gtest.h>
 
 #include <set>
-#include <string>
+#include <string_view>
+
+#include "hooked/core/model_config.h"
 
 namespace hooked::axis_test {
 namespace {
 
-TEST(Axis, EveryNameParsesBackAndIsUnique) {
+TEST(Axis, EveryNameIsReadAsTheFirstAxisWrittenSo) {
   std::set<std::string_view> names;
-  for (int i = 0; i <= static_cast<int>(Axis::one); ++i) {
-    const auto axis = static_cast<Axis>(i);
-    EXPECT_TRUE(names.insert(axis_name(axis)).second) << axis_name(axis);
-    EXPECT_EQ(parse_axis(axis_name(axis)), axis);
+  for (const AxisRow& row : axis_table()) {
+    EXPECT_EQ(&row, &axis_table()[static_cast<std::size_t>(row.axis)]);
+    EXPECT_EQ(axis_name(row.axis), row.name);
+    EXPECT_EQ(parse_axis(row.name) == row.axis, names.insert(row.name).second) << row.name;
+    EXPECT_FALSE(row.counts.empty()) << row.name;
   }
   EXPECT_EQ(axis_name(Axis::d_head), "d_head");
+  EXPECT_EQ(axis_name(Axis::d_value), "d_head");
   EXPECT_EQ(axis_name(Axis::rotary_dim), "rotary_dim");
   EXPECT_EQ(axis_name(Axis::one), "one");
+  EXPECT_EQ(parse_axis("pos"), Axis::pos);
+  EXPECT_EQ(parse_axis("d_mlp"), Axis::d_mlp);
+}
+
+TEST(Axis, ItsSizeIsThatOfTheConfigAndUnknownForTheInputs) {
+  ModelConfig config;
+  config.n_heads = config.n_kv_heads = 4;
+  config.d_head = 6;
+  EXPECT_EQ(size_of(Axis::d_value, config), 6);
+  config.latent = {.d_kv = 5, .d_query = 3, .d_shared_key = 2, .d_value = 7};
+  EXPECT_EQ(size_of(Axis::d_value, config), 7);
+  EXPECT_EQ(size_of(Axis::q_latent, config), 3);
+  EXPECT_EQ(size_of(Axis::kv_latent, config), 5);
+  EXPECT_EQ(size_of(Axis::d_shared_key, config), 2);
+  EXPECT_EQ(size_of(Axis::d_own_key, config), 4);
+  EXPECT_EQ(size_of(Axis::one, config), 1);
+  for (const Axis axis :
+       {Axis::batch, Axis::pos, Axis::source, Axis::query, Axis::key, Axis::source_key, Axis::routed})
+    EXPECT_EQ(size_of(axis, config), -1) << axis_name(axis);
+}
+
+TEST(Axis, OneNormOverAllHeadsIsOneNorm) {
+  ModelConfig config;
+  config.n_heads = config.n_kv_heads = 4;
+  config.qk_norm = QkNorm::whole_projection;
+  EXPECT_EQ(size_of(Axis::q_norm_head, config), 1);
+  EXPECT_EQ(size_of(Axis::head, config), 4);
+  config.qk_norm = QkNorm::per_head;
+  EXPECT_EQ(size_of(Axis::q_norm_head, config), 4);
 }
 
 TEST(Axis, JunkIsNoAxis) {

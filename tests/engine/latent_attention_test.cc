@@ -98,7 +98,7 @@ TEST(LatentAttention, AnEditReachesWhatIsMadeOfIt) {
   EXPECT_EQ(changed(act::q_latent(1)), "q ");
   EXPECT_EQ(changed(act::q_latent_norm_normalized(1)), "q ");
   EXPECT_EQ(changed(act::kv_latent(1)), "k v ");
-  EXPECT_EQ(changed(act::kv_latent_norm_normalized(1).at(Axis::latent, 2)), "k v ");
+  EXPECT_EQ(changed(act::kv_latent_norm_normalized(1).at(Axis::kv_latent, 2)), "k v ");
   EXPECT_EQ(changed(act::k_shared(1)), "k ");
   const auto none = model.run(tokens, {.capture = act::defaults, .edits = {zero(act::kv_latent(1))}}).cache;
   EXPECT_EQ(none[act::z(1)].abs().max().item<double>(), 0.0);

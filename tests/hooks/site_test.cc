@@ -42,7 +42,7 @@ TEST(SiteTable, ScopeFollowsFromThePath) {
       continue;
     }
     EXPECT_EQ(r.axes[0], Axis::batch) << r.path;
-    EXPECT_TRUE(r.axes.find(Axis::pos) || r.axes.find(Axis::query)) << r.path;
+    EXPECT_TRUE(axis_on(r.site, Axis::pos)) << r.path;
   }
 }
 
@@ -66,8 +66,9 @@ TEST(AxisSize, IsKnownForAllButTheAxesOfTheInput) {
       for (std::size_t dim = 0; dim < r.axes.size(); ++dim) {
         const Axis axis = r.axes[dim];
         const bool of_input = axis == Axis::batch || axis == Axis::pos || axis == Axis::query ||
-                              axis == Axis::key || axis == Axis::routed;
-        EXPECT_EQ(axis_size(r, dim, config) < 0, of_input) << r.path << " " << axis_name(axis);
+                              axis == Axis::source || axis == Axis::key || axis == Axis::source_key ||
+                              axis == Axis::routed;
+        EXPECT_EQ(size_of(axis, config) < 0, of_input) << r.path << " " << axis_name(axis);
       }
     }
   }
@@ -77,10 +78,10 @@ TEST(AxisSize, OneNormOverAllHeadsHasOneScale) {
   ModelConfig config;
   config.n_heads = config.n_kv_heads = 4;
   config.qk_norm = QkNorm::whole_projection;
-  EXPECT_EQ(axis_size(row(Site::q_norm_scale), 2, config), 1);
-  EXPECT_EQ(axis_size(row(Site::q_norm_normalized), 2, config), 4);
+  EXPECT_EQ(size_of(row(Site::q_norm_scale).axes[2], config), 1);
+  EXPECT_EQ(size_of(row(Site::q_norm_normalized).axes[2], config), 4);
   config.qk_norm = QkNorm::per_head;
-  EXPECT_EQ(axis_size(row(Site::q_norm_scale), 2, config), 4);
+  EXPECT_EQ(size_of(row(Site::q_norm_scale).axes[2], config), 4);
 }
 
 }  // namespace

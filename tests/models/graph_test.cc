@@ -92,7 +92,7 @@ TEST(Graph, EveryPointFiresWithTheShapeOfItsRow) {
       ASSERT_EQ(entry.value.dim(), static_cast<std::int64_t>(r.axes.size())) << entry.name.to_string();
       for (std::size_t dim = 0; dim < r.axes.size(); ++dim) {
         if (r.axes[dim] == Axis::routed) continue;  // as many as the router sends
-        const std::int64_t fixed = axis_size(r, dim, config);
+        const std::int64_t fixed = size_of(r.axes[dim], config);
         const std::int64_t expected = fixed >= 0 ? fixed : r.axes[dim] == Axis::batch ? 2 : 6;
         EXPECT_EQ(entry.value.size(static_cast<std::int64_t>(dim)), expected)
             << entry.name.to_string() << " " << axis_name(r.axes[dim]);

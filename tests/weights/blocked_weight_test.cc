@@ -69,15 +69,15 @@ TEST(BlockedWeight, ManyBlocksAreOneMatrix) {
   wanted = wanted - wanted.mean(0, /*keepdim=*/true);
   wanted = wanted - wanted.mean(1, /*keepdim=*/true);
   for (const at::Tensor& stored : {rows, rows.t().contiguous().t()}) {
-    BlockedWeight weight(in_memory(stored), {Axis::vocab, Axis::d_model});
+    BlockedWeight weight(in_memory(stored), {Axis::vocab_in, Axis::d_model});
     weight.scale(Axis::d_model, factors);
-    weight.center(Axis::vocab);
+    weight.center(Axis::vocab_in);
     weight.center(Axis::d_model);
     EXPECT_LT((weight.values() - wanted).abs().max().item<double>(), 1e-13);
     EXPECT_LT((weight.transposed().values() - wanted.t()).abs().max().item<double>(), 1e-13);
     const at::Tensor sum = (wanted * weights.unsqueeze(1)).sum(0);
-    EXPECT_LT((weight.weighted_sum({Axis::vocab}, weights) - sum).abs().max().item<double>(), 1e-10);
-    EXPECT_LT((weight.transposed().weighted_sum({Axis::vocab}, weights) - sum).abs().max().item<double>(),
+    EXPECT_LT((weight.weighted_sum({Axis::vocab_in}, weights) - sum).abs().max().item<double>(), 1e-10);
+    EXPECT_LT((weight.transposed().weighted_sum({Axis::vocab_in}, weights) - sum).abs().max().item<double>(),
               1e-10);
   }
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
@@ -8,32 +9,33 @@
 
 namespace hooked {
 
-/// The glossary: every axis that an activation or a weight can have.
+struct ModelConfig;
+
+/// Every axis that an activation or a weight can have. The table `axes.inc` says what each counts.
 enum class Axis : std::uint8_t {
-  batch,       ///< rows of the token tensor
-  pos,         ///< a token's place in its row
-  query,       ///< the place that attends
-  key,         ///< the place attended to
-  head,        ///< attention head
-  kv_head,     ///< key/value head (fewer than `head` under grouped-query attention)
-  d_head,      ///< width of a head
-  d_model,     ///< width of the residual stream
-  d_mlp,       ///< neurons of an MLP
-  layer,       ///< transformer block
-  expert,      ///< expert of a mixture
-  rank,        ///< place among the chosen top-k experts
-  routed,      ///< tokens routed to one expert (its size depends on the data)
-  rotary_dim,  ///< the part of a head that rotary positions turn
-  latent,      ///< width of a latent of latent attention
-  vocab,       ///< vocabulary entry
-  one,         ///< a kept axis of size one
+#define HOOKED_AXIS(axis, ...) axis,
+#include "hooked/core/axes.inc"
 };
+
+/// One row of the table of axes.
+struct AxisRow {
+  Axis axis;
+  /// As it is written in addresses and documents: `"d_head"`. Axes that papers write alike share a name.
+  std::string_view name;
+  std::string_view counts;  ///< what it counts
+};
+
+/// The table, in the order of the enum.
+std::span<const AxisRow> axis_table() noexcept;
 
 /// The axis's name as it is written in addresses and documents: `"d_head"`.
 std::string_view axis_name(Axis axis) noexcept;
 
-/// The axis of that name, or nothing.
+/// The first axis written that way, or nothing. On an activation `axis_on` finds the one that it has.
 std::optional<Axis> parse_axis(std::string_view name) noexcept;
+
+/// The size of an axis in a model; -1 for batch, positions and routed tokens, which depend on the input.
+std::int64_t size_of(Axis axis, const ModelConfig& config);
 
 /// Up to five axes by value, in order: the layout of an activation.
 class AxisList {

@@ -91,8 +91,4 @@ class Address {
   AxisIndices indices_;
 };
 
-/// The axis of `site` that `axis` means there: itself, or `query` for `pos` and `kv_head` for `head` on sites
-/// that have those instead. Nothing when the site has neither.
-std::optional<Axis> axis_on(Site site, Axis axis) noexcept;
-
 }  // namespace hooked

@@ -142,11 +142,9 @@ inline std::optional<Stack> own_stack(const SiteRow& row) noexcept {
   return std::nullopt;
 }
 
-/// Whether that axis of a decoder's point counts the tokens that the encoder read.
-bool along_source(Site site, Axis axis) noexcept;
-
-/// The size of axis `dim` of a site's activation, or -1 where it depends on the input (batch, pos, query,
-/// key, routed).
-std::int64_t axis_size(const SiteRow& row, std::size_t dim, const ModelConfig& config);
+/// The axis of `site` that `axis` means there: itself, or the one that is written alike (`d_value` is written
+/// `d_head`), or `query` for `pos` and `kv_head` for `head` on sites that have those instead. Nothing when
+/// the site has none of them.
+std::optional<Axis> axis_on(Site site, Axis axis) noexcept;
 
 }  // namespace hooked
