@@ -1,5 +1,8 @@
-# LibTorch::LibTorch: an imported target over libtorch_cpu.so and libc10.so of the one LibTorch version that hooked is
-# tested with. Used by our own build and, installed beside the package config, by the projects that find_package(hooked).
+# LibTorch::LibTorch: an imported target over libtorch_cpu.so and libc10.so. Used by our own build and, installed beside
+# the package config, by the projects that find_package(hooked).
+#
+# The tests pass with HOOKED_TORCH_VERSION, which scripts/setup.sh installs, and with HOOKED_TORCH_NEWEST
+# (scripts/test_second_torch.sh). Versions between are accepted, older ones refused, newer ones accepted with a note.
 #
 # Looked for in this order:
 #   1. TORCH_ROOT: a `torch` package folder or an unpacked LibTorch, the folder that holds include/ and lib/;
@@ -10,10 +13,11 @@
 include_guard(GLOBAL)
 
 set(HOOKED_TORCH_VERSION 2.11.0)
+set(HOOKED_TORCH_NEWEST 2.15.0)
 if(NOT HOOKED_TORCH_FALLBACK)
   set(HOOKED_TORCH_FALLBACK ${PROJECT_SOURCE_DIR}/third_party/libtorch/torch)
 endif()
-set(TORCH_ROOT "" CACHE PATH "LibTorch ${HOOKED_TORCH_VERSION}: the folder that holds include/ and lib/")
+set(TORCH_ROOT "" CACHE PATH "LibTorch ${HOOKED_TORCH_VERSION} or newer: the folder that holds include/ and lib/")
 
 # The version that a LibTorch folder's headers state; "" where there are none.
 function(hooked_torch_version root result)
@@ -55,18 +59,20 @@ if(NOT TARGET LibTorch::LibTorch)
   hooked_find_torch(hooked_torch_root)
   if(NOT hooked_torch_root)
     message(FATAL_ERROR "[LibTorch] not found in TORCH_ROOT, CMAKE_PREFIX_PATH or ${HOOKED_TORCH_FALLBACK}; expected "
-                        "LibTorch ${HOOKED_TORCH_VERSION}; run scripts/setup.sh or give -DTORCH_ROOT=<folder that holds "
+                        "LibTorch ${HOOKED_TORCH_VERSION} to ${HOOKED_TORCH_NEWEST}; run scripts/setup.sh or give -DTORCH_ROOT=<folder that holds "
                         "include/ and lib/> (a distribution's libtorch-dev is another version and is not used).")
   endif()
   get_filename_component(hooked_torch_root ${hooked_torch_root} ABSOLUTE)
   hooked_torch_version(${hooked_torch_root} hooked_torch_found)
-  if(NOT hooked_torch_found STREQUAL HOOKED_TORCH_VERSION)
+  if(hooked_torch_found STREQUAL "" OR hooked_torch_found VERSION_LESS HOOKED_TORCH_VERSION)
     if(hooked_torch_found STREQUAL "")
       set(hooked_torch_found "no version header")
     endif()
-    message(FATAL_ERROR "[LibTorch] wrong version in ${hooked_torch_root}; expected ${HOOKED_TORCH_VERSION}, got "
-                        "${hooked_torch_found}; run scripts/setup.sh or give -DTORCH_ROOT= of the tested version (Debian's "
-                        "libtorch-dev in /usr is refused).")
+    message(FATAL_ERROR "[LibTorch] too old in ${hooked_torch_root}; expected ${HOOKED_TORCH_VERSION} to "
+                        "${HOOKED_TORCH_NEWEST}, got ${hooked_torch_found}; run scripts/setup.sh or give -DTORCH_ROOT= of "
+                        "such a version (Debian's libtorch-dev in /usr is refused).")
+  elseif(hooked_torch_found VERSION_GREATER HOOKED_TORCH_NEWEST)
+    message(STATUS "LibTorch ${hooked_torch_found} is newer than ${HOOKED_TORCH_NEWEST}, the newest that hooked was tested with")
   endif()
   foreach(library torch_cpu c10)
     if(NOT EXISTS ${hooked_torch_root}/lib/lib${library}.so)

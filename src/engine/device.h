@@ -7,7 +7,8 @@
 namespace hooked {
 
 /// The device of that name, ready for use: for `cuda` LibTorch's CUDA library is loaded into the process.
-/// Throws IoError saying which library or driver is missing, ConfigError for a name that is no device.
+/// Throws IoError saying which library or driver is missing, ConfigError for a name that is not a valid
+/// device.
 c10::Device open_device(const std::string& name);
 
 }  // namespace hooked

@@ -3,6 +3,7 @@
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -77,11 +78,10 @@ class OnDevice : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     if (GetParam() == "cpu") return;
-    try {
-      HookedTransformer::create(small_config(), {.device = GetParam()});
-    } catch (const IoError& error) {
-      GTEST_SKIP() << error.what();
-    }
+    // With a driver every failure to open the device is one of ours.
+    void* const driver = dlopen("libcuda.so.1", RTLD_LAZY);
+    if (driver == nullptr) GTEST_SKIP() << "no NVIDIA driver (" << dlerror() << ")";
+    dlclose(driver);
   }
 };
 

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstdio>
-#include <filesystem>
 #include <string>
 
 namespace hooked {
@@ -12,10 +11,9 @@ struct Finished {
   std::string output;  ///< stdout and stderr
 };
 
-/// Runs one of the built programs with arguments as a shell reads them.
-inline Finished run_program(const std::string& name, const std::string& arguments) {
-  const auto program = std::filesystem::path(HOOKED_BINARY_DIR) / "bin" / name;
-  const std::string command = "\"" + program.string() + "\" " + arguments + " 2>&1";
+/// Runs a command as a shell reads it.
+inline Finished run_command(const std::string& line) {
+  const std::string command = line + " 2>&1";
   FILE* const pipe = popen(command.c_str(), "r");
   Finished finished{-1, {}};
   if (pipe == nullptr) return finished;
@@ -24,6 +22,17 @@ inline Finished run_program(const std::string& name, const std::string& argument
     finished.output.append(chunk.data(), n);
   finished.status = pclose(pipe);
   return finished;
+}
+
+/// Runs one of the built programs with arguments as a shell reads them.
+inline Finished run_program(const std::string& name, const std::string& arguments) {
+  return run_command("\"" HOOKED_BINARY_DIR "/bin/" + name + "\" " + arguments);
+}
+
+/// The same for a program that only tests need, with `environment` in front (`NAME='value'`).
+inline Finished run_test_program(const std::string& name, const std::string& arguments,
+                                 const std::string& environment) {
+  return run_command(environment + " \"" HOOKED_BINARY_DIR "/tests/" + name + "\" " + arguments);
 }
 
 }  // namespace hooked
