@@ -20,7 +20,7 @@ void generate(benchmark::State& state, hooked::GenerateOptions options) {
   const at::Tensor prompt =
       at::randint(0, gpt2_small().config().d_vocab, {state.range(0), kPrompt}, at::kLong);
   options.max_new_tokens = kSteps + 1;
-  options.greedy = true;
+  options.sampling.greedy = true;
   for (auto _ : state) {
     Clock::time_point begin;
     bool begun = false;

@@ -12,7 +12,8 @@ inline const hooked::HookedTransformer& gpt2_small() {
     config.n_heads = config.n_kv_heads = 12;
     config.d_head = 64;
     config.d_mlp = 3072;
-    config.d_vocab = config.d_vocab_out = 50257;
+    config.d_vocab = 50257;
+    config.unembedding = hooked::Unembedding{.d_vocab = config.d_vocab};
     config.activation = hooked::Activation::gelu_tanh;
     config.attn_scale = 8.0;
     return hooked::HookedTransformer::create(config);

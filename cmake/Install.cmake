@@ -25,7 +25,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/hookedConfigVersi
                                  COMPATIBILITY SameMinorVersion)
 install(TARGETS hooked EXPORT hookedTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/hooked DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT library
-        FILES_MATCHING PATTERN "*.h")
+        FILES_MATCHING PATTERN "*.h" PATTERN "*.inc")
 install(EXPORT hookedTargets NAMESPACE hooked:: DESTINATION ${hooked_package_folder} COMPONENT library)
 install(FILES ${PROJECT_BINARY_DIR}/package/hookedConfig.cmake ${PROJECT_BINARY_DIR}/package/hookedConfigVersion.cmake
               ${PROJECT_SOURCE_DIR}/cmake/LibTorch.cmake ${PROJECT_SOURCE_DIR}/cmake/TextLibraries.cmake

@@ -9,8 +9,7 @@ set(HOOKED_ROOM_cli_THIRD_PARTY CLI11::CLI11)
 # few large ones cost a fraction of many small ones; each room still makes at least two, for two processors.
 set(HOOKED_SOURCES_PER_OBJECT 8)
 set(HOOKED_ROOM_models_SOURCES_PER_OBJECT 11)
-set(HOOKED_ROOM_families_SOURCES_PER_OBJECT 1)
-set(HOOKED_ROOM_text_SOURCES_PER_OBJECT 1)
+set(HOOKED_ROOM_families_SOURCES_PER_OBJECT 28)
 
 # hooked_compile_together(<target> [<sources per object>]): several of the target's sources are one object, unless
 # HOOKED_UNITY is off.

@@ -11,7 +11,7 @@ int main(int argc, char** argv) {
   const std::string folder = argc > 1 ? argv[1] : "examples/toy_model";
   auto model =
       hooked::HookedTransformer::load(folder, {.device = "cpu"});  // folder, or org/name in the hub cache
-  const auto clean = model.to_tokens("When John and Mary went to the shop, John gave a bag to");
+  const auto clean = "When John and Mary went to the shop, John gave a bag to";
   const auto corrupted = model.to_tokens("When John and Mary went to the shop, Mary gave a bag to");
 
   const auto run = model.run_with_cache(clean);                                      // every default point
@@ -45,10 +45,11 @@ int main(int argc, char** argv) {
     std::cout << part << "  " << logits << " logits\n";
   }
 
-  model.generate(clean,
-                 {.max_new_tokens = 20, .temperature = 0.7, .seed = 1, .on_text = [](std::string_view text) {
-                    std::cout << text << std::flush;
-                    return true;
-                  }});
+  model.generate(clean, {.max_new_tokens = 20,
+                         .sampling = {.temperature = 0.7, .seed = 1},
+                         .on_text = [](std::string_view text) {
+                           std::cout << text << std::flush;
+                           return true;
+                         }});
   std::cout << '\n';
 }

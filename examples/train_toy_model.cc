@@ -64,9 +64,10 @@ hooked::ModelConfig toy_config(std::int64_t d_vocab) {
   config.activation = hooked::Activation::gelu;
   // Slow rotations tell nothing within 64 tokens; a small base leaves more of the fast ones, which tell
   // neighbours apart.
-  config.positions = hooked::PositionKind::rotary;
-  config.rotary.base = 100;
-  config.d_vocab = config.d_vocab_out = d_vocab;
+  config.positions = hooked::RotaryPositions{};
+  config.rotary()->base = 100;
+  config.d_vocab = d_vocab;
+  config.unembedding = hooked::Unembedding{.d_vocab = config.d_vocab};
   return config;
 }
 
@@ -155,7 +156,7 @@ void train(const hooked::TrainableTransformer& model, toy::Task& task, std::int6
     optimizer.zero_grad();
     const auto copy_loss = repeat_loss(model, task.repeats(32, half, lesson.words), half);
     copy_loss.backward();
-    const auto sentence_loss = model.loss(sentences.tokens, {.attention_mask = sentences.mask});
+    const auto sentence_loss = model.loss({sentences.tokens, {.attention_mask = sentences.mask}});
     if (lesson.sentences) sentence_loss.backward();
     torch::nn::utils::clip_grad_norm_(parameters, 1.0);
     optimizer.step();

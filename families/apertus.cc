@@ -6,7 +6,7 @@
 #include "families/shared/llama_layout.h"
 #include "families/shared/rope_config.h"
 
-namespace hooked {
+namespace hooked::families::apertus {
 namespace {
 
 // Softplus in the wider of the stored precision and the model's; stored numbers may have no axis.
@@ -31,27 +31,26 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
     add_llama_attention(r, c);
     r.norm("ln2", "feedforward_layernorm");
     add_llama_mlp(r, c);
-    if (c.activation == Activation::xielu) add_xielu(r, c);
+    if (c.activation.kind() == Activation::xielu) add_xielu(r, c);
   });
 }
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  const HfConfig hf(text, where);
+ModelConfig read(HfConfig& hf) {
   ModelConfig c =
       read_llama_config(hf, {.n_ctx = 65536, .eps = 1e-5, .mlp = MlpKind::plain, .activation = "xielu"});
   c.qkv_bias = c.attn_out_bias = hf.json().boolean_or("attention_bias", false);
-  c.qk_norm = QkNorm::per_head;
+  c.qk_norm = QkNorm{.span = QkNorm::per_head};
   hf.require_unset({"mlp_bias"});
   hf.json().ignore({"post_norm", "qk_norm"});
   read_rope(hf, c, {.theta = 12e6});
   if (!hf.json().has("rope_parameters") && !hf.json().has("rope_scaling")) {
-    c.rotary.scaling = {.kind = RopeScalingKind::llama3, .factor = 8.0, .original_n_ctx = 8192.0};
+    c.rotary()->scaling = Llama3Scaling{.factor = 8.0, .original_n_ctx = 8192.0};
   }
-  return hf.finish(std::move(c), recipes);
+  return c;
 }
 
 }  // namespace
 
-extern const Family kApertusFamily = llama_family("apertus", read);
+extern const Family kFamily = llama_family("apertus", read, recipes);
 
-}  // namespace hooked
+}  // namespace hooked::families::apertus

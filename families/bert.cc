@@ -1,7 +1,7 @@
 // BERT (Devlin et al. 2019), with its masked-LM head or without; pooler and next-sentence head are not read.
 #include "families/shared/bert_layout.h"
 
-namespace hooked {
+namespace hooked::families::bert {
 namespace {
 
 std::vector<TensorRecipe> recipes(const ModelConfig& c) {
@@ -12,11 +12,10 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
   return std::move(r).take();
 }
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  const HfConfig hf(text, where);
+ModelConfig read(HfConfig& hf) {
   ModelConfig c = read_bert_config(hf);
-  c.mlm_head = c.activation;
-  return hf.finish(std::move(c), recipes);
+  c.unembedding->mlm_head = c.activation;
+  return c;
 }
 
 constexpr std::string_view kBuffers[] = {"embeddings.position_ids", "embeddings.token_type_ids",
@@ -24,11 +23,12 @@ constexpr std::string_view kBuffers[] = {"embeddings.position_ids", "embeddings.
 
 }  // namespace
 
-extern const Family kBertFamily{.model_type = "bert",
-                                .read = read,
-                                .prefix = "bert.",
-                                .unembedding = "cls.predictions.decoder.weight",
-                                .head = "cls.predictions.",
-                                .buffers = kBuffers};
+extern const Family kFamily{.model_type = "bert",
+                            .read = read,
+                            .recipes = recipes,
+                            .prefix = "bert.",
+                            .unembedding = "cls.predictions.decoder.weight",
+                            .head = "cls.predictions.",
+                            .buffers = kBuffers};
 
-}  // namespace hooked
+}  // namespace hooked::families::bert

@@ -5,7 +5,7 @@
 #include "families/shared/hf_config.h"
 #include "families/shared/recipes.h"
 
-namespace hooked {
+namespace hooked::families::biogpt {
 namespace {
 
 std::vector<TensorRecipe> recipes(const ModelConfig& c) {
@@ -23,8 +23,7 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
   return std::move(r).take();
 }
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  HfConfig hf(text, where);
+ModelConfig read(HfConfig& hf) {
   const ConfigReader& json = hf.json();
   ModelConfig c = hf.sizes({.n_kv_heads = {}, .d_head = {}, .n_ctx_fallback = 1024}, /*tied=*/true);
   c.mlp_bias = c.qkv_bias = c.attn_out_bias = true;
@@ -34,12 +33,15 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   }
   c.activation = hf.activation("hidden_act", "gelu");
   if (json.boolean_or("scale_embedding", true)) c.embedding_scale = std::sqrt(static_cast<double>(c.d_model));
-  return hf.finish(std::move(c), recipes);
+  return c;
 }
 
 }  // namespace
 
-extern const Family kBiogptFamily{
-    .model_type = "biogpt", .read = read, .prefix = "biogpt.", .unembedding = "output_projection.weight"};
+extern const Family kFamily{.model_type = "biogpt",
+                            .read = read,
+                            .recipes = recipes,
+                            .prefix = "biogpt.",
+                            .unembedding = "output_projection.weight"};
 
-}  // namespace hooked
+}  // namespace hooked::families::biogpt

@@ -3,7 +3,7 @@
 #include "families/shared/hf_config.h"
 #include "families/shared/recipes.h"
 
-namespace hooked {
+namespace hooked::families::bloom {
 namespace {
 
 std::vector<TensorRecipe> recipes(const ModelConfig& c) {
@@ -23,8 +23,7 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
   return std::move(r).take();
 }
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  HfConfig hf(text, where);
+ModelConfig read(HfConfig& hf) {
   const ConfigReader& json = hf.json();
   ModelConfig c = hf.sizes({.n_layers = json.first_of({"n_layer", "num_hidden_layers"}),
                             .d_model = json.first_of({"n_embed", "hidden_size"}),
@@ -43,16 +42,18 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   c.post_embedding_norm = true;
   c.eps = hf.positive_or("layer_norm_epsilon", 1e-5);
   c.activation = Activation::gelu_bloom;
-  c.positions = PositionKind::alibi;
-  c.alibi_slopes = appended_alibi_slopes(c.n_heads);
+  c.positions = AlibiPositions{.slopes = appended_alibi_slopes(c.n_heads)};
   c.default_prepend_bos = false;
   if (json.boolean_or("apply_residual_connection_post_layernorm", false)) c.norm_place = NormPlace::stream;
-  return hf.finish(std::move(c), recipes);
+  return c;
 }
 
 }  // namespace
 
-extern const Family kBloomFamily{
-    .model_type = "bloom", .read = read, .prefix = "transformer.", .unembedding = "lm_head.weight"};
+extern const Family kFamily{.model_type = "bloom",
+                            .read = read,
+                            .recipes = recipes,
+                            .prefix = "transformer.",
+                            .unembedding = "lm_head.weight"};
 
-}  // namespace hooked
+}  // namespace hooked::families::bloom

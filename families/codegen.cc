@@ -2,7 +2,7 @@
 // devices.
 #include "families/shared/gptj_layout.h"
 
-namespace hooked {
+namespace hooked::families::codegen {
 namespace {
 
 // Each of four quarters holds a quarter of the heads: their queries, their values, their keys.
@@ -24,19 +24,19 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
   return std::move(r).take();
 }
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  const HfConfig hf(text, where);
+ModelConfig read(HfConfig& hf) {
   ModelConfig c = read_gptj_config(hf);
   if (c.n_heads % 4 != 0) hf.json().refuse("n_head", "does not fit this layout; expected a multiple of 4");
-  return hf.finish(std::move(c), recipes);
+  return c;
 }
 
 }  // namespace
 
-extern const Family kCodegenFamily{.model_type = "codegen",
-                                   .read = read,
-                                   .prefix = "transformer.",
-                                   .unembedding = "lm_head.weight",
-                                   .buffers = kGptjBuffers};
+extern const Family kFamily{.model_type = "codegen",
+                            .read = read,
+                            .recipes = recipes,
+                            .prefix = "transformer.",
+                            .unembedding = "lm_head.weight",
+                            .buffers = kGptjBuffers};
 
-}  // namespace hooked
+}  // namespace hooked::families::codegen

@@ -1,21 +1,19 @@
 // Command R (Cohere 2024).
 #include "families/shared/cohere_layout.h"
 
-namespace hooked {
+namespace hooked::families::cohere {
 namespace {
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  const HfConfig hf(text, where);
+ModelConfig read(HfConfig& hf) {
   ModelConfig c = read_cohere_config(hf, 5e5);
   if (hf.json().boolean_or("use_qk_norm", false)) {
-    c.qk_norm = QkNorm::each_head;
-    c.qk_norm_kind = NormKind::layer_norm;
+    c.qk_norm = QkNorm{.span = QkNorm::each_head, .kind = NormKind::layer_norm};
   }
-  return hf.finish(std::move(c), llama_recipes);
+  return c;
 }
 
 }  // namespace
 
-extern const Family kCohereFamily = llama_family("cohere", read);
+extern const Family kFamily = llama_family("cohere", read, llama_recipes);
 
-}  // namespace hooked
+}  // namespace hooked::families::cohere

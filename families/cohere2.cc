@@ -1,11 +1,10 @@
 // Command R7B and Command A (Cohere 2025): Command R with windowed layers; the full ones know no positions.
 #include "families/shared/cohere_layout.h"
 
-namespace hooked {
+namespace hooked::families::cohere2 {
 namespace {
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  const HfConfig hf(text, where);
+ModelConfig read(HfConfig& hf) {
   ModelConfig c = read_cohere_config(hf, 1e4);
   const ConfigReader& json = hf.json();
   const std::int64_t pattern = json.has("sliding_window_pattern") ? hf.count("sliding_window_pattern") : 4;
@@ -14,12 +13,12 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   LayerFlags windowed = hf.windowed_layers(c, [&](std::int64_t l) { return (l + 1) % pattern != 0; });
   hf.set_windows(c, {"sliding_window", 4096}, windowed);
   windowed.flip();
-  c.unrotated_layers = none_if_all_false(std::move(windowed));
-  return hf.finish(std::move(c), llama_recipes);
+  c.rotary()->unrotated_layers = none_if_all_false(std::move(windowed));
+  return c;
 }
 
 }  // namespace
 
-extern const Family kCohere2Family = llama_family("cohere2", read);
+extern const Family kFamily = llama_family("cohere2", read, llama_recipes);
 
-}  // namespace hooked
+}  // namespace hooked::families::cohere2

@@ -2,11 +2,17 @@
 // groups.
 #include "families/shared/deepseek_layout.h"
 
-namespace hooked {
+namespace hooked::families::deepseek_v2 {
 namespace {
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  HfConfig hf(text, where);
+// Of what the experts write; no field of the config holds it.
+double routed_scale(const HfConfig& hf) { return hf.positive_or("routed_scaling_factor", 1.0); }
+
+std::vector<TensorRecipe> recipes(const ModelConfig& c, const HfConfig& hf) {
+  return deepseek_recipes(c, routed_scale(hf));
+}
+
+ModelConfig read(HfConfig& hf) {
   const ConfigReader& json = hf.json();
   ModelConfig c = read_deepseek_config(hf, {.n_experts_alias = "num_experts",
                                             .dense_fallback = 0,
@@ -23,13 +29,13 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   if (json.boolean_or("norm_topk_prob", false)) {
     hf.note("norm_topk_prob has no effect: transformers does not read it for this family");
   }
-  const double scale = hf.positive_or("routed_scaling_factor", 1.0);
+  routed_scale(hf);  // refused here if it is not allowed
   read_deepseek_rope(hf, c, /*adjacent_pairs=*/true);
-  return hf.finish(std::move(c), [scale](const ModelConfig& made) { return deepseek_recipes(made, scale); });
+  return c;
 }
 
 }  // namespace
 
-extern const Family kDeepseekV2Family = llama_family("deepseek_v2", read);
+extern const Family kFamily = llama_family("deepseek_v2", read, recipes);
 
-}  // namespace hooked
+}  // namespace hooked::families::deepseek_v2

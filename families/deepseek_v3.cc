@@ -2,11 +2,17 @@
 // bias from a few groups.
 #include "families/shared/deepseek_layout.h"
 
-namespace hooked {
+namespace hooked::families::deepseek_v3 {
 namespace {
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  HfConfig hf(text, where);
+// Of what the experts write; no field of the config holds it.
+double routed_scale(const HfConfig& hf) { return hf.positive_or("routed_scaling_factor", 2.5); }
+
+std::vector<TensorRecipe> recipes(const ModelConfig& c, const HfConfig& hf) {
+  return deepseek_recipes(c, routed_scale(hf));
+}
+
+ModelConfig read(HfConfig& hf) {
   const ConfigReader& json = hf.json();
   // transformers takes null for false.
   const auto usually = [&](std::string_view key) { return !json.is_null(key) && json.boolean_or(key, true); };
@@ -19,19 +25,19 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   one_of(hf, "scoring_func", {"sigmoid"});
   one_of(hf, "topk_method", {"noaux_tc"});
   const bool renormalised = usually("norm_topk_prob");
-  if (c.experts.n_experts > 0) {
-    c.experts.router = RouterKind::sigmoid_then_choose;
-    c.experts.choice_bias = true;
-    c.experts.renormalised = renormalised;
+  if (c.experts) {
+    c.experts->router = RouterKind::sigmoid_then_choose;
+    c.experts->choice_bias = true;
+    c.experts->renormalised = renormalised;
   }
   read_expert_groups(hf, c, GroupScore::best_two, {.n_groups = 8, .groups_per_token = 4});
-  const double scale = hf.positive_or("routed_scaling_factor", 2.5);
+  routed_scale(hf);  // refused here if it is not allowed
   read_deepseek_rope(hf, c, usually("rope_interleave"));
-  return hf.finish(std::move(c), [scale](const ModelConfig& made) { return deepseek_recipes(made, scale); });
+  return c;
 }
 
 }  // namespace
 
-extern const Family kDeepseekV3Family = llama_family("deepseek_v3", read);
+extern const Family kFamily = llama_family("deepseek_v3", read, recipes);
 
-}  // namespace hooked
+}  // namespace hooked::families::deepseek_v3

@@ -2,7 +2,7 @@
 // trained ones.
 #include "families/shared/bert_layout.h"
 
-namespace hooked {
+namespace hooked::families::distilbert {
 namespace {
 
 std::vector<TensorRecipe> recipes(const ModelConfig& c) {
@@ -25,8 +25,7 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
   return std::move(r).take();
 }
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  const HfConfig hf(text, where);
+ModelConfig read(HfConfig& hf) {
   const ConfigReader& json = hf.json();
   const Activation activation = hf.activation("activation", "gelu");
   ModelConfig c = as_encoder(hf.sizes({.n_layers = json.first_of({"n_layers", "num_hidden_layers"}),
@@ -41,18 +40,19 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   c.activation = activation;
   c.eps = 1e-12;
   json.ignore({"sinusoidal_pos_embds", "tie_weights_"});
-  return hf.finish(std::move(c), recipes);
+  return c;
 }
 
 constexpr std::string_view kBuffers[] = {"embeddings.position_ids"};
 
 }  // namespace
 
-extern const Family kDistilbertFamily{.model_type = "distilbert",
-                                      .read = read,
-                                      .prefix = "distilbert.",
-                                      .unembedding = "vocab_projector.weight",
-                                      .head = "vocab_",
-                                      .buffers = kBuffers};
+extern const Family kFamily{.model_type = "distilbert",
+                            .read = read,
+                            .recipes = recipes,
+                            .prefix = "distilbert.",
+                            .unembedding = "vocab_projector.weight",
+                            .head = "vocab_",
+                            .buffers = kBuffers};
 
-}  // namespace hooked
+}  // namespace hooked::families::distilbert

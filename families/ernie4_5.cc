@@ -2,20 +2,19 @@
 #include "families/shared/llama_layout.h"
 #include "families/shared/rope_config.h"
 
-namespace hooked {
+namespace hooked::families::ernie4_5 {
 namespace {
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  const HfConfig hf(text, where);
+ModelConfig read(HfConfig& hf) {
   ModelConfig c =
       read_llama_config(hf, {.n_ctx = 131072, .n_kv_heads = 2, .tied = true, .d_head = 128, .eps = 1e-5});
   c.qkv_bias = c.attn_out_bias = c.mlp_bias = hf.json().boolean_or("use_bias", false);
   read_rope(hf, c, {.theta = 5e5, .adjacent_pairs = true});
-  return hf.finish(std::move(c), llama_recipes);
+  return c;
 }
 
 }  // namespace
 
-extern const Family kErnie45Family = llama_family("ernie4_5", read);
+extern const Family kFamily = llama_family("ernie4_5", read, llama_recipes);
 
-}  // namespace hooked
+}  // namespace hooked::families::ernie4_5

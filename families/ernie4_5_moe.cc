@@ -2,7 +2,7 @@
 #include "families/shared/expert_config.h"
 #include "families/shared/rope_config.h"
 
-namespace hooked {
+namespace hooked::families::ernie4_5_moe {
 namespace {
 
 std::vector<TensorRecipe> recipes(const ModelConfig& c) {
@@ -12,23 +12,22 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
                                 [](const std::vector<at::Tensor>& stored) { return stored[0].flatten(); });
     r.or_named(bias, "mlp.gate.moe_statics.e_score_correction_bias");
     bias.optional = true;
-    if (c.experts.d_shared > 0) r.shared_expert("mlp.shared_experts");
+    if (c.experts->d_shared > 0) r.shared_expert("mlp.shared_experts");
   });
 }
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  const HfConfig hf(text, where);
+ModelConfig read(HfConfig& hf) {
   const ConfigReader& json = hf.json();
   ModelConfig c = read_llama_config(hf, {.n_ctx = 131072, .n_kv_heads = 4, .tied = true, .eps = 1e-5});
-  c.qkv_bias = c.attn_out_bias = c.mlp_bias = c.unembed_bias = json.boolean_or("use_bias", false);
+  c.qkv_bias = c.attn_out_bias = c.mlp_bias = c.unembedding->bias = json.boolean_or("use_bias", false);
   read_experts(hf, c,
                {.n_experts = "moe_num_experts",
                 .n_experts_alias = "num_experts",
                 .n_experts_fallback = 64,
                 .per_token = json.has("moe_k") ? "moe_k" : "num_experts_per_tok",
                 .per_token_fallback = 6});
-  c.experts.choice_bias = c.experts.renormalised = true;
-  c.experts.least_sum = hf.positive_or("moe_norm_min", 1e-12);
+  c.experts->choice_bias = c.experts->renormalised = true;
+  c.experts->least_sum = hf.positive_or("moe_norm_min", 1e-12);
   const std::int64_t shared = json.integer_or("moe_num_shared_experts", 2);
   const std::int64_t first = json.integer_or("moe_layer_start_index", 1);
   const std::int64_t last = json.integer_or("moe_layer_end_index", -1);
@@ -36,17 +35,17 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   if (shared < 0 || shared > kUnlimitedContext / hf.count("moe_intermediate_size")) {
     json.refuse("moe_num_shared_experts", "is out of range; expected 0 or a small number of experts");
   }
-  c.experts.d_shared = shared * hf.count("moe_intermediate_size");
+  c.experts->d_shared = shared * hf.count("moe_intermediate_size");
   set_expert_width(hf, c, "moe_intermediate_size", flag_layers(c, [&](std::int64_t l) {
                      return (l + 1) % interval != 0 || l < first || (last != -1 && l > last);
                    }));
   json.ignore({"moe_capacity", "moe_gate", "moe_use_aux_free"});  // of the trainer's own code
   read_rope(hf, c, {.theta = 5e5, .adjacent_pairs = true});
-  return hf.finish(std::move(c), recipes);
+  return c;
 }
 
 }  // namespace
 
-extern const Family kErnie45MoeFamily = llama_family("ernie4_5_moe", read);
+extern const Family kFamily = llama_family("ernie4_5_moe", read, recipes);
 
-}  // namespace hooked
+}  // namespace hooked::families::ernie4_5_moe

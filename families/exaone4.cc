@@ -2,11 +2,10 @@
 #include "families/shared/olmo2_layout.h"
 #include "families/shared/rope_config.h"
 
-namespace hooked {
+namespace hooked::families::exaone4 {
 namespace {
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  const HfConfig hf(text, where);
+ModelConfig read(HfConfig& hf) {
   ModelConfig c = read_olmo2_config(hf, QkNorm::per_head, /*n_kv_heads=*/32);
   const ConfigReader& json = hf.json();
   const bool named = json.has("layer_types");
@@ -22,12 +21,12 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   hf.set_windows(c, {"sliding_window", 4096, /*null_is_none=*/!named}, windowed);
   read_rope(hf, c);
   windowed.flip();
-  if (!json.is_null("sliding_window")) c.unrotated_layers = none_if_all_false(std::move(windowed));
-  return hf.finish(std::move(c), olmo2_recipes);
+  if (!json.is_null("sliding_window")) c.rotary()->unrotated_layers = none_if_all_false(std::move(windowed));
+  return c;
 }
 
 }  // namespace
 
-extern const Family kExaone4Family = llama_family("exaone4", read);
+extern const Family kFamily = llama_family("exaone4", read, olmo2_recipes);
 
-}  // namespace hooked
+}  // namespace hooked::families::exaone4

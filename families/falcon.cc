@@ -6,31 +6,30 @@
 #include "families/shared/recipes.h"
 #include "families/shared/rope_config.h"
 
-namespace hooked {
+namespace hooked::families::falcon {
 namespace {
 
 // The norms' names: ln_attn and ln_mlp where a parallel block has two.
-RecipeMaker recipes(bool two_parallel_norms) {
-  return [two_parallel_norms](const ModelConfig& c) {
-    Recipes r(c);
-    r.embedding("word_embeddings.weight");
-    r.each_block("h.{}.", [&](std::int64_t) {
-      r.norm("ln1", two_parallel_norms ? "ln_attn" : "input_layernorm");
-      r.fused_qkv("self_attention.query_key_value", FusedHeads::by_group(c));
-      r.attention_out("self_attention.dense");
-      if (c.layout != BlockLayout::parallel_one_norm) {
-        r.norm("ln2", two_parallel_norms ? "ln_mlp" : "post_attention_layernorm");
-      }
-      r.mlp_in("mlp.dense_h_to_4h");
-      r.mlp_out("mlp.dense_4h_to_h");
-    });
-    r.norm("ln_final", "ln_f");
-    r.unembedding("lm_head");
-    return std::move(r).take();
-  };
+std::vector<TensorRecipe> recipes(const ModelConfig& c) {
+  const bool two_parallel_norms = c.layout == BlockLayout::parallel_two_norms;
+  Recipes r(c);
+  r.embedding("word_embeddings.weight");
+  r.each_block("h.{}.", [&](std::int64_t) {
+    r.norm("ln1", two_parallel_norms ? "ln_attn" : "input_layernorm");
+    r.fused_qkv("self_attention.query_key_value", FusedHeads::by_group(c));
+    r.attention_out("self_attention.dense");
+    if (c.layout != BlockLayout::parallel_one_norm) {
+      r.norm("ln2", two_parallel_norms ? "ln_mlp" : "post_attention_layernorm");
+    }
+    r.mlp_in("mlp.dense_h_to_4h");
+    r.mlp_out("mlp.dense_4h_to_h");
+  });
+  r.norm("ln_final", "ln_f");
+  r.unembedding("lm_head");
+  return std::move(r).take();
 }
 
-BlockLayout block_layout(const HfConfig& hf, bool new_architecture) {
+BlockLayout block_layout(HfConfig& hf, bool new_architecture) {
   const ConfigReader& json = hf.json();
   const bool parallel = json.boolean_or("parallel_attn", true);
   const std::int64_t norms = json.integer_or("num_ln_in_parallel_attn", new_architecture ? 2 : 1);
@@ -44,8 +43,7 @@ BlockLayout block_layout(const HfConfig& hf, bool new_architecture) {
   return norms == 2 ? BlockLayout::parallel_two_norms : BlockLayout::parallel_one_norm;
 }
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  const HfConfig hf(text, where);
+ModelConfig read(HfConfig& hf) {
   const ConfigReader& json = hf.json();
   const bool new_architecture = json.boolean_or("new_decoder_architecture", false);
   const auto grouped_key = json.first_of({"num_kv_heads", "n_head_kv"});
@@ -67,24 +65,24 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   c.activation = hf.activation("activation", "gelu");
   json.ignore({"num_kv_heads", "n_head_kv", "ffn_factor", "apply_residual_connection_post_layernorm"});
   if (json.boolean_or("alibi", false)) {
-    c.positions = PositionKind::alibi;
-    c.alibi_slopes = appended_alibi_slopes(c.n_heads);
-    c.alibi_in_bfloat16 = c.alibi_scaled = true;
+    c.positions =
+        AlibiPositions{.slopes = appended_alibi_slopes(c.n_heads), .in_bfloat16 = true, .scaled = true};
     json.ignore({"rope_theta", "rope_scaling", "rope_parameters"});
   } else {
     read_rope(hf, c);
   }
-  return hf.finish(c, recipes(c.layout == BlockLayout::parallel_two_norms));
+  return c;
 }
 
 constexpr std::string_view kBuffers[] = {"*rotary*inv_freq"};
 
 }  // namespace
 
-extern const Family kFalconFamily{.model_type = "falcon",
-                                  .read = read,
-                                  .prefix = "transformer.",
-                                  .unembedding = "lm_head.weight",
-                                  .buffers = kBuffers};
+extern const Family kFamily{.model_type = "falcon",
+                            .read = read,
+                            .recipes = recipes,
+                            .prefix = "transformer.",
+                            .unembedding = "lm_head.weight",
+                            .buffers = kBuffers};
 
-}  // namespace hooked
+}  // namespace hooked::families::falcon

@@ -5,18 +5,22 @@
 
 #include <utility>
 
-#include "hooked/core/config_reader.h"
+#include "core/config_reader.h"
+#include "families/shared/hf_config.h"
 #include "hooked/core/error.h"
 
 namespace hooked {
 
 // Read twice, so that a family is one row: its declaration and its place.
-#define FAMILY(name) extern const Family name;
+#define FAMILY(name)           \
+  namespace families::name {   \
+  extern const Family kFamily; \
+  }
 #include "families/table.inc"
 #undef FAMILY
 
-std::span<const Family> families() {
-#define FAMILY(name) name,
+std::span<const Family> all_families() {
+#define FAMILY(name) families::name::kFamily,
   static const Family kFamilies[] = {
 #include "families/table.inc"
   };
@@ -24,9 +28,22 @@ std::span<const Family> families() {
   return kFamilies;
 }
 
+const Family& native_family() { return families::hooked_transformer::kFamily; }
+
+FamilyConfig read_family_config(const Family& family, const ConfigText& config) {
+  if (family.read_all != nullptr) return family.read_all(config);
+  HfConfig hf(config.text, config.where);
+  ModelConfig made = family.read(hf);
+  RecipeMaker recipes = family.recipes.of_config;
+  if (family.recipes.of_both != nullptr) {
+    recipes = [make = family.recipes.of_both, hf](const ModelConfig& c) { return make(c, hf); };
+  }
+  return std::move(hf).finish(std::move(made), std::move(recipes));
+}
+
 const Family& family_of(std::string_view model_type, std::string_view where) {
   std::vector<std::string_view> known;
-  for (const Family& family : families()) {
+  for (const Family& family : all_families()) {
     if (family.model_type == model_type) return family;
     known.push_back(family.model_type);
   }
@@ -42,7 +59,7 @@ std::optional<RecognisedFamily> recognise_family(const CheckpointTraits& seen) {
     return RecognisedFamily{family,
                             completed ? std::move(*completed) : ConfigText{seen.config, seen.config_where}};
   }
-  for (const Family& family : families()) {
+  for (const Family& family : all_families()) {
     if (family.recognise == nullptr) continue;
     if (auto found = family.recognise(seen)) return RecognisedFamily{family, std::move(*found)};
   }
@@ -51,7 +68,7 @@ std::optional<RecognisedFamily> recognise_family(const CheckpointTraits& seen) {
 
 void refuse_unnamed_family(std::string_view config_where) {
   std::vector<std::string> otherwise;
-  for (const Family& family : families()) {
+  for (const Family& family : all_families()) {
     if (family.recognise == nullptr) continue;
     otherwise.push_back(fmt::format("{} ({})", family.recognised_by, family.model_type));
   }

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -14,7 +12,13 @@
 
 #include "hooked/core/model_config.h"
 
+namespace at {
+class Tensor;
+}
+
 namespace hooked {
+
+class HfConfig;
 
 /// How one of our tensors is made from some of theirs.
 struct TensorRecipe {
@@ -32,6 +36,20 @@ struct TensorRecipe {
 /// Where the tensors of a model of that config are. The config may have been given another dtype, or an
 /// unembedding of its own, since it was read.
 using RecipeMaker = std::function<std::vector<TensorRecipe>(const ModelConfig&)>;
+
+/// What a family says about where its tensors are: a function of the config in our terms and, where weights
+/// are stored in a way that only their config.json tells, of that as well.
+struct FamilyRecipes {
+  using OfConfig = std::vector<TensorRecipe> (*)(const ModelConfig&);
+  using OfBoth = std::vector<TensorRecipe> (*)(const ModelConfig&, const HfConfig&);
+
+  constexpr FamilyRecipes() = default;
+  constexpr FamilyRecipes(OfConfig f) : of_config(f) {}  // NOLINT: a function is the recipes
+  constexpr FamilyRecipes(OfBoth f) : of_both(f) {}      // NOLINT: a function is the recipes
+
+  OfConfig of_config = nullptr;
+  OfBoth of_both = nullptr;
+};
 
 /// A config in our terms, where its tensors are, and what a user should know about how it was read.
 struct FamilyConfig {
@@ -51,7 +69,7 @@ struct CheckpointTraits {
   std::map<std::string, std::vector<std::int64_t>, std::less<>> shapes;  ///< of all tensors, by their names
 };
 
-/// What a family's `read` is given: a config as JSON, and how errors name its place.
+/// A config as JSON, and how errors name its place.
 struct ConfigText {
   std::string text;
   std::string where;
@@ -59,11 +77,13 @@ struct ConfigText {
 
 /// One checkpoint layout: which config keys mean what, and where our tensors are in its files.
 ///
-/// A family is one file in families/ and one row of the table in family.cc.
+/// A family is one file in families/, with a namespace of its own, and one row of table.inc.
 struct Family {
   std::string_view model_type;
-  /// `text` is config.json, `where` its path for errors. Throws ConfigError.
-  FamilyConfig (*read)(std::string_view text, std::string_view where);
+  /// The config in our terms. Which keys were not read, and whether the config is valid, is looked at
+  /// afterwards. Throws ConfigError.
+  ModelConfig (*read)(HfConfig& config) = nullptr;
+  FamilyRecipes recipes = {};
   /// Prefix that all weight names but the unembedding's may have, whole or from one of its dots on
   /// (`model.decoder.`: also `decoder.`), or empty.
   std::string_view prefix = {};
@@ -75,21 +95,27 @@ struct Family {
   std::string_view head = {};
   /// Globs of tensors that files carry and no model needs (mask buffers, frequencies).
   std::span<const std::string_view> buffers = {};
-  /// For families whose files do not name them or lack a config: the config for `read`, or nothing when the
+  /// For families whose files do not name them or lack a config: the config to read, or nothing when the
   /// checkpoint is not of this family. Where config.json does name the family it is asked as well, and adds
   /// what the file lacks. Null: config.json as it is, and only by its `model_type`.
   std::optional<ConfigText> (*recognise)(const CheckpointTraits& seen) = nullptr;
   /// By what `recognise` goes, for messages and docs: `'model_args' beside the tensors`.
   std::string_view recognised_by = {};
+  /// In place of `read` and `recipes`: for configs that do not have the keys that all of transformers' have.
+  FamilyConfig (*read_all)(const ConfigText& config) = nullptr;
 };
 
 /// All families, in alphabetical order.
-std::span<const Family> families();
+std::span<const Family> all_families();
 
 /// The family of a `model_type`. Throws ConfigError listing the supported ones.
 const Family& family_of(std::string_view model_type, std::string_view where);
 
-/// A family and the config that its `read` is to be given.
+/// Reads a config of that family. Throws ConfigError where it is not valid or where a key that changes what
+/// the model computes is not one that the family honours.
+FamilyConfig read_family_config(const Family& family, const ConfigText& config);
+
+/// A family and the config that is to be read under it.
 struct RecognisedFamily {
   const Family& family;
   ConfigText config;
@@ -103,7 +129,7 @@ std::optional<RecognisedFamily> recognise_family(const CheckpointTraits& seen);
 [[noreturn]] void refuse_unnamed_family(std::string_view config_where);
 
 /// The native folder: our own tensors by their own names.
-extern const Family kNativeFamily;
+const Family& native_family();
 std::vector<TensorRecipe> native_recipes(const ModelConfig& config);
 
 }  // namespace hooked

@@ -2,20 +2,19 @@
 #include "families/shared/gemma_layout.h"
 #include "families/shared/rope_config.h"
 
-namespace hooked {
+namespace hooked::families::gemma {
 namespace {
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  const HfConfig hf(text, where);
+ModelConfig read(HfConfig& hf) {
   ModelConfig c = read_gemma_config(hf, {.n_ctx = 8192, .n_kv_heads = 16, .activation_key = "hidden_act"});
   // Whether its full layers are masked depends on how transformers computes attention.
   hf.require_unset({"use_bidirectional_attention"});
   read_rope(hf, c);
-  return hf.finish(std::move(c), llama_recipes);
+  return c;
 }
 
 }  // namespace
 
-extern const Family kGemmaFamily = llama_family("gemma", read);
+extern const Family kFamily = llama_family("gemma", read, llama_recipes);
 
-}  // namespace hooked
+}  // namespace hooked::families::gemma

@@ -2,11 +2,10 @@
 #include "families/shared/gemma_layout.h"
 #include "families/shared/rope_config.h"
 
-namespace hooked {
+namespace hooked::families::gemma2 {
 namespace {
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  const HfConfig hf(text, where);
+ModelConfig read(HfConfig& hf) {
   ModelConfig c =
       read_gemma_config(hf, {.n_ctx = 8192, .n_kv_heads = 4, .activation_key = "hidden_activation"});
   read_gemma_caps(hf, c, {.scores = 50.0, .logits = 30.0});
@@ -16,11 +15,11 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   // Whether its full layers are masked depends on how transformers computes attention.
   hf.require_unset({"use_bidirectional_attention"});
   read_rope(hf, c);
-  return hf.finish(std::move(c), gemma_two_norm_recipes);
+  return c;
 }
 
 }  // namespace
 
-extern const Family kGemma2Family = llama_family("gemma2", read);
+extern const Family kFamily = llama_family("gemma2", read, gemma_two_norm_recipes);
 
-}  // namespace hooked
+}  // namespace hooked::families::gemma2

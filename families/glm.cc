@@ -1,7 +1,7 @@
 // GLM 4 as of 2024 (GLM Team 2024).
 #include "families/shared/glm_layout.h"
 
-namespace hooked {
+namespace hooked::families::glm {
 namespace {
 
 std::vector<TensorRecipe> recipes(const ModelConfig& c) {
@@ -13,14 +13,13 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
   });
 }
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  const HfConfig hf(text, where);
+ModelConfig read(HfConfig& hf) {
   ModelConfig c = read_glm_config(hf);
-  return hf.finish(std::move(c), recipes);
+  return c;
 }
 
 }  // namespace
 
-extern const Family kGlmFamily = llama_family("glm", read);
+extern const Family kFamily = llama_family("glm", read, recipes);
 
-}  // namespace hooked
+}  // namespace hooked::families::glm

@@ -1,7 +1,7 @@
 // GLM 4 as of 2025 (0414): what the sublayers write is normed as well.
 #include "families/shared/glm_layout.h"
 
-namespace hooked {
+namespace hooked::families::glm4 {
 namespace {
 
 std::vector<TensorRecipe> recipes(const ModelConfig& c) {
@@ -15,15 +15,14 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
   });
 }
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  const HfConfig hf(text, where);
+ModelConfig read(HfConfig& hf) {
   ModelConfig c = read_glm_config(hf);
   c.norm_place = NormPlace::both;
-  return hf.finish(std::move(c), recipes);
+  return c;
 }
 
 }  // namespace
 
-extern const Family kGlm4Family = llama_family("glm4", read);
+extern const Family kFamily = llama_family("glm4", read, recipes);
 
-}  // namespace hooked
+}  // namespace hooked::families::glm4

@@ -1,7 +1,7 @@
 // GPT-2 (Radford et al. 2019). Its Conv1D weights are stored [in, out].
 #include "families/shared/gpt2_layout.h"
 
-namespace hooked {
+namespace hooked::families::gpt2 {
 namespace {
 
 std::vector<TensorRecipe> recipes(const ModelConfig& c) {
@@ -10,8 +10,7 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
   return std::move(r).take();
 }
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  HfConfig hf(text, where);
+ModelConfig read(HfConfig& hf) {
   const ConfigReader& json = hf.json();
   SizeKeys keys = gpt2_size_keys(json, 1024);
   keys.n_ctx = json.first_of({keys.n_ctx, "n_ctx"});  // of the oldest configs
@@ -26,15 +25,16 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   if (json.boolean_or("reorder_and_upcast_attn", false)) {
     hf.note("reorder_and_upcast_attn changes rounding only and is not imitated");
   }
-  return hf.finish(std::move(c), recipes);
+  return c;
 }
 
 }  // namespace
 
-extern const Family kGpt2Family{.model_type = "gpt2",
-                                .read = read,
-                                .prefix = "transformer.",
-                                .unembedding = "lm_head.weight",
-                                .buffers = kGpt2Buffers};
+extern const Family kFamily{.model_type = "gpt2",
+                            .read = read,
+                            .recipes = recipes,
+                            .prefix = "transformer.",
+                            .unembedding = "lm_head.weight",
+                            .buffers = kGpt2Buffers};
 
-}  // namespace hooked
+}  // namespace hooked::families::gpt2

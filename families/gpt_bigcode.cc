@@ -2,7 +2,7 @@
 // head.
 #include "families/shared/gpt2_layout.h"
 
-namespace hooked {
+namespace hooked::families::gpt_bigcode {
 namespace {
 
 std::vector<TensorRecipe> recipes(const ModelConfig& c) {
@@ -11,8 +11,7 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
   return std::move(r).take();
 }
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  const HfConfig hf(text, where);
+ModelConfig read(HfConfig& hf) {
   const ConfigReader& json = hf.json();
   ModelConfig c = hf.sizes(gpt2_size_keys(json, 1024), /*tied=*/true);
   if (json.boolean_or("multi_query", true)) c.n_kv_heads = 1;
@@ -23,15 +22,16 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   hf.require_unset({"add_cross_attention"});
   json.ignore(
       {"attention_softmax_in_fp32", "scale_attention_softmax_in_fp32", "num_key_value_heads", "n_ctx"});
-  return hf.finish(std::move(c), recipes);
+  return c;
 }
 
 }  // namespace
 
-extern const Family kGptBigcodeFamily{.model_type = "gpt_bigcode",
-                                      .read = read,
-                                      .prefix = "transformer.",
-                                      .unembedding = "lm_head.weight",
-                                      .buffers = kGpt2Buffers};
+extern const Family kFamily{.model_type = "gpt_bigcode",
+                            .read = read,
+                            .recipes = recipes,
+                            .prefix = "transformer.",
+                            .unembedding = "lm_head.weight",
+                            .buffers = kGpt2Buffers};
 
-}  // namespace hooked
+}  // namespace hooked::families::gpt_bigcode

@@ -3,7 +3,7 @@
 
 #include "families/shared/gpt2_layout.h"
 
-namespace hooked {
+namespace hooked::families::gpt_neo {
 namespace {
 
 std::vector<TensorRecipe> recipes(const ModelConfig& c) {
@@ -41,8 +41,7 @@ std::vector<std::string> layer_words(const ConfigReader& json) {
   return words;
 }
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  HfConfig hf(text, where);
+ModelConfig read(HfConfig& hf) {
   const ConfigReader& json = hf.json();
   ModelConfig c = hf.sizes({.n_layers = json.first_of({"num_layers", "num_hidden_layers"}),
                             .n_heads = json.first_of({"num_heads", "num_attention_heads"}),
@@ -67,17 +66,18 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   hf.set_windows(c, {"window_size", 256}, flag_layers(c, [&](std::int64_t l) {
                    return words[static_cast<std::size_t>(l)] == "local";
                  }));
-  return hf.finish(std::move(c), recipes);
+  return c;
 }
 
 constexpr std::string_view kBuffers[] = {"h.*.attn.attention.bias", "h.*.attn.attention.masked_bias"};
 
 }  // namespace
 
-extern const Family kGptNeoFamily{.model_type = "gpt_neo",
-                                  .read = read,
-                                  .prefix = "transformer.",
-                                  .unembedding = "lm_head.weight",
-                                  .buffers = kBuffers};
+extern const Family kFamily{.model_type = "gpt_neo",
+                            .read = read,
+                            .recipes = recipes,
+                            .prefix = "transformer.",
+                            .unembedding = "lm_head.weight",
+                            .buffers = kBuffers};
 
-}  // namespace hooked
+}  // namespace hooked::families::gpt_neo

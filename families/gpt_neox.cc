@@ -4,7 +4,7 @@
 #include "families/shared/recipes.h"
 #include "families/shared/rope_config.h"
 
-namespace hooked {
+namespace hooked::families::gpt_neox {
 namespace {
 
 std::vector<TensorRecipe> recipes(const ModelConfig& c) {
@@ -23,8 +23,7 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
   return std::move(r).take();
 }
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  const HfConfig hf(text, where);
+ModelConfig read(HfConfig& hf) {
   const ConfigReader& json = hf.json();
   ModelConfig c = hf.sizes({.n_kv_heads = {}, .d_head = {}, .n_ctx_fallback = 2048}, /*tied=*/false);
   c.layout =
@@ -36,7 +35,7 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   c.default_prepend_bos = false;
   read_rope(hf, c, {.partial = 0.25, .theta_key = "rotary_emb_base", .partial_key = "rotary_pct"});
   json.ignore({"rope_theta", "partial_rotary_factor"});  // written beside the pair that counts
-  return hf.finish(std::move(c), recipes);
+  return c;
 }
 
 constexpr std::string_view kBuffers[] = {"layers.*.attention.bias", "layers.*.attention.masked_bias",
@@ -44,10 +43,11 @@ constexpr std::string_view kBuffers[] = {"layers.*.attention.bias", "layers.*.at
 
 }  // namespace
 
-extern const Family kGptNeoxFamily{.model_type = "gpt_neox",
-                                   .read = read,
-                                   .prefix = "gpt_neox.",
-                                   .unembedding = "embed_out.weight",
-                                   .buffers = kBuffers};
+extern const Family kFamily{.model_type = "gpt_neox",
+                            .read = read,
+                            .recipes = recipes,
+                            .prefix = "gpt_neox.",
+                            .unembedding = "embed_out.weight",
+                            .buffers = kBuffers};
 
-}  // namespace hooked
+}  // namespace hooked::families::gpt_neox

@@ -9,7 +9,7 @@
 #include "families/shared/expert_config.h"
 #include "families/shared/rope_config.h"
 
-namespace hooked {
+namespace hooked::families::gpt_oss {
 namespace {
 
 using Tensors = std::vector<at::Tensor>;
@@ -18,7 +18,7 @@ using Tensors = std::vector<at::Tensor>;
 void add_experts(Recipes& r, const ModelConfig& c) {
   r.copy("mlp.W_gate.weight", "mlp.router.weight");
   r.copy("mlp.W_gate.bias", "mlp.router.bias");
-  const std::int64_t n = c.experts.n_experts;
+  const std::int64_t n = c.experts->n_experts;
   for (std::int64_t e = 0; e < n; ++e) {
     const std::string expert = fmt::format("mlp.experts.{}.", e);
     for (const auto& [name, first] : {std::pair{"W_gate", 0}, std::pair{"W_in", 1}}) {
@@ -41,36 +41,33 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
   });
 }
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  const HfConfig hf(text, where);
+ModelConfig read(HfConfig& hf) {
   const ConfigReader& json = hf.json();
   ModelConfig c = read_llama_config(hf, {.n_ctx = 131072, .n_kv_heads = 8, .d_head = 64, .eps = 1e-5});
   json.ignore({"hidden_act", "experts_per_token", "initial_context_length"});
-  c.activation = Activation::swish;
-  c.swish_beta = hf.positive_or("swiglu_alpha", 1.702);
+  c.activation = Activation::swish_with(hf.positive_or("swiglu_alpha", 1.702));
   c.gate_limit = hf.positive_or("swiglu_limit", 7.0);
   c.up_offset = true;
   c.qkv_bias = c.attn_out_bias = json.boolean_or("attention_bias", true);
   c.attention_sinks = true;
   read_experts(hf, c, {.n_experts_fallback = 128, .per_token_fallback = 4});
-  c.experts.router = RouterKind::choose_then_softmax;
-  c.experts.router_bias = c.experts.bias = true;
+  c.experts->router = RouterKind::choose_then_softmax;
+  c.experts->router_bias = c.experts->bias = true;
   hf.set_windows(c, {"sliding_window", 128},
                  hf.windowed_layers(c, [](std::int64_t l) { return l % 2 == 0; }));
   const bool says_rope = json.has("rope_parameters") || json.has("rope_scaling");
   read_rope(hf, c, {.theta = 150000.0});
   if (!says_rope) {
-    c.rotary.scaling = {.kind = RopeScalingKind::yarn,
-                        .factor = 32.0,
-                        .original_n_ctx = 4096.0,
-                        .attention_factor = 0.1 * std::log(32.0) + 1.0,
-                        .truncate = false};
+    c.rotary()->scaling = YarnScaling{.factor = 32.0,
+                                      .original_n_ctx = 4096.0,
+                                      .attention_factor = 0.1 * std::log(32.0) + 1.0,
+                                      .truncate = false};
   }
-  return hf.finish(std::move(c), recipes);
+  return c;
 }
 
 }  // namespace
 
-extern const Family kGptOssFamily = llama_family("gpt_oss", read);
+extern const Family kFamily = llama_family("gpt_oss", read, recipes);
 
-}  // namespace hooked
+}  // namespace hooked::families::gpt_oss

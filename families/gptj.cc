@@ -2,7 +2,7 @@
 #include "families/shared/gptj_layout.h"
 #include "families/shared/recipes.h"
 
-namespace hooked {
+namespace hooked::families::gptj {
 namespace {
 
 std::vector<TensorRecipe> recipes(const ModelConfig& c) {
@@ -15,17 +15,15 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
   return std::move(r).take();
 }
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  const HfConfig hf(text, where);
-  return hf.finish(read_gptj_config(hf), recipes);
-}
+ModelConfig read(HfConfig& hf) { return read_gptj_config(hf); }
 
 }  // namespace
 
-extern const Family kGptjFamily{.model_type = "gptj",
-                                .read = read,
-                                .prefix = "transformer.",
-                                .unembedding = "lm_head.weight",
-                                .buffers = kGptjBuffers};
+extern const Family kFamily{.model_type = "gptj",
+                            .read = read,
+                            .recipes = recipes,
+                            .prefix = "transformer.",
+                            .unembedding = "lm_head.weight",
+                            .buffers = kGptjBuffers};
 
-}  // namespace hooked
+}  // namespace hooked::families::gptj

@@ -3,21 +3,23 @@
 #include "families/shared/llama_layout.h"
 #include "families/shared/rope_config.h"
 
-namespace hooked {
+namespace hooked::families::granite {
 namespace {
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  const HfConfig hf(text, where);
+std::vector<TensorRecipe> recipes(const ModelConfig& c, const HfConfig& hf) {
+  return scaled_llama_recipes(c, granite_residual_scale(hf));
+}
+
+ModelConfig read(HfConfig& hf) {
   ModelConfig c = read_llama_config(hf);
   read_llama_biases(hf, c);
-  const double residual = read_granite_multipliers(hf, c);
+  read_granite_multipliers(hf, c);
   read_rope(hf, c);
-  return hf.finish(std::move(c),
-                   [residual](const ModelConfig& config) { return scaled_llama_recipes(config, residual); });
+  return c;
 }
 
 }  // namespace
 
-extern const Family kGraniteFamily = llama_family("granite", read);
+extern const Family kFamily = llama_family("granite", read, recipes);
 
-}  // namespace hooked
+}  // namespace hooked::families::granite

@@ -4,10 +4,11 @@
 #include "families/shared/granite_layout.h"
 #include "families/shared/rope_config.h"
 
-namespace hooked {
+namespace hooked::families::granitemoe {
 namespace {
 
-std::vector<TensorRecipe> recipes(const ModelConfig& c, double residual) {
+std::vector<TensorRecipe> recipes(const ModelConfig& c, const HfConfig& hf) {
+  const double residual = granite_residual_scale(hf);
   return mixture_recipes(
       c,
       [residual](Recipes& r) {
@@ -23,19 +24,18 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c, double residual) {
       residual);
 }
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  const HfConfig hf(text, where);
+ModelConfig read(HfConfig& hf) {
   ModelConfig c = read_llama_config(hf);
   c.qkv_bias = c.attn_out_bias = hf.json().boolean_or("attention_bias", false);
   read_experts(hf, c, {.n_experts_fallback = 8, .per_token_fallback = 2});
-  c.experts.router = RouterKind::choose_then_softmax;
-  const double residual = read_granite_multipliers(hf, c);
+  c.experts->router = RouterKind::choose_then_softmax;
+  read_granite_multipliers(hf, c);
   read_rope(hf, c);
-  return hf.finish(std::move(c), [residual](const ModelConfig& config) { return recipes(config, residual); });
+  return c;
 }
 
 }  // namespace
 
-extern const Family kGranitemoeFamily = llama_family("granitemoe", read);
+extern const Family kFamily = llama_family("granitemoe", read, recipes);
 
-}  // namespace hooked
+}  // namespace hooked::families::granitemoe

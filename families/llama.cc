@@ -2,19 +2,18 @@
 #include "families/shared/llama_layout.h"
 #include "families/shared/rope_config.h"
 
-namespace hooked {
+namespace hooked::families::llama {
 namespace {
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  const HfConfig hf(text, where);
+ModelConfig read(HfConfig& hf) {
   ModelConfig c = read_llama_config(hf);
   read_llama_biases(hf, c);
   read_rope(hf, c);
-  return hf.finish(std::move(c), llama_recipes);
+  return c;
 }
 
 }  // namespace
 
-extern const Family kLlamaFamily = llama_family("llama", read);
+extern const Family kFamily = llama_family("llama", read, llama_recipes);
 
-}  // namespace hooked
+}  // namespace hooked::families::llama

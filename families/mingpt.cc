@@ -5,7 +5,7 @@
 
 #include "families/shared/karpathy_layout.h"
 
-namespace hooked {
+namespace hooked::families::mingpt {
 namespace {
 
 constexpr std::string_view kModelType = "mingpt";
@@ -65,28 +65,34 @@ std::optional<ConfigText> recognise(const CheckpointTraits& seen) {
   return ConfigText{given.dump(), seen.config_where + (grouped ? ": model" : "")};
 }
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  const HfConfig hf(text, where);
+bool is_early(const HfConfig& hf) { return hf.json().boolean_or(kEarly, false); }
+
+std::vector<TensorRecipe> recipes(const ModelConfig& c, const HfConfig& hf) {
+  return is_early(hf) ? early_mingpt_recipes(c) : gpt_recipes(c);
+}
+
+ModelConfig read(HfConfig& hf) {
   const ConfigReader& json = hf.json();
-  const bool early = json.boolean_or(kEarly, false);
+  const bool early = is_early(hf);
   ModelConfig c = read_gpt_sizes(hf, /*tied=*/false, /*bias=*/true);
   c.activation = hf.activation("activation_function", early ? "gelu" : "gelu_new");
   json.ignore({"model_type", "embd_pdrop", "resid_pdrop", "attn_pdrop"});
   json.refuse_unread();
-  return hf.finish(std::move(c), early ? early_mingpt_recipes : gpt_recipes);
+  return c;
 }
 
 constexpr std::string_view kBuffers[] = {"h.*.attn.bias", "blocks.*.attn.mask"};
 
 }  // namespace
 
-extern const Family kMingptFamily{
+extern const Family kFamily{
     .model_type = kModelType,
     .read = read,
+    .recipes = recipes,
     .prefix = "transformer.",
     .unembedding = "lm_head.weight",
     .buffers = kBuffers,
     .recognise = recognise,
     .recognised_by = "minGPT's names of tensors, with a number of heads in config.json"};
 
-}  // namespace hooked
+}  // namespace hooked::families::mingpt

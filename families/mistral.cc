@@ -2,20 +2,19 @@
 #include "families/shared/llama_layout.h"
 #include "families/shared/rope_config.h"
 
-namespace hooked {
+namespace hooked::families::mistral {
 namespace {
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  const HfConfig hf(text, where);
+ModelConfig read(HfConfig& hf) {
   ModelConfig c = read_llama_config(hf, {.n_ctx = 131072, .n_kv_heads = 8});
   hf.set_windows(c, {"sliding_window", 4096, /*null_is_none=*/!hf.json().has("layer_types")},
                  hf.windowed_layers(c, [](std::int64_t) { return true; }));
   read_rope(hf, c);
-  return hf.finish(std::move(c), llama_recipes);
+  return c;
 }
 
 }  // namespace
 
-extern const Family kMistralFamily = llama_family("mistral", read);
+extern const Family kFamily = llama_family("mistral", read, llama_recipes);
 
-}  // namespace hooked
+}  // namespace hooked::families::mistral

@@ -4,7 +4,7 @@
 #include "families/shared/hf_config.h"
 #include "families/shared/recipes.h"
 
-namespace hooked {
+namespace hooked::families::mpt {
 namespace {
 
 std::vector<TensorRecipe> recipes(const ModelConfig& c) {
@@ -36,8 +36,7 @@ void read_attention(const ConfigReader& attn, ModelConfig& c) {
   attn.ignore({"attn_impl", "attn_pdrop", "attn_dropout", "model_type"});
 }
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  HfConfig hf(text, where);
+ModelConfig read(HfConfig& hf) {
   const ConfigReader& json = hf.json();
   ModelConfig c = hf.sizes({.n_layers = json.first_of({"n_layers", "num_hidden_layers"}),
                             .d_model = json.first_of({"d_model", "hidden_size"}),
@@ -52,8 +51,7 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   c.norm_bias = false;
   c.eps = hf.positive_or("layer_norm_epsilon", 1e-5);
   c.activation = Activation::gelu;
-  c.positions = PositionKind::alibi;
-  c.alibi_slopes = halved_alibi_slopes(c.n_heads);
+  c.positions = AlibiPositions{.slopes = halved_alibi_slopes(c.n_heads)};
   const auto not_read = [&](const ConfigReader& group, std::string_view key, bool usual) {
     if (group.has(key) && group.boolean(key) != usual) {
       hf.note(std::string(key) + " has no effect: transformers does not read it for this family");
@@ -61,8 +59,8 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   };
   if (const auto attn = json.object_if("attn_config")) {
     read_attention(*attn, c);
-    hf.made_from("attn_scale", attn->where("softmax_scale"));
-    hf.made_from("qkv_clip", attn->where("clip_qkv"));
+    hf.comes_from("attn_scale", attn->where("softmax_scale"));
+    hf.comes_from("qkv_clip", attn->where("clip_qkv"));
     for (const auto& [key, usual] : {std::pair{"alibi", true}, std::pair{"prefix_lm", false},
                                      std::pair{"qk_ln", false}, std::pair{"attn_uses_sequence_id", false}}) {
       not_read(*attn, key, usual);
@@ -81,12 +79,15 @@ FamilyConfig read(std::string_view text, std::string_view where) {
     hf.note("logit_scale has no effect: transformers does not read it for this family");
   }
   json.ignore({"init_device", "embedding_fraction", "norm_type", "verbose", "init_config", "ffn_config"});
-  return hf.finish(std::move(c), recipes);
+  return c;
 }
 
 }  // namespace
 
-extern const Family kMptFamily{
-    .model_type = "mpt", .read = read, .prefix = "transformer.", .unembedding = "lm_head.weight"};
+extern const Family kFamily{.model_type = "mpt",
+                            .read = read,
+                            .recipes = recipes,
+                            .prefix = "transformer.",
+                            .unembedding = "lm_head.weight"};
 
-}  // namespace hooked
+}  // namespace hooked::families::mpt

@@ -2,7 +2,7 @@
 #include "families/shared/gpt2_layout.h"
 #include "families/shared/karpathy_layout.h"
 
-namespace hooked {
+namespace hooked::families::nanogpt {
 namespace {
 
 constexpr std::string_view kModelType = "nanogpt";
@@ -23,8 +23,7 @@ std::optional<ConfigText> recognise(const CheckpointTraits& seen) {
   return ConfigText{config.dump(), inside ? seen.weights_where + ": model_args" : seen.config_where};
 }
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  HfConfig hf(text, where);
+ModelConfig read(HfConfig& hf) {
   const ConfigReader& json = hf.json();
   const bool has_bias_option = json.has("bias");
   ModelConfig c = read_gpt_sizes(hf, /*tied=*/true, json.boolean_or("bias", true));
@@ -40,17 +39,18 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   }
   json.ignore({"model_type", "dropout"});
   json.refuse_unread();
-  return hf.finish(std::move(c), gpt_recipes);
+  return c;
 }
 
 }  // namespace
 
-extern const Family kNanogptFamily{.model_type = kModelType,
-                                   .read = read,
-                                   .prefix = "transformer.",
-                                   .unembedding = "lm_head.weight",
-                                   .buffers = kGpt2Buffers,
-                                   .recognise = recognise,
-                                   .recognised_by = "'model_args' beside the tensors"};
+extern const Family kFamily{.model_type = kModelType,
+                            .read = read,
+                            .recipes = gpt_recipes,
+                            .prefix = "transformer.",
+                            .unembedding = "lm_head.weight",
+                            .buffers = kGpt2Buffers,
+                            .recognise = recognise,
+                            .recognised_by = "'model_args' beside the tensors"};
 
-}  // namespace hooked
+}  // namespace hooked::families::nanogpt

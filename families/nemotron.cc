@@ -3,11 +3,10 @@
 #include "families/shared/llama_layout.h"
 #include "families/shared/rope_config.h"
 
-namespace hooked {
+namespace hooked::families::nemotron {
 namespace {
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  const HfConfig hf(text, where);
+ModelConfig read(HfConfig& hf) {
   ModelConfig c = read_llama_config(hf, {.n_ctx = 4096,
                                          .norm = NormKind::layer_norm,
                                          .eps_key = "norm_eps",
@@ -18,11 +17,11 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   read_llama_biases(hf, c);
   read_rope(hf, c, {.partial = 0.5});
   hf.json().ignore({"rope_percent", "rope_percentage"});
-  return hf.finish(std::move(c), llama_recipes);
+  return c;
 }
 
 }  // namespace
 
-extern const Family kNemotronFamily = llama_family("nemotron", read);
+extern const Family kFamily = llama_family("nemotron", read, llama_recipes);
 
-}  // namespace hooked
+}  // namespace hooked::families::nemotron

@@ -2,7 +2,7 @@
 #include "families/shared/llama_layout.h"
 #include "families/shared/rope_config.h"
 
-namespace hooked {
+namespace hooked::families::olmo {
 namespace {
 
 std::vector<TensorRecipe> recipes(const ModelConfig& c) {
@@ -19,19 +19,18 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
   return std::move(r).take();
 }
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  const HfConfig hf(text, where);
+ModelConfig read(HfConfig& hf) {
   ModelConfig c = read_llama_config(hf, {.norm = NormKind::layer_norm, .eps_key = "-", .eps = 1e-5});
   c.norm_bias = false;
   c.qkv_bias = c.attn_out_bias = hf.json().boolean_or("attention_bias", false);
   if (hf.json().has("clip_qkv")) c.qkv_clip = hf.positive_or("clip_qkv", 0.0);
   hf.json().ignore({"layer_norm_eps", "rms_norm_eps"});
   read_rope(hf, c);
-  return hf.finish(std::move(c), recipes);
+  return c;
 }
 
 }  // namespace
 
-extern const Family kOlmoFamily = llama_family("olmo", read);
+extern const Family kFamily = llama_family("olmo", read, recipes);
 
-}  // namespace hooked
+}  // namespace hooked::families::olmo

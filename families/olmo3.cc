@@ -2,21 +2,20 @@
 #include "families/shared/olmo2_layout.h"
 #include "families/shared/rope_config.h"
 
-namespace hooked {
+namespace hooked::families::olmo3 {
 namespace {
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  HfConfig hf(text, where);
+ModelConfig read(HfConfig& hf) {
   ModelConfig c = read_olmo2_config(hf, QkNorm::whole_projection);
   c.qkv_bias = c.attn_out_bias = hf.json().boolean_or("attention_bias", false);
   hf.set_windows(c, {"sliding_window", 4096},
                  hf.windowed_layers(c, [](std::int64_t l) { return (l + 1) % 4 != 0; }));
   read_layered_rope(hf, c, {.theta = 5e5, .windowed_theta = 5e5});
-  return hf.finish(std::move(c), olmo2_recipes);
+  return c;
 }
 
 }  // namespace
 
-extern const Family kOlmo3Family = llama_family("olmo3", read);
+extern const Family kFamily = llama_family("olmo3", read, olmo2_recipes);
 
-}  // namespace hooked
+}  // namespace hooked::families::olmo3

@@ -2,24 +2,23 @@
 #include "families/shared/expert_config.h"
 #include "families/shared/rope_config.h"
 
-namespace hooked {
+namespace hooked::families::olmoe {
 namespace {
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  const HfConfig hf(text, where);
+ModelConfig read(HfConfig& hf) {
   const ConfigReader& json = hf.json();
   ModelConfig c = read_llama_config(hf, {.n_ctx = 4096, .eps = 1e-5});
   c.qkv_bias = c.attn_out_bias = json.boolean_or("attention_bias", false);
-  c.qk_norm = QkNorm::whole_projection;
+  c.qk_norm = QkNorm{.span = QkNorm::whole_projection};
   if (json.has("clip_qkv")) c.qkv_clip = hf.positive_or("clip_qkv", 0.0);
   read_experts(hf, c, {.n_experts_fallback = 64, .per_token_fallback = 8});
-  c.experts.renormalised = json.boolean_or("norm_topk_prob", false);
+  c.experts->renormalised = json.boolean_or("norm_topk_prob", false);
   read_rope(hf, c);
-  return hf.finish(std::move(c), usual_mixture_recipes);
+  return c;
 }
 
 }  // namespace
 
-extern const Family kOlmoeFamily = llama_family("olmoe", read);
+extern const Family kFamily = llama_family("olmoe", read, usual_mixture_recipes);
 
-}  // namespace hooked
+}  // namespace hooked::families::olmoe

@@ -6,13 +6,19 @@
 #include "families/shared/hf_config.h"
 #include "families/shared/recipes.h"
 
-namespace hooked {
+namespace hooked::families::opt {
 namespace {
 
 struct Shape {
   bool projected;  ///< the embedding has another width than the stream
   bool affine;     ///< norms have weights and biases
 };
+
+Shape shape_of(const ModelConfig& c, const HfConfig& hf) {
+  const ConfigReader& json = hf.json();
+  return {.projected = json.has("word_embed_proj_dim") && hf.count("word_embed_proj_dim") != c.d_model,
+          .affine = json.boolean_or("layer_norm_elementwise_affine", true)};
+}
 
 // Products with the projections are taken in the wider of their precision and the model's.
 at::Tensor product(const at::Tensor& a, const at::Tensor& b, at::ScalarType dtype) {
@@ -36,27 +42,25 @@ void add_embeddings(Recipes& r, const ModelConfig& c, const Shape& shape) {
    }).alias = "embed_tokens.weight";  // tied models store one matrix
 }
 
-RecipeMaker recipes(const Shape& shape) {
-  return [shape](const ModelConfig& c) {
-    Recipes r(c);
-    const auto norm = [&](std::string_view ours, std::string_view theirs) {
-      shape.affine ? r.norm(ours, theirs) : r.plain_norm(ours);
-    };
-    add_embeddings(r, c, shape);
-    r.positions("embed_positions.weight", kFairseqPositionOffset);
-    r.each_block("layers.{}.", [&](std::int64_t) {
-      norm("ln1", "self_attn_layer_norm");
-      add_fairseq_attention(r);
-      norm("ln2", "final_layer_norm");
-      add_fairseq_mlp(r);
-    });
-    if (c.final_norm != NormKind::none) norm("ln_final", "final_layer_norm");
-    return std::move(r).take();
+std::vector<TensorRecipe> recipes(const ModelConfig& c, const HfConfig& hf) {
+  const Shape shape = shape_of(c, hf);
+  Recipes r(c);
+  const auto norm = [&](std::string_view ours, std::string_view theirs) {
+    shape.affine ? r.norm(ours, theirs) : r.plain_norm(ours);
   };
+  add_embeddings(r, c, shape);
+  r.positions("embed_positions.weight", kFairseqPositionOffset);
+  r.each_block("layers.{}.", [&](std::int64_t) {
+    norm("ln1", "self_attn_layer_norm");
+    add_fairseq_attention(r);
+    norm("ln2", "final_layer_norm");
+    add_fairseq_mlp(r);
+  });
+  if (c.final_norm != NormKind::none) norm("ln_final", "final_layer_norm");
+  return std::move(r).take();
 }
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  const HfConfig hf(text, where);
+ModelConfig read(HfConfig& hf) {
   const ConfigReader& json = hf.json();
   ModelConfig c =
       hf.sizes({.n_kv_heads = {}, .d_head = {}, .d_mlp = "ffn_dim", .n_ctx_fallback = 2048}, /*tied=*/true);
@@ -67,16 +71,18 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   c.final_norm = before && !no_final ? NormKind::layer_norm : NormKind::none;
   c.eps = 1e-5;
   c.activation = hf.activation("activation_function", "relu");
-  const bool affine = json.boolean_or("layer_norm_elementwise_affine", true);
-  c.norm_bias = affine;
-  const bool projected = json.has("word_embed_proj_dim") && hf.count("word_embed_proj_dim") != c.d_model;
-  if (projected) c.tied_unembedding = false;  // two projections of one matrix
-  return hf.finish(std::move(c), recipes({projected, affine}));
+  const Shape shape = shape_of(c, hf);
+  c.norm_bias = shape.affine;
+  if (shape.projected) c.unembedding->tied = false;  // two projections of one matrix
+  return c;
 }
 
 }  // namespace
 
-extern const Family kOptFamily{
-    .model_type = "opt", .read = read, .prefix = "model.decoder.", .unembedding = "lm_head.weight"};
+extern const Family kFamily{.model_type = "opt",
+                            .read = read,
+                            .recipes = recipes,
+                            .prefix = "model.decoder.",
+                            .unembedding = "lm_head.weight"};
 
-}  // namespace hooked
+}  // namespace hooked::families::opt

@@ -2,7 +2,7 @@
 #include "families/shared/llama_layout.h"
 #include "families/shared/rope_config.h"
 
-namespace hooked {
+namespace hooked::families::persimmon {
 namespace {
 
 std::vector<TensorRecipe> recipes(const ModelConfig& c) {
@@ -11,7 +11,7 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
   r.each_block("layers.{}.", [&](std::int64_t) {
     r.norm("ln1", "input_layernorm");
     r.fused_qkv("self_attn.query_key_value", FusedHeads::by_group(c));
-    if (c.qk_norm != QkNorm::none) r.qk_norm("self_attn.q_layernorm", "self_attn.k_layernorm");
+    if (c.qk_norm) r.qk_norm("self_attn.q_layernorm", "self_attn.k_layernorm");
     r.attention_out("self_attn.dense");
     r.norm("ln2", "post_attention_layernorm");
     r.mlp_in("mlp.dense_h_to_4h");
@@ -22,8 +22,7 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
   return std::move(r).take();
 }
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  const HfConfig hf(text, where);
+ModelConfig read(HfConfig& hf) {
   ModelConfig c = read_llama_config(hf, {.n_ctx = 16384,
                                          .norm = NormKind::layer_norm,
                                          .eps_key = "layer_norm_eps",
@@ -32,16 +31,14 @@ FamilyConfig read(std::string_view text, std::string_view where) {
                                          .activation = "relu2"});
   c.qkv_bias = c.attn_out_bias = c.mlp_bias = true;
   if (hf.json().boolean_or("qk_layernorm", true)) {
-    c.qk_norm = QkNorm::per_head;
-    c.qk_norm_kind = NormKind::layer_norm;
-    c.qk_norm_bias = true;
+    c.qk_norm = QkNorm{.span = QkNorm::per_head, .kind = NormKind::layer_norm, .bias = true};
   }
   read_rope(hf, c, {.theta = 10000.0, .partial = 0.5});
-  return hf.finish(std::move(c), recipes);
+  return c;
 }
 
 }  // namespace
 
-extern const Family kPersimmonFamily = llama_family("persimmon", read);
+extern const Family kFamily = llama_family("persimmon", read, recipes);
 
-}  // namespace hooked
+}  // namespace hooked::families::persimmon

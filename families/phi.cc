@@ -2,7 +2,7 @@
 #include "families/shared/llama_layout.h"
 #include "families/shared/rope_config.h"
 
-namespace hooked {
+namespace hooked::families::phi {
 namespace {
 
 std::vector<TensorRecipe> recipes(const ModelConfig& c) {
@@ -13,7 +13,7 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
     r.queries("self_attn.q_proj");
     r.keys("self_attn.k_proj");
     r.values("self_attn.v_proj");
-    if (c.qk_norm != QkNorm::none) r.qk_norm("self_attn.q_layernorm", "self_attn.k_layernorm");
+    if (c.qk_norm) r.qk_norm("self_attn.q_layernorm", "self_attn.k_layernorm");
     r.attention_out("self_attn.dense");
     r.mlp_in("mlp.fc1");
     r.mlp_out("mlp.fc2");
@@ -23,26 +23,23 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
   return std::move(r).take();
 }
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  const HfConfig hf(text, where);
+ModelConfig read(HfConfig& hf) {
   ModelConfig c = read_llama_config(hf, {.norm = NormKind::layer_norm,
                                          .eps_key = "layer_norm_eps",
                                          .eps = 1e-5,
                                          .mlp = MlpKind::plain,
                                          .activation = "gelu_new"});
   c.layout = BlockLayout::parallel_one_norm;
-  c.qkv_bias = c.attn_out_bias = c.mlp_bias = c.unembed_bias = true;
+  c.qkv_bias = c.attn_out_bias = c.mlp_bias = c.unembedding->bias = true;
   if (hf.json().boolean_or("qk_layernorm", false)) {
-    c.qk_norm = QkNorm::per_head;
-    c.qk_norm_kind = NormKind::layer_norm;
-    c.qk_norm_bias = true;
+    c.qk_norm = QkNorm{.span = QkNorm::per_head, .kind = NormKind::layer_norm, .bias = true};
   }
   read_rope(hf, c, {.partial = 0.5});
-  return hf.finish(std::move(c), recipes);
+  return c;
 }
 
 }  // namespace
 
-extern const Family kPhiFamily = llama_family("phi", read);
+extern const Family kFamily = llama_family("phi", read, recipes);
 
-}  // namespace hooked
+}  // namespace hooked::families::phi

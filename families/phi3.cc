@@ -2,7 +2,7 @@
 #include "families/shared/llama_layout.h"
 #include "families/shared/rope_config.h"
 
-namespace hooked {
+namespace hooked::families::phi3 {
 namespace {
 
 std::vector<TensorRecipe> recipes(const ModelConfig& c) {
@@ -16,8 +16,7 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
   });
 }
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  const HfConfig hf(text, where);
+ModelConfig read(HfConfig& hf) {
   ModelConfig c = read_llama_config(hf, {.n_ctx = 4096, .eps = 1e-5});
   hf.require_unset({"attention_bias"});
   hf.set_windows(c, {.name = "sliding_window", .null_is_none = true},
@@ -25,11 +24,11 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   hf.json().ignore(
       {"full_attn_mod", "interpolate_factor"});  // of Phi 4's own code; transformers reads neither
   read_rope(hf, c, {.partial = 1.0, .original_n_ctx = 4096.0});
-  return hf.finish(std::move(c), recipes);
+  return c;
 }
 
 }  // namespace
 
-extern const Family kPhi3Family = llama_family("phi3", read);
+extern const Family kFamily = llama_family("phi3", read, recipes);
 
-}  // namespace hooked
+}  // namespace hooked::families::phi3

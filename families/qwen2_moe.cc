@@ -4,7 +4,7 @@
 #include "families/shared/qwen_windows.h"
 #include "families/shared/rope_config.h"
 
-namespace hooked {
+namespace hooked::families::qwen2_moe {
 namespace {
 
 std::vector<TensorRecipe> recipes(const ModelConfig& c) {
@@ -15,15 +15,14 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
   });
 }
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  const HfConfig hf(text, where);
+ModelConfig read(HfConfig& hf) {
   const ConfigReader& json = hf.json();
   ModelConfig c = read_llama_config(hf, {.n_ctx = 32768, .n_kv_heads = 16});
   c.qkv_bias = json.boolean_or("qkv_bias", true);
   c.default_prepend_bos = false;
   read_experts(hf, c, {.n_experts_fallback = 60, .per_token_fallback = 4});
-  c.experts.d_shared = hf.count("shared_expert_intermediate_size");
-  c.experts.shared_gate = true;
+  c.experts->d_shared = hf.count("shared_expert_intermediate_size");
+  c.experts->shared_gate = true;
   read_qwen_experts(hf, c);
   // Every other layer of the first ones, unlike Qwen 2 without experts.
   const bool windows = json.boolean_or("use_sliding_window", false);
@@ -37,11 +36,11 @@ FamilyConfig read(std::string_view text, std::string_view where) {
     refuse_windows_without_use(hf, windowed);
   }
   read_rope(hf, c);
-  return hf.finish(std::move(c), recipes);
+  return c;
 }
 
 }  // namespace
 
-extern const Family kQwen2MoeFamily = llama_family("qwen2_moe", read);
+extern const Family kFamily = llama_family("qwen2_moe", read, recipes);
 
-}  // namespace hooked
+}  // namespace hooked::families::qwen2_moe

@@ -3,22 +3,21 @@
 #include "families/shared/qwen_windows.h"
 #include "families/shared/rope_config.h"
 
-namespace hooked {
+namespace hooked::families::qwen3 {
 namespace {
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  const HfConfig hf(text, where);
+ModelConfig read(HfConfig& hf) {
   ModelConfig c = read_llama_config(hf, {.n_ctx = 32768, .n_kv_heads = 32, .d_head = 128});
   read_llama_biases(hf, c);
-  c.qk_norm = QkNorm::per_head;
+  c.qk_norm = QkNorm{.span = QkNorm::per_head};
   c.default_prepend_bos = false;
   read_qwen_windows(hf, c);
   read_rope(hf, c);
-  return hf.finish(std::move(c), llama_recipes);
+  return c;
 }
 
 }  // namespace
 
-extern const Family kQwen3Family = llama_family("qwen3", read);
+extern const Family kFamily = llama_family("qwen3", read, llama_recipes);
 
-}  // namespace hooked
+}  // namespace hooked::families::qwen3

@@ -3,15 +3,14 @@
 #include "families/shared/expert_config.h"
 #include "families/shared/rope_config.h"
 
-namespace hooked {
+namespace hooked::families::qwen3_moe {
 namespace {
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  const HfConfig hf(text, where);
+ModelConfig read(HfConfig& hf) {
   const ConfigReader& json = hf.json();
   ModelConfig c = read_llama_config(hf, {.n_ctx = 32768, .n_kv_heads = 4});
   c.qkv_bias = c.attn_out_bias = json.boolean_or("attention_bias", false);
-  c.qk_norm = QkNorm::per_head;
+  c.qk_norm = QkNorm{.span = QkNorm::per_head};
   c.default_prepend_bos = false;
   read_experts(hf, c, {.n_experts_fallback = 128, .per_token_fallback = 8});
   read_qwen_experts(hf, c);
@@ -21,11 +20,11 @@ FamilyConfig read(std::string_view text, std::string_view where) {
                    flag_layers(c, [](std::int64_t) { return true; }));
   }
   read_rope(hf, c);
-  return hf.finish(std::move(c), usual_mixture_recipes);
+  return c;
 }
 
 }  // namespace
 
-extern const Family kQwen3MoeFamily = llama_family("qwen3_moe", read);
+extern const Family kFamily = llama_family("qwen3_moe", read, usual_mixture_recipes);
 
-}  // namespace hooked
+}  // namespace hooked::families::qwen3_moe

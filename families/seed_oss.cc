@@ -2,21 +2,20 @@
 #include "families/shared/llama_layout.h"
 #include "families/shared/rope_config.h"
 
-namespace hooked {
+namespace hooked::families::seed_oss {
 namespace {
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  const HfConfig hf(text, where);
+ModelConfig read(HfConfig& hf) {
   ModelConfig c = read_llama_config(hf, {.n_ctx = 524288, .n_kv_heads = 8, .d_head = 128});
   c.qkv_bias = hf.json().boolean_or("attention_bias", true);
   c.attn_out_bias = hf.json().boolean_or("attention_out_bias", false);
   c.mlp_bias = hf.json().boolean_or("mlp_bias", false);
   read_rope(hf, c);
-  return hf.finish(std::move(c), llama_recipes);
+  return c;
 }
 
 }  // namespace
 
-extern const Family kSeedOssFamily = llama_family("seed_oss", read);
+extern const Family kFamily = llama_family("seed_oss", read, llama_recipes);
 
-}  // namespace hooked
+}  // namespace hooked::families::seed_oss

@@ -2,11 +2,10 @@
 #include "families/shared/llama_layout.h"
 #include "families/shared/rope_config.h"
 
-namespace hooked {
+namespace hooked::families::smollm3 {
 namespace {
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  const HfConfig hf(text, where);
+ModelConfig read(HfConfig& hf) {
   const ConfigReader& json = hf.json();
   ModelConfig c = read_llama_config(hf, {.n_ctx = 32768, .n_kv_heads = 4, .tied = true});
   read_llama_biases(hf, c);
@@ -30,12 +29,12 @@ FamilyConfig read(std::string_view text, std::string_view where) {
         hf.windowed_layers(c, [&](std::int64_t l) { return unrotated[static_cast<std::size_t>(l)]; }));
   }
   read_rope(hf, c, {.theta = 2e6});
-  c.unrotated_layers = none_if_all_false(unrotated);
-  return hf.finish(std::move(c), llama_recipes);
+  c.rotary()->unrotated_layers = none_if_all_false(unrotated);
+  return c;
 }
 
 }  // namespace
 
-extern const Family kSmollm3Family = llama_family("smollm3", read);
+extern const Family kFamily = llama_family("smollm3", read, llama_recipes);
 
-}  // namespace hooked
+}  // namespace hooked::families::smollm3

@@ -8,7 +8,7 @@
 #include "families/shared/llama_layout.h"
 #include "families/shared/rope_config.h"
 
-namespace hooked {
+namespace hooked::families::stablelm {
 namespace {
 
 // One norm module for each head; ours is one weight [head, d_head].
@@ -28,15 +28,14 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
     r.queries("self_attn.q_proj");
     r.keys("self_attn.k_proj");
     r.values("self_attn.v_proj");
-    if (c.qk_norm != QkNorm::none) add_head_norms(r, c);
+    if (c.qk_norm) add_head_norms(r, c);
     r.attention_out("self_attn.o_proj");
     if (!c.parallel()) r.norm("ln2", "post_attention_layernorm");
     add_llama_mlp(r, c);
   });
 }
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  const HfConfig hf(text, where);
+ModelConfig read(HfConfig& hf) {
   const ConfigReader& json = hf.json();
   ModelConfig c = read_llama_config(hf, {.n_ctx = 4096,
                                          .n_kv_heads = 32,
@@ -46,16 +45,15 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   c.qkv_bias = json.boolean_or("use_qkv_bias", false);
   if (json.boolean_or("use_parallel_residual", false)) c.layout = BlockLayout::parallel_one_norm;
   if (json.boolean_or("qk_layernorm", false)) {
-    c.qk_norm = QkNorm::each_head;
-    c.qk_norm_kind = NormKind::layer_norm;
+    c.qk_norm = QkNorm{.span = QkNorm::each_head, .kind = NormKind::layer_norm};
   }
   read_rope(hf, c, {.partial = 0.25});
   json.ignore({"rope_pct", "rotary_scaling_factor"});  // of the older models' own code
-  return hf.finish(std::move(c), recipes);
+  return c;
 }
 
 }  // namespace
 
-extern const Family kStablelmFamily = llama_family("stablelm", read);
+extern const Family kFamily = llama_family("stablelm", read, recipes);
 
-}  // namespace hooked
+}  // namespace hooked::families::stablelm

@@ -2,7 +2,7 @@
 #include "families/shared/llama_layout.h"
 #include "families/shared/rope_config.h"
 
-namespace hooked {
+namespace hooked::families::starcoder2 {
 namespace {
 
 std::vector<TensorRecipe> recipes(const ModelConfig& c) {
@@ -15,8 +15,7 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
   });
 }
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  const HfConfig hf(text, where);
+ModelConfig read(HfConfig& hf) {
   ModelConfig c = read_llama_config(hf, {.n_ctx = 4096,
                                          .n_kv_heads = 2,
                                          .tied = true,
@@ -30,11 +29,11 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   hf.set_windows(c, {.name = "sliding_window", .null_is_none = true},
                  flag_layers(c, [](std::int64_t) { return true; }));
   read_rope(hf, c);
-  return hf.finish(std::move(c), recipes);
+  return c;
 }
 
 }  // namespace
 
-extern const Family kStarcoder2Family = llama_family("starcoder2", read);
+extern const Family kFamily = llama_family("starcoder2", read, recipes);
 
-}  // namespace hooked
+}  // namespace hooked::families::starcoder2

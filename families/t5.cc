@@ -7,7 +7,7 @@
 #include "families/shared/hf_config.h"
 #include "families/shared/recipes.h"
 
-namespace hooked {
+namespace hooked::families::t5 {
 namespace {
 
 void add_attention(Recipes& r, const std::string& theirs) {
@@ -47,7 +47,7 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
 }
 
 // `relu`, or `gated-gelu`, whose gelu is the one by tanh. What transformers works out of it may be beside it.
-void read_mlp(const HfConfig& hf, ModelConfig& c) {
+void read_mlp(HfConfig& hf, ModelConfig& c) {
   const ConfigReader& json = hf.json();
   const std::string text = json.text_or("feed_forward_proj", "relu");
   constexpr std::string_view kGated = "gated-";
@@ -62,8 +62,7 @@ void read_mlp(const HfConfig& hf, ModelConfig& c) {
   c.activation = json.has("dense_act_fn") ? hf.activation("dense_act_fn", "relu") : *activation;
 }
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  const HfConfig hf(text, where);
+ModelConfig read(HfConfig& hf) {
   const ConfigReader& json = hf.json();
   if (!json.boolean_or("is_encoder_decoder", true) || json.boolean_or("is_decoder", false)) {
     json.refuse(json.boolean_or("is_decoder", false) ? "is_decoder" : "is_encoder_decoder",
@@ -79,28 +78,28 @@ FamilyConfig read(std::string_view text, std::string_view where) {
                             .n_ctx = {},
                             .n_ctx_fallback = kUnlimitedContext},
                            /*tied=*/true);
-  c.n_encoder_layers = c.n_layers;
+  c.encoder = Encoder{.n_layers = c.n_layers};
   if (json.has("num_decoder_layers")) c.n_layers = hf.count("num_decoder_layers");
   c.norm = c.final_norm = NormKind::rms_norm;
   c.eps = hf.positive_or("layer_norm_epsilon", 1e-6);
   c.attn_scale = 1.0;
   read_mlp(hf, c);
-  c.positions = PositionKind::relative;
+  c.positions = RelativePositions{};
   constexpr std::string_view kBuckets = "relative_attention_num_buckets";
   constexpr std::string_view kDistance = "relative_attention_max_distance";
-  if (json.has(kBuckets)) c.relative.buckets = hf.count(kBuckets);
-  if (json.has(kDistance)) c.relative.max_distance = hf.count(kDistance);
-  hf.made_from("relative.buckets", json.where(kBuckets));
-  hf.made_from("relative.max_distance", json.where(json.has(kDistance) ? kDistance : kBuckets));
+  if (json.has(kBuckets)) c.relative()->buckets = hf.count(kBuckets);
+  if (json.has(kDistance)) c.relative()->max_distance = hf.count(kDistance);
+  hf.comes_from("relative.buckets", json.where(kBuckets));
+  hf.comes_from("relative.max_distance", json.where(json.has(kDistance) ? kDistance : kBuckets));
   // Older configs say by `tie_word_embeddings` whether the output is scaled, too.
-  if (json.boolean_or("scale_decoder_outputs", c.tied_unembedding)) {
-    c.unembed_in_scale = 1.0 / std::sqrt(static_cast<double>(c.d_model));
+  if (json.boolean_or("scale_decoder_outputs", c.tied_unembedding())) {
+    c.unembedding->in_scale = 1.0 / std::sqrt(static_cast<double>(c.d_model));
   }
   const std::string_view start = json.first_of({"decoder_start_token_id", "pad_token_id"});
-  if (json.has(start)) c.decoder_start_token = json.integer(start);
-  hf.made_from("decoder_start_token", json.where(start));
+  if (json.has(start)) c.encoder->decoder_start_token = json.integer(start);
+  hf.comes_from("encoder.decoder_start_token", json.where(start));
   json.ignore({"n_positions", "output_past", "pad_token_id"});
-  return hf.finish(std::move(c), recipes);
+  return c;
 }
 
 // Copies of the shared embedding, and a table that old files hold and nothing reads.
@@ -110,7 +109,10 @@ constexpr std::string_view kBuffers[] = {
 
 }  // namespace
 
-extern const Family kT5Family{
-    .model_type = "t5", .read = read, .unembedding = "lm_head.weight", .buffers = kBuffers};
+extern const Family kFamily{.model_type = "t5",
+                            .read = read,
+                            .recipes = recipes,
+                            .unembedding = "lm_head.weight",
+                            .buffers = kBuffers};
 
-}  // namespace hooked
+}  // namespace hooked::families::t5

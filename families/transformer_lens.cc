@@ -5,9 +5,10 @@
 #include <utility>
 
 #include "families/shared/karpathy_layout.h"
+#include "families/shared/native_config.h"
 #include "families/shared/native_layout.h"
 
-namespace hooked {
+namespace hooked::families::transformer_lens {
 namespace {
 
 constexpr std::string_view kModelType = "transformer_lens";
@@ -85,14 +86,14 @@ std::vector<TensorRecipe> old_solu_recipes(const ModelConfig& config) {
   return recipes;
 }
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  const ConfigReader json(text, where);
+FamilyConfig read(const ConfigText& file) {
+  const ConfigReader json(file.text, file.where);
   const auto architecture = json.text_or("original_architecture", "");
-  ParsedConfig parsed = ModelConfig::from_json(text, where);
+  NativeConfig parsed = read_native_config(file.text, file.where);
   RecipeMaker recipes = lenient_recipes;
   if (architecture == kOldSolu) recipes = old_solu_recipes;
   if (architecture == kMingpt) {
-    parsed.config.unembed_bias = false;
+    if (parsed.config.unembedding) parsed.config.unembedding->bias = false;
     recipes = early_mingpt_recipes;
   }
   return {std::move(parsed.config), std::move(recipes), {}, std::move(parsed.ignored_keys)};
@@ -100,11 +101,11 @@ FamilyConfig read(std::string_view text, std::string_view where) {
 
 }  // namespace
 
-extern const Family kTransformerLensFamily{
+extern const Family kFamily{
     .model_type = kModelType,
-    .read = read,
     .buffers = kNativeBuffers,
     .recognise = recognise,
-    .recognised_by = "config fields of TransformerLens (n_layers, d_model, n_ctx, d_head, d_vocab, act_fn)"};
+    .recognised_by = "config fields of TransformerLens (n_layers, d_model, n_ctx, d_head, d_vocab, act_fn)",
+    .read_all = read};
 
-}  // namespace hooked
+}  // namespace hooked::families::transformer_lens

@@ -13,7 +13,7 @@
 #include "families/shared/hf_config.h"
 #include "families/shared/recipes.h"
 
-namespace hooked {
+namespace hooked::families::xglm {
 namespace {
 
 // [n_ctx, d_model]: sines, then cosines, of frequencies from 1 down to 1/10000. The row that stands for
@@ -33,25 +33,24 @@ at::Tensor sinusoids(const ModelConfig& c, std::int64_t padding_row) {
   return table;
 }
 
-RecipeMaker recipes(std::int64_t padding_row) {
-  return [padding_row](const ModelConfig& c) {
-    Recipes r(c);
-    r.embedding("embed_tokens.weight");
-    r.make("pos_embed.W_pos", {}, [c, padding_row](const auto&) { return sinusoids(c, padding_row); });
-    r.each_block("layers.{}.", [&](std::int64_t) {
-      r.norm("ln1", "self_attn_layer_norm");
-      add_fairseq_attention(r);
-      r.norm("ln2", "final_layer_norm");
-      add_fairseq_mlp(r);
-    });
-    r.norm("ln_final", "layer_norm");
-    r.unembedding("lm_head");
-    return std::move(r).take();
-  };
+std::int64_t padding_row(const HfConfig& hf) { return hf.json().integer_or("pad_token_id", 1); }
+
+std::vector<TensorRecipe> recipes(const ModelConfig& c, const HfConfig& hf) {
+  Recipes r(c);
+  r.embedding("embed_tokens.weight");
+  r.make("pos_embed.W_pos", {}, [c, row = padding_row(hf)](const auto&) { return sinusoids(c, row); });
+  r.each_block("layers.{}.", [&](std::int64_t) {
+    r.norm("ln1", "self_attn_layer_norm");
+    add_fairseq_attention(r);
+    r.norm("ln2", "final_layer_norm");
+    add_fairseq_mlp(r);
+  });
+  r.norm("ln_final", "layer_norm");
+  r.unembedding("lm_head");
+  return std::move(r).take();
 }
 
-FamilyConfig read(std::string_view text, std::string_view where) {
-  const HfConfig hf(text, where);
+ModelConfig read(HfConfig& hf) {
   const ConfigReader& json = hf.json();
   ModelConfig c = hf.sizes({.n_layers = json.first_of({"num_layers", "num_hidden_layers"}),
                             .d_model = json.first_of({"d_model", "hidden_size"}),
@@ -67,17 +66,19 @@ FamilyConfig read(std::string_view text, std::string_view where) {
   c.activation = hf.activation("activation_function", "gelu");
   if (json.boolean_or("scale_embedding", true)) c.embedding_scale = std::sqrt(static_cast<double>(c.d_model));
   hf.require_unset({"add_cross_attention"});
-  return hf.finish(std::move(c), recipes(json.integer_or("pad_token_id", 1)));
+  padding_row(hf);  // refused here if it is not a number
+  return c;
 }
 
 constexpr std::string_view kBuffers[] = {"embed_positions.weights"};
 
 }  // namespace
 
-extern const Family kXglmFamily{.model_type = "xglm",
-                                .read = read,
-                                .prefix = "model.",
-                                .unembedding = "lm_head.weight",
-                                .buffers = kBuffers};
+extern const Family kFamily{.model_type = "xglm",
+                            .read = read,
+                            .recipes = recipes,
+                            .prefix = "model.",
+                            .unembedding = "lm_head.weight",
+                            .buffers = kBuffers};
 
-}  // namespace hooked
+}  // namespace hooked::families::xglm

@@ -7,9 +7,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <limits>
 #include <map>
-#include <optional>
 #include <unordered_set>
 
 #include "hooked/core/error.h"
@@ -21,15 +19,9 @@
 
 namespace hooked {
 
-ActivationCache::ActivationCache(const PointIndex& points)
-    : ActivationCache(points.n_layers(), points.n_encoder_layers()) {}
+ActivationCache::ActivationCache(const PointIndex& points) : ActivationCache(points.stacks()) {}
 
-const ActivationCache::Entry& ActivationCache::entry(const ActivationName& name) const {
-  ActivationName resolved = name;
-  if (hooked::row(name.site).scope == SiteScope::block && name.layer < 0) {
-    resolved.layer += static_cast<std::int32_t>(name.stack == Stack::encoder ? n_encoder_layers_ : n_layers_);
-  }
-  if (const auto found = numbers_.find(resolved); found != numbers_.end()) return entries_[found->second];
+void ActivationCache::refuse_missing(const ActivationName& resolved) const {
   std::vector<std::string> kept;
   for (const Entry& e : entries_) kept.push_back(e.name.to_string());
   const std::string text = resolved.to_string();
@@ -38,6 +30,13 @@ const ActivationCache::Entry& ActivationCache::entry(const ActivationName& name)
                          : fmt::format("this cache does not hold this activation; the nearest of its {} is "
                                        "'{}'; add it to the run's capture",
                                        kept.size(), nearest(text, kept)));
+}
+
+const ActivationCache::Entry& ActivationCache::entry(const ActivationName& name) const {
+  const ActivationName resolved = stacks_.resolve(name);
+  const auto found = numbers_.find(resolved);
+  if (found == numbers_.end()) refuse_missing(resolved);
+  return entries_[found->second];
 }
 
 const at::Tensor ActivationCache::operator[](const Address& address) const {
@@ -54,7 +53,9 @@ const at::Tensor ActivationCache::operator[](std::string_view text) const {
   return (*this)[Address(from_shorthand(text))];
 }
 
-bool ActivationCache::contains(const ActivationName& name) const { return numbers_.contains(name); }
+bool ActivationCache::contains(const ActivationName& name) const {
+  return numbers_.contains(stacks_.resolve(name));
+}
 
 std::vector<ActivationName> ActivationCache::names() const {
   std::vector<ActivationName> names;
@@ -70,10 +71,11 @@ std::size_t ActivationCache::bytes() const {
   return total;
 }
 
-at::Tensor ActivationCache::stack(act::BlockSite site) const {
+at::Tensor ActivationCache::stack(act::BlockSite site, Stack of) const {
+  const auto end = static_cast<std::int32_t>(n_layers(of));
+  if (end == 0) refuse_missing(site.in(of, 0).name());
   std::vector<at::Tensor> layers;
-  if (n_layers_ == 0) entry(site(0).name());  // throws: a cache of no layers holds none
-  for (std::int32_t layer = 0; layer < n_layers_; ++layer) layers.push_back((*this)[site(layer)]);
+  for (std::int32_t layer = 0; layer < end; ++layer) layers.push_back((*this)[site.in(of, layer)]);
   return at::stack(layers);
 }
 
@@ -90,21 +92,6 @@ ActivationCache ActivationCache::row(std::int64_t index) const {
 }
 
 namespace {
-
-// The axis along which stretches of columns follow each other.
-std::optional<std::size_t> sequence_axis(Site site) {
-  const AxisList& axes = row(site).axes;
-  for (const Axis axis : {Axis::pos, Axis::source, Axis::query, Axis::routed}) {
-    if (const auto place = axes.find(axis)) return place;
-  }
-  return std::nullopt;
-}
-
-// `value` with `keys` keys on its last axis.
-at::Tensor with_keys(const at::Tensor& value, Site site, std::int64_t keys) {
-  const double unseen = site == Site::attn_scores ? -std::numeric_limits<double>::infinity() : 0.0;
-  return at::constant_pad_nd(value, {0, keys - value.size(-1)}, unseen);
-}
 
 // Nothing when the positions are all from 0 on: then columns and positions are the same.
 std::vector<std::int64_t> unless_all(std::vector<std::int64_t> positions) {
@@ -134,15 +121,14 @@ ActivationCache ActivationCache::join(const std::vector<ActivationCache>& stretc
       values.push_back(e.value);
       positions.insert(positions.end(), e.positions.begin(), e.positions.end());
     }
-    const auto axis = sequence_axis(name.site);
-    if (!axis) throw HookError(name.to_string(), "this activation has no positions to join stretches along");
-    if (hooked::row(name.site).axes.find(Axis::key)) {
+    const SiteRow& site = hooked::row(name.site);
+    if (site.axes.find(Axis::key)) {
       std::int64_t keys = 0;
       for (const at::Tensor& value : values) keys = std::max(keys, value.size(-1));
-      for (at::Tensor& value : values) value = with_keys(value, name.site, keys);
+      for (at::Tensor& value : values)
+        value = at::constant_pad_nd(value, {0, keys - value.size(-1)}, site.unseen);
     }
-    joined.insert(
-        {name, at::cat(values, static_cast<std::int64_t>(*axis)), unless_all(std::move(positions))});
+    joined.insert({name, at::cat(values, sequence_dimension(name.site)), unless_all(std::move(positions))});
   }
   return joined;
 }
@@ -154,6 +140,7 @@ ActivationCache ActivationCache::to(const c10::Device& device) const {
 }
 
 void ActivationCache::insert(Entry entry) {
+  entry.name = stacks_.resolve(entry.name);
   const auto [number, added] = numbers_.try_emplace(entry.name, entries_.size());
   if (added) {
     entries_.push_back(std::move(entry));
@@ -195,8 +182,9 @@ std::vector<std::int64_t> parse_positions(std::string_view text, std::string_vie
 
 void ActivationCache::save(const std::filesystem::path& file) const {
   std::vector<std::pair<std::string, at::Tensor>> tensors;
-  std::map<std::string, std::string> metadata{{std::string(kLayersKey), std::to_string(n_layers_)}};
-  if (n_encoder_layers_ > 0) metadata[std::string(kEncoderLayersKey)] = std::to_string(n_encoder_layers_);
+  std::map<std::string, std::string> metadata{{std::string(kLayersKey), std::to_string(stacks_.n_layers)}};
+  if (stacks_.n_encoder_layers > 0)
+    metadata[std::string(kEncoderLayersKey)] = std::to_string(stacks_.n_encoder_layers);
   std::vector<std::string> order;
   for (const Entry& e : entries_) {
     order.push_back(e.name.to_string());
@@ -220,9 +208,10 @@ ActivationCache ActivationCache::load(const std::filesystem::path& file) {
                           "that ActivationCache::save wrote");
   }
   const auto encoder_layers = metadata.find(std::string(kEncoderLayersKey));
-  ActivationCache cache(
-      parse_count(layers->second, file.string()),
-      encoder_layers == metadata.end() ? 0 : parse_count(encoder_layers->second, file.string()));
+  Stacks stacks{.n_layers = parse_count(layers->second, file.string())};
+  if (encoder_layers != metadata.end())
+    stacks.n_encoder_layers = parse_count(encoder_layers->second, file.string());
+  ActivationCache cache(stacks);
   for (const std::string_view part : split_list(order->second)) {
     const std::string name(part);
     const auto positions = metadata.find(fmt::format("{}{}", kPositionsPrefix, name));

@@ -43,7 +43,8 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
 std::optional<ActivationName> match(const SiteRow& row, const std::vector<std::string_view>& parts) {
   const auto pattern = split(row.path, '.');
   if (pattern.size() != parts.size()) return std::nullopt;
-  ActivationName name{.site = row.site, .stack = own_stack(row).value_or(Stack::none)};
+  ActivationName name{.site = row.site};
+  if (row.scope == SiteScope::block) name.stack = row.stack.value_or(Stack::none);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (pattern[i] == "{stack}") {
       const auto stack = parse_stack(parts[i]);
@@ -67,7 +68,7 @@ std::string ActivationName::to_string() const {
   for (const auto part : split(row(site).path, '.')) {
     if (!text.empty()) text += '.';
     if (part == "{stack}") {
-      text += stack_name(stack);
+      text += stack_name(stack == Stack::none ? Stack::blocks : stack);
     } else if (part == "{layer}") {
       text += std::to_string(layer);
     } else if (part == "{expert}") {
@@ -91,9 +92,8 @@ ActivationName ActivationName::parse(std::string_view text) {
   if (const auto name = try_parse(text)) return *name;
   std::vector<std::string> examples;
   for (const SiteRow& row : site_table()) {
-    examples.push_back(ActivationName{row.site, row.scope == SiteScope::block ? Stack::blocks : Stack::none,
-                                      row.scope == SiteScope::block ? 0 : -1, per_expert(row) ? 0 : -1}
-                           .to_string());
+    const std::int32_t layer = row.scope == SiteScope::block ? 0 : -1;
+    examples.push_back(ActivationName{row.site, Stack::none, layer, per_expert(row) ? 0 : -1}.to_string());
   }
   throw HookError(text, fmt::format("this is no activation's name; expected a full name such as '{}'; see "
                                     "docs/activations.md for all of them",
@@ -101,17 +101,25 @@ ActivationName ActivationName::parse(std::string_view text) {
 }
 
 bool counts_source(const ActivationName& name, Axis axis) noexcept {
-  const SiteScope scope = row(name.site).scope;
   const Axis here = axis_on(name.site, axis).value_or(axis);
-  return name.stack == Stack::encoder || scope == SiteScope::entry || scope == SiteScope::encoder_exit ||
-         here == Axis::source || here == Axis::source_key;
+  const Stack stack = name.stack != Stack::none ? name.stack : row(name.site).stack.value_or(Stack::none);
+  return stack == Stack::encoder || here == Axis::source || here == Axis::source_key;
+}
+
+ActivationName Stacks::resolve(const ActivationName& name) const {
+  const SiteRow& site = row(name.site);
+  if (site.scope != SiteScope::block) return name;
+  ActivationName resolved = name;
+  if (name.stack == Stack::none) resolved.stack = site.stack.value_or(main());
+  if (name.layer < 0) resolved.layer += static_cast<std::int32_t>(layers_of(resolved.stack));
+  return resolved;
 }
 
 std::vector<ActivationName> activation_names(const ModelConfig& config) {
   std::vector<ActivationName> names;
   const auto add_scope = [&](SiteScope scope, Stack stack, std::int32_t layer) {
     const auto exists = [&](const SiteRow& row) {
-      return row.scope == scope && own_stack(row).value_or(stack) == stack && row.exists(config, layer);
+      return row.scope == scope && stands_in(row, stack) && row.exists(config, layer);
     };
     const auto table = site_table();
     for (auto row = table.begin(); row != table.end();) {
@@ -122,7 +130,7 @@ std::vector<ActivationName> activation_names(const ModelConfig& config) {
       }
       // Rows of this kind stand side by side in the table, and fire expert by expert.
       const auto end = std::find_if_not(row, table.end(), per_expert);
-      for (std::int32_t expert = 0; expert < config.experts.n_experts; ++expert) {
+      for (std::int32_t expert = 0; expert < config.n_experts(); ++expert) {
         for (auto each = row; each != end; ++each) {
           if (exists(*each)) names.push_back({each->site, stack, layer, expert});
         }
@@ -133,7 +141,7 @@ std::vector<ActivationName> activation_names(const ModelConfig& config) {
   add_scope(SiteScope::entry, Stack::none, -1);
   for (const auto& [stack, layer] : config.blocks()) {
     add_scope(SiteScope::block, stack, static_cast<std::int32_t>(layer));
-    if (stack == Stack::encoder && layer + 1 == config.n_encoder_layers)
+    if (stack == Stack::encoder && layer + 1 == config.n_encoder_layers())
       add_scope(SiteScope::encoder_exit, Stack::none, -1);
   }
   add_scope(SiteScope::exit, Stack::none, -1);

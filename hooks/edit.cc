@@ -23,7 +23,7 @@ Edit make_edit(EditTarget target, EditKind kind, std::variant<double, at::Tensor
 
 EditTarget EditTarget::parse(std::string_view text) {
   const auto bracket = text.find('[');
-  const Selection where = Selection::glob(text.substr(0, bracket));
+  const Selection where = Selection(text.substr(0, bracket));
   if (bracket == std::string_view::npos) return {where, {}};
   if (text.back() != ']') throw HookError(text, "the indices are not closed; expected name[axis=index,...]");
   return {where, AxisIndices::parse(text.substr(bracket + 1, text.size() - bracket - 2))};

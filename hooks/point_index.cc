@@ -8,20 +8,19 @@
 namespace hooked {
 
 PointIndex::PointIndex(const ModelConfig& config)
-    : names_(activation_names(config)),
-      n_layers_(config.n_layers),
-      n_encoder_layers_(config.n_encoder_layers) {
+    : names_(activation_names(config)), stacks_{config.n_layers, config.n_encoder_layers()} {
   for (std::size_t i = 0; i < names_.size(); ++i) numbers_.emplace(names_[i], i);
 }
 
 ActivationName PointIndex::resolve(const ActivationName& name) const {
-  if (row(name.site).scope != SiteScope::block) return name;
-  ActivationName resolved = name;
-  const std::int64_t layers = name.stack == Stack::encoder ? n_encoder_layers_ : n_layers_;
-  if (resolved.layer < 0) resolved.layer += static_cast<std::int32_t>(layers);
+  const ActivationName resolved = stacks_.resolve(name);
+  if (row(name.site).scope != SiteScope::block) return resolved;
+  const std::int64_t layers = stacks_.layers_of(resolved.stack);
   // A stack without any layer is one that this model does not have: `require` says which it has.
   if (layers > 0 && (resolved.layer < 0 || resolved.layer >= layers)) {
-    throw HookError(name.to_string(),
+    ActivationName asked = resolved;
+    asked.layer = name.layer;
+    throw HookError(asked.to_string(),
                     fmt::format("layer {} is out of range; expected {} to {} (this model has {} "
                                 "layers)",
                                 name.layer, -layers, layers - 1, layers));
@@ -34,12 +33,14 @@ std::size_t PointIndex::require(const ActivationName& name) const {
   if (const auto found = numbers_.find(resolved); found != numbers_.end()) return found->second;
   const std::string text = resolved.to_string();
   const bool in_block = row(name.site).scope == SiteScope::block;
-  const bool other_stack = in_block && name.stack != main_stack() && name.stack != Stack::encoder;
-  throw HookError(text,
-                  fmt::format("this model does not have this activation; it exists when {}; the "
-                              "nearest one here is '{}'",
-                              other_stack ? "the model has such a stack of blocks" : row(name.site).when,
-                              nearest_to(text)));
+  const bool other_stack = in_block && resolved.stack != stacks_.main() && resolved.stack != Stack::encoder;
+  ActivationName predicting = resolved;
+  if (other_stack) predicting.stack = stacks_.main();
+  throw HookError(
+      text, fmt::format("this model does not have this activation; it exists when {}; the "
+                        "nearest one here is '{}'",
+                        other_stack ? "the model has such a stack of blocks" : row(name.site).exists.words,
+                        nearest_to(predicting.to_string())));
 }
 
 std::string PointIndex::nearest_to(std::string_view text) const {
@@ -53,9 +54,12 @@ bool Reach::contains(const ActivationName& name) const {
     case SiteScope::entry:
       return entry;
     case SiteScope::block:
-      return block(name) >= first_block && block(name) < end_block;
+      if (name.stack == Stack::encoder) return name.layer < encoder_blocks;
+      // What is made of the encoder's output is made where the encoder runs.
+      if (!encoder_exit && row(name.site).axes.find(Axis::source)) return false;
+      return name.layer >= first_block && name.layer < end_block;
     case SiteScope::encoder_exit:
-      return encodes();
+      return encoder_exit;
     case SiteScope::exit:
       return exit;
   }

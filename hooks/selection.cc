@@ -50,18 +50,18 @@ Selection::Selection(const Address& address) : Selection(Part(address.name())) {
 
 Selection Selection::matching(Predicate predicate) { return Selection(Part(std::move(predicate))); }
 
-Selection Selection::glob(std::string_view patterns) {
+Selection Selection::of_text(std::string_view texts) {
   Selection selection;
   while (true) {
-    const auto comma = patterns.find(',');
-    const std::string_view pattern = patterns.substr(0, comma);
-    if (pattern.empty()) {
-      throw HookError(patterns,
+    const auto comma = texts.find(',');
+    const std::string_view text = texts.substr(0, comma);
+    if (text.empty()) {
+      throw HookError(texts,
                       "an empty name stands in this list; expected names or globs separated by commas");
     }
-    selection.parts_.emplace_back(Glob{std::string(pattern)});
+    selection.parts_.emplace_back(Text{std::string(text)});
     if (comma == std::string_view::npos) return selection;
-    patterns.remove_prefix(comma + 1);
+    texts.remove_prefix(comma + 1);
   }
 }
 
@@ -86,6 +86,23 @@ std::size_t require_reached(const ActivationName& name, const PointIndex& points
   return point;
 }
 
+// The site in blocks that a word such as `pattern` names.
+std::optional<Site> block_site_of(std::string_view word) {
+  for (const SiteRow& row : site_table()) {
+    if (row.scope == SiteScope::block && row.word == word) return row.site;
+  }
+  return std::nullopt;
+}
+
+// The one activation that a text names which matches none of the model's names.
+ActivationName name_of(const std::string& text, const PointIndex& points) {
+  if (const auto name = ActivationName::try_parse(text)) return *name;
+  if (text.find_first_of("*?.") == std::string::npos) return from_shorthand(text, std::nullopt, {});
+  throw HookError(text, fmt::format("no activation of this model matches; the nearest name is '{}'; "
+                                    "`hooked names` lists them all",
+                                    points.nearest_to(text)));
+}
+
 }  // namespace
 
 std::vector<std::size_t> Selection::resolve(const PointIndex& points, const Reach& reach) const {
@@ -105,24 +122,22 @@ std::vector<std::size_t> Selection::resolve(const PointIndex& points, const Reac
     if (first && !any) require_reached(*first, points, reach);
     return first.has_value();
   };
+  const auto choose_site = [&](Site site) {
+    if (choose([&](const ActivationName& name) { return name.site == site; })) return;
+    // No layer has it: asking for one gives the error with the reason.
+    points.require({site, Stack::none, 0, per_expert(row(site)) ? 0 : -1});
+  };
   const auto add = [&](const auto& part) {
     using P = std::decay_t<decltype(part)>;
     if constexpr (std::is_same_v<P, Site>) {
-      // No layer has it: asking for one gives the error with the reason.
-      if (!choose([&](const ActivationName& name) { return name.site == part; })) {
-        points.require(
-            {part, own_stack(row(part)).value_or(points.main_stack()), 0, per_expert(row(part)) ? 0 : -1});
-      }
+      choose_site(part);
     } else if constexpr (std::is_same_v<P, ActivationName>) {
       chosen.insert(require_reached(part, points, reach));
-    } else if constexpr (std::is_same_v<P, Glob>) {
-      if (!choose([&](const ActivationName& name) { return glob_matches(part.pattern, name.to_string()); })) {
-        if (const auto name = ActivationName::try_parse(part.pattern)) points.require(*name);
-        throw HookError(part.pattern,
-                        fmt::format("no activation of this model matches; the nearest name is '{}'; "
-                                    "`hooked names` lists them all",
-                                    points.nearest_to(part.pattern)));
-      }
+    } else if constexpr (std::is_same_v<P, Text>) {
+      const std::string& text = part.words;
+      if (choose([&](const ActivationName& name) { return glob_matches(text, name.to_string()); })) return;
+      if (const auto site = block_site_of(text)) return choose_site(*site);
+      chosen.insert(require_reached(name_of(text, points), points, reach));
     } else {
       for (std::size_t i = 0; i < points.size(); ++i) {
         if (!reach.contains(points.name(i))) continue;

@@ -95,13 +95,12 @@ ActivationName from_shorthand(std::string_view name, std::optional<std::int32_t>
     if (row != site_table().end()) found = &*row;
   }
   if (found != nullptr && per_expert(*found)) {
-    throw HookError(
-        name, fmt::format("this shorthand names no expert; expected a full name such as '{}'",
-                          ActivationName{found->site, Stack::blocks, layer.value_or(0), 0}.to_string()));
+    throw HookError(name,
+                    fmt::format("this shorthand names no expert; expected a full name such as '{}'",
+                                ActivationName{found->site, Stack::none, layer.value_or(0), 0}.to_string()));
   }
   if (found != nullptr && (found->scope == SiteScope::block) == layer.has_value()) {
-    return {found->site, layer ? own_stack(*found).value_or(Stack::blocks) : Stack::none, layer.value_or(-1),
-            -1};
+    return {found->site, Stack::none, layer.value_or(-1), -1};
   }
 
   std::vector<std::string> words;

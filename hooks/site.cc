@@ -1,954 +1,173 @@
 #include "hooked/hooks/site.h"
 
-#include <array>
-#include <cassert>
+#include <limits>
 
 namespace hooked {
 namespace {
+namespace sites {  // short names for the columns of the table
 
 using enum Axis;
-using enum SiteScope;
+
+// The column `exists`.
+namespace when {
+
 using Config = ModelConfig;
 
-bool reads_through_norm(const Config& c, std::int64_t) { return c.norm != NormKind::none; }
-bool norms_inputs(const Config& c, std::int64_t l) {
-  return reads_through_norm(c, l) && (c.norm_place == NormPlace::pre || c.norm_place == NormPlace::both);
-}
-bool norms_outputs(const Config& c, std::int64_t l) {
-  return reads_through_norm(c, l) && (c.norm_place == NormPlace::output || c.norm_place == NormPlace::both);
-}
-bool norms_sums(const Config& c, std::int64_t l) {
-  return reads_through_norm(c, l) && c.norm_place == NormPlace::post;
-}
-bool dense_mlp(const Config& c, std::int64_t l) { return c.dense_mlp(l); }
-bool gated(const Config& c, std::int64_t l) { return c.dense_mlp(l) && c.mlp == MlpKind::gated; }
-bool mixture(const Config& c, std::int64_t l) { return c.mixture(l); }
-bool shared_expert(const Config& c, std::int64_t l) { return c.mixture(l) && c.experts.d_shared > 0; }
-bool has_mlp(const Config& c, std::int64_t) { return c.has_mlp(); }
-bool rotary(const Config& c, std::int64_t l) { return c.rotates(l); }
-bool latents(const Config& c, std::int64_t) { return c.latent_attention(); }
-bool query_latent(const Config& c, std::int64_t) { return c.latent.d_query > 0; }
-bool no_latents(const Config& c, std::int64_t) { return !c.latent_attention(); }
-bool normed_heads(const Config& c, std::int64_t) { return c.qk_norm != QkNorm::none; }
-bool mlp_normed(const Config& c, std::int64_t) { return c.has_mlp() && c.mlp_norm; }
-bool norms_stream(const Config& c, std::int64_t l) {
-  return reads_through_norm(c, l) && c.norm_place == NormPlace::stream;
-}
-bool has_ln1(const Config& c, std::int64_t l) {
-  return norms_inputs(c, l) || norms_sums(c, l) || norms_stream(c, l);
-}
-bool has_ln2(const Config& c, std::int64_t l) { return has_ln1(c, l) && c.has_mlp(); }
-bool output_normed_mlp(const Config& c, std::int64_t l) { return norms_outputs(c, l) && c.has_mlp(); }
-bool post_normed_mlp(const Config& c, std::int64_t l) { return norms_sums(c, l) && c.has_mlp(); }
-bool has_encoder(const Config& c, std::int64_t) { return c.has_encoder(); }
-bool has_final_norm(const Config& c, std::int64_t) {
-  return c.final_norm != NormKind::none && !c.has_encoder();
-}
-bool has_decoder_final_norm(const Config& c, std::int64_t) {
-  return c.final_norm != NormKind::none && c.has_encoder();
-}
-bool norms_embedding_sum(const Config& c, std::int64_t) { return c.embedding_sum_norm; }
-bool norms_embedding(const Config& c, std::int64_t) { return c.post_embedding_norm || c.embedding_sum_norm; }
-bool has_mlm_head(const Config& c, std::int64_t) { return c.mlm_head.has_value(); }
-bool has_unembedding(const Config& c, std::int64_t) { return c.has_unembedding(); }
-bool always(const Config&, std::int64_t) { return true; }
+bool norms(const Config& c, NormPlace place) { return c.norm != NormKind::none && c.norm_place == place; }
+bool norms_inputs(const Config& c) { return norms(c, NormPlace::pre) || norms(c, NormPlace::both); }
+bool norms_outputs(const Config& c) { return norms(c, NormPlace::output) || norms(c, NormPlace::both); }
+bool has_ln1(const Config& c) { return norms_inputs(c) || c.norms_stream(); }
+bool has_shared_expert(const Config& c, std::int64_t l) { return c.mixture(l) && c.experts->d_shared > 0; }
 
-constexpr std::string_view kAlways = "always";
-constexpr std::string_view kNormedInput = "the model has norms before its sublayers or after the additions";
-constexpr std::string_view kSummedEmbedding = "the sum of embeddings is normed (embedding_sum_norm)";
-constexpr std::string_view kEncoder = "the model is an encoder-decoder";
-constexpr std::string_view kMlmHead = "the model has a masked-LM head (mlm_head)";
-constexpr std::string_view kMlp = "the model has MLPs";
-constexpr std::string_view kNoLatents = "attention has no latents, which all heads read together";
-constexpr std::string_view kLatents = "attention has latents";
-constexpr std::string_view kQueryLatent = "queries are made from a latent";
-constexpr std::string_view kDenseMlp = "the layer has an MLP that is no mixture of experts";
-constexpr std::string_view kMixture = "the layer has a mixture of experts";
-constexpr std::string_view kShared = "the layer has a mixture with a shared expert";
+constexpr Condition always{[](const Config&, std::int64_t) { return true; }, "always"};
+constexpr Condition encoder{[](const Config& c, std::int64_t) { return c.has_encoder(); },
+                            "the model is an encoder-decoder"};
 
-// One row per site. Everything else that the project knows about points is derived from here.
-// Columns: site, scope, path, word, axes, wide, changes_plan, exists, when, what.
-constexpr SiteRow kSites[] = {
-    {Site::tokens,
-     entry,
-     "hook_tokens",
-     "tokens",
-     {batch, pos},
-     true,
-     false,
-     always,
-     kAlways,
-     "token ids (int64)",
-     true},
-    {Site::token_embed,
-     entry,
-     "embed.hook_embed",
-     "token_embed",
-     {batch, pos, d_model},
-     false,
-     false,
-     norms_embedding_sum,
-     kSummedEmbedding,
-     "token embedding, a part of the normed sum"},
-    {Site::position_embed,
-     entry,
-     "embed.hook_pos_embed",
-     "position_embed",
-     {batch, pos, d_model},
-     false,
-     false,
-     [](const Config& c, std::int64_t l) { return norms_embedding_sum(c, l) && c.has_pos_embed(); },
-     "the sum of embeddings is normed and positions are learned or shortformer",
-     "position embedding, a copy; zero on padding"},
-    {Site::token_type_embed,
-     entry,
-     "embed.hook_token_type_embed",
-     "token_type_embed",
-     {batch, pos, d_model},
-     false,
-     false,
-     [](const Config& c, std::int64_t) { return c.token_types > 0; },
-     "tokens have types (token_types)",
-     "embedding of each token's type, a copy"},
-    {Site::embed_ln_scale,
-     entry,
-     "embed.ln.hook_scale",
-     "embed_ln_scale",
-     {batch, pos, one},
-     false,
-     true,
-     norms_embedding,
-     "the embedding is normed (post_embedding_norm, embedding_sum_norm)",
-     "what the embedding's norm divides by"},
-    {Site::embed_ln_normalized,
-     entry,
-     "embed.ln.hook_normalized",
-     "embed_ln_normalized",
-     {batch, pos, d_model},
-     false,
-     true,
-     norms_embedding,
-     "the embedding is normed (post_embedding_norm, embedding_sum_norm)",
-     "normed embedding, or sum of embeddings, before weight and bias"},
-    {Site::embed,
-     entry,
-     "hook_embed",
-     "embed",
-     {batch, pos, d_model},
-     false,
-     false,
-     [](const Config& c, std::int64_t) { return !c.embedding_sum_norm; },
-     "no norm stands over the sum of embeddings (else `embed.hook_embed`)",
-     "token embedding, after its norm if it has one"},
-    {Site::pos_embed,
-     entry,
-     "hook_pos_embed",
-     "pos_embed",
-     {batch, pos, d_model},
-     false,
-     false,
-     [](const Config& c, std::int64_t) { return c.has_pos_embed() && !c.embedding_sum_norm; },
-     "positions are learned or shortformer, and no norm stands over the sum of embeddings",
-     "position embedding, a copy; zero on padding"},
-    {Site::full_embed,
-     entry,
-     "hook_full_embed",
-     "full_embed",
-     {batch, pos, d_model},
-     false,
-     false,
-     norms_embedding_sum,
-     kSummedEmbedding,
-     "the normed sum of token, position and token type embeddings: the first block's resid_pre"},
+constexpr Condition token_types{[](const Config& c, std::int64_t) { return c.token_types > 0; },
+                                "tokens have types (token_types)"};
+constexpr Condition plain_embedding{[](const Config& c, std::int64_t) { return !c.embedding_sum_norm; },
+                                    "no norm stands over the sum of embeddings (else `embed.hook_embed`)"};
+constexpr Condition plain_positions{
+    [](const Config& c, std::int64_t) { return c.has_pos_embed() && !c.embedding_sum_norm; },
+    "positions are learned or shortformer, and no norm stands over the sum of embeddings"};
+constexpr Condition summed_embedding{[](const Config& c, std::int64_t) { return c.embedding_sum_norm; },
+                                     "the sum of embeddings is normed (embedding_sum_norm)"};
+constexpr Condition summed_positions{
+    [](const Config& c, std::int64_t) { return c.has_pos_embed() && c.embedding_sum_norm; },
+    "the sum of embeddings is normed and positions are learned or shortformer"};
+constexpr Condition normed_embedding{
+    [](const Config& c, std::int64_t) { return c.post_embedding_norm || c.embedding_sum_norm; },
+    "the embedding is normed (post_embedding_norm, embedding_sum_norm)"};
 
-    {Site::resid_pre,
-     block,
-     "{stack}.{layer}.hook_resid_pre",
-     "resid_pre",
-     {batch, pos, d_model},
-     false,
-     false,
-     always,
-     kAlways,
-     "residual stream before the block"},
-    {Site::attn_in,
-     block,
-     "{stack}.{layer}.hook_attn_in",
-     "attn_in",
-     {batch, pos, head, d_model},
-     true,
-     true,
-     [](const Config& c, std::int64_t) { return !c.grouped_query() && !c.latent_attention(); },
-     "attention is neither grouped-query nor latent",
-     "what each head reads, before ln1; edits reach queries, keys and values"},
-    {Site::q_input,
-     block,
-     "{stack}.{layer}.hook_q_input",
-     "q_input",
-     {batch, pos, head, d_model},
-     true,
-     true,
-     no_latents,
-     kNoLatents,
-     "what each head's queries read, before ln1"},
-    {Site::k_input,
-     block,
-     "{stack}.{layer}.hook_k_input",
-     "k_input",
-     {batch, pos, kv_head, d_model},
-     true,
-     true,
-     no_latents,
-     kNoLatents,
-     "what each head's keys read, before ln1"},
-    {Site::v_input,
-     block,
-     "{stack}.{layer}.hook_v_input",
-     "v_input",
-     {batch, pos, kv_head, d_model},
-     true,
-     true,
-     no_latents,
-     kNoLatents,
-     "what each head's values read, before ln1"},
-    {Site::ln1_scale,
-     block,
-     "{stack}.{layer}.ln1.hook_scale",
-     "ln1_scale",
-     {batch, pos, one},
-     false,
-     true,
-     has_ln1,
-     kNormedInput,
-     "what ln1 divides by: sqrt(mean square + eps)"},
-    {Site::ln1_normalized,
-     block,
-     "{stack}.{layer}.ln1.hook_normalized",
-     "ln1_normalized",
-     {batch, pos, d_model},
-     false,
-     true,
-     has_ln1,
-     kNormedInput,
-     "ln1's output before weight and bias"},
-    {Site::q_latent_norm_scale,
-     block,
-     "{stack}.{layer}.attn.q_latent_norm.hook_scale",
-     "q_latent_norm_scale",
-     {batch, pos, one},
-     false,
-     true,
-     query_latent,
-     kQueryLatent,
-     "what the norm of the queries' latent divides by"},
-    {Site::q_latent_norm_normalized,
-     block,
-     "{stack}.{layer}.attn.q_latent_norm.hook_normalized",
-     "q_latent_norm_normalized",
-     {batch, pos, q_latent},
-     false,
-     true,
-     query_latent,
-     kQueryLatent,
-     "the queries' latent, normed, before the weight"},
-    {Site::q_latent,
-     block,
-     "{stack}.{layer}.attn.hook_q_latent",
-     "q_latent",
-     {batch, pos, q_latent},
-     false,
-     false,
-     query_latent,
-     kQueryLatent,
-     "the queries' latent after its norm: what all heads' queries are made from"},
-    {Site::kv_latent_norm_scale,
-     block,
-     "{stack}.{layer}.attn.kv_latent_norm.hook_scale",
-     "kv_latent_norm_scale",
-     {batch, pos, one},
-     false,
-     true,
-     latents,
-     kLatents,
-     "what the norm of the latent of keys and values divides by"},
-    {Site::kv_latent_norm_normalized,
-     block,
-     "{stack}.{layer}.attn.kv_latent_norm.hook_normalized",
-     "kv_latent_norm_normalized",
-     {batch, pos, kv_latent},
-     false,
-     true,
-     latents,
-     kLatents,
-     "the latent of keys and values, normed, before the weight"},
-    {Site::kv_latent,
-     block,
-     "{stack}.{layer}.attn.hook_kv_latent",
-     "kv_latent",
-     {batch, pos, kv_latent},
-     false,
-     false,
-     latents,
-     kLatents,
-     "the latent of keys and values after its norm: what all heads' keys and values are made from"},
-    {Site::k_shared,
-     block,
-     "{stack}.{layer}.attn.hook_k_shared",
-     "k_shared",
-     {batch, pos, d_shared_key},
-     false,
-     false,
-     [](const Config& c, std::int64_t) { return c.latent.d_shared_key > 0; },
-     "keys have a part that all heads share",
-     "the part of the keys that all heads share, before rotary"},
-    {Site::q,
-     block,
-     "{stack}.{layer}.attn.hook_q",
-     "q",
-     {batch, pos, head, d_head},
-     false,
-     false,
-     always,
-     kAlways,
-     "queries with bias, before q norm and rotary"},
-    {Site::k,
-     block,
-     "{stack}.{layer}.attn.hook_k",
-     "k",
-     {batch, pos, kv_head, d_head},
-     false,
-     false,
-     always,
-     kAlways,
-     "keys with bias, before k norm and rotary"},
-    {Site::v,
-     block,
-     "{stack}.{layer}.attn.hook_v",
-     "v",
-     {batch, pos, kv_head, d_value},
-     false,
-     false,
-     always,
-     kAlways,
-     "values with bias"},
-    {Site::q_norm_scale,
-     block,
-     "{stack}.{layer}.attn.q_norm.hook_scale",
-     "q_norm_scale",
-     {batch, pos, q_norm_head, one},
-     false,
-     true,
-     normed_heads,
-     "queries and keys are normed",
-     "what the q norm divides by; its head axis has size 1 when one norm spans all heads"},
-    {Site::q_norm_normalized,
-     block,
-     "{stack}.{layer}.attn.q_norm.hook_normalized",
-     "q_norm_normalized",
-     {batch, pos, head, d_head},
-     false,
-     true,
-     normed_heads,
-     "queries and keys are normed",
-     "normed queries before the weight"},
-    {Site::k_norm_scale,
-     block,
-     "{stack}.{layer}.attn.k_norm.hook_scale",
-     "k_norm_scale",
-     {batch, pos, k_norm_head, one},
-     false,
-     true,
-     normed_heads,
-     "queries and keys are normed",
-     "what the k norm divides by; its head axis has size 1 when one norm spans all heads"},
-    {Site::k_norm_normalized,
-     block,
-     "{stack}.{layer}.attn.k_norm.hook_normalized",
-     "k_norm_normalized",
-     {batch, pos, kv_head, d_head},
-     false,
-     true,
-     normed_heads,
-     "queries and keys are normed",
-     "normed keys before the weight"},
-    {Site::rot_q,
-     block,
-     "{stack}.{layer}.attn.hook_rot_q",
-     "rot_q",
-     {batch, pos, head, d_head},
-     false,
-     false,
-     rotary,
-     "the layer's positions are rotary",
-     "queries after rotary"},
-    {Site::rot_k,
-     block,
-     "{stack}.{layer}.attn.hook_rot_k",
-     "rot_k",
-     {batch, pos, kv_head, d_head},
-     false,
-     false,
-     rotary,
-     "the layer's positions are rotary",
-     "keys after rotary"},
-    {Site::relative_bias,
-     block,
-     "{stack}.{layer}.attn.rel_pos_hook",
-     "relative_bias",
-     {batch, head, query, key},
-     false,
-     false,
-     [](const Config& c, std::int64_t l) { return c.positions == PositionKind::relative && l == 0; },
-     "positions are relative and the block is the first of its stack",
-     "what every block of the stack adds to its scores for the distance of query and key"},
-    {Site::attn_scores,
-     block,
-     "{stack}.{layer}.attn.hook_attn_scores",
-     "attn_scores",
-     {batch, head, query, key},
-     false,
-     true,
-     always,
-     kAlways,
-     "scaled, capped, biased and masked (-inf) scores"},
-    {Site::pattern,
-     block,
-     "{stack}.{layer}.attn.hook_pattern",
-     "pattern",
-     {batch, head, query, key},
-     false,
-     true,
-     always,
-     kAlways,
-     "attention probabilities; fully masked rows are zero"},
-    {Site::z,
-     block,
-     "{stack}.{layer}.attn.hook_z",
-     "z",
-     {batch, pos, head, d_value},
-     false,
-     false,
-     always,
-     kAlways,
-     "values mixed by the pattern"},
-    {Site::result,
-     block,
-     "{stack}.{layer}.attn.hook_result",
-     "result",
-     {batch, pos, head, d_model},
-     true,
-     true,
-     always,
-     kAlways,
-     "each head's output z W_O, without b_O"},
-    {Site::ln1_post_scale,
-     block,
-     "{stack}.{layer}.ln1_post.hook_scale",
-     "ln1_post_scale",
-     {batch, pos, one},
-     false,
-     true,
-     norms_outputs,
-     "sublayer outputs are normed",
-     "what ln1_post divides by"},
-    {Site::ln1_post_normalized,
-     block,
-     "{stack}.{layer}.ln1_post.hook_normalized",
-     "ln1_post_normalized",
-     {batch, pos, d_model},
-     false,
-     true,
-     norms_outputs,
-     "sublayer outputs are normed",
-     "normed attention output before the weight"},
-    {Site::attn_out,
-     block,
-     "{stack}.{layer}.hook_attn_out",
-     "attn_out",
-     {batch, pos, d_model},
-     false,
-     false,
-     always,
-     kAlways,
-     "what attention adds to the stream"},
-    {Site::resid_mid,
-     block,
-     "{stack}.{layer}.hook_resid_mid",
-     "resid_mid",
-     {batch, pos, d_model},
-     false,
-     false,
-     [](const Config& c, std::int64_t) { return c.has_mlp() && !c.parallel(); },
-     "the block is serial and has an MLP",
-     "resid_pre + attn_out"},
-    {Site::cross_attn_in,
-     block,
-     "decoder.{layer}.hook_cross_attn_in",
-     "cross_attn_in",
-     {batch, pos, d_model},
-     true,
-     false,
-     has_encoder,
-     kEncoder,
-     "what cross-attention's queries read, before ln2; edits do not reach the stream"},
-    {Site::cross_q,
-     block,
-     "decoder.{layer}.cross_attn.hook_q",
-     "cross_q",
-     {batch, pos, head, d_head},
-     false,
-     false,
-     has_encoder,
-     kEncoder,
-     "queries of cross-attention with bias"},
-    {Site::cross_k,
-     block,
-     "decoder.{layer}.cross_attn.hook_k",
-     "cross_k",
-     {batch, source, kv_head, d_head},
-     false,
-     false,
-     has_encoder,
-     kEncoder,
-     "keys made of the encoder's output, with bias; pos counts what the encoder read"},
-    {Site::cross_v,
-     block,
-     "decoder.{layer}.cross_attn.hook_v",
-     "cross_v",
-     {batch, source, kv_head, d_value},
-     false,
-     false,
-     has_encoder,
-     kEncoder,
-     "values made of the encoder's output, with bias; pos counts what the encoder read"},
-    {Site::cross_attn_scores,
-     block,
-     "decoder.{layer}.cross_attn.hook_attn_scores",
-     "cross_attn_scores",
-     {batch, head, query, source_key},
-     false,
-     true,
-     has_encoder,
-     kEncoder,
-     "scaled and masked (-inf) scores; keys are what the encoder read"},
-    {Site::cross_pattern,
-     block,
-     "decoder.{layer}.cross_attn.hook_pattern",
-     "cross_pattern",
-     {batch, head, query, source_key},
-     false,
-     true,
-     has_encoder,
-     kEncoder,
-     "attention probabilities over what the encoder read"},
-    {Site::cross_z,
-     block,
-     "decoder.{layer}.cross_attn.hook_z",
-     "cross_z",
-     {batch, pos, head, d_value},
-     false,
-     false,
-     has_encoder,
-     kEncoder,
-     "values mixed by the pattern"},
-    {Site::cross_result,
-     block,
-     "decoder.{layer}.cross_attn.hook_result",
-     "cross_result",
-     {batch, pos, head, d_model},
-     true,
-     true,
-     has_encoder,
-     kEncoder,
-     "each head's output z W_O, without b_O"},
-    {Site::cross_attn_out,
-     block,
-     "decoder.{layer}.hook_cross_attn_out",
-     "cross_attn_out",
-     {batch, pos, d_model},
-     false,
-     false,
-     has_encoder,
-     kEncoder,
-     "what cross-attention adds to the stream"},
-    {Site::resid_mid_cross,
-     block,
-     "decoder.{layer}.hook_resid_mid_cross",
-     "resid_mid_cross",
-     {batch, pos, d_model},
-     false,
-     false,
-     has_encoder,
-     kEncoder,
-     "resid_mid + cross_attn_out"},
-    {Site::mlp_in,
-     block,
-     "{stack}.{layer}.hook_mlp_in",
-     "mlp_in",
-     {batch, pos, d_model},
-     true,
-     false,
-     has_mlp,
-     kMlp,
-     "what the MLP reads, before its norm; edits do not reach the stream"},
-    {Site::ln2_scale,
-     block,
-     "{stack}.{layer}.ln2.hook_scale",
-     "ln2_scale",
-     {batch, pos, one},
-     false,
-     true,
-     has_ln2,
-     "the model has MLPs with norms before them or after the additions",
-     "what ln2 divides by; in a decoder ln2 stands before cross-attention"},
-    {Site::ln2_normalized,
-     block,
-     "{stack}.{layer}.ln2.hook_normalized",
-     "ln2_normalized",
-     {batch, pos, d_model},
-     false,
-     true,
-     has_ln2,
-     "the model has MLPs with norms before them or after the additions",
-     "ln2's output before weight and bias"},
-    {Site::ln3_scale,
-     block,
-     "decoder.{layer}.ln3.hook_scale",
-     "ln3_scale",
-     {batch, pos, one},
-     false,
-     true,
-     has_encoder,
-     kEncoder,
-     "what ln3 divides by"},
-    {Site::ln3_normalized,
-     block,
-     "decoder.{layer}.ln3.hook_normalized",
-     "ln3_normalized",
-     {batch, pos, d_model},
-     false,
-     true,
-     has_encoder,
-     kEncoder,
-     "ln3's output before weight and bias: what a decoder's MLP reads"},
-    {Site::mlp_pre,
-     block,
-     "{stack}.{layer}.mlp.hook_pre",
-     "pre",
-     {batch, pos, d_mlp},
-     false,
-     false,
-     dense_mlp,
-     kDenseMlp,
-     "input of the activation function; in a gated MLP the gate branch"},
-    {Site::mlp_pre_linear,
-     block,
-     "{stack}.{layer}.mlp.hook_pre_linear",
-     "pre_linear",
-     {batch, pos, d_mlp},
-     false,
-     false,
-     gated,
-     "the layer has a gated MLP that is no mixture of experts",
-     "the up branch x W_in + b_in of a gated MLP"},
-    {Site::mlp_mid,
-     block,
-     "{stack}.{layer}.mlp.hook_mid",
-     "mid",
-     {batch, pos, d_mlp},
-     false,
-     false,
-     mlp_normed,
-     "MLPs have a norm after the activation (SoLU+LN)",
-     "activation before its norm"},
-    {Site::mlp_ln_scale,
-     block,
-     "{stack}.{layer}.mlp.ln.hook_scale",
-     "mlp_ln_scale",
-     {batch, pos, one},
-     false,
-     true,
-     mlp_normed,
-     "MLPs have a norm after the activation (SoLU+LN)",
-     "what the MLP's norm divides by"},
-    {Site::mlp_ln_normalized,
-     block,
-     "{stack}.{layer}.mlp.ln.hook_normalized",
-     "mlp_ln_normalized",
-     {batch, pos, d_mlp},
-     false,
-     true,
-     mlp_normed,
-     "MLPs have a norm after the activation (SoLU+LN)",
-     "normed activation before weight and bias"},
-    {Site::mlp_post,
-     block,
-     "{stack}.{layer}.mlp.hook_post",
-     "post",
-     {batch, pos, d_mlp},
-     false,
-     false,
-     dense_mlp,
-     kDenseMlp,
-     "input of W_out: the activated neurons, gated and normed where the MLP is"},
-    {Site::expert_weights,
-     block,
-     "{stack}.{layer}.mlp.hook_expert_weights",
-     "expert_weights",
-     {batch, pos, expert},
-     false,
-     false,
-     mixture,
-     kMixture,
-     "the router's weight of each expert: of all, or zero but for the chosen; edits choose anew"},
-    {Site::expert_indices,
-     block,
-     "{stack}.{layer}.mlp.hook_expert_indices",
-     "expert_indices",
-     {batch, pos, rank},
-     false,
-     false,
-     mixture,
-     kMixture,
-     "the chosen experts (int64); edits send tokens elsewhere, weights stay with their rank",
-     true},
-    {Site::expert_gate,
-     block,
-     "{stack}.{layer}.mlp.experts.{expert}.hook_gate",
-     "expert_gate",
-     {routed, d_expert},
-     false,
-     false,
-     mixture,
-     kMixture,
-     "gate branch of one expert for the tokens it got, by rank, then row and position"},
-    {Site::expert_pre,
-     block,
-     "{stack}.{layer}.mlp.experts.{expert}.hook_pre",
-     "expert_pre",
-     {routed, d_expert},
-     false,
-     false,
-     mixture,
-     kMixture,
-     "up branch of one expert"},
-    {Site::expert_post,
-     block,
-     "{stack}.{layer}.mlp.experts.{expert}.hook_post",
-     "expert_post",
-     {routed, d_expert},
-     false,
-     false,
-     mixture,
-     kMixture,
-     "input of one expert's W_out"},
-    {Site::shared_pre,
-     block,
-     "{stack}.{layer}.mlp.shared_expert.hook_pre",
-     "shared_pre",
-     {batch, pos, d_shared},
-     false,
-     false,
-     shared_expert,
-     kShared,
-     "gate branch of the shared expert"},
-    {Site::shared_pre_linear,
-     block,
-     "{stack}.{layer}.mlp.shared_expert.hook_pre_linear",
-     "shared_pre_linear",
-     {batch, pos, d_shared},
-     false,
-     false,
-     shared_expert,
-     kShared,
-     "up branch of the shared expert"},
-    {Site::shared_post,
-     block,
-     "{stack}.{layer}.mlp.shared_expert.hook_post",
-     "shared_post",
-     {batch, pos, d_shared},
-     false,
-     false,
-     shared_expert,
-     kShared,
-     "input of the shared expert's W_out"},
-    {Site::shared_weight,
-     block,
-     "{stack}.{layer}.mlp.shared_expert.hook_weight",
-     "shared_weight",
-     {batch, pos, one},
-     false,
-     false,
-     [](const Config& c, std::int64_t l) { return shared_expert(c, l) && c.experts.shared_gate; },
-     "the layer has a mixture whose shared expert is gated",
-     "what the shared expert's output is multiplied by: a sigmoid"},
-    {Site::ln2_post_scale,
-     block,
-     "{stack}.{layer}.ln2_post.hook_scale",
-     "ln2_post_scale",
-     {batch, pos, one},
-     false,
-     true,
-     output_normed_mlp,
-     "the model has MLPs and sublayer outputs are normed",
-     "what ln2_post divides by"},
-    {Site::ln2_post_normalized,
-     block,
-     "{stack}.{layer}.ln2_post.hook_normalized",
-     "ln2_post_normalized",
-     {batch, pos, d_model},
-     false,
-     true,
-     output_normed_mlp,
-     "the model has MLPs and sublayer outputs are normed",
-     "normed MLP output before the weight"},
-    {Site::mlp_out,
-     block,
-     "{stack}.{layer}.hook_mlp_out",
-     "mlp_out",
-     {batch, pos, d_model},
-     false,
-     false,
-     has_mlp,
-     kMlp,
-     "what the MLP adds to the stream"},
-    {Site::resid_post,
-     block,
-     "{stack}.{layer}.hook_resid_post",
-     "resid_post",
-     {batch, pos, d_model},
-     false,
-     false,
-     always,
-     kAlways,
-     "residual stream after the block; with norms after the additions, before the last of them"},
-    {Site::normalized_resid_post,
-     block,
-     "{stack}.{layer}.hook_normalized_resid_post",
-     "normalized_resid_post",
-     {batch, pos, d_model},
-     false,
-     false,
-     post_normed_mlp,
-     "norms stand after the additions and the model has MLPs",
-     "resid_post after ln2: the next block's resid_pre"},
+constexpr Condition own_heads{
+    [](const Config& c, std::int64_t) { return !c.grouped_query() && !c.latent_attention(); },
+    "attention is neither grouped-query nor latent"};
+constexpr Condition latents{[](const Config& c, std::int64_t) { return c.latent_attention(); },
+                            "attention has latents"};
+constexpr Condition no_latents{[](const Config& c, std::int64_t) { return !c.latent_attention(); },
+                               "attention has no latents, which all heads read together"};
+constexpr Condition query_latent{[](const Config& c, std::int64_t) { return c.query_latent(); },
+                                 "queries are made from a latent"};
+constexpr Condition shared_key{[](const Config& c, std::int64_t) { return c.own_key_dim() < c.d_head; },
+                               "keys have a part that all heads share"};
+constexpr Condition normed_heads{[](const Config& c, std::int64_t) { return c.qk_norm.has_value(); },
+                                 "queries and keys are normed"};
+constexpr Condition rotary{[](const Config& c, std::int64_t l) { return c.rotates(l); },
+                           "the layer's positions are rotary"};
+constexpr Condition first_relative{
+    [](const Config& c, std::int64_t l) { return c.relative() != nullptr && l == 0; },
+    "positions are relative and the block is the first of its stack"};
 
-    {Site::encoder_final_ln_scale,
-     encoder_exit,
-     "encoder_final_ln.hook_scale",
-     "encoder_final_ln_scale",
-     {batch, pos, one},
-     false,
-     true,
-     has_encoder,
-     kEncoder,
-     "what the encoder's final norm divides by"},
-    {Site::encoder_final_ln_normalized,
-     encoder_exit,
-     "encoder_final_ln.hook_normalized",
-     "encoder_final_ln_normalized",
-     {batch, pos, d_model},
-     false,
-     true,
-     has_encoder,
-     kEncoder,
-     "the encoder's final norm's output before weight and bias"},
-    {Site::ln_final_scale,
-     exit,
-     "ln_final.hook_scale",
-     "ln_final_scale",
-     {batch, pos, one},
-     false,
-     true,
-     has_final_norm,
-     "the model has a final norm and no encoder",
-     "what the final norm divides by"},
-    {Site::ln_final_normalized,
-     exit,
-     "ln_final.hook_normalized",
-     "ln_final_normalized",
-     {batch, pos, d_model},
-     false,
-     true,
-     has_final_norm,
-     "the model has a final norm and no encoder",
-     "final norm's output before weight and bias"},
-    {Site::decoder_final_ln_scale,
-     exit,
-     "decoder_final_ln.hook_scale",
-     "decoder_final_ln_scale",
-     {batch, pos, one},
-     false,
-     true,
-     has_decoder_final_norm,
-     "the model is an encoder-decoder with an unembedding",
-     "what the decoder's final norm divides by"},
-    {Site::decoder_final_ln_normalized,
-     exit,
-     "decoder_final_ln.hook_normalized",
-     "decoder_final_ln_normalized",
-     {batch, pos, d_model},
-     false,
-     true,
-     has_decoder_final_norm,
-     "the model is an encoder-decoder with an unembedding",
-     "the decoder's final norm's output before weight and bias"},
-    {Site::mlm_head_ln_scale,
-     exit,
-     "mlm_head.ln.hook_scale",
-     "mlm_head_ln_scale",
-     {batch, pos, one},
-     false,
-     true,
-     has_mlm_head,
-     kMlmHead,
-     "what the norm of the masked-LM head divides by, at the positions whose logits are asked for"},
-    {Site::mlm_head_ln_normalized,
-     exit,
-     "mlm_head.ln.hook_normalized",
-     "mlm_head_ln_normalized",
-     {batch, pos, d_model},
-     false,
-     true,
-     has_mlm_head,
-     kMlmHead,
-     "the masked-LM head's activation, normed, before weight and bias"},
-    {Site::unembed_in,
-     exit,
-     "unembed.hook_in",
-     "unembed_in",
-     {batch, pos, d_model},
-     false,
-     false,
-     has_unembedding,
-     "the model has an unembedding",
-     "what the unembedding reads, scaled where the model scales it, at the positions whose logits are asked "
-     "for"},
-    {Site::unembed_out,
-     exit,
-     "unembed.hook_out",
-     "unembed_out",
-     {batch, pos, vocab_out},
-     false,
-     false,
-     has_unembedding,
-     "the model has an unembedding",
-     "logits with bias, before any soft cap"},
+constexpr Condition input_norms{[](const Config& c, std::int64_t) { return has_ln1(c); },
+                                "the model has norms before its sublayers or after the additions"};
+constexpr Condition mlp_input_norms{[](const Config& c, std::int64_t) { return has_ln1(c) && c.has_mlp(); },
+                                    "the model has MLPs with norms before them or after the additions"};
+constexpr Condition output_norms{[](const Config& c, std::int64_t) { return norms_outputs(c); },
+                                 "sublayer outputs are normed"};
+constexpr Condition mlp_output_norms{
+    [](const Config& c, std::int64_t) { return norms_outputs(c) && c.has_mlp(); },
+    "the model has MLPs and sublayer outputs are normed"};
+constexpr Condition mlp_sum_norms{
+    [](const Config& c, std::int64_t) { return norms(c, NormPlace::post) && c.has_mlp(); },
+    "norms stand after the additions and the model has MLPs"};
+
+constexpr Condition mlps{[](const Config& c, std::int64_t) { return c.has_mlp(); }, "the model has MLPs"};
+constexpr Condition serial_mlp{[](const Config& c, std::int64_t) { return c.has_mlp() && !c.parallel(); },
+                               "the block is serial and has an MLP"};
+constexpr Condition dense_mlp{[](const Config& c, std::int64_t l) { return c.dense_mlp(l); },
+                              "the layer has an MLP that is no mixture of experts"};
+constexpr Condition gated_mlp{
+    [](const Config& c, std::int64_t l) { return c.dense_mlp(l) && c.mlp == MlpKind::gated; },
+    "the layer has a gated MLP that is no mixture of experts"};
+constexpr Condition normed_mlp{[](const Config& c, std::int64_t) { return c.has_mlp() && c.mlp_norm; },
+                               "MLPs have a norm after the activation (SoLU+LN)"};
+constexpr Condition mixture{[](const Config& c, std::int64_t l) { return c.mixture(l); },
+                            "the layer has a mixture of experts"};
+constexpr Condition shared_expert{has_shared_expert, "the layer has a mixture with a shared expert"};
+constexpr Condition gated_shared{
+    [](const Config& c, std::int64_t l) { return has_shared_expert(c, l) && c.experts->shared_gate; },
+    "the layer has a mixture whose shared expert is gated"};
+
+constexpr Condition final_norm{
+    [](const Config& c, std::int64_t) { return c.final_norm != NormKind::none && !c.has_encoder(); },
+    "the model has a final norm and no encoder"};
+constexpr Condition decoder_final_norm{
+    [](const Config& c, std::int64_t) { return c.final_norm != NormKind::none && c.has_encoder(); },
+    "the model is an encoder-decoder with an unembedding"};
+constexpr Condition mlm_head{[](const Config& c, std::int64_t) { return c.has_mlm_head(); },
+                             "the model has a masked-LM head (mlm_head)"};
+constexpr Condition unembedding{[](const Config& c, std::int64_t) { return c.has_unembedding(); },
+                                "the model has an unembedding"};
+
+}  // namespace when
+
+// What the column `kind` says of a row: where it stands, and what its path begins with.
+struct Kind {
+  SiteScope scope;
+  std::optional<Stack> stack;
 };
 
-constexpr bool rows_stand_at_their_site() {
-  for (std::size_t i = 0; i < std::size(kSites); ++i) {
-    if (static_cast<std::size_t>(kSites[i].site) != i) return false;
-  }
-  return true;
-}
-static_assert(rows_stand_at_their_site(), "the table lists the sites in the order of the enum");
+namespace kinds {
 
+constexpr Kind entry{SiteScope::entry, Stack::encoder};  // where an encoder's tokens pass
+constexpr Kind block{SiteScope::block, std::nullopt};
+constexpr Kind expert = block;
+constexpr Kind cross{SiteScope::block, Stack::decoder};
+constexpr Kind encoder_exit{SiteScope::encoder_exit, Stack::encoder};
+constexpr Kind exit{SiteScope::exit, Stack::decoder};
+
+}  // namespace kinds
+
+#define PATH_entry ""
+#define PATH_block "{stack}.{layer}."
+#define PATH_expert "{stack}.{layer}.mlp.experts.{expert}."
+#define PATH_cross "decoder.{layer}."
+#define PATH_encoder_exit ""
+#define PATH_exit ""
+
+// The column `flags`.
+constexpr unsigned none = 0, wide = 1, replans = 2, ids = 4, asked_rows = 8, masked = 16;
+
+// The column `axes`.
+constexpr AxisList layout(auto... axes) { return {axes...}; }
+
+constexpr SiteRow kSites[] = {
+#define HOOKED_ROW(site, kind, path, axes, flags, exists, holds)           \
+  {Site::site,                                                             \
+   kinds::kind.scope,                                                      \
+   kinds::kind.stack,                                                      \
+   PATH_##kind path,                                                       \
+   #site,                                                                  \
+   layout axes,                                                            \
+   ((flags)&wide) != 0,                                                    \
+   ((flags)&replans) != 0,                                                 \
+   ((flags)&ids) != 0,                                                     \
+   ((flags)&asked_rows) != 0,                                              \
+   ((flags)&masked) != 0 ? -std::numeric_limits<double>::infinity() : 0.0, \
+   when::exists,                                                           \
+   holds},
+#define HOOKED_SITE(kind, word, path, axes, flags, exists, holds) \
+  HOOKED_ROW(word, kind, path, axes, flags, exists, holds)
+#define HOOKED_NORM(kind, word, path, scale_axes, axes, flags, exists, divides_by, holds)               \
+  HOOKED_ROW(word##_scale, kind, path ".hook_scale", scale_axes, (flags) | replans, exists, divides_by) \
+  HOOKED_ROW(word##_normalized, kind, path ".hook_normalized", axes, (flags) | replans, exists, holds)
+#include "hooked/hooks/sites.inc"
+#undef HOOKED_ROW
+};
+
+#undef PATH_entry
+#undef PATH_block
+#undef PATH_expert
+#undef PATH_cross
+#undef PATH_encoder_exit
+#undef PATH_exit
+
+}  // namespace sites
 }  // namespace
 
-std::span<const SiteRow> site_table() noexcept { return kSites; }
+std::span<const SiteRow> site_table() noexcept { return sites::kSites; }
 
-const SiteRow& row(Site site) noexcept { return kSites[static_cast<std::size_t>(site)]; }
+const SiteRow& row(Site site) noexcept { return sites::kSites[static_cast<std::size_t>(site)]; }
 
 std::optional<Axis> axis_on(Site site, Axis axis) noexcept {
   const AxisList& axes = row(site).axes;
@@ -963,6 +182,10 @@ std::optional<Axis> axis_on(Site site, Axis axis) noexcept {
   if (axis == Axis::pos) return written(Axis::query);
   if (axis == Axis::head) return written(Axis::kv_head);
   return std::nullopt;
+}
+
+std::int64_t sequence_dimension(Site site) noexcept {
+  return *row(site).axes.find(axis_on(site, Axis::pos).value_or(Axis::routed));
 }
 
 }  // namespace hooked

@@ -53,23 +53,14 @@ at::Tensor without_direction(const at::Tensor& block, const at::Tensor& directio
   return block - along * direction;
 }
 
-// Whether a point behind the last block covers only the positions whose logits are asked for.
-bool follows_logit_positions(Site site) {
-  switch (site) {
-    case Site::mlm_head_ln_scale:
-    case Site::mlm_head_ln_normalized:
-    case Site::unembed_in:
-    case Site::unembed_out:
-      return true;
-    default:
-      return false;
-  }
-}
-
 }  // namespace
 
-Watch::Watch(const PointIndex& points, Reach reach)
-    : points_(points), reach_(reach), plan_of_(points.size(), kUnwatched), cache_(points) {}
+Watch::Watch(const PointIndex& points, RunExtent extent, Kept kept)
+    : points_(points),
+      extent_(std::move(extent)),
+      kept_(std::move(kept)),
+      plan_of_(points.size(), kUnwatched),
+      cache_(points) {}
 
 Watch::RegisteredHooks::~RegisteredHooks() {
   for (const auto& [tensor, place] : places_) tensor.remove_hook(place);
@@ -88,17 +79,16 @@ Watch::Plan& Watch::plan(std::size_t point) {
 }
 
 void Watch::add_hook(const Hook& hook) {
-  for (const std::size_t point : hook.where.resolve(points_, reach_)) {
+  for (const std::size_t point : hook.where.resolve(points_, extent_.reach)) {
     // Ids are numbers without gradients.
     if (hook.direction == HookDirection::backward && row(points_.name(point).site).integers) continue;
     Plan& p = plan(point);
     (hook.direction == HookDirection::forward ? p.forward : p.backward).push_back(hook.function);
-    ++callables_;
   }
 }
 
 void Watch::add_edit(const Edit& edit) {
-  for (const std::size_t point : edit.target.where.resolve(points_, reach_)) {
+  for (const std::size_t point : edit.target.where.resolve(points_, extent_.reach)) {
     const ActivationName& name = points_.name(point);
     AxisIndices indices;
     for (const auto& [axis, index] : edit.target.indices.entries()) {
@@ -111,11 +101,11 @@ void Watch::add_edit(const Edit& edit) {
 }
 
 void Watch::add_capture(const Selection& selection) {
-  for (const std::size_t point : selection.resolve(points_, reach_)) plan(point).capture = true;
+  for (const std::size_t point : selection.resolve(points_, extent_.reach)) plan(point).capture = true;
 }
 
 void Watch::add_gradients(const Selection& selection) {
-  for (const std::size_t point : selection.resolve(points_, reach_)) {
+  for (const std::size_t point : selection.resolve(points_, extent_.reach)) {
     // Ids are numbers without gradients.
     if (!row(points_.name(point).site).integers) plan(point).gradient = gradients_ = true;
   }
@@ -156,14 +146,14 @@ at::Tensor Watch::call_hook(const HookFunction& hook, const at::Tensor& value, s
   return *std::move(result);
 }
 
-const Watch::Columns& Watch::columns_of(const ActivationName& name, Axis axis) const {
-  return source_columns_ && counts_source(name, axis) ? *source_columns_ : own_columns_;
+const RunColumns& Watch::columns_of(const ActivationName& name, Axis axis) const {
+  return extent_.encoder && counts_source(name, axis) ? *extent_.encoder : extent_.columns;
 }
 
 std::optional<std::vector<std::int64_t>> Watch::positions_of(const ActivationName& name) const {
   if (!axis_on(name.site, Axis::pos)) return std::nullopt;
-  if (logit_positions_ && follows_logit_positions(name.site)) return logit_positions_;
-  const RunColumns& columns = columns_of(name, Axis::pos).run;
+  if (extent_.logit_positions && row(name.site).asked_rows) return extent_.logit_positions;
+  const RunColumns& columns = columns_of(name, Axis::pos);
   if (columns.first == 0 && !columns.limit) return std::nullopt;
   std::vector<std::int64_t> positions(static_cast<std::size_t>(columns.end - columns.first));
   std::iota(positions.begin(), positions.end(), columns.first);
@@ -172,7 +162,8 @@ std::optional<std::vector<std::int64_t>> Watch::positions_of(const ActivationNam
 
 std::optional<Watch::Places> Watch::places_of(const AxisIndices& indices, const ActivationName& name) const {
   const auto covered = positions_of(name);
-  const auto& [columns, rows_end] = columns_of(name, Axis::pos);
+  const RunColumns& columns = columns_of(name, Axis::pos);
+  const at::Tensor& rows_end = columns.last;
   if (!covered) return Places{indices, rows_end};
   const std::string where = name.to_string();
   const AxisContext context{name.site, where, {}};
@@ -180,10 +171,11 @@ std::optional<Watch::Places> Watch::places_of(const AxisIndices& indices, const 
     throw HookError(
         where + indices.to_string(),
         fmt::format("a position is not among those that this run computes here; expected some of {}{}",
-                    AxisIndex(*covered).to_string(), logit_positions_ ? "; add it to logit_positions" : ""));
+                    AxisIndex(*covered).to_string(),
+                    extent_.logit_positions ? "; add it to logit_positions" : ""));
   };
   // Keeps the places that this run computes, as places in its value.
-  const auto in_value = [&, &columns = columns](const AxisIndex& index, Axis axis) {
+  const auto in_value = [&](const AxisIndex& index, Axis axis) {
     std::vector<std::int64_t> kept;
     for (const std::int64_t place : resolve_places(index, {context, axis, columns.end, columns.limit})) {
       if (axis == Axis::key) {
@@ -278,21 +270,21 @@ std::optional<ActivationCache::Entry> Watch::kept(std::size_t point, const at::T
   ActivationCache::Entry entry{name, value.detach(), {}};
   const auto axis = axis_on(name.site, Axis::pos);
   if (auto covered = positions_of(name)) entry.positions = *std::move(covered);
-  if (positions_ && axis) {
+  if (kept_.positions && axis) {
     const std::int64_t dim = *row(name.site).axes.find(*axis);
     const std::string where = name.to_string();
     const AxisContext context{name.site, where, {}};
-    const RunColumns& own_columns = columns_of(name, *axis).run;
+    const RunColumns& own_columns = columns_of(name, *axis);
     AxisIndices indices;
-    if (std::holds_alternative<AxisIndex::Last>(positions_->value)) {
-      indices.add(*axis, *positions_);
+    if (std::holds_alternative<AxisIndex::Last>(kept_.positions->value)) {
+      indices.add(*axis, *kept_.positions);
       const Places places = places_of(indices, name).value();
       entry.value = take_block(entry.value, places.indices, {name.site, where, places.last}).unsqueeze(dim);
       entry.positions.clear();  // each row has its own
     } else {
       // A list, so that one position keeps its axis and shapes do not depend on how many were asked for.
       const std::vector<std::int64_t> wanted =
-          resolve_places(*positions_, {context, *axis, own_columns.end, own_columns.limit});
+          resolve_places(*kept_.positions, {context, *axis, own_columns.end, own_columns.limit});
       std::vector<std::int64_t> columns = wanted;
       if (!entry.positions.empty()) {
         columns.clear();
@@ -316,7 +308,7 @@ std::optional<ActivationCache::Entry> Watch::kept(std::size_t point, const at::T
       entry.value = take_block(entry.value, indices, context);
     }
   }
-  if (cache_device_) entry.value = entry.value.to(*cache_device_);
+  if (kept_.device) entry.value = entry.value.to(*kept_.device);
   return entry;
 }
 

@@ -16,13 +16,29 @@
 
 namespace hooked {
 
-/// The columns of its sequence that a run computes. Positions in addresses are absolute.
+/// The columns of a sequence that a run computes. Positions in addresses are absolute.
 struct RunColumns {
   std::int64_t first = 0;  ///< those before it are remembered from earlier runs
   std::int64_t end = 0;    ///< length of the sequence with this run's columns
   /// The sequence is one that is being generated, and this is the length it may reach: indices of columns
   /// that another step computes are passed over. Without it they are errors.
   std::optional<std::int64_t> limit = std::nullopt;
+  at::Tensor last = {};  ///< each row's last real column, [batch] int64; undefined: the last of all
+};
+
+/// What one run computes: the part of the graph, and the columns.
+struct RunExtent {
+  Reach reach;
+  RunColumns columns = {};                           ///< of the stack that predicts
+  std::optional<RunColumns> encoder = std::nullopt;  ///< what an encoder reads or has read
+  /// The (absolute) positions whose logits are computed; absent: all.
+  std::optional<std::vector<std::int64_t>> logit_positions = std::nullopt;
+};
+
+/// How much of each captured activation is kept, and where.
+struct Kept {
+  std::optional<AxisIndex> positions = std::nullopt;  ///< these only, along the pos or query axis
+  std::optional<c10::Device> device = std::nullopt;   ///< absent: where the activation is made
 };
 
 /// What one run watches: for each point the hooks, edits and captures that apply there, in that order.
@@ -31,7 +47,7 @@ struct RunColumns {
 /// and a point that nobody watches costs one branch.
 class Watch {
  public:
-  Watch(const PointIndex& points, Reach reach);
+  Watch(const PointIndex& points, RunExtent extent, Kept kept = {});
 
   // Building, in the order of firing. All throw HookError for selections that this model cannot honour.
   void add_hook(const Hook& hook);
@@ -39,29 +55,12 @@ class Watch {
   void add_capture(const Selection& selection);
   void add_gradients(const Selection& selection);
 
-  /// Which columns the run computes. Before everything that names positions.
-  void set_columns(const RunColumns& columns) { own_columns_.run = columns; }
-  /// How many columns an encoder reads.
-  void set_source_length(std::int64_t length) { source_columns_ = Columns{{.end = length}, {}}; }
-  /// Kept activations are cut to these positions along each point's pos or query axis.
-  void keep_positions(AxisIndex positions) { positions_ = std::move(positions); }
-  /// Kept activations go to this device.
-  void keep_on(c10::Device device) { cache_device_ = device; }
-  /// The (absolute) positions that unembed.* covers in this run.
-  void set_logit_positions(std::vector<std::int64_t> positions) { logit_positions_ = std::move(positions); }
-  /// Rows' last real tokens [batch] int64, for indices that say `last`, and those of what an encoder reads.
-  void set_last_positions(at::Tensor last) { own_columns_.last = std::move(last); }
-  void set_last_of_source(at::Tensor last) { source_columns_->last = std::move(last); }
-
   bool watches(std::size_t point) const { return plan_of_[point] != kUnwatched; }
   /// Whether something at this point may change its value.
   bool may_change(std::size_t point) const;
   /// Whether the gradient at this point is asked for.
   bool wants_gradient(std::size_t point) const;
-  bool anything() const noexcept { return !plans_.empty(); }
   bool gradients() const noexcept { return gradients_; }
-  /// Whether nothing but captures and edits are watched: such a run can be recorded and replayed.
-  bool only_captures_and_edits() const noexcept { return callables_ == 0; }
   /// Watched points in ascending order.
   std::vector<std::size_t> watched_points() const;
   const PointIndex& points() const noexcept { return points_; }
@@ -107,12 +106,6 @@ class Watch {
         seen;  // the value downstream saw, kept for its gradient and so that backward hooks are reached
   };
 
-  /// Columns, and the rows' last real ones among them, [batch] int64 or undefined: the last of all.
-  struct Columns {
-    RunColumns run;
-    at::Tensor last;
-  };
-
   /// Indices into the value that a point holds, and the rows' last columns there.
   struct Places {
     AxisIndices indices;
@@ -121,7 +114,7 @@ class Watch {
 
   Plan& plan(std::size_t point);
   /// What an axis of a point counts: the run's own columns, or those that an encoder reads.
-  const Columns& columns_of(const ActivationName& name, Axis axis) const;
+  const RunColumns& columns_of(const ActivationName& name, Axis axis) const;
   /// The absolute positions that a point's columns stand for; nothing when column and position are the same.
   std::optional<std::vector<std::int64_t>> positions_of(const ActivationName& name) const;
   /// Where absolute indices lie in this run's value; nothing when another step computes all of them.
@@ -132,17 +125,12 @@ class Watch {
   std::optional<ActivationCache::Entry> kept(std::size_t point, const at::Tensor& value) const;
 
   const PointIndex& points_;
-  Reach reach_;
+  RunExtent extent_;
+  Kept kept_;
   std::vector<std::uint32_t> plan_of_;
   std::vector<Plan> plans_;
-  std::optional<AxisIndex> positions_;
-  std::optional<c10::Device> cache_device_;
-  std::optional<std::vector<std::int64_t>> logit_positions_;
-  Columns own_columns_;
-  std::optional<Columns> source_columns_;  ///< of encoder-decoders
   ActivationCache cache_;
   RegisteredHooks backward_hooks_;
-  std::size_t callables_ = 0;
   bool gradients_ = false;
 };
 

@@ -24,21 +24,18 @@ struct AttentionSites {
   Site q, k, v, attn_scores, pattern, z, result;
 };
 
-constexpr AttentionSites kOwnSites{Site::q,       Site::k, Site::v,     Site::attn_scores,
-                                   Site::pattern, Site::z, Site::result};
-constexpr AttentionSites kSourceSites{Site::cross_q,           Site::cross_k,       Site::cross_v,
-                                      Site::cross_attn_scores, Site::cross_pattern, Site::cross_z,
-                                      Site::cross_result};
+constexpr AttentionSites kSelfSites{Site::q,       Site::k, Site::v,     Site::attn_scores,
+                                    Site::pattern, Site::z, Site::result};
+constexpr AttentionSites kCrossSites{Site::cross_q,           Site::cross_k,       Site::cross_v,
+                                     Site::cross_attn_scores, Site::cross_pattern, Site::cross_z,
+                                     Site::cross_result};
 
 }  // namespace
 
 Attention::Attention(const GraphContext& context, Attends attends)
-    : config_(context.config), attends_(attends), stack_(context.stack), layer_(context.layer) {
+    : config_(context.config), attends_(attends), layer_(context.layer) {
   const ModelConfig& c = config_;
   scale_ = 1.0 / (c.attn_scale * (c.scale_by_inverse_layer ? static_cast<double>(layer_ + 1) : 1.0));
-  if (c.positions == PositionKind::rotary) {
-    frequencies_ = {rotary_frequencies(c, false), rotary_frequencies(c, true)};
-  }
 
   const auto parameter = [&](const char* name, at::IntArrayRef sizes) {
     return register_parameter(name, at::empty(sizes, context.options), /*requires_grad=*/false);
@@ -52,19 +49,18 @@ Attention::Attention(const GraphContext& context, Attends attends)
   if (c.attn_out_bias) b_O_ = parameter("b_O", {c.d_model});
   if (c.attention_sinks) sinks_ = parameter("sinks", {c.n_heads});
 
-  if (c.qk_norm != QkNorm::none) {
+  if (c.qk_norm) {
     const auto norm = [&](const char* name, Site scale, Site normalized, std::int64_t heads) {
       using Shape = std::vector<std::int64_t>;
-      const bool all_heads = c.qk_norm == QkNorm::whole_projection;
-      const bool one_weight = c.qk_norm == QkNorm::per_head;
+      const bool all_heads = c.qk_norm->span == QkNorm::whole_projection;
+      const bool one_weight = c.qk_norm->span == QkNorm::per_head;
       return register_module(
           name, std::make_shared<Norm>(
-                    Norm::Layout{.kind = c.qk_norm_kind,
-                                 .scale = scale,
-                                 .normalized = normalized,
+                    Norm::Layout{.kind = c.qk_norm->kind,
+                                 .points = {scale, normalized},
                                  .shape = all_heads ? Shape{heads, c.d_head} : Shape{c.d_head},
                                  .weighted = true,
-                                 .bias = c.qk_norm_bias,
+                                 .bias = c.qk_norm->bias,
                                  .offset = c.norm_offset,
                                  .weight_shape = one_weight ? Shape{c.d_head} : Shape{heads, c.d_head}},
                     context));
@@ -72,14 +68,14 @@ Attention::Attention(const GraphContext& context, Attends attends)
     q_norm_ = norm("q_norm", Site::q_norm_scale, Site::q_norm_normalized, c.n_heads);
     k_norm_ = norm("k_norm", Site::k_norm_scale, Site::k_norm_normalized, c.n_kv_heads);
   }
-  const AttentionSites& sites = attends == Attends::to_its_own ? kOwnSites : kSourceSites;
+  const AttentionSites& sites = attends == Attends::own_tokens ? kSelfSites : kCrossSites;
   hook_q_ = add_point(*this, sites.q, context);
   hook_k_ = add_point(*this, sites.k, context);
   hook_v_ = add_point(*this, sites.v, context);
-  if (attends == Attends::to_its_own) {
+  if (attends == Attends::own_tokens) {
     hook_rot_q_ = add_point(*this, Site::rot_q, context);
     hook_rot_k_ = add_point(*this, Site::rot_k, context);
-    if (c.positions == PositionKind::relative && layer_ == 0) relative_bias_.emplace(*this, context);
+    if (c.relative() != nullptr && layer_ == 0) relative_bias_.emplace(*this, context);
   }
   hook_attn_scores_ = add_point(*this, sites.attn_scores, context);
   hook_pattern_ = add_point(*this, sites.pattern, context);
@@ -87,12 +83,13 @@ Attention::Attention(const GraphContext& context, Attends attends)
   hook_result_ = add_point(*this, sites.result, context);
 }
 
-at::Tensor Attention::forward(const AttentionInput& input, Run& run) const {
-  if (attends_ == Attends::to_the_source) return forward_to_source(input, run);
+at::Tensor Attention::forward(const AttentionInput& input, const StackInputs& stack, Run& run) const {
+  if (attends_ == Attends::encoder) return forward_cross(input, *stack.cross, run);
+  const LayerKind& kind = config_.windowed(layer_) ? stack.windowed : stack.full;
   Heads heads = projection_->project(input, run);
-  heads.q = hook_q_->forward(heads.q, run);
-  heads.k = hook_k_->forward(heads.k, run);
-  heads.v = hook_v_->forward(heads.v, run);
+  heads.q = hook_q_->forward(heads.q, run.watch);
+  heads.k = hook_k_->forward(heads.k, run.watch);
+  heads.v = hook_v_->forward(heads.v, run.watch);
   if (q_norm_) {
     heads.q = q_norm_->forward(heads.q, run);
     heads.k = k_norm_->forward(heads.k, run);
@@ -102,52 +99,47 @@ at::Tensor Attention::forward(const AttentionInput& input, Run& run) const {
       *x = at::clamp(*x, -config_.qkv_clip, config_.qkv_clip);
   }
   if (hook_rot_q_) {
-    const RotaryAngles& angles = kind(run).angles;
-    heads.q = hook_rot_q_->forward(rotate(heads.q, angles, config_.rotary), run);
-    heads.k = hook_rot_k_->forward(rotate(heads.k, angles, config_.rotary), run);
+    heads.q = hook_rot_q_->forward(rotate(heads.q, kind.angles, *config_.rotary()), run.watch);
+    heads.k = hook_rot_k_->forward(rotate(heads.k, kind.angles, *config_.rotary()), run.watch);
   }
-  prepare(run);
-  const Stretches attended = run.sequence(stack_).remember(layer_, heads.k, heads.v);
-  return write(hook_z_->forward(attend(heads.q, attended, run), run), run);
+  const Segments attended = stack.sequence.append(layer_, heads.k, heads.v);
+  return write(hook_z_->forward(attend(heads.q, attended, kind, run), run.watch), run);
 }
 
-at::Tensor Attention::forward_to_source(const AttentionInput& input, Run& run) const {
-  const KeysAndValues* made = run.recall(layer_);
-  const Heads heads = projection_->project(
-      {.shared = input.shared, .source = made != nullptr ? at::Tensor() : input.source}, run);
-  const at::Tensor q = hook_q_->forward(heads.q, run);
-  KeysAndValues source;
-  if (made != nullptr) {
-    source = *made;
+at::Tensor Attention::forward_cross(const AttentionInput& input, const CrossInputs& cross, Run& run) const {
+  const Heads heads =
+      projection_->project({.shared = input.shared, .encoder_output = cross.encoder_output}, run);
+  const at::Tensor q = hook_q_->forward(heads.q, run.watch);
+  KeysAndValues attended;
+  if (cross.made != nullptr) {
+    // One row serves many.
+    const KeysAndValues& made = cross.made->layers[static_cast<std::size_t>(layer_)];
+    attended = {made.keys.expand({q.size(0), -1, -1, -1}), made.values.expand({q.size(0), -1, -1, -1})};
   } else {
-    source = {hook_k_->forward(heads.k, run).transpose(1, 2), hook_v_->forward(heads.v, run).transpose(1, 2)};
-    run.keep(source);
+    attended = {hook_k_->forward(heads.k, run.watch).transpose(1, 2),
+                hook_v_->forward(heads.v, run.watch).transpose(1, 2)};
+    if (cross.kept != nullptr) cross.kept->layers.push_back(attended);
   }
-  return write(hook_z_->forward(attend(q, {source}, run), run), run);
+  return write(hook_z_->forward(attend(q, {attended}, cross.kind, run), run.watch), run);
 }
 
-void Attention::prepare(Run& run) const {
-  if (relative_bias_) run.sequence(stack_).relative_bias = relative_bias_->forward(run);
+at::Tensor Attention::relative_bias(const Sequence& sequence, Run& run) const {
+  return relative_bias_ ? relative_bias_->forward(sequence, run.watch) : at::Tensor();
 }
 
-const LayerKind& Attention::kind(Run& run) const {
-  return attends_ == Attends::to_the_source ? run.source_kind()
-                                            : run.sequence(stack_).layer_kind(layer_, frequencies_);
-}
-
-at::Tensor Attention::attend(const at::Tensor& q, const Stretches& attended, Run& run) const {
-  const LayerKind& kind = this->kind(run);
+at::Tensor Attention::attend(const at::Tensor& q, const Segments& attended, const LayerKind& kind,
+                             Run& run) const {
   const bool explicitly = config_.score_soft_cap > 0 || attended.size() > 1 || sinks_.defined() ||
-                          hook_attn_scores_->watched(run) || hook_pattern_->watched(run);
-  return explicitly ? attend_explicitly(q, attended, run) : attend_fused(q, attended.front(), kind);
+                          hook_attn_scores_->watched(run.watch) || hook_pattern_->watched(run.watch);
+  return explicitly ? attend_explicitly(q, attended, kind, run) : attend_fused(q, attended.front(), kind);
 }
 
-at::Tensor Attention::attend_explicitly(const at::Tensor& q, const Stretches& attended, Run& run) const {
-  const LayerKind& kind = this->kind(run);
+at::Tensor Attention::attend_explicitly(const at::Tensor& q, const Segments& attended, const LayerKind& kind,
+                                        Run& run) const {
   std::vector<at::Tensor>
       parts;  // [batch, head, query, key] each; keys that are shared are not copied together
-  for (const KeysAndValues& stretch : attended) {
-    parts.push_back(ops::scores(q.transpose(1, 2), stretch.keys, scale_, run));
+  for (const KeysAndValues& segment : attended) {
+    parts.push_back(ops::scores(q.transpose(1, 2), segment.keys, scale_, run));
   }
   at::Tensor scores = parts.size() == 1 ? parts.front() : at::cat(parts, -1);
   if (config_.score_soft_cap > 0) scores = ops::soft_cap(scores, config_.score_soft_cap);
@@ -157,29 +149,28 @@ at::Tensor Attention::attend_explicitly(const at::Tensor& q, const Stretches& at
     scores = run.workspace != nullptr ? scores.masked_fill_(kind.blocked, kMasked)
                                       : scores.masked_fill(kind.blocked, kMasked);
   }
-  scores = hook_attn_scores_->forward(scores, run);
+  scores = hook_attn_scores_->forward(scores, run.watch);
 
-  const at::Tensor pattern = hook_pattern_->forward(probabilities(scores, run), run);
+  const at::Tensor pattern = hook_pattern_->forward(probabilities(scores, kind, run), run.watch);
   at::Tensor z;
   std::int64_t first_key = 0;
-  for (const KeysAndValues& stretch : attended) {
-    const std::int64_t keys = stretch.values.size(2);
-    const at::Tensor part = ops::mix(pattern.narrow(-1, first_key, keys), stretch.values, run);
+  for (const KeysAndValues& segment : attended) {
+    const std::int64_t keys = segment.values.size(2);
+    const at::Tensor part = ops::mix(pattern.narrow(-1, first_key, keys), segment.values, run);
     z = z.defined() ? z + part : part;
     first_key += keys;
   }
   return z;
 }
 
-at::Tensor Attention::probabilities(const at::Tensor& scores, Run& run) const {
+at::Tensor Attention::probabilities(const at::Tensor& scores, const LayerKind& kind, Run& run) const {
   if (sinks_.defined()) {
     // One more column, so that no row is without a finite score, and rows over keys sum to less than 1.
     const at::Tensor column = sinks_.view({1, -1, 1, 1}).expand({scores.size(0), -1, scores.size(2), 1});
     return ops::softmax(at::cat({scores, column}, -1), run).narrow(-1, 0, scores.size(-1));
   }
-  const bool padded = attends_ == Attends::to_its_own && run.sequence(stack_).real().defined();
-  if (!padded) return ops::softmax(scores, run);
-  // A row of padding may see nothing at all: its softmax is 0/0, its pattern is zero.
+  if (!kind.has_empty_rows) return ops::softmax(scores, run);
+  // The softmax of a row that sees nothing is 0/0, its pattern is zero.
   const at::Tensor empty = (scores == kMasked).all(-1, /*keepdim=*/true);
   return ops::softmax(scores.masked_fill(empty, 0.0), run).masked_fill(empty, 0.0);
 }
@@ -201,11 +192,11 @@ at::Tensor Attention::attend_fused(const at::Tensor& q, const KeysAndValues& att
 }
 
 at::Tensor Attention::write(const at::Tensor& z, Run& run) const {
-  if (!hook_result_->watched(run)) return ops::linear(z.flatten(2), W_O_, b_O_, run);
+  if (!hook_result_->watched(run.watch)) return ops::linear(z.flatten(2), W_O_, b_O_, run);
   const at::Tensor per_head =
       W_O_.t().view({config_.n_heads, config_.value_dim(), config_.d_model});  // [head, d_head, d_model]
   const at::Tensor result = hook_result_->forward(at::matmul(z.unsqueeze(-2), per_head).squeeze(-2),
-                                                  run);  // [batch, pos, head, d_model]
+                                                  run.watch);  // [batch, pos, head, d_model]
   const at::Tensor sum = result.sum(2);
   return b_O_.defined() ? sum + b_O_ : sum;
 }

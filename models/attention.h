@@ -9,13 +9,14 @@
 #include "models/norm.h"
 #include "models/relative_bias.h"
 #include "models/run.h"
+#include "models/stack_inputs.h"
 
 namespace hooked {
 
 /// What an attention's queries attend to.
 enum class Attends : std::uint8_t {
-  to_its_own,     ///< keys and values are of the tokens that the queries are of
-  to_the_source,  ///< keys and values are of the encoder's output
+  own_tokens,  ///< keys and values are of the tokens that the queries are of
+  encoder,     ///< cross-attention: keys and values are of the encoder's output
 };
 
 /// Multi-head, grouped-query or multi-query attention (Vaswani et al. 2017; Ainslie et al. 2023).
@@ -24,37 +25,35 @@ enum class Attends : std::uint8_t {
 /// the fused kernel runs.
 class Attention : public torch::nn::Module {
  public:
-  explicit Attention(const GraphContext& context, Attends attends = Attends::to_its_own);
+  explicit Attention(const GraphContext& context, Attends attends = Attends::own_tokens);
 
   /// What attention writes, before any output norm: [batch, pos, d_model].
-  at::Tensor forward(const AttentionInput& input, Run& run) const;
+  at::Tensor forward(const AttentionInput& input, const StackInputs& stack, Run& run) const;
 
-  /// Gives the stack its bias by distance where this holds it, as `forward` does.
-  void prepare(Run& run) const;
+  /// What all layers of the stack add to their scores, [1 or batch, head, query, key]: of the first block of
+  /// a stack with relative positions, else undefined.
+  at::Tensor relative_bias(const Sequence& sequence, Run& run) const;
 
   /// Adds this module's slots; `path` is its place in the state dict (`blocks.0.attn`).
   WeightSlots slots(const std::string& path) const;
 
  private:
-  using Stretches = std::vector<KeysAndValues>;
+  using Segments = std::vector<KeysAndValues>;
 
-  at::Tensor forward_to_source(const AttentionInput& input, Run& run) const;
-  /// The masks and angles this attends by.
-  const LayerKind& kind(Run& run) const;
+  at::Tensor forward_cross(const AttentionInput& input, const CrossInputs& cross, Run& run) const;
   // `q` is [batch, pos, head, d_head], and z as well, with the values' width.
-  at::Tensor attend(const at::Tensor& q, const Stretches& attended, Run& run) const;
+  at::Tensor attend(const at::Tensor& q, const Segments& attended, const LayerKind& kind, Run& run) const;
   /// Probabilities over keys of scores [batch, head, query, key]; rows that see nothing are zero.
-  at::Tensor probabilities(const at::Tensor& scores, Run& run) const;
-  at::Tensor attend_explicitly(const at::Tensor& q, const Stretches& attended, Run& run) const;
+  at::Tensor probabilities(const at::Tensor& scores, const LayerKind& kind, Run& run) const;
+  at::Tensor attend_explicitly(const at::Tensor& q, const Segments& attended, const LayerKind& kind,
+                               Run& run) const;
   at::Tensor attend_fused(const at::Tensor& q, const KeysAndValues& attended, const LayerKind& kind) const;
   at::Tensor write(const at::Tensor& z, Run& run) const;
 
   const ModelConfig& config_;
   Attends attends_;
-  Stack stack_;
   std::int64_t layer_;
   double scale_;  // scores are multiplied by it
-  LayerFrequencies frequencies_;
   std::unique_ptr<const HeadProjection> projection_;
   at::Tensor W_O_;    // [d_model, head * d_head]
   at::Tensor b_O_;    // [d_model]

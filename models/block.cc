@@ -23,11 +23,8 @@ Block::Block(const GraphContext& context)
   const auto norm = [&](const char* name, Site scale, Site normalized,
                         bool weighted) -> std::shared_ptr<Norm> {
     if (!has_point(scale, context)) return nullptr;
-    const bool biased = weighted && c.norm_bias && c.norm == NormKind::layer_norm;
     return register_module(
-        name,
-        std::make_shared<Norm>(
-            Norm::Layout{c.norm, scale, normalized, {c.d_model}, weighted, biased, c.norm_offset}, context));
+        name, std::make_shared<Norm>(stream_norm(c, c.norm, {scale, normalized}, weighted), context));
   };
   const bool weighted = !c.norm_folded;
   ln1_ = norm("ln1", Site::ln1_scale, Site::ln1_normalized, weighted);
@@ -42,7 +39,7 @@ Block::Block(const GraphContext& context)
 
   attn_ = register_module("attn", std::make_shared<Attention>(context));
   if (c.has_encoder() && context.stack == Stack::decoder) {
-    cross_attn_ = register_module("cross_attn", std::make_shared<Attention>(context, Attends::to_the_source));
+    cross_attn_ = register_module("cross_attn", std::make_shared<Attention>(context, Attends::encoder));
   }
   if (reads_through_norms_) mlp_norm_ = cross_attn_ ? ln3_ : ln2_;
   if (c.mixture(context.layer)) {
@@ -61,53 +58,56 @@ Block::Block(const GraphContext& context)
   hook_normalized_resid_post_ = add_point(*this, Site::normalized_resid_post, context);
 }
 
-at::Tensor Block::forward(at::Tensor resid, Run& run) const {
-  resid = hook_resid_pre_->forward(std::move(resid), run);
-  if (config_.norm_place == NormPlace::post) return forward_post_norm(resid, run);
+at::Tensor Block::forward(at::Tensor resid, const StackInputs& stack, Run& run) const {
+  resid = hook_resid_pre_->forward(std::move(resid), run.watch);
+  if (config_.norm_place == NormPlace::post) return forward_post_norm(resid, stack, run);
   // Norms of the stream itself: what sublayers read is also what they add to.
   const bool norms_stream = config_.norm_place == NormPlace::stream;
   if (norms_stream) resid = ln1_->forward(resid, run);
-  const at::Tensor attn_out = attention_branch(resid, run);
+  const at::Tensor attn_out = attention_branch(resid, stack, run);
   if (config_.parallel()) {
     const at::Tensor mlp_out = mlp_branch(resid, run);
-    return hook_resid_post_->forward(ops::add(ops::add(resid, attn_out, run), mlp_out, run), run);
+    return hook_resid_post_->forward(ops::add(ops::add(resid, attn_out, run), mlp_out, run), run.watch);
   }
   resid = ops::add(resid, attn_out, run);
-  if (!mlp_) return hook_resid_post_->forward(std::move(resid), run);
-  resid = hook_resid_mid_->forward(std::move(resid), run);
+  if (!mlp_) return hook_resid_post_->forward(std::move(resid), run.watch);
+  resid = hook_resid_mid_->forward(std::move(resid), run.watch);
   if (norms_stream) resid = ln2_->forward(resid, run);
   if (cross_attn_) {
-    resid = hook_resid_mid_cross_->forward(ops::add(resid, cross_attention_branch(resid, run), run), run);
+    resid = hook_resid_mid_cross_->forward(ops::add(resid, cross_attention_branch(resid, stack, run), run),
+                                           run.watch);
   }
-  return hook_resid_post_->forward(ops::add(resid, mlp_branch(resid, run), run), run);
+  return hook_resid_post_->forward(ops::add(resid, mlp_branch(resid, run), run), run.watch);
 }
 
-at::Tensor Block::forward_post_norm(const at::Tensor& resid, Run& run) const {
-  at::Tensor sum = ops::add(resid, attention_branch(resid, run), run);
-  if (!mlp_) return hook_resid_post_->forward(ln1_->forward(sum, run), run);
-  sum = hook_resid_mid_->forward(sum, run);
+at::Tensor Block::forward_post_norm(const at::Tensor& resid, const StackInputs& stack, Run& run) const {
+  at::Tensor sum = ops::add(resid, attention_branch(resid, stack, run), run);
+  if (!mlp_) return hook_resid_post_->forward(ln1_->forward(sum, run), run.watch);
+  sum = hook_resid_mid_->forward(sum, run.watch);
   const at::Tensor normed = ln1_->forward(sum, run);
-  const at::Tensor post = hook_resid_post_->forward(ops::add(normed, mlp_branch(normed, run), run), run);
-  return hook_normalized_resid_post_->forward(ln2_->forward(post, run), run);
+  const at::Tensor post =
+      hook_resid_post_->forward(ops::add(normed, mlp_branch(normed, run), run), run.watch);
+  return hook_normalized_resid_post_->forward(ln2_->forward(post, run), run.watch);
 }
 
-at::Tensor Block::attention_branch(const at::Tensor& resid, Run& run) const {
-  at::Tensor out = attn_->forward(read_stream(resid, run), run);
+at::Tensor Block::attention_branch(const at::Tensor& resid, const StackInputs& stack, Run& run) const {
+  AttentionInput input = read_stream(resid, run);
+  input.query_key_positions = stack.query_key_positions;
+  at::Tensor out = attn_->forward(input, stack, run);
   if (ln1_post_) out = ln1_post_->forward(out, run);
-  return hook_attn_out_->forward(std::move(out), run);
+  return hook_attn_out_->forward(std::move(out), run.watch);
 }
 
-at::Tensor Block::cross_attention_branch(const at::Tensor& resid, Run& run) const {
-  const at::Tensor read = ln2_->forward(hook_cross_attn_in_->forward(resid, run), run);
-  return hook_cross_attn_out_->forward(cross_attn_->forward({.shared = read, .source = run.encoded}, run),
-                                       run);
+at::Tensor Block::cross_attention_branch(const at::Tensor& resid, const StackInputs& stack, Run& run) const {
+  const at::Tensor read = ln2_->forward(hook_cross_attn_in_->forward(resid, run.watch), run);
+  return hook_cross_attn_out_->forward(cross_attn_->forward({.shared = read}, stack, run), run.watch);
 }
 
 at::Tensor Block::mlp_branch(const at::Tensor& resid, Run& run) const {
-  const at::Tensor input = hook_mlp_in_->forward(resid, run);
+  const at::Tensor input = hook_mlp_in_->forward(resid, run.watch);
   at::Tensor out = mlp_->forward(mlp_norm_ ? mlp_norm_->forward(input, run) : input, run);
   if (ln2_post_) out = ln2_post_->forward(out, run);
-  return hook_mlp_out_->forward(std::move(out), run);
+  return hook_mlp_out_->forward(std::move(out), run.watch);
 }
 
 AttentionInput Block::read_stream(const at::Tensor& resid, Run& run) const {
@@ -123,10 +123,10 @@ AttentionInput Block::read_stream(const at::Tensor& resid, Run& run) const {
   // value, N's derivative in gradient, while the stream's gradient keeps flowing through ln1 and is not
   // counted twice. When some copy may change, copies whose gradient is asked for stand on the path instead,
   // like the changed one.
-  const auto watched = [&](const Point& point) { return point && point->watched(run); };
-  const auto may_change = [&](const Point& point) { return point && run.may_change(point->number()); };
+  const auto watched = [&](const Point& point) { return point && point->watched(run.watch); };
+  const auto may_change = [&](const Point& point) { return point && run.watch.may_change(point->number()); };
   const auto wants_gradient = [&](const Point& point) {
-    return point && run.wants_gradient(point->number());
+    return point && run.watch.wants_gradient(point->number());
   };
   const bool any_changes = may_change(hook_attn_in_) || may_change(hook_q_input_) ||
                            may_change(hook_k_input_) || may_change(hook_v_input_);
@@ -142,7 +142,7 @@ AttentionInput Block::read_stream(const at::Tensor& resid, Run& run) const {
   };
   at::Tensor shared_copy;  // [batch, pos, head, d_model], undefined while nobody watches hook_attn_in
   if (watched(hook_attn_in_))
-    shared_copy = hook_attn_in_->forward(copy_for(hook_attn_in_, config_.n_heads), run);
+    shared_copy = hook_attn_in_->forward(copy_for(hook_attn_in_, config_.n_heads), run.watch);
   struct Branch {
     at::Tensor input;
     Reads reads = Reads::shared;
@@ -150,7 +150,7 @@ AttentionInput Block::read_stream(const at::Tensor& resid, Run& run) const {
   const auto split = [&](const Point& point, std::int64_t heads) {
     Branch branch{shared_copy, how(hook_attn_in_)};
     if (!watched(point)) return branch;
-    branch.input = point->forward(shared_copy.defined() ? shared_copy : copy_for(point, heads), run);
+    branch.input = point->forward(shared_copy.defined() ? shared_copy : copy_for(point, heads), run.watch);
     branch.reads = std::max(branch.reads, how(point));
     return branch;
   };
@@ -158,12 +158,12 @@ AttentionInput Block::read_stream(const at::Tensor& resid, Run& run) const {
   const Branch k = split(hook_k_input_, config_.n_kv_heads);
   const Branch v = split(hook_v_input_, config_.n_kv_heads);
 
-  Norm::Seen normed{resid, false};
-  if (reads_through_ln1) normed = ln1_->forward_and_tell(resid, run);
+  Norm::Output normed{resid, false};
+  if (reads_through_ln1) normed = ln1_->forward_with_edits(resid, run);
   const auto own_input = [&](const Branch& branch) -> std::optional<at::Tensor> {
-    // An edited ln1 holds for all branches (DESIGN 9.4).
+    // An edited ln1 holds for all branches.
     if (branch.reads == Reads::shared || (branch.reads == Reads::own && normed.edited)) return std::nullopt;
-    const at::Tensor own = reads_through_ln1 ? ln1_->quietly(branch.input, run) : branch.input;
+    const at::Tensor own = reads_through_ln1 ? ln1_->without_points(branch.input, run) : branch.input;
     if (branch.reads == Reads::own) return own;
     return normed.normed.unsqueeze(2) + (own - own.detach());
   };

@@ -18,22 +18,24 @@ class Block : public torch::nn::Module {
   explicit Block(const GraphContext& context);
 
   /// The residual stream [batch, pos, d_model] after the block.
-  at::Tensor forward(at::Tensor resid, Run& run) const;
+  at::Tensor forward(at::Tensor resid, const StackInputs& stack, Run& run) const;
 
-  /// Makes what runs that start behind this block need of it.
-  void prepare(Run& run) const { attn_->prepare(run); }
+  /// What all layers of the stack add to their scores: see Attention::relative_bias.
+  at::Tensor relative_bias(const Sequence& sequence, Run& run) const {
+    return attn_->relative_bias(sequence, run);
+  }
 
   WeightSlots slots(const std::string& path) const;
 
  private:
   /// What attention adds to the stream.
-  at::Tensor attention_branch(const at::Tensor& resid, Run& run) const;
+  at::Tensor attention_branch(const at::Tensor& resid, const StackInputs& stack, Run& run) const;
   /// What cross-attention adds to the stream.
-  at::Tensor cross_attention_branch(const at::Tensor& resid, Run& run) const;
+  at::Tensor cross_attention_branch(const at::Tensor& resid, const StackInputs& stack, Run& run) const;
   /// What the MLP adds to the stream.
   at::Tensor mlp_branch(const at::Tensor& resid, Run& run) const;
   /// The block with norms after the additions.
-  at::Tensor forward_post_norm(const at::Tensor& resid, Run& run) const;
+  at::Tensor forward_post_norm(const at::Tensor& resid, const StackInputs& stack, Run& run) const;
 
   AttentionInput read_stream(const at::Tensor& resid, Run& run) const;
 

@@ -9,8 +9,7 @@ namespace hooked {
 
 bool has_point(Site site, const GraphContext& context) {
   const SiteRow& site_row = row(site);
-  return own_stack(site_row).value_or(context.stack) == context.stack &&
-         site_row.exists(context.config, context.layer);
+  return stands_in(site_row, context.stack) && site_row.exists(context.config, context.layer);
 }
 
 Point add_point(torch::nn::Module& owner, Site site, const GraphContext& context) {

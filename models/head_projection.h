@@ -13,9 +13,11 @@ namespace hooked {
 /// What attention reads.
 struct AttentionInput {
   at::Tensor shared;  ///< [batch, pos, d_model], for every branch that has no input of its own
-  /// Cross-attention: what keys and values read instead, [batch, pos of the source, d_model]; undefined where
-  /// they are remembered and not asked for.
-  std::optional<at::Tensor> source = std::nullopt;
+  /// Position embeddings [1 or batch, pos, d_model] that queries and keys read besides; undefined: none.
+  at::Tensor query_key_positions = {};
+  /// Cross-attention: what keys and values read instead, [batch, pos of the encoder, d_model]; undefined
+  /// where an earlier run made them, so that only queries are asked for.
+  std::optional<at::Tensor> encoder_output = std::nullopt;
   /// Inputs of single branches after their norm, one per head: set where a split input was changed.
   std::optional<at::Tensor> query = std::nullopt;  ///< [batch, pos, head, d_model]
   std::optional<at::Tensor> key = std::nullopt;    ///< [batch, pos, kv_head, d_model]

@@ -18,7 +18,7 @@ KvCache::KvCache(const ModelConfig& config, Size size, const c10::Device& device
   }
 }
 
-void KvCache::put(std::int64_t layer, const at::Tensor& keys, const at::Tensor& values) {
+void KvCache::append(std::int64_t layer, const at::Tensor& keys, const at::Tensor& values) {
   assert(length_ + keys.size(1) <= size_.capacity);
   const KeysAndValues& own = layers_[static_cast<std::size_t>(layer)];
   own.keys.narrow(2, length_, keys.size(1)).copy_(keys.transpose(1, 2));

@@ -16,8 +16,19 @@ struct KeysAndValues {
   at::Tensor values;
 };
 
-/// What the layers remember of the columns that were run: room for `capacity` of them, filled from the left.
-/// A value that one thread fills; filled and const it may be read by many.
+/// What the decoder's cross-attention made of an encoder's output: computed by the run that runs the encoder,
+/// read by those that continue it.
+struct EncoderKeys {
+  std::vector<KeysAndValues> layers;  ///< one for each decoder layer; empty before the encoder ran
+  at::Tensor real;                    ///< [batch, pos] bool of the encoder's tokens; undefined: all are real
+
+  bool empty() const noexcept { return layers.empty(); }
+  /// Tokens per row that the encoder read.
+  std::int64_t length() const { return layers.front().keys.size(2); }
+};
+
+/// The key/value cache: keys and values of the columns that were run, in every layer. Has room for `capacity`
+/// columns, filled from the left. One thread fills it; filled and const it may be read by many.
 class KvCache {
  public:
   /// How much room, for how many rows.
@@ -37,18 +48,23 @@ class KvCache {
 
   /// Writes what `layer` computed for the columns after those that are filled, [batch, pos, kv_head, d_head]
   /// each. They count as filled once `advance` is called.
-  void put(std::int64_t layer, const at::Tensor& keys, const at::Tensor& values);
+  void append(std::int64_t layer, const at::Tensor& keys, const at::Tensor& values);
   /// The first `columns` columns of a layer, as views.
   KeysAndValues first(std::int64_t layer, std::int64_t columns) const;
-  /// Counts as filled the columns that every layer has put. `real` is their part of the mask, [batch,
+  /// Counts as filled the columns that every layer has appended. `real` is their part of the mask, [batch,
   /// columns] bool, or undefined.
   void advance(std::int64_t columns, const at::Tensor& real);
+
+  /// Of encoder-decoders: what the decoder reads of the encoder.
+  const EncoderKeys& encoder() const noexcept { return encoder_; }
+  EncoderKeys& encoder() noexcept { return encoder_; }
 
  private:
   Size size_;
   std::int64_t length_ = 0;
   at::Tensor real_;
   std::vector<KeysAndValues> layers_;  // [batch, kv_head, capacity, d_head]
+  EncoderKeys encoder_;
 };
 
 }  // namespace hooked

@@ -13,7 +13,7 @@ namespace hooked {
 LatentProjection::LatentProjection(torch::nn::Module& attention, const GraphContext& context)
     : config_(context.config) {
   const ModelConfig& c = config_;
-  const LatentConfig& latent = c.latent;
+  const Latents& latent = *c.latent;
   const std::int64_t read = query_width() + latent.d_kv + latent.d_shared_key;
   W_down_ = add_matrix(attention, "W_down", read, c.d_model, context);
   if (c.qkv_bias) {
@@ -22,8 +22,7 @@ LatentProjection::LatentProjection(torch::nn::Module& attention, const GraphCont
   }
   const auto norm = [&](const char* name, Site scale, Site normalized, std::int64_t width) {
     const Norm::Layout layout{.kind = NormKind::rms_norm,
-                              .scale = scale,
-                              .normalized = normalized,
+                              .points = {scale, normalized},
                               .shape = {width},
                               .weighted = true,
                               .bias = false,
@@ -45,27 +44,28 @@ LatentProjection::LatentProjection(torch::nn::Module& attention, const GraphCont
 }
 
 std::int64_t LatentProjection::query_width() const {
-  return config_.latent.d_query > 0 ? config_.latent.d_query : config_.n_heads * config_.d_head;
+  return config_.query_latent() ? config_.latent->d_query : config_.n_heads * config_.d_head;
 }
 
 Heads LatentProjection::project(const AttentionInput& input, Run& run) const {
   assert(!input.query && !input.key && !input.value && "such a model has no split inputs");
-  const LatentConfig& latent = config_.latent;
+  const Latents& latent = *config_.latent;
   const std::int64_t h = config_.n_heads;
   const at::Tensor read = ops::linear(input.shared, W_down_, b_down_, run);
   at::Tensor q = read.narrow(-1, 0, query_width());
   if (q_norm_) {
-    q = hook_q_latent_->forward(q_norm_->forward(q, run), run);
+    q = hook_q_latent_->forward(q_norm_->forward(q, run), run.watch);
     q = ops::linear(q, W_UQ_, {}, run);
   }
   at::Tensor kv = kv_norm_->forward(read.narrow(-1, query_width(), latent.d_kv), run);
-  kv = ops::linear(hook_kv_latent_->forward(kv, run), W_UKV_, {}, run);
+  kv = ops::linear(hook_kv_latent_->forward(kv, run.watch), W_UKV_, {}, run);
 
   const std::int64_t own = h * config_.own_key_dim();
   at::Tensor k = kv.narrow(-1, 0, own).unflatten(-1, {h, config_.own_key_dim()});
   if (hook_k_shared_) {
-    const at::Tensor shared = hook_k_shared_->forward(
-        read.narrow(-1, query_width() + latent.d_kv, latent.d_shared_key), run);  // [batch, pos, shared part]
+    const at::Tensor shared =
+        hook_k_shared_->forward(read.narrow(-1, query_width() + latent.d_kv, latent.d_shared_key),
+                                run.watch);  // [batch, pos, shared part]
     k = at::cat({k, shared.unsqueeze(2).expand({-1, -1, h, -1})}, -1);
   }
   return {q.unflatten(-1, {h, config_.d_head}), k,
@@ -73,7 +73,7 @@ Heads LatentProjection::project(const AttentionInput& input, Run& run) const {
 }
 
 WeightSlots LatentProjection::slots(const std::string& path) const {
-  const LatentConfig& latent = config_.latent;
+  const Latents& latent = *config_.latent;
   const std::int64_t h = config_.n_heads;
   // Rows of a packed matrix [out, in], and their entries of its bias, as [in, out] or by heads [head, in,
   // out].

@@ -49,7 +49,7 @@ void require_experts(const at::Tensor& experts, std::int64_t n_experts, const st
 
 MixtureMlp::MixtureMlp(const GraphContext& context) : config_(context.config) {
   const ModelConfig& c = config_;
-  const ExpertConfig& e = c.experts;
+  const Experts& e = *c.experts;
   const auto parameter = [&](const char* name, at::IntArrayRef sizes) {
     return register_parameter(name, at::empty(sizes, context.options), /*requires_grad=*/false);
   };
@@ -91,14 +91,14 @@ at::Tensor MixtureMlp::forward(const at::Tensor& x, Run& run) const {
 }
 
 MixtureMlp::Routing MixtureMlp::route(const at::Tensor& x, Run& run) const {
-  const ExpertConfig& e = config_.experts;
+  const Experts& e = *config_.experts;
   const at::ScalarType precision = config_.dtype == at::kDouble ? at::kDouble : at::kFloat;
   const Choice choice = choose(ops::linear(x, W_gate_, b_gate_, run).to(precision));
-  const at::Tensor weights = hook_expert_weights_->forward(choice.weights, run);
+  const at::Tensor weights = hook_expert_weights_->forward(choice.weights, run.watch);
   at::Tensor chosen = choice.experts;
   if (!chosen.defined()) {
     chosen = chosen_by(weights);
-  } else if (run.may_change(hook_expert_weights_->number())) {
+  } else if (run.watch.may_change(hook_expert_weights_->number())) {
     const at::Tensor unchanged = (weights == choice.weights).all(-1, /*keepdim=*/true);
     chosen = at::where(unchanged, chosen, largest(weights, e.per_token));
   }
@@ -108,21 +108,21 @@ MixtureMlp::Routing MixtureMlp::route(const at::Tensor& x, Run& run) const {
     // Only edits can make the sum zero.
     ranked = ranked / (e.least_sum > 0 ? sum.clamp_min(e.least_sum) : sum.masked_fill(sum == 0.0, 1.0));
   }
-  chosen = hook_expert_indices_->forward(chosen, run);
-  if (run.may_change(hook_expert_indices_->number())) {
-    require_experts(chosen, e.n_experts, run.points().name(hook_expert_indices_->number()).to_string());
+  chosen = hook_expert_indices_->forward(chosen, run.watch);
+  if (run.watch.may_change(hook_expert_indices_->number())) {
+    require_experts(chosen, e.n_experts, run.watch.points().name(hook_expert_indices_->number()).to_string());
   }
   return {chosen, ranked.to(x.scalar_type())};
 }
 
 MixtureMlp::Choice MixtureMlp::choose(const at::Tensor& logits) const {
-  switch (config_.experts.router) {
+  switch (config_.experts->router) {
     case RouterKind::softmax_then_choose:
       return {at::softmax(logits, -1), {}};
     case RouterKind::sigmoid_then_choose:
       return {at::sigmoid(logits), {}};
     case RouterKind::choose_then_softmax: {
-      const auto [values, experts] = at::topk(logits, config_.experts.per_token, -1);
+      const auto [values, experts] = at::topk(logits, config_.experts->per_token, -1);
       return {at::zeros_like(logits).scatter(-1, experts, at::softmax(values, -1)), experts};
     }
     case RouterKind::sparse_mixer:
@@ -132,13 +132,13 @@ MixtureMlp::Choice MixtureMlp::choose(const at::Tensor& logits) const {
 }
 
 at::Tensor MixtureMlp::chosen_by(const at::Tensor& weights) const {
-  const ExpertConfig& e = config_.experts;
+  const Experts& e = *config_.experts;
   const at::Tensor ranking = choice_bias_.defined() ? weights + choice_bias_ : weights;
   return largest(e.n_groups > 1 ? within_best_groups(ranking) : ranking, e.per_token);
 }
 
 at::Tensor MixtureMlp::within_best_groups(const at::Tensor& ranking) const {
-  const ExpertConfig& e = config_.experts;
+  const Experts& e = *config_.experts;
   const at::Tensor groups = ranking.unflatten(-1, {e.n_groups, e.n_experts / e.n_groups});
   const std::int64_t counted = e.group_score == GroupScore::best_two ? 2 : 1;
   const at::Tensor scores = std::get<0>(at::topk(groups, counted, -1)).sum(-1);  // [batch, pos, group]
@@ -151,10 +151,10 @@ MixtureMlp::Choice MixtureMlp::mix_sparsely(const at::Tensor& logits) const {
   at::Tensor weights = at::zeros_like(logits);
   at::Tensor open = logits;  // to be chosen from
   std::vector<at::Tensor> chosen;
-  for (std::int64_t rank = 0; rank < config_.experts.per_token; ++rank) {
+  for (std::int64_t rank = 0; rank < config_.experts->per_token; ++rank) {
     const auto [best, expert] = open.max(-1, /*keepdim=*/true);
     const at::Tensor below = (best - logits) / at::maximum(logits.abs(), best);
-    const at::Tensor near = open.masked_fill(below > config_.experts.mixer_tolerance, kExcluded);
+    const at::Tensor near = open.masked_fill(below > config_.experts->mixer_tolerance, kExcluded);
     weights = weights.scatter(-1, expert, at::softmax(near, -1).gather(-1, expert));
     open = open.scatter(-1, expert, kExcluded);
     chosen.push_back(expert);
@@ -163,11 +163,11 @@ MixtureMlp::Choice MixtureMlp::mix_sparsely(const at::Tensor& logits) const {
 }
 
 at::Tensor MixtureMlp::routed(const at::Tensor& tokens, const Routing& routing, Run& run) const {
-  const std::int64_t n_tokens = tokens.size(0), ranks = config_.experts.per_token;
-  const std::int64_t n_experts = config_.experts.n_experts;
+  const std::int64_t n_tokens = tokens.size(0), ranks = config_.experts->per_token;
+  const std::int64_t n_experts = config_.experts->n_experts;
   // One place per rank and token, by rank first; sorted by expert, each expert's places lie side by side.
   at::Tensor owners = routing.experts.reshape({n_tokens, ranks}).t().reshape({-1});
-  if (const at::Tensor& real = run.sequence(config_.main_stack()).real(); real.defined()) {
+  if (const at::Tensor& real = run.sequence.real(); real.defined()) {
     owners = owners.masked_fill(real.logical_not().reshape({-1}).repeat({ranks}), n_experts);
   }
   const at::Tensor places = at::argsort(owners, /*stable=*/true, /*dim=*/0, /*descending=*/false);
@@ -191,7 +191,7 @@ at::Tensor MixtureMlp::shared(const at::Tensor& x, Run& run) const {
   const at::Tensor out = shared_expert_->forward(x, run);
   if (!W_shared_gate_.defined()) return out;
   const at::Tensor weight = at::sigmoid(ops::linear(x, W_shared_gate_, b_shared_gate_, run));
-  return out * hook_shared_weight_->forward(weight, run);
+  return out * hook_shared_weight_->forward(weight, run.watch);
 }
 
 WeightSlots MixtureMlp::slots(const std::string& path) const {

@@ -12,9 +12,9 @@ namespace hooked {
 MlpPlace dense_mlp(const ModelConfig& config) {
   return {.width = config.d_mlp,
           .bias = config.mlp_bias,
-          .pre = Site::mlp_pre,
-          .pre_linear = Site::mlp_pre_linear,
-          .post = Site::mlp_post};
+          .pre = Site::pre,
+          .pre_linear = Site::pre_linear,
+          .post = Site::post};
 }
 
 Mlp::Mlp(const GraphContext& context, const MlpPlace& place) : config_(context.config), place_(place) {
@@ -35,7 +35,7 @@ Mlp::Mlp(const GraphContext& context, const MlpPlace& place) : config_(context.c
     }
     b_out_ = parameter("b_out", {c.d_model});
   }
-  if (c.activation == Activation::xielu) {
+  if (c.activation.kind() == Activation::xielu) {
     const auto numbers = register_module("xielu", std::make_shared<torch::nn::Module>());
     const auto number = [&](const char* name) {
       return numbers->register_parameter(name, at::empty({1}, context.options), /*requires_grad=*/false);
@@ -44,46 +44,46 @@ Mlp::Mlp(const GraphContext& context, const MlpPlace& place) : config_(context.c
   }
   if (c.mlp_norm) {
     const bool has_weights = !c.norm_folded;
-    ln_ = register_module("ln", std::make_shared<Norm>(Norm::Layout{NormKind::layer_norm,
-                                                                    Site::mlp_ln_scale,
-                                                                    Site::mlp_ln_normalized,
-                                                                    {d},
-                                                                    has_weights,
-                                                                    has_weights && c.norm_bias},
-                                                       context));
+    ln_ = register_module(
+        "ln", std::make_shared<Norm>(Norm::Layout{.kind = NormKind::layer_norm,
+                                                  .points = {Site::mlp_ln_scale, Site::mlp_ln_normalized},
+                                                  .shape = {d},
+                                                  .weighted = has_weights,
+                                                  .bias = has_weights && c.norm_bias},
+                                     context));
   }
   hook_pre_ = add_point(*this, place.pre, context);
   hook_pre_linear_ = add_point(*this, place.pre_linear, context);
-  hook_mid_ = add_point(*this, Site::mlp_mid, context);
+  hook_mid_ = add_point(*this, Site::mid, context);
   hook_post_ = add_point(*this, place.post, context);
 }
 
 bool Mlp::watched(const Run& run) const {
-  return hook_pre_->watched(run) || hook_pre_linear_->watched(run) || hook_post_->watched(run);
+  return hook_pre_->watched(run.watch) || hook_pre_linear_->watched(run.watch) ||
+         hook_post_->watched(run.watch);
 }
 
 at::Tensor Mlp::forward(const at::Tensor& x, Run& run) const {
   const at::Tensor post =
-      hook_post_->forward(config_.mlp == MlpKind::gated ? gated(x, run) : plain(x, run), run);
+      hook_post_->forward(config_.mlp == MlpKind::gated ? gated(x, run) : plain(x, run), run.watch);
   return ops::linear(post, W_out_, b_out_, run);
 }
 
 at::Tensor Mlp::plain(const at::Tensor& x, Run& run) const {
-  const at::Tensor pre = hook_pre_->forward(ops::linear(x, W_in_, b_in_, run), run);
+  const at::Tensor pre = hook_pre_->forward(ops::linear(x, W_in_, b_in_, run), run.watch);
   const at::Tensor mid = activate(pre, run);
-  return ln_ ? ln_->forward(hook_mid_->forward(mid, run), run) : mid;
+  return ln_ ? ln_->forward(hook_mid_->forward(mid, run.watch), run) : mid;
 }
 
 at::Tensor Mlp::activate(const at::Tensor& pre, const Run& run) const {
-  if (config_.activation == Activation::xielu) return ops::xielu(pre, xielu_);
-  if (config_.activation == Activation::swish) return ops::swish(pre, config_.swish_beta);
+  if (config_.activation.kind() == Activation::xielu) return ops::xielu(pre, xielu_);
   return ops::activate(config_.activation, pre, run);
 }
 
 at::Tensor Mlp::gated(const at::Tensor& x, Run& run) const {
   const at::Tensor both = ops::linear(x, W_in_, b_in_, run);
-  at::Tensor gate = hook_pre_->forward(both.narrow(-1, 0, place_.width), run);
-  at::Tensor up = hook_pre_linear_->forward(both.narrow(-1, place_.width, place_.width), run);
+  at::Tensor gate = hook_pre_->forward(both.narrow(-1, 0, place_.width), run.watch);
+  at::Tensor up = hook_pre_linear_->forward(both.narrow(-1, place_.width, place_.width), run.watch);
   if (config_.gate_limit > 0) {
     gate = at::clamp_max(gate, config_.gate_limit);
     up = at::clamp(up, -config_.gate_limit, config_.gate_limit);
@@ -121,7 +121,7 @@ WeightSlots Mlp::slots(const std::string& path) const {
   if (b_product_.defined()) bias("in", b_product_);
   matrix("W_out", W_out_);
   if (b_out_.defined()) bias("out", b_out_);
-  if (config_.activation == Activation::xielu) {
+  if (config_.activation.kind() == Activation::xielu) {
     slots.push_back({path + ".xielu.alpha_p", xielu_.alpha_p});
     slots.push_back({path + ".xielu.alpha_n", xielu_.alpha_n});
     slots.push_back({path + ".xielu.beta", xielu_.beta});

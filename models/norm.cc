@@ -16,14 +16,24 @@
 #include "models/workspace.h"
 
 namespace hooked {
+
+Norm::Layout stream_norm(const ModelConfig& config, NormKind kind, Norm::Points points, bool weighted) {
+  return {.kind = kind,
+          .points = points,
+          .shape = {config.d_model},
+          .weighted = weighted,
+          .bias = weighted && config.norm_bias && kind == NormKind::layer_norm,
+          .offset = config.norm_offset};
+}
+
 Norm::Norm(const Layout& layout, const GraphContext& context)
     : kind_(layout.kind),
       shape_(layout.shape),
       weight_shape_(layout.weight_shape.empty() ? layout.shape : layout.weight_shape),
       eps_(layout.eps.value_or(context.config.eps)),
       offset_(layout.weighted && layout.offset) {
-  hook_scale_ = add_point(*this, layout.scale, context);
-  hook_normalized_ = add_point(*this, layout.normalized, context);
+  hook_scale_ = add_point(*this, layout.points.scale, context);
+  hook_normalized_ = add_point(*this, layout.points.normalized, context);
   const std::int64_t size =
       std::accumulate(weight_shape_.begin(), weight_shape_.end(), std::int64_t{1}, std::multiplies<>());
   if (layout.weighted)
@@ -38,7 +48,7 @@ at::Tensor Norm::weighted(const at::Tensor& normalized) const {
   return b_.defined() ? at::addcmul(b_.view(weight_shape_), normalized, weight()) : normalized * weight();
 }
 
-at::Tensor Norm::quietly(const at::Tensor& x, const Run& run) const {
+at::Tensor Norm::without_points(const at::Tensor& x, const Run& run) const {
   // The kernels multiply by a weight of the normed axes only.
   if (weight_shape_ != shape_) return weighted(without_weight(x));
   const std::optional<at::Tensor> w = w_.defined() ? std::optional(weight()) : std::nullopt;
@@ -57,10 +67,10 @@ at::Tensor Norm::without_weight(const at::Tensor& x) const {
   return std::get<0>(at::native_layer_norm(x, shape_, std::nullopt, std::nullopt, eps_));
 }
 
-at::Tensor Norm::forward(const at::Tensor& x, Run& run) const { return forward_and_tell(x, run).normed; }
+at::Tensor Norm::forward(const at::Tensor& x, Run& run) const { return forward_with_edits(x, run).normed; }
 
-Norm::Seen Norm::forward_and_tell(const at::Tensor& x, Run& run) const {
-  if (!watched(run)) return {quietly(x, run), false};
+Norm::Output Norm::forward_with_edits(const at::Tensor& x, Run& run) const {
+  if (!watched(run)) return {without_points(x, run), false};
 
   std::vector<std::int64_t> dims(shape_.size());
   std::iota(dims.begin(), dims.end(), -static_cast<std::int64_t>(dims.size()));
@@ -85,15 +95,15 @@ Norm::Seen Norm::forward_and_tell(const at::Tensor& x, Run& run) const {
     dividend = centred();
     scale = at::sqrt(dividend.square().mean(dims, /*keepdim=*/true) + eps_);
   }
-  const at::Tensor seen_scale = hook_scale_->forward(scale, run);
-  const bool scale_edited = !seen_scale.is_same(scale) && run.may_change(hook_scale_->number());
+  const at::Tensor seen_scale = hook_scale_->forward(scale, run.watch);
+  const bool scale_edited = !seen_scale.is_same(scale) && run.watch.may_change(hook_scale_->number());
   if (!normalized.defined() || scale_edited) {
     if (!dividend.defined()) dividend = centred();
     normalized = (dividend / seen_scale).to(x.scalar_type());
   }
-  const at::Tensor seen = hook_normalized_->forward(normalized, run);
+  const at::Tensor seen = hook_normalized_->forward(normalized, run.watch);
   const bool edited =
-      scale_edited || (!seen.is_same(normalized) && run.may_change(hook_normalized_->number()));
+      scale_edited || (!seen.is_same(normalized) && run.watch.may_change(hook_normalized_->number()));
   return {weighted(seen), edited};
 }
 

@@ -14,10 +14,13 @@ namespace hooked {
 /// and bias. Statistics are accumulated in float32 or better. One fused kernel when nobody watches.
 class Norm : public torch::nn::Module {
  public:
-  struct Layout {
-    NormKind kind;
+  struct Points {
     Site scale;
     Site normalized;
+  };
+  struct Layout {
+    NormKind kind;
+    Points points;
     std::vector<std::int64_t> shape;  ///< sizes of the last axes, which are normed together
     bool weighted;
     bool bias;
@@ -33,18 +36,18 @@ class Norm : public torch::nn::Module {
   at::Tensor forward(const at::Tensor& x, Run& run) const;
 
   /// `x` [..., shape] normed without firing the points: for inputs that differ from what the points show.
-  at::Tensor quietly(const at::Tensor& x, const Run& run) const;
+  at::Tensor without_points(const at::Tensor& x, const Run& run) const;
 
-  /// What one firing of the points led to.
-  struct Seen {
+  struct Output {
     at::Tensor normed;
     bool edited;  ///< a hook or edit changed scale or normalized
   };
-  Seen forward_and_tell(const at::Tensor& x, Run& run) const;
+  /// `forward` that also says whether anybody changed what the points show.
+  Output forward_with_edits(const at::Tensor& x, Run& run) const;
 
   /// Whether anybody watches one of the two points.
-  bool watched(const Watch& watch) const {
-    return hook_scale_->watched(watch) || hook_normalized_->watched(watch);
+  bool watched(const Run& run) const {
+    return hook_scale_->watched(run.watch) || hook_normalized_->watched(run.watch);
   }
 
   /// Reads `other`'s weight and bias from now on (one norm under two pairs of points).
@@ -67,5 +70,8 @@ class Norm : public torch::nn::Module {
   Point hook_scale_;
   Point hook_normalized_;
 };
+
+/// The layout of a norm over d_model, with the biases and offsets that the config's norms have.
+Norm::Layout stream_norm(const ModelConfig& config, NormKind kind, Norm::Points points, bool weighted);
 
 }  // namespace hooked

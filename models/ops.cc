@@ -26,6 +26,7 @@
 #include <ATen/ops/where.h>
 
 #include <numbers>
+#include <stdexcept>
 #include <vector>
 
 #include "models/product.h"
@@ -98,7 +99,7 @@ at::Tensor activate(Activation activation, const at::Tensor& x, const Run& run) 
         x.sizes(), x, run, [&](at::Tensor& out) { at::gelu_out(out, x, approximate); },
         [&] { return at::gelu(x, approximate); });
   };
-  switch (activation) {
+  switch (activation.kind()) {
     case Activation::relu:
       return into_workspace(
           x.sizes(), x, run, [&](at::Tensor& out) { at::relu_out(out, x); }, [&] { return at::relu(x); });
@@ -139,14 +140,13 @@ at::Tensor activate(Activation activation, const at::Tensor& x, const Run& run) 
       return at::softplus(x).sqrt();
     case Activation::tanh:
       return at::tanh(x);
-    case Activation::xielu:
     case Activation::swish:
-      break;  // have numbers of their own: see xielu() and swish()
+      return x * at::sigmoid(activation.beta() * x);
+    case Activation::xielu:
+      break;
   }
-  return x;
+  throw std::logic_error("xielu has trained numbers: see xielu()");
 }
-
-at::Tensor swish(const at::Tensor& x, double beta) { return x * at::sigmoid(beta * x); }
 
 at::Tensor xielu(const at::Tensor& x, const Xielu& numbers) {
   const at::Tensor linear = numbers.beta * x;

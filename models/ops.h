@@ -18,11 +18,9 @@ at::Tensor add(const at::Tensor& a, const at::Tensor& b, const Run& run);
 /// a * b, same shapes.
 at::Tensor multiply(const at::Tensor& a, const at::Tensor& b, const Run& run);
 
-/// The activation function, elementwise (SoLU: over the last axis).
+/// The activation function, elementwise (SoLU: over the last axis). Throws std::logic_error for xIELU, which
+/// has weights.
 at::Tensor activate(Activation activation, const at::Tensor& x, const Run& run);
-
-/// x sigmoid(beta x) (Ramachandran et al. 2017).
-at::Tensor swish(const at::Tensor& x, double beta);
 
 /// The numbers of a xIELU, each [1]: slopes for both signs, the slope they share, and the bound (a small
 /// negative number) that keeps expm1 from losing its gradient at zero.

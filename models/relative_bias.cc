@@ -7,11 +7,10 @@
 
 #include <cmath>
 
-#include "models/run.h"
-
 namespace hooked {
 
-at::Tensor relative_buckets(const at::Tensor& distances, const RelativeConfig& config, bool bidirectional) {
+at::Tensor relative_buckets(const at::Tensor& distances, const RelativePositions& config,
+                            bool bidirectional) {
   const std::int64_t buckets = bidirectional ? config.buckets / 2 : config.buckets;  // of one direction
   const std::int64_t exact = buckets / 2;
   const at::Tensor away = bidirectional ? distances.abs() : (-distances).clamp_min(0);
@@ -26,23 +25,22 @@ at::Tensor relative_buckets(const at::Tensor& distances, const RelativeConfig& c
 
 RelativeBias::RelativeBias(torch::nn::Module& owner, const GraphContext& context)
     : config_(context.config), stack_(context.stack) {
-  weight_ = owner.register_parameter("rel_pos_bias",
-                                     at::empty({config_.relative.buckets, config_.n_heads}, context.options),
-                                     /*requires_grad=*/false);
+  weight_ = owner.register_parameter(
+      "rel_pos_bias", at::empty({config_.relative()->buckets, config_.n_heads}, context.options),
+      /*requires_grad=*/false);
   hook_ = add_point(owner, Site::relative_bias, context);
 }
 
-at::Tensor RelativeBias::forward(Run& run) const {
-  const Sequence& sequence = run.sequence(stack_);
+at::Tensor RelativeBias::forward(const Sequence& sequence, Watch& watch) const {
   const at::Tensor distances =
       sequence.key_positions().unsqueeze(1) - sequence.positions().unsqueeze(2);  // [1 or batch, query, key]
   const bool bidirectional = config_.bidirectional(stack_);
-  at::Tensor bias = at::embedding(weight_, relative_buckets(distances, config_.relative, bidirectional));
+  at::Tensor bias = at::embedding(weight_, relative_buckets(distances, *config_.relative(), bidirectional));
   if (!bidirectional) bias = bias.masked_fill((distances > 0).unsqueeze(-1), 0.0);
   bias = bias.permute({0, 3, 1, 2});
-  if (!hook_->watched(run)) return bias;
+  if (!hook_->watched(watch)) return bias;
   // One row stands for the batch while nobody looks.
-  return hook_->forward(bias.expand({sequence.batch(), -1, -1, -1}).contiguous(), run);
+  return hook_->forward(bias.expand({sequence.batch(), -1, -1, -1}).contiguous(), watch);
 }
 
 WeightSlots RelativeBias::slots(const std::string& path) const {

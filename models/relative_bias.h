@@ -5,8 +5,6 @@
 
 namespace hooked {
 
-class Run;
-
 /// Relative positions of a stack (Raffel et al. 2020, section 2.1): what scores get for the distance of query
 /// and key.
 class RelativeBias {
@@ -15,7 +13,7 @@ class RelativeBias {
   RelativeBias(torch::nn::Module& owner, const GraphContext& context);
 
   /// [1 or batch, head, query, key]; zero for keys after the query where attention is causal.
-  at::Tensor forward(Run& run) const;
+  at::Tensor forward(const Sequence& sequence, Watch& watch) const;
 
   WeightSlots slots(const std::string& path) const;
 
@@ -28,6 +26,6 @@ class RelativeBias {
 
 /// The bucket of each distance `key position - query position`: those of keys after the query are the upper
 /// half where attention goes both ways, else they share the first with distance 0. int64 in and out.
-at::Tensor relative_buckets(const at::Tensor& distances, const RelativeConfig& config, bool bidirectional);
+at::Tensor relative_buckets(const at::Tensor& distances, const RelativePositions& config, bool bidirectional);
 
 }  // namespace hooked

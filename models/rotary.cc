@@ -18,7 +18,7 @@ namespace hooked {
 namespace {
 
 // Grattafiori et al. 2024: long wavelengths are stretched, short ones kept, those between interpolated.
-at::Tensor scale_llama3(const at::Tensor& f, const RopeScaling& s) {
+at::Tensor scale_llama3(const at::Tensor& f, const Llama3Scaling& s) {
   const at::Tensor wavelength = 2.0 * std::numbers::pi / f;
   const double low_wavelength = s.original_n_ctx / s.low_freq_factor;
   const double high_wavelength = s.original_n_ctx / s.high_freq_factor;
@@ -36,7 +36,7 @@ struct Series {
 };
 
 // YaRN, Peng et al. 2023: a ramp over the dimensions between stretched and kept frequencies.
-at::Tensor scale_yarn(const at::Tensor& f, const RopeScaling& s, const Series& series) {
+at::Tensor scale_yarn(const at::Tensor& f, const YarnScaling& s, const Series& series) {
   const auto dimension_of = [&](double rotations) {
     return series.dim * std::log(s.original_n_ctx / (rotations * 2.0 * std::numbers::pi)) /
            (2.0 * std::log(series.base));
@@ -56,7 +56,7 @@ at::Tensor scale_yarn(const at::Tensor& f, const RopeScaling& s, const Series& s
 
 // Dynamic scaling multiplies the base by growth^(dim / (dim - 2)), and so the i-th frequency by
 // growth^(-2i / (dim - 2)). `lengths` [batch or 1, 1, 1, 1] tokens.
-at::Tensor stretch_by_length(const at::Tensor& f, const RopeScaling& s, const at::Tensor& lengths) {
+at::Tensor stretch_by_length(const at::Tensor& f, const DynamicScaling& s, const at::Tensor& lengths) {
   const at::Tensor longest = lengths.to(f.scalar_type()).clamp_min(s.original_n_ctx);
   const at::Tensor growth = longest * (s.factor / s.original_n_ctx) - (s.factor - 1.0);
   const at::Tensor exponents =
@@ -67,7 +67,7 @@ at::Tensor stretch_by_length(const at::Tensor& f, const RopeScaling& s, const at
 }  // namespace
 
 RotaryFrequencies rotary_frequencies(const ModelConfig& config, bool windowed) {
-  const RotaryConfig& rotary = config.rotary;
+  const RotaryPositions& rotary = *config.rotary();
   const bool local = windowed && rotary.local_base.has_value();
   const double base = local ? *rotary.local_base : rotary.base;
   const std::int64_t dim = config.rotary_dim();
@@ -76,21 +76,15 @@ RotaryFrequencies rotary_frequencies(const ModelConfig& config, bool windowed) {
   const at::Tensor f = at::pow(base, exponents).reciprocal();
   if (local) return {f, {}};
   const RopeScaling& scaling = rotary.scaling;
-  switch (scaling.kind) {
-    case RopeScalingKind::linear:
-      return {f / scaling.factor, scaling};
-    case RopeScalingKind::llama3:
-      return {scale_llama3(f, scaling), scaling};
-    case RopeScalingKind::yarn:
-      return {scale_yarn(f, scaling, {.dim = static_cast<double>(dim), .base = base}), scaling};
-    case RopeScalingKind::longrope: {
-      const at::Tensor divisors = at::stack(
-          {at::tensor(scaling.short_factors, precision), at::tensor(scaling.long_factors, precision)});
-      return {f / divisors, scaling};
-    }
-    case RopeScalingKind::dynamic:
-    case RopeScalingKind::none:
-      break;
+  if (const auto* linear = std::get_if<LinearScaling>(&scaling)) return {f / linear->factor, scaling};
+  if (const auto* llama3 = std::get_if<Llama3Scaling>(&scaling)) return {scale_llama3(f, *llama3), scaling};
+  if (const auto* yarn = std::get_if<YarnScaling>(&scaling)) {
+    return {scale_yarn(f, *yarn, {.dim = static_cast<double>(dim), .base = base}), scaling};
+  }
+  if (const auto* longrope = std::get_if<LongropeScaling>(&scaling)) {
+    const at::Tensor divisors = at::stack(
+        {at::tensor(longrope->short_factors, precision), at::tensor(longrope->long_factors, precision)});
+    return {f / divisors, scaling};
   }
   return {f, scaling};
 }
@@ -98,26 +92,33 @@ RotaryFrequencies rotary_frequencies(const ModelConfig& config, bool windowed) {
 RotaryAngles rotary_angles(const RotaryFrequencies& frequencies, const TokenPlaces& places,
                            at::ScalarType dtype) {
   const at::Tensor& positions = places.positions;
-  const RopeScaling& scaling = frequencies.scaling;
+  const auto* longrope = std::get_if<LongropeScaling>(&frequencies.scaling);
+  const auto* yarn = std::get_if<YarnScaling>(&frequencies.scaling);
   at::Tensor f = frequencies.values.to(positions.device());  // [rotary_dim / 2], or [batch or 1, 1, 1, same]
-  if (scaling.depends_on_length()) {
+  at::Tensor beyond;                                         // longrope: [batch or 1, 1, 1, 1], long rows
+  if (depends_on_length(frequencies.scaling)) {
     const at::Tensor lengths = places.lengths.view({-1, 1, 1, 1});
-    f = scaling.kind == RopeScalingKind::longrope
-            ? at::where(lengths > scaling.original_n_ctx, f.select(0, 1), f.select(0, 0))
-            : stretch_by_length(f, scaling, lengths);
+    if (longrope != nullptr) {
+      beyond = lengths > longrope->original_n_ctx;
+      f = at::where(beyond, f.select(0, 1), f.select(0, 0));
+    } else {
+      f = stretch_by_length(f, std::get<DynamicScaling>(frequencies.scaling), lengths);
+    }
   }
   const at::Tensor angles = positions.to(f.scalar_type()).unsqueeze(-1).unsqueeze(-1) * f;
-  at::Tensor cosine = at::cos(angles) * scaling.attention_factor;
-  at::Tensor sine = at::sin(angles) * scaling.attention_factor;
-  if (scaling.long_attention_factor) {
-    const at::Tensor beyond = places.lengths.view({-1, 1, 1, 1}) > scaling.original_n_ctx;
-    cosine = at::where(beyond, at::cos(angles) * *scaling.long_attention_factor, cosine);
-    sine = at::where(beyond, at::sin(angles) * *scaling.long_attention_factor, sine);
+  const double magnitude = longrope != nullptr ? longrope->attention_factor
+                           : yarn != nullptr   ? yarn->attention_factor
+                                               : 1.0;
+  at::Tensor cosine = at::cos(angles) * magnitude;
+  at::Tensor sine = at::sin(angles) * magnitude;
+  if (longrope != nullptr && longrope->long_attention_factor) {
+    cosine = at::where(beyond, at::cos(angles) * *longrope->long_attention_factor, cosine);
+    sine = at::where(beyond, at::sin(angles) * *longrope->long_attention_factor, sine);
   }
   return {cosine.to(dtype), sine.to(dtype)};
 }
 
-at::Tensor rotate(const at::Tensor& x, const RotaryAngles& angles, const RotaryConfig& rotary) {
+at::Tensor rotate(const at::Tensor& x, const RotaryAngles& angles, const RotaryPositions& rotary) {
   const std::int64_t half = angles.cosine.size(-1);
   const std::int64_t kept = x.size(-1) - 2 * half;
   const at::Tensor turned = x.narrow(-1, rotary.at_end ? kept : 0, 2 * half);

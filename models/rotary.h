@@ -14,7 +14,13 @@ struct RotaryFrequencies {
   /// [rotary_dim / 2] after any scaling that does not depend on a row's length; under longrope
   /// [2, rotary_dim / 2], for short rows and for long ones.
   at::Tensor values;
-  RopeScaling scaling;  ///< kind none on layers that take no scaling
+  RopeScaling scaling;  ///< NoScaling on layers that take none
+};
+
+/// The rotary frequencies that a model needs, made at load: those of full layers and of windowed ones.
+struct LayerFrequencies {
+  RotaryFrequencies full;
+  RotaryFrequencies windowed;
 };
 
 /// `windowed` layers take the local base where there is one, and then no scaling.
@@ -43,6 +49,6 @@ RotaryAngles rotary_angles(const RotaryFrequencies& frequencies, const TokenPlac
                            at::ScalarType dtype);
 
 /// `x` [batch, pos, head, d_head] with its first (or last) rotary_dim dimensions turned (Su et al. 2021).
-at::Tensor rotate(const at::Tensor& x, const RotaryAngles& angles, const RotaryConfig& rotary);
+at::Tensor rotate(const at::Tensor& x, const RotaryAngles& angles, const RotaryPositions& rotary);
 
 }  // namespace hooked

@@ -27,23 +27,23 @@ Heads StreamProjection::project(const AttentionInput& input, Run& run) const {
   };
 
   Heads heads;
-  if (input.source) {
+  if (input.encoder_output) {
     heads.q = side_by_side(input.shared, 0, h);
-    if (!input.source->defined()) return heads;
-    const at::Tensor both = side_by_side(*input.source, h, 2 * kv);
+    if (!input.encoder_output->defined()) return heads;
+    const at::Tensor both = side_by_side(*input.encoder_output, h, 2 * kv);
     heads.k = both.narrow(2, 0, kv);
     heads.v = both.narrow(2, kv, kv);
     return heads;
   }
-  if (run.query_key_positions.defined()) {
-    const at::Tensor both = side_by_side(input.shared + run.query_key_positions, 0, h + kv);
+  if (input.query_key_positions.defined()) {
+    const at::Tensor both = side_by_side(input.shared + input.query_key_positions, 0, h + kv);
     heads = {both.narrow(2, 0, h), both.narrow(2, h, kv), side_by_side(input.shared, h + kv, kv)};
   } else {
     const at::Tensor all = side_by_side(input.shared, 0, h + 2 * kv);
     heads = {all.narrow(2, 0, h), all.narrow(2, h, kv), all.narrow(2, h + kv, kv)};
   }
   const auto placed = [&](const at::Tensor& x) {
-    return run.query_key_positions.defined() ? x + run.query_key_positions.unsqueeze(2) : x;
+    return input.query_key_positions.defined() ? x + input.query_key_positions.unsqueeze(2) : x;
   };
   if (input.query) heads.q = branch(placed(*input.query), 0, h);
   if (input.key) heads.k = branch(placed(*input.key), h, kv);

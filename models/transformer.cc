@@ -4,6 +4,7 @@
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,8 +26,15 @@ void append(WeightSlots& all, WeightSlots slots) {
 
 // Rows [1 or batch, pos, d_model] as the point shows them; one row stands for the batch while nobody looks.
 at::Tensor see_rows(const HookPoint& point, const at::Tensor& rows, const at::Tensor& like, Run& run) {
-  if (!point.watched(run)) return rows;
-  return point.forward(rows.expand(like.sizes()).contiguous(), run);
+  if (!point.watched(run.watch)) return rows;
+  return point.forward(rows.expand(like.sizes()).contiguous(), run.watch);
+}
+
+// A LayerNorm outside the blocks, whose weight is never folded and never an offset.
+Norm::Layout layer_norm(const ModelConfig& config, Norm::Points points) {
+  Norm::Layout layout = stream_norm(config, NormKind::layer_norm, points, /*weighted=*/true);
+  layout.offset = false;
+  return layout;
 }
 
 }  // namespace
@@ -45,28 +53,26 @@ Embed::Embed(const GraphContext& context) : config_(context.config) {
     hook_token_type_embed_ = add_point(*this, Site::token_type_embed, context);
   }
   if (c.post_embedding_norm || c.embedding_sum_norm) {
-    ln_ = register_module("ln", std::make_shared<Norm>(Norm::Layout{NormKind::layer_norm,
-                                                                    Site::embed_ln_scale,
-                                                                    Site::embed_ln_normalized,
-                                                                    {c.d_model},
-                                                                    true,
-                                                                    c.norm_bias},
-                                                       context));
+    const Norm::Points points{Site::embed_ln_scale, Site::embed_ln_normalized};
+    ln_ = register_module("ln", std::make_shared<Norm>(layer_norm(c, points), context));
   }
 }
 
 at::Tensor Embed::forward(const at::Tensor& tokens, Run& run) const {
   at::Tensor embedded = at::embedding(W_E_, tokens);
   if (scale_.defined()) embedded = embedded * scale_;
-  if (run.gradients() && !embedded.requires_grad())
+  if (run.watch.gradients() && !embedded.requires_grad())
     embedded.requires_grad_(true);  // the leaf of gradient runs
   return config_.post_embedding_norm ? ln_->forward(embedded, run) : embedded;
 }
 
 at::Tensor Embed::finish_sum(const at::Tensor& sum, Run& run) const {
   if (!W_token_type_.defined()) return ln_->forward(sum, run);
-  at::Tensor types = at::embedding(W_token_type_, run.token_types());  // [1 or batch, pos, d_model], a copy
-  if (run.gradients() && !types.requires_grad()) types.requires_grad_(true);
+  const at::Tensor ids = run.token_types.defined()
+                             ? run.token_types
+                             : at::zeros({1, sum.size(1)}, at::TensorOptions(at::kLong).device(sum.device()));
+  at::Tensor types = at::embedding(W_token_type_, ids);  // [1 or batch, pos, d_model], a copy
+  if (run.watch.gradients() && !types.requires_grad()) types.requires_grad_(true);
   return ln_->forward(sum + see_rows(*hook_token_type_embed_, types, sum, run), run);
 }
 
@@ -77,17 +83,12 @@ WeightSlots Embed::slots() const {
   return slots;
 }
 
-MlmHead::MlmHead(const GraphContext& context) : activation_(*context.config.mlm_head) {
+MlmHead::MlmHead(const GraphContext& context) : activation_(*context.config.unembedding->mlm_head) {
   const ModelConfig& c = context.config;
   W_ = add_matrix(*this, "W", c.d_model, c.d_model, context);
   b_ = register_parameter("b", at::empty({c.d_model}, context.options), /*requires_grad=*/false);
-  ln_ = register_module("ln", std::make_shared<Norm>(Norm::Layout{NormKind::layer_norm,
-                                                                  Site::mlm_head_ln_scale,
-                                                                  Site::mlm_head_ln_normalized,
-                                                                  {c.d_model},
-                                                                  true,
-                                                                  c.norm_bias},
-                                                     context));
+  const Norm::Points points{Site::mlm_head_ln_scale, Site::mlm_head_ln_normalized};
+  ln_ = register_module("ln", std::make_shared<Norm>(layer_norm(c, points), context));
 }
 
 at::Tensor MlmHead::forward(const at::Tensor& x, Run& run) const {
@@ -102,29 +103,29 @@ WeightSlots MlmHead::slots() const {
 
 Unembed::Unembed(const at::Tensor& W_E, const GraphContext& context) : config_(context.config) {
   const ModelConfig& c = context.config;
-  W_U_ = c.tied_unembedding
+  W_U_ = c.tied_unembedding()
              ? W_E
-             : register_parameter("W_U", at::empty({c.d_vocab_out, c.d_model}, context.options),
+             : register_parameter("W_U", at::empty({c.d_vocab_out(), c.d_model}, context.options),
                                   /*requires_grad=*/false);
-  if (c.unembed_bias) {
-    b_U_ = register_parameter("b_U", at::empty({c.d_vocab_out}, context.options), /*requires_grad=*/false);
+  if (c.unembedding->bias) {
+    b_U_ = register_parameter("b_U", at::empty({c.d_vocab_out()}, context.options), /*requires_grad=*/false);
   }
   hook_in_ = add_point(*this, Site::unembed_in, context);
   hook_out_ = add_point(*this, Site::unembed_out, context);
 }
 
 at::Tensor Unembed::forward(const at::Tensor& x, Run& run) const {
-  const double scale = config_.unembed_in_scale;
-  const at::Tensor input = hook_in_->forward(scale == 1.0 ? x : x * scale, run);
+  const double scale = config_.unembedding->in_scale;
+  const at::Tensor input = hook_in_->forward(scale == 1.0 ? x : x * scale, run.watch);
   at::Tensor logits = ops::linear(input, W_U_, b_U_, run);
-  if (config_.logit_scale != 1.0) logits = logits * config_.logit_scale;
-  logits = hook_out_->forward(std::move(logits), run);
-  return config_.logit_soft_cap > 0 ? ops::soft_cap(logits, config_.logit_soft_cap) : logits;
+  if (config_.unembedding->scale != 1.0) logits = logits * config_.unembedding->scale;
+  logits = hook_out_->forward(std::move(logits), run.watch);
+  return config_.unembedding->soft_cap > 0 ? ops::soft_cap(logits, config_.unembedding->soft_cap) : logits;
 }
 
 WeightSlots Unembed::slots() const {
   WeightSlots slots;
-  if (!config_.tied_unembedding) slots.push_back({"unembed.W_U", W_U_.t()});
+  if (!config_.tied_unembedding()) slots.push_back({"unembed.W_U", W_U_.t()});
   if (b_U_.defined()) slots.push_back({"unembed.b_U", b_U_});
   return slots;
 }
@@ -158,45 +159,46 @@ Transformer::Transformer(const ModelConfig& config, const PointIndex& points,
     }
     return blocks;
   };
-  const bool weighted = !config.norm_folded;
-  const auto norm = [&](const char* name, NormKind kind, Site scale, Site normalized) {
-    const bool biased = weighted && config.norm_bias && kind == NormKind::layer_norm;
+  const auto norm = [&](const char* name, NormKind kind, Norm::Points at) {
     return register_module(
         name,
-        std::make_shared<Norm>(
-            Norm::Layout{kind, scale, normalized, {config.d_model}, weighted, biased, config.norm_offset},
-            context));
+        std::make_shared<Norm>(stream_norm(config, kind, at, /*weighted=*/!config.norm_folded), context));
   };
+  if (config.rotary() != nullptr) {
+    frequencies_ = {rotary_frequencies(config, /*windowed=*/false),
+                    rotary_frequencies(config, /*windowed=*/true)};
+  }
   if (config.has_encoder()) {
     encoder_ = stack(Stack::encoder);
-    encoder_final_ln_ = norm("encoder_final_ln", config.norm, Site::encoder_final_ln_scale,
-                             Site::encoder_final_ln_normalized);
+    encoder_final_ln_ = norm("encoder_final_ln", config.norm,
+                             {Site::encoder_final_ln_scale, Site::encoder_final_ln_normalized});
   }
   blocks_ = stack(config.main_stack());
   if (config.final_norm != NormKind::none) {
     ln_final_ = config.has_encoder()
-                    ? norm("decoder_final_ln", config.final_norm, Site::decoder_final_ln_scale,
-                           Site::decoder_final_ln_normalized)
-                    : norm("ln_final", config.final_norm, Site::ln_final_scale, Site::ln_final_normalized);
+                    ? norm("decoder_final_ln", config.final_norm,
+                           {Site::decoder_final_ln_scale, Site::decoder_final_ln_normalized})
+                    : norm("ln_final", config.final_norm, {Site::ln_final_scale, Site::ln_final_normalized});
   }
-  if (config.mlm_head) mlm_head_ = register_module("mlm_head", std::make_shared<MlmHead>(context));
+  if (config.has_mlm_head()) mlm_head_ = register_module("mlm_head", std::make_shared<MlmHead>(context));
   if (config.has_unembedding()) {
     unembed_ = register_module("unembed", std::make_shared<Unembed>(embed_->W_E(), context));
   }
 }
 
 at::Tensor Transformer::pos_embed(Run& run) const {
-  const Sequence& sequence = run.sequence(config_.main_stack());
+  const Sequence& sequence = run.sequence;
   at::Tensor rows = at::embedding(W_pos_, sequence.positions());  // [1 or batch, pos, d_model], a copy
   if (sequence.real().defined()) rows = rows * sequence.real().unsqueeze(-1);
-  if (run.gradients() && !rows.requires_grad()) rows.requires_grad_(true);
+  if (run.watch.gradients() && !rows.requires_grad()) rows.requires_grad_(true);
   return rows;
 }
 
-at::Tensor Transformer::seen_tokens(const at::Tensor& tokens, Run& run) const {
-  const at::Tensor seen = hook_tokens_->watched(run) ? hook_tokens_->forward(tokens.clone(), run) : tokens;
+at::Tensor Transformer::watched_tokens(const at::Tensor& tokens, Run& run) const {
+  const at::Tensor seen =
+      hook_tokens_->watched(run.watch) ? hook_tokens_->forward(tokens.clone(), run.watch) : tokens;
   // The caller's ids were checked at the door; on a GPU an id without a row would break the whole process.
-  if (run.may_change(hook_tokens_->number()) &&
+  if (run.watch.may_change(hook_tokens_->number()) &&
       (seen < 0).logical_or(seen >= config_.d_vocab).any().item<bool>()) {
     throw HookError(
         row(Site::tokens).path,
@@ -208,52 +210,85 @@ at::Tensor Transformer::seen_tokens(const at::Tensor& tokens, Run& run) const {
   return seen;
 }
 
-void Transformer::encode(const at::Tensor& tokens, const Reach& reach, Run& run) const {
-  at::Tensor stream = hook_embed_->forward(embed_->forward(seen_tokens(tokens, run), run), run);
-  const auto reached = std::min<std::int64_t>(reach.end_block, reach.encoder_blocks);
-  for (std::int64_t layer = 0; layer < reached; ++layer) {
-    stream = encoder_[static_cast<std::size_t>(layer)]->forward(std::move(stream), run);
-  }
-  if (reach.encodes()) run.encoded = encoder_final_ln_->forward(stream, run);
-}
-
-at::Tensor Transformer::embed(const at::Tensor& tokens, Run& run) const {
-  // The points of the embedding are the encoder's where there is one: a decoder's is its first resid_pre.
-  if (config_.has_encoder()) return embed_->forward(tokens, run);
-  at::Tensor stream = hook_embed_->forward(embed_->forward(seen_tokens(tokens, run), run), run);
-  if (W_pos_.defined()) {
-    const at::Tensor positions = see_rows(*hook_pos_embed_, pos_embed(run), stream, run);
-    if (config_.positions == PositionKind::shortformer) {
-      run.query_key_positions = positions;
-    } else {
-      stream = stream + positions;
+at::Tensor Transformer::forward(const GraphInput& input, const Reach& reach, Run& run) const {
+  at::Tensor encoder_output;
+  if (input.encoder_tokens.defined()) encoder_output = encode(input.encoder_tokens, reach, run);
+  auto [resid, query_key_positions] =
+      input.tokens.defined() ? embed(input.tokens, run) : resume(input.residual, run);
+  if (reach.first_block < reach.end_block) {
+    StackInputs inputs = stack_inputs(blocks_, run.sequence, run);
+    inputs.query_key_positions = query_key_positions;
+    if (config_.has_encoder()) inputs.cross = cross_inputs(encoder_output, run);
+    for (std::int64_t layer = reach.first_block; layer < reach.end_block; ++layer) {
+      resid = blocks_[static_cast<std::size_t>(layer)]->forward(std::move(resid), inputs, run);
     }
   }
-  if (!hook_full_embed_) return stream;
-  return hook_full_embed_->forward(embed_->finish_sum(stream, run), run);
+  return reach.exit ? unembed(resid, input.logit_columns, run) : resid;
 }
 
-void Transformer::prepare(const Reach& reach, Run& run) const {
-  if (config_.positions == PositionKind::shortformer && !run.query_key_positions.defined()) {
-    run.query_key_positions = pos_embed(run);
+at::Tensor Transformer::encode(const at::Tensor& tokens, const Reach& reach, Run& run) const {
+  at::Tensor stream = hook_embed_->forward(embed_->forward(watched_tokens(tokens, run), run), run.watch);
+  const StackInputs inputs = stack_inputs(encoder_, *run.encoder_sequence, run);
+  for (std::int64_t layer = 0; layer < reach.encoder_blocks; ++layer) {
+    stream = encoder_[static_cast<std::size_t>(layer)]->forward(std::move(stream), inputs, run);
   }
-  if (reach.first_block > 0) blocks_.front()->prepare(run);
+  return reach.encoder_exit ? encoder_final_ln_->forward(stream, run) : at::Tensor();
 }
 
-at::Tensor Transformer::blocks(at::Tensor resid, const Reach& reach, Run& run) const {
-  for (std::int64_t block = std::max(reach.first_block, reach.encoder_blocks); block < reach.end_block;
-       ++block) {
-    resid = blocks_[static_cast<std::size_t>(block - reach.encoder_blocks)]->forward(std::move(resid), run);
+Transformer::Entry Transformer::embed(const at::Tensor& tokens, Run& run) const {
+  // The points of the embedding are the encoder's where there is one: a decoder's is its first resid_pre.
+  if (config_.has_encoder()) return {embed_->forward(tokens, run), {}};
+  Entry entry{hook_embed_->forward(embed_->forward(watched_tokens(tokens, run), run), run.watch), {}};
+  if (W_pos_.defined()) {
+    const at::Tensor positions = see_rows(*hook_pos_embed_, pos_embed(run), entry.stream, run);
+    if (config_.shortformer()) {
+      entry.query_key_positions = positions;
+    } else {
+      entry.stream = entry.stream + positions;
+    }
   }
-  return resid;
+  if (hook_full_embed_) {
+    entry.stream = hook_full_embed_->forward(embed_->finish_sum(entry.stream, run), run.watch);
+  }
+  return entry;
 }
 
-at::Tensor Transformer::unembed(const at::Tensor& resid, Run& run) const {
+Transformer::Entry Transformer::resume(const at::Tensor& residual, Run& run) const {
+  if (run.watch.gradients() && !residual.requires_grad()) residual.requires_grad_(true);
+  const bool shortformer = config_.shortformer();
+  return {residual, shortformer ? pos_embed(run) : at::Tensor()};
+}
+
+StackInputs Transformer::stack_inputs(const std::vector<std::shared_ptr<Block>>& stack,
+                                      const Sequence& sequence, Run& run) const {
+  const at::Tensor bias = stack.front()->relative_bias(sequence, run);
+  StackInputs inputs{
+      .sequence = sequence, .full = {}, .windowed = {}, .query_key_positions = {}, .cross = {}};
+  const auto layers = static_cast<std::int64_t>(stack.size());
+  std::int64_t windowed = 0;
+  for (std::int64_t layer = 0; layer < layers; ++layer) windowed += config_.windowed(layer) ? 1 : 0;
+  if (windowed < layers) inputs.full = sequence.layer_kind(/*windowed=*/false, frequencies_, bias);
+  if (windowed > 0) inputs.windowed = sequence.layer_kind(/*windowed=*/true, frequencies_, bias);
+  return inputs;
+}
+
+std::optional<CrossInputs> Transformer::cross_inputs(const at::Tensor& encoder_output, Run& run) const {
+  const std::int64_t queries = run.sequence.positions().size(1);
+  if (const EncoderKeys* made = run.sequence.encoder_keys()) {
+    return CrossInputs{{}, made, nullptr, cross_attention_kind(made->real, queries)};
+  }
+  const at::Tensor& real = run.encoder_sequence->real();
+  EncoderKeys* kept = run.sequence.cache() == nullptr ? nullptr : &run.sequence.cache()->encoder();
+  if (kept != nullptr) kept->real = real;
+  return CrossInputs{encoder_output, nullptr, kept, cross_attention_kind(real, queries)};
+}
+
+at::Tensor Transformer::unembed(const at::Tensor& resid, const at::Tensor& columns, Run& run) const {
   const auto logits_of = [&](const at::Tensor& x) {
     return unembed_->forward(mlm_head_ ? mlm_head_->forward(x, run) : x, run);
   };
   const auto asked_for = [&](const at::Tensor& x) {
-    return run.logit_positions.defined() ? x.index_select(1, run.logit_positions) : x;
+    return columns.defined() ? x.index_select(1, columns) : x;
   };
   // A watched final norm shows every position; otherwise only those whose logits are asked for are normed.
   if (!ln_final_) return logits_of(asked_for(resid));

@@ -7,6 +7,7 @@
 #include "models/graph.h"
 #include "models/norm.h"
 #include "models/run.h"
+#include "models/stack_inputs.h"
 
 namespace hooked {
 
@@ -19,7 +20,7 @@ class Embed : public torch::nn::Module {
   at::Tensor forward(const at::Tensor& tokens, Run& run) const;
 
   /// For models that norm the sum of embeddings: `sum` of tokens and positions [batch, pos, d_model] with the
-  /// tokens' types, normed.
+  /// embedded types of the run's tokens, normed.
   at::Tensor finish_sum(const at::Tensor& sum, Run& run) const;
 
   const at::Tensor& W_E() const noexcept { return W_E_; }
@@ -70,38 +71,58 @@ class Unembed : public torch::nn::Module {
   Point hook_in_, hook_out_;
 };
 
+/// What the graph computes from: ids and streams on the model's device.
+struct GraphInput {
+  at::Tensor encoder_tokens = {};  ///< [batch, pos of the encoder] int64; undefined where no encoder runs
+  at::Tensor tokens = {};          ///< [batch, pos] int64 of the main stack; undefined with `residual`
+  at::Tensor residual = {};        ///< [batch, pos, d_model], the stream before the first block that runs
+  at::Tensor logit_columns = {};   ///< columns whose logits are computed, [position] int64; undefined: all
+};
+
 /// The whole model: its module paths are the activations' names.
 ///
-/// Const after loading: `embed`, `blocks`, `unembed` write no member and may be called from many threads,
-/// each with its own Run.
+/// Const after loading: `forward` writes no member and may be called from many threads, each with its own
+/// Run.
 class Transformer : public torch::nn::Module {
  public:
   /// Uninitialised parameters of `options`; on the meta device nothing is allocated. The config and points
   /// must outlive the graph.
   Transformer(const ModelConfig& config, const PointIndex& points, const at::TensorOptions& options);
 
-  /// The encoder's part of a run: what it reads, `tokens` [batch, pos of the source] int64, through as many
-  /// of its blocks as the run reaches, and its final norm. The run holds the result. Only with an encoder.
-  void encode(const at::Tensor& tokens, const Reach& reach, Run& run) const;
-  /// The residual stream before the first block of the main stack. `tokens` [batch, pos] int64.
-  at::Tensor embed(const at::Tensor& tokens, Run& run) const;
-  /// Makes what the reached blocks need besides the stream, for runs that do not start with `embed`.
-  void prepare(const Reach& reach, Run& run) const;
-  /// The stream through those blocks of the main stack that the run reaches.
-  at::Tensor blocks(at::Tensor resid, const Reach& reach, Run& run) const;
-  /// Final norm, masked-LM head and unembedding at the run's logit positions. Not for models without
-  /// unembedding.
-  at::Tensor unembed(const at::Tensor& resid, Run& run) const;
+  /// Embeds, runs the blocks that `reach` names and unembeds: logits [batch, position, vocab] where the run
+  /// reaches the exit, else the residual stream [batch, pos, d_model] where it ends.
+  at::Tensor forward(const GraphInput& input, const Reach& reach, Run& run) const;
 
   /// Every tensor of the state dict and where it lives.
   WeightSlots slots() const;
 
  private:
+  /// What stands before the first block of the main stack.
+  struct Entry {
+    at::Tensor stream;               // [batch, pos, d_model]
+    at::Tensor query_key_positions;  // [1 or batch, pos, d_model] under shortformer, else undefined
+  };
+
+  /// The encoder's blocks that are reached, and its final norm: its output [batch, pos, d_model], undefined
+  /// where the run ends inside.
+  at::Tensor encode(const at::Tensor& tokens, const Reach& reach, Run& run) const;
+  Entry embed(const at::Tensor& tokens, Run& run) const;
+  /// The residual stream of a run that starts behind the embedding.
+  Entry resume(const at::Tensor& residual, Run& run) const;
+  /// Final norm, masked-LM head and unembedding at those columns.
+  at::Tensor unembed(const at::Tensor& resid, const at::Tensor& columns, Run& run) const;
+
+  /// What the blocks of a stack read besides the stream.
+  StackInputs stack_inputs(const std::vector<std::shared_ptr<Block>>& stack, const Sequence& sequence,
+                           Run& run) const;
+  /// What cross-attention reads: this run's `encoder_output`, or what an earlier run made of its own.
+  std::optional<CrossInputs> cross_inputs(const at::Tensor& encoder_output, Run& run) const;
   /// Ids as whoever watches them leaves them.
-  at::Tensor seen_tokens(const at::Tensor& tokens, Run& run) const;
+  at::Tensor watched_tokens(const at::Tensor& tokens, Run& run) const;
   at::Tensor pos_embed(Run& run) const;
 
   const ModelConfig& config_;
+  LayerFrequencies frequencies_;  // of rotary models
   std::shared_ptr<Embed> embed_;
   at::Tensor W_pos_;                             // [pos, d_model]
   std::vector<std::shared_ptr<Block>> encoder_;  // empty without

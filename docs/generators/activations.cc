@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kPreface = R"(# Activations
 
-Generated from the table of sites (`hooks/site.cc`); do not edit. Run `cmake --build --preset release --target docs` after
+Generated from the table of sites (`include/hooked/hooks/sites.inc`); do not edit. Run `cmake --build --preset release --target docs` after
 a change of the table. A test fails when this page is out of date.
 
 `hooked names MODEL` lists the points of one model with their shapes.
@@ -21,20 +21,21 @@ a change of the table. A test fails when this page is out of date.
 ## How points are named
 
 A name is the path of a hook point in the module graph, and the key in a cache: `blocks.5.attn.hook_pattern`.
-`{stack}` is `blocks`, `{layer}` and `{expert}` count from 0. Names and shapes are those of TransformerLens's `HookedTransformer`, and for
+`{stack}` is `blocks`, and in an encoder-decoder `encoder` or `decoder`; `{layer}` and `{expert}` count from 0. Names and shapes are those of TransformerLens's `HookedTransformer`, and for
 models that norm the sum of their embeddings (BERT) those of its `HookedEncoder`.
 
 | you write | you mean |
 |---|---|
-| `act::pattern(5)`, `act::pattern(-1)` | the pattern of layer 5, of the last layer |
+| `act::pattern(5)`, `act::pattern(-1)` | the pattern of layer 5, of the last layer; in an encoder-decoder the decoder's |
+| `act::pattern.encoder(5)` | the encoder's |
 | `act::expert_post(5, 2)`, `act::expert_post` | of expert 2 of layer 5, of all experts |
 | `act::pattern` | the patterns of all layers, as a selection |
 | `act::pattern \| act::resid_post(1)` | several selections joined |
 | `act::defaults`, `act::everything` | every point but the wide ones, every point |
 | `act::z(9).head(6).pos(-1)` | head 6 at the last position: an address, for reading and for edits |
 | `"blocks.9.attn.hook_z[head=6,pos=-1]"` | the same as text |
-| `cache["z5"]`, `cache["k6a"]`, `cache["scale4ln1"]` | the field's shorthand, read by caches and `from_shorthand` |
-| `Selection::glob("blocks.*.hook_resid_*")` | names by pattern: `*` any run of characters, `?` one |
+| `"z5"`, `"k6a"`, `"scale4ln1"` | the field's shorthand, read by caches, selections and `from_shorthand` |
+| `"pattern"`, `"blocks.*.hook_resid_*"` | as a selection: every layer's, names by pattern (`*` any run of characters, `?` one) |
 
 An index is a number, a range `2:5` (the end is left out), a list `0+3+7`, or on positions `last`, each row's last real
 token. Negative numbers count from the end. `pos` means `query` on scores and patterns. `head` means `kv_head` on keys and
@@ -156,7 +157,7 @@ void print_points(std::string_view title, hooked::SiteScope scope) {
   for (const hooked::SiteRow& row : hooked::site_table()) {
     if (row.scope != scope) continue;
     std::cout << fmt::format("| `{}` | `{}` | {} | {} | {} | {} |\n", row.path, row.word, axes_text(row.axes),
-                             marks(row), row.when, row.what);
+                             marks(row), row.exists.words, row.holds);
   }
 }
 

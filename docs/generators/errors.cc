@@ -76,7 +76,8 @@ hooked::ModelConfig small_config() {
   config.n_heads = config.n_kv_heads = 3;
   config.d_head = 4;
   config.d_mlp = 16;
-  config.d_vocab = config.d_vocab_out = 11;
+  config.d_vocab = 11;
+  config.unembedding = hooked::Unembedding{.d_vocab = config.d_vocab};
   config.attn_scale = 2.0;
   return config;
 }
@@ -205,7 +206,7 @@ void config_errors(const HookedTransformer& model) {
        {"A processing step would change what the model computes",
         [] {
           auto config = small_config();
-          config.logit_soft_cap = 30;
+          config.unembedding->soft_cap = 30;
           const auto capped = HookedTransformer::create(config);
           (void)HookedTransformer::from_state_dict(
               capped.state_dict(), config,
@@ -241,7 +242,7 @@ void shape_errors(const HookedTransformer& model, const at::Tensor& tokens) {
         "Cut it, or use a model with a longer context."},
        {"The mask does not fit",
         [&] {
-          model.run(tokens, {.attention_mask = at::ones({1, 3}, at::kLong)});
+          model.run({tokens, {.attention_mask = at::ones({1, 3}, at::kLong)}});
         },
         "One number per token: 1 for real tokens, 0 for padding."},
        {"A position does not exist", [&] { model.run(tokens, {.logit_positions = {{7}}}); },
@@ -258,8 +259,7 @@ void hook_errors(const HookedTransformer& model, const at::Tensor& tokens) {
         "[activations.md](activations.md) lists all names; `hooked names MODEL` those of a model."},
        {"This model does not have the activation", [&] { model.run_with_cache(tokens, act::rot_q(0)); },
         "The message says when the point exists, and which existing name is nearest."},
-       {"A glob matches nothing",
-        [&] { model.run_with_cache(tokens, hooked::Selection::glob("blocks.*.hook_resid_pst")); },
+       {"A glob matches nothing", [&] { model.run_with_cache(tokens, "blocks.*.hook_resid_pst"); },
         "`hooked names MODEL --names GLOB` tries a glob."},
        {"The layer does not exist", [&] { model.run_with_cache(tokens, act::z(2)); }, "Layers count from 0."},
        {"The run would not get there",

@@ -96,7 +96,7 @@ int main(int, char** argv) {
     by_family[family][name] = fmt::format("`{}`", name == family ? "base" : name.substr(family.size() + 1));
   }
   std::cout << replaced(std::string(kPreface), "{oracle}", fmt::format("{}", fmt::join(oracles, " and ")));
-  for (const hooked::Family& family : hooked::families()) {
+  for (const hooked::Family& family : hooked::all_families()) {
     const auto cases = by_family.find(family.model_type);
     if (cases == by_family.end()) {
       std::cout << fmt::format(
@@ -108,7 +108,7 @@ int main(int, char** argv) {
                              fmt::join(std::views::values(cases->second), ", "));
   }
   std::string recognised;
-  for (const hooked::Family& family : hooked::families()) {
+  for (const hooked::Family& family : hooked::all_families()) {
     if (family.recognise == nullptr) continue;
     recognised += fmt::format("| `{}` | {} |\n", family.model_type, family.recognised_by);
   }

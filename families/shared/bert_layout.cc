@@ -9,12 +9,12 @@ ModelConfig as_encoder(ModelConfig config, Activation head) {
   config.norm_place = NormPlace::post;
   config.final_norm = NormKind::none;
   config.embedding_sum_norm = true;
-  config.mlp_bias = config.qkv_bias = config.attn_out_bias = config.unembed_bias = true;
-  config.mlm_head = head;
+  config.mlp_bias = config.qkv_bias = config.attn_out_bias = config.unembedding->bias = true;
+  config.unembedding->mlm_head = head;
   return config;
 }
 
-ModelConfig read_bert_config(const HfConfig& hf) {
+ModelConfig read_bert_config(HfConfig& hf) {
   const ConfigReader& json = hf.json();
   ModelConfig c = as_encoder(hf.sizes({.n_kv_heads = {}, .d_head = {}, .n_ctx_fallback = 512}, /*tied=*/true),
                              Activation::gelu);

@@ -7,7 +7,7 @@ namespace hooked {
 
 /// The config of an encoder with norms after the additions, a normed sum of embeddings and a masked-LM head,
 /// under BERT's keys.
-ModelConfig read_bert_config(const HfConfig& hf);
+ModelConfig read_bert_config(HfConfig& hf);
 
 /// What such encoders share, whatever their keys: norms, biases, direction, the head with its activation.
 ModelConfig as_encoder(ModelConfig config, Activation head);

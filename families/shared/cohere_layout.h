@@ -6,6 +6,6 @@ namespace hooked {
 
 /// Command R: attention and MLP read one LayerNorm without bias, rotary turns adjacent pairs, logits are
 /// scaled. `theta` is the rotary base of configs that name none. Without windows.
-ModelConfig read_cohere_config(const HfConfig& hf, double theta);
+ModelConfig read_cohere_config(HfConfig& hf, double theta);
 
 }  // namespace hooked

@@ -19,18 +19,18 @@ using Tensors = std::vector<at::Tensor>;
 constexpr double kLatentEps = 1e-6;
 constexpr std::int64_t kMostShared = 1 << 12;
 
-LatentConfig read_latents(const HfConfig& hf, std::int64_t shared_key) {
+Latents read_latents(HfConfig& hf, std::int64_t shared_key) {
   const ConfigReader& json = hf.json();
   constexpr std::string_view kQuery = "q_lora_rank";
-  LatentConfig latent{.d_kv = hf.count("kv_lora_rank"),
-                      .d_shared_key = shared_key,
-                      .d_value = hf.count("v_head_dim"),
-                      .eps = kLatentEps};
+  Latents latent{.d_kv = hf.count("kv_lora_rank"),
+                 .d_shared_key = shared_key,
+                 .d_value = hf.count("v_head_dim"),
+                 .eps = kLatentEps};
   if (!json.is_null(kQuery)) latent.d_query = hf.count(kQuery);
   return latent;
 }
 
-std::int64_t rotary_width(const HfConfig& hf) {
+std::int64_t rotary_width(HfConfig& hf) {
   constexpr std::string_view kKey = "qk_rope_head_dim";
   const std::int64_t width = hf.count(kKey);
   if (width % 2 != 0) hf.json().refuse(kKey, "is odd; expected an even number of dimensions to turn");
@@ -50,7 +50,7 @@ at::Tensor heads_part_of(const at::Tensor& stored, std::int64_t heads, const std
 
 }  // namespace
 
-std::string one_of(const HfConfig& hf, std::string_view key, std::initializer_list<std::string_view> known) {
+std::string one_of(HfConfig& hf, std::string_view key, std::initializer_list<std::string_view> known) {
   const std::string value = hf.json().text_or(key, *known.begin());
   if (std::ranges::find(known, value) == known.end()) {
     hf.json().refuse(key, fmt::format("is not supported; expected {}", fmt::join(known, " or ")));
@@ -84,7 +84,7 @@ ModelConfig read_deepseek_config(HfConfig& hf, const DeepseekKeys& keys) {
   if (shared < 0 || shared > kMostShared) {
     json.refuse("n_shared_experts", fmt::format("is out of range; expected 0 to {}", kMostShared));
   }
-  c.experts.d_shared = shared * hf.count("moe_intermediate_size");
+  c.experts->d_shared = shared * hf.count("moe_intermediate_size");
   const std::int64_t dense = json.integer_or("first_k_dense_replace", keys.dense_fallback);
   if (dense < 0) json.refuse("first_k_dense_replace", "is negative; expected a number of layers");
   if (json.integer_or("moe_layer_freq", 1) != 1) {
@@ -97,7 +97,7 @@ ModelConfig read_deepseek_config(HfConfig& hf, const DeepseekKeys& keys) {
   return c;
 }
 
-void read_expert_groups(const HfConfig& hf, ModelConfig& config, GroupScore score,
+void read_expert_groups(HfConfig& hf, ModelConfig& config, GroupScore score,
                         const GroupFallbacks& fallbacks) {
   const ConfigReader& json = hf.json();
   const auto count_or = [&](std::string_view key, std::int64_t fallback) {
@@ -105,8 +105,8 @@ void read_expert_groups(const HfConfig& hf, ModelConfig& config, GroupScore scor
   };
   const std::int64_t groups = count_or("n_group", fallbacks.n_groups);
   const std::int64_t open = count_or("topk_group", fallbacks.groups_per_token);
-  ExpertConfig& e = config.experts;
-  if (e.n_experts == 0) return;  // every layer has an ordinary MLP
+  if (!config.experts) return;  // every layer has an ordinary MLP
+  Experts& e = *config.experts;
   const std::int64_t least = score == GroupScore::best_two ? 2 : 1;
   if (e.n_experts % groups != 0 || (groups > 1 && e.n_experts / groups < least)) {
     json.refuse("n_group", fmt::format("does not divide n_routed_experts = {} into groups of at least {}; "
@@ -124,23 +124,23 @@ void read_expert_groups(const HfConfig& hf, ModelConfig& config, GroupScore scor
   if (groups > 1) e.group_score = score;
 }
 
-void read_deepseek_rope(const HfConfig& hf, ModelConfig& config, bool adjacent_pairs) {
+void read_deepseek_rope(HfConfig& hf, ModelConfig& config, bool adjacent_pairs) {
   read_rope(hf, config, {.adjacent_pairs = adjacent_pairs});
-  config.rotary.dim = config.latent.d_shared_key;
-  config.rotary.at_end = true;
-  const RopeScaling& scaling = config.rotary.scaling;
-  if (scaling.kind != RopeScalingKind::yarn) return;
+  config.rotary()->dim = config.latent->d_shared_key;
+  config.rotary()->at_end = true;
+  const auto* yarn = std::get_if<YarnScaling>(&config.rotary()->scaling);
+  if (yarn == nullptr) return;
   const ConfigReader group = hf.json().object(hf.json().first_of({"rope_scaling", "rope_parameters"}));
   const double weight = group.number_or("mscale_all_dim", 0.0);
-  hf.made_from("attn_scale", group.where("mscale_all_dim"));
+  hf.comes_from("attn_scale", group.where("mscale_all_dim"));
   if (weight == 0.0) return;
-  const double magnitude = yarn_magnitude(scaling.factor, weight);
+  const double magnitude = yarn_magnitude(yarn->factor, weight);
   config.attn_scale /= magnitude * magnitude;
 }
 
 void add_latent_attention(Recipes& r, const ModelConfig& config) {
   using Sizes = std::vector<std::int64_t>;
-  const LatentConfig& latent = config.latent;
+  const Latents& latent = *config.latent;
   // What reads the stream: a part of a linear map, and of its bias.
   const auto add_reader = [&](const std::string& ours, const std::string& theirs, const Sizes& sizes,
                               std::size_t which) {
@@ -184,8 +184,8 @@ std::vector<TensorRecipe> deepseek_recipes(const ModelConfig& config, double rou
     r.norm("ln2", "post_attention_layernorm");
     if (!config.mixture(r.layer())) return add_llama_mlp(r, config);
     r.mixture({}, routed_scale);
-    if (config.experts.choice_bias) r.copy("mlp.choice_bias", "mlp.gate.e_score_correction_bias");
-    if (config.experts.d_shared > 0) r.shared_expert("mlp.shared_experts");
+    if (config.experts->choice_bias) r.copy("mlp.choice_bias", "mlp.gate.e_score_correction_bias");
+    if (config.experts->d_shared > 0) r.shared_expert("mlp.shared_experts");
   });
 }
 

@@ -20,18 +20,18 @@ struct DeepseekKeys {
 ModelConfig read_deepseek_config(HfConfig& hf, const DeepseekKeys& keys);
 
 /// Rotary at the end of each head, with the magnitude that YaRN gives to scores (`mscale_all_dim`).
-void read_deepseek_rope(const HfConfig& hf, ModelConfig& config, bool adjacent_pairs);
+void read_deepseek_rope(HfConfig& hf, ModelConfig& config, bool adjacent_pairs);
 
 /// `n_group` and `topk_group`, where a router limits a token to some groups; the fallbacks are for absent
 /// keys, 0: they must be there.
 struct GroupFallbacks {
   std::int64_t n_groups = 0, groups_per_token = 0;
 };
-void read_expert_groups(const HfConfig& hf, ModelConfig& config, GroupScore score,
+void read_expert_groups(HfConfig& hf, ModelConfig& config, GroupScore score,
                         const GroupFallbacks& fallbacks = {});
 
 /// A text key of which the family knows these values only. Throws ConfigError at the key, listing them.
-std::string one_of(const HfConfig& hf, std::string_view key, std::initializer_list<std::string_view> known);
+std::string one_of(HfConfig& hf, std::string_view key, std::initializer_list<std::string_view> known);
 
 /// `self_attn` with its latents.
 void add_latent_attention(Recipes& recipes, const ModelConfig& config);

@@ -7,15 +7,15 @@
 
 namespace hooked {
 
-void read_experts(const HfConfig& hf, ModelConfig& config, const ExpertKeys& keys) {
+void read_experts(HfConfig& hf, ModelConfig& config, const ExpertKeys& keys) {
   const ConfigReader& json = hf.json();
   const std::string_view name = json.first_of({keys.n_experts, keys.n_experts_alias});
   const auto count_or = [&](std::string_view key, std::int64_t fallback) {
     return json.has(key) || fallback == 0 ? hf.count(key) : fallback;
   };
-  ExpertConfig& e = config.experts;
+  Experts& e = config.experts.emplace();
   e.n_experts = count_or(name, keys.n_experts_fallback);
-  hf.made_from("experts.n_experts", json.where(name));
+  hf.comes_from("experts.n_experts", json.where(name));
   json.ignore({keys.n_experts, keys.n_experts_alias});
   e.per_token = count_or(keys.per_token, keys.per_token_fallback);
   if (e.per_token > e.n_experts) {
@@ -24,20 +24,20 @@ void read_experts(const HfConfig& hf, ModelConfig& config, const ExpertKeys& key
   e.d_expert = config.d_mlp;
 }
 
-void set_expert_width(const HfConfig& hf, ModelConfig& config, std::string_view key, LayerFlags dense) {
-  ExpertConfig& e = config.experts;
+void set_expert_width(HfConfig& hf, ModelConfig& config, std::string_view key, LayerFlags dense) {
+  Experts& e = *config.experts;
   e.d_expert = hf.count(key);
   e.dense_layers = none_if_all_false(std::move(dense));
   if (e.dense_layers.empty()) {
     config.d_mlp = e.d_expert;
   } else if (std::ranges::find(e.dense_layers, false) == e.dense_layers.end()) {
-    e = {};  // no layer is a mixture after all
+    config.experts.reset();  // no layer is a mixture after all
   }
 }
 
-void read_qwen_experts(const HfConfig& hf, ModelConfig& config) {
+void read_qwen_experts(HfConfig& hf, ModelConfig& config) {
   const ConfigReader& json = hf.json();
-  config.experts.renormalised = json.boolean_or("norm_topk_prob", false);
+  config.experts->renormalised = json.boolean_or("norm_topk_prob", false);
   const std::vector<std::int64_t> dense =
       json.has("mlp_only_layers") ? json.integers("mlp_only_layers") : std::vector<std::int64_t>();
   const std::int64_t step = json.has("decoder_sparse_step") ? hf.count("decoder_sparse_step") : 1;

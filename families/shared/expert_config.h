@@ -16,13 +16,13 @@ struct ExpertKeys {
 };
 
 /// Makes every MLP of `config` a mixture of experts as wide as its MLPs were.
-void read_experts(const HfConfig& hf, ModelConfig& config, const ExpertKeys& keys);
+void read_experts(HfConfig& hf, ModelConfig& config, const ExpertKeys& keys);
 
 /// Experts as wide as the key says, beside ordinary MLPs in `dense` layers.
-void set_expert_width(const HfConfig& hf, ModelConfig& config, std::string_view key, LayerFlags dense);
+void set_expert_width(HfConfig& hf, ModelConfig& config, std::string_view key, LayerFlags dense);
 
 /// Qwen's `norm_topk_prob`, `mlp_only_layers` and `decoder_sparse_step`.
-void read_qwen_experts(const HfConfig& hf, ModelConfig& config);
+void read_qwen_experts(HfConfig& hf, ModelConfig& config);
 
 /// Llama's layout with `add_mixture` in each block that has one. What sublayers write is multiplied by
 /// `scale` (the mixture's part is `add_mixture`'s).

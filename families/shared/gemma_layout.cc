@@ -4,7 +4,7 @@
 
 namespace hooked {
 
-ModelConfig read_gemma_config(const HfConfig& hf, LlamaDefaults defaults) {
+ModelConfig read_gemma_config(HfConfig& hf, LlamaDefaults defaults) {
   defaults.tied = true;
   defaults.d_head = 256;
   defaults.activation = "gelu_pytorch_tanh";
@@ -16,7 +16,7 @@ ModelConfig read_gemma_config(const HfConfig& hf, LlamaDefaults defaults) {
   return c;
 }
 
-void read_gemma_caps(const HfConfig& hf, ModelConfig& config, const GemmaCaps& fallback) {
+void read_gemma_caps(HfConfig& hf, ModelConfig& config, const GemmaCaps& fallback) {
   config.norm_place = NormPlace::both;
   config.attn_scale = std::sqrt(hf.positive_or("query_pre_attn_scalar", 256.0));
   const auto cap = [&](std::string_view key, double absent) {
@@ -24,7 +24,7 @@ void read_gemma_caps(const HfConfig& hf, ModelConfig& config, const GemmaCaps& f
     return hf.json().has(key) ? hf.positive_or(key, absent) : absent;
   };
   config.score_soft_cap = cap("attn_logit_softcapping", fallback.scores);
-  config.logit_soft_cap = cap("final_logit_softcapping", fallback.logits);
+  config.unembedding->soft_cap = cap("final_logit_softcapping", fallback.logits);
 }
 
 std::vector<TensorRecipe> gemma_two_norm_recipes(const ModelConfig& config) {

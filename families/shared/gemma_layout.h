@@ -8,7 +8,7 @@ namespace hooked {
 
 /// What the Gemma families share: norm weights stored as offsets from one, an embedding multiplied by
 /// sqrt(d_model), heads of 256 dimensions by default. Without windows and positions.
-ModelConfig read_gemma_config(const HfConfig& hf, LlamaDefaults defaults);
+ModelConfig read_gemma_config(HfConfig& hf, LlamaDefaults defaults);
 
 /// Soft caps where the config has no such key; 0 is none.
 struct GemmaCaps {
@@ -17,7 +17,7 @@ struct GemmaCaps {
 };
 
 /// Gemma 2 and 3: soft caps, score scale, norms before and after each sublayer.
-void read_gemma_caps(const HfConfig& hf, ModelConfig& config, const GemmaCaps& fallback);
+void read_gemma_caps(HfConfig& hf, ModelConfig& config, const GemmaCaps& fallback);
 std::vector<TensorRecipe> gemma_two_norm_recipes(const ModelConfig& config);
 
 }  // namespace hooked

@@ -5,7 +5,7 @@
 namespace hooked {
 
 /// GLM 4: biases on queries, keys and values, part of each head turned in adjacent pairs.
-ModelConfig read_glm_config(const HfConfig& hf);
+ModelConfig read_glm_config(HfConfig& hf);
 
 /// The MLP, with gate and up projection in one.
 void add_glm_mlp(Recipes& recipes);

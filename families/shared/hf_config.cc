@@ -11,7 +11,7 @@
 namespace hooked {
 namespace {
 
-constexpr std::int64_t kLargest = 1 << 24;  // of widths, vocabularies and contexts (bad-input C)
+constexpr std::int64_t kLargest = 1 << 24;  // of widths, vocabularies and contexts
 
 // Known to every family and without effect on what a run of the model computes.
 constexpr auto kWithoutEffect = {"model_type",
@@ -118,7 +118,7 @@ double HfConfig::positive_or(std::string_view key, double fallback) const {
   return value;
 }
 
-ModelConfig HfConfig::sizes(const SizeKeys& keys, bool tied) const {
+ModelConfig HfConfig::sizes(const SizeKeys& keys, bool tied) {
   const auto count_or = [&](std::string_view key, std::int64_t fallback) {
     return !key.empty() && json_.has(key) ? count(key) : fallback;
   };
@@ -143,14 +143,15 @@ ModelConfig HfConfig::sizes(const SizeKeys& keys, bool tied) const {
   c.d_mlp = keys.mlp_ratio > 0 ? count_or(keys.d_mlp, std::min(kLargest, keys.mlp_ratio * c.d_model))
                                : count(keys.d_mlp);
   c.n_ctx = keys.n_ctx_fallback > 0 ? count_or(keys.n_ctx, keys.n_ctx_fallback) : count(keys.n_ctx);
-  c.d_vocab = c.d_vocab_out = count("vocab_size");
-  c.tied_unembedding = json_.boolean_or("tie_word_embeddings", tied);
+  c.d_vocab = count("vocab_size");
+  c.unembedding =
+      Unembedding{.d_vocab = c.d_vocab, .tied = json_.boolean_or("tie_word_embeddings", tied), .bias = false};
   c.attn_scale = std::sqrt(static_cast<double>(c.d_head));
-  c.mlp_bias = c.qkv_bias = c.attn_out_bias = c.unembed_bias = false;
+  c.mlp_bias = c.qkv_bias = c.attn_out_bias = false;
   for (const auto& [field, key] : {std::pair{"n_layers", keys.n_layers}, std::pair{"d_model", keys.d_model},
                                    std::pair{"n_heads", keys.n_heads}, std::pair{"d_mlp", keys.d_mlp},
                                    std::pair{"d_head", keys.d_head}, std::pair{"n_ctx", keys.n_ctx}}) {
-    made_from(field, json_.where(json_.has(key) ? key : keys.d_model));
+    comes_from(field, json_.where(json_.has(key) ? key : keys.d_model));
   }
   return c;
 }
@@ -206,17 +207,17 @@ void HfConfig::set_windows(ModelConfig& config, const WindowKey& window, LayerFl
         window.name,
         "leaves open how many keys the windowed layers see; expected their number, or no such layer");
   }
-  config.window = json_.has(window.name) ? count(window.name) : window.fallback;
-  config.windowed_layers = std::move(windowed);
+  config.window = Window{.size = json_.has(window.name) ? count(window.name) : window.fallback,
+                         .layers = std::move(windowed)};
 }
 
-void HfConfig::made_from(std::string_view field, std::string where) const {
-  origins_[std::string(field)] = std::move(where);
+void HfConfig::comes_from(std::string field, std::string where) {
+  origins_[std::move(field)] = std::move(where);
 }
 
 void HfConfig::note(std::string_view text) { notes_.emplace_back(text); }
 
-FamilyConfig HfConfig::finish(ModelConfig config, RecipeMaker recipes) const {
+FamilyConfig HfConfig::finish(ModelConfig config, RecipeMaker recipes) && {
   for (const char* key : kWithoutEffect) json_.ignore({key});
   require_unset({"quantization_config"});
   const bool causal = config.direction == AttentionDirection::causal;
@@ -237,11 +238,11 @@ FamilyConfig HfConfig::finish(ModelConfig config, RecipeMaker recipes) const {
   try {
     config.validate();
   } catch (const ConfigError& error) {
-    const auto message = std::string_view(error.what()).substr(error.where().size() + 3);  // past "[where] "
     const auto origin = origins_.find(error.where());
-    throw ConfigError(origin == origins_.end() ? json_.where(error.where()) : origin->second, message);
+    throw ConfigError(origin == origins_.end() ? json_.where(error.where()) : origin->second,
+                      error.message());
   }
-  return {std::move(config), std::move(recipes), notes_, std::move(ignored)};
+  return {std::move(config), std::move(recipes), std::move(notes_), std::move(ignored)};
 }
 
 }  // namespace hooked

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/config_reader.h"
 #include "families/family.h"
-#include "hooked/core/config_reader.h"
 
 namespace hooked {
 
@@ -50,7 +50,7 @@ struct WindowKey {
 /// A Hugging Face config.json under the reading of one family.
 ///
 /// What all families share: sizes, dtype, activation, windows, which unread keys matter. The rest a family
-/// reads from `json`.
+/// reads from `json`. A copy shares the document, and the record of what was read of it.
 class HfConfig {
  public:
   /// Throws ConfigError when `text` is no config.
@@ -60,7 +60,7 @@ class HfConfig {
 
   /// A config with sizes, vocabulary and tying (`tied` where the file says nothing), no biases but those of
   /// norms, and scores divided by sqrt(d_head).
-  ModelConfig sizes(const SizeKeys& keys, bool tied) const;
+  ModelConfig sizes(const SizeKeys& keys, bool tied);
 
   /// An integer from 1 to the largest width. Throws ConfigError at the key.
   std::int64_t count(std::string_view key) const;
@@ -77,21 +77,21 @@ class HfConfig {
   /// Gives the layers that `windowed` names a window. Throws ConfigError at the key if it does not say which.
   void set_windows(ModelConfig& config, const WindowKey& window, LayerFlags windowed) const;
 
-  /// An error of the finished config at `field` (`rotary.base`) names `where` in the file instead
-  /// (`config.json: rope_parameters.rope_theta`).
-  void made_from(std::string_view field, std::string where) const;
+  /// Says from where in the file (`config.json: rope_parameters.rope_theta`) a field (`rotary.base`) comes
+  /// that may be refused only beside others, so that the error names that place.
+  void comes_from(std::string field, std::string where);
 
   /// Something the user should know.
   void note(std::string_view text);
 
   /// Validates the config and lists what nothing has read. Throws ConfigError for a config that is not
-  /// valid, and for unread keys of the groups that change what a model computes (DESIGN 9.13).
-  FamilyConfig finish(ModelConfig config, RecipeMaker recipes) const;
+  /// valid, and for unread keys of the groups that change what a model computes.
+  FamilyConfig finish(ModelConfig config, RecipeMaker recipes) &&;
 
  private:
   ConfigReader json_;
   std::vector<std::string> notes_;
-  mutable std::map<std::string, std::string, std::less<>> origins_;  // places in the file, by our fields
+  std::map<std::string, std::string, std::less<>> origins_;  // places in the file, by our fields
 };
 
 }  // namespace hooked

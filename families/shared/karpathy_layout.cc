@@ -1,5 +1,6 @@
 #include "families/shared/karpathy_layout.h"
 
+#include <ATen/core/Tensor.h>
 #include <fmt/format.h>
 
 #include <stdexcept>
@@ -90,7 +91,7 @@ void refuse_without_heads(const CheckpointTraits& seen, std::string_view model_t
                                 seen.weights_where, model_types));
 }
 
-ModelConfig read_gpt_sizes(const HfConfig& hf, bool tied, bool bias) {
+ModelConfig read_gpt_sizes(HfConfig& hf, bool tied, bool bias) {
   ModelConfig c = hf.sizes({.n_layers = "n_layer",
                             .d_model = "n_embd",
                             .n_heads = "n_head",

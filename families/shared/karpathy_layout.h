@@ -40,7 +40,7 @@ Json object_of(const std::string& text, const std::string& where);
 [[noreturn]] void refuse_without_heads(const CheckpointTraits& seen, std::string_view model_types);
 
 /// Reads `n_layer`, `n_head`, `n_embd`, `block_size` and `vocab_size`.
-ModelConfig read_gpt_sizes(const HfConfig& hf, bool tied, bool bias);
+ModelConfig read_gpt_sizes(HfConfig& hf, bool tied, bool bias);
 
 std::vector<TensorRecipe> gpt_recipes(const ModelConfig& config);
 std::vector<TensorRecipe> early_mingpt_recipes(const ModelConfig& config);

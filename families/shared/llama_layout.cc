@@ -4,7 +4,7 @@
 
 namespace hooked {
 
-ModelConfig read_llama_config(const HfConfig& hf, const LlamaDefaults& defaults) {
+ModelConfig read_llama_config(HfConfig& hf, const LlamaDefaults& defaults) {
   ModelConfig c = hf.sizes({.n_kv_heads_fallback = defaults.n_kv_heads,
                             .d_head_fallback = defaults.d_head,
                             .n_ctx_fallback = defaults.n_ctx},
@@ -16,7 +16,7 @@ ModelConfig read_llama_config(const HfConfig& hf, const LlamaDefaults& defaults)
   return c;
 }
 
-void read_llama_biases(const HfConfig& hf, ModelConfig& config) {
+void read_llama_biases(HfConfig& hf, ModelConfig& config) {
   config.qkv_bias = config.attn_out_bias = hf.json().boolean_or("attention_bias", false);
   config.mlp_bias = hf.json().boolean_or("mlp_bias", false);
 }
@@ -25,7 +25,7 @@ void add_llama_attention(Recipes& r, const ModelConfig& config, double scale) {
   r.queries("self_attn.q_proj");
   r.keys("self_attn.k_proj");
   r.values("self_attn.v_proj");
-  if (config.qk_norm != QkNorm::none) r.qk_norm("self_attn.q_norm", "self_attn.k_norm");
+  if (config.qk_norm) r.qk_norm("self_attn.q_norm", "self_attn.k_norm");
   r.attention_out("self_attn.o_proj", scale);
 }
 

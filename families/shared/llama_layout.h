@@ -22,10 +22,10 @@ struct LlamaDefaults {
 };
 
 /// The config of a decoder under the keys that Llama made common, without positions and biases.
-ModelConfig read_llama_config(const HfConfig& hf, const LlamaDefaults& defaults = {});
+ModelConfig read_llama_config(HfConfig& hf, const LlamaDefaults& defaults = {});
 
 /// `attention_bias` on queries, keys, values and output, `mlp_bias` on the MLP.
-void read_llama_biases(const HfConfig& hf, ModelConfig& config);
+void read_llama_biases(HfConfig& hf, ModelConfig& config);
 
 /// `self_attn.{q,k,v,o}_proj`, with `q_norm` and `k_norm` where the config has them.
 void add_llama_attention(Recipes& recipes, const ModelConfig& config, double scale = 1.0);
@@ -43,10 +43,11 @@ inline constexpr std::string_view kLlamaBuffers[] = {"*rotary_emb.inv_freq", "*.
                                                      "*.self_attn.masked_bias"};
 
 /// The row of a family whose files name things as Llama's do.
-constexpr Family llama_family(std::string_view model_type,
-                              FamilyConfig (*read)(std::string_view text, std::string_view where)) {
+constexpr Family llama_family(std::string_view model_type, ModelConfig (*read)(HfConfig& config),
+                              FamilyRecipes recipes) {
   return {.model_type = model_type,
           .read = read,
+          .recipes = recipes,
           .prefix = "model.",
           .unembedding = "lm_head.weight",
           .buffers = kLlamaBuffers};

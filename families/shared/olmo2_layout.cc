@@ -2,10 +2,10 @@
 
 namespace hooked {
 
-ModelConfig read_olmo2_config(const HfConfig& hf, QkNorm qk_norm, std::int64_t n_kv_heads) {
+ModelConfig read_olmo2_config(HfConfig& hf, QkNorm::Span qk_norm, std::int64_t n_kv_heads) {
   ModelConfig c = read_llama_config(hf, {.n_kv_heads = n_kv_heads, .eps = 1e-5});
   c.norm_place = NormPlace::output;
-  c.qk_norm = qk_norm;
+  c.qk_norm = QkNorm{.span = qk_norm};
   return c;
 }
 

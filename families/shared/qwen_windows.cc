@@ -2,14 +2,14 @@
 
 namespace hooked {
 
-void refuse_windows_without_use(const HfConfig& hf, const LayerFlags& windowed) {
+void refuse_windows_without_use(HfConfig& hf, const LayerFlags& windowed) {
   if (none_if_all_false(windowed).empty()) return;
   hf.json().refuse("layer_types",
                    "has windowed layers, and use_sliding_window says that there are none; expected only "
                    "full_attention, or use_sliding_window = true");
 }
 
-void read_qwen_windows(const HfConfig& hf, ModelConfig& config) {
+void read_qwen_windows(HfConfig& hf, ModelConfig& config) {
   const ConfigReader& json = hf.json();
   const bool used = json.boolean_or("use_sliding_window", false);
   const std::int64_t first = json.integer_or("max_window_layers", 28);

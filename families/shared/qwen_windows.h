@@ -6,9 +6,9 @@ namespace hooked {
 
 /// The windows of Qwen 2 and 3: none unless `use_sliding_window`; then those of `layer_types`, or of the
 /// layers from `max_window_layers` on.
-void read_qwen_windows(const HfConfig& hf, ModelConfig& config);
+void read_qwen_windows(HfConfig& hf, ModelConfig& config);
 
 /// Throws ConfigError if `layer_types` names a windowed layer though `use_sliding_window` is false.
-void refuse_windows_without_use(const HfConfig& hf, const LayerFlags& windowed);
+void refuse_windows_without_use(HfConfig& hf, const LayerFlags& windowed);
 
 }  // namespace hooked

@@ -114,12 +114,12 @@ void Recipes::positions(std::string_view theirs_name, std::int64_t offset) {
 void Recipes::unembedding(std::string_view theirs_name, std::string_view alias) {
   if (!config_.has_unembedding()) return;
   const std::string name(theirs_name);
-  if (!config_.tied_unembedding) {
+  if (!config_.tied_unembedding()) {
     TensorRecipe& recipe =
         make("unembed.W_U", {name + ".weight"}, [](const Tensors& weight) { return weight[0].t(); });
     if (!alias.empty()) recipe.alias = std::string(alias) + ".weight";
   }
-  if (!config_.unembed_bias) return;
+  if (!config_.unembedding->bias) return;
   copy("unembed.b_U", name + ".bias");
   if (!alias.empty()) recipes_.back().alias = std::string(alias) + ".bias";
 }
@@ -133,7 +133,7 @@ void Recipes::norm(std::string_view ours_name, std::string_view theirs_name) {
 }
 
 void Recipes::mlm_head(std::string_view their_layer, std::string_view their_norm) {
-  if (!config_.mlm_head) return;
+  if (!config_.has_mlm_head()) return;
   make("mlm_head.W", {fmt::format("{}.weight", their_layer)},
        [](const Tensors& weight) { return weight[0].t(); });
   copy("mlm_head.b", fmt::format("{}.bias", their_layer));
@@ -152,7 +152,8 @@ void Recipes::qk_norm(std::string_view their_q, std::string_view their_k) {
       return weight[0].dim() == 1 ? weight[0] : weight[0].unflatten(0, {heads, 1}).flatten();
     };
     make(fmt::format("{}.w", our_name), {fmt::format("{}.weight", their_name)}, flat);
-    if (config_.qk_norm_bias) make(fmt::format("{}.b", our_name), {fmt::format("{}.bias", their_name)}, flat);
+    if (config_.qk_norm->bias)
+      make(fmt::format("{}.b", our_name), {fmt::format("{}.bias", their_name)}, flat);
   }
 }
 
@@ -245,7 +246,7 @@ void Recipes::expert_matrix(const std::string& ours_name, const std::string& the
   };
   TensorRecipe from_all{ours(ours_name),
                         {theirs(cut.theirs)},
-                        [scale_it, cut, n = config_.experts.n_experts](const Tensors& all) {
+                        [scale_it, cut, n = config_.experts->n_experts](const Tensors& all) {
                           return scale_it(cut.made(expert_of(all[0], cut.expert, n)));
                         }};
   if (!cut.alias.empty()) from_all.alias = theirs(cut.alias);
@@ -262,11 +263,11 @@ void Recipes::mixture(const MixtureNames& names, double scale) {
   TensorRecipe& router =
       make("mlp.W_gate.weight", {names.router}, [](const Tensors& weight) { return weight[0]; });
   if (!names.router_alias.empty()) or_named(router, names.router_alias);
-  const std::int64_t d = config_.experts.d_expert;
+  const std::int64_t d = config_.experts->d_expert;
   const auto half = [d](std::int64_t which) {
     return [d, which](const at::Tensor& both) { return both.unflatten(0, {2, d}).select(0, which); };
   };
-  for (std::int64_t e = 0; e < config_.experts.n_experts; ++e) {
+  for (std::int64_t e = 0; e < config_.experts->n_experts; ++e) {
     const auto add = [&](const char* part, const std::string& theirs_part, double factor, const Cut& cut) {
       const std::string alone =
           names.expert.empty() ? std::string() : fmt::format(fmt::runtime(names.expert), e) + theirs_part;

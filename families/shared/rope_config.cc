@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view kOriginal = "original_max_position_embeddings";
 
 // Tokens of the original training context. Where the family has the key beside the group, that one holds.
-double original_context(const HfConfig& hf, const ConfigReader& group, const RopeDefaults& defaults,
+double original_context(HfConfig& hf, const ConfigReader& group, const RopeDefaults& defaults,
                         const ModelConfig& config) {
   if (defaults.original_n_ctx) return hf.json().number_or(kOriginal, *defaults.original_n_ctx);
   return group.number_or(kOriginal, static_cast<double>(config.n_ctx));
@@ -22,15 +22,14 @@ double original_context(const HfConfig& hf, const ConfigReader& group, const Rop
 
 RopeScaling read_llama3(const ConfigReader& group, double original) {
   group.ignore({"attention_factor"});
-  return {.kind = RopeScalingKind::llama3,
-          .factor = group.number("factor"),
-          .low_freq_factor = group.number("low_freq_factor"),
-          .high_freq_factor = group.number("high_freq_factor"),
-          .original_n_ctx = original};
+  return Llama3Scaling{.factor = group.number("factor"),
+                       .low_freq_factor = group.number("low_freq_factor"),
+                       .high_freq_factor = group.number("high_freq_factor"),
+                       .original_n_ctx = original};
 }
 
 RopeScaling read_yarn(const ConfigReader& group, const ModelConfig& config, double original) {
-  RopeScaling scaling{.kind = RopeScalingKind::yarn, .original_n_ctx = original};
+  YarnScaling scaling{.original_n_ctx = original};
   scaling.factor = group.number_or("factor", static_cast<double>(config.n_ctx) / original);
   const double mscale = group.number_or("mscale", 0.0), all_dim = group.number_or("mscale_all_dim", 0.0);
   const double usual = mscale != 0.0 && all_dim != 0.0
@@ -44,9 +43,9 @@ RopeScaling read_yarn(const ConfigReader& group, const ModelConfig& config, doub
 }
 
 RopeScaling read_longrope(const ConfigReader& group, const ModelConfig& config, double original) {
-  RopeScaling scaling{.kind = RopeScalingKind::longrope, .original_n_ctx = original};
-  scaling.short_factors = group.numbers("short_factor");
-  scaling.long_factors = group.numbers("long_factor");
+  LongropeScaling scaling{.short_factors = group.numbers("short_factor"),
+                          .long_factors = group.numbers("long_factor"),
+                          .original_n_ctx = original};
   const double factor = group.number_or("factor", static_cast<double>(config.n_ctx) / original);
   const double usual = factor <= 1.0 ? 1.0 : std::sqrt(1.0 + std::log(factor) / std::log(original));
   scaling.attention_factor = group.number_or("attention_factor", usual);
@@ -54,24 +53,27 @@ RopeScaling read_longrope(const ConfigReader& group, const ModelConfig& config, 
 }
 
 // Where numbers of a scaling that may not be together with others come from.
-void name_scaling_keys(const HfConfig& hf, const ConfigReader& group, const RopeDefaults& defaults) {
+void name_scaling_keys(HfConfig& hf, const ConfigReader& group, const RopeDefaults& defaults) {
   const std::string original = defaults.original_n_ctx ? hf.json().where(kOriginal)
                                : group.has(kOriginal)  ? group.where(kOriginal)
                                                        : hf.json().where("max_position_embeddings");
-  hf.made_from("rotary.scaling.original_n_ctx", original);
-  for (const std::string_view key : {"factor", "attention_factor"}) {  // computed where they are absent
-    hf.made_from(fmt::format("rotary.scaling.{}", key), group.has(key) ? group.where(key) : original);
-  }
-  for (const auto& [field, key] :
-       {std::pair{"low_freq_factor", "low_freq_factor"}, std::pair{"high_freq_factor", "high_freq_factor"},
-        std::pair{"beta_fast", "beta_fast"}, std::pair{"beta_slow", "beta_slow"},
-        std::pair{"short_factors", "short_factor"}, std::pair{"long_factors", "long_factor"},
-        std::pair{"long_attention_factor", "long_mscale"}}) {
-    hf.made_from(fmt::format("rotary.scaling.{}", field), group.where(key));
+  const auto in_group = [&](std::string_view key) { return group.where(key); };
+  // Computed where they are absent.
+  const auto or_original = [&](std::string_view key) { return group.has(key) ? group.where(key) : original; };
+  for (const std::string_view kind : {"llama3", "yarn", "dynamic", "longrope", "linear"}) {
+    const auto name = [&](std::string_view field) { return fmt::format("rotary.{}.{}", kind, field); };
+    hf.comes_from(name("original_n_ctx"), original);
+    for (const auto key : {"factor", "attention_factor"}) hf.comes_from(name(key), or_original(key));
+    for (const auto key : {"low_freq_factor", "high_freq_factor", "beta_fast", "beta_slow"}) {
+      hf.comes_from(name(key), in_group(key));
+    }
+    hf.comes_from(name("short_factors"), in_group("short_factor"));
+    hf.comes_from(name("long_factors"), in_group("long_factor"));
+    hf.comes_from(name("long_attention_factor"), in_group("long_mscale"));
   }
 }
 
-RopeScaling read_scaling(const HfConfig& hf, const ConfigReader& group, const ModelConfig& config,
+RopeScaling read_scaling(HfConfig& hf, const ConfigReader& group, const ModelConfig& config,
                          const RopeDefaults& defaults) {
   const std::string_view key = group.first_of({"rope_type", "type"});
   const std::string type = group.text_or(key, "default");
@@ -80,16 +82,16 @@ RopeScaling read_scaling(const HfConfig& hf, const ConfigReader& group, const Mo
   group.ignore({"rope_type", "type", "original_max_position_embeddings"});
   if (type == "default") {
     group.ignore({"factor"});
-    return {};
+    return NoScaling{};
   }
   if (type == "linear") {
     const double factor = group.number("factor");
-    return factor == 1.0 ? RopeScaling{} : RopeScaling{.kind = RopeScalingKind::linear, .factor = factor};
+    if (factor == 1.0) return NoScaling{};
+    return LinearScaling{.factor = factor};
   }
   if (type == "dynamic") {
-    return {.kind = RopeScalingKind::dynamic,
-            .factor = group.number("factor"),
-            .original_n_ctx = static_cast<double>(config.n_ctx)};
+    return DynamicScaling{.factor = group.number("factor"),
+                          .original_n_ctx = static_cast<double>(config.n_ctx)};
   }
   const double original = original_context(hf, group, defaults, config);
   if (type == "llama3") return read_llama3(group, original);
@@ -115,13 +117,13 @@ std::int64_t turned_dimensions(const ConfigReader& reader, std::string_view key,
 }
 
 // The group of one kind of layers.
-RotaryConfig read_group(const HfConfig& hf, const ConfigReader& parameters, const ModelConfig& config,
-                        const RopeDefaults& defaults) {
+RotaryPositions read_group(HfConfig& hf, const ConfigReader& parameters, const ModelConfig& config,
+                           const RopeDefaults& defaults) {
   const ConfigReader& json = hf.json();
-  RotaryConfig rotary;
+  RotaryPositions rotary;
   rotary.base = parameters.number_or("rope_theta", json.number_or(defaults.theta_key, defaults.theta));
-  hf.made_from("rotary.base", parameters.has("rope_theta") ? parameters.where("rope_theta")
-                                                           : json.where(defaults.theta_key));
+  hf.comes_from("rotary.base", parameters.has("rope_theta") ? parameters.where("rope_theta")
+                                                            : json.where(defaults.theta_key));
   const bool inside = parameters.has("partial_rotary_factor");
   const ConfigReader& holder = inside ? parameters : json;
   const std::string_view key = inside ? "partial_rotary_factor" : defaults.partial_key;
@@ -140,11 +142,11 @@ ConfigReader no_parameters() { return {"{}", "rope_parameters"}; }
 
 // Full layers may be scaled, windowed ones have their own base. In the older style the windowed layers take
 // no scaling, and transformers reads a scaling's kind under the newer of its two keys only.
-std::pair<RotaryConfig, RotaryConfig> read_older_style(HfConfig& hf, const ModelConfig& config,
-                                                       const LayeredRopeDefaults& defaults) {
+std::pair<RotaryPositions, RotaryPositions> read_older_style(HfConfig& hf, const ModelConfig& config,
+                                                             const LayeredRopeDefaults& defaults) {
   const ConfigReader& json = hf.json();
-  RotaryConfig full = read_group(hf, no_parameters(), config, {.theta = defaults.theta});
-  RotaryConfig windowed = full;
+  RotaryPositions full = read_group(hf, no_parameters(), config, {.theta = defaults.theta});
+  RotaryPositions windowed = full;
   windowed.base = defaults.windowed_theta_key.empty()
                       ? defaults.windowed_theta
                       : hf.positive_or(defaults.windowed_theta_key, defaults.windowed_theta);
@@ -166,21 +168,20 @@ double yarn_magnitude(double factor, double weight) {
   return factor <= 1.0 ? 1.0 : 0.1 * weight * std::log(factor) + 1.0;
 }
 
-void read_rope(const HfConfig& hf, ModelConfig& config, const RopeDefaults& defaults) {
+void read_rope(HfConfig& hf, ModelConfig& config, const RopeDefaults& defaults) {
   const ConfigReader& json = hf.json();
   json.ignore({defaults.theta_key, defaults.partial_key, "original_max_position_embeddings"});
   const auto parameters = json.object_if(json.first_of({"rope_scaling", "rope_parameters"}));
   json.ignore({"rope_scaling", "rope_parameters"});
-  config.positions = PositionKind::rotary;
-  config.rotary = read_group(hf, parameters ? *parameters : no_parameters(), config, defaults);
+  const RotaryPositions rotary = read_group(hf, parameters ? *parameters : no_parameters(), config, defaults);
+  config.positions = rotary;
   // It exists to go beyond the trained context, and names no other.
-  if (config.rotary.scaling.kind == RopeScalingKind::dynamic) config.n_ctx = kUnlimitedContext;
+  if (std::holds_alternative<DynamicScaling>(rotary.scaling)) config.n_ctx = kUnlimitedContext;
 }
 
 void read_layered_rope(HfConfig& hf, ModelConfig& config, const LayeredRopeDefaults& defaults) {
   const ConfigReader& json = hf.json();
-  config.positions = PositionKind::rotary;
-  RotaryConfig windowed;
+  RotaryPositions full, windowed;
   const auto parameters =
       json.holds_object("rope_parameters") ? json.object_if("rope_parameters") : std::nullopt;
   if (parameters &&
@@ -190,21 +191,22 @@ void read_layered_rope(HfConfig& hf, ModelConfig& config, const LayeredRopeDefau
       return read_group(hf, found ? *found : no_parameters(), config, {.theta = theta, .theta_key = "-"});
     };
     windowed = group("sliding_attention", defaults.windowed_theta);
-    config.rotary = group("full_attention", defaults.theta);  // last, so that errors name its keys
-    hf.made_from("rotary.local_base", parameters->where("sliding_attention.rope_theta"));
+    full = group("full_attention", defaults.theta);  // last, so that errors name its keys
+    hf.comes_from("rotary.local_base", parameters->where("sliding_attention.rope_theta"));
     parameters->refuse_unread();
   } else {
-    std::tie(config.rotary, windowed) = read_older_style(hf, config, defaults);
+    std::tie(full, windowed) = read_older_style(hf, config, defaults);
   }
   json.ignore({"rope_theta", "rope_scaling", "rope_parameters", "original_max_position_embeddings"});
   if (!defaults.windowed_theta_key.empty()) json.ignore({defaults.windowed_theta_key});
-  if (config.windowed_layers.empty() || windowed == config.rotary) return;
-  if (windowed.scaling.kind != RopeScalingKind::none) {
+  const bool differ = config.window && windowed != full;
+  if (differ && !std::holds_alternative<NoScaling>(windowed.scaling)) {
     json.refuse("rope_parameters",
                 "scales the windowed layers in another way than the full ones, which is not "
                 "supported; expected rope_type default under sliding_attention");
   }
-  config.rotary.local_base = windowed.base;
+  if (differ) full.local_base = windowed.base;
+  config.positions = std::move(full);
 }
 
 }  // namespace hooked

@@ -23,7 +23,7 @@ struct RopeDefaults {
 /// Makes `config` rotary as config.json says: `rope_parameters`, or in the older style `rope_theta` with
 /// `rope_scaling` (`rope_type` or `type`). Throws ConfigError at the key for an unknown kind of scaling, a
 /// key that the kind does not have, or a share that turns an odd number of dimensions.
-void read_rope(const HfConfig& hf, ModelConfig& config, const RopeDefaults& defaults = {});
+void read_rope(HfConfig& hf, ModelConfig& config, const RopeDefaults& defaults = {});
 
 /// The magnitude that YaRN gives queries and keys (Peng et al. 2023), times `weight` where it grows.
 double yarn_magnitude(double factor, double weight);

@@ -17,17 +17,17 @@ constexpr const char* kWhere = "direct_logit_attribution";
 
 /// Throws unless the logits of this model are the sum of its parts once the final scale is given.
 void require_exact(const ModelConfig& config, Grain grain) {
-  if (config.logit_soft_cap > 0) {
+  if (!config.has_unembedding()) {
+    throw HookError(kWhere, "this model has no unembedding and so no logits; expected a model with one");
+  }
+  if (config.unembedding->soft_cap > 0) {
     throw HookError(
         kWhere,
         fmt::format("the logits pass through a soft cap of {}, which no sum of parts does; expected a "
                     "model without logit_soft_cap",
-                    config.logit_soft_cap));
+                    config.unembedding->soft_cap));
   }
-  if (!config.has_unembedding()) {
-    throw HookError(kWhere, "this model has no unembedding and so no logits; expected a model with one");
-  }
-  if (config.mlm_head) {
+  if (config.has_mlm_head()) {
     throw HookError(kWhere,
                     "the logits are read through a masked-LM head, whose activation no sum of parts passes; "
                     "expected a model without mlm_head");
@@ -47,9 +47,9 @@ void require_exact(const ModelConfig& config, Grain grain) {
 }
 
 void require_token(const ModelConfig& config, std::int64_t token) {
-  if (token >= 0 && token < config.d_vocab_out) return;
+  if (token >= 0 && token < config.d_vocab_out()) return;
   throw HookError(kWhere, fmt::format("token id {} is outside the vocabulary; expected 0 to {}", token,
-                                      config.d_vocab_out - 1));
+                                      config.d_vocab_out() - 1));
 }
 
 at::Tensor as_double(const at::Tensor& value) { return value.to(at::kCPU, at::kDouble); }
@@ -66,14 +66,15 @@ class Ledger {
       return options.against ? answer - as_double(by_token.select(-1, *options.against)) : answer;
     };
     const auto affine = final_affine(model);
-    const auto direction = difference(weights.W_U()) * config.logit_scale;  // [d_model]
+    const auto direction = difference(weights.W_U()) * config.unembedding->scale;  // [d_model]
     norm_bias_ = affine.bias.dot(direction).item<double>();
-    unembed_bias_ = difference(weights.b_U()).item<double>() * config.logit_scale;
+    unembed_bias_ = difference(weights.b_U()).item<double>() * config.unembedding->scale;
     // A part x counts (w * centred(x) / scale) . d = x . centred(w * d) / scale: the centring moves to the
     // direction.
     reading_ = affine.weight * direction;
     if (config.final_norm == NormKind::layer_norm) reading_ = reading_ - reading_.mean();
-    if (config.final_norm != NormKind::none) reading_ = reading_ / as_double(read(act::ln_final_scale));
+    if (config.final_norm != NormKind::none)
+      reading_ = reading_ / as_double(read(final_norm_of(config).scale));
   }
 
   at::Tensor read(const Address& address) const { return read_token(cache_, address, place_); }
@@ -97,14 +98,54 @@ class Ledger {
   std::vector<Attribution> rows_;
 };
 
-void add_heads(Ledger& ledger, const WeightView& weights, std::int32_t layer) {
-  const auto z = as_double(ledger.read(act::z(layer)));     // [head, d_head]
-  const auto W_O = as_double(weights.W_O(layer));           // [head, d_head, d_model]
-  const auto written = at::einsum("hd,hdm->hm", {z, W_O});  // [head, d_model]
-  for (std::int64_t head = 0; head < written.size(0); ++head) {
-    ledger.add(fmt::format("head {}.{}", layer, head), written[head]);
+void add_embedding(Ledger& ledger, const ModelConfig& config) {
+  // What the embedding shows in an encoder-decoder are the encoder's tokens; a decoder's stream begins with
+  // its own.
+  if (config.has_encoder()) return ledger.add("embed", ledger.read(act::resid_pre(0)));
+  const bool normed_sum = config.embedding_sum_norm;  // then no part of it can be told apart
+  ledger.add("embed", ledger.read(normed_sum ? act::full_embed : act::embed));
+  if (config.learned_positions() && !normed_sum) ledger.add("pos_embed", ledger.read(act::pos_embed));
+}
+
+/// What one attention of a block wrote, head by head, and its words in the rows.
+struct HeadRows {
+  at::Tensor written;  ///< [head, d_model]
+  at::Tensor bias;     ///< [d_model]
+  std::string_view head, attn;
+};
+
+void add_heads(Ledger& ledger, const HeadRows& rows, std::int32_t layer) {
+  for (std::int64_t head = 0; head < rows.written.size(0); ++head) {
+    ledger.add(fmt::format("{} {}.{}", rows.head, layer, head), rows.written[head]);
   }
-  ledger.add(fmt::format("attn bias {}", layer), weights.b_O(layer));
+  ledger.add(fmt::format("{} bias {}", rows.attn, layer), rows.bias);
+}
+
+HeadRows heads_of(const Ledger& ledger, const WeightView& weights, std::int32_t layer) {
+  const auto z = as_double(ledger.read(act::z(layer)));  // [head, d_head]
+  const auto W_O = as_double(weights.W_O(layer));        // [head, d_head, d_model]
+  return {at::einsum("hd,hdm->hm", {z, W_O}), weights.b_O(layer), "head", "attn"};
+}
+
+/// Of cross-attention, and of a decoder's own: what the heads do not write of `out` is the bias.
+HeadRows heads_of(const Ledger& ledger, const Address& result, const Address& out) {
+  const auto written = as_double(ledger.read(result));
+  return {written, as_double(ledger.read(out)) - written.sum(0), "head", "attn"};
+}
+
+void add_attention(Ledger& ledger, const HookedTransformer& model, Grain grain, std::int32_t layer) {
+  const bool two_stacks = model.config().has_encoder();
+  if (grain == Grain::layer) {
+    ledger.add(fmt::format("attn {}", layer), ledger.read(act::attn_out(layer)));
+    if (two_stacks) ledger.add(fmt::format("cross attn {}", layer), ledger.read(act::cross_attn_out(layer)));
+    return;
+  }
+  if (!two_stacks) return add_heads(ledger, heads_of(ledger, model.weights(), layer), layer);
+  add_heads(ledger, heads_of(ledger, act::result(layer), act::attn_out(layer)), layer);
+  auto cross = heads_of(ledger, act::cross_result(layer), act::cross_attn_out(layer));
+  cross.head = "cross head";
+  cross.attn = "cross attn";
+  add_heads(ledger, cross, layer);
 }
 
 }  // namespace
@@ -118,17 +159,9 @@ std::vector<Attribution> direct_logit_attribution(const HookedTransformer& model
   if (options.against) require_token(config, *options.against);
 
   Ledger ledger(model, cache, options);
-  const bool normed_sum = config.embedding_sum_norm;  // then no part of it can be told apart
-  ledger.add("embed", ledger.read(normed_sum ? act::full_embed : act::embed));
-  if (config.positions == PositionKind::learned && !normed_sum)
-    ledger.add("pos_embed", ledger.read(act::pos_embed));
-  const auto weights = model.weights();
+  add_embedding(ledger, config);
   for (std::int32_t layer = 0; layer < config.n_layers; ++layer) {
-    if (options.grain == Grain::head) {
-      add_heads(ledger, weights, layer);
-    } else {
-      ledger.add(fmt::format("attn {}", layer), ledger.read(act::attn_out(layer)));
-    }
+    add_attention(ledger, model, options.grain, layer);
     if (config.has_mlp()) ledger.add(fmt::format("mlp {}", layer), ledger.read(act::mlp_out(layer)));
   }
   return std::move(ledger).finish();

@@ -19,7 +19,7 @@ struct TokenPlace {
 /// was not kept.
 at::Tensor read_token(const ActivationCache& cache, const Address& address, TokenPlace place);
 
-/// Throws HookError unless `value` holds all positions: `what` needs them.
+/// Throws HookError unless the cache holds all positions of that activation: `what` needs them.
 void require_all_positions(const ActivationCache& cache, const ActivationName& name, const char* what);
 
 }  // namespace hooked

@@ -12,26 +12,43 @@ namespace hooked {
 // Both functions ask the model itself, by a run of its last stage, so that no second implementation of the
 // final norm can disagree with the first.
 
+namespace {
+
+/// The stream [row, 1, d_model] behind the last block. There nobody reads an encoder's output any more, so
+/// any token does for the encoder.
+Input behind_last_block(const HookedTransformer& model, const at::Tensor& residual) {
+  const auto& config = model.config();
+  if (!config.has_encoder()) return Input::start_at_layer(config.n_layers, residual);
+  return {at::zeros({residual.size(0), 1}, at::kLong), {.start = StartAtLayer{config.n_layers, residual}}};
+}
+
+}  // namespace
+
 at::Tensor logits_of_residuals(const HookedTransformer& model, const at::Tensor& residuals) {
   // One row per point, one position each: [point, 1, d_model].
-  return model.run(residuals.unsqueeze(1), {.start_at_layer = model.config().n_layers})
+  return model.run(behind_last_block(model, residuals.unsqueeze(1)))
       .logits.select(1, 0)
       .to(at::kCPU, at::kDouble);
+}
+
+FinalNorm final_norm_of(const ModelConfig& config) {
+  if (config.has_encoder()) return {act::decoder_final_ln_scale, act::decoder_final_ln_normalized};
+  return {act::ln_final_scale, act::ln_final_normalized};
 }
 
 FinalAffine final_affine(const HookedTransformer& model) {
   const auto& config = model.config();
   const auto as_double = at::TensorOptions(at::kDouble);
   if (config.final_norm == NormKind::none) {
-    return {at::full({config.d_model}, config.unembed_in_scale, as_double),
+    return {at::full({config.d_model}, config.unembedding->in_scale, as_double),
             at::zeros({config.d_model}, as_double)};
   }
   const auto zeros = at::zeros({2, 1, config.d_model}, model.weights().W_U().options());
-  const Address normalized = act::ln_final_normalized;
-  const auto probe = model.run(zeros, {.capture = act::unembed_in,
-                                       .edits = {set(normalized.row(0), 0.0), set(normalized.row(1), 1.0)},
-                                       .output = Output::none,
-                                       .start_at_layer = config.n_layers});
+  const Address normalized = final_norm_of(config).normalized;
+  const auto probe = model.run(behind_last_block(model, zeros),
+                               {.edits = {set(normalized.row(0), 0.0), set(normalized.row(1), 1.0)},
+                                .capture = act::unembed_in,
+                                .output = Output::none});
   const auto out = probe.cache[act::unembed_in].select(1, 0).to(at::kCPU, at::kDouble);  // [2, d_model]
   return {out[1] - out[0], out[0]};
 }

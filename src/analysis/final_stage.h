@@ -3,12 +3,21 @@
 #include <ATen/core/Tensor.h>
 
 #include "hooked/engine/hooked_transformer.h"
+#include "hooked/hooks/address.h"
 
 namespace hooked {
 
 /// The logits that the model reads from points of the stream, [point, d_model] to float64 [point, vocab]:
 /// final norm, unembedding and soft cap.
 at::Tensor logits_of_residuals(const HookedTransformer& model, const at::Tensor& residuals);
+
+/// The two points of the norm before the unembedding.
+struct FinalNorm {
+  Address scale;
+  Address normalized;
+};
+
+FinalNorm final_norm_of(const ModelConfig& config);
 
 /// What becomes of a normalised vector x before the unembedding: x * weight + bias, by the final norm's
 /// weights (ones and zeros where they are folded or there is no norm) and `unembed_in_scale`.

@@ -21,7 +21,7 @@ namespace {
 
 /// The average, over the queries that have a key to look at, of the attention given to those keys.
 /// `wanted` bool [1 or batch, query, key].
-Grid attention_to(const ActivationCache& cache, const at::Tensor& wanted, std::string title) {
+Grid attention_to(const ActivationCache& cache, Stack of, const at::Tensor& wanted, std::string title) {
   const auto mask = wanted.unsqueeze(1);                           // [batch, 1, query, key]
   const auto queries = wanted.any(-1).sum().item<std::int64_t>();  // of one batch, or of all rows
   if (queries == 0) {
@@ -31,8 +31,8 @@ Grid attention_to(const ActivationCache& cache, const at::Tensor& wanted, std::s
   }
   std::vector<at::Tensor> layers;
   GridAxis layer_axis{"layer", {}};
-  for (std::int32_t layer = 0; layer < cache.n_layers(); ++layer) {
-    const auto pattern = cache[act::pattern(layer)];              // [batch, head, query, key]
+  for (std::int32_t layer = 0; layer < cache.n_layers(of); ++layer) {
+    const auto pattern = cache[act::pattern.in(of, layer)];       // [batch, head, query, key]
     const auto rows = wanted.size(0) == 1 ? pattern.size(0) : 1;  // rows that share one mask
     const auto given = (pattern.to(at::kCPU, at::kDouble) * mask).sum({0, 2, 3});
     layers.push_back(given / static_cast<double>(queries * rows));
@@ -46,20 +46,19 @@ Grid attention_to(const ActivationCache& cache, const at::Tensor& wanted, std::s
 }
 
 /// Every layer's pattern must hold all positions; returns [batch, positions].
-std::pair<std::int64_t, std::int64_t> require_patterns(const ActivationCache& cache, const char* what) {
-  if (cache.n_layers() == 0) throw HookError(what, "the cache is empty; expected every layer's pattern");
-  for (std::int32_t layer = 0; layer < cache.n_layers(); ++layer) {
-    const auto address = act::pattern(layer);
-    static_cast<void>(cache[address]);
-    require_all_positions(cache, address.name(), what);
-  }
-  const auto first = cache[act::pattern(0)];
+std::pair<std::int64_t, std::int64_t> require_patterns(const ActivationCache& cache, Stack of,
+                                                       const char* what) {
+  if (cache.n_layers(of) == 0) throw HookError(what, "the cache is empty; expected every layer's pattern");
+  for (std::int32_t layer = 0; layer < cache.n_layers(of); ++layer)
+    require_all_positions(cache, act::pattern.in(of, layer).name(), what);
+  const auto first = cache[act::pattern.in(of, 0)];
   return {first.size(0), first.size(2)};
 }
 
 /// [batch, query, key]: an earlier place with the query's token.
-at::Tensor same_token_before(const ActivationCache& cache, const at::Tensor& tokens, const char* what) {
-  const auto [batch, positions] = require_patterns(cache, what);
+at::Tensor same_token_before(const ActivationCache& cache, Stack of, const at::Tensor& tokens,
+                             const char* what) {
+  const auto [batch, positions] = require_patterns(cache, of, what);
   const auto rows = (tokens.defined() && tokens.dim() == 1 ? tokens.unsqueeze(0) : tokens).to(at::kCPU);
   if (rows.dim() != 2 || rows.size(0) != batch || rows.size(1) != positions) {
     throw ShapeError(what, fmt::format("the tokens are not those of the patterns; expected shape {}, got {}",
@@ -70,25 +69,25 @@ at::Tensor same_token_before(const ActivationCache& cache, const at::Tensor& tok
 
 }  // namespace
 
-Grid previous_token_scores(const ActivationCache& cache) {
-  const auto [batch, positions] = require_patterns(cache, "previous-token heads");
+Grid previous_token_scores(const ActivationCache& cache, Stack of) {
+  const auto [batch, positions] = require_patterns(cache, of, "previous-token heads");
   const auto query = at::arange(positions, at::kLong);
   const auto wanted = query.unsqueeze(1).eq(query.unsqueeze(0) + 1).unsqueeze(0);  // [1, query, key]
-  return attention_to(cache, wanted, "Attention to the previous token");
+  return attention_to(cache, of, wanted, "Attention to the previous token");
 }
 
-Grid duplicate_token_scores(const ActivationCache& cache, const at::Tensor& tokens) {
-  return attention_to(cache, same_token_before(cache, tokens, "duplicate-token heads"),
+Grid duplicate_token_scores(const ActivationCache& cache, const at::Tensor& tokens, Stack of) {
+  return attention_to(cache, of, same_token_before(cache, of, tokens, "duplicate-token heads"),
                       "Attention to earlier occurrences of the same token");
 }
 
-Grid induction_scores(const ActivationCache& cache, const at::Tensor& tokens) {
-  const auto same = same_token_before(cache, tokens, "induction heads");
+Grid induction_scores(const ActivationCache& cache, const at::Tensor& tokens, Stack of) {
+  const auto same = same_token_before(cache, of, tokens, "induction heads");
   // The key after an occurrence: shifted right by one, and still not after the query.
   auto wanted = at::zeros_like(same);
   const auto positions = same.size(2);
   wanted.narrow(2, 1, positions - 1).copy_(same.narrow(2, 0, positions - 1));
-  return attention_to(cache, wanted.tril(),
+  return attention_to(cache, of, wanted.tril(),
                       "Attention to what followed earlier occurrences of the same token");
 }
 

@@ -39,7 +39,7 @@ std::vector<LogitLensRow> logit_lens(const HookedTransformer& model, const Activ
   std::vector<LogitLensRow> rows;
   for (std::size_t i = 0; i < points.size(); ++i) {
     const auto point = static_cast<std::int64_t>(i);
-    LogitLensRow row{.name = points[i].name(), .predictions = {}};
+    LogitLensRow row{.name = cache.entry(points[i].name()).name, .predictions = {}};
     const auto row_ids = ids[point];
     const auto pieces = model.has_tokenizer() ? model.to_str_tokens(row_ids) : std::vector<std::string>();
     for (std::int64_t k = 0; k < row_ids.size(0); ++k) {

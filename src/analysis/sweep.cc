@@ -3,11 +3,13 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "analysis/cache_reading.h"
 #include "hooked/core/error.h"
@@ -36,16 +38,54 @@ void require(bool holds, std::string_view sentence) {
   if (!holds) throw HookError(kWhere, sentence);
 }
 
-/// The corrupted tokens as [1, pos].
+/// One sequence as [1, pos]; `tokens` [pos] or [1, pos].
 at::Tensor one_row(const at::Tensor& tokens) {
-  if (!tokens.defined())
-    throw ShapeError(kWhere, "`into` is missing; expected int64 tokens [pos] or [1, pos]");
+  if (!tokens.defined()) return tokens;
   const auto row = tokens.dim() == 1 ? tokens.unsqueeze(0) : tokens;
   if (row.dim() == 2 && row.size(0) == 1) return row;
   throw ShapeError(
       kWhere, fmt::format("`into` is one sequence; expected tokens [pos] or [1, pos], got {}; sweep rows "
                           "one after the other",
                           shape_text(tokens.sizes())));
+}
+
+/// The corrupted input with every tensor as one row.
+Input one_row(const Input& into, const HookedTransformer& model) {
+  Input row = into.text ? Input(model.to_tokens(*into.text), into) : into;
+  if (!row.tokens.defined())
+    throw ShapeError(kWhere, "`into` is missing; expected int64 tokens [pos] or [1, pos]");
+  require(!row.start && !row.prefix, "`into` goes on from a residual or a prefix; expected all of the input");
+  for (at::Tensor* tensor : {&row.tokens, &row.attention_mask, &row.token_types, &row.decoder.tokens,
+                             &row.decoder.attention_mask}) {
+    *tensor = one_row(*tensor);
+  }
+  return row;
+}
+
+/// What a decoder reads where the input does not say.
+Input with_decoder_start(Input into, const ModelConfig& config) {
+  if (config.has_encoder() && !into.decoder.tokens.defined() && config.encoder->decoder_start_token)
+    into.decoder.tokens = at::full({1, 1}, *config.encoder->decoder_start_token, at::kLong);
+  return into;
+}
+
+/// `into`, so many times.
+Input repeated(Input into, std::int64_t rows) {
+  for (at::Tensor* tensor : {&into.tokens, &into.attention_mask, &into.token_types, &into.decoder.tokens,
+                             &into.decoder.attention_mask}) {
+    if (tensor->defined()) *tensor = tensor->expand({rows, -1});
+  }
+  return into;
+}
+
+/// `into` from a block of the stack that predicts on, so many times.
+Input repeated_from(Input into, const StartAtLayer& start, std::int64_t rows) {
+  const bool two_stacks = into.decoder.tokens.defined();
+  Input from = repeated(std::move(into), rows);
+  from.start = StartAtLayer{start.layer, start.residual.expand({rows, -1, -1})};
+  (two_stacks ? from.decoder.tokens : from.tokens) = at::Tensor();
+  from.token_types = at::Tensor();  // they are part of the stream
+  return from;
 }
 
 /// Checks what can be checked without running, and lays the grid out by the shape of layer 0's activation.
@@ -59,7 +99,7 @@ Plan make_plan(const SweepOptions& options) {
           fmt::format("a grid has at most three axes; got {}; sweep the layers in several calls",
                       options.over.size()));
   Plan plan{.layer_axis = static_cast<std::size_t>(layer - options.over.begin()), .others = {}};
-  const auto first = options.from[Address(options.site(0))];
+  const auto first = options.from[options.site.in(options.stack, 0)];
   for (const Axis asked : options.over) {
     if (asked == Axis::layer) {
       require(std::count(options.over.begin(), options.over.end(), Axis::layer) == 1,
@@ -140,11 +180,15 @@ std::vector<std::string> numbers_as_labels(std::int64_t count) {
   return labels;
 }
 
-std::vector<GridAxis> grid_axes(const HookedTransformer& model, const Plan& plan, const at::Tensor& tokens) {
+std::vector<GridAxis> grid_axes(const HookedTransformer& model, const SweepOptions& options, const Plan& plan,
+                                const Input& into) {
   std::vector<GridAxis> axes;
+  const auto name = options.site.in(options.stack, 0).name();
   for (const auto& axis : plan.others) {
     auto labels = numbers_as_labels(axis.size);
     const bool is_position = axis.asked == Axis::pos || axis.asked == Axis::query || axis.asked == Axis::key;
+    const bool of_encoder = model.config().has_encoder() && counts_source(name, axis.asked);
+    const at::Tensor& tokens = of_encoder ? into.tokens : into.main_tokens();  // [1, pos]
     if (is_position && model.has_tokenizer()) {
       const auto pieces = model.to_str_tokens(tokens[0]);
       for (std::size_t i = 0; i < labels.size(); ++i) labels[i] += ' ' + pieces[i];
@@ -152,39 +196,39 @@ std::vector<GridAxis> grid_axes(const HookedTransformer& model, const Plan& plan
     axes.push_back({std::string(axis_name(axis.asked)), std::move(labels)});
   }
   axes.insert(axes.begin() + static_cast<std::ptrdiff_t>(plan.layer_axis),
-              {std::string(axis_name(Axis::layer)), numbers_as_labels(model.config().n_layers)});
+              {std::string(axis_name(Axis::layer)), numbers_as_labels(options.from.n_layers(options.stack))});
   return axes;
 }
 
 }  // namespace
 
 Grid sweep(const HookedTransformer& model, const SweepOptions& options) {
-  const auto tokens = one_row(options.into);
+  const auto into = with_decoder_start(one_row(options.into, model), model.config());
   require(options.rows_per_run > 0,
           fmt::format("rows_per_run is {}; expected at least 1", options.rows_per_run));
   const auto plan = make_plan(options);
-  const std::int64_t n_layers = model.config().n_layers;
+  const bool in_encoder = options.stack == Stack::encoder;
+  const std::int64_t n_layers = in_encoder ? model.config().n_encoder_layers() : model.config().n_layers;
 
   // One run of the corrupted input gives what every patched run starts from, and what it would have computed
   // at the site: with the stream before the block unchanged, a patched activation is that with one block
-  // replaced.
-  const auto corrupted = model.run_with_cache(tokens, Selection(act::resid_pre) | options.site,
-                                              {.logit_positions = options.metric.positions()});
+  // replaced. What is patched in an encoder changes all that follows, so such runs start at the beginning.
+  RunOptions run_options;
+  run_options.logit_positions = options.metric.positions();
+  const auto corrupted = model.run_with_cache(into, Selection(act::resid_pre) | options.site, run_options);
   auto values = at::empty({n_layers, plan.places}, at::kDouble);
   bool metric_checked = false;
   for (std::int64_t layer = 0; layer < n_layers; ++layer) {
-    const auto address = options.site(static_cast<std::int32_t>(layer));
-    const auto resid_pre =
-        corrupted.cache[act::resid_pre(static_cast<std::int32_t>(layer))];  // [1, pos, d_model]
+    const auto address = options.site.in(options.stack, static_cast<std::int32_t>(layer));
+    const auto stream = act::resid_pre.in(options.stack, static_cast<std::int32_t>(layer));
+    const StartAtLayer start{layer, corrupted.cache[stream]};
     const auto target = corrupted.cache[address];
     const auto source = source_of(options, address.name(), target);
     for (std::int64_t begin = 0; begin < plan.places; begin += options.rows_per_run) {
       const auto end = std::min(begin + options.rows_per_run, plan.places);
-      const auto start = resid_pre.expand({end - begin, -1, -1});
-      const auto patched =
-          model.run(start, {.edits = {set(address, patched_rows(plan, source, target, {begin, end}))},
-                            .logit_positions = options.metric.positions(),
-                            .start_at_layer = layer});
+      run_options.edits = {set(address, patched_rows(plan, source, target, {begin, end}))};
+      const auto patched = model.run(
+          in_encoder ? repeated(into, end - begin) : repeated_from(into, start, end - begin), run_options);
       if (!metric_checked) {
         require_rowwise(options.metric, at::cat({corrupted.logits, patched.logits.narrow(0, 0, 1)}));
         metric_checked = true;
@@ -197,7 +241,7 @@ Grid sweep(const HookedTransformer& model, const SweepOptions& options) {
   for (const auto& axis : plan.others) shape.push_back(axis.size);
   values = values.view(shape).movedim(0, static_cast<std::int64_t>(plan.layer_axis));
   return Grid(
-      values, grid_axes(model, plan, tokens),
+      values, grid_axes(model, options, plan, into),
       {.title = fmt::format("Patching {}", row(options.site.site).word), .unit = options.metric.name()});
 }
 

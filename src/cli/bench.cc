@@ -21,7 +21,6 @@
 #include "cli/output.h"
 #include "cli/progress_bar.h"
 #include "core/json.h"
-#include "engine/loaded_model.h"
 #include "hooked/core/tensor_text.h"
 
 namespace hooked::cli {
@@ -78,7 +77,7 @@ at::Tensor random_tokens(const BenchOptions& options, const HookedTransformer& m
   for (auto& one : ids) one = id(generator);
   return at::tensor(ids, at::TensorOptions(at::kLong))
       .view({options.batch, options.length})
-      .to(model.loaded()->device);
+      .to(model.device());
 }
 
 std::int64_t peak_bytes() {
@@ -102,15 +101,16 @@ std::optional<DecodeTimes> time_decode(const BenchOptions& options, const Hooked
   const auto steps = options.iterations + kWarmUps;
   const auto prompt = std::min(options.length, config.n_ctx - steps);
   const bool continues =
-      config.direction == AttentionDirection::causal && config.d_vocab == config.d_vocab_out && prompt >= 1;
+      config.direction == AttentionDirection::causal && config.d_vocab == config.d_vocab_out() && prompt >= 1;
   if (!continues) return std::nullopt;
   std::vector<double> plain_ms, captured_ms;
   ProgressBar bar("decoding", 2 * kTurns);
   // Alternating, as above.
   for (std::int64_t turn = 0; turn < 2 * kTurns; ++turn) {
     auto& times = turn % 2 == 0 ? plain_ms : captured_ms;
-    GenerateOptions generate{
-        .max_new_tokens = steps, .greedy = true, .stop_tokens = std::vector<std::int64_t>()};
+    GenerateOptions generate{.max_new_tokens = steps,
+                             .sampling = {.greedy = true},
+                             .stop = {.tokens = std::vector<std::int64_t>()}};
     if (turn % 2 == 1) generate.capture = act::resid_post;
     std::int64_t step = -kWarmUps;
     auto begin = std::chrono::steady_clock::now();
@@ -146,7 +146,7 @@ void print_times(const std::string& what, std::int64_t tokens,
 
 void bench(const BenchOptions& options) {
   const auto model = options.model.load();
-  const auto& device = model.loaded()->device;
+  const auto device = model.device();
   const auto tokens = random_tokens(options, model);
 
   const bool logits = model.config().has_unembedding();

@@ -48,9 +48,9 @@ std::int64_t token_id(const std::string& text, std::string_view option, const Ho
     if (!model.has_tokenizer()) throw;
     id = model.to_token(text);
   }
-  if (id < 0 || id >= model.config().d_vocab_out) {
+  if (id < 0 || id >= model.config().d_vocab_out()) {
     throw ShapeError(option, fmt::format("the model has no logit for token {}; expected 0 to {}", id,
-                                         model.config().d_vocab_out - 1));
+                                         model.config().d_vocab_out() - 1));
   }
   return id;
 }
@@ -63,7 +63,7 @@ LogitMetric logit_difference(const CacheOptions& options, const HookedTransforme
   }
   const auto answer = token_id(options.answer_token, "--answer-token", model);
   const auto against = token_id(options.against_token, "--against-token", model);
-  const auto position = options.position.value_or(input.last_positions()[0].item<std::int64_t>());
+  const auto position = options.position.value_or(input.last_columns()[0].item<std::int64_t>());
   if (position < -input.length() || position >= input.length()) {
     throw ShapeError("--position", fmt::format("position {} is out of range; expected {} to {}", position,
                                                -input.length(), input.length() - 1));
@@ -87,7 +87,7 @@ void report(const CacheOptions& options, const Input& input, const Tensors& tens
     auto names = Json::array();
     for (const auto& [name, tensor] : tensors) names.push_back(name);
     Json json = {{"out", options.out}, {"tensors", names}, {"bytes", bytes}};
-    input.add_tokens_to(json);
+    add_tokens(input, json);
     return print_json(json);
   }
   fmt::print("{}: {} tensors, {}\n", options.out, tensors.size(), size_text(bytes));
@@ -105,9 +105,9 @@ void cache(const CacheOptions& options) {
   }
   const auto model = options.model.load();
   const auto input = read_input(options.input, model);
-  RunOptions run = input.run_options();
+  RunOptions run;
   run.edits = read_edits(options.edits, model, input);
-  run.capture = options.names.empty() ? Selection(act::defaults) : Selection::glob(options.names);
+  run.capture = options.names.empty() ? Selection(act::defaults) : Selection(options.names);
   const bool logits = model.config().has_unembedding() && !options.stop_at_layer;
   if (!logits) run.output = Output::residual;
   if (options.stop_at_layer) {
@@ -116,11 +116,11 @@ void cache(const CacheOptions& options) {
   if (options.gradients) {
     run.gradients = GradientRequest{.of = run.capture, .metric = logit_difference(options, model, input)};
   }
-  const auto result = model.run(input.tokens, run);
+  const auto result = model.run(input, run);
 
   Tensors tensors = {{"tokens", input.tokens.contiguous()}};
-  if (input.decoder_tokens.defined()) {
-    tensors.emplace_back("decoder_tokens", input.decoder_tokens.contiguous());
+  if (input.decoder.tokens.defined()) {
+    tensors.emplace_back("decoder_tokens", input.decoder.tokens.contiguous());
   }
   if (logits) tensors.emplace_back("logits", result.logits.detach().contiguous());
   append(tensors, "", result.cache);

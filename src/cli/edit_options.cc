@@ -12,9 +12,9 @@
 #include <variant>
 
 #include "cli/command.h"
-#include "engine/loaded_model.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/axis_block.h"
+#include "hooked/hooks/point_index.h"
 #include "hooked/io/safetensors.h"
 
 namespace hooked::cli {
@@ -104,7 +104,7 @@ Value value_of(const EditText& edit, const EditContext& context) {
 
 // Whether that axis counts what an encoder reads, and not the main tokens.
 bool counts_encoder_tokens(const ActivationName& name, Axis axis, const Input& input) {
-  return input.decoder_tokens.defined() && counts_source(name, axis);
+  return input.feeds_encoder() && counts_source(name, axis);
 }
 
 // Size of an axis of a whole activation in this run.
@@ -133,7 +133,7 @@ bool holds_whole_activation(const at::Tensor& value, const Address& address, con
 void append_replacements(const EditText& edit, const EditContext& context, std::vector<Edit>& edits) {
   const auto target = EditTarget::parse(edit.address);
   const auto value = tensor_of(edit, context);
-  const auto& points = context.model.loaded()->points;
+  const PointIndex points(context.model.config());
   for (const auto point : target.where.resolve(points, Reach::everything(points))) {
     Address address = points.name(point);
     for (const auto& [axis, index] : target.indices.entries()) address = address.at(axis, index);
@@ -147,7 +147,7 @@ void append_replacements(const EditText& edit, const EditContext& context, std::
     const AxisContext axes{
         .site = address.name().site,
         .where = name,
-        .last_positions = of_encoder ? input.last_source_positions() : input.last_positions()};
+        .last_positions = (of_encoder ? input.last_encoder_columns() : input.last_columns()).to(at::kCPU)};
     edits.push_back(set(address, take_block(value, address.indices(), axes).clone()));
   }
 }

@@ -17,7 +17,6 @@
 #include "cli/model_options.h"
 #include "cli/output.h"
 #include "core/json.h"
-#include "engine/loaded_model.h"
 #include "hooked/core/error.h"
 #include "hooked/io/safetensors.h"
 
@@ -30,7 +29,7 @@ struct GenerateCommandOptions {
   GenerateOptions generate;
   std::vector<std::string> edits, prompt_edits, new_token_edits;
   std::string stop_tokens;
-  bool go_on = false;  ///< past the model's own stop tokens
+  bool ignores_stop_tokens = false;  ///< those that the model names
   std::string capture;
   std::string out;
   bool json = false;
@@ -47,9 +46,9 @@ class StepTimer {
  public:
   void start(GenerateOptions& options) {
     begin_ = std::chrono::steady_clock::now();
-    options.on_tokens = [this, told = options.on_tokens](const at::Tensor& tokens) {
+    options.on_tokens = [this, callback = options.on_tokens](const at::Tensor& tokens) {
       if (steps_++ == 0) prompt_done_ = std::chrono::steady_clock::now();
-      return told ? told(tokens) : true;
+      return callback ? callback(tokens) : true;
     };
   }
   Seconds seconds() const {
@@ -90,7 +89,7 @@ std::vector<std::int64_t> new_tokens(const GenerateResult& result, std::int64_t 
 // One object per row; a single row is not in a list.
 Json result_json(const GenerateResult& result, const Input& input, const Seconds& seconds) {
   auto rows = Json::array();
-  const auto prompts = input.tokens_json();
+  const auto prompts = rows_json(input.tokens);
   for (std::int64_t row = 0; row < input.batch(); ++row) {
     const auto ids = new_tokens(result, row, input.length());
     std::vector<double> log_probs;
@@ -174,26 +173,19 @@ void print_rows(const GenerateResult& result, const Input& input) {
 void generate(GenerateCommandOptions options) {
   const auto model = options.model.load();
   const auto input = read_input(options.input, model);
-  if (input.token_types.defined()) {
-    throw ShapeError("token_types",
-                     "new tokens have no types of their own; expected a prompt without token types");
-  }
   require_folder_of(options.out);
   auto& generate = options.generate;
-  generate.attention_mask = input.attention_mask;
-  generate.decoder_tokens = input.decoder_tokens;
-  generate.decoder_attention_mask = input.decoder_attention_mask;
   generate.edits = read_edits(options.edits, model, input);
   generate.prompt_edits = read_edits(options.prompt_edits, model, input);
   generate.new_token_edits = read_edits(options.new_token_edits, model, input);
-  if (!options.capture.empty()) generate.capture = Selection::glob(options.capture);
-  if (options.go_on) generate.stop_tokens.emplace();
+  if (!options.capture.empty()) generate.capture = Selection(options.capture);
+  if (options.ignores_stop_tokens) generate.stop.tokens.emplace();
   if (!options.stop_tokens.empty())
-    generate.stop_tokens = parse_integers(options.stop_tokens, "--stop-tokens");
+    generate.stop.tokens = parse_integers(options.stop_tokens, "--stop-tokens");
   Stream stream(options, input, model);
   StepTimer timer;
   timer.start(generate);
-  const auto result = model.generate(input.tokens, generate);
+  const auto result = model.generate(input, generate);
   const auto seconds = timer.seconds();
   // Shown first: what was generated is not lost with a disk that is full.
   if (options.json) {
@@ -223,29 +215,29 @@ Action define_generate(CLI::App& app) {
       ->check(at_least_one());
 
   static constexpr auto* kSampling = "Sampling";
-  auto* greedy =
-      app.add_flag("--greedy", generate_options.greedy, "take the likeliest token instead of drawing one");
+  auto* greedy = app.add_flag("--greedy", generate_options.sampling.greedy,
+                              "take the likeliest token instead of drawing one");
   greedy->group(kSampling);
   const auto number = [&](const char* name, auto& value, const char* text) {
     return app.add_option(name, value, text)->option_text("X")->group(kSampling);
   };
-  for (auto* drawing :
-       {number("--temperature", generate_options.temperature, "logits are divided by it (default: 1)"),
-        number("--top-k", generate_options.top_k, "only the X likeliest tokens"),
-        number("--top-p", generate_options.top_p,
-               "only the likeliest tokens that reach this probability together"),
-        number("--min-p", generate_options.min_p,
-               "only tokens of at least X times the likeliest one's probability"),
-        number("--seed", generate_options.seed, "of the draws (default: 0)")}) {
+  for (auto* drawing : {number("--temperature", generate_options.sampling.temperature,
+                               "logits are divided by it (default: 1)"),
+                        number("--top-k", generate_options.sampling.top_k, "only the X likeliest tokens"),
+                        number("--top-p", generate_options.sampling.top_p,
+                               "only the likeliest tokens that reach this probability together"),
+                        number("--min-p", generate_options.sampling.min_p,
+                               "only tokens of at least X times the likeliest one's probability"),
+                        number("--seed", generate_options.sampling.seed, "of the draws (default: 0)")}) {
     drawing->excludes(greedy);
   }
-  number("--repetition-penalty", generate_options.repetition_penalty,
+  number("--repetition-penalty", generate_options.sampling.repetition_penalty,
          "divides positive logits of tokens that occurred, multiplies negative ones");
-  number("--frequency-penalty", generate_options.frequency_penalty,
+  number("--frequency-penalty", generate_options.sampling.frequency_penalty,
          "taken off a token's logit for each time it occurred");
 
   static constexpr auto* kStopping = "Stopping";
-  app.add_option("--stop", generate_options.stop_strings, "a text to stop before; repeatable")
+  app.add_option("--stop", generate_options.stop.strings, "a text to stop before; repeatable")
       ->option_text("TEXT")
       ->allow_extra_args(false)
       ->group(kStopping);
@@ -253,7 +245,7 @@ Action define_generate(CLI::App& app) {
                                      "token ids to stop after (default: those that the model names)")
                           ->option_text("IDS")
                           ->group(kStopping);
-  app.add_flag("--no-stop-tokens", options->go_on, "go on past the tokens that the model names")
+  app.add_flag("--no-stop-tokens", options->ignores_stop_tokens, "go on past the tokens that the model names")
       ->excludes(stop_tokens)
       ->group(kStopping);
 

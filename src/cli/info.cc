@@ -1,5 +1,4 @@
 // hooked info: what a model is, and what weight processing does to it.
-#include <c10/core/ScalarType.h>
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -10,9 +9,8 @@
 #include "cli/model_options.h"
 #include "cli/output.h"
 #include "core/json.h"
-#include "engine/loaded_model.h"
-#include "engine/usual_processing.h"
 #include "hooked/core/tensor_text.h"
+#include "hooked/loading/describe.h"
 
 namespace hooked::cli {
 namespace {
@@ -22,13 +20,11 @@ struct InfoOptions {
   bool json = false;
 };
 
-Json config_json(const ModelConfig& config) { return parse_json(config.to_json(), {}); }
-
 // The fields that tell two models apart at a glance; --json has all of them.
 void print_config(const ModelConfig& config) {
-  const auto json = config_json(config);
+  const auto json = parse_json(config_json(config), {});
   Table table({{}, {}});
-  if (config.has_encoder()) table.add({"n_encoder_layers", std::to_string(config.n_encoder_layers)});
+  if (config.has_encoder()) table.add({"n_encoder_layers", std::to_string(config.n_encoder_layers())});
   for (const auto* key :
        {"n_layers", "d_model", "n_heads", "n_key_value_heads", "d_head", "d_mlp", "d_vocab", "n_ctx",
         "num_experts", "experts_per_token", "act_fn", "gated_mlp", "attn_only", "parallel_attn_mlp",
@@ -48,43 +44,39 @@ void print_list(std::string_view title, const std::vector<std::string>& lines) {
   for (const auto& line : lines) fmt::print("  {}\n", line);
 }
 
-void print_info(const std::string& name, const HookedTransformer& model,
-                const std::vector<StepReport>& processing) {
-  const auto& config = model.config();
-  const auto parameters = config.parameter_count();
-  fmt::print("{}: {} parameters, {} as {}, family {}\n\n", name, grouped(parameters),
-             size_text(static_cast<std::uint64_t>(parameters) * c10::elementSize(config.dtype)),
-             dtype_text(config.dtype), model.family());
-  print_config(config);
+void print_info(const std::string& name, const ModelDescription& model) {
+  fmt::print("{}: {} parameters, {} as {}, family {}\n\n", name, grouped(model.parameters),
+             size_text(static_cast<std::uint64_t>(model.bytes)), dtype_text(model.config.dtype),
+             model.family);
+  print_config(model.config);
   fmt::print("\nprocessing when it is loaded\n");
   Table steps({{}, {}});
-  for (const auto& step : processing) steps.add({std::string(processing_step_name(step.step)), step.outcome});
+  for (const auto& step : model.processing) {
+    steps.add({std::string(processing_step_name(step.step)), step.outcome});
+  }
   steps.print("  ");
-  const auto& tokenizer = model.loaded()->tokenizer;
-  fmt::print("\ntokenizer\n  {}\n", tokenizer ? fmt::format("{} pieces", grouped(tokenizer->vocab_size()))
-                                              : std::string("none that can be used; pass ids with --tokens"));
-  print_list("notes", model.notes());
-  print_list("config keys that nothing reads", model.ignored_keys());
+  fmt::print("\ntokenizer\n  {}\n", model.tokenizer_pieces
+                                        ? fmt::format("{} pieces", grouped(*model.tokenizer_pieces))
+                                        : std::string("none that can be used; pass ids with --tokens"));
+  print_list("notes", model.notes);
+  print_list("config keys that nothing reads", model.ignored_keys);
 }
 
 void info(const InfoOptions& options) {
-  // The raw model is what the checkpoint says; what processing would do follows from its config.
-  const auto model = options.model.load_raw();
-  const auto& config = model.config();
-  const auto processing = plan_processing(
-      config, options.model.processing().value_or(usual_processing(read_model_config(options.model.model))));
-  if (!options.json) return print_info(options.model.model, model, processing);
+  const ModelDescription model = describe(options.model.model, options.model.load_options());
+  if (!options.json) return print_info(options.model.model, model);
 
   auto steps = Json::object();
-  for (const auto& step : processing) steps[std::string(processing_step_name(step.step))] = step.outcome;
-  const auto parameters = config.parameter_count();
-  print_json({{"family", model.family()},
-              {"config", config_json(config)},
-              {"parameters", parameters},
-              {"bytes", parameters * static_cast<std::int64_t>(c10::elementSize(config.dtype))},
+  for (const auto& step : model.processing) {
+    steps[std::string(processing_step_name(step.step))] = step.outcome;
+  }
+  print_json({{"family", model.family},
+              {"config", parse_json(config_json(model.config), {})},
+              {"parameters", model.parameters},
+              {"bytes", model.bytes},
               {"processing", steps},
-              {"notes", model.notes()},
-              {"ignored_keys", model.ignored_keys()}});
+              {"notes", model.notes},
+              {"ignored_keys", model.ignored_keys}});
 }
 
 }  // namespace

@@ -1,7 +1,5 @@
 #include "cli/input_options.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>
@@ -14,9 +12,8 @@
 #include <system_error>
 
 #include "cli/command.h"
-#include "engine/id_list.h"
-#include "engine/loaded_model.h"
 #include "hooked/core/error.h"
+#include "hooked/core/id_list.h"
 #include "hooked/core/tensor_text.h"
 #include "hooked/io/safetensors.h"
 
@@ -80,26 +77,31 @@ Input input_of_file(const std::string& path) {
         path, fmt::format("has no tensor 'tokens'; expected int64 [batch, pos] under that name, got {}",
                           names.empty() ? "no tensors" : fmt::format("{}", fmt::join(names, ", "))));
   }
-  Input input;
-  input.tokens = tokens_in(file, "tokens");
+  Input input(tokens_in(file, "tokens"));
   if (file.find("token_type_ids")) input.token_types = file.read("token_type_ids");
   input.attention_mask = mask_in(file, "attention_mask", input.tokens);
   if (!file.find("decoder_tokens")) return input;
-  input.decoder_tokens = tokens_in(file, "decoder_tokens");
-  input.decoder_attention_mask = mask_in(file, "decoder_attention_mask", input.decoder_tokens);
+  input.decoder.tokens = tokens_in(file, "decoder_tokens");
+  input.decoder.attention_mask = mask_in(file, "decoder_attention_mask", input.decoder.tokens);
   return input;
+}
+
+Input given_input(const InputOptions& options, const HookedTransformer& model) {
+  if (options.text) return tokens_of_text(options, model);
+  if (!options.tokens_file.empty()) return input_of_file(options.tokens_file);
+  return ids_of_rows(options.token_rows, "--tokens");
 }
 
 // What a decoder reads where nothing says so: its start token in each row.
 void start_decoder(Input& input, const ModelConfig& config) {
-  if (!config.has_encoder() || input.decoder_tokens.defined()) return;
-  if (!config.decoder_start_token) {
+  if (!config.has_encoder() || input.decoder.tokens.defined()) return;
+  if (!config.encoder->decoder_start_token) {
     throw UsageError(
         "--decoder-tokens: this model's config names no token that its decoder starts with; expected its "
         "tokens");
   }
-  input.decoder_tokens =
-      at::full({input.batch(), 1}, *config.decoder_start_token, at::TensorOptions(at::kLong));
+  input.decoder.tokens =
+      at::full({input.tokens.size(0), 1}, *config.encoder->decoder_start_token, at::TensorOptions(at::kLong));
 }
 
 }  // namespace
@@ -156,14 +158,7 @@ OneOf add_input_options(CLI::App& app, InputOptions& options) {
 }
 
 Input read_input(const InputOptions& options, const HookedTransformer& model) {
-  Input input;
-  if (options.text) {
-    input.tokens = tokens_of_text(options, model);
-  } else if (!options.tokens_file.empty()) {
-    input = input_of_file(options.tokens_file);
-  } else {
-    input.tokens = ids_of_rows(options.token_rows, "--tokens");
-  }
+  Input input = given_input(options, model);
   if (!options.token_type_rows.empty()) {
     if (input.token_types.defined()) {
       throw UsageError("--token-types: the tokens file has token_type_ids; expected one of the two");
@@ -171,38 +166,22 @@ Input read_input(const InputOptions& options, const HookedTransformer& model) {
     input.token_types = ids_of_rows(options.token_type_rows, "--token-types");
   }
   if (!options.decoder_token_rows.empty()) {
-    if (input.decoder_tokens.defined()) {
+    if (input.decoder.tokens.defined()) {
       throw UsageError("--decoder-tokens: the tokens file has decoder_tokens; expected one of the two");
     }
-    input.decoder_tokens = ids_of_rows(options.decoder_token_rows, "--decoder-tokens");
+    input.decoder.tokens = ids_of_rows(options.decoder_token_rows, "--decoder-tokens");
   }
   start_decoder(input, model.config());
   if (input.tokens.numel() == 0) {
     throw ShapeError("tokens", fmt::format("the input has no tokens; expected at least one, got shape {}",
                                            shape_text(input.tokens.sizes())));
   }
-  const auto device = model.loaded()->device;
+  const auto device = model.device();
   input.tokens = input.tokens.to(device);
-  for (at::Tensor* tensor : {&input.attention_mask, &input.decoder_tokens, &input.decoder_attention_mask}) {
+  for (at::Tensor* tensor : {&input.attention_mask, &input.decoder.tokens, &input.decoder.attention_mask}) {
     if (tensor->defined()) *tensor = tensor->to(device);
   }
   return input;
-}
-
-RunOptions Input::run_options() const {
-  return {.attention_mask = attention_mask,
-          .token_types = token_types,
-          .decoder_tokens = decoder_tokens,
-          .decoder_attention_mask = decoder_attention_mask};
-}
-
-namespace {
-
-at::Tensor last_real_columns(const at::Tensor& tokens, const at::Tensor& mask) {
-  const auto options = at::TensorOptions(at::kLong);
-  if (!mask.defined()) return at::full({tokens.size(0)}, tokens.size(1) - 1, options);
-  const auto columns = at::arange(tokens.size(1), options).unsqueeze(0);
-  return (mask.to(at::kCPU).ne(0).to(at::kLong) * columns).amax(1);
 }
 
 Json rows_json(const at::Tensor& tokens) {
@@ -211,17 +190,9 @@ Json rows_json(const at::Tensor& tokens) {
   return rows;
 }
 
-}  // namespace
-
-at::Tensor Input::last_positions() const { return last_real_columns(main_tokens(), main_mask()); }
-
-at::Tensor Input::last_source_positions() const { return last_real_columns(tokens, attention_mask); }
-
-Json Input::tokens_json() const { return rows_json(tokens); }
-
-void Input::add_tokens_to(Json& json) const {
-  json["tokens"] = rows_json(tokens);
-  if (decoder_tokens.defined()) json["decoder_tokens"] = rows_json(decoder_tokens);
+void add_tokens(const Input& input, Json& json) {
+  json["tokens"] = rows_json(input.tokens);
+  if (input.decoder.tokens.defined()) json["decoder_tokens"] = rows_json(input.decoder.tokens);
 }
 
 }  // namespace hooked::cli

@@ -32,36 +32,16 @@ struct InputOptions {
 /// which are returned.
 OneOf add_input_options(CLI::App& app, InputOptions& options);
 
-/// What a model is run on.
-struct Input {
-  at::Tensor tokens;                  ///< int64 [batch, pos], on the model's device
-  at::Tensor attention_mask;          ///< [batch, pos] or undefined: every token is real
-  at::Tensor token_types;             ///< int64 [batch, pos] or undefined: all 0
-  at::Tensor decoder_tokens;          ///< of encoder-decoders, as `tokens`; else undefined
-  at::Tensor decoder_attention_mask;  ///< [batch, pos] of those, or undefined
-
-  /// What the blocks that predict read: the tokens, or the decoder's.
-  const at::Tensor& main_tokens() const { return decoder_tokens.defined() ? decoder_tokens : tokens; }
-  const at::Tensor& main_mask() const {
-    return decoder_tokens.defined() ? decoder_attention_mask : attention_mask;
-  }
-  std::int64_t batch() const { return tokens.size(0); }
-  /// Columns of the main tokens.
-  std::int64_t length() const { return main_tokens().size(1); }
-  /// A run of the model on it, with everything else at its default.
-  RunOptions run_options() const;
-  /// Each row's last real column of the main tokens, int64 [batch] on the CPU.
-  at::Tensor last_positions() const;
-  /// The same of what is given as `tokens`, which an encoder reads where there is one.
-  at::Tensor last_source_positions() const;
-  Json tokens_json() const;
-  /// Adds `tokens`, and `decoder_tokens` where there are.
-  void add_tokens_to(Json& json) const;
-};
-
-/// Reads the input. Throws ShapeError for rows of unequal length, TokenizerError for text without a
-/// tokenizer, CheckpointError and IoError for the file.
+/// Reads the input, with a decoder's start tokens where none are given, on the model's device. Throws
+/// ShapeError for rows of unequal length, TokenizerError for text without a tokenizer, CheckpointError and
+/// IoError for the file.
 Input read_input(const InputOptions& options, const HookedTransformer& model);
+
+/// Rows of ids [batch, pos].
+Json rows_json(const at::Tensor& tokens);
+
+/// Adds `tokens`, and `decoder_tokens` where there are.
+void add_tokens(const Input& input, Json& json);
 
 /// `1,2,-3` as numbers; `option` names the option in the UsageError for anything else.
 std::vector<std::int64_t> parse_integers(std::string_view text, std::string_view option);

@@ -4,15 +4,10 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
 
-#include "engine/identify.h"
-#include "engine/weight_source.h"
 #include "hooked/core/error.h"
 #include "hooked/core/parse_integer.h"
 #include "hooked/core/tensor_text.h"
-#include "hooked/io/checkpoint_reader.h"
-#include "hooked/io/model_folder.h"
 
 namespace hooked::cli {
 namespace {
@@ -30,15 +25,6 @@ std::string check_step(const std::string& name) {
   } catch (const ConfigError& error) {
     return error.what();
   }
-}
-
-HookedTransformer load_with(const ModelOptions& options, const std::optional<WeightProcessing>& processing) {
-  if (options.threads > 0) at::set_num_threads(options.threads);
-  LoadOptions load;
-  load.device = options.device;
-  if (!options.dtype.empty()) load.dtype = parse_float_dtype(options.dtype);
-  load.processing = processing;
-  return HookedTransformer::load(options.model, load);
 }
 
 }  // namespace
@@ -61,9 +47,18 @@ CLI::Validator at_least_one() {
       "");
 }
 
-HookedTransformer ModelOptions::load() const { return load_with(*this, processing()); }
+LoadOptions ModelOptions::load_options() const {
+  LoadOptions load;
+  load.device = device;
+  if (!dtype.empty()) load.dtype = parse_float_dtype(dtype);
+  load.processing = processing();
+  return load;
+}
 
-HookedTransformer ModelOptions::load_raw() const { return load_with(*this, WeightProcessing::none()); }
+HookedTransformer ModelOptions::load() const {
+  if (threads > 0) at::set_num_threads(threads);
+  return HookedTransformer::load(model, load_options());
+}
 
 CLI::Option* add_model(CLI::App& app, std::string& model) {
   return app
@@ -95,20 +90,6 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
           ->check(CLI::Validator(check_step, "", "step"));
   app.add_flag("--no-processing", options.no_processing, "the weights as they are in the file")
       ->excludes(process);
-}
-
-FamilyConfig read_model_config(const std::string& model) {
-  const auto place = locate_model(model);
-  auto [family, read, config] = identify(place);
-  if (family.head.empty()) return read;
-  try {
-    // Whether there is a head stands in the weights.
-    for (auto& note : settle_head(open_checkpoint(place).names(), family, read)) {
-      read.notes.push_back(std::move(note));
-    }
-  } catch (const CheckpointError&) {  // no weights that can be read: the config is all there is
-  }
-  return read;
 }
 
 }  // namespace hooked::cli

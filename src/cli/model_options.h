@@ -5,9 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "families/family.h"
 #include "hooked/engine/hooked_transformer.h"
-#include "hooked/engine/load_options.h"
+#include "hooked/loading/load_options.h"
 
 namespace CLI {
 class App;
@@ -29,10 +28,11 @@ struct ModelOptions {
   /// Nothing when the command line does not say.
   std::optional<WeightProcessing> processing() const;
 
+  /// How it is loaded.
+  LoadOptions load_options() const;
+
   /// Loads the model; sets the number of threads first.
   HookedTransformer load() const;
-  /// As `load`, with the weights as they are in the file.
-  HookedTransformer load_raw() const;
 };
 
 /// Adds MODEL.
@@ -43,8 +43,5 @@ CLI::Validator at_least_one();
 
 /// Adds MODEL, --device, --dtype, --threads, --process and --no-processing.
 void add_model_options(CLI::App& app, ModelOptions& options);
-
-/// What the config file of a model says, without its weights. Throws as loading does.
-FamilyConfig read_model_config(const std::string& model);
 
 }  // namespace hooked::cli

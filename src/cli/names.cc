@@ -15,6 +15,7 @@
 #include "hooked/hooks/point_index.h"
 #include "hooked/hooks/selection.h"
 #include "hooked/hooks/site.h"
+#include "hooked/loading/describe.h"
 
 namespace hooked::cli {
 namespace {
@@ -34,9 +35,9 @@ std::optional<std::int64_t> size_for(Axis axis, const ModelConfig& config, const
 }
 
 void names(const NamesOptions& options) {
-  const auto config = read_model_config(options.model).config;
+  const auto config = read_model_config(options.model);
   const PointIndex points(config);
-  const auto selection = options.names.empty() ? Selection(act::everything) : Selection::glob(options.names);
+  const auto selection = options.names.empty() ? Selection(act::everything) : Selection(options.names);
 
   auto list = Json::array();
   Table table({{"name"}, {"axes"}, {"shape"}, {"wide"}});

@@ -19,9 +19,8 @@
 #include "cli/model_options.h"
 #include "cli/output.h"
 #include "core/json.h"
-#include "engine/loaded_model.h"
-#include "engine/loss.h"
 #include "hooked/core/error.h"
+#include "hooked/engine/loss.h"
 
 namespace hooked::cli {
 namespace {
@@ -51,12 +50,12 @@ struct NextTokens {
 };
 
 std::optional<std::string> piece_of(const HookedTransformer& model, std::int64_t id) {
-  const auto& tokenizer = model.loaded()->tokenizer;
-  if (!tokenizer) return std::nullopt;
+  if (!model.has_tokenizer()) return std::nullopt;
+  const Tokenizer& tokenizer = model.tokenizer();
   // A model may have more logits than its tokenizer has pieces.
-  if (id >= tokenizer->vocab_size()) return std::nullopt;
+  if (id >= tokenizer.vocab_size()) return std::nullopt;
   try {
-    return tokenizer->piece(id);
+    return tokenizer.piece(id);
   } catch (const TokenizerError&) {
     return std::nullopt;
   }
@@ -77,7 +76,7 @@ std::vector<Guess> likeliest(const at::Tensor& logits, std::int64_t top_k, const
 
 std::vector<std::int64_t> positions_of_row(const RunCommandOptions& options, const Input& input,
                                            std::int64_t row) {
-  if (options.positions.empty()) return {input.last_positions()[row].item<std::int64_t>()};
+  if (options.positions.empty()) return {input.last_columns()[row].item<std::int64_t>()};
   auto positions = parse_integers(options.positions, "--positions");
   for (auto& position : positions) {
     if (position < -input.length() || position >= input.length()) {
@@ -104,7 +103,7 @@ std::vector<NextTokens> next_tokens(const RunCommandOptions& options, const Inpu
 std::optional<double> loss_of(const Input& input, const at::Tensor& logits) {
   if (input.length() < 2) return std::nullopt;
   const auto real = input.main_mask().defined() ? input.main_mask().ne(0) : at::Tensor();
-  const auto loss = next_token_loss(logits, input.main_tokens(), real, LossReduction::mean).item<double>();
+  const auto loss = next_token_loss(logits, input.main_tokens(), real).item<double>();
   return std::isfinite(loss) ? std::optional(loss) : std::nullopt;
 }
 
@@ -121,7 +120,7 @@ Json result_json(const Input& input, const std::vector<NextTokens>& rows, std::o
     list.push_back({{"row", row.row}, {"position", row.position}, {"next", next}});
   }
   Json json = {{"rows", list}, {"loss", loss ? Json(*loss) : Json(nullptr)}};
-  input.add_tokens_to(json);
+  add_tokens(input, json);
   return json;
 }
 
@@ -166,9 +165,7 @@ void run(const RunCommandOptions& options) {
   const auto edits = read_edits(options.edits, model, input);
   // Before the run, so that a wrong --positions costs nothing.
   for (std::int64_t row = 0; row < input.batch(); ++row) positions_of_row(options, input, row);
-  RunOptions options_of_run = input.run_options();
-  options_of_run.edits = edits;
-  const auto result = model.run(input.tokens, options_of_run);
+  const auto result = model.run(input, {.edits = edits});
   const auto rows = next_tokens(options, input, model, result.logits);
   // A model that sees both sides of a position is not asked for the token behind it.
   const bool causal = model.config().direction == AttentionDirection::causal;

@@ -12,9 +12,15 @@ constexpr AxisRow kAxes[] = {
 
 constexpr std::int64_t of_input = -1;
 
+// A size of a part that the model may lack.
+template <class Optional, class Part>
+std::int64_t of(const Optional& part, std::int64_t Part::*size) {
+  return part ? (*part).*size : 0;
+}
+
 // How many norms there are for the queries or keys of that many heads.
 std::int64_t norms_of(const ModelConfig& config, std::int64_t heads) {
-  return config.qk_norm == QkNorm::whole_projection ? 1 : heads;
+  return config.qk_norm && config.qk_norm->span == QkNorm::whole_projection ? 1 : heads;
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
-#include "hooked/core/config_reader.h"
+#include "core/config_reader.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <unordered_set>
 #include <utility>
@@ -13,17 +15,15 @@
 namespace hooked {
 namespace {
 
-const Json& as_json(const void* value) { return *static_cast<const Json*>(value); }
-
 std::string shown(const Json& value) { return printable(value.dump()); }
 
-const Json* find_in(const Json& object, std::string_view key) {
-  if (object.is_array()) {
+const Json* find_in(const Json& container, std::string_view key) {
+  if (container.is_array()) {
     const auto place = parse_integer(key);
-    const bool there = place && *place >= 0 && *place < static_cast<std::int64_t>(object.size());
-    return there ? &object[static_cast<std::size_t>(*place)] : nullptr;
+    const bool there = place && *place >= 0 && *place < static_cast<std::int64_t>(container.size());
+    return there ? &container[static_cast<std::size_t>(*place)] : nullptr;
   }
-  for (const auto& [name, value] : object.get_ref<const Json::object_t&>()) {
+  for (const auto& [name, value] : container.get_ref<const Json::object_t&>()) {
     if (name == key) return &value;
   }
   return nullptr;
@@ -33,181 +33,256 @@ std::string path_below(std::string_view path, std::string_view key) {
   return path.empty() ? printable(key) : fmt::format("{}.{}", path, printable(key));
 }
 
-[[noreturn]] void refuse_type(std::string_view where, std::string_view expected, const Json& value) {
-  throw ConfigError(
-      where, fmt::format("wrong type; expected {}, got {} ({})", expected, shown(value), json_kind(value)));
-}
-
-std::int64_t to_integer(const Json& value, std::string_view where) {
-  if (!value.is_number_integer()) refuse_type(where, "an integer", value);
-  if (value.is_number_unsigned() && value.get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX)) {
-    throw ConfigError(where,
-                      fmt::format("out of range; expected at most {}, got {}", INT64_MAX, shown(value)));
-  }
-  return value.get<std::int64_t>();
-}
-
-double to_number(const Json& value, std::string_view where) {
-  if (!value.is_number()) refuse_type(where, "a number", value);
-  return value.get<double>();
-}
-
-bool to_boolean(const Json& value, std::string_view where) {
-  if (!value.is_boolean()) refuse_type(where, "true or false", value);
-  return value.get<bool>();
-}
-
-std::string to_text(const Json& value, std::string_view where) {
-  if (!value.is_string()) refuse_type(where, "a string", value);
-  return value.get<std::string>();
-}
-
-// Every element of the array `value` through the conversion of one.
-template <class Convert>
-auto to_list(const Json& value, std::string_view where, Convert convert) {
-  if (!value.is_array()) refuse_type(where, "an array", value);
-  std::vector<decltype(convert(value, where))> list;
-  list.reserve(value.size());
-  for (const auto& element : value)
-    list.push_back(convert(element, fmt::format("{}[{}]", where, list.size())));
-  return list;
-}
-
 }  // namespace
 
 struct ConfigReader::Document {
   Json root;
   std::string where;
-  std::unordered_set<const void*> read;     // values that somebody asked for
-  std::unordered_set<const void*> entered;  // objects that a child reader was made for
+  MakeError error;
+  std::unordered_set<const Json*> read;     // members of objects that somebody asked for
+  std::unordered_set<const Json*> entered;  // objects that a child reader was made for
+
+  void collect_unread(const Json& value, const std::string& path, std::vector<std::string>& keys) const {
+    if (value.is_array()) return;  // whoever enters an array reads all of it
+    for (const auto& [name, member] : value.get_ref<const Json::object_t&>()) {
+      const auto below = path_below(path, name);
+      if (entered.contains(&member)) {
+        collect_unread(member, below, keys);
+      } else if (!read.contains(&member)) {
+        keys.push_back(below);
+      }
+    }
+  }
+
+  [[noreturn]] void refuse(std::string_view path, std::string_view what) const {
+    std::rethrow_exception(error(path.empty() ? where : fmt::format("{}: {}", where, path), what));
+  }
+};
+
+// Where a value stands, and what it must be there. The path is put together only for an error.
+class ConfigReader::Place {
+ public:
+  Place(const ConfigReader& reader, std::string_view key) : reader_(reader), key_(key) {}
+
+  std::string path() const {
+    const auto& path = reader_.path_;
+    const auto own =
+        reader_.value_->is_array() ? fmt::format("{}[{}]", path, printable(key_)) : path_below(path, key_);
+    return element_ ? fmt::format("{}[{}]", own, *element_) : own;
+  }
+
+  [[noreturn]] void refuse(std::string_view what) const { reader_.document_->refuse(path(), what); }
+
+  [[noreturn]] void refuse_type(std::string_view expected, const Json& value) const {
+    refuse(fmt::format("wrong type; expected {}, got {} ({})", expected, shown(value), json_kind(value)));
+  }
+
+  std::int64_t integer(const Json& value) const {
+    if (!value.is_number_integer()) refuse_type("an integer", value);
+    if (value.is_number_unsigned() && value.get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX)) {
+      refuse(fmt::format("out of range; expected at most {}, got {}", INT64_MAX, shown(value)));
+    }
+    return value.get<std::int64_t>();
+  }
+
+  double number(const Json& value) const {
+    if (!value.is_number()) refuse_type("a number", value);
+    return value.get<double>();
+  }
+
+  bool boolean(const Json& value) const {
+    if (!value.is_boolean()) refuse_type("true or false", value);
+    return value.get<bool>();
+  }
+
+  std::string text(const Json& value) const {
+    if (!value.is_string()) refuse_type("a string", value);
+    return value.get<std::string>();
+  }
+
+  const Json& object(const Json& value) const {
+    if (!value.is_object()) refuse_type("an object", value);
+    return value;
+  }
+
+  const Json& array(const Json& value) const {
+    if (!value.is_array()) refuse_type("an array", value);
+    return value;
+  }
+
+  // Every element of an array through the check of one.
+  template <class Element>
+  auto list(const Json& value, Element (Place::*convert)(const Json&) const) {
+    std::vector<std::decay_t<Element>> list;
+    list.reserve(array(value).size());
+    for (const auto& element : value) {
+      element_ = list.size();
+      list.push_back((this->*convert)(element));
+    }
+    return list;
+  }
+
+ private:
+  const ConfigReader& reader_;
+  std::string_view key_;
+  std::optional<std::size_t> element_;  // of the array at the key
 };
 
 ConfigReader::ConfigReader(std::string_view text, std::string_view where)
     : document_(std::make_shared<Document>()) {
   document_->where = printable(where);
+  document_->error = make_error<ConfigError>;
   try {
     document_->root = parse_json(text, {});
   } catch (const std::invalid_argument& error) {
-    throw ConfigError(document_->where, error.what());
+    document_->refuse("", error.what());
   }
   if (!document_->root.is_object()) {
-    throw ConfigError(document_->where,
-                      fmt::format("wrong type; expected a JSON object, got {}; is this a config file?",
-                                  json_kind(document_->root)));
+    document_->refuse("", fmt::format("wrong type; expected a JSON object, got {}; is this a config file?",
+                                      json_kind(document_->root)));
   }
-  object_ = &document_->root;
-  document_->entered.insert(object_);
+  value_ = &document_->root;
+  document_->entered.insert(value_);
 }
 
-ConfigReader::ConfigReader(std::shared_ptr<Document> document, const void* object, std::string path)
-    : document_(std::move(document)), object_(object), path_(std::move(path)) {
-  document_->entered.insert(object_);
+ConfigReader::ConfigReader(Json document, std::string_view where, MakeError error)
+    : document_(std::make_shared<Document>()) {
+  document_->root = std::move(document);
+  document_->where = printable(where);
+  document_->error = error;
+  if (!document_->root.is_object()) {
+    document_->refuse("", fmt::format("wrong type; expected an object, got {}", json_kind(document_->root)));
+  }
+  value_ = &document_->root;
+  document_->entered.insert(value_);
 }
+
+ConfigReader::ConfigReader(std::shared_ptr<Document> document, const Json& value, std::string path)
+    : document_(std::move(document)), value_(&value), path_(std::move(path)) {}
+
+ConfigReader::Place ConfigReader::place(std::string_view key) const { return {*this, key}; }
 
 std::string ConfigReader::where(std::string_view key) const {
-  return fmt::format("{}: {}", document_->where, path_below(path_, key));
+  return fmt::format("{}: {}", document_->where, place(key).path());
 }
 
-const void* ConfigReader::find(std::string_view key) const {
-  const Json* value = find_in(as_json(object_), key);
-  if (value != nullptr) document_->read.insert(value);
+std::string ConfigReader::where() const {
+  return path_.empty() ? document_->where : fmt::format("{}: {}", document_->where, path_);
+}
+
+const Json* ConfigReader::find(std::string_view key) const {
+  const Json* value = find_in(*value_, key);
+  if (value != nullptr && !value_->is_array()) document_->read.insert(value);
   return value;
 }
 
-const void* ConfigReader::require(std::string_view key) const {
-  const void* value = find(key);
-  if (value == nullptr) throw ConfigError(where(key), "missing; expected this field, got nothing");
-  if (as_json(value).is_null())
-    throw ConfigError(where(key), "no value; expected this field to be set, got null");
-  return value;
+const Json& ConfigReader::require(std::string_view key) const {
+  const Json* value = find(key);
+  if (value == nullptr) place(key).refuse("missing; expected this field, got nothing");
+  if (value->is_null()) place(key).refuse("no value; expected this field to be set, got null");
+  return *value;
 }
 
 bool ConfigReader::has(std::string_view key) const {
-  const void* value = find(key);
-  return value != nullptr && !as_json(value).is_null();
+  const Json* value = find(key);
+  return value != nullptr && !value->is_null();
 }
 
 bool ConfigReader::is_null(std::string_view key) const {
-  const void* value = find(key);
-  return value != nullptr && as_json(value).is_null();
+  const Json* value = find(key);
+  return value != nullptr && value->is_null();
 }
 
 bool ConfigReader::is_unset(std::string_view key) const {
-  const void* value = find(key);
+  const Json* value = find(key);
   if (value == nullptr) return true;
-  const Json& json = as_json(value);
-  if (json.is_boolean()) return !json.get<bool>();
-  if (json.is_number()) return json.get<double>() == 0.0;
-  return json.is_null() || (json.is_structured() && json.empty());
+  if (value->is_boolean()) return !value->get<bool>();
+  if (value->is_number()) return value->get<double>() == 0.0;
+  return value->is_null() || (value->is_structured() && value->empty());
 }
 
 bool ConfigReader::holds_object(std::string_view key) const {
-  const Json* value = find_in(as_json(object_), key);
+  const Json* value = find_in(*value_, key);
   return value != nullptr && value->is_object();
 }
 
 bool ConfigReader::holds_list(std::string_view key) const {
-  const Json* value = find_in(as_json(object_), key);
+  const Json* value = find_in(*value_, key);
   return value != nullptr && value->is_array();
 }
 
+bool ConfigReader::holds_text(std::string_view key) const {
+  const Json* value = find_in(*value_, key);
+  return value != nullptr && value->is_string();
+}
+
+std::size_t ConfigReader::size() const { return value_->size(); }
+
 std::vector<std::string> ConfigReader::keys() const {
   std::vector<std::string> keys;
-  if (as_json(object_).is_array()) {
-    for (std::size_t i = 0; i < as_json(object_).size(); ++i) keys.push_back(std::to_string(i));
+  if (value_->is_array()) {
+    for (std::size_t i = 0; i < size(); ++i) keys.push_back(std::to_string(i));
     return keys;
   }
-  for (const auto& [name, value] : as_json(object_).get_ref<const Json::object_t&>()) keys.push_back(name);
+  for (const auto& [name, value] : value_->get_ref<const Json::object_t&>()) keys.push_back(name);
   return keys;
 }
 
-std::int64_t ConfigReader::integer(std::string_view key) const {
-  return to_integer(as_json(require(key)), where(key));
-}
+std::int64_t ConfigReader::integer(std::string_view key) const { return place(key).integer(require(key)); }
 std::int64_t ConfigReader::integer_or(std::string_view key, std::int64_t fallback) const {
   return has(key) ? integer(key) : fallback;
 }
-double ConfigReader::number(std::string_view key) const {
-  return to_number(as_json(require(key)), where(key));
+std::int64_t ConfigReader::count(std::string_view key, std::int64_t most) const {
+  const auto value = integer(key);
+  if (value < 0 || value > most) refuse(key, fmt::format("is out of range; expected 0 to {}", most));
+  return value;
 }
+double ConfigReader::number(std::string_view key) const { return place(key).number(require(key)); }
 double ConfigReader::number_or(std::string_view key, double fallback) const {
   return has(key) ? number(key) : fallback;
 }
-bool ConfigReader::boolean(std::string_view key) const {
-  return to_boolean(as_json(require(key)), where(key));
-}
+bool ConfigReader::boolean(std::string_view key) const { return place(key).boolean(require(key)); }
 bool ConfigReader::boolean_or(std::string_view key, bool fallback) const {
   return has(key) ? boolean(key) : fallback;
 }
-std::string ConfigReader::text(std::string_view key) const {
-  return to_text(as_json(require(key)), where(key));
-}
+std::string ConfigReader::text(std::string_view key) const { return place(key).text(require(key)); }
 std::string ConfigReader::text_or(std::string_view key, std::string_view fallback) const {
   return has(key) ? text(key) : std::string(fallback);
 }
 std::vector<std::string> ConfigReader::texts(std::string_view key) const {
-  return to_list(as_json(require(key)), where(key), to_text);
+  return place(key).list(require(key), &Place::text);
 }
 std::vector<std::int64_t> ConfigReader::integers(std::string_view key) const {
-  return to_list(as_json(require(key)), where(key), to_integer);
+  return place(key).list(require(key), &Place::integer);
 }
 std::vector<double> ConfigReader::numbers(std::string_view key) const {
-  return to_list(as_json(require(key)), where(key), to_number);
+  return place(key).list(require(key), &Place::number);
 }
 std::vector<bool> ConfigReader::booleans(std::string_view key) const {
-  return to_list(as_json(require(key)), where(key), to_boolean);
+  return place(key).list(require(key), &Place::boolean);
+}
+
+std::vector<std::pair<std::string_view, std::int64_t>> ConfigReader::named_integers(
+    std::string_view key) const {
+  const ConfigReader inner = object(key);
+  const auto& members = inner.value_->get_ref<const Json::object_t&>();
+  std::vector<std::pair<std::string_view, std::int64_t>> named;
+  named.reserve(members.size());
+  for (const auto& [name, value] : members) named.emplace_back(name, inner.place(name).integer(value));
+  return named;
+}
+
+std::size_t ConfigReader::choice(std::string_view key, std::span<const std::string_view> names) const {
+  const auto found = std::find(names.begin(), names.end(), text(key));
+  if (found == names.end())
+    refuse(key, fmt::format("is not supported; expected {}", fmt::join(names, " or ")));
+  return static_cast<std::size_t>(found - names.begin());
 }
 
 ConfigReader ConfigReader::object(std::string_view key) const {
-  const void* value = require(key);
-  if (!as_json(value).is_object()) refuse_type(where(key), "an object", as_json(value));
-  return {document_, value, path_below(path_, key)};
-}
-
-ConfigReader ConfigReader::array(std::string_view key) const {
-  const void* value = require(key);
-  if (!as_json(value).is_array()) refuse_type(where(key), "an array", as_json(value));
-  return {document_, value, path_below(path_, key)};
+  const Json& value = place(key).object(require(key));
+  if (!value_->is_array()) document_->entered.insert(&value);
+  return {document_, value, place(key).path()};
 }
 
 std::optional<ConfigReader> ConfigReader::object_if(std::string_view key) const {
@@ -215,9 +290,23 @@ std::optional<ConfigReader> ConfigReader::object_if(std::string_view key) const 
   return object(key);
 }
 
+ConfigReader ConfigReader::array(std::string_view key) const {
+  const Json& value = place(key).array(require(key));
+  if (!value_->is_array()) document_->entered.insert(&value);
+  return {document_, value, place(key).path()};
+}
+
+std::vector<ConfigReader> ConfigReader::objects(std::string_view key) const {
+  const ConfigReader list = array(key);
+  std::vector<ConfigReader> readers;
+  readers.reserve(list.size());
+  for (const auto& element : list.keys()) readers.push_back(list.object(element));
+  return readers;
+}
+
 std::string_view ConfigReader::first_of(std::initializer_list<std::string_view> keys) const {
   for (const auto key : keys) {
-    const Json* value = find_in(as_json(object_), key);
+    const Json* value = find_in(*value_, key);
     if (value != nullptr && !value->is_null()) return key;
   }
   return keys.size() == 0 ? std::string_view() : *keys.begin();
@@ -227,42 +316,26 @@ void ConfigReader::ignore(std::initializer_list<std::string_view> keys) const {
   for (const auto key : keys) find(key);
 }
 
-void ConfigReader::collect_unread(const void* object, const std::string& path,
-                                  std::vector<std::string>& keys) const {
-  if (as_json(object).is_array()) return;  // whoever enters an array reads all of it
-  for (const auto& [name, value] : as_json(object).get_ref<const Json::object_t&>()) {
-    const auto below = path_below(path, name);
-    if (document_->entered.contains(&value)) {
-      collect_unread(&value, below, keys);
-    } else if (!document_->read.contains(&value)) {
-      keys.push_back(below);
-    }
-  }
-}
-
 std::vector<std::string> ConfigReader::unread() const {
   std::vector<std::string> keys;
-  collect_unread(&document_->root, "", keys);
+  document_->collect_unread(document_->root, "", keys);
   return keys;
 }
 
 void ConfigReader::refuse_unread() const {
   std::vector<std::string> keys;
-  collect_unread(object_, path_, keys);
+  document_->collect_unread(*value_, path_, keys);
   if (keys.empty()) return;
   const auto more = keys.size() > 1 ? fmt::format(" (and {} more)", keys.size() - 1) : std::string();
-  throw ConfigError(
-      fmt::format("{}: {}", document_->where, keys.front()),
-      fmt::format("unknown field{}; expected only fields this engine honours, because those of this "
-                  "group change what the model computes",
-                  more));
+  document_->refuse(keys.front(), fmt::format("unknown field{}; expected only fields this engine honours, "
+                                              "because those of this group change what the model computes",
+                                              more));
 }
 
 void ConfigReader::refuse(std::string_view key, std::string_view what) const {
-  const void* value = find(key);
-  throw ConfigError(
-      where(key),
-      fmt::format("{} {}", value == nullptr ? std::string("an absent value") : shown(as_json(value)), what));
+  const Json* value = find(key);
+  place(key).refuse(
+      fmt::format("{} {}", value == nullptr ? std::string("an absent value") : shown(*value), what));
 }
 
 }  // namespace hooked

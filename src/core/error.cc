@@ -7,4 +7,9 @@ namespace hooked {
 Error::Error(std::string_view where, std::string_view message)
     : std::runtime_error(fmt::format("[{}] {}", where, message)), where_(where) {}
 
+std::string_view Error::message() const noexcept {
+  constexpr std::size_t kBrackets = std::string_view("[] ").size();
+  return std::string_view(what()).substr(where_.size() + kBrackets);
+}
+
 }  // namespace hooked

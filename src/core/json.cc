@@ -58,8 +58,8 @@ std::string parser_reason(std::string_view what) {
 // for them.
 class TreeBuilder {
  public:
-  TreeBuilder(std::string_view text, std::size_t depth)
-      : text_(text), furthest_(text.data()), depth_(depth) {}
+  TreeBuilder(std::string_view text, const JsonLimits& limits)
+      : text_(text), furthest_(text.data()), limits_(limits) {}
 
   CountingIterator begin() { return {text_.data(), &furthest_}; }
   CountingIterator end() { return {text_.data() + text_.size(), &furthest_}; }
@@ -85,6 +85,10 @@ class TreeBuilder {
     return true;
   }
   bool end_object() {
+    if (keys_may_repeat()) {
+      open_.pop_back();
+      return true;
+    }
     const auto& object = open_.back()->get_ref<const Json::object_t&>();
     std::vector<std::string_view> keys;
     keys.reserve(object.size());
@@ -106,6 +110,16 @@ class TreeBuilder {
 
  private:
   std::size_t consumed() const { return static_cast<std::size_t>(furthest_ - text_.data()); }
+
+  // Whether the innermost open object is the one at `repeating`: what is open stands last in its parent.
+  bool keys_may_repeat() const {
+    if (!limits_.repeating || limits_.repeating->size() + 1 != open_.size()) return false;
+    for (std::size_t i = 0; i + 1 < open_.size(); ++i) {
+      if (!open_[i]->is_object()) return false;
+      if (open_[i]->get_ref<const Json::object_t&>().back().first != (*limits_.repeating)[i]) return false;
+    }
+    return true;
+  }
 
   bool refuse(std::string reason) {
     reason_ = std::move(reason);
@@ -132,9 +146,9 @@ class TreeBuilder {
   }
 
   bool open(Json container) {
-    if (open_.size() == depth_) {
-      return refuse(
-          fmt::format("nested too deep at byte {}; expected at most {} levels", consumed() - 1, depth_));
+    if (open_.size() == limits_.depth) {
+      return refuse(fmt::format("nested too deep at byte {}; expected at most {} levels", consumed() - 1,
+                                limits_.depth));
     }
     open_.push_back(append(std::move(container)));
     return true;
@@ -142,7 +156,7 @@ class TreeBuilder {
 
   std::string_view text_;
   const char* furthest_;
-  std::size_t depth_;
+  const JsonLimits& limits_;
   Json root_;
   std::string key_;
   // Containers still open. Only the innermost one grows, so pointers to the outer ones stay valid.
@@ -173,7 +187,7 @@ std::size_t utf8_length(std::string_view text) {
 
 }  // namespace
 
-Json parse_json(std::string_view text, JsonLimits limits) {
+Json parse_json(std::string_view text, const JsonLimits& limits) {
   if (text.size() > limits.bytes) {
     throw std::invalid_argument(
         fmt::format("the JSON text is {} bytes long; expected at most {}", text.size(), limits.bytes));
@@ -182,11 +196,11 @@ Json parse_json(std::string_view text, JsonLimits limits) {
     throw std::invalid_argument(
         "begins with a byte order mark at byte 0; expected plain UTF-8 JSON without one");
   }
-  // The parser would take a NUL for the end of the input and never look behind it.
+  // The parser would take a NUL for the end of the input and ignore the rest.
   if (const auto nul = text.find('\0'); nul != std::string_view::npos) {
     throw std::invalid_argument(fmt::format("has a NUL character at byte {}; expected JSON text", nul));
   }
-  TreeBuilder builder(text, limits.depth);
+  TreeBuilder builder(text, limits);
   if (!Json::sax_parse(builder.begin(), builder.end(), &builder))
     throw std::invalid_argument(builder.reason());
   return builder.take();

@@ -2,8 +2,10 @@
 
 #include <cstddef>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace hooked {
 
@@ -14,13 +16,16 @@ using Json = nlohmann::ordered_json;
 struct JsonLimits {
   std::size_t bytes = 1 << 20;
   std::size_t depth = 64;  ///< arrays and objects open at once
+  /// The path of the one object whose keys may repeat, `{"model", "vocab"}`; an empty path is the whole
+  /// document. The parsed object has all of its members, in the file's order.
+  std::optional<std::vector<std::string_view>> repeating{};
 };
 
 /// Parses one JSON value. Refuses, with the byte position: more bytes or depth than allowed, text that is not
-/// valid UTF-8, a byte order mark, duplicate keys, unfinished input and anything after the value. Time is n
-/// log n, memory a small multiple of the text; nothing recurses. Throws std::invalid_argument with the plain
-/// reason; the caller's room turns that into its own Error class.
-Json parse_json(std::string_view text, JsonLimits limits);
+/// valid UTF-8, a byte order mark, duplicate keys (but see `repeating`), unfinished input and anything after
+/// the value. Time is n log n, memory a small multiple of the text; nothing recurses. Throws
+/// std::invalid_argument with the plain reason; the caller's room turns that into its own Error class.
+Json parse_json(std::string_view text, const JsonLimits& limits);
 
 /// `text` with control characters and bytes that are not UTF-8 escaped, cut to a readable length: for
 /// messages.

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "core/model_config_tables.h"
+#include "core/model_config_fields.h"
 #include "hooked/core/error.h"
 
 namespace hooked {
@@ -37,22 +37,21 @@ std::int64_t weighted_block_norms(const ModelConfig& config) {
 std::int64_t attention_parameters(const ModelConfig& config) {
   const auto q_width = config.n_heads * config.d_head;
   const auto kv_width = config.n_kv_heads * config.d_head;
-  const LatentConfig& latent = config.latent;
-  const auto read = config.latent_attention()  // outputs of the maps that read the stream
-                        ? (latent.d_query > 0 ? latent.d_query : q_width) + latent.d_kv + latent.d_shared_key
-                        : q_width + 2 * kv_width;
-  auto count = config.d_model * (read + config.n_heads * config.value_dim());
-  if (config.latent_attention()) {
+  auto read = q_width + 2 * kv_width;  // outputs of the maps that read the stream
+  std::int64_t count = 0;
+  if (config.latent) {
+    const Latents& latent = *config.latent;
+    read = (latent.d_query > 0 ? latent.d_query : q_width) + latent.d_kv + latent.d_shared_key;
     const auto from_latent = config.n_heads * (config.own_key_dim() + latent.d_value);
     count += latent.d_query * (q_width + 1) + latent.d_kv * (from_latent + 1);  // 1: the norm's weight
   }
+  count += config.d_model * (read + config.n_heads * config.value_dim());
   if (config.qkv_bias) count += read;
   if (config.attn_out_bias) count += config.d_model;
   if (config.attention_sinks) count += config.n_heads;
-  const std::int64_t per_weight = config.qk_norm_bias ? 2 : 1;
-  if (config.qk_norm == QkNorm::per_head) count += per_weight * 2 * config.d_head;
-  if (config.qk_norm == QkNorm::each_head || config.qk_norm == QkNorm::whole_projection) {
-    count += per_weight * (q_width + kv_width);
+  if (config.qk_norm) {
+    const bool shared = config.qk_norm->span == QkNorm::per_head;
+    count += (config.qk_norm->bias ? 2 : 1) * (shared ? 2 * config.d_head : q_width + kv_width);
   }
   return count;
 }
@@ -70,7 +69,7 @@ std::int64_t mlp_parameters(const ModelConfig& config, std::int64_t width, bool 
 
 std::int64_t dense_mlp_parameters(const ModelConfig& config) {
   auto count = mlp_parameters(config, config.d_mlp, config.mlp_bias);
-  if (config.activation == Activation::xielu) count += kXieluNumbers;
+  if (config.activation.kind() == Activation::xielu) count += kXieluNumbers;
   if (config.mlp_norm && !config.norm_folded) {
     count += norm_parameters(NormKind::layer_norm, config.d_mlp, config.norm_bias);
   }
@@ -78,7 +77,7 @@ std::int64_t dense_mlp_parameters(const ModelConfig& config) {
 }
 
 std::int64_t mixture_parameters(const ModelConfig& config) {
-  const ExpertConfig& e = config.experts;
+  const Experts& e = *config.experts;
   auto count = e.n_experts * (config.d_model + mlp_parameters(config, e.d_expert, e.bias));
   if (e.router_bias) count += e.n_experts;
   if (e.choice_bias) count += e.n_experts;
@@ -103,14 +102,14 @@ std::int64_t all_mlp_parameters(const ModelConfig& config) {
 std::int64_t encoder_parameters(const ModelConfig& config) {
   const std::int64_t norm = norm_parameters(config.norm, config.d_model, config.norm_bias);
   const std::int64_t block = 2 * norm + attention_parameters(config) + dense_mlp_parameters(config);
-  return config.n_encoder_layers * block + norm + config.n_layers * (norm + attention_parameters(config));
+  return config.n_encoder_layers() * block + norm + config.n_layers * (norm + attention_parameters(config));
 }
 
 }  // namespace
 
 std::vector<BlockPlace> ModelConfig::blocks() const {
   std::vector<BlockPlace> all;
-  for (std::int64_t layer = 0; layer < n_encoder_layers; ++layer) all.push_back({Stack::encoder, layer});
+  for (std::int64_t layer = 0; layer < n_encoder_layers(); ++layer) all.push_back({Stack::encoder, layer});
   for (std::int64_t layer = 0; layer < n_layers; ++layer) all.push_back({main_stack(), layer});
   return all;
 }
@@ -125,25 +124,19 @@ std::int64_t ModelConfig::parameter_count() const {
                        attention_parameters(*this)) +
            all_mlp_parameters(*this);
   if (has_encoder()) count += encoder_parameters(*this);
-  if (positions == PositionKind::relative) count += (has_encoder() ? 2 : 1) * relative.buckets * n_heads;
+  if (relative() != nullptr) count += (has_encoder() ? 2 : 1) * relative()->buckets * n_heads;
   if (!norm_folded) count += norm_parameters(final_norm, d_model, norm_bias);
-  if (!tied_unembedding) count += d_model * d_vocab_out;
-  if (unembed_bias) count += d_vocab_out;
-  if (mlm_head) {
+  if (!tied_unembedding()) count += d_model * d_vocab_out();
+  if (unembedding && unembedding->bias) count += unembedding->d_vocab;
+  if (has_mlm_head()) {
     count += d_model * d_model + d_model + norm_parameters(NormKind::layer_norm, d_model, norm_bias);
   }
   return count;
 }
 
 ModelConfig without_unembedding(ModelConfig config) {
-  const ModelConfig defaults;
-  config.d_vocab_out = 0;
+  config.unembedding.reset();
   config.final_norm = NormKind::none;
-  config.tied_unembedding = config.unembed_bias = false;
-  config.mlm_head.reset();
-  config.unembed_in_scale = defaults.unembed_in_scale;
-  config.logit_scale = defaults.logit_scale;
-  config.logit_soft_cap = defaults.logit_soft_cap;
   return config;
 }
 
@@ -159,11 +152,12 @@ std::vector<double> geometric_alibi_slopes(std::int64_t n_heads) {
 }
 
 std::optional<Activation> parse_activation(std::string_view name) noexcept {
-  return value_of(kActivationWords, name);
+  const auto kind = value_of(kActivationWords, name);
+  return kind ? std::optional<Activation>(*kind) : std::nullopt;
 }
 
 std::string_view activation_name(Activation activation) noexcept {
-  return word_of(kActivationWords, activation);
+  return word_of(kActivationWords, activation.kind());
 }
 
 }  // namespace hooked

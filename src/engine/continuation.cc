@@ -8,46 +8,46 @@
 #include <numeric>
 #include <vector>
 
-#include "engine/loss.h"
 #include "engine/run_input.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
+#include "hooked/engine/loss.h"
 
 namespace hooked {
 
-at::Tensor continuation_log_probs(const HookedTransformer& model, const PromptAndContinuation& tokens,
-                                  RunOptions options) {
-  const auto& [prompt, continuation] = tokens;
-  if (!prompt.defined() || !continuation.defined() || prompt.dim() != 2 || continuation.dim() != 2 ||
-      prompt.size(0) != continuation.size(0) || continuation.size(1) == 0) {
-    const auto shape = [](const at::Tensor& x) { return x.defined() ? shape_text(x.sizes()) : "nothing"; };
-    throw ShapeError(
-        "continuation",
-        fmt::format("expected a prompt [batch, pos] and a continuation [batch, pos] of as many rows "
-                    "and at least one token, got {} and {}",
-                    shape(prompt), shape(continuation)));
+at::Tensor continuation_log_probs(const HookedTransformer& model, const Input& given,
+                                  const at::Tensor& continuation, RunOptions options) {
+  Input input = check_input(*model.loaded(), given);
+  at::Tensor& tokens = input.feeds_encoder() ? input.decoder.tokens : input.tokens;
+  at::Tensor& mask = input.feeds_encoder() ? input.decoder.attention_mask : input.attention_mask;
+  if (input.start) {
+    throw ShapeError("start_at_layer",
+                     "a continuation follows tokens; expected a prompt of tokens, not a residual");
   }
-  if (options.attention_mask.defined()) {
-    if (options.attention_mask.sizes() != prompt.sizes()) {
-      throw ShapeError("attention_mask",
-                       fmt::format("the mask does not fit the prompt; expected {}, got {}",
-                                   shape_text(prompt.sizes()), shape_text(options.attention_mask.sizes())));
-    }
-    const at::Tensor real = options.attention_mask.to(at::kBool);
-    if (!real.select(1, -1).all().item<bool>()) {
+  if (!continuation.defined() || continuation.dim() != 2 || continuation.size(0) != tokens.size(0) ||
+      continuation.size(1) == 0) {
+    throw ShapeError("continuation",
+                     fmt::format("expected [batch, pos] of as many rows as the prompt {} and at least one "
+                                 "token, got {}",
+                                 shape_text(tokens.sizes()),
+                                 continuation.defined() ? shape_text(continuation.sizes()) : "nothing"));
+  }
+  const at::Tensor next = continuation.to(tokens.device());
+  if (mask.defined()) {
+    if (!mask.select(1, -1).all().item<bool>()) {
       throw ShapeError("attention_mask",
                        "the continuation would follow padding; expected padding on the left only");
     }
-    options.attention_mask = at::cat({real, at::ones_like(continuation, real.options())}, 1);
+    mask = at::cat({mask, at::ones_like(next, mask.options())}, 1);
   }
   // The logits at each token before one of the continuation.
-  const std::int64_t past = columns_before(options.prefix);
-  std::vector<std::int64_t> before(static_cast<std::size_t>(continuation.size(1)));
-  std::iota(before.begin(), before.end(), past + prompt.size(1) - 1);
+  const std::int64_t past = columns_before(input.prefix);
+  std::vector<std::int64_t> before(static_cast<std::size_t>(next.size(1)));
+  std::iota(before.begin(), before.end(), past + tokens.size(1) - 1);
+  tokens = at::cat({tokens, next}, 1);
   options.logit_positions = before;
   options.output = Output::logits;
-  const at::Tensor logits = model.run(at::cat({prompt, continuation}, 1), options).logits;
-  return token_log_probs(logits, continuation.to(logits.device()));
+  return token_log_probs(model.run(input, options).logits, next);
 }
 
 }  // namespace hooked

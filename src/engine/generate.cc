@@ -1,5 +1,4 @@
-// Generation: the prompt is run once, then one column after the other, on keys and values that are
-// remembered.
+// Generation: the prompt is run once, then one column after the other, on cached keys and values.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
@@ -17,15 +16,15 @@
 #include <utility>
 
 #include "engine/generated_text.h"
-#include "engine/id_list.h"
-#include "engine/loaded_model.h"
-#include "engine/loss.h"
 #include "engine/make_watch.h"
 #include "engine/run_input.h"
 #include "engine/sampling.h"
 #include "engine/scoped_hooks.h"
 #include "hooked/core/error.h"
+#include "hooked/core/id_list.h"
 #include "hooked/engine/hooked_transformer.h"
+#include "hooked/engine/loss.h"
+#include "loading/loaded_model.h"
 #include "models/transformer.h"
 
 namespace hooked {
@@ -35,7 +34,7 @@ constexpr std::int64_t kMaxNewTokens = std::int64_t{1} << 30;
 constexpr std::int64_t kNoToken = -1;  // what on_tokens sees of a row that has ended
 
 void require_generation(const LoadedModel& model, const GenerateOptions& options) {
-  require_sampling_options(options);
+  require_sampling_options(options.sampling);
   if (options.max_new_tokens < 1 || options.max_new_tokens > kMaxNewTokens) {
     throw ConfigError("max_new_tokens",
                       fmt::format("the number of new tokens is out of range; expected 1 to {}, got {}",
@@ -48,24 +47,24 @@ void require_generation(const LoadedModel& model, const GenerateOptions& options
         "in this model tokens attend to those after them as well, so it does not continue text; "
         "expected a causal model");
   }
-  if (config.d_vocab_out != config.d_vocab) {
+  if (config.d_vocab_out() != config.d_vocab) {
     throw ConfigError("generate",
-                      fmt::format("the model's outputs are no tokens that it reads; expected as many "
-                                  "of both, got {} and {}",
-                                  config.d_vocab_out, config.d_vocab));
+                      fmt::format("the model predicts another vocabulary than it reads; expected two of "
+                                  "one size, got {} and {}",
+                                  config.d_vocab_out(), config.d_vocab));
   }
-  if (options.positions && std::holds_alternative<AxisIndex::Last>(options.positions->value)) {
+  if (options.keep.positions && std::holds_alternative<AxisIndex::Last>(options.keep.positions->value)) {
     throw HookError("positions", "'last' is another position at every step; expected numbers or ranges");
   }
-  for (const std::int64_t stop : options.stop_tokens.value_or(std::vector<std::int64_t>())) {
+  for (const std::int64_t stop : options.stop.tokens.value_or(std::vector<std::int64_t>())) {
     if (stop >= 0 && stop < config.d_vocab) continue;
     throw ConfigError("stop_tokens", fmt::format("token {} is not in the vocabulary; expected 0 to {}", stop,
                                                  config.d_vocab - 1));
   }
-  for (const std::string& stop : options.stop_strings) {
+  for (const std::string& stop : options.stop.strings) {
     if (stop.empty()) throw ConfigError("stop_strings", "a stop string is empty; expected some text");
   }
-  if ((options.on_text || !options.stop_strings.empty()) && !model.tokenizer) {
+  if ((options.on_text || !options.stop.strings.empty()) && !model.tokenizer) {
     throw TokenizerError(
         options.on_text ? "on_text" : "stop_strings",
         "this model has no tokenizer that can be used, so there is no text; expected on_tokens "
@@ -76,26 +75,19 @@ void require_generation(const LoadedModel& model, const GenerateOptions& options
 // The encoder runs with the prompt only, and so do the maps of its output to keys and values.
 void require_reached_by_new_tokens(const LoadedModel& model, const std::vector<Edit>& edits) {
   if (!model.config.has_encoder()) return;
-  Reach decoder = Reach::everything(model.points);
+  const Reach everything = Reach::everything(model.points);
+  Reach decoder = everything;
   decoder.entry = false;
-  decoder.first_block = decoder.encoder_blocks;
+  decoder.encoder_blocks = 0;
+  decoder.encoder_exit = false;
   for (const Edit& edit : edits) {
-    for (const std::size_t point : edit.target.where.resolve(model.points, decoder)) {
-      const ActivationName& name = model.points.name(point);
-      if (!row(name.site).axes.find(Axis::source)) continue;
-      throw HookError(
-          name.to_string(),
-          "this is computed once, with the prompt; expected no edit of it in new_token_edits; use "
-          "edits or prompt_edits");
-    }
+    const std::vector<std::size_t> points = edit.target.where.resolve(model.points, everything);
+    const auto recurs = [&](std::size_t point) { return decoder.contains(model.points.name(point)); };
+    if (points.empty() || std::any_of(points.begin(), points.end(), recurs)) continue;
+    throw HookError(model.points.name(points.front()).to_string(),
+                    "this is computed once, with the prompt; expected no edit of it in new_token_edits; use "
+                    "edits or prompt_edits");
   }
-}
-
-// Where the prompt's last real token stands in each row, [batch] int64.
-at::Tensor last_columns(const RunInput& prompt) {
-  const at::Tensor columns = at::arange(prompt.length(), prompt.tokens.options());
-  return prompt.attention_mask.defined() ? (columns * prompt.attention_mask).amax(1)
-                                         : columns.narrow(0, prompt.length() - 1, 1).expand({prompt.batch()});
 }
 
 // What one step computes.
@@ -109,24 +101,24 @@ struct Step {
 
 class Generation {
  public:
-  Generation(std::shared_ptr<const LoadedModel> model, const std::vector<Hook>& scoped,
-             const RunInput& prompt, const GenerateOptions& options)
+  Generation(std::shared_ptr<const LoadedModel> model, const std::vector<Hook>& scoped, const Input& prompt,
+             const GenerateOptions& options)
       : model_(std::move(model)),
         scoped_(scoped),
         options_(options),
         prompt_(prompt),
-        past_(columns_before(options.prefix)),
+        reach_(reach_of(*model_, prompt)),
+        past_(columns_before(prompt.prefix)),
         end_(past_ + prompt.length() + options.max_new_tokens),
-        remembered_(room()),
-        sampler_(options, prompt.tokens, prompt.attention_mask, model_->config.d_vocab),
-        stop_tokens_(options.stop_tokens.value_or(model_->stop_tokens)),
+        cache_(room()),
+        sampler_(options.sampling, prompt.main_tokens(), prompt.main_mask(), model_->config.d_vocab),
+        stop_tokens_(options.stop.tokens.value_or(model_->stop_tokens)),
         ended_(static_cast<std::size_t>(prompt.batch())) {
     watching_.hooks = options.hooks;
-    watching_.positions = options.positions;
-    watching_.cache_device = options.cache_device;
+    watching_.keep = options.keep;
     if (model_->tokenizer) {
       for (std::int64_t row = 0; row < prompt.batch(); ++row) {
-        texts_.emplace_back(*model_->tokenizer, real_tokens(row), options_.stop_strings);
+        texts_.emplace_back(*model_->tokenizer, real_tokens(row), options_.stop.strings);
       }
     }
   }
@@ -134,10 +126,10 @@ class Generation {
   GenerateResult finish() {
     at::Tensor logits = run(prompt_step(), options_.capture);
     for (std::int64_t made = 0;; ++made) {
-      const bool more = take(logits, made);
+      const bool more = pick_next(logits, made);
       // The last token need not be run, but what is kept of a generation covers it, too.
       if (!more && !captures_anything()) break;
-      if (outgrows_its_angles()) remember_anew();
+      if (passes_trained_context()) refill_cache();
       logits = run(newest_step(), options_.capture);
       if (!more) break;
     }
@@ -151,19 +143,17 @@ class Generation {
   }
 
   std::vector<std::int64_t> real_tokens(std::int64_t row) const {
-    at::Tensor tokens = prompt_.tokens[row];
-    if (prompt_.attention_mask.defined()) tokens = tokens.index({prompt_.attention_mask[row]});
+    at::Tensor tokens = prompt_.main_tokens()[row];
+    if (prompt_.main_mask().defined()) tokens = tokens.index({prompt_.main_mask()[row]});
     return id_list(tokens);
   }
 
-  bool captures_anything() const {
-    return !options_.capture.resolve(model_->points, Reach::everything(model_->points)).empty();
-  }
+  bool captures_anything() const { return !options_.capture.resolve(model_->points, reach_).empty(); }
 
   Step prompt_step() const {
-    return {.tokens = prompt_.tokens,
-            .real = prompt_.attention_mask,
-            .last = last_columns(prompt_),
+    return {.tokens = prompt_.main_tokens(),
+            .real = prompt_.main_mask(),
+            .last = prompt_.last_columns(),
             .is_prompt = true};
   }
 
@@ -176,33 +166,33 @@ class Generation {
     const bool all_real = real.all().item<bool>();
     return {.tokens = since(tokens_),
             .real = all_real ? at::Tensor() : real,
-            .last = at::full({prompt_.batch()}, real.size(1) - 1, prompt_.tokens.options())};
+            .last = at::full({prompt_.batch()}, real.size(1) - 1, prompt_.main_tokens().options())};
   }
   Step newest_step() const { return new_step(tokens_.size() - 1); }
 
   // Tokens of each row, the newest included, [batch] int64.
   at::Tensor row_lengths() const {
     const at::Tensor made = at::stack(reals_, 1).sum(1);
-    return made + (prompt_.attention_mask.defined() ? prompt_.attention_mask.sum(1)
-                                                    : at::full_like(made, prompt_.length()));
+    return made + (prompt_.main_mask().defined() ? prompt_.main_mask().sum(1)
+                                                 : at::full_like(made, prompt_.length()));
   }
 
-  // Note [Outgrown angles]
-  // Under longrope all of a row's keys turn by other frequencies once the row is longer than the trained
-  // context. What was remembered is run again when the newest token crosses that line, as transformers does
-  // by dropping its cache.
-  bool outgrows_its_angles() const {
-    const RopeScaling& scaling = model_->config.rotary.scaling;
-    if (model_->config.positions != PositionKind::rotary || scaling.kind != RopeScalingKind::longrope)
-      return false;
-    const at::Tensor crossed = (row_lengths() - 1 <= scaling.original_n_ctx)
-                                   .logical_and(row_lengths() > scaling.original_n_ctx)
+  // Note [Keys that rotate again]
+  // Under longrope all of a row's keys rotate by other frequencies once the row is longer than the trained
+  // context. All columns are run again when the newest token crosses that line, as transformers does by
+  // dropping its cache.
+  bool passes_trained_context() const {
+    const RotaryPositions* rotary = model_->config.rotary();
+    const auto* longrope = rotary == nullptr ? nullptr : std::get_if<LongropeScaling>(&rotary->scaling);
+    if (longrope == nullptr) return false;
+    const at::Tensor crossed = (row_lengths() - 1 <= longrope->original_n_ctx)
+                                   .logical_and(row_lengths() > longrope->original_n_ctx)
                                    .logical_and(reals_.back());
     return crossed.any().item<bool>();
   }
 
-  void remember_anew() {
-    remembered_ = room();
+  void refill_cache() {
+    cache_ = room();
     Step prompt = prompt_step();
     prompt.row_lengths = row_lengths();
     run(prompt, {});
@@ -217,54 +207,55 @@ class Generation {
 
   // Runs a step and keeps what it captures; logits [batch, vocab] at its last columns.
   at::Tensor run(const Step& step, const Selection& capture) {
-    const std::int64_t first = past_ + remembered_.length();
+    const std::int64_t first = past_ + cache_.length();
     watching_.capture = capture;
     watching_.edits = options_.edits;
     const std::vector<Edit>& more = step.is_prompt ? options_.prompt_edits : options_.new_token_edits;
     watching_.edits.insert(watching_.edits.end(), more.begin(), more.end());
-    const RunExtent extent{.reach = Reach::everything(model_->points),
-                           .columns = {.first = first, .end = first + step.tokens.size(1), .limit = end_},
-                           .source_length = prompt_.source_length()};
-    Run run(model_->config, make_watch(*model_, extent, scoped_, watching_),
-            {.own = {.batch = step.tokens.size(0),
-                     .length = step.tokens.size(1),
-                     .attention_mask = step.real,
-                     .device = model_->device,
-                     .prefix = options_.prefix ? options_.prefix->columns() : nullptr,
-                     .extends = &remembered_,
-                     .row_lengths = step.row_lengths},
-             .source = prompt_.source_of_run(&source_)});
-    run.workspace = &model_->workspace;
+    RunExtent extent =
+        extent_of(prompt_, reach_, {.first = first, .end = first + step.tokens.size(1), .limit = end_});
+    if (step.real.defined()) extent.columns.last = step.last + first;
+    Run run{.watch = make_watch(*model_, extent, scoped_, watching_),
+            .sequence = Sequence(model_->config, model_->config.main_stack(),
+                                 {.batch = step.tokens.size(0),
+                                  .length = step.tokens.size(1),
+                                  .attention_mask = step.real,
+                                  .device = model_->device,
+                                  .prefix = prompt_.prefix ? prompt_.prefix->columns() : nullptr,
+                                  .cache = &cache_,
+                                  .row_lengths = step.row_lengths}),
+            .encoder_sequence = step.is_prompt ? encoder_sequence(*model_, prompt_) : std::nullopt,
+            .workspace = &model_->workspace};
+    GraphInput input{.tokens = step.tokens};
+    if (step.is_prompt) input.encoder_tokens = graph_input(prompt_).encoder_tokens;
     // Logits of other columns than the last cost much and are made only where they are watched.
-    const bool all_columns = watches_exit(run);
+    const bool all_columns = watches_exit(run.watch);
     at::Tensor wanted = step.last;
     if (!all_columns && step.tokens.size(1) > 1) {
       const auto [columns, inverse, counts] =
           at::unique_dim(step.last, 0, /*sorted=*/true, /*return_inverse=*/true, /*return_counts=*/false);
-      run.logit_positions = columns;
+      input.logit_columns = columns;
       wanted = inverse;
     }
-    if (prompt_.source && step.is_prompt) model_->graph->encode(prompt_.source->tokens, extent.reach, run);
-    const at::Tensor resid = model_->graph->blocks(model_->graph->embed(step.tokens, run), extent.reach, run);
-    const at::Tensor logits = model_->graph->unembed(resid, run);  // [batch, column, vocab]
-    remembered_.advance(step.tokens.size(1), step.real);
-    if (ActivationCache kept = run.take_cache(); !kept.empty()) captured_.push_back(std::move(kept));
+    const at::Tensor logits = model_->graph->forward(input, reach_, run);  // [batch, column, vocab]
+    cache_.advance(step.tokens.size(1), step.real);
+    if (ActivationCache kept = run.watch.take_cache(); !kept.empty()) captured_.push_back(std::move(kept));
     return logits.index({at::arange(logits.size(0), wanted.options()), wanted});
   }
 
-  // Picks the next token of every row that goes on; returns whether any does after it.
-  bool take(const at::Tensor& logits, std::int64_t made) {
+  // Picks the next token of every row that has not ended; returns whether any row continues after it.
+  bool pick_next(const at::Tensor& logits, std::int64_t made) {
     const at::Tensor picked = sampler_.pick(logits);
     const at::Tensor log_probs = token_log_probs(logits, picked);  // [batch]
     std::vector<std::int64_t> ids = id_list(picked);
-    std::vector<std::int64_t> seen = ids;
-    std::vector<bool> went_on;
+    std::vector<std::int64_t> reported = ids;
+    std::vector<bool> continued;
     const bool last_step = made + 1 == options_.max_new_tokens;
     std::string piece;
     for (std::size_t r = 0; r < ids.size(); ++r) {
-      went_on.push_back(!ended_[r]);
+      continued.push_back(!ended_[r]);
       if (ended_[r]) {
-        seen[r] = kNoToken;
+        reported[r] = kNoToken;
         ids[r] = padding();
         continue;
       }
@@ -281,15 +272,15 @@ class Generation {
         if (texts_[r].stopped()) ended_[r] = StopReason::stop_string;
       }
     }
-    const at::TensorOptions on_device = prompt_.tokens.options();
+    const at::TensorOptions on_device = prompt_.main_tokens().options();
     tokens_.push_back(at::tensor(ids, at::kLong).to(on_device.device()));
-    reals_.push_back(at::tensor(std::vector<std::int64_t>(went_on.begin(), went_on.end()), at::kLong)
+    reals_.push_back(at::tensor(std::vector<std::int64_t>(continued.begin(), continued.end()), at::kLong)
                          .to(on_device.device(), at::kBool));
     log_probs_.push_back(log_probs.masked_fill(reals_.back().logical_not(), 0.0));
-    bool go_on = true;
-    if (options_.on_text && !piece.empty()) go_on = options_.on_text(piece);
-    if (options_.on_tokens) go_on = options_.on_tokens(at::tensor(seen, at::kLong)) && go_on;
-    if (!go_on) {
+    bool proceed = true;
+    if (options_.on_text && !piece.empty()) proceed = options_.on_text(piece);
+    if (options_.on_tokens) proceed = options_.on_tokens(at::tensor(reported, at::kLong)) && proceed;
+    if (!proceed) {
       for (std::size_t r = 0; r < ended_.size(); ++r) {
         if (!ended_[r]) ended_[r] = StopReason::callback;
       }
@@ -302,8 +293,8 @@ class Generation {
   GenerateResult result() {
     GenerateResult result;
     const at::Tensor prompt_real =
-        prompt_.attention_mask.defined() ? prompt_.attention_mask : at::ones_like(prompt_.tokens, at::kBool);
-    result.tokens = at::cat({prompt_.tokens, at::stack(tokens_, 1)}, 1);
+        prompt_.main_mask().defined() ? prompt_.main_mask() : at::ones_like(prompt_.main_tokens(), at::kBool);
+    result.tokens = at::cat({prompt_.main_tokens(), at::stack(tokens_, 1)}, 1);
     result.attention_mask = at::cat({prompt_real, at::stack(reals_, 1)}, 1);
     result.log_probs = at::stack(log_probs_, 1);
     for (GeneratedText& text : texts_) {
@@ -318,11 +309,11 @@ class Generation {
   const std::shared_ptr<const LoadedModel> model_;
   const std::vector<Hook>& scoped_;
   const GenerateOptions& options_;
-  const RunInput& prompt_;
+  const Input& prompt_;
+  const Reach reach_;
   const std::int64_t past_;  // columns of the prefix
   const std::int64_t end_;   // columns that there may be in the end
-  KvCache remembered_;
-  std::vector<KeysAndValues> source_;  // what each decoder layer made of the encoder's output
+  KvCache cache_;
   Sampler sampler_;
   const std::vector<std::int64_t> stop_tokens_;
   RunOptions watching_;
@@ -334,18 +325,22 @@ class Generation {
 
 }  // namespace
 
-GenerateResult HookedTransformer::generate(const at::Tensor& tokens, const GenerateOptions& options) const {
+GenerateResult HookedTransformer::generate(const Input& given, const GenerateOptions& options) const {
   const LoadedModel& model = *model_;
   require_generation(model, options);
   require_reached_by_new_tokens(model, options.new_token_edits);
-  const RunInput prompt = check_input(model, tokens,
-                                      {.attention_mask = options.attention_mask,
-                                       .decoder_tokens = options.decoder_tokens,
-                                       .decoder_attention_mask = options.decoder_attention_mask,
-                                       .prefix = options.prefix});
-  const std::int64_t end = columns_before(options.prefix) + prompt.length() + options.max_new_tokens;
+  const Input prompt = check_input(model, given);
+  if (prompt.start) {
+    throw ShapeError("start_at_layer",
+                     "a continuation follows tokens; expected a prompt of tokens, not a residual");
+  }
+  if (prompt.token_types.defined()) {
+    throw ShapeError("token_types",
+                     "new tokens have no types of their own; expected a prompt without token types");
+  }
+  const std::int64_t end = columns_before(prompt.prefix) + prompt.length() + options.max_new_tokens;
   require_room(model.config, "max_new_tokens", end);
-  if (options.prefix) require_lasting_keys(model.config, end);
+  if (prompt.prefix) require_lasting_keys(model.config, end);
   if (options.on_text && prompt.batch() > 1) {
     throw ShapeError("on_text",
                      fmt::format("the text of several rows would be mixed up; expected a prompt of 1 "

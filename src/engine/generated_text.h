@@ -31,7 +31,7 @@ class GeneratedText {
   /// Ends the text before a stop string, if there is one.
   void look_for_stop();
 
-  TextStream stream_;
+  text::TextStream stream_;
   const std::vector<std::string>& stop_strings_;
   std::string text_;
   std::string held_;  // known, but perhaps the beginning of a stop string

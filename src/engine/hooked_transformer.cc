@@ -5,11 +5,12 @@
 
 #include <utility>
 
-#include "engine/loaded_model.h"
 #include "engine/scoped_hooks.h"
 #include "hooked/core/error.h"
 #include "hooked/io/file.h"
 #include "hooked/io/safetensors.h"
+#include "hooked/loading/describe.h"
+#include "loading/load.h"
 
 namespace hooked {
 namespace {
@@ -35,6 +36,17 @@ void require_no_other_model(const std::filesystem::path& folder, const LoadedMod
 
 }  // namespace
 
+HookedTransformer HookedTransformer::load(std::string_view model, const LoadOptions& options) {
+  return HookedTransformer(load_model(model, options));
+}
+HookedTransformer HookedTransformer::create(const ModelConfig& config, const CreateOptions& options) {
+  return HookedTransformer(create_model(config, options));
+}
+HookedTransformer HookedTransformer::from_state_dict(StateDict weights, const ModelConfig& config,
+                                                     const LoadOptions& options) {
+  return HookedTransformer(load_state_dict(std::move(weights), config, options));
+}
+
 HookedTransformer::HookedTransformer(std::shared_ptr<const LoadedModel> model)
     : model_(std::move(model)), hooks_(std::make_shared<ScopedHooks>()) {}
 HookedTransformer::HookedTransformer(const HookedTransformer& other) : HookedTransformer(other.model_) {}
@@ -55,6 +67,7 @@ const std::string& HookedTransformer::family() const noexcept { return model_->f
 const std::vector<ActivationName>& HookedTransformer::names() const noexcept {
   return model_->points.names();
 }
+c10::Device HookedTransformer::device() const noexcept { return model_->device; }
 StateDict HookedTransformer::state_dict() const { return copy_weights(*model_); }
 
 HookHandle HookedTransformer::attach(Hook hook) {
@@ -71,14 +84,12 @@ void HookedTransformer::save(const std::filesystem::path& folder) const {
   require_no_other_model(folder, *model_);
   const StateDict weights = copy_weights(*model_);
   save_safetensors(folder / "model.safetensors", {weights.begin(), weights.end()}, {{"format", "pt"}});
-  write_file(folder / "config.json", model_->config.to_json());
+  write_file(folder / "config.json", config_json(model_->config));
   for (const auto& [name, content] : model_->tokenizer_files) write_file(folder / name, content);
   if (!model_->stop_tokens.empty()) {
     write_file(folder / kGenerationConfig,
                fmt::format("{{\"eos_token_id\": [{}]}}\n", fmt::join(model_->stop_tokens, ", ")));
   }
 }
-
-bool HookedTransformer::has_tokenizer() const noexcept { return model_->tokenizer.has_value(); }
 
 }  // namespace hooked

@@ -1,16 +1,13 @@
-#include "engine/loss.h"
+#include "hooked/engine/loss.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/log_softmax.h>
 
 namespace hooked {
 
-at::Tensor precise(const at::Tensor& logits) {
-  return logits.scalar_type() == at::kDouble ? logits : logits.to(at::kFloat);
-}
-
 at::Tensor token_log_probs(const at::Tensor& logits, const at::Tensor& tokens) {
-  return at::log_softmax(precise(logits), -1).gather(-1, tokens.unsqueeze(-1)).squeeze(-1);
+  const at::ScalarType precision = logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  return at::log_softmax(logits.to(precision), -1).gather(-1, tokens.unsqueeze(-1)).squeeze(-1);
 }
 
 at::Tensor next_token_loss(const at::Tensor& logits, const at::Tensor& tokens, const at::Tensor& real,

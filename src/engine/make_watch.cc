@@ -1,17 +1,18 @@
 #include "engine/make_watch.h"
 
 #include <algorithm>
+#include <utility>
 
-#include "engine/device.h"
 #include "hooked/core/error.h"
+#include "loading/device.h"
 
 namespace hooked {
 
 Watch make_watch(const LoadedModel& model, const RunExtent& extent, const std::vector<Hook>& scoped,
                  const RunOptions& options) {
-  Watch watch(model.points, extent.reach);
-  watch.set_columns(extent.columns);
-  if (extent.source_length) watch.set_source_length(*extent.source_length);
+  Kept kept{.positions = options.keep.positions};
+  if (!options.keep.device.empty()) kept.device = open_device(options.keep.device);
+  Watch watch(model.points, extent, std::move(kept));
   for (const std::vector<Hook>* hooks : {&scoped, &options.hooks}) {
     for (const Hook& hook : *hooks) {
       if (hook.direction == HookDirection::backward && !options.gradients) {
@@ -24,8 +25,6 @@ Watch make_watch(const LoadedModel& model, const RunExtent& extent, const std::v
   for (const Edit& edit : options.edits) watch.add_edit(edit);
   watch.add_capture(options.capture);
   if (options.gradients) watch.add_gradients(options.gradients->of);
-  if (options.positions) watch.keep_positions(*options.positions);
-  if (!options.cache_device.empty()) watch.keep_on(open_device(options.cache_device));
   return watch;
 }
 

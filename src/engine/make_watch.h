@@ -1,21 +1,12 @@
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <vector>
 
-#include "engine/loaded_model.h"
 #include "hooked/engine/run_options.h"
 #include "hooks/watch.h"
+#include "loading/loaded_model.h"
 
 namespace hooked {
-
-/// The part of the graph that a run computes, and the columns.
-struct RunExtent {
-  Reach reach;
-  RunColumns columns;
-  std::optional<std::int64_t> source_length = std::nullopt;  ///< columns that an encoder reads
-};
 
 /// Everything that `options` and the handle's `scoped` hooks watch in a run. Throws HookError for what this
 /// model or this run does not have.

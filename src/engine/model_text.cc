@@ -1,4 +1,6 @@
 // Text in and out of a model: its tokenizer, with its family's BOS policy.
+#include "engine/model_text.h"
+
 #include <ATen/ops/cat.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/stack.h>
@@ -9,13 +11,12 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/id_list.h"
-#include "engine/loaded_model.h"
 #include "hooked/core/error.h"
+#include "hooked/core/id_list.h"
 #include "hooked/engine/hooked_transformer.h"
+#include "loading/loaded_model.h"
 
 namespace hooked {
-namespace {
 
 const Tokenizer& tokenizer_of(const LoadedModel& model) {
   if (model.tokenizer_problem) throw *model.tokenizer_problem;
@@ -26,6 +27,8 @@ const Tokenizer& tokenizer_of(const LoadedModel& model) {
   }
   return *model.tokenizer;
 }
+
+namespace {
 
 std::vector<std::int64_t> ids_of_row(const at::Tensor& ids) {
   if (ids.dim() > 2 || (ids.dim() == 2 && ids.size(0) != 1)) {
@@ -68,12 +71,20 @@ std::vector<std::int64_t> encode(const LoadedModel& model, std::string_view text
 
 }  // namespace
 
-at::Tensor HookedTransformer::to_tokens(std::string_view text, const TextOptions& options) const {
-  return at::tensor(encode(*model_, text, options), at::kLong).unsqueeze(0).to(model_->device);
+at::Tensor tokens_of(const LoadedModel& model, std::string_view text, const TextOptions& options) {
+  return at::tensor(encode(model, text, options), at::kLong).unsqueeze(0).to(model.device);
 }
 
-TokenBatch HookedTransformer::to_token_batch(const std::vector<std::string>& texts,
-                                             const TextOptions& options) const {
+bool HookedTransformer::has_tokenizer() const noexcept { return model_->tokenizer.has_value(); }
+
+const Tokenizer& HookedTransformer::tokenizer() const { return tokenizer_of(*model_); }
+
+at::Tensor HookedTransformer::to_tokens(std::string_view text, const TextOptions& options) const {
+  return tokens_of(*model_, text, options);
+}
+
+Input HookedTransformer::to_token_batch(const std::vector<std::string>& texts,
+                                        const TextOptions& options) const {
   if (texts.empty()) throw TokenizerError("texts", "the list is empty; expected at least one text");
   std::vector<std::vector<std::int64_t>> rows;
   std::size_t longest = 0;
@@ -92,7 +103,7 @@ TokenBatch HookedTransformer::to_token_batch(const std::vector<std::string>& tex
     tokens.push_back(left ? at::cat({padding, ids}) : at::cat({ids, padding}));
     masks.push_back(left ? at::cat({unreal, real}) : at::cat({real, unreal}));
   }
-  return {at::stack(tokens).to(model_->device), at::stack(masks).to(model_->device)};
+  return {at::stack(tokens).to(model_->device), {.attention_mask = at::stack(masks).to(model_->device)}};
 }
 
 std::vector<TextPiece> HookedTransformer::to_pieces(std::string_view text, const TextOptions& options) const {

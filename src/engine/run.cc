@@ -9,28 +9,24 @@
 #include <optional>
 #include <utility>
 
-#include "engine/loaded_model.h"
-#include "engine/loss.h"
 #include "engine/make_watch.h"
 #include "engine/run_input.h"
 #include "engine/scoped_hooks.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
 #include "hooked/engine/hooked_transformer.h"
+#include "hooked/engine/loss.h"
+#include "loading/loaded_model.h"
 #include "models/transformer.h"
 
 namespace hooked {
 namespace {
 
-// The largest part of the graph that the options allow.
-Reach allowed_reach(const LoadedModel& model, const RunOptions& options) {
-  Reach reach = Reach::everything(model.points);
-  if (options.start_at_layer) {
-    reach.entry = false;
-    reach.first_block = resolve_layer(*options.start_at_layer, model, "start_at_layer");
-  }
+// The part of the graph that the input and the options allow.
+Reach allowed_reach(const LoadedModel& model, const Input& input, const RunOptions& options) {
+  Reach reach = reach_of(model, input);
   if (options.stop_at_layer) {
-    reach.end_block = reach.encoder_blocks + resolve_layer(*options.stop_at_layer, model, "stop_at_layer");
+    reach.end_block = resolve_layer(*options.stop_at_layer, model.config, "stop_at_layer");
     reach.exit = false;
     if (reach.end_block < reach.first_block) {
       throw ShapeError("stop_at_layer",
@@ -50,10 +46,8 @@ Reach allowed_reach(const LoadedModel& model, const RunOptions& options) {
                       "gradients with Output::residual");
     }
     reach.exit = false;
-  } else if (!model.config.has_unembedding()) {
-    reach.exit = false;
   }
-  if (options.keep_prefix && (options.start_at_layer || options.stop_at_layer || options.gradients)) {
+  if (options.keep_prefix && (input.start || options.stop_at_layer || options.gradients)) {
     throw HookError("keep_prefix",
                     "every layer must run, without gradients, for others to go on from this run; expected no "
                     "start_at_layer, stop_at_layer or gradients with keep_prefix");
@@ -66,12 +60,19 @@ void shorten(Reach& reach, const Watch& watch) {
   if (watches_exit(watch)) return;
   reach.exit = false;
   reach.end_block = reach.first_block;
+  std::int64_t encoder_blocks = 0;
+  bool encoder_exit = false;
   for (const std::size_t point : watch.watched_points()) {
     const ActivationName& name = watch.points().name(point);
     const SiteScope scope = row(name.site).scope;
-    if (scope == SiteScope::block) reach.end_block = std::max(reach.end_block, reach.block(name) + 1);
-    if (scope == SiteScope::encoder_exit) reach.end_block = std::max(reach.end_block, reach.encoder_blocks);
+    if (scope == SiteScope::encoder_exit) encoder_exit = true;
+    if (scope != SiteScope::block) continue;
+    std::int64_t& end = name.stack == Stack::encoder ? encoder_blocks : reach.end_block;
+    end = std::max<std::int64_t>(end, name.layer + 1);
   }
+  if (reach.end_block > reach.first_block) return;  // a decoder reads the whole encoder
+  if (!encoder_exit) reach.encoder_blocks = std::min(reach.encoder_blocks, encoder_blocks);
+  reach.encoder_exit = encoder_exit;
 }
 
 std::vector<std::int64_t> resolve_positions(const std::vector<std::int64_t>& positions,
@@ -91,22 +92,22 @@ std::vector<std::int64_t> resolve_positions(const std::vector<std::int64_t>& pos
 }
 
 // Room for a run's columns behind a copy of its prefix.
-std::shared_ptr<KvCache> room_for(const LoadedModel& model, const RunInput& input,
-                                  const RunOptions& options) {
-  const std::int64_t past = columns_before(options.prefix);
+std::shared_ptr<KvCache> room_for(const LoadedModel& model, const Input& input) {
+  const std::int64_t past = columns_before(input.prefix);
   auto room = std::make_shared<KvCache>(
       model.config, KvCache::Size{.batch = input.batch(), .capacity = past + input.length()}, model.device);
-  if (!options.prefix) return room;
-  const KvCache& before = *options.prefix->columns();
+  if (!input.prefix) return room;
+  const KvCache& before = *input.prefix->columns();
   for (std::int64_t layer = 0; layer < model.config.n_layers; ++layer) {
     const KeysAndValues columns = before.first(layer, past);
     const auto for_each_row = [&](const at::Tensor& x) {  // [batch, pos, kv_head, d_head]
       return x.expand({input.batch(), -1, -1, -1}).transpose(1, 2);
     };
-    room->put(layer, for_each_row(columns.keys), for_each_row(columns.values));
+    room->append(layer, for_each_row(columns.keys), for_each_row(columns.values));
   }
   const at::Tensor& real = before.real();
   room->advance(past, real.defined() ? real.expand({input.batch(), past}) : real);
+  room->encoder() = before.encoder();
   return room;
 }
 
@@ -121,92 +122,85 @@ at::Tensor require_scalar(const at::Tensor& metric) {
 
 }  // namespace
 
-RunResult HookedTransformer::run(const at::Tensor& tokens, const RunOptions& options) const {
+RunResult HookedTransformer::run(const Input& given, const RunOptions& options) const {
   const LoadedModel& model = *model_;
-  const RunInput input = check_input(model, tokens, options);
-  Reach reach = allowed_reach(model, options);
+  require_output(model.config, options);
+  const Input input = check_input(model, given);
+  const at::Tensor targets = check_targets(model, input, options);
+  Reach reach = allowed_reach(model, input, options);
   if (options.gradients && !options.gradients->metric) {
     throw HookError("gradients.metric",
                     "there is no metric; expected a function of the logits to one number");
   }
   const bool wants_logits = reach.exit && options.output != Output::none;
 
-  const std::int64_t past = columns_before(options.prefix);
+  const std::int64_t past = columns_before(input.prefix);
   const RunColumns columns{.first = past, .end = past + input.length()};
-  Watch watch = make_watch(model, {reach, columns, input.source_length()}, hooks_->snapshot(), options);
+  RunExtent extent = extent_of(input, reach, columns);
+  if (input.main_mask().defined()) extent.columns.last = input.last_columns() + past;
+  if (options.logit_positions) {
+    extent.logit_positions = resolve_positions(*options.logit_positions, columns);
+    if (options.output == Output::loss) {
+      throw ShapeError("logit_positions",
+                       "a loss needs the logits of all positions; expected no logit_positions");
+    }
+  }
+  Watch watch = make_watch(model, extent, hooks_->snapshot(), options);
   if (options.output == Output::none && !options.gradients && !options.stop_at_layer && !options.keep_prefix)
     shorten(reach, watch);
 
   // Grad modes belong to the thread and are restored when the run ends, also by a throw.
   const at::AutoGradMode grad_mode(options.gradients.has_value());
-  const std::shared_ptr<KvCache> kept = options.keep_prefix ? room_for(model, input, options) : nullptr;
-  Run run(model.config, std::move(watch),
-          {.own = {.batch = input.batch(),
-                   .length = input.length(),
-                   .attention_mask = input.attention_mask,
-                   .device = model.device,
-                   .prefix = options.prefix && !kept ? options.prefix->columns() : nullptr,
-                   .extends = kept.get()},
-           .token_types = input.token_types,
-           .source = input.source_of_run()});
-  if (!options.gradients) run.workspace = &model.workspace;
-  if (options.logit_positions) {
-    const auto positions = resolve_positions(*options.logit_positions, columns);
-    if (options.output == Output::loss) {
-      throw ShapeError("logit_positions",
-                       "a loss needs the logits of all positions; expected no logit_positions");
-    }
-    run.set_logit_positions(positions);
-    run.logit_positions = at::tensor(positions, at::kLong).sub(past).to(model.device);
+  const std::shared_ptr<KvCache> kept = options.keep_prefix ? room_for(model, input) : nullptr;
+  Run run{.watch = std::move(watch),
+          .sequence = Sequence(model.config, model.config.main_stack(),
+                               {.batch = input.batch(),
+                                .length = input.length(),
+                                .attention_mask = input.main_mask(),
+                                .device = model.device,
+                                .prefix = input.prefix && !kept ? input.prefix->columns() : nullptr,
+                                .cache = kept.get()}),
+          .encoder_sequence = encoder_sequence(model, input),
+          .token_types = input.token_types,
+          .workspace = options.gradients ? nullptr : &model.workspace};
+  GraphInput from = graph_input(input);
+  if (extent.logit_positions) {
+    from.logit_columns = at::tensor(*extent.logit_positions, at::kLong).sub(past).to(model.device);
   }
-
-  at::Tensor resid;
-  if (input.source) model.graph->encode(input.source->tokens, reach, run);
-  if (input.tokens.defined()) {
-    resid = model.graph->embed(input.tokens, run);
-  } else {
-    resid = input.residual;
-    if (options.gradients) resid.requires_grad_(true);
-    model.graph->prepare(reach, run);
-  }
-  resid = model.graph->blocks(std::move(resid), reach, run);
+  const at::Tensor output = model.graph->forward(from, reach, run);
 
   RunResult result;
-  if (reach.exit) {
-    const at::Tensor logits = model.graph->unembed(resid, run);
-    if (options.gradients) {
-      const at::Tensor metric = require_scalar(options.gradients->metric(logits));
-      result.gradients = run.take_gradients(metric);
-      result.metric = metric.detach();
-    }
-    if (wants_logits && options.output == Output::loss) {
-      result.loss =
-          next_token_loss(logits.detach(), input.targets, input.attention_mask, options.loss_reduction);
-    } else if (wants_logits) {
-      result.logits = logits.detach();
-    }
-  } else if (options.output != Output::none) {
-    result.residual = resid.detach();
+  if (reach.exit && options.gradients) {
+    const at::Tensor metric = require_scalar(options.gradients->metric(output));
+    result.gradients = run.watch.take_gradients(metric);
+    result.metric = metric.detach();
   }
-  result.cache = run.take_cache();
+  if (wants_logits && options.output == Output::loss) {
+    result.loss = next_token_loss(output.detach(), targets, input.main_mask(), options.loss.reduction);
+  } else if (wants_logits) {
+    result.logits = output.detach();
+  } else if (options.output != Output::none) {
+    result.residual = output.detach();
+  }
+  result.cache = run.watch.take_cache();
   if (kept) {
-    kept->advance(input.length(), input.attention_mask);
+    kept->advance(input.length(), input.main_mask());
     result.prefix.emplace(model_, kept);
   }
   return result;
 }
 
-RunResult HookedTransformer::run_with_cache(const at::Tensor& tokens, const Selection& capture,
+RunResult HookedTransformer::run_with_cache(const Input& input, const Selection& capture,
                                             RunOptions options) const {
   options.capture = options.capture | capture;
-  return run(tokens, options);
+  return run(input, options);
 }
 
-RunResult HookedTransformer::run_with_hooks(const at::Tensor& tokens, std::vector<Hook> hooks,
+RunResult HookedTransformer::run_with_hooks(const Input& input, std::vector<Hook> hooks,
                                             RunOptions options) const {
   options.hooks.insert(options.hooks.end(), std::make_move_iterator(hooks.begin()),
                        std::make_move_iterator(hooks.end()));
-  return run(tokens, options);
+  return run(input, options);
 }
 
 }  // namespace hooked

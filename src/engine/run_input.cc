@@ -5,6 +5,7 @@
 #include <ATen/ops/nonzero.h>
 #include <fmt/format.h>
 
+#include "engine/model_text.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
 
@@ -33,41 +34,15 @@ void require_ids(const at::Tensor& ids, const char* where, std::int64_t d_vocab)
                          ids[row][position].item<std::int64_t>(), row, position, d_vocab - 1));
 }
 
-void require_output(const ModelConfig& config, const RunOptions& options) {
-  const bool wants_logits = options.output == Output::logits || options.output == Output::loss;
-  if (!config.has_unembedding()) {
-    if (options.gradients) {
-      throw HookError(
-          "gradients",
-          "this model has no unembedding, so there are no logits to take a metric of; expected no "
-          "gradients");
-    }
-    if (options.logit_positions) {
-      throw HookError("logit_positions",
-                      "this model has no unembedding and so no logits; expected no logit_positions");
-    }
-    if (wants_logits && !options.stop_at_layer) {
-      throw HookError("output",
-                      "this model has no unembedding and so no logits; expected Output::residual (the stream "
-                      "after the last block) or Output::none (only what is captured)");
-    }
-  }
-  if (options.output == Output::loss && config.direction == AttentionDirection::bidirectional) {
-    throw HookError(
-        "output",
-        "this model attends in both directions and sees the tokens that a next-token loss asks it "
-        "for; expected a causal model; for a masked-token loss take the logits at the masked "
-        "positions");
-  }
-}
-
-at::Tensor check_token_types(const at::Tensor& types, const RunInput& input, const LoadedModel& model) {
+at::Tensor check_token_types(const at::Tensor& given, const Input& input, const LoadedModel& model) {
+  // One row may be given without a batch axis, as its tokens are.
+  const at::Tensor types = given.dim() == 1 && input.batch() == 1 ? given.unsqueeze(0) : given;
   const ModelConfig& config = model.config;
   if (config.token_types == 0) {
     throw ShapeError("token_types",
                      "this model has no token types; expected none to be given; leave token_types out");
   }
-  if (!input.tokens.defined()) {
+  if (input.start) {
     throw ShapeError("token_types",
                      "the run starts behind the embedding, where token types are added; expected none with "
                      "start_at_layer");
@@ -117,6 +92,8 @@ at::Tensor check_mask(const at::Tensor& mask, const char* where, const at::Tenso
 }
 
 at::Tensor check_ids(const at::Tensor& tokens, const char* where, const LoadedModel& model) {
+  if (!tokens.defined())
+    throw ShapeError(where, "the input is an undefined tensor; expected token ids [batch, pos]");
   const at::Tensor ids = tokens.dim() == 1 ? tokens.unsqueeze(0) : tokens;
   require_ids(ids, where, model.config.d_vocab);
   return ids.to(model.device);
@@ -124,41 +101,82 @@ at::Tensor check_ids(const at::Tensor& tokens, const char* where, const LoadedMo
 
 // What a decoder reads where the options do not say: its start token in every row.
 at::Tensor start_tokens(const ModelConfig& config, const at::Tensor& source) {
-  if (!config.decoder_start_token) {
+  if (!config.encoder->decoder_start_token) {
     throw ShapeError(
         "decoder_tokens",
         "this model's config names no token that its decoder starts with; expected decoder_tokens "
         "[batch, pos]");
   }
-  return at::full({source.size(0), 1}, *config.decoder_start_token, source.options());
+  return at::full({source.size(0), 1}, *config.encoder->decoder_start_token, source.options());
 }
 
-// Fills in the side of the encoder and of the decoder.
-void check_two_sides(RunInput& checked, const LoadedModel& model, const at::Tensor& input,
-                     const RunOptions& options) {
-  if (options.start_at_layer || options.prefix || options.keep_prefix) {
-    throw ShapeError(options.start_at_layer ? "start_at_layer"
-                     : options.prefix       ? "prefix"
-                                            : "keep_prefix",
-                     "a decoder goes on from an encoder's output as well; expected none with an "
-                     "encoder-decoder; run it from the tokens");
+StartAtLayer check_start(const StartAtLayer& start, const LoadedModel& model) {
+  const ModelConfig& config = model.config;
+  const at::Tensor& residual = start.residual;
+  if (!residual.defined())
+    throw ShapeError("residual", fmt::format("the residual is an undefined tensor; expected [batch, pos, {}]",
+                                             config.d_model));
+  if (residual.dim() != 3 || residual.size(2) != config.d_model || residual.numel() == 0) {
+    throw ShapeError("residual",
+                     fmt::format("the input has the wrong shape; expected [batch, pos, {}] because "
+                                 "start_at_layer is set, got {}",
+                                 config.d_model, shape_text(residual.sizes())));
   }
-  const at::Tensor source = check_ids(input, "tokens", model);
-  checked.source = {source, check_mask(options.attention_mask, "attention_mask", source)};
-  checked.tokens = options.decoder_tokens.defined()
-                       ? check_ids(options.decoder_tokens, "decoder_tokens", model)
-                       : start_tokens(model.config, source);
-  if (checked.batch() != source.size(0)) {
-    throw ShapeError("decoder_tokens",
-                     fmt::format("the decoder has other rows than the encoder; expected {}, "
-                                 "got {}",
-                                 source.size(0), checked.batch()));
+  if (residual.scalar_type() != config.dtype) {
+    throw ShapeError("residual",
+                     fmt::format("the input has another dtype than the model; expected {}, got {}",
+                                 dtype_text(config.dtype), dtype_text(residual.scalar_type())));
   }
-  checked.attention_mask =
-      check_mask(options.decoder_attention_mask, "decoder_attention_mask", checked.tokens);
+  return {resolve_layer(start.layer, config, "start_at_layer"),
+          residual.detach().to(model.device).clone(at::MemoryFormat::Contiguous)};
 }
 
-void require_prefix(const Prefix& prefix, const LoadedModel& model, const RunInput& input) {
+// Fills in what the only stack reads, or, behind the prefix of an encoder-decoder, the decoder.
+void check_one_stack(Input& input, const LoadedModel& model) {
+  if (input.decoder.tokens.defined() || input.decoder.attention_mask.defined()) {
+    throw ShapeError(input.decoder.tokens.defined() ? "decoder_tokens" : "decoder_attention_mask",
+                     model.config.has_encoder()
+                         ? "behind a prefix the tokens are the decoder's; expected none beside them"
+                         : "this model has no encoder, so the input is all that is read; expected none");
+  }
+  if (input.start) {
+    if (input.tokens.defined()) {
+      throw ShapeError("start_at_layer",
+                       "a run that starts from a residual reads no tokens; expected none beside it");
+    }
+    input.start = check_start(*input.start, model);
+  } else {
+    input.tokens = check_ids(input.tokens, "tokens", model);
+  }
+  input.attention_mask =
+      check_mask(input.attention_mask, "attention_mask", input.start ? input.start->residual : input.tokens);
+}
+
+// Fills in what the encoder reads and what the decoder does.
+void check_two_stacks(Input& input, const LoadedModel& model) {
+  input.tokens = check_ids(input.tokens, "tokens", model);
+  input.attention_mask = check_mask(input.attention_mask, "attention_mask", input.tokens);
+  DecoderInput& decoder = input.decoder;
+  if (input.start) {
+    if (decoder.tokens.defined()) {
+      throw ShapeError("start_at_layer",
+                       "a decoder that starts from a residual reads no tokens; expected none beside it");
+    }
+    input.start = check_start(*input.start, model);
+  } else {
+    decoder.tokens = decoder.tokens.defined() ? check_ids(decoder.tokens, "decoder_tokens", model)
+                                              : start_tokens(model.config, input.tokens);
+  }
+  if (input.batch() != input.tokens.size(0)) {
+    throw ShapeError(input.start ? "residual" : "decoder_tokens",
+                     fmt::format("the decoder has other rows than the encoder; expected {}, got {}",
+                                 input.tokens.size(0), input.batch()));
+  }
+  decoder.attention_mask = check_mask(decoder.attention_mask, "decoder_attention_mask",
+                                      input.start ? input.start->residual : decoder.tokens);
+}
+
+void require_prefix(const Prefix& prefix, const LoadedModel& model, const Input& input) {
   if (prefix.model().get() != &model) {
     throw ShapeError("prefix", "the prefix was run by another model; expected one of this model");
   }
@@ -169,26 +187,49 @@ void require_prefix(const Prefix& prefix, const LoadedModel& model, const RunInp
   }
   const ModelConfig& config = model.config;
   if (config.direction == AttentionDirection::bidirectional) {
-    throw ShapeError("prefix",
-                     "in this model tokens attend to those after them as well, so what a prefix remembers "
-                     "would not hold; expected no prefix with a bidirectional model");
+    throw ShapeError(
+        "prefix",
+        "in this model tokens attend to those after them as well, so the keys and values of a prefix "
+        "would not hold; expected no prefix with a bidirectional model");
   }
   require_lasting_keys(config, prefix.length() + input.length());
 }
 
 }  // namespace
 
-std::optional<Run::Source> RunInput::source_of_run(std::vector<KeysAndValues>* memory) const {
-  if (!source) return std::nullopt;
-  return Run::Source{source->tokens.size(1), source->attention_mask, memory};
+void require_output(const ModelConfig& config, const RunOptions& options) {
+  const bool wants_logits = options.output == Output::logits || options.output == Output::loss;
+  if (!config.has_unembedding()) {
+    if (options.gradients) {
+      throw HookError(
+          "gradients",
+          "this model has no unembedding, so there are no logits to take a metric of; expected no "
+          "gradients");
+    }
+    if (options.logit_positions) {
+      throw HookError("logit_positions",
+                      "this model has no unembedding and so no logits; expected no logit_positions");
+    }
+    if (wants_logits && !options.stop_at_layer) {
+      throw HookError("output",
+                      "this model has no unembedding and so no logits; expected Output::residual (the stream "
+                      "after the last block) or Output::none (only what is captured)");
+    }
+  }
+  if (options.output == Output::loss && config.direction == AttentionDirection::bidirectional) {
+    throw HookError(
+        "output",
+        "this model attends in both directions and sees the tokens that a next-token loss asks it "
+        "for; expected a causal model; for a masked-token loss take the logits at the masked "
+        "positions");
+  }
 }
 
 std::int64_t columns_before(const std::optional<Prefix>& prefix) { return prefix ? prefix->length() : 0; }
 
 void require_room(const ModelConfig& config, const char* where, std::int64_t length) {
-  const bool any_length = config.positions == PositionKind::alibi ||
-                          config.positions == PositionKind::relative ||
-                          config.positions == PositionKind::none;
+  const bool any_length = config.alibi() != nullptr || config.relative() != nullptr ||
+                          std::holds_alternative<NoPositions>(config.positions);
   if (length <= config.n_ctx || any_length) return;
   throw ShapeError(where,
                    fmt::format("the input is too long for this model; expected at most {} tokens, got {}",
@@ -196,20 +237,22 @@ void require_room(const ModelConfig& config, const char* where, std::int64_t len
 }
 
 void require_lasting_keys(const ModelConfig& config, std::int64_t length) {
-  const RopeScaling& scaling = config.rotary.scaling;
-  if (config.positions != PositionKind::rotary || !scaling.depends_on_length() ||
-      static_cast<double>(length) <= scaling.original_n_ctx) {
-    return;
-  }
+  const RotaryPositions* rotary = config.rotary();
+  if (rotary == nullptr) return;
+  const auto* longrope = std::get_if<LongropeScaling>(&rotary->scaling);
+  const auto* dynamic = std::get_if<DynamicScaling>(&rotary->scaling);
+  if (longrope == nullptr && dynamic == nullptr) return;
+  const double original = longrope != nullptr ? longrope->original_n_ctx : dynamic->original_n_ctx;
+  if (static_cast<double>(length) <= original) return;
   throw ShapeError(
       "prefix", fmt::format("beyond {} tokens this model turns its keys by the length of the whole input, so "
-                            "what a prefix remembers would not hold; expected at most that many, got {}; "
+                            "those of a prefix would not hold; expected at most that many, got {}; "
                             "run all tokens at once",
-                            scaling.original_n_ctx, length));
+                            original, length));
 }
 
-std::int64_t resolve_layer(std::int64_t layer, const LoadedModel& model, const char* option) {
-  const std::int64_t n = model.config.n_layers;
+std::int64_t resolve_layer(std::int64_t layer, const ModelConfig& config, const char* option) {
+  const std::int64_t n = config.n_layers;
   const std::int64_t resolved = layer < 0 ? layer + n : layer;
   if (resolved < 0 || resolved > n) {
     throw ShapeError(option, fmt::format("layer {} is out of range; expected {} to {}", layer, -n, n));
@@ -217,77 +260,94 @@ std::int64_t resolve_layer(std::int64_t layer, const LoadedModel& model, const c
   return resolved;
 }
 
-RunInput check_input(const LoadedModel& model, const at::Tensor& input, const RunOptions& options) {
+Input check_input(const LoadedModel& model, const Input& given) {
   const ModelConfig& config = model.config;
-  if (!input.defined())
-    throw ShapeError("tokens", "the input is an undefined tensor; expected token ids [batch, pos]");
-  require_output(config, options);
-  RunInput checked;
-  if (config.has_encoder()) {
-    check_two_sides(checked, model, input, options);
-  } else if (options.decoder_tokens.defined() || options.decoder_attention_mask.defined()) {
-    throw ShapeError(options.decoder_tokens.defined() ? "decoder_tokens" : "decoder_attention_mask",
-                     "this model has no encoder, so the input is all that is read; expected none");
-  } else if (options.start_at_layer) {
-    if (input.dim() != 3 || input.size(2) != config.d_model || input.numel() == 0) {
-      throw ShapeError("residual",
-                       fmt::format("the input has the wrong shape; expected [batch, pos, {}] because "
-                                   "start_at_layer is set, got {}",
-                                   config.d_model, shape_text(input.sizes())));
-    }
-    if (input.scalar_type() != config.dtype) {
-      throw ShapeError("residual",
-                       fmt::format("the input has another dtype than the model; expected {}, got {}",
-                                   dtype_text(config.dtype), dtype_text(input.scalar_type())));
-    }
-    checked.residual = input.detach().to(model.device).clone(at::MemoryFormat::Contiguous);
+  Input input = given;
+  if (input.text) {
+    input.tokens = tokens_of(model, *input.text, {});
+    input.text.reset();
+  }
+  if (config.has_encoder() && !input.prefix) {
+    check_two_stacks(input, model);
   } else {
-    checked.tokens = check_ids(input, "tokens", model);
+    check_one_stack(input, model);
   }
+  require_room(config, "tokens", columns_before(input.prefix) + input.length());
+  if (input.prefix) require_prefix(*input.prefix, model, input);
+  if (input.token_types.defined()) input.token_types = check_token_types(input.token_types, input, model);
+  return input;
+}
 
-  const std::int64_t past = columns_before(options.prefix);
-  require_room(config, "tokens", past + checked.length());
-  if (options.prefix) require_prefix(*options.prefix, model, checked);
-  if (!config.has_encoder()) {
-    checked.attention_mask = check_mask(options.attention_mask, "attention_mask",
-                                        checked.tokens.defined() ? checked.tokens : checked.residual);
+at::Tensor check_targets(const LoadedModel& model, const Input& input, const RunOptions& options) {
+  if (options.output != Output::loss) return {};
+  const at::Tensor& targets = options.loss.targets.defined() ? options.loss.targets : input.main_tokens();
+  if (!targets.defined()) {
+    throw ShapeError("target_tokens",
+                     "a loss needs token ids and this run starts from a residual; expected loss.targets "
+                     "[batch, pos]");
   }
+  require_ids(targets, "target_tokens", model.config.d_vocab_out());
+  if (targets.size(0) != input.batch() || targets.size(1) != input.length()) {
+    throw ShapeError("target_tokens",
+                     fmt::format("the targets do not fit the input; expected [{}, {}], got {}", input.batch(),
+                                 input.length(), shape_text(targets.sizes())));
+  }
+  if (input.length() < 2) {
+    throw ShapeError("tokens", "a loss needs a next token to predict; expected at least 2 tokens, got 1");
+  }
+  if (const at::Tensor& real = input.main_mask();
+      real.defined() && !real.narrow(1, 0, real.size(1) - 1)
+                             .logical_and(real.narrow(1, 1, real.size(1) - 1))
+                             .any()
+                             .item<bool>()) {
+    throw ShapeError("attention_mask",
+                     "no two neighbouring tokens are real, so nothing is predicted; expected at least "
+                     "one prediction for a loss");
+  }
+  return targets.to(model.device);
+}
 
-  if (options.token_types.defined()) {
-    const bool one_row = options.token_types.dim() == 1 && input.dim() == 1;
-    checked.token_types =
-        check_token_types(one_row ? options.token_types.unsqueeze(0) : options.token_types, checked, model);
+Reach reach_of(const LoadedModel& model, const Input& input) {
+  Reach reach = Reach::everything(model.points);
+  if (!input.feeds_encoder()) {
+    reach.entry = !model.config.has_encoder() && !input.start;
+    reach.encoder_blocks = 0;
+    reach.encoder_exit = false;
   }
+  if (input.start) reach.first_block = input.start->layer;
+  if (!model.config.has_unembedding()) reach.exit = false;
+  return reach;
+}
 
-  if (options.output == Output::loss) {
-    const bool given = options.target_tokens.defined();
-    if (!given && !checked.tokens.defined()) {
-      throw ShapeError("target_tokens",
-                       "a loss needs token ids and this run starts from a residual; expected "
-                       "target_tokens [batch, pos]");
+RunExtent extent_of(const Input& prompt, const Reach& reach, const RunColumns& columns) {
+  RunExtent extent{.reach = reach, .columns = columns};
+  if (prompt.feeds_encoder()) {
+    extent.encoder = RunColumns{.end = prompt.tokens.size(1)};
+    if (prompt.attention_mask.defined()) extent.encoder->last = prompt.last_encoder_columns();
+  } else if (prompt.prefix && !prompt.prefix->columns()->encoder().empty()) {
+    const EncoderKeys& encoder = prompt.prefix->columns()->encoder();
+    extent.encoder = RunColumns{.end = encoder.length()};
+    if (encoder.real.defined()) {
+      const Input read(encoder.real, {.attention_mask = encoder.real});
+      extent.encoder->last = read.last_columns().expand({prompt.batch()});
     }
-    checked.targets = given ? options.target_tokens : checked.tokens;
-    require_ids(checked.targets, "target_tokens", config.d_vocab_out);
-    if (checked.targets.size(0) != checked.batch() || checked.targets.size(1) != checked.length()) {
-      throw ShapeError("target_tokens",
-                       fmt::format("the targets do not fit the input; expected [{}, {}], got {}",
-                                   checked.batch(), checked.length(), shape_text(checked.targets.sizes())));
-    }
-    if (checked.length() < 2) {
-      throw ShapeError("tokens", "a loss needs a next token to predict; expected at least 2 tokens, got 1");
-    }
-    if (const at::Tensor& real = checked.attention_mask;
-        real.defined() && !real.narrow(1, 0, real.size(1) - 1)
-                               .logical_and(real.narrow(1, 1, real.size(1) - 1))
-                               .any()
-                               .item<bool>()) {
-      throw ShapeError("attention_mask",
-                       "no two neighbouring tokens are real, so nothing is predicted; expected at least "
-                       "one prediction for a loss");
-    }
-    checked.targets = checked.targets.to(model.device);
   }
-  return checked;
+  return extent;
+}
+
+GraphInput graph_input(const Input& input) {
+  return {.encoder_tokens = input.feeds_encoder() ? input.tokens : at::Tensor(),
+          .tokens = input.start ? at::Tensor() : input.main_tokens(),
+          .residual = input.start ? input.start->residual : at::Tensor()};
+}
+
+std::optional<Sequence> encoder_sequence(const LoadedModel& model, const Input& input) {
+  if (!input.feeds_encoder()) return std::nullopt;
+  return Sequence(model.config, Stack::encoder,
+                  {.batch = input.tokens.size(0),
+                   .length = input.tokens.size(1),
+                   .attention_mask = input.attention_mask,
+                   .device = model.device});
 }
 
 }  // namespace hooked

@@ -2,43 +2,41 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <optional>
 
-#include "engine/loaded_model.h"
+#include "engine/make_watch.h"
+#include "hooked/engine/input.h"
 #include "hooked/engine/run_options.h"
-#include "models/run.h"
+#include "loading/loaded_model.h"
+#include "models/transformer.h"
 
 namespace hooked {
 
-/// What an encoder reads.
-struct SourceInput {
-  at::Tensor tokens;          ///< [batch, pos] int64 on the model's device
-  at::Tensor attention_mask;  ///< [batch, pos] bool on the model's device, or undefined
-};
+/// The input as the graph computes from it, on the model's device: tokens [batch, pos] instead of a text,
+/// a decoder's start tokens where none are given, masks in bool and undefined where they mask nothing, the
+/// layer to start at from 0 on, the residual a copy. Throws ShapeError naming the input, the row and
+/// position, and both values; TokenizerError for a text.
+Input check_input(const LoadedModel& model, const Input& given);
 
-/// What a run computes from, checked at the door. All but `source` is of the main stack.
-struct RunInput {
-  std::optional<SourceInput> source = {};  ///< of encoder-decoders
-  at::Tensor tokens;  ///< [batch, pos] int64 on the model's device; undefined when the run starts at a layer
-  at::Tensor residual;        ///< [batch, pos, d_model] for runs that start at a layer
-  at::Tensor attention_mask;  ///< [batch, pos] bool on the model's device, or undefined
-  at::Tensor token_types;     ///< [batch, pos] int64 on the model's device, or undefined
-  at::Tensor targets;         ///< [batch, pos] ids for the loss, or undefined
+/// Throws HookError for an output that the model does not have.
+void require_output(const ModelConfig& config, const RunOptions& options);
 
-  std::int64_t batch() const { return (tokens.defined() ? tokens : residual).size(0); }
-  std::int64_t length() const { return (tokens.defined() ? tokens : residual).size(1); }
+/// The ids [batch, pos] for the loss of a run of a checked input; undefined where no loss is asked for.
+/// Throws ShapeError.
+at::Tensor check_targets(const LoadedModel& model, const Input& input, const RunOptions& options);
 
-  /// Tokens per row that an encoder reads.
-  std::optional<std::int64_t> source_length() const {
-    return source ? std::optional(source->tokens.size(1)) : std::nullopt;
-  }
-  /// What a run's decoder attends to, if there is an encoder; `memory` as there.
-  std::optional<Run::Source> source_of_run(std::vector<KeysAndValues>* memory = nullptr) const;
-};
+/// All that a run of a checked input can compute.
+Reach reach_of(const LoadedModel& model, const Input& input);
 
-/// Throws ShapeError naming the input, the row and position, and both values, before anything runs; HookError
-/// for an output that the model does not have.
-RunInput check_input(const LoadedModel& model, const at::Tensor& input, const RunOptions& options);
+/// What the watch of a run of `columns` behind a checked prompt is made for.
+RunExtent extent_of(const Input& prompt, const Reach& reach, const RunColumns& columns);
+
+/// A checked input for the graph, without logit columns.
+GraphInput graph_input(const Input& input);
+
+/// What the encoder reads of a checked input, where it runs.
+std::optional<Sequence> encoder_sequence(const LoadedModel& model, const Input& input);
 
 /// How many columns stand before a run's own.
 std::int64_t columns_before(const std::optional<Prefix>& prefix);
@@ -51,6 +49,6 @@ void require_lasting_keys(const ModelConfig& config, std::int64_t length);
 
 /// A layer option resolved against the model: negative counts from the end. Throws ShapeError out of [0,
 /// n_layers].
-std::int64_t resolve_layer(std::int64_t layer, const LoadedModel& model, const char* option);
+std::int64_t resolve_layer(std::int64_t layer, const ModelConfig& config, const char* option);
 
 }  // namespace hooked

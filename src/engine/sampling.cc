@@ -18,7 +18,6 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/loss.h"
 #include "hooked/core/error.h"
 
 namespace hooked {
@@ -26,11 +25,11 @@ namespace {
 
 constexpr double kRuledOut = -std::numeric_limits<double>::infinity();
 
-bool has_penalty(const GenerateOptions& options) {
+bool has_penalty(const SamplingOptions& options) {
   return options.repetition_penalty != 1.0 || options.frequency_penalty != 0.0;
 }
 
-at::Tensor penalised(at::Tensor logits, const at::Tensor& occurred, const GenerateOptions& options) {
+at::Tensor penalised(at::Tensor logits, const at::Tensor& occurred, const SamplingOptions& options) {
   if (options.repetition_penalty != 1.0) {
     const double p = options.repetition_penalty;
     logits = at::where(occurred > 0, at::where(logits < 0, logits * p, logits / p), logits);
@@ -64,7 +63,7 @@ at::Tensor only_min_p(const at::Tensor& logits, double p) {
 
 }  // namespace
 
-void require_sampling_options(const GenerateOptions& options) {
+void require_sampling_options(const SamplingOptions& options) {
   // Written so that NaN is refused as well.
   if (!(options.temperature > 0.0) || options.temperature == std::numeric_limits<double>::infinity()) {
     refuse("temperature", options.temperature, "a positive number; use greedy for the likeliest token");
@@ -87,9 +86,9 @@ void require_sampling_options(const GenerateOptions& options) {
 }
 
 at::Tensor sampling_logits(const at::Tensor& logits, const at::Tensor& occurred,
-                           const GenerateOptions& options) {
+                           const SamplingOptions& options) {
   require_sampling_options(options);
-  at::Tensor changed = precise(logits);
+  at::Tensor changed = logits.to(logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
   if (has_penalty(options)) changed = penalised(changed, occurred, options);
   if (options.temperature != 1.0) changed = changed / options.temperature;
   if (options.top_k > 0) changed = only_top_k(changed, options.top_k);
@@ -98,7 +97,7 @@ at::Tensor sampling_logits(const at::Tensor& logits, const at::Tensor& occurred,
   return changed;
 }
 
-Sampler::Sampler(const GenerateOptions& options, const at::Tensor& tokens, const at::Tensor& real,
+Sampler::Sampler(const SamplingOptions& options, const at::Tensor& tokens, const at::Tensor& real,
                  std::int64_t d_vocab)
     : options_(options) {
   for (std::int64_t row = 0; row < tokens.size(0); ++row) {

@@ -11,20 +11,20 @@
 namespace hooked {
 
 /// Throws ConfigError naming the option for values that mean nothing.
-void require_sampling_options(const GenerateOptions& options);
+void require_sampling_options(const SamplingOptions& options);
 
 /// Picks the next token of each row.
 class Sampler {
  public:
   /// `tokens` [batch, pos] are those that occurred so far, `real` their mask or undefined.
-  Sampler(const GenerateOptions& options, const at::Tensor& tokens, const at::Tensor& real,
+  Sampler(const SamplingOptions& options, const at::Tensor& tokens, const at::Tensor& real,
           std::int64_t d_vocab);
 
   /// One token for each row of `logits` [batch, vocab], int64 [batch] on the same device.
   at::Tensor pick(const at::Tensor& logits);
 
  private:
-  const GenerateOptions& options_;
+  const SamplingOptions& options_;
   at::Tensor occurred_;                   // [batch, vocab] how often; undefined without penalties
   std::vector<std::mt19937_64> streams_;  // one per row, so that a row does not depend on its neighbours
 };

@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "engine/loaded_model.h"
 #include "hooked/core/error.h"
+#include "loading/loaded_model.h"
 
 namespace hooked {
 namespace {
@@ -50,7 +50,7 @@ std::string grouped(const LoadedModel& model, std::string_view name) {
 
 // What reads the stream for queries, keys or values, unless it makes a latent for them.
 at::Tensor of_stream(const LoadedModel& model, std::int64_t layer, char letter) {
-  const bool latent = letter == 'Q' ? model.config.latent.d_query > 0 : model.config.latent_attention();
+  const bool latent = letter == 'Q' ? model.config.query_latent() : model.config.latent_attention();
   const std::string name = letter == 'Q' ? "attn.W_Q" : grouped(model, fmt::format("W_{}", letter));
   if (!latent) return require(model, in_layer(model, layer, name));
   const char* instead = letter == 'Q'   ? "W_DQ and W_UQ"
@@ -79,7 +79,7 @@ std::int64_t kv_head_of(const LoadedModel& model, std::int64_t head) {
 // The matrix of one expert as [in, out].
 at::Tensor of_expert(const LoadedModel& model, std::int64_t layer, std::int64_t expert,
                      std::string_view matrix) {
-  const std::int64_t n = model.config.experts.n_experts;
+  const std::int64_t n = model.config.n_experts();
   const std::int64_t resolved = expert < 0 ? expert + n : expert;
   if (n > 0 && (resolved < 0 || resolved >= n)) {
     throw ConfigError("expert",
@@ -104,9 +104,9 @@ at::Tensor WeightView::W_token_type() const {
 at::Tensor WeightView::W_mlm() const { return require(*model_, "mlm_head.W"); }
 at::Tensor WeightView::b_mlm() const { return require(*model_, "mlm_head.b"); }
 at::Tensor WeightView::W_U() const {
-  return model_->config.tied_unembedding ? W_E().t() : require(*model_, "unembed.W_U");
+  return model_->config.tied_unembedding() ? W_E().t() : require(*model_, "unembed.W_U");
 }
-at::Tensor WeightView::b_U() const { return bias(*model_, "unembed.b_U", {model_->config.d_vocab_out}); }
+at::Tensor WeightView::b_U() const { return bias(*model_, "unembed.b_U", {model_->config.d_vocab_out()}); }
 
 at::Tensor WeightView::W_Q(std::int64_t layer) const { return of_stream(*model_, layer, 'Q'); }
 at::Tensor WeightView::W_K(std::int64_t layer) const { return of_stream(*model_, layer, 'K'); }

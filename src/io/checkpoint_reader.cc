@@ -21,18 +21,6 @@
 namespace hooked {
 namespace {
 
-/// One file with tensors, closed, and what it said about them.
-struct Shard {
-  ClosedFile file;
-  std::unique_ptr<const TensorFile> contents;
-};
-
-/// Tensor `index` of a shard.
-struct StoredTensor {
-  std::size_t shard;
-  std::size_t index;
-};
-
 /// Refuses a folder where shards that the index names are absent, listing all of them.
 void check_present(const ShardIndex& index, const std::filesystem::path& index_file) {
   const auto folder = index_file.parent_path();
@@ -50,9 +38,21 @@ void check_present(const ShardIndex& index, const std::filesystem::path& index_f
 }  // namespace
 
 struct CheckpointReader::Contents {
+  /// One file with tensors, closed, and what it said about them.
+  struct Shard {
+    ClosedFile file;
+    std::unique_ptr<const TensorFile> contents;
+  };
+
+  /// Tensor `index` of a shard.
+  struct TensorPlace {
+    std::size_t shard;
+    std::size_t index;
+  };
+
   std::filesystem::path folder;
   std::vector<Shard> shards;
-  std::vector<StoredTensor> tensors;
+  std::vector<TensorPlace> tensors;
   std::vector<std::string> names;
   std::unordered_map<std::string_view, std::size_t> by_name;  // views of `names`
   std::map<std::string, std::string> metadata;
@@ -61,7 +61,7 @@ struct CheckpointReader::Contents {
   std::uint64_t bytes = 0;
   OpenFiles open_files;
 
-  const TensorInfo& info(const StoredTensor& stored) const {
+  const TensorInfo& info(const TensorPlace& stored) const {
     return shards[stored.shard].contents->tensors()[stored.index];
   }
 
@@ -147,7 +147,7 @@ struct CheckpointReader::Contents {
     for (std::size_t i = 0; i < names.size(); ++i) by_name.emplace(names[i], i);
   }
 
-  const StoredTensor& at(std::string_view name) const {
+  const TensorPlace& at(std::string_view name) const {
     const auto place = by_name.find(name);
     if (place != by_name.end()) return tensors[place->second];
     const auto near = nearest(name, names);
@@ -157,7 +157,7 @@ struct CheckpointReader::Contents {
                     names.size(), near.empty() ? "" : fmt::format("; the nearest is '{}'", printable(near))));
   }
 
-  std::shared_ptr<const InputFile> opened(const StoredTensor& stored) {
+  std::shared_ptr<const InputFile> opened(const TensorPlace& stored) {
     return open_files.get(stored.shard, shards[stored.shard].file);
   }
 };

@@ -104,12 +104,15 @@ at::Tensor SafetensorsFile::read(std::string_view name) const {
                                     printable(name), names.size(), printable(nearest(name, names))));
 }
 
+void refuse_safetensors_dtype(const std::string& where, std::string_view name, std::string_view dtype) {
+  throw CheckpointError(
+      where, fmt::format("tensor '{}': dtype '{}' is not supported; expected one of {}", printable(name),
+                         printable(dtype), supported_safetensors_dtypes()));
+}
+
 at::Tensor read_safetensor(const InputFile& file, const TensorInfo& info) {
   if (info.dtype == at::ScalarType::Undefined) {
-    throw CheckpointError(
-        path_text(file.path()),
-        fmt::format("tensor '{}': dtype '{}' is not supported; expected one of {}", printable(info.name),
-                    printable(info.dtype_name), supported_safetensors_dtypes()));
+    refuse_safetensors_dtype(path_text(file.path()), info.name, info.dtype_name);
   }
   // Uninitialised, and only after the size was checked against the file: the allocation is never larger than
   // the file.

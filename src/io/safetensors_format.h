@@ -54,4 +54,8 @@ constexpr const SafetensorsDtype* find_safetensors_dtype(std::string_view name) 
 /// The supported dtypes' names, for messages: `F64, F32, …`.
 std::string supported_safetensors_dtypes();
 
+/// Throws CheckpointError about a tensor whose dtype the format has and this engine does not.
+[[noreturn]] void refuse_safetensors_dtype(const std::string& where, std::string_view name,
+                                           std::string_view dtype);
+
 }  // namespace hooked

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/json.h"
+#include "hooked/core/error.h"
 #include "text/unicode.h"
 
-namespace hooked {
+namespace hooked::text {
 namespace {
 
 bool ends_with_word(std::string_view text) {
@@ -80,14 +82,14 @@ std::vector<AddedTokens::Part> AddedTokens::split(std::string_view text, Stage s
       continue;
     }
     TextSpan span{at, at + length};
-    at = span.end;  // a match that is refused below is skipped all the same
+    at = span.end;  // also when the match is rejected below
     if (token->special && choice == AddedTokensInText::special_as_text) continue;
     if (token->single_word) {
       const bool inside_left = span.begin > 0 && ends_with_word(text.substr(0, span.begin));
       const bool inside_right = span.end < text.size() && begins_with_word(text.substr(span.end));
       if (inside_left || inside_right) continue;
     }
-    // White space that the token before took is not taken again.
+    // White space that the previous token took is not taken again.
     if (token->lstrip) span.begin = std::max(trailing_space(text.substr(0, span.begin)), end);
     if (token->rstrip) span.end += leading_space(text.substr(span.end));
     if (end < span.begin) parts.push_back({{end, span.begin}, -1});
@@ -114,33 +116,33 @@ const std::string& AddedTokens::decoded(std::int64_t id) const {
   return found == normalized_.end() ? token(id)->content : found->second;
 }
 
-std::vector<AddedToken> read_added_tokens(const JsonNode& list, const Vocabulary& model) {
+std::vector<AddedToken> read_added_tokens(const ConfigReader& json, const Vocabulary& model) {
   std::vector<AddedToken> tokens;
-  if (list.is_null()) return tokens;
+  if (!json.has("added_tokens")) return tokens;
   Vocabulary added;
-  for (const auto& node : list.items()) {
-    node.require_object();
-    const auto& content = node.member("content").text();
-    const auto id = node.member("id").integer();
-    if (content.empty()) node.member("content").refuse("is empty; expected the token's spelling");
-    if (const auto refusal = added.add(content, id)) node.refuse(*refusal);
+  for (const auto& entry : json.objects("added_tokens")) {
+    const auto content = entry.text("content");
+    const auto id = entry.integer("id");
+    if (content.empty()) entry.refuse("content", "is empty; expected the token's spelling");
+    const auto refuse = [&](std::string_view why) { throw TokenizerError(entry.where(), why); };
+    if (const auto refusal = added.add(content, id)) refuse(*refusal);
     if (const auto known = model.find(content); known && *known != id) {
-      node.refuse(fmt::format("has the ids {} and {}; expected one", *known, id));
+      refuse(fmt::format("has the ids {} and {}; expected one", *known, id));
     }
     if (const auto* other = model.piece(id); other && *other != content) {
-      node.refuse(fmt::format("has the id {}, which is that of \"{}\" already; expected an id of its own", id,
-                              printable(*other)));
+      refuse(fmt::format("has the id {}, which is that of \"{}\" already; expected an id of its own", id,
+                         printable(*other)));
     }
-    const bool special = node.member("special").boolean_or(false);
+    const bool special = entry.boolean_or("special", false);
     tokens.push_back({.id = id,
                       .content = content,
-                      .single_word = node.member("single_word").boolean_or(false),
-                      .lstrip = node.member("lstrip").boolean_or(false),
-                      .rstrip = node.member("rstrip").boolean_or(false),
-                      .normalized = node.member("normalized").boolean_or(!special),
+                      .single_word = entry.boolean_or("single_word", false),
+                      .lstrip = entry.boolean_or("lstrip", false),
+                      .rstrip = entry.boolean_or("rstrip", false),
+                      .normalized = entry.boolean_or("normalized", !special),
                       .special = special});
   }
   return tokens;
 }
 
-}  // namespace hooked
+}  // namespace hooked::text

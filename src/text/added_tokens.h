@@ -9,12 +9,12 @@
 #include <unordered_set>
 #include <vector>
 
+#include "core/config_reader.h"
 #include "hooked/text/tokenizer.h"
-#include "text/json_node.h"
 #include "text/piece_trie.h"
 #include "text/vocabulary.h"
 
-namespace hooked {
+namespace hooked::text {
 
 /// A token that is looked for in the text itself, before it is cut into words.
 struct AddedToken {
@@ -22,7 +22,7 @@ struct AddedToken {
   std::string content;
   bool single_word = false;  ///< not inside a word
   bool lstrip = false;       ///< takes the white space before it
-  bool rstrip = false;       ///< takes the white space behind it
+  bool rstrip = false;       ///< takes the white space after it
   bool normalized = false;   ///< looked for in the normalized text, as the normalizer spells it
   bool special = false;      ///< left out when decoding skips special tokens
 };
@@ -75,8 +75,8 @@ class AddedTokens {
   std::int64_t size_ = 0;
 };
 
-/// Reads the `added_tokens` of a tokenizer.json. An id that `model` has must be for the same spelling.
-/// Throws TokenizerError.
-std::vector<AddedToken> read_added_tokens(const JsonNode& list, const Vocabulary& model);
+/// Reads the `added_tokens` of `json`, a tokenizer.json, if it has any. An id that `model` has must be for
+/// the same spelling. Throws TokenizerError.
+std::vector<AddedToken> read_added_tokens(const ConfigReader& json, const Vocabulary& model);
 
-}  // namespace hooked
+}  // namespace hooked::text

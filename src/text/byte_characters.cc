@@ -4,7 +4,7 @@
 
 #include "text/unicode.h"
 
-namespace hooked {
+namespace hooked::text {
 namespace {
 
 constexpr bool is_itself(unsigned byte) noexcept {
@@ -48,4 +48,4 @@ std::optional<std::string> spelled_bytes(std::string_view piece) {
   return bytes;
 }
 
-}  // namespace hooked
+}  // namespace hooked::text

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace hooked {
+namespace hooked::text {
 
 /// GPT-2's spelling of bytes: each byte is one printable character, itself where it is one in Latin-1, and
 /// else one from U+0100 on, in order. A blank is `Ġ`, a newline `Ċ`.
@@ -17,4 +17,4 @@ std::optional<std::uint8_t> character_byte(char32_t character) noexcept;
 /// The bytes that `piece` spells, or nothing when one of its characters spells none.
 std::optional<std::string> spelled_bytes(std::string_view piece);
 
-}  // namespace hooked
+}  // namespace hooked::text

@@ -4,23 +4,23 @@
 #include <string>
 #include <vector>
 
-#include "text/json_node.h"
+#include "core/config_reader.h"
 
-namespace hooked {
+namespace hooked::text {
 
 /// A step from the spellings of tokens back to text. Immutable.
 class Decoder {
  public:
   virtual ~Decoder() = default;
 
-  /// What becomes of the tokens' texts, put together in the end.
+  /// Changes the tokens' texts, which are joined after the last step.
   virtual std::vector<std::string> apply(std::vector<std::string> texts) const = 0;
 
-  /// The bytes that one token amid others adds to a text, which may be a part of a character.
+  /// The bytes that one token between others adds to a text. They may be a part of a character.
   virtual std::string bytes_of(std::string text) const { return text; }
 };
 
-/// Reads the `decoder` of a tokenizer.json; null where there is none. Throws TokenizerError.
-std::unique_ptr<const Decoder> read_decoder(const JsonNode& node);
+/// Reads a `decoder` of a tokenizer.json. Throws TokenizerError.
+std::unique_ptr<const Decoder> read_decoder(const ConfigReader& json);
 
-}  // namespace hooked
+}  // namespace hooked::text

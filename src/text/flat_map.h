@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace hooked {
+namespace hooked::text {
 
 /// A map from numbers below 2^64 - 1 to small values, in one block of memory: the tables that every character
 /// of a text is looked up in. Keys cannot be removed.
@@ -68,4 +68,4 @@ class FlatMap {
   std::size_t size_ = 0;
 };
 
-}  // namespace hooked
+}  // namespace hooked::text

@@ -1,16 +1,19 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "core/config_reader.h"
 #include "hooked/text/tokenizer.h"
-#include "text/json_node.h"
 #include "text/vocabulary.h"
 
-namespace hooked {
+namespace hooked::text {
 
 /// A token of a word: its id and the bytes of the word that it stands for.
 struct WordToken {
@@ -18,16 +21,32 @@ struct WordToken {
   TextSpan span;
 };
 
-/// Turns the words of one text into tokens. Keeps what it can use again for the next word, so one thread at a
-/// time.
+/// A word that is not in the vocabulary of a model without unknown token. The tokenizer, which knows where
+/// the word stands, turns it into a TokenizerError.
+class UnknownWord : public std::exception {
+ public:
+  explicit UnknownWord(std::string_view word) : word_(word) {}
+  const std::string& word() const noexcept { return word_; }
+  const char* what() const noexcept override { return "a word is not in the vocabulary"; }
+
+ private:
+  std::string word_;
+};
+
+/// Turns the words of one text into tokens. Keeps what later words of the text can use, so it belongs to one
+/// thread.
 class WordEncoder {
  public:
   virtual ~WordEncoder() = default;
 
   /// Appends the tokens of `word`, valid UTF-8 and not empty, which must stay where it is as long as this
-  /// lives. Throws TokenizerError for a word that the model has no tokens for.
+  /// lives. Throws UnknownWord, TokenizerError for a word that is too long.
   virtual void encode(std::string_view word, std::vector<WordToken>& tokens) = 0;
 };
+
+/// Whether the words that a model is given are the bytes of the text itself, where its vocabulary spells
+/// bytes as characters (`byte_characters.h`), or the characters of its vocabulary.
+enum class WordSpelling : std::uint8_t { characters, bytes };
 
 /// How words become tokens. Immutable.
 class Model {
@@ -36,6 +55,9 @@ class Model {
   virtual ~Model() = default;
 
   const Vocabulary& vocabulary() const noexcept { return vocabulary_; }
+
+  /// What its words must be.
+  virtual WordSpelling spelling() const noexcept { return WordSpelling::characters; }
 
   /// An encoder for a text of so many bytes. The model must outlive it.
   virtual std::unique_ptr<WordEncoder> encoder(std::size_t text_bytes) const = 0;
@@ -48,14 +70,16 @@ class Model {
   Vocabulary vocabulary_;
 };
 
-/// Whether the words that a model is given are the bytes of the text itself, where its vocabulary spells
-/// bytes as characters (`byte_characters.h`), or the characters of its vocabulary.
-enum class WordSpelling : std::uint8_t { characters, bytes };
+/// Reads the `model` of a tokenizer.json. `spelling` is what its words could be: a model that cannot read
+/// bytes wants characters (see Model::spelling). Throws TokenizerError.
+std::unique_ptr<const Model> read_model(const ConfigReader& json, WordSpelling spelling);
 
-/// Whether the `model` of a tokenizer.json can be given bytes.
-bool model_reads_bytes(const JsonNode& node);
+/// The models of `type` BPE, Unigram and WordPiece, each in a source of its own.
+std::unique_ptr<const Model> read_bpe(const ConfigReader& json, WordSpelling spelling);
+std::unique_ptr<const Model> read_unigram(const ConfigReader& json, WordSpelling spelling);
+std::unique_ptr<const Model> read_word_piece(const ConfigReader& json, WordSpelling spelling);
 
-/// Reads the `model` of a tokenizer.json. Throws TokenizerError.
-std::unique_ptr<const Model> read_model(const JsonNode& node, WordSpelling spelling);
+/// The ids of the pieces `<0x00>` to `<0xFF>`, -1 where there is none.
+std::vector<std::int64_t> byte_piece_ids(const Vocabulary& vocabulary);
 
-}  // namespace hooked
+}  // namespace hooked::text

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "text/unicode.h"
-
-namespace hooked {
+namespace hooked::text {
 namespace {
 
 bool continues_character(char byte) noexcept { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
@@ -137,4 +135,4 @@ NormalizedString NormalizedString::empty(std::string_view original, std::size_t 
   return result;
 }
 
-}  // namespace hooked
+}  // namespace hooked::text

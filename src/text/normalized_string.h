@@ -9,16 +9,9 @@
 
 #include "hooked/text/tokenizer.h"
 #include "text/pattern.h"
+#include "text/unicode.h"
 
-namespace hooked {
-
-/// One character of a changed text, and what it stands for in the text before the change: 0 takes the place
-/// of the next character, -n takes its place and that of the n characters after it, 1 is new and belongs to
-/// what came before it.
-struct Change {
-  char32_t character;
-  std::int32_t change;
-};
+namespace hooked::text {
 
 /// A part of a text that knows, after any number of changes, which bytes of the original each of its bytes
 /// came from.
@@ -74,4 +67,4 @@ class NormalizedString {
   std::vector<TextSpan> alignments_;  // [byte of text_]: the bytes of the original it came from
 };
 
-}  // namespace hooked
+}  // namespace hooked::text

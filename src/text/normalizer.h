@@ -2,10 +2,10 @@
 
 #include <memory>
 
-#include "text/json_node.h"
+#include "core/config_reader.h"
 #include "text/normalized_string.h"
 
-namespace hooked {
+namespace hooked::text {
 
 /// A step that changes a text before it is cut into words. Immutable.
 class Normalizer {
@@ -14,7 +14,7 @@ class Normalizer {
   virtual void apply(NormalizedString& text) const = 0;
 };
 
-/// Reads the `normalizer` of a tokenizer.json; null where there is none. Throws TokenizerError.
-std::unique_ptr<const Normalizer> read_normalizer(const JsonNode& node);
+/// Reads a `normalizer` of a tokenizer.json. Throws TokenizerError.
+std::unique_ptr<const Normalizer> read_normalizer(const ConfigReader& json);
 
-}  // namespace hooked
+}  // namespace hooked::text

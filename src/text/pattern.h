@@ -1,15 +1,45 @@
 #pragma once
 
+#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/config_reader.h"
 #include "hooked/text/tokenizer.h"
-#include "text/regex.h"
 
-namespace hooked {
+namespace hooked::text {
+
+/// A regular expression of Oniguruma in its default syntax, over valid UTF-8.
+///
+/// Several threads may use one.
+class Regex {
+ public:
+  /// Most backtracking steps of one match (about a second), and most entries of its stack (about 1 GB). An
+  /// expression that needs more is refused where it happens instead of running for hours.
+  static constexpr unsigned long kMatchSteps = 20'000'000;
+  static constexpr unsigned int kStackEntries = 32'000'000;
+
+  /// Steps for each byte of a text that a search passes over without a match, besides kMatchSteps.
+  static constexpr unsigned long kStepsPerByte = 100;
+
+  /// Throws std::invalid_argument with Oniguruma's reason when `expression` cannot be compiled.
+  explicit Regex(std::string_view expression);
+  ~Regex();
+  Regex(const Regex&) = delete;
+  Regex& operator=(const Regex&) = delete;
+
+  /// Calls `visit` with each match in `text` in order: the leftmost, then the leftmost after it. An empty
+  /// match right after another match does not count.
+  /// Throws TokenizerError when one takes too many steps.
+  void for_each_match(std::string_view text, const std::function<void(TextSpan)>& visit) const;
+
+ private:
+  struct Compiled;
+  std::string expression_;
+  std::unique_ptr<const Compiled> compiled_;
+};
 
 /// A part of a text: a match of a pattern, or what lies between two.
 struct Match {
@@ -33,4 +63,11 @@ class Pattern {
   std::shared_ptr<const Regex> regex_;
 };
 
-}  // namespace hooked
+/// Reads a pattern, `{"String": …}` or `{"Regex": …}`. Throws TokenizerError, with Oniguruma's reason for an
+/// expression that cannot be compiled.
+Pattern read_pattern(const ConfigReader& json);
+
+/// Reads a string of one character. Throws TokenizerError.
+char32_t read_character(const ConfigReader& json, std::string_view key);
+
+}  // namespace hooked::text

@@ -6,19 +6,34 @@
 
 #include "text/flat_map.h"
 
-namespace hooked {
+namespace hooked::text {
 
-/// Strings by their first bytes: finds all of them that a text begins with in one walk.
+/// A set of strings with values: finds all of them that a text begins with in one walk.
 class PieceTrie {
  public:
   using Node = std::uint32_t;
   static constexpr Node kRoot = 0;
 
   /// Adds a string, not empty, with a value of 0 or more; a later one replaces an earlier one.
-  void add(std::string_view piece, std::int32_t value);
+  void add(std::string_view piece, std::int32_t value) {
+    auto node = kRoot;
+    for (std::size_t i = 0; i < piece.size(); ++i) {
+      auto& child = children_[key(node, piece[i])];
+      if (child.node == 0) child.node = nodes_++;
+      if (i + 1 == piece.size()) child.value = value;
+      node = child.node;
+    }
+  }
 
   /// The node that `bytes` lead to from `from`, or nothing.
-  std::optional<Node> walk(std::string_view bytes, Node from = kRoot) const noexcept;
+  std::optional<Node> walk(std::string_view bytes, Node from = kRoot) const noexcept {
+    for (const auto byte : bytes) {
+      const auto* child = children_.find(key(from, byte));
+      if (!child) return std::nullopt;
+      from = child->node;
+    }
+    return from;
+  }
 
   /// Calls `visit(length, value)` for each string that `text` begins with, seen from `from`, shortest first.
   template <class Visit>
@@ -46,4 +61,4 @@ class PieceTrie {
   Node nodes_ = 1;
 };
 
-}  // namespace hooked
+}  // namespace hooked::text

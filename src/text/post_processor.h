@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -7,10 +8,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/config_reader.h"
 #include "hooked/text/tokenizer.h"
-#include "text/json_node.h"
 
-namespace hooked {
+namespace hooked::text {
 
 /// The tokens of a text before their spellings are looked up.
 struct TokenList {
@@ -20,14 +21,14 @@ struct TokenList {
   /// The text of tokens that is not the spelling of their id: [place in ids].
   std::unordered_map<std::size_t, std::string> texts;
 
-  /// Puts tokens that stand for nothing of the text around the others.
-  void surround(const std::vector<std::int64_t>& before, const std::vector<std::int64_t>& behind);
+  /// Puts tokens that stand for no part of the text around the others.
+  void surround(const std::vector<std::int64_t>& before, const std::vector<std::int64_t>& after);
 };
 
 /// Gives the spelling of an id.
 using Spelling = std::function<const std::string&(std::int64_t)>;
 
-/// What is done to the tokens of a text in the end. Immutable.
+/// The last step of encoding: changes the tokens of a text. Immutable.
 class PostProcessor {
  public:
   enum class SpecialTokens : std::uint8_t { leave_out, add };
@@ -42,7 +43,7 @@ class PostProcessor {
   virtual std::vector<std::int64_t> special_ids() const { return {}; }
 };
 
-/// Reads the `post_processor` of a tokenizer.json; null where there is none. Throws TokenizerError.
-std::unique_ptr<const PostProcessor> read_post_processor(const JsonNode& node);
+/// Reads a `post_processor` of a tokenizer.json. Throws TokenizerError.
+std::unique_ptr<const PostProcessor> read_post_processor(const ConfigReader& json);
 
-}  // namespace hooked
+}  // namespace hooked::text

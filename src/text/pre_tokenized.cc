@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace hooked {
+namespace hooked::text {
 
 std::vector<TextSpan> PreTokenized::parts_to_keep(std::vector<Match> matches, DelimiterBehavior behavior) {
   std::vector<TextSpan> parts;
@@ -52,4 +52,4 @@ std::vector<TextSpan> PreTokenized::parts_to_keep(std::vector<Match> matches, De
   return parts;
 }
 
-}  // namespace hooked
+}  // namespace hooked::text

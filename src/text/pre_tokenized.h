@@ -8,7 +8,7 @@
 #include "text/normalized_string.h"
 #include "text/pattern.h"
 
-namespace hooked {
+namespace hooked::text {
 
 /// A part of a text on its way to tokens: an added token, or (id -1) a word or what will be cut into words.
 struct Piece {
@@ -21,7 +21,7 @@ enum class DelimiterBehavior : std::uint8_t {
   removed,
   isolated,              ///< a piece of its own
   merged_with_previous,  ///< the end of the piece before it
-  merged_with_next,      ///< the beginning of the piece behind it
+  merged_with_next,      ///< the beginning of the piece after it
   contiguous,            ///< a run of them is one piece
 };
 
@@ -38,8 +38,8 @@ class PreTokenized {
     return text_.text().substr(piece.span.begin, piece.span.end - piece.span.begin);
   }
 
-  /// Cuts every piece that is no added token: `cut(text, emit)` calls `emit({begin, end})` with the parts to
-  /// keep, in order, as bytes of the piece. Empty parts vanish.
+  /// Cuts every piece that is not an added token: `cut(text, emit)` calls `emit({begin, end})` with the parts
+  /// to keep, in order, as bytes of the piece. Empty parts vanish.
   template <class Cut>
   void split(Cut&& cut) {
     std::vector<Piece> pieces;
@@ -57,7 +57,7 @@ class PreTokenized {
     pieces_ = std::move(pieces);
   }
 
-  /// Cuts every piece that is no added token at the matches that `find(text)` returns.
+  /// Cuts every piece that is not an added token at the matches that `find(text)` returns.
   template <class Find>
   void split_at(DelimiterBehavior behavior, Find&& find) {
     split([&](std::string_view text, auto&& emit) {
@@ -65,7 +65,7 @@ class PreTokenized {
     });
   }
 
-  /// Writes every piece that is no added token anew: `write(text, piece, into)` appends to `into` what takes
+  /// Rewrites every piece that is not an added token: `write(text, piece, into)` appends to `into` what takes
   /// the place of the bytes `piece` of `text`.
   template <class Write>
   void rewrite(Write&& write) {
@@ -108,4 +108,4 @@ std::vector<Match> match_characters(std::string_view text, IsDelimiter&& is_deli
   return parts;
 }
 
-}  // namespace hooked
+}  // namespace hooked::text

@@ -1,12 +1,13 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
-#include "text/json_node.h"
+#include "core/config_reader.h"
 #include "text/pre_tokenized.h"
 
-namespace hooked {
+namespace hooked::text {
 
 /// A step that cuts a normalized text into words. Immutable.
 class PreTokenizer {
@@ -19,10 +20,19 @@ class PreTokenizer {
   virtual bool only_spells_bytes() const noexcept { return false; }
 };
 
+/// Steps, one after the other.
 using PreTokenizers = std::vector<std::unique_ptr<const PreTokenizer>>;
 
-/// Reads the `pre_tokenizer` of a tokenizer.json as steps, one after the other; none where there is none.
-/// Throws TokenizerError.
-PreTokenizers read_pre_tokenizer(const JsonNode& node);
+/// Reads a `pre_tokenizer` of a tokenizer.json. Throws TokenizerError.
+PreTokenizers read_pre_tokenizer(const ConfigReader& json);
 
-}  // namespace hooked
+/// Where the pre-tokenizer Metaspace puts its character besides in the place of blanks.
+enum class PrependScheme : std::uint8_t {
+  always,  ///< before every piece that does not begin with the character
+  first,   ///< before the piece at the beginning of the text only
+  never,
+};
+inline constexpr Named<PrependScheme> kPrependSchemes[] = {
+    {"always", PrependScheme::always}, {"first", PrependScheme::first}, {"never", PrependScheme::never}};
+
+}  // namespace hooked::text

@@ -2,13 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <stdexcept>
+#include <vector>
 
 #include "hooked/core/error.h"
-#include "text/graphemes.h"
 #include "text/unicode.h"
 
-namespace hooked {
+namespace hooked::text {
 namespace {
 
 // Clusters of so many bytes and more are looked up character by character only.
@@ -26,20 +27,32 @@ bool has_value(std::uint32_t unit) noexcept { return (unit >> 8 & 1) != 0; }
 std::uint32_t label_of(std::uint32_t unit) noexcept { return unit & ((1U << 31) | 0xFF); }
 std::uint32_t value_of(std::uint32_t unit) noexcept { return unit & ((1U << 31) - 1); }
 
-void replace(std::vector<Change>& changes, std::string_view old_part, std::string_view new_part) {
+void append_replacement(std::vector<Change>& changes, std::string_view old_part, std::string_view new_part) {
   const auto begin = changes.size();
   for_each_character(new_part, [&](char32_t c, std::string_view) { changes.push_back({c, 0}); });
   const auto removed = static_cast<std::ptrdiff_t>(count_characters(old_part));
   const auto added = static_cast<std::ptrdiff_t>(changes.size() - begin);
-  // More characters than before: the last ones are new. Fewer: the last one takes those that went, also when
-  // it stood there before.
+  // More characters than before: the last ones are new. Fewer: the last one, even if it stood there before,
+  // takes the place of those that are gone.
   for (std::ptrdiff_t i = 0; i < added - removed; ++i)
     changes[changes.size() - 1 - static_cast<std::size_t>(i)].change = 1;
   if (added < removed && !changes.empty())
     changes.back().change += static_cast<std::int32_t>(added - removed);
 }
 
-}  // namespace
+class PrecompiledNormalizer : public Normalizer {
+ public:
+  // Throws std::invalid_argument with the reason when `charsmap` has another form.
+  explicit PrecompiledNormalizer(std::string_view charsmap);
+
+  void apply(NormalizedString& text) const override;
+
+ private:
+  std::optional<std::string_view> replacement(std::string_view text) const;
+
+  std::vector<std::uint32_t> trie_;
+  std::string replacements_;
+};
 
 PrecompiledNormalizer::PrecompiledNormalizer(std::string_view charsmap) {
   if (charsmap.size() < 4)
@@ -91,14 +104,14 @@ void PrecompiledNormalizer::apply(NormalizedString& text) const {
   for (const auto cluster : graphemes(text.text())) {
     if (cluster.size() < kLongCluster) {
       if (const auto whole = replacement(cluster)) {
-        replace(changes, cluster, *whole);
+        append_replacement(changes, cluster, *whole);
         changed = true;
         continue;
       }
     }
     for_each_character(cluster, [&](char32_t c, std::string_view bytes) {
       if (const auto single = replacement(bytes)) {
-        replace(changes, bytes, *single);
+        append_replacement(changes, bytes, *single);
         changed = true;
       } else {
         changes.push_back({c, 0});
@@ -106,6 +119,19 @@ void PrecompiledNormalizer::apply(NormalizedString& text) const {
     });
   }
   if (changed) text.transform(changes);
+}
+
+}  // namespace
+
+std::unique_ptr<const Normalizer> read_precompiled_normalizer(const ConfigReader& json) {
+  constexpr std::string_view kKey = "precompiled_charsmap";
+  const auto bytes = decode_base64(json.text(kKey));
+  if (!bytes) json.refuse(kKey, "is not base64; expected the bytes of a charsmap in base64");
+  try {
+    return std::make_unique<PrecompiledNormalizer>(*bytes);
+  } catch (const std::invalid_argument& reason) {
+    throw TokenizerError(json.where(kKey), reason.what());
+  }
 }
 
 std::optional<std::string> decode_base64(std::string_view text) {
@@ -130,11 +156,11 @@ std::optional<std::string> decode_base64(std::string_view text) {
       if (digit < 0) return std::nullopt;
       bits = bits << 6 | static_cast<std::uint32_t>(digit);
     }
-    // Bits behind the last byte must be zero, so that there is one spelling.
+    // Bits after the last byte must be zero, so that there is one spelling.
     if ((bits & ((1U << (8 * (4 - digits))) - 1)) != 0) return std::nullopt;
     for (std::size_t i = 0; i + 1 < digits; ++i) bytes += static_cast<char>(bits >> (16 - 8 * i) & 0xFF);
   }
   return bytes;
 }
 
-}  // namespace hooked
+}  // namespace hooked::text

@@ -7,22 +7,22 @@
 
 #include "hooked/text/tokenizer.h"
 
-namespace hooked {
+namespace hooked::text {
 
-/// The text of a row of tokens that is still growing.
+/// The text of a row of tokens to which more are added.
 ///
 /// Decoders look at neighbours (blanks before words, bytes of one character in several tokens), so a token's
-/// text is read off two decodings that both begin with the token before it.
+/// text is the difference of two decodings that begin a few tokens before it.
 class TextStream {
  public:
-  /// `context` are tokens before the first one of the stream; their text is not repeated.
+  /// `context` are the tokens before the first one of the stream. Their text is not part of it.
   TextStream(Tokenizer tokenizer, std::vector<std::int64_t> context);
 
-  /// What `id` adds to the text, together with earlier tokens that waited for it; empty while the text ends
-  /// in the middle of a character.
+  /// What `id` adds to the text, together with that of earlier tokens which was held back; empty while the
+  /// text ends in the middle of a character.
   std::string add(std::int64_t id);
 
-  /// What was still waiting: unfinished characters, as U+FFFD.
+  /// What is still held back: unfinished characters, as U+FFFD.
   std::string finish();
 
  private:
@@ -31,7 +31,7 @@ class TextStream {
   Tokenizer tokenizer_;
   std::vector<std::int64_t> ids_;
   std::size_t context_ = 0;  // decodings begin here
-  std::size_t told_ = 0;     // ids before this one are in the text
+  std::size_t emitted_ = 0;  // ids before this one are in the text
 };
 
-}  // namespace hooked
+}  // namespace hooked::text

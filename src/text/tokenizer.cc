@@ -7,18 +7,16 @@
 #include <array>
 #include <atomic>
 #include <exception>
-#include <stdexcept>
 #include <thread>
 #include <utility>
 
 #include "core/json.h"
 #include "hooked/core/error.h"
-#include "text/models/unknown_word.h"
 #include "text/pre_tokenized.h"
 #include "text/tokenizer_rules.h"
 #include "text/unicode.h"
 
-namespace hooked {
+namespace hooked::text {
 namespace {
 
 constexpr std::string_view kTokenizerFile = "tokenizer.json";
@@ -26,8 +24,6 @@ constexpr std::string_view kTokenizerConfigFile = "tokenizer_config.json";
 // A vocabulary and its merges, as GPT-2's files are called in either of two places.
 constexpr std::array<std::array<std::string_view, 2>, 2> kPairs = {
     {{"vocab.json", "merges.txt"}, {"encoder.json", "vocab.bpe"}}};
-
-constexpr std::size_t kTokenizerBytes = std::size_t{256} << 20;
 
 [[noreturn]] void refuse_id(std::string_view where, std::int64_t id, const Tokenizer::Rules& rules) {
   throw TokenizerError(where, fmt::format("no piece has the id {}; expected an id of the vocabulary, 0 to {}",
@@ -124,6 +120,9 @@ TokenList tokens_of(const Tokenizer::Rules& rules, const PreTokenized& text) {
 }
 
 }  // namespace
+}  // namespace hooked::text
+
+namespace hooked {
 
 Tokenizer::Tokenizer(std::shared_ptr<const Rules> rules) : rules_(std::move(rules)) {}
 
@@ -133,65 +132,61 @@ std::vector<std::string> Tokenizer::files_in(const std::filesystem::path& folder
     return std::filesystem::exists(std::filesystem::symlink_status(folder / file, ignored));
   };
   std::vector<std::string> files;
-  if (is_there(kTokenizerFile)) {
-    files.emplace_back(kTokenizerFile);
+  if (is_there(text::kTokenizerFile)) {
+    files.emplace_back(text::kTokenizerFile);
   } else {
-    for (const auto& [vocabulary, merges] : kPairs) {
+    for (const auto& [vocabulary, merges] : text::kPairs) {
       if (!is_there(vocabulary) || !is_there(merges)) continue;
       files = {std::string(vocabulary), std::string(merges)};
       break;
     }
   }
-  if (!files.empty() && is_there(kTokenizerConfigFile)) files.emplace_back(kTokenizerConfigFile);
+  if (!files.empty() && is_there(text::kTokenizerConfigFile)) files.emplace_back(text::kTokenizerConfigFile);
   return files;
 }
 
 std::span<const std::string_view> Tokenizer::file_names() noexcept {
-  static constexpr std::array<std::string_view, 6> kNames = {
-      kTokenizerFile, kTokenizerConfigFile, kPairs[0][0], kPairs[0][1], kPairs[1][0], kPairs[1][1]};
+  static constexpr std::array<std::string_view, 6> kNames = {text::kTokenizerFile, text::kTokenizerConfigFile,
+                                                             text::kPairs[0][0],   text::kPairs[0][1],
+                                                             text::kPairs[1][0],   text::kPairs[1][1]};
   return kNames;
 }
 
 Tokenizer Tokenizer::load(const std::filesystem::path& path) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(path, ignored)) {
-    return Tokenizer(std::make_shared<const Rules>(read_tokenizer_file(path)));
+    return Tokenizer(std::make_shared<const Rules>(text::read_tokenizer_file(path)));
   }
   const auto finish = [&](Rules rules) {
-    read_tokenizer_config(path, rules);
+    text::read_tokenizer_config(path, rules);
     return Tokenizer(std::make_shared<const Rules>(std::move(rules)));
   };
   const std::vector<std::string> files = files_in(path);
-  if (!files.empty() && files[0] == kTokenizerFile) return finish(read_tokenizer_file(path / files[0]));
-  if (!files.empty()) return finish(read_vocabulary_and_merges(path / files[0], path / files[1]));
+  if (!files.empty() && files[0] == text::kTokenizerFile)
+    return finish(text::read_tokenizer_file(path / files[0]));
+  if (!files.empty()) return finish(text::read_vocabulary_and_merges(path / files[0], path / files[1]));
   throw TokenizerError(printable(path.native()),
                        "has no tokenizer; expected a file tokenizer.json in this folder (or vocab.json and "
                        "merges.txt); pass token ids instead of text");
 }
 
 Tokenizer Tokenizer::parse(std::string_view json, std::string_view name) {
-  Json document;
-  try {
-    document = parse_json(json, {.bytes = kTokenizerBytes});
-  } catch (const std::invalid_argument& reason) {
-    throw TokenizerError(name, reason.what());
-  }
-  return Tokenizer(std::make_shared<const Rules>(read_tokenizer(document, std::string(name))));
+  return Tokenizer(std::make_shared<const Rules>(text::read_tokenizer(json, name)));
 }
 
 Encoding Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
-  if (const auto byte = first_invalid_byte(text)) {
+  if (const auto byte = text::first_invalid_byte(text)) {
     throw TokenizerError("text", fmt::format("byte {} (0x{:02x}) is not valid UTF-8; expected UTF-8 text",
                                              *byte, static_cast<unsigned char>(text[*byte])));
   }
-  auto pieces = extract_added_tokens(*rules_, text, options.added_tokens);
+  auto pieces = text::extract_added_tokens(*rules_, text, options.added_tokens);
   for (const auto& step : rules_->pre_tokenizers) step->apply(pieces);
-  auto tokens = tokens_of(*rules_, pieces);
-  const Spelling spelling = [&](std::int64_t id) -> const std::string& { return *rules_->piece(id); };
+  auto tokens = text::tokens_of(*rules_, pieces);
+  const text::Spelling spelling = [&](std::int64_t id) -> const std::string& { return *rules_->piece(id); };
   if (rules_->post_processor) {
     rules_->post_processor->apply(tokens,
-                                  options.add_special_tokens ? PostProcessor::SpecialTokens::add
-                                                             : PostProcessor::SpecialTokens::leave_out,
+                                  options.add_special_tokens ? text::PostProcessor::SpecialTokens::add
+                                                             : text::PostProcessor::SpecialTokens::leave_out,
                                   spelling);
   }
   Encoding encoding{.ids = std::move(tokens.ids), .pieces = {}, .offsets = std::move(tokens.offsets)};
@@ -231,7 +226,7 @@ std::string Tokenizer::decode(std::span<const std::int64_t> ids, const DecodeOpt
   pieces.reserve(ids.size());
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const auto* known = rules_->piece(ids[i]);
-    if (!known) refuse_id(fmt::format("ids[{}]", i), ids[i], *rules_);
+    if (!known) text::refuse_id(fmt::format("ids[{}]", i), ids[i], *rules_);
     const auto& piece = rules_->added.token(ids[i]) ? rules_->added.decoded(ids[i]) : *known;
     if (options.skip_special_tokens && rules_->added.special(piece)) continue;
     pieces.push_back(piece);
@@ -248,10 +243,10 @@ std::int64_t Tokenizer::to_token(std::string_view text) const {
                                            printable(fmt::format("{}", fmt::join(encoding.pieces, ", ")))));
 }
 
-const std::string& Tokenizer::piece(std::int64_t id) const { return piece_of(*rules_, "id", id); }
+const std::string& Tokenizer::piece(std::int64_t id) const { return text::piece_of(*rules_, "id", id); }
 
 std::string Tokenizer::printable_piece(std::int64_t id) const {
-  const auto& piece = piece_of(*rules_, "id", id);
+  const auto& piece = text::piece_of(*rules_, "id", id);
   if (!rules_->decoder || rules_->added.token(id)) return printable(piece);
   return printable(rules_->decoder->bytes_of(piece));
 }
@@ -265,5 +260,7 @@ std::int64_t Tokenizer::vocab_size() const noexcept { return rules_->size(); }
 std::optional<std::int64_t> Tokenizer::bos_id() const noexcept { return rules_->bos; }
 
 std::optional<std::int64_t> Tokenizer::eos_id() const noexcept { return rules_->eos; }
+
+const std::vector<std::string>& Tokenizer::notes() const noexcept { return rules_->notes; }
 
 }  // namespace hooked

@@ -1,9 +1,13 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "hooked/text/tokenizer.h"
 #include "text/added_tokens.h"
@@ -18,14 +22,15 @@ namespace hooked {
 /// The pipeline that a tokenizer.json describes, and what a tokenizer_config.json says. Parts that a file
 /// does not have are null.
 struct Tokenizer::Rules {
-  std::unique_ptr<const Normalizer> normalizer;
-  PreTokenizers pre_tokenizers;
-  std::unique_ptr<const Model> model;
-  AddedTokens added;
-  std::unique_ptr<const PostProcessor> post_processor;
-  std::unique_ptr<const Decoder> decoder;
+  std::unique_ptr<const text::Normalizer> normalizer;
+  text::PreTokenizers pre_tokenizers;
+  std::unique_ptr<const text::Model> model;
+  text::AddedTokens added;
+  std::unique_ptr<const text::PostProcessor> post_processor;
+  std::unique_ptr<const text::Decoder> decoder;
   std::optional<std::int64_t> bos;
   std::optional<std::int64_t> eos;
+  std::vector<std::string> notes;  ///< what a user should know about the files
 
   /// The spelling of an id, or null.
   const std::string* piece(std::int64_t id) const noexcept {
@@ -41,14 +46,17 @@ struct Tokenizer::Rules {
   /// One past the largest id.
   std::int64_t size() const noexcept { return std::max(added.size(), model->vocabulary().size()); }
 
+  /// The whole of `text`, normalized.
   std::string normalize(std::string_view text) const;
 };
 
-/// Reads and checks a tokenizer.json. Throws TokenizerError, IoError.
-Tokenizer::Rules read_tokenizer_file(const std::filesystem::path& file);
+namespace text {
 
-/// Builds the pipeline of a tokenizer.json that was parsed from `name`. Throws TokenizerError.
-Tokenizer::Rules read_tokenizer(const Json& document, const std::string& name);
+/// Reads the text of the tokenizer.json `name`. Throws TokenizerError.
+Tokenizer::Rules read_tokenizer(std::string_view json, std::string_view name);
+
+/// Reads a tokenizer.json. Throws TokenizerError, IoError.
+Tokenizer::Rules read_tokenizer_file(const std::filesystem::path& file);
 
 /// Reads GPT-2's older pair of files: a vocabulary as a JSON object, and ranked merges, one a line.
 /// Throws TokenizerError, IoError.
@@ -58,4 +66,5 @@ Tokenizer::Rules read_vocabulary_and_merges(const std::filesystem::path& vocabul
 /// Adds what a folder's tokenizer_config.json says, where there is one. Throws TokenizerError, IoError.
 void read_tokenizer_config(const std::filesystem::path& folder, Tokenizer::Rules& rules);
 
+}  // namespace text
 }  // namespace hooked

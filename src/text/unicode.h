@@ -5,8 +5,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
-namespace hooked {
+namespace hooked::text {
 
 /// The classes of characters that pre-tokenizers know, after Unicode Technical Standard 18, annex C.
 enum class CharClass : std::uint8_t {
@@ -21,7 +22,7 @@ struct DecodedChar {
   std::size_t bytes;
 };
 
-/// The character that `text`, not empty, begins with; nothing when it begins with no valid UTF-8.
+/// The character that `text`, not empty, begins with; nothing when its first bytes are not valid UTF-8.
 std::optional<DecodedChar> first_char(std::string_view text) noexcept;
 
 CharClass char_class(char32_t code_point) noexcept;
@@ -39,11 +40,11 @@ void append_utf8(std::string& text, char32_t code_point);
 /// The offset of the first byte of `text` that is not part of valid UTF-8, or nothing.
 std::optional<std::size_t> first_invalid_byte(std::string_view text) noexcept;
 
-/// How many bytes of `text` are no first byte of a character less: its number of characters.
+/// The number of characters of valid UTF-8 `text`.
 std::size_t count_characters(std::string_view text) noexcept;
 
 /// `bytes` with U+FFFD in the place of each longest run that begins a character and does not finish it, and
-/// of each byte that begins none (the Unicode standard's "maximal subparts", section 3.9).
+/// of each byte that cannot begin one (the Unicode standard's "maximal subparts", section 3.9).
 std::string with_replacement_characters(std::string_view bytes);
 
 /// Calls `visit(character, bytes)` for each character of valid UTF-8 `text`.
@@ -57,4 +58,25 @@ void for_each_character(std::string_view text, Visit&& visit) {
   }
 }
 
-}  // namespace hooked
+/// One character of a changed text, and what it stands for in the text before the change: 0 takes the place
+/// of the next character, -n takes its place and that of the n characters after it, 1 is new and belongs to
+/// what came before it.
+struct Change {
+  char32_t character;
+  std::int32_t change;
+};
+
+/// The four normalization forms of Unicode (Standard Annex 15).
+enum class NormalizationForm : std::uint8_t { nfc, nfd, nfkc, nfkd };
+
+/// `text`, valid UTF-8, in a normalization form, as changes of it.
+std::vector<Change> normalized(std::string_view text, NormalizationForm form);
+
+/// The lower case of a character: one or two characters.
+std::vector<char32_t> lower_case(char32_t code_point);
+
+/// Valid UTF-8 `text` cut into extended grapheme clusters (Unicode Standard Annex 29): what a reader sees as
+/// one character.
+std::vector<std::string_view> graphemes(std::string_view text);
+
+}  // namespace hooked::text

@@ -5,11 +5,11 @@
 #include <array>
 #include <span>
 
-namespace hooked {
+namespace hooked::text {
 namespace {
 
 // Characters first to last, all of which have the property or not.
-struct Range {
+struct DifferingRange {
   char32_t first;
   char32_t last;
   bool value;
@@ -21,7 +21,7 @@ struct CasePair {
   char32_t lower;
 };
 
-constexpr auto kNumber = std::to_array<Range>({
+constexpr auto kNumber = std::to_array<DifferingRange>({
     {0x10D40, 0x10D49, true},
     {0x116D0, 0x116E3, true},
     {0x11BF0, 0x11BF9, true},
@@ -33,7 +33,7 @@ constexpr auto kNumber = std::to_array<Range>({
     {0x1E5F1, 0x1E5FA, true},
 });
 
-constexpr auto kPunctuation = std::to_array<Range>({
+constexpr auto kPunctuation = std::to_array<DifferingRange>({
     {0x61D, 0x61D, false},     {0x9FD, 0x9FD, false},     {0xA76, 0xA76, false},
     {0xC77, 0xC77, false},     {0xC84, 0xC84, false},     {0x166D, 0x166D, true},
     {0x1B7D, 0x1B7E, false},   {0x2E43, 0x2E4F, false},   {0x2E52, 0x2E5D, false},
@@ -48,7 +48,7 @@ constexpr auto kPunctuation = std::to_array<Range>({
     {0x1E95E, 0x1E95F, false},
 });
 
-constexpr auto kMark = std::to_array<Range>({
+constexpr auto kMark = std::to_array<DifferingRange>({
     {0x7FD, 0x7FD, false},     {0x898, 0x89F, false},     {0x8CA, 0x8D3, false},
     {0x9FE, 0x9FE, false},     {0xAFA, 0xAFF, false},     {0xB55, 0xB55, false},
     {0xC04, 0xC04, false},     {0xC3C, 0xC3C, false},     {0xCF3, 0xCF3, false},
@@ -77,7 +77,7 @@ constexpr auto kMark = std::to_array<Range>({
     {0x1E2EC, 0x1E2EF, false}, {0x1E4EC, 0x1E4EF, false},
 });
 
-constexpr auto kNonspacingMark = std::to_array<Range>({
+constexpr auto kNonspacingMark = std::to_array<DifferingRange>({
     {0x7FD, 0x7FD, false},     {0x898, 0x89F, false},     {0x8CA, 0x8E1, false},
     {0x9FE, 0x9FE, false},     {0xAFA, 0xAFF, false},     {0xB55, 0xB55, false},
     {0xC04, 0xC04, false},     {0xC3C, 0xC3C, false},     {0xD00, 0xD00, false},
@@ -111,14 +111,14 @@ constexpr auto kNonspacingMark = std::to_array<Range>({
     {0x1E4EC, 0x1E4EF, false}, {0x1E944, 0x1E94A, false},
 });
 
-constexpr auto kControlOrFormat = std::to_array<Range>({
+constexpr auto kControlOrFormat = std::to_array<DifferingRange>({
     {0x890, 0x891, false},
     {0x8E2, 0x8E2, false},
     {0x110CD, 0x110CD, false},
     {0x13430, 0x1343F, false},
 });
 
-constexpr auto kWord = std::to_array<Range>({
+constexpr auto kWord = std::to_array<DifferingRange>({
     {0x897, 0x897, true},     {0x1C89, 0x1C8A, true},   {0xA7CB, 0xA7CD, true},   {0xA7DA, 0xA7DC, true},
     {0x105C0, 0x105F3, true}, {0x10D40, 0x10D65, true}, {0x10D69, 0x10D6D, true}, {0x10D6F, 0x10D85, true},
     {0x10EC2, 0x10EC4, true}, {0x10EFC, 0x10EFC, true}, {0x11380, 0x11389, true}, {0x1138B, 0x1138B, true},
@@ -129,11 +129,11 @@ constexpr auto kWord = std::to_array<Range>({
     {0x18CFF, 0x18CFF, true}, {0x1CCF0, 0x1CCF9, true}, {0x1E5D0, 0x1E5FA, true}, {0x2EBF0, 0x2EE5D, true},
 });
 
-constexpr auto kUndecomposedCanonical = std::to_array<Range>({
+constexpr auto kUndecomposedCanonical = std::to_array<DifferingRange>({
     {0x11938, 0x11938, false},
 });
 
-constexpr auto kUndecomposedCompatible = std::to_array<Range>({
+constexpr auto kUndecomposedCompatible = std::to_array<DifferingRange>({
     {0x32FF, 0x32FF, false},
     {0xA7F2, 0xA7F4, false},
     {0xAB69, 0xAB69, false},
@@ -146,7 +146,7 @@ constexpr auto kUndecomposedCompatible = std::to_array<Range>({
     {0x1FBF0, 0x1FBF9, false},
 });
 
-constexpr auto kUncombining = std::to_array<Range>({
+constexpr auto kUncombining = std::to_array<DifferingRange>({
     {0x7FD, 0x7FD, false},     {0x898, 0x89F, false},     {0x8CA, 0x8D3, false},
     {0x9FE, 0x9FE, false},     {0xC3C, 0xC3C, false},     {0xD3B, 0xD3C, false},
     {0xEBA, 0xEBA, false},     {0x1715, 0x1715, false},   {0x1ABF, 0x1ACE, false},
@@ -177,14 +177,14 @@ constexpr auto kLower = std::to_array<CasePair>({
 
 // The range of `table` (sorted, apart) that holds a character, or null.
 template <class Row>
-const Row* find(std::span<const Row> table, char32_t c) noexcept {
+const Row* row_of(std::span<const Row> table, char32_t c) noexcept {
   const auto after = std::upper_bound(table.begin(), table.end(), c,
                                       [](char32_t value, const Row& row) { return value < row.first; });
   if (after == table.begin() || (after - 1)->last < c) return nullptr;
   return &*(after - 1);
 }
 
-std::span<const Range> table_of(UnicodeProperty property) noexcept {
+std::span<const DifferingRange> table_of(UnicodeProperty property) noexcept {
   switch (property) {
     case UnicodeProperty::number:
       return kNumber;
@@ -211,15 +211,15 @@ std::span<const Range> table_of(UnicodeProperty property) noexcept {
 }  // namespace
 
 std::optional<bool> differing(UnicodeProperty property, char32_t code_point) noexcept {
-  const auto* row = find(table_of(property), code_point);
+  const auto* row = row_of(table_of(property), code_point);
   if (!row) return std::nullopt;
   return row->value;
 }
 
 std::optional<char32_t> differing_lower_case(char32_t code_point) noexcept {
-  const auto* row = find(std::span<const CasePair>(kLower), code_point);
+  const auto* row = row_of(std::span<const CasePair>(kLower), code_point);
   if (!row) return std::nullopt;
   return row->lower + (code_point - row->first);
 }
 
-}  // namespace hooked
+}  // namespace hooked::text

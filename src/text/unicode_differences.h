@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <optional>
 
-namespace hooked {
+namespace hooked::text {
 
-/// What of a character the tokenizers package and utf8proc see differently: they know different versions of
-/// Unicode, the package several at once (docs/unicode-differences.md).
+/// The properties of characters about which the package `tokenizers` and utf8proc disagree: they know
+/// different versions of Unicode, the package several at once (docs/unicode-differences.md).
 enum class UnicodeProperty : std::uint8_t {
   number,
   punctuation,
@@ -25,4 +25,4 @@ std::optional<bool> differing(UnicodeProperty property, char32_t code_point) noe
 /// The lower case of a character that only the tokenizers package knows.
 std::optional<char32_t> differing_lower_case(char32_t code_point) noexcept;
 
-}  // namespace hooked
+}  // namespace hooked::text

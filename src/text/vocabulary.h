@@ -2,13 +2,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
-namespace hooked {
+#include "core/config_reader.h"
+
+namespace hooked::text {
 
 /// Hashes strings and views of strings alike, for look-ups without a copy.
 struct TextHash {
@@ -16,14 +19,19 @@ struct TextHash {
   std::size_t operator()(std::string_view text) const noexcept { return std::hash<std::string_view>{}(text); }
 };
 
-/// Pieces and their ids, one to one. Ids may have gaps.
+/// Pieces and their ids. Ids may have gaps.
 class Vocabulary {
  public:
-  /// Largest number of ids: 2^24 (reference: bad-input.md, limits).
+  /// Largest number of ids: 2^24.
   static constexpr std::int64_t kIds = std::int64_t{1} << 24;
 
-  /// Why a piece cannot have an id: in words, or nothing when it was added (or is there already with that
-  /// id).
+  /// Reads the `vocab` of a model, an object of ids. A piece that it names more than once has the last of
+  /// these ids, as in the package `tokenizers`, and is listed in repeated(). Throws TokenizerError for ids
+  /// out of range and for two pieces of one id.
+  static Vocabulary read(const ConfigReader& model);
+
+  /// Adds a piece with its id. Returns why that cannot be, in words, or nothing when it was added (or is
+  /// there already with that id).
   std::optional<std::string> add(std::string_view piece, std::int64_t id);
 
   /// Adds the piece of the next id. Several ids may have one piece; find() gives the last of them.
@@ -36,10 +44,16 @@ class Vocabulary {
   /// One past the largest id.
   std::int64_t size() const noexcept { return static_cast<std::int64_t>(pieces_.size()); }
 
+  /// The pieces that the file names more than once, sorted.
+  const std::vector<std::string>& repeated() const noexcept { return repeated_; }
+
  private:
+  std::optional<std::string> give_id(const std::string& piece, std::int64_t id);
+
   std::unordered_map<std::string, std::int64_t, TextHash, std::equal_to<>> ids_;
-  std::vector<const std::string*>
-      pieces_;  // [id]: the key in ids_ (keys of a node map stay put), null in gaps
+  // [id]: the key in ids_ (keys of a node map stay put), null in gaps
+  std::vector<const std::string*> pieces_;
+  std::vector<std::string> repeated_;
 };
 
-}  // namespace hooked
+}  // namespace hooked::text

@@ -98,6 +98,13 @@ at::Tensor BlockedWeight::weighted_sum(const AxisList& over, const at::Tensor& c
   return sum;
 }
 
+BlockedWeight BlockedWeight::with_axes(const AxisList& axes) const {
+  assert(axes.size() == axes_.size());
+  BlockedWeight other = *this;
+  other.axes_ = axes;
+  return other;
+}
+
 BlockedWeight BlockedWeight::transposed() const {
   assert(axes_.size() == 2);
   BlockedWeight other = *this;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "hooked/core/axis.h"
-#include "weights/stored_tensor.h"
+#include "io/stored_tensor.h"
 
 namespace hooked::weights {
 
@@ -35,6 +35,9 @@ class BlockedWeight {
 
   /// The matrix with its two axes exchanged.
   BlockedWeight transposed() const;
+
+  /// The same numbers under other names for their axes, of the same sizes.
+  BlockedWeight with_axes(const AxisList& axes) const;
 
   /// All of it in float64, in fresh memory.
   at::Tensor values() const;

@@ -7,7 +7,7 @@ namespace {
 
 /// However a token's experts are weighed, their sum has no mean if each has none.
 void center_mixture_writers(WorkingWeights& block, const ModelConfig& before) {
-  const ExpertConfig& experts = before.experts;
+  const Experts& experts = *before.experts;
   for (std::int64_t e = 0; e < experts.n_experts; ++e) {
     block.center(fmt::format("mlp.experts.{}.W_out.weight", e), Axis::d_model);
     if (experts.bias) block.center(fmt::format("mlp.experts.{}.W_out.bias", e), Axis::d_model);
@@ -32,7 +32,7 @@ void center_embeddings(WorkingWeights& ends, const ModelConfig& before) {
   if (before.embedding_sum_norm) return;  // a norm writes to the stream, not the embeddings
   untie(ends, before);
   ends.center("embed.W_E", Axis::d_model);
-  if (before.positions == PositionKind::learned) ends.center("pos_embed.W_pos", Axis::d_model);
+  if (before.learned_positions()) ends.center("pos_embed.W_pos", Axis::d_model);
 }
 
 /// Centring the stream changes nothing only if everything that reads the stream subtracts its mean.
@@ -53,7 +53,7 @@ std::optional<Obstacle> writers_obstacle(const ModelConfig& config) {
                                       ? "there is no final norm, so the unembedding sees the stream's mean"
                                       : "the final RMSNorm does not subtract the stream's mean"};
   }
-  if (config.positions == PositionKind::shortformer) {
+  if (config.shortformer()) {
     return Obstacle{would_change, "shortformer positions reach queries and keys without passing a norm"};
   }
   return std::nullopt;
@@ -62,14 +62,14 @@ std::optional<Obstacle> writers_obstacle(const ModelConfig& config) {
 void center_vocabulary(WorkingWeights& ends, const ModelConfig& before) {
   untie(ends, before);
   ends.center("unembed.W_U", Axis::vocab_out);
-  if (before.unembed_bias) ends.center("unembed.b_U", Axis::vocab_out);
+  if (before.unembedding->bias) ends.center("unembed.b_U", Axis::vocab_out);
 }
 
 std::optional<Obstacle> vocabulary_obstacle(const ModelConfig& config) {
   if (!config.has_unembedding()) {
     return Obstacle{Obstacle::Kind::nothing_to_do, "the model has no unembedding"};
   }
-  if (config.logit_soft_cap > 0.0) {
+  if (config.unembedding->soft_cap > 0.0) {
     return Obstacle{
         Obstacle::Kind::would_change,
         "the soft cap on the logits is not linear, so a constant shift before it changes probabilities"};
@@ -78,15 +78,15 @@ std::optional<Obstacle> vocabulary_obstacle(const ModelConfig& config) {
 }
 
 void update_writers(ModelConfig& config) {
-  if (!config.embedding_sum_norm) config.tied_unembedding = false;
+  if (config.unembedding && !config.embedding_sum_norm) config.unembedding->tied = false;
 }
 
-void update_vocabulary(ModelConfig& config) { config.tied_unembedding = false; }
+void update_vocabulary(ModelConfig& config) { config.unembedding->tied = false; }
 
 }  // namespace
 
 void untie(WorkingWeights& ends, const ModelConfig& before) {
-  if (before.tied_unembedding) ends.set_transposed("unembed.W_U", "embed.W_E");
+  if (before.tied_unembedding()) ends.set_transposed("unembed.W_U", "embed.W_E");
 }
 
 StepDefinition center_writing_weights_step() {

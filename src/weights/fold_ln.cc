@@ -97,7 +97,7 @@ void prepare_mlp_biases(WorkingWeights& block, const ModelConfig& before) {
 // Every reader of ln2 in a mixture: the router, each expert, the shared expert and its gate. Their biases
 // come into being together, so that all of one config have them.
 void fold_mixture(WorkingWeights& block, const ModelConfig& before, const NormWeights& ln2) {
-  const ExpertConfig& experts = before.experts;
+  const Experts& experts = *before.experts;
   const auto fold = [&](const std::string& weight, const std::string& bias, bool bias_exists) {
     fold_into({.weight = weight, .input = Axis::d_model, .bias = bias, .bias_exists = bias_exists}, ln2,
               block);
@@ -124,8 +124,8 @@ void fold_mixture(WorkingWeights& block, const ModelConfig& before, const NormWe
 /// What reads ln1, by the letters behind `W_` and `b_`.
 std::vector<std::string_view> attention_readers(const ModelConfig& before) {
   if (!before.latent_attention()) return {"Q", "K", "V"};
-  std::vector<std::string_view> readers = {before.latent.d_query > 0 ? "DQ" : "Q", "DKV"};
-  if (before.latent.d_shared_key > 0) readers.emplace_back("KR");
+  std::vector<std::string_view> readers = {before.query_latent() ? "DQ" : "Q", "DKV"};
+  if (before.latent->d_shared_key > 0) readers.emplace_back("KR");
   return readers;
 }
 
@@ -157,7 +157,7 @@ void fold_block(WorkingWeights& block, const ModelConfig& before) {
 
 void fold_final(WorkingWeights& ends, const ModelConfig& before) {
   if (before.final_norm == NormKind::none) return;
-  if (before.mlm_head) {  // whose axes are [d_model in, d_model out]: a step means the first
+  if (before.has_mlm_head()) {  // whose axes are [d_model in, d_model out]: a step means the first
     return fold_into(
         {.weight = "mlm_head.W", .input = Axis::d_model, .bias = "mlm_head.b", .bias_exists = true},
         take_norm(ends, "ln_final", before.final_norm, before), ends);
@@ -166,8 +166,8 @@ void fold_final(WorkingWeights& ends, const ModelConfig& before) {
   fold_into({.weight = "unembed.W_U",
              .input = Axis::d_model,
              .bias = "unembed.b_U",
-             .bias_exists = before.unembed_bias,
-             .input_scale = before.unembed_in_scale},
+             .bias_exists = before.unembedding->bias,
+             .input_scale = before.unembedding->in_scale},
             take_norm(ends, "ln_final", before.final_norm, before), ends);
 }
 
@@ -186,7 +186,7 @@ std::optional<Obstacle> obstacle(const ModelConfig& config) {
     return Obstacle{would_change,
                     "norms on the sublayers' outputs write to the stream, so no weight can absorb them"};
   }
-  if (config.positions == PositionKind::shortformer) {
+  if (config.shortformer()) {
     return Obstacle{would_change,
                     "shortformer positions are added between ln1 and the weights that would absorb it"};
   }
@@ -197,19 +197,19 @@ void update(ModelConfig& config) {
   const ModelConfig before = config;
   if (has_bias(before.norm, before)) config.qkv_bias = true;
   if (mlp_biases_appear(before)) config.mlp_bias = true;
-  if (before.experts.n_experts > 0 && has_bias(before.norm, before)) {
-    config.experts.router_bias = config.experts.bias = true;
-    config.experts.shared_gate_bias = before.experts.shared_gate;
+  if (before.experts && has_bias(before.norm, before)) {
+    config.experts->router_bias = config.experts->bias = true;
+    config.experts->shared_gate_bias = before.experts->shared_gate;
   }
   if (moves_bias_inside(before)) config.gated_bias_after_product = false;
-  if (!before.mlm_head) {
-    if (has_bias(before.final_norm, before)) config.unembed_bias = true;
-    if (before.final_norm != NormKind::none) config.tied_unembedding = false;
+  if (before.unembedding && !before.unembedding->mlm_head) {
+    if (has_bias(before.final_norm, before)) config.unembedding->bias = true;
+    if (before.final_norm != NormKind::none) config.unembedding->tied = false;
   }
   config.norm_folded = true;
   // Norms that stay keep their stored form; where none stays, nothing is stored as an offset any more.
-  config.norm_offset = before.norm_offset && (before.norm_place == NormPlace::both ||
-                                              before.qk_norm != QkNorm::none || before.latent_attention());
+  config.norm_offset = before.norm_offset &&
+                       (before.norm_place == NormPlace::both || before.qk_norm || before.latent_attention());
 }
 
 }  // namespace

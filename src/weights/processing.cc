@@ -20,10 +20,10 @@ using weights::step_table;
 using weights::StepDefinition;
 
 weights::StoredWeights stored_in(const StateDict& dict) {
-  return [&dict](const std::string& name) -> std::optional<weights::StoredTensor> {
+  return [&dict](const std::string& name) -> std::optional<StoredTensor> {
     const auto found = dict.find(name);
     if (found == dict.end() || !found->second.defined()) return std::nullopt;
-    return weights::in_memory(found->second);
+    return in_memory(found->second);
   };
 }
 

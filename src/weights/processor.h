@@ -7,7 +7,6 @@
 #include "hooked/core/model_config.h"
 #include "hooked/weights/processing.h"
 #include "weights/steps.h"
-#include "weights/stored_tensor.h"
 #include "weights/working_weights.h"
 
 namespace hooked::weights {

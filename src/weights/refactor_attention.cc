@@ -69,13 +69,13 @@ std::optional<Obstacle> factors_obstacle(const ModelConfig& config) {
     return Obstacle{would_change,
                     "keys and values share a latent with a norm, so they have no factors of their own"};
   }
-  if (config.positions == PositionKind::rotary) {
+  if (config.rotary() != nullptr) {
     return Obstacle{would_change, "rotary positions turn queries and keys between the two factors"};
   }
   if (config.qkv_clip > 0) {
     return Obstacle{would_change, "queries, keys and values are clamped between the two factors"};
   }
-  if (config.qk_norm != QkNorm::none) {
+  if (config.qk_norm) {
     return Obstacle{would_change, "the norms of queries and keys stand between the two factors"};
   }
   if (config.grouped_query()) {

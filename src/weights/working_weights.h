@@ -3,16 +3,20 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "hooked/core/model_config.h"
+#include "io/stored_tensor.h"
 #include "weights/blocked_weight.h"
-#include "weights/stored_tensor.h"
 
 namespace hooked::weights {
+
+/// The stored weights of a model by their state-dict names; nothing for those that are not there.
+using StoredWeights = std::function<std::optional<StoredTensor>(const std::string& name)>;
 
 /// What becomes of a weight: its new values and the dtype they are rounded to.
 struct ChangedWeight {

@@ -73,7 +73,8 @@ TEST_P(AttributionOfRandomConfig, RowsAddUpOrAreRefused) {
   const auto model = random_model_of(config);
   for (const auto grain : {Grain::layer, Grain::head}) {
     const bool normed = config.norm != NormKind::none;
-    const bool exact = config.logit_soft_cap == 0 && !config.mlm_head && !config.norms_stream() &&
+    const bool exact = config.unembedding->soft_cap == 0 && !config.has_mlm_head() &&
+                       !config.norms_stream() &&
                        !(normed && grain == Grain::head && config.norm_place != NormPlace::pre);
     if (exact) {
       expect_rows_add_up(model, grain);
@@ -107,7 +108,7 @@ TEST(Attribution, RefusesWhereNoSplitIsExact) {
         [&] { direct_logit_attribution(model, cache, {.answer = 1, .grain = grain}); });
   };
   auto capped = two_layer_config();
-  capped.logit_soft_cap = 30;
+  capped.unembedding->soft_cap = 30;
   EXPECT_THAT(text_for(capped, Grain::layer), HasSubstr("soft cap of 30"));
   auto output_normed = two_layer_config();
   output_normed.norm_place = NormPlace::output;

@@ -59,7 +59,7 @@ TEST(LogitLens, ReadsOneRowOfABatchAndKeptPositions) {
   const auto last = model.run(tokens).logits[1][2];
   EXPECT_EQ(rows.back().predictions[0].token, last.argmax().item<std::int64_t>());
 
-  const auto kept = model.run_with_cache(tokens, act::defaults, {.positions = AxisIndex(2)}).cache;
+  const auto kept = model.run_with_cache(tokens, act::defaults, {.keep = {.positions = AxisIndex(2)}}).cache;
   EXPECT_EQ(logit_lens(model, kept, {.position = 2, .top_k = 1, .row = 1}).back().predictions[0].token,
             rows.back().predictions[0].token);
   EXPECT_THAT(text_thrown_by<HookError>([&] { logit_lens(model, kept, {.position = 1}); }),

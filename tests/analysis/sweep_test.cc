@@ -197,7 +197,8 @@ TEST_F(Sweep, RefusesInputsThatDoNotFit) {
   EXPECT_THAT(text_thrown_by<HookError>([&] { sweep(model_, missing); }),
               HasSubstr("blocks.0.hook_resid_pre"));
   auto sliced = options();
-  sliced.from = model_.run_with_cache(inputs_.clean, act::resid_pre, {.positions = AxisIndex(-1)}).cache;
+  sliced.from =
+      model_.run_with_cache(inputs_.clean, act::resid_pre, {.keep = {.positions = AxisIndex(-1)}}).cache;
   EXPECT_THROW(sweep(model_, sliced), HookError);
 }
 

@@ -23,7 +23,8 @@ inline ModelConfig two_layer_config() {
   config.attn_scale = std::sqrt(6.0);
   config.d_mlp = 20;
   config.activation = Activation::gelu;
-  config.d_vocab = config.d_vocab_out = 11;
+  config.d_vocab = 11;
+  config.unembedding = Unembedding{.d_vocab = config.d_vocab};
   config.dtype = at::kDouble;
   return config;
 }

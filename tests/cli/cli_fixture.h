@@ -39,7 +39,8 @@ class CliTest : public ::testing::Test {
     config.n_heads = config.n_kv_heads = 3;
     config.d_head = 4;
     config.d_mlp = 16;
-    config.d_vocab = config.d_vocab_out = 11;
+    config.d_vocab = 11;
+    config.unembedding = Unembedding{.d_vocab = config.d_vocab};
     config.attn_scale = 2.0;
     config.activation = Activation::gelu;
     return config;

@@ -14,7 +14,8 @@ namespace {
 
 class Generate : public CliTest {
  protected:
-  GenerateResult expected(GenerateOptions options = {.max_new_tokens = 4, .greedy = true}) const {
+  GenerateResult expected(GenerateOptions options = {.max_new_tokens = 4,
+                                                     .sampling = {.greedy = true}}) const {
     return load().generate(at::tensor({1, 2, 3}, at::kLong), options);
   }
   static std::string ids_text(const at::Tensor& ids) {
@@ -35,7 +36,8 @@ TEST_F(Generate, ContinuesATextAsItIsMade) {
   write_tokenizer();
   const CliResult result =
       succeed({"generate", model(), "--text", "w2 w3", "--max-new-tokens", "3", "--greedy"});
-  const auto generated = load().generate(load().to_tokens("w2 w3"), {.max_new_tokens = 3, .greedy = true});
+  const auto generated =
+      load().generate(load().to_tokens("w2 w3"), {.max_new_tokens = 3, .sampling = {.greedy = true}});
   EXPECT_EQ(result.out, "w2 w3" + generated.texts[0] + "\n");
   EXPECT_NE(generated.texts[0], "");
 }

@@ -46,10 +46,10 @@ TEST(Axis, ItsSizeIsThatOfTheConfigAndUnknownForTheInputs) {
 TEST(Axis, OneNormOverAllHeadsIsOneNorm) {
   ModelConfig config;
   config.n_heads = config.n_kv_heads = 4;
-  config.qk_norm = QkNorm::whole_projection;
+  config.qk_norm = QkNorm{.span = QkNorm::whole_projection};
   EXPECT_EQ(size_of(Axis::q_norm_head, config), 1);
   EXPECT_EQ(size_of(Axis::head, config), 4);
-  config.qk_norm = QkNorm::per_head;
+  config.qk_norm = QkNorm{.span = QkNorm::per_head};
   EXPECT_EQ(size_of(Axis::q_norm_head, config), 4);
 }
 

@@ -1,11 +1,14 @@
-#include "hooked/core/config_reader.h"
+#include "core/config_reader.h"
 
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "core/json.h"
 #include "hooked/core/error.h"
 #include "tests/support/thrown_by.h"
 
@@ -181,6 +184,47 @@ TEST(ConfigReader, HostileKeysAreEscapedInMessages) {
   const auto error = thrown_by<ConfigError>([&] { reader.refuse_unread(); });
   ASSERT_TRUE(error);
   EXPECT_EQ(error->where(), "config.json: a\\x1b[31m");
+}
+
+TEST(ConfigReader, ReadsADocumentOfAnotherClassOfErrors) {
+  const ConfigReader reader(parse_json(R"({"o": {"n": 12, "list": [{"k": 1}, {"k": "x"}]}})", {}), "t.json",
+                            make_error<TokenizerError>);
+  const auto inner = reader.object("o");
+  EXPECT_EQ(inner.count("n", 12), 12);
+  auto error = thrown_by<TokenizerError>([&] { (void)inner.count("n", 11); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->where(), "t.json: o.n");
+  EXPECT_NE(std::string(error->what()).find("12 is out of range; expected 0 to 11"), std::string::npos);
+  const auto objects = inner.objects("list");
+  ASSERT_EQ(objects.size(), 2u);
+  EXPECT_EQ(objects[0].integer("k"), 1);
+  EXPECT_EQ(objects[1].where(), "t.json: o.list[1]");
+  error = thrown_by<TokenizerError>([&] { objects[1].integer("k"); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->where(), "t.json: o.list[1].k");
+  error = thrown_by<TokenizerError>(
+      [&] { ConfigReader(parse_json("3", {}), "t.json", make_error<TokenizerError>); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->where(), "t.json");
+}
+
+TEST(ConfigReader, WordsStandForTheRowsOfATable) {
+  static constexpr Named<int> kTable[] = {{"one", 1}, {"two", 2}};
+  const ConfigReader reader(R"({"a": "two", "b": "three"})", "config.json");
+  EXPECT_EQ(reader.one_of("a", kTable), 2);
+  EXPECT_EQ(text_thrown_by<ConfigError>([&] { (void)reader.one_of("b", kTable); }),
+            "[config.json: b] \"three\" is not supported; expected one or two");
+}
+
+TEST(ConfigReader, NamedIntegersKeepTheirOrderAndRepetitions) {
+  const ConfigReader reader(parse_json(R"({"v": {"b": 2, "a": 0, "b": 1}})", {.repeating = {{"v"}}}),
+                            "t.json", make_error<TokenizerError>);
+  using Entries = std::vector<std::pair<std::string_view, std::int64_t>>;
+  EXPECT_EQ(reader.named_integers("v"), (Entries{{"b", 2}, {"a", 0}, {"b", 1}}));
+  const ConfigReader wrong(R"({"v": {"a": 1.5}})", "config.json");
+  const auto error = thrown_by<ConfigError>([&] { (void)wrong.named_integers("v"); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->where(), "config.json: v.a");
 }
 
 TEST(ConfigReader, AChildOutlivesItsParent) {

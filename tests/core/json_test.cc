@@ -6,6 +6,8 @@
 #include <chrono>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "tests/support/thrown_by.h"
 
@@ -57,6 +59,20 @@ INSTANTIATE_TEST_SUITE_P(
                     BadJson{R"({"a":1,"b":2,"a":3})", "the key \"a\" twice"},
                     BadJson{R"({"o":{"x":{},"x":{}}})", "the key \"x\" twice"},
                     BadJson{R"({"a":1,"\u0061":2})", "\"a\" twice"}));
+
+TEST(ParseJson, KeysMayRepeatAtOnePathOnly) {
+  const JsonLimits limits{.repeating = {{"m", "v"}}};
+  EXPECT_EQ(parse_json(R"({"m":{"v":{"a":1,"b":2,"a":3}}})", limits).dump(),
+            R"({"m":{"v":{"a":1,"b":2,"a":3}}})");
+  for (const auto* text : {R"({"a":1,"a":2})", R"({"m":{"a":1,"a":2}})", R"({"v":{"a":1,"a":2}})",
+                           R"({"m":{"v":{"x":{"a":1,"a":2}}}})", R"({"m":{"v":[{"a":1,"a":2}]}})",
+                           R"({"m":[{"a":1,"a":2}]})", R"({"v":{"m":{"a":1,"a":2}}})"}) {
+    EXPECT_NE(refusal(text, limits).find("the key \"a\" twice"), std::string::npos) << text;
+  }
+  const JsonLimits root{.repeating = std::vector<std::string_view>{}};
+  EXPECT_EQ(parse_json(R"({"a":1,"a":2})", root).size(), 2u);
+  EXPECT_NE(refusal(R"({"m":{"a":1,"a":2}})", root).find("twice"), std::string::npos);
+}
 
 TEST(ParseJson, DuplicateKeyNamesTheObjectsEnd) {
   EXPECT_NE(refusal(R"({"a":1,"a":3})").find("ends at byte 12"), std::string::npos)

@@ -1,4 +1,4 @@
-// Encoder-decoders: two stacks, what each reads, and what generation remembers of the encoder.
+// Encoder-decoders: two stacks, what each reads, and what runs that go on keep of the encoder.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/argmax.h>
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "hooked/core/error.h"
+#include "hooked/engine/continuation.h"
 #include "hooked/engine/trainable_transformer.h"
 #include "tests/engine/small_models.h"
 #include "tests/support/temp_folder.h"
@@ -28,12 +29,11 @@ constexpr double kTolerance = 1e-12;
 
 ModelConfig two_stack_config() {
   ModelConfig config = small_config();
-  config.n_encoder_layers = 2;
+  config.encoder = Encoder{.n_layers = 2};
   config.norm = config.final_norm = NormKind::rms_norm;
-  config.positions = PositionKind::relative;
-  config.relative = {.buckets = 8, .max_distance = 10};
+  config.positions = RelativePositions{.buckets = 8, .max_distance = 10};
   config.attn_scale = 1.0;
-  config.decoder_start_token = 1;
+  config.encoder->decoder_start_token = 1;
   config.n_kv_heads = 2;
   return config;
 }
@@ -49,10 +49,8 @@ HookedTransformer random_two_stacks(const ModelConfig& config = two_stack_config
 
 class EncoderDecoder : public testing::Test {
  protected:
-  RunResult run(RunOptions options = {}) const {
-    if (!options.decoder_tokens.defined()) options.decoder_tokens = decoder_tokens_;
-    return model_.run(tokens_, options);
-  }
+  Input input() const { return {tokens_, {.decoder = {.tokens = decoder_tokens_}}}; }
+  RunResult run(const RunOptions& options = {}) const { return model_.run(input(), options); }
   ActivationCache everything() const { return run({.capture = act::everything}).cache; }
 
   HookedTransformer model_ = random_two_stacks();
@@ -99,12 +97,13 @@ TEST_F(EncoderDecoder, TheDecoderSeesItsPastAndAllOfTheSource) {
   const at::Tensor logits = run().logits;
   at::Tensor later = decoder_tokens_.clone();
   later.select(1, 3).fill_(9);
-  const at::Tensor changed = run({.decoder_tokens = later}).logits;
+  const at::Tensor changed = model_.run({tokens_, {.decoder = {.tokens = later}}}).logits;
   EXPECT_TRUE(at::equal(changed.narrow(1, 0, 3), logits.narrow(1, 0, 3)));
   EXPECT_FALSE(at::equal(changed.narrow(1, 3, 1), logits.narrow(1, 3, 1)));
   at::Tensor source = tokens_.clone();
   source.select(1, 5).fill_(9);
-  const auto other = model_.run(source, {.capture = act::everything, .decoder_tokens = decoder_tokens_});
+  const auto other =
+      model_.run({source, {.decoder = {.tokens = decoder_tokens_}}}, {.capture = act::everything});
   EXPECT_GT(relative_difference(other.cache[act::resid_post.encoder(0)].select(1, 0),
                                 everything()[act::resid_post.encoder(0)].select(1, 0)),
             1e-3);
@@ -121,40 +120,43 @@ TEST_F(EncoderDecoder, PaddingOnEitherSideOfEitherStackChangesNothing) {
     };
     const at::Tensor source_mask = pad(at::ones({2, 6}, at::kLong), 0);
     const at::Tensor decoder_mask = pad(at::ones({2, 4}, at::kLong), 0);
-    const at::Tensor logits = model_
-                                  .run(pad(tokens_, 7), {.attention_mask = source_mask,
-                                                         .decoder_tokens = pad(decoder_tokens_, 8),
-                                                         .decoder_attention_mask = decoder_mask})
-                                  .logits;
+    const at::Tensor logits =
+        model_
+            .run({pad(tokens_, 7),
+                  {.attention_mask = source_mask,
+                   .decoder = {.tokens = pad(decoder_tokens_, 8), .attention_mask = decoder_mask}}})
+            .logits;
     expect_near(logits.narrow(1, left ? 3 : 0, 4), alone, left ? "left" : "right");
-    const auto watched = model_.run(pad(tokens_, 7), {.capture = act::pattern | act::cross_pattern,
-                                                      .attention_mask = source_mask,
-                                                      .decoder_tokens = pad(decoder_tokens_, 8),
-                                                      .decoder_attention_mask = decoder_mask});
+    const auto watched =
+        model_.run({pad(tokens_, 7),
+                    {.attention_mask = source_mask,
+                     .decoder = {.tokens = pad(decoder_tokens_, 8), .attention_mask = decoder_mask}}},
+                   {.capture = act::pattern | act::cross_pattern});
     expect_near(watched.logits.narrow(1, left ? 3 : 0, 4), alone, left ? "left, watched" : "right, watched");
   }
 }
 
 TEST_F(EncoderDecoder, ARowOfABatchIsTheRowAlone) {
-  const at::Tensor one = model_.run(tokens_[1], {.decoder_tokens = decoder_tokens_[1]}).logits;
+  const at::Tensor one = model_.run({tokens_[1], {.decoder = {.tokens = decoder_tokens_[1]}}}).logits;
   expect_near(one[0], run().logits[1], "row 1");
 }
 
 TEST_F(EncoderDecoder, WithoutTokensTheDecoderReadsItsStartToken) {
   const at::Tensor start = at::full({2, 1}, 1, at::kLong);
-  EXPECT_TRUE(at::equal(model_(tokens_), model_.run(tokens_, {.decoder_tokens = start}).logits));
+  EXPECT_TRUE(at::equal(model_(tokens_), model_.run({tokens_, {.decoder = {.tokens = start}}}).logits));
 }
 
 TEST_F(EncoderDecoder, GreedyTokensAndCapturesEqualThoseOfFullRuns) {
-  const auto made =
-      model_.generate(tokens_, {.max_new_tokens = 6, .greedy = true, .capture = act::everything});
+  const auto made = model_.generate(
+      tokens_, {.max_new_tokens = 6, .sampling = {.greedy = true}, .capture = act::everything});
   at::Tensor row = at::full({2, 1}, 1, at::kLong);
   for (int i = 0; i < 6; ++i) {
-    const at::Tensor logits = model_.run(tokens_, {.decoder_tokens = row}).logits;
+    const at::Tensor logits = model_.run({tokens_, {.decoder = {.tokens = row}}}).logits;
     row = at::cat({row, logits.select(1, -1).argmax(-1, /*keepdim=*/true)}, 1);
   }
   EXPECT_TRUE(at::equal(made.tokens, row));
-  const ActivationCache full = model_.run(tokens_, {.capture = act::everything, .decoder_tokens = row}).cache;
+  const ActivationCache full =
+      model_.run({tokens_, {.decoder = {.tokens = row}}}, {.capture = act::everything}).cache;
   ASSERT_EQ(made.cache.size(), full.size());
   for (const auto& entry : full) {
     const at::Tensor ours = made.cache[entry.name.to_string()];
@@ -165,24 +167,117 @@ TEST_F(EncoderDecoder, GreedyTokensAndCapturesEqualThoseOfFullRuns) {
   }
 }
 
+TEST_F(EncoderDecoder, ARunFromAPrefixIsTheEndOfTheWholeRun) {
+  const at::Tensor mask = at::tensor({1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0}, at::kLong).view({2, 6});
+  const auto part = [&](std::int64_t first, std::int64_t length) {
+    return decoder_tokens_.narrow(1, first, length);
+  };
+  const Input whole{tokens_, {.attention_mask = mask, .decoder = {.tokens = decoder_tokens_}}};
+  const Input beginning{tokens_, {.attention_mask = mask, .decoder = {.tokens = part(0, 2)}}};
+  const RunOptions keep{.output = Output::none, .keep_prefix = true};
+  const Prefix prefix = model_.run(beginning, keep).prefix.value();
+  EXPECT_EQ(prefix.length(), 2);
+  const Prefix longer = model_.run({part(2, 1), {.prefix = prefix}}, keep).prefix.value();
+  const RunResult full = model_.run_with_cache(whole, act::everything);
+  for (const Selection& capture : {Selection(act::everything), Selection()}) {
+    const RunResult rest = model_.run({part(2, 2), {.prefix = prefix}}, {.capture = capture});
+    expect_near(rest.logits, full.logits.narrow(1, 2, 2), "rest");
+    expect_near(model_.run({part(3, 1), {.prefix = longer}}, {.capture = capture}).logits,
+                full.logits.narrow(1, 3, 1), "rest of a longer prefix");
+    for (const auto& entry : rest.cache) {
+      EXPECT_NE(entry.name.stack, Stack::encoder) << entry.name.to_string();
+      const auto& axes = row(entry.name.site).axes;
+      const auto dim = axes.find(Axis::pos) ? axes.find(Axis::pos) : axes.find(Axis::query);
+      ASSERT_TRUE(dim) << entry.name.to_string();
+      const at::Tensor expected = full.cache[entry.name].narrow(static_cast<std::int64_t>(*dim), 2, 2);
+      const at::Tensor hidden = expected.isinf();
+      EXPECT_TRUE(at::equal(entry.value.isinf(), hidden)) << entry.name.to_string();
+      expect_near(entry.value.masked_fill(hidden, 0), expected.masked_fill(hidden, 0),
+                  entry.name.to_string());
+    }
+  }
+  const GenerateOptions greedy{.max_new_tokens = 4, .sampling = {.greedy = true}};
+  EXPECT_TRUE(at::equal(model_.generate({part(2, 2), {.prefix = prefix}}, greedy).tokens,
+                        model_.generate(whole, greedy).tokens.narrow(1, 2, 6)));
+  EXPECT_THROW(model_.run({part(2, 2), {.prefix = prefix}}, {.capture = act::cross_k(0)}), HookError)
+      << "the encoder does not run again";
+}
+
+TEST_F(EncoderDecoder, OneRowThatTheEncoderReadServesMany) {
+  const at::Tensor one = tokens_.narrow(0, 0, 1);
+  const RunOptions keep{.output = Output::none, .keep_prefix = true};
+  const Prefix prefix = model_.run(one, keep).prefix.value();
+  const at::Tensor start = at::full({2, 1}, 1, at::kLong);
+  const Input whole{one.expand({2, 6}), {.decoder = {.tokens = at::cat({start, decoder_tokens_}, 1)}}};
+  expect_near(model_.run({decoder_tokens_, {.prefix = prefix}}).logits,
+              model_.run(whole).logits.narrow(1, 1, 4), "two rows");
+  const at::Tensor scored = continuation_log_probs(model_, one, decoder_tokens_.narrow(0, 1, 1));
+  expect_near(
+      continuation_log_probs(model_, {decoder_tokens_.narrow(0, 1, 1).narrow(1, 0, 1), {.prefix = prefix}},
+                             decoder_tokens_.narrow(0, 1, 1).narrow(1, 1, 3)),
+      scored.narrow(1, 1, 3), "log-probabilities");
+}
+
+TEST_F(EncoderDecoder, TheDecoderStartsFromAResidual) {
+  const RunResult full = run({.capture = act::everything});
+  for (std::int32_t layer = 0; layer <= 3; ++layer) {
+    const at::Tensor resid =
+        layer < 3 ? full.cache[act::resid_pre.decoder(layer)] : full.cache[act::resid_post.decoder(2)];
+    const RunResult resumed =
+        model_.run({tokens_, {.start = StartAtLayer{layer, resid}}}, {.capture = act::everything});
+    EXPECT_TRUE(at::equal(resumed.logits, full.logits)) << layer;
+    for (const auto& entry : resumed.cache) {
+      EXPECT_TRUE(at::equal(entry.value, full.cache[entry.name])) << entry.name.to_string();
+      EXPECT_TRUE(entry.name.stack != Stack::decoder || entry.name.layer >= layer);
+    }
+  }
+  const RunResult stopped = run({.stop_at_layer = 1});
+  const Input from_there{tokens_, {.start = StartAtLayer{1, stopped.residual}}};
+  expect_near(model_.run(from_there).logits, full.logits, "from the residual of another run");
+  const Input beginning{tokens_, {.decoder = {.tokens = decoder_tokens_.narrow(1, 0, 2)}}};
+  const Prefix prefix = model_.run(beginning, {.output = Output::none, .keep_prefix = true}).prefix.value();
+  const at::Tensor rest = full.cache[act::resid_pre.decoder(1)].narrow(1, 2, 2);
+  expect_near(model_.run(Input::start_at_layer(1, rest, {.prefix = prefix})).logits,
+              full.logits.narrow(1, 2, 2), "behind a prefix");
+}
+
+TEST_F(EncoderDecoder, WhatDoesNotFitAPrefixOrAResidualIsRefused) {
+  const Prefix prefix = model_.run(input(), {.keep_prefix = true}).prefix.value();
+  const at::Tensor resid = run({.stop_at_layer = 1}).residual;
+  const auto where_refused = [&](const Input& given) {
+    const auto error = thrown_by<ShapeError>([&] { model_.run(given); });
+    return error ? error->where() : std::string();
+  };
+  const DecoderInput decoder{.tokens = decoder_tokens_};
+  EXPECT_EQ(where_refused({tokens_, {.decoder = decoder, .prefix = prefix}}), "decoder_tokens");
+  EXPECT_EQ(where_refused({tokens_, {.decoder = decoder, .start = StartAtLayer{1, resid}}}),
+            "start_at_layer");
+  EXPECT_EQ(where_refused(Input::start_at_layer(1, resid)), "tokens") << "the encoder reads something";
+  EXPECT_EQ(where_refused({tokens_.narrow(0, 0, 1), {.start = StartAtLayer{1, resid}}}), "residual");
+  EXPECT_THROW(model_.generate({tokens_, {.start = StartAtLayer{1, resid}}}), ShapeError);
+}
+
 TEST_F(EncoderDecoder, GenerationGoesOnFromGivenTokensAndPaddedRows) {
-  const at::Tensor alone =
-      model_.generate(tokens_[0], {.max_new_tokens = 4, .greedy = true, .decoder_tokens = decoder_tokens_[0]})
-          .tokens;
+  const at::Tensor alone = model_
+                               .generate({tokens_[0], {.decoder = {.tokens = decoder_tokens_[0]}}},
+                                         {.max_new_tokens = 4, .sampling = {.greedy = true}})
+                               .tokens;
   const at::Tensor pad = at::zeros({1, 2}, at::kLong);
   const auto padded =
-      model_.generate(at::cat({pad, tokens_.narrow(0, 0, 1)}, 1),
-                      {.max_new_tokens = 4,
-                       .greedy = true,
-                       .attention_mask = at::cat({pad, at::ones({1, 6}, at::kLong)}, 1),
-                       .decoder_tokens = at::cat({pad, decoder_tokens_.narrow(0, 0, 1)}, 1),
-                       .decoder_attention_mask = at::cat({pad, at::ones({1, 4}, at::kLong)}, 1)});
+      model_.generate({at::cat({pad, tokens_.narrow(0, 0, 1)}, 1),
+                       {.attention_mask = at::cat({pad, at::ones({1, 6}, at::kLong)}, 1),
+                        .decoder = {.tokens = at::cat({pad, decoder_tokens_.narrow(0, 0, 1)}, 1),
+                                    .attention_mask = at::cat({pad, at::ones({1, 4}, at::kLong)}, 1)}}},
+                      {.max_new_tokens = 4, .sampling = {.greedy = true}});
   EXPECT_TRUE(at::equal(padded.tokens.narrow(1, 2, 8), alone));
 }
 
 TEST_F(EncoderDecoder, EditsReachTheSequenceTheyName) {
   const auto cross = [&](const Edit& edit, const at::Tensor& mask = {}) {
-    return run({.capture = act::everything, .edits = {edit}, .attention_mask = mask}).cache;
+    return model_
+        .run({tokens_, {.attention_mask = mask, .decoder = {.tokens = decoder_tokens_}}},
+             {.edits = {edit}, .capture = act::everything})
+        .cache;
   };
   const ActivationCache plain = everything();
   // Positions of what is made of the source count the source.
@@ -212,7 +307,7 @@ TEST_F(EncoderDecoder, TheRelativeBiasIsSharedByEveryBlock) {
   weights.at("encoder.0.attn.rel_pos_bias.weight").zero_();
   const auto without =
       HookedTransformer::from_state_dict(weights, two_stack_config(), {.dtype = at::kDouble});
-  const at::Tensor expected = without.run(tokens_, {.decoder_tokens = decoder_tokens_}).logits;
+  const at::Tensor expected = without.run({tokens_, {.decoder = {.tokens = decoder_tokens_}}}).logits;
   expect_near(run({.edits = {zero(act::relative_bias.encoder(0))}}).logits, expected, "edited");
   EXPECT_GT(relative_difference(run().logits, expected), 1e-3);
 }
@@ -221,8 +316,8 @@ TEST_F(EncoderDecoder, ARunEndsWithWhatIsAskedFor) {
   const auto encoder = model_.run(tokens_, {.capture = act::resid_post.encoder(0), .output = Output::none});
   EXPECT_EQ(encoder.cache.size(), 1U);
   expect_near(encoder.cache[act::resid_post.encoder(0)], everything()[act::resid_post.encoder(0)], "encoder");
-  const auto output = model_.run(
-      tokens_, {.capture = Selection::glob("encoder_final_ln.hook_normalized"), .output = Output::none});
+  const auto output =
+      model_.run(tokens_, {.capture = Selection("encoder_final_ln.hook_normalized"), .output = Output::none});
   EXPECT_EQ(output.cache.size(), 1U);
   const auto stopped = run({.capture = act::everything, .stop_at_layer = 1});
   expect_near(stopped.residual, everything()[act::resid_post.decoder(0)], "stopped");
@@ -266,7 +361,7 @@ TEST_F(EncoderDecoder, ASavedModelLoadsUnchanged) {
   model_.save(folder.path() / "m");
   const auto again = HookedTransformer::load((folder.path() / "m").string());
   EXPECT_EQ(again.config(), model_.config());
-  EXPECT_TRUE(at::equal(again.run(tokens_, {.decoder_tokens = decoder_tokens_}).logits, run().logits));
+  EXPECT_TRUE(at::equal(again.run({tokens_, {.decoder = {.tokens = decoder_tokens_}}}).logits, run().logits));
   std::int64_t count = 0;
   for (const auto& [name, weight] : model_.state_dict()) count += weight.numel();
   EXPECT_EQ(model_.config().parameter_count(), count);
@@ -281,12 +376,12 @@ TEST_F(EncoderDecoder, ACacheIsSavedWithItsLayers) {
 
 TEST_F(EncoderDecoder, TheTrainableModelAgrees) {
   const auto trainable = TrainableTransformer::from(model_);
-  const at::Tensor logits = trainable.forward(tokens_, {.decoder_tokens = decoder_tokens_});
+  const at::Tensor logits = trainable.forward({tokens_, {.decoder = {.tokens = decoder_tokens_}}});
   expect_near(logits.detach(), run().logits, "logits");
   logits.sum().backward();
   for (const auto& [name, parameter] : trainable.named_parameters())
     EXPECT_TRUE(parameter.grad().defined()) << name;
-  const at::Tensor loss = trainable.loss(tokens_, {.decoder_tokens = decoder_tokens_});
+  const at::Tensor loss = trainable.loss({tokens_, {.decoder = {.tokens = decoder_tokens_}}});
   expect_near(loss.detach(), run({.output = Output::loss}).loss, "loss");
 }
 
@@ -301,38 +396,39 @@ TEST_F(EncoderDecoder, NothingIsProcessed) {
 }
 
 TEST_F(EncoderDecoder, BadInputIsRefused) {
-  const auto refused = [&](const RunOptions& options, const std::string& where) {
-    const auto error = thrown_by<ShapeError>([&] { model_.run(tokens_, options); });
+  const auto refused = [&](const InputDetails& details, const std::string& where) {
+    const auto error = thrown_by<ShapeError>([&] { model_.run({tokens_, details}); });
     ASSERT_TRUE(error) << where;
     EXPECT_EQ(error->where(), where);
   };
-  refused({.decoder_tokens = at::full({1, 3}, 1, at::kLong)}, "decoder_tokens");
-  refused({.decoder_tokens = at::full({2, 3}, 11, at::kLong)}, "decoder_tokens");
-  refused({.decoder_tokens = at::ones({2, 3}, at::kDouble)}, "decoder_tokens");
-  refused({.decoder_attention_mask = at::ones({2, 3}, at::kLong)}, "decoder_attention_mask");
+  refused({.decoder = {.tokens = at::full({1, 3}, 1, at::kLong)}}, "decoder_tokens");
+  refused({.decoder = {.tokens = at::full({2, 3}, 11, at::kLong)}}, "decoder_tokens");
+  refused({.decoder = {.tokens = at::ones({2, 3}, at::kDouble)}}, "decoder_tokens");
+  refused({.decoder = {.attention_mask = at::ones({2, 3}, at::kLong)}}, "decoder_attention_mask");
   refused({.attention_mask = at::ones({2, 3}, at::kLong)}, "attention_mask");
-  refused({.start_at_layer = 1}, "start_at_layer");
-  refused({.keep_prefix = true}, "keep_prefix");
-  const auto plain =
-      thrown_by<ShapeError>([&] { random_model().run(tokens_, {.decoder_tokens = decoder_tokens_}); });
+  const auto plain = thrown_by<ShapeError>([&] {
+    random_model().run({tokens_, {.decoder = {.tokens = decoder_tokens_}}});
+  });
   ASSERT_TRUE(plain);
   EXPECT_EQ(plain->where(), "decoder_tokens");
   ModelConfig nameless = two_stack_config();
-  nameless.decoder_start_token.reset();
+  nameless.encoder->decoder_start_token.reset();
   const auto start = thrown_by<ShapeError>([&] { random_two_stacks(nameless)(tokens_); });
   ASSERT_TRUE(start);
   EXPECT_EQ(start->where(), "decoder_tokens");
 }
 
 TEST_F(EncoderDecoder, ANameOfAnotherStackIsAMiss) {
-  const std::string text = text_thrown_by<HookError>([&] { run({.capture = act::pattern(1)}); });
+  const std::string text =
+      text_thrown_by<HookError>([&] { run({.capture = act::pattern.in(Stack::blocks, 1)}); });
   EXPECT_NE(text.find("coder.1.attn.hook_pattern"), std::string::npos) << text;
   EXPECT_THROW(run({.capture = act::resid_pre.encoder(2)}), HookError);
   EXPECT_THROW(random_model().run(tokens_, {.capture = act::resid_pre.encoder(0)}), HookError);
   EXPECT_THROW(random_model().run(tokens_, {.capture = act::cross_pattern}), HookError);
   for (const Address& once : {act::resid_post.encoder(0), act::cross_k(0)}) {
     EXPECT_THROW(
-        model_.generate(tokens_, {.max_new_tokens = 2, .greedy = true, .new_token_edits = {zero(once)}}),
+        model_.generate(tokens_,
+                        {.max_new_tokens = 2, .sampling = {.greedy = true}, .new_token_edits = {zero(once)}}),
         HookError);
   }
 }

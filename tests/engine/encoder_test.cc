@@ -36,8 +36,8 @@ ModelConfig encoder_config() {
   config.final_norm = NormKind::none;
   config.embedding_sum_norm = true;
   config.token_types = 3;
-  config.tied_unembedding = true;
-  config.mlm_head = Activation::gelu;
+  config.unembedding->tied = true;
+  config.unembedding->mlm_head = Activation::gelu;
   return config;
 }
 
@@ -51,7 +51,7 @@ class EncoderTest : public testing::Test {
 };
 
 TEST_F(EncoderTest, TheSumOfEmbeddingsIsNormed) {
-  const auto cache = model_.run_with_cache(tokens_, act::everything, {.token_types = types()}).cache;
+  const auto cache = model_.run_with_cache({tokens_, {.token_types = types()}}, act::everything).cache;
   const StateDict weights = model_.state_dict();
   EXPECT_TRUE(at::equal(cache[act::token_embed], at::embedding(weights.at("embed.W_E"), tokens_)));
   EXPECT_TRUE(at::equal(cache[act::token_type_embed],
@@ -65,13 +65,15 @@ TEST_F(EncoderTest, TheSumOfEmbeddingsIsNormed) {
 
 TEST_F(EncoderTest, WithoutTypesEveryTokenHasTheFirst) {
   EXPECT_TRUE(
-      at::equal(model_(tokens_), model_.run(tokens_, {.token_types = at::zeros_like(tokens_)}).logits));
-  EXPECT_GT(relative_difference(model_.run(tokens_, {.token_types = types()}).logits, model_(tokens_)), 1e-3);
+      at::equal(model_(tokens_), model_.run({tokens_, {.token_types = at::zeros_like(tokens_)}}).logits));
+  EXPECT_GT(relative_difference(model_.run({tokens_, {.token_types = types()}}).logits, model_(tokens_)),
+            1e-3);
 }
 
 TEST_F(EncoderTest, OneRowOfTokensTakesOneRowOfTypes) {
-  const at::Tensor one = model_.run(tokens_[1], {.token_types = types()[1]}).logits;
-  EXPECT_LT(relative_difference(one[0], model_.run(tokens_, {.token_types = types()}).logits[1]), kTolerance);
+  const at::Tensor one = model_.run({tokens_[1], {.token_types = types()[1]}}).logits;
+  EXPECT_LT(relative_difference(one[0], model_.run({tokens_, {.token_types = types()}}).logits[1]),
+            kTolerance);
 }
 
 TEST_F(EncoderTest, TheHeadStandsBetweenStreamAndUnembedding) {
@@ -109,15 +111,15 @@ TEST_F(EncoderTest, GradientsOfTheNewPointsEqualFiniteDifferences) {
                            act::embed_ln_normalized, act::mlm_head_ln_scale, act::mlm_head_ln_normalized}) {
     const Address address = site;
     SCOPED_TRACE(address.to_string());
-    const auto run = model_.run(
-        tokens_, {.token_types = types(), .gradients = GradientRequest{.of = address, .metric = metric}});
+    const auto run = model_.run({tokens_, {.token_types = types()}},
+                                {.gradients = GradientRequest{.of = address, .metric = metric}});
     const double got = run.gradients[address][1][2][0].item<double>();
     const auto moved = [&](double by) {
       const auto edits = std::vector<Edit>{
           add(Address(address).row(1).pos(2),
               at::cat({at::tensor({by}, at::kDouble), at::zeros_like(run.gradients[address][1][2].narrow(
                                                           0, 1, run.gradients[address].size(2) - 1))}))};
-      return metric(model_.run(tokens_, {.edits = edits, .token_types = types()}).logits).item<double>();
+      return metric(model_.run({tokens_, {.token_types = types()}}, {.edits = edits}).logits).item<double>();
     };
     const double expected = (moved(1e-5) - moved(-1e-5)) / 2e-5;
     EXPECT_NE(got, 0.0);
@@ -128,9 +130,10 @@ TEST_F(EncoderTest, GradientsOfTheNewPointsEqualFiniteDifferences) {
 TEST_F(EncoderTest, TypesAreCheckedAtTheDoor) {
   const auto refused = [&](const HookedTransformer& model, const at::Tensor& given, const std::string& words,
                            std::optional<std::int64_t> start = std::nullopt) {
-    const at::Tensor input = start ? at::ones({2, 5, 8}, at::kDouble) : tokens_;
-    const auto error =
-        thrown_by<ShapeError>([&] { model.run(input, {.token_types = given, .start_at_layer = start}); });
+    Input input(tokens_, {.token_types = given});
+    if (start)
+      input = Input::start_at_layer(*start, at::ones({2, 5, 8}, at::kDouble), {.token_types = given});
+    const auto error = thrown_by<ShapeError>([&] { model.run(input); });
     ASSERT_TRUE(error) << words;
     EXPECT_EQ(error->where(), "token_types");
     EXPECT_NE(std::string(error->what()).find(words), std::string::npos) << error->what();
@@ -145,17 +148,18 @@ TEST_F(EncoderTest, TypesAreCheckedAtTheDoor) {
 
 TEST_F(EncoderTest, PaddedRowsEqualTheRowsAlone) {
   const at::Tensor alone =
-      model_.run(tokens_.narrow(0, 1, 1), {.token_types = types().narrow(0, 1, 1)}).logits;
+      model_.run({tokens_.narrow(0, 1, 1), {.token_types = types().narrow(0, 1, 1)}}).logits;
   const at::Tensor pad = at::ones({2, 2}, at::kLong);
   const at::Tensor real = at::ones_like(tokens_), none = at::zeros_like(pad);
   for (const bool left : {true, false}) {
     const auto joined = [&](const at::Tensor& padding, const at::Tensor& rest) {
       return left ? at::cat({padding, rest}, 1) : at::cat({rest, padding}, 1);
     };
-    const at::Tensor logits = model_
-                                  .run(joined(pad, tokens_), {.attention_mask = joined(none, real),
-                                                              .token_types = joined(pad, types())})
-                                  .logits;
+    const at::Tensor logits =
+        model_
+            .run({joined(pad, tokens_),
+                  {.attention_mask = joined(none, real), .token_types = joined(pad, types())}})
+            .logits;
     EXPECT_LT(relative_difference(logits.narrow(0, 1, 1).narrow(1, left ? 2 : 0, 5), alone), kTolerance);
   }
 }
@@ -200,8 +204,8 @@ TEST_F(EncoderTest, AModelThatReadsBothWaysHasNoNextTokenLoss) {
 TEST_F(EncoderTest, TrainingReachesEveryParameter) {
   const auto trainable = TrainableTransformer::from(model_);
   const at::Tensor mask = at::ones_like(tokens_);
-  const at::Tensor logits = trainable.forward(tokens_, {.attention_mask = mask, .token_types = types()});
-  EXPECT_LT(relative_difference(logits.detach(), model_.run(tokens_, {.token_types = types()}).logits),
+  const at::Tensor logits = trainable.forward({tokens_, {.attention_mask = mask, .token_types = types()}});
+  EXPECT_LT(relative_difference(logits.detach(), model_.run({tokens_, {.token_types = types()}}).logits),
             kTolerance);
   logits.square().sum().backward();
   for (const auto& [name, parameter] : trainable.named_parameters()) {
@@ -217,8 +221,9 @@ TEST_F(EncoderTest, SavingAndLoadingIsBitIdentical) {
     const auto loaded =
         HookedTransformer::load(folder.path().string(), {.processing = WeightProcessing::none()});
     EXPECT_EQ(loaded.config(), model.config());
-    const RunOptions options{.output = Output::residual, .token_types = types()};
-    EXPECT_TRUE(at::equal(loaded.run(tokens_, options).residual, model.run(tokens_, options).residual));
+    const Input input(tokens_, {.token_types = types()});
+    const RunOptions options{.output = Output::residual};
+    EXPECT_TRUE(at::equal(loaded.run(input, options).residual, model.run(input, options).residual));
   }
 }
 

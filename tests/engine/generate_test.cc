@@ -34,16 +34,16 @@ at::Tensor greedy_by_full_runs(const HookedTransformer& model, at::Tensor row, i
 }
 
 bool generates(const ModelConfig& c) {
-  return c.direction == AttentionDirection::causal && c.d_vocab == c.d_vocab_out;
+  return c.direction == AttentionDirection::causal && c.d_vocab == c.d_vocab_out();
 }
 
 // Keys of earlier tokens turn again as the row grows: greedy tokens and activations are not those of full
 // runs.
 bool keys_turn_again(const ModelConfig& c) {
-  return c.positions == PositionKind::rotary && c.rotary.scaling.depends_on_length();
+  return c.rotary() != nullptr && depends_on_length(c.rotary()->scaling);
 }
 
-GenerateOptions greedy(std::int64_t steps) { return {.max_new_tokens = steps, .greedy = true}; }
+GenerateOptions greedy(std::int64_t steps) { return {.max_new_tokens = steps, .sampling = {.greedy = true}}; }
 
 TEST(Generate, GreedyIsThatOfFullRunsInEveryConfiguration) {
   int tried = 0;
@@ -62,18 +62,16 @@ TEST(Generate, GreedyIsThatOfFullRunsInEveryConfiguration) {
 
 TEST(Generate, LongRopeTurnsAllKeysAnewWhereTheRowOutgrowsItsContext) {
   ModelConfig config = small_config();
-  config.positions = PositionKind::rotary;
-  config.rotary.scaling = {.kind = RopeScalingKind::longrope,
-                           .original_n_ctx = 5.0,
-                           .attention_factor = 1.1,
-                           .short_factors = {1.0, 1.1, 1.3},
-                           .long_factors = {1.5, 2.0, 4.0}};
+  config.positions = RotaryPositions{};
+  config.rotary()->scaling = LongropeScaling{.short_factors = {1.0, 1.1, 1.3},
+                                             .long_factors = {1.5, 2.0, 4.0},
+                                             .original_n_ctx = 5.0,
+                                             .attention_factor = 1.1};
   const HookedTransformer model = random_model(config);
   const at::Tensor prompts = random_tokens(config, {2, 4});
   const at::Tensor mask = at::tensor({1, 1, 1, 1, 0, 1, 1, 1}, at::kLong).view({2, 4});
   GenerateOptions options = greedy(5);
-  options.attention_mask = mask;
-  const at::Tensor both = model.generate(prompts, options).tokens;
+  const at::Tensor both = model.generate({prompts, {.attention_mask = mask}}, options).tokens;
   EXPECT_TRUE(at::equal(both.narrow(0, 0, 1), greedy_by_full_runs(model, prompts.narrow(0, 0, 1), 5)));
   EXPECT_TRUE(at::equal(both.narrow(0, 1, 1).narrow(1, 1, 8),
                         greedy_by_full_runs(model, prompts.narrow(0, 1, 1).narrow(1, 1, 3), 5)));
@@ -83,9 +81,9 @@ TEST(Generate, LongRopeTurnsAllKeysAnewWhereTheRowOutgrowsItsContext) {
 void expect_cache_of_full_run(const HookedTransformer& model, const GenerateResult& result,
                               double tolerance) {
   const bool padded = !result.attention_mask.all().item<bool>();
-  RunOptions options;
-  if (padded) options.attention_mask = result.attention_mask;
-  const RunResult full = model.run_with_cache(result.tokens, act::everything, options);
+  Input final_tokens(result.tokens);
+  if (padded) final_tokens.attention_mask = result.attention_mask;
+  const RunResult full = model.run_with_cache(final_tokens, act::everything);
   ASSERT_EQ(result.cache.size(), full.cache.size());
   for (const auto& entry : full.cache) {
     const auto& name = entry.name;
@@ -136,15 +134,16 @@ TEST_F(SmallGeneration, TokensBeginWithThePrompt) {
 }
 
 TEST_F(SmallGeneration, LogProbabilitiesAreTheModelsOwn) {
-  GenerateOptions options{.max_new_tokens = 4, .temperature = 3.0, .top_k = 5, .seed = 4};
+  GenerateOptions options{.max_new_tokens = 4, .sampling = {.temperature = 3.0, .top_k = 5, .seed = 4}};
   const GenerateResult result = model_.generate(prompt_, options);
-  const at::Tensor expected = continuation_log_probs(model_, {prompt_, result.tokens.narrow(1, 4, 4)});
+  const at::Tensor expected = continuation_log_probs(model_, prompt_, result.tokens.narrow(1, 4, 4));
   EXPECT_LT(relative_difference(result.log_probs, expected), kDoubleTolerance);
 }
 
 TEST_F(SmallGeneration, DrawsAreReproducible) {
   const auto tokens = [&](std::uint64_t seed) {
-    return model_.generate(prompt_, {.max_new_tokens = 6, .temperature = 4.0, .seed = seed}).tokens;
+    return model_.generate(prompt_, {.max_new_tokens = 6, .sampling = {.temperature = 4.0, .seed = seed}})
+        .tokens;
   };
   EXPECT_TRUE(at::equal(tokens(1), tokens(1)));
   EXPECT_FALSE(at::equal(tokens(1), tokens(2)));
@@ -155,15 +154,14 @@ TEST_F(SmallGeneration, RowsOfAPaddedBatchAreTheirOwnGenerations) {
   // All of it, padding on the left, padding on the right.
   const at::Tensor mask = at::tensor({1, 1, 1, 1, 1, 0, 0, 1, 1, 1, 1, 1, 1, 1, 0}, at::kLong).view({3, 5});
   for (const bool is_greedy : {true, false}) {
-    GenerateOptions options{.max_new_tokens = 4, .greedy = is_greedy, .repetition_penalty = 1.4, .seed = 11};
-    options.attention_mask = mask;
-    const GenerateResult together = model_.generate(rows, options);
+    GenerateOptions options{.max_new_tokens = 4,
+                            .sampling = {.greedy = is_greedy, .repetition_penalty = 1.4, .seed = 11}};
+    const GenerateResult together = model_.generate({rows, {.attention_mask = mask}}, options);
     const std::vector<at::Tensor> alone = {rows.narrow(0, 0, 1), rows.narrow(0, 1, 1).narrow(1, 2, 3),
                                            rows.narrow(0, 2, 1).narrow(1, 0, 4)};
     for (std::int64_t r = 0; r < 3; ++r) {
       GenerateOptions own = options;
-      own.attention_mask = at::Tensor();
-      own.seed = options.seed + static_cast<std::uint64_t>(r);
+      own.sampling.seed = options.sampling.seed + static_cast<std::uint64_t>(r);
       const GenerateResult solo = model_.generate(alone[static_cast<std::size_t>(r)], own);
       EXPECT_TRUE(
           at::equal(together.tokens[r].narrow(0, 5, 4), solo.tokens[0].narrow(0, solo.tokens.size(1) - 4, 4)))
@@ -175,13 +173,12 @@ TEST_F(SmallGeneration, RowsOfAPaddedBatchAreTheirOwnGenerations) {
 }
 
 TEST_F(SmallGeneration, PaddingOnTheRightDoesNotEatTheWindow) {
-  config_.window = 3;
-  config_.windowed_layers = {true, false, true};
+  config_.window = Window{.size = 3, .layers = {true, false, true}};
   const HookedTransformer model = random_model(config_);
   GenerateOptions options = greedy(4);
-  options.attention_mask = at::tensor({1, 1, 1, 0, 0}, at::kLong).unsqueeze(0);
+  const at::Tensor mask = at::tensor({1, 1, 1, 0, 0}, at::kLong).unsqueeze(0);
   const at::Tensor row = random_tokens(config_, {1, 5}, 13);
-  EXPECT_TRUE(at::equal(model.generate(row, options).tokens.narrow(1, 5, 4),
+  EXPECT_TRUE(at::equal(model.generate({row, {.attention_mask = mask}}, options).tokens.narrow(1, 5, 4),
                         greedy_by_full_runs(model, row.narrow(1, 0, 3), 4).narrow(1, 3, 4)));
 }
 
@@ -190,8 +187,9 @@ TEST_F(SmallGeneration, LogitsThatAreNoNumbersAreAnError) {
   const at::Tensor rows = random_tokens(config_, {2, 3});
   for (const bool is_greedy : {true, false}) {
     const std::string text = text_thrown_by<HookError>([&] {
-      model_.generate(
-          rows, {.max_new_tokens = 2, .greedy = is_greedy, .edits = {set(act::resid_post(0).row(1), nan)}});
+      model_.generate(rows, {.max_new_tokens = 2,
+                             .sampling = {.greedy = is_greedy},
+                             .edits = {set(act::resid_post(0).row(1), nan)}});
     });
     EXPECT_NE(text.find("row 1"), std::string::npos) << text;
   }
@@ -203,7 +201,7 @@ TEST_F(SmallGeneration, ARowThatEndsLeavesTheOthersAlone) {
   // A token that some row makes first somewhere in the middle ends that row there.
   const std::int64_t stop = free.tokens[1][5].item<std::int64_t>();
   GenerateOptions options = greedy(5);
-  options.stop_tokens = {stop};
+  options.stop.tokens = {stop};
   options.capture = act::everything;
   const GenerateResult result = model_.generate(rows, options);
   for (std::int64_t r = 0; r < 3; ++r) {
@@ -222,7 +220,7 @@ TEST_F(SmallGeneration, ARowThatEndsLeavesTheOthersAlone) {
   }
   // Padding sees and says nothing that counts, so only real columns are compared.
   const RunResult full =
-      model_.run_with_cache(result.tokens, act::resid_post(2), {.attention_mask = result.attention_mask});
+      model_.run_with_cache({result.tokens, {.attention_mask = result.attention_mask}}, act::resid_post(2));
   const at::Tensor real = result.attention_mask.unsqueeze(-1);
   EXPECT_LT(
       relative_difference(result.cache[act::resid_post(2)] * real, full.cache[act::resid_post(2)] * real),
@@ -299,10 +297,10 @@ TEST_F(SmallGeneration, EditsOfThePromptAndOfNewTokensAreApart) {
 TEST_F(SmallGeneration, KeepsOnlyThePositionsAskedFor) {
   GenerateOptions options = greedy(4);
   options.capture = act::resid_post(0) | act::pattern(1);
-  options.positions = AxisIndex::Range{.begin = 3, .end = 6};
+  options.keep.positions = AxisIndex::Range{.begin = 3, .end = 6};
   const GenerateResult result = model_.generate(prompt_, options);
   const RunResult full =
-      model_.run_with_cache(result.tokens, options.capture, {.positions = options.positions});
+      model_.run_with_cache(result.tokens, options.capture, {.keep = {.positions = options.keep.positions}});
   for (const auto& entry : result.cache) {
     const std::int64_t keys = entry.name.site == Site::pattern ? entry.value.size(-1) : -1;
     at::Tensor expected = full.cache[entry.name];
@@ -351,23 +349,24 @@ TEST_F(SmallGeneration, TooLongIsAnErrorBeforeTheStart) {
 
 TEST_F(SmallGeneration, RefusesWhatCannotBe) {
   EXPECT_THROW(model_.generate(prompt_, {.max_new_tokens = 0}), ConfigError);
-  EXPECT_THROW(model_.generate(prompt_, {.temperature = 0.0}), ConfigError);
+  EXPECT_THROW(model_.generate(prompt_, {.sampling = {.temperature = 0.0}}), ConfigError);
   EXPECT_THROW(model_.generate(prompt_, {.max_new_tokens = std::numeric_limits<std::int64_t>::max()}),
                ConfigError);
-  EXPECT_THROW(model_.generate(prompt_, {.max_new_tokens = 2, .stop_tokens = std::vector<std::int64_t>{99}}),
-               ConfigError);
-  EXPECT_THROW(model_.generate(prompt_, {.stop_strings = {"x"}}), TokenizerError);
+  EXPECT_THROW(
+      model_.generate(prompt_, {.max_new_tokens = 2, .stop = {.tokens = std::vector<std::int64_t>{99}}}),
+      ConfigError);
+  EXPECT_THROW(model_.generate(prompt_, {.stop = {.strings = {"x"}}}), TokenizerError);
   EXPECT_THROW(model_.generate(prompt_, {.on_text = [](std::string_view) { return true; }}), TokenizerError);
   EXPECT_THROW(model_.generate(prompt_, {.max_new_tokens = 2, .capture = act::resid_post(9)}), HookError);
   EXPECT_THROW(model_.generate(prompt_, {.max_new_tokens = 2, .edits = {zero(act::resid_post(0).pos(20))}}),
                HookError);
-  EXPECT_THROW(model_.generate(prompt_, {.positions = AxisIndex(AxisIndex::Last{})}), HookError);
+  EXPECT_THROW(model_.generate(prompt_, {.keep = {.positions = AxisIndex(AxisIndex::Last{})}}), HookError);
   EXPECT_THROW(model_.generate(at::tensor({99}, at::kLong)), ShapeError);
   ModelConfig config = small_config();
   config.direction = AttentionDirection::bidirectional;
   EXPECT_THROW(random_model(config).generate(prompt_), ConfigError);
   config = small_config();
-  config.d_vocab_out = 7;
+  config.unembedding->d_vocab = 7;
   EXPECT_THROW(random_model(config).generate(prompt_), ConfigError);
 }
 

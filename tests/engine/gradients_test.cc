@@ -19,7 +19,7 @@ namespace {
 
 /// A smooth number that every logit of every position enters with a weight of its own.
 LogitMetric smooth_metric(const ModelConfig& config) {
-  const at::Tensor weights = at::rand({1, 5, config.d_vocab_out}, at::detail::createCPUGenerator(41),
+  const at::Tensor weights = at::rand({1, 5, config.d_vocab_out()}, at::detail::createCPUGenerator(41),
                                       at::TensorOptions(at::kDouble)) -
                              0.5;
   return [weights](const at::Tensor& logits) { return (logits.tanh() * weights).sum(); };
@@ -30,7 +30,8 @@ ModelConfig smooth_config(std::uint64_t seed) {
   ModelConfig config = random_config(seed);
   config.dtype = at::kDouble;
   if (!is_smooth(config.activation)) config.activation = Activation::gelu;
-  if (config.mlm_head && !is_smooth(*config.mlm_head)) config.mlm_head = Activation::gelu;
+  if (config.has_mlm_head() && !is_smooth(*config.unembedding->mlm_head))
+    config.unembedding->mlm_head = Activation::gelu;
   config.eps = std::max(config.eps, 1e-5);
   return config;
 }
@@ -146,10 +147,10 @@ TEST_F(GradientRun, BeforeAnEditThatCutsThePathIsZero) {
 
 TEST_F(GradientRun, FromAResidual) {
   const auto whole = run(act::resid_pre(2) | act::resid_pre(1), {.capture = act::resid_pre(1)});
-  RunOptions options{.start_at_layer = 1};
+  RunOptions options;
   options.gradients = GradientRequest{act::resid_pre(2) | act::resid_pre(1), metric_};
   const at::Tensor resid = whole.cache[act::resid_pre(1)];
-  const auto piece = model_.run(resid, options);
+  const auto piece = model_.run(Input::start_at_layer(1, resid), options);
   for (const int layer : {1, 2}) {
     EXPECT_LT(
         relative_difference(piece.gradients[act::resid_pre(layer)], whole.gradients[act::resid_pre(layer)]),
@@ -160,7 +161,7 @@ TEST_F(GradientRun, FromAResidual) {
 
 TEST_F(GradientRun, PositionsCutGradientsToo) {
   const auto whole = run(act::defaults);
-  const auto cut = run(act::defaults, {.positions = 3});
+  const auto cut = run(act::defaults, {.keep = {.positions = 3}});
   for (const auto& entry : cut.gradients) {
     const auto query = row(entry.name.site).axes.find(Axis::query);
     const std::int64_t dim = query ? *query : *row(entry.name.site).axes.find(Axis::pos);

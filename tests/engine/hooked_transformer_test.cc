@@ -92,7 +92,7 @@ TEST_P(OnDevice, EveryPointAgreesWithTheCpu) {
   const HookedTransformer here = random_model(), there = random_model(small_config(), GetParam());
   const at::Tensor tokens = random_tokens(small_config(), {2, 6});
   const auto expected = here.run_with_cache(tokens, act::everything);
-  const auto got = there.run_with_cache(tokens, act::everything, {.cache_device = "cpu"});
+  const auto got = there.run_with_cache(tokens, act::everything, {.keep = {.device = "cpu"}});
   EXPECT_TRUE(agree(by_name(got.cache), by_name(expected.cache), {.tolerance = 1e-10}));
   EXPECT_LT(relative_difference(got.logits, expected.logits), 1e-10);
 }

@@ -22,9 +22,8 @@ constexpr double kTolerance = 1e-12;
 ModelConfig latent_config(std::int64_t d_query, std::int64_t d_value) {
   ModelConfig config = small_config();
   config.norm = config.final_norm = NormKind::rms_norm;
-  config.positions = PositionKind::rotary;
-  config.rotary = {.dim = 2, .adjacent_pairs = true, .at_end = true};
-  config.latent = {.d_kv = 5, .d_query = d_query, .d_shared_key = 2, .d_value = d_value, .eps = 1e-3};
+  config.positions = RotaryPositions{.dim = 2, .adjacent_pairs = true, .at_end = true};
+  config.latent = Latents{.d_kv = 5, .d_query = d_query, .d_shared_key = 2, .d_value = d_value, .eps = 1e-3};
   return config;
 }
 
@@ -46,14 +45,14 @@ TEST(LatentAttention, HeadsAreMadeFromTheLatents) {
     for (int head = 0; head < 4; ++head) {
       EXPECT_TRUE(at::equal(k.select(2, head).narrow(-1, 4, 2), cache[act::k_shared(1)]));
     }
-    EXPECT_EQ(cache[act::v(1)].sizes(), (at::IntArrayRef{2, 7, 4, c.latent.d_value}));
+    EXPECT_EQ(cache[act::v(1)].sizes(), (at::IntArrayRef{2, 7, 4, c.latent->d_value}));
     EXPECT_LT(relative_difference(cache[act::v(1)], by_head(latent, view.W_UV(1))), kTolerance);
-    EXPECT_EQ(cache[act::z(1)].sizes(), (at::IntArrayRef{2, 7, 4, c.latent.d_value}));
+    EXPECT_EQ(cache[act::z(1)].sizes(), (at::IntArrayRef{2, 7, 4, c.latent->d_value}));
     // What rotary does not turn, it leaves.
     EXPECT_TRUE(at::equal(cache[act::rot_k(1)].narrow(-1, 0, 4), k.narrow(-1, 0, 4)));
     EXPECT_GT((cache[act::rot_k(1)] - k).abs().max().item<double>(), 1e-3);
-    EXPECT_EQ(c.latent.d_query > 0, row(Site::q_latent).exists(c, 1));
-    if (c.latent.d_query == 0) continue;
+    EXPECT_EQ(c.query_latent(), row(Site::q_latent).exists(c, 1));
+    if (c.latent->d_query == 0) continue;
     EXPECT_LT(relative_difference(cache[act::q(1)], by_head(cache[act::q_latent(1)], view.W_UQ(1))),
               kTolerance);
     const at::Tensor before = cache[act::q_latent_norm_normalized(1)] * cache[act::q_latent_norm_scale(1)];
@@ -73,7 +72,8 @@ TEST(LatentAttention, FusedAndExplicitPathsAgree) {
       mask[1].narrow(0, 0, 3).zero_();
       for (const at::Tensor& padding : {at::Tensor(), mask}) {
         const auto logits = [&](const Selection& capture) {  // of columns that are padding in no row
-          return model.run(tokens, {.capture = capture, .attention_mask = padding}).logits.narrow(1, 3, 6);
+          return model.run({tokens, {.attention_mask = padding}}, {.capture = capture})
+              .logits.narrow(1, 3, 6);
         };
         EXPECT_LT(relative_difference(logits({}), logits(act::pattern)),
                   dtype == at::kDouble ? kTolerance : 1e-5);
@@ -88,7 +88,7 @@ TEST(LatentAttention, AnEditReachesWhatIsMadeOfIt) {
   const at::Tensor tokens = random_tokens(c, {1, 6});
   const auto before = model.run_with_cache(tokens).cache;
   const auto changed = [&](const Address& where) {
-    const auto after = model.run(tokens, {.capture = act::defaults, .edits = {zero(where)}}).cache;
+    const auto after = model.run(tokens, {.edits = {zero(where)}, .capture = act::defaults}).cache;
     std::string words;
     for (const act::BlockSite site : {act::q, act::k, act::v}) {
       if (!at::equal(before[site(1)], after[site(1)])) words += std::string(row(site.site).word) + " ";
@@ -100,7 +100,7 @@ TEST(LatentAttention, AnEditReachesWhatIsMadeOfIt) {
   EXPECT_EQ(changed(act::kv_latent(1)), "k v ");
   EXPECT_EQ(changed(act::kv_latent_norm_normalized(1).at(Axis::kv_latent, 2)), "k v ");
   EXPECT_EQ(changed(act::k_shared(1)), "k ");
-  const auto none = model.run(tokens, {.capture = act::defaults, .edits = {zero(act::kv_latent(1))}}).cache;
+  const auto none = model.run(tokens, {.edits = {zero(act::kv_latent(1))}, .capture = act::defaults}).cache;
   EXPECT_EQ(none[act::z(1)].abs().max().item<double>(), 0.0);
   EXPECT_TRUE(at::equal(none[act::k(1)].narrow(-1, 4, 2), before[act::k(1)].narrow(-1, 4, 2)));
 }
@@ -122,9 +122,9 @@ TEST(LatentAttention, GenerationAndPrefixesRememberWholeHeads) {
     const HookedTransformer model = random_model(c);
     const at::Tensor tokens = random_tokens(c, {2, 9});
     const auto whole = model.run_with_cache(tokens, act::everything);
-    const auto generated =
-        model.generate(tokens.narrow(1, 0, 4),
-                       {.max_new_tokens = 6, .greedy = true, .stop_tokens = std::vector<std::int64_t>()});
+    const auto generated = model.generate(
+        tokens.narrow(1, 0, 4),
+        {.max_new_tokens = 6, .sampling = {.greedy = true}, .stop = {.tokens = std::vector<std::int64_t>()}});
     at::Tensor row = tokens.narrow(1, 0, 4);
     for (int step = 0; step < 6; ++step) {
       row = at::cat({row, model.run(row).logits.select(1, row.size(1) - 1).argmax(-1, /*keepdim=*/true)}, 1);
@@ -133,7 +133,7 @@ TEST(LatentAttention, GenerationAndPrefixesRememberWholeHeads) {
     RunOptions start{.output = Output::none};
     start.keep_prefix = true;
     const auto prefix = model.run(tokens.narrow(1, 0, 5), start).prefix.value();
-    EXPECT_LT(relative_difference(model.run(tokens.narrow(1, 5, 4), {.prefix = prefix}).logits,
+    EXPECT_LT(relative_difference(model.run({tokens.narrow(1, 5, 4), {.prefix = prefix}}).logits,
                                   whole.logits.narrow(1, 5, 4)),
               1e-10);
   }

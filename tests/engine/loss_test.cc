@@ -1,4 +1,4 @@
-#include "engine/loss.h"
+#include "hooked/engine/loss.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
@@ -29,7 +29,7 @@ class Loss : public testing::Test {
 TEST_F(Loss, PerTokenAndMean) {
   const at::Tensor logits = model_(tokens_);
   const at::Tensor per_token =
-      model_.run(tokens_, {.output = Output::loss, .loss_reduction = LossReduction::per_token}).loss;
+      model_.run(tokens_, {.output = Output::loss, .loss = {.reduction = LossReduction::per_token}}).loss;
   ASSERT_EQ(per_token.sizes(), (at::IntArrayRef{2, 5}));
   double sum = 0.0;
   for (int row = 0; row < 2; ++row) {
@@ -45,11 +45,11 @@ TEST_F(Loss, CountsPredictionsBetweenRealTokens) {
   at::Tensor mask = at::ones({2, 6}, at::kLong);
   mask[0].narrow(0, 0, 2).zero_();
   mask[1].narrow(0, 4, 2).zero_();
-  const at::Tensor logits = model_.run(tokens_, {.attention_mask = mask}).logits;
+  const at::Tensor logits = model_.run({tokens_, {.attention_mask = mask}}).logits;
   const at::Tensor per_token =
       model_
-          .run(tokens_,
-               {.output = Output::loss, .loss_reduction = LossReduction::per_token, .attention_mask = mask})
+          .run({tokens_, {.attention_mask = mask}},
+               {.output = Output::loss, .loss = {.reduction = LossReduction::per_token}})
           .loss;
   double sum = 0.0;
   int count = 0;
@@ -63,13 +63,14 @@ TEST_F(Loss, CountsPredictionsBetweenRealTokens) {
     }
   }
   EXPECT_EQ(count, 6);
-  EXPECT_NEAR(model_.run(tokens_, {.output = Output::loss, .attention_mask = mask}).loss.item<double>(),
+  EXPECT_NEAR(model_.run({tokens_, {.attention_mask = mask}}, {.output = Output::loss}).loss.item<double>(),
               sum / count, 1e-12);
 }
 
 TEST_F(Loss, OfARunFromAResidual) {
   const at::Tensor resid = model_.run(tokens_, {.stop_at_layer = 1}).residual;
-  const auto run = model_.run(resid, {.output = Output::loss, .start_at_layer = 1, .target_tokens = tokens_});
+  const auto run =
+      model_.run(Input::start_at_layer(1, resid), {.output = Output::loss, .loss = {.targets = tokens_}});
   EXPECT_NEAR(run.loss.item<double>(), model_.run(tokens_, {.output = Output::loss}).loss.item<double>(),
               1e-12);
 }
@@ -77,7 +78,7 @@ TEST_F(Loss, OfARunFromAResidual) {
 TEST_F(Loss, OfOtherTargets) {
   const at::Tensor targets = random_tokens(model_.config(), {2, 6}, 55);
   const at::Tensor logits = model_(tokens_);
-  const at::Tensor got = model_.run(tokens_, {.output = Output::loss, .target_tokens = targets}).loss;
+  const at::Tensor got = model_.run(tokens_, {.output = Output::loss, .loss = {.targets = targets}}).loss;
   EXPECT_NEAR(got.item<double>(), next_token_loss(logits, targets, {}, LossReduction::mean).item<double>(),
               1e-12);
 }
@@ -97,7 +98,7 @@ TEST_F(Loss, OfHalfPrecisionLogitsIsFloat32) {
 TEST_F(Loss, WithoutAnyPredictionIsRefused) {
   at::Tensor mask = at::zeros({2, 6}, at::kLong);
   mask.select(1, 3).fill_(1);
-  EXPECT_THROW(model_.run(tokens_, {.output = Output::loss, .attention_mask = mask}), ShapeError);
+  EXPECT_THROW(model_.run({tokens_, {.attention_mask = mask}}, {.output = Output::loss}), ShapeError);
 }
 
 }  // namespace

@@ -23,8 +23,8 @@ constexpr RouterKind kRouters[] = {RouterKind::softmax_then_choose, RouterKind::
 ModelConfig mixture_config(RouterKind router = RouterKind::softmax_then_choose) {
   ModelConfig config = small_config();
   config.mlp = MlpKind::gated;
-  config.experts = {.n_experts = 5, .per_token = 2, .d_expert = config.d_mlp, .router = router};
-  if (router == RouterKind::sparse_mixer) config.experts.mixer_tolerance = 0.4;
+  config.experts = Experts{.n_experts = 5, .per_token = 2, .d_expert = config.d_mlp, .router = router};
+  if (router == RouterKind::sparse_mixer) config.experts->mixer_tolerance = 0.4;
   return config;
 }
 
@@ -60,8 +60,8 @@ TEST(Mixture, ExpertsSeeTheirTokensByRank) {
 TEST(Mixture, AnExpertWithoutTokensFiresWithNone) {
   const HookedTransformer model = random_model(mixture_config());
   const at::Tensor tokens = random_tokens(model.config(), {1, 4});
-  const auto run = model.run(tokens, {.capture = act::expert_gate | act::expert_pre | act::expert_post,
-                                      .edits = {set(act::expert_indices(0), 3)}});
+  const auto run = model.run(tokens, {.edits = {set(act::expert_indices(0), 3)},
+                                      .capture = act::expert_gate | act::expert_pre | act::expert_post});
   for (int e = 0; e < 5; ++e) {
     EXPECT_EQ(run.cache[act::expert_post(0, e)].sizes(), (at::IntArrayRef{e == 3 ? 8 : 0, 12})) << e;
   }
@@ -73,8 +73,8 @@ TEST(Mixture, EditedWeightsChooseAnew) {
     const at::Tensor tokens = random_tokens(model.config(), {2, 6});
     for (std::int64_t expert = 0; expert < 5; ++expert) {
       const auto run =
-          model.run(tokens, {.capture = act::expert_indices | act::mlp_out,
-                             .edits = {set(act::expert_weights(1).at(Axis::expert, expert), 2.0)}});
+          model.run(tokens, {.edits = {set(act::expert_weights(1).at(Axis::expert, expert), 2.0)},
+                             .capture = act::expert_indices | act::mlp_out});
       EXPECT_TRUE((run.cache[act::expert_indices(1)].select(-1, 0) == expert).all().item<bool>());
     }
     const at::Tensor none = model.run(tokens, {.edits = {zero(act::expert_weights(1))}}).logits;
@@ -88,9 +88,9 @@ TEST(Mixture, EditedWeightsChooseAnew) {
 TEST(Mixture, EditedWeightsChooseAmongTheBestGroups) {
   for (const GroupScore score : {GroupScore::best, GroupScore::best_two}) {
     ModelConfig config = mixture_config(RouterKind::sigmoid_then_choose);
-    config.experts.n_experts = 6;
-    config.experts.n_groups = 3;
-    config.experts.group_score = score;
+    config.experts->n_experts = 6;
+    config.experts->n_groups = 3;
+    config.experts->group_score = score;
     const HookedTransformer model = random_model(config);
     const at::Tensor tokens = random_tokens(config, {2, 6});
     for (std::int64_t group = 0; group < 3; ++group) {
@@ -98,9 +98,9 @@ TEST(Mixture, EditedWeightsChooseAmongTheBestGroups) {
       const auto weight = [&](std::int64_t expert, double value) {
         return set(act::expert_weights(1).at(Axis::expert, (2 * group + expert) % 6), value);
       };
-      const auto run = model.run(tokens, {.capture = act::expert_indices,
-                                          .edits = {weight(0, 0.9), weight(1, 0.1), weight(2, 0.6),
-                                                    weight(3, 0.6), weight(4, 0.0), weight(5, 0.0)}});
+      const auto run = model.run(tokens, {.edits = {weight(0, 0.9), weight(1, 0.1), weight(2, 0.6),
+                                                    weight(3, 0.6), weight(4, 0.0), weight(5, 0.0)},
+                                          .capture = act::expert_indices});
       const std::int64_t open = (group + (score == GroupScore::best ? 0 : 1)) % 3;
       EXPECT_TRUE((run.cache[act::expert_indices(1)].div(2, "floor") == open).all().item<bool>());
     }
@@ -113,7 +113,7 @@ TEST(Mixture, AnUnchangedValueChangesNothing) {
     const at::Tensor tokens = random_tokens(model.config(), {2, 6});
     const auto plain = model.run(tokens, {.capture = act::expert_indices});
     const Hook same{act::expert_weights | act::expert_indices, [](const at::Tensor& x) { return x.clone(); }};
-    const auto hooked = model.run(tokens, {.capture = act::expert_indices, .hooks = {same}});
+    const auto hooked = model.run(tokens, {.hooks = {same}, .capture = act::expert_indices});
     EXPECT_TRUE(at::equal(plain.logits, hooked.logits));
     EXPECT_TRUE(at::equal(plain.cache[act::expert_indices(2)], hooked.cache[act::expert_indices(2)]));
   }
@@ -124,8 +124,8 @@ TEST(Mixture, EditedIndicesSendTokensElsewhereWithTheirWeights) {
   const at::Tensor tokens = random_tokens(model.config(), {1, 5});
   const auto before = model.run(tokens, {.capture = act::defaults}).cache;
   const auto after = model
-                         .run(tokens, {.capture = act::defaults,
-                                       .edits = {set(act::expert_indices(0).at(Axis::rank, 0), 4)}})
+                         .run(tokens, {.edits = {set(act::expert_indices(0).at(Axis::rank, 0), 4)},
+                                       .capture = act::defaults})
                          .cache;
   const at::Tensor chosen = before[act::expert_indices(0)];
   const at::Tensor ranked = before[act::expert_weights(0)].gather(-1, chosen);
@@ -170,7 +170,7 @@ TEST(Mixture, PaddingGoesToNoExpert) {
   const at::Tensor tokens = random_tokens(model.config(), {2, 6});
   at::Tensor mask = at::ones({2, 6}, at::kLong);
   mask[1].narrow(0, 0, 2).zero_();
-  const auto cache = model.run(tokens, {.capture = act::expert_post, .attention_mask = mask}).cache;
+  const auto cache = model.run({tokens, {.attention_mask = mask}}, {.capture = act::expert_post}).cache;
   std::int64_t routed = 0;
   for (int e = 0; e < 5; ++e) routed += cache[act::expert_post(2, e)].size(0);
   EXPECT_EQ(routed, 2 * (6 + 4));
@@ -200,8 +200,8 @@ TEST(AttentionSinks, ValueBiasesStayWhereTheyAre) {
 
 TEST(WeightView, GivesTheMatricesOfExperts) {
   ModelConfig config = mixture_config();
-  config.experts.dense_layers = {false, true, false};
-  config.experts.d_expert = 9;
+  config.experts->dense_layers = {false, true, false};
+  config.experts->d_expert = 9;
   const HookedTransformer model = random_model(config);
   const WeightView view = model.weights();
   EXPECT_EQ(view.W_router(0).sizes(), (at::IntArrayRef{8, 5}));

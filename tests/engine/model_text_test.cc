@@ -10,9 +10,11 @@
 #include <vector>
 
 #include "hooked/core/error.h"
+#include "hooked/engine/trainable_transformer.h"
 #include "hooked/io/file.h"
 #include "tests/engine/small_models.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/thrown_by.h"
 
 namespace hooked::model_text_test {
 namespace {
@@ -53,6 +55,19 @@ TEST_F(ModelWithText, BosComesAsTheModelWantsOrAsAskedFor) {
   EXPECT_THROW(nameless.to_tokens("w2", {.prepend_bos = true}), TokenizerError);
 }
 
+TEST_F(ModelWithText, APieceThatTheTokenizerNamesTwiceIsANote) {
+  write_file(folder_ / "model" / "tokenizer.json",
+             R"({"added_tokens": [{"id": 0, "content": "<bos>", "special": true}],
+                 "pre_tokenizer": {"type": "WhitespaceSplit"},
+                 "model": {"type": "WordLevel", "vocab": {"w2": 2, "<unk>": 1, "w2": 3}, "unk_token": "<unk>"}})");
+  const auto model = HookedTransformer::load((folder_ / "model").string());
+  EXPECT_TRUE(at::equal(model.to_tokens("w2", {.prepend_bos = false}), row({3})));
+  ASSERT_EQ(model.notes().size(), model_->notes().size() + 1);
+  const std::string& note = model.notes().back();
+  EXPECT_NE(note.find("model.vocab names pieces more than once"), std::string::npos) << note;
+  EXPECT_TRUE(note.ends_with(": w2")) << note;
+}
+
 TEST_F(ModelWithText, AddedTokensInTextAreTokensOrText) {
   EXPECT_TRUE(at::equal(model_->to_tokens("w2<bos> w4", {.prepend_bos = false}), row({2, 0, 4})));
   EXPECT_TRUE(at::equal(
@@ -63,9 +78,9 @@ TEST_F(ModelWithText, AddedTokensInTextAreTokensOrText) {
 TEST_F(ModelWithText, ABatchIsPaddedOnEitherSide) {
   const std::vector<std::string> texts{"w2 w3 w4", "w5"};
   for (const PaddingSide side : {PaddingSide::left, PaddingSide::right}) {
-    const TokenBatch batch = model_->to_token_batch(texts, {.padding_side = side});
+    const Input batch = model_->to_token_batch(texts, {.padding_side = side});
     ASSERT_EQ(batch.tokens.sizes(), (at::IntArrayRef{2, 4}));
-    const at::Tensor logits = model_->run(batch.tokens, {.attention_mask = batch.attention_mask}).logits;
+    const at::Tensor logits = model_->run(batch).logits;
     for (std::size_t r = 0; r < texts.size(); ++r) {
       const at::Tensor mask = batch.attention_mask[static_cast<std::int64_t>(r)];
       const at::Tensor alone = model_->to_tokens(texts[r]);
@@ -75,6 +90,31 @@ TEST_F(ModelWithText, ABatchIsPaddedOnEitherSide) {
     }
   }
   EXPECT_THROW(model_->to_token_batch({}), TokenizerError);
+}
+
+TEST_F(ModelWithText, ATextIsAnInput) {
+  const at::Tensor tokens = model_->to_tokens("w2 w3 w4");
+  const at::Tensor logits = (*model_)(tokens);
+  EXPECT_TRUE(at::equal((*model_)("w2 w3 w4"), logits));
+  EXPECT_TRUE(at::equal(model_->run(std::string("w2 w3 w4")).logits, logits));
+  EXPECT_TRUE(at::equal(model_->run_with_cache("w2 w3 w4").logits, model_->run_with_cache(tokens).logits));
+  EXPECT_TRUE(at::equal(model_->run("w2 w3 w4", {.output = Output::loss}).loss,
+                        model_->run(tokens, {.output = Output::loss}).loss));
+  const GenerateOptions options{.max_new_tokens = 2, .sampling = {.greedy = true}};
+  EXPECT_TRUE(
+      at::equal(model_->generate("w2 w3 w4", options).tokens, model_->generate(tokens, options).tokens));
+  EXPECT_TRUE(at::equal(TrainableTransformer::from(*model_).forward("w2 w3 w4"), logits));
+  const Prefix prefix = model_->run("w2", {.keep_prefix = true}).prefix.value();
+  EXPECT_EQ(model_->run({"w3", {.prefix = prefix}}).logits.size(1), 2) << "with its BOS";
+  EXPECT_THROW(random_model()("w2"), TokenizerError);
+}
+
+TEST_F(ModelWithText, TheTokenizerIsThereOrSaysWhyNot) {
+  EXPECT_EQ(model_->tokenizer().vocab_size(), 11);
+  EXPECT_EQ(model_->device(), c10::Device(at::kCPU));
+  EXPECT_EQ(model_->dtype(), at::kDouble);
+  const std::string reason = text_thrown_by<TokenizerError>([] { random_model().tokenizer(); });
+  EXPECT_NE(reason.find("no tokenizer"), std::string::npos) << reason;
 }
 
 TEST_F(ModelWithText, PiecesKnowTheirPlaceInTheText) {
@@ -90,7 +130,7 @@ TEST_F(ModelWithText, PiecesKnowTheirPlaceInTheText) {
 
 TEST_F(ModelWithText, GeneratedTextStreamsAndStops) {
   const at::Tensor prompt = model_->to_tokens("w2 w3");
-  GenerateOptions options{.max_new_tokens = 5, .greedy = true};
+  GenerateOptions options{.max_new_tokens = 5, .sampling = {.greedy = true}};
   std::string streamed;
   options.on_text = [&](std::string_view text) {
     streamed += text;
@@ -105,22 +145,23 @@ TEST_F(ModelWithText, GeneratedTextStreamsAndStops) {
   // Stopping before what the third word begins with leaves the two before it.
   std::vector<std::string> words;
   for (std::int64_t i = 3; i < 8; ++i) words.push_back(model_->to_string(result.tokens[0][i].unsqueeze(0)));
-  GenerateOptions stopping{.max_new_tokens = 5, .greedy = true, .stop_strings = {words[2]}};
+  GenerateOptions stopping{
+      .max_new_tokens = 5, .sampling = {.greedy = true}, .stop = {.strings = {words[2]}}};
   const GenerateResult stopped = model_->generate(prompt, stopping);
   EXPECT_EQ(stopped.stopped, std::vector{StopReason::stop_string});
   EXPECT_EQ(stopped.texts[0], result.texts[0].substr(0, result.texts[0].find(words[2])));
   EXPECT_LE(stopped.tokens.size(1), 6);
 
   const GenerateOptions cut{
-      .max_new_tokens = 5, .greedy = true, .on_text = [](std::string_view) { return false; }};
+      .max_new_tokens = 5, .sampling = {.greedy = true}, .on_text = [](std::string_view) { return false; }};
   EXPECT_EQ(model_->generate(prompt, cut).stopped, std::vector{StopReason::callback});
-  const TokenBatch two = model_->to_token_batch({"w2", "w3"});
+  const Input two = model_->to_token_batch({"w2", "w3"});
   EXPECT_THROW(model_->generate(two.tokens, options), ShapeError) << "text of two rows";
 }
 
 TEST_F(ModelWithText, StopTokensComeFromTheFolderAndAreSavedWithIt) {
   const at::Tensor prompt = model_->to_tokens("w2 w3");
-  const GenerateOptions options{.max_new_tokens = 5, .greedy = true};
+  const GenerateOptions options{.max_new_tokens = 5, .sampling = {.greedy = true}};
   const GenerateResult free = model_->generate(prompt, options);
   const auto stop = free.tokens[0][4].item<std::int64_t>();
   const auto expect_stop = [&](const std::string& model) {

@@ -45,7 +45,7 @@ void expect_padded_equals_alone(const ModelConfig& config) {
     masks.push_back(at::cat({fill(padding.left), at::ones({1, length}, at::kLong), fill(padding.right)}, 1));
   }
   const auto batch =
-      model.run(at::cat(rows, 0), {.capture = act::everything, .attention_mask = at::cat(masks, 0)});
+      model.run({at::cat(rows, 0), {.attention_mask = at::cat(masks, 0)}}, {.capture = act::everything});
   EXPECT_FALSE(batch.logits.isnan().any().item<bool>());
   for (std::size_t i = 0; i < paddings.size(); ++i) {
     const auto single = model.run_with_cache(alone[i], act::everything);
@@ -65,16 +65,16 @@ void expect_padded_equals_alone(const ModelConfig& config) {
   }
 }
 
-class PaddedRows : public testing::TestWithParam<PositionKind> {};
+class PaddedRows : public testing::TestWithParam<Positions> {};
 
-std::string position_word(const testing::TestParamInfo<PositionKind>& info) {
+std::string position_word(const testing::TestParamInfo<Positions>& info) {
   constexpr const char* kWords[] = {"none", "learned", "shortformer", "rotary", "alibi"};
-  return kWords[static_cast<std::size_t>(info.param)];
+  return kWords[info.param.index()];
 }
 
-INSTANTIATE_TEST_SUITE_P(Positions, PaddedRows,
-                         testing::Values(PositionKind::none, PositionKind::learned, PositionKind::shortformer,
-                                         PositionKind::rotary, PositionKind::alibi),
+INSTANTIATE_TEST_SUITE_P(PositionKinds, PaddedRows,
+                         testing::Values(NoPositions{}, LearnedPositions{}, ShortformerPositions{},
+                                         RotaryPositions{}, AlibiPositions{}),
                          position_word);
 
 TEST_P(PaddedRows, EqualTheRowsAlone) {
@@ -82,7 +82,7 @@ TEST_P(PaddedRows, EqualTheRowsAlone) {
     ModelConfig config = small_config();
     config.positions = GetParam();
     config.direction = direction;
-    if (GetParam() == PositionKind::alibi) config.alibi_slopes = geometric_alibi_slopes(config.n_heads);
+    if (config.alibi() != nullptr) config.alibi()->slopes = geometric_alibi_slopes(config.n_heads);
     expect_padded_equals_alone(config);
   }
 }
@@ -100,11 +100,11 @@ TEST(PaddedRow, WhatStandsInThePaddingDoesNotMatter) {
   const HookedTransformer model = random_model();
   at::Tensor tokens = random_tokens(model.config(), {1, 6}), mask = at::ones({1, 6}, at::kLong);
   mask[0].narrow(0, 0, 2).zero_();
-  const at::Tensor one = model.run(tokens, {.attention_mask = mask}).logits;
+  const at::Tensor one = model.run({tokens, {.attention_mask = mask}}).logits;
   at::Tensor other = tokens.clone();
   other[0].narrow(0, 0, 2).fill_(9);
   EXPECT_TRUE(
-      at::equal(model.run(other, {.attention_mask = mask}).logits.narrow(1, 2, 4), one.narrow(1, 2, 4)));
+      at::equal(model.run({other, {.attention_mask = mask}}).logits.narrow(1, 2, 4), one.narrow(1, 2, 4)));
 }
 
 TEST(Batch, EqualsItsRows) {
@@ -125,9 +125,9 @@ TEST(Edits, LastFollowsThePadding) {
   const at::Tensor tokens = random_tokens(model.config(), {2, 6});
   at::Tensor mask = at::ones({2, 6}, at::kLong);
   mask[0].narrow(0, 4, 2).zero_();
-  const auto run = model.run(tokens, {.capture = act::resid_pre(1),
-                                      .edits = {zero(act::resid_pre(1).pos(AxisIndex::Last{}))},
-                                      .attention_mask = mask});
+  const auto run =
+      model.run({tokens, {.attention_mask = mask}},
+                {.edits = {zero(act::resid_pre(1).pos(AxisIndex::Last{}))}, .capture = act::resid_pre(1)});
   const at::Tensor resid = run.cache[act::resid_pre(1)];
   EXPECT_EQ(resid[0][3].abs().max().item<double>(), 0.0);
   EXPECT_EQ(resid[1][5].abs().max().item<double>(), 0.0);

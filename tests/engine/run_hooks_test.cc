@@ -151,12 +151,11 @@ TEST_F(RunHooks, UnknownPointsAreErrorsBeforeAnythingRuns) {
   EXPECT_THROW(model_.run_with_hooks(tokens_, {counting, {act::rot_q(0), [](const at::Tensor&) {}}}),
                HookError);
   EXPECT_THROW(model_.run_with_hooks(tokens_, {counting}, {.edits = {zero(act::z(7))}}), HookError);
-  EXPECT_THROW(model_.run_with_hooks(tokens_, {counting}, {.capture = Selection::glob("nothing*")}),
-               HookError);
+  EXPECT_THROW(model_.run_with_hooks(tokens_, {counting}, {.capture = Selection("nothing*")}), HookError);
   EXPECT_THROW(model_.run_with_hooks(tokens_, {counting}, {.capture = act::resid_pre(2), .stop_at_layer = 2}),
                HookError);
-  EXPECT_THROW(model_.run_with_hooks(tokens_, {{act::embed, [&](const at::Tensor&) { ++calls; }}},
-                                     {.start_at_layer = 1}),
+  EXPECT_THROW(model_.run_with_hooks(Input::start_at_layer(1, tokens_),
+                                     {{act::embed, [&](const at::Tensor&) { ++calls; }}}),
                Error);
   EXPECT_EQ(calls, 0);
 }
@@ -194,7 +193,7 @@ TEST_F(RunHooks, CacheDoesNotChangeAfterwards) {
   std::vector<at::Tensor> copies;
   for (const auto& entry : run.cache) copies.push_back(entry.value.clone());
   model_.run_with_cache(random_tokens(model_.config(), {2, 6}, 99), act::everything);
-  model_.run(tokens_, {.capture = act::everything, .edits = {zero(act::z), scale(act::resid_pre, 3.0)}});
+  model_.run(tokens_, {.edits = {zero(act::z), scale(act::resid_pre, 3.0)}, .capture = act::everything});
   model_.run_with_hooks(tokens_, {{act::everything, [](const at::Tensor& x) { return x.clone(); }}});
   std::size_t number = 0;
   for (const auto& entry : run.cache)
@@ -204,7 +203,7 @@ TEST_F(RunHooks, CacheDoesNotChangeAfterwards) {
 TEST_F(RunHooks, CacheHoldsWhatDownstreamSaw) {
   const auto run =
       model_.run_with_hooks(tokens_, {{act::attn_out(1), [](const at::Tensor& x) { return x + 1.0; }}},
-                            {.capture = act::defaults, .edits = {scale(act::attn_out(1), 2.0)}});
+                            {.edits = {scale(act::attn_out(1), 2.0)}, .capture = act::defaults});
   EXPECT_LT(relative_difference(run.cache[act::resid_mid(1)],
                                 run.cache[act::resid_pre(1)] + run.cache[act::attn_out(1)]),
             kDoubleTolerance);

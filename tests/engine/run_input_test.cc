@@ -1,6 +1,4 @@
 // Bad input at the door of a run: the error's class, what it names, both values, and a good run afterwards.
-#include "engine/run_input.h"
-
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
@@ -12,6 +10,7 @@
 #include <vector>
 
 #include "hooked/core/error.h"
+#include "hooked/engine/input.h"
 #include "tests/engine/small_models.h"
 #include "tests/support/thrown_by.h"
 
@@ -20,13 +19,13 @@ namespace {
 
 class BadInput : public testing::Test {
  protected:
-  /// Checks that running `tokens` throws a ShapeError about `where` whose text holds all of `words`.
-  void expect_refused(const at::Tensor& tokens, const RunOptions& options, const std::string& where,
+  /// Checks that running `input` throws a ShapeError about `where` whose text holds all of `words`.
+  void expect_refused(const Input& input, const RunOptions& options, const std::string& where,
                       const std::vector<std::string>& words) {
     int calls = 0;
     RunOptions watched = options;
-    if (!watched.start_at_layer) watched.hooks.push_back({act::tokens, [&](const at::Tensor&) { ++calls; }});
-    const auto error = thrown_by<ShapeError>([&] { model_.run(tokens, watched); });
+    if (!input.start) watched.hooks.push_back({act::tokens, [&](const at::Tensor&) { ++calls; }});
+    const auto error = thrown_by<ShapeError>([&] { model_.run(input, watched); });
     ASSERT_TRUE(error);
     EXPECT_EQ(error->where(), where);
     for (const std::string& word : words) {
@@ -72,32 +71,31 @@ TEST_F(BadInput, SequencesLongerThanTheContext) {
 }
 
 TEST_F(BadInput, Masks) {
-  RunOptions options;
-  options.attention_mask = at::ones({2, 5}, at::kLong);
-  expect_refused(tokens_, options, "attention_mask", {"[2, 6]", "[2, 5]"});
-  options.attention_mask = at::ones({6}, at::kLong);
-  expect_refused(tokens_, options, "attention_mask", {"[2, 6]", "[6]"});
-  options.attention_mask = at::ones({1, 6}, at::kLong);
-  expect_refused(tokens_, options, "attention_mask", {"[2, 6]", "[1, 6]"});
-  options.attention_mask = at::ones({2, 6}, at::kLong) * 2;
-  expect_refused(tokens_, options, "attention_mask", {"0 and 1"});
-  options.attention_mask = at::full({2, 6}, 0.5);
-  expect_refused(tokens_, options, "attention_mask", {"0 and 1"});
-  options.attention_mask = at::full({2, 6}, NAN);
-  expect_refused(tokens_, options, "attention_mask", {"0 and 1"});
-  options.attention_mask = at::ones({2, 6}, at::kLong);
-  options.attention_mask[1].zero_();
-  expect_refused(tokens_, options, "attention_mask", {"all padding"});
+  expect_refused({tokens_, {.attention_mask = at::ones({2, 5}, at::kLong)}}, {}, "attention_mask",
+                 {"[2, 6]", "[2, 5]"});
+  expect_refused({tokens_, {.attention_mask = at::ones({6}, at::kLong)}}, {}, "attention_mask",
+                 {"[2, 6]", "[6]"});
+  expect_refused({tokens_, {.attention_mask = at::ones({1, 6}, at::kLong)}}, {}, "attention_mask",
+                 {"[2, 6]", "[1, 6]"});
+  expect_refused({tokens_, {.attention_mask = at::ones({2, 6}, at::kLong) * 2}}, {}, "attention_mask",
+                 {"0 and 1"});
+  expect_refused({tokens_, {.attention_mask = at::full({2, 6}, 0.5)}}, {}, "attention_mask", {"0 and 1"});
+  expect_refused({tokens_, {.attention_mask = at::full({2, 6}, NAN)}}, {}, "attention_mask", {"0 and 1"});
+  at::Tensor empty_row = at::ones({2, 6}, at::kLong);
+  empty_row[1].zero_();
+  expect_refused({tokens_, {.attention_mask = empty_row}}, {}, "attention_mask", {"all padding"});
 }
 
 TEST_F(BadInput, MasksOfAnyDtypeMeanTheSame) {
   at::Tensor mask = at::ones({2, 6}, at::kLong);
   mask[0].narrow(0, 0, 2).zero_();
-  const at::Tensor expected = model_.run(tokens_, {.attention_mask = mask}).logits;
+  const at::Tensor expected = model_.run({tokens_, {.attention_mask = mask}}).logits;
   for (const at::ScalarType dtype : {at::kBool, at::kInt, at::kFloat, at::kDouble, at::kByte}) {
-    EXPECT_TRUE(at::equal(model_.run(tokens_, {.attention_mask = mask.to(dtype)}).logits, expected)) << dtype;
+    EXPECT_TRUE(at::equal(model_.run({tokens_, {.attention_mask = mask.to(dtype)}}).logits, expected))
+        << dtype;
   }
-  EXPECT_TRUE(at::equal(model_.run(tokens_, {.attention_mask = at::ones({2, 6}, at::kBool)}).logits, plain_))
+  EXPECT_TRUE(
+      at::equal(model_.run({tokens_, {.attention_mask = at::ones({2, 6}, at::kBool)}}).logits, plain_))
       << "a mask of ones is no mask";
 }
 
@@ -107,14 +105,15 @@ TEST_F(BadInput, StridedTokensAreRead) {
 
 TEST_F(BadInput, Targets) {
   RunOptions options{.output = Output::loss};
-  options.target_tokens = tokens_.narrow(1, 0, 5);
+  options.loss.targets = tokens_.narrow(1, 0, 5);
   expect_refused(tokens_, options, "target_tokens", {"[2, 6]", "[2, 5]"});
-  options.target_tokens = tokens_.clone();
-  options.target_tokens[0][0].fill_(11);
+  options.loss.targets = tokens_.clone();
+  options.loss.targets[0][0].fill_(11);
   expect_refused(tokens_, options, "target_tokens", {"11", "0 to 10"});
   expect_refused(tokens_.narrow(1, 0, 1), {.output = Output::loss}, "tokens", {"2", "1"});
   const at::Tensor resid = model_.run(tokens_, {.stop_at_layer = 1}).residual;
-  expect_refused(resid, {.output = Output::loss, .start_at_layer = 1}, "target_tokens", {"[batch, pos]"});
+  expect_refused(Input::start_at_layer(1, resid), {.output = Output::loss}, "target_tokens",
+                 {"[batch, pos]"});
 }
 
 TEST_F(BadInput, TextNeedsATokenizer) {

@@ -61,9 +61,9 @@ TEST_F(Options, OutputNoneStopsAtTheDeepestWatchedLayer) {
       weights, config, {.dtype = at::kDouble, .processing = WeightProcessing::none()});
   const auto none = model.run(tokens_, {.capture = act::resid_post(1), .output = Output::none});
   EXPECT_FALSE(none.cache[act::resid_post(1)].isnan().any().item<bool>());
-  model.run(tokens_, {.capture = act::resid_post(1),
-                      .hooks = {{act::resid_post(2),
+  model.run(tokens_, {.hooks = {{act::resid_post(2),
                                  [&](const at::Tensor& x) { last_block += x.isnan().any().item<bool>(); }}},
+                      .capture = act::resid_post(1),
                       .output = Output::none});
   EXPECT_EQ(last_block, 1) << "the run must go as far as somebody watches";
   EXPECT_TRUE(at::equal(none.cache[act::resid_post(1)],
@@ -125,7 +125,7 @@ TEST_F(Options, OutputResidualHasNoLogits) {
 TEST_F(Options, StartAtLayerGoesOnFromAResidual) {
   for (int layer = 0; layer <= 3; ++layer) {
     const at::Tensor resid = layer < 3 ? full_.cache[act::resid_pre(layer)] : full_.cache[act::resid_post(2)];
-    const auto run = model_.run(resid, {.capture = act::everything, .start_at_layer = layer});
+    const auto run = model_.run(Input::start_at_layer(layer, resid), {.capture = act::everything});
     EXPECT_TRUE(at::equal(run.logits, full_.logits)) << layer;
     for (const auto& entry : run.cache) {
       EXPECT_TRUE(at::equal(entry.value, full_.cache[Address(entry.name)])) << entry.name.to_string();
@@ -135,11 +135,12 @@ TEST_F(Options, StartAtLayerGoesOnFromAResidual) {
 }
 
 TEST_F(Options, StartAndStopTogetherAreAPieceOfTheRun) {
-  const auto piece = model_.run(full_.cache[act::resid_pre(1)],
-                                {.capture = act::defaults, .start_at_layer = 1, .stop_at_layer = 2});
+  const auto piece = model_.run(Input::start_at_layer(1, full_.cache[act::resid_pre(1)]),
+                                {.capture = act::defaults, .stop_at_layer = 2});
   EXPECT_LT(relative_difference(piece.residual, full_.cache[act::resid_pre(2)]), kDoubleTolerance);
   for (const auto& entry : piece.cache) EXPECT_EQ(entry.name.layer, 1);
-  const auto nothing = model_.run(full_.cache[act::resid_pre(1)], {.start_at_layer = 1, .stop_at_layer = 1});
+  const auto nothing =
+      model_.run(Input::start_at_layer(1, full_.cache[act::resid_pre(1)]), {.stop_at_layer = 1});
   EXPECT_TRUE(at::equal(nothing.residual, full_.cache[act::resid_pre(1)]));
 }
 
@@ -152,10 +153,10 @@ TEST(OptionsOfRandomModels, StartAndStopAtLayerEqualTheFullRun) {
     const at::Tensor tokens = random_tokens(config, {2, 5});
     at::Tensor mask = at::ones({2, 5}, at::kLong);
     if (seed % 2 == 1) mask[0].narrow(0, 0, 2).zero_();
-    const auto full = model.run(tokens, {.capture = act::defaults, .attention_mask = mask});
-    const auto stopped = model.run(tokens, {.attention_mask = mask, .stop_at_layer = 1});
+    const auto full = model.run({tokens, {.attention_mask = mask}}, {.capture = act::defaults});
+    const auto stopped = model.run({tokens, {.attention_mask = mask}}, {.stop_at_layer = 1});
     EXPECT_LT(relative_difference(stopped.residual, full.cache[act::resid_pre(1)]), kDoubleTolerance);
-    const auto resumed = model.run(stopped.residual, {.attention_mask = mask, .start_at_layer = 1});
+    const auto resumed = model.run(Input::start_at_layer(1, stopped.residual, {.attention_mask = mask}));
     EXPECT_LT(relative_difference(resumed.logits, full.logits), kDoubleTolerance);
   }
 }
@@ -168,16 +169,16 @@ TEST_F(Options, LayersOutOfRangeAreRefused) {
     EXPECT_NE(std::string(error->what()).find("layer " + std::to_string(layer)), std::string::npos)
         << error->what();
   }
-  EXPECT_THROW(model_.run(full_.cache[act::resid_pre(1)], {.start_at_layer = 2, .stop_at_layer = 1}),
+  EXPECT_THROW(model_.run(Input::start_at_layer(2, full_.cache[act::resid_pre(1)]), {.stop_at_layer = 1}),
                ShapeError);
 }
 
 TEST_F(Options, StartResidualIsCheckedAndCopied) {
   const at::Tensor resid = full_.cache[act::resid_pre(1)];
-  EXPECT_THROW(model_.run(tokens_, {.start_at_layer = 1}), ShapeError);
-  EXPECT_THROW(model_.run(resid.narrow(2, 0, 7), {.start_at_layer = 1}), ShapeError);
-  EXPECT_THROW(model_.run(resid.to(at::kFloat), {.start_at_layer = 1}), ShapeError);
-  const auto run = model_.run(resid, {.capture = act::resid_pre(1), .start_at_layer = 1});
+  EXPECT_THROW(model_.run(Input::start_at_layer(1, tokens_)), ShapeError);
+  EXPECT_THROW(model_.run(Input::start_at_layer(1, resid.narrow(2, 0, 7))), ShapeError);
+  EXPECT_THROW(model_.run(Input::start_at_layer(1, resid.to(at::kFloat))), ShapeError);
+  const auto run = model_.run(Input::start_at_layer(1, resid), {.capture = act::resid_pre(1)});
   EXPECT_FALSE(run.cache[act::resid_pre(1)].is_alias_of(resid)) << "points never alias the caller's tensors";
 }
 
@@ -215,7 +216,7 @@ TEST_F(Options, PositionsCutEverySiteAlongItsOwnAxis) {
   };
   for (const Case& c : {Case{2, {2}}, Case{-1, {5}}, Case{Range{1, 4}, {1, 2, 3}}, Case{List{4, 0}, {4, 0}},
                         Case{List{-2}, {4}}}) {
-    const auto run = model_.run(tokens_, {.capture = act::everything, .positions = c.index});
+    const auto run = model_.run(tokens_, {.capture = act::everything, .keep = {.positions = c.index}});
     ASSERT_EQ(run.cache.names(), full_.cache.names());
     for (const auto& entry : run.cache) {
       const AxisList& axes = row(entry.name.site).axes;
@@ -231,16 +232,16 @@ TEST_F(Options, PositionsCutEverySiteAlongItsOwnAxis) {
 }
 
 TEST_F(Options, PositionsOutOfRangeAreRefused) {
-  EXPECT_THROW(model_.run(tokens_, {.capture = act::z, .positions = 6}), HookError);
-  EXPECT_THROW(model_.run(tokens_, {.capture = act::z, .positions = Range{3, 9}}), HookError);
+  EXPECT_THROW(model_.run(tokens_, {.capture = act::z, .keep = {.positions = 6}}), HookError);
+  EXPECT_THROW(model_.run(tokens_, {.capture = act::z, .keep = {.positions = Range{3, 9}}}), HookError);
 }
 
 TEST_F(Options, LastPositionIsEachRowsOwn) {
   at::Tensor mask = at::ones({2, 6}, at::kLong);
   mask[1].narrow(0, 3, 3).zero_();  // row 1 ends at position 2
-  const auto whole = model_.run(tokens_, {.capture = act::everything, .attention_mask = mask});
-  const auto last =
-      model_.run(tokens_, {.capture = act::everything, .attention_mask = mask, .positions = Last{}});
+  const auto whole = model_.run({tokens_, {.attention_mask = mask}}, {.capture = act::everything});
+  const auto last = model_.run({tokens_, {.attention_mask = mask}},
+                               {.capture = act::everything, .keep = {.positions = Last{}}});
   for (const auto& entry : last.cache) {
     const AxisList& axes = row(entry.name.site).axes;
     const auto query = axes.find(Axis::query);
@@ -254,35 +255,36 @@ TEST_F(Options, LastPositionIsEachRowsOwn) {
 
 // Kept positions and asked for logits meet in unembed.*: places there are absolute as well.
 TEST_F(Options, PositionsAndLogitPositionsMeet) {
-  const auto run =
-      model_.run(tokens_, {.capture = act::unembed_out, .logit_positions = List{1, 4}, .positions = 4});
+  const auto run = model_.run(
+      tokens_, {.capture = act::unembed_out, .keep = {.positions = 4}, .logit_positions = List{1, 4}});
   EXPECT_LT(relative_difference(run.cache[act::unembed_out], full_.cache[act::unembed_out].narrow(1, 4, 1)),
             kDoubleTolerance);
   EXPECT_EQ(run.cache.begin()->positions, (List{4}));
   EXPECT_THROW(
-      model_.run(tokens_, {.capture = act::unembed_out, .logit_positions = List{1, 4}, .positions = 2}),
+      model_.run(tokens_,
+                 {.capture = act::unembed_out, .keep = {.positions = 2}, .logit_positions = List{1, 4}}),
       HookError);
 }
 
 TEST_F(Options, LastPositionAmongTheAskedForLogits) {
-  const auto run =
-      model_.run(tokens_, {.capture = act::unembed_out, .logit_positions = List{5}, .positions = Last{}});
+  const auto run = model_.run(
+      tokens_, {.capture = act::unembed_out, .keep = {.positions = Last{}}, .logit_positions = List{5}});
   EXPECT_LT(relative_difference(run.cache[act::unembed_out], full_.cache[act::unembed_out].narrow(1, 5, 1)),
             kDoubleTolerance);
   at::Tensor mask = at::ones({2, 6}, at::kLong);
   mask[1].narrow(0, 3, 3).zero_();
   const auto whole =
-      model_.run(tokens_, {.capture = act::unembed_out, .attention_mask = mask}).cache[act::unembed_out];
-  const auto cut = model_.run(tokens_, {.capture = act::unembed_out,
-                                        .attention_mask = mask,
-                                        .logit_positions = List{2, 5},
-                                        .positions = Last{}});
+      model_.run({tokens_, {.attention_mask = mask}}, {.capture = act::unembed_out}).cache[act::unembed_out];
+  const auto cut =
+      model_.run({tokens_, {.attention_mask = mask}},
+                 {.capture = act::unembed_out, .keep = {.positions = Last{}}, .logit_positions = List{2, 5}});
   EXPECT_LT(relative_difference(
                 cut.cache[act::unembed_out],
                 at::cat({whole.narrow(0, 0, 1).narrow(1, 5, 1), whole.narrow(0, 1, 1).narrow(1, 2, 1)}, 0)),
             kDoubleTolerance);
   EXPECT_THROW(
-      model_.run(tokens_, {.capture = act::unembed_out, .logit_positions = List{0}, .positions = Last{}}),
+      model_.run(tokens_,
+                 {.capture = act::unembed_out, .keep = {.positions = Last{}}, .logit_positions = List{0}}),
       HookError);
 }
 
@@ -300,9 +302,9 @@ TEST_F(Options, EditsOfUnembedMeanAbsolutePositions) {
 }
 
 TEST_F(Options, CacheDevice) {
-  const auto run = model_.run(tokens_, {.capture = act::defaults, .cache_device = "cpu"});
+  const auto run = model_.run(tokens_, {.capture = act::defaults, .keep = {.device = "cpu"}});
   for (const auto& entry : run.cache) EXPECT_TRUE(entry.value.device().is_cpu());
-  EXPECT_THROW(model_.run(tokens_, {.capture = act::defaults, .cache_device = "toaster"}), ConfigError);
+  EXPECT_THROW(model_.run(tokens_, {.capture = act::defaults, .keep = {.device = "toaster"}}), ConfigError);
 }
 
 TEST_F(Options, OneRowMayBeGivenWithoutABatchAxis) {

@@ -25,8 +25,8 @@ namespace {
 
 const std::string kFolder = "tests/golden/sampling/";
 
-GenerateOptions options_of(const Json& row) {
-  GenerateOptions options;
+SamplingOptions options_of(const Json& row) {
+  SamplingOptions options;
   options.temperature = row.value("temperature", options.temperature);
   options.top_k = row.value("top_k", options.top_k);
   options.top_p = row.value("top_p", options.top_p);
@@ -65,12 +65,12 @@ TEST(SamplingLogits, KeepTheWiderOfTheirDtypeAndFloat32) {
 
 TEST(Sampling, RefusesOptionsThatMeanNothing) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  for (const GenerateOptions& options :
-       {GenerateOptions{.temperature = 0.0}, GenerateOptions{.temperature = -1.0},
-        GenerateOptions{.temperature = nan}, GenerateOptions{.top_k = -1}, GenerateOptions{.top_p = 0.0},
-        GenerateOptions{.top_p = 1.1}, GenerateOptions{.min_p = -0.1}, GenerateOptions{.min_p = nan},
-        GenerateOptions{.repetition_penalty = 0.0}, GenerateOptions{.frequency_penalty = nan},
-        GenerateOptions{.greedy = true, .temperature = 0.5}, GenerateOptions{.greedy = true, .top_k = 3}}) {
+  for (const SamplingOptions& options :
+       {SamplingOptions{.temperature = 0.0}, SamplingOptions{.temperature = -1.0},
+        SamplingOptions{.temperature = nan}, SamplingOptions{.top_k = -1}, SamplingOptions{.top_p = 0.0},
+        SamplingOptions{.top_p = 1.1}, SamplingOptions{.min_p = -0.1}, SamplingOptions{.min_p = nan},
+        SamplingOptions{.repetition_penalty = 0.0}, SamplingOptions{.frequency_penalty = nan},
+        SamplingOptions{.greedy = true, .temperature = 0.5}, SamplingOptions{.greedy = true, .top_k = 3}}) {
     EXPECT_THROW(require_sampling_options(options), ConfigError);
   }
   EXPECT_NE(
@@ -78,7 +78,7 @@ TEST(Sampling, RefusesOptionsThatMeanNothing) {
       std::string::npos);
 }
 
-std::vector<std::int64_t> draws(const GenerateOptions& options, const at::Tensor& logits, int steps) {
+std::vector<std::int64_t> draws(const SamplingOptions& options, const at::Tensor& logits, int steps) {
   Sampler sampler(options, at::zeros({logits.size(0), 1}, at::kLong), {}, logits.size(1));
   std::vector<std::int64_t> picked;
   for (int i = 0; i < steps; ++i)

@@ -29,7 +29,8 @@ inline ModelConfig small_config() {
   config.attn_scale = std::sqrt(6.0);
   config.d_mlp = 12;
   config.activation = Activation::gelu;
-  config.d_vocab = config.d_vocab_out = 11;
+  config.d_vocab = 11;
+  config.unembedding = Unembedding{.d_vocab = config.d_vocab};
   config.dtype = at::kDouble;
   return config;
 }
@@ -49,7 +50,7 @@ inline HookedTransformer random_model(const ModelConfig& config = small_config()
 
 /// int64 [batch, pos] of ids that `config` knows, the same for the same seed.
 inline at::Tensor random_tokens(const ModelConfig& config, at::IntArrayRef sizes, std::uint64_t seed = 3) {
-  return at::randint(std::min(config.d_vocab, config.d_vocab_out), sizes,
+  return at::randint(std::min(config.d_vocab, config.d_vocab_out()), sizes,
                      at::detail::createCPUGenerator(seed), at::TensorOptions(at::kLong));
 }
 

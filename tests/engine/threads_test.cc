@@ -20,8 +20,8 @@ RunResult work(const HookedTransformer& model, int t) {
   const double factor = 0.5 + t;
   return model.run_with_hooks(
       tokens, {{act::resid_pre(t % 3), [factor](const at::Tensor& x) { return x * factor; }}},
-      {.capture = t % 2 == 0 ? Selection(act::everything) : Selection(act::resid_post),
-       .edits = {scale(act::z(t % 3).head(t % 4), 0.1 * t)}});
+      {.edits = {scale(act::z(t % 3).head(t % 4), 0.1 * t)},
+       .capture = t % 2 == 0 ? Selection(act::everything) : Selection(act::resid_post)});
 }
 
 template <typename F>

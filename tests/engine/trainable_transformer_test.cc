@@ -68,7 +68,7 @@ TEST(TrainableTransformer, TrainsEveryKindOfModel) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     SCOPED_TRACE(seed);
     ModelConfig config = random_config(seed);
-    config.d_vocab_out = config.d_vocab;
+    config.unembedding->d_vocab = config.d_vocab;
     config.dtype = at::kDouble;
     const auto model = TrainableTransformer::create(config, {.seed = seed});
     const at::Tensor tokens = random_tokens(config, {2, 6});
@@ -164,12 +164,12 @@ TEST(TrainableTransformer, LossEqualsTheFrozenRunsWithAndWithoutAMask) {
   mask[0].narrow(0, 0, 2).zero_();
   const HookedTransformer frozen = model.freeze();
   for (const at::Tensor& attention_mask : {at::Tensor(), mask}) {
-    EXPECT_NEAR(
-        model.loss(tokens, {.attention_mask = attention_mask}).item<double>(),
-        frozen.run(tokens, {.output = Output::loss, .attention_mask = attention_mask}).loss.item<double>(),
-        1e-12);
-    EXPECT_LT(relative_difference(model.forward(tokens, {.attention_mask = attention_mask}).detach(),
-                                  frozen.run(tokens, {.attention_mask = attention_mask}).logits),
+    EXPECT_NEAR(model.loss({tokens, {.attention_mask = attention_mask}}).item<double>(),
+                frozen.run({tokens, {.attention_mask = attention_mask}}, {.output = Output::loss})
+                    .loss.item<double>(),
+                1e-12);
+    EXPECT_LT(relative_difference(model.forward({tokens, {.attention_mask = attention_mask}}).detach(),
+                                  frozen.run({tokens, {.attention_mask = attention_mask}}).logits),
               kDoubleTolerance);
   }
 }
@@ -179,7 +179,7 @@ TEST(TrainableTransformer, ChecksItsInput) {
   EXPECT_THROW(model.forward(random_tokens(small_config(), {1, 11})), ShapeError);
   EXPECT_THROW(model.forward(random_tokens(small_config(), {1, 5}) - 20), ShapeError);
   EXPECT_THROW(
-      model.loss(random_tokens(small_config(), {2, 6}), {.attention_mask = at::ones({2, 5}, at::kLong)}),
+      model.loss({random_tokens(small_config(), {2, 6}), {.attention_mask = at::ones({2, 5}, at::kLong)}}),
       ShapeError);
 }
 

@@ -28,8 +28,8 @@ TEST(WeightView, EqualsTheStateDictAtEveryName) {
           << name;
     };
     expect(view.W_E(), "embed.W_E", {c.d_vocab, c.d_model});
-    EXPECT_TRUE(view.W_U().equal(c.tied_unembedding ? dict.at("embed.W_E").t() : dict.at("unembed.W_U")));
-    expect(view.b_U(), "unembed.b_U", {c.d_vocab_out});
+    EXPECT_TRUE(view.W_U().equal(c.tied_unembedding() ? dict.at("embed.W_E").t() : dict.at("unembed.W_U")));
+    expect(view.b_U(), "unembed.b_U", {c.d_vocab_out()});
     if (c.has_pos_embed()) {
       expect(view.W_pos(), "pos_embed.W_pos", {c.n_ctx, c.d_model});
     } else {
@@ -39,17 +39,17 @@ TEST(WeightView, EqualsTheStateDictAtEveryName) {
     for (const int layer : {0, 1}) {
       const std::string attn = "blocks." + std::to_string(layer) + ".attn.",
                         mlp = "blocks." + std::to_string(layer) + ".mlp.";
-      if (c.latent.d_query == 0) {
+      if (!c.query_latent()) {
         expect(view.W_Q(layer), attn + "W_Q", {c.n_heads, c.d_model, c.d_head});
         expect(view.b_Q(layer), attn + "b_Q", {c.n_heads, c.d_head});
       } else {
-        expect(view.W_DQ(layer), attn + "W_DQ", {c.d_model, c.latent.d_query});
-        expect(view.W_UQ(layer), attn + "W_UQ", {c.n_heads, c.latent.d_query, c.d_head});
+        expect(view.W_DQ(layer), attn + "W_DQ", {c.d_model, c.latent->d_query});
+        expect(view.W_UQ(layer), attn + "W_UQ", {c.n_heads, c.latent->d_query, c.d_head});
       }
       if (c.latent_attention()) {
-        expect(view.W_DKV(layer), attn + "W_DKV", {c.d_model, c.latent.d_kv});
-        expect(view.W_UK(layer), attn + "W_UK", {c.n_heads, c.latent.d_kv, c.own_key_dim()});
-        expect(view.W_UV(layer), attn + "W_UV", {c.n_heads, c.latent.d_kv, c.latent.d_value});
+        expect(view.W_DKV(layer), attn + "W_DKV", {c.d_model, c.latent->d_kv});
+        expect(view.W_UK(layer), attn + "W_UK", {c.n_heads, c.latent->d_kv, c.own_key_dim()});
+        expect(view.W_UV(layer), attn + "W_UV", {c.n_heads, c.latent->d_kv, c.latent->d_value});
         EXPECT_THROW(view.W_K(layer), ConfigError);
         EXPECT_THROW(view.b_V(layer), ConfigError);
       } else {
@@ -74,7 +74,7 @@ TEST(WeightView, EqualsTheStateDictAtEveryName) {
         EXPECT_THROW(view.W_gate(layer), ConfigError);
       }
       if (!c.mixture(layer)) continue;
-      for (int e = 0; e < c.experts.n_experts; ++e) {
+      for (int e = 0; e < c.n_experts(); ++e) {
         const std::string expert = mlp + "experts." + std::to_string(e) + ".";
         EXPECT_TRUE(view.W_in(layer, e).equal(dict.at(expert + "W_in.weight").t()));
         EXPECT_TRUE(view.W_gate(layer, e).equal(dict.at(expert + "W_gate.weight").t()));

@@ -17,7 +17,7 @@ FamilyConfig read(std::string_view family, const std::string& keys) {
       R"({{"model_type": "{}", "hidden_size": 16, "intermediate_size": 20, "num_hidden_layers": 4,
           "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 23, "max_position_embeddings": 32{}}})",
       family, keys.empty() ? "" : ", " + keys);
-  return family_of(family, "config.json").read(text, "config.json");
+  return read_family_config(family_of(family, "config.json"), {text, "config.json"});
 }
 
 void expect_refused(std::string_view family, const std::string& keys, std::string_view key) {
@@ -31,8 +31,8 @@ TEST(MixtureConfigs, Mixtral) {
       "rms_norm_eps": 1e-05, "rope_theta": 1000000.0, "router_aux_loss_coef": 0.02,
       "output_router_logits": false, "sliding_window": null)");
   EXPECT_EQ(got.config.experts,
-            (ExpertConfig{.n_experts = 8, .per_token = 2, .d_expert = 20, .renormalised = true}));
-  EXPECT_TRUE(got.config.windowed_layers.empty());
+            (Experts{.n_experts = 8, .per_token = 2, .d_expert = 20, .renormalised = true}));
+  EXPECT_FALSE(got.config.window);
   EXPECT_TRUE(got.ignored_keys.empty());
   expect_refused("mixtral", R"("num_local_experts": 2, "num_experts_per_tok": 3)", "num_experts_per_tok");
   expect_refused("mixtral", R"("num_local_experts": 0)", "num_local_experts");
@@ -44,16 +44,16 @@ TEST(MixtureConfigs, QwensDenseLayers) {
       "num_experts_per_tok": 3, "max_window_layers": 48, "sliding_window": null, "use_sliding_window": false)";
   const ModelConfig every =
       read("qwen3_moe", published + R"(, "decoder_sparse_step": 1, "mlp_only_layers": [])").config;
-  EXPECT_TRUE(every.experts.dense_layers.empty());
+  EXPECT_TRUE(every.experts->dense_layers.empty());
   EXPECT_EQ(every.d_mlp, 6);
-  EXPECT_TRUE(every.experts.renormalised);
+  EXPECT_TRUE(every.experts->renormalised);
   const ModelConfig some =
       read("qwen3_moe", published + R"(, "decoder_sparse_step": 2, "mlp_only_layers": [3])").config;
-  EXPECT_EQ(some.experts.dense_layers, (std::vector<bool>{true, false, true, true}));
+  EXPECT_EQ(some.experts->dense_layers, (std::vector<bool>{true, false, true, true}));
   EXPECT_EQ(some.d_mlp, 20);
-  EXPECT_EQ(some.experts.d_expert, 6);
+  EXPECT_EQ(some.experts->d_expert, 6);
   const ModelConfig none = read("qwen3_moe", published + R"(, "mlp_only_layers": [0, 1, 2, 3])").config;
-  EXPECT_EQ(none.experts, ExpertConfig());
+  EXPECT_FALSE(none.experts);
   EXPECT_EQ(none.d_mlp, 20);
 }
 
@@ -62,11 +62,11 @@ TEST(MixtureConfigs, Qwen2SharedExpertAndWindows) {
       "num_experts_per_tok": 3, "shared_expert_intermediate_size": 9, "use_sliding_window": true,
       "sliding_window": 7, "max_window_layers": 3)")
                             .config;
-  EXPECT_EQ(c.experts.d_shared, 9);
-  EXPECT_TRUE(c.experts.shared_gate);
-  EXPECT_FALSE(c.experts.renormalised);
-  EXPECT_EQ(c.windowed_layers, (std::vector<bool>{true, false, true, false}));
-  EXPECT_EQ(c.window, 7);
+  EXPECT_EQ(c.experts->d_shared, 9);
+  EXPECT_TRUE(c.experts->shared_gate);
+  EXPECT_FALSE(c.experts->renormalised);
+  EXPECT_EQ(c.window->layers, (std::vector<bool>{true, false, true, false}));
+  EXPECT_EQ(c.window->size, 7);
 }
 
 TEST(MixtureConfigs, GptOss) {
@@ -77,10 +77,10 @@ TEST(MixtureConfigs, GptOss) {
   const ModelConfig c = read("gpt_oss", published + R"(, "rope_scaling": {"beta_fast": 32.0, "beta_slow": 1.0,
       "factor": 32.0, "original_max_position_embeddings": 4096, "rope_type": "yarn", "truncate": false})")
                             .config;
-  EXPECT_TRUE(c.attention_sinks && c.up_offset && c.experts.bias && c.experts.router_bias);
-  EXPECT_EQ(c.experts.router, RouterKind::choose_then_softmax);
-  EXPECT_EQ(c.windowed_layers, (std::vector<bool>{true, false, true, false}));
-  EXPECT_EQ(c.swish_beta, 1.702);
+  EXPECT_TRUE(c.attention_sinks && c.up_offset && c.experts->bias && c.experts->router_bias);
+  EXPECT_EQ(c.experts->router, RouterKind::choose_then_softmax);
+  EXPECT_EQ(c.window->layers, (std::vector<bool>{true, false, true, false}));
+  EXPECT_EQ(c.activation, Activation::swish_with(1.702));
   EXPECT_EQ(read("gpt_oss", published).config, c) << "its usual scaling is meant where none is given";
   expect_refused("gpt_oss", published + R"(, "quantization_config": {"quant_method": "mxfp4"})",
                  "quantization_config");
@@ -93,13 +93,13 @@ TEST(MixtureConfigs, Phimoe) {
   const std::string published = R"("attention_bias": true, "input_jitter_noise": 0.01, "lm_head_bias": true,
       "num_experts_per_tok": 2, "num_local_experts": 16, "router_jitter_noise": 0.01, "sliding_window": 131072)";
   const FamilyConfig got = read("phimoe", published + rope);
-  const RopeScaling& scaling = got.config.rotary.scaling;
+  const auto& scaling = std::get<LongropeScaling>(got.config.rotary()->scaling);
   EXPECT_EQ(scaling.attention_factor, 1.25);
   EXPECT_EQ(scaling.long_attention_factor, 1.5);
   EXPECT_EQ(scaling.long_factors, scaling.short_factors);
   EXPECT_EQ(got.notes.size(), 1u);
-  EXPECT_EQ(got.config.experts.mixer_tolerance, 0.02);
-  EXPECT_TRUE(got.config.unembed_bias);
+  EXPECT_EQ(got.config.experts->mixer_tolerance, 0.02);
+  EXPECT_TRUE(got.config.unembedding->bias);
   expect_refused("phimoe", R"("rope_scaling": {"rope_type": "linear", "factor": 2.0})", "rope_scaling");
 }
 
@@ -109,9 +109,9 @@ TEST(MixtureConfigs, Ernie) {
       "moe_layer_end_index": 2, "moe_num_experts": 7, "moe_num_shared_experts": 2, "moe_use_aux_free": true,
       "num_nextn_predict_layers": 1, "use_bias": false)")
                             .config;
-  EXPECT_EQ(c.experts.dense_layers, (std::vector<bool>{true, false, false, true}));
-  EXPECT_EQ(c.experts.d_shared, 12);
-  EXPECT_TRUE(c.experts.choice_bias && c.experts.renormalised && c.tied_unembedding);
+  EXPECT_EQ(c.experts->dense_layers, (std::vector<bool>{true, false, false, true}));
+  EXPECT_EQ(c.experts->d_shared, 12);
+  EXPECT_TRUE(c.experts->choice_bias && c.experts->renormalised && c.tied_unembedding());
 }
 
 }  // namespace

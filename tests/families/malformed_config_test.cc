@@ -71,7 +71,7 @@ TEST(MalformedConfigs, AreRefusedAtAKeyOfTheFileOrHold) {
         const Json config = with_value(golden.json, path, value);
         SCOPED_TRACE(fmt::format("{}: {} = {}", golden.name, dotted(path), value.dump()));
         try {
-          const FamilyConfig read = family.read(config.dump(), "config.json");
+          const FamilyConfig read = read_family_config(family, {config.dump(), "config.json"});
           read.config.validate();
           ++held;
         } catch (const ConfigError& error) {

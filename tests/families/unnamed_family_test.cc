@@ -51,7 +51,7 @@ std::string_view family_of_seen(const CheckpointTraits& traits) {
 FamilyConfig read(const CheckpointTraits& traits) {
   const auto found = recognise_family(traits);
   if (!found) throw std::logic_error("nothing recognises it");
-  return found->family.read(found->config.text, found->config.where);
+  return read_family_config(found->family, found->config);
 }
 
 void expect_refused(const CheckpointTraits& traits, std::string_view where,
@@ -105,7 +105,7 @@ TEST(NanoGpt, ReadsModelArgs) {
   EXPECT_EQ(with.config.d_mlp, 32);
   EXPECT_EQ(with.config.n_ctx, 16);
   EXPECT_EQ(with.config.activation, Activation::gelu);
-  EXPECT_TRUE(with.config.tied_unembedding);
+  EXPECT_TRUE(with.config.tied_unembedding());
   EXPECT_TRUE(with.config.norm_bias && with.config.qkv_bias && with.config.mlp_bias &&
               with.config.attn_out_bias);
   ASSERT_EQ(with.notes.size(), 1u);
@@ -169,7 +169,7 @@ TEST(BareTensors, GiveTheOtherSizes) {
     EXPECT_EQ(c.d_vocab, 11);
     EXPECT_EQ(c.n_ctx, 16);
     EXPECT_EQ(c.activation, std::string_view(family) == "mingpt" ? Activation::gelu_tanh : Activation::gelu);
-    EXPECT_EQ(c.tied_unembedding, std::string_view(family) == "nanogpt");
+    EXPECT_EQ(c.tied_unembedding(), std::string_view(family) == "nanogpt");
     EXPECT_TRUE(c.qkv_bias);
   }
   Shapes unbiased = gpt_shapes();
@@ -188,7 +188,7 @@ TEST(MinGpt, ReadsTheSettingsOfItsTrainer) {
           .config;
   EXPECT_EQ(own.n_heads, 4);
   EXPECT_EQ(own.n_ctx, 16) << "what the trainer was given, not what its data section says";
-  EXPECT_FALSE(own.tied_unembedding);
+  EXPECT_FALSE(own.tied_unembedding());
   const ModelConfig named =
       read(settings(R"("model_type": "gpt-nano", "n_layer": null, "n_head": null)")).config;
   EXPECT_EQ(named.n_layers, 3);
@@ -209,9 +209,9 @@ TEST(TransformerLens, NamesOfTrainingRunsAreTranslated) {
   };
   EXPECT_EQ(with(R"(, "normalization": null)").norm, NormKind::none);
   EXPECT_EQ(with(R"(, "normalization": "RMS")").norm, NormKind::rms_norm);
-  EXPECT_EQ(with(R"(, "shortformer_pos": true, "attn_only": true)").positions, PositionKind::shortformer);
-  EXPECT_EQ(with(R"(, "shortformer_pos": false)").positions, PositionKind::learned);
-  EXPECT_EQ(with(R"(, "positional_embedding_type": "rotary")").positions, PositionKind::rotary);
+  EXPECT_TRUE(with(R"(, "shortformer_pos": true, "attn_only": true)").shortformer());
+  EXPECT_TRUE(with(R"(, "shortformer_pos": false)").learned_positions());
+  EXPECT_NE(with(R"(, "positional_embedding_type": "rotary")").rotary(), nullptr);
   EXPECT_EQ(with(R"(, "ln_eps": 0.001)").eps, 0.001);
   EXPECT_TRUE(with(R"(, "final_rms": true)").final_norm == NormKind::rms_norm);
 }

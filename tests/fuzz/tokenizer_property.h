@@ -17,7 +17,7 @@ inline bool encode_property(const Tokenizer& tokenizer, std::string_view text) {
   const auto hold = [](bool condition, const char* what) {
     if (!condition) throw std::logic_error(what);
   };
-  const bool valid = !first_invalid_byte(text);
+  const bool valid = !text::first_invalid_byte(text);
   for (const bool special : {false, true}) {
     Encoding encoding;
     try {
@@ -25,7 +25,7 @@ inline bool encode_property(const Tokenizer& tokenizer, std::string_view text) {
     } catch (const TokenizerError&) {
       return false;
     }
-    hold(valid, "accepted what is no UTF-8");
+    hold(valid, "accepted text that is not UTF-8");
     hold(encoding.ids.size() == encoding.offsets.size() && encoding.ids.size() == encoding.pieces.size(),
          "lists of different lengths");
     const auto on_boundary = [&](std::size_t byte) {
@@ -37,7 +37,7 @@ inline bool encode_property(const Tokenizer& tokenizer, std::string_view text) {
       hold(begin <= end && end <= text.size(), "an offset outside the text");
       hold(on_boundary(begin) && on_boundary(end), "an offset inside a character");
     }
-    hold(!first_invalid_byte(tokenizer.decode(encoding.ids)), "decoded to what is no UTF-8");
+    hold(!text::first_invalid_byte(tokenizer.decode(encoding.ids)), "decoded to text that is not UTF-8");
     (void)tokenizer.decode(encoding.ids, {.skip_special_tokens = true});
   }
   return true;

@@ -34,12 +34,17 @@ HookedTransformer load(const GoldenCase& golden, const WeightProcessing& process
   return HookedTransformer::load(golden.folder().string(), {.dtype = at::kDouble, .processing = processing});
 }
 
-/// What goes with a golden run's tokens; the output is the last stream of a model without unembedding.
-RunOptions input_of(const GoldenRun& golden) {
-  return {.output = golden.has_logits() ? Output::logits : Output::residual,
-          .attention_mask = golden.attention_mask,
-          .token_types = golden.token_types,
-          .decoder_tokens = golden.decoder_tokens};
+/// What a golden run read.
+Input input_of(const GoldenRun& golden) {
+  return {golden.tokens,
+          {.attention_mask = golden.attention_mask,
+           .token_types = golden.token_types,
+           .decoder = {.tokens = golden.decoder_tokens}}};
+}
+
+/// The output is the last stream of a model without unembedding.
+RunOptions options_of(const GoldenRun& golden) {
+  return {.output = golden.has_logits() ? Output::logits : Output::residual};
 }
 
 at::Tensor output_of(const RunResult& result) {
@@ -52,7 +57,7 @@ at::Tensor output_mask(const GoldenRun& golden) {
 }
 
 NamedTensors everything(const HookedTransformer& model, const GoldenRun& golden) {
-  RunResult result = model.run_with_cache(golden.tokens, act::everything, input_of(golden));
+  RunResult result = model.run_with_cache(input_of(golden), act::everything, options_of(golden));
   NamedTensors tensors = by_name(result.cache);
   if (golden.has_logits()) tensors["logits"] = result.logits;
   return tensors;
@@ -107,7 +112,7 @@ TEST_P(RawGolden, DefaultProcessingKeepsTheLogProbabilities) {
     return {{"output", golden.has_logits() ? at::log_softmax(of, -1) : of}};
   };
   const auto run = [&](const WeightProcessing& processing) {
-    return output(output_of(load(GetParam(), processing).run(golden.tokens, input_of(golden))));
+    return output(output_of(load(GetParam(), processing).run(input_of(golden), options_of(golden))));
   };
   const NamedTensors processed = run(WeightProcessing::all_that_apply());
   EXPECT_TRUE(agree(processed, run(WeightProcessing::none()),
@@ -129,8 +134,8 @@ TEST_P(RawGolden, GreedyContinuationIsTheSame) {
   for (const WeightProcessing& processing : {WeightProcessing::none(), WeightProcessing::all_that_apply()}) {
     const HookedTransformer model = load(GetParam(), processing);
     const GenerateOptions options{.max_new_tokens = golden.greedy.size(1) - given,
-                                  .greedy = true,
-                                  .stop_tokens = std::vector<std::int64_t>()};
+                                  .sampling = {.greedy = true},
+                                  .stop = {.tokens = std::vector<std::int64_t>()}};
     EXPECT_TRUE(model.generate(prompt, options).tokens.equal(golden.greedy));
   }
 }
@@ -142,18 +147,18 @@ TEST_P(RawGolden, PaddedBatchEqualsItsUnpaddedRows) {
   constexpr std::int64_t kPadding = 3;
   const std::int64_t length = golden.tokens.size(1), kept = length - kPadding;
   const at::Tensor shorter = golden.tokens.narrow(0, 1, 1).narrow(1, 0, kept);
-  // All tokens of one type, so that the types need no padding.
-  RunOptions plain = input_of(golden);
-  plain.token_types = at::Tensor();
-  plain.attention_mask = at::Tensor();
-  // Of an encoder-decoder it is the encoder's side that is padded.
-  const auto row_of = [&](std::int64_t row) {
-    RunOptions one = plain;
-    if (one.decoder_tokens.defined()) one.decoder_tokens = one.decoder_tokens.narrow(0, row, 1);
-    return one;
+  // All tokens of one type, so that the types need no padding. Of an encoder-decoder it is the encoder's side
+  // that is padded.
+  const auto run = [&](const at::Tensor& tokens, const at::Tensor& mask, const at::Tensor& decoder_tokens) {
+    return output_of(model.run({tokens, {.attention_mask = mask, .decoder = {.tokens = decoder_tokens}}},
+                               options_of(golden)));
   };
-  const at::Tensor alone = output_of(model.run(shorter, row_of(1)));
-  const at::Tensor first = output_of(model.run(golden.tokens.narrow(0, 0, 1), row_of(0)));
+  const auto row_alone = [&](const at::Tensor& tokens, std::int64_t row) {
+    const at::Tensor& decoder = golden.decoder_tokens;
+    return run(tokens, {}, decoder.defined() ? decoder.narrow(0, row, 1) : decoder);
+  };
+  const at::Tensor alone = row_alone(shorter, 1);
+  const at::Tensor first = row_alone(golden.tokens.narrow(0, 0, 1), 0);
   const at::Tensor pad = at::full({1, kPadding}, 2, at::kLong);
   const at::Tensor real = at::ones({1, kept}, at::kLong), none = at::zeros({1, kPadding}, at::kLong);
   for (const bool left : {true, false}) {
@@ -161,9 +166,7 @@ TEST_P(RawGolden, PaddedBatchEqualsItsUnpaddedRows) {
     const at::Tensor mask = left ? at::cat({none, real}, 1) : at::cat({real, none}, 1);
     const at::Tensor tokens = at::cat({golden.tokens.narrow(0, 0, 1), row});
     const at::Tensor masks = at::cat({at::ones({1, length}, at::kLong), mask});
-    RunOptions padded = plain;
-    padded.attention_mask = masks;
-    const at::Tensor output = output_of(model.run(tokens, padded));
+    const at::Tensor output = run(tokens, masks, golden.decoder_tokens);
     EXPECT_LT(relative_difference(output.narrow(0, 0, 1), first), kToleranceFloat64);
     const at::Tensor second = output.narrow(0, 1, 1);
     const bool all = golden.decoder_tokens.defined();
@@ -200,9 +203,9 @@ TEST_P(GoldenGradients, EveryGradientAgrees) {
     return at_position.select(0, metric.answer) - at_position.select(0, metric.against);
   };
   const HookedTransformer model = load(GetParam(), WeightProcessing::none());
-  const RunResult result = model.run(
-      golden.tokens, {.attention_mask = golden.attention_mask,
-                      .gradients = GradientRequest{.of = act::defaults, .metric = logit_difference}});
+  const RunResult result =
+      model.run({golden.tokens, {.attention_mask = golden.attention_mask}},
+                {.gradients = GradientRequest{.of = act::defaults, .metric = logit_difference}});
   NamedTensors gradients;
   for (const auto& [name, value] : by_name(result.gradients)) gradients["grad." + name] = value;
   EXPECT_TRUE(agrees(gradients, golden));
@@ -216,7 +219,7 @@ INSTANTIATE_TEST_SUITE_P(Golden, GoldenGradients, testing::ValuesIn(cases_where(
 TEST(GoldenCases, EveryFamilyHasOne) {
   std::set<std::string> covered;
   for (const GoldenCase& golden : golden_cases()) covered.insert(golden.family);
-  for (const Family& family : families())
+  for (const Family& family : all_families())
     EXPECT_TRUE(covered.contains(std::string(family.model_type))) << family.model_type;
 }
 

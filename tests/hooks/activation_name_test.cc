@@ -37,7 +37,7 @@ TEST(ActivationName, ParsesEverySiteInEveryStack) {
   for (const SiteRow& row : site_table()) {
     if (row.scope != SiteScope::block) continue;
     for (const Stack stack : {Stack::blocks, Stack::encoder, Stack::decoder}) {
-      if (own_stack(row).value_or(stack) != stack) continue;
+      if (!stands_in(row, stack)) continue;
       for (const std::int32_t layer : {0, 7, 10, 2147483647}) {
         const ActivationName name{row.site, stack, layer, per_expert(row) ? 12 : -1};
         EXPECT_EQ(ActivationName::parse(name.to_string()), name) << name.to_string();
@@ -145,10 +145,10 @@ TEST(ActivationName, MutatedNamesAreJunkOrPrintAsThemselves) {
 TEST(ActivationNames, FollowTheTableBlockByBlock) {
   ModelConfig config;
   config.n_layers = 2;
-  config.d_vocab_out = 5;
+  config.unembedding = Unembedding{.d_vocab = 5};
   config.mlp = MlpKind::none;
   config.norm = config.final_norm = NormKind::none;
-  config.positions = PositionKind::none;
+  config.positions = NoPositions{};
   std::vector<std::string> texts;
   for (const ActivationName& name : activation_names(config)) texts.push_back(name.to_string());
   ASSERT_GT(texts.size(), 4u);
@@ -220,7 +220,7 @@ INSTANTIATE_TEST_SUITE_P(
         Shorthand{"unembed.hook_in", {}, "", "unembed.hook_in"}));
 
 TEST(Shorthand, KeepsANegativeLayerForTheModelToResolve) {
-  EXPECT_EQ(from_shorthand("pattern", -1), (ActivationName{Site::pattern, Stack::blocks, -1, -1}));
+  EXPECT_EQ(from_shorthand("pattern", -1), (ActivationName{Site::pattern, Stack::none, -1, -1}));
 }
 
 // What the field's tools turn into names that no model has is refused here.

@@ -39,7 +39,7 @@ TEST(Address, ParsesWhatItPrints) {
                                           List{-1, 0, 5}};
   for (const AxisIndex& on_pos : indices) {
     for (const AxisIndex& on_head : indices) {
-      const Address address = act::z(3).pos(on_pos).row(0).head(on_head);
+      const Address address = act::z.in(Stack::blocks, 3).pos(on_pos).row(0).head(on_head);
       EXPECT_EQ(Address::parse(address.to_string()), address) << address.to_string();
     }
   }
@@ -59,7 +59,7 @@ TEST(Address, PosMeansQueryOnPatternsAndHeadMeansKvHeadOnKeys) {
   EXPECT_EQ(act::pattern(1).pos(2).to_string(), "blocks.1.attn.hook_pattern[query=2]");
   EXPECT_EQ(act::k(1).head(2).to_string(), "blocks.1.attn.hook_k[kv_head=2]");
   EXPECT_EQ(act::q(1).head(2).to_string(), "blocks.1.attn.hook_q[head=2]");
-  EXPECT_EQ(Address::parse("blocks.1.attn.hook_pattern[pos=2]"), act::pattern(1).query(2));
+  EXPECT_EQ(Address::parse("blocks.1.attn.hook_pattern[pos=2]"), act::pattern.in(Stack::blocks, 1).query(2));
 }
 
 TEST(Address, AxisTheSiteLacksIsRefusedWithTheAxesItHas) {

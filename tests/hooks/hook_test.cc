@@ -130,18 +130,8 @@ TEST(Hook, MayReturnAViewOfWhatItWasGiven) {
   EXPECT_TRUE(at::equal(watching.fire(kResid, value), value));
 }
 
-TEST(Watch, KnowsARunWithoutCallables) {
-  Watching watching;
-  watching->add_capture(act::defaults);
-  watching->add_edit(zero(act::z(0)));
-  EXPECT_TRUE(watching->only_captures_and_edits());
-  watching->add_hook({act::resid_pre(1), [](const at::Tensor&) {}});
-  EXPECT_FALSE(watching->only_captures_and_edits());
-}
-
 TEST(Watch, NobodyWatchesUntilAskedTo) {
   Watching watching;
-  EXPECT_FALSE(watching->anything());
   EXPECT_TRUE(watching->watched_points().empty());
   watching->add_capture(act::z(1));
   EXPECT_EQ(watching->watched_points(),

@@ -63,32 +63,42 @@ TEST(Selection, EverythingIsDefaultsAndTheWidePoints) {
 }
 
 TEST(Selection, GlobsMatchNames) {
-  EXPECT_EQ(picked(Selection::glob("blocks.?.hook_resid_p*")).size(), 6u);
-  EXPECT_EQ(picked(Selection::glob("hook_embed,blocks.1.attn.hook_z")),
+  EXPECT_EQ(picked(Selection("blocks.?.hook_resid_p*")).size(), 6u);
+  EXPECT_EQ(picked(Selection("hook_embed,blocks.1.attn.hook_z")),
             (Names{"hook_embed", "blocks.1.attn.hook_z"}));
-  EXPECT_EQ(picked(Selection::glob("*")), picked(act::everything));
+  EXPECT_EQ(picked(Selection("*")), picked(act::everything));
 }
 
 TEST(Selection, GlobThatMatchesNothingGetsTheNearestName) {
-  const auto error = thrown_by<HookError>([] { picked(Selection::glob("blocks.1.attn.hook_patern")); });
+  const auto error = thrown_by<HookError>([] { picked(Selection("blocks.1.attn.hook_patern")); });
   ASSERT_TRUE(error);
   EXPECT_EQ(error->where(), "blocks.1.attn.hook_patern");
   EXPECT_NE(std::string(error->what()).find("'blocks.1.attn.hook_pattern'"), std::string::npos)
       << error->what();
-  EXPECT_THROW(picked(Selection::glob("blocks.*.hook_nothing*")), HookError);
-  EXPECT_THROW(picked(Selection::glob("*") | Selection::glob("nothing*")), HookError);
+  EXPECT_THROW(picked(Selection("blocks.*.hook_nothing*")), HookError);
+  EXPECT_THROW(picked(Selection("*") | Selection("nothing*")), HookError);
 }
 
 TEST(Selection, EmptyPlacesInAListOfGlobsAreRefused) {
   for (const char* text : {"", ",", "hook_embed,", ",hook_embed", "hook_embed,,hook_pos_embed"}) {
-    EXPECT_THROW(Selection::glob(text), HookError) << text;
+    EXPECT_THROW(Selection{text}, HookError) << text;
   }
+}
+
+TEST(Selection, TextMayBeAWordOrShorthand) {
+  EXPECT_EQ(picked("pattern"), picked(act::pattern));
+  EXPECT_EQ(picked("pattern1"), picked(act::pattern(1)));
+  EXPECT_EQ(picked("k2a,embed"), picked(act::k(2) | act::embed));
+  EXPECT_EQ(picked("resid_post" | act::z(0)), picked(act::resid_post | act::z(0)));
+  const std::string text = text_thrown_by<HookError>([] { picked("patern"); });
+  EXPECT_NE(text.find("nearest word is 'pattern'"), std::string::npos) << text;
+  EXPECT_THROW(picked("pattern7"), HookError);
 }
 
 TEST(Selection, PredicateMayMatchNothing) {
   EXPECT_TRUE(picked(Selection::matching([](const ActivationName&) { return false; })).empty());
   EXPECT_EQ(picked(Selection::matching([](const ActivationName& name) { return name.layer == 1; })).size(),
-            picked(Selection::glob("blocks.1.*")).size());
+            picked(Selection("blocks.1.*")).size());
 }
 
 TEST(Selection, AddressWithIndicesIsRefused) {
@@ -102,7 +112,7 @@ TEST(Selection, AbsentSiteSaysWhenItExists) {
     return text_thrown_by<HookError>([&] { picked(selection); });
   };
   for (const Selection& selection :
-       {Selection(act::rot_q), Selection(act::rot_q(1)), Selection::glob("blocks.1.attn.hook_rot_q")}) {
+       {Selection(act::rot_q), Selection(act::rot_q(1)), Selection("blocks.1.attn.hook_rot_q")}) {
     const std::string text = text_of(selection);
     EXPECT_NE(text.find("positions are rotary"), std::string::npos) << text;
     EXPECT_NE(text.find(".attn.hook_rot_q"), std::string::npos) << text;
@@ -131,14 +141,14 @@ class ShortRun : public testing::Test {
 
 TEST_F(ShortRun, SetsKeepWhatIsReached) {
   EXPECT_EQ(reached(act::resid_pre), (Names{"blocks.1.hook_resid_pre"}));
-  EXPECT_EQ(reached(Selection::glob("*resid_pre")), (Names{"blocks.1.hook_resid_pre"}));
+  EXPECT_EQ(reached(Selection("*resid_pre")), (Names{"blocks.1.hook_resid_pre"}));
   for (const std::string& name : reached(act::everything)) EXPECT_TRUE(name.starts_with("blocks.1.")) << name;
 }
 
 TEST_F(ShortRun, SinglePointsOutOfReachAreRefused) {
   for (const Selection& selection :
        {Selection(act::resid_pre(0)), Selection(act::resid_pre(2)), Selection(act::resid_pre(-1)),
-        Selection(act::embed), Selection(act::unembed_in), Selection::glob("hook_*"),
+        Selection(act::embed), Selection(act::unembed_in), Selection("hook_*"),
         Selection(act::resid_pre) | Selection(act::tokens)}) {
     EXPECT_THROW(reached(selection), HookError);
   }

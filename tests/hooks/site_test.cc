@@ -34,9 +34,10 @@ TEST(SiteTable, ScopeFollowsFromThePath) {
   for (const SiteRow& r : site_table()) {
     const bool in_block = r.path.starts_with("{stack}.{layer}.") || r.path.starts_with("decoder.{layer}.");
     EXPECT_EQ(in_block, r.scope == SiteScope::block) << r.path;
-    EXPECT_EQ(own_stack(r).has_value(), r.path.starts_with("decoder.{layer}.")) << r.path;
-    EXPECT_FALSE(r.what.empty()) << r.path;
-    EXPECT_FALSE(r.when.empty()) << r.path;
+    EXPECT_EQ(stands_in(r, Stack::encoder), !r.path.starts_with("decoder.{layer}.")) << r.path;
+    EXPECT_TRUE(stands_in(r, Stack::decoder)) << r.path;
+    EXPECT_FALSE(r.holds.empty()) << r.path;
+    EXPECT_FALSE(r.exists.words.empty()) << r.path;
     if (per_expert(r)) {
       EXPECT_EQ(r.axes[0], Axis::routed) << r.path;
       continue;
@@ -77,10 +78,10 @@ TEST(AxisSize, IsKnownForAllButTheAxesOfTheInput) {
 TEST(AxisSize, OneNormOverAllHeadsHasOneScale) {
   ModelConfig config;
   config.n_heads = config.n_kv_heads = 4;
-  config.qk_norm = QkNorm::whole_projection;
+  config.qk_norm = QkNorm{.span = QkNorm::whole_projection};
   EXPECT_EQ(size_of(row(Site::q_norm_scale).axes[2], config), 1);
   EXPECT_EQ(size_of(row(Site::q_norm_normalized).axes[2], config), 4);
-  config.qk_norm = QkNorm::per_head;
+  config.qk_norm = QkNorm{.span = QkNorm::per_head};
   EXPECT_EQ(size_of(row(Site::q_norm_scale).axes[2], config), 4);
 }
 

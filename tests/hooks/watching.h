@@ -23,7 +23,8 @@ inline ModelConfig tiny_config() {
   config.n_heads = config.n_kv_heads = 4;
   config.d_head = 7;
   config.d_mlp = 5;
-  config.d_vocab = config.d_vocab_out = 9;
+  config.d_vocab = 9;
+  config.unembedding = Unembedding{.d_vocab = config.d_vocab};
   config.dtype = at::kDouble;
   return config;
 }
@@ -31,9 +32,11 @@ inline ModelConfig tiny_config() {
 /// A watch over all of a model without the model: tests fire the points themselves.
 class Watching {
  public:
-  explicit Watching(const ModelConfig& config = tiny_config())
+  /// `last` is each row's last real position, [batch] int64; undefined: every row ends at the last.
+  explicit Watching(const ModelConfig& config = tiny_config(), at::Tensor last = {})
       : points_(std::make_unique<PointIndex>(config)),
-        watch_(std::make_unique<Watch>(*points_, Reach::everything(*points_))) {}
+        watch_(std::make_unique<Watch>(*points_, RunExtent{.reach = Reach::everything(*points_),
+                                                           .columns = {.last = std::move(last)}})) {}
 
   Watch* operator->() { return watch_.get(); }
   const PointIndex& points() const { return *points_; }

@@ -33,7 +33,7 @@ at::Tensor padding_on_both_sides() {
 
 bool may_attend(const ModelConfig& c, int layer, std::int64_t query, std::int64_t key) {
   if (c.direction == AttentionDirection::causal && key > query) return false;
-  return !c.windowed(layer) || std::abs(key - query) < c.window;
+  return !c.windowed(layer) || std::abs(key - query) < c.window->size;
 }
 
 TEST(Pattern, RowsSumToOneAndSeeOnlyWhatTheyMay) {
@@ -148,14 +148,14 @@ TEST(Attention, ConsecutiveHeadsShareKeysAndValues) {
 double to_bfloat16(double x) { return static_cast<float>(c10::BFloat16(static_cast<float>(x))); }
 
 double alibi(const ModelConfig& c, std::int64_t head, std::int64_t query, std::int64_t key) {
-  const double slope = c.alibi_slopes[static_cast<std::size_t>(head)];
+  const double slope = c.alibi()->slopes[static_cast<std::size_t>(head)];
   double bias = -slope * static_cast<double>(std::max<std::int64_t>(0, query - key));
-  if (c.alibi_in_bfloat16) {
+  if (c.alibi()->in_bfloat16) {
     const double rounded = to_bfloat16(slope);
     bias =
         to_bfloat16(rounded * static_cast<double>(key)) - to_bfloat16(rounded * static_cast<double>(query));
   }
-  return c.alibi_scaled ? bias / c.attn_scale : bias;
+  return c.alibi()->scaled ? bias / c.attn_scale : bias;
 }
 
 TEST(Attention, ScoresAreScaledCappedBiasedProducts) {
@@ -166,7 +166,7 @@ TEST(Attention, ScoresAreScaledCappedBiasedProducts) {
     for (int layer = 0; layer < c.n_layers; ++layer) {
       const bool rotary = c.rotates(layer);
       // Without rotary the normed or clamped q is no point.
-      if (!rotary && (c.qk_norm != QkNorm::none || c.qkv_clip > 0)) continue;
+      if (!rotary && (c.qk_norm || c.qkv_clip > 0)) continue;
       const at::Tensor q = rotary ? cache[act::rot_q(layer)] : cache[act::q(layer)];
       const at::Tensor k = rotary ? cache[act::rot_k(layer)] : cache[act::k(layer)];
       const at::Tensor scores = cache[act::attn_scores(layer)];
@@ -178,8 +178,8 @@ TEST(Attention, ScoresAreScaledCappedBiasedProducts) {
             double score = (q[1][query][head] * k[1][key][kv_head]).sum().item<double>() / c.attn_scale;
             if (c.scale_by_inverse_layer) score /= layer + 1;
             if (c.score_soft_cap > 0) score = c.score_soft_cap * std::tanh(score / c.score_soft_cap);
-            if (c.positions == PositionKind::alibi) score += alibi(c, head, query, key);
-            if (c.positions == PositionKind::relative)
+            if (c.alibi() != nullptr) score += alibi(c, head, query, key);
+            if (c.relative() != nullptr)
               score += cache[act::relative_bias(0)][1][head][query][key].item<double>();
             EXPECT_NEAR(scores[1][head][query][key].item<double>(), score,
                         1e-12 * std::max(1.0, std::abs(score)));

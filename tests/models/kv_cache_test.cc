@@ -12,7 +12,7 @@
 namespace hooked::kv_cache_test {
 namespace {
 
-class Remembered : public testing::Test {
+class Cached : public testing::Test {
  protected:
   at::Tensor random(std::int64_t columns) const {
     return at::rand({2, columns, config_.n_kv_heads, config_.d_head}).to(config_.dtype);
@@ -21,12 +21,12 @@ class Remembered : public testing::Test {
   KvCache cache_{config_, {.batch = 2, .capacity = 5}, at::kCPU};
 };
 
-TEST_F(Remembered, ColumnsFollowEachOther) {
+TEST_F(Cached, ColumnsFollowEachOther) {
   const at::Tensor first = random(3), second = random(1);
-  cache_.put(1, first, first + 1);
-  EXPECT_EQ(cache_.length(), 0) << "other layers have not put theirs yet";
+  cache_.append(1, first, first + 1);
+  EXPECT_EQ(cache_.length(), 0) << "other layers have not appended theirs yet";
   cache_.advance(3, {});
-  cache_.put(1, second, second + 1);
+  cache_.append(1, second, second + 1);
   cache_.advance(1, {});
   const KeysAndValues all = cache_.first(1, 4);
   const at::Tensor expected = at::cat({first, second}, 1).transpose(1, 2);
@@ -36,7 +36,7 @@ TEST_F(Remembered, ColumnsFollowEachOther) {
   EXPECT_FALSE(cache_.real().defined());
 }
 
-TEST_F(Remembered, PaddingIsKnownOfEveryColumn) {
+TEST_F(Cached, PaddingIsKnownOfEveryColumn) {
   const at::Tensor mask = at::tensor({1, 0, 1, 1}, at::kLong).view({2, 2}).to(at::kBool);
   cache_.advance(1, {});
   cache_.advance(2, mask);

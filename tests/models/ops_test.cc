@@ -24,7 +24,7 @@ double tanh_gelu(double x, double root) {
 }
 
 double by_formula(Activation activation, double x) {
-  switch (activation) {
+  switch (activation.kind()) {
     case Activation::relu:
       return std::max(0.0, x);
     case Activation::gelu:
@@ -36,8 +36,9 @@ double by_formula(Activation activation, double x) {
     case Activation::gelu_bloom:
       return tanh_gelu(x, 0.79788456);
     case Activation::xielu:
-    case Activation::swish:
       break;
+    case Activation::swish:
+      return x * sigmoid(activation.beta() * x);
     case Activation::gelu_clipped:
       return std::clamp(by_formula(Activation::gelu, x), -10.0, 10.0);
     case Activation::hard_swish:
@@ -73,25 +74,17 @@ double by_formula(Activation activation, double x) {
   return NAN;
 }
 
-std::vector<Activation> without_numbers() {
+std::vector<Activation> without_weights() {
   std::vector<Activation> activations = all_activations();
-  std::erase_if(activations, [](Activation a) { return a == Activation::xielu || a == Activation::swish; });
+  std::erase_if(activations, [](Activation a) { return a.kind() == Activation::xielu; });
+  std::ranges::replace(activations, Activation(Activation::swish), Activation::swish_with(0.6));
   return activations;
 }
 
 class ActivationFunction : public testing::TestWithParam<Activation> {};
 
-INSTANTIATE_TEST_SUITE_P(All, ActivationFunction, testing::ValuesIn(without_numbers()),
+INSTANTIATE_TEST_SUITE_P(All, ActivationFunction, testing::ValuesIn(without_weights()),
                          [](const auto& info) { return std::string(activation_name(info.param)); });
-
-TEST(SwishFunction, EqualsItsFormula) {
-  const at::Tensor x = at::tensor(std::vector<double>(std::begin(kPoints), std::end(kPoints)), at::kDouble);
-  const at::Tensor y = ops::swish(x, 0.6);
-  for (std::size_t i = 0; i < std::size(kPoints); ++i) {
-    EXPECT_NEAR(y[static_cast<std::int64_t>(i)].item<double>(), kPoints[i] * sigmoid(0.6 * kPoints[i]),
-                1e-13);
-  }
-}
 
 TEST(XieluFunction, EqualsItsFormula) {
   const ops::Xielu numbers{at::tensor({0.8}, at::kDouble), at::tensor({0.6}, at::kDouble),
@@ -108,7 +101,8 @@ TEST(XieluFunction, EqualsItsFormula) {
 TEST_P(ActivationFunction, EqualsItsFormulaWithAndWithoutAWorkspace) {
   const ModelConfig config = graph_config();
   const PointIndex points(config);
-  hooked::Run run(config, Watch(points, Reach::everything(points)), {1, 1, {}, at::kCPU});
+  hooked::Run run{.watch = Watch(points, {.reach = Reach::everything(points)}),
+                  .sequence = Sequence(config, Stack::blocks, {1, 1, {}, at::kCPU})};
   const Workspace workspace;
   const at::Tensor x = at::tensor(std::vector<double>(std::begin(kPoints), std::end(kPoints)), at::kDouble);
   for (const Workspace* where : {static_cast<const Workspace*>(nullptr), &workspace}) {

@@ -32,7 +32,8 @@ inline ModelConfig graph_config() {
   config.attn_scale = std::sqrt(6.0);
   config.d_mlp = 10;
   config.activation = Activation::gelu;
-  config.d_vocab = config.d_vocab_out = 9;
+  config.d_vocab = 9;
+  config.unembedding = Unembedding{.d_vocab = config.d_vocab};
   config.dtype = at::kDouble;
   return config;
 }
@@ -67,14 +68,15 @@ struct RandomGraph {
   Outcome run(const at::Tensor& tokens, const Request& request) const {
     const at::NoGradGuard no_grad;
     const Reach reach = Reach::everything(points);
-    Watch watch(points, reach);
+    Watch watch(points, {.reach = reach});
     for (const Edit& edit : request.edits) watch.add_edit(edit);
     watch.add_capture(request.capture);
-    Run run(config, std::move(watch), {tokens.size(0), tokens.size(1), request.attention_mask, at::kCPU});
-    run.workspace = &workspace;
-    const at::Tensor resid = graph.blocks(graph.embed(tokens, run), reach, run);
-    Outcome outcome{graph.unembed(resid, run), {}};
-    outcome.cache = run.take_cache();
+    Run run{.watch = std::move(watch),
+            .sequence = Sequence(config, Stack::blocks,
+                                 {tokens.size(0), tokens.size(1), request.attention_mask, at::kCPU}),
+            .workspace = &workspace};
+    Outcome outcome{graph.forward({.tokens = tokens}, reach, run), {}};
+    outcome.cache = run.watch.take_cache();
     return outcome;
   }
   /// Every point of a run on random tokens [batch 2, pos 6].

@@ -10,7 +10,8 @@
 namespace hooked::relative_bias_test {
 namespace {
 
-at::Tensor buckets(std::int64_t first, std::int64_t end, const RelativeConfig& config, bool bidirectional) {
+at::Tensor buckets(std::int64_t first, std::int64_t end, const RelativePositions& config,
+                   bool bidirectional) {
   return relative_buckets(at::arange(first, end, at::TensorOptions(at::kLong)), config, bidirectional);
 }
 

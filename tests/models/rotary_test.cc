@@ -19,8 +19,8 @@ namespace {
 ModelConfig rotary_config() {
   ModelConfig config = graph_config();
   config.d_head = 8;
-  config.positions = PositionKind::rotary;
-  config.rotary.base = 500.0;
+  config.positions = RotaryPositions{};
+  config.rotary()->base = 500.0;
   return config;
 }
 
@@ -39,7 +39,7 @@ TEST(RotaryFrequencies, AreAGeometricSeries) {
 
 TEST(RotaryFrequencies, PartialRotaryCountsItsOwnDimensions) {
   ModelConfig c = rotary_config();
-  c.rotary.dim = 4;
+  c.rotary()->dim = 4;
   const auto f = numbers(rotary_frequencies(c, false));
   ASSERT_EQ(f.size(), 2u);
   EXPECT_DOUBLE_EQ(f[1], plain(500.0, 1, 4.0));
@@ -47,18 +47,15 @@ TEST(RotaryFrequencies, PartialRotaryCountsItsOwnDimensions) {
 
 TEST(RotaryFrequencies, LinearScalingDividesAll) {
   ModelConfig c = rotary_config();
-  c.rotary.scaling = {.kind = RopeScalingKind::linear, .factor = 4.0};
+  c.rotary()->scaling = LinearScaling{.factor = 4.0};
   const auto f = numbers(rotary_frequencies(c, false));
   for (int i = 0; i < 4; ++i) EXPECT_DOUBLE_EQ(f[i], plain(500.0, i, 8.0) / 4.0);
 }
 
 TEST(RotaryFrequencies, Llama3KeepsShortStretchesLongAndInterpolatesBetween) {
   ModelConfig c = rotary_config();
-  c.rotary.scaling = {.kind = RopeScalingKind::llama3,
-                      .factor = 8.0,
-                      .low_freq_factor = 1.0,
-                      .high_freq_factor = 4.0,
-                      .original_n_ctx = 64.0};
+  c.rotary()->scaling =
+      Llama3Scaling{.factor = 8.0, .low_freq_factor = 1.0, .high_freq_factor = 4.0, .original_n_ctx = 64.0};
   const auto f = numbers(rotary_frequencies(c, false));
   const double two_pi = 2.0 * std::numbers::pi;
   bool kept = false, stretched = false, between = false;
@@ -82,13 +79,9 @@ TEST(RotaryFrequencies, Llama3KeepsShortStretchesLongAndInterpolatesBetween) {
 TEST(RotaryFrequencies, YarnRampsBetweenKeptAndStretched) {
   ModelConfig c = rotary_config();
   c.d_head = 16;
-  c.rotary.scaling = {.kind = RopeScalingKind::yarn,
-                      .factor = 4.0,
-                      .original_n_ctx = 200.0,
-                      .beta_fast = 8.0,
-                      .beta_slow = 1.0};
   for (const bool truncate : {true, false}) {
-    c.rotary.scaling.truncate = truncate;
+    c.rotary()->scaling = YarnScaling{
+        .factor = 4.0, .original_n_ctx = 200.0, .beta_fast = 8.0, .beta_slow = 1.0, .truncate = truncate};
     const auto f = numbers(rotary_frequencies(c, false));
     // The dimension that turns `beta` times over the original context.
     const auto dimension = [](double beta) {
@@ -106,9 +99,9 @@ TEST(RotaryFrequencies, YarnRampsBetweenKeptAndStretched) {
 
 TEST(RotaryFrequencies, WindowedLayersTakeTheLocalBaseUnscaled) {
   ModelConfig c = rotary_config();
-  c.rotary.scaling = {.kind = RopeScalingKind::linear, .factor = 4.0};
+  c.rotary()->scaling = LinearScaling{.factor = 4.0};
   EXPECT_EQ(numbers(rotary_frequencies(c, true)), numbers(rotary_frequencies(c, false)));
-  c.rotary.local_base = 100.0;
+  c.rotary()->local_base = 100.0;
   const auto local = numbers(rotary_frequencies(c, true)), full = numbers(rotary_frequencies(c, false));
   for (int i = 0; i < 4; ++i) {
     EXPECT_DOUBLE_EQ(local[i], plain(100.0, i, 8.0));
@@ -118,11 +111,11 @@ TEST(RotaryFrequencies, WindowedLayersTakeTheLocalBaseUnscaled) {
 
 class Rotate : public testing::TestWithParam<bool> {
  protected:
-  Rotate() { config_.rotary.adjacent_pairs = GetParam(); }
+  Rotate() { config_.rotary()->adjacent_pairs = GetParam(); }
 
   at::Tensor rotated(const at::Tensor& x, const at::Tensor& positions) const {
     const RotaryFrequencies f = rotary_frequencies(config_, false);
-    return rotate(x, rotary_angles(f, positions, config_.dtype), config_.rotary);
+    return rotate(x, rotary_angles(f, positions, config_.dtype), *config_.rotary());
   }
   /// The two dimensions of pair i.
   std::pair<std::int64_t, std::int64_t> pair(std::int64_t i) const {
@@ -140,7 +133,7 @@ INSTANTIATE_TEST_SUITE_P(Pairs, Rotate, testing::Bool(),
 
 TEST_P(Rotate, TurnsEachPairByItsAngle) {
   for (const std::int64_t dim : {8, 4}) {
-    config_.rotary.dim = dim;
+    config_.rotary()->dim = dim;
     const at::Tensor y = rotated(x_, positions_);
     ASSERT_EQ(y.sizes(), x_.sizes());
     for (std::int64_t p = 0; p < 5; ++p) {
@@ -170,7 +163,7 @@ TEST(RotaryAngles, YarnMultipliesCosinesAndSines) {
   RotaryFrequencies f = rotary_frequencies(rotary_config(), false);
   const at::Tensor positions = at::arange(5, at::kLong).unsqueeze(0);
   const RotaryAngles plain_angles = rotary_angles(f, positions, at::kDouble);
-  f.scaling = {.kind = RopeScalingKind::yarn, .factor = 2.0, .attention_factor = 1.25};
+  f.scaling = YarnScaling{.factor = 2.0, .attention_factor = 1.25};
   const RotaryAngles scaled = rotary_angles(f, positions, at::kDouble);
   EXPECT_LT(relative_difference(scaled.cosine, plain_angles.cosine * 1.25), 1e-15);
   EXPECT_LT(relative_difference(scaled.sine, plain_angles.sine * 1.25), 1e-15);
@@ -198,23 +191,23 @@ const at::Tensor& short_and_long_row() {
 
 TEST(RotaryAngles, LongropeChoosesItsFactorsByEachRowsLength) {
   ModelConfig c = rotary_config();
-  c.rotary.scaling = {.kind = RopeScalingKind::longrope,
-                      .original_n_ctx = 4.0,
-                      .attention_factor = 1.5,
-                      .short_factors = {1.0, 1.0, 2.0, 2.0},
-                      .long_factors = {3.0, 4.0, 5.0, 6.0}};
+  const LongropeScaling scaling{.short_factors = {1.0, 1.0, 2.0, 2.0},
+                                .long_factors = {3.0, 4.0, 5.0, 6.0},
+                                .original_n_ctx = 4.0,
+                                .attention_factor = 1.5};
+  c.rotary()->scaling = scaling;
   const RotaryAngles angles = rotary_angles(rotary_frequencies(c, false), short_and_long_row(), at::kDouble);
   for (int i = 0; i < 4; ++i) {
     EXPECT_NEAR(angles.cosine[0][3][0][i].item<double>(),
-                1.5 * std::cos(3.0 * plain(500.0, i, 8.0) / c.rotary.scaling.short_factors[i]), 1e-14);
+                1.5 * std::cos(3.0 * plain(500.0, i, 8.0) / scaling.short_factors[i]), 1e-14);
     EXPECT_NEAR(angles.cosine[1][3][0][i].item<double>(),
-                1.5 * std::cos(3.0 * plain(500.0, i, 8.0) / c.rotary.scaling.long_factors[i]), 1e-14);
+                1.5 * std::cos(3.0 * plain(500.0, i, 8.0) / scaling.long_factors[i]), 1e-14);
   }
 }
 
 TEST(RotaryAngles, DynamicScalingGrowsTheBaseWithEachRowsLength) {
   ModelConfig c = rotary_config();
-  c.rotary.scaling = {.kind = RopeScalingKind::dynamic, .factor = 2.0, .original_n_ctx = 4.0};
+  c.rotary()->scaling = DynamicScaling{.factor = 2.0, .original_n_ctx = 4.0};
   const RotaryAngles angles = rotary_angles(rotary_frequencies(c, false), short_and_long_row(), at::kDouble);
   const double grown = 500.0 * std::pow(2.0 * 6.0 / 4.0 - 1.0, 8.0 / 6.0);
   for (int i = 0; i < 4; ++i) {

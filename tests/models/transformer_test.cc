@@ -33,7 +33,7 @@ TEST_P(RandomTransformer, ResidualStreamAddsUpAtEveryLayer) {
     SCOPED_TRACE(seed);
     const ActivationCache cache = RandomGraph(c).everything();
     at::Tensor sum = c.embedding_sum_norm ? cache[act::full_embed] : cache[act::embed];
-    if (c.positions == PositionKind::learned && !c.embedding_sum_norm) sum = sum + cache[act::pos_embed];
+    if (c.learned_positions() && !c.embedding_sum_norm) sum = sum + cache[act::pos_embed];
     for (int layer = 0; layer < c.n_layers; ++layer) {
       EXPECT_LT(relative_difference(cache[act::resid_pre(layer)], sum), tolerance()) << layer;
       sum = sum + cache[act::attn_out(layer)];
@@ -72,8 +72,8 @@ TEST_P(RandomTransformer, PostNormStreamIsNormedSums) {
                 tolerance());
     }
     EXPECT_TRUE(at::equal(cache[act::normalized_resid_post(0)], cache[act::resid_pre(1)]));
-    if (!c.mlm_head) {
-      const at::Tensor last = cache[act::normalized_resid_post(1)] * c.unembed_in_scale;
+    if (!c.has_mlm_head()) {
+      const at::Tensor last = cache[act::normalized_resid_post(1)] * c.unembedding->in_scale;
       EXPECT_TRUE(at::equal(last, cache[act::unembed_in]));
     }
     ++checked;
@@ -87,12 +87,13 @@ TEST_P(RandomTransformer, LogitsAreTheUnembeddedStream) {
     const ModelConfig c = config(seed);
     const RandomGraph graph(c);
     const auto [logits, cache] = graph.run(graph.tokens(), {.capture = act::everything});
-    at::Tensor expected = cache[act::unembed_in].matmul(c.tied_unembedding ? graph.weight("embed.W_E").t()
-                                                                           : graph.weight("unembed.W_U"));
-    if (c.unembed_bias) expected = expected + graph.weight("unembed.b_U");
-    expected = expected * c.logit_scale;
+    at::Tensor expected = cache[act::unembed_in].matmul(c.tied_unembedding() ? graph.weight("embed.W_E").t()
+                                                                             : graph.weight("unembed.W_U"));
+    if (c.unembedding->bias) expected = expected + graph.weight("unembed.b_U");
+    expected = expected * c.unembedding->scale;
     EXPECT_LT(relative_difference(cache[act::unembed_out], expected), tolerance());
-    if (c.logit_soft_cap > 0) expected = c.logit_soft_cap * (expected / c.logit_soft_cap).tanh();
+    if (c.unembedding->soft_cap > 0)
+      expected = c.unembedding->soft_cap * (expected / c.unembedding->soft_cap).tanh();
     EXPECT_LT(relative_difference(logits, expected), tolerance());
   }
 }
@@ -110,7 +111,7 @@ TEST_P(RandomTransformer, WatchingChangesNothingBeyondRounding) {
 // Shortformer positions reach queries and keys and never the stream (Press et al. 2021).
 TEST(Transformer, ShortformerPositionsReachOnlyQueriesAndKeys) {
   ModelConfig c = graph_config();
-  c.positions = PositionKind::shortformer;
+  c.positions = ShortformerPositions{};
   const RandomGraph graph(c);
   const ActivationCache plain = graph.everything();
   EXPECT_TRUE(at::equal(plain[act::resid_pre(0)], plain[act::embed]));

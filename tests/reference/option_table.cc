@@ -1,6 +1,8 @@
 #include "option_table.h"
 
 #include <algorithm>
+#include <optional>
+#include <tuple>
 
 #include "option_values.h"
 #include "tests/support/activations.h"
@@ -24,14 +26,14 @@ Option sizes() {
   const auto fits = [](const Sizes& s) -> std::function<bool(const Config&)> {
     if (s.name == "all equal") {
       return [](const Config& c) {
-        return c.d_mlp == c.d_model && c.d_vocab == c.d_model && c.d_vocab_out == c.d_model;
+        return c.d_mlp == c.d_model && c.d_vocab == c.d_model && c.d_vocab_out() == c.d_model;
       };
     }
     if (s.name == "d_mlp = d_model") return [](const Config& c) { return c.d_mlp == c.d_model; };
     if (s.name == "d_vocab = d_model") return [](const Config& c) { return c.d_vocab == c.d_model; };
     if (s.name == "odd") return [](const Config& c) { return c.d_model % 2 == 1; };
     if (s.name == "d_vocab_out != d_vocab") {
-      return [](const Config& c) { return c.has_unembedding() && c.d_vocab_out != c.d_vocab; };
+      return [](const Config& c) { return c.has_unembedding() && c.d_vocab_out() != c.d_vocab; };
     }
     return [](const Config& c) {
       return c.d_mlp != c.d_model && c.d_vocab != c.d_model && c.n_heads * c.d_head != c.d_model;
@@ -49,7 +51,7 @@ Option sizes() {
           c.d_head = s.d_head;
           c.d_mlp = s.d_mlp;
           c.d_vocab = s.d_vocab;
-          c.d_vocab_out = s.d_vocab_out;
+          c.unembedding = Unembedding{.d_vocab = s.d_vocab_out};
           c.eps = s.eps;
         },
         fits(s)));
@@ -162,27 +164,22 @@ Option mlps() {
 
 Option activations() {
   Option option{.name = "activation", .values = {}};
-  using enum Activation;
   for (const Activation activation : all_activations()) {
-    if (activation == swish) continue;  // has a number
+    if (activation == Activation::swish) continue;  // which has a number
     option.values.push_back(value(
         std::string(activation_name(activation)), [activation](Config& c) { c.activation = activation; },
         [activation](const Config& c) { return c.has_mlp() && c.activation == activation && !c.mlp_norm; }));
   }
   option.values.push_back(value(
-      "swish with its own beta",
-      [](Config& c) {
-        c.activation = swish;
-        c.swish_beta = 1.4;
-      },
-      [](const Config& c) { return c.has_mlp() && c.activation == swish; }));
+      "swish with its own beta", [](Config& c) { c.activation = Activation::swish_with(1.4); },
+      [](const Config& c) { return c.has_mlp() && c.activation.kind() == Activation::swish; }));
   option.values.push_back(value(
       "solu, then LayerNorm",
       [](Config& c) {
-        c.activation = solu;
+        c.activation = Activation::solu;
         c.mlp_norm = true;
       },
-      [](const Config& c) { return c.has_mlp() && c.activation == solu && c.mlp_norm; }));
+      [](const Config& c) { return c.has_mlp() && c.activation.kind() == Activation::solu && c.mlp_norm; }));
   return option;
 }
 
@@ -193,94 +190,94 @@ OptionValue mixture_value(std::string name, std::function<void(Config&)> change,
       std::move(name),
       [change](Config& c) {
         if (c.mlp == MlpKind::plain) c.mlp = MlpKind::gated;
-        c.experts = {.n_experts = 4, .per_token = 2, .d_expert = c.d_mlp};
+        c.experts = Experts{.n_experts = 4, .per_token = 2, .d_expert = c.d_mlp};
         change(c);
       },
-      [holds](const Config& c) { return c.experts.n_experts > 0 && holds(c); });
+      [holds](const Config& c) { return c.experts && holds(c); });
 }
 
 Option experts() {
   using enum RouterKind;
   const auto routed_by = [](RouterKind kind) {
-    return [kind](const Config& c) { return c.experts.router == kind; };
+    return [kind](const Config& c) { return c.experts && c.experts->router == kind; };
   };
   return {"experts",
           {value(
-               "none", [](Config&) {}, [](const Config& c) { return c.experts.n_experts == 0; }),
+               "none", [](Config&) {}, [](const Config& c) { return !c.experts; }),
            mixture_value(
                "softmax, then choice", [](Config&) {},
                [](const Config& c) {
-                 return c.experts.router == softmax_then_choose && !c.experts.renormalised;
+                 return c.experts->router == softmax_then_choose && !c.experts->renormalised;
                }),
            mixture_value(
                "choice with a bias, renormalised",
                [](Config& c) {
-                 c.experts.choice_bias = c.experts.renormalised = true;
-                 c.experts.least_sum = 0.8;
+                 c.experts->choice_bias = c.experts->renormalised = true;
+                 c.experts->least_sum = 0.8;
                },
-               [](const Config& c) { return c.experts.choice_bias && c.experts.renormalised; }),
+               [](const Config& c) { return c.experts->choice_bias && c.experts->renormalised; }),
            mixture_value(
                "sigmoid, then choice from groups by their best two",
                [](Config& c) {
-                 c.experts.router = sigmoid_then_choose;
-                 c.experts.choice_bias = c.experts.renormalised = true;
-                 c.experts.n_experts = 6;
-                 c.experts.n_groups = 3;
-                 c.experts.groups_per_token = 2;
-                 c.experts.group_score = GroupScore::best_two;
+                 c.experts->router = sigmoid_then_choose;
+                 c.experts->choice_bias = c.experts->renormalised = true;
+                 c.experts->n_experts = 6;
+                 c.experts->n_groups = 3;
+                 c.experts->groups_per_token = 2;
+                 c.experts->group_score = GroupScore::best_two;
                },
                [](const Config& c) {
-                 return c.experts.router == sigmoid_then_choose && c.experts.choice_bias &&
-                        c.experts.n_groups > 1 && c.experts.group_score == GroupScore::best_two;
+                 return c.experts->router == sigmoid_then_choose && c.experts->choice_bias &&
+                        c.experts->n_groups > 1 && c.experts->group_score == GroupScore::best_two;
                }),
            mixture_value(
                "softmax, then choice from groups by their best",
                [](Config& c) {
-                 c.experts.n_experts = 6;
-                 c.experts.n_groups = 3;
-                 c.experts.groups_per_token = 2;
+                 c.experts->n_experts = 6;
+                 c.experts->n_groups = 3;
+                 c.experts->groups_per_token = 2;
                },
                [](const Config& c) {
-                 return c.experts.router == softmax_then_choose && c.experts.n_groups > 1 &&
-                        c.experts.group_score == GroupScore::best;
+                 return c.experts->router == softmax_then_choose && c.experts->n_groups > 1 &&
+                        c.experts->group_score == GroupScore::best;
                }),
            mixture_value(
                "choice, then softmax; biases",
                [](Config& c) {
-                 c.experts.router = choose_then_softmax;
-                 c.experts.router_bias = c.experts.bias = true;
+                 c.experts->router = choose_then_softmax;
+                 c.experts->router_bias = c.experts->bias = true;
                },
                [routed_by](const Config& c) {
-                 return routed_by(choose_then_softmax)(c) && c.experts.router_bias && c.experts.bias;
+                 return routed_by(choose_then_softmax)(c) && c.experts->router_bias && c.experts->bias;
                }),
            mixture_value(
                "sparse mixer",
                [](Config& c) {
-                 c.experts.router = sparse_mixer;
-                 c.experts.mixer_tolerance = 0.6;
+                 c.experts->router = sparse_mixer;
+                 c.experts->mixer_tolerance = 0.6;
                },
                routed_by(sparse_mixer)),
            mixture_value(
                "one per token, beside ordinary MLPs",
                [](Config& c) {
-                 c.experts.per_token = 1;
-                 c.experts.d_expert = c.d_mlp + 3;
-                 c.experts.dense_layers.assign(static_cast<std::size_t>(c.n_layers), false);
-                 c.experts.dense_layers.front() = true;
+                 c.experts->per_token = 1;
+                 c.experts->d_expert = c.d_mlp + 3;
+                 c.experts->dense_layers.assign(static_cast<std::size_t>(c.n_layers), false);
+                 c.experts->dense_layers.front() = true;
                },
-               [](const Config& c) { return !c.experts.dense_layers.empty() && c.experts.per_token == 1; }),
+               [](const Config& c) { return !c.experts->dense_layers.empty() && c.experts->per_token == 1; }),
            mixture_value(
-               "shared expert", [](Config& c) { c.experts.d_shared = c.d_mlp + 1; },
-               [](const Config& c) { return c.experts.d_shared > 0 && !c.experts.shared_gate; }),
+               "shared expert", [](Config& c) { c.experts->d_shared = c.d_mlp + 1; },
+               [](const Config& c) { return c.experts->d_shared > 0 && !c.experts->shared_gate; }),
            mixture_value(
                "all per token, shared expert behind a sigmoid",
                [](Config& c) {
-                 c.experts.per_token = 4;
-                 c.experts.d_shared = 5;
-                 c.experts.shared_gate = true;
+                 c.experts->per_token = 4;
+                 c.experts->d_shared = 5;
+                 c.experts->shared_gate = true;
                },
                [](const Config& c) {
-                 return c.experts.shared_gate && c.experts.per_token == c.experts.n_experts;
+                 return c.experts->shared_gate && c.experts->per_token == c.experts->n_experts;
                })}};
 }
 
@@ -298,48 +295,80 @@ Option gate_limits() {
                [](const Config& c) { return c.gate_limit > 0.0 && c.up_offset; })}};
 }
 
-Option soft_cap(std::string name, double Config::*member, double cap) {
-  return {std::move(name),
-          {value(
-               "none", [member](Config& c) { c.*member = 0.0; },
-               [member](const Config& c) { return c.*member == 0.0; }),
-           value(
-               "capped", [member, cap](Config& c) { c.*member = cap; },
-               [member](const Config& c) { return c.*member > 0.0; })}};
+/// A number of the config, or of its unembedding where it has one.
+using NumberOf = double* (*)(Config&);
+
+std::optional<double> number(NumberOf of, const Config& c) {
+  Config copy = c;
+  const double* found = of(copy);
+  return found == nullptr ? std::nullopt : std::optional(*found);
 }
 
-Option multiplier(std::string name, double Config::*member, double factor) {
+Option soft_cap(std::string name, NumberOf of, double cap) {
   return {std::move(name),
           {value(
-               "1", [](Config&) {}, [member](const Config& c) { return c.*member == 1.0; }),
+               "none", [](Config&) {}, [of](const Config& c) { return number(of, c).value_or(0.0) == 0.0; }),
            value(
-               "another", [member, factor](Config& c) { c.*member = factor; },
-               [member](const Config& c) { return c.*member != 1.0; })}};
+               "capped",
+               [of, cap](Config& c) {
+                 if (double* found = of(c)) *found = cap;
+               },
+               [of](const Config& c) { return number(of, c).value_or(0.0) > 0.0; })}};
 }
 
-Option biases(std::string name, bool Config::*first, bool Config::*second,
-              const std::vector<std::string>& names) {
-  Option option{.name = std::move(name), .values = {}};
+Option multiplier(std::string name, NumberOf of, double factor) {
+  return {std::move(name),
+          {value(
+               "1", [](Config&) {}, [of](const Config& c) { return number(of, c).value_or(1.0) == 1.0; }),
+           value(
+               "another",
+               [of, factor](Config& c) {
+                 if (double* found = of(c)) *found = factor;
+               },
+               [of](const Config& c) { return number(of, c).value_or(1.0) != 1.0; })}};
+}
+
+template <double Unembedding::*member>
+double* of_unembedding(Config& c) {
+  return c.unembedding ? &((*c.unembedding).*member) : nullptr;
+}
+
+template <double Config::*member>
+double* of_config(Config& c) {
+  return &(c.*member);
+}
+
+Option attention_biases() {
+  const std::vector<std::string> names = {"q, k, v and output", "output only", "q, k, v only", "none"};
+  Option option{.name = "attention biases", .values = {}};
   for (std::size_t i = 0; i < names.size(); ++i) {
-    const bool a = i % 2 == 0, b = i < 2;
+    const bool qkv = i % 2 == 0, out = i < 2;
     option.values.push_back(value(
         names[i],
         [=](Config& c) {
-          c.*first = a;
-          c.*second = b;
+          c.qkv_bias = qkv;
+          c.attn_out_bias = out;
         },
-        [=](const Config& c) { return c.*first == a && c.*second == b; }));
+        [=](const Config& c) { return c.qkv_bias == qkv && c.attn_out_bias == out; }));
   }
   return option;
 }
 
 Option unembeddings() {
-  Option option = biases("unembedding", &Config::unembed_bias, &Config::tied_unembedding,
-                         {"tied with bias", "tied", "with bias", "without bias"});
-  // Untied with bias is the usual choice; the other values keep their order.
-  std::ranges::rotate(option.values, option.values.begin() + 2);
-  for (OptionValue& v : option.values) {
-    v.holds = [holds = v.holds](const Case& c) { return c.config.has_unembedding() && holds(c); };
+  Option option{.name = "unembedding", .values = {}};
+  // Untied with bias is the usual choice.
+  for (const auto& [name, bias, tied] :
+       {std::tuple{"with bias", true, false}, std::tuple{"without bias", false, false},
+        std::tuple{"tied with bias", true, true}, std::tuple{"tied", false, true}}) {
+    option.values.push_back(value(
+        name,
+        [bias = bias, tied = tied](Config& c) {
+          c.unembedding->bias = bias;
+          c.unembedding->tied = tied;
+        },
+        [bias = bias, tied = tied](const Config& c) {
+          return c.unembedding && c.unembedding->bias == bias && c.unembedding->tied == tied;
+        }));
   }
   option.values.push_back(value(
       "none", [](Config& c) { c = without_unembedding(std::move(c)); },
@@ -350,11 +379,14 @@ Option unembeddings() {
 Option mlm_heads() {
   Option option{"masked-LM head",
                 {value(
-                    "none", [](Config&) {}, [](const Config& c) { return !c.mlm_head; })}};
-  for (const Activation activation : {Activation::gelu, Activation::relu}) {
+                    "none", [](Config&) {}, [](const Config& c) { return !c.has_mlm_head(); })}};
+  for (const Activation activation : {Activation(Activation::gelu), Activation(Activation::relu)}) {
     option.values.push_back(value(
-        std::string(activation_name(activation)), [activation](Config& c) { c.mlm_head = activation; },
-        [activation](const Config& c) { return c.mlm_head == activation; }));
+        std::string(activation_name(activation)),
+        [activation](Config& c) {
+          if (c.unembedding) c.unembedding->mlm_head = activation;
+        },
+        [activation](const Config& c) { return c.unembedding && c.unembedding->mlm_head == activation; }));
   }
   return option;
 }
@@ -415,17 +447,16 @@ std::vector<Option> make_table() {
       positions(),
       attention_scales(),
       field<bool>("scale by inverse layer", &Config::scale_by_inverse_layer, {{"off", false}, {"on", true}}),
-      soft_cap("score soft cap", &Config::score_soft_cap, 1.5),
-      soft_cap("logit soft cap", &Config::logit_soft_cap, 2.0),
+      soft_cap("score soft cap", of_config<&Config::score_soft_cap>, 1.5),
+      soft_cap("logit soft cap", of_unembedding<&Unembedding::soft_cap>, 2.0),
       qk_norms(),
       latents(),
       field<bool>("attention sinks", &Config::attention_sinks, {{"off", false}, {"on", true}}),
-      soft_cap("q, k, v clamp", &Config::qkv_clip, 0.6),
-      multiplier("embedding scale", &Config::embedding_scale, 1.7),
-      multiplier("unembedding input scale", &Config::unembed_in_scale, 0.6),
-      multiplier("logit scale", &Config::logit_scale, 0.4),
-      biases("attention biases", &Config::qkv_bias, &Config::attn_out_bias,
-             {"q, k, v and output", "output only", "q, k, v only", "none"}),
+      soft_cap("q, k, v clamp", of_config<&Config::qkv_clip>, 0.6),
+      multiplier("embedding scale", of_config<&Config::embedding_scale>, 1.7),
+      multiplier("unembedding input scale", of_unembedding<&Unembedding::in_scale>, 0.6),
+      multiplier("logit scale", of_unembedding<&Unembedding::scale>, 0.4),
+      attention_biases(),
       unembeddings(),
       mlm_heads(),
       embedding_norms(),

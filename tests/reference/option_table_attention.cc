@@ -1,5 +1,8 @@
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <utility>
+#include <variant>
 
 #include "option_values.h"
 
@@ -12,10 +15,16 @@ OptionValue heads_value(std::string name, std::function<std::int64_t(std::int64_
       [kv_heads](const Config& c) { return c.n_kv_heads == kv_heads(c.n_heads); });
 }
 
-OptionValue position_value(std::string name, PositionKind kind) {
+template <class Kind>
+OptionValue position_value(std::string name) {
   return value(
-      std::move(name), [kind](Config& c) { c.positions = kind; },
-      [kind](const Config& c) { return c.positions == kind; });
+      std::move(name), [](Config& c) { c.positions = Kind{}; },
+      [](const Config& c) { return std::holds_alternative<Kind>(c.positions); });
+}
+
+template <class Kind>
+const Kind* scaling(const Config& c) {
+  return std::get_if<Kind>(&c.rotary()->scaling);
 }
 
 /// A rotary model that differs from the plain one in `change`.
@@ -24,10 +33,10 @@ OptionValue rotary_value(std::string name, std::function<void(Config&)> change,
   return value(
       std::move(name),
       [change](Config& c) {
-        c.positions = PositionKind::rotary;
+        c.positions = RotaryPositions{};
         change(c);
       },
-      [holds](const Config& c) { return c.positions == PositionKind::rotary && holds(c); });
+      [holds](const Config& c) { return c.rotary() != nullptr && holds(c); });
 }
 
 }  // namespace
@@ -42,227 +51,201 @@ Option heads() {
 }
 
 Option positions() {
-  using enum PositionKind;
   const auto yarn = [](bool truncate) {
     return [truncate](Config& c) {
-      c.rotary.scaling = {.kind = RopeScalingKind::yarn,
-                          .factor = 4.0,
-                          .original_n_ctx = 64.0,
-                          .attention_factor = 1.25,
-                          .beta_fast = 8.0,
-                          .beta_slow = 0.05,
-                          .truncate = truncate};
+      c.rotary()->scaling = YarnScaling{.factor = 4.0,
+                                        .original_n_ctx = 64.0,
+                                        .attention_factor = 1.25,
+                                        .beta_fast = 8.0,
+                                        .beta_slow = 0.05,
+                                        .truncate = truncate};
     };
-  };
-  const auto scaled = [](RopeScalingKind kind) {
-    return [kind](const Config& c) { return c.rotary.scaling.kind == kind; };
   };
   const auto scaled_by_yarn = [](bool truncate) {
     return [truncate](const Config& c) {
-      return c.rotary.scaling.kind == RopeScalingKind::yarn && c.rotary.scaling.truncate == truncate;
+      const auto* found = scaling<YarnScaling>(c);
+      return found != nullptr && found->truncate == truncate;
     };
   };
   std::vector<OptionValue> values = {
-      position_value("learned", learned),
-      position_value("none", none),
-      position_value("shortformer", shortformer),
+      position_value<LearnedPositions>("learned"),
+      position_value<NoPositions>("none"),
+      position_value<ShortformerPositions>("shortformer"),
       rotary_value(
           "rotary, whole head", [](Config&) {},
           [](const Config& c) {
-            RotaryConfig rest = c.rotary;
+            RotaryPositions rest = *c.rotary();
             rest.dim = 0;
-            return c.rotary_dim() == c.d_head && rest == RotaryConfig() && c.unrotated_layers.empty();
+            return c.rotary_dim() == c.d_head && rest == RotaryPositions();
           }),
       rotary_value(
-          "rotary, part of the head", [](Config& c) { c.rotary.dim = c.d_head > 4 ? 4 : 2; },
+          "rotary, part of the head", [](Config& c) { c.rotary()->dim = c.d_head > 4 ? 4 : 2; },
           [](const Config& c) { return c.rotary_dim() < c.d_head; }),
       rotary_value(
           "rotary, end of the head",
           [](Config& c) {
-            c.rotary.dim = c.d_head > 4 ? 4 : 2;
-            c.rotary.at_end = true;
+            c.rotary()->dim = c.d_head > 4 ? 4 : 2;
+            c.rotary()->at_end = true;
           },
-          [](const Config& c) { return c.rotary.at_end; }),
+          [](const Config& c) { return c.rotary()->at_end; }),
       rotary_value(
-          "rotary, adjacent pairs", [](Config& c) { c.rotary.adjacent_pairs = true; },
-          [](const Config& c) { return c.rotary.adjacent_pairs; }),
+          "rotary, adjacent pairs", [](Config& c) { c.rotary()->adjacent_pairs = true; },
+          [](const Config& c) { return c.rotary()->adjacent_pairs; }),
       rotary_value(
-          "rotary, another base", [](Config& c) { c.rotary.base = 500.0; },
-          [](const Config& c) { return c.rotary.base != 10000.0; }),
+          "rotary, another base", [](Config& c) { c.rotary()->base = 500.0; },
+          [](const Config& c) { return c.rotary()->base != 10000.0; }),
       rotary_value(
           "rotary, local base",
           [](Config& c) {
-            c.rotary.local_base = 100.0;
-            c.rotary.scaling = {.kind = RopeScalingKind::linear, .factor = 8.0};
-            c.window = 3;
-            c.windowed_layers.assign(static_cast<std::size_t>(c.n_layers), true);
-            c.windowed_layers.back() = c.n_layers == 1;
+            c.rotary()->local_base = 100.0;
+            c.rotary()->scaling = LinearScaling{.factor = 8.0};
+            c.window =
+                Window{.size = 3, .layers = std::vector<bool>(static_cast<std::size_t>(c.n_layers), true)};
+            c.window->layers.back() = c.n_layers == 1;
           },
-          [](const Config& c) { return c.rotary.local_base.has_value(); }),
+          [](const Config& c) { return c.rotary()->local_base.has_value(); }),
       rotary_value(
-          "rotary, linear scaling",
-          [](Config& c) { c.rotary.scaling = {.kind = RopeScalingKind::linear, .factor = 2.5}; },
-          scaled(RopeScalingKind::linear)),
+          "rotary, linear scaling", [](Config& c) { c.rotary()->scaling = LinearScaling{.factor = 2.5}; },
+          [](const Config& c) { return scaling<LinearScaling>(c) != nullptr; }),
       rotary_value(
           "rotary, llama3 scaling",
-          [](Config& c) {
-            c.rotary.scaling = {.kind = RopeScalingKind::llama3, .factor = 8.0, .original_n_ctx = 200.0};
-          },
-          scaled(RopeScalingKind::llama3)),
+          [](Config& c) { c.rotary()->scaling = Llama3Scaling{.factor = 8.0, .original_n_ctx = 200.0}; },
+          [](const Config& c) { return scaling<Llama3Scaling>(c) != nullptr; }),
       rotary_value("rotary, yarn scaling", yarn(true), scaled_by_yarn(true)),
       rotary_value("rotary, yarn without rounding", yarn(false), scaled_by_yarn(false)),
       rotary_value(
           "rotary, dynamic scaling",
-          [](Config& c) {
-            c.rotary.scaling = {.kind = RopeScalingKind::dynamic, .factor = 3.0, .original_n_ctx = 4.0};
-          },
-          scaled(RopeScalingKind::dynamic)),
+          [](Config& c) { c.rotary()->scaling = DynamicScaling{.factor = 3.0, .original_n_ctx = 4.0}; },
+          [](const Config& c) { return scaling<DynamicScaling>(c) != nullptr; }),
       rotary_value(
           "rotary, longrope scaling",
           [](Config& c) {
-            c.rotary.scaling = {
-                .kind = RopeScalingKind::longrope, .original_n_ctx = 4.0, .attention_factor = 1.2};
+            LongropeScaling longrope{.original_n_ctx = 4.0, .attention_factor = 1.2};
             for (std::int64_t i = 0; i < c.rotary_dim() / 2; ++i) {
-              c.rotary.scaling.short_factors.push_back(1.0 + 0.2 * static_cast<double>(i));
-              c.rotary.scaling.long_factors.push_back(2.0 + 0.5 * static_cast<double>(i));
+              longrope.short_factors.push_back(1.0 + 0.2 * static_cast<double>(i));
+              longrope.long_factors.push_back(2.0 + 0.5 * static_cast<double>(i));
             }
+            c.rotary()->scaling = std::move(longrope);
           },
           [](const Config& c) {
-            return c.rotary.scaling.kind == RopeScalingKind::longrope &&
-                   !c.rotary.scaling.long_attention_factor;
+            const auto* longrope = scaling<LongropeScaling>(c);
+            return longrope != nullptr && !longrope->long_attention_factor;
           }),
       rotary_value(
           "rotary, longrope with two magnitudes",
           [](Config& c) {
             const auto pairs = static_cast<std::size_t>(c.rotary_dim() / 2);
-            c.rotary.scaling = {.kind = RopeScalingKind::longrope,
-                                .original_n_ctx = 4.0,
-                                .attention_factor = 1.2,
-                                .short_factors = std::vector<double>(pairs, 1.3),
-                                .long_factors = std::vector<double>(pairs, 1.3),
-                                .long_attention_factor = 0.8};
+            c.rotary()->scaling = LongropeScaling{.short_factors = std::vector<double>(pairs, 1.3),
+                                                  .long_factors = std::vector<double>(pairs, 1.3),
+                                                  .original_n_ctx = 4.0,
+                                                  .attention_factor = 1.2,
+                                                  .long_attention_factor = 0.8};
           },
-          [](const Config& c) { return c.rotary.scaling.long_attention_factor.has_value(); }),
+          [](const Config& c) {
+            const auto* longrope = scaling<LongropeScaling>(c);
+            return longrope != nullptr && longrope->long_attention_factor;
+          }),
       rotary_value(
           "rotary, a layer without",
           [](Config& c) {
-            c.unrotated_layers.assign(static_cast<std::size_t>(c.n_layers), false);
-            c.unrotated_layers.back() = true;
+            c.rotary()->unrotated_layers.assign(static_cast<std::size_t>(c.n_layers), false);
+            c.rotary()->unrotated_layers.back() = true;
           },
-          [](const Config& c) { return !c.unrotated_layers.empty(); }),
+          [](const Config& c) { return !c.rotary()->unrotated_layers.empty(); }),
       value(
           "alibi, bfloat16 products, scaled",
           [](Config& c) {
-            c.positions = alibi;
-            c.alibi_slopes = geometric_alibi_slopes(c.n_heads);
-            c.alibi_in_bfloat16 = c.alibi_scaled = true;
-          },
-          [](const Config& c) { return c.alibi_in_bfloat16 && c.alibi_scaled; }),
-      value(
-          "alibi",
-          [](Config& c) {
-            c.positions = alibi;
-            c.alibi_slopes = geometric_alibi_slopes(c.n_heads);
+            c.positions = AlibiPositions{
+                .slopes = geometric_alibi_slopes(c.n_heads), .in_bfloat16 = true, .scaled = true};
           },
           [](const Config& c) {
-            return c.positions == alibi && c.alibi_slopes == geometric_alibi_slopes(c.n_heads) &&
-                   !c.alibi_scaled;
+            return c.alibi() != nullptr && c.alibi()->in_bfloat16 && c.alibi()->scaled;
+          }),
+      value(
+          "alibi",
+          [](Config& c) { c.positions = AlibiPositions{.slopes = geometric_alibi_slopes(c.n_heads)}; },
+          [](const Config& c) {
+            return c.alibi() != nullptr && c.alibi()->slopes == geometric_alibi_slopes(c.n_heads) &&
+                   !c.alibi()->scaled;
           }),
       value(
           "alibi, own slopes",
           [](Config& c) {
-            c.positions = alibi;
-            c.alibi_slopes.clear();
-            for (std::int64_t h = 0; h < c.n_heads; ++h) c.alibi_slopes.push_back(0.9 / (1.0 + 0.7 * h));
+            AlibiPositions alibi;
+            for (std::int64_t h = 0; h < c.n_heads; ++h) alibi.slopes.push_back(0.9 / (1.0 + 0.7 * h));
+            c.positions = std::move(alibi);
           },
           [](const Config& c) {
-            return c.positions == alibi && c.alibi_slopes != geometric_alibi_slopes(c.n_heads);
+            return c.alibi() != nullptr && c.alibi()->slopes != geometric_alibi_slopes(c.n_heads);
           }),
       value(
-          "relative",
-          [](Config& c) {
-            c.positions = relative;
-            c.relative = {.buckets = 7, .max_distance = 5};
-          },
-          [](const Config& c) { return c.positions == relative; })};
+          "relative", [](Config& c) { c.positions = RelativePositions{.buckets = 7, .max_distance = 5}; },
+          [](const Config& c) { return c.relative() != nullptr; })};
   return {"positions", std::move(values)};
 }
 
 Option windows() {
-  const auto some_windowed = [](const Config& c) { return std::ranges::count(c.windowed_layers, true) > 0; };
+  const auto layers = [](const Config& c) { return std::vector<bool>(static_cast<std::size_t>(c.n_layers)); };
   return {"window",
           {value(
-               "none", [](Config&) {}, [some_windowed](const Config& c) { return !some_windowed(c); }),
+               "none", [](Config&) {}, [](const Config& c) { return !c.window; }),
            value(
                "all layers",
-               [](Config& c) {
-                 c.window = 3;
-                 c.windowed_layers.assign(static_cast<std::size_t>(c.n_layers), true);
+               [layers](Config& c) {
+                 c.window = Window{.size = 3, .layers = layers(c)};
+                 c.window->layers.flip();
                },
-               [some_windowed](const Config& c) {
-                 return some_windowed(c) && std::ranges::count(c.windowed_layers, false) == 0;
-               }),
+               [](const Config& c) { return c.window && std::ranges::count(c.window->layers, false) == 0; }),
            value(
                "every other layer",
-               [](Config& c) {
-                 c.window = 2;
-                 c.windowed_layers.assign(static_cast<std::size_t>(c.n_layers), false);
-                 for (std::size_t l = 0; l < c.windowed_layers.size(); l += 2) c.windowed_layers[l] = true;
+               [layers](Config& c) {
+                 c.window = Window{.size = 2, .layers = layers(c)};
+                 for (std::size_t l = 0; l < c.window->layers.size(); l += 2) c.window->layers[l] = true;
                },
-               [some_windowed](const Config& c) {
-                 return some_windowed(c) && std::ranges::count(c.windowed_layers, false) > 0;
-               })}};
+               [](const Config& c) { return c.window && std::ranges::count(c.window->layers, false) > 0; })}};
 }
 
 Option latents() {
-  const auto latent = [](std::string name, std::function<LatentConfig(const Config&)> made,
-                         std::function<bool(const LatentConfig&, const Config&)> holds) {
+  const auto latent = [](std::string name, std::function<Latents(const Config&)> made,
+                         std::function<bool(const Latents&, const Config&)> holds) {
     return value(
         std::move(name), [made](Config& c) { c.latent = made(c); },
-        [holds](const Config& c) { return c.latent_attention() && holds(c.latent, c); });
+        [holds](const Config& c) { return c.latent_attention() && holds(*c.latent, c); });
   };
-  return {
-      "latents",
-      {value(
-           "none", [](Config&) {}, [](const Config& c) { return !c.latent_attention(); }),
-       latent(
-           "of queries and of keys and values",
-           [](const Config& c) {
-             return LatentConfig{
-                 .d_kv = 5, .d_query = 7, .d_shared_key = c.d_head / 2, .d_value = c.d_head + 1};
-           },
-           [](const LatentConfig& l, const Config& c) { return l.d_query > 0 && l.d_value > c.d_head; }),
-       latent(
-           "of keys and values",
-           [](const Config& c) {
-             return LatentConfig{.d_kv = 4,
-                                 .d_shared_key = 1,
-                                 .d_value = std::max<std::int64_t>(1, c.d_head - 1),
-                                 .eps = 1e-2};
-           },
-           [](const LatentConfig& l, const Config& c) { return l.d_query == 0 && l.d_value < c.d_head; })}};
+  return {"latents",
+          {value(
+               "none", [](Config&) {}, [](const Config& c) { return !c.latent_attention(); }),
+           latent(
+               "of queries and of keys and values",
+               [](const Config& c) {
+                 return Latents{
+                     .d_kv = 5, .d_query = 7, .d_shared_key = c.d_head / 2, .d_value = c.d_head + 1};
+               },
+               [](const Latents& l, const Config& c) { return l.d_query > 0 && l.d_value > c.d_head; }),
+           latent(
+               "of keys and values",
+               [](const Config& c) {
+                 return Latents{.d_kv = 4,
+                                .d_shared_key = 1,
+                                .d_value = std::max<std::int64_t>(1, c.d_head - 1),
+                                .eps = 1e-2};
+               },
+               [](const Latents& l, const Config& c) { return l.d_query == 0 && l.d_value < c.d_head; })}};
 }
 
 Option qk_norms() {
-  using enum QkNorm;
-  const auto norm = [](std::string name, QkNorm span, NormKind kind, bool bias) {
+  const auto norm = [](std::string name, std::optional<QkNorm> made) {
     return value(
-        std::move(name),
-        [=](Config& c) {
-          c.qk_norm = span;
-          c.qk_norm_kind = kind;
-          c.qk_norm_bias = bias;
-        },
-        [=](const Config& c) {
-          return c.qk_norm == span && c.qk_norm_kind == kind && c.qk_norm_bias == bias;
-        });
+        std::move(name), [=](Config& c) { c.qk_norm = made; },
+        [=](const Config& c) { return c.qk_norm == made; });
   };
   return {
       "q/k norm",
-      {norm("none", none, NormKind::rms_norm, false), norm("per head", per_head, NormKind::rms_norm, false),
-       norm("per head, LayerNorm with bias", per_head, NormKind::layer_norm, true),
-       norm("each head its own, LayerNorm", each_head, NormKind::layer_norm, false),
-       norm("whole projection", whole_projection, NormKind::rms_norm, false)}};
+      {norm("none", std::nullopt), norm("per head", QkNorm{.span = QkNorm::per_head}),
+       norm("per head, LayerNorm with bias",
+            QkNorm{.span = QkNorm::per_head, .kind = NormKind::layer_norm, .bias = true}),
+       norm("each head its own, LayerNorm", QkNorm{.span = QkNorm::each_head, .kind = NormKind::layer_norm}),
+       norm("whole projection", QkNorm{.span = QkNorm::whole_projection})}};
 }
 
 Option attention_scales() {

@@ -56,12 +56,12 @@ Heads heads_from_latents(const ModelConfig& config, const Weights& weights, cons
   };
   const auto latent = [&](const std::string& which, const std::string& side) {
     Norm norm = norm_of(config, weights, NormKind::rms_norm, name + side + "_latent_norm");
-    norm.eps = config.latent.eps;
+    norm.eps = config.latent->eps;
     return points[name + "hook_" + side + "_latent"] =
                apply_norm(norm, read(which), name + side + "_latent_norm", points);
   };
   Heads heads;
-  if (config.latent.d_query > 0) {
+  if (config.query_latent()) {
     heads.q = project_heads(latent("DQ", "q"), weights.at(name + "W_UQ"), {});
   } else {
     heads.q = project_heads(x, weights.at(name + "W_Q"), weight_or_empty(weights, name + "b_Q"));
@@ -69,7 +69,7 @@ Heads heads_from_latents(const ModelConfig& config, const Weights& weights, cons
   const Array kv = latent("DKV", "kv");
   heads.k = project_heads(kv, weights.at(name + "W_UK"), {});
   heads.v = project_heads(kv, weights.at(name + "W_UV"), {});
-  if (config.latent.d_shared_key > 0) {
+  if (config.latent->d_shared_key > 0) {
     heads.k = with_shared_part(heads.k, points[name + "hook_k_shared"] = read("KR"));
   }
   return heads;
@@ -84,7 +84,7 @@ Heads heads_from_stream(const ModelConfig& config, const Weights& weights, const
                          weight_or_empty(weights, prefix + "b_" + which));
   };
   // Shortformer (Press et al. 2021): positions reach the queries and keys, never the values or the stream.
-  const Array placed = config.positions == PositionKind::shortformer ? sum(x, sequence.pos_embed) : x;
+  const Array placed = config.shortformer() ? sum(x, sequence.pos_embed) : x;
   return {project(placed, name, "Q"), project(placed, kv, "K"), project(x, kv, "V")};
 }
 
@@ -92,10 +92,10 @@ Heads heads_from_stream(const ModelConfig& config, const Weights& weights, const
 /// vector.
 Array norm_heads(const ModelConfig& config, const Weights& weights, const Array& x, const std::string& name,
                  Points& points) {
-  if (config.qk_norm == QkNorm::none) return x;
-  const Norm norm = norm_of(config, weights, config.qk_norm_kind, name);
-  if (config.qk_norm == QkNorm::per_head) return apply_norm(norm, x, name, points);
-  if (config.qk_norm == QkNorm::each_head) {
+  if (!config.qk_norm) return x;
+  const Norm norm = norm_of(config, weights, config.qk_norm->kind, name);
+  if (config.qk_norm->span == QkNorm::per_head) return apply_norm(norm, x, name, points);
+  if (config.qk_norm->span == QkNorm::each_head) {
     Array out =
         apply_norm({.kind = norm.kind, .eps = norm.eps, .offset = false, .w = {}, .b = {}}, x, name, points);
     for (std::int64_t r = 0; r < out.rows(); ++r) {
@@ -121,7 +121,7 @@ bool visible(const ModelConfig& config, std::int64_t layer, const std::vector<bo
              std::int64_t key) {
   if (!real[query] || !real[key]) return false;
   if (config.direction == AttentionDirection::causal && key > query) return false;
-  return !config.windowed(layer) || std::abs(key - query) < config.window;
+  return !config.windowed(layer) || std::abs(key - query) < config.window->size;
 }
 
 /// The nearest number with an 8-bit significand, ties to even: bfloat16 for numbers of usual size.
@@ -133,28 +133,28 @@ double to_bfloat16(double x) {
 
 /// ALiBi (Press et al. 2022) between two positions.
 double alibi(const ModelConfig& config, std::int64_t head, std::int64_t query, std::int64_t key) {
-  const double slope = config.alibi_slopes[head];
+  const double slope = config.alibi()->slopes[head];
   double bias = slope * static_cast<double>(std::min<std::int64_t>(0, key - query));
-  if (config.alibi_in_bfloat16) {
+  if (config.alibi()->in_bfloat16) {
     const auto rounded = [slope](std::int64_t place) {
       return to_bfloat16(to_bfloat16(slope) * static_cast<double>(place));
     };
     bias = rounded(key) - rounded(query);
   }
-  return config.alibi_scaled ? bias / config.attn_scale : bias;
+  return config.alibi()->scaled ? bias / config.attn_scale : bias;
 }
 
 /// Which of the numbers of T5's relative positions (Raffel et al. 2020) a distance gets.
 std::int64_t relative_bucket(const ModelConfig& config, std::int64_t query, std::int64_t key) {
   const bool both_ways = config.direction == AttentionDirection::bidirectional;
-  const std::int64_t buckets = both_ways ? config.relative.buckets / 2 : config.relative.buckets;
+  const std::int64_t buckets = both_ways ? config.relative()->buckets / 2 : config.relative()->buckets;
   const std::int64_t exact = buckets / 2;
   const std::int64_t away = both_ways ? std::abs(key - query) : std::max<std::int64_t>(0, query - key);
   std::int64_t bucket = away;
   if (away >= exact) {
     const double part =
         std::log(static_cast<double>(away) / static_cast<double>(exact)) /
-        std::log(static_cast<double>(config.relative.max_distance) / static_cast<double>(exact));
+        std::log(static_cast<double>(config.relative()->max_distance) / static_cast<double>(exact));
     bucket =
         std::min(buckets - 1, exact + static_cast<std::int64_t>(part * static_cast<double>(buckets - exact)));
   }
@@ -163,7 +163,7 @@ std::int64_t relative_bucket(const ModelConfig& config, std::int64_t query, std:
 
 /// What every layer's scores get for distances, [batch, head, query, key]; empty without relative positions.
 Array relative_bias(const ModelConfig& config, const Weights& weights, const Sequence& sequence) {
-  if (config.positions != PositionKind::relative) return {};
+  if (config.relative() == nullptr) return {};
   const Array& table = weights.at("blocks.0.attn.rel_pos_bias.weight");  // [bucket, head]
   const auto batch = static_cast<std::int64_t>(sequence.positions.size());
   const auto length = static_cast<std::int64_t>(sequence.positions.front().size());
@@ -210,7 +210,7 @@ Array score(const ModelConfig& config, std::int64_t layer, const Array& q, const
           for (std::int64_t d = 0; d < q.size(3); ++d) value += q(b, i, h, d) * k(b, j, h / group, d);
           value /= divisor;
           if (cap > 0.0) value = cap * std::tanh(value / cap);
-          if (config.positions == PositionKind::alibi) {
+          if (config.alibi() != nullptr) {
             value += alibi(config, h, sequence.positions[b][i], sequence.positions[b][j]);
           }
           if (!relative.shape.empty()) value += relative(b, h, i, j);

@@ -63,7 +63,7 @@ Array apply_norm(const Norm& norm, const Array& x, const std::string& name, Poin
 double activate(Activation activation, double x) {
   const double root = std::sqrt(2.0 / std::numbers::pi);
   const auto logistic = [](double y) { return 1.0 / (1.0 + std::exp(-y)); };
-  switch (activation) {
+  switch (activation.kind()) {
     case Activation::relu:
       return x > 0.0 ? x : 0.0;
     case Activation::gelu:
@@ -100,18 +100,19 @@ double activate(Activation activation, double x) {
       return std::sqrt(x > 20.0 ? x : std::log1p(std::exp(x)));
     case Activation::tanh:
       return std::tanh(x);
+    case Activation::swish:
+      return x * logistic(activation.beta() * x);
     case Activation::solu:
     case Activation::xielu:
-    case Activation::swish:
       break;
   }
-  throw std::invalid_argument("solu needs all neurons, xielu and swish their numbers");
+  throw std::invalid_argument("solu needs all neurons, xielu its weights");
 }
 
 Array activate_all(Activation activation, const Array& x) {
   Array out(x.shape);
   for (std::int64_t r = 0; r < x.rows(); ++r) {
-    if (activation != Activation::solu) {
+    if (activation.kind() != Activation::solu) {
       for (std::int64_t i = 0; i < x.last(); ++i) out.row(r)[i] = activate(activation, x.row(r)[i]);
       continue;
     }
@@ -136,12 +137,6 @@ Array xielu_all(const Weights& weights, const std::string& name, const Array& x)
   return out;
 }
 
-Array swish_all(double beta, const Array& x) {
-  Array out = x;
-  for (double& y : out.values) y = y / (1.0 + std::exp(-beta * y));
-  return out;
-}
-
 Array held(const ModelConfig& config, Array gate) {
   if (config.gate_limit > 0.0) {
     for (double& value : gate.values) value = std::min(value, config.gate_limit);
@@ -158,19 +153,30 @@ Array product(const ModelConfig& config, Array activated, const Array& up) {
   return activated;
 }
 
-RotaryTable rotary_table(const ModelConfig& config, std::int64_t layer, std::int64_t row_length) {
-  const RotaryConfig& rotary = config.rotary;
-  const bool local = rotary.local_base.has_value() && config.windowed(layer);
-  const double base = local ? *rotary.local_base : rotary.base;
-  const RopeScaling& scaling = rotary.scaling;
-  const RopeScalingKind kind = local ? RopeScalingKind::none : scaling.kind;
-  const auto dim = static_cast<double>(config.rotary_dim());
+namespace {
 
-  // YaRN (Peng et al. 2023): the dimension that turns `turns` times over the original context.
-  const auto yarn_dimension = [&](double turns) {
+/// Frequency i of the geometric series of a rotary table.
+double plain_frequency(double base, double dim, std::int64_t i) {
+  return std::pow(base, -2.0 * static_cast<double>(i) / dim);
+}
+
+/// Grattafiori et al. 2024.
+double llama3_frequency(const Llama3Scaling& scaling, double plain) {
+  const double wavelength = 2.0 * std::numbers::pi / plain;
+  if (wavelength > scaling.original_n_ctx / scaling.low_freq_factor) return plain / scaling.factor;
+  if (wavelength < scaling.original_n_ctx / scaling.high_freq_factor) return plain;
+  const double smooth = (scaling.original_n_ctx / wavelength - scaling.low_freq_factor) /
+                        (scaling.high_freq_factor - scaling.low_freq_factor);
+  return (1.0 - smooth) * plain / scaling.factor + smooth * plain;
+}
+
+/// Peng et al. 2023: between the dimensions that turn beta_fast and beta_slow times over the original
+/// context.
+double yarn_frequency(const YarnScaling& scaling, double base, double dim, std::int64_t i) {
+  const auto dimension = [&](double turns) {
     return dim * std::log(scaling.original_n_ctx / (2.0 * std::numbers::pi * turns)) / (2.0 * std::log(base));
   };
-  double low = yarn_dimension(scaling.beta_fast), high = yarn_dimension(scaling.beta_slow);
+  double low = dimension(scaling.beta_fast), high = dimension(scaling.beta_slow);
   if (scaling.truncate) {
     low = std::floor(low);
     high = std::ceil(high);
@@ -178,41 +184,45 @@ RotaryTable rotary_table(const ModelConfig& config, std::int64_t layer, std::int
   low = std::max(low, 0.0);
   high = std::min(high, dim - 1.0);
   if (low == high) high += 0.001;  // the ramp needs a width
+  const double ramp = std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
+  const double plain = plain_frequency(base, dim, i);
+  return plain / scaling.factor * ramp + plain * (1.0 - ramp);
+}
+
+}  // namespace
+
+RotaryTable rotary_table(const ModelConfig& config, std::int64_t layer, std::int64_t row_length) {
+  const RotaryPositions& rotary = *config.rotary();
+  const bool local = rotary.local_base.has_value() && config.windowed(layer);
+  const double base = local ? *rotary.local_base : rotary.base;
+  const RopeScaling scaling = local ? NoScaling{} : rotary.scaling;
+  const auto* linear = std::get_if<LinearScaling>(&scaling);
+  const auto* llama3 = std::get_if<Llama3Scaling>(&scaling);
+  const auto* yarn = std::get_if<YarnScaling>(&scaling);
+  const auto* dynamic = std::get_if<DynamicScaling>(&scaling);
+  const auto* longrope = std::get_if<LongropeScaling>(&scaling);
+  const auto dim = static_cast<double>(config.rotary_dim());
+  const auto tokens = static_cast<double>(row_length);
 
   RotaryTable table;
-  if (kind == RopeScalingKind::yarn || kind == RopeScalingKind::longrope) {
-    table.amplitude = scaling.attention_factor;
-  }
-  const auto tokens = static_cast<double>(row_length);
-  const bool beyond = tokens > scaling.original_n_ctx;
-  if (kind == RopeScalingKind::longrope && beyond && scaling.long_attention_factor) {
-    table.amplitude = *scaling.long_attention_factor;
+  if (yarn != nullptr) table.amplitude = yarn->attention_factor;
+  if (longrope != nullptr) {
+    const bool beyond = tokens > longrope->original_n_ctx;
+    table.amplitude = beyond ? longrope->long_attention_factor.value_or(longrope->attention_factor)
+                             : longrope->attention_factor;
   }
   for (std::int64_t i = 0; i < config.rotary_dim() / 2; ++i) {
-    const double plain = std::pow(base, -2.0 * static_cast<double>(i) / dim);
-    double frequency = plain;
-    if (kind == RopeScalingKind::linear) frequency = plain / scaling.factor;
-    if (kind == RopeScalingKind::longrope) {
-      frequency =
-          plain / (beyond ? scaling.long_factors : scaling.short_factors)[static_cast<std::size_t>(i)];
+    double frequency = plain_frequency(base, dim, i);
+    if (linear != nullptr) frequency /= linear->factor;
+    if (llama3 != nullptr) frequency = llama3_frequency(*llama3, frequency);
+    if (yarn != nullptr) frequency = yarn_frequency(*yarn, base, dim, i);
+    if (longrope != nullptr) {
+      const bool beyond = tokens > longrope->original_n_ctx;
+      frequency /= (beyond ? longrope->long_factors : longrope->short_factors)[static_cast<std::size_t>(i)];
     }
-    if (kind == RopeScalingKind::dynamic && beyond) {
-      const double growth = scaling.factor * tokens / scaling.original_n_ctx - (scaling.factor - 1.0);
-      frequency = std::pow(base * std::pow(growth, dim / (dim - 2.0)), -2.0 * static_cast<double>(i) / dim);
-    }
-    if (kind == RopeScalingKind::llama3) {
-      const double wavelength = 2.0 * std::numbers::pi / plain;
-      if (wavelength > scaling.original_n_ctx / scaling.low_freq_factor) {
-        frequency = plain / scaling.factor;
-      } else if (wavelength >= scaling.original_n_ctx / scaling.high_freq_factor) {
-        const double smooth = (scaling.original_n_ctx / wavelength - scaling.low_freq_factor) /
-                              (scaling.high_freq_factor - scaling.low_freq_factor);
-        frequency = (1.0 - smooth) * plain / scaling.factor + smooth * plain;
-      }
-    }
-    if (kind == RopeScalingKind::yarn) {
-      const double ramp = std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
-      frequency = plain / scaling.factor * ramp + plain * (1.0 - ramp);
+    if (dynamic != nullptr && tokens > dynamic->original_n_ctx) {
+      const double growth = dynamic->factor * tokens / dynamic->original_n_ctx - (dynamic->factor - 1.0);
+      frequency = plain_frequency(base * std::pow(growth, dim / (dim - 2.0)), dim, i);
     }
     table.radians_per_position.push_back(frequency);
   }
@@ -221,7 +231,7 @@ RotaryTable rotary_table(const ModelConfig& config, std::int64_t layer, std::int
 
 Array rotate(const Array& x, const ModelConfig& config, std::int64_t layer, const Sequence& sequence) {
   const std::int64_t half = config.rotary_dim() / 2;
-  const std::int64_t start = config.rotary.at_end ? x.last() - config.rotary_dim() : 0;
+  const std::int64_t start = config.rotary()->at_end ? x.last() - config.rotary_dim() : 0;
   Array out = x;
   for (std::int64_t b = 0; b < x.size(0); ++b) {
     const std::vector<std::int64_t>& places = sequence.positions[b];
@@ -233,8 +243,8 @@ Array rotate(const Array& x, const ModelConfig& config, std::int64_t layer, cons
         for (std::int64_t i = 0; i < half; ++i) {
           const double angle = place * table.radians_per_position[i];
           const double c = table.amplitude * std::cos(angle), s = table.amplitude * std::sin(angle);
-          const std::int64_t first = start + (config.rotary.adjacent_pairs ? 2 * i : i);
-          const std::int64_t second = start + (config.rotary.adjacent_pairs ? 2 * i + 1 : i + half);
+          const std::int64_t first = start + (config.rotary()->adjacent_pairs ? 2 * i : i);
+          const std::int64_t second = start + (config.rotary()->adjacent_pairs ? 2 * i + 1 : i + half);
           out(b, p, h, first) = x(b, p, h, first) * c - x(b, p, h, second) * s;
           out(b, p, h, second) = x(b, p, h, second) * c + x(b, p, h, first) * s;
         }
@@ -255,9 +265,8 @@ Array mlp(const ModelConfig& config, const Weights& weights, std::int64_t layer,
                           : linear(x, weights.at(name + "W_in"), b_in);
   points[name + "hook_pre"] = pre;
   const auto activated = [&](const Array& input) {
-    if (config.activation == Activation::xielu) return xielu_all(weights, name + "xielu.", input);
-    return config.activation == Activation::swish ? swish_all(config.swish_beta, input)
-                                                  : activate_all(config.activation, input);
+    if (config.activation.kind() == Activation::xielu) return xielu_all(weights, name + "xielu.", input);
+    return activate_all(config.activation, input);
   };
   Array neurons;
   if (gated) {

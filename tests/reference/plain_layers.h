@@ -50,9 +50,6 @@ Array activate_all(Activation activation, const Array& x);
 /// xIELU (Huang and Schlag 2024) with the numbers stored under `name`.
 Array xielu_all(const Weights& weights, const std::string& name, const Array& x);
 
-/// x sigmoid(beta x).
-Array swish_all(double beta, const Array& x);
-
 /// The gate branch, held below the config's limit if it has one.
 Array held(const ModelConfig& config, Array gate);
 

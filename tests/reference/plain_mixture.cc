@@ -49,7 +49,7 @@ std::vector<std::size_t> largest(const Numbers& values, std::size_t count) {
 }
 
 /// `ranking` with -inf for the experts of all groups but the best.
-Numbers within_best_groups(const ExpertConfig& e, Numbers ranking) {
+Numbers within_best_groups(const Experts& e, Numbers ranking) {
   const auto size = static_cast<std::size_t>(e.n_experts / e.n_groups);
   Numbers scores;
   for (std::size_t first = 0; first < ranking.size(); first += size) {
@@ -73,7 +73,7 @@ struct Routed {
 };
 
 Routed route(const ModelConfig& config, const Weights& weights, const std::string& name, const Numbers& x) {
-  const ExpertConfig& e = config.experts;
+  const Experts& e = *config.experts;
   const Numbers logits = apply(weights, name + "W_gate", x);
   const auto count = static_cast<std::size_t>(e.per_token);
   Routed routed;
@@ -127,8 +127,7 @@ Numbers activated(const ModelConfig& config, const Numbers& gate, const Numbers&
   pre.values = gate;
   linear_branch.values = up;
   const Array input = held(config, pre);
-  const Array on = config.activation == Activation::swish ? swish_all(config.swish_beta, input)
-                                                          : activate_all(config.activation, input);
+  const Array on = activate_all(config.activation, input);
   return product(config, on, linear_branch).values;
 }
 
@@ -150,7 +149,7 @@ void add_shared(const ModelConfig& config, const Weights& weights, const std::st
   const Array written = linear(post, weights.at(shared + "W_out"), bias("b_out"));
   Array weight({x.size(0), x.size(1), 1});
   std::fill(weight.values.begin(), weight.values.end(), 1.0);
-  if (config.experts.shared_gate) {
+  if (config.experts->shared_gate) {
     for (std::int64_t r = 0; r < x.rows(); ++r) {
       const Numbers token(x.row(r), x.row(r) + x.last());
       weight.row(r)[0] = 1.0 / (1.0 + std::exp(-apply(weights, name + "shared_expert_gate", token)[0]));
@@ -167,7 +166,7 @@ void add_shared(const ModelConfig& config, const Weights& weights, const std::st
 Array mixture(const ModelConfig& config, const Weights& weights, std::int64_t layer, const Array& x,
               const Sequence& sequence, Points& points) {
   const std::string name = "blocks." + std::to_string(layer) + ".mlp.";
-  const ExpertConfig& e = config.experts;
+  const Experts& e = *config.experts;
   Array expert_weights({x.size(0), x.size(1), e.n_experts}), indices({x.size(0), x.size(1), e.per_token});
   std::vector<Routed> routed;  // by row and position
   for (std::int64_t r = 0; r < x.rows(); ++r) {

@@ -184,7 +184,7 @@ PlainRun forward(const ModelConfig& config, const StateDict& state, const Tokens
       return sequence.real[b][p] ? sequence.positions[b][p] : -1;
     });
     points[part + "hook_pos_embed"] = sequence.pos_embed;
-    if (config.positions == PositionKind::learned) stream = sum(stream, sequence.pos_embed);
+    if (config.learned_positions()) stream = sum(stream, sequence.pos_embed);
   }
   if (config.token_types > 0) {
     const Array types = gather(weights.at("embed.token_type_embed.W_token_type"), batch, length,
@@ -202,22 +202,23 @@ PlainRun forward(const ModelConfig& config, const StateDict& state, const Tokens
     stream = block(config, weights, layer, stream, sequence, points);
   }
 
-  if (config.d_vocab_out == 0) return run;
+  if (config.d_vocab_out() == 0) return run;
   stream = apply_norm(norm_of(config, weights, config.final_norm, "ln_final"), stream, "ln_final", points);
-  if (config.mlm_head) {
+  if (config.has_mlm_head()) {
     stream = linear(stream, weights.at("mlm_head.W"), weights.at("mlm_head.b"));
     stream = apply_norm(norm_of(config, weights, NormKind::layer_norm, "mlm_head.ln"),
-                        activate_all(*config.mlm_head, stream), "mlm_head.ln", points);
+                        activate_all(*config.unembedding->mlm_head, stream), "mlm_head.ln", points);
   }
-  for (double& value : stream.values) value *= config.unembed_in_scale;
+  for (double& value : stream.values) value *= config.unembedding->in_scale;
   points["unembed.hook_in"] = stream;
-  const Array W_U = config.tied_unembedding ? transposed(weights.at("embed.W_E")) : weights.at("unembed.W_U");
+  const Array W_U =
+      config.tied_unembedding() ? transposed(weights.at("embed.W_E")) : weights.at("unembed.W_U");
   run.logits = linear(stream, W_U, weight_or_empty(weights, "unembed.b_U"));
-  for (double& logit : run.logits.values) logit *= config.logit_scale;
+  for (double& logit : run.logits.values) logit *= config.unembedding->scale;
   points["unembed.hook_out"] = run.logits;
-  if (config.logit_soft_cap > 0.0) {
+  if (config.unembedding->soft_cap > 0.0) {
     for (double& logit : run.logits.values) {
-      logit = config.logit_soft_cap * std::tanh(logit / config.logit_soft_cap);
+      logit = config.unembedding->soft_cap * std::tanh(logit / config.unembedding->soft_cap);
     }
   }
   return run;

@@ -25,8 +25,8 @@ class ShapeList {
       const std::string block = "blocks." + std::to_string(layer) + ".";
       add_block_norms(block);
       add_attention(block + "attn.");
-      if (c_.positions == PositionKind::relative && layer == 0)
-        add(block + "attn.rel_pos_bias.weight", {c_.relative.buckets, c_.n_heads});
+      if (c_.relative() != nullptr && layer == 0)
+        add(block + "attn.rel_pos_bias.weight", {c_.relative()->buckets, c_.n_heads});
       if (c_.mixture(layer)) {
         add_mixture(block + "mlp.");
       } else if (c_.has_mlp()) {
@@ -34,14 +34,14 @@ class ShapeList {
       }
     }
     if (!c_.norm_folded) add_norm("ln_final", c_.final_norm, c_.d_model);
-    if (c_.mlm_head) {
+    if (c_.has_mlm_head()) {
       add("mlm_head.W", {c_.d_model, c_.d_model});
       add("mlm_head.b", {c_.d_model});
       add_norm("mlm_head.ln", NormKind::layer_norm, c_.d_model);
     }
-    if (c_.d_vocab_out == 0) return std::move(shapes_);
-    if (!c_.tied_unembedding) add("unembed.W_U", {c_.d_model, c_.d_vocab_out});
-    if (c_.unembed_bias) add("unembed.b_U", {c_.d_vocab_out});
+    if (c_.d_vocab_out() == 0) return std::move(shapes_);
+    if (!c_.tied_unembedding()) add("unembed.W_U", {c_.d_model, c_.d_vocab_out()});
+    if (c_.unembedding->bias) add("unembed.b_U", {c_.d_vocab_out()});
     return std::move(shapes_);
   }
 
@@ -80,7 +80,7 @@ class ShapeList {
   }
 
   void add_latents(const std::string& attn) {
-    const LatentConfig& latent = c_.latent;
+    const Latents& latent = *c_.latent;
     const auto add_reader = [&](const std::string& which, std::int64_t width) {
       add(attn + "W_" + which, {c_.d_model, width});
       if (c_.qkv_bias) add(attn + "b_" + which, {width});
@@ -109,12 +109,12 @@ class ShapeList {
     add(attn + "W_O", {c_.n_heads, c_.value_dim(), c_.d_model});
     if (c_.attn_out_bias) add(attn + "b_O", {c_.d_model});
     if (c_.attention_sinks) add(attn + "sinks", {c_.n_heads});
-    if (c_.qk_norm != QkNorm::none) {
-      const bool shared = c_.qk_norm == QkNorm::per_head;
+    if (c_.qk_norm) {
+      const bool shared = c_.qk_norm->span == QkNorm::per_head;
       for (const auto& [norm, heads] :
            {std::pair{"q_norm", c_.n_heads}, std::pair{"k_norm", c_.n_kv_heads}}) {
         add(attn + norm + ".w", {shared ? c_.d_head : heads * c_.d_head});
-        if (c_.qk_norm_bias) add(attn + norm + ".b", {shared ? c_.d_head : heads * c_.d_head});
+        if (c_.qk_norm->bias) add(attn + norm + ".b", {shared ? c_.d_head : heads * c_.d_head});
       }
     }
   }
@@ -125,7 +125,7 @@ class ShapeList {
   }
 
   void add_mixture(const std::string& mlp) {
-    const ExpertConfig& e = c_.experts;
+    const Experts& e = *c_.experts;
     add_linear(mlp + "W_gate", e.n_experts, c_.d_model, e.router_bias);
     if (e.choice_bias) add(mlp + "choice_bias", {e.n_experts});
     for (std::int64_t i = 0; i < e.n_experts; ++i) {
@@ -157,7 +157,7 @@ class ShapeList {
       if (gated && !c_.gated_bias_after_product) add(mlp + "b_gate", {c_.d_mlp});
       add(mlp + "b_out", {c_.d_model});
     }
-    if (c_.activation == Activation::xielu) {
+    if (c_.activation.kind() == Activation::xielu) {
       for (const char* number : {"alpha_p", "alpha_n", "beta", "eps"}) add(mlp + "xielu." + number, {1});
     }
     if (c_.mlp_norm && !c_.norm_folded) add_norm(mlp + "ln", NormKind::layer_norm, c_.d_mlp);

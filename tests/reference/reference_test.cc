@@ -1,6 +1,7 @@
 // The engine against the plain model, on a set of configs in which every two option values meet: every
 // activation, raw and processed.
 #include <ATen/ops/log_softmax.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "hooked/engine/hooked_transformer.h"
@@ -8,6 +9,8 @@
 #include "tests/reference/pairwise.h"
 #include "tests/reference/plain_model.h"
 #include "tests/reference/random_weights.h"
+#include "tests/support/activations.h"
+#include "tests/support/relative_difference.h"
 
 namespace hooked::reference::reference_test {
 namespace {
@@ -58,9 +61,10 @@ class PairwiseCase : public testing::TestWithParam<std::size_t> {
   /// Every point of a run of the engine, and the logits where there are any.
   NamedTensors run(const HookedTransformer& model) const {
     const bool logits = model.config().has_unembedding();
-    RunOptions options{.output = logits ? Output::logits : Output::none, .attention_mask = mask()};
-    if (const auto rows = types()) options.token_types = to_tensor(*rows);
-    RunResult result = model.run_with_cache(to_tensor(tokens()), act::everything, options);
+    const RunOptions options{.output = logits ? Output::logits : Output::none};
+    Input input(to_tensor(tokens()), {.attention_mask = mask()});
+    if (const auto rows = types()) input.token_types = to_tensor(*rows);
+    RunResult result = model.run_with_cache(input, act::everything, options);
     NamedTensors tensors = by_name(result.cache);
     if (logits) tensors["logits"] = result.logits;
     return tensors;
@@ -106,6 +110,30 @@ TEST_P(PairwiseCase, EveryActivationOfTheProcessedModelEqualsThePlainModels) {
 
 INSTANTIATE_TEST_SUITE_P(Pairwise, PairwiseCase,
                          testing::Range(std::size_t{0}, pairwise_cover().cases.size()));
+
+std::vector<Activation> head_activations() {
+  std::vector<Activation> activations = all_activations();
+  std::erase(activations, Activation(Activation::xielu));
+  activations.push_back(Activation::swish_with(1.4));
+  return activations;
+}
+
+// A masked-LM head may have any activation but the one with weights.
+TEST(MaskedLmHead, EqualsThePlainModelsWithEveryActivation) {
+  for (const Activation activation : head_activations()) {
+    SCOPED_TRACE(fmt::format("{} {}", activation_name(activation), activation.beta()));
+    ModelConfig config = make_case(Choice(option_table().size(), 0)).config;
+    config.unembedding->mlm_head = activation;
+    config.dtype = at::kDouble;
+    const StateDict weights = random_weights(config, 7);
+    const Tokens tokens = random_tokens(config, kBatch, kLength, 8);
+    const PlainRun expected = forward(config, weights, tokens);
+    const auto model = HookedTransformer::from_state_dict(
+        weights, config, {.dtype = at::kDouble, .processing = WeightProcessing::none()});
+    const at::Tensor logits = model.run(to_tensor(tokens)).logits;
+    EXPECT_LT(relative_difference(logits, to_tensor(expected.logits)), kActivationTolerance);
+  }
+}
 
 }  // namespace
 }  // namespace hooked::reference::reference_test

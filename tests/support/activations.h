@@ -6,17 +6,17 @@
 
 namespace hooked {
 
-/// Every activation function, in the order of the enum.
+/// Every activation function, in the order of the enum; swish with beta 1.
 inline std::vector<Activation> all_activations() {
   std::vector<Activation> all;
-  for (int i = 0; activation_name(static_cast<Activation>(i)) != "?"; ++i)
-    all.push_back(static_cast<Activation>(i));
+  for (int i = 0; activation_name(static_cast<Activation::Kind>(i)) != "?"; ++i)
+    all.push_back(static_cast<Activation::Kind>(i));
   return all;
 }
 
 /// The activation functions with a derivative everywhere.
 inline bool is_smooth(Activation activation) {
-  switch (activation) {
+  switch (activation.kind()) {
     case Activation::relu:
     case Activation::relu_squared:
     case Activation::gelu_clipped:

@@ -7,6 +7,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "families/shared/native_config.h"
 #include "hooked/io/safetensors.h"
 
 namespace hooked {
@@ -92,7 +93,7 @@ GoldenRun read_golden(const GoldenCase& golden, const std::string& file) {
 
 ModelConfig native_config(const GoldenCase& golden) {
   const auto path = golden.folder() / "config.json";
-  return ModelConfig::from_json(read_text(path), path.string()).config;
+  return read_native_config(read_text(path), path.string()).config;
 }
 
 StateDict native_weights(const GoldenCase& golden) {

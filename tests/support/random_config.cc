@@ -2,6 +2,9 @@
 
 #include <cmath>
 #include <initializer_list>
+#include <iterator>
+#include <optional>
+#include <variant>
 #include <vector>
 
 #include "tests/support/activations.h"
@@ -44,15 +47,16 @@ ModelConfig with_sizes(ModelConfig c, Dice& dice) {
   c.n_kv_heads = dice.one_of<std::int64_t>({1, 2, 3, 4});
   if (c.n_heads % c.n_kv_heads != 0) c.n_kv_heads = dice.coin() ? 1 : c.n_heads;
   c.d_vocab = dice.coin() ? dice.one_of<std::int64_t>({10, 13, 20}) : c.d_model;
-  c.d_vocab_out = dice.coin() ? c.d_vocab : dice.one_of<std::int64_t>({7, 11, c.d_model});
+  c.unembedding =
+      Unembedding{.d_vocab = dice.coin() ? c.d_vocab : dice.one_of<std::int64_t>({7, 11, c.d_model})};
   return c;
 }
 
 ModelConfig with_blocks(ModelConfig c, Dice& dice) {
   c.mlp = dice.one_of({MlpKind::none, MlpKind::plain, MlpKind::gated, MlpKind::plain, MlpKind::gated});
   c.activation = dice.element_of(all_activations());
-  if (c.mlp == MlpKind::gated && c.activation == Activation::solu) c.mlp = MlpKind::plain;
-  if (c.mlp == MlpKind::none && c.activation == Activation::xielu) c.activation = Activation::relu;
+  if (c.mlp == MlpKind::gated && c.activation.kind() == Activation::solu) c.mlp = MlpKind::plain;
+  if (c.mlp == MlpKind::none && c.activation.kind() == Activation::xielu) c.activation = Activation::relu;
   if (c.has_mlp()) c.d_mlp = dice.one_of<std::int64_t>({10, 20, 32, c.d_model});
   c.mlp_bias = dice.coin();
   c.gated_bias_after_product = dice.coin() && c.mlp == MlpKind::gated;
@@ -85,83 +89,96 @@ ModelConfig with_attention(ModelConfig c, Dice& dice) {
   c.attn_scale = dice.one_of({std::sqrt(static_cast<double>(c.d_head)), 1.0, 2.5});
   c.scale_by_inverse_layer = dice.coin();
   c.score_soft_cap = dice.coin() ? dice.one_of({1.5, 30.0}) : 0.0;
-  c.qk_norm = dice.one_of({QkNorm::none, QkNorm::per_head, QkNorm::each_head, QkNorm::whole_projection});
-  if (c.qk_norm != QkNorm::none && dice.coin()) {
-    c.qk_norm_kind = NormKind::layer_norm;
-    c.qk_norm_bias = dice.coin();
+  using Spans = std::optional<QkNorm::Span>;
+  if (const auto span =
+          dice.one_of<Spans>({std::nullopt, QkNorm::per_head, QkNorm::each_head, QkNorm::whole_projection})) {
+    c.qk_norm = QkNorm{.span = *span};
+    if (dice.coin()) {
+      c.qk_norm->kind = NormKind::layer_norm;
+      c.qk_norm->bias = dice.coin();
+    }
   }
   c.qkv_clip = dice.roll(4) == 0 ? 0.7 : 0.0;
   c.qkv_bias = dice.coin();
   c.attn_out_bias = dice.coin();
   if (dice.coin()) {
-    c.window = dice.one_of<std::int64_t>({1, 2, 3, 8});
-    c.windowed_layers = dice.one_of<std::vector<bool>>({{true, false}, {false, true}, {true, true}});
+    c.window = Window{.size = dice.one_of<std::int64_t>({1, 2, 3, 8})};
+    c.window->layers = dice.one_of<std::vector<bool>>({{true, false}, {false, true}, {true, true}});
   }
   return c;
 }
 
 RopeScaling random_scaling(Dice& dice) {
-  RopeScaling scaling;
-  scaling.kind = dice.one_of({RopeScalingKind::none, RopeScalingKind::linear, RopeScalingKind::llama3,
-                              RopeScalingKind::yarn, RopeScalingKind::dynamic, RopeScalingKind::longrope});
-  if (scaling.kind == RopeScalingKind::dynamic) {
-    scaling.factor = dice.one_of({2.0, 1.5});
+  const auto kind = dice.roll(std::variant_size_v<RopeScaling>);
+  if (kind == 0) return NoScaling{};
+  if (kind == 4) {
+    DynamicScaling scaling{.factor = dice.one_of({2.0, 1.5})};
     scaling.original_n_ctx = dice.one_of({3.0, 64.0});
-  } else if (scaling.kind == RopeScalingKind::longrope) {
-    scaling.original_n_ctx = dice.one_of({3.0, 64.0});
-    scaling.attention_factor = dice.one_of({1.0, 1.25});
-  } else if (scaling.kind != RopeScalingKind::none) {
-    scaling.factor = dice.one_of({2.0, 4.0, 0.5});
+    return scaling;
   }
-  if (scaling.kind == RopeScalingKind::llama3) {
+  if (kind == 5) {
+    LongropeScaling scaling{.original_n_ctx = dice.one_of({3.0, 64.0})};
+    scaling.attention_factor = dice.one_of({1.0, 1.25});
+    return scaling;
+  }
+  const double factor = dice.one_of({2.0, 4.0, 0.5});
+  if (kind == 1) return LinearScaling{.factor = factor};
+  if (kind == 2) {
+    Llama3Scaling scaling{.factor = factor};
     scaling.low_freq_factor = dice.one_of({1.0, 0.5});
     scaling.high_freq_factor = dice.one_of({4.0, 2.5});
     scaling.original_n_ctx = dice.one_of({4.0, 64.0});
+    return scaling;
   }
-  if (scaling.kind == RopeScalingKind::yarn) {
-    scaling.original_n_ctx = dice.one_of({16.0, 200.0});
-    scaling.attention_factor = dice.one_of({1.0, 1.25});
-    scaling.beta_fast = dice.one_of({32.0, 2.0});
-    scaling.beta_slow = dice.one_of({1.0, 0.5});
-    scaling.truncate = dice.coin();
-  }
+  YarnScaling scaling{.factor = factor};
+  scaling.original_n_ctx = dice.one_of({16.0, 200.0});
+  scaling.attention_factor = dice.one_of({1.0, 1.25});
+  scaling.beta_fast = dice.one_of({32.0, 2.0});
+  scaling.beta_slow = dice.one_of({1.0, 0.5});
+  scaling.truncate = dice.coin();
   return scaling;
 }
 
+RotaryPositions random_rotary(const ModelConfig& c, Dice& dice) {
+  RotaryPositions rotary;
+  rotary.dim = dice.one_of<std::int64_t>({0, 2, 4, c.d_head});
+  rotary.base = dice.one_of({10000.0, 50.0});
+  rotary.adjacent_pairs = dice.coin();
+  rotary.scaling = random_scaling(dice);
+  const std::int64_t dim = rotary.dim > 0 ? rotary.dim : c.d_head;
+  rotary.at_end = dim < c.d_head && dice.coin();
+  if (std::holds_alternative<DynamicScaling>(rotary.scaling) && dim == 2) rotary.scaling = NoScaling{};
+  if (auto* longrope = std::get_if<LongropeScaling>(&rotary.scaling)) {
+    const auto pairs = static_cast<std::size_t>(dim / 2);
+    longrope->short_factors.assign(pairs, 1.25);
+    longrope->long_factors.assign(pairs, 3.0);
+  }
+  if (dice.coin()) rotary.unrotated_layers = dice.one_of<std::vector<bool>>({{true, false}, {false, true}});
+  if (c.window && dice.coin()) rotary.local_base = dice.one_of({100.0, 10000.0});
+  return rotary;
+}
+
 ModelConfig with_positions(ModelConfig c, Dice& dice) {
-  c.positions =
-      dice.one_of({PositionKind::none, PositionKind::learned, PositionKind::shortformer, PositionKind::alibi,
-                   PositionKind::relative, PositionKind::rotary, PositionKind::rotary, PositionKind::rotary});
-  if (c.positions == PositionKind::alibi) {
-    c.alibi_slopes = geometric_alibi_slopes(c.n_heads);
-    if (dice.coin()) c.alibi_slopes[0] = 0.3;
-    c.alibi_in_bfloat16 = dice.coin() && c.direction == AttentionDirection::causal;
-    c.alibi_scaled = dice.coin();
+  const Positions kinds[] = {NoPositions{},     LearnedPositions{},  ShortformerPositions{},
+                             AlibiPositions{},  RelativePositions{}, RotaryPositions{},
+                             RotaryPositions{}, RotaryPositions{}};
+  c.positions = kinds[dice.roll(std::size(kinds))];
+  if (auto* alibi = c.alibi()) {
+    alibi->slopes = geometric_alibi_slopes(c.n_heads);
+    if (dice.coin()) alibi->slopes[0] = 0.3;
+    alibi->in_bfloat16 = dice.coin() && c.direction == AttentionDirection::causal;
+    alibi->scaled = dice.coin();
   }
-  if (c.positions == PositionKind::relative) {
-    c.relative.buckets = dice.one_of<std::int64_t>({4, 7, 32});
-    c.relative.max_distance = dice.one_of<std::int64_t>({17, 128});
+  if (auto* relative = c.relative()) {
+    relative->buckets = dice.one_of<std::int64_t>({4, 7, 32});
+    relative->max_distance = dice.one_of<std::int64_t>({17, 128});
   }
-  if (c.positions == PositionKind::rotary) {
-    c.rotary.dim = dice.one_of<std::int64_t>({0, 2, 4, c.d_head});
-    c.rotary.base = dice.one_of({10000.0, 50.0});
-    c.rotary.adjacent_pairs = dice.coin();
-    c.rotary.scaling = random_scaling(dice);
-    c.rotary.at_end = c.rotary_dim() < c.d_head && dice.coin();
-    if (c.rotary.scaling.kind == RopeScalingKind::dynamic && c.rotary_dim() == 2) c.rotary.scaling = {};
-    if (c.rotary.scaling.kind == RopeScalingKind::longrope) {
-      const auto pairs = static_cast<std::size_t>(c.rotary_dim() / 2);
-      c.rotary.scaling.short_factors.assign(pairs, 1.25);
-      c.rotary.scaling.long_factors.assign(pairs, 3.0);
-    }
-    if (dice.coin()) c.unrotated_layers = dice.one_of<std::vector<bool>>({{true, false}, {false, true}});
-    if (!c.windowed_layers.empty() && dice.coin()) c.rotary.local_base = dice.one_of({100.0, 10000.0});
-  }
+  if (c.rotary() != nullptr) c.positions = random_rotary(c, dice);
   return c;
 }
 
-ExpertConfig random_experts(const ModelConfig& c, Dice& dice) {
-  ExpertConfig e;
+Experts random_experts(const ModelConfig& c, Dice& dice) {
+  Experts e;
   e.n_experts = dice.one_of<std::int64_t>({2, 3, 4, 5});
   e.router = dice.one_of({RouterKind::softmax_then_choose, RouterKind::sigmoid_then_choose,
                           RouterKind::choose_then_softmax, RouterKind::sparse_mixer});
@@ -200,61 +217,56 @@ ModelConfig random_config(std::uint64_t seed) {
   auto c = with_sizes({}, dice);
   c = with_norms(c, dice);
   c = with_blocks(c, dice);
-  c.mlp_norm = c.mlp == MlpKind::plain && c.activation == Activation::solu &&
+  c.mlp_norm = c.mlp == MlpKind::plain && c.activation.kind() == Activation::solu &&
                c.norm == NormKind::layer_norm && dice.coin();
   c = with_attention(c, dice);
   c = with_positions(c, dice);
-  c.tied_unembedding = dice.coin() && c.d_vocab_out == c.d_vocab;
-  c.unembed_bias = dice.coin();
+  Unembedding& unembedding = *c.unembedding;
+  unembedding.tied = dice.coin() && unembedding.d_vocab == c.d_vocab;
+  unembedding.bias = dice.coin();
   c.embedding_scale = dice.one_of({1.0, 1.0, 2.5});
-  c.unembed_in_scale = dice.one_of({1.0, 1.0, 0.7});
-  c.logit_scale = dice.one_of({1.0, 1.0, 0.3});
-  c.logit_soft_cap = dice.coin() ? dice.one_of({2.0, 25.0}) : 0.0;
+  unembedding.in_scale = dice.one_of({1.0, 1.0, 0.7});
+  unembedding.scale = dice.one_of({1.0, 1.0, 0.3});
+  unembedding.soft_cap = dice.coin() ? dice.one_of({2.0, 25.0}) : 0.0;
   c.default_prepend_bos = dice.coin();
   if (!c.post_embedding_norm && dice.roll(3) == 0) {
     c.embedding_sum_norm = true;
     c.token_types = dice.one_of<std::int64_t>({0, 1, 2, 3});
   }
-  if (dice.roll(4) == 0) c.mlm_head = dice.one_of({Activation::gelu, Activation::relu, Activation::silu});
+  if (dice.roll(4) == 0) {
+    unembedding.mlm_head = dice.one_of({Activation::gelu, Activation::relu, Activation::silu});
+  }
   c.attention_sinks = dice.roll(4) == 0;
-  if (!c.grouped_query() && c.positions != PositionKind::shortformer && dice.coin()) {
-    c.latent = {.d_kv = dice.one_of<std::int64_t>({3, 8}),
-                .d_query = dice.one_of<std::int64_t>({0, 5}),
-                .d_shared_key = dice.one_of<std::int64_t>({0, 1, 2}),
-                .d_value = dice.one_of<std::int64_t>({3, c.d_head, 10}),
-                .eps = dice.one_of({1e-6, 0.1})};
+  if (!c.grouped_query() && !c.shortformer() && dice.coin()) {
+    c.latent = Latents{.d_kv = dice.one_of<std::int64_t>({3, 8}),
+                       .d_query = dice.one_of<std::int64_t>({0, 5}),
+                       .d_shared_key = dice.one_of<std::int64_t>({0, 1, 2}),
+                       .d_value = dice.one_of<std::int64_t>({3, c.d_head, 10}),
+                       .eps = dice.one_of({1e-6, 0.1})};
   }
   if (c.mlp == MlpKind::gated) {
     if (dice.roll(4) == 0) c.gate_limit = dice.one_of({0.5, 7.0});
     c.up_offset = dice.roll(4) == 0;
-    const bool mixture = !c.gated_bias_after_product && c.activation != Activation::xielu;
+    const bool mixture = !c.gated_bias_after_product && c.activation.kind() != Activation::xielu;
     if (mixture && dice.coin()) c.experts = random_experts(c, dice);
   }
   if (c.has_mlp() && dice.roll(10) == 0 && !c.mlp_norm) {
-    c.activation = Activation::swish;
-    c.swish_beta = dice.one_of({1.0, 1.702, 0.3});
+    c.activation = Activation::swish_with(dice.one_of({1.0, 1.702, 0.3}));
   }
-  if (c.rotary.scaling.kind == RopeScalingKind::longrope && dice.coin()) {
-    c.rotary.scaling.long_attention_factor = 1.5;
-  }
+  auto* longrope = c.rotary() == nullptr ? nullptr : std::get_if<LongropeScaling>(&c.rotary()->scaling);
+  if (longrope != nullptr && dice.coin()) longrope->long_attention_factor = 1.5;
   return c;
 }
 
 ModelConfig random_two_stack_config(std::uint64_t seed) {
   Dice dice(seed);
-  const ModelConfig defaults;
   ModelConfig c = random_config(seed);
-  c.n_encoder_layers = dice.one_of<std::int64_t>({1, 3});
-  if (dice.coin()) c.decoder_start_token = dice.roll(static_cast<int>(c.d_vocab));
+  c.encoder = Encoder{.n_layers = dice.one_of<std::int64_t>({1, 3})};
+  if (dice.coin()) c.encoder->decoder_start_token = dice.roll(static_cast<int>(c.d_vocab));
   c.direction = AttentionDirection::causal;
-  c.positions = PositionKind::relative;
-  c.relative = {.buckets = dice.one_of<std::int64_t>({4, 9}), .max_distance = 20};
-  c.rotary = defaults.rotary;
-  c.unrotated_layers.clear();
-  c.alibi_slopes.clear();
-  c.alibi_in_bfloat16 = c.alibi_scaled = false;
+  c.positions = RelativePositions{.buckets = dice.one_of<std::int64_t>({4, 9}), .max_distance = 20};
   if (c.norm == NormKind::none) c.norm = NormKind::rms_norm;
-  if (c.has_unembedding() && c.final_norm == NormKind::none) c.final_norm = c.norm;
+  if (c.final_norm == NormKind::none) c.final_norm = c.norm;
   c.norm_place = NormPlace::pre;
   c.norm_folded = false;
   c.layout = BlockLayout::serial;
@@ -262,17 +274,15 @@ ModelConfig random_two_stack_config(std::uint64_t seed) {
     c.mlp = MlpKind::plain;
     c.d_mlp = 9;
   }
-  c.experts = defaults.experts;
-  c.window = 0;
-  c.windowed_layers.clear();
-  c.latent = defaults.latent;
-  c.qk_norm = QkNorm::none;
-  c.qk_norm_kind = defaults.qk_norm_kind;
-  c.qk_norm_bias = c.attention_sinks = c.scale_by_inverse_layer = false;
+  c.experts.reset();
+  c.window.reset();
+  c.latent.reset();
+  c.qk_norm.reset();
+  c.attention_sinks = c.scale_by_inverse_layer = false;
   c.score_soft_cap = c.qkv_clip = 0.0;
   c.embedding_sum_norm = false;
   c.token_types = 0;
-  c.mlm_head.reset();
+  c.unembedding->mlm_head.reset();
   return c;
 }
 

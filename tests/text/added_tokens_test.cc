@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace hooked::added_tokens_test {
+namespace hooked::text::added_tokens_test {
 namespace {
 
 struct Found {
@@ -52,4 +52,4 @@ TEST(AddedTokens, NormalizedOnesAreFoundAsNormalized) {
 }
 
 }  // namespace
-}  // namespace hooked::added_tokens_test
+}  // namespace hooked::text::added_tokens_test

@@ -17,7 +17,7 @@
 #include "text/byte_characters.h"
 #include "text/unicode.h"
 
-namespace hooked::tokenizer_golden_test {
+namespace hooked::text::tokenizer_golden_test {
 namespace {
 
 const std::filesystem::path kFiles = std::filesystem::path(HOOKED_SOURCE_DIR) / "tests/text/files";
@@ -144,4 +144,4 @@ TEST(Gpt2Vectors, AreMet) {
 }
 
 }  // namespace
-}  // namespace hooked::tokenizer_golden_test
+}  // namespace hooked::text::tokenizer_golden_test

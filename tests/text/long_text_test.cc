@@ -1,4 +1,4 @@
-// T5 of the list of bad input: texts that make careless tokenizers slow.
+// Texts that make careless tokenizers slow.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -6,7 +6,7 @@
 
 #include "tests/fuzz/golden_tokenizers.h"
 
-namespace hooked::long_text_test {
+namespace hooked::text::long_text_test {
 namespace {
 
 double seconds(const Tokenizer& tokenizer, const std::string& text) {
@@ -47,4 +47,4 @@ TEST(LongTexts, OneWordOf10Megabytes) {
 }
 
 }  // namespace
-}  // namespace hooked::long_text_test
+}  // namespace hooked::text::long_text_test

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace hooked::normalized_string_test {
+namespace hooked::text::normalized_string_test {
 namespace {
 
 // "é" is bytes 1 and 2.
@@ -65,4 +65,4 @@ TEST(NormalizedString, PartsArePutTogether) {
 }
 
 }  // namespace
-}  // namespace hooked::normalized_string_test
+}  // namespace hooked::text::normalized_string_test

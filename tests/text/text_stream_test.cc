@@ -10,7 +10,7 @@
 #include "hooked/core/error.h"
 #include "tests/fuzz/golden_tokenizers.h"
 
-namespace hooked::text_stream_test {
+namespace hooked::text::text_stream_test {
 namespace {
 
 std::vector<std::string> texts() {
@@ -84,4 +84,4 @@ TEST(TextStream, HoldsBackUnfinishedCharacters) {
 }
 
 }  // namespace
-}  // namespace hooked::text_stream_test
+}  // namespace hooked::text::text_stream_test

@@ -8,7 +8,7 @@
 #include "tests/fuzz/golden_tokenizers.h"
 #include "tests/fuzz/tokenizer_property.h"
 
-namespace hooked::tokenizer_fuzz_test {
+namespace hooked::text::tokenizer_fuzz_test {
 namespace {
 
 // A valid file with one part of everything, small enough to change it everywhere.
@@ -97,4 +97,4 @@ TEST(EncodeFuzz, RandomTexts) {
 }
 
 }  // namespace
-}  // namespace hooked::tokenizer_fuzz_test
+}  // namespace hooked::text::tokenizer_fuzz_test

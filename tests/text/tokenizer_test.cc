@@ -12,7 +12,7 @@
 #include "hooked/core/error.h"
 #include "tests/support/temp_folder.h"
 
-namespace hooked::tokenizer_test {
+namespace hooked::text::tokenizer_test {
 namespace {
 
 using Ids = std::vector<std::int64_t>;
@@ -94,12 +94,12 @@ TEST_F(TokenizerTest, WordCharactersAreUnicodes) {
   const auto tokenizer = load();
   const auto offsets = [&](const std::string& text) { return tokenizer.encode(text).offsets; };
   using Spans = std::vector<TextSpan>;
-  // Superscripts and circled digits are no word characters; letter numbers, marks and connectors are.
+  // Superscripts and circled digits are not word characters; letter numbers, marks and connectors are.
   EXPECT_EQ(offsets("b_1 \u00b2"), (Spans{{0, 3}, {4, 6}}));
   EXPECT_EQ(offsets("\u2163\u2460\u0301x\u203f_"), (Spans{{0, 3}, {3, 6}, {6, 13}}));
   EXPECT_EQ(offsets("\u4e2d\u6587!!?a'b \u200d\u20ac"),
             (Spans{{0, 6}, {6, 9}, {9, 10}, {10, 11}, {11, 12}, {13, 16}, {16, 19}}));
-  // U+180E and U+FEFF are no white space, U+0085 and U+00A0 are.
+  // U+180E and U+FEFF are not white space, U+0085 and U+00A0 are.
   EXPECT_EQ(offsets("\u180e \ufeff\x1c\u0085a\u00a0b"), (Spans{{0, 3}, {4, 8}, {10, 11}, {13, 14}}));
 }
 
@@ -188,16 +188,16 @@ TEST_F(TokenizerTest, UnknownTypesAreNamedByTheirPath) {
     return parts;
   };
   expect_refused(with(&FileParts::model, R"({"type": "Bytes", "vocab": {}})"), "model.type",
-                 "is \"Bytes\", which is not supported; expected BPE or WordPiece or WordLevel or Unigram");
+                 "\"Bytes\" is not supported; expected BPE or WordPiece or WordLevel or Unigram");
   expect_refused(with(&FileParts::normalizer, R"({"type": "Uppercase"})"), "normalizer.type",
                  "\"Uppercase\"");
   expect_refused(with(&FileParts::normalizer,
                       R"({"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "NFX"}]})"),
                  "normalizer.normalizers[1].type", "\"NFX\"");
   expect_refused(with(&FileParts::pre_tokenizer, R"({"type": "UnicodeScripts"})"), "pre_tokenizer.type",
-                 "is \"UnicodeScripts\", which is not supported; expected ByteLevel or Split");
+                 "\"UnicodeScripts\" is not supported; expected ByteLevel or Split");
   expect_refused(with(&FileParts::pre_tokenizer, R"({"type": "Sequence", "pretokenizers": [null]})"),
-                 "pre_tokenizer.pretokenizers[0]", "is missing; expected an object");
+                 "pre_tokenizer.pretokenizers[0]", "expected this field to be set, got null");
   expect_refused(with(&FileParts::decoder, R"({"type": "Sequence", "decoders": [{"type": "X"}]})"),
                  "decoder.decoders[0].type", "\"X\"");
   expect_refused(with(&FileParts::post_processor, R"({"type": "Sequence", "processors": [{"type": "X"}]})"),
@@ -211,15 +211,16 @@ TEST_F(TokenizerTest, MalformedFilesAreNamedByTheirPath) {
     return parts;
   };
   expect_refused("", "", "not valid JSON");
-  expect_refused("[]", "", "is an array; expected an object");
+  expect_refused("[]", "", "expected an object, got an array");
   expect_refused("{\"model\":", "", "not valid JSON");
   expect_refused(std::string(100000, '['), "", "nested too deep");
-  expect_refused("{}", "model", "is missing; expected an object");
-  expect_refused(model("[]"), "model", "is an array; expected an object");
-  expect_refused(model(R"({"vocab": {}})"), "model.type", "is missing; expected a string");
-  expect_refused(model(R"({"type": 3, "vocab": {}})"), "model.type", "is an integer; expected a string");
-  expect_refused(model(R"({"type": "WordLevel"})"), "model.vocab", "is missing; expected an object");
-  expect_refused(model(R"({"type": "WordLevel", "vocab": {"a": "1"}})"), "model.vocab.a", "is a string");
+  expect_refused("{}", "model", "missing; expected this field");
+  expect_refused(model("[]"), "model", "expected an object, got [] (an array)");
+  expect_refused(model(R"({"vocab": {}})"), "model.type", "missing; expected this field");
+  expect_refused(model(R"({"type": 3, "vocab": {}})"), "model.type", "expected a string, got 3 (an integer)");
+  expect_refused(model(R"({"type": "WordLevel"})"), "model.vocab", "missing; expected this field");
+  expect_refused(model(R"({"type": "WordLevel", "vocab": {"a": "1"}})"), "model.vocab.a",
+                 "got \"1\" (a string)");
   expect_refused(model(R"({"type": "WordLevel", "vocab": {"a": 1.0}})"), "model.vocab.a",
                  "expected an integer");
 }
@@ -235,9 +236,83 @@ TEST_F(TokenizerTest, IdsMustBeOneToOneAndInRange) {
   expect_refused(vocab(R"({"a": -1})"), "model.vocab.a", "has the id -1; expected 0 to 16777215");
   expect_refused(vocab(R"({"a": 16777216})"), "model.vocab.a", "has the id 16777216; expected 0 to 16777215");
   expect_refused(vocab(R"({"a": 18446744073709551615})"), "model.vocab.a", "18446744073709551615");
-  expect_refused(vocab(R"({"a": 1, "a": 2})"), "", "twice");
   expect_refused(vocab(R"({"<bos>": 0})"), "added_tokens[0]", "has the ids 0 and 3; expected one");
   expect_refused(vocab(R"({"x": 3})"), "added_tokens[0]", "has the id 3, which is that of \"x\" already");
+}
+
+// Expected: tokenizers 0.23.3, for each model: ids, the pieces of ids 0 to 4 (empty: none) and the note.
+TEST_F(TokenizerTest, AVocabularyMayNameAPieceTwiceAndTheLastIdCounts) {
+  struct Case {
+    std::string model;
+    std::string text;
+    Ids ids;
+    Pieces pieces;
+    std::string repeated;
+  };
+  const std::vector<Case> cases = {
+      {R"({"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2, "a": 3, "ab": 4}, "merges": ["a b"]})",
+       "ab aab",
+       {4, 3, 4},
+       {"", "b", "", "a", "ab"},
+       "a, ab"},
+      {R"({"type": "WordLevel", "vocab": {"a": 0, "b": 1, "a": 2, "?": 3}, "unk_token": "?"})",
+       "a b c",
+       {2, 1, 3},
+       {"", "b", "a", "?"},
+       "a"},
+      {R"({"type": "WordPiece", "vocab": {"a": 0, "##b": 1, "##b": 2, "?": 3}, "unk_token": "?",
+           "continuing_subword_prefix": "##", "max_input_chars_per_word": 100})",
+       "ab a x",
+       {0, 2, 0, 3},
+       {"a", "", "##b", "?"},
+       "##b"},
+      // The id that a piece had before may be another's.
+      {R"({"type": "WordLevel", "vocab": {"a": 0, "a": 1, "b": 0, "?": 3}, "unk_token": "?"})",
+       "a b c",
+       {1, 0, 3},
+       {"b", "a", "", "?"},
+       "a"},
+      {R"({"type": "WordLevel", "vocab": {"a": 0, "a": 0, "?": 3}, "unk_token": "?"})",
+       "a b",
+       {0, 3},
+       {"a", "", "", "?"},
+       "a"},
+  };
+  for (const auto& [model, text, ids, pieces, repeated] : cases) {
+    FileParts parts;
+    parts.model = model;
+    parts.added_tokens = "[]";
+    parts.pre_tokenizer = R"({"type": "WhitespaceSplit"})";
+    const auto tokenizer = load(parts);
+    EXPECT_EQ(tokenizer.encode(text).ids, ids) << model;
+    EXPECT_EQ(tokenizer.vocab_size(), static_cast<std::int64_t>(pieces.size())) << model;
+    for (std::size_t id = 0; id < pieces.size(); ++id) {
+      if (pieces[id].empty()) {
+        EXPECT_THROW(tokenizer.piece(static_cast<std::int64_t>(id)), TokenizerError) << model;
+      } else {
+        EXPECT_EQ(tokenizer.piece(static_cast<std::int64_t>(id)), pieces[id]) << model;
+      }
+    }
+    ASSERT_EQ(tokenizer.notes().size(), 1U) << model;
+    EXPECT_EQ(tokenizer.notes()[0],
+              (folder_ / "tokenizer.json").native() +
+                  ": model.vocab names pieces more than once, and each has the last of its ids: " + repeated);
+  }
+  EXPECT_TRUE(load().notes().empty());
+}
+
+TEST_F(TokenizerTest, OnlyPiecesMayBeNamedTwice) {
+  for (const auto* twice :
+       {R"({"model": {"type": "WordLevel", "vocab": {"a": 0}}, "model": {}})",
+        R"({"model": {"type": "WordLevel", "type": "BPE", "vocab": {"a": 0}}})",
+        R"({"vocab": {"a": 0, "a": 1}, "model": {"type": "WordLevel", "vocab": {"a": 0}}})",
+        R"({"model": {"type": "WordLevel", "vocab": {"a": {"b": 0, "b": 1}}}})",
+        R"({"model": {"type": "WordLevel", "vocab": {"a": 0}}, "decoder": {"vocab": {"a": 0, "a": 1}}})"}) {
+    expect_refused(twice, "", "twice");
+  }
+  FileParts parts;
+  parts.model = R"({"type": "WordLevel", "vocab": {"a": 0, "b": 1, "a": 1}})";
+  expect_refused(parts, "model.vocab.a", "has the id 1, which is that of \"b\" already");
 }
 
 TEST_F(TokenizerTest, GapsInTheIdsAreAllowed) {
@@ -266,7 +341,6 @@ TEST_F(TokenizerTest, IdsOutOfRangeAreRefused) {
   }
 }
 
-// T2 of the list of bad input.
 TEST_F(TokenizerTest, ModelsAreCheckedByTheirPath) {
   const auto model = [](std::string text) {
     FileParts parts;
@@ -285,26 +359,30 @@ TEST_F(TokenizerTest, ModelsAreCheckedByTheirPath) {
   expect_refused(bpe(R"("merges": ["a"])"), "model.merges[0]", "expected two pieces");
   expect_refused(bpe(R"("merges": ["a b b"])"), "model.merges[0]", "expected two pieces");
   expect_refused(bpe(R"("merges": [["a"]])"), "model.merges[0]", "expected two pieces");
-  expect_refused(bpe(R"("merges": [["a", 1]])"), "model.merges[0][1]", "is an integer; expected a string");
-  expect_refused(bpe(R"("merges": {})"), "model.merges", "is an object; expected an array");
-  expect_refused(bpe(R"("fuse_unk": true)"), "model.merges", "is missing");
-  expect_refused(bpe(R"("merges": [], "dropout": 0.1)"), "model.dropout", "is 0.1; expected null or 0");
+  expect_refused(bpe(R"("merges": [["a", 1]])"), "model.merges[0][1]",
+                 "expected a string, got 1 (an integer)");
+  expect_refused(bpe(R"("merges": {})"), "model.merges", "expected an array, got {} (an object)");
+  expect_refused(bpe(R"("fuse_unk": true)"), "model.merges", "missing");
+  expect_refused(bpe(R"("merges": [], "dropout": 0.1)"), "model.dropout",
+                 "0.1 is not supported; expected null or 0");
   expect_refused(bpe(R"("merges": [], "byte_fallback": 1)"), "model.byte_fallback", "expected true or false");
   const auto unigram = [&](std::string_view rest) {
     return model(fmt::format(R"({{"type": "Unigram", {}}})", rest));
   };
-  expect_refused(unigram(R"("vocab": {})"), "model.vocab", "is an object; expected an array");
+  expect_refused(unigram(R"("vocab": {})"), "model.vocab", "expected an array, got {} (an object)");
   expect_refused(unigram(R"("vocab": [["a"]])"), "model.vocab[0]", "expected [piece, score]");
-  expect_refused(unigram(R"("vocab": [["a", "0"]])"), "model.vocab[0][1]", "is a string; expected a number");
-  expect_refused(unigram(R"("vocab": [["a", 0.0]], "unk_id": 1)"), "model.unk_id", "is 1; expected 0 to 0");
+  expect_refused(unigram(R"("vocab": [["a", "0"]])"), "model.vocab[0][1]",
+                 "expected a number, got \"0\" (a string)");
+  expect_refused(unigram(R"("vocab": [["a", 0.0]], "unk_id": 1)"), "model.unk_id",
+                 "1 is out of range; expected 0 to 0");
   expect_refused(unigram(R"("vocab": [], "unk_id": 0)"), "model.unk_id", "empty vocabulary");
   const auto word_piece = [&](std::string_view rest) {
     return model(fmt::format(
         R"({{"type": "WordPiece", "vocab": {{"a": 0}}, "continuing_subword_prefix": "##", {}}})", rest));
   };
-  expect_refused(word_piece(R"("max_input_chars_per_word": 9)"), "model.unk_token", "is missing");
+  expect_refused(word_piece(R"("max_input_chars_per_word": 9)"), "model.unk_token", "missing");
   expect_refused(word_piece(R"("unk_token": "a", "max_input_chars_per_word": -1)"),
-                 "model.max_input_chars_per_word", "is -1; expected 0 to 2147483647");
+                 "model.max_input_chars_per_word", "-1 is out of range; expected 0 to 2147483647");
 }
 
 TEST_F(TokenizerTest, PartsAreCheckedByTheirPath) {
@@ -320,7 +398,7 @@ TEST_F(TokenizerTest, PartsAreCheckedByTheirPath) {
   expect_refused(
       with(&FileParts::pre_tokenizer,
            R"({"type": "Split", "pattern": {"String": "a"}, "behavior": "Joined", "invert": false})"),
-      "pre_tokenizer.behavior", "\"Joined\", which is not supported; expected Removed or Isolated");
+      "pre_tokenizer.behavior", "\"Joined\" is not supported; expected Removed or Isolated");
   expect_refused(with(&FileParts::normalizer, R"({"type": "Replace", "pattern": {}, "content": ""})"),
                  "normalizer.pattern", "has neither String nor Regex");
   expect_refused(with(&FileParts::normalizer, R"({"type": "Precompiled", "precompiled_charsmap": "AAA"})"),
@@ -329,14 +407,14 @@ TEST_F(TokenizerTest, PartsAreCheckedByTheirPath) {
       with(&FileParts::normalizer, R"({"type": "Precompiled", "precompiled_charsmap": "/////w=="})"),
       "normalizer.precompiled_charsmap", "trie has 4294967295 bytes");
   expect_refused(with(&FileParts::pre_tokenizer, R"({"type": "Metaspace", "replacement": "ab"})"),
-                 "pre_tokenizer.replacement", "is \"ab\"; expected one character");
+                 "pre_tokenizer.replacement", "\"ab\" is not one character; expected one character");
   expect_refused(
       with(
           &FileParts::pre_tokenizer,
           R"({"type": "Metaspace", "replacement": "_", "prepend_scheme": "first", "add_prefix_space": false})"),
       "pre_tokenizer.prepend_scheme", "contradicts add_prefix_space");
   expect_refused(with(&FileParts::pre_tokenizer, R"({"type": "FixedLength", "length": 0})"),
-                 "pre_tokenizer.length", "is 0");
+                 "pre_tokenizer.length", "0 is not a length");
   expect_refused(
       with(&FileParts::post_processor, R"({"type": "BertProcessing", "sep": ["a", 1], "cls": ["x", 99]})"),
       "post_processor", "adds the id 99, which no piece has");
@@ -433,6 +511,13 @@ TEST_F(TokenizerTest, LoadsTheOlderPair) {
   EXPECT_EQ(tokenizer.decode(Ids{2, 4, 5}), "ab a<|endoftext|>");
   EXPECT_EQ(tokenizer.decode(Ids{2, 4, 5}, {.skip_special_tokens = true}), "ab a");
   EXPECT_EQ(tokenizer.bos_id(), 5);
+  // As the package's BPE.from_file reads it: the last id counts.
+  write("vocab.json", R"({"a": 0, "b": 1, "ab": 2, "<|endoftext|>": 5, "ab": 4, "<|endoftext|>": 6})");
+  write("merges.txt", "a b\n");
+  const auto repeated = Tokenizer::load(folder_.path());
+  EXPECT_EQ(repeated.encode("ab<|endoftext|>").ids, (Ids{4, 6}));
+  EXPECT_EQ(repeated.bos_id(), 6);
+  EXPECT_EQ(repeated.notes().size(), 1U);
   write("merges.txt", "a c\n");
   EXPECT_THROW(Tokenizer::load(folder_.path()), TokenizerError);
   write("merges.txt", "a  b\n");
@@ -490,4 +575,4 @@ TEST_F(TokenizerTest, AFolderWithoutTokenizerSaysSo) {
 }
 
 }  // namespace
-}  // namespace hooked::tokenizer_test
+}  // namespace hooked::text::tokenizer_test

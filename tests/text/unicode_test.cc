@@ -6,10 +6,8 @@
 #include <vector>
 
 #include "text/byte_characters.h"
-#include "text/graphemes.h"
-#include "text/normalization_forms.h"
 
-namespace hooked::unicode_test {
+namespace hooked::text::unicode_test {
 namespace {
 
 TEST(Unicode, BrokenCharactersAreReplacedByTheirLongestBeginning) {
@@ -79,4 +77,4 @@ TEST(Graphemes, AreWhatReadersSee) {
 }
 
 }  // namespace
-}  // namespace hooked::unicode_test
+}  // namespace hooked::text::unicode_test

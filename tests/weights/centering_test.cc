@@ -52,11 +52,11 @@ TEST(CenterUnembed, LosesItsMeanOverTheVocabularyEvenWhereSizesCoincide) {
 
 TEST(CenterUnembed, TiedEmbeddingKeepsItsValues) {
   ModelConfig config = square_config();
-  config.tied_unembedding = true;
+  config.unembedding->tied = true;
   const StateDict raw = reference::random_weights(config, 4);
   const auto [weights, after, report] =
       process_weights(raw, config, WeightProcessing::only({ProcessingStep::center_unembed}));
-  EXPECT_FALSE(after.tied_unembedding);
+  EXPECT_FALSE(after.tied_unembedding());
   EXPECT_TRUE(weights.at("embed.W_E").is_same(raw.at("embed.W_E")));
   EXPECT_LT(largest_mean(weights.at("unembed.W_U"), 1), kTolerance);
 }

@@ -90,10 +90,10 @@ TEST(FoldLn, NeuronNormFoldsIntoTheOutputOverTheNeurons) {
 TEST(FoldLn, BiasesComeIntoBeing) {
   ModelConfig config = square_config();
   config.mlp = MlpKind::gated;
-  config.qkv_bias = config.mlp_bias = config.unembed_bias = false;
+  config.qkv_bias = config.mlp_bias = config.unembedding->bias = false;
   const StateDict raw = reference::random_weights(config, 5);
   const auto [folded, after, report] = fold(raw, config);
-  EXPECT_TRUE(after.qkv_bias && after.mlp_bias && after.unembed_bias);
+  EXPECT_TRUE(after.qkv_bias && after.mlp_bias && after.unembedding->bias);
   EXPECT_LT(difference(folded.at("blocks.0.mlp.b_gate"),
                        raw.at("blocks.0.ln2.b").matmul(raw.at("blocks.0.mlp.W_gate"))),
             kTolerance);
@@ -148,10 +148,10 @@ TEST(FoldLn, NormsOnOutputsStayAsStored) {
 
 TEST(FoldLn, TiedUnembeddingIsUntiedFirst) {
   ModelConfig config = square_config();
-  config.tied_unembedding = true;
+  config.unembedding->tied = true;
   const StateDict raw = reference::random_weights(config, 10);
   const auto [folded, after, report] = fold(raw, config);
-  EXPECT_FALSE(after.tied_unembedding);
+  EXPECT_FALSE(after.tied_unembedding());
   EXPECT_TRUE(folded.at("embed.W_E").is_same(raw.at("embed.W_E")));
   EXPECT_LT(difference(folded.at("unembed.W_U"),
                        without_mean(raw.at("embed.W_E").t() * raw.at("ln_final.w").view({-1, 1}), 0)),

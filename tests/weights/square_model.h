@@ -20,7 +20,8 @@ namespace hooked {
 inline ModelConfig square_config() {
   ModelConfig config;
   config.n_layers = 2;
-  config.d_model = config.d_mlp = config.d_vocab = config.d_vocab_out = 12;
+  config.d_model = config.d_mlp = config.d_vocab = 12;
+  config.unembedding = Unembedding{.d_vocab = config.d_vocab};
   config.n_ctx = 8;
   config.n_heads = config.n_kv_heads = 3;
   config.d_head = 4;

@@ -10,21 +10,23 @@
 namespace hooked {
 
 // Detectors of attention heads by their patterns. Each returns a Grid [layer, head] of probabilities between
-// 0 and 1 and needs every layer's pattern, of all positions. Rows of a batch are averaged.
+// 0 and 1 and needs every layer's pattern, of all positions. Rows of a batch are averaged. On an
+// encoder-decoder the heads are the decoder's, or with Stack::encoder the encoder's; `tokens` are what that
+// stack read.
 
 /// How much of its attention a head gives to the token just before, averaged over the positions that have
 /// one.
-Grid previous_token_scores(const ActivationCache& cache);
+Grid previous_token_scores(const ActivationCache& cache, Stack of = Stack::none);
 
 /// How much of its attention a head gives to earlier occurrences of the very token it stands on, averaged
 /// over the positions that have one. `tokens` int64 [batch, pos] is what the cached run read. Throws
 /// ShapeError when it does not fit the patterns or no token occurs twice.
-Grid duplicate_token_scores(const ActivationCache& cache, const at::Tensor& tokens);
+Grid duplicate_token_scores(const ActivationCache& cache, const at::Tensor& tokens, Stack of = Stack::none);
 
 /// How much of its attention a head gives to the tokens that *followed* earlier occurrences of the token it
 /// stands on: where an induction head looks to say what comes next (Olsson et al. 2022). Averaged and
 /// throwing as above.
-Grid induction_scores(const ActivationCache& cache, const at::Tensor& tokens);
+Grid induction_scores(const ActivationCache& cache, const at::Tensor& tokens, Stack of = Stack::none);
 
 /// Random tokens said twice: what makes those heads show themselves.
 struct RepeatedTokensOptions {

@@ -30,7 +30,8 @@ struct LogitLensRow {
 
 /// Reads each point of the residual stream as if it were the last: final norm (of that point's own size) and
 /// unembedding. One row for the first block's input and one after each block, so the last row is what the run
-/// predicted. Needs resid_pre(0) and every resid_post in the cache.
+/// predicted. On an encoder-decoder the stream is the decoder's. Needs resid_pre(0) and every resid_post in
+/// the cache.
 /// Throws HookError when one is missing, when the position was not kept, and for blocks that normalise the
 /// stream itself (post-norm). (nostalgebraist 2020.)
 std::vector<LogitLensRow> logit_lens(const HookedTransformer& model, const ActivationCache& cache,

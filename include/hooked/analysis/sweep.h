@@ -18,9 +18,10 @@ struct SweepOptions {
   act::BlockSite site;             ///< the kind of activation that is replaced
   std::vector<Axis> over;          ///< the grid's axes: Axis::layer and any of the site's own but batch
   ActivationCache from;            ///< the run that the replacing values come from: one row, all positions
-  at::Tensor into;                 ///< int64 tokens of the run that is patched, [pos] or [1, pos]
+  Input into = at::Tensor();       ///< what the run that is patched reads: one sequence, [pos] or [1, pos]
   Metric metric;                   ///< scores each patched run
   std::int64_t rows_per_run = 32;  ///< patched runs computed together as rows of one batch
+  Stack stack = Stack::none;       ///< whose layers: of the stack that predicts, or Stack::encoder
 };
 
 /// Activation patching: for every place on the axes `over`, runs `into` with the activation of `site` at that
@@ -28,7 +29,8 @@ struct SweepOptions {
 ///
 /// An axis of the site that is not in `over` is replaced whole. `Axis::pos` stands for the query axis of
 /// patterns and scores, `Axis::head` for the key/value heads of keys and values. The numbers equal those of
-/// one full run per place up to rounding; what comes before a patched layer is computed once.
+/// one full run per place up to rounding; what comes before a patched layer of the stack that predicts is
+/// computed once.
 ///
 /// Throws HookError for a site, an axis or a cache that does not fit, and ShapeError for tokens or a metric
 /// that do not. (Method: Vig et al. 2020; Meng et al. 2022, "causal tracing"; Wang et al. 2023, "path

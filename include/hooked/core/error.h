@@ -17,6 +17,8 @@ class Error : public std::runtime_error {
 
   /// The part between the brackets: what the error is about.
   const std::string& where() const noexcept { return where_; }
+  /// The text without `[where] `.
+  std::string_view message() const noexcept;
 
  private:
   std::string where_;

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "hooked/engine/prefix.h"
+#include "hooked/engine/keep_options.h"
 #include "hooked/hooks/activation_cache.h"
 #include "hooked/hooks/edit.h"
 #include "hooked/hooks/hook.h"
@@ -25,14 +25,10 @@ enum class StopReason : std::uint8_t {
   callback,     ///< on_text or on_tokens returned false
 };
 
-/// Everything about a generation but its prompt. For designated initialisers.
-///
-/// The logits of a step are changed in this order, each where it is not at its default: repetition penalty,
-/// frequency penalty, temperature, top-k, top-p, min-p. `greedy` takes the likeliest token after the
-/// penalties; otherwise one is drawn.
-struct GenerateOptions {
-  std::int64_t max_new_tokens = 16;
-
+/// How the next token is picked. The logits are changed in this order, each step where it is not at its
+/// default: repetition penalty, frequency penalty, temperature, top-k, top-p, min-p. `greedy` takes the
+/// likeliest token after the penalties; otherwise one is drawn.
+struct SamplingOptions {
   bool greedy = false;              ///< take the likeliest token: no temperature, top-k, top-p, min-p
   double temperature = 1.0;         ///< logits are divided by it
   std::int64_t top_k = 0;           ///< only the k likeliest tokens, and those as likely as the last; 0: all
@@ -41,26 +37,27 @@ struct GenerateOptions {
   double repetition_penalty = 1.0;  ///< logits of tokens that occurred: over it if positive, else times it
   double frequency_penalty = 0.0;   ///< taken off a token's logit for each time it occurred
   std::uint64_t seed = 0;           ///< row r draws what a generation of that row alone draws with seed + r
+};
 
-  /// Tokens that end a row; absent: those of the model's generation_config.json, config.json or tokenizer.
-  std::optional<std::vector<std::int64_t>> stop_tokens = std::nullopt;
-  /// Texts that end a row. The token that completes one is kept, the text ends before it. Needs a tokenizer.
-  std::vector<std::string> stop_strings = {};
+/// What ends a row before max_new_tokens are there.
+struct StopOptions {
+  /// Absent: the tokens that the model's generation_config.json, config.json or tokenizer names.
+  std::optional<std::vector<std::int64_t>> tokens = std::nullopt;
+  /// The token that completes such a text is kept, the row's text ends before it. Needs a tokenizer.
+  std::vector<std::string> strings = {};
+};
 
+/// Everything about a generation but its prompt. For designated initialisers.
+struct GenerateOptions {
+  std::int64_t max_new_tokens = 16;
+  SamplingOptions sampling = {};
+  StopOptions stop = {};
   /// Receives the continuation's text piece by piece, as soon as no later token can change it; returns
-  /// whether to go on. For one row, and models with a tokenizer.
+  /// whether to continue. For one row, and models with a tokenizer.
   std::function<bool(std::string_view text)> on_text = nullptr;
-  /// Receives the tokens of each step [batch] int64, -1 for rows that have ended; returns whether to go on.
+  /// Receives the tokens of each step [batch] int64, -1 for rows that have ended; returns whether to
+  /// continue.
   std::function<bool(const at::Tensor& tokens)> on_tokens = nullptr;
-
-  /// [batch, pos] of the prompt, 1 or true for real tokens; padding on either side.
-  at::Tensor attention_mask = {};
-  /// Encoder-decoders: the prompt is what the encoder reads, and the continuation is the decoder's, behind
-  /// these tokens of its own, [batch, pos] or [pos] int64; undefined: its start token.
-  at::Tensor decoder_tokens = {};
-  at::Tensor decoder_attention_mask = {};  ///< [batch, pos] of those
-  /// Tokens that stand before the prompt and were run already.
-  std::optional<Prefix> prefix = std::nullopt;
 
   /// Hooks see what each step computes: all columns of the prompt at once, then one new column at a time.
   std::vector<Hook> hooks = {};
@@ -69,15 +66,11 @@ struct GenerateOptions {
   std::vector<Edit> edits = {};
   std::vector<Edit> prompt_edits = {};     ///< only while the prompt is run
   std::vector<Edit> new_token_edits = {};  ///< only in the columns of new tokens
-
   /// Activations to keep at every step. Their position axis covers prompt and continuation (an encoder's:
   /// what it reads), as if the final tokens had been run once; rows of scores and patterns end with -inf and
   /// 0 where keys were still to come.
   Selection capture = {};
-  /// Keep captured activations at these positions only, along each point's pos or query axis.
-  std::optional<AxisIndex> positions = std::nullopt;
-  /// Where captured activations are kept (`"cpu"`, `"cuda:0"`); absent: where they are made.
-  std::string cache_device = {};
+  KeepOptions keep = {};
 };
 
 /// What a generation gives back.
@@ -98,6 +91,6 @@ struct GenerateResult {
 ///
 /// Holtzman et al. 2020 (top-p), Keskar et al. 2019 (repetition penalty), Nguyen et al. 2025 (min-p).
 at::Tensor sampling_logits(const at::Tensor& logits, const at::Tensor& occurred,
-                           const GenerateOptions& options);
+                           const SamplingOptions& options);
 
 }  // namespace hooked

@@ -14,10 +14,11 @@
 #include "hooked/core/state_dict.h"
 #include "hooked/engine/generate_options.h"
 #include "hooked/engine/hook_handle.h"
-#include "hooked/engine/load_options.h"
+#include "hooked/engine/input.h"
 #include "hooked/engine/run_options.h"
 #include "hooked/engine/text_options.h"
 #include "hooked/engine/weight_view.h"
+#include "hooked/loading/load_options.h"
 #include "hooked/weights/processing.h"
 
 namespace hooked {
@@ -60,28 +61,31 @@ class HookedTransformer {
   const std::vector<std::string>& ignored_keys() const noexcept;
   /// The checkpoint family: `gpt2`, `hooked_transformer`, ...
   const std::string& family() const noexcept;
+  /// Where the weights are.
+  c10::Device device() const noexcept;
+  /// What they are: the config's dtype.
+  at::ScalarType dtype() const noexcept { return config().dtype; }
   /// Every activation this model has, in the order of the table.
   const std::vector<ActivationName>& names() const noexcept;
 
-  /// Runs `tokens`, int64 [batch, pos] or [pos] (then batch is 1), or with `start_at_layer` a residual
-  /// [batch, pos, d_model]. Throws ShapeError and HookError before anything runs; what a hook throws passes
-  /// through.
-  RunResult run(const at::Tensor& tokens, const RunOptions& options = {}) const;
+  /// Runs an input: tokens int64 [batch, pos] or [pos], a text, or what Input says besides. Throws ShapeError
+  /// and HookError before anything runs, TokenizerError for a text; what a hook throws passes through.
+  RunResult run(const Input& input, const RunOptions& options = {}) const;
 
-  /// `run` that keeps `capture` too.
-  RunResult run_with_cache(const at::Tensor& tokens, const Selection& capture = act::defaults,
+  /// `run` that keeps `capture` too: `act::pattern`, `"blocks.*.attn.hook_pattern"`.
+  RunResult run_with_cache(const Input& input, const Selection& capture = act::defaults,
                            RunOptions options = {}) const;
 
   /// `run` with these hooks, for this run only.
-  RunResult run_with_hooks(const at::Tensor& tokens, std::vector<Hook> hooks, RunOptions options = {}) const;
+  RunResult run_with_hooks(const Input& input, std::vector<Hook> hooks, RunOptions options = {}) const;
 
-  /// Continues `prompt`, int64 [batch, pos] or [pos], token by token. Hooks, edits and captures work as in a
-  /// run, at every step. Throws ShapeError, ConfigError and HookError before anything runs, where the model's
-  /// context is too short for prompt and continuation as well; what a hook or callback throws passes through.
-  GenerateResult generate(const at::Tensor& prompt, const GenerateOptions& options = {}) const;
+  /// Continues a prompt token by token. Hooks, edits and captures work as in a run, at every step. Throws
+  /// ShapeError, ConfigError and HookError before anything runs, where the model's context is too short for
+  /// prompt and continuation as well; what a hook or callback throws passes through.
+  GenerateResult generate(const Input& prompt, const GenerateOptions& options = {}) const;
 
   /// The logits, [batch, pos, vocab].
-  at::Tensor operator()(const at::Tensor& tokens) const { return run(tokens).logits; }
+  at::Tensor operator()(const Input& input) const { return run(input).logits; }
 
   /// Attaches a hook to this handle until the returned guard goes. Throws HookError for names this model
   /// lacks.
@@ -100,11 +104,13 @@ class HookedTransformer {
 
   /// Whether the model came with a tokenizer. Without one the text functions throw TokenizerError.
   bool has_tokenizer() const noexcept;
+  /// Throws TokenizerError with the reason where there is none, or none that can be used.
+  const Tokenizer& tokenizer() const;
   /// Ids of a text, [1, pos] int64 on the model's device; for bidirectional models with the tokenizer's
   /// special tokens at both ends ([CLS] and [SEP]). Throws TokenizerError.
   at::Tensor to_tokens(std::string_view text, const TextOptions& options = {}) const;
-  /// Ids of several texts, with padding where they differ in length. Throws TokenizerError.
-  TokenBatch to_token_batch(const std::vector<std::string>& texts, const TextOptions& options = {}) const;
+  /// Ids of several texts and their mask, with padding where they differ in length. Throws TokenizerError.
+  Input to_token_batch(const std::vector<std::string>& texts, const TextOptions& options = {}) const;
   /// The tokens of a text one by one, with their places in it; `padding_side` has no meaning here.
   std::vector<TextPiece> to_pieces(std::string_view text, const TextOptions& options = {}) const;
   /// The one id of a text that is exactly one token. Throws TokenizerError otherwise.

@@ -9,8 +9,9 @@ namespace hooked {
 class KvCache;
 struct LoadedModel;
 
-/// Tokens that were run once, for other runs to go on from: what every layer remembers of them. Frozen and
-/// cheap to copy; any number of runs, on any threads, read the same memory and none copies it.
+/// Tokens that were run once, for other runs to go on from: the keys and values that every layer made of
+/// them, and of an encoder-decoder those of what its encoder read. Frozen and cheap to copy; any number of
+/// runs, on any threads, read the same memory and none copies it.
 class Prefix {
  public:
   /// Rows. A prefix of one row serves runs of any number of rows.

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -21,12 +19,6 @@ struct TextOptions {
   /// What the spelling of an added token (`<bos>`) inside the text is.
   AddedTokensInText added_tokens = AddedTokensInText::as_tokens;
   PaddingSide padding_side = PaddingSide::right;
-};
-
-/// Several texts as one input.
-struct TokenBatch {
-  at::Tensor tokens;          ///< [batch, pos] int64
-  at::Tensor attention_mask;  ///< [batch, pos] bool, false for padding
 };
 
 /// A token of a text.

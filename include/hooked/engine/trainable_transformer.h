@@ -11,15 +11,6 @@
 
 namespace hooked {
 
-/// What a model reads beside its tokens, as in RunOptions; undefined where there is nothing. For designated
-/// initialisers.
-struct BesideTokens {
-  at::Tensor attention_mask = {};          ///< [batch, pos]
-  at::Tensor token_types = {};             ///< [batch, pos] int64
-  at::Tensor decoder_tokens = {};          ///< [batch, pos] int64, of encoder-decoders
-  at::Tensor decoder_attention_mask = {};  ///< [batch, pos] of those
-};
-
 /// The same graph with leaf parameters, for training. Move-only: one owner changes the weights.
 ///
 /// An optimizer takes `parameters()`; steps are taken outside any run. No hooks: freeze() to look inside.
@@ -44,10 +35,10 @@ class TrainableTransformer {
   std::vector<at::Tensor> parameters() const;
 
   /// Logits [batch, pos, vocab] with gradients. Throws HookError for a model without unembedding.
-  at::Tensor forward(const at::Tensor& tokens, const BesideTokens& beside = {}) const;
+  at::Tensor forward(const Input& input) const;
   /// Mean next-token cross entropy in nats, a scalar with gradients. Throws HookError for a bidirectional
   /// model, which sees the tokens it would predict.
-  at::Tensor loss(const at::Tensor& tokens, const BesideTokens& beside = {}) const;
+  at::Tensor loss(const Input& input) const;
 
   /// An immutable model with a copy of the weights as they are now.
   HookedTransformer freeze() const;

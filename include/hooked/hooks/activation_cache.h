@@ -31,9 +31,10 @@ class ActivationCache {
   };
 
   ActivationCache() = default;
-  /// What negative layers count from, and what those of an encoder do.
-  explicit ActivationCache(std::int64_t n_layers, std::int64_t n_encoder_layers = 0)
-      : n_layers_(n_layers), n_encoder_layers_(n_encoder_layers) {}
+  /// What the stack and the layer of a name are resolved with.
+  explicit ActivationCache(Stacks stacks) : stacks_(stacks) {}
+  /// Of a model with one stack of so many blocks.
+  explicit ActivationCache(std::int64_t n_layers) : stacks_{.n_layers = n_layers} {}
   /// As empty as it is for any run of that model.
   explicit ActivationCache(const PointIndex& points);
 
@@ -44,20 +45,23 @@ class ActivationCache {
   /// As above for text: a full name or address, or the field's shorthand.
   const at::Tensor operator[](std::string_view text) const;
 
+  /// What is kept under a name: its full name, value and positions. Throws HookError as above.
+  const Entry& entry(const ActivationName& name) const;
   bool contains(const ActivationName& name) const;
   std::size_t size() const noexcept { return entries_.size(); }
   bool empty() const noexcept { return entries_.empty(); }
   auto begin() const noexcept { return entries_.begin(); }
   auto end() const noexcept { return entries_.end(); }
   std::vector<ActivationName> names() const;
-  std::int64_t n_layers() const noexcept { return n_layers_; }
+  /// Blocks of that stack; without its name, of the one that predicts.
+  std::int64_t n_layers(Stack of = Stack::none) const { return stacks_.layers_of(of); }
 
   /// Bytes of the distinct storages held.
   std::size_t bytes() const;
 
-  /// One layer after the other of a site, as a new first axis: [layer, ...]. Throws HookError when a layer
-  /// misses.
-  at::Tensor stack(act::BlockSite site) const;
+  /// One layer after the other of a site, as a new first axis: [layer, ...]. Without the name of a stack the
+  /// layers are those of the stack that predicts. Throws HookError when a layer misses.
+  at::Tensor stack(act::BlockSite site, Stack of = Stack::none) const;
 
   /// Only row `index` of every activation, with the batch axis kept (size 1). Experts' activations, whose
   /// tokens are of all rows, are left out. Throws HookError out of range.
@@ -78,18 +82,18 @@ class ActivationCache {
   /// Reads what `save` wrote. Throws CheckpointError, HookError for a key that is no activation's name.
   static ActivationCache load(const std::filesystem::path& file);
 
-  /// Adds or replaces an entry; the value is taken as it is. Used where activations are made.
+  /// Adds or replaces an entry under its full name; the value is taken as it is. Used where activations are
+  /// made.
   void insert(Entry entry);
 
  private:
-  const Entry& entry(const ActivationName& name) const;
+  [[noreturn]] void refuse_missing(const ActivationName& resolved) const;
   /// Nothing in it, for the same model.
-  ActivationCache emptied() const { return ActivationCache(n_layers_, n_encoder_layers_); }
+  ActivationCache emptied() const { return ActivationCache(stacks_); }
 
   std::vector<Entry> entries_;
   std::unordered_map<ActivationName, std::size_t> numbers_;
-  std::int64_t n_layers_ = 0;
-  std::int64_t n_encoder_layers_ = 0;
+  Stacks stacks_;
 };
 
 }  // namespace hooked

@@ -16,8 +16,9 @@ namespace hooked {
 /// The name of one activation: a site, and for sites inside blocks a stack, a layer and (in mixtures) an
 /// expert.
 ///
-/// `to_string` and `parse` are inverse on every valid name: `blocks.5.attn.hook_pattern`. A negative layer
-/// counts from the last one; it is resolved where a model is known.
+/// A name inside blocks without a stack means the stack that predicts: `decoder` in an encoder-decoder and
+/// `blocks` in all other models. A negative layer counts from the last one. Both are resolved where a model
+/// is known. `to_string` and `parse` are inverse on every full name: `blocks.5.attn.hook_pattern`.
 struct ActivationName {
   Site site = Site::embed;
   Stack stack = Stack::none;
@@ -26,7 +27,8 @@ struct ActivationName {
 
   auto operator<=>(const ActivationName&) const = default;
 
-  /// The full name: the path in the module graph and the key in a cache.
+  /// The full name: the path in the module graph and the key in a cache. Without a stack it is written as
+  /// models with one stack have it.
   std::string to_string() const;
 
   /// Strict: full names only, decimal layers without sign, blanks or leading zeros. Throws HookError naming
@@ -38,15 +40,29 @@ struct ActivationName {
 };
 
 /// The field's shorthand, a door of its own: `("pattern", 5)`, `("k", 6, "a")`, `("scale", 4, "ln1")`,
-/// `("embed")`,
-/// `("normalized")` for the final norm, and the joined forms `k6a`, `pattern5`, `scale4ln1`, `resid_pre5`.
-/// A negative layer counts from the end. Throws HookError when it names no site.
+/// `("embed")`, `("normalized")` for the final norm, and the joined forms `k6a`, `pattern5`, `scale4ln1`,
+/// `resid_pre5`.
+/// They mean the stack that predicts, and a negative layer counts from the end. Throws HookError when it
+/// names no site.
 ActivationName from_shorthand(std::string_view name, std::optional<std::int32_t> layer = std::nullopt,
                               std::string_view layer_type = {});
 
 /// In an encoder-decoder: whether that axis of an activation counts the tokens that the encoder reads, and
 /// not the decoder's.
 bool counts_source(const ActivationName& name, Axis axis) noexcept;
+
+/// The stacks of one model: what the stack and the layer of a name are resolved with.
+struct Stacks {
+  std::int64_t n_layers = 0;          ///< blocks of the stack that predicts
+  std::int64_t n_encoder_layers = 0;  ///< 0: there is no encoder
+
+  /// The stack that predicts.
+  Stack main() const { return n_encoder_layers > 0 ? Stack::decoder : Stack::blocks; }
+  /// Blocks of that stack; those of the stack that predicts for any other than the encoder.
+  std::int64_t layers_of(Stack stack) const { return stack == Stack::encoder ? n_encoder_layers : n_layers; }
+  /// `name` with its stack, and with a negative layer counted from the end.
+  ActivationName resolve(const ActivationName& name) const;
+};
 
 /// All names of a model, in the order of the table, block by block.
 std::vector<ActivationName> activation_names(const ModelConfig& config);

@@ -19,13 +19,13 @@ class PointIndex {
   std::size_t size() const noexcept { return names_.size(); }
   const ActivationName& name(std::size_t point) const { return names_[point]; }
   const std::vector<ActivationName>& names() const noexcept { return names_; }
-  /// Blocks of the main stack, the decoder's where there is an encoder, and of the encoder.
-  std::int64_t n_layers() const noexcept { return n_layers_; }
-  std::int64_t n_encoder_layers() const noexcept { return n_encoder_layers_; }
-  /// The stack that has the n_layers blocks.
-  Stack main_stack() const noexcept { return n_encoder_layers_ > 0 ? Stack::decoder : Stack::blocks; }
+  const Stacks& stacks() const noexcept { return stacks_; }
+  /// Blocks of the stack that predicts, and of the encoder.
+  std::int64_t n_layers() const noexcept { return stacks_.n_layers; }
+  std::int64_t n_encoder_layers() const noexcept { return stacks_.n_encoder_layers; }
 
-  /// `name` with a negative layer counted from the end. Throws HookError when the layer is out of range.
+  /// `name` with its stack, and with a negative layer counted from the end. Throws HookError when the layer
+  /// is out of range.
   ActivationName resolve(const ActivationName& name) const;
 
   /// The number of a point. Throws HookError when this model does not have it: says when the site exists, and
@@ -38,30 +38,24 @@ class PointIndex {
  private:
   std::vector<ActivationName> names_;
   std::unordered_map<ActivationName, std::size_t> numbers_;
-  std::int64_t n_layers_;
-  std::int64_t n_encoder_layers_;
+  Stacks stacks_;
 };
 
 /// The part of the graph that a run computes: some runs start or stop at a layer.
 struct Reach {
-  bool entry = true;  ///< the points before the first block
-  /// Blocks are counted in the order in which they run: those of an encoder, then the n_layers others.
-  std::int64_t first_block = 0;
-  std::int64_t end_block = 0;       ///< one past the last block that runs
+  bool entry = true;                ///< the points before the first block
+  std::int64_t first_block = 0;     ///< of the stack that predicts
+  std::int64_t end_block = 0;       ///< one past the last of its blocks that runs
   bool exit = true;                 ///< the final norm and the unembedding
-  std::int64_t encoder_blocks = 0;  ///< how many of the blocks are an encoder's
+  std::int64_t encoder_blocks = 0;  ///< how many of an encoder's blocks run, from its first on
+  /// An encoder's final norm runs, and what makes keys and values of its output.
+  bool encoder_exit = false;
 
   /// All of a model.
   static Reach everything(const PointIndex& points) {
-    return {true, 0, points.n_encoder_layers() + points.n_layers(), true, points.n_encoder_layers()};
+    const std::int64_t encoder = points.n_encoder_layers();
+    return {true, 0, points.n_layers(), true, encoder, encoder > 0};
   }
-
-  /// The number of a block.
-  std::int64_t block(const ActivationName& name) const {
-    return name.layer + (name.stack == Stack::encoder ? 0 : encoder_blocks);
-  }
-  /// Whether the whole encoder runs, its final norm included.
-  bool encodes() const { return first_block < encoder_blocks && end_block >= encoder_blocks; }
 
   bool contains(const ActivationName& name) const;
 };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -32,12 +33,14 @@ class Selection {
   Selection(const ActivationName& name);  // NOLINT
   /// Throws HookError when the address has indices: positions are chosen by RunOptions::positions.
   Selection(const Address& address);  // NOLINT
+  /// Text: full names (`blocks.5.attn.hook_z`), globs (`*` any run of characters, `?` one), words that select
+  /// every layer (`pattern`) and the field's shorthand (`pattern5`, `k6a`), separated by commas. Throws
+  /// HookError for an empty one; whether the others name anything is known when it is resolved.
+  template <std::convertible_to<std::string_view> Text>
+  Selection(const Text& text) : Selection(of_text(std::string_view(text))) {}  // NOLINT
 
   /// Every name for which `predicate` is true. Never an error.
   static Selection matching(Predicate predicate);
-
-  /// Text for the command line: names or globs (`*` any run of characters, `?` one) separated by commas.
-  static Selection glob(std::string_view patterns);
 
   bool empty() const noexcept { return parts_.empty(); }
 
@@ -49,10 +52,12 @@ class Selection {
   Selection with(const Selection& other) const;
 
  private:
-  struct Glob {
-    std::string pattern;
+  struct Text {
+    std::string words;
   };
-  using Part = std::variant<Site, ActivationName, Glob, Predicate, act::Defaults, act::Everything>;
+  using Part = std::variant<Site, ActivationName, Text, Predicate, act::Defaults, act::Everything>;
+
+  static Selection of_text(std::string_view texts);
 
   explicit Selection(Part part) { parts_.push_back(std::move(part)); }
 

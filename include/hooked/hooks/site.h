@@ -11,97 +11,14 @@
 
 namespace hooked {
 
-/// A kind of activation point. With a layer it is an ActivationName.
+/// A kind of activation point. With a layer it is an ActivationName. The table `sites.inc` lists them all.
 enum class Site : std::uint8_t {
-  tokens,
-  token_embed,
-  position_embed,
-  token_type_embed,
-  embed_ln_scale,
-  embed_ln_normalized,
-  embed,
-  pos_embed,
-  full_embed,
-  resid_pre,
-  attn_in,
-  q_input,
-  k_input,
-  v_input,
-  ln1_scale,
-  ln1_normalized,
-  q_latent_norm_scale,
-  q_latent_norm_normalized,
-  q_latent,
-  kv_latent_norm_scale,
-  kv_latent_norm_normalized,
-  kv_latent,
-  k_shared,
-  q,
-  k,
-  v,
-  q_norm_scale,
-  q_norm_normalized,
-  k_norm_scale,
-  k_norm_normalized,
-  rot_q,
-  rot_k,
-  relative_bias,
-  attn_scores,
-  pattern,
-  z,
-  result,
-  ln1_post_scale,
-  ln1_post_normalized,
-  attn_out,
-  resid_mid,
-  cross_attn_in,
-  cross_q,
-  cross_k,
-  cross_v,
-  cross_attn_scores,
-  cross_pattern,
-  cross_z,
-  cross_result,
-  cross_attn_out,
-  resid_mid_cross,
-  mlp_in,
-  ln2_scale,
-  ln2_normalized,
-  ln3_scale,
-  ln3_normalized,
-  mlp_pre,
-  mlp_pre_linear,
-  mlp_mid,
-  mlp_ln_scale,
-  mlp_ln_normalized,
-  mlp_post,
-  expert_weights,
-  expert_indices,
-  expert_gate,
-  expert_pre,
-  expert_post,
-  shared_pre,
-  shared_pre_linear,
-  shared_post,
-  shared_weight,
-  ln2_post_scale,
-  ln2_post_normalized,
-  mlp_out,
-  resid_post,
-  normalized_resid_post,
-  encoder_final_ln_scale,
-  encoder_final_ln_normalized,
-  ln_final_scale,
-  ln_final_normalized,
-  decoder_final_ln_scale,
-  decoder_final_ln_normalized,
-  mlm_head_ln_scale,
-  mlm_head_ln_normalized,
-  unembed_in,
-  unembed_out,
+#define HOOKED_SITE(kind, word, ...) word,
+#define HOOKED_NORM(kind, word, ...) word##_scale, word##_normalized,
+#include "hooked/hooks/sites.inc"
 };
 
-/// What kind of module path a site stands on.
+/// Where in a model's path a site stands.
 enum class SiteScope : std::uint8_t {
   entry,         ///< before the first block
   block,         ///< once in each block
@@ -109,22 +26,33 @@ enum class SiteScope : std::uint8_t {
   exit,          ///< after the last block
 };
 
+/// When something exists: the rule and its words are one thing.
+struct Condition {
+  bool (*holds)(const ModelConfig&, std::int64_t layer);
+  std::string_view words;  ///< for errors and documents: `attention has latents`
+
+  bool operator()(const ModelConfig& config, std::int64_t layer) const { return holds(config, layer); }
+};
+
 /// One row of the table of sites: everything that is known about an activation point.
 struct SiteRow {
   Site site;
   SiteScope scope;
+  /// The stack of an encoder-decoder that has the point; nothing where the blocks of both have it.
+  std::optional<Stack> stack;
   /// Path in the module graph; `{stack}`, `{layer}` and `{expert}` stand for the name's parts.
   std::string_view path;
   /// The word the `act::` factories and the field's shorthand use: `pattern`, `resid_pre`.
   std::string_view word;
   AxisList axes;
-  bool wide;          ///< only on request, not in the default set (DESIGN 9.3)
+  bool wide;          ///< only on request, not in the default set
   bool changes_plan;  ///< watching it makes the run take another (equal up to rounding) path
+  bool integers;      ///< ids (int64): no gradients, edits only set and replace
+  bool asked_rows;    ///< covers only the positions whose logits are asked for
+  double unseen;      ///< what stands at keys that a query cannot see
   /// Whether a model has the point; `layer` counts for sites of scope block, and is -1 for the others.
-  bool (*exists)(const ModelConfig&, std::int64_t layer);
-  std::string_view when;  ///< when it exists, in words: for errors and documents
-  std::string_view what;  ///< what it holds
-  bool integers = false;  ///< ids (int64): no gradients, edits only set and replace
+  Condition exists;
+  std::string_view holds;  ///< what it holds, in words
 };
 
 /// The table, in the order in which the points of a pre-norm block fire.
@@ -136,15 +64,18 @@ const SiteRow& row(Site site) noexcept;
 /// Whether each expert of a layer has a point of this site; then a name has an expert.
 inline bool per_expert(const SiteRow& row) noexcept { return row.axes.find(Axis::routed).has_value(); }
 
-/// The one stack whose blocks have points of this site, or nothing where those of any stack do.
-inline std::optional<Stack> own_stack(const SiteRow& row) noexcept {
-  if (row.path.starts_with("decoder.{")) return Stack::decoder;
-  return std::nullopt;
+/// Whether a site may stand in that stack of blocks. Sites outside blocks stand in none of them.
+inline bool stands_in(const SiteRow& row, Stack stack) noexcept {
+  return row.scope != SiteScope::block || row.stack.value_or(stack) == stack;
 }
 
 /// The axis of `site` that `axis` means there: itself, or the one that is written alike (`d_value` is written
 /// `d_head`), or `query` for `pos` and `kv_head` for `head` on sites that have those instead. Nothing when
 /// the site has none of them.
 std::optional<Axis> axis_on(Site site, Axis axis) noexcept;
+
+/// The dimension along which the columns of a sequence follow each other: that of positions or queries, or of
+/// the tokens that an expert got.
+std::int64_t sequence_dimension(Site site) noexcept;
 
 }  // namespace hooked

@@ -27,26 +27,26 @@ struct Encoding {
       offsets;  ///< where each token stands in the text; [0, 0) for tokens that were added to it
 };
 
-/// What the spelling of an added token (`<bos>`) inside a text is.
+/// How the spelling of an added token (`<bos>`) inside a text is read.
 enum class AddedTokensInText : std::uint8_t {
   as_tokens,        ///< that token
   special_as_text,  ///< ordinary text where the token is special, else that token
   as_text,          ///< ordinary text
 };
 
-/// How a text is read.
+/// How a text is encoded.
 struct EncodeOptions {
-  /// Put the tokens around the text that the file's post-processor asks for.
+  /// Put around the text the tokens that the file's post-processor adds.
   bool add_special_tokens = false;
   AddedTokensInText added_tokens = AddedTokensInText::as_tokens;
 };
 
-/// How ids are written out.
+/// How ids are decoded.
 struct DecodeOptions {
   bool skip_special_tokens = false;
 };
 
-/// How many texts are read at once.
+/// How several texts are encoded.
 struct BatchOptions {
   EncodeOptions encode{};
   /// Threads that share the texts; 0 is one per processor. The result does not depend on it.
@@ -62,6 +62,9 @@ struct BatchOptions {
 /// threads.
 class Tokenizer {
  public:
+  /// The longest file of a vocabulary or its merges that is read: 256 MiB.
+  static constexpr std::uint64_t kFileBytes = std::uint64_t{256} << 20;
+
   /// Reads a tokenizer.json, or that of a folder. A folder without one may have GPT-2's older pair,
   /// vocab.json and merges.txt (or encoder.json and vocab.bpe). The folder's tokenizer_config.json, where
   /// there is one, names the BOS and EOS tokens. Throws TokenizerError naming the JSON path and the value
@@ -96,7 +99,7 @@ class Tokenizer {
   /// Throws TokenizerError for an id that is not in the vocabulary, with its place in `ids`.
   std::string decode(std::span<const std::int64_t> ids, const DecodeOptions& options = {}) const;
 
-  /// The one token of `text`. Throws TokenizerError when it is none or several, naming them.
+  /// The one token of `text`. Throws TokenizerError when it has none or several, naming them.
   std::int64_t to_token(std::string_view text) const;
 
   /// The spelling of an id. Throws TokenizerError for an id that is not in the vocabulary. Lives as long as a
@@ -118,6 +121,10 @@ class Tokenizer {
 
   /// The token for the end of a sequence, where tokenizer_config.json names one.
   std::optional<std::int64_t> eos_id() const noexcept;
+
+  /// What a user should know about the files, such as pieces that a vocabulary names more than once; none for
+  /// most.
+  const std::vector<std::string>& notes() const noexcept;
 
   struct Rules;
 

@@ -143,7 +143,7 @@ def uncombining(utf8proc: Utf8proc) -> set:
 
 
 def table(name: str, rows: list) -> str:
-    text = f"constexpr auto {name} = std::to_array<{'CasePair' if rows and len(rows[0]) == 4 else 'Range'}>({{\n"
+    text = f"constexpr auto {name} = std::to_array<{'CasePair' if rows and len(rows[0]) == 4 else 'DifferingRange'}>({{\n"
     line = "   "
     for row in rows:
         cell = " {" + ", ".join(f"0x{v:X}" if isinstance(v, int) and not isinstance(v, bool) else str(v).lower()
@@ -186,9 +186,9 @@ def main(_arguments: list) -> None:
 def write_source(rows, cases, lower, decompositions, combining) -> None:
     text = (f"// Written by tests/golden/make.py unicode-differences from tokenizers {tokenizers.__version__}: do not edit.\n"
             '#include "text/unicode_differences.h"\n\n#include <algorithm>\n#include <array>\n#include <span>\n\n'
-            "namespace hooked {\nnamespace {\n\n"
+            "namespace hooked::text {\nnamespace {\n\n"
             "// Characters first to last, all of which have the property or not.\n"
-            "struct Range {\n  char32_t first;\n  char32_t last;\n  bool value;\n};\n\n"
+            "struct DifferingRange {\n  char32_t first;\n  char32_t last;\n  bool value;\n};\n\n"
             "struct CasePair {\n  char32_t first;\n  char32_t last;\n  char32_t lower;\n};\n\n")
     names = {name: "k" + "".join(part.capitalize() for part in name.split("_")) for name in rows}
     for name in rows:
@@ -206,14 +206,14 @@ def write_source(rows, cases, lower, decompositions, combining) -> None:
     text += "// Lower case of the first; the others follow.\n" + table("kLower", pairs)
     text += """// The range of `table` (sorted, apart) that holds a character, or null.
 template <class Row>
-const Row* find(std::span<const Row> table, char32_t c) noexcept {
+const Row* row_of(std::span<const Row> table, char32_t c) noexcept {
   const auto after = std::upper_bound(table.begin(), table.end(), c,
                                       [](char32_t value, const Row& row) { return value < row.first; });
   if (after == table.begin() || (after - 1)->last < c) return nullptr;
   return &*(after - 1);
 }
 
-std::span<const Range> table_of(UnicodeProperty property) noexcept {
+std::span<const DifferingRange> table_of(UnicodeProperty property) noexcept {
   switch (property) {
 """
     for name in rows:
@@ -231,18 +231,18 @@ std::span<const Range> table_of(UnicodeProperty property) noexcept {
 }  // namespace
 
 std::optional<bool> differing(UnicodeProperty property, char32_t code_point) noexcept {
-  const auto* row = find(table_of(property), code_point);
+  const auto* row = row_of(table_of(property), code_point);
   if (!row) return std::nullopt;
   return row->value;
 }
 
 std::optional<char32_t> differing_lower_case(char32_t code_point) noexcept {
-  const auto* row = find(std::span<const CasePair>(kLower), code_point);
+  const auto* row = row_of(std::span<const CasePair>(kLower), code_point);
   if (!row) return std::nullopt;
   return row->lower + (code_point - row->first);
 }
 
-}  // namespace hooked
+}  // namespace hooked::text
 """
     (kRoot / "src" / "text" / "unicode_differences.cc").write_text(text)
 

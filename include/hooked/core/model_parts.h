@@ -1,0 +1,256 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "hooked/core/activation.h"
+
+// The parts that a model may have, each with the fields that mean something only together with it.
+namespace hooked {
+
+enum class NormKind : std::uint8_t { none, layer_norm, rms_norm };
+
+/// Where a block's norms N stand around a sublayer f.
+enum class NormPlace : std::uint8_t {
+  pre,     ///< x + f(N(x)), the usual choice
+  post,    ///< N(x + f(x)), as in BERT and OPT-350m; there is no final norm
+  output,  ///< x + N(f(x)), as in OLMo 2
+  both,    ///< x + N'(f(N(x))), as in Gemma 2
+  stream,  ///< N(x) + f(N(x)): the stream itself is normed before each sublayer (BLOOM's post_layernorm)
+};
+
+enum class BlockLayout : std::uint8_t {
+  serial,              ///< the MLP reads the stream after attention has written to it
+  parallel_two_norms,  ///< both read the block's input, each through its own norm (GPT-NeoX)
+  parallel_one_norm,   ///< both read the block's input through ln1 (GPT-J, Phi)
+};
+
+enum class MlpKind : std::uint8_t {
+  none,   ///< attention-only model
+  plain,  ///< act(x W_in + b_in) W_out + b_out
+  gated,  ///< (act(x W_gate + b_gate) * (x W_in + b_in)) W_out + b_out (GLU, ReGLU, GeGLU, SwiGLU by
+          ///< activation)
+};
+
+enum class AttentionDirection : std::uint8_t { causal, bidirectional };
+
+/// The encoder of an encoder-decoder, whose output the blocks, then a decoder's, attend to besides
+/// themselves. It reads both ways, and is otherwise made like the decoder.
+struct Encoder {
+  std::int64_t n_layers = 0;
+  std::optional<std::int64_t> decoder_start_token = {};  ///< what a decoder's rows begin with
+
+  bool operator==(const Encoder&) const = default;
+};
+
+/// No positions: attention sees an unordered set of tokens, but for its direction.
+struct NoPositions {
+  bool operator==(const NoPositions&) const = default;
+};
+
+/// W_pos [n_ctx, d_model] is added to the embedding (`standard`).
+struct LearnedPositions {
+  bool operator==(const LearnedPositions&) const = default;
+};
+
+/// W_pos [n_ctx, d_model] is added to the inputs of queries and keys only, after ln1 (Press et al. 2021).
+struct ShortformerPositions {
+  bool operator==(const ShortformerPositions&) const = default;
+};
+
+// How rotary frequencies are stretched beyond the trained context.
+
+struct NoScaling {
+  bool operator==(const NoScaling&) const = default;
+};
+
+/// Frequencies divided by a factor (Chen et al. 2023). A factor of 1 is NoScaling.
+struct LinearScaling {
+  double factor = 1.0;
+
+  bool operator==(const LinearScaling&) const = default;
+};
+
+/// By wavelength: long ones divided, short ones kept (Grattafiori et al. 2024).
+struct Llama3Scaling {
+  double factor = 1.0;
+  double low_freq_factor = 1.0;
+  double high_freq_factor = 4.0;
+  double original_n_ctx = 8192.0;  ///< tokens of the original training context
+
+  bool operator==(const Llama3Scaling&) const = default;
+};
+
+/// By dimension, with a ramp (Peng et al. 2023).
+struct YarnScaling {
+  double factor = 1.0;
+  double original_n_ctx = 8192.0;  ///< tokens of the original training context
+  double attention_factor = 1.0;   ///< cos and sin are multiplied by it
+  double beta_fast = 32.0;
+  double beta_slow = 1.0;
+  bool truncate = true;  ///< ramp ends are rounded outwards to whole dimensions
+
+  bool operator==(const YarnScaling&) const = default;
+};
+
+/// The base grows with the row's length once that exceeds the trained context.
+struct DynamicScaling {
+  double factor = 1.0;
+  double original_n_ctx = 8192.0;  ///< tokens of the original training context
+
+  bool operator==(const DynamicScaling&) const = default;
+};
+
+/// A divisor per dimension, one list for short rows and one for long ones (Ding et al. 2024).
+struct LongropeScaling {
+  std::vector<double> short_factors = {};  ///< [rotary_dim / 2], for rows up to original_n_ctx
+  std::vector<double> long_factors = {};   ///< [rotary_dim / 2], for longer rows
+  double original_n_ctx = 8192.0;          ///< tokens of the original training context
+  double attention_factor = 1.0;           ///< cos and sin are multiplied by it
+  /// Takes attention_factor's place for longer rows (Phi-3.5-MoE).
+  std::optional<double> long_attention_factor = {};
+
+  bool operator==(const LongropeScaling&) const = default;
+};
+
+using RopeScaling =
+    std::variant<NoScaling, LinearScaling, Llama3Scaling, YarnScaling, DynamicScaling, LongropeScaling>;
+
+/// Whether the angles of a row depend on its length.
+inline bool depends_on_length(const RopeScaling& scaling) {
+  return std::holds_alternative<DynamicScaling>(scaling) || std::holds_alternative<LongropeScaling>(scaling);
+}
+
+/// Queries and keys are turned by their positions (Su et al. 2021).
+struct RotaryPositions {
+  std::int64_t dim = 0;  ///< leading dimensions of a head that are turned; 0 means all of d_head
+  double base = 10000.0;
+  std::optional<double> local_base = {};  ///< base on windowed layers, which then take no scaling (Gemma 3)
+  bool adjacent_pairs = false;            ///< pairs (2i, 2i+1) as in GPT-J instead of (i, i + dim/2)
+  bool at_end = false;       ///< the last `dim` dimensions of a head are turned, not the first (DeepSeek)
+  RopeScaling scaling = {};  ///< applied on layers without a window when local_base is set, else on all
+  std::vector<bool> unrotated_layers = {};  ///< [layer] without any position (NoPE); empty means none
+
+  bool operator==(const RotaryPositions&) const = default;
+};
+
+/// A bias of -slope * (query position - key position) is added to the scores (Press et al. 2022).
+struct AlibiPositions {
+  std::vector<double> slopes = {};  ///< [head]
+  bool in_bfloat16 = false;         ///< slope * position is rounded to bfloat16 in every dtype (Falcon)
+  bool scaled = false;              ///< the bias is divided by attn_scale as the scores are (Falcon)
+
+  bool operator==(const AlibiPositions&) const = default;
+};
+
+/// Relative positions (Raffel et al. 2020): the first block of a stack holds a number per head for each
+/// bucket of distances, which every block of the stack adds to its scores. Half the buckets of a direction
+/// are one distance each, the others grow logarithmically up to max_distance and beyond.
+struct RelativePositions {
+  std::int64_t buckets = 32;        ///< half of them for keys after the query where attention goes both ways
+  std::int64_t max_distance = 128;  ///< tokens
+
+  bool operator==(const RelativePositions&) const = default;
+};
+
+using Positions = std::variant<NoPositions, LearnedPositions, ShortformerPositions, RotaryPositions,
+                               AlibiPositions, RelativePositions>;
+
+/// Norms of queries and keys before rotary.
+struct QkNorm {
+  enum Span : std::uint8_t {
+    per_head,          ///< each head alone, all with one weight [d_head] (Qwen 3)
+    each_head,         ///< each head alone with a weight of its own [head, d_head] (StableLM, Command R)
+    whole_projection,  ///< all heads together (OLMo 2)
+  };
+  Span span = per_head;
+  NormKind kind = NormKind::rms_norm;
+  bool bias = false;  ///< of LayerNorms
+
+  bool operator==(const QkNorm&) const = default;
+};
+
+/// Latent attention (DeepSeek-AI 2024, DeepSeek-V2): what attention reads is first made into short vectors,
+/// and heads are made from these after a norm. A head's key is a part of its own, from the latent of keys and
+/// values, and behind it a part that all heads share, straight from the stream.
+struct Latents {
+  std::int64_t d_kv = 0;          ///< width of the latent of keys and values
+  std::int64_t d_query = 0;       ///< width of the queries' latent; 0: queries read the stream
+  std::int64_t d_shared_key = 0;  ///< last dimensions of each key, which all heads share
+  std::int64_t d_value = 0;       ///< width of a head's values and of its z
+  double eps = 1e-6;              ///< of the latents' norms, which are RMSNorms
+
+  bool operator==(const Latents&) const = default;
+};
+
+/// Layers that see the nearest keys only.
+struct Window {
+  /// Keys that a windowed layer sees, its own position included, and in a bidirectional model as many after
+  /// it as before it.
+  std::int64_t size = 0;
+  std::vector<bool> layers = {};  ///< [layer], at least one of them
+
+  bool operator==(const Window&) const = default;
+};
+
+/// How a router turns one logit per expert into the chosen experts and their weights.
+enum class RouterKind : std::uint8_t {
+  softmax_then_choose,  ///< softmax over all experts; the largest weights are chosen (Mixtral, Qwen)
+  sigmoid_then_choose,  ///< a sigmoid of each logit; the largest weights are chosen (DeepSeek-V3)
+  choose_then_softmax,  ///< the largest logits are chosen; softmax over these (Granite, gpt-oss)
+  sparse_mixer,  ///< two experts, each weighed against those whose logits are near its own (Phi-3.5-MoE,
+                 ///< Liu et al. 2023)
+};
+
+/// What decides between groups of experts, where a token's experts come from a few groups only.
+enum class GroupScore : std::uint8_t {
+  best,      ///< the largest weight in the group (DeepSeek-V2)
+  best_two,  ///< the sum of its two largest (DeepSeek-V3)
+};
+
+/// Mixtures of experts (Shazeer et al. 2017): an MLP of a mixture layer is the weighted sum of the few
+/// experts that its router chooses for a token, each a gated MLP, plus a shared expert if there is one.
+struct Experts {
+  std::int64_t n_experts = 0;           ///< routed experts of a mixture layer
+  std::int64_t per_token = 0;           ///< experts chosen for a token
+  std::int64_t d_expert = 0;            ///< width of a routed expert
+  bool bias = false;                    ///< routed experts have biases
+  std::vector<bool> dense_layers = {};  ///< [layer] with an ordinary MLP; empty means none, else some are
+
+  RouterKind router = RouterKind::softmax_then_choose;
+  bool router_bias = false;
+  // Of routers that weigh all experts, softmax_then_choose and sigmoid_then_choose:
+  bool choice_bias = false;           ///< a trained number per expert is added for choosing only (ERNIE 4.5)
+  bool renormalised = false;          ///< the chosen weights are divided by their sum
+  double least_sum = 0.0;             ///< renormalised: by at least this (ERNIE 4.5)
+  std::int64_t n_groups = 1;          ///< experts stand in so many groups of equal size
+  std::int64_t groups_per_token = 1;  ///< groups whose experts may be chosen for a token
+  GroupScore group_score = GroupScore::best;  ///< of weights with their choice bias
+  // Of sparse_mixer:
+  double mixer_tolerance = 0.0;  ///< logits at most this far below, relatively, count
+
+  std::int64_t d_shared = 0;      ///< width of the shared expert, which sees every token; 0: there is none
+  bool shared_gate = false;       ///< the shared expert's output is multiplied by a sigmoid (Qwen 2)
+  bool shared_gate_bias = false;  ///< that sigmoid's linear map has a bias
+
+  bool operator==(const Experts&) const = default;
+};
+
+/// The map from the stream to logits.
+struct Unembedding {
+  std::int64_t d_vocab = 0;  ///< tokens that are predicted
+  bool tied = false;         ///< W_U is the transpose of W_E
+  bool bias = true;
+  double in_scale = 1.0;  ///< what it reads is multiplied by this (T5)
+  double scale = 1.0;     ///< logits are multiplied by this, before any soft cap
+  double soft_cap = 0.0;  ///< logits := cap tanh(logits / cap); 0 is off
+  /// The activation of a layer [d_model, d_model] with a LayerNorm behind it that stands before the
+  /// unembedding (BERT's masked-LM head); none: the unembedding reads the stream.
+  std::optional<Activation> mlm_head = {};
+
+  bool operator==(const Unembedding&) const = default;
+};
+
+}  // namespace hooked

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "hooked/hooks/address.h"
+
+namespace hooked {
+
+/// How much of each captured activation is kept, and where. For designated initialisers.
+struct KeepOptions {
+  /// These positions only, along each point's pos or query axis.
+  std::optional<AxisIndex> positions = std::nullopt;
+  /// `"cpu"`, `"cuda:0"`; empty: where the activation is made.
+  std::string device = {};
+};
+
+}  // namespace hooked

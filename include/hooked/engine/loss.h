@@ -1,0 +1,19 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "hooked/engine/run_options.h"
+
+namespace hooked {
+
+/// log p of each of `tokens` [...] by the logits [..., vocab] it was predicted with, nats, in float32 or
+/// better.
+at::Tensor token_log_probs(const at::Tensor& logits, const at::Tensor& tokens);
+
+/// Next-token cross entropy in nats, computed in float32 or better: mean over the predictions whose two
+/// tokens are real, or [batch, pos - 1] with zeros for the others. `logits` [batch, pos, vocab], `tokens`
+/// [batch, pos], `real` the same in bool or undefined: all are.
+at::Tensor next_token_loss(const at::Tensor& logits, const at::Tensor& tokens, const at::Tensor& real = {},
+                           LossReduction reduction = LossReduction::mean);
+
+}  // namespace hooked

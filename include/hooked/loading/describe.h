@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hooked/core/model_config.h"
+#include "hooked/loading/load_options.h"
+#include "hooked/weights/processing.h"
+
+namespace hooked {
+
+/// What loading a model would give, found without reading its weights.
+struct ModelDescription {
+  std::string family;  ///< `gpt2`, `hooked_transformer`, ...
+  ModelConfig config;  ///< of the weights as they are in the files, in the dtype they would be loaded in
+  std::int64_t parameters;
+  std::int64_t bytes;  ///< of the parameters in that dtype
+  /// What becomes of each processing step.
+  std::vector<StepReport> processing;
+  std::vector<std::string> notes;         ///< what a user should know, a sentence each
+  std::vector<std::string> ignored_keys;  ///< keys of config.json that nothing reads
+  /// Entries of the tokenizer's vocabulary; nothing without a tokenizer that can be used.
+  std::optional<std::int64_t> tokenizer_pieces;
+};
+
+/// Describes a model folder, a file of weights or `org/name[@revision]` in the local hub cache. Every name,
+/// dtype and shape is checked as loading checks it, but only headers are read (and both matrices of a tied
+/// model that holds two). Throws what HookedTransformer::load throws for the files.
+ModelDescription describe(std::string_view model, const LoadOptions& options = {});
+
+/// The config of a model in the dtype it would be loaded in. Its weights may be missing; where there are
+/// some, they tell whether the model has an unembedding. Throws ConfigError or IoError.
+ModelConfig read_model_config(std::string_view model);
+
+/// The `config.json` of a native folder for a model of that config. Throws ConfigError for one that
+/// validate() refuses.
+std::string config_json(const ModelConfig& config);
+
+}  // namespace hooked

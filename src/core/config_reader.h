@@ -1,0 +1,142 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <initializer_list>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace hooked {
+
+using Json = nlohmann::ordered_json;
+
+/// Makes the error that a reader throws at a place of its file.
+using MakeError = std::exception_ptr (*)(std::string_view where, std::string_view what);
+
+template <class SomeError>
+std::exception_ptr make_error(std::string_view where, std::string_view what) {
+  return std::make_exception_ptr(SomeError(where, what));
+}
+
+/// One row of a table that says what the words of a file stand for: `{"NFC", read_nfc}`.
+template <class Value>
+struct Named {
+  std::string_view name;
+  Value value;
+};
+
+/// Typed getters over one JSON object that name the JSON path in every error and remember what was read: for
+/// config.json, tokenizer.json and their like.
+///
+/// A getter of a required field throws ConfigError when it is absent or null; an `_or` getter then returns
+/// its fallback. All throw when the value has another type (`"12"` and `12.0` are not integers) or is out of
+/// range. `Error::where()` of every error is `file: path.of.the.field`. A cheap handle: child readers share
+/// the document and its record of read keys. Not for use by several threads at once.
+class ConfigReader {
+ public:
+  /// Parses `text`: an object, at most 1 MiB, nested at most 64 deep, without duplicate keys.
+  /// `where` names the file in errors. Throws ConfigError.
+  ConfigReader(std::string_view text, std::string_view where);
+
+  /// Reads `document`, an object that was parsed from the file `where`. Its errors are of the class that
+  /// `error` makes: read ConfigError as that class below.
+  ConfigReader(Json document, std::string_view where, MakeError error);
+
+  bool has(std::string_view key) const;  ///< present and not null; marks the key as read
+  bool is_null(
+      std::string_view key) const;  ///< present and null, for fields where null is a value; marks it as read
+  /// Absent, or set to what says no in any type: null, false, 0, an empty list or object. Marks it as read.
+  bool is_unset(std::string_view key) const;
+  bool holds_object(std::string_view key) const;  ///< present and an object; marks nothing as read
+  bool holds_list(std::string_view key) const;    ///< present and a list; marks nothing as read
+  bool holds_text(std::string_view key) const;    ///< present and a string; marks nothing as read
+
+  std::int64_t integer(std::string_view key) const;
+  std::int64_t integer_or(std::string_view key, std::int64_t fallback) const;
+  std::int64_t count(std::string_view key, std::int64_t most) const;  ///< an integer from 0 to `most`
+  double number(std::string_view key) const;
+  double number_or(std::string_view key, double fallback) const;
+  bool boolean(std::string_view key) const;
+  bool boolean_or(std::string_view key, bool fallback) const;
+  std::string text(std::string_view key) const;
+  std::string text_or(std::string_view key, std::string_view fallback) const;
+  std::vector<std::string> texts(std::string_view key) const;
+  std::vector<std::int64_t> integers(std::string_view key) const;
+  std::vector<double> numbers(std::string_view key) const;
+  std::vector<bool> booleans(std::string_view key) const;
+
+  /// The members of the object below `key`, all of them integers, in document order. The names live as long
+  /// as the document. For large objects: the other getters search for their key.
+  std::vector<std::pair<std::string_view, std::int64_t>> named_integers(std::string_view key) const;
+
+  /// What the text at `key` stands for, by a table of Named rows. Throws ConfigError that lists the names
+  /// when it is none of them.
+  template <class Value, std::size_t count>
+  const Value& one_of(std::string_view key, const Named<Value> (&table)[count]) const {
+    std::vector<std::string_view> names;
+    for (const auto& row : table) names.push_back(row.name);
+    return table[choice(key, names)].value;
+  }
+
+  /// A required / optional object below `key`; its errors say `key.inner`.
+  ConfigReader object(std::string_view key) const;
+  std::optional<ConfigReader> object_if(std::string_view key) const;
+
+  /// The array below `key`, read like an object whose keys are "0", "1" and so on; its errors say `key[1]`.
+  ConfigReader array(std::string_view key) const;
+
+  /// The elements of the array below `key`, all of them objects; their errors say `key[1].inner`.
+  std::vector<ConfigReader> objects(std::string_view key) const;
+
+  /// The first of `keys` that is present and not null, for fields that go by several names; the first one
+  /// when none is. Marks nothing as read.
+  std::string_view first_of(std::initializer_list<std::string_view> keys) const;
+
+  /// Marks a key as read without looking at its value (fields that are known and do not matter here).
+  void ignore(std::initializer_list<std::string_view> keys) const;
+
+  /// How many members this object, or elements this array has.
+  std::size_t size() const;
+
+  /// The keys of this object, in document order.
+  std::vector<std::string> keys() const;
+
+  /// Keys of the whole document that nothing has read yet, as dotted paths in document order. An object that
+  /// no child reader was made for counts as one key.
+  std::vector<std::string> unread() const;
+
+  /// Throws ConfigError when this object has a key that was not read (for groups in which unknown keys change
+  /// the function: rope scaling, quantisation, attention).
+  void refuse_unread() const;
+
+  /// How errors name `key`: `file: path.of.the.key`; without it, this object.
+  std::string where(std::string_view key) const;
+  std::string where() const;
+
+  /// Throws ConfigError at `key`: `what` continues the sentence after the value that was met
+  /// (`reader.refuse("act_fn", "is not a valid activation; expected ...")`).
+  [[noreturn]] void refuse(std::string_view key, std::string_view what) const;
+
+ private:
+  struct Document;
+  class Place;
+  ConfigReader(std::shared_ptr<Document> document, const Json& value, std::string path);
+
+  const Json* find(std::string_view key) const;     // the value, or null when absent; marks it as read
+  const Json& require(std::string_view key) const;  // the value; throws when absent or null
+  std::size_t choice(std::string_view key, std::span<const std::string_view> names) const;
+  Place place(std::string_view key) const;
+
+  std::shared_ptr<Document> document_;
+  const Json* value_;  // an object or an array
+  std::string path_;
+};
+
+}  // namespace hooked

@@ -1,0 +1,200 @@
+#include "core/model_config_rules.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "core/model_config_words.h"
+
+namespace hooked {
+namespace {
+
+constexpr double kMaxParameters = 1e18;  // their bytes still fit into 64 bits
+
+void check_parameters(const ModelConfig& c) {
+  const auto number = [](std::int64_t n) { return static_cast<double>(n); };
+  // In floating point, because the product of sizes that are each allowed can exceed 64 bits.
+  const double experts = c.experts ? number(c.experts->n_experts) * number(c.experts->d_expert) : 0.0;
+  const double weights =
+      number(2 * c.n_layers + c.n_encoder_layers()) * number(c.d_model) *
+      (4.0 * number(c.n_heads * std::max(c.d_head, c.value_dim())) + 3.0 * number(c.d_mlp) + 3.0 * experts);
+  expect(weights < kMaxParameters, "n_layers", c.n_layers,
+         fmt::format("sizes that ask for fewer than {:.3g} parameters in all", kMaxParameters));
+}
+
+void check_norms(const ModelConfig& c) {
+  const auto place = word_of(kNormPlaceWords, c.norm_place);
+  const auto final_norm = word_of(kNormKindWords, c.final_norm);
+  if (c.norm == NormKind::none) {
+    expect(c.norm_place == NormPlace::pre, "norm_place", place, "pre, because norm is none");
+    expect(c.final_norm == NormKind::none, "final_norm", final_norm, "none, because norm is none");
+    expect(!c.norm_folded, "norm_folded", c.norm_folded,
+           "false, because norm is none: there is nothing to fold");
+    expect(!c.norm_offset, "norm_offset", c.norm_offset,
+           "false, because norm is none and there are no weights to mean 1 + w");
+  }
+  expect(c.norm != NormKind::rms_norm || c.final_norm != NormKind::layer_norm, "final_norm", final_norm,
+         "RMS or none, because norm is RMS");
+  expect(c.norm_place != NormPlace::post || c.final_norm == NormKind::none, "final_norm", final_norm,
+         "none, because norm_place is post");
+  expect(!c.norm_folded || !c.norms_stream(), "norm_folded", c.norm_folded,
+         fmt::format("false, because norm_place is {}: the stream itself is the norm's output", place));
+  if (c.qk_norm) {
+    expect(!c.qk_norm->bias || c.qk_norm->kind == NormKind::layer_norm, "qk_norm.bias", c.qk_norm->bias,
+           "false, because only LayerNorms of queries and keys have a bias");
+  }
+}
+
+void check_mlp(const ModelConfig& c) {
+  const auto layout = word_of(kBlockLayoutWords, c.layout);
+  const auto activation = activation_name(c.activation);
+  const auto kind = word_of(kMlpKindWords, c.mlp);
+  if (c.parallel()) {
+    expect(c.has_mlp(), "layout", layout, "serial, because mlp is none");
+    expect(c.norm_place == NormPlace::pre, "layout", layout,
+           fmt::format("serial, because norm_place is {}", word_of(kNormPlaceWords, c.norm_place)));
+  }
+  expect(c.mlp != MlpKind::gated || c.activation.kind() != Activation::solu, "activation", activation,
+         "another one than solu, because mlp is gated: solu mixes the neurons it would gate");
+  expect(c.mlp != MlpKind::none || c.activation.kind() != Activation::xielu, "activation", activation,
+         "another one than xielu, because mlp is none and nothing would hold its numbers");
+  if (c.mlp_norm) {
+    expect(
+        c.mlp == MlpKind::plain && c.activation.kind() == Activation::solu && c.norm == NormKind::layer_norm,
+        "mlp_norm", c.mlp_norm,
+        fmt::format("false, because mlp is {}, activation {} and norm {}: only a plain MLP with solu in a "
+                    "model of LayerNorms has a norm over its neurons",
+                    kind, activation, word_of(kNormKindWords, c.norm)));
+  }
+  if (c.mlp == MlpKind::gated) return;
+  const auto because = [&](std::string_view off) { return fmt::format("{}, because mlp is {}", off, kind); };
+  expect(!c.gated_bias_after_product, "gated_bias_after_product", true, because("false"));
+  expect(c.gate_limit == 0, "gate_limit", c.gate_limit, because("0"));
+  expect(!c.up_offset, "up_offset", true, because("false"));
+}
+
+void check_router(const Experts& e) {
+  const auto kind = word_of(kRouterKindWords, e.router);
+  const auto because = [&](std::string_view off) {
+    return fmt::format("{}, because the router is {}", off, kind);
+  };
+  const bool mixer = e.router == RouterKind::sparse_mixer;
+  expect(!mixer || e.per_token == 2, "experts.per_token", e.per_token, because("2"));
+  expect(mixer || e.mixer_tolerance == 0, "experts.mixer_tolerance", e.mixer_tolerance, because("0"));
+  if (mixer || e.router == RouterKind::choose_then_softmax) {  // which do not weigh all experts
+    expect(!e.choice_bias, "experts.choice_bias", e.choice_bias, because("false"));
+    expect(!e.renormalised, "experts.renormalised", e.renormalised, because("false"));
+    expect(e.n_groups == 1, "experts.n_groups", e.n_groups, because("1"));
+  }
+  expect(e.renormalised || e.least_sum == 0, "experts.least_sum", e.least_sum,
+         "0, because experts.renormalised is false");
+  const std::int64_t in_group = e.n_experts / e.n_groups;
+  expect(e.per_token <= e.groups_per_token * in_group, "experts.groups_per_token", e.groups_per_token,
+         fmt::format("enough groups of {} for experts.per_token = {}", in_group, e.per_token));
+  expect(e.group_score == GroupScore::best || (e.n_groups > 1 && in_group > 1), "experts.group_score",
+         word_of(kGroupScoreWords, e.group_score),
+         "best (the default), because there are no groups of several experts");
+}
+
+void check_experts(const ModelConfig& c) {
+  const Experts& e = *c.experts;
+  expect(c.mlp == MlpKind::gated, "mlp", word_of(kMlpKindWords, c.mlp),
+         "gated, because the model has experts");
+  expect(c.activation.kind() != Activation::xielu, "activation", activation_name(c.activation),
+         "another one than xielu, because the model has experts");
+  expect(!c.gated_bias_after_product, "gated_bias_after_product", c.gated_bias_after_product,
+         "false, because the model has experts");
+  check_router(e);
+  expect(!e.shared_gate || e.d_shared > 0, "experts.shared_gate", e.shared_gate,
+         "false, because experts.d_shared is 0");
+  expect(!e.shared_gate_bias || e.shared_gate, "experts.shared_gate_bias", e.shared_gate_bias,
+         "false, because experts.shared_gate is false");
+  if (e.dense_layers.empty()) {
+    expect(c.d_mlp == e.d_expert, "d_mlp", c.d_mlp,
+           fmt::format("experts.d_expert = {}, because every MLP is a mixture of experts", e.d_expert));
+    return;
+  }
+  expect(std::ranges::find(e.dense_layers, false) != e.dense_layers.end(), "experts.dense_layers",
+         "only true", "false for at least one layer, or no experts");
+}
+
+void check_positions(const ModelConfig& c) {
+  if (c.latent) {
+    expect(!c.grouped_query(), "n_kv_heads", c.n_kv_heads,
+           fmt::format("n_heads = {}, because attention has latents", c.n_heads));
+    expect(!c.shortformer(), "positions", word_of(c.positions),
+           "another kind than shortformer, because keys and values are made from one latent");
+  }
+  if (const AlibiPositions* alibi = c.alibi()) {
+    expect(!alibi->in_bfloat16 || c.direction == AttentionDirection::causal, "alibi.in_bfloat16", true,
+           "false, because direction is bidirectional and keys ahead have no bias");
+  }
+  const RotaryPositions* rotary = c.rotary();
+  if (rotary == nullptr) return;
+  expect(!rotary->at_end || c.rotary_dim() < c.d_head, "rotary.at_end", rotary->at_end,
+         "false, because rotary turns all of d_head");
+  expect(!rotary->local_base || c.window, "rotary.local_base", rotary->local_base.value_or(0),
+         "none, because no layer attends through a window");
+  expect(!std::holds_alternative<DynamicScaling>(rotary->scaling) || c.rotary_dim() > 2, "rotary.dim",
+         rotary->dim, "more than 2, because the scaling kind is dynamic");
+  expect(!std::holds_alternative<YarnScaling>(rotary->scaling) || rotary->base > 1, "rotary.base",
+         rotary->base, "more than 1, because the scaling kind is yarn");
+}
+
+void check_ends(const ModelConfig& c) {
+  expect(!c.embedding_sum_norm || !c.post_embedding_norm, "embedding_sum_norm", c.embedding_sum_norm,
+         "false, because post_embedding_norm already norms the embedding");
+  expect(c.token_types == 0 || c.embedding_sum_norm, "token_types", c.token_types,
+         "0, because embedding_sum_norm is false: types are a part of the normed sum");
+  if (!c.unembedding) {
+    expect(c.final_norm == NormKind::none, "final_norm", word_of(kNormKindWords, c.final_norm),
+           "none, because there is no unembedding");
+    return;
+  }
+  expect(!c.unembedding->tied || c.unembedding->d_vocab == c.d_vocab, "unembedding.tied", true,
+         fmt::format("false, because unembedding.d_vocab = {} is not d_vocab = {}", c.unembedding->d_vocab,
+                     c.d_vocab));
+}
+
+// Both stacks are made by the one description of a block, so what has no meaning in one of them is refused.
+void check_encoder(const ModelConfig& c) {
+  const auto expect_plain = [&](bool allowed, std::string_view field, const auto& value,
+                                std::string_view expected) {
+    expect(allowed, field, value, fmt::format("{}, because there is an encoder", expected));
+  };
+  expect_plain(c.direction == AttentionDirection::causal, "direction",
+               word_of(kAttentionDirectionWords, c.direction), "causal, which the decoder is");
+  expect_plain(c.relative() != nullptr, "positions", word_of(c.positions), "relative_positional_bias");
+  expect_plain(c.norm != NormKind::none, "norm", word_of(kNormKindWords, c.norm), "LN or RMS");
+  expect_plain(c.norm_place == NormPlace::pre, "norm_place", word_of(kNormPlaceWords, c.norm_place), "pre");
+  expect_plain(!c.norm_folded, "norm_folded", c.norm_folded, "false");
+  expect_plain(!c.parallel(), "layout", word_of(kBlockLayoutWords, c.layout), "serial");
+  expect_plain(c.has_mlp(), "mlp", word_of(kMlpKindWords, c.mlp), "plain or gated");
+  expect_plain(c.score_soft_cap == 0, "score_soft_cap", c.score_soft_cap, "0");
+  expect_plain(c.qkv_clip == 0, "qkv_clip", c.qkv_clip, "0");
+  expect_plain(c.processing.empty(), "processing", c.processing.size(), "an empty list");
+  const std::pair<std::string_view, bool> absent[] = {{"experts", c.experts.has_value()},
+                                                      {"window", c.window.has_value()},
+                                                      {"qk_norm", c.qk_norm.has_value()},
+                                                      {"latent", c.latent_attention()},
+                                                      {"unembedding.mlm_head", c.has_mlm_head()}};
+  for (const auto& [field, present] : absent) expect_plain(!present, field, "one", "none");
+  const std::pair<std::string_view, bool> off[] = {{"attention_sinks", c.attention_sinks},
+                                                   {"scale_by_inverse_layer", c.scale_by_inverse_layer},
+                                                   {"embedding_sum_norm", c.embedding_sum_norm}};
+  for (const auto& [field, on] : off) expect_plain(!on, field, on, "false");
+}
+
+}  // namespace
+
+void check_rules(const ModelConfig& config) {
+  check_parameters(config);
+  if (config.has_encoder()) check_encoder(config);
+  check_norms(config);
+  check_mlp(config);
+  if (config.experts) check_experts(config);
+  check_positions(config);
+  check_ends(config);
+}
+
+}  // namespace hooked

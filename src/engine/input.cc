@@ -1,0 +1,42 @@
+#include "hooked/engine/input.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
+
+namespace hooked {
+namespace {
+
+std::int64_t rows_of(const at::Tensor& columns) { return columns.dim() == 1 ? 1 : columns.size(0); }
+std::int64_t length_of(const at::Tensor& columns) { return columns.size(columns.dim() == 1 ? 0 : 1); }
+
+at::Tensor last_real_columns(const at::Tensor& columns, const at::Tensor& mask) {
+  const auto options = at::TensorOptions(at::kLong).device(columns.device());
+  if (!mask.defined()) return at::full({rows_of(columns)}, length_of(columns) - 1, options);
+  return (at::arange(mask.size(1), options) * mask.ne(0).to(columns.device())).amax(1);
+}
+
+}  // namespace
+
+Input Input::start_at_layer(std::int64_t layer, at::Tensor residual, InputDetails details) {
+  details.start = StartAtLayer{layer, std::move(residual)};
+  return Input(at::Tensor(), std::move(details));
+}
+
+const at::Tensor& Input::main_tokens() const { return feeds_encoder() ? decoder.tokens : tokens; }
+
+const at::Tensor& Input::main_mask() const {
+  return feeds_encoder() ? decoder.attention_mask : attention_mask;
+}
+
+std::int64_t Input::batch() const { return rows_of(start ? start->residual : main_tokens()); }
+
+std::int64_t Input::length() const { return length_of(start ? start->residual : main_tokens()); }
+
+at::Tensor Input::last_columns() const {
+  return last_real_columns(start ? start->residual : main_tokens(), main_mask());
+}
+
+at::Tensor Input::last_encoder_columns() const { return last_real_columns(tokens, attention_mask); }
+
+}  // namespace hooked

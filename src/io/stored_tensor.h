@@ -1,0 +1,44 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace hooked {
+
+/// A tensor that is read in blocks along its outermost dimension, from a file or from memory: what a step
+/// needs of it at a time is small, however large it is.
+struct StoredTensor {
+  std::vector<std::int64_t> shape;
+  at::ScalarType dtype;
+  at::Device device;
+  std::int64_t dimension;  ///< that blocks are cut along; 0 for a scalar
+  /// Indices `first` to `first + count` of `dimension`: `shape` with `count` there. Never written to.
+  std::function<at::Tensor(std::int64_t first, std::int64_t count)> read;
+};
+
+/// The dimension whose neighbours lie farthest apart in memory.
+std::int64_t outermost_dimension(at::IntArrayRef sizes, at::IntArrayRef strides);
+
+/// A tensor in memory, which it keeps alive.
+StoredTensor in_memory(at::Tensor tensor);
+
+/// `tensor` from index `first` of `dimension` on; a scalar is all of itself.
+at::Tensor part_of(const at::Tensor& tensor, std::int64_t dimension, std::int64_t first, std::int64_t count);
+
+/// Calls `use` with each block in order, and where it begins. Blocks have about `kBlockElements` elements.
+void for_each_block(const StoredTensor& stored,
+                    const std::function<void(std::int64_t first, const at::Tensor& block)>& use);
+
+/// Copies all of it into `destination`, of the same shape.
+void copy_blocks(const StoredTensor& stored, const at::Tensor& destination);
+
+/// Whether two have the same shape and numbers.
+bool same_numbers(const StoredTensor& one, const StoredTensor& other);
+
+/// Small enough for the processor's cache in float64, large enough for several threads.
+inline constexpr std::int64_t kBlockElements = std::int64_t{1} << 17;
+
+}  // namespace hooked

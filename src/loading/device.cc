@@ -1,0 +1,71 @@
+#include "loading/device.h"
+
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <exception>
+#include <optional>
+
+#include "hooked/core/error.h"
+
+namespace hooked {
+namespace {
+
+std::optional<c10::Device> parse_device(const std::string& name) {
+  try {
+    return c10::Device(name);
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
+// Note [Loading CUDA before asking for it]
+// A program linked to LibTorch's CPU library registers the CUDA kernels by loading the other half of it.
+// LibTorch makes its hooks into CUDA once, at the first question about CUDA, and without that library they
+// are stubs for the life of the process. So nothing may be asked before the library is loaded, not even
+// whether CUDA is there. Loading a loaded library costs nothing.
+void load_cuda_library(const std::string& name) {
+  for (const char* library : {"libc10_cuda.so", "libtorch_cuda.so"}) {
+    if (dlopen(library, RTLD_NOW | RTLD_GLOBAL) == nullptr) {
+      throw IoError(
+          name, fmt::format("LibTorch's CUDA library could not be loaded ({}); expected a LibTorch built for "
+                            "CUDA with the NVIDIA libraries it needs; install the full torch package or use "
+                            "the device cpu",
+                            dlerror()));
+    }
+  }
+}
+
+}  // namespace
+
+c10::Device open_device(const std::string& name) {
+  const auto device = parse_device(name);
+  if (!device || !(device->is_cpu() || device->is_cuda())) {
+    throw ConfigError(
+        "device",
+        fmt::format("'{}' is not a device this engine runs on; expected cpu, cuda or cuda:N", name));
+  }
+  if (!device->is_cuda()) return *device;
+  load_cuda_library(name);
+  const at::CUDAHooksInterface& cuda = at::detail::getCUDAHooks();
+  if (!cuda.hasCUDART()) {
+    throw IoError(
+        name,
+        "LibTorch was asked for CUDA before its CUDA library was loaded, by gradients or training on the "
+        "CPU or by another library, and does without CUDA from then on; open the first CUDA model or "
+        "cache_device before that");
+  }
+  const auto count = static_cast<int>(cuda.hasCUDA() ? cuda.deviceCount() : 0);
+  const int index = device->has_index() ? device->index() : 0;
+  if (index >= count) {
+    throw IoError(
+        name,
+        fmt::format("there is no such GPU: {} visible; expected a driver and a device, or use the device "
+                    "cpu",
+                    count));
+  }
+  return {c10::kCUDA, static_cast<c10::DeviceIndex>(index)};
+}
+
+}  // namespace hooked

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "families/family.h"
+#include "hooked/io/checkpoint_reader.h"
+
+namespace hooked {
+
+/// The longest config file of a model that is read, bytes.
+inline constexpr std::uint64_t kModelConfigBytes = 1 << 20;
+
+/// The family of a model and what it makes of the config.
+struct IdentifiedModel {
+  const Family& family;
+  FamilyConfig read;
+  std::string config;  ///< the text of config.json, `{}` where there is none
+};
+
+/// The tensors of a located model (locate_model): a folder's, or one file's.
+CheckpointReader open_checkpoint(const std::filesystem::path& model);
+
+/// Reads the config of a located model. Files with weights are opened only where config.json does not say
+/// everything. Throws ConfigError, CheckpointError or IoError.
+IdentifiedModel identify(const std::filesystem::path& model);
+
+}  // namespace hooked

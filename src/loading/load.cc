@@ -1,0 +1,150 @@
+// Folder or state dict to model: a pipe of values (docs/architecture.md).
+#include "loading/load.h"
+
+#include <c10/core/ScalarType.h>
+
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include "families/family.h"
+#include "families/shared/native_config.h"
+#include "hooked/core/error.h"
+#include "hooked/io/checkpoint_reader.h"
+#include "hooked/io/model_folder.h"
+#include "hooked/loading/describe.h"
+#include "io/source_tensor.h"
+#include "loading/device.h"
+#include "loading/identify.h"
+#include "loading/initialise.h"
+#include "loading/plan_weights.h"
+#include "loading/recipe_reader.h"
+#include "loading/streamed_model.h"
+#include "loading/tokenizer_files.h"
+
+namespace hooked {
+namespace {
+
+/// A checkpoint on disk and all that is known of its model before numbers are read.
+struct PlannedModel {
+  PlannedModel(std::string_view id, const LoadOptions& options)
+      : place(locate_model(id)), identified(identify(place)), reader(open_checkpoint(place)) {
+    FamilyConfig& read = identified.read;
+    read.config.dtype = options.dtype.value_or(read.config.dtype);
+    // A model that was saved with a record of its processing is loaded as it was saved.
+    const auto usual =
+        read.processing_recorded ? WeightProcessing::none() : WeightProcessing::all_that_apply();
+    processing = options.processing.value_or(usual);
+    source = source_tensors(reader);
+    plan = plan_weights(source, identified.family, read);
+  }
+  PlannedModel(const PlannedModel&) = delete;  // `source` refers to `reader`
+  PlannedModel& operator=(const PlannedModel&) = delete;
+
+  std::vector<std::string> notes() const {
+    std::vector<std::string> all = identified.read.notes;
+    for (const auto& more : {reader.notes(), plan.notes}) all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+
+  const std::filesystem::path place;
+  IdentifiedModel identified;
+  const CheckpointReader reader;
+  SourceTensors source;
+  WeightPlan plan;
+  WeightProcessing processing;
+};
+
+// The processing, packing and placing that every way in shares.
+std::shared_ptr<LoadedModel> build_model(SourceTensors source, const WeightPlan& plan,
+                                         const std::string& device, const WeightProcessing& processing) {
+  RecipeReader reader(std::move(source), plan.recipes);
+  return streamed_model(reader, plan.config, open_device(device), processing);
+}
+
+}  // namespace
+
+std::shared_ptr<LoadedModel> load_model(std::string_view id, const LoadOptions& options) {
+  PlannedModel planned(id, options);
+  const auto model = build_model(std::move(planned.source), planned.plan, options.device, planned.processing);
+  model->family = planned.identified.family.model_type;
+  model->notes = planned.notes();
+  model->ignored_keys = std::move(planned.identified.read.ignored_keys);
+  const std::filesystem::path folder = folder_of_model(planned.place);
+  TokenizerFiles text = read_tokenizer_files(folder, model->config.d_vocab);
+  model->stop_tokens = read_stop_tokens(folder, planned.identified.config, text);
+  model->tokenizer = std::move(text.tokenizer);
+  model->tokenizer_problem = std::move(text.problem);
+  model->tokenizer_files = std::move(text.files);
+  model->notes.insert(model->notes.end(), text.notes.begin(), text.notes.end());
+  return model;
+}
+
+std::shared_ptr<LoadedModel> load_state_dict(StateDict weights, const ModelConfig& config,
+                                             const LoadOptions& options) {
+  ModelConfig chosen = config;
+  chosen.dtype = options.dtype.value_or(config.dtype);
+  chosen.validate();
+  SourceTensors source = source_tensors(std::move(weights));
+  WeightPlan plan =
+      plan_weights(source, native_family(), {.config = std::move(chosen), .recipes = native_recipes});
+  const auto model = build_model(std::move(source), plan, options.device,
+                                 options.processing.value_or(WeightProcessing::all_that_apply()));
+  model->notes = std::move(plan.notes);
+  return model;
+}
+
+std::shared_ptr<LoadedModel> create_model(const ModelConfig& config, const CreateOptions& options) {
+  ModelConfig chosen = config;
+  chosen.dtype = options.dtype.value_or(config.dtype);
+  chosen.validate();
+  auto model = std::make_shared<LoadedModel>(std::move(chosen), open_device(options.device));
+  initialise(*model, options);
+  model->processing = plan_processing(model->config, WeightProcessing::none());
+  return model;
+}
+
+std::shared_ptr<LoadedModel> copy_model(const LoadedModel& model) {
+  auto copy = std::make_shared<LoadedModel>(model.config, model.device);
+  copy->family = model.family;
+  copy->notes = model.notes;
+  copy->processing = model.processing;
+  copy->tokenizer = model.tokenizer;
+  copy->tokenizer_files = model.tokenizer_files;
+  fill(*copy, copy_weights(model));
+  return copy;
+}
+
+ModelDescription describe(std::string_view id, const LoadOptions& options) {
+  PlannedModel planned(id, options);
+  const ModelConfig& config = planned.plan.config;
+  const std::int64_t parameters = config.parameter_count();
+  TokenizerFiles text = read_tokenizer_files(folder_of_model(planned.place), config.d_vocab);
+  std::vector<std::string> notes = planned.notes();
+  notes.insert(notes.end(), text.notes.begin(), text.notes.end());
+  return {.family = std::string(planned.identified.family.model_type),
+          .config = config,
+          .parameters = parameters,
+          .bytes = parameters * static_cast<std::int64_t>(c10::elementSize(config.dtype)),
+          .processing = plan_processing(config, planned.processing),
+          .notes = std::move(notes),
+          .ignored_keys = std::move(planned.identified.read.ignored_keys),
+          .tokenizer_pieces =
+              text.tokenizer ? std::optional<std::int64_t>(text.tokenizer->vocab_size()) : std::nullopt};
+}
+
+ModelConfig read_model_config(std::string_view id) {
+  const auto place = locate_model(id);
+  IdentifiedModel identified = identify(place);
+  if (identified.family.head.empty()) return identified.read.config;
+  try {
+    const CheckpointReader reader = open_checkpoint(place);
+    resolve_unembedding(source_tensors(reader), identified.family, identified.read);
+  } catch (const CheckpointError&) {  // no weights that can be read: the config is all there is
+  }
+  return identified.read.config;
+}
+
+std::string config_json(const ModelConfig& config) { return write_native_config(config); }
+
+}  // namespace hooked

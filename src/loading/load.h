@@ -1,0 +1,29 @@
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "hooked/core/model_config.h"
+#include "hooked/core/state_dict.h"
+#include "hooked/loading/load_options.h"
+#include "loading/loaded_model.h"
+
+namespace hooked {
+
+// What the static functions of HookedTransformer and TrainableTransformer return a handle of; they say what
+// is thrown.
+
+/// A model folder, a file of weights, or `org/name[@revision]` in the local hub cache.
+std::shared_ptr<LoadedModel> load_model(std::string_view id, const LoadOptions& options);
+
+/// A model of weights under TransformerLens's names.
+std::shared_ptr<LoadedModel> load_state_dict(StateDict weights, const ModelConfig& config,
+                                             const LoadOptions& options);
+
+/// A model with fresh random weights, raw.
+std::shared_ptr<LoadedModel> create_model(const ModelConfig& config, const CreateOptions& options);
+
+/// A model of its own with the same weights and everything that goes with them.
+std::shared_ptr<LoadedModel> copy_model(const LoadedModel& model);
+
+}  // namespace hooked

@@ -1,0 +1,44 @@
+#include "loading/loaded_model.h"
+
+#include <ATen/ops/zeros.h>
+#include <c10/core/GradMode.h>
+
+#include <utility>
+
+#include "models/transformer.h"
+
+namespace hooked {
+
+LoadedModel::LoadedModel(ModelConfig model_config, const c10::Device& where)
+    : config(std::move(model_config)),
+      points(config),
+      device(where),
+      graph(std::make_shared<Transformer>(config, points, at::TensorOptions(config.dtype).device(where))) {}
+
+LoadedModel::~LoadedModel() = default;
+
+WeightSlots LoadedModel::slots() const { return graph->slots(); }
+
+void fill(LoadedModel& model, StateDict weights) {
+  const at::NoGradGuard no_grad;
+  for (WeightSlot& slot : model.slots()) {
+    const auto found = weights.find(slot.name);
+    if (found == weights.end()) {
+      slot.view.zero_();  // only optional slots are absent here
+      continue;
+    }
+    slot.view.copy_(found->second);
+    weights.erase(found);
+  }
+}
+
+StateDict copy_weights(const LoadedModel& model) {
+  const at::NoGradGuard no_grad;
+  StateDict weights;
+  for (const WeightSlot& slot : model.slots()) {
+    weights.emplace(slot.name, slot.view.detach().to(at::kCPU).clone(at::MemoryFormat::Contiguous));
+  }
+  return weights;
+}
+
+}  // namespace hooked

@@ -1,0 +1,268 @@
+#include "loading/plan_weights.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "hooked/core/error.h"
+#include "hooked/core/name_list.h"
+#include "hooked/core/tensor_text.h"
+#include "hooked/hooks/point_index.h"
+#include "hooked/hooks/selection.h"
+#include "io/safetensors_format.h"
+#include "models/transformer.h"
+
+namespace hooked {
+namespace {
+
+// The tensor of that name, which must be one of floating point numbers.
+const SourceTensor& readable(const SourceTensors& source, const std::string& name) {
+  const SourceTensor& tensor = source.at(name);
+  if (at::isFloatingType(tensor.dtype)) return tensor;
+  if (tensor.dtype == at::ScalarType::Undefined && !tensor.dtype_name.empty()) {
+    refuse_safetensors_dtype(tensor.where, name, tensor.dtype_name);
+  }
+  const std::string held =
+      tensor.dtype_name.empty() ? "nothing" : fmt::format("{} numbers", dtype_text(tensor.dtype));
+  throw CheckpointError(tensor.where,
+                        fmt::format("tensor '{}' holds {}; expected floating point weights", name, held));
+}
+
+const std::string& where_of(const SourceTensors& source, const std::string& name) {
+  return source.at(name).where;
+}
+
+bool is_buffer(const std::string& name, const Family& family) {
+  return std::any_of(family.buffers.begin(), family.buffers.end(),
+                     [&](std::string_view glob) { return glob_matches(glob, name); });
+}
+
+// Whether `name` belongs to the head or the unembedding, which stand beside the prefixed body.
+bool is_unembedding(std::string_view name, const Family& family) {
+  if (!family.head.empty()) return name.starts_with(family.head);
+  const std::string_view module = family.unembedding.substr(0, family.unembedding.rfind('.') + 1);
+  return !module.empty() && name.starts_with(module);
+}
+
+// What `name` has of the family's prefix: all of it, what follows one of its dots, or nothing.
+std::string_view prefix_of(std::string_view name, const Family& family) {
+  for (std::string_view prefix = family.prefix; !prefix.empty(); prefix.remove_prefix(prefix.find('.') + 1)) {
+    if (name.starts_with(prefix)) return prefix;
+  }
+  return {};
+}
+
+// The source's names without the family's prefix. Some files have it, some do not; one file has one kind,
+// among the tensors that the recipes know.
+std::map<std::string, std::string> names_without_prefix(const SourceTensors& source, const Family& family,
+                                                        const std::vector<TensorRecipe>& recipes) {
+  std::set<std::string> known;
+  for (const TensorRecipe& recipe : recipes) {
+    for (const TensorRecipe* each = &recipe; each != nullptr; each = each->otherwise.get()) {
+      known.insert(each->sources.begin(), each->sources.end());
+    }
+  }
+  std::map<std::string, std::string> found;
+  std::map<std::string_view, std::string> example;  // of each kind of prefix
+  for (const auto& [name, tensor] : source) {
+    const std::string_view prefix = prefix_of(name, family);
+    const std::string rest = name.substr(prefix.size());
+    found.emplace(rest, name);
+    if (known.contains(rest) && !is_unembedding(name, family)) example.emplace(prefix, name);
+  }
+  if (example.size() > 1) {
+    const std::string &one = example.begin()->second, &other = std::next(example.begin())->second;
+    throw CheckpointError(
+        where_of(source, one),
+        fmt::format("some tensors have the prefix '{}' and some do not, such as '{}' and '{}'; expected "
+                    "one kind; save the model again",
+                    family.prefix, other, one));
+  }
+  return found;
+}
+
+// What a recipe makes of tensors of these shapes, or nothing where it cannot even cut them up.
+std::optional<at::Tensor> made_of(const TensorRecipe& recipe, const std::vector<at::Tensor>& theirs) {
+  if (!recipe.make) return theirs.front();
+  try {
+    return recipe.make(theirs);
+  } catch (const c10::Error&) {
+    return std::nullopt;
+  }
+}
+
+void require_shape(const SourceTensors& source, const TensorRecipe& recipe, const at::Tensor& slot) {
+  std::vector<at::Tensor> theirs;
+  for (const std::string& name : recipe.sources) theirs.push_back(readable(source, name).meta());
+  const auto fits = [&] {
+    const auto made = made_of(recipe, theirs);
+    return made && made->sizes() == slot.sizes();
+  };
+  if (fits()) return;
+  const std::string got = shape_text(theirs.front().sizes());
+  const std::string& name = recipe.sources.front();
+  if (theirs.size() == 1 && theirs.front().dim() == 2) {
+    theirs.front() = theirs.front().t();
+    if (fits()) {
+      throw CheckpointError(where_of(source, name),
+                            fmt::format("tensor '{}' has another shape than the config says; expected {}, "
+                                        "got {}; it looks transposed",
+                                        name, shape_text(theirs.front().sizes()), got));
+    }
+  }
+  throw CheckpointError(where_of(source, name),
+                        fmt::format("tensor '{}' has another shape than the config says; expected one that "
+                                    "gives {} {}, got {}; check config.json",
+                                    name, recipe.target, shape_text(slot.sizes()), got));
+}
+
+// The recipes whose sources are there, under the names that the files give them.
+class RecipeBook {
+ public:
+  RecipeBook(const SourceTensors& source, const Family& family, std::vector<TensorRecipe> recipes)
+      : source_(source), family_(family), present_(names_without_prefix(source, family, recipes)) {
+    for (const auto& [name, full_name] : present_) {
+      if (full_name.size() > name.size()) prefix_ = full_name.substr(0, full_name.size() - name.size());
+    }
+    for (TensorRecipe& recipe : recipes) add(std::move(recipe));
+    if (missing_.empty()) return;
+    throw CheckpointError(
+        present_.empty() ? "weights" : where_of(source, present_.begin()->second),
+        fmt::format("{} tensors that the config asks for are missing: {}; check that config.json belongs to "
+                    "these weights and that no file of the model is missing",
+                    missing_.size(), name_list(missing_)));
+  }
+
+  const std::vector<TensorRecipe>& recipes() const noexcept { return recipes_; }
+
+  /// Tensors of the files that no recipe reads.
+  std::vector<std::string> extra() const {
+    std::vector<std::string> names;
+    for (const auto& [name, full_name] : present_) {
+      const bool spare_copy = name == family_.unembedding;  // of a tied model: resolve_tying has compared it
+      if (!used_.contains(name) && !spare_copy && !is_buffer(name, family_)) names.push_back(full_name);
+    }
+    return names;
+  }
+
+ private:
+  bool any_there(const TensorRecipe& recipe) const {
+    return (!recipe.alias.empty() && present_.contains(recipe.alias)) ||
+           std::ranges::any_of(recipe.sources, [&](const auto& name) { return present_.contains(name); });
+  }
+
+  void add(TensorRecipe recipe) {
+    if (recipe.otherwise != nullptr && !any_there(recipe) && any_there(*recipe.otherwise)) {
+      recipe = TensorRecipe(*recipe.otherwise);
+    }
+    bool complete = true;
+    for (std::string& name : recipe.sources) {
+      auto found = present_.find(name);
+      if (found == present_.end() && !recipe.alias.empty()) found = present_.find(recipe.alias);
+      if (found == present_.end()) {
+        complete = false;
+        // Several recipes may cut up one tensor. It is named as this file would name it.
+        const std::string full_name = is_unembedding(name, family_) ? name : prefix_ + name;
+        const bool named = std::find(missing_.begin(), missing_.end(), full_name) != missing_.end();
+        if (!recipe.optional && !named) missing_.push_back(full_name);
+        continue;
+      }
+      used_.insert(found->first);
+      name = found->second;
+    }
+    if (complete) recipes_.push_back(std::move(recipe));
+  }
+
+  const SourceTensors& source_;
+  const Family& family_;
+  std::map<std::string, std::string> present_;  // name without prefix to full name
+  std::string prefix_;                          // that this file's names have
+  std::vector<TensorRecipe> recipes_;
+  std::vector<std::string> missing_;
+  std::set<std::string> used_;
+};
+
+const TensorRecipe* recipe_of(const std::vector<TensorRecipe>& recipes, std::string_view target) {
+  const auto found = std::ranges::find(recipes, target, &TensorRecipe::target);
+  return found == recipes.end() ? nullptr : &*found;
+}
+
+// Note [Tied unembeddings in files]
+// A tied model's file may hold the embedding, the unembedding, or both. One of them stands for both. Where
+// both are there and differ, config.json is wrong about the file, and the model is loaded untied;
+// transformers does the same.
+std::vector<std::string> resolve_tying(const SourceTensors& source, const Family& family,
+                                       FamilyConfig& read) {
+  if (!read.config.tied_unembedding() || family.unembedding.empty()) return {};
+  const std::vector<TensorRecipe> recipes = read.recipes(read.config);
+  const auto present = names_without_prefix(source, family, recipes);
+  const auto unembedding = present.find(std::string(family.unembedding));
+  if (unembedding == present.end()) return {};
+  const TensorRecipe* recipe = recipe_of(recipes, "embed.W_E");
+  if (recipe == nullptr || recipe->make || recipe->sources.size() != 1) return {};
+  const auto embedding = present.find(recipe->sources.front());
+  if (embedding == present.end()) {
+    read.recipes = [make = read.recipes, name = unembedding->first](const ModelConfig& config) {
+      std::vector<TensorRecipe> all = make(config);
+      for (TensorRecipe& each : all) {
+        if (each.target == "embed.W_E") each.sources = {name};
+      }
+      return all;
+    };
+    return {};
+  }
+  const auto stored = [&](const std::string& name) { return stored_tensor(readable(source, name)); };
+  if (same_numbers(stored(embedding->second), stored(unembedding->second))) return {};
+  read.config.unembedding->tied = false;
+  return {
+      fmt::format("config.json ties the unembedding to the embedding, but '{}' and '{}' differ: both are "
+                  "used, each in its place, as transformers does",
+                  embedding->second, unembedding->second)};
+}
+
+}  // namespace
+
+// Note [Files without a head]
+// Encoders are published with and without their masked-LM head, and `architectures` in config.json does not
+// tell which (fine-tuning drops heads). The file decides: one that holds no tensor of the head is a model
+// that ends with its stream.
+std::vector<std::string> resolve_unembedding(const SourceTensors& source, const Family& family,
+                                             FamilyConfig& read) {
+  if (family.head.empty() || !read.config.has_unembedding()) return {};
+  const auto in_head = [&](const auto& tensor) { return tensor.first.starts_with(family.head); };
+  if (std::ranges::any_of(source, in_head)) return {};
+  read.config = without_unembedding(std::move(read.config));
+  return {
+      fmt::format("the checkpoint has no masked-LM head (no tensor '{}*'): the model ends with its stream "
+                  "and has no logits",
+                  family.head)};
+}
+
+WeightPlan plan_weights(const SourceTensors& source, const Family& family, FamilyConfig read) {
+  WeightPlan plan;
+  plan.notes = resolve_unembedding(source, family, read);
+  for (std::string& note : resolve_tying(source, family, read)) plan.notes.push_back(std::move(note));
+  const ModelConfig& config = plan.config = std::move(read.config);
+  const PointIndex points(config);
+  const Transformer graph(config, points, at::TensorOptions(config.dtype).device(at::kMeta));
+  std::map<std::string, at::Tensor> slots;
+  for (const WeightSlot& slot : graph.slots()) slots.emplace(slot.name, slot.view);
+
+  const RecipeBook book(source, family, read.recipes(config));
+  for (const TensorRecipe& recipe : book.recipes()) require_shape(source, recipe, slots.at(recipe.target));
+  if (const std::vector<std::string> extra = book.extra(); !extra.empty()) {
+    plan.notes.push_back(
+        fmt::format("{} tensors of the checkpoint are not part of this model and were not read: {}",
+                    extra.size(), name_list(extra)));
+  }
+  plan.recipes = book.recipes();
+  return plan;
+}
+
+}  // namespace hooked

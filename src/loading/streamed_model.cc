@@ -1,0 +1,56 @@
+#include "loading/streamed_model.h"
+
+#include <ATen/ops/zeros.h>
+#include <c10/core/GradMode.h>
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "weights/processor.h"
+
+namespace hooked {
+namespace {
+
+// `blocks.3.` of a weight of that block, nothing of others.
+std::string scope_of(const std::string& name) {
+  for (const Stack stack : {Stack::blocks, Stack::encoder, Stack::decoder}) {
+    const std::string folder = std::string(stack_name(stack)) + '.';
+    if (name.starts_with(folder)) return name.substr(0, name.find('.', folder.size()) + 1);
+  }
+  return {};
+}
+
+void fill_slot(WeightSlot& slot, RecipeReader& reader, const weights::Changes& changes) {
+  if (const auto change = changes.find(slot.name); change != changes.end() && change->second) {
+    return change->second->weight.write(slot.view, change->second->dtype);
+  }
+  if (const auto stored = reader.find(slot.name)) return copy_blocks(*stored, slot.view);
+  slot.view.zero_();  // only optional slots are absent here
+}
+
+}  // namespace
+
+std::shared_ptr<LoadedModel> streamed_model(RecipeReader& reader, const ModelConfig& config,
+                                            const c10::Device& device, const WeightProcessing& processing) {
+  const at::NoGradGuard no_grad;
+  const weights::Processor processor(config, processing);
+  auto model = std::make_shared<LoadedModel>(processor.after(), device);
+  model->processing = processor.report();
+  std::map<std::string, WeightSlots> parts;
+  for (WeightSlot& slot : model->slots()) parts[scope_of(slot.name)].push_back(std::move(slot));
+  const auto stored = [&](const std::string& name) { return reader.find(name); };
+  for (const auto& block : processor.parts()) {
+    weights::Changes changes = processor.changes(stored, block);
+    for (WeightSlot& slot : parts[block ? block->path() + "." : ""]) {
+      fill_slot(slot, reader, changes);
+      changes.erase(slot.name);
+      reader.done(slot.name);
+    }
+    for (const auto& [name, change] : changes)
+      reader.done(name);  // weights that are gone, as a folded norm's
+  }
+  return model;
+}
+
+}  // namespace hooked

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <memory>
+
+#include "hooked/core/model_config.h"
+#include "hooked/weights/processing.h"
+#include "loading/loaded_model.h"
+#include "loading/recipe_reader.h"
+
+namespace hooked {
+
+/// A model of `config` with the reader's weights, processed. Goes through the model part by part and through
+/// large tensors block by block, from where they are stored into the packed parameters, so that hardly more
+/// than the model is in memory. Throws ConfigError before anything is read.
+std::shared_ptr<LoadedModel> streamed_model(RecipeReader& reader, const ModelConfig& config,
+                                            const c10::Device& device, const WeightProcessing& processing);
+
+}  // namespace hooked

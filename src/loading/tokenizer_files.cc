@@ -1,0 +1,51 @@
+#include "loading/tokenizer_files.h"
+
+#include <fmt/format.h>
+
+#include "core/config_reader.h"
+#include "hooked/io/file.h"
+#include "loading/identify.h"
+
+namespace hooked {
+
+TokenizerFiles read_tokenizer_files(const std::filesystem::path& folder, std::int64_t d_vocab) {
+  TokenizerFiles text;
+  const std::vector<std::string> names = Tokenizer::files_in(folder);
+  if (names.empty()) return text;
+  try {
+    text.tokenizer = Tokenizer::load(folder);
+  } catch (const TokenizerError& error) {
+    text.problem = error;
+    text.notes.push_back(fmt::format("text cannot be used with this model: {}", error.what()));
+    return text;
+  }
+  for (const std::string& name : names) {
+    text.files.emplace(name, read_text_file(folder / name, Tokenizer::kFileBytes));
+  }
+  text.notes = text.tokenizer->notes();
+  if (text.tokenizer->vocab_size() > d_vocab) {
+    text.notes.push_back(
+        fmt::format("the tokenizer knows {} pieces, the model only {}: ids from {} on are refused",
+                    text.tokenizer->vocab_size(), d_vocab, d_vocab));
+  }
+  return text;
+}
+
+std::vector<std::int64_t> read_stop_tokens(const std::filesystem::path& folder, const std::string& config,
+                                           const TokenizerFiles& text) {
+  constexpr const char* kKey = "eos_token_id";
+  const auto named_by = [&](const ConfigReader& reader) -> std::optional<std::vector<std::int64_t>> {
+    if (!reader.has(kKey)) return std::nullopt;
+    return reader.holds_list(kKey) ? reader.integers(kKey) : std::vector<std::int64_t>{reader.integer(kKey)};
+  };
+  const std::filesystem::path file = folder / "generation_config.json";
+  if (std::filesystem::exists(file)) {
+    if (auto tokens = named_by({read_text_file(file, kModelConfigBytes), file.string()}))
+      return *std::move(tokens);
+  }
+  if (auto tokens = named_by({config, (folder / "config.json").string()})) return *std::move(tokens);
+  if (text.tokenizer && text.tokenizer->eos_id()) return {*text.tokenizer->eos_id()};
+  return {};
+}
+
+}  // namespace hooked

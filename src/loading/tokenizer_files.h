@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hooked/core/error.h"
+#include "hooked/text/tokenizer.h"
+
+namespace hooked {
+
+/// The tokenizer beside a model.
+struct TokenizerFiles {
+  std::optional<Tokenizer> tokenizer;
+  std::optional<TokenizerError> problem;     ///< why the tokenizer that is there cannot be used
+  std::map<std::string, std::string> files;  ///< name and content of what the tokenizer was read from
+  std::vector<std::string> notes;
+};
+
+/// Reads it. A model is useful without its tokenizer, so one that cannot be read is a note and not an error,
+/// and so is one with more pieces than the model's `d_vocab`.
+TokenizerFiles read_tokenizer_files(const std::filesystem::path& folder, std::int64_t d_vocab);
+
+/// The tokens that end a generation, from the first that names some: generation_config.json, config.json
+/// (whose text is `config`), the tokenizer.
+std::vector<std::int64_t> read_stop_tokens(const std::filesystem::path& folder, const std::string& config,
+                                           const TokenizerFiles& text);
+
+}  // namespace hooked

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "text/flat_map.h"
+
+namespace hooked::text {
+
+/// Which two pieces may be joined, in which order (the lowest rank first) and to which piece.
+class MergeTable {
+ public:
+  struct Merge {
+    std::uint32_t rank;
+    std::int32_t id;
+  };
+
+  explicit MergeTable(std::size_t count = 0) : merges_(count) {}
+
+  /// A pair that is added twice has its last rank.
+  void add(std::int32_t left, std::int32_t right, Merge merge) { merges_[key(left, right)] = merge; }
+
+  /// What a pair is joined to, or null.
+  const Merge* find(std::int32_t left, std::int32_t right) const noexcept {
+    return merges_.find(key(left, right));
+  }
+
+ private:
+  static std::uint64_t key(std::int32_t left, std::int32_t right) noexcept {
+    return std::uint64_t{static_cast<std::uint32_t>(left)} << 32 | static_cast<std::uint32_t>(right);
+  }
+
+  FlatMap<Merge> merges_;
+};
+
+/// A piece of a word on its way to tokens, and its length in bytes.
+struct Symbol {
+  std::int32_t id;
+  std::uint32_t bytes;
+};
+
+/// Joins neighbouring symbols of a word, the lowest rank first and of equal ones the leftmost, until no pair
+/// can be joined (byte-pair encoding; Sennrich et al. 2016, https://arxiv.org/abs/1508.07909).
+///
+/// Time is n log n in the number of symbols.
+class SymbolJoiner {
+ public:
+  explicit SymbolJoiner(const MergeTable& merges) : merges_(merges) {}
+
+  void join(std::vector<Symbol>& symbols);
+
+  /// The two ways, which give the same: looking at all pairs each time (for short words), and a heap.
+  void join_by_scan(std::vector<Symbol>& symbols);
+  void join_by_heap(std::vector<Symbol>& symbols);
+
+ private:
+  struct Link {
+    std::uint32_t previous;
+    std::uint32_t next;
+  };
+  struct Candidate {
+    std::uint32_t rank;
+    std::uint32_t at;  // of the left symbol
+    std::int32_t id;   // of both together
+  };
+  void push(const std::vector<Symbol>& symbols, std::uint32_t left, std::uint32_t right);
+
+  const MergeTable& merges_;
+  std::vector<MergeTable::Merge> pairs_;  // of a scan: [left symbol]
+  std::vector<Link> links_;
+  std::vector<Candidate> heap_;
+};
+
+}  // namespace hooked::text

@@ -1,0 +1,154 @@
+#include "text/tokenizer_rules.h"
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+
+#include "core/json.h"
+#include "hooked/core/error.h"
+#include "hooked/core/name_list.h"
+#include "hooked/io/file.h"
+
+namespace hooked {
+
+std::string Tokenizer::Rules::normalize(std::string_view text) const {
+  text::NormalizedString normalized(text, {0, text.size()});
+  if (normalizer) normalizer->apply(normalized);
+  return std::string(normalized.text());
+}
+
+}  // namespace hooked
+
+namespace hooked::text {
+namespace {
+
+constexpr std::uint64_t kTokenizerConfigBytes = std::uint64_t{16} << 20;
+
+std::string read_limited(const std::filesystem::path& file, std::uint64_t limit) {
+  try {
+    return read_text_file(file, limit);
+  } catch (const CheckpointError& too_large) {
+    throw TokenizerError(printable(file.native()), too_large.what());
+  }
+}
+
+Json parse_document(std::string_view json, std::string_view name, const JsonLimits& limits) {
+  try {
+    return parse_json(json, limits);
+  } catch (const std::invalid_argument& reason) {
+    throw TokenizerError(printable(name), reason.what());
+  }
+}
+
+// The merges of a merges.txt as those of a tokenizer.json. A file may begin with a version line.
+Json read_merge_lines(const std::filesystem::path& file) {
+  const auto text = read_limited(file, Tokenizer::kFileBytes);
+  auto merges = Json::array();
+  for (std::size_t begin = 0; begin < text.size();) {
+    const auto end = std::min(text.find('\n', begin), text.size());
+    auto line = std::string_view(text).substr(begin, end - begin);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (!line.empty() && !line.starts_with("#version")) merges.push_back(std::string(line));
+    begin = end + 1;
+  }
+  return merges;
+}
+
+void check_special_ids(const ConfigReader& json, const Tokenizer::Rules& rules) {
+  if (!rules.post_processor) return;
+  for (const auto id : rules.post_processor->special_ids()) {
+    if (rules.piece(id)) continue;
+    throw TokenizerError(
+        json.where("post_processor"),
+        fmt::format("adds the id {}, which no piece has; expected an id of the vocabulary, 0 to {}", id,
+                    rules.size() - 1));
+  }
+}
+
+// Builds the pipeline of a tokenizer.json that was parsed from `name`.
+Tokenizer::Rules read_rules(Json document, std::string_view name) {
+  const ConfigReader json(std::move(document), name, make_error<TokenizerError>);
+  Tokenizer::Rules rules;
+  if (const auto steps = json.object_if("pre_tokenizer")) rules.pre_tokenizers = read_pre_tokenizer(*steps);
+  // A model that can read bytes makes it needless to spell them as characters.
+  const bool bytes_at_hand =
+      !rules.pre_tokenizers.empty() && rules.pre_tokenizers.back()->only_spells_bytes();
+  rules.model =
+      read_model(json.object("model"), bytes_at_hand ? WordSpelling::bytes : WordSpelling::characters);
+  if (rules.model->spelling() == WordSpelling::bytes) rules.pre_tokenizers.pop_back();
+
+  if (const auto step = json.object_if("normalizer")) rules.normalizer = read_normalizer(*step);
+  if (const auto step = json.object_if("decoder")) rules.decoder = read_decoder(*step);
+  rules.added = AddedTokens(read_added_tokens(json, rules.model->vocabulary()),
+                            [&](std::string_view text) { return rules.normalize(text); });
+  if (const auto step = json.object_if("post_processor")) rules.post_processor = read_post_processor(*step);
+  check_special_ids(json, rules);
+  if (const auto& repeated = rules.model->vocabulary().repeated(); !repeated.empty()) {
+    rules.notes.push_back(fmt::format("{} names pieces more than once, and each has the last of its ids: {}",
+                                      json.object("model").where("vocab"), name_list(repeated)));
+  }
+  return rules;
+}
+
+// The id of a token that tokenizer_config.json names, as a string or as an object with its `content`.
+std::optional<std::int64_t> named_token(const ConfigReader& json, std::string_view key,
+                                        const Tokenizer::Rules& rules) {
+  if (!json.has(key)) return std::nullopt;
+  if (json.holds_object(key)) return named_token(json.object(key), "content", rules);
+  const auto id = rules.find(json.text(key));
+  if (!id) json.refuse(key, "is not in the vocabulary; expected a piece of the tokenizer");
+  return id;
+}
+
+}  // namespace
+
+Tokenizer::Rules read_tokenizer(std::string_view json, std::string_view name) {
+  const JsonLimits limits{.bytes = Tokenizer::kFileBytes, .repeating = {{"model", "vocab"}}};
+  return read_rules(parse_document(json, name, limits), name);
+}
+
+Tokenizer::Rules read_tokenizer_file(const std::filesystem::path& file) {
+  return read_tokenizer(read_limited(file, Tokenizer::kFileBytes), file.native());
+}
+
+Tokenizer::Rules read_vocabulary_and_merges(const std::filesystem::path& vocabulary,
+                                            const std::filesystem::path& merges) {
+  const JsonLimits limits{.bytes = Tokenizer::kFileBytes, .repeating = std::vector<std::string_view>{}};
+  auto vocab = parse_document(read_limited(vocabulary, Tokenizer::kFileBytes), vocabulary.native(), limits);
+  auto added = Json::array();
+  // The one token that GPT-2's pair knows beside its pieces: the end of a document.
+  constexpr std::string_view kEndOfText = "<|endoftext|>";
+  Json end_of_text;
+  if (vocab.is_object()) {
+    for (const auto& [piece, id] : vocab.get_ref<const Json::object_t&>()) {
+      if (piece == kEndOfText) end_of_text = id;
+    }
+  }
+  if (!end_of_text.is_null()) {
+    added.push_back({{"id", end_of_text}, {"content", kEndOfText}, {"special", true}, {"normalized", false}});
+  }
+  const Json byte_level = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", false}};
+  Json document = {{"added_tokens", std::move(added)},
+                   {"pre_tokenizer", byte_level},
+                   {"decoder", byte_level},
+                   {"model", {{"type", "BPE"}, {"merges", read_merge_lines(merges)}}}};
+  document["model"]["vocab"] = std::move(vocab);
+  // Errors name the member of the tokenizer.json that these two files stand for.
+  return read_rules(std::move(document),
+                    fmt::format("{} and {}", vocabulary.native(), merges.filename().native()));
+}
+
+void read_tokenizer_config(const std::filesystem::path& folder, Tokenizer::Rules& rules) {
+  const auto file = folder / "tokenizer_config.json";
+  std::error_code ignored;
+  if (!std::filesystem::exists(std::filesystem::symlink_status(file, ignored))) return;
+  const ConfigReader json(parse_document(read_limited(file, kTokenizerConfigBytes), file.native(),
+                                         {.bytes = kTokenizerConfigBytes}),
+                          file.native(), make_error<TokenizerError>);
+  rules.bos = named_token(json, "bos_token", rules);
+  rules.eos = named_token(json, "eos_token", rules);
+}
+
+}  // namespace hooked::text

@@ -1,0 +1,43 @@
+// A device is opened in a process of its own, because LibTorch decides once per process whether it has CUDA.
+#include "loading/device.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "hooked/core/error.h"
+#include "tests/support/run_program.h"
+#include "tests/support/thrown_by.h"
+
+namespace hooked::device_test {
+namespace {
+
+// What the program `open_device` prints where LibTorch's CUDA library is the stand-in, which sees one device.
+std::string opened_with_stand_in(const std::string& argument = "") {
+  return run_test_program("open_device", argument, "LD_LIBRARY_PATH='" HOOKED_BINARY_DIR "/tests/fake_cuda'")
+      .output;
+}
+
+TEST(Device, CudaIsOpenedWhereItsLibraryIsThere) { EXPECT_EQ(opened_with_stand_in(), "cuda:0\n"); }
+
+TEST(Device, SaysWhenLibTorchWasAskedForCudaTooEarly) {
+  const std::string output = opened_with_stand_in("gradients");
+  EXPECT_NE(output.find("[cuda] LibTorch was asked for CUDA before its CUDA library was loaded"),
+            std::string::npos)
+      << output;
+  EXPECT_NE(output.find("open the first CUDA model or cache_device before that"), std::string::npos)
+      << output;
+}
+
+TEST(Device, TheCpuNeedsNothing) { EXPECT_TRUE(open_device("cpu").is_cpu()); }
+
+TEST(Device, NamesThatAreNotValidAreErrors) {
+  for (const char* name : {"gpu", "cuda:x", "meta", "", "cpu:-1"}) {
+    const auto error = thrown_by<ConfigError>([&] { open_device(name); });
+    ASSERT_TRUE(error) << name;
+    EXPECT_EQ(error->where(), "device");
+  }
+}
+
+}  // namespace
+}  // namespace hooked::device_test

@@ -1,0 +1,122 @@
+#include "models/sequence.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/tensor.h>
+#include <gtest/gtest.h>
+
+#include "tests/models/random_graph.h"
+
+namespace hooked::sequence_test {
+namespace {
+
+class SequenceOf : public testing::Test {
+ protected:
+  Sequence make(const at::Tensor& mask = {}) const {
+    return {config_, Stack::blocks, {2, 5, mask, at::kCPU}};
+  }
+  /// What layer `l` attends by.
+  LayerKind kind(const Sequence& sequence, std::int64_t l = 0) const {
+    return sequence.layer_kind(config_.windowed(l), {});
+  }
+  /// Row 0 begins with two paddings, row 1 ends with one.
+  at::Tensor mask_ = at::tensor({0, 0, 1, 1, 1, 1, 1, 1, 1, 0}, at::kLong).view({2, 5});
+  ModelConfig config_ = graph_config();
+};
+
+TEST_F(SequenceOf, PositionsCountRealTokens) {
+  EXPECT_TRUE(at::equal(make().positions(), at::tensor({0, 1, 2, 3, 4}, at::kLong).unsqueeze(0)));
+  EXPECT_TRUE(
+      at::equal(make(mask_).positions(), at::tensor({0, 0, 0, 1, 2, 0, 1, 2, 3, 3}, at::kLong).view({2, 5})));
+}
+
+TEST_F(SequenceOf, PlainCausalMaskIsRecognised) {
+  const Sequence run = make();
+  EXPECT_TRUE(kind(run).plain_causal);
+  const Sequence padded = make(mask_);
+  const LayerKind kind = this->kind(padded);
+  EXPECT_FALSE(kind.plain_causal);
+  ASSERT_EQ(kind.blocked.sizes(), (at::IntArrayRef{2, 1, 5, 5}));
+  EXPECT_TRUE(kind.blocked[0][0][4][1].item<bool>());
+  EXPECT_FALSE(kind.blocked[0][0][4][2].item<bool>());
+  EXPECT_TRUE(kind.blocked[1][0][2][3].item<bool>());
+}
+
+TEST_F(SequenceOf, WindowAsLongAsTheInputIsNoWindow) {
+  config_.window = Window{.size = 5, .layers = {true, true}};
+  const Sequence run = make();
+  EXPECT_TRUE(kind(run).plain_causal);
+}
+
+TEST_F(SequenceOf, WindowCountsItsOwnPosition) {
+  config_.window = Window{.size = 2, .layers = {true, false}};
+  const Sequence run = make();
+  const at::Tensor blocked = kind(run).blocked[0][0];
+  EXPECT_FALSE(blocked[3][3].item<bool>());
+  EXPECT_FALSE(blocked[3][2].item<bool>());
+  EXPECT_TRUE(blocked[3][1].item<bool>());
+  EXPECT_TRUE(kind(run, 1).plain_causal);
+}
+
+TEST_F(SequenceOf, ColumnsAfterCachedOnesAreTheEndOfTheWhole) {
+  config_.window = Window{.size = 3, .layers = {true, false}};
+  config_.positions = AlibiPositions{.slopes = {0.5, 0.25, 0.125, 0.0625}};
+  for (const at::Tensor& mask : {at::Tensor(), mask_}) {
+    const Sequence whole = make(mask);
+    KvCache cached(config_, {.batch = 2, .capacity = 5}, at::kCPU);
+    const auto columns = [&](std::int64_t begin, std::int64_t length) {
+      return mask.defined() ? mask.narrow(1, begin, length).to(at::kBool) : at::Tensor();
+    };
+    cached.advance(3, columns(0, 3));
+    const Sequence rest(
+        config_, Stack::blocks,
+        {.batch = 2, .length = 2, .attention_mask = columns(3, 2), .device = at::kCPU, .cache = &cached});
+    EXPECT_EQ(rest.past(), 3);
+    EXPECT_TRUE(at::equal(rest.positions(), whole.positions().narrow(1, 3, 2)));
+    for (const std::int64_t layer : {0, 1}) {
+      const LayerKind here = kind(rest, layer), full = kind(whole, layer);
+      EXPECT_TRUE(at::equal(here.blocked, full.blocked.narrow(2, 3, 2)));
+      EXPECT_TRUE(at::equal(here.bias, full.bias.narrow(2, 3, 2)));
+      EXPECT_FALSE(here.plain_causal);
+    }
+  }
+}
+
+TEST_F(SequenceOf, TheNewestColumnAloneIsBlockedFromNothing) {
+  KvCache cached(config_, {.batch = 2, .capacity = 5}, at::kCPU);
+  cached.advance(4, {});
+  const Sequence newest(
+      config_, Stack::blocks,
+      {.batch = 2, .length = 1, .attention_mask = {}, .device = at::kCPU, .cache = &cached});
+  EXPECT_FALSE(kind(newest).blocked.defined());
+  EXPECT_FALSE(kind(newest).plain_causal);
+}
+
+TEST_F(SequenceOf, PaddingBetweenTokensDoesNotMoveThemOutOfTheWindow) {
+  config_.window = Window{.size = 2, .layers = {true, true}};
+  const at::Tensor mask = at::tensor({1, 1, 0, 0, 1}, at::kLong).unsqueeze(0).expand({2, 5});
+  const Sequence run = make(mask);
+  const at::Tensor blocked = kind(run).blocked[0][0];
+  EXPECT_FALSE(blocked[4][1].item<bool>()) << "the token before it";
+  EXPECT_TRUE(blocked[4][0].item<bool>());
+}
+
+TEST_F(SequenceOf, BidirectionalLayersBlockNothing) {
+  config_.direction = AttentionDirection::bidirectional;
+  const Sequence run = make();
+  EXPECT_FALSE(kind(run).blocked.defined());
+  EXPECT_FALSE(kind(run).plain_causal);
+}
+
+TEST_F(SequenceOf, AlibiFollowsRealPositions) {
+  config_.positions = AlibiPositions{.slopes = {0.5, 0.25, 0.125, 0.0625}};
+  const Sequence run = make(mask_);
+  const at::Tensor bias = kind(run).bias;
+  ASSERT_EQ(bias.sizes(), (at::IntArrayRef{2, 4, 5, 5}));
+  EXPECT_DOUBLE_EQ(bias[0][0][4][2].item<double>(), -0.5 * 2);
+  EXPECT_DOUBLE_EQ(bias[1][1][3][0].item<double>(), -0.25 * 3);
+  EXPECT_DOUBLE_EQ(bias[1][1][0][3].item<double>(), 0.0);
+}
+
+}  // namespace
+}  // namespace hooked::sequence_test
