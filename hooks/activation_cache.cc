@@ -10,9 +10,9 @@
 #include <map>
 #include <unordered_set>
 
+#include "core/nearest.h"
+#include "core/parse_integer.h"
 #include "hooked/core/error.h"
-#include "hooked/core/nearest.h"
-#include "hooked/core/parse_integer.h"
 #include "hooked/hooks/axis_block.h"
 #include "hooked/hooks/point_index.h"
 #include "hooked/io/safetensors.h"

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "core/nearest.h"
+#include "core/parse_integer.h"
 #include "hooked/core/error.h"
-#include "hooked/core/nearest.h"
-#include "hooked/core/parse_integer.h"
 
 namespace hooked {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
+#include "core/parse_integer.h"
 #include "hooked/core/error.h"
-#include "hooked/core/parse_integer.h"
 
 namespace hooked {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "core/nearest.h"
 #include "hooked/core/error.h"
-#include "hooked/core/nearest.h"
 
 namespace hooked {
 

@@ -8,8 +8,8 @@
 #include <charconv>
 #include <utility>
 
+#include "core/nearest.h"
 #include "hooked/core/error.h"
-#include "hooked/core/nearest.h"
 #include "hooked/hooks/activation_name.h"
 
 namespace hooked {

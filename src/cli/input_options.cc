@@ -12,8 +12,8 @@
 #include <system_error>
 
 #include "cli/command.h"
+#include "core/id_list.h"
 #include "hooked/core/error.h"
-#include "hooked/core/id_list.h"
 #include "hooked/core/tensor_text.h"
 #include "hooked/io/safetensors.h"
 

@@ -5,8 +5,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "core/parse_integer.h"
 #include "hooked/core/error.h"
-#include "hooked/core/parse_integer.h"
 #include "hooked/core/tensor_text.h"
 
 namespace hooked::cli {

@@ -17,8 +17,8 @@
 
 #include "cli/command.h"
 #include "cli/help.h"
+#include "core/nearest.h"
 #include "hooked/core/error.h"
-#include "hooked/core/nearest.h"
 #include "hooked/core/version.h"
 
 namespace hooked::cli {

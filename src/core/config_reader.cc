@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "core/json.h"
+#include "core/parse_integer.h"
 #include "hooked/core/error.h"
-#include "hooked/core/parse_integer.h"
 
 namespace hooked {
 namespace {

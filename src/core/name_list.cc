@@ -1,4 +1,4 @@
-#include "hooked/core/name_list.h"
+#include "core/name_list.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,4 +1,4 @@
-#include "hooked/core/nearest.h"
+#include "core/nearest.h"
 
 #include <algorithm>
 #include <numeric>

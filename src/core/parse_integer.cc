@@ -1,4 +1,4 @@
-#include "hooked/core/parse_integer.h"
+#include "core/parse_integer.h"
 
 #include <charconv>
 #include <system_error>

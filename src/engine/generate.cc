@@ -15,13 +15,13 @@
 #include <optional>
 #include <utility>
 
+#include "core/id_list.h"
 #include "engine/generated_text.h"
 #include "engine/make_watch.h"
 #include "engine/run_input.h"
 #include "engine/sampling.h"
 #include "engine/scoped_hooks.h"
 #include "hooked/core/error.h"
-#include "hooked/core/id_list.h"
 #include "hooked/engine/hooked_transformer.h"
 #include "hooked/engine/loss.h"
 #include "loading/loaded_model.h"

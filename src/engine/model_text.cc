@@ -11,8 +11,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/id_list.h"
 #include "hooked/core/error.h"
-#include "hooked/core/id_list.h"
 #include "hooked/engine/hooked_transformer.h"
 #include "loading/loaded_model.h"
 

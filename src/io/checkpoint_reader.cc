@@ -1,4 +1,4 @@
-#include "hooked/io/checkpoint_reader.h"
+#include "io/checkpoint_reader.h"
 
 #include <c10/core/ScalarType.h>
 #include <fmt/format.h>
@@ -9,9 +9,9 @@
 #include <unordered_map>
 
 #include "core/json.h"
+#include "core/name_list.h"
+#include "core/nearest.h"
 #include "hooked/core/error.h"
-#include "hooked/core/name_list.h"
-#include "hooked/core/nearest.h"
 #include "io/model_files.h"
 #include "io/open_files.h"
 #include "io/path_text.h"

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "core/json.h"
+#include "core/name_list.h"
 #include "hooked/core/error.h"
-#include "hooked/core/name_list.h"
 #include "io/path_text.h"
 
 namespace hooked {

@@ -8,8 +8,8 @@
 
 #include "core/json.h"
 #include "hooked/core/tensor_text.h"
-#include "hooked/io/zip_checkpoint.h"
 #include "io/checked_size.h"
+#include "io/zip_checkpoint.h"
 
 namespace hooked {
 namespace {

@@ -7,11 +7,11 @@
 
 #include "core/json.h"
 #include "hooked/core/error.h"
-#include "hooked/io/zip_checkpoint.h"
 #include "io/json_cursor.h"
 #include "io/little_endian.h"
 #include "io/pickle_builder.h"
 #include "io/pickle_opcodes.h"
+#include "io/zip_checkpoint.h"
 
 namespace hooked {
 namespace {

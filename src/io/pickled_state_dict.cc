@@ -10,7 +10,7 @@
 
 #include "core/json.h"
 #include "hooked/core/error.h"
-#include "hooked/io/zip_checkpoint.h"
+#include "io/zip_checkpoint.h"
 
 namespace hooked {
 namespace {

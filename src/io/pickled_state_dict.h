@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "hooked/io/plain_value.h"
 #include "io/pickle_document.h"
+#include "io/plain_value.h"
 
 namespace hooked {
 

@@ -1,4 +1,4 @@
-#include "hooked/io/plain_value.h"
+#include "io/plain_value.h"
 
 #include <array>
 

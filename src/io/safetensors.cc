@@ -13,8 +13,8 @@
 #include <string>
 
 #include "core/json.h"
+#include "core/nearest.h"
 #include "hooked/core/error.h"
-#include "hooked/core/nearest.h"
 #include "hooked/core/tensor_text.h"
 #include "io/foreign_kind.h"
 #include "io/little_endian.h"

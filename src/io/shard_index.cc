@@ -8,8 +8,8 @@
 
 #include "core/json.h"
 #include "hooked/core/error.h"
-#include "hooked/io/checkpoint_reader.h"
 #include "hooked/io/file.h"
+#include "io/checkpoint_reader.h"
 #include "io/path_text.h"
 
 namespace hooked {

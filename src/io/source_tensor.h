@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "hooked/core/state_dict.h"
-#include "hooked/io/checkpoint_reader.h"
+#include "io/checkpoint_reader.h"
 #include "io/stored_tensor.h"
 
 namespace hooked {

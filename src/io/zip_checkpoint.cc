@@ -1,4 +1,4 @@
-#include "hooked/io/zip_checkpoint.h"
+#include "io/zip_checkpoint.h"
 
 #include <fmt/format.h>
 
@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "core/json.h"
+#include "core/nearest.h"
 #include "hooked/core/error.h"
-#include "hooked/core/nearest.h"
 #include "io/path_text.h"
 #include "io/zip_tensors.h"
 

@@ -8,11 +8,11 @@
 
 #include "core/json.h"
 #include "hooked/core/error.h"
-#include "hooked/io/zip_checkpoint.h"
 #include "io/foreign_kind.h"
 #include "io/json_cursor.h"
 #include "io/little_endian.h"
 #include "io/path_text.h"
+#include "io/zip_checkpoint.h"
 
 namespace hooked {
 namespace {

@@ -11,12 +11,12 @@
 
 #include "core/json.h"
 #include "hooked/core/error.h"
-#include "hooked/io/zip_checkpoint.h"
 #include "io/checked_size.h"
 #include "io/path_text.h"
 #include "io/pickle_reader.h"
 #include "io/pickled_state_dict.h"
 #include "io/safetensors_format.h"
+#include "io/zip_checkpoint.h"
 #include "io/zip_directory.h"
 
 namespace hooked {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "families/family.h"
-#include "hooked/io/checkpoint_reader.h"
+#include "io/checkpoint_reader.h"
 
 namespace hooked {
 

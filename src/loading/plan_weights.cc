@@ -10,8 +10,8 @@
 #include <set>
 #include <utility>
 
+#include "core/name_list.h"
 #include "hooked/core/error.h"
-#include "hooked/core/name_list.h"
 #include "hooked/core/tensor_text.h"
 #include "hooked/hooks/point_index.h"
 #include "hooked/hooks/selection.h"

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "core/json.h"
+#include "core/name_list.h"
 #include "hooked/core/error.h"
-#include "hooked/core/name_list.h"
 #include "hooked/io/file.h"
 
 namespace hooked {

@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/nearest.h"
 #include "hooked/core/error.h"
-#include "hooked/core/nearest.h"
 #include "weights/processor.h"
 #include "weights/steps.h"
 

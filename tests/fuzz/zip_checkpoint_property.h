@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "hooked/core/error.h"
-#include "hooked/io/zip_checkpoint.h"
 #include "io/pickle_reader.h"
+#include "io/zip_checkpoint.h"
 
 namespace hooked {
 

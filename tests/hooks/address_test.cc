@@ -62,6 +62,18 @@ TEST(Address, PosMeansQueryOnPatternsAndHeadMeansKvHeadOnKeys) {
   EXPECT_EQ(Address::parse("blocks.1.attn.hook_pattern[pos=2]"), act::pattern.in(Stack::blocks, 1).query(2));
 }
 
+// A value may be wider than a query, and both widths are written d_head.
+TEST(Address, AnAxisIsFoundByTheNameThatItIsWrittenBy) {
+  EXPECT_EQ(axis_on(Site::v, Axis::d_head), Axis::d_value);
+  EXPECT_EQ(axis_on(Site::shared_post, Axis::d_mlp), Axis::d_shared);
+  EXPECT_EQ(axis_on(Site::cross_k, Axis::pos), Axis::source);
+  EXPECT_EQ(axis_on(Site::cross_pattern, Axis::key), Axis::source_key);
+  EXPECT_EQ(axis_on(Site::cross_pattern, Axis::pos), Axis::query);
+  EXPECT_EQ(act::v(1).at(Axis::d_head, 3).to_string(), "blocks.1.attn.hook_v[d_head=3]");
+  EXPECT_EQ(Address::parse("blocks.1.attn.hook_v[d_head=3]").to_string(), "blocks.1.attn.hook_v[d_head=3]");
+  EXPECT_EQ(act::cross_v(0).pos(1).to_string(), "decoder.0.cross_attn.hook_v[pos=1]");
+}
+
 TEST(Address, AxisTheSiteLacksIsRefusedWithTheAxesItHas) {
   const auto error = thrown_by<HookError>([] { act::resid_pre(0).head(1); });
   ASSERT_TRUE(error);

@@ -1,4 +1,4 @@
-#include "hooked/io/checkpoint_reader.h"
+#include "io/checkpoint_reader.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>

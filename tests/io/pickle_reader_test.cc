@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "hooked/io/zip_checkpoint.h"
+#include "io/zip_checkpoint.h"
 #include "tests/io/file_bytes.h"
 #include "tests/support/pickle_writer.h"
 

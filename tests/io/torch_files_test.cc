@@ -1,7 +1,7 @@
 // Checkpoints that torch.save wrote (tests/golden/make.py pickles), against their values as safetensors.
 #include <ATen/ops/equal.h>
 
-#include "hooked/io/zip_checkpoint.h"
+#include "io/zip_checkpoint.h"
 #include "tests/io/file_bytes.h"
 
 namespace hooked::torch_files_test {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "hooked/io/zip_checkpoint.h"
+#include "io/zip_checkpoint.h"
 #include "tests/io/file_bytes.h"
 #include "tests/support/pickle_writer.h"
 #include "tests/support/process_memory.h"

@@ -1,4 +1,4 @@
-#include "hooked/io/zip_checkpoint.h"
+#include "io/zip_checkpoint.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>

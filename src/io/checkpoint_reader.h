@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "hooked/io/plain_value.h"
 #include "hooked/io/safetensors.h"
+#include "io/plain_value.h"
 
 namespace hooked {
 

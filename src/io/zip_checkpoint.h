@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "hooked/io/file.h"
-#include "hooked/io/plain_value.h"
 #include "hooked/io/safetensors.h"
+#include "io/plain_value.h"
 
 namespace hooked {
 

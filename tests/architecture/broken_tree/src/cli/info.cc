@@ -1,0 +1,3 @@
+#include "cli/info.h"
+
+#include "engine/private.h"
