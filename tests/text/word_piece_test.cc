@@ -3,34 +3,11 @@
 #include <string>
 #include <vector>
 
-#include "tests/text/json_of.h"
+#include "tests/text/word_model.h"
 #include "text/model.h"
 
 namespace hooked::text::word_piece_test {
 namespace {
-
-using Ids = std::vector<std::int64_t>;
-
-struct Encoded {
-  Ids ids;
-  std::vector<TextSpan> spans;
-};
-
-Encoded encoded(const Model& model, std::string_view word) {
-  std::vector<WordToken> tokens;
-  model.encoder(word.size())->encode(word, tokens);
-  Encoded encoded;
-  for (const auto& token : tokens) {
-    encoded.ids.push_back(token.id);
-    encoded.spans.push_back(token.span);
-  }
-  return encoded;
-}
-
-std::unique_ptr<const Model> model_of(std::string_view json,
-                                      WordSpelling spelling = WordSpelling::characters) {
-  return read_model(json_of(json), spelling);
-}
 
 TEST(WordPiece, TakesTheLongestPiecesFromTheLeft) {
   const auto model =
