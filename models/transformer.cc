@@ -58,12 +58,22 @@ Embed::Embed(const GraphContext& context) : config_(context.config) {
   }
 }
 
-at::Tensor Embed::forward(const at::Tensor& tokens, Run& run) const {
+at::Tensor Embed::scaled_rows(const at::Tensor& tokens, const Run& run) const {
   at::Tensor embedded = at::embedding(W_E_, tokens);
   if (scale_.defined()) embedded = embedded * scale_;
   if (run.watch.gradients() && !embedded.requires_grad())
     embedded.requires_grad_(true);  // the leaf of gradient runs
+  return embedded;
+}
+
+at::Tensor Embed::forward(const at::Tensor& tokens, Run& run) const {
+  const at::Tensor embedded = scaled_rows(tokens, run);
   return config_.post_embedding_norm ? ln_->forward(embedded, run) : embedded;
+}
+
+at::Tensor Embed::without_points(const at::Tensor& tokens, Run& run) const {
+  const at::Tensor embedded = scaled_rows(tokens, run);
+  return config_.post_embedding_norm ? ln_->without_points(embedded, run) : embedded;
 }
 
 at::Tensor Embed::finish_sum(const at::Tensor& sum, Run& run) const {
@@ -237,7 +247,7 @@ at::Tensor Transformer::encode(const at::Tensor& tokens, const Reach& reach, Run
 
 Transformer::Entry Transformer::embed(const at::Tensor& tokens, Run& run) const {
   // The points of the embedding are the encoder's where there is one: a decoder's is its first resid_pre.
-  if (config_.has_encoder()) return {embed_->forward(tokens, run), {}};
+  if (config_.has_encoder()) return {embed_->without_points(tokens, run), {}};
   Entry entry{hook_embed_->forward(embed_->forward(watched_tokens(tokens, run), run), run.watch), {}};
   if (W_pos_.defined()) {
     const at::Tensor positions = see_rows(*hook_pos_embed_, pos_embed(run), entry.stream, run);

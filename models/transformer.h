@@ -19,6 +19,9 @@ class Embed : public torch::nn::Module {
   /// `tokens` [batch, pos] int64 to [batch, pos, d_model], before any positions.
   at::Tensor forward(const at::Tensor& tokens, Run& run) const;
 
+  /// The same for the decoder beside an encoder, whose points the embedding's are.
+  at::Tensor without_points(const at::Tensor& tokens, Run& run) const;
+
   /// For models that norm the sum of embeddings: `sum` of tokens and positions [batch, pos, d_model] with the
   /// embedded types of the run's tokens, normed.
   at::Tensor finish_sum(const at::Tensor& sum, Run& run) const;
@@ -27,6 +30,8 @@ class Embed : public torch::nn::Module {
   WeightSlots slots() const;
 
  private:
+  at::Tensor scaled_rows(const at::Tensor& tokens, const Run& run) const;
+
   const ModelConfig& config_;
   at::Tensor W_E_;           // [vocab, d_model]
   at::Tensor W_token_type_;  // [token type, d_model], undefined without token types

@@ -11,7 +11,6 @@
 #include "hooked/hooks/act.h"
 #include "hooked/hooks/activation_cache.h"
 #include "tests/hooks/watching.h"
-#include "tests/support/random_config.h"
 #include "tests/support/thrown_by.h"
 
 namespace hooked::point_index_test {
@@ -21,9 +20,9 @@ using testing::HasSubstr;
 
 /// An encoder of 2 layers and a decoder of 3.
 ModelConfig two_stacks() {
-  ModelConfig config = random_two_stack_config(1);
-  config.n_layers = 3;
+  ModelConfig config = tiny_config();
   config.encoder = Encoder{.n_layers = 2};
+  config.positions = RelativePositions{};
   return config;
 }
 

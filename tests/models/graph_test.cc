@@ -5,9 +5,11 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "hooks/hook_point.h"
 #include "tests/models/random_graph.h"
+#include "tests/reference/option_table.h"
 #include "tests/support/random_config.h"
 
 namespace hooked::graph_test {
@@ -24,15 +26,16 @@ std::map<std::string, std::size_t> registered_points(const Transformer& graph) {
   return points;
 }
 
-// One stack of blocks, or an encoder and a decoder.
-ModelConfig config_of(std::uint64_t seed) {
-  return seed % 4 == 3 ? random_two_stack_config(seed) : random_config(seed);
+/// Random models of one stack, and encoder-decoders.
+std::vector<ModelConfig> configs() {
+  std::vector<ModelConfig> configs = reference::two_stack_configs();
+  for (std::uint64_t seed = 0; seed < kRandomConfigs; ++seed) configs.push_back(random_config(seed));
+  return configs;
 }
 
 TEST(Graph, EveryHookPointsPathIsItsTableRow) {
-  for (std::uint64_t seed = 0; seed < kRandomConfigs; ++seed) {
-    SCOPED_TRACE(seed);
-    const ModelConfig config = config_of(seed);
+  for (const ModelConfig& config : configs()) {
+    SCOPED_TRACE(reference::describe({.config = config}));
     const PointIndex points(config);
     const Transformer graph(config, points, at::TensorOptions(at::kFloat).device(at::kMeta));
     const auto registered = registered_points(graph);
@@ -45,9 +48,8 @@ TEST(Graph, EveryHookPointsPathIsItsTableRow) {
 }
 
 TEST(Graph, SlotsCoverEveryParameterOnce) {
-  for (std::uint64_t seed = 0; seed < kRandomConfigs; ++seed) {
-    SCOPED_TRACE(seed);
-    const ModelConfig config = config_of(seed);
+  for (const ModelConfig& config : configs()) {
+    SCOPED_TRACE(reference::describe({.config = config}));
     const PointIndex points(config);
     const Transformer graph(config, points, at::TensorOptions(at::kFloat).device(at::kMeta));
     std::int64_t held = 0, listed = 0;

@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <string>
+#include <vector>
 
 namespace hooked::compare_test {
 namespace {
@@ -73,6 +75,29 @@ TEST(Agree, RowsOfPaddingAreLeftOut) {
   const at::Tensor mask = at::tensor({1, 0}).view({1, 2});
   EXPECT_TRUE(agree(scores_with(1.0, /*query=*/1), scores(), {.attention_mask = mask}));
   EXPECT_FALSE(agree(scores_with(1.0, /*query=*/0), scores(), {.attention_mask = mask}));
+}
+
+TEST(Agree, EachSideOfAnEncoderDecoderHasItsOwnPadding) {
+  const std::vector<std::string> of_encoder = {"hook_embed", "encoder.0.hook_resid_post",
+                                               "decoder.0.cross_attn.hook_k"};
+  const std::vector<std::string> of_decoder = {"decoder.0.hook_resid_post", "decoder.0.cross_attn.hook_z",
+                                               "unembed.hook_in", "logits"};
+  const Comparison how{.attention_mask = at::tensor({1, 0, 1}).view({1, 3}),
+                       .decoder_mask = at::tensor({0, 1}).view({1, 2})};
+  const auto differs_at = [&](const std::string& name, std::int64_t length, std::int64_t position) {
+    const NamedTensors zeros = {{name, at::zeros({1, length, 2}, at::kDouble)}};
+    NamedTensors changed = {{name, zeros.at(name).clone()}};
+    changed.at(name)[0][position].fill_(1.0);
+    return !agree(changed, zeros, how);
+  };
+  for (const std::string& name : of_encoder) {
+    EXPECT_TRUE(differs_at(name, 3, 0)) << name;
+    EXPECT_FALSE(differs_at(name, 3, 1)) << name;
+  }
+  for (const std::string& name : of_decoder) {
+    EXPECT_FALSE(differs_at(name, 2, 0)) << name;
+    EXPECT_TRUE(differs_at(name, 2, 1)) << name;
+  }
 }
 
 }  // namespace

@@ -461,6 +461,8 @@ std::vector<Option> make_table() {
       mlm_heads(),
       embedding_norms(),
       paddings(),
+      stacks(),
+      decoder_inputs(),
   };
 }
 

@@ -10,10 +10,14 @@ namespace hooked::reference {
 
 enum class Padding : std::uint8_t { none, left, right };
 
+/// What the decoder of an encoder-decoder reads, compared with what its encoder reads.
+enum class DecoderReads : std::uint8_t { fewer, more_left_padded, as_many_right_padded, start_token };
+
 /// One model and one kind of input to compare on.
 struct Case {
   ModelConfig config;
-  Padding padding = Padding::none;
+  Padding padding = Padding::none;                   ///< of the tokens
+  DecoderReads decoder_reads = DecoderReads::fewer;  ///< for encoder-decoders only
 };
 
 /// One value of an option of the module graph.
@@ -39,6 +43,9 @@ using Choice = std::vector<std::size_t>;
 
 /// The case that a choice describes; not validated.
 Case make_case(const Choice& choice);
+
+/// Valid encoder-decoders: one for each value of the table that may stand in one, the rest at their defaults.
+std::vector<ModelConfig> two_stack_configs();
 
 /// `norm=RMS, heads=grouped-query, ...`: the values that hold, without the defaults.
 std::string describe(const Case& which);

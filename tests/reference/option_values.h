@@ -39,5 +39,7 @@ Option windows();
 Option attention_scales();
 Option qk_norms();
 Option latents();
+Option stacks();
+Option decoder_inputs();
 
 }  // namespace hooked::reference

@@ -116,11 +116,11 @@ Array norm_heads(const ModelConfig& config, const Weights& weights, const Array&
   return out;
 }
 
-/// Whether the token at column `query` may look at the token at column `key`.
-bool visible(const ModelConfig& config, std::int64_t layer, const std::vector<bool>& real, std::int64_t query,
-             std::int64_t key) {
-  if (!real[query] || !real[key]) return false;
-  if (config.direction == AttentionDirection::causal && key > query) return false;
+/// Whether the token of row `b` at column `query` may look at the token at column `key`.
+bool visible(const ModelConfig& config, std::int64_t layer, const Sequence& sequence, std::int64_t b,
+             std::int64_t query, std::int64_t key) {
+  if (!sequence.real[b][query] || !sequence.real[b][key]) return false;
+  if (sequence.direction == AttentionDirection::causal && key > query) return false;
   return !config.windowed(layer) || std::abs(key - query) < config.window->size;
 }
 
@@ -145,8 +145,9 @@ double alibi(const ModelConfig& config, std::int64_t head, std::int64_t query, s
 }
 
 /// Which of the numbers of T5's relative positions (Raffel et al. 2020) a distance gets.
-std::int64_t relative_bucket(const ModelConfig& config, std::int64_t query, std::int64_t key) {
-  const bool both_ways = config.direction == AttentionDirection::bidirectional;
+std::int64_t relative_bucket(const ModelConfig& config, AttentionDirection direction, std::int64_t query,
+                             std::int64_t key) {
+  const bool both_ways = direction == AttentionDirection::bidirectional;
   const std::int64_t buckets = both_ways ? config.relative()->buckets / 2 : config.relative()->buckets;
   const std::int64_t exact = buckets / 2;
   const std::int64_t away = both_ways ? std::abs(key - query) : std::max<std::int64_t>(0, query - key);
@@ -164,7 +165,7 @@ std::int64_t relative_bucket(const ModelConfig& config, std::int64_t query, std:
 /// What every layer's scores get for distances, [batch, head, query, key]; empty without relative positions.
 Array relative_bias(const ModelConfig& config, const Weights& weights, const Sequence& sequence) {
   if (config.relative() == nullptr) return {};
-  const Array& table = weights.at("blocks.0.attn.rel_pos_bias.weight");  // [bucket, head]
+  const Array& table = weights.at(sequence.stack + ".0.attn.rel_pos_bias.weight");  // [bucket, head]
   const auto batch = static_cast<std::int64_t>(sequence.positions.size());
   const auto length = static_cast<std::int64_t>(sequence.positions.front().size());
   Array bias({batch, config.n_heads, length, length});
@@ -173,8 +174,8 @@ Array relative_bias(const ModelConfig& config, const Weights& weights, const Seq
       for (std::int64_t i = 0; i < length; ++i) {
         for (std::int64_t j = 0; j < length; ++j) {
           const std::int64_t query = sequence.positions[b][i], key = sequence.positions[b][j];
-          if (config.direction == AttentionDirection::causal && key > query) continue;
-          bias(b, h, i, j) = table(relative_bucket(config, query, key), h);
+          if (sequence.direction == AttentionDirection::causal && key > query) continue;
+          bias(b, h, i, j) = table(relative_bucket(config, sequence.direction, query, key), h);
         }
       }
     }
@@ -202,7 +203,7 @@ Array score(const ModelConfig& config, std::int64_t layer, const Array& q, const
     for (std::int64_t h = 0; h < out.size(1); ++h) {
       for (std::int64_t i = 0; i < out.size(2); ++i) {
         for (std::int64_t j = 0; j < out.size(3); ++j) {
-          if (!visible(config, layer, sequence.real[b], i, j)) {
+          if (!visible(config, layer, sequence, b, i, j)) {
             out(b, h, i, j) = kMasked;
             continue;
           }
@@ -272,11 +273,26 @@ Array head_results(const Array& z, const Array& weight) {
   return out;
 }
 
+/// What all heads write, and the bias: [batch, pos, d_model].
+Array sum_of_heads(const Array& result, const Array& b_O) {
+  Array out({result.size(0), result.size(1), result.size(3)});
+  for (std::int64_t b = 0; b < out.size(0); ++b) {
+    for (std::int64_t p = 0; p < out.size(1); ++p) {
+      for (std::int64_t m = 0; m < out.size(2); ++m) {
+        double total = b_O.shape.empty() ? 0.0 : b_O(m);
+        for (std::int64_t h = 0; h < result.size(2); ++h) total += result(b, p, h, m);
+        out(b, p, m) = total;
+      }
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 Array attention(const ModelConfig& config, const Weights& weights, std::int64_t layer, const Array& x,
                 const Sequence& sequence, Points& points) {
-  const std::string name = "blocks." + std::to_string(layer) + ".attn.";
+  const std::string name = sequence.stack + "." + std::to_string(layer) + ".attn.";
   const auto [q, k, v] = config.latent_attention() ? heads_from_latents(config, weights, name, x, points)
                                                    : heads_from_stream(config, weights, name, x, sequence);
   points[name + "hook_q"] = q;
@@ -298,19 +314,39 @@ Array attention(const ModelConfig& config, const Weights& weights, std::int64_t 
       softmax_rows(scores, weight_or_empty(weights, name + "sinks"));
   const Array z = points[name + "hook_z"] = mix(config, pattern, clamped(config, v));
   const Array result = points[name + "hook_result"] = head_results(z, weights.at(name + "W_O"));
+  return sum_of_heads(result, weight_or_empty(weights, name + "b_O"));
+}
 
-  const Array b_O = weight_or_empty(weights, name + "b_O");
-  Array out({x.size(0), x.size(1), config.d_model});
-  for (std::int64_t b = 0; b < out.size(0); ++b) {
-    for (std::int64_t p = 0; p < out.size(1); ++p) {
-      for (std::int64_t m = 0; m < out.size(2); ++m) {
-        double total = b_O.shape.empty() ? 0.0 : b_O(m);
-        for (std::int64_t h = 0; h < config.n_heads; ++h) total += result(b, p, h, m);
-        out(b, p, m) = total;
+Array cross_attention(const ModelConfig& config, const Weights& weights, std::int64_t layer, const Array& x,
+                      const Encoded& encoded, Points& points) {
+  const std::string name = "decoder." + std::to_string(layer) + ".cross_attn.";
+  const std::string kv = name + (config.grouped_query() ? "_" : "");
+  const auto project = [&](const Array& read, const std::string& prefix, const std::string& which) {
+    return project_heads(read, weights.at(prefix + "W_" + which),
+                         weight_or_empty(weights, prefix + "b_" + which));
+  };
+  const Array q = points[name + "hook_q"] = project(x, name, "Q");
+  const Array k = points[name + "hook_k"] = project(encoded.output, kv, "K");
+  const Array v = points[name + "hook_v"] = project(encoded.output, kv, "V");
+
+  const std::int64_t group = config.n_heads / config.n_kv_heads;
+  Array scores({q.size(0), q.size(2), q.size(1), k.size(1)});
+  for (std::int64_t b = 0; b < scores.size(0); ++b) {
+    for (std::int64_t h = 0; h < scores.size(1); ++h) {
+      for (std::int64_t i = 0; i < scores.size(2); ++i) {
+        for (std::int64_t j = 0; j < scores.size(3); ++j) {
+          double value = 0.0;
+          for (std::int64_t d = 0; d < q.size(3); ++d) value += q(b, i, h, d) * k(b, j, h / group, d);
+          scores(b, h, i, j) = encoded.real[b][j] ? value / config.attn_scale : kMasked;
+        }
       }
     }
   }
-  return out;
+  points[name + "hook_attn_scores"] = scores;
+  const Array pattern = points[name + "hook_pattern"] = softmax_rows(scores, {});
+  const Array z = points[name + "hook_z"] = mix(config, pattern, v);
+  const Array result = points[name + "hook_result"] = head_results(z, weights.at(name + "W_O"));
+  return sum_of_heads(result, weight_or_empty(weights, name + "b_O"));
 }
 
 }  // namespace hooked::reference

@@ -254,9 +254,8 @@ Array rotate(const Array& x, const ModelConfig& config, std::int64_t layer, cons
   return out;
 }
 
-Array mlp(const ModelConfig& config, const Weights& weights, std::int64_t layer, const Array& x,
+Array mlp(const ModelConfig& config, const Weights& weights, const std::string& name, const Array& x,
           Points& points) {
-  const std::string name = "blocks." + std::to_string(layer) + ".mlp.";
   const Array b_in = weight_or_empty(weights, name + "b_in");
   const bool gated = config.mlp == MlpKind::gated;
   const bool bias_after_product = gated && config.gated_bias_after_product;

@@ -15,8 +15,17 @@ namespace hooked::reference {
 using Weights = std::map<std::string, Array>;
 using Points = std::map<std::string, Array>;
 
-/// What every block of one run sees.
+/// What a decoder reads of its encoder.
+struct Encoded {
+  Array output;                         ///< [batch, pos, d_model], normed
+  std::vector<std::vector<bool>> real;  ///< [batch][pos], false for padding
+};
+
+/// What every block of one stack sees.
 struct Sequence {
+  std::string stack = "blocks";  ///< what the names of its blocks begin with
+  AttentionDirection direction = AttentionDirection::causal;
+  const Encoded* encoded = nullptr;                  ///< of a decoder that has an encoder
   std::vector<std::vector<bool>> real;               ///< [batch][pos], false for padding
   std::vector<std::vector<std::int64_t>> positions;  ///< [batch][pos], counted over real tokens from 0
   Array pos_embed;                                   ///< [batch, pos, d_model]; empty without W_pos
@@ -71,8 +80,13 @@ Array rotate(const Array& x, const ModelConfig& config, std::int64_t layer, cons
 Array attention(const ModelConfig& config, const Weights& weights, std::int64_t layer, const Array& x,
                 const Sequence& sequence, Points& points);
 
-/// The MLP of block `layer` on what it reads [batch, pos, d_model], without the output norm.
-Array mlp(const ModelConfig& config, const Weights& weights, std::int64_t layer, const Array& x,
+/// Attention of the decoder's block `layer` on what it reads [batch, pos, d_model] (after ln2) to the
+/// encoder's output (Vaswani et al. 2017, section 3.2.3). Distances have no part in it.
+Array cross_attention(const ModelConfig& config, const Weights& weights, std::int64_t layer, const Array& x,
+                      const Encoded& encoded, Points& points);
+
+/// The MLP of this name (`blocks.3.mlp.`) on what it reads [batch, pos, d_model], without the output norm.
+Array mlp(const ModelConfig& config, const Weights& weights, const std::string& name, const Array& x,
           Points& points);
 
 /// The mixture of experts of block `layer` on what it reads [batch, pos, d_model], without the output norm.

@@ -165,7 +165,7 @@ void add_shared(const ModelConfig& config, const Weights& weights, const std::st
 
 Array mixture(const ModelConfig& config, const Weights& weights, std::int64_t layer, const Array& x,
               const Sequence& sequence, Points& points) {
-  const std::string name = "blocks." + std::to_string(layer) + ".mlp.";
+  const std::string name = sequence.stack + "." + std::to_string(layer) + ".mlp.";
   const Experts& e = *config.experts;
   Array expert_weights({x.size(0), x.size(1), e.n_experts}), indices({x.size(0), x.size(1), e.per_token});
   std::vector<Routed> routed;  // by row and position

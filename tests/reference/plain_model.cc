@@ -35,8 +35,10 @@ Weights read_weights(const ModelConfig& config, const StateDict& state) {
   return weights;
 }
 
-Sequence read_sequence(const Tokens& tokens, const std::optional<Mask>& mask) {
-  Sequence sequence;
+Sequence read_sequence(const Tokens& tokens, const std::optional<Mask>& mask, std::string stack,
+                       AttentionDirection direction) {
+  Sequence sequence{
+      .stack = std::move(stack), .direction = direction, .real = {}, .positions = {}, .pos_embed = {}};
   for (std::size_t b = 0; b < tokens.size(); ++b) {
     std::vector<bool> real;
     std::vector<std::int64_t> positions;
@@ -83,14 +85,15 @@ Array for_each_head(const Array& x, std::int64_t heads) {
 /// One block on the stream [batch, pos, d_model]; returns the next block's.
 Array block(const ModelConfig& config, const Weights& weights, std::int64_t layer, const Array& resid_pre,
             const Sequence& sequence, Points& points) {
-  const std::string name = "blocks." + std::to_string(layer) + ".";
+  const std::string name = sequence.stack + "." + std::to_string(layer) + ".";
   const bool norms_inputs = config.norm_place == NormPlace::pre || config.norm_place == NormPlace::both;
   const bool norms_outputs = config.norm_place == NormPlace::output || config.norm_place == NormPlace::both;
   const bool norms_sums = config.norm_place == NormPlace::post;
   const bool norms_stream = config.norm_place == NormPlace::stream;
+  const std::string mlp_norm = name + (sequence.encoded != nullptr ? "ln3" : "ln2");
   // With one norm for both branches, ln2 is ln1 under another name.
   const std::string mlp_norm_weights =
-      name + (config.layout == BlockLayout::parallel_one_norm ? "ln1" : "ln2");
+      config.layout == BlockLayout::parallel_one_norm ? name + "ln1" : mlp_norm;
   const auto norm = [&](const std::string& point, const std::string& of, const Array& x) {
     return apply_norm(norm_of(config, weights, config.norm, of), x, point, points);
   };
@@ -116,21 +119,27 @@ Array block(const ModelConfig& config, const Weights& weights, std::int64_t laye
   const Array attn_out =
       keep("hook_attn_out",
            norm_if(norms_outputs, "ln1_post", attention(config, weights, layer, read, sequence, points)));
-  const Array after_attention = sum(before, attn_out);
+  Array after_attention = sum(before, attn_out);
 
   if (!config.has_mlp()) return keep("hook_resid_post", norm_if(norms_sums, "ln1", after_attention));
 
   if (!config.parallel()) keep("hook_resid_mid", after_attention);
+  if (sequence.encoded != nullptr) {
+    const Array cross_read = norm(name + "ln2", name + "ln2", keep("hook_cross_attn_in", after_attention));
+    const Array cross_out = cross_attention(config, weights, layer, cross_read, *sequence.encoded, points);
+    after_attention =
+        keep("hook_resid_mid_cross", sum(after_attention, keep("hook_cross_attn_out", cross_out)));
+  }
   // The stream that the MLP's output is added to, and the one that it reads.
   const Array stream =
       norms_stream ? norm_if(true, "ln2", after_attention) : norm_if(norms_sums, "ln1", after_attention);
   const Array mlp_in = keep("hook_mlp_in", config.parallel() ? resid_pre : stream);
-  const Array mlp_read = norms_inputs ? norm(name + "ln2", mlp_norm_weights, mlp_in) : mlp_in;
+  const Array mlp_read = norms_inputs ? norm(mlp_norm, mlp_norm_weights, mlp_in) : mlp_in;
   const Array mlp_out =
       keep("hook_mlp_out",
            norm_if(norms_outputs, "ln2_post",
                    config.mixture(layer) ? mixture(config, weights, layer, mlp_read, sequence, points)
-                                         : mlp(config, weights, layer, mlp_read, points)));
+                                         : mlp(config, weights, name + "mlp.", mlp_read, points)));
   const Array resid_post = keep("hook_resid_post", sum(stream, mlp_out));
   if (!norms_sums || config.norm == NormKind::none) return resid_post;
   return keep("hook_normalized_resid_post", norm_if(true, "ln2", resid_post));
@@ -154,18 +163,11 @@ void check_tokens(const ModelConfig& config, const Tokens& tokens) {
   }
 }
 
-}  // namespace
-
-PlainRun forward(const ModelConfig& config, const StateDict& state, const Tokens& tokens,
-                 const Beside& beside) {
-  check_tokens(config, tokens);
-  const Weights weights = read_weights(config, state);
-  Sequence sequence = read_sequence(tokens, beside.mask);
+/// What the first block of a stack reads, [batch, pos, d_model].
+Array embed(const ModelConfig& config, const Weights& weights, const Tokens& tokens,
+            const std::optional<Tokens>& token_types, Sequence& sequence, Points& points) {
   const auto batch = static_cast<std::int64_t>(tokens.size());
   const auto length = static_cast<std::int64_t>(tokens[0].size());
-  PlainRun run;
-  Points& points = run.activations;
-
   points["hook_tokens"] = Array({batch, length});
   for (std::int64_t b = 0; b < batch; ++b) {
     for (std::int64_t p = 0; p < length; ++p) points["hook_tokens"](b, p) = static_cast<double>(tokens[b][p]);
@@ -188,7 +190,7 @@ PlainRun forward(const ModelConfig& config, const StateDict& state, const Tokens
   }
   if (config.token_types > 0) {
     const Array types = gather(weights.at("embed.token_type_embed.W_token_type"), batch, length,
-                               [&](auto b, auto p) { return beside.types ? (*beside.types)[b][p] : 0; });
+                               [&](auto b, auto p) { return token_types ? (*token_types)[b][p] : 0; });
     points["embed.hook_token_type_embed"] = types;
     stream = sum(stream, types);
   }
@@ -197,13 +199,65 @@ PlainRun forward(const ModelConfig& config, const StateDict& state, const Tokens
         apply_norm(norm_of(config, weights, NormKind::layer_norm, "embed.ln"), stream, "embed.ln", points);
     points["hook_full_embed"] = stream;
   }
+  return stream;
+}
 
-  for (std::int64_t layer = 0; layer < config.n_layers; ++layer) {
+/// What the last of `layers` blocks returns, [batch, pos, d_model].
+Array run_stack(const ModelConfig& config, const Weights& weights, std::int64_t layers, Array stream,
+                const Sequence& sequence, Points& points) {
+  for (std::int64_t layer = 0; layer < layers; ++layer) {
     stream = block(config, weights, layer, stream, sequence, points);
   }
+  return stream;
+}
 
-  if (config.d_vocab_out() == 0) return run;
-  stream = apply_norm(norm_of(config, weights, config.final_norm, "ln_final"), stream, "ln_final", points);
+/// What the decoder of an encoder-decoder reads.
+Tokens decoder_tokens(const ModelConfig& config, const Tokens& tokens, const Beside& beside) {
+  if (beside.decoder) return *beside.decoder;
+  if (!config.encoder->decoder_start_token)
+    throw std::invalid_argument("nothing says what the decoder reads");
+  return Tokens(tokens.size(), {*config.encoder->decoder_start_token});
+}
+
+/// The stream at the end of an encoder-decoder's decoder. The points of the embedding are the encoder's.
+Array run_two_stacks(const ModelConfig& config, const Weights& weights, const Tokens& tokens,
+                     const Beside& beside, Points& points) {
+  Sequence source = read_sequence(tokens, beside.mask, "encoder", AttentionDirection::bidirectional);
+  const Array read = embed(config, weights, tokens, beside.types, source, points);
+  const Array last = run_stack(config, weights, config.encoder->n_layers, read, source, points);
+  const Norm norm = norm_of(config, weights, config.norm, "encoder_final_ln");
+  const Encoded encoded{apply_norm(norm, last, "encoder_final_ln", points), source.real};
+
+  const Tokens own = decoder_tokens(config, tokens, beside);
+  check_tokens(config, own);
+  if (own.size() != tokens.size()) throw std::invalid_argument("the decoder has other rows than the encoder");
+  Sequence target = read_sequence(own, beside.decoder_mask, "decoder", AttentionDirection::causal);
+  target.encoded = &encoded;
+  Points not_kept;  // the decoder's embedding has no points
+  const Array first = embed(config, weights, own, std::nullopt, target, not_kept);
+  return run_stack(config, weights, config.n_layers, first, target, points);
+}
+
+}  // namespace
+
+PlainRun forward(const ModelConfig& config, const StateDict& state, const Tokens& tokens,
+                 const Beside& beside) {
+  check_tokens(config, tokens);
+  const Weights weights = read_weights(config, state);
+  PlainRun run;
+  Points& points = run.activations;
+  Array stream;
+  if (config.has_encoder()) {
+    stream = run_two_stacks(config, weights, tokens, beside, points);
+  } else {
+    Sequence sequence = read_sequence(tokens, beside.mask, "blocks", config.direction);
+    stream = embed(config, weights, tokens, beside.types, sequence, points);
+    stream = run_stack(config, weights, config.n_layers, stream, sequence, points);
+  }
+
+  if (!config.has_unembedding()) return run;
+  const std::string last_norm = config.has_encoder() ? "decoder_final_ln" : "ln_final";
+  stream = apply_norm(norm_of(config, weights, config.final_norm, last_norm), stream, last_norm, points);
   if (config.has_mlm_head()) {
     stream = linear(stream, weights.at("mlm_head.W"), weights.at("mlm_head.b"));
     stream = apply_norm(norm_of(config, weights, NormKind::layer_norm, "mlm_head.ln"),

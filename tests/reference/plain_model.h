@@ -22,16 +22,19 @@ using Mask = std::vector<std::vector<std::int64_t>>;    ///< [batch][pos], 1 for
 struct Beside {
   std::optional<Mask> mask = std::nullopt;
   std::optional<Tokens> types = std::nullopt;  ///< [batch][pos] below token_types; absent: all 0
+  /// [batch][pos] what the decoder of an encoder-decoder reads; absent: its start token in each row.
+  std::optional<Tokens> decoder = std::nullopt;
+  std::optional<Mask> decoder_mask = std::nullopt;  ///< of the decoder's tokens
 };
 
 /// What one run computes.
 struct PlainRun {
-  Array logits;                              ///< [batch, pos, vocab], after any soft cap; empty without head
+  Array logits;  ///< [batch, pos, vocab], the decoder's where there is one, after any soft cap; or empty
   std::map<std::string, Array> activations;  ///< every point of the model, wide ones included, by name
 };
 
 /// The forward pass. Throws std::invalid_argument when a weight is missing, left over or of another shape, or
-/// when the tokens are not a rectangle of ids below d_vocab.
+/// when the tokens are not a rectangle of ids below d_vocab, or when nothing says what a decoder reads.
 PlainRun forward(const ModelConfig& config, const StateDict& weights, const Tokens& tokens,
                  const Beside& beside = {});
 

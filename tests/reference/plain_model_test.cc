@@ -18,7 +18,9 @@ ModelConfig default_config() { return make_case(Choice(option_table().size(), 0)
 TEST(PlainModel, HasEveryPointOfTheSiteTableWithItsShape) {
   for (const Case& which : pairwise_cover().cases) {
     const ModelConfig& config = which.config;
-    const PlainRun run = forward(config, random_weights(config, 1), random_tokens(config, 1, 3, 1));
+    Beside beside;
+    if (config.has_encoder()) beside.decoder = random_tokens(config, 1, 2, 1);
+    const PlainRun run = forward(config, random_weights(config, 1), random_tokens(config, 1, 3, 1), beside);
     std::set<std::string> names;
     for (const ActivationName& name : activation_names(config)) {
       names.insert(name.to_string());
@@ -59,6 +61,15 @@ TEST(PlainModel, RefusesWeightsThatDoNotFit) {
   misshapen["unembed.b_U"] = weights.at("blocks.0.attn.b_O");
   EXPECT_THROW(forward(config, misshapen, {{0}}), std::invalid_argument);
   EXPECT_THROW(forward(config, weights, {{config.d_vocab}}), std::invalid_argument);
+}
+
+TEST(PlainModel, ADecoderReadsItsStartTokenWhereNothingElseIsGiven) {
+  ModelConfig config = two_stack_configs().front();
+  const StateDict weights = random_weights(config, 3);
+  EXPECT_THROW(forward(config, weights, {{0, 1}}), std::invalid_argument);
+  config.encoder->decoder_start_token = 2;
+  EXPECT_EQ(forward(config, weights, {{0, 1}}).logits.values,
+            forward(config, weights, {{0, 1}}, {.decoder = Tokens{{2}}}).logits.values);
 }
 
 TEST(PlainModel, LogProbabilitiesSumToOne) {

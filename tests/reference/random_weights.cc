@@ -21,19 +21,13 @@ class ShapeList {
     if (c_.post_embedding_norm || c_.embedding_sum_norm)
       add_norm("embed.ln", NormKind::layer_norm, c_.d_model);
     if (c_.has_pos_embed()) add("pos_embed.W_pos", {c_.n_ctx, c_.d_model});
-    for (std::int64_t layer = 0; layer < c_.n_layers; ++layer) {
-      const std::string block = "blocks." + std::to_string(layer) + ".";
-      add_block_norms(block);
-      add_attention(block + "attn.");
-      if (c_.relative() != nullptr && layer == 0)
-        add(block + "attn.rel_pos_bias.weight", {c_.relative()->buckets, c_.n_heads});
-      if (c_.mixture(layer)) {
-        add_mixture(block + "mlp.");
-      } else if (c_.has_mlp()) {
-        add_mlp(block + "mlp.");
-      }
+    if (c_.has_encoder()) {
+      add_stack("encoder", c_.n_encoder_layers());
+      if (!c_.norm_folded) add_norm("encoder_final_ln", c_.norm, c_.d_model);
     }
-    if (!c_.norm_folded) add_norm("ln_final", c_.final_norm, c_.d_model);
+    add_stack(c_.has_encoder() ? "decoder" : "blocks", c_.n_layers);
+    if (!c_.norm_folded)
+      add_norm(c_.has_encoder() ? "decoder_final_ln" : "ln_final", c_.final_norm, c_.d_model);
     if (c_.has_mlm_head()) {
       add("mlm_head.W", {c_.d_model, c_.d_model});
       add("mlm_head.b", {c_.d_model});
@@ -46,6 +40,26 @@ class ShapeList {
   }
 
  private:
+  void add_stack(const std::string& stack, std::int64_t layers) {
+    for (std::int64_t layer = 0; layer < layers; ++layer) {
+      const std::string block = stack + "." + std::to_string(layer) + ".";
+      add_block_norms(block);
+      add_attention(block + "attn.");
+      if (stack == "decoder") {
+        if (!c_.norm_folded) add_norm(block + "ln3", c_.norm, c_.d_model);
+        add_attention(block + "cross_attn.");
+      }
+      if (c_.relative() != nullptr && layer == 0) {
+        add(block + "attn.rel_pos_bias.weight", {c_.relative()->buckets, c_.n_heads});
+      }
+      if (c_.mixture(layer)) {
+        add_mixture(block + "mlp.");
+      } else if (c_.has_mlp()) {
+        add_mlp(block + "mlp.");
+      }
+    }
+  }
+
   void add(std::string name, std::vector<std::int64_t> shape) {
     shapes_.emplace_back(std::move(name), std::move(shape));
   }

@@ -20,19 +20,41 @@ constexpr double kLogProbTolerance = 1e-10;    // float64, nats
 constexpr std::int64_t kBatch = 3;
 constexpr std::int64_t kLength = 6;
 
-/// Rows with 0, 1 and 2 tokens of padding; nothing without padding.
-std::optional<Mask> padding_mask(Padding padding) {
+/// Rows of so many columns with 0, 1 and 2 tokens of padding; nothing without padding.
+std::optional<Mask> padding_mask(Padding padding, std::int64_t length = kLength) {
   if (padding == Padding::none) return std::nullopt;
   Mask mask;
   for (std::int64_t b = 0; b < kBatch; ++b) {
-    std::vector<std::int64_t> row(kLength, 1);
+    std::vector<std::int64_t> row(static_cast<std::size_t>(length), 1);
     for (std::int64_t i = 0; i < b; ++i) {
-      row[static_cast<std::size_t>(padding == Padding::left ? i : kLength - 1 - i)] = 0;
+      row[static_cast<std::size_t>(padding == Padding::left ? i : length - 1 - i)] = 0;
     }
     mask.push_back(std::move(row));
   }
   return mask;
 }
+
+/// The columns that a decoder is given beside an encoder's kLength; none where it has its start token alone.
+struct DecoderColumns {
+  std::int64_t length = 0;
+  Padding padding = Padding::none;
+};
+
+DecoderColumns decoder_columns(DecoderReads reads) {
+  switch (reads) {
+    case DecoderReads::fewer:
+      return {kLength - 2};
+    case DecoderReads::more_left_padded:
+      return {kLength + 2, Padding::left};
+    case DecoderReads::as_many_right_padded:
+      return {kLength, Padding::right};
+    case DecoderReads::start_token:
+      break;
+  }
+  return {};
+}
+
+at::Tensor tensor_or_none(const std::optional<Mask>& rows) { return rows ? to_tensor(*rows) : at::Tensor(); }
 
 class PairwiseCase : public testing::TestWithParam<std::size_t> {
  protected:
@@ -42,28 +64,44 @@ class PairwiseCase : public testing::TestWithParam<std::size_t> {
 
   StateDict weights() const { return random_weights(config(), seed()); }
   Tokens tokens() const { return random_tokens(config(), kBatch, kLength, seed()); }
-  at::Tensor mask() const {
-    const auto rows = padding_mask(which().padding);
-    return rows ? to_tensor(*rows) : at::Tensor();
+
+  /// What the plain model is given beside the tokens; types of every kind that the model has.
+  Beside beside() const {
+    Beside beside{.mask = padding_mask(which().padding)};
+    if (config().token_types > 0) {
+      ModelConfig kinds = config();
+      kinds.d_vocab = kinds.token_types;
+      beside.types = random_tokens(kinds, kBatch, kLength, seed() + 1000);
+    }
+    const auto [length, padding] = decoder_columns(which().decoder_reads);
+    if (config().has_encoder() && length > 0) {
+      beside.decoder = random_tokens(config(), kBatch, length, seed() + 2000);
+      beside.decoder_mask = padding_mask(padding, length);
+    }
+    return beside;
   }
 
-  /// Types of the tokens, of every kind the model has.
-  std::optional<Tokens> types() const {
-    ModelConfig kinds = config();
-    kinds.d_vocab = kinds.token_types;
-    return kinds.token_types > 0 ? std::optional(random_tokens(kinds, kBatch, kLength, seed() + 1000))
-                                 : std::nullopt;
-  }
   PlainRun plain(const ModelConfig& model, const StateDict& weights) const {
-    return forward(model, weights, tokens(), {.mask = padding_mask(which().padding), .types = types()});
+    return forward(model, weights, tokens(), beside());
+  }
+
+  /// A comparison of real tokens.
+  Comparison within(double tolerance) const {
+    Comparison how{.tolerance = tolerance, .attention_mask = tensor_or_none(beside().mask)};
+    if (config().has_encoder()) how.decoder_mask = tensor_or_none(beside().decoder_mask);
+    return how;
   }
 
   /// Every point of a run of the engine, and the logits where there are any.
   NamedTensors run(const HookedTransformer& model) const {
     const bool logits = model.config().has_unembedding();
     const RunOptions options{.output = logits ? Output::logits : Output::none};
-    Input input(to_tensor(tokens()), {.attention_mask = mask()});
-    if (const auto rows = types()) input.token_types = to_tensor(*rows);
+    const Beside given = beside();
+    const Input input(to_tensor(tokens()),
+                      {.attention_mask = tensor_or_none(given.mask),
+                       .token_types = tensor_or_none(given.types),
+                       .decoder = {.tokens = tensor_or_none(given.decoder),
+                                   .attention_mask = tensor_or_none(given.decoder_mask)}});
     RunResult result = model.run_with_cache(input, act::everything, options);
     NamedTensors tensors = by_name(result.cache);
     if (logits) tensors["logits"] = result.logits;
@@ -81,7 +119,7 @@ class PairwiseCase : public testing::TestWithParam<std::size_t> {
 TEST_P(PairwiseCase, EveryActivationEqualsThePlainModels) {
   SCOPED_TRACE(describe(which()));
   EXPECT_TRUE(agree(run(load(WeightProcessing::none())), to_tensors(plain(config(), weights())),
-                    {.tolerance = kActivationTolerance, .attention_mask = mask()}));
+                    within(kActivationTolerance)));
 }
 
 TEST_P(PairwiseCase, ProcessingKeepsLogProbabilitiesScoresAndPatterns) {
@@ -98,14 +136,14 @@ TEST_P(PairwiseCase, ProcessingKeepsLogProbabilitiesScoresAndPatterns) {
     processed[name] = value;
     raw[name] = to_tensor(plain_run.activations.at(name));
   }
-  EXPECT_TRUE(agree(processed, raw, {.tolerance = kLogProbTolerance, .attention_mask = mask()}));
+  EXPECT_TRUE(agree(processed, raw, within(kLogProbTolerance)));
 }
 
 TEST_P(PairwiseCase, EveryActivationOfTheProcessedModelEqualsThePlainModels) {
   SCOPED_TRACE(describe(which()));
   const HookedTransformer model = load(WeightProcessing::all_that_apply());
-  EXPECT_TRUE(agree(run(model), to_tensors(plain(model.config(), model.state_dict())),
-                    {.tolerance = kActivationTolerance, .attention_mask = mask()}));
+  EXPECT_TRUE(
+      agree(run(model), to_tensors(plain(model.config(), model.state_dict())), within(kActivationTolerance)));
 }
 
 INSTANTIATE_TEST_SUITE_P(Pairwise, PairwiseCase,

@@ -42,8 +42,16 @@ std::int64_t token_dimension(const std::string& name) {
   return query ? *query : axes.find(Axis::pos).value_or(1);
 }
 
+/// The mask of the tokens along an activation's token dimension.
+const at::Tensor& mask_for(const std::string& name, const Comparison& how) {
+  if (!how.decoder_mask) return how.attention_mask;
+  const auto activation = activation_of(name);  // what is no activation is of the end, as logits are
+  return activation && counts_source(*activation, Axis::pos) ? how.attention_mask : *how.decoder_mask;
+}
+
 /// Rows of real tokens only: [token, ...].
-at::Tensor without_padding(const at::Tensor& value, const std::string& name, const at::Tensor& mask) {
+at::Tensor without_padding(const at::Tensor& value, const std::string& name, const Comparison& how) {
+  const at::Tensor& mask = mask_for(name, how);
   if (!mask.defined() || token_dimension(name) < 0) return value;
   const at::Tensor by_token = value.movedim(token_dimension(name), 1);
   return at::index(by_token, {mask.to(at::kBool)});
@@ -66,7 +74,7 @@ std::optional<std::string> difference(const std::string& name, const at::Tensor&
                        shape_text(expected_tensor.sizes()));
   }
   const auto as_double = [&](const at::Tensor& value) {
-    return without_padding(value.detach().to(at::kCPU, at::kDouble), name, how.attention_mask).contiguous();
+    return without_padding(value.detach().to(at::kCPU, at::kDouble), name, how).contiguous();
   };
   const at::Tensor got = as_double(got_tensor), expected = as_double(expected_tensor);
   const double* a = got.data_ptr<double>();

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,9 @@ struct Comparison {
   std::map<std::string, std::string> exceptions = {};
   /// [batch, pos], zero on padding, whose rows are left out. Undefined: every row is compared.
   at::Tensor attention_mask = {};
+  /// The same of what a decoder reads beside its encoder, whose tokens `attention_mask` is then of. Absent:
+  /// there is one stack.
+  std::optional<at::Tensor> decoder_mask = {};
 };
 
 /// A cache's activations by name.

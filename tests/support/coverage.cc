@@ -108,8 +108,20 @@ std::string coverage_document() {
   text += fmt::format(
       "\n## Pairs that no valid configuration has ({})\n\n| value | with | why |\n|---|---|---|\n",
       cover.refused.size());
-  for (const reference::RefusedPair& pair : cover.refused) {
-    text += fmt::format("| {} | {} | {} |\n", pair.first, pair.second, pair.reason);
+  // What one value refuses for one reason stands in one row, each option named once.
+  const auto option_of = [](const std::string& value) { return value.substr(0, value.find(": ") + 2); };
+  for (std::size_t i = 0; i < cover.refused.size(); ++i) {
+    const auto& [first, second, reason] = cover.refused[i];
+    text += fmt::format("| {} | {}", first, second);
+    std::string option = option_of(second);
+    for (; i + 1 < cover.refused.size(); ++i) {
+      const reference::RefusedPair& next = cover.refused[i + 1];
+      if (next.first != first || next.reason != reason) break;
+      const bool same = next.second.starts_with(option);
+      text += "; " + (same ? next.second.substr(option.size()) : next.second);
+      option = option_of(next.second);
+    }
+    text += fmt::format(" | {} |\n", reason);
   }
   return text;
 }

@@ -258,32 +258,4 @@ ModelConfig random_config(std::uint64_t seed) {
   return c;
 }
 
-ModelConfig random_two_stack_config(std::uint64_t seed) {
-  Dice dice(seed);
-  ModelConfig c = random_config(seed);
-  c.encoder = Encoder{.n_layers = dice.one_of<std::int64_t>({1, 3})};
-  if (dice.coin()) c.encoder->decoder_start_token = dice.roll(static_cast<int>(c.d_vocab));
-  c.direction = AttentionDirection::causal;
-  c.positions = RelativePositions{.buckets = dice.one_of<std::int64_t>({4, 9}), .max_distance = 20};
-  if (c.norm == NormKind::none) c.norm = NormKind::rms_norm;
-  if (c.final_norm == NormKind::none) c.final_norm = c.norm;
-  c.norm_place = NormPlace::pre;
-  c.norm_folded = false;
-  c.layout = BlockLayout::serial;
-  if (!c.has_mlp()) {
-    c.mlp = MlpKind::plain;
-    c.d_mlp = 9;
-  }
-  c.experts.reset();
-  c.window.reset();
-  c.latent.reset();
-  c.qk_norm.reset();
-  c.attention_sinks = c.scale_by_inverse_layer = false;
-  c.score_soft_cap = c.qkv_clip = 0.0;
-  c.embedding_sum_norm = false;
-  c.token_types = 0;
-  c.unembedding->mlm_head.reset();
-  return c;
-}
-
 }  // namespace hooked

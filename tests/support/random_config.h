@@ -13,7 +13,4 @@ namespace hooked {
 /// both.
 ModelConfig random_config(std::uint64_t seed);
 
-/// The same with an encoder before it, and what that excludes at its default.
-ModelConfig random_two_stack_config(std::uint64_t seed);
-
 }  // namespace hooked
