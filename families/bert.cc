@@ -28,7 +28,7 @@ extern const Family kFamily{.model_type = "bert",
                             .recipes = recipes,
                             .prefix = "bert.",
                             .unembedding = "cls.predictions.decoder.weight",
-                            .head = "cls.predictions.",
+                            .optional_part = masked_lm_head("cls.predictions."),
                             .buffers = kBuffers};
 
 }  // namespace hooked::families::bert

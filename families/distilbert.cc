@@ -52,7 +52,7 @@ extern const Family kFamily{.model_type = "distilbert",
                             .recipes = recipes,
                             .prefix = "distilbert.",
                             .unembedding = "vocab_projector.weight",
-                            .head = "vocab_",
+                            .optional_part = masked_lm_head("vocab_"),
                             .buffers = kBuffers};
 
 }  // namespace hooked::families::distilbert

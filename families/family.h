@@ -75,6 +75,25 @@ struct ConfigText {
   std::string where;
 };
 
+/// A part that checkpoints of a family are published with and without. The files decide: one that holds no
+/// tensor of the part is a model without it.
+struct OptionalPart {
+  std::string_view name = {};     ///< `masked-LM head`
+  std::string_view tensors = {};  ///< what the names of its tensors begin with; empty for no such part
+  bool (*in)(const ModelConfig& config) = nullptr;
+  ModelConfig (*without)(ModelConfig whole) = nullptr;
+  std::string_view what_is_left = {};  ///< of the model without it, for messages
+};
+
+/// The head of an encoder, whose unembedding is a part of it.
+constexpr OptionalPart masked_lm_head(std::string_view tensors) {
+  return {.name = "masked-LM head",
+          .tensors = tensors,
+          .in = [](const ModelConfig& config) { return config.has_unembedding(); },
+          .without = without_unembedding,
+          .what_is_left = "the model ends with its stream and has no logits"};
+}
+
 /// One checkpoint layout: which config keys mean what, and where our tensors are in its files.
 ///
 /// A family is one file in families/, with a namespace of its own, and one row of table.inc.
@@ -90,9 +109,8 @@ struct Family {
   /// Their unembedding matrix, [vocab, d_model], which never has the prefix. In files of tied models it may
   /// be missing, a second copy of the embedding, or all there is of it.
   std::string_view unembedding = {};
-  /// What the names of the head begin with, where it is more than the unembedding: these never have the
-  /// prefix either. A file that holds none of them is a model without unembedding.
-  std::string_view head = {};
+  /// What files may lack as a whole; its tensors never have the prefix either.
+  OptionalPart optional_part = {};
   /// Globs of tensors that files carry and no model needs (mask buffers, frequencies).
   std::span<const std::string_view> buffers = {};
   /// For families whose files do not name them or lack a config: the config to read, or nothing when the
@@ -128,8 +146,7 @@ std::optional<RecognisedFamily> recognise_family(const CheckpointTraits& seen);
 /// Throws ConfigError about a config.json that names no family, listing what else is recognised.
 [[noreturn]] void refuse_unnamed_family(std::string_view config_where);
 
-/// The native folder: our own tensors by their own names.
+/// The native folder: our own tensors by their own names (families/shared/native_layout.h).
 const Family& native_family();
-std::vector<TensorRecipe> native_recipes(const ModelConfig& config);
 
 }  // namespace hooked

@@ -41,7 +41,7 @@ extern const Family kFamily{.model_type = "roberta",
                             .recipes = recipes,
                             .prefix = "roberta.",
                             .unembedding = "lm_head.decoder.weight",
-                            .head = "lm_head.",
+                            .optional_part = masked_lm_head("lm_head."),
                             .buffers = kBuffers};
 
 }  // namespace hooked::families::roberta

@@ -1,4 +1,4 @@
-// T5 1.0 and 1.1 (Raffel et al. 2020; gated MLPs: Shazeer 2020), with both stacks.
+// T5 1.0 and 1.1 (Raffel et al. 2020; gated MLPs: Shazeer 2020), both stacks or the encoder alone.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -34,8 +34,10 @@ void add_block(Recipes& r, const ModelConfig& c, const std::string& mlp_norm, co
 std::vector<TensorRecipe> recipes(const ModelConfig& c) {
   Recipes r(c);
   r.embedding("shared.weight");
-  r.each_block(Stack::encoder, "encoder.block.{}.", [&](std::int64_t) { add_block(r, c, "ln2", "layer.1"); });
-  r.norm("encoder_final_ln", "encoder.final_layer_norm");
+  const Stack encoder = c.has_encoder() ? Stack::encoder : Stack::blocks;
+  r.each_block(encoder, "encoder.block.{}.", [&](std::int64_t) { add_block(r, c, "ln2", "layer.1"); });
+  r.norm(c.has_encoder() ? "encoder_final_ln" : "ln_final", "encoder.final_layer_norm");
+  if (!c.has_encoder()) return std::move(r).take();
   r.each_block(Stack::decoder, "decoder.block.{}.", [&](std::int64_t) {
     add_block(r, c, "ln3", "layer.2");
     r.cross_attention([&] { add_attention(r, "layer.1.EncDecAttention"); });
@@ -64,9 +66,9 @@ void read_mlp(HfConfig& hf, ModelConfig& c) {
 
 ModelConfig read(HfConfig& hf) {
   const ConfigReader& json = hf.json();
-  if (!json.boolean_or("is_encoder_decoder", true) || json.boolean_or("is_decoder", false)) {
-    json.refuse(json.boolean_or("is_decoder", false) ? "is_decoder" : "is_encoder_decoder",
-                "says that one of the two stacks is missing; expected a model with both");
+  if (json.boolean_or("is_decoder", false)) {
+    json.refuse("is_decoder",
+                "says that the encoder is missing; expected a model with both stacks, or the encoder alone");
   }
   ModelConfig c = hf.sizes({.n_layers = "num_layers",
                             .d_model = "d_model",
@@ -99,7 +101,7 @@ ModelConfig read(HfConfig& hf) {
   if (json.has(start)) c.encoder->decoder_start_token = json.integer(start);
   hf.comes_from("encoder.decoder_start_token", json.where(start));
   json.ignore({"n_positions", "output_past", "pad_token_id"});
-  return c;
+  return json.boolean_or("is_encoder_decoder", true) ? c : encoder_alone(std::move(c));
 }
 
 // Copies of the shared embedding, and a table that old files hold and nothing reads.
@@ -113,6 +115,12 @@ extern const Family kFamily{.model_type = "t5",
                             .read = read,
                             .recipes = recipes,
                             .unembedding = "lm_head.weight",
+                            .optional_part = {.name = "decoder",
+                                              .tensors = "decoder.",
+                                              .in = [](const ModelConfig& c) { return c.has_encoder(); },
+                                              .without = encoder_alone,
+                                              .what_is_left = "the model is the encoder, which ends with its "
+                                                              "final norm and has no logits"},
                             .buffers = kBuffers};
 
 }  // namespace hooked::families::t5

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "core/weight_table.h"
 #include "families/shared/karpathy_layout.h"
 #include "families/shared/native_config.h"
 #include "families/shared/native_layout.h"
@@ -51,8 +52,8 @@ std::optional<ConfigText> recognise(const CheckpointTraits& seen) {
 }
 
 bool is_bias(std::string_view name) {
-  const auto leaf = name.substr(name.rfind('.') + 1);
-  return leaf == "b" || leaf.starts_with("b_") || leaf.starts_with("_b_");
+  const auto* row = find_weight_row(name);
+  return row != nullptr && (row->is_bias() || row->kind == WeightKind::shift);
 }
 
 // TransformerLens fills in biases that a file lacks.

@@ -204,7 +204,7 @@ ActivationCache ActivationCache::load(const std::filesystem::path& file) {
   const auto order = metadata.find(std::string(kOrderKey));
   if (layers == metadata.end() || order == metadata.end()) {
     throw CheckpointError(file.string(),
-                          "this is no saved cache; expected metadata 'n_layers' and 'order'; use a file "
+                          "this is not a saved cache; expected metadata 'n_layers' and 'order'; use a file "
                           "that ActivationCache::save wrote");
   }
   const auto encoder_layers = metadata.find(std::string(kEncoderLayersKey));

@@ -95,9 +95,10 @@ ActivationName ActivationName::parse(std::string_view text) {
     const std::int32_t layer = row.scope == SiteScope::block ? 0 : -1;
     examples.push_back(ActivationName{row.site, Stack::none, layer, per_expert(row) ? 0 : -1}.to_string());
   }
-  throw HookError(text, fmt::format("this is no activation's name; expected a full name such as '{}'; see "
-                                    "docs/activations.md for all of them",
-                                    nearest(text, examples)));
+  throw HookError(text,
+                  fmt::format("this is not an activation's name; expected a full name such as '{}'; see "
+                              "docs/activations.md for all of them",
+                              nearest(text, examples)));
 }
 
 bool counts_source(const ActivationName& name, Axis axis) noexcept {

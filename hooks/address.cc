@@ -18,7 +18,7 @@ struct Overloaded : F... {
 
 std::int64_t parse_place(std::string_view text, std::string_view whole) {
   if (const auto place = parse_integer(text)) return *place;
-  throw HookError(whole, fmt::format("'{}' is no index; expected i, i:j, i+j+... or last", text));
+  throw HookError(whole, fmt::format("'{}' is not an index; expected i, i:j, i+j+... or last", text));
 }
 
 AxisIndex parse_index(std::string_view text, std::string_view whole) {
@@ -91,7 +91,7 @@ AxisIndices AxisIndices::parse(std::string_view text) {
     const auto axis = parse_axis(entry.substr(0, equals));
     if (equals == std::string_view::npos || !axis) {
       throw HookError(
-          whole, fmt::format("'{}' is no index; expected axis=i|i:j|i+j|last with an axis such as batch, "
+          whole, fmt::format("'{}' is not an index; expected axis=i|i:j|i+j|last with an axis such as batch, "
                              "pos, query, key, head or d_mlp",
                              entry));
     }

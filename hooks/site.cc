@@ -75,10 +75,10 @@ constexpr Condition mlps{[](const Config& c, std::int64_t) { return c.has_mlp();
 constexpr Condition serial_mlp{[](const Config& c, std::int64_t) { return c.has_mlp() && !c.parallel(); },
                                "the block is serial and has an MLP"};
 constexpr Condition dense_mlp{[](const Config& c, std::int64_t l) { return c.dense_mlp(l); },
-                              "the layer has an MLP that is no mixture of experts"};
+                              "the layer has an MLP that is not a mixture of experts"};
 constexpr Condition gated_mlp{
     [](const Config& c, std::int64_t l) { return c.dense_mlp(l) && c.mlp == MlpKind::gated; },
-    "the layer has a gated MLP that is no mixture of experts"};
+    "the layer has a gated MLP that is not a mixture of experts"};
 constexpr Condition normed_mlp{[](const Config& c, std::int64_t) { return c.has_mlp() && c.mlp_norm; },
                                "MLPs have a norm after the activation (SoLU+LN)"};
 constexpr Condition mixture{[](const Config& c, std::int64_t l) { return c.mixture(l); },
@@ -93,7 +93,7 @@ constexpr Condition final_norm{
     "the model has a final norm and no encoder"};
 constexpr Condition decoder_final_norm{
     [](const Config& c, std::int64_t) { return c.final_norm != NormKind::none && c.has_encoder(); },
-    "the model is an encoder-decoder with an unembedding"};
+    "the model is an encoder-decoder with a final norm"};
 constexpr Condition mlm_head{[](const Config& c, std::int64_t) { return c.has_mlm_head(); },
                              "the model has a masked-LM head (mlm_head)"};
 constexpr Condition unembedding{[](const Config& c, std::int64_t) { return c.has_unembedding(); },

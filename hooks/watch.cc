@@ -245,7 +245,7 @@ at::Tensor Watch::apply_edit(const PreparedEdit& edit, const at::Tensor& value, 
   if (edit.kind == EditKind::project_out && operand.size(0) != block.size(-1)) {
     throw HookError(
         where + edit.indices.to_string(),
-        fmt::format("the direction is no vector along the block's last axis; expected [{}], got {}",
+        fmt::format("the direction is not a vector along the block's last axis; expected [{}], got {}",
                     block.size(-1), shape_text(operand.sizes())));
   }
   const auto edited = [&]() -> at::Tensor {

@@ -204,15 +204,11 @@ at::Tensor Attention::write(const at::Tensor& z, Run& run) const {
 WeightSlots Attention::slots(const std::string& path) const {
   WeightSlots slots = projection_->slots(path);
   slots.push_back({path + ".W_O", W_O_.t().view({config_.n_heads, config_.value_dim(), config_.d_model})});
-  if (b_O_.defined()) slots.push_back({path + ".b_O", b_O_});
-  if (sinks_.defined()) slots.push_back({path + ".sinks", sinks_});
-  if (relative_bias_) {
-    for (WeightSlot& slot : relative_bias_->slots(path)) slots.push_back(std::move(slot));
-  }
-  for (const auto& [name, norm] : {std::pair{".q_norm", q_norm_}, std::pair{".k_norm", k_norm_}}) {
-    if (!norm) continue;
-    for (WeightSlot& slot : norm->slots(path + name)) slots.push_back(std::move(slot));
-  }
+  add_slot(slots, path + ".b_O", b_O_);
+  add_slot(slots, path + ".sinks", sinks_);
+  add_slots(slots, relative_bias_, path);
+  add_slots(slots, q_norm_, path + ".q_norm");
+  add_slots(slots, k_norm_, path + ".k_norm");
   return slots;
 }
 

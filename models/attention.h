@@ -34,7 +34,7 @@ class Attention : public torch::nn::Module {
   /// a stack with relative positions, else undefined.
   at::Tensor relative_bias(const Sequence& sequence, Run& run) const;
 
-  /// Adds this module's slots; `path` is its place in the state dict (`blocks.0.attn`).
+  /// Its weights; `path` is its place in the state dict (`blocks.0.attn`).
   WeightSlots slots(const std::string& path) const;
 
  private:

@@ -171,19 +171,16 @@ AttentionInput Block::read_stream(const at::Tensor& resid, Run& run) const {
 }
 
 WeightSlots Block::slots(const std::string& path) const {
-  WeightSlots all;
-  const auto append = [&](WeightSlots slots) {
-    for (WeightSlot& slot : slots) all.push_back(std::move(slot));
-  };
-  if (ln1_) append(ln1_->slots(path + ".ln1"));
-  if (ln2_ && config_.layout != BlockLayout::parallel_one_norm) append(ln2_->slots(path + ".ln2"));
-  if (ln3_) append(ln3_->slots(path + ".ln3"));
-  if (ln1_post_) append(ln1_post_->slots(path + ".ln1_post"));
-  if (ln2_post_) append(ln2_post_->slots(path + ".ln2_post"));
-  append(attn_->slots(path + ".attn"));
-  if (cross_attn_) append(cross_attn_->slots(path + ".cross_attn"));
-  if (mlp_) append(mlp_->slots(path + ".mlp"));
-  return all;
+  WeightSlots slots;
+  add_slots(slots, ln1_, path + ".ln1");
+  if (config_.layout != BlockLayout::parallel_one_norm) add_slots(slots, ln2_, path + ".ln2");
+  add_slots(slots, ln3_, path + ".ln3");
+  add_slots(slots, ln1_post_, path + ".ln1_post");
+  add_slots(slots, ln2_post_, path + ".ln2_post");
+  add_slots(slots, attn_, path + ".attn");
+  add_slots(slots, cross_attn_, path + ".cross_attn");
+  add_slots(slots, mlp_, path + ".mlp");
+  return slots;
 }
 
 }  // namespace hooked

@@ -25,6 +25,9 @@ struct GraphContext {
 
 using Point = std::shared_ptr<HookPoint>;
 
+/// A plain container module, so that `blocks.0` and `experts.3` are places in the path.
+class Folder : public torch::nn::Module {};
+
 /// Whether this config has the site in that place.
 bool has_point(Site site, const GraphContext& context);
 

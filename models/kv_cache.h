@@ -43,7 +43,7 @@ class KvCache {
   std::int64_t batch() const noexcept { return size_.batch; }
   /// Columns that are filled.
   std::int64_t length() const noexcept { return length_; }
-  /// [batch, length] bool, true for tokens that are no padding; undefined: all are.
+  /// [batch, length] bool, true for tokens that are not padding; undefined: all are.
   const at::Tensor& real() const noexcept { return real_; }
 
   /// Writes what `layer` computed for the columns after those that are filled, [batch, pos, kv_head, d_head]

@@ -102,10 +102,8 @@ WeightSlots LatentProjection::slots(const std::string& path) const {
     add(".b_DKV", b_down_.narrow(0, kv, latent.d_kv));
     if (latent.d_shared_key > 0) add(".b_KR", b_down_.narrow(0, shared, latent.d_shared_key));
   }
-  for (const auto& [name, norm] : {std::pair{".q_latent_norm", q_norm_}, {".kv_latent_norm", kv_norm_}}) {
-    if (!norm) continue;
-    for (WeightSlot& slot : norm->slots(path + name)) slots.push_back(std::move(slot));
-  }
+  add_slots(slots, q_norm_, path + ".q_latent_norm");
+  add_slots(slots, kv_norm_, path + ".kv_latent_norm");
   return slots;
 }
 

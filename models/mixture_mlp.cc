@@ -28,9 +28,6 @@ namespace {
 
 constexpr double kExcluded = -std::numeric_limits<double>::infinity();
 
-// A plain container module, so that `experts.3` is a place in the path.
-class Folder : public torch::nn::Module {};
-
 at::Tensor largest(const at::Tensor& values, std::int64_t count) {
   return std::get<1>(at::topk(values, count, -1));
 }
@@ -196,18 +193,14 @@ at::Tensor MixtureMlp::shared(const at::Tensor& x, Run& run) const {
 
 WeightSlots MixtureMlp::slots(const std::string& path) const {
   WeightSlots slots{{path + ".W_gate.weight", W_gate_}};
-  const auto add = [&](const char* name, const at::Tensor& values) {
-    if (values.defined()) slots.push_back({path + name, values});
-  };
-  add(".W_gate.bias", b_gate_);
-  add(".choice_bias", choice_bias_);
-  const auto append = [&](const Mlp& mlp, const std::string& name) {
-    for (WeightSlot& slot : mlp.slots(path + name)) slots.push_back(std::move(slot));
-  };
-  for (std::size_t e = 0; e < experts_.size(); ++e) append(*experts_[e], ".experts." + std::to_string(e));
-  if (shared_expert_) append(*shared_expert_, ".shared_expert");
-  add(".shared_expert_gate.weight", W_shared_gate_);
-  add(".shared_expert_gate.bias", b_shared_gate_);
+  add_slot(slots, path + ".W_gate.bias", b_gate_);
+  add_slot(slots, path + ".choice_bias", choice_bias_);
+  for (std::size_t e = 0; e < experts_.size(); ++e) {
+    add_slots(slots, experts_[e], path + ".experts." + std::to_string(e));
+  }
+  add_slots(slots, shared_expert_, path + ".shared_expert");
+  add_slot(slots, path + ".shared_expert_gate.weight", W_shared_gate_);
+  add_slot(slots, path + ".shared_expert_gate.bias", b_shared_gate_);
   return slots;
 }
 

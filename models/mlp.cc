@@ -96,40 +96,32 @@ at::Tensor Mlp::gated(const at::Tensor& x, Run& run) const {
 WeightSlots Mlp::slots(const std::string& path) const {
   const std::int64_t d = place_.width;
   WeightSlots slots;
-  const auto matrix = [&](const char* name, const at::Tensor& out_in) {
-    const std::string full = path + "." + name;
-    slots.push_back(place_.linear_names ? WeightSlot{full + ".weight", out_in}
-                                        : WeightSlot{full, out_in.t()});
+  const auto matrix = [&](const char* letter, const at::Tensor& out_in) {
+    const std::string name = path + ".W_" + letter;
+    add_slot(slots, place_.linear_names ? name + ".weight" : name, place_.linear_names ? out_in : out_in.t());
   };
-  // `letter` is the b's: b_in is the bias of W_in.
-  const auto bias = [&](const std::string& letter, const at::Tensor& values, bool optional = false) {
-    const std::string name = place_.linear_names ? ".W_" + letter + ".bias" : ".b_" + letter;
-    slots.push_back({path + name, values, optional});
+  const auto bias = [&](const std::string& letter, const at::Tensor& values) {
+    add_slot(slots, path + (place_.linear_names ? ".W_" + letter + ".bias" : ".b_" + letter), values);
   };
   if (config_.mlp == MlpKind::gated) {
-    matrix("W_gate", W_in_.narrow(0, 0, d));
-    matrix("W_in", W_in_.narrow(0, d, d));
+    matrix("gate", W_in_.narrow(0, 0, d));
+    matrix("in", W_in_.narrow(0, d, d));
     if (b_in_.defined()) {
-      // Files of TransformerLens's gated models have no gate bias.
-      bias("gate", b_in_.narrow(0, 0, d), /*optional=*/!place_.linear_names);
+      bias("gate", b_in_.narrow(0, 0, d));
       bias("in", b_in_.narrow(0, d, d));
     }
   } else {
-    matrix("W_in", W_in_);
-    if (b_in_.defined()) bias("in", b_in_);
+    matrix("in", W_in_);
+    bias("in", b_in_);
   }
-  if (b_product_.defined()) bias("in", b_product_);
-  matrix("W_out", W_out_);
-  if (b_out_.defined()) bias("out", b_out_);
-  if (config_.activation.kind() == Activation::xielu) {
-    slots.push_back({path + ".xielu.alpha_p", xielu_.alpha_p});
-    slots.push_back({path + ".xielu.alpha_n", xielu_.alpha_n});
-    slots.push_back({path + ".xielu.beta", xielu_.beta});
-    slots.push_back({path + ".xielu.eps", xielu_.eps});
-  }
-  if (ln_) {
-    for (WeightSlot& slot : ln_->slots(path + ".ln")) slots.push_back(std::move(slot));
-  }
+  bias("in", b_product_);
+  matrix("out", W_out_);
+  bias("out", b_out_);
+  add_slot(slots, path + ".xielu.alpha_p", xielu_.alpha_p);
+  add_slot(slots, path + ".xielu.alpha_n", xielu_.alpha_n);
+  add_slot(slots, path + ".xielu.beta", xielu_.beta);
+  add_slot(slots, path + ".xielu.eps", xielu_.eps);
+  add_slots(slots, ln_, path + ".ln");
   return slots;
 }
 

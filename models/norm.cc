@@ -115,8 +115,8 @@ void Norm::share_weights_of(const Norm& other) {
 
 WeightSlots Norm::slots(const std::string& path) const {
   WeightSlots slots;
-  if (w_.defined()) slots.push_back({path + ".w", w_});
-  if (b_.defined()) slots.push_back({path + ".b", b_});
+  add_slot(slots, path + ".w", w_);
+  add_slot(slots, path + ".b", b_);
   return slots;
 }
 

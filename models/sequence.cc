@@ -14,7 +14,7 @@ namespace hooked {
 
 namespace {
 
-// Which columns are no padding, of all that a run sees, [batch, key]; undefined: all.
+// Which columns are not padding, of all that a run sees, [batch, key]; undefined: all.
 at::Tensor joined_mask(const Sequence::Input& input) {
   std::vector<at::Tensor> parts;
   bool padded = input.attention_mask.defined();

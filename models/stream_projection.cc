@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/matmul.h>
 
+#include "core/weight_table.h"
 #include "models/ops.h"
 
 namespace hooked {
@@ -63,22 +64,24 @@ at::Tensor StreamProjection::branch(const at::Tensor& input, std::int64_t first_
 
 WeightSlots StreamProjection::slots(const std::string& path) const {
   const std::int64_t h = config_.n_heads, kv = config_.n_kv_heads, d = config_.d_head;
-  const std::string grouped = config_.grouped_query() ? "_" : "";
   WeightSlots slots;
-  const auto add_heads = [&](const std::string& name, std::int64_t first_head, std::int64_t heads) {
-    slots.push_back(
-        {path + name, W_QKV_.narrow(0, first_head * d, heads * d).view({heads, d, -1}).transpose(1, 2)});
+  const auto name = [&](const char* plain) {
+    const std::string full = path + plain;
+    return config_.grouped_query() ? grouped_spelling(full) : full;
   };
-  const auto add_bias = [&](const std::string& name, std::int64_t first_head, std::int64_t heads) {
-    if (b_QKV_.defined())
-      slots.push_back({path + name, b_QKV_.narrow(0, first_head * d, heads * d).view({heads, d})});
+  const auto rows = [&](const at::Tensor& packed, std::int64_t first_head, std::int64_t heads) {
+    return packed.narrow(0, first_head * d, heads * d);
   };
-  add_heads(".W_Q", 0, h);
-  add_heads("." + grouped + "W_K", h, kv);
-  add_heads("." + grouped + "W_V", h + kv, kv);
-  add_bias(".b_Q", 0, h);
-  add_bias("." + grouped + "b_K", h, kv);
-  add_bias("." + grouped + "b_V", h + kv, kv);
+  const auto heads_of = [&](std::int64_t first_head, std::int64_t heads) {
+    return rows(W_QKV_, first_head, heads).view({heads, d, -1}).transpose(1, 2);
+  };
+  add_slot(slots, name(".W_Q"), heads_of(0, h));
+  add_slot(slots, name(".W_K"), heads_of(h, kv));
+  add_slot(slots, name(".W_V"), heads_of(h + kv, kv));
+  if (!b_QKV_.defined()) return slots;
+  add_slot(slots, name(".b_Q"), rows(b_QKV_, 0, h).view({h, d}));
+  add_slot(slots, name(".b_K"), rows(b_QKV_, h, kv).view({kv, d}));
+  add_slot(slots, name(".b_V"), rows(b_QKV_, h + kv, kv).view({kv, d}));
   return slots;
 }
 

@@ -17,13 +17,6 @@
 namespace hooked {
 namespace {
 
-// A plain container module, so that `blocks.0` and `pos_embed` are places in the path.
-class Folder : public torch::nn::Module {};
-
-void append(WeightSlots& all, WeightSlots slots) {
-  for (WeightSlot& slot : slots) all.push_back(std::move(slot));
-}
-
 // Rows [1 or batch, pos, d_model] as the point shows them; one row stands for the batch while nobody looks.
 at::Tensor see_rows(const HookPoint& point, const at::Tensor& rows, const at::Tensor& like, Run& run) {
   if (!point.watched(run.watch)) return rows;
@@ -86,10 +79,10 @@ at::Tensor Embed::finish_sum(const at::Tensor& sum, Run& run) const {
   return ln_->forward(sum + see_rows(*hook_token_type_embed_, types, sum, run), run);
 }
 
-WeightSlots Embed::slots() const {
-  WeightSlots slots{{"embed.W_E", W_E_}};
-  if (W_token_type_.defined()) slots.push_back({"embed.token_type_embed.W_token_type", W_token_type_});
-  if (ln_) append(slots, ln_->slots("embed.ln"));
+WeightSlots Embed::slots(const std::string& path) const {
+  WeightSlots slots{{path + ".W_E", W_E_}};
+  add_slot(slots, path + ".token_type_embed.W_token_type", W_token_type_);
+  add_slots(slots, ln_, path + ".ln");
   return slots;
 }
 
@@ -105,9 +98,9 @@ at::Tensor MlmHead::forward(const at::Tensor& x, Run& run) const {
   return ln_->forward(ops::activate(activation_, ops::linear(x, W_, b_, run), run), run);
 }
 
-WeightSlots MlmHead::slots() const {
-  WeightSlots slots{{"mlm_head.W", W_.t()}, {"mlm_head.b", b_}};
-  append(slots, ln_->slots("mlm_head.ln"));
+WeightSlots MlmHead::slots(const std::string& path) const {
+  WeightSlots slots{{path + ".W", W_.t()}, {path + ".b", b_}};
+  add_slots(slots, ln_, path + ".ln");
   return slots;
 }
 
@@ -133,10 +126,10 @@ at::Tensor Unembed::forward(const at::Tensor& x, Run& run) const {
   return config_.unembedding->soft_cap > 0 ? ops::soft_cap(logits, config_.unembedding->soft_cap) : logits;
 }
 
-WeightSlots Unembed::slots() const {
+WeightSlots Unembed::slots(const std::string& path) const {
   WeightSlots slots;
-  if (!config_.tied_unembedding()) slots.push_back({"unembed.W_U", W_U_.t()});
-  if (b_U_.defined()) slots.push_back({"unembed.b_U", b_U_});
+  if (!config_.tied_unembedding()) slots.push_back({path + ".W_U", W_U_.t()});
+  add_slot(slots, path + ".b_U", b_U_);
   return slots;
 }
 
@@ -233,7 +226,8 @@ at::Tensor Transformer::forward(const GraphInput& input, const Reach& reach, Run
       resid = blocks_[static_cast<std::size_t>(layer)]->forward(std::move(resid), inputs, run);
     }
   }
-  return reach.exit ? unembed(resid, input.logit_columns, run) : resid;
+  if (!reach.exit) return resid;
+  return unembed_ ? unembed(resid, input.logit_columns, run) : ln_final_->forward(resid, run);
 }
 
 at::Tensor Transformer::encode(const at::Tensor& tokens, const Reach& reach, Run& run) const {
@@ -309,17 +303,18 @@ at::Tensor Transformer::unembed(const at::Tensor& resid, const at::Tensor& colum
 }
 
 WeightSlots Transformer::slots() const {
-  WeightSlots all = embed_->slots();
-  if (W_pos_.defined()) all.push_back({"pos_embed.W_pos", W_pos_});
+  WeightSlots slots;
+  add_slots(slots, embed_, "embed");
+  add_slot(slots, "pos_embed.W_pos", W_pos_);
   for (const BlockPlace& place : config_.blocks()) {
     const auto& stack = place.stack == Stack::encoder ? encoder_ : blocks_;
-    append(all, stack[static_cast<std::size_t>(place.layer)]->slots(place.path()));
+    add_slots(slots, stack[static_cast<std::size_t>(place.layer)], place.path());
   }
-  if (encoder_final_ln_) append(all, encoder_final_ln_->slots("encoder_final_ln"));
-  if (ln_final_) append(all, ln_final_->slots(config_.has_encoder() ? "decoder_final_ln" : "ln_final"));
-  if (mlm_head_) append(all, mlm_head_->slots());
-  if (unembed_) append(all, unembed_->slots());
-  return all;
+  add_slots(slots, encoder_final_ln_, "encoder_final_ln");
+  add_slots(slots, ln_final_, config_.has_encoder() ? "decoder_final_ln" : "ln_final");
+  add_slots(slots, mlm_head_, "mlm_head");
+  add_slots(slots, unembed_, "unembed");
+  return slots;
 }
 
 }  // namespace hooked

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "models/block.h"
@@ -27,7 +28,7 @@ class Embed : public torch::nn::Module {
   at::Tensor finish_sum(const at::Tensor& sum, Run& run) const;
 
   const at::Tensor& W_E() const noexcept { return W_E_; }
-  WeightSlots slots() const;
+  WeightSlots slots(const std::string& path) const;
 
  private:
   at::Tensor scaled_rows(const at::Tensor& tokens, const Run& run) const;
@@ -49,7 +50,7 @@ class MlmHead : public torch::nn::Module {
   /// `x` and the result are [batch, pos, d_model].
   at::Tensor forward(const at::Tensor& x, Run& run) const;
 
-  WeightSlots slots() const;
+  WeightSlots slots(const std::string& path) const;
 
  private:
   Activation activation_;
@@ -67,7 +68,7 @@ class Unembed : public torch::nn::Module {
   /// `x` [batch, pos, d_model] to logits [batch, pos, vocab] after any soft cap.
   at::Tensor forward(const at::Tensor& x, Run& run) const;
 
-  WeightSlots slots() const;
+  WeightSlots slots(const std::string& path) const;
 
  private:
   const ModelConfig& config_;
@@ -95,7 +96,8 @@ class Transformer : public torch::nn::Module {
   Transformer(const ModelConfig& config, const PointIndex& points, const at::TensorOptions& options);
 
   /// Embeds, runs the blocks that `reach` names and unembeds: logits [batch, position, vocab] where the run
-  /// reaches the exit, else the residual stream [batch, pos, d_model] where it ends.
+  /// reaches the exit, else the residual stream [batch, pos, d_model] where it ends. Without an unembedding
+  /// the exit is the final norm, whose output [batch, pos, d_model] is returned.
   at::Tensor forward(const GraphInput& input, const Reach& reach, Run& run) const;
 
   /// Every tensor of the state dict and where it lives.

@@ -3,20 +3,30 @@
 #include <ATen/core/Tensor.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace hooked {
 
-/// Where one tensor of the state dict lives in the packed parameters.
-///
-/// The single table that loading, saving, checking shapes and reading weights go by: `view` has the state
-/// dict's shape and shares the packed parameter's memory.
+/// Where one tensor of the state dict lives in the packed parameters. What there is to know about it besides
+/// is in the table of weights (core/weight_table.h).
 struct WeightSlot {
   std::string name;  ///< state-dict name: `blocks.0.attn.W_Q`
-  at::Tensor view;
-  bool optional = false;  ///< absent in a state dict means zeros
+  at::Tensor view;   ///< in the state dict's shape; shares the packed parameter's memory
 };
 
 using WeightSlots = std::vector<WeightSlot>;
+
+/// Adds a weight, or nothing where this model's is undefined.
+inline void add_slot(WeightSlots& all, std::string name, const at::Tensor& view) {
+  if (view.defined()) all.push_back({std::move(name), view});
+}
+
+/// Adds the slots of `module` at `path` in the state dict, or nothing where there is no such module.
+template <class Module>
+void add_slots(WeightSlots& all, const Module& module, const std::string& path) {
+  if (!module) return;
+  for (WeightSlot& slot : module->slots(path)) all.push_back(std::move(slot));
+}
 
 }  // namespace hooked

@@ -113,7 +113,7 @@ Where a token's experts come from a few groups (DeepSeek), the weights are still
 `mlp.experts.E.*` hold the tokens sent to expert E, by rank, then row and position, without padding: what
 `(indices.movedim(-1, 0) == E)` picks. As in TransformerLens `hook_gate` is an expert's gate branch and `hook_pre` its up branch.
 The shared expert has the names of an ordinary MLP, and `hook_weight` for the sigmoid that its output is multiplied by.
-With attention sinks rows of a pattern sum to less than 1; the sink is no column of scores or pattern.
+With attention sinks rows of a pattern sum to less than 1; the sink is not a column of scores or pattern.
 
 **Logits.** `unembed.hook_out` is before a soft cap on the logits; the run's result is after it. With
 `RunOptions::logit_positions`, `mlm_head.*` and `unembed.*` cover those positions only, and `ln_final.*` cover all positions if watched.

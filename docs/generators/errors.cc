@@ -131,7 +131,7 @@ void checkpoint_errors(const HookedTransformer& model, const std::filesystem::pa
         },
         "Put one of these files, for an index with its shards, beside config.json. Convert other formats "
         "first."},
-       {"A pickle is no state dict",
+       {"A pickle is not a state dict",
         [&] {
           model.save("module");
           std::filesystem::remove("module/model.safetensors");

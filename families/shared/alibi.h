@@ -5,8 +5,8 @@
 
 namespace hooked {
 
-/// ALiBi slopes (Press et al. 2022) [head] as BLOOM and Falcon compute them: a head count that is no power of
-/// two takes the slopes of the power below, then every second slope of the power above.
+/// ALiBi slopes (Press et al. 2022) [head] as BLOOM and Falcon compute them: a head count that is not a power
+/// of two takes the slopes of the power below, then every second slope of the power above.
 std::vector<double> appended_alibi_slopes(std::int64_t n_heads);
 
 /// The slopes [head] as MPT computes them: of the power of two above, every second one first, then the

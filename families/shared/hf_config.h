@@ -53,7 +53,7 @@ struct WindowKey {
 /// reads from `json`. A copy shares the document, and the record of what was read of it.
 class HfConfig {
  public:
-  /// Throws ConfigError when `text` is no config.
+  /// Throws ConfigError when `text` is not a config.
   HfConfig(std::string_view text, std::string_view where);
 
   const ConfigReader& json() const noexcept { return json_; }

@@ -1,6 +1,9 @@
 #pragma once
 
 #include <string_view>
+#include <vector>
+
+#include "families/shared/recipes.h"
 
 namespace hooked {
 
@@ -8,5 +11,8 @@ namespace hooked {
 /// read.
 inline constexpr std::string_view kNativeBuffers[] = {
     "*.attn.mask", "*.attn.IGNORE", "*.attn.rotary_sin", "*.attn.rotary_cos", "*.attn.alibi", "*.hook_*"};
+
+/// Our own tensors by their own names: a row of the table of weights each.
+std::vector<TensorRecipe> native_recipes(const ModelConfig& config);
 
 }  // namespace hooked

@@ -3,7 +3,6 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/full.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -60,13 +59,6 @@ Input one_row(const Input& into, const HookedTransformer& model) {
     *tensor = one_row(*tensor);
   }
   return row;
-}
-
-/// What a decoder reads where the input does not say.
-Input with_decoder_start(Input into, const ModelConfig& config) {
-  if (config.has_encoder() && !into.decoder.tokens.defined() && config.encoder->decoder_start_token)
-    into.decoder.tokens = at::full({1, 1}, *config.encoder->decoder_start_token, at::kLong);
-  return into;
 }
 
 /// `into`, so many times.
@@ -203,7 +195,7 @@ std::vector<GridAxis> grid_axes(const HookedTransformer& model, const SweepOptio
 }  // namespace
 
 Grid sweep(const HookedTransformer& model, const SweepOptions& options) {
-  const auto into = with_decoder_start(one_row(options.into, model), model.config());
+  const auto into = one_row(options.into, model).with_decoder_start(model.config());
   require(options.rows_per_run > 0,
           fmt::format("rows_per_run is {}; expected at least 1", options.rows_per_run));
   const auto plan = make_plan(options);

@@ -1,7 +1,6 @@
 #include "cli/input_options.h"
 
 #include <ATen/ops/cat.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -92,16 +91,12 @@ Input given_input(const InputOptions& options, const HookedTransformer& model) {
   return ids_of_rows(options.token_rows, "--tokens");
 }
 
-// What a decoder reads where nothing says so: its start token in each row.
-void start_decoder(Input& input, const ModelConfig& config) {
-  if (!config.has_encoder() || input.decoder.tokens.defined()) return;
-  if (!config.encoder->decoder_start_token) {
-    throw UsageError(
-        "--decoder-tokens: this model's config names no token that its decoder starts with; expected its "
-        "tokens");
-  }
-  input.decoder.tokens =
-      at::full({input.tokens.size(0), 1}, *config.encoder->decoder_start_token, at::TensorOptions(at::kLong));
+// Without --decoder-tokens the config must name the token that a decoder starts with.
+void require_decoder_start(const Input& input, const ModelConfig& config) {
+  if (!config.has_encoder() || input.decoder.tokens.defined() || config.encoder->decoder_start_token) return;
+  throw UsageError(
+      "--decoder-tokens: this model's config names no token that its decoder starts with; expected its "
+      "tokens");
 }
 
 }  // namespace
@@ -116,9 +111,9 @@ std::vector<std::int64_t> parse_integers(std::string_view text, std::string_view
     std::int64_t number = 0;
     const auto [rest, code] = std::from_chars(part.data(), part.data() + part.size(), number);
     if (code != std::errc() || rest != part.data() + part.size()) {
-      throw UsageError(
-          fmt::format("{}: '{}' is no {}; expected whole numbers separated by commas, such as 1,2,3", option,
-                      printable(part), code == std::errc::result_out_of_range ? "64-bit number" : "number"));
+      throw UsageError(fmt::format(
+          "{}: '{}' is not a {}; expected whole numbers separated by commas, such as 1,2,3", option,
+          printable(part), code == std::errc::result_out_of_range ? "64-bit number" : "number"));
     }
     numbers.push_back(number);
     begin = end + 1;
@@ -171,7 +166,8 @@ Input read_input(const InputOptions& options, const HookedTransformer& model) {
     }
     input.decoder.tokens = ids_of_rows(options.decoder_token_rows, "--decoder-tokens");
   }
-  start_decoder(input, model.config());
+  require_decoder_start(input, model.config());
+  input = input.with_decoder_start(model.config());
   if (input.tokens.numel() == 0) {
     throw ShapeError("tokens", fmt::format("the input has no tokens; expected at least one, got shape {}",
                                            shape_text(input.tokens.sizes())));

@@ -15,7 +15,7 @@ namespace {
 // Wrong spellings of option values are errors of usage, found while the command line is read.
 std::string check_dtype(const std::string& name) {
   if (parse_float_dtype(name)) return {};
-  return fmt::format("'{}' is no dtype; expected float32, float64, bfloat16 or float16", name);
+  return fmt::format("'{}' is not a dtype; expected float32, float64, bfloat16 or float16", name);
 }
 
 std::string check_step(const std::string& name) {

@@ -23,6 +23,11 @@ std::int64_t norms_of(const ModelConfig& config, std::int64_t heads) {
   return config.qk_norm && config.qk_norm->span == QkNorm::whole_projection ? 1 : heads;
 }
 
+// Entries of the weight of the norm of queries or keys of that many heads.
+std::int64_t norm_width(const ModelConfig& config, std::int64_t heads) {
+  return config.qk_norm && config.qk_norm->span == QkNorm::per_head ? config.d_head : heads * config.d_head;
+}
+
 }  // namespace
 
 std::span<const AxisRow> axis_table() noexcept { return kAxes; }

@@ -97,7 +97,7 @@ static_assert(std::size(kRopeScalingWords) == std::variant_size_v<RopeScaling>);
 inline std::string_view word_of(const Positions& positions) { return kPositionWords[positions.index()]; }
 inline std::string_view word_of(const RopeScaling& scaling) { return kRopeScalingWords[scaling.index()]; }
 
-/// The word written for `value`; `?` for a number that is no value of the enum.
+/// The word written for `value`; `?` for a number that is not a value of the enum.
 template <class E, std::size_t N>
 constexpr std::string_view word_of(const Word<E> (&words)[N], E value) noexcept {
   for (const auto& word : words) {

@@ -4,6 +4,8 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
 
+#include "hooked/core/error.h"
+
 namespace hooked {
 namespace {
 
@@ -38,5 +40,19 @@ at::Tensor Input::last_columns() const {
 }
 
 at::Tensor Input::last_encoder_columns() const { return last_real_columns(tokens, attention_mask); }
+
+Input Input::with_decoder_start(const ModelConfig& config) const {
+  Input whole = *this;
+  if (!config.has_encoder() || decoder.tokens.defined() || prefix || start || !tokens.defined()) return whole;
+  if (!config.encoder->decoder_start_token) {
+    throw ShapeError(
+        "decoder_tokens",
+        "this model's config names no token that its decoder starts with; expected decoder_tokens "
+        "[batch, pos]");
+  }
+  whole.decoder.tokens =
+      at::full({rows_of(tokens), 1}, *config.encoder->decoder_start_token, tokens.options());
+  return whole;
+}
 
 }  // namespace hooked

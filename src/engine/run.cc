@@ -45,7 +45,7 @@ Reach allowed_reach(const LoadedModel& model, const Input& input, const RunOptio
                       "a run whose output is the residual has no logits; expected no logit_positions or "
                       "gradients with Output::residual");
     }
-    reach.exit = false;
+    if (model.config.has_unembedding()) reach.exit = false;
   }
   if (options.keep_prefix && (input.start || options.stop_at_layer || options.gradients)) {
     throw HookError("keep_prefix",
@@ -132,7 +132,7 @@ RunResult HookedTransformer::run(const Input& given, const RunOptions& options) 
     throw HookError("gradients.metric",
                     "there is no metric; expected a function of the logits to one number");
   }
-  const bool wants_logits = reach.exit && options.output != Output::none;
+  const bool wants_logits = reach.exit && model.config.has_unembedding() && options.output != Output::none;
 
   const std::int64_t past = columns_before(input.prefix);
   const RunColumns columns{.first = past, .end = past + input.length()};

@@ -1,7 +1,6 @@
 #include "engine/run_input.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/nonzero.h>
 #include <fmt/format.h>
 
@@ -87,7 +86,7 @@ at::Tensor check_mask(const at::Tensor& mask, const char* where, const at::Tenso
   if (!real.any(1).all().item<bool>()) {
     throw ShapeError(where, "a row is all padding; expected at least one real token in each row");
   }
-  // A mask of ones is no mask: the same plan, the same bits.
+  // A mask of ones is dropped: the same plan, the same bits.
   return real.all().item<bool>() ? at::Tensor() : real;
 }
 
@@ -97,17 +96,6 @@ at::Tensor check_ids(const at::Tensor& tokens, const char* where, const LoadedMo
   const at::Tensor ids = tokens.dim() == 1 ? tokens.unsqueeze(0) : tokens;
   require_ids(ids, where, model.config.d_vocab);
   return ids.to(model.device);
-}
-
-// What a decoder reads where the options do not say: its start token in every row.
-at::Tensor start_tokens(const ModelConfig& config, const at::Tensor& source) {
-  if (!config.encoder->decoder_start_token) {
-    throw ShapeError(
-        "decoder_tokens",
-        "this model's config names no token that its decoder starts with; expected decoder_tokens "
-        "[batch, pos]");
-  }
-  return at::full({source.size(0), 1}, *config.encoder->decoder_start_token, source.options());
 }
 
 StartAtLayer check_start(const StartAtLayer& start, const LoadedModel& model) {
@@ -164,8 +152,8 @@ void check_two_stacks(Input& input, const LoadedModel& model) {
     }
     input.start = check_start(*input.start, model);
   } else {
-    decoder.tokens = decoder.tokens.defined() ? check_ids(decoder.tokens, "decoder_tokens", model)
-                                              : start_tokens(model.config, input.tokens);
+    decoder.tokens =
+        check_ids(input.with_decoder_start(model.config).decoder.tokens, "decoder_tokens", model);
   }
   if (input.batch() != input.tokens.size(0)) {
     throw ShapeError(input.start ? "residual" : "decoder_tokens",
@@ -213,7 +201,7 @@ void require_output(const ModelConfig& config, const RunOptions& options) {
     if (wants_logits && !options.stop_at_layer) {
       throw HookError("output",
                       "this model has no unembedding and so no logits; expected Output::residual (the stream "
-                      "after the last block) or Output::none (only what is captured)");
+                      "where the model ends) or Output::none (only what is captured)");
     }
   }
   if (options.output == Output::loss && config.direction == AttentionDirection::bidirectional) {
@@ -315,7 +303,7 @@ Reach reach_of(const LoadedModel& model, const Input& input) {
     reach.encoder_exit = false;
   }
   if (input.start) reach.first_block = input.start->layer;
-  if (!model.config.has_unembedding()) reach.exit = false;
+  if (!model.config.has_unembedding() && model.config.final_norm == NormKind::none) reach.exit = false;
   return reach;
 }
 

@@ -1,70 +1,137 @@
 #include "hooked/engine/weight_view.h"
 
+#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
 #include <string>
-#include <string_view>
+#include <vector>
 
+#include "core/nearest.h"
+#include "core/weight_table.h"
 #include "hooked/core/error.h"
 #include "loading/loaded_model.h"
 
 namespace hooked {
 namespace {
 
-at::Tensor find(const LoadedModel& model, const std::string& name) {
-  for (const WeightSlot& slot : model.slots()) {
-    if (slot.name == name) return slot.view.detach();
-  }
+// What stands in the place of heads' matrices where heads are made from a latent; empty for other weights.
+std::string_view instead_of(std::string_view local_name) {
+  if (local_name == "attn.W_Q") return "W_DQ and W_UQ";
+  if (local_name == "attn.W_K") return "W_DKV, W_UK and W_KR";
+  if (local_name == "attn.W_V") return "W_DKV and W_UV";
   return {};
 }
 
-at::Tensor require(const LoadedModel& model, const std::string& name) {
-  at::Tensor weight = find(model, name);
-  if (!weight.defined()) {
+[[noreturn]] void refuse(const std::string& name, std::string_view local_name, const LoadedModel& model) {
+  if (const auto instead = instead_of(local_name); !instead.empty() && model.config.latent_attention()) {
     throw ConfigError(
         name,
-        "this model does not have this weight; expected one that its config gives it; state_dict() "
-        "holds them all");
+        fmt::format(
+            "heads are made from a latent behind a norm, so no one matrix does it; expected a use of {}",
+            instead));
   }
-  return weight;
+  throw ConfigError(name, fmt::format("this model does not have this weight; it is there when: {}; "
+                                      "state_dict() has all that are",
+                                      find_weight_row(local_name)->there.words));
 }
 
-std::string in_layer(const LoadedModel& model, std::int64_t layer, std::string_view rest) {
-  const std::int64_t n = model.config.n_layers;
+// The matrix that a bias belongs to: `attn.W_Q` of `attn.b_Q`.
+std::string matrix_of(std::string_view bias) {
+  std::string matrix(bias);
+  matrix[matrix.rfind('.') + 1] = 'W';
+  return matrix;
+}
+
+// A weight of a part of the model, in plain spelling. A bias that is not there is zeros where its matrix is.
+at::Tensor weight_of(const LoadedModel& model, const ModelPart& part, std::string_view local_name) {
+  const std::string name = weight_name(part, local_name, model.config);
+  const at::Tensor found = model.weight(name);
+  if (found.defined()) return found;
+  const WeightRow& row = *find_weight_row(local_name);
+  if (!row.is_bias()) refuse(name, local_name, model);
+  const std::string matrix = matrix_of(local_name);
+  const std::string matrix_name = weight_name(part, matrix, model.config);
+  // A tied unembedding has no matrix of its own.
+  const bool tied = model.config.tied_unembedding() && matrix == "unembed.W_U";
+  if (!tied && !model.weight(matrix_name).defined()) refuse(matrix_name, matrix, model);
+  return at::zeros(weight_shape(row, model.config),
+                   at::TensorOptions(model.config.dtype).device(model.device));
+}
+
+at::Tensor outside_blocks(const LoadedModel& model, std::string_view name) {
+  return weight_of(model, std::nullopt, name);
+}
+
+}  // namespace
+
+WeightView::WeightView(std::shared_ptr<const LoadedModel> model)
+    : model_(std::move(model)), stack_(model_->config.main_stack()) {}
+
+WeightView WeightView::encoder() const {
+  if (!model_->config.has_encoder()) {
+    throw ConfigError("encoder", "this model has one stack; expected an encoder-decoder");
+  }
+  WeightView view(model_);
+  view.stack_ = Stack::encoder;
+  return view;
+}
+
+WeightView WeightView::cross_attention() const {
+  if (stack_ != Stack::decoder) {
+    throw ConfigError("cross_attention",
+                      "these blocks have no cross-attention; expected those of a decoder with an encoder");
+  }
+  WeightView view = *this;
+  view.attention_ = "cross_attn";
+  return view;
+}
+
+at::Tensor WeightView::operator[](std::string_view name) const {
+  const at::Tensor found = model_->weight(std::string(name));
+  if (found.defined()) return found;
+  const std::string grouped = grouped_spelling(name);
+  throw ConfigError(
+      "weights",
+      fmt::format("this model has no weight '{}'; expected one of its state_dict(), such as '{}'", name,
+                  model_->weight(grouped).defined() ? grouped : nearest(name, model_->weight_names())));
+}
+
+// --- Outside the blocks.
+
+at::Tensor WeightView::W_E() const { return outside_blocks(*model_, "embed.W_E"); }
+at::Tensor WeightView::W_pos() const { return outside_blocks(*model_, "pos_embed.W_pos"); }
+at::Tensor WeightView::W_token_type() const {
+  return outside_blocks(*model_, "embed.token_type_embed.W_token_type");
+}
+at::Tensor WeightView::W_mlm() const { return outside_blocks(*model_, "mlm_head.W"); }
+at::Tensor WeightView::b_mlm() const { return outside_blocks(*model_, "mlm_head.b"); }
+at::Tensor WeightView::W_U() const {
+  return model_->config.tied_unembedding() ? W_E().t() : outside_blocks(*model_, "unembed.W_U");
+}
+at::Tensor WeightView::b_U() const { return outside_blocks(*model_, "unembed.b_U"); }
+
+NormWeights WeightView::ln_final() const {
+  const std::string_view norm = stack_ == Stack::encoder   ? "encoder_final_ln"
+                                : stack_ == Stack::decoder ? "decoder_final_ln"
+                                                           : "ln_final";
+  return {outside_blocks(*model_, fmt::format("{}.w", norm)), model_->weight(fmt::format("{}.b", norm))};
+}
+
+// --- In blocks.
+
+BlockPlace WeightView::place(std::int64_t layer) const {
+  const ModelConfig& c = model_->config;
+  const std::int64_t n = stack_ == Stack::encoder ? c.n_encoder_layers() : c.n_layers;
   const std::int64_t resolved = layer < 0 ? layer + n : layer;
   if (resolved < 0 || resolved >= n) {
     throw ConfigError("layer", fmt::format("layer {} is out of range; expected {} to {}", layer, -n, n - 1));
   }
-  return fmt::format("blocks.{}.{}", resolved, rest);
+  return {stack_, resolved};
 }
 
-at::Tensor zeros(const LoadedModel& model, at::IntArrayRef sizes) {
-  return at::zeros(sizes, at::TensorOptions(model.config.dtype).device(model.device));
-}
-
-// Keys and values carry an underscore where they have fewer heads than queries.
-std::string grouped(const LoadedModel& model, std::string_view name) {
-  return fmt::format("attn.{}{}", model.config.grouped_query() ? "_" : "", name);
-}
-
-// What reads the stream for queries, keys or values, unless it makes a latent for them.
-at::Tensor of_stream(const LoadedModel& model, std::int64_t layer, char letter) {
-  const bool latent = letter == 'Q' ? model.config.query_latent() : model.config.latent_attention();
-  const std::string name = letter == 'Q' ? "attn.W_Q" : grouped(model, fmt::format("W_{}", letter));
-  if (!latent) return require(model, in_layer(model, layer, name));
-  const char* instead = letter == 'Q'   ? "W_DQ and W_UQ"
-                        : letter == 'K' ? "W_DKV, W_UK and W_KR"
-                                        : "W_DKV and W_UV";
-  throw ConfigError(
-      in_layer(model, layer, name),
-      fmt::format(
-          "heads are made from a latent behind a norm, so no one matrix does it; expected a use of {}",
-          instead));
-}
-
-std::int64_t checked_head(const LoadedModel& model, std::int64_t head) {
-  const std::int64_t n = model.config.n_heads;
+std::int64_t WeightView::checked_head(std::int64_t head) const {
+  const std::int64_t n = model_->config.n_heads;
   const std::int64_t resolved = head < 0 ? head + n : head;
   if (resolved < 0 || resolved >= n) {
     throw ConfigError("head", fmt::format("head {} is out of range; expected {} to {}", head, -n, n - 1));
@@ -72,128 +139,112 @@ std::int64_t checked_head(const LoadedModel& model, std::int64_t head) {
   return resolved;
 }
 
-std::int64_t kv_head_of(const LoadedModel& model, std::int64_t head) {
-  return checked_head(model, head) / (model.config.n_heads / model.config.n_kv_heads);
+std::int64_t WeightView::kv_head_of(std::int64_t head) const {
+  return checked_head(head) / (model_->config.n_heads / model_->config.n_kv_heads);
 }
 
-// The matrix of one expert as [in, out].
-at::Tensor of_expert(const LoadedModel& model, std::int64_t layer, std::int64_t expert,
-                     std::string_view matrix) {
-  const std::int64_t n = model.config.n_experts();
+at::Tensor WeightView::in_layer(std::int64_t layer, std::string_view local_name) const {
+  return weight_of(*model_, place(layer), local_name);
+}
+
+at::Tensor WeightView::of_attention(std::int64_t layer, std::string_view leaf) const {
+  return in_layer(layer, fmt::format("{}.{}", attention_, leaf));
+}
+
+at::Tensor WeightView::of_expert(std::int64_t layer, std::int64_t expert, std::string_view matrix) const {
+  const std::int64_t n = model_->config.n_experts();
   const std::int64_t resolved = expert < 0 ? expert + n : expert;
   if (n > 0 && (resolved < 0 || resolved >= n)) {
     throw ConfigError("expert",
                       fmt::format("expert {} is out of range; expected {} to {}", expert, -n, n - 1));
   }
-  return require(model, in_layer(model, layer, fmt::format("mlp.experts.{}.{}.weight", resolved, matrix)))
-      .t();
+  return in_layer(layer, fmt::format("mlp.experts.{}.{}.weight", resolved, matrix)).t();
 }
 
-at::Tensor bias(const LoadedModel& model, const std::string& name, at::IntArrayRef sizes) {
-  const at::Tensor found = find(model, name);
-  return found.defined() ? found : zeros(model, sizes);
+NormWeights WeightView::norm(std::int64_t layer, std::string_view local_name) const {
+  return {in_layer(layer, fmt::format("{}.w", local_name)),
+          model_->weight(fmt::format("{}.{}.b", place(layer).path(), local_name))};
 }
 
-}  // namespace
-
-at::Tensor WeightView::W_E() const { return require(*model_, "embed.W_E"); }
-at::Tensor WeightView::W_pos() const { return require(*model_, "pos_embed.W_pos"); }
-at::Tensor WeightView::W_token_type() const {
-  return require(*model_, "embed.token_type_embed.W_token_type");
-}
-at::Tensor WeightView::W_mlm() const { return require(*model_, "mlm_head.W"); }
-at::Tensor WeightView::b_mlm() const { return require(*model_, "mlm_head.b"); }
-at::Tensor WeightView::W_U() const {
-  return model_->config.tied_unembedding() ? W_E().t() : require(*model_, "unembed.W_U");
-}
-at::Tensor WeightView::b_U() const { return bias(*model_, "unembed.b_U", {model_->config.d_vocab_out()}); }
-
-at::Tensor WeightView::W_Q(std::int64_t layer) const { return of_stream(*model_, layer, 'Q'); }
-at::Tensor WeightView::W_K(std::int64_t layer) const { return of_stream(*model_, layer, 'K'); }
-at::Tensor WeightView::W_V(std::int64_t layer) const { return of_stream(*model_, layer, 'V'); }
-at::Tensor WeightView::W_O(std::int64_t layer) const {
-  return require(*model_, in_layer(*model_, layer, "attn.W_O"));
+at::Tensor WeightView::of_all_layers(OfLayer weight) const {
+  const ModelConfig& c = model_->config;
+  const std::int64_t n = stack_ == Stack::encoder ? c.n_encoder_layers() : c.n_layers;
+  std::vector<at::Tensor> layers;
+  for (std::int64_t layer = 0; layer < n; ++layer) layers.push_back((this->*weight)(layer));
+  return at::stack(layers);
 }
 
+NormWeights WeightView::ln1(std::int64_t layer) const { return norm(layer, "ln1"); }
+NormWeights WeightView::ln2(std::int64_t layer) const { return norm(layer, "ln2"); }
+NormWeights WeightView::ln3(std::int64_t layer) const { return norm(layer, "ln3"); }
+
+at::Tensor WeightView::W_Q(std::int64_t layer) const { return of_attention(layer, "W_Q"); }
+at::Tensor WeightView::W_K(std::int64_t layer) const { return of_attention(layer, "W_K"); }
+at::Tensor WeightView::W_V(std::int64_t layer) const { return of_attention(layer, "W_V"); }
+at::Tensor WeightView::W_O(std::int64_t layer) const { return of_attention(layer, "W_O"); }
 at::Tensor WeightView::W_Q(std::int64_t layer, std::int64_t head) const {
-  return W_Q(layer).select(0, checked_head(*model_, head));
+  return W_Q(layer).select(0, checked_head(head));
 }
 at::Tensor WeightView::W_K(std::int64_t layer, std::int64_t head) const {
-  return W_K(layer).select(0, kv_head_of(*model_, head));
+  return W_K(layer).select(0, kv_head_of(head));
 }
 at::Tensor WeightView::W_V(std::int64_t layer, std::int64_t head) const {
-  return W_V(layer).select(0, kv_head_of(*model_, head));
+  return W_V(layer).select(0, kv_head_of(head));
 }
 at::Tensor WeightView::W_O(std::int64_t layer, std::int64_t head) const {
-  return W_O(layer).select(0, checked_head(*model_, head));
+  return W_O(layer).select(0, checked_head(head));
 }
+at::Tensor WeightView::b_Q(std::int64_t layer) const { return of_attention(layer, "b_Q"); }
+at::Tensor WeightView::b_K(std::int64_t layer) const { return of_attention(layer, "b_K"); }
+at::Tensor WeightView::b_V(std::int64_t layer) const { return of_attention(layer, "b_V"); }
+at::Tensor WeightView::b_O(std::int64_t layer) const { return of_attention(layer, "b_O"); }
 
-at::Tensor WeightView::b_Q(std::int64_t layer) const {
-  W_Q(layer);  // throws where heads are made from a latent
-  return bias(*model_, in_layer(*model_, layer, "attn.b_Q"), {model_->config.n_heads, model_->config.d_head});
-}
-at::Tensor WeightView::b_K(std::int64_t layer) const {
-  W_K(layer);  // throws where heads are made from a latent
-  return bias(*model_, in_layer(*model_, layer, grouped(*model_, "b_K")),
-              {model_->config.n_kv_heads, model_->config.d_head});
-}
-at::Tensor WeightView::b_V(std::int64_t layer) const {
-  W_V(layer);  // throws where heads are made from a latent
-  return bias(*model_, in_layer(*model_, layer, grouped(*model_, "b_V")),
-              {model_->config.n_kv_heads, model_->config.d_head});
-}
-at::Tensor WeightView::b_O(std::int64_t layer) const {
-  return bias(*model_, in_layer(*model_, layer, "attn.b_O"), {model_->config.d_model});
-}
+at::Tensor WeightView::W_Q() const { return of_all_layers(&WeightView::W_Q); }
+at::Tensor WeightView::W_K() const { return of_all_layers(&WeightView::W_K); }
+at::Tensor WeightView::W_V() const { return of_all_layers(&WeightView::W_V); }
+at::Tensor WeightView::W_O() const { return of_all_layers(&WeightView::W_O); }
+at::Tensor WeightView::b_Q() const { return of_all_layers(&WeightView::b_Q); }
+at::Tensor WeightView::b_K() const { return of_all_layers(&WeightView::b_K); }
+at::Tensor WeightView::b_V() const { return of_all_layers(&WeightView::b_V); }
+at::Tensor WeightView::b_O() const { return of_all_layers(&WeightView::b_O); }
 
-at::Tensor WeightView::W_DQ(std::int64_t layer) const {
-  return require(*model_, in_layer(*model_, layer, "attn.W_DQ"));
-}
-at::Tensor WeightView::W_UQ(std::int64_t layer) const {
-  return require(*model_, in_layer(*model_, layer, "attn.W_UQ"));
-}
-at::Tensor WeightView::W_DKV(std::int64_t layer) const {
-  return require(*model_, in_layer(*model_, layer, "attn.W_DKV"));
-}
-at::Tensor WeightView::W_UK(std::int64_t layer) const {
-  return require(*model_, in_layer(*model_, layer, "attn.W_UK"));
-}
-at::Tensor WeightView::W_UV(std::int64_t layer) const {
-  return require(*model_, in_layer(*model_, layer, "attn.W_UV"));
-}
-at::Tensor WeightView::W_KR(std::int64_t layer) const {
-  return require(*model_, in_layer(*model_, layer, "attn.W_KR"));
-}
+at::Tensor WeightView::W_DQ(std::int64_t layer) const { return in_layer(layer, "attn.W_DQ"); }
+at::Tensor WeightView::W_UQ(std::int64_t layer) const { return in_layer(layer, "attn.W_UQ"); }
+at::Tensor WeightView::W_DKV(std::int64_t layer) const { return in_layer(layer, "attn.W_DKV"); }
+at::Tensor WeightView::W_UK(std::int64_t layer) const { return in_layer(layer, "attn.W_UK"); }
+at::Tensor WeightView::W_UV(std::int64_t layer) const { return in_layer(layer, "attn.W_UV"); }
+at::Tensor WeightView::W_KR(std::int64_t layer) const { return in_layer(layer, "attn.W_KR"); }
 
-at::Tensor WeightView::W_in(std::int64_t layer) const {
-  return require(*model_, in_layer(*model_, layer, "mlp.W_in"));
-}
-at::Tensor WeightView::W_gate(std::int64_t layer) const {
-  return require(*model_, in_layer(*model_, layer, "mlp.W_gate"));
-}
-at::Tensor WeightView::W_out(std::int64_t layer) const {
-  return require(*model_, in_layer(*model_, layer, "mlp.W_out"));
-}
-at::Tensor WeightView::b_in(std::int64_t layer) const {
-  W_in(layer);  // throws where a mixture stands in the MLP's place
-  return bias(*model_, in_layer(*model_, layer, "mlp.b_in"), {model_->config.d_mlp});
-}
-at::Tensor WeightView::b_out(std::int64_t layer) const {
-  W_out(layer);
-  return bias(*model_, in_layer(*model_, layer, "mlp.b_out"), {model_->config.d_model});
-}
+at::Tensor WeightView::W_in(std::int64_t layer) const { return in_layer(layer, "mlp.W_in"); }
+at::Tensor WeightView::W_gate(std::int64_t layer) const { return in_layer(layer, "mlp.W_gate"); }
+at::Tensor WeightView::W_out(std::int64_t layer) const { return in_layer(layer, "mlp.W_out"); }
+at::Tensor WeightView::b_in(std::int64_t layer) const { return in_layer(layer, "mlp.b_in"); }
+at::Tensor WeightView::b_out(std::int64_t layer) const { return in_layer(layer, "mlp.b_out"); }
 
-at::Tensor WeightView::W_router(std::int64_t layer) const {
-  return require(*model_, in_layer(*model_, layer, "mlp.W_gate.weight")).t();
-}
+at::Tensor WeightView::W_in() const { return of_all_layers(&WeightView::W_in); }
+at::Tensor WeightView::W_gate() const { return of_all_layers(&WeightView::W_gate); }
+at::Tensor WeightView::W_out() const { return of_all_layers(&WeightView::W_out); }
+at::Tensor WeightView::b_in() const { return of_all_layers(&WeightView::b_in); }
+at::Tensor WeightView::b_out() const { return of_all_layers(&WeightView::b_out); }
+
+at::Tensor WeightView::W_router(std::int64_t layer) const { return in_layer(layer, "mlp.W_gate.weight").t(); }
 at::Tensor WeightView::W_in(std::int64_t layer, std::int64_t expert) const {
-  return of_expert(*model_, layer, expert, "W_in");
+  return of_expert(layer, expert, "W_in");
 }
 at::Tensor WeightView::W_gate(std::int64_t layer, std::int64_t expert) const {
-  return of_expert(*model_, layer, expert, "W_gate");
+  return of_expert(layer, expert, "W_gate");
 }
 at::Tensor WeightView::W_out(std::int64_t layer, std::int64_t expert) const {
-  return of_expert(*model_, layer, expert, "W_out");
+  return of_expert(layer, expert, "W_out");
+}
+at::Tensor WeightView::W_in_shared(std::int64_t layer) const {
+  return in_layer(layer, "mlp.shared_expert.W_in");
+}
+at::Tensor WeightView::W_gate_shared(std::int64_t layer) const {
+  return in_layer(layer, "mlp.shared_expert.W_gate");
+}
+at::Tensor WeightView::W_out_shared(std::int64_t layer) const {
+  return in_layer(layer, "mlp.shared_expert.W_out");
 }
 
 }  // namespace hooked

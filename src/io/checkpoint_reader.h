@@ -29,7 +29,10 @@ struct CheckpointLimits {
 /// `model.pt`, `model.pth`, `pytorch_model.pt`. Where there is none of them: the one file that ends in
 /// `final.pth`; the only file of tensors, if it is a `.pt` or `.pth`; the only one in `checkpoints/`. notes()
 /// says when there are others of them, and when the file is a pickle; pickles are read without running
-/// anything (see ZipCheckpoint).
+/// anything: of a pickle only what describes tensors and plain containers is understood, and whatever names
+/// something else is refused before it has any effect. Its state dict is the top dict, or lies one level
+/// below under `model`, `state_dict` or `model_state_dict`; when all names begin with `_orig_mod.`, as after
+/// torch.compile, this is left off. docs/decisions/0013-zip-checkpoints-by-our-own-reader.md has the reasons.
 ///
 /// All headers are read and checked against the index and the files' sizes when the reader is made; tensor
 /// data is read on demand, with a bounded number of files open. Shard names must be plain file names; the

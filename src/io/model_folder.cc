@@ -125,7 +125,7 @@ std::optional<std::string> referenced_commit(const std::filesystem::path& refere
   if (!plain) {
     throw CheckpointError(
         path_text(reference),
-        fmt::format("the reference is no commit; expected lower-case letters and digits, got '{}'",
+        fmt::format("the reference is not a commit; expected lower-case letters and digits, got '{}'",
                     printable(commit)));
   }
   return commit;

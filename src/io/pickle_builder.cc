@@ -9,7 +9,7 @@
 #include "core/json.h"
 #include "hooked/core/tensor_text.h"
 #include "io/checked_size.h"
-#include "io/zip_checkpoint.h"
+#include "io/zip_limits.h"
 
 namespace hooked {
 namespace {

@@ -11,7 +11,7 @@
 #include "io/little_endian.h"
 #include "io/pickle_builder.h"
 #include "io/pickle_opcodes.h"
-#include "io/zip_checkpoint.h"
+#include "io/zip_limits.h"
 
 namespace hooked {
 namespace {
@@ -30,7 +30,7 @@ class PickleMachine {
 
   void run() {
     if (bytes_.size() < 2 || static_cast<Opcode>(static_cast<unsigned char>(bytes_[0])) != Opcode::kProto) {
-      throw std::invalid_argument("this is no pickle of protocol 2 to 5; expected it to begin with PROTO");
+      throw std::invalid_argument("this is not a pickle of protocol 2 to 5; expected it to begin with PROTO");
     }
     if (const auto protocol = static_cast<unsigned char>(bytes_[1]); protocol < 2 || protocol > 5) {
       throw std::invalid_argument(fmt::format("unknown protocol; expected 2 to 5, got {}", protocol));

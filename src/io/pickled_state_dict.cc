@@ -10,7 +10,7 @@
 
 #include "core/json.h"
 #include "hooked/core/error.h"
-#include "io/zip_checkpoint.h"
+#include "io/zip_limits.h"
 
 namespace hooked {
 namespace {
@@ -211,8 +211,8 @@ class StateDictFinder {
     if (others.empty()) return;
     const auto count = others.size();
     others.resize(std::min(count, kListed));
-    found_.notes.push_back(fmt::format("[{}] {} entries of {} are no tensors and were not read: {}{}", where_,
-                                       count, others_of, fmt::join(others, ", "),
+    found_.notes.push_back(fmt::format("[{}] {} entries of {} are not tensors and were not read: {}{}",
+                                       where_, count, others_of, fmt::join(others, ", "),
                                        count > kListed ? ", …" : ""));
   }
 
@@ -220,7 +220,7 @@ class StateDictFinder {
     const auto refuse = [&](std::string_view what) {
       throw CheckpointError(where_, fmt::format("tensor '{}': {}", key_text(key), what));
     };
-    if (key.kind != Kind::kText) refuse("the name is no text; expected a text");
+    if (key.kind != Kind::kText) refuse("the name is not a text; expected a text");
     if (key.size > Limits::kNameBytes) {
       refuse(fmt::format("the name is too long; expected at most {} bytes, got {}", Limits::kNameBytes,
                          key.size));

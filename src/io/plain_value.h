@@ -46,7 +46,7 @@ class PlainValue {
   const List* list() const noexcept { return std::get_if<List>(&value_); }
   const Dict* dict() const noexcept { return std::get_if<Dict>(&value_); }
 
-  /// What a dict holds under the text `key`; null when it is absent or this is no dict.
+  /// What a dict holds under the text `key`; null when it is absent or this is not a dict.
   const PlainValue* find(std::string_view key) const noexcept;
 
   /// The kind for messages, with its article: `an integer`, `a dict`, `None`.

@@ -15,7 +15,7 @@
 namespace hooked {
 namespace {
 
-/// Why `name` is no plain file name, or empty. Judged by its letters alone: hub caches are symbolic links
+/// Why `name` is not a plain file name, or empty. Judged by its letters alone: hub caches are symbolic links
 /// that lead out of the folder, so resolving the path could not tell a good one from a bad one.
 std::string_view bad_file_name(std::string_view name) {
   if (name.empty()) return "it is empty";
@@ -66,7 +66,7 @@ class IndexParser {
       const auto reason = bad_file_name(name);
       if (!reason.empty()) {
         throw CheckpointError(
-            where_, fmt::format("weight_map '{}': '{}' is no plain file name: {}; expected the name of "
+            where_, fmt::format("weight_map '{}': '{}' is not a plain file name: {}; expected the name of "
                                 "a file in the same folder",
                                 printable(tensor), printable(name), reason));
       }

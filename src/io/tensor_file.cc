@@ -35,7 +35,7 @@ void check_bools(const InputFile& file, const TensorInfo& info, std::span<const 
   const auto bad = std::find_if(bytes.begin(), bytes.end(), [](std::byte b) { return b > std::byte{1}; });
   if (bad == bytes.end()) return;
   throw CheckpointError(path_text(file.path()),
-                        fmt::format("tensor '{}': element {} is no BOOL; expected 0 or 1, got {}",
+                        fmt::format("tensor '{}': element {} is not a BOOL; expected 0 or 1, got {}",
                                     printable(info.name), bad - bytes.begin(), std::to_integer<int>(*bad)));
 }
 

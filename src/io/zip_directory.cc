@@ -12,7 +12,7 @@
 #include "io/json_cursor.h"
 #include "io/little_endian.h"
 #include "io/path_text.h"
-#include "io/zip_checkpoint.h"
+#include "io/zip_limits.h"
 
 namespace hooked {
 namespace {
@@ -143,7 +143,7 @@ class DirectoryReader {
     if (start.empty()) kind = "the file is empty";
     const auto legacy = kind.find("pickle") != std::string::npos || kind.find("tar") != std::string::npos;
     throw CheckpointError(
-        where_, fmt::format("this is no zip checkpoint; expected a zip archive from its first byte on, as "
+        where_, fmt::format("this is not a zip checkpoint; expected a zip archive from its first byte on, as "
                             "torch.save writes it since 1.6; {}{}",
                             kind,
                             legacy ? "; PyTorch's formats before that are not read: in a recent torch "
@@ -234,7 +234,7 @@ class DirectoryReader {
   void add_entry(std::string_view fixed, std::string_view name, std::string_view extra) {
     ZipEntry entry{.name = name};
     if (const auto reason = bad_entry_name(name); !reason.empty()) {
-      refuse(entry, "the name is no file's inside the archive", "a relative path", reason);
+      refuse(entry, "the name is not that of a file inside the archive", "a relative path", reason);
     }
     const auto flags = little_endian(fixed, 8, 2);
     if ((flags & kEncryptedFlags) != 0) refuse(entry, "it is encrypted", "plain data", "the flag");

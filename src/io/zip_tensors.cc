@@ -16,8 +16,8 @@
 #include "io/pickle_reader.h"
 #include "io/pickled_state_dict.h"
 #include "io/safetensors_format.h"
-#include "io/zip_checkpoint.h"
 #include "io/zip_directory.h"
+#include "io/zip_limits.h"
 
 namespace hooked {
 namespace {
@@ -47,7 +47,7 @@ std::string_view find_prefix(const ZipDirectory& directory, std::string_view whe
   if (prefix.empty()) {
     throw CheckpointError(
         where,
-        "the archive is no checkpoint; expected a data.pkl in its one folder, as torch.save "
+        "the archive is not a checkpoint; expected a data.pkl in its one folder, as torch.save "
         "writes it, got none");
   }
   return prefix;

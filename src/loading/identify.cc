@@ -13,7 +13,7 @@
 namespace hooked {
 namespace {
 
-// JSON has neither bytes nor keys that are no text nor numbers that are not finite: such values are null,
+// JSON has neither bytes nor keys that are not text nor numbers that are not finite: such values are null,
 // entries with such keys are left out. No config has them.
 Json to_json(const PlainValue& value) {
   if (const auto flag = value.boolean()) return *flag;

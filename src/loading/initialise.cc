@@ -6,9 +6,8 @@
 #include <c10/core/GradMode.h>
 
 #include <cmath>
-#include <optional>
-#include <string_view>
-#include <utility>
+
+#include "core/weight_table.h"
 
 namespace hooked {
 namespace {
@@ -24,14 +23,11 @@ Fans fans_of(const at::Tensor& weight, bool out_in) {
   return out_in ? Fans{fans.out, fans.in} : fans;
 }
 
-// Mixtures' matrices are stored [out, in] under such names.
-bool is_linear(std::string_view name) { return name.ends_with(".weight"); }
-
 // A matrix of float64 numbers, so that what is drawn does not depend on the model's dtype or device.
-at::Tensor draw(const WeightSlot& slot, const CreateOptions& options, const ModelConfig& config,
-                at::Generator& generator) {
+at::Tensor draw(const WeightSlot& slot, WeightKind kind, const CreateOptions& options,
+                const ModelConfig& config, at::Generator& generator) {
   const at::Tensor drawn = at::empty(slot.view.sizes(), at::kDouble);
-  const Fans fans = fans_of(slot.view, is_linear(slot.name));
+  const Fans fans = fans_of(slot.view, kind == WeightKind::linear);
   const double gain = options.initializer_range.value_or(1.0);
   switch (options.init) {
     case InitMode::gpt2:
@@ -59,42 +55,18 @@ at::Tensor draw(const WeightSlot& slot, const CreateOptions& options, const Mode
   return drawn;
 }
 
-bool is_matrix(std::string_view name) {
-  if (is_linear(name)) return true;
-  const std::string_view leaf = name.substr(name.rfind('.') + 1);
-  return leaf.starts_with('W') || leaf.starts_with("_W");
-}
-
-// Where xIELU's numbers start (Huang and Schlag 2024), absent for other weights.
-std::optional<double> xielu_start(std::string_view name) {
-  constexpr std::pair<std::string_view, double> kStarts[] = {
-      {".xielu.alpha_p", 0.8}, {".xielu.alpha_n", 0.8}, {".xielu.beta", 0.5}, {".xielu.eps", -1e-6}};
-  for (const auto& [ending, start] : kStarts) {
-    if (name.ends_with(ending)) return start;
-  }
-  return std::nullopt;
-}
-
-// The norms of the embedding, of the neurons and of the masked-LM head are stored plainly.
-bool stores_offset(std::string_view name, const ModelConfig& config) {
-  return config.norm_offset && !name.starts_with("embed.ln.") && !name.ends_with(".mlp.ln.w") &&
-         !name.starts_with("mlm_head.");
-}
-
 }  // namespace
 
 void initialise(LoadedModel& model, const CreateOptions& options) {
   const at::NoGradGuard no_grad;
   at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(options.seed);
   for (WeightSlot& slot : model.slots()) {
-    if (is_matrix(slot.name)) {
-      slot.view.copy_(draw(slot, options, model.config, generator));
-    } else if (const auto start = xielu_start(slot.name)) {
-      slot.view.fill_(*start);
-    } else if (slot.name.ends_with(".w") && !stores_offset(slot.name, model.config)) {
-      slot.view.fill_(1.0);
+    const WeightRow& row = *find_weight_row(slot.name);
+    if (row.is_matrix()) {
+      slot.view.copy_(draw(slot, row.kind, options, model.config, generator));
     } else {
-      slot.view.zero_();
+      const bool is_offset = row.kind == WeightKind::gain && model.config.norm_offset;
+      slot.view.fill_(is_offset ? 0.0 : row.start);
     }
   }
 }

@@ -9,6 +9,7 @@
 
 #include "families/family.h"
 #include "families/shared/native_config.h"
+#include "families/shared/native_layout.h"
 #include "hooked/core/error.h"
 #include "hooked/io/model_folder.h"
 #include "hooked/loading/describe.h"
@@ -136,10 +137,10 @@ ModelDescription describe(std::string_view id, const LoadOptions& options) {
 ModelConfig read_model_config(std::string_view id) {
   const auto place = locate_model(id);
   IdentifiedModel identified = identify(place);
-  if (identified.family.head.empty()) return identified.read.config;
+  if (identified.family.optional_part.tensors.empty()) return identified.read.config;
   try {
     const CheckpointReader reader = open_checkpoint(place);
-    resolve_unembedding(source_tensors(reader), identified.family, identified.read);
+    resolve_optional_part(source_tensors(reader), identified.family, identified.read);
   } catch (const CheckpointError&) {  // no weights that can be read: the config is all there is
   }
   return identified.read.config;

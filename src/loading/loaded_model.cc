@@ -19,6 +19,21 @@ LoadedModel::~LoadedModel() = default;
 
 WeightSlots LoadedModel::slots() const { return graph->slots(); }
 
+at::Tensor LoadedModel::weight(const std::string& name) const {
+  std::call_once(indexed_, [&] {
+    const at::NoGradGuard no_grad;
+    for (const WeightSlot& slot : slots()) by_name_.emplace(slot.name, slot.view.detach());
+  });
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? at::Tensor() : found->second;
+}
+
+std::vector<std::string> LoadedModel::weight_names() const {
+  std::vector<std::string> names;
+  for (const WeightSlot& slot : slots()) names.push_back(slot.name);
+  return names;
+}
+
 void fill(LoadedModel& model, StateDict weights) {
   const at::NoGradGuard no_grad;
   for (WeightSlot& slot : model.slots()) {

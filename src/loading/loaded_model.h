@@ -3,8 +3,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "hooked/core/error.h"
@@ -46,6 +48,14 @@ struct LoadedModel {
 
   /// Every tensor of the state dict and where it lives in the graph.
   WeightSlots slots() const;
+  /// The view of a weight by its name in the state dict, undefined where the model has none. In constant
+  /// time, from an index that the first call makes; any thread may call it.
+  at::Tensor weight(const std::string& name) const;
+  std::vector<std::string> weight_names() const;
+
+ private:
+  mutable std::once_flag indexed_;
+  mutable std::unordered_map<std::string, at::Tensor> by_name_;
 };
 
 /// Copies weights into the graph, dropping each from `weights` as it goes. Names and shapes have been

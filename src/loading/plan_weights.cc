@@ -11,12 +11,11 @@
 #include <utility>
 
 #include "core/name_list.h"
+#include "core/weight_table.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
-#include "hooked/hooks/point_index.h"
 #include "hooked/hooks/selection.h"
 #include "io/safetensors_format.h"
-#include "models/transformer.h"
 
 namespace hooked {
 namespace {
@@ -43,9 +42,10 @@ bool is_buffer(const std::string& name, const Family& family) {
                      [&](std::string_view glob) { return glob_matches(glob, name); });
 }
 
-// Whether `name` belongs to the head or the unembedding, which stand beside the prefixed body.
-bool is_unembedding(std::string_view name, const Family& family) {
-  if (!family.head.empty()) return name.starts_with(family.head);
+// Whether `name` belongs to the unembedding or the optional part, which stand beside the prefixed body.
+bool is_beside_body(std::string_view name, const Family& family) {
+  const std::string_view part = family.optional_part.tensors;
+  if (!part.empty() && name.starts_with(part)) return true;
   const std::string_view module = family.unembedding.substr(0, family.unembedding.rfind('.') + 1);
   return !module.empty() && name.starts_with(module);
 }
@@ -74,7 +74,7 @@ std::map<std::string, std::string> names_without_prefix(const SourceTensors& sou
     const std::string_view prefix = prefix_of(name, family);
     const std::string rest = name.substr(prefix.size());
     found.emplace(rest, name);
-    if (known.contains(rest) && !is_unembedding(name, family)) example.emplace(prefix, name);
+    if (known.contains(rest) && !is_beside_body(name, family)) example.emplace(prefix, name);
   }
   if (example.size() > 1) {
     const std::string &one = example.begin()->second, &other = std::next(example.begin())->second;
@@ -97,12 +97,13 @@ std::optional<at::Tensor> made_of(const TensorRecipe& recipe, const std::vector<
   }
 }
 
-void require_shape(const SourceTensors& source, const TensorRecipe& recipe, const at::Tensor& slot) {
+void require_shape(const SourceTensors& source, const TensorRecipe& recipe,
+                   const std::vector<std::int64_t>& shape) {
   std::vector<at::Tensor> theirs;
   for (const std::string& name : recipe.sources) theirs.push_back(readable(source, name).meta());
   const auto fits = [&] {
     const auto made = made_of(recipe, theirs);
-    return made && made->sizes() == slot.sizes();
+    return made && made->sizes() == at::IntArrayRef(shape);
   };
   if (fits()) return;
   const std::string got = shape_text(theirs.front().sizes());
@@ -119,7 +120,7 @@ void require_shape(const SourceTensors& source, const TensorRecipe& recipe, cons
   throw CheckpointError(where_of(source, name),
                         fmt::format("tensor '{}' has another shape than the config says; expected one that "
                                     "gives {} {}, got {}; check config.json",
-                                    name, recipe.target, shape_text(slot.sizes()), got));
+                                    name, recipe.target, shape_text(shape), got));
 }
 
 // The recipes whose sources are there, under the names that the files give them.
@@ -168,7 +169,7 @@ class RecipeBook {
       if (found == present_.end()) {
         complete = false;
         // Several recipes may cut up one tensor. It is named as this file would name it.
-        const std::string full_name = is_unembedding(name, family_) ? name : prefix_ + name;
+        const std::string full_name = is_beside_body(name, family_) ? name : prefix_ + name;
         const bool named = std::find(missing_.begin(), missing_.end(), full_name) != missing_.end();
         if (!recipe.optional && !named) missing_.push_back(full_name);
         continue;
@@ -228,34 +229,36 @@ std::vector<std::string> resolve_tying(const SourceTensors& source, const Family
 
 }  // namespace
 
-// Note [Files without a head]
-// Encoders are published with and without their masked-LM head, and `architectures` in config.json does not
-// tell which (fine-tuning drops heads). The file decides: one that holds no tensor of the head is a model
-// that ends with its stream.
-std::vector<std::string> resolve_unembedding(const SourceTensors& source, const Family& family,
-                                             FamilyConfig& read) {
-  if (family.head.empty() || !read.config.has_unembedding()) return {};
-  const auto in_head = [&](const auto& tensor) { return tensor.first.starts_with(family.head); };
-  if (std::ranges::any_of(source, in_head)) return {};
-  read.config = without_unembedding(std::move(read.config));
-  return {
-      fmt::format("the checkpoint has no masked-LM head (no tensor '{}*'): the model ends with its stream "
-                  "and has no logits",
-                  family.head)};
+// Note [Files without a part]
+// Encoders are published with and without their masked-LM head, and T5's encoder with and without its
+// decoder; `architectures` in config.json does not tell which (fine-tuning drops heads, and an encoder by
+// itself keeps the config of the whole). The file decides: one that holds no tensor of the part is a model
+// without it.
+std::vector<std::string> resolve_optional_part(const SourceTensors& source, const Family& family,
+                                               FamilyConfig& read) {
+  const OptionalPart& part = family.optional_part;
+  if (part.tensors.empty() || !part.in(read.config)) return {};
+  const auto in_part = [&](const auto& tensor) { return tensor.first.starts_with(part.tensors); };
+  if (std::ranges::any_of(source, in_part)) return {};
+  read.config = part.without(std::move(read.config));
+  return {fmt::format("the checkpoint has no {} (no tensor '{}*'): {}", part.name, part.tensors,
+                      part.what_is_left)};
 }
 
 WeightPlan plan_weights(const SourceTensors& source, const Family& family, FamilyConfig read) {
   WeightPlan plan;
-  plan.notes = resolve_unembedding(source, family, read);
+  plan.notes = resolve_optional_part(source, family, read);
   for (std::string& note : resolve_tying(source, family, read)) plan.notes.push_back(std::move(note));
   const ModelConfig& config = plan.config = std::move(read.config);
-  const PointIndex points(config);
-  const Transformer graph(config, points, at::TensorOptions(config.dtype).device(at::kMeta));
-  std::map<std::string, at::Tensor> slots;
-  for (const WeightSlot& slot : graph.slots()) slots.emplace(slot.name, slot.view);
+  std::map<std::string, std::vector<std::int64_t>> shapes;
+  for (const ModelPart& part : model_parts(config)) {
+    for_each_weight(config, part, [&](const WeightRow& row, const std::string& local_name) {
+      shapes.emplace(weight_name(part, local_name, config), weight_shape(row, config));
+    });
+  }
 
   const RecipeBook book(source, family, read.recipes(config));
-  for (const TensorRecipe& recipe : book.recipes()) require_shape(source, recipe, slots.at(recipe.target));
+  for (const TensorRecipe& recipe : book.recipes()) require_shape(source, recipe, shapes.at(recipe.target));
   if (const std::vector<std::string> extra = book.extra(); !extra.empty()) {
     plan.notes.push_back(
         fmt::format("{} tensors of the checkpoint are not part of this model and were not read: {}",

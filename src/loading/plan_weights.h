@@ -16,10 +16,10 @@ struct WeightPlan {
   std::vector<std::string> notes;
 };
 
-/// Takes the unembedding out of `read` where the files hold nothing of the family's head; says so in the
-/// notes it returns.
-std::vector<std::string> resolve_unembedding(const SourceTensors& source, const Family& family,
-                                             FamilyConfig& read);
+/// Takes the family's optional part out of `read` where the files hold nothing of it; says so in the notes it
+/// returns.
+std::vector<std::string> resolve_optional_part(const SourceTensors& source, const Family& family,
+                                               FamilyConfig& read);
 
 /// Finds what the family's recipes need. Every name, dtype and shape is checked against the config; a tied
 /// model's two matrices are compared where there are two, and nothing else is read. Throws CheckpointError

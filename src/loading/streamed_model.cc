@@ -40,9 +40,9 @@ std::shared_ptr<LoadedModel> streamed_model(RecipeReader& reader, const ModelCon
   std::map<std::string, WeightSlots> parts;
   for (WeightSlot& slot : model->slots()) parts[scope_of(slot.name)].push_back(std::move(slot));
   const auto stored = [&](const std::string& name) { return reader.find(name); };
-  for (const auto& block : processor.parts()) {
-    weights::Changes changes = processor.changes(stored, block);
-    for (WeightSlot& slot : parts[block ? block->path() + "." : ""]) {
+  for (const ModelPart& part : model_parts(config)) {
+    weights::Changes changes = processor.changes(stored, part);
+    for (WeightSlot& slot : parts[part ? part->path() + "." : ""]) {
       fill_slot(slot, reader, changes);
       changes.erase(slot.name);
       reader.done(slot.name);

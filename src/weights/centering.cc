@@ -1,38 +1,18 @@
-#include <fmt/format.h>
-
 #include "weights/steps.h"
 
 namespace hooked::weights {
 namespace {
 
-/// However a token's experts are weighed, their sum has no mean if each has none.
-void center_mixture_writers(WorkingWeights& block, const ModelConfig& before) {
-  const Experts& experts = *before.experts;
-  for (std::int64_t e = 0; e < experts.n_experts; ++e) {
-    block.center(fmt::format("mlp.experts.{}.W_out.weight", e), Axis::d_model);
-    if (experts.bias) block.center(fmt::format("mlp.experts.{}.W_out.bias", e), Axis::d_model);
+/// Everything that is added to the stream; however a token's experts are weighed, their sum has no mean if
+/// each has none.
+void center_writers(WorkingWeights& part, const ModelConfig& before) {
+  if (!part.part()) {
+    if (before.embedding_sum_norm) return;  // a norm writes to the stream, not the embeddings
+    untie(part, before);
   }
-  if (experts.d_shared == 0) return;
-  block.center("mlp.shared_expert.W_out", Axis::d_model);
-  if (before.mlp_bias) block.center("mlp.shared_expert.b_out", Axis::d_model);
-}
-
-void center_block_writers(WorkingWeights& block, const ModelConfig& before) {
-  block.center("attn.W_O", Axis::d_model);
-  if (before.attn_out_bias) block.center("attn.b_O", Axis::d_model);
-  if (before.dense_mlp(block.layer())) {
-    block.center("mlp.W_out", Axis::d_model);
-    if (before.mlp_bias) block.center("mlp.b_out", Axis::d_model);
-  } else if (before.mixture(block.layer())) {
-    center_mixture_writers(block, before);
-  }
-}
-
-void center_embeddings(WorkingWeights& ends, const ModelConfig& before) {
-  if (before.embedding_sum_norm) return;  // a norm writes to the stream, not the embeddings
-  untie(ends, before);
-  ends.center("embed.W_E", Axis::d_model);
-  if (before.learned_positions()) ends.center("pos_embed.W_pos", Axis::d_model);
+  for_each_weight(before, part.part(), [&](const WeightRow& row, const std::string& name) {
+    if (row.writes_stream) part.center(name, Axis::d_model);
+  });
 }
 
 /// Centring the stream changes nothing only if everything that reads the stream subtracts its mean.
@@ -59,10 +39,11 @@ std::optional<Obstacle> writers_obstacle(const ModelConfig& config) {
   return std::nullopt;
 }
 
-void center_vocabulary(WorkingWeights& ends, const ModelConfig& before) {
-  untie(ends, before);
-  ends.center("unembed.W_U", Axis::vocab_out);
-  if (before.unembedding->bias) ends.center("unembed.b_U", Axis::vocab_out);
+void center_vocabulary(WorkingWeights& part, const ModelConfig& before) {
+  if (part.part()) return;
+  untie(part, before);
+  part.center("unembed.W_U", Axis::vocab_out);
+  if (before.unembedding->bias) part.center("unembed.b_U", Axis::vocab_out);
 }
 
 std::optional<Obstacle> vocabulary_obstacle(const ModelConfig& config) {
@@ -93,8 +74,7 @@ StepDefinition center_writing_weights_step() {
   return {.step = ProcessingStep::center_writing_weights,
           .name = "center_writing_weights",
           .obstacle = writers_obstacle,
-          .apply_to_block = center_block_writers,
-          .apply_to_ends = center_embeddings,
+          .apply = center_writers,
           .update = update_writers};
 }
 
@@ -102,8 +82,7 @@ StepDefinition center_unembed_step() {
   return {.step = ProcessingStep::center_unembed,
           .name = "center_unembed",
           .obstacle = vocabulary_obstacle,
-          .apply_to_block = leave_unchanged,
-          .apply_to_ends = center_vocabulary,
+          .apply = center_vocabulary,
           .update = update_vocabulary};
 }
 

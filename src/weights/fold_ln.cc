@@ -1,10 +1,10 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/add.h>
-#include <ATen/ops/matmul.h>
-#include <fmt/format.h>
 
+#include <map>
+#include <optional>
+#include <string>
 #include <string_view>
-#include <vector>
 
 #include "weights/steps.h"
 
@@ -25,46 +25,83 @@ namespace {
 // the up branch, where b_in is not. W_out reads the sum directly (a gated MLP has no norm over its neurons),
 // so b_in W_out is a constant that b_out can take; then b_in is free to stand inside, and b_gate beside it.
 
-/// A norm's parameters in float64, and whether its readers are centred.
-struct NormWeights {
-  at::Tensor gain;
-  at::Tensor bias;  ///< undefined without one
-  bool centers;
-};
-
 bool has_bias(NormKind kind, const ModelConfig& config) {
   return kind == NormKind::layer_norm && config.norm_bias;
 }
 
-/// Reads the norm's parameters and takes them out of the model.
-NormWeights take_norm(WorkingWeights& weights, const std::string& name, NormKind kind,
-                      const ModelConfig& before) {
-  NormWeights norm{.gain = weights.get(name + ".w"), .bias = {}, .centers = kind == NormKind::layer_norm};
-  if (before.norm_offset && name != "mlp.ln") norm.gain = norm.gain + 1.0;
-  if (has_bias(kind, before)) norm.bias = weights.get(name + ".b");
-  weights.erase(name + ".w");
-  weights.erase(name + ".b");
-  return norm;
-}
-
-/// A linear map that reads a norm: its weight, its input axis, its bias and whether the model has that bias
-/// so far.
-struct Reader {
-  std::string weight;
-  Axis input;
-  std::string bias;
-  bool bias_exists;
-  double input_scale = 1.0;  ///< between the norm and the map
+/// A norm that folds: its place and kind, and by how much its output is multiplied before it is read.
+struct FoldedNorm {
+  std::string place;
+  NormKind kind;
+  double output_scale = 1.0;
 };
 
-void fold_into(const Reader& reader, const NormWeights& norm, WorkingWeights& weights) {
-  if (norm.bias.defined()) {
-    const at::Tensor bias = reader.bias_exists ? weights.get(reader.bias) : weights.zeros(reader.bias);
-    weights.set(reader.bias,
-                bias + weights.weighted_sum(reader.weight, {reader.input}, norm.bias * reader.input_scale));
+/// The weights of a norm in float64.
+struct NormWeights {
+  at::Tensor gain;   ///< [d_model] or [d_mlp]
+  at::Tensor shift;  ///< the same; undefined without
+};
+
+/// The norm that stands before what a weight reads, or nothing where none does or where it stays.
+std::optional<FoldedNorm> norm_before(const WeightRow& row, const ModelPart& part,
+                                      const ModelConfig& config) {
+  const bool decoder = config.has_encoder() && part && part->stack == Stack::decoder;
+  const auto final_norm = [&](double scale) -> std::optional<FoldedNorm> {
+    if (config.final_norm == NormKind::none) return std::nullopt;
+    return FoldedNorm{config.has_encoder() ? "decoder_final_ln" : "ln_final", config.final_norm, scale};
+  };
+  switch (row.reads) {
+    case WeightInput::nothing:
+      return std::nullopt;
+    case WeightInput::attention_input:
+      return FoldedNorm{"ln1", config.norm};
+    case WeightInput::cross_input:
+      return FoldedNorm{"ln2", config.norm};
+    case WeightInput::mlp_input:
+      if (decoder) return FoldedNorm{"ln3", config.norm};
+      return FoldedNorm{config.layout == BlockLayout::parallel_one_norm ? "ln1" : "ln2", config.norm};
+    case WeightInput::neurons:
+      if (!config.mlp_norm) return std::nullopt;
+      return FoldedNorm{"mlp.ln", NormKind::layer_norm};
+    case WeightInput::encoder_output:
+      return FoldedNorm{"encoder_final_ln", config.norm};
+    case WeightInput::final_stream:
+      return final_norm(1.0);
+    case WeightInput::unembed_input:
+      if (config.has_mlm_head()) return std::nullopt;
+      return final_norm(config.unembedding->in_scale);
   }
-  weights.scale(reader.weight, reader.input, norm.gain);
-  if (norm.centers) weights.center(reader.weight, reader.input);
+  return std::nullopt;
+}
+
+/// The bias beside a matrix: `attn.b_Q` of `attn.W_Q`, `mlp.W_gate.bias` of `mlp.W_gate.weight`.
+std::string bias_of(std::string_view weight) {
+  constexpr std::string_view kWeight = ".weight";
+  if (weight.ends_with(kWeight))
+    return std::string(weight.substr(0, weight.size() - kWeight.size())) + ".bias";
+  std::string bias(weight);
+  bias[bias.rfind('.') + 1] = 'b';
+  return bias;
+}
+
+NormWeights read_norm(WorkingWeights& weights, const FoldedNorm& norm, const ModelConfig& before) {
+  const std::string gain = norm.place + ".w";
+  NormWeights read{.gain = weights.get(gain), .shift = {}};
+  if (before.norm_offset && find_weight_row(gain)->kind == WeightKind::gain) read.gain = read.gain + 1.0;
+  if (has_bias(norm.kind, before)) read.shift = weights.get(norm.place + ".b") * norm.output_scale;
+  return read;
+}
+
+/// Folds a norm's weights into the matrix `name` that reads it, and into the bias beside it, which exists.
+void fold_into(const WeightRow& row, const std::string& name, const NormWeights& norm, bool centers,
+               WorkingWeights& weights) {
+  const Axis input = row.reads == WeightInput::neurons ? Axis::d_mlp : Axis::d_model;
+  if (norm.shift.defined()) {
+    const std::string bias = bias_of(name);
+    weights.set(bias, weights.get(bias) + weights.weighted_sum(name, {input}, norm.shift));
+  }
+  weights.scale(name, input, norm.gain);
+  if (centers) weights.center(name, input);
 }
 
 bool mlp_biases_appear(const ModelConfig& before) {
@@ -74,101 +111,41 @@ bool mlp_biases_appear(const ModelConfig& before) {
 
 /// Whether b_in leaves its place after the product. See Note [Gated MLP with its bias after the product].
 bool moves_bias_inside(const ModelConfig& before) {
-  return before.mlp == MlpKind::gated && before.gated_bias_after_product && has_bias(before.norm, before);
+  return before.mlp == MlpKind::gated && before.gated_bias_after_product && has_bias(before.norm, before) &&
+         before.mlp_bias;
 }
 
-/// Sets a bias to zero, also one that the model lacks so far.
-void make_zero(WorkingWeights& block, const std::string& bias) { block.set(bias, block.zeros(bias)); }
-
-/// Makes the MLP's biases ready to take a norm's: zeros where there were none, b_in inside the up branch.
-void prepare_mlp_biases(WorkingWeights& block, const ModelConfig& before) {
-  if (mlp_biases_appear(before)) {
-    for (const char* bias : {"mlp.b_in", "mlp.b_out"}) make_zero(block, bias);
-  } else if (moves_bias_inside(before)) {
-    const at::Tensor out = block.weighted_sum("mlp.W_out", {Axis::d_mlp}, block.get("mlp.b_in"));
-    block.set("mlp.b_out", block.get("mlp.b_out") + out);
-    make_zero(block, "mlp.b_in");
-  }
-  const bool gate_bias = before.mlp == MlpKind::gated && (before.mlp_bias || mlp_biases_appear(before)) &&
-                         (!before.gated_bias_after_product || moves_bias_inside(before));
-  if (gate_bias && !block.has("mlp.b_gate")) make_zero(block, "mlp.b_gate");
+void move_bias_inside(WorkingWeights& block) {
+  const at::Tensor out = block.weighted_sum("mlp.W_out", {Axis::d_mlp}, block.get("mlp.b_in"));
+  block.set("mlp.b_out", block.get("mlp.b_out") + out);
+  block.set("mlp.b_in", block.zeros("mlp.b_in"));
 }
 
-// Every reader of ln2 in a mixture: the router, each expert, the shared expert and its gate. Their biases
-// come into being together, so that all of one config have them.
-void fold_mixture(WorkingWeights& block, const ModelConfig& before, const NormWeights& ln2) {
-  const Experts& experts = *before.experts;
-  const auto fold = [&](const std::string& weight, const std::string& bias, bool bias_exists) {
-    fold_into({.weight = weight, .input = Axis::d_model, .bias = bias, .bias_exists = bias_exists}, ln2,
-              block);
-  };
-  fold("mlp.W_gate.weight", "mlp.W_gate.bias", experts.router_bias);
-  for (std::int64_t e = 0; e < experts.n_experts; ++e) {
-    const std::string expert = fmt::format("mlp.experts.{}.", e);
-    for (const char* reader : {"W_in", "W_gate"}) {
-      fold(expert + reader + ".weight", expert + reader + ".bias", experts.bias);
-    }
-    if (ln2.bias.defined() && !experts.bias) make_zero(block, expert + "W_out.bias");
-  }
-  if (experts.d_shared == 0) return;
-  const std::string shared = "mlp.shared_expert.";
-  if (before.mlp_bias && !block.has(shared + "b_gate")) make_zero(block, shared + "b_gate");
-  fold(shared + "W_in", shared + "b_in", before.mlp_bias);
-  fold(shared + "W_gate", shared + "b_gate", before.mlp_bias);
-  if (ln2.bias.defined() && !before.mlp_bias) make_zero(block, shared + "b_out");
-  if (experts.shared_gate) {
-    fold("mlp.shared_expert_gate.weight", "mlp.shared_expert_gate.bias", experts.shared_gate_bias);
-  }
-}
+void update(ModelConfig& config);
 
-/// What reads ln1, by the letters behind `W_` and `b_`.
-std::vector<std::string_view> attention_readers(const ModelConfig& before) {
-  if (!before.latent_attention()) return {"Q", "K", "V"};
-  std::vector<std::string_view> readers = {before.query_latent() ? "DQ" : "Q", "DKV"};
-  if (before.latent->d_shared_key > 0) readers.emplace_back("KR");
-  return readers;
-}
-
-void fold_block(WorkingWeights& block, const ModelConfig& before) {
-  const NormWeights ln1 = take_norm(block, "ln1", before.norm, before);
-  for (const std::string_view which : attention_readers(before)) {
-    fold_into({.weight = fmt::format("attn.W_{}", which),
-               .input = Axis::d_model,
-               .bias = fmt::format("attn.b_{}", which),
-               .bias_exists = before.qkv_bias},
-              ln1, block);
-  }
-  if (!before.has_mlp()) return;
-  const NormWeights ln2 =
-      before.layout == BlockLayout::parallel_one_norm ? ln1 : take_norm(block, "ln2", before.norm, before);
-  if (before.mixture(block.layer())) return fold_mixture(block, before, ln2);
-  prepare_mlp_biases(block, before);
-  fold_into({.weight = "mlp.W_in", .input = Axis::d_model, .bias = "mlp.b_in", .bias_exists = true}, ln2,
-            block);
-  if (before.mlp == MlpKind::gated) {
-    fold_into({.weight = "mlp.W_gate", .input = Axis::d_model, .bias = "mlp.b_gate", .bias_exists = true},
-              ln2, block);
-  }
-  if (before.mlp_norm) {
-    fold_into({.weight = "mlp.W_out", .input = Axis::d_mlp, .bias = "mlp.b_out", .bias_exists = true},
-              take_norm(block, "mlp.ln", NormKind::layer_norm, before), block);
-  }
-}
-
-void fold_final(WorkingWeights& ends, const ModelConfig& before) {
-  if (before.final_norm == NormKind::none) return;
-  if (before.has_mlm_head()) {  // whose axes are [d_model in, d_model out]: a step means the first
-    return fold_into(
-        {.weight = "mlm_head.W", .input = Axis::d_model, .bias = "mlm_head.b", .bias_exists = true},
-        take_norm(ends, "ln_final", before.final_norm, before), ends);
-  }
-  untie(ends, before);
-  fold_into({.weight = "unembed.W_U",
-             .input = Axis::d_model,
-             .bias = "unembed.b_U",
-             .bias_exists = before.unembedding->bias,
-             .input_scale = before.unembedding->in_scale},
-            take_norm(ends, "ln_final", before.final_norm, before), ends);
+void fold_part(WorkingWeights& part, const ModelConfig& before) {
+  ModelConfig after = before;
+  update(after);
+  const ModelPart& place = part.part();
+  if (place && moves_bias_inside(before)) move_bias_inside(part);
+  if (!place && before.tied_unembedding() && !after.tied_unembedding()) untie(part, before);
+  // Biases that come into being, and those that files may lack, start as zeros.
+  for_each_weight(after, place, [&](const WeightRow& row, const std::string& name) {
+    const bool may_be_absent = row.optional() || !row.there.holds(before, place.value_or(BlockPlace{}));
+    if (row.is_bias() && may_be_absent && !part.has(name)) part.set(name, part.zeros(name));
+  });
+  std::map<std::string, NormWeights> norms;  // by place
+  for_each_weight(after, place, [&](const WeightRow& row, const std::string& name) {
+    const auto norm = norm_before(row, place, before);
+    if (!norm) return;
+    NormWeights& read = norms[norm->place];
+    if (!read.gain.defined()) read = read_norm(part, *norm, before);
+    fold_into(row, name, read, norm->kind == NormKind::layer_norm, part);
+  });
+  // The weights of the norms, which no model has any more.
+  for_each_weight(before, place, [&](const WeightRow& row, const std::string& name) {
+    if (!row.there.holds(after, place.value_or(BlockPlace{}))) part.erase(name);
+  });
 }
 
 std::optional<Obstacle> obstacle(const ModelConfig& config) {
@@ -186,6 +163,10 @@ std::optional<Obstacle> obstacle(const ModelConfig& config) {
     return Obstacle{would_change,
                     "norms on the sublayers' outputs write to the stream, so no weight can absorb them"};
   }
+  if (!config.has_unembedding() && config.final_norm != NormKind::none) {
+    return Obstacle{would_change,
+                    "the model ends with its final norm, so no weight reads it and can absorb it"};
+  }
   if (config.shortformer()) {
     return Obstacle{would_change,
                     "shortformer positions are added between ln1 and the weights that would absorb it"};
@@ -201,7 +182,9 @@ void update(ModelConfig& config) {
     config.experts->router_bias = config.experts->bias = true;
     config.experts->shared_gate_bias = before.experts->shared_gate;
   }
-  if (moves_bias_inside(before)) config.gated_bias_after_product = false;
+  if (before.mlp == MlpKind::gated && before.gated_bias_after_product && has_bias(before.norm, before)) {
+    config.gated_bias_after_product = false;
+  }
   if (before.unembedding && !before.unembedding->mlm_head) {
     if (has_bias(before.final_norm, before)) config.unembedding->bias = true;
     if (before.final_norm != NormKind::none) config.unembedding->tied = false;
@@ -218,8 +201,7 @@ StepDefinition fold_ln_step() {
   return {.step = ProcessingStep::fold_ln,
           .name = "fold_ln",
           .obstacle = obstacle,
-          .apply_to_block = fold_block,
-          .apply_to_ends = fold_final,
+          .apply = fold_part,
           .update = update};
 }
 

@@ -7,9 +7,10 @@
 namespace hooked::weights {
 namespace {
 
-void move_value_biases(WorkingWeights& block, const ModelConfig& before) {
-  block.set("attn.b_O", output_bias_with_values(block, before));
-  block.set("attn.b_V", block.zeros("attn.b_V"));
+void fold_values(WorkingWeights& part, const ModelConfig& before) {
+  for (const std::string& attention : attentions_of(part.part(), before)) {
+    move_value_biases(part, attention, before);
+  }
 }
 
 std::optional<Obstacle> value_biases_obstacle(const ModelConfig& config) {
@@ -34,20 +35,26 @@ Obstacle sinks_obstacle() {
           "attention sinks take their share of each pattern, so the values' biases are not all written"};
 }
 
-at::Tensor output_bias_with_values(WorkingWeights& block, const ModelConfig& before) {
-  // [head, d_head]; a key/value head serves n_heads / n_kv_heads heads in a row.
-  const at::Tensor b_V =
-      block.get("attn.b_V").repeat_interleave(before.n_heads / before.n_kv_heads, /*dim=*/0);
-  const at::Tensor b_O = before.attn_out_bias ? block.get("attn.b_O") : block.zeros("attn.b_O");
-  return b_O + block.weighted_sum("attn.W_O", {Axis::head, Axis::d_value}, b_V);
+std::vector<std::string> attentions_of(const ModelPart& part, const ModelConfig& config) {
+  if (!part) return {};
+  if (config.has_encoder() && part->stack == Stack::decoder) return {"attn", "cross_attn"};
+  return {"attn"};
+}
+
+void move_value_biases(WorkingWeights& block, const std::string& attention, const ModelConfig& before) {
+  const std::string b_V = attention + ".b_V", b_O = attention + ".b_O";
+  // [head, d_value]; a key/value head serves n_heads / n_kv_heads heads in a row.
+  const at::Tensor values = block.get(b_V).repeat_interleave(before.n_heads / before.n_kv_heads, /*dim=*/0);
+  const at::Tensor bias = before.attn_out_bias ? block.get(b_O) : block.zeros(b_O);
+  block.set(b_O, bias + block.weighted_sum(attention + ".W_O", {Axis::head, Axis::d_value}, values));
+  block.set(b_V, block.zeros(b_V));
 }
 
 StepDefinition fold_value_biases_step() {
   return {.step = ProcessingStep::fold_value_biases,
           .name = "fold_value_biases",
           .obstacle = value_biases_obstacle,
-          .apply_to_block = move_value_biases,
-          .apply_to_ends = leave_unchanged,
+          .apply = fold_values,
           .update = add_output_bias};
 }
 

@@ -65,9 +65,9 @@ ProcessedWeights process_weights(StateDict weights, const ModelConfig& config,
                                  const WeightProcessing& processing) {
   const at::NoGradGuard no_grad;
   const weights::Processor processor(config, processing);
-  for (const auto layer : processor.parts()) {
+  for (const ModelPart& part : model_parts(config)) {
     StateDict made;
-    const weights::Changes changes = processor.changes(stored_in(weights), layer);
+    const weights::Changes changes = processor.changes(stored_in(weights), part);
     for (const auto& [name, change] : changes) {
       if (!change) continue;
       const auto& [weight, dtype] = *change;

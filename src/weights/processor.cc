@@ -18,15 +18,6 @@ namespace {
                   reason, step.name));
 }
 
-std::optional<Obstacle> obstacle_to(const StepDefinition& step, const ModelConfig& before) {
-  // As in TransformerLens, every step is written for one stack.
-  if (before.has_encoder()) {
-    return Obstacle{Obstacle::Kind::would_change,
-                    "the two stacks of an encoder-decoder are left as they are"};
-  }
-  return step.obstacle(before);
-}
-
 bool recorded(const StepDefinition& step, const ModelConfig& config) {
   return std::ranges::find(config.processing, step.name) != config.processing.end();
 }
@@ -49,7 +40,7 @@ Processor::Processor(const ModelConfig& config, const WeightProcessing& processi
 std::string Processor::outcome(const StepDefinition& step, const WeightProcessing& processing) {
   if (recorded(step, config_)) return "already applied";
   if (!processing.wants(step.step)) return "not requested";
-  if (const auto obstacle = obstacle_to(step, after_)) {
+  if (const auto obstacle = step.obstacle(after_)) {
     if (processing.insists() && obstacle->kind == Obstacle::Kind::would_change)
       refuse(step, obstacle->reason);
     return obstacle->reason;
@@ -60,18 +51,10 @@ std::string Processor::outcome(const StepDefinition& step, const WeightProcessin
   return "applied";
 }
 
-Changes Processor::changes(const StoredWeights& stored, const std::optional<BlockPlace>& block) const {
-  WorkingWeights working(stored, config_, block);
-  for (const auto& [step, before] : steps_) {
-    (block ? step->apply_to_block : step->apply_to_ends)(working, before);
-  }
+Changes Processor::changes(const StoredWeights& stored, const ModelPart& part) const {
+  WorkingWeights working(stored, config_, part);
+  for (const auto& [step, before] : steps_) step->apply(working, before);
   return working.changes();
-}
-
-std::vector<std::optional<BlockPlace>> Processor::parts() const {
-  std::vector<std::optional<BlockPlace>> all = {std::nullopt};
-  for (const BlockPlace& block : config_.blocks()) all.emplace_back(block);
-  return all;
 }
 
 }  // namespace hooked::weights

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "hooked/core/model_config.h"
@@ -22,12 +20,10 @@ class Processor {
   const ModelConfig& after() const noexcept { return after_; }
   const std::vector<StepReport>& report() const noexcept { return report_; }
 
-  /// What becomes of the weights of a block, or without one of those before and after the blocks;
-  /// weights that it does not name stay as they are. Throws CheckpointError as process_weights does.
-  Changes changes(const StoredWeights& stored, const std::optional<BlockPlace>& block) const;
-
-  /// Every part once: nothing for the ends, then each block.
-  std::vector<std::optional<BlockPlace>> parts() const;
+  /// What becomes of the weights of a part; weights that it does not name stay as they are. Blocks may read
+  /// weights outside the blocks, so parts are processed in the order of model_parts. Throws CheckpointError
+  /// as process_weights does.
+  Changes changes(const StoredWeights& stored, const ModelPart& part) const;
 
  private:
   /// A step that will be applied, and the config of the model it meets.

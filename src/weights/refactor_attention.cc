@@ -35,32 +35,46 @@ Svd svd_of_product(const at::Tensor& A, const at::Tensor& B) {
           at::constant_pad_nd(Q_B.matmul(Vh.transpose(-2, -1)), padding)};
 }
 
+/// The place of one matrix of an attention and its bias: `attn.W_` and `attn.b_`, then Q, K or V.
+struct Projection {
+  std::string weight;
+  std::string bias;
+};
+
+Projection projection(const std::string& attention, char letter) {
+  return {attention + ".W_" + letter, attention + ".b_" + letter};
+}
+
 /// [head, d_model, d_head] and, where the model has one, the bias as one more input row that always reads 1.
-at::Tensor with_bias_row(WorkingWeights& block, const std::string& which, const ModelConfig& before) {
-  const at::Tensor W = block.get("attn.W_" + which);
-  if (!before.qkv_bias) return W;
-  return at::cat({W, block.get("attn.b_" + which).unsqueeze(1)}, 1);
+at::Tensor with_bias_row(WorkingWeights& block, const Projection& of, const ModelConfig& before) {
+  const at::Tensor W = block.get(of.weight);
+  return before.qkv_bias ? at::cat({W, block.get(of.bias).unsqueeze(1)}, 1) : W;
 }
 
-void set_with_bias_row(WorkingWeights& block, const std::string& which, const at::Tensor& rows) {
-  const std::int64_t d_model = block.get("attn.W_" + which).size(1);
-  block.set("attn.W_" + which, rows.narrow(1, 0, d_model));
-  if (rows.size(1) > d_model) block.set("attn.b_" + which, rows.select(1, d_model));
+void set_with_bias_row(WorkingWeights& block, const Projection& of, const at::Tensor& rows,
+                       const ModelConfig& before) {
+  block.set(of.weight, rows.narrow(1, 0, before.d_model));
+  if (before.qkv_bias) block.set(of.bias, rows.select(1, before.d_model));
 }
 
-void refactor_block(WorkingWeights& block, const ModelConfig& before) {
-  const Svd scores = svd_of_product(with_bias_row(block, "Q", before), with_bias_row(block, "K", before));
+void refactor_attention(WorkingWeights& block, const std::string& attention, const ModelConfig& before) {
+  const Projection q = projection(attention, 'Q'), k = projection(attention, 'K');
+  const Svd scores = svd_of_product(with_bias_row(block, q, before), with_bias_row(block, k, before));
   const at::Tensor half = scores.S.sqrt().unsqueeze(1);  // [head, 1, d_head]
-  set_with_bias_row(block, "Q", scores.U * half);
-  set_with_bias_row(block, "K", scores.V * half);
+  set_with_bias_row(block, q, scores.U * half, before);
+  set_with_bias_row(block, k, scores.V * half, before);
 
-  if (before.qkv_bias) {
-    block.set("attn.b_O", output_bias_with_values(block, before));
-    block.set("attn.b_V", block.zeros("attn.b_V"));
+  if (before.qkv_bias) move_value_biases(block, attention, before);
+  const std::string W_V = attention + ".W_V", W_O = attention + ".W_O";
+  const Svd output = svd_of_product(block.get(W_V), block.get(W_O).transpose(1, 2));
+  block.set(W_V, output.U * output.S.unsqueeze(1));
+  block.set(W_O, output.V.transpose(1, 2));
+}
+
+void refactor_part(WorkingWeights& part, const ModelConfig& before) {
+  for (const std::string& attention : attentions_of(part.part(), before)) {
+    refactor_attention(part, attention, before);
   }
-  const Svd output = svd_of_product(block.get("attn.W_V"), block.get("attn.W_O").transpose(1, 2));
-  block.set("attn.W_V", output.U * output.S.unsqueeze(1));
-  block.set("attn.W_O", output.V.transpose(1, 2));
 }
 
 std::optional<Obstacle> factors_obstacle(const ModelConfig& config) {
@@ -95,8 +109,7 @@ StepDefinition refactor_attention_step() {
   return {.step = ProcessingStep::refactor_factored_attn_matrices,
           .name = "refactor_factored_attn_matrices",
           .obstacle = factors_obstacle,
-          .apply_to_block = refactor_block,
-          .apply_to_ends = leave_unchanged,
+          .apply = refactor_part,
           .update = add_output_bias_of_values};
 }
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "hooked/core/model_config.h"
 #include "hooked/weights/processing.h"
@@ -27,9 +28,7 @@ struct StepDefinition {
   ProcessingStep step;
   std::string_view name;
   std::optional<Obstacle> (*obstacle)(const ModelConfig& before);
-  void (*apply_to_block)(WorkingWeights& block, const ModelConfig& before);
-  void (*apply_to_ends)(WorkingWeights& ends,
-                        const ModelConfig& before);  ///< embeddings, final norm, unembedding
+  void (*apply)(WorkingWeights& part, const ModelConfig& before);  ///< to a block, or to the rest
   void (*update)(ModelConfig& config);
 };
 
@@ -42,17 +41,18 @@ StepDefinition refactor_attention_step();
 /// The table of steps, in the order of kProcessingSteps.
 const std::array<StepDefinition, kProcessingSteps.size()>& step_table();
 
-/// For steps that leave the blocks, or the ends, as they are.
-inline void leave_unchanged(WorkingWeights&, const ModelConfig&) {}
-
 /// Gives a tied model an unembedding of its own, W_U = W_E^T, before a step changes one side only.
 void untie(WorkingWeights& ends, const ModelConfig& before);
 
 /// Why value biases cannot move into b_O beside attention sinks.
 Obstacle sinks_obstacle();
 
-/// b_O + the sum over heads of b_V W_O [d_model], with b_V repeated over the heads that share it. The model
-/// must have value biases. Where it has no b_O, b_O counts as zero.
-at::Tensor output_bias_with_values(WorkingWeights& block, const ModelConfig& before);
+/// The places of attention in a block, `attn` and where there is one `cross_attn`; none outside the blocks.
+std::vector<std::string> attentions_of(const ModelPart& part, const ModelConfig& config);
+
+/// Moves the value biases of an attention into its b_O: b_O := b_O + the sum over heads of b_V W_O [d_model],
+/// with b_V repeated over the heads that share it, and b_V := 0. The model must have value biases; a b_O that
+/// it lacks counts as zero.
+void move_value_biases(WorkingWeights& block, const std::string& attention, const ModelConfig& before);
 
 }  // namespace hooked::weights

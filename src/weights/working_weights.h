@@ -2,13 +2,13 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "core/weight_table.h"
 #include "hooked/core/model_config.h"
 #include "io/stored_tensor.h"
 #include "weights/blocked_weight.h"
@@ -29,19 +29,16 @@ using Changes = std::map<std::string, std::optional<ChangedWeight>>;
 
 /// The float64 side of a few weights of a model: one block's, or those before and after the blocks. Steps
 /// read and replace tensors here by their names without the block's prefix (`attn.W_Q`, `embed.W_E`);
-/// `changes` says what became of them, so a chain of steps rounds once. Nothing is written in place.
-///
-/// Keys and values of grouped-query models are reached under their plain names (`attn.W_K`); the underscore
-/// that their stored names carry is added here.
+/// `changes` says what became of them, so a chain of steps rounds once. Nothing is written in place. Keys and
+/// values of grouped-query models are reached in plain spelling (`attn.W_K`), and weights outside the blocks
+/// by their names from everywhere.
 class WorkingWeights {
  public:
-  /// Those of `block`, or without one those before and after the blocks. Keeps references: `stored` and
-  /// `config` must live on.
-  WorkingWeights(const StoredWeights& stored, const ModelConfig& config,
-                 const std::optional<BlockPlace>& block);
+  /// Those of a part of the model. Keeps references: `stored` and `config` must live on.
+  WorkingWeights(const StoredWeights& stored, const ModelConfig& config, const ModelPart& part);
 
-  /// Which block this is; -1 outside the blocks.
-  std::int64_t layer() const noexcept { return layer_; }
+  /// Which part this is.
+  const ModelPart& part() const noexcept { return part_; }
 
   /// The whole weight in float64: for vectors, and what cannot be done in blocks. This and the next four
   /// throw CheckpointError if it is missing or its shape is not what the config says.
@@ -78,8 +75,7 @@ class WorkingWeights {
 
   const StoredWeights& stored_;
   const ModelConfig& config_;
-  std::int64_t layer_;
-  std::string scope_;
+  ModelPart part_;
   at::Device device_ = at::kCPU;
   at::ScalarType dtype_;                                         ///< of biases that come into being
   std::map<std::string, std::optional<BlockedWeight>> changed_;  ///< by stored name; nothing where erased

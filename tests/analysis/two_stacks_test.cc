@@ -46,7 +46,8 @@ class TwoStacks : public testing::Test {
     auto generator = at::detail::createCPUGenerator(5);
     for (auto& [name, weight] : weights)
       weight = weight + at::rand(weight.sizes(), generator, weight.options()) - 0.4;
-    return HookedTransformer::from_state_dict(weights, two_stack_config(), {.dtype = at::kDouble});
+    return HookedTransformer::from_state_dict(weights, two_stack_config(),
+                                              {.dtype = at::kDouble, .processing = WeightProcessing::none()});
   }
 
   static Input input(std::uint64_t seed) {

@@ -32,9 +32,9 @@ TEST_F(ProgramTest, WrongUsageIsExitCodeTwo) {
   expect_failure({"run", model()}, 2, "--tokens");
   expect_failure({"run", model(), "--tokens"}, 2, "--tokens needs a value");
   expect_failure({"run", model(), "--tokens", "1", "--text", "a"}, 2, "--text");
-  expect_failure({"run", model(), "--tokens", "1,x"}, 2, "--tokens: 'x' is no number");
+  expect_failure({"run", model(), "--tokens", "1,x"}, 2, "--tokens: 'x' is not a number");
   expect_failure({"run", model(), "--tokens", "1", "--dtype", "float7"}, 2,
-                 "'float7' is no dtype; expected float32");
+                 "'float7' is not a dtype; expected float32");
   expect_failure({"run", model(), "--tokens", "1", "--process", "fold_l"}, 2, "fold_ln");
   expect_failure({"run", model(), "--tokens", "1", "--process", "fold_ln", "--no-processing"}, 2,
                  "--no-processing");

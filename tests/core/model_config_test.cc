@@ -257,7 +257,6 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"positions", "rotary", [](auto& c) { encoder(c), c.positions = RotaryPositions{}; }},
         Refusal{"direction", "bidirectional",
                 [](auto& c) { encoder(c), c.direction = AttentionDirection::bidirectional; }},
-        Refusal{"norm_folded", "true", [](auto& c) { encoder(c), c.norm_folded = true; }},
         Refusal{"layout", "parallel_one_norm",
                 [](auto& c) { encoder(c), c.layout = BlockLayout::parallel_one_norm; }},
         Refusal{"window", "one", [](auto& c) { encoder(c), windows(c); }},
@@ -266,8 +265,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"score_soft_cap", "3", [](auto& c) { encoder(c), c.score_soft_cap = 3; }},
         Refusal{"qkv_clip", "3", [](auto& c) { encoder(c), c.qkv_clip = 3; }},
         Refusal{"unembedding.mlm_head", "one",
-                [](auto& c) { encoder(c), c.unembedding->mlm_head = Activation::gelu; }},
-        Refusal{"processing", "1", [](auto& c) { encoder(c), c.processing = {"fold_ln"}; }}));
+                [](auto& c) { encoder(c), c.unembedding->mlm_head = Activation::gelu; }}));
 
 INSTANTIATE_TEST_SUITE_P(
     Ends, ValidateRefuses,
@@ -279,10 +277,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Refusal{"unembedding.mlm_head", "xielu",
                             [](auto& c) { c.unembedding->mlm_head = Activation::xielu; }},
                     Refusal{"unembedding.mlm_head.beta", "0",
-                            [](auto& c) { c.unembedding->mlm_head = Activation::swish_with(0); }},
-                    Refusal{"final_norm", "LN", [](auto& c) {
-                              c = without_unembedding(c), c.final_norm = NormKind::layer_norm;
-                            }}));
+                            [](auto& c) { c.unembedding->mlm_head = Activation::swish_with(0); }}));
 
 INSTANTIATE_TEST_SUITE_P(
     Norms, ValidateRefuses,

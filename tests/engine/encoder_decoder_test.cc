@@ -305,8 +305,7 @@ TEST_F(EncoderDecoder, EditsReachTheSequenceTheyName) {
 TEST_F(EncoderDecoder, TheRelativeBiasIsSharedByEveryBlock) {
   StateDict weights = model_.state_dict();
   weights.at("encoder.0.attn.rel_pos_bias.weight").zero_();
-  const auto without =
-      HookedTransformer::from_state_dict(weights, two_stack_config(), {.dtype = at::kDouble});
+  const auto without = HookedTransformer::from_state_dict(weights, model_.config());
   const at::Tensor expected = without.run({tokens_, {.decoder = {.tokens = decoder_tokens_}}}).logits;
   expect_near(run({.edits = {zero(act::relative_bias.encoder(0))}}).logits, expected, "edited");
   EXPECT_GT(relative_difference(run().logits, expected), 1e-3);
@@ -385,14 +384,43 @@ TEST_F(EncoderDecoder, TheTrainableModelAgrees) {
   expect_near(loss.detach(), run({.output = Output::loss}).loss, "loss");
 }
 
-TEST_F(EncoderDecoder, NothingIsProcessed) {
-  for (const StepReport& step : model_.processing()) EXPECT_NE(step.outcome, "applied");
-  const auto error = thrown_by<ConfigError>([] {
-    HookedTransformer::from_state_dict(random_two_stacks().state_dict(), two_stack_config(),
-                                       {.processing = WeightProcessing::only({ProcessingStep::fold_ln})});
-  });
-  ASSERT_TRUE(error);
-  EXPECT_NE(std::string(error->what()).find("encoder-decoder"), std::string::npos);
+TEST_F(EncoderDecoder, WeightsAreProcessedAsThoseOfOneStack) {
+  const auto outcome = [&](ProcessingStep step) {
+    return model_.processing()[static_cast<std::size_t>(step)].outcome;
+  };
+  for (const ProcessingStep step :
+       {ProcessingStep::fold_ln, ProcessingStep::center_unembed, ProcessingStep::fold_value_biases}) {
+    EXPECT_EQ(outcome(step), "applied");
+  }
+  EXPECT_NE(outcome(ProcessingStep::center_writing_weights).find("RMSNorm"), std::string::npos);
+  const StateDict weights = model_.state_dict();
+  for (const char* gone :
+       {"encoder.0.ln1.w", "decoder.0.ln3.w", "encoder_final_ln.w", "decoder_final_ln.w"}) {
+    EXPECT_FALSE(weights.contains(gone)) << gone;
+  }
+}
+
+TEST_F(EncoderDecoder, WeightViewsHaveBothStacks) {
+  const HookedTransformer raw = HookedTransformer::create(two_stack_config(), {.seed = 3});
+  const StateDict weights = raw.state_dict();
+  const WeightView decoder = raw.weights(), encoder = decoder.encoder(), cross = decoder.cross_attention();
+  EXPECT_TRUE(at::equal(decoder.W_Q(-1), weights.at("decoder.2.attn.W_Q")));
+  EXPECT_TRUE(at::equal(encoder.W_K(1), weights.at("encoder.1.attn._W_K")));
+  EXPECT_TRUE(at::equal(cross.W_V(0), weights.at("decoder.0.cross_attn._W_V")));
+  EXPECT_TRUE(at::equal(cross.b_O(2), weights.at("decoder.2.cross_attn.b_O")));
+  EXPECT_TRUE(at::equal(decoder.ln3(1).w, weights.at("decoder.1.ln3.w")));
+  EXPECT_TRUE(at::equal(encoder.ln_final().w, weights.at("encoder_final_ln.w")));
+  EXPECT_TRUE(at::equal(decoder["decoder.0.attn.rel_pos_bias.weight"],
+                        weights.at("decoder.0.attn.rel_pos_bias.weight")));
+  EXPECT_EQ(encoder.W_Q().sizes(), (std::vector<std::int64_t>{2, 4, 8, 6}));
+  EXPECT_EQ(decoder.W_in().sizes(), (std::vector<std::int64_t>{3, 8, 12}));
+  EXPECT_THROW(encoder.W_Q(2), ConfigError);
+  EXPECT_THROW(encoder.cross_attention(), ConfigError);
+  EXPECT_THROW(encoder.ln3(0), ConfigError);
+  EXPECT_THROW(random_model().weights().encoder(), ConfigError);
+  EXPECT_THROW(random_model().weights().cross_attention(), ConfigError);
+  EXPECT_NE(text_thrown_by<ConfigError>([&] { decoder["decoder.0.attn.W_K"]; }).find("decoder.0.attn._W_K"),
+            std::string::npos);
 }
 
 TEST_F(EncoderDecoder, BadInputIsRefused) {

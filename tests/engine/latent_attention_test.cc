@@ -175,8 +175,10 @@ TEST(LatentAttention, StepsThatDoNotApplySayWhy) {
 
 TEST(LatentAttention, ViewsOfProductsAreRefused) {
   const HookedTransformer both = random_model(latent_config(7, 3)), plain = random_model(latent_config(0, 9));
-  for (const auto& [view, word] :
-       {std::pair{&WeightView::b_Q, "W_UQ"}, {&WeightView::b_K, "W_KR"}, {&WeightView::b_V, "W_UV"}}) {
+  using OfLayer = at::Tensor (WeightView::*)(std::int64_t) const;
+  for (const auto& [view, word] : {std::pair<OfLayer, const char*>{&WeightView::b_Q, "W_UQ"},
+                                   {&WeightView::b_K, "W_KR"},
+                                   {&WeightView::b_V, "W_UV"}}) {
     const auto error = thrown_by<ConfigError>([&, view = view] { (both.weights().*view)(0); });
     ASSERT_TRUE(error) << word;
     EXPECT_NE(std::string(error->what()).find(word), std::string::npos) << error->what();

@@ -96,7 +96,7 @@ TEST_F(BadInput, MasksOfAnyDtypeMeanTheSame) {
   }
   EXPECT_TRUE(
       at::equal(model_.run({tokens_, {.attention_mask = at::ones({2, 6}, at::kBool)}}).logits, plain_))
-      << "a mask of ones is no mask";
+      << "a mask of ones is dropped";
 }
 
 TEST_F(BadInput, StridedTokensAreRead) {

@@ -121,6 +121,34 @@ TEST(WeightView, SharesThePackedMemoryAndKeepsItAlive) {
   EXPECT_TRUE(at::equal(W_Q, copy));
 }
 
+TEST(WeightView, WithoutALayerAllLayersAreStacked) {
+  const HookedTransformer model = random_model();
+  const WeightView view = model.weights();
+  EXPECT_EQ(view.W_Q().sizes(), (at::IntArrayRef{3, 4, 8, 6}));
+  EXPECT_EQ(view.b_in().sizes(), (at::IntArrayRef{3, 12}));
+  for (const int layer : {0, 1, 2}) {
+    EXPECT_TRUE(at::equal(view.W_O()[layer], view.W_O(layer)));
+    EXPECT_TRUE(at::equal(view.b_V()[layer], view.b_V(layer)));
+    EXPECT_TRUE(at::equal(view.W_out()[layer], view.W_out(layer)));
+  }
+}
+
+TEST(WeightView, NormsAreThereUntilTheyAreFolded) {
+  const HookedTransformer raw = random_model();
+  const StateDict dict = raw.state_dict();
+  const WeightView view = raw.weights();
+  EXPECT_TRUE(at::equal(view.ln1(2).w, dict.at("blocks.2.ln1.w")));
+  EXPECT_TRUE(at::equal(view.ln2(-3).b, dict.at("blocks.0.ln2.b")));
+  EXPECT_TRUE(at::equal(view.ln_final().w, dict.at("ln_final.w")));
+  EXPECT_TRUE(at::equal(view["blocks.1.mlp.W_in"], view.W_in(1)));
+  const HookedTransformer folded = HookedTransformer::from_state_dict(dict, raw.config());
+  for (const auto& norm : {&WeightView::ln1, &WeightView::ln2}) {
+    EXPECT_THROW((folded.weights().*norm)(0), ConfigError);
+  }
+  EXPECT_THROW(folded.weights().ln_final(), ConfigError);
+  EXPECT_THROW(raw.weights().ln3(0), ConfigError);
+}
+
 TEST(WeightView, IndicesOutOfRangeNameTheRange) {
   const HookedTransformer model = random_model();
   const WeightView view = model.weights();

@@ -24,7 +24,7 @@ inline bool safetensors_header_property(std::string_view header, std::uint64_t f
     if (!condition) throw std::logic_error(what);
   };
   const auto json = nlohmann::json::parse(header, nullptr, false);
-  hold(json.is_object(), "accepted what is no JSON object");
+  hold(json.is_object(), "accepted what is not a JSON object");
   hold(json.size() == parsed.tensors.size() + (json.contains("__metadata__") ? 1 : 0),
        "another number of tensors");
   auto end = 8 + std::uint64_t{header.size()};

@@ -10,7 +10,7 @@
 
 #include "hooked/core/error.h"
 #include "io/pickle_reader.h"
-#include "io/zip_checkpoint.h"
+#include "tests/support/zip_checkpoint.h"
 
 namespace hooked {
 

@@ -60,6 +60,7 @@ NamedTensors everything(const HookedTransformer& model, const GoldenRun& golden)
   RunResult result = model.run_with_cache(input_of(golden), act::everything, options_of(golden));
   NamedTensors tensors = by_name(result.cache);
   if (golden.has_logits()) tensors["logits"] = result.logits;
+  if (golden.outputs.contains("residual")) tensors["residual"] = result.residual;
   return tensors;
 }
 

@@ -165,7 +165,7 @@ TEST(JoinedCache, IsOfOneSequence) {
   EXPECT_TRUE(at::equal(joined[act::resid_post(0)], resid));
   EXPECT_TRUE(at::equal(joined[act::pattern(0)], pattern));
   EXPECT_TRUE(at::equal(joined[act::attn_scores(0)], scores));
-  for (const auto& entry : joined) EXPECT_TRUE(entry.positions.empty()) << "all positions are no selection";
+  for (const auto& entry : joined) EXPECT_TRUE(entry.positions.empty()) << "all positions need no selection";
 }
 
 TEST(JoinedCache, KeepsPositionsThatAreNotAll) {

@@ -121,7 +121,7 @@ TEST_F(PickledModel, ShardsByTheRulesOfEveryIndex) {
   index(R"("a":"pytorch_model-00001-of-00002.bin")");
   EXPECT_TRUE(notes(open(), "that were not read: pytorch_model-00002-of-00002.bin"));
   index(R"("a":"../pytorch_model-00001-of-00002.bin")");
-  refused(folder_ / kIndex, {"no plain file name"});
+  refused(folder_ / kIndex, {"not a plain file name"});
   index(R"("a":"x.bin","b":"y.bin")");
   refused(folder_ / kIndex, {"2 of 2 shards are missing: x.bin, y.bin"});
   index(R"("b":"pytorch_model-00001-of-00002.bin")");

@@ -102,7 +102,7 @@ TEST_F(Checkpoint, I1ShardNamesStayInTheFolder) {
   };
   for (const auto& [name, reason] : bad) {
     index_refused(fmt::format(R"({{"weight_map":{{"a0":"{}"}}}})", name),
-                  {"weight_map 'a0'", "no plain file name", reason});
+                  {"weight_map 'a0'", "not a plain file name", reason});
   }
 }
 

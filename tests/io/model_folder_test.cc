@@ -120,7 +120,7 @@ TEST_F(ModelFolder, DamagedReference) {
   const auto reference = folder_ / "cache/models--org--name/refs/main";
   for (const auto* text : {"", "../../../etc", "c0ffee\nf00d"}) {
     put_file(reference, text);
-    expect_refused<CheckpointError>([&] { locate_model("org/name"); }, reference.native(), {"no commit"});
+    expect_refused<CheckpointError>([&] { locate_model("org/name"); }, reference.native(), {"not a commit"});
   }
 }
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "io/zip_checkpoint.h"
+#include "io/zip_limits.h"
 #include "tests/io/file_bytes.h"
 #include "tests/support/pickle_writer.h"
 
@@ -132,7 +132,8 @@ TEST(PickleReader, EveryOtherGlobalIsRefusedByName) {
     refused("(i" + std::string(module) + "\n" + name + "\n", {"the opcode INST is not allowed"});
   }
   refused(std::string("c\n\n"), {"the global '.'"});
-  refused("cos\nsys\x1B[31mtem\n", {"\\x1b[31m"});  // escaped: a message is no way to a terminal
+  refused("cos\nsys\x1B[31mtem\n",
+          {"\\x1b[31m"});  // escaped: a message must not reach the terminal as control codes
   refused("K\x01K\x02\x93", {"STACK_GLOBAL", "expected two texts"});
   refused("cos\nsystem", {"cut off"});
 }

@@ -112,7 +112,7 @@ TEST_F(Safetensors, S4HeaderLimitIsExact) {
   sparse(100'000'001);
   expect_refused<CheckpointError>([&] { SafetensorsFile::open(path_); }, path_.native(),
                                   {"too large", "at most 100000000 bytes", "got 100000001"});
-  sparse(100'000'000);  // at the limit it is read, and its zeros are no JSON
+  sparse(100'000'000);  // at the limit it is read, and its zeros are not JSON
   expect_refused<CheckpointError>([&] { SafetensorsFile::open(path_); }, path_.native(),
                                   {"not a JSON object", "byte 8"});
   for (const std::uint64_t length : {99'999'999U, 100'000'000U}) {

@@ -1,8 +1,8 @@
 // Checkpoints that torch.save wrote (tests/golden/make.py pickles), against their values as safetensors.
 #include <ATen/ops/equal.h>
 
-#include "io/zip_checkpoint.h"
 #include "tests/io/file_bytes.h"
+#include "tests/support/zip_checkpoint.h"
 
 namespace hooked::torch_files_test {
 namespace {

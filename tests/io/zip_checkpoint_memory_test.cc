@@ -3,11 +3,11 @@
 
 #include <string>
 
-#include "io/zip_checkpoint.h"
 #include "tests/io/file_bytes.h"
 #include "tests/support/pickle_writer.h"
 #include "tests/support/process_memory.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/zip_checkpoint.h"
 #include "tests/support/zip_writer.h"
 
 namespace hooked::zip_checkpoint_memory_test {

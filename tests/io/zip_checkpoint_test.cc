@@ -1,4 +1,4 @@
-#include "io/zip_checkpoint.h"
+#include "tests/support/zip_checkpoint.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
@@ -153,7 +153,7 @@ TEST_F(ZipFile, EveryStorageType) {
   const auto bools = pickled_storage("BoolStorage", "0", pickled(std::int64_t{2}));
   const auto file =
       open(pickled_dict({{"w", pickled_tensor(bools, {.sizes = {2}, .strides = {1}})}}), {"\1\2"});
-  expect_refused<CheckpointError>([&] { file.read("w"); }, path_.native(), {"'w'", "no BOOL", "got 2"});
+  expect_refused<CheckpointError>([&] { file.read("w"); }, path_.native(), {"'w'", "not a BOOL", "got 2"});
 }
 
 TEST_F(ZipFile, StoragesMustMatchTheirRecords) {
@@ -248,7 +248,7 @@ TEST_F(ZipFile, WhereTheStateDictMayBe) {
   const auto mixed = open(pickled_dict({{"model", one_.substr(0, one_.size() - 1) + pickled("n") + "Nu"}}),
                           {counted_floats(6)});
   ASSERT_EQ(mixed.notes().size(), 1U);
-  EXPECT_NE(mixed.notes()[0].find("1 entries of the state dict are no tensors and were not read: n"),
+  EXPECT_NE(mixed.notes()[0].find("1 entries of the state dict are not tensors and were not read: n"),
             std::string::npos);
 }
 
@@ -258,7 +258,7 @@ TEST_F(ZipFile, Names) {
   refused(pickled_dict({{"w", tensor}, {"w", tensor}}), {storage}, {"'w'", "stands twice"});
   refused(pickled_dict({{"w", tensor}, {"args", pickled_dict({{"n", "K\x01"}, {"n", "K\x02"}})}}), {storage},
           {"'n'", "stands twice"});
-  refused("}K\x07" + tensor + "s", {storage}, {"the name is no text"});
+  refused("}K\x07" + tensor + "s", {storage}, {"the name is not a text"});
   refused(pickled_dict({{std::string("a\0b", 3), tensor}}), {storage}, {"'a\\x00b'", "NUL"});
   const std::string longest(Limits::kNameBytes, 'n');
   EXPECT_NE(open(pickled_dict({{longest, tensor}}), {storage}).find(longest), nullptr);

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "io/zip_checkpoint.h"
+#include "io/zip_limits.h"
 #include "tests/io/file_bytes.h"
 #include "tests/support/pickle_writer.h"
 #include "tests/support/temp_folder.h"
@@ -62,7 +62,7 @@ TEST_F(Zip, SizesMayStandBehindTheData) {
 }
 
 TEST_F(Zip, OtherKindsOfFilesAreRefused) {
-  refused("", {"no zip checkpoint", "the file is empty"});
+  refused("", {"not a zip checkpoint", "the file is empty"});
   refused("P", {"something else"});
   refused(
       "\x80\x02\x8A\nl\xFC\x9C"
@@ -75,7 +75,7 @@ TEST_F(Zip, OtherKindsOfFilesAreRefused) {
           {"Git LFS pointer of 1,234,567 bytes"});
   refused("<!DOCTYPE html>", {"HTML"});
   refused(safetensors_bytes("{}"), {"looks like a safetensors file"});
-  refused("PK\x05\x06" + std::string(18, '\0'), {"no zip checkpoint"});  // an empty archive
+  refused("PK\x05\x06" + std::string(18, '\0'), {"not a zip checkpoint"});  // an empty archive
   refused({{.name = "m/code/x.py", .content = "x", .method = 8}}, {"TorchScript", "state_dict()"});
 }
 
@@ -90,8 +90,8 @@ TEST_F(Zip, ArchivesCutOffOrFollowedByBytesAreRefused) {
 
 TEST_F(Zip, DataBeforeTheFirstHeaderIsRefused) {
   const std::vector<ZipMember> members = {{.name = "m/a", .content = "bytes"}};
-  refused(zip_bytes(members, {.before = "MZ program"}), {"no zip checkpoint", "from its first byte on"});
-  refused("x" + zip_bytes(members), {"no zip checkpoint"});
+  refused(zip_bytes(members, {.before = "MZ program"}), {"not a zip checkpoint", "from its first byte on"});
+  refused("x" + zip_bytes(members), {"not a zip checkpoint"});
   // Even when what stands before looks like an entry.
   const std::string hidden = "PK\x03\x04" + std::string(40, 'x');
   refused(zip_bytes(members, {.before = hidden}), {"before the archive's first entry", "got 44"});
@@ -111,7 +111,7 @@ TEST_F(Zip, EncryptedAndCompressedEntriesAreRefused) {
 
 TEST_F(Zip, NamesOutsideTheArchiveAreRefused) {
   for (const std::string name : {"../a", "m/../../a", "m/..", "/etc/passwd", "m\\a", "m/a\n", "", "m/\xFF"}) {
-    refused({{.name = name, .content = "x"}}, {"the name is no file's inside the archive"});
+    refused({{.name = name, .content = "x"}}, {"the name is not that of a file inside the archive"});
   }
   refused({{.name = "m/a\x1B[2J", .content = "x"}}, {"\\x1b[2J"});
   EXPECT_EQ(read(zip_bytes({{.name = "..m/a..b/...", .content = "x"}})).entries().size(), 1U);

@@ -41,7 +41,7 @@ TEST(FromStateDict, ExtraTensorsAreNoted) {
   const HookedTransformer model = made(weights);
   ASSERT_EQ(model.notes().size(), 1u);
   EXPECT_NE(model.notes()[0].find("blocks.1.attn.W_X"), std::string::npos) << model.notes()[0];
-  EXPECT_EQ(model.notes()[0].find("mask"), std::string::npos) << "known buffers are no news";
+  EXPECT_EQ(model.notes()[0].find("mask"), std::string::npos) << "known buffers need no note";
 }
 
 TEST(FromStateDict, MisshapenTensorsNameBothShapesAndATranspositionIsRecognised) {

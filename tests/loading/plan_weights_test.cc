@@ -101,7 +101,7 @@ TEST_F(CheckpointTensors, TensorsThatNothingReadsAreNotedAndBuffersAreNot) {
   EXPECT_LT(difference(model), 1e-12);
 }
 
-// A value head beside the model, as trainers write it, is no mix of prefixes.
+// A value head beside the model, as trainers write it, is not a mix of prefixes.
 TEST_F(CheckpointTensors, OtherTensorsNeedNoPrefix) {
   take("gpt2");
   tensors_["v_head.summary.weight"] = at::ones({1, 12});
@@ -186,7 +186,7 @@ TEST(CheckpointShapes, AWrongShapeIsRefusedWhereverItStands) {
     SourceTensors source = shapes_of(golden.folder() / "model.safetensors");
     const auto plan = [&] {
       FamilyConfig read = read_family_config(family, {text, "config.json"});
-      resolve_unembedding(source, family, read);
+      resolve_optional_part(source, family, read);
       return plan_weights(source, family, std::move(read));
     };
     // Of the ends and the first layer; goldens of one family with the same tensors are one case.

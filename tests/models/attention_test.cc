@@ -165,7 +165,7 @@ TEST(Attention, ScoresAreScaledCappedBiasedProducts) {
     const ActivationCache cache = RandomGraph(c).everything();
     for (int layer = 0; layer < c.n_layers; ++layer) {
       const bool rotary = c.rotates(layer);
-      // Without rotary the normed or clamped q is no point.
+      // Without rotary the normed or clamped q is not a point.
       if (!rotary && (c.qk_norm || c.qkv_clip > 0)) continue;
       const at::Tensor q = rotary ? cache[act::rot_q(layer)] : cache[act::q(layer)];
       const at::Tensor k = rotary ? cache[act::rot_k(layer)] : cache[act::k(layer)];

@@ -7,9 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "core/weight_table.h"
 #include "hooks/hook_point.h"
 #include "tests/models/random_graph.h"
 #include "tests/reference/option_table.h"
+#include "tests/reference/pairwise.h"
 #include "tests/support/random_config.h"
 
 namespace hooked::graph_test {
@@ -64,6 +66,34 @@ TEST(Graph, SlotsCoverEveryParameterOnce) {
     }
     EXPECT_EQ(listed, held);
     EXPECT_EQ(listed, config.parameter_count());
+  }
+}
+
+// The modules know where weights lie, the table which there are: both list the same names and shapes.
+void expect_slots_of_the_table(const ModelConfig& config) {
+  const PointIndex points(config);
+  const Transformer graph(config, points, at::TensorOptions(at::kFloat).device(at::kMeta));
+  std::map<std::string, std::vector<std::int64_t>> slots, rows;
+  for (const WeightSlot& slot : graph.slots()) slots[slot.name] = slot.view.sizes().vec();
+  for (const ModelPart& part : model_parts(config)) {
+    for_each_weight(config, part, [&](const WeightRow& row, const std::string& local_name) {
+      const std::string name = weight_name(part, local_name, config);
+      EXPECT_TRUE(rows.emplace(name, weight_shape(row, config)).second) << name;
+      EXPECT_EQ(find_weight_row(name), &row) << name;
+      EXPECT_EQ(find_weight_row(local_name), &row) << local_name;
+    });
+  }
+  EXPECT_EQ(slots, rows);
+}
+
+TEST(Graph, SlotsAreThoseOfTheTableOfWeights) {
+  for (const ModelConfig& config : configs()) {
+    SCOPED_TRACE(reference::describe({.config = config}));
+    expect_slots_of_the_table(config);
+  }
+  for (const reference::Case& pair : reference::pairwise_cover().cases) {
+    SCOPED_TRACE(reference::describe(pair));
+    expect_slots_of_the_table(pair.config);
   }
 }
 

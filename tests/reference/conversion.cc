@@ -34,6 +34,7 @@ std::vector<std::vector<std::int64_t>> to_rows(const at::Tensor& tensor) {
 NamedTensors to_tensors(const PlainRun& run) {
   NamedTensors tensors;
   for (const auto& [name, array] : run.activations) tensors[name] = to_tensor(array);
+  if (!run.residual.values.empty()) tensors["residual"] = to_tensor(run.residual);
   if (!run.logits.values.empty()) tensors["logits"] = to_tensor(run.logits);
   return tensors;
 }

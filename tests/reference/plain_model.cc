@@ -255,9 +255,13 @@ PlainRun forward(const ModelConfig& config, const StateDict& state, const Tokens
     stream = run_stack(config, weights, config.n_layers, stream, sequence, points);
   }
 
-  if (!config.has_unembedding()) return run;
+  if (!config.has_unembedding() && config.final_norm == NormKind::none) return run;
   const std::string last_norm = config.has_encoder() ? "decoder_final_ln" : "ln_final";
   stream = apply_norm(norm_of(config, weights, config.final_norm, last_norm), stream, last_norm, points);
+  if (!config.has_unembedding()) {
+    run.residual = stream;
+    return run;
+  }
   if (config.has_mlm_head()) {
     stream = linear(stream, weights.at("mlm_head.W"), weights.at("mlm_head.b"));
     stream = apply_norm(norm_of(config, weights, NormKind::layer_norm, "mlm_head.ln"),

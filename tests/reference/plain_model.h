@@ -29,7 +29,8 @@ struct Beside {
 
 /// What one run computes.
 struct PlainRun {
-  Array logits;  ///< [batch, pos, vocab], the decoder's where there is one, after any soft cap; or empty
+  Array residual;  ///< [batch, pos, d_model], the final norm's output where a model ends with it; or empty
+  Array logits;    ///< [batch, pos, vocab], the decoder's where there is one, after any soft cap; or empty
   std::map<std::string, Array> activations;  ///< every point of the model, wide ones included, by name
 };
 

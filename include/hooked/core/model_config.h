@@ -116,7 +116,7 @@ struct ModelConfig {
   }
 
   bool grouped_query() const { return n_kv_heads != n_heads; }
-  /// Whether norms stand on the residual stream itself, so that it is no sum of what was written to it.
+  /// Whether norms stand on the residual stream itself, so that it is not the sum of what was written to it.
   bool norms_stream() const {
     return norm != NormKind::none && (norm_place == NormPlace::post || norm_place == NormPlace::stream);
   }
@@ -161,8 +161,12 @@ struct ModelConfig {
 /// no logits.
 ModelConfig without_unembedding(ModelConfig config);
 
-/// TransformerLens's slopes 2^(-8 (i+1) / n_heads), also for head counts that are no power of two (Press et
-/// al. 2022 interleave there). Throws ConfigError for a head count that no model may have.
+/// The config of the encoder of an encoder-decoder as a model of one stack (`blocks`) that attends in both
+/// directions. It ends with its final norm and has no logits.
+ModelConfig encoder_alone(ModelConfig config);
+
+/// TransformerLens's slopes 2^(-8 (i+1) / n_heads), also for head counts that are not a power of two (Press
+/// et al. 2022 interleave there). Throws ConfigError for a head count that no model may have.
 std::vector<double> geometric_alibi_slopes(std::int64_t n_heads);
 
 }  // namespace hooked

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "hooked/core/model_config.h"
 #include "hooked/engine/prefix.h"
 
 namespace hooked {
@@ -73,6 +74,11 @@ struct Input : InputDetails {
   at::Tensor last_columns() const;
   /// The same of what an encoder reads.
   at::Tensor last_encoder_columns() const;
+  /// This input with what its decoder reads where nothing says so: the start token [batch, 1] of the config.
+  /// Unchanged for models with one stack, behind a prefix or a residual, and for a text. Throws ShapeError
+  /// where the config names no such token.
+  Input with_decoder_start(const ModelConfig& config) const;
+
   /// Whether the tokens are an encoder's.
   bool feeds_encoder() const { return decoder.tokens.defined() || (start && tokens.defined()); }
 };

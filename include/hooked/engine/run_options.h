@@ -18,10 +18,12 @@ namespace hooked {
 
 /// What a run returns besides its cache.
 enum class Output : std::uint8_t {
-  logits,    ///< [batch, pos, vocab] after any soft cap; not for models without unembedding
-  loss,      ///< next-token cross entropy in nats, of causal models; logits are not kept
-  residual,  ///< the stream where the run stopped, [batch, pos, d_model]: what the next block would read
-  none,      ///< nothing: the run ends at the deepest watched layer
+  logits,  ///< [batch, pos, vocab] after any soft cap; not for models without unembedding
+  loss,    ///< next-token cross entropy in nats, of causal models; logits are not kept
+  /// The stream where the run stopped, [batch, pos, d_model]: what the next block would read. Of a model that
+  /// ends with a final norm and has no unembedding (a T5 encoder alone): that norm's output.
+  residual,
+  none,  ///< nothing: the run ends at the deepest watched layer
 };
 
 enum class LossReduction : std::uint8_t {

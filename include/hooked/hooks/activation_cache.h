@@ -79,7 +79,7 @@ class ActivationCache {
   /// Writes a safetensors file: each activation under its name, contiguous. Throws IoError.
   void save(const std::filesystem::path& file) const;
 
-  /// Reads what `save` wrote. Throws CheckpointError, HookError for a key that is no activation's name.
+  /// Reads what `save` wrote. Throws CheckpointError, HookError for a key that is not an activation's name.
   static ActivationCache load(const std::filesystem::path& file);
 
   /// Adds or replaces an entry under its full name; the value is taken as it is. Used where activations are

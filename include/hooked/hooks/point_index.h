@@ -46,7 +46,7 @@ struct Reach {
   bool entry = true;                ///< the points before the first block
   std::int64_t first_block = 0;     ///< of the stack that predicts
   std::int64_t end_block = 0;       ///< one past the last of its blocks that runs
-  bool exit = true;                 ///< the final norm and the unembedding
+  bool exit = true;                 ///< the final norm and the unembedding, as far as there are
   std::int64_t encoder_blocks = 0;  ///< how many of an encoder's blocks run, from its first on
   /// An encoder's final norm runs, and what makes keys and values of its output.
   bool encoder_exit = false;

@@ -104,7 +104,7 @@ at::Tensor read_safetensor(const InputFile& file, const TensorInfo& info);
 /// Tensors may be strided, overlap each other or lie on any device. Data is aligned to 8 bytes: wider dtypes
 /// come first, equal widths in the order given. (Python's transformers wants `{"format", "pt"}` in the
 /// metadata.) Throws ShapeError for an undefined, non-strided or unsupported tensor, CheckpointError for a
-/// name that is no valid one, is given twice or is `__metadata__`, and IoError.
+/// name that is not valid, is given twice or is `__metadata__`, and IoError.
 void save_safetensors(const std::filesystem::path& path,
                       const std::vector<std::pair<std::string, at::Tensor>>& tensors,
                       const std::map<std::string, std::string>& metadata = {});

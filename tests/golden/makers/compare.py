@@ -21,7 +21,7 @@ from .cases import chosen
 
 kTolerance = 1e-9
 kProgram = str(kRoot / "build/release/bin/hooked")
-kNoPoints = (*kInputs, "logits", "greedy")  # what a record holds besides activations
+kNoPoints = (*kInputs, "logits", "residual", "greedy")  # what a record holds besides activations
 
 
 def run_hooked(program, folder, expected, *options) -> dict:
@@ -87,7 +87,7 @@ def compare(folder, expected, program) -> dict:
         ours, theirs = (kept(x).log_softmax(-1) for x in (processed["logits"], expected["logits"]))
         note("processed", (ours - theirs).abs().max().item())
     else:  # then processing must leave the stream alone
-        last = max(name for name in expected if name.endswith("hook_normalized_resid_post"))
+        last = max(name for name in expected if name.endswith(("hook_normalized_resid_post", "hook_resid_post")))
         note("processed", difference(expected, last, processed[last]))
     if "greedy" in expected:
         row, prompt = expected["greedy"], expected["tokens"][:1]

@@ -59,7 +59,7 @@ def opt() -> Tokenizer:
 
 
 def neox() -> Tokenizer:
-    """NFC, and runs of blanks as added tokens that are no special ones."""
+    """NFC, and runs of blanks as added tokens that are not special."""
     tokenizer = byte_level(["<|endoftext|>", "<|padding|>"], normalizer=normalizers.NFC())
     tokenizer.add_tokens([AddedToken(" " * n, normalized=n % 2 == 0) for n in range(24, 1, -1)])
     tokenizer.post_processor = processors.ByteLevel(add_prefix_space=False, trim_offsets=True)

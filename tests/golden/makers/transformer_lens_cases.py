@@ -275,7 +275,7 @@ def steps_for(fields: dict) -> tuple:
 
 
 def processed_or_reason(fields, weights, tokens, mask, raw) -> tuple:
-    """Processed outputs, their steps, and why TransformerLens is no oracle for the steps left out (or for all)."""
+    """Processed outputs, their steps, and why TransformerLens is not an oracle for the steps left out (or for all)."""
     steps = steps_for(fields)
     reason = ""
     for attempt in (steps, tuple(s for s in steps if s != "fold_ln")):

@@ -17,7 +17,7 @@ def has_idle_experts(outputs: dict) -> bool:
 def exceptions_of(case, source, outputs: dict) -> tuple:
     """The kinds of points that the source does not record for this case."""
     if source is encoder_decoders:
-        return ("wide", "inside_modules") + (("padded_encoder",) if case.padded else ())
+        return ("wide", "inside_modules") + (("padded_encoder",) if case.padded and not case.encoder_alone else ())
     holds = {
         "wide": True, "inside_modules": True, "summands": True,
         "projections": "kv_lora_rank" not in case.keys,

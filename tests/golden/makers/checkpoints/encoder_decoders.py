@@ -1,4 +1,4 @@
-"""Random encoder-decoders of transformers, and their activations under hook names."""
+"""Random encoder-decoders of transformers, whole or the encoder alone, and their activations under hook names."""
 
 import dataclasses
 
@@ -20,15 +20,17 @@ class TwoStackCase(Case):
     head: str | None = "Seq2SeqLM"
     decoder_length: int = 7
     padded: bool = False
+    encoder_alone: bool = False
 
 
 kT5 = dict(d_model=12, d_kv=5, d_ff=15, num_layers=2, num_heads=3, vocab_size=23, relative_attention_num_buckets=8,
            relative_attention_max_distance=10, decoder_start_token_id=kStart, pad_token_id=0, eos_token_id=1)
 
 
-def t5(name="t5", length=11, decoder_length=7, padded=False, golden=True, written=None, **keys):
+def t5(name="t5", length=11, decoder_length=7, padded=False, encoder_alone=False, golden=True, written=None, **keys):
     return TwoStackCase(name, "t5", kT5 | keys, length=length, decoder_length=decoder_length, padded=padded,
-                        golden=golden, written=written or {})
+                        encoder_alone=encoder_alone, head="TextEncoding" if encoder_alone else "Seq2SeqLM", golden=golden,
+                        written=written or {})
 
 
 kTwoStackCases = [
@@ -46,16 +48,19 @@ kTwoStackCases = [
     t5("t5_bare_config", golden=False,
        written={key: None for key in ("dense_act_fn", "is_gated_act", "scale_decoder_outputs", "is_encoder_decoder",
                                       "num_decoder_layers", "decoder_start_token_id", "is_decoder")}),
+    t5("t5_encoder", encoder_alone=True),
+    t5("t5_encoder_older_style", encoder_alone=True, padded=True, feed_forward_proj="gated-gelu", num_layers=3,
+       written=dict(is_encoder_decoder=True)),
 ]
 
 
 class Recorder:
-    """Keeps what goes into and comes out of the modules that have a hook point."""
+    """Keeps what goes into and comes out of the modules that have a hook point. `stacks`: their blocks by name."""
 
-    def __init__(self, model):
+    def __init__(self, model, stacks: dict):
         self.points = {}
         heads = model.config.num_heads
-        for stack, blocks in (("encoder", model.encoder.block), ("decoder", model.decoder.block)):
+        for stack, blocks in stacks.items():
             for i, block in enumerate(blocks):
                 at = f"{stack}.{i}."
                 self._keep(block, at + "hook_resid_pre", "in")
@@ -68,7 +73,8 @@ class Recorder:
                 mlp = block.layer[-1].DenseReluDense
                 self._keep(mlp.wo, at + "mlp.hook_post", "in")
                 self._keep(mlp.wo, at + "hook_mlp_out", "out")
-        self._keep(model.lm_head, "unembed.hook_in", "in")
+        if "decoder" in stacks:
+            self._keep(model.lm_head, "unembed.hook_in", "in")
 
     def _attention(self, attention, at, heads):
         for letter in "qkv":
@@ -100,8 +106,25 @@ def mask_of(length: int, real_in_second_row: int) -> torch.Tensor:
     return mask
 
 
+def record_encoder(case) -> tuple:
+    """(model, activations by hook name with inputs and `residual`, the output of the final norm)."""
+    with float64(), torch.no_grad():
+        model = build(case)
+        generator = generator_for(case.name + "/tokens")
+        inputs = dict(tokens=torch.randint(3, case.keys["vocab_size"], (2, case.length), generator=generator))
+        if case.padded:
+            inputs["attention_mask"] = mask_of(case.length, case.length - 4)
+        recorder = Recorder(model, {"blocks": model.encoder.block})
+        result = model(input_ids=inputs["tokens"], attention_mask=inputs.get("attention_mask"), output_attentions=True)
+        patterns = {f"blocks.{i}.attn.hook_pattern": pattern for i, pattern in enumerate(result.attentions)}
+        points = recorder.points | patterns | inputs | {"residual": result.last_hidden_state}
+    return model, {name: value.detach().contiguous() for name, value in points.items()}
+
+
 def record(case) -> tuple:
     """(model, activations by hook name with inputs, logits and greedy continuation)."""
+    if case.encoder_alone:
+        return record_encoder(case)
     with float64(), torch.no_grad():
         model = build(case)
         generator = generator_for(case.name + "/tokens")
@@ -112,7 +135,7 @@ def record(case) -> tuple:
         if case.padded:
             masks = dict(attention_mask=mask_of(case.length, case.length - 4),
                          decoder_attention_mask=mask_of(case.decoder_length, case.decoder_length))
-        recorder = Recorder(model)
+        recorder = Recorder(model, {"encoder": model.encoder.block, "decoder": model.decoder.block})
         result = model(input_ids=inputs["tokens"], decoder_input_ids=inputs["decoder_tokens"], output_attentions=True,
                        use_cache=False, **masks)
         points = dict(recorder.points)

@@ -1,4 +1,4 @@
-#include "io/zip_checkpoint.h"
+#include "tests/support/zip_checkpoint.h"
 
 #include <fmt/format.h>
 

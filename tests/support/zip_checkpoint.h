@@ -12,40 +12,12 @@
 #include "hooked/io/file.h"
 #include "hooked/io/safetensors.h"
 #include "io/plain_value.h"
+#include "io/zip_limits.h"
 
 namespace hooked {
 
-/// What the reader of PyTorch's zip files accepts; each is refused one above.
-struct ZipCheckpointLimits {
-  static constexpr std::uint64_t kEntries = 131'072;
-  static constexpr std::uint64_t kDirectoryBytes = std::uint64_t{32} << 20;
-  /// Of an entry of the archive, and of a tensor.
-  static constexpr std::size_t kNameBytes = 4096;
-  static constexpr std::uint64_t kPickleBytes = std::uint64_t{64} << 20;
-  /// Memory for what the pickle describes, without the pickle itself: enough for 100,000 plain tensors.
-  static constexpr std::uint64_t kBuiltBytes = std::uint64_t{56} << 20;
-  /// Values on the pickle's stack, marks included.
-  static constexpr std::size_t kStack = 65'536;
-  static constexpr std::size_t kMemo = std::size_t{1} << 20;
-  static constexpr std::size_t kTensors = 100'000;
-  static constexpr std::size_t kRank = 8;
-  /// Of the plain values beside the tensors: lists and dicts inside each other, all values, bytes of all
-  /// texts.
-  static constexpr std::size_t kPlainDepth = 64;
-  static constexpr std::size_t kPlainValues = 262'144;
-  static constexpr std::size_t kPlainBytes = std::size_t{4} << 20;
-};
-
-/// A checkpoint as `torch.save` writes it since PyTorch 1.6 (`.bin`, `.pt`, `.pth`): a zip archive of a
-/// pickle and the tensors' storages.
-///
-/// The file is not trusted. Of the pickle only what describes tensors and plain containers is understood;
-/// whatever names something else is refused before it has any effect, and nothing is ever imported, called or
-/// run. The state dict is the pickle's top dict, or lies one level below under `model`, `state_dict` or
-/// `model_state_dict`. When all its names begin with `_orig_mod.`, as after torch.compile, this is left off.
-///
-/// Tensor data is read on demand; devices recorded in the file are ignored. Reading is const and may happen
-/// in several threads at once. docs/decisions/0013-zip-checkpoints-by-our-own-reader.md has the reasons.
+/// One of PyTorch's zip files by itself, as io/zip_tensors.h reads it: what CheckpointReader makes of a `.pt`
+/// file, without looking for files.
 class ZipCheckpoint {
  public:
   /// Opens and checks the archive's directory and the pickle; reads no tensor data.

@@ -1,0 +1,97 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hooked/core/axis.h"
+#include "hooked/core/block_place.h"
+#include "hooked/core/model_config.h"
+
+namespace hooked {
+
+/// What a weight is; it decides how fresh ones are drawn.
+enum class WeightKind : std::uint8_t {
+  matrix,         ///< multiplies what it reads, stored [.., in, out]; also tables of embeddings
+  linear,         ///< a matrix stored [out, in]
+  bias,           ///< what is added to a product, or to scores
+  optional_bias,  ///< a bias that files may lack: zeros
+  gain,           ///< the weight of a norm, stored as an offset from 1 where the config has norm_offset
+  plain_gain,     ///< the weight of a norm that is never an offset
+  shift,          ///< the bias of a norm
+  number,         ///< trained numbers that are none of these: an activation's, sinks, what a router adds
+};
+
+/// What a matrix multiplies, where a norm may stand before it.
+enum class WeightInput : std::uint8_t {
+  nothing,          ///< no norm of the stream or the neurons
+  attention_input,  ///< the stream before attention
+  cross_input,      ///< the stream before cross-attention
+  mlp_input,        ///< the stream before the MLP
+  neurons,          ///< the MLP's neurons after the activation
+  encoder_output,   ///< the stream behind an encoder's last block
+  final_stream,     ///< the stream behind the last block
+  unembed_input,    ///< the same, or what a masked-LM head makes of it
+};
+
+/// Which models have a weight: a question to the config and its words for documents and errors. `place` is
+/// the block it is asked for, or stack none outside the blocks.
+struct WeightCondition {
+  bool (*holds)(const ModelConfig& config, const BlockPlace& place);
+  std::string_view words;
+};
+
+/// One row of the table of weights.
+struct WeightRow {
+  std::string_view path;  ///< name in the state dict: `{stack}.{layer}.attn.W_Q`
+  AxisList axes;          ///< of the tensor there
+  WeightKind kind;
+  WeightInput reads;
+  bool writes_stream;  ///< what it makes is added to the residual stream
+  WeightCondition there;
+  double start;  ///< value of a fresh weight that is not a matrix; gains as if they were no offsets
+
+  bool in_block() const { return path.starts_with('{'); }
+  bool per_expert() const { return path.find("{expert}") != path.npos; }
+  bool is_matrix() const { return kind == WeightKind::matrix || kind == WeightKind::linear; }
+  bool is_bias() const { return kind == WeightKind::bias || kind == WeightKind::optional_bias; }
+  bool is_gain() const { return kind == WeightKind::gain || kind == WeightKind::plain_gain; }
+  /// Whether absence in a state dict means zeros.
+  bool optional() const { return kind == WeightKind::optional_bias; }
+  /// The path inside its block, or all of it outside the blocks.
+  std::string_view local_path() const;
+};
+
+/// A part of a model: a block, or nothing for the weights before and after the blocks.
+using ModelPart = std::optional<BlockPlace>;
+
+/// Every weight, those outside the blocks first.
+std::span<const WeightRow> weight_table() noexcept;
+
+/// The row of a weight by its name in the state dict, or by its name inside a block; null for none. Either
+/// spelling of keys and values will do.
+const WeightRow* find_weight_row(std::string_view name);
+
+/// The weight's shape in a model.
+std::vector<std::int64_t> weight_shape(const WeightRow& row, const ModelConfig& config);
+
+/// Calls `use` with each weight of a part of the model: its row, and its name inside the block in plain
+/// spelling (`attn.W_K`, `mlp.experts.3.W_in.weight`).
+void for_each_weight(const ModelConfig& config, const ModelPart& part,
+                     const std::function<void(const WeightRow& row, const std::string& local_name)>& use);
+
+/// The name in the state dict of a weight that a block, or no block, has under `local_name`.
+std::string weight_name(const ModelPart& part, std::string_view local_name, const ModelConfig& config);
+
+/// TransformerLens's spelling of keys' and values' weights where queries have more heads: `_W_K` for `W_K`,
+/// also behind dots; other names are unchanged.
+std::string grouped_spelling(std::string_view name);
+
+/// Every part of a model: the blocks in the order in which they run, then the rest.
+std::vector<ModelPart> model_parts(const ModelConfig& config);
+
+}  // namespace hooked
