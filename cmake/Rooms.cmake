@@ -1,6 +1,13 @@
 # One library hooked_<room> (hooked::<room>) per room of RoomTable.cmake, and how programs over them are made.
 include(RoomTable)
 
+# hooked/version.h, the one header that is made.
+configure_file(${PROJECT_SOURCE_DIR}/include/hooked/version.h.in ${PROJECT_BINARY_DIR}/include/hooked/version.h @ONLY)
+
+# LibTorch's headers name themselves in the messages of their checks: by what follows include/, and not by a folder of the
+# machine that compiled them.
+target_compile_options(hooked_build_flags INTERFACE -fmacro-prefix-map=${hooked_torch_root}/include/=)
+
 # Third-party libraries that a room's sources see besides LibTorch and fmt.
 set(HOOKED_ROOM_text_THIRD_PARTY Oniguruma::Oniguruma utf8proc::utf8proc)
 set(HOOKED_ROOM_cli_THIRD_PARTY CLI11::CLI11)
@@ -46,7 +53,7 @@ function(hooked_add_room room)
   endif()
   add_library(hooked::${room} ALIAS ${target})
   target_compile_features(${target} ${scope} cxx_std_20)
-  target_include_directories(${target} ${scope} ${PROJECT_SOURCE_DIR}/include)
+  target_include_directories(${target} ${scope} ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/include)
   target_link_libraries(${target} ${scope} ${links} LibTorch::LibTorch)
 endfunction()
 

@@ -42,4 +42,5 @@
 #include "hooked/loading/describe.h"
 #include "hooked/loading/load_options.h"
 #include "hooked/text/tokenizer.h"
+#include "hooked/version.h"
 #include "hooked/weights/processing.h"

@@ -7,6 +7,16 @@ namespace hooked {
 Error::Error(std::string_view where, std::string_view message)
     : std::runtime_error(fmt::format("[{}] {}", where, message)), where_(where) {}
 
+// Here, so that only the library holds the classes' type information: a plug-in that catches an Error shows
+// none of it.
+Error::~Error() = default;
+CheckpointError::~CheckpointError() = default;
+ConfigError::~ConfigError() = default;
+ShapeError::~ShapeError() = default;
+HookError::~HookError() = default;
+TokenizerError::~TokenizerError() = default;
+IoError::~IoError() = default;
+
 std::string_view Error::message() const noexcept {
   constexpr std::size_t kBrackets = std::string_view("[] ").size();
   return std::string_view(what()).substr(where_.size() + kBrackets);

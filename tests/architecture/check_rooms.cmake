@@ -15,7 +15,7 @@ endmacro()
 
 # Third-party headers by the rooms that may see them; everything else listed is for nobody.
 set(json_rooms core io text analysis cli)
-set(THIRD_PARTY "^nlohmann/=${json_rooms}|^CLI/=cli|^oniguruma\\.h=text|^utf8proc\\.h=text|^torch/torch\\.h|^ATen/ATen\\.h=engine models")
+set(THIRD_PARTY "^nlohmann/=${json_rooms}|^CLI/=options|^oniguruma\\.h=text|^utf8proc\\.h=text|^torch/torch\\.h|^ATen/ATen\\.h=engine models")
 string(REPLACE ";" " " THIRD_PARTY "${THIRD_PARTY}")
 
 function(check_third_party room file header result)
@@ -68,7 +68,7 @@ foreach(room ${HOOKED_ROOMS})
           violate(${file} "includes \"${header}\", which is not a room's; expected a path that names its room, as in \"hooked/core/error.h\"")
         elseif(NOT target IN_LIST allowed)
           violate(${file} "includes \"${header}\"; room ${room} may include only: ${allowed_text}")
-        elseif(room STREQUAL cli AND NOT target MATCHES "^(cli|core)$" AND NOT header MATCHES "^hooked/")
+        elseif(room STREQUAL cli AND NOT target MATCHES "^(cli|options|core)$" AND NOT header MATCHES "^hooked/")
           violate(${file} "includes the private header \"${header}\"; the program is a client of the library and sees public headers only, and core's helpers for JSON and messages")
         elseif(file IN_LIST public AND NOT header MATCHES "^hooked/")
           violate(${file} "is public and includes the private header \"${header}\"")
@@ -86,11 +86,19 @@ foreach(room ${HOOKED_ROOMS})
     endforeach()
   endforeach()
 
+  # What a public header declares is what a shared library shows (hooked/core/export.h).
+  foreach(file ${public})
+    file(STRINGS ${ROOT}/${file} line REGEX "^namespace hooked" LIMIT_COUNT 1)
+    if(line)
+      violate(${file} "opens its namespace as '${line}'; expected 'namespace HOOKED_EXPORT hooked {', so that a shared library shows it")
+    endif()
+  endforeach()
+
   # Mirror rule: <folder>/<name>.cc has include/hooked/<room>/<name>.h or a private <name>.h beside it. Where one header is
   # served by several sources, these are named <name>_<part>.cc, lie in a subfolder <name>/, or
   # include it.
   foreach(file ${private})
-    if(file MATCHES "/cli/main\\.cc$" OR NOT file MATCHES "^${folder}/(.*)\\.cc(\\.in)?$")
+    if(file MATCHES "/main\\.cc$" OR NOT file MATCHES "^${folder}/(.*)\\.cc(\\.in)?$")
       continue()
     endif()
     set(stem ${CMAKE_MATCH_1})

@@ -5,10 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "hooked/core/export.h"
 #include "hooked/engine/hooked_transformer.h"
 #include "hooked/hooks/activation_cache.h"
 
-namespace hooked {
+namespace HOOKED_EXPORT hooked {
 
 /// How finely the writers of the stream are told apart.
 enum class Grain : std::uint8_t {

@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
-namespace hooked {
+#include "hooked/core/export.h"
+
+namespace HOOKED_EXPORT hooked {
 
 /// One axis of a grid: what it is, and a label for each place on it.
 struct GridAxis {

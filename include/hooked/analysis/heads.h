@@ -5,9 +5,10 @@
 #include <cstdint>
 
 #include "hooked/analysis/grid.h"
+#include "hooked/core/export.h"
 #include "hooked/hooks/activation_cache.h"
 
-namespace hooked {
+namespace HOOKED_EXPORT hooked {
 
 // Detectors of attention heads by their patterns. Each returns a Grid [layer, head] of probabilities between
 // 0 and 1 and needs every layer's pattern, of all positions. Rows of a batch are averaged. On an

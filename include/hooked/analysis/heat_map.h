@@ -3,8 +3,9 @@
 #include <string>
 
 #include "hooked/analysis/grid.h"
+#include "hooked/core/export.h"
 
-namespace hooked {
+namespace HOOKED_EXPORT hooked {
 
 /// How a heat map is drawn.
 struct HeatMapOptions {

@@ -5,10 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "hooked/core/export.h"
 #include "hooked/engine/hooked_transformer.h"
 #include "hooked/hooks/activation_cache.h"
 
-namespace hooked {
+namespace HOOKED_EXPORT hooked {
 
 struct LogitLensOptions {
   std::int64_t position = -1;  ///< absolute, negative from the end

@@ -9,9 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "hooked/core/export.h"
 #include "hooked/engine/run_options.h"
 
-namespace hooked {
+namespace HOOKED_EXPORT hooked {
 
 /// A score of a run, row by row: a function from logits to one number per row, and the positions it looks at.
 ///

@@ -7,11 +7,12 @@
 
 #include "hooked/analysis/grid.h"
 #include "hooked/analysis/metric.h"
+#include "hooked/core/export.h"
 #include "hooked/engine/hooked_transformer.h"
 #include "hooked/hooks/act.h"
 #include "hooked/hooks/activation_cache.h"
 
-namespace hooked {
+namespace HOOKED_EXPORT hooked {
 
 /// What to patch, from where, into what, scored how. For designated initialisers.
 struct SweepOptions {

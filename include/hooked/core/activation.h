@@ -4,7 +4,9 @@
 #include <optional>
 #include <string_view>
 
-namespace hooked {
+#include "hooked/core/export.h"
+
+namespace HOOKED_EXPORT hooked {
 
 /// The function that a layer applies to each of its neurons, with its parameter where it has one.
 class Activation {

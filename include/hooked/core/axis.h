@@ -7,7 +7,9 @@
 #include <span>
 #include <string_view>
 
-namespace hooked {
+#include "hooked/core/export.h"
+
+namespace HOOKED_EXPORT hooked {
 
 struct ModelConfig;
 

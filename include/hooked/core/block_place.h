@@ -5,7 +5,9 @@
 #include <string>
 #include <string_view>
 
-namespace hooked {
+#include "hooked/core/export.h"
+
+namespace HOOKED_EXPORT hooked {
 
 /// Which stack of blocks something belongs to. Most models have the one called `blocks`; encoder-decoders
 /// have the other two.

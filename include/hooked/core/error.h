@@ -4,7 +4,9 @@
 #include <string>
 #include <string_view>
 
-namespace hooked {
+#include "hooked/core/export.h"
+
+namespace HOOKED_EXPORT hooked {
 
 /// Root of everything this library throws on purpose.
 ///
@@ -14,6 +16,7 @@ namespace hooked {
 class Error : public std::runtime_error {
  public:
   Error(std::string_view where, std::string_view message);
+  ~Error() override;
 
   /// The part between the brackets: what the error is about.
   const std::string& where() const noexcept { return where_; }
@@ -28,12 +31,14 @@ class Error : public std::runtime_error {
 class CheckpointError : public Error {
  public:
   using Error::Error;
+  ~CheckpointError() override;
 };
 
 /// A config field is missing, has the wrong type, or a value this engine does not support.
 class ConfigError : public Error {
  public:
   using Error::Error;
+  ~ConfigError() override;
 };
 
 /// A tensor handed in (tokens, residual, mask, a hook's or edit's value) has the wrong shape, dtype or
@@ -41,24 +46,28 @@ class ConfigError : public Error {
 class ShapeError : public Error {
  public:
   using Error::Error;
+  ~ShapeError() override;
 };
 
 /// A name, selection, hook or edit that cannot be honoured by this model or this run.
 class HookError : public Error {
  public:
   using Error::Error;
+  ~HookError() override;
 };
 
 /// Text or ids that the tokenizer cannot turn into each other, or a tokenizer file that cannot be read.
 class TokenizerError : public Error {
  public:
   using Error::Error;
+  ~TokenizerError() override;
 };
 
 /// The operating system refused a read, a write or a device.
 class IoError : public Error {
  public:
   using Error::Error;
+  ~IoError() override;
 };
 
 }  // namespace hooked

@@ -10,9 +10,10 @@
 #include <vector>
 
 #include "hooked/core/block_place.h"
+#include "hooked/core/export.h"
 #include "hooked/core/model_parts.h"
 
-namespace hooked {
+namespace HOOKED_EXPORT hooked {
 
 /// What a transformer is made of. A plain value: nothing in it names an architecture, every field is honoured
 /// by the module graph. Parts that a model may lack are optional or one of several kinds, so that their

@@ -6,9 +6,10 @@
 #include <vector>
 
 #include "hooked/core/activation.h"
+#include "hooked/core/export.h"
 
 // The parts that a model may have, each with the fields that mean something only together with it.
-namespace hooked {
+namespace HOOKED_EXPORT hooked {
 
 enum class NormKind : std::uint8_t { none, layer_norm, rms_norm };
 

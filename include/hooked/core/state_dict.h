@@ -5,7 +5,9 @@
 #include <map>
 #include <string>
 
-namespace hooked {
+#include "hooked/core/export.h"
+
+namespace HOOKED_EXPORT hooked {
 
 /// Weights by TransformerLens's state-dict name: `blocks.0.attn.W_Q` is [head, d_model, d_head], and so on
 /// (docs/architecture.md lists them all). Grouped-query attention stores `_W_K`, `_W_V`, `_b_K`, `_b_V` with

@@ -8,7 +8,9 @@
 #include <string>
 #include <string_view>
 
-namespace hooked {
+#include "hooked/core/export.h"
+
+namespace HOOKED_EXPORT hooked {
 
 /// A shape as it is written in messages: `[2, 5, 16]`.
 std::string shape_text(at::IntArrayRef shape);

@@ -2,7 +2,9 @@
 
 #include <string_view>
 
-namespace hooked {
+#include "hooked/core/export.h"
+
+namespace HOOKED_EXPORT hooked {
 
 /// The version of this library, `major.minor.patch`, as in the file VERSION.
 std::string_view version();

@@ -2,9 +2,10 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "hooked/core/export.h"
 #include "hooked/engine/hooked_transformer.h"
 
-namespace hooked {
+namespace HOOKED_EXPORT hooked {
 
 /// log p of each token of `continuation` [batch, continuation] int64 given all before it, [batch,
 /// continuation], nats. Its negative mean is the continuation's loss. The prompt may be padded on the left.

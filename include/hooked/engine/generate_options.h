@@ -9,13 +9,14 @@
 #include <string_view>
 #include <vector>
 
+#include "hooked/core/export.h"
 #include "hooked/engine/keep_options.h"
 #include "hooked/hooks/activation_cache.h"
 #include "hooked/hooks/edit.h"
 #include "hooked/hooks/hook.h"
 #include "hooked/hooks/selection.h"
 
-namespace hooked {
+namespace HOOKED_EXPORT hooked {
 
 /// Why a row ended.
 enum class StopReason : std::uint8_t {

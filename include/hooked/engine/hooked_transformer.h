@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "hooked/core/export.h"
 #include "hooked/core/model_config.h"
 #include "hooked/core/state_dict.h"
 #include "hooked/engine/generate_options.h"
@@ -21,7 +22,7 @@
 #include "hooked/loading/load_options.h"
 #include "hooked/weights/processing.h"
 
-namespace hooked {
+namespace HOOKED_EXPORT hooked {
 
 struct LoadedModel;
 class ScopedHooks;

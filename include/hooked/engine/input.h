@@ -9,10 +9,11 @@
 #include <string_view>
 #include <utility>
 
+#include "hooked/core/export.h"
 #include "hooked/core/model_config.h"
 #include "hooked/engine/prefix.h"
 
-namespace hooked {
+namespace HOOKED_EXPORT hooked {
 
 /// What the decoder of an encoder-decoder reads.
 struct DecoderInput {

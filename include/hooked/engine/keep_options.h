@@ -3,9 +3,10 @@
 #include <optional>
 #include <string>
 
+#include "hooked/core/export.h"
 #include "hooked/hooks/address.h"
 
-namespace hooked {
+namespace HOOKED_EXPORT hooked {
 
 /// How much of each captured activation is kept, and where. For designated initialisers.
 struct KeepOptions {

@@ -2,9 +2,10 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "hooked/core/export.h"
 #include "hooked/engine/run_options.h"
 
-namespace hooked {
+namespace HOOKED_EXPORT hooked {
 
 /// log p of each of `tokens` [...] by the logits [..., vocab] it was predicted with, nats, in float32 or
 /// better.

@@ -4,7 +4,9 @@
 #include <memory>
 #include <utility>
 
-namespace hooked {
+#include "hooked/core/export.h"
+
+namespace HOOKED_EXPORT hooked {
 
 class KvCache;
 struct LoadedModel;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "hooked/core/export.h"
 #include "hooked/engine/keep_options.h"
 #include "hooked/engine/prefix.h"
 #include "hooked/hooks/activation_cache.h"
@@ -14,7 +15,7 @@
 #include "hooked/hooks/hook.h"
 #include "hooked/hooks/selection.h"
 
-namespace hooked {
+namespace HOOKED_EXPORT hooked {
 
 /// What a run returns besides its cache.
 enum class Output : std::uint8_t {

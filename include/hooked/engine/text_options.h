@@ -4,9 +4,10 @@
 #include <optional>
 #include <string>
 
+#include "hooked/core/export.h"
 #include "hooked/text/tokenizer.h"
 
-namespace hooked {
+namespace HOOKED_EXPORT hooked {
 
 /// On which side rows that are shorter than the longest are filled up.
 enum class PaddingSide : std::uint8_t { left, right };

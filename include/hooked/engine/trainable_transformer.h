@@ -7,9 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "hooked/core/export.h"
 #include "hooked/engine/hooked_transformer.h"
 
-namespace hooked {
+namespace HOOKED_EXPORT hooked {
 
 /// The same graph with leaf parameters, for training. Move-only: one owner changes the weights.
 ///

@@ -8,7 +8,9 @@
 
 #include "hooked/core/block_place.h"
 
-namespace hooked {
+#include "hooked/core/export.h"
+
+namespace HOOKED_EXPORT hooked {
 
 struct LoadedModel;
 

@@ -2,12 +2,14 @@
 
 #include <cstdint>
 
+#include "hooked/core/export.h"
 #include "hooked/hooks/address.h"
 #include "hooked/hooks/site.h"
 
+namespace HOOKED_EXPORT hooked {
 /// Words for activations: `act::pattern(5)` is one layer's, `act::pattern` alone is every layer's (as a
 /// Selection).
-namespace hooked::act {
+namespace act {
 
 /// A site inside blocks; with a layer it is an address, alone it selects all layers.
 struct BlockSite {
@@ -63,4 +65,5 @@ using exit = ModelSite;
   inline constexpr kinds::kind word##_normalized{Site::word##_normalized};
 #include "hooked/hooks/sites.inc"
 
-}  // namespace hooked::act
+}  // namespace act
+}  // namespace hooked

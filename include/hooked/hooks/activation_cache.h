@@ -10,10 +10,11 @@
 #include <utility>
 #include <vector>
 
+#include "hooked/core/export.h"
 #include "hooked/hooks/act.h"
 #include "hooked/hooks/address.h"
 
-namespace hooked {
+namespace HOOKED_EXPORT hooked {
 
 class PointIndex;
 

@@ -9,9 +9,10 @@
 #include <vector>
 
 #include "hooked/core/block_place.h"
+#include "hooked/core/export.h"
 #include "hooked/hooks/site.h"
 
-namespace hooked {
+namespace HOOKED_EXPORT hooked {
 
 /// The name of one activation: a site, and for sites inside blocks a stack, a layer and (in mixtures) an
 /// expert.

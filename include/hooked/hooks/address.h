@@ -9,9 +9,10 @@
 #include <vector>
 
 #include "hooked/core/axis.h"
+#include "hooked/core/export.h"
 #include "hooked/hooks/activation_name.h"
 
-namespace hooked {
+namespace HOOKED_EXPORT hooked {
 
 /// Places on one axis.
 struct AxisIndex {

@@ -8,9 +8,10 @@
 #include <vector>
 
 #include "hooked/core/axis.h"
+#include "hooked/core/export.h"
 #include "hooked/hooks/address.h"
 
-namespace hooked {
+namespace HOOKED_EXPORT hooked {
 
 /// What indices are resolved with: the layout of the activation and the rows' last real tokens.
 struct AxisContext {

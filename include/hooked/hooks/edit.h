@@ -7,10 +7,11 @@
 #include <string_view>
 #include <variant>
 
+#include "hooked/core/export.h"
 #include "hooked/hooks/address.h"
 #include "hooked/hooks/selection.h"
 
-namespace hooked {
+namespace HOOKED_EXPORT hooked {
 
 class ActivationCache;
 

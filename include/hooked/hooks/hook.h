@@ -8,10 +8,11 @@
 #include <type_traits>
 #include <utility>
 
+#include "hooked/core/export.h"
 #include "hooked/hooks/activation_name.h"
 #include "hooked/hooks/selection.h"
 
-namespace hooked {
+namespace HOOKED_EXPORT hooked {
 
 /// A hook's callable in its general form. Returning a tensor replaces the activation, nothing keeps it.
 using HookFunction =

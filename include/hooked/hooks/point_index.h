@@ -5,10 +5,11 @@
 #include <unordered_map>
 #include <vector>
 
+#include "hooked/core/export.h"
 #include "hooked/core/model_config.h"
 #include "hooked/hooks/activation_name.h"
 
-namespace hooked {
+namespace HOOKED_EXPORT hooked {
 
 /// The activation points of one model, numbered in the order of the table: what names and selections resolve
 /// against.

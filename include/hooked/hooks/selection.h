@@ -7,10 +7,11 @@
 #include <variant>
 #include <vector>
 
+#include "hooked/core/export.h"
 #include "hooked/hooks/act.h"
 #include "hooked/hooks/activation_name.h"
 
-namespace hooked {
+namespace HOOKED_EXPORT hooked {
 
 class PointIndex;
 struct Reach;

@@ -7,9 +7,10 @@
 
 #include "hooked/core/axis.h"
 #include "hooked/core/block_place.h"
+#include "hooked/core/export.h"
 #include "hooked/core/model_config.h"
 
-namespace hooked {
+namespace HOOKED_EXPORT hooked {
 
 /// A kind of activation point. With a layer it is an ActivationName. The table `sites.inc` lists them all.
 enum class Site : std::uint8_t {

@@ -7,7 +7,9 @@
 #include <string>
 #include <string_view>
 
-namespace hooked {
+#include "hooked/core/export.h"
+
+namespace HOOKED_EXPORT hooked {
 
 /// Which file on disk, in which state: equal stamps mean the same bytes, as far as the file system tells.
 struct FileStamp {

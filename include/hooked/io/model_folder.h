@@ -3,7 +3,9 @@
 #include <filesystem>
 #include <string_view>
 
-namespace hooked {
+#include "hooked/core/export.h"
+
+namespace HOOKED_EXPORT hooked {
 
 /// The folder that holds the model `id`, or the one file of tensors that `id` is the path of.
 ///

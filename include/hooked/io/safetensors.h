@@ -10,9 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "hooked/core/export.h"
 #include "hooked/io/file.h"
 
-namespace hooked {
+namespace HOOKED_EXPORT hooked {
 
 /// What a safetensors file's reader accepts; each is refused one above.
 struct SafetensorsLimits {

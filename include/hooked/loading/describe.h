@@ -6,11 +6,12 @@
 #include <string_view>
 #include <vector>
 
+#include "hooked/core/export.h"
 #include "hooked/core/model_config.h"
 #include "hooked/loading/load_options.h"
 #include "hooked/weights/processing.h"
 
-namespace hooked {
+namespace HOOKED_EXPORT hooked {
 
 /// What loading a model would give, found without reading its weights.
 struct ModelDescription {

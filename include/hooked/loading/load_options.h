@@ -6,9 +6,10 @@
 #include <optional>
 #include <string>
 
+#include "hooked/core/export.h"
 #include "hooked/weights/processing.h"
 
-namespace hooked {
+namespace HOOKED_EXPORT hooked {
 
 /// How a checkpoint becomes a model.
 struct LoadOptions {

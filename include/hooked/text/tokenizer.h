@@ -10,7 +10,9 @@
 #include <string_view>
 #include <vector>
 
-namespace hooked {
+#include "hooked/core/export.h"
+
+namespace HOOKED_EXPORT hooked {
 
 /// Bytes [begin, end) of a UTF-8 text.
 struct TextSpan {

@@ -6,10 +6,11 @@
 #include <string_view>
 #include <vector>
 
+#include "hooked/core/export.h"
 #include "hooked/core/model_config.h"
 #include "hooked/core/state_dict.h"
 
-namespace hooked {
+namespace HOOKED_EXPORT hooked {
 
 /// The rewritings of a model's weights that leave its log-probabilities unchanged and make its parts easier
 /// to read (Elhage et al. 2021, A Mathematical Framework for Transformer Circuits). They are applied in this

@@ -3,3 +3,7 @@
 
 #include "core/private.h"
 #include "hooked/engine/engine.h"
+
+namespace hooked {
+int upward();
+}  // namespace hooked
