@@ -1,6 +1,6 @@
 # The rooms of docs/architecture.md, lowest first, and which rooms each may include. Read twice: by Rooms.cmake, which
 # makes one library per room that links exactly its row, and by tests/architecture, which checks every #include.
-set(HOOKED_ROOMS core io hooks weights text models families loading engine analysis cli)
+set(HOOKED_ROOMS core io hooks weights text models families loading engine analysis options cli)
 set(HOOKED_ROOM_core_MAY_INCLUDE "")
 set(HOOKED_ROOM_io_MAY_INCLUDE core)
 set(HOOKED_ROOM_hooks_MAY_INCLUDE core io)
@@ -11,7 +11,8 @@ set(HOOKED_ROOM_families_MAY_INCLUDE core)
 set(HOOKED_ROOM_loading_MAY_INCLUDE core io hooks weights text models families)
 set(HOOKED_ROOM_engine_MAY_INCLUDE core hooks models weights io text loading)
 set(HOOKED_ROOM_analysis_MAY_INCLUDE core hooks io text engine)
-set(HOOKED_ROOM_cli_MAY_INCLUDE core hooks weights io text loading engine analysis)
+set(HOOKED_ROOM_options_MAY_INCLUDE core)
+set(HOOKED_ROOM_cli_MAY_INCLUDE options core hooks weights io text loading engine analysis)
 
 # The folder of a room's sources: hooks, models and families lie at the root, the others under src.
 function(hooked_room_folder room result)

@@ -10,7 +10,7 @@ target_compile_options(hooked_build_flags INTERFACE -fmacro-prefix-map=${hooked_
 
 # Third-party libraries that a room's sources see besides LibTorch and fmt.
 set(HOOKED_ROOM_text_THIRD_PARTY Oniguruma::Oniguruma utf8proc::utf8proc)
-set(HOOKED_ROOM_cli_THIRD_PARTY CLI11::CLI11)
+set(HOOKED_ROOM_options_THIRD_PARTY CLI11::CLI11)
 
 # How many sources of a room are compiled as one object. LibTorch's headers take most of the time of an object, so that
 # few large ones cost a fraction of many small ones; each room still makes at least two, for two processors.
@@ -33,10 +33,15 @@ function(hooked_add_room room)
   set(target hooked_${room})
   hooked_room_folder(${room} folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cc)
-  list(FILTER sources EXCLUDE REGEX "/cli/main\\.cc$")
+  list(FILTER sources EXCLUDE REGEX "/main\\.cc$")
   if(room STREQUAL core)
     configure_file(${PROJECT_SOURCE_DIR}/src/core/version.cc.in ${PROJECT_BINARY_DIR}/src/core/version.cc @ONLY)
     list(APPEND sources ${PROJECT_BINARY_DIR}/src/core/version.cc)
+    # What the program reads its command line with: objects of their own, because they need no LibTorch.
+    set_source_files_properties(
+      ${PROJECT_BINARY_DIR}/src/core/version.cc ${PROJECT_SOURCE_DIR}/src/core/json.cc
+      ${PROJECT_SOURCE_DIR}/src/core/nearest.cc ${PROJECT_SOURCE_DIR}/src/core/parse_integer.cc
+      PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   endif()
 
   list(TRANSFORM HOOKED_ROOM_${room}_MAY_INCLUDE PREPEND hooked_ OUTPUT_VARIABLE rooms)
@@ -64,8 +69,7 @@ function(hooked_add_program name)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${name} PRIVATE ${arg_LINKS} hooked_build_flags hooked_link_flags fmt::fmt
                                         nlohmann_json::nlohmann_json)
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin
-                                           INSTALL_RPATH_USE_LINK_PATH ON)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 endfunction()
 
 foreach(room ${HOOKED_ROOMS})

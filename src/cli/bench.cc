@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -16,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "cli/command.h"
+#include "cli/actions.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
 #include "cli/progress_bar.h"
@@ -27,15 +26,6 @@ namespace hooked::cli {
 namespace {
 
 constexpr int kWarmUps = 3;
-
-struct BenchOptions {
-  ModelOptions model;
-  std::int64_t batch = 1;
-  std::int64_t length = 128;
-  std::int64_t iterations = 20;
-  std::uint64_t seed = 0;
-  bool json = false;
-};
 
 /// Times of one kind of run, ms.
 struct Times {
@@ -144,8 +134,10 @@ void print_times(const std::string& what, std::int64_t tokens,
   table.print("  ");
 }
 
-void bench(const BenchOptions& options) {
-  const auto model = options.model.load();
+}  // namespace
+
+void perform(const BenchOptions& options) {
+  const auto model = load_model(options.model);
   const auto device = model.device();
   const auto tokens = random_tokens(options, model);
 
@@ -202,23 +194,6 @@ void bench(const BenchOptions& options) {
   }
   fmt::print("\nlargest difference of the logits {:.3g}, peak memory {}\n", difference,
              size_text(static_cast<std::uint64_t>(peak_bytes())));
-}
-
-}  // namespace
-
-Action define_bench(CLI::App& app) {
-  auto options = std::make_shared<BenchOptions>();
-  add_model_options(app, options->model);
-  app.add_option("--batch", options->batch, "rows (default: 1)")->option_text("B")->check(at_least_one());
-  app.add_option("--length", options->length, "tokens in a row (default: 128)")
-      ->option_text("T")
-      ->check(at_least_one());
-  app.add_option("--iterations", options->iterations, "timed runs of each kind (default: 20)")
-      ->option_text("N")
-      ->check(at_least_one());
-  app.add_option("--seed", options->seed, "seed of the random tokens (default: 0)")->option_text("S");
-  app.add_flag("--json", options->json, "one JSON object on stdout");
-  return [options] { bench(*options); };
 }
 
 }  // namespace hooked::cli

@@ -1,14 +1,13 @@
 // hooked cache: activations, logits and gradients as a safetensors file.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "cli/command.h"
+#include "cli/actions.h"
 #include "cli/edit_options.h"
 #include "cli/input_options.h"
 #include "cli/model_options.h"
@@ -17,23 +16,11 @@
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
 #include "hooked/io/safetensors.h"
+#include "options/command.h"
+#include "options/shared_options.h"
 
 namespace hooked::cli {
 namespace {
-
-struct CacheOptions {
-  ModelOptions model;
-  InputOptions input;
-  std::vector<std::string> edits;
-  std::string names;
-  std::string out;
-  std::optional<std::int64_t> stop_at_layer;
-  bool gradients = false;
-  std::string answer_token;
-  std::string against_token;
-  std::optional<std::int64_t> position;
-  bool json = false;
-};
 
 using Tensors = std::vector<std::pair<std::string, at::Tensor>>;
 
@@ -98,12 +85,10 @@ void report(const CacheOptions& options, const Input& input, const Tensors& tens
   table.print("  ");
 }
 
-void cache(const CacheOptions& options) {
-  if (options.gradients && options.stop_at_layer) {
-    throw UsageError(
-        "--gradients needs logits, which a run with --stop-at-layer does not have; expected one of the two");
-  }
-  const auto model = options.model.load();
+}  // namespace
+
+void perform(const CacheOptions& options) {
+  const auto model = load_model(options.model);
   const auto input = read_input(options.input, model);
   RunOptions run;
   run.edits = read_edits(options.edits, model, input);
@@ -127,48 +112,6 @@ void cache(const CacheOptions& options) {
   append(tensors, "grad.", result.gradients);
   save_safetensors(options.out, tensors);
   report(options, input, tensors);
-}
-
-}  // namespace
-
-Action define_cache(CLI::App& app) {
-  auto options = std::make_shared<CacheOptions>();
-  add_model_options(app, options->model);
-  const auto inputs = add_input_options(app, options->input);
-  add_edit_option(app, options->edits);
-  app.add_option("--names", options->names,
-                 "names or globs, separated by commas; '*' is every point (default: all but the wide ones)")
-      ->option_text("GLOB")
-      ->check(CLI::Validator(
-          [](const std::string& text) {
-            return text.empty()
-                       ? std::string("no name is given; expected names or globs, or leave the option out")
-                       : std::string();
-          },
-          "", "names"));
-  app.add_option("--out", options->out, "the safetensors file to write")->option_text("F")->required();
-  app.add_option("--stop-at-layer", options->stop_at_layer, "end before this block; no logits then")
-      ->option_text("L");
-  auto* gradients =
-      app.add_flag("--gradients", options->gradients,
-                   "add grad.<name>: the gradient of the answer's logit minus the other's (row 0)");
-  auto* answer = app.add_option("--answer-token", options->answer_token, "token id (or word) of the answer")
-                     ->option_text("A")
-                     ->needs(gradients);
-  auto* against =
-      app.add_option("--against-token", options->against_token, "token id (or word) it is held against")
-          ->option_text("B")
-          ->needs(gradients);
-  gradients->needs(answer)->needs(against);
-  app.add_option("--position", options->position,
-                 "position of the two logits (default: row 0's last real token)")
-      ->option_text("P")
-      ->needs(gradients);
-  app.add_flag("--json", options->json, "one JSON object on stdout");
-  return [options, inputs] {
-    require_one(inputs);
-    cache(*options);
-  };
 }
 
 }  // namespace hooked::cli

@@ -7,14 +7,7 @@
 #include "hooked/engine/hooked_transformer.h"
 #include "hooked/hooks/edit.h"
 
-namespace CLI {
-class App;
-}
-
 namespace hooked::cli {
-
-/// Adds --edit, which may be given several times.
-void add_edit_option(CLI::App& app, std::vector<std::string>& edits);
 
 /// The edits that `ADDRESS OP VALUE` texts describe, in their order. Throws UsageError for texts of another
 /// form, HookError for addresses that the model does not have, and the errors of safetensors files.

@@ -2,16 +2,16 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "cli/command.h"
+#include "cli/actions.h"
 #include "cli/edit_options.h"
 #include "cli/input_options.h"
 #include "cli/model_options.h"
@@ -19,21 +19,10 @@
 #include "core/json.h"
 #include "hooked/core/error.h"
 #include "hooked/io/safetensors.h"
+#include "options/shared_options.h"
 
 namespace hooked::cli {
 namespace {
-
-struct GenerateCommandOptions {
-  ModelOptions model;
-  InputOptions input;
-  GenerateOptions generate;
-  std::vector<std::string> edits, prompt_edits, new_token_edits;
-  std::string stop_tokens;
-  bool ignores_stop_tokens = false;  ///< those that the model names
-  std::string capture;
-  std::string out;
-  bool json = false;
-};
 
 /// How long the prompt took, and all steps after it.
 struct Seconds {
@@ -132,17 +121,18 @@ void flush(std::string_view text) {
 // One row appears as it is made; several are shown when all are there.
 class Stream {
  public:
-  Stream(GenerateCommandOptions& options, const Input& input, const HookedTransformer& model) {
+  Stream(const GenerateCommandOptions& options, const Input& input, const HookedTransformer& model,
+         GenerateOptions& generate) {
     if (options.json || input.batch() > 1) return;
     if (model.has_tokenizer()) {
       start_ = options.input.text.value_or("");
-      options.generate.on_text = [this](std::string_view text) {
+      generate.on_text = [this](std::string_view text) {
         begin();
         flush(text);
         return true;
       };
     } else {
-      options.generate.on_tokens = [first = true](const at::Tensor& tokens) mutable {
+      generate.on_tokens = [first = true](const at::Tensor& tokens) mutable {
         flush(fmt::format("{}{}", first ? "" : ",", tokens.item<std::int64_t>()));
         first = false;
         return true;
@@ -170,19 +160,44 @@ void print_rows(const GenerateResult& result, const Input& input) {
   }
 }
 
-void generate(GenerateCommandOptions options) {
-  const auto model = options.model.load();
-  const auto input = read_input(options.input, model);
-  require_folder_of(options.out);
-  auto& generate = options.generate;
+template <typename Value>
+void take(const std::optional<Value>& given, Value& option) {
+  if (given) option = *given;
+}
+
+GenerateOptions generate_options(const GenerateCommandOptions& options, const HookedTransformer& model,
+                                 const Input& input) {
+  GenerateOptions generate;
+  take(options.max_new_tokens, generate.max_new_tokens);
+  auto& sampling = generate.sampling;
+  sampling.greedy = options.greedy;
+  take(options.temperature, sampling.temperature);
+  take(options.top_k, sampling.top_k);
+  take(options.top_p, sampling.top_p);
+  take(options.min_p, sampling.min_p);
+  take(options.repetition_penalty, sampling.repetition_penalty);
+  take(options.frequency_penalty, sampling.frequency_penalty);
+  take(options.seed, sampling.seed);
+  generate.stop.strings = options.stop_strings;
+  if (options.ignores_stop_tokens) generate.stop.tokens.emplace();
+  if (!options.stop_tokens.empty()) {
+    generate.stop.tokens = parse_integers(options.stop_tokens, "--stop-tokens");
+  }
   generate.edits = read_edits(options.edits, model, input);
   generate.prompt_edits = read_edits(options.prompt_edits, model, input);
   generate.new_token_edits = read_edits(options.new_token_edits, model, input);
   if (!options.capture.empty()) generate.capture = Selection(options.capture);
-  if (options.ignores_stop_tokens) generate.stop.tokens.emplace();
-  if (!options.stop_tokens.empty())
-    generate.stop.tokens = parse_integers(options.stop_tokens, "--stop-tokens");
-  Stream stream(options, input, model);
+  return generate;
+}
+
+}  // namespace
+
+void perform(const GenerateCommandOptions& options) {
+  const auto model = load_model(options.model);
+  const auto input = read_input(options.input, model);
+  require_folder_of(options.out);
+  auto generate = generate_options(options, model, input);
+  Stream stream(options, input, model, generate);
   StepTimer timer;
   timer.start(generate);
   const auto result = model.generate(input, generate);
@@ -201,73 +216,6 @@ void generate(GenerateCommandOptions options) {
     fmt::print("{}: {} activations over {} positions\n", options.out, result.cache.size(),
                result.tokens.size(1));
   }
-}
-
-}  // namespace
-
-Action define_generate(CLI::App& app) {
-  auto options = std::make_shared<GenerateCommandOptions>();
-  auto& generate_options = options->generate;
-  add_model_options(app, options->model);
-  const auto inputs = add_input_options(app, options->input);
-  app.add_option("--max-new-tokens", generate_options.max_new_tokens, "how many tokens at most (default: 16)")
-      ->option_text("N")
-      ->check(at_least_one());
-
-  static constexpr auto* kSampling = "Sampling";
-  auto* greedy = app.add_flag("--greedy", generate_options.sampling.greedy,
-                              "take the likeliest token instead of drawing one");
-  greedy->group(kSampling);
-  const auto number = [&](const char* name, auto& value, const char* text) {
-    return app.add_option(name, value, text)->option_text("X")->group(kSampling);
-  };
-  for (auto* drawing : {number("--temperature", generate_options.sampling.temperature,
-                               "logits are divided by it (default: 1)"),
-                        number("--top-k", generate_options.sampling.top_k, "only the X likeliest tokens"),
-                        number("--top-p", generate_options.sampling.top_p,
-                               "only the likeliest tokens that reach this probability together"),
-                        number("--min-p", generate_options.sampling.min_p,
-                               "only tokens of at least X times the likeliest one's probability"),
-                        number("--seed", generate_options.sampling.seed, "of the draws (default: 0)")}) {
-    drawing->excludes(greedy);
-  }
-  number("--repetition-penalty", generate_options.sampling.repetition_penalty,
-         "divides positive logits of tokens that occurred, multiplies negative ones");
-  number("--frequency-penalty", generate_options.sampling.frequency_penalty,
-         "taken off a token's logit for each time it occurred");
-
-  static constexpr auto* kStopping = "Stopping";
-  app.add_option("--stop", generate_options.stop.strings, "a text to stop before; repeatable")
-      ->option_text("TEXT")
-      ->allow_extra_args(false)
-      ->group(kStopping);
-  auto* stop_tokens = app.add_option("--stop-tokens", options->stop_tokens,
-                                     "token ids to stop after (default: those that the model names)")
-                          ->option_text("IDS")
-                          ->group(kStopping);
-  app.add_flag("--no-stop-tokens", options->ignores_stop_tokens, "go on past the tokens that the model names")
-      ->excludes(stop_tokens)
-      ->group(kStopping);
-
-  add_edit_option(app, options->edits);
-  const auto edits_at = [&](const char* name, std::vector<std::string>& edits, const char* text) {
-    app.add_option(name, edits, text)->option_text("E")->allow_extra_args(false);
-  };
-  edits_at("--prompt-edit", options->prompt_edits, "as --edit, only while the prompt is run");
-  edits_at("--new-token-edit", options->new_token_edits, "as --edit, only in the columns of new tokens");
-  auto* capture =
-      app.add_option("--capture", options->capture,
-                     "names or globs of activations to keep, separated by commas, over prompt and "
-                     "continuation")
-          ->option_text("GLOB");
-  auto* out = app.add_option("--out", options->out, "the safetensors file for them")->option_text("F");
-  capture->needs(out);
-  out->needs(capture);
-  app.add_flag("--json", options->json, "one JSON object on stdout when all is there");
-  return [options, inputs] {
-    require_one(inputs);
-    generate(*options);
-  };
 }
 
 }  // namespace hooked::cli

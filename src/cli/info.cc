@@ -1,11 +1,10 @@
 // hooked info: what a model is, and what weight processing does to it.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 
-#include "cli/command.h"
+#include "cli/actions.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
 #include "core/json.h"
@@ -14,11 +13,6 @@
 
 namespace hooked::cli {
 namespace {
-
-struct InfoOptions {
-  ModelOptions model;
-  bool json = false;
-};
 
 // The fields that tell two models apart at a glance; --json has all of them.
 void print_config(const ModelConfig& config) {
@@ -62,8 +56,10 @@ void print_info(const std::string& name, const ModelDescription& model) {
   print_list("config keys that nothing reads", model.ignored_keys);
 }
 
-void info(const InfoOptions& options) {
-  const ModelDescription model = describe(options.model.model, options.model.load_options());
+}  // namespace
+
+void perform(const InfoOptions& options) {
+  const ModelDescription model = describe(options.model.model, load_options(options.model));
   if (!options.json) return print_info(options.model.model, model);
 
   auto steps = Json::object();
@@ -77,15 +73,6 @@ void info(const InfoOptions& options) {
               {"processing", steps},
               {"notes", model.notes},
               {"ignored_keys", model.ignored_keys}});
-}
-
-}  // namespace
-
-Action define_info(CLI::App& app) {
-  auto options = std::make_shared<InfoOptions>();
-  add_model_options(app, options->model);
-  app.add_flag("--json", options->json, "one JSON object on stdout");
-  return [options] { info(*options); };
 }
 
 }  // namespace hooked::cli

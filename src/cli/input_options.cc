@@ -5,16 +5,16 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
-#include <algorithm>
-#include <charconv>
-#include <system_error>
+#include <string>
+#include <string_view>
+#include <vector>
 
-#include "cli/command.h"
 #include "core/id_list.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
 #include "hooked/io/safetensors.h"
+#include "options/command.h"
+#include "options/shared_options.h"
 
 namespace hooked::cli {
 namespace {
@@ -100,57 +100,6 @@ void require_decoder_start(const Input& input, const ModelConfig& config) {
 }
 
 }  // namespace
-
-std::vector<std::int64_t> parse_integers(std::string_view text, std::string_view option) {
-  std::vector<std::int64_t> numbers;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const auto end = std::min(text.find(',', begin), text.size());
-    auto part = text.substr(begin, end - begin);
-    while (!part.empty() && part.front() == ' ') part.remove_prefix(1);
-    while (!part.empty() && part.back() == ' ') part.remove_suffix(1);
-    std::int64_t number = 0;
-    const auto [rest, code] = std::from_chars(part.data(), part.data() + part.size(), number);
-    if (code != std::errc() || rest != part.data() + part.size()) {
-      throw UsageError(fmt::format(
-          "{}: '{}' is not a {}; expected whole numbers separated by commas, such as 1,2,3", option,
-          printable(part), code == std::errc::result_out_of_range ? "64-bit number" : "number"));
-    }
-    numbers.push_back(number);
-    begin = end + 1;
-  }
-  return numbers;
-}
-
-OneOf add_input_options(CLI::App& app, InputOptions& options) {
-  static constexpr auto* kGroup = "Input, one of";
-  auto* text = app.add_option("--text", options.text, "text, for models with a tokenizer");
-  auto* tokens = app.add_option("--tokens", options.token_rows,
-                                "token ids such as 1,2,3; repeat for the rows of a batch");
-  auto* file =
-      app.add_option("--tokens-file", options.tokens_file,
-                     "safetensors file with `tokens` int64 [batch, pos] and, if wanted, `attention_mask`, "
-                     "`token_type_ids`, `decoder_tokens` and `decoder_attention_mask`");
-  text->option_text("T")->group(kGroup);
-  tokens->option_text("IDS")->group(kGroup)->allow_extra_args(false);
-  file->option_text("F")->group(kGroup);
-  app.add_option("--prepend-bos", options.prepend_bos,
-                 "yes or no: whether text gets a BOS token, or an encoder's special tokens (default: as the "
-                 "model wants)")
-      ->option_text("yes|no")
-      ->check(CLI::IsMember({"yes", "no"}));
-  app.add_option("--token-types", options.token_type_rows,
-                 "types of the tokens such as 0,0,1, for models with token types; repeat for the rows of a "
-                 "batch (default: all 0)")
-      ->option_text("TYPES")
-      ->allow_extra_args(false);
-  app.add_option(
-         "--decoder-tokens", options.decoder_token_rows,
-         "what the decoder of an encoder-decoder reads, its start token included, such as 0,5,7; repeat "
-         "for the rows of a batch (default: its start token)")
-      ->option_text("IDS")
-      ->allow_extra_args(false);
-  return {text, tokens, file};
-}
 
 Input read_input(const InputOptions& options, const HookedTransformer& model) {
   Input input = given_input(options, model);

@@ -2,13 +2,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "cli/command.h"
+#include "cli/actions.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
 #include "core/json.h"
@@ -20,13 +19,6 @@
 namespace hooked::cli {
 namespace {
 
-struct NamesOptions {
-  std::string model;
-  std::string names;
-  std::optional<std::int64_t> tokens_length;
-  bool json = false;
-};
-
 // The size for batch 1 and --tokens-length; nothing where it depends on the input.
 std::optional<std::int64_t> size_for(Axis axis, const ModelConfig& config, const NamesOptions& options) {
   if (const auto size = size_of(axis, config); size >= 0) return size;
@@ -34,7 +26,9 @@ std::optional<std::int64_t> size_for(Axis axis, const ModelConfig& config, const
   return axis == Axis::routed ? std::nullopt : options.tokens_length;
 }
 
-void names(const NamesOptions& options) {
+}  // namespace
+
+void perform(const NamesOptions& options) {
   const auto config = read_model_config(options.model);
   const PointIndex points(config);
   const auto selection = options.names.empty() ? Selection(act::everything) : Selection(options.names);
@@ -59,21 +53,6 @@ void names(const NamesOptions& options) {
   }
   if (options.json) return print_json(list);
   table.print();
-}
-
-}  // namespace
-
-Action define_names(CLI::App& app) {
-  auto options = std::make_shared<NamesOptions>();
-  add_model(app, options->model);
-  app.add_option("--names", options->names, "names or globs, separated by commas (default: every point)")
-      ->option_text("GLOB");
-  app.add_option("--tokens-length", options->tokens_length,
-                 "tokens in a row, for the shapes (default: left open)")
-      ->option_text("N")
-      ->check(at_least_one());
-  app.add_flag("--json", options->json, "one JSON array on stdout");
-  return [options] { names(*options); };
 }
 
 }  // namespace hooked::cli

@@ -53,7 +53,7 @@ std::string grouped(std::int64_t number) {
   const std::size_t first = text.front() == '-' ? 1 : 0;
   for (auto at = static_cast<std::ptrdiff_t>(text.size()) - 3; at > static_cast<std::ptrdiff_t>(first);
        at -= 3) {
-    text.insert(static_cast<std::size_t>(at), ",");
+    text.insert(static_cast<std::size_t>(at), 1, ',');
   }
   return text;
 }

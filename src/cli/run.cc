@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <cmath>
 #include <memory>
 #include <optional>
@@ -13,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "cli/command.h"
+#include "cli/actions.h"
 #include "cli/edit_options.h"
 #include "cli/input_options.h"
 #include "cli/model_options.h"
@@ -21,18 +20,10 @@
 #include "core/json.h"
 #include "hooked/core/error.h"
 #include "hooked/engine/loss.h"
+#include "options/shared_options.h"
 
 namespace hooked::cli {
 namespace {
-
-struct RunCommandOptions {
-  ModelOptions model;
-  InputOptions input;
-  std::vector<std::string> edits;
-  std::int64_t top_k = 10;
-  std::string positions;
-  bool json = false;
-};
 
 /// One guess for the token after a position.
 struct Guess {
@@ -159,8 +150,10 @@ void print_result(const HookedTransformer& model, const Input& input, const std:
   if (loss) fmt::print("\nloss {:.4f} nats per predicted token\n", *loss);
 }
 
-void run(const RunCommandOptions& options) {
-  const auto model = options.model.load();
+}  // namespace
+
+void perform(const RunCommandOptions& options) {
+  const auto model = load_model(options.model);
   const auto input = read_input(options.input, model);
   const auto edits = read_edits(options.edits, model, input);
   // Before the run, so that a wrong --positions costs nothing.
@@ -172,26 +165,6 @@ void run(const RunCommandOptions& options) {
   const auto loss = causal ? loss_of(input, result.logits) : std::nullopt;
   if (options.json) return print_json(result_json(input, rows, loss));
   print_result(model, input, rows, loss);
-}
-
-}  // namespace
-
-Action define_run(CLI::App& app) {
-  auto options = std::make_shared<RunCommandOptions>();
-  add_model_options(app, options->model);
-  const auto inputs = add_input_options(app, options->input);
-  add_edit_option(app, options->edits);
-  app.add_option("--top-k", options->top_k, "how many next tokens (default: 10)")
-      ->option_text("K")
-      ->check(at_least_one());
-  app.add_option("--positions", options->positions,
-                 "positions such as 0,5,-1 whose next tokens are shown (default: each row's last real token)")
-      ->option_text("P");
-  app.add_flag("--json", options->json, "one JSON object on stdout");
-  return [options, inputs] {
-    require_one(inputs);
-    run(*options);
-  };
 }
 
 }  // namespace hooked::cli

@@ -1,27 +1,20 @@
 // hooked save: the loaded model as a native folder.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 
-#include "cli/command.h"
+#include "cli/actions.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
 #include "core/json.h"
 #include "hooked/core/tensor_text.h"
 
 namespace hooked::cli {
-namespace {
+namespace {}  // namespace
 
-struct SaveOptions {
-  ModelOptions model;
-  std::string out;
-  bool json = false;
-};
-
-void save(const SaveOptions& options) {
-  const auto model = options.model.load();
+void perform(const SaveOptions& options) {
+  const auto model = load_model(options.model);
   model.save(options.out);
   const auto& config = model.config();
   if (options.json) {
@@ -37,16 +30,6 @@ void save(const SaveOptions& options) {
     steps.add({std::string(processing_step_name(step.step)), step.outcome});
   }
   steps.print("  ");
-}
-
-}  // namespace
-
-Action define_save(CLI::App& app) {
-  auto options = std::make_shared<SaveOptions>();
-  add_model_options(app, options->model);
-  app.add_option("--out", options->out, "the folder to write")->option_text("DIR")->required();
-  app.add_flag("--json", options->json, "one JSON object on stdout");
-  return [options] { save(*options); };
 }
 
 }  // namespace hooked::cli

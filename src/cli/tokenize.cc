@@ -1,7 +1,6 @@
 // hooked tokenize: text to ids and pieces, or ids to text.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -9,8 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/command.h"
-#include "cli/help.h"
+#include "cli/actions.h"
 #include "cli/input_options.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
@@ -19,20 +17,12 @@
 #include "hooked/io/file.h"
 #include "hooked/io/model_folder.h"
 #include "hooked/text/tokenizer.h"
+#include "options/shared_options.h"
 
 namespace hooked::cli {
 namespace {
 
 constexpr std::uint64_t kTextsBytes = std::uint64_t{1} << 30;
-
-struct TokenizeOptions {
-  std::string model;
-  std::optional<std::string> text;
-  std::optional<std::string> texts_file;
-  std::optional<std::string> decode;
-  bool add_special_tokens = false;
-  bool json = false;
-};
 
 Tokenizer load_tokenizer(const std::string& model) {
   std::error_code ignored;
@@ -71,7 +61,9 @@ void print_encoding(const Encoding& encoding) {
   table.print();
 }
 
-void tokenize(const TokenizeOptions& options) {
+}  // namespace
+
+void perform(const TokenizeOptions& options) {
   const auto tokenizer = load_tokenizer(options.model);
   if (options.decode) {
     const auto text = tokenizer.decode(parse_integers(*options.decode, "--decode"));
@@ -97,27 +89,6 @@ void tokenize(const TokenizeOptions& options) {
     }
   }
   if (options.json) print_json(list);
-}
-
-}  // namespace
-
-Action define_tokenize(CLI::App& app) {
-  auto options = std::make_shared<TokenizeOptions>();
-  add_model(app, options->model)->description("a folder with a tokenizer, a tokenizer.json, or org/name");
-  static constexpr auto* kGroup = "Input, one of";
-  auto* text = app.add_option("--text", options->text, "text to turn into ids");
-  auto* file = app.add_option("--texts-file", options->texts_file, "JSON file with an array of texts");
-  auto* decode = app.add_option("--decode", options->decode, "ids such as 1,2,3 to turn into text");
-  text->option_text("T")->group(kGroup);
-  file->option_text("F")->group(kGroup);
-  decode->option_text("IDS")->group(kGroup);
-  app.add_flag("--add-special-tokens", options->add_special_tokens,
-               "put the tokens around the text that the tokenizer's file asks for");
-  app.add_flag("--json", options->json, "one JSON value on stdout");
-  return [options, inputs = OneOf{text, file, decode}] {
-    require_one(inputs);
-    tokenize(*options);
-  };
 }
 
 }  // namespace hooked::cli

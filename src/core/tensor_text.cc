@@ -3,6 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <array>
+
+#include "core/option_names.h"
+
 namespace hooked {
 
 std::string shape_text(at::IntArrayRef shape) {
@@ -37,10 +42,12 @@ std::string_view dtype_text(at::ScalarType dtype) noexcept {
 }
 
 std::optional<at::ScalarType> parse_float_dtype(std::string_view name) noexcept {
-  for (const auto dtype : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16}) {
-    if (dtype_text(dtype) == name) return dtype;
-  }
-  return std::nullopt;
+  // In the order of the names.
+  static constexpr std::array<at::ScalarType, kFloatDtypeNames.size()> kDtypes = {at::kFloat, at::kDouble,
+                                                                                  at::kBFloat16, at::kHalf};
+  const auto found = std::find(kFloatDtypeNames.begin(), kFloatDtypeNames.end(), name);
+  if (found == kFloatDtypeNames.end()) return std::nullopt;
+  return kDtypes[static_cast<std::size_t>(found - kFloatDtypeNames.begin())];
 }
 
 }  // namespace hooked

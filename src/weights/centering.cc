@@ -72,7 +72,6 @@ void untie(WorkingWeights& ends, const ModelConfig& before) {
 
 StepDefinition center_writing_weights_step() {
   return {.step = ProcessingStep::center_writing_weights,
-          .name = "center_writing_weights",
           .obstacle = writers_obstacle,
           .apply = center_writers,
           .update = update_writers};
@@ -80,7 +79,6 @@ StepDefinition center_writing_weights_step() {
 
 StepDefinition center_unembed_step() {
   return {.step = ProcessingStep::center_unembed,
-          .name = "center_unembed",
           .obstacle = vocabulary_obstacle,
           .apply = center_vocabulary,
           .update = update_vocabulary};

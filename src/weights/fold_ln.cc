@@ -198,11 +198,7 @@ void update(ModelConfig& config) {
 }  // namespace
 
 StepDefinition fold_ln_step() {
-  return {.step = ProcessingStep::fold_ln,
-          .name = "fold_ln",
-          .obstacle = obstacle,
-          .apply = fold_part,
-          .update = update};
+  return {.step = ProcessingStep::fold_ln, .obstacle = obstacle, .apply = fold_part, .update = update};
 }
 
 }  // namespace hooked::weights

@@ -52,7 +52,6 @@ void move_value_biases(WorkingWeights& block, const std::string& attention, cons
 
 StepDefinition fold_value_biases_step() {
   return {.step = ProcessingStep::fold_value_biases,
-          .name = "fold_value_biases",
           .obstacle = value_biases_obstacle,
           .apply = fold_values,
           .update = add_output_bias};

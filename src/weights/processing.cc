@@ -9,15 +9,14 @@
 #include <utility>
 
 #include "core/nearest.h"
+#include "core/option_names.h"
 #include "hooked/core/error.h"
 #include "weights/processor.h"
-#include "weights/steps.h"
 
 namespace hooked {
 namespace {
 
-using weights::step_table;
-using weights::StepDefinition;
+static_assert(kProcessingStepNames.size() == kProcessingSteps.size());
 
 weights::StoredWeights stored_in(const StateDict& dict) {
   return [&dict](const std::string& name) -> std::optional<StoredTensor> {
@@ -30,15 +29,14 @@ weights::StoredWeights stored_in(const StateDict& dict) {
 }  // namespace
 
 std::string_view processing_step_name(ProcessingStep step) noexcept {
-  return step_table()[static_cast<std::size_t>(step)].name;
+  return kProcessingStepNames[static_cast<std::size_t>(step)];
 }
 
 ProcessingStep parse_processing_step(std::string_view name) {
-  std::vector<std::string> names;
-  for (const StepDefinition& step : step_table()) {
-    if (step.name == name) return step.step;
-    names.emplace_back(step.name);
+  for (const ProcessingStep step : kProcessingSteps) {
+    if (processing_step_name(step) == name) return step;
   }
+  const std::vector<std::string> names(kProcessingStepNames.begin(), kProcessingStepNames.end());
   throw ConfigError("processing",
                     fmt::format("unknown processing step; expected one of {}, got \"{}\"; did you mean "
                                 "{}?",

@@ -12,14 +12,14 @@ namespace {
 
 [[noreturn]] void refuse(const StepDefinition& step, const std::string& reason) {
   throw ConfigError(
-      step.name,
+      processing_step_name(step.step),
       fmt::format("the step would change what this model computes; expected a model that it leaves "
                   "unchanged, got one where {}; leave {} out, or process only what applies",
-                  reason, step.name));
+                  reason, processing_step_name(step.step)));
 }
 
 bool recorded(const StepDefinition& step, const ModelConfig& config) {
-  return std::ranges::find(config.processing, step.name) != config.processing.end();
+  return std::ranges::find(config.processing, processing_step_name(step.step)) != config.processing.end();
 }
 
 }  // namespace
@@ -47,7 +47,7 @@ std::string Processor::outcome(const StepDefinition& step, const WeightProcessin
   }
   steps_.push_back({&step, after_});
   step.update(after_);
-  after_.processing.emplace_back(step.name);
+  after_.processing.emplace_back(processing_step_name(step.step));
   return "applied";
 }
 

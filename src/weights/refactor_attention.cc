@@ -107,7 +107,6 @@ void add_output_bias_of_values(ModelConfig& config) {
 
 StepDefinition refactor_attention_step() {
   return {.step = ProcessingStep::refactor_factored_attn_matrices,
-          .name = "refactor_factored_attn_matrices",
           .obstacle = factors_obstacle,
           .apply = refactor_part,
           .update = add_output_bias_of_values};

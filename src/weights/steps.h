@@ -3,7 +3,6 @@
 #include <array>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "hooked/core/model_config.h"
@@ -26,7 +25,6 @@ struct Obstacle {
 /// run where `obstacle` is nothing; `update` turns that config into the one after it.
 struct StepDefinition {
   ProcessingStep step;
-  std::string_view name;
   std::optional<Obstacle> (*obstacle)(const ModelConfig& before);
   void (*apply)(WorkingWeights& part, const ModelConfig& before);  ///< to a block, or to the rest
   void (*update)(ModelConfig& config);

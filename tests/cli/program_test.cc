@@ -1,7 +1,11 @@
 #include "cli/program.h"
 
-#include "cli/command.h"
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+
 #include "hooked/core/version.h"
+#include "options/command.h"
 #include "tests/cli/cli_fixture.h"
 
 namespace hooked::program_test {
@@ -21,6 +25,38 @@ TEST_F(ProgramTest, HelpListsEveryCommandAndEachHasAnExample) {
     const auto own = succeed({std::string(command.name), "--help"}).out;
     EXPECT_NE(own.find(fmt::format("  hooked {} ", command.name)), std::string::npos) << own;
   }
+}
+
+TEST_F(ProgramTest, HelpFitsEightyColumns) {
+  std::vector<std::vector<std::string>> calls = {{"--help"}};
+  for (const auto& command : cli::commands()) calls.push_back({std::string(command.name), "--help"});
+  for (const auto& call : calls) {
+    std::istringstream help(succeed(call).out);
+    for (std::string line; std::getline(help, line);)
+      EXPECT_LE(line.size(), 80u) << call.front() << ": " << line;
+  }
+}
+
+// LibTorch takes longer to load than these answers may take.
+TEST_F(ProgramTest, WhatNeedsNoModelNeedsNoEngine) {
+  std::filesystem::create_directories(folder_ / "bin");
+  std::filesystem::copy_file(HOOKED_CLI, folder_ / "bin" / "hooked");
+  const auto alone = [&](const std::string& arguments) {
+    const auto command =
+        fmt::format("'{0}/bin/hooked' {1} > '{0}/stdout' 2> '{0}/stderr'", path("."), arguments);
+    return WEXITSTATUS(std::system(command.c_str()));
+  };
+  EXPECT_EQ(alone("--version"), 0);
+  EXPECT_EQ(alone("run --help"), 0);
+  EXPECT_EQ(alone("run"), 2);
+  EXPECT_EQ(alone("run model --tokens 1,x"), 2);
+  EXPECT_EQ(alone("run model --tokens 1 --edit 'blocks.0.hook_resid_pre halve'"), 2);
+  EXPECT_EQ(
+      read("stderr").rfind("hooked run: --edit \"blocks.0.hook_resid_pre halve\": there is no operation", 0),
+      0u);
+  EXPECT_EQ(alone("run model --tokens 1"), 1);
+  EXPECT_NE(read("stderr").find("hooked-engine] cannot be started: No such file"), std::string::npos)
+      << read("stderr");
 }
 
 TEST_F(ProgramTest, WrongUsageIsExitCodeTwo) {

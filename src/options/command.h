@@ -5,14 +5,16 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "options/command_options.h"
+
 namespace CLI {
 class App;
 }
 
 namespace hooked::cli {
 
-/// What a command does once its options are read.
-using Action = std::function<void()>;
+/// What a command's options say, once they are parsed. Throws UsageError where they do not fit together.
+using Reader = std::function<CommandOptions()>;
 
 /// One command of the program.
 struct Command {
@@ -20,20 +22,20 @@ struct Command {
   std::string_view summary;
   std::string_view example;  ///< command lines for `--help`, one a line
   /// Adds the command's options to its part of the parser.
-  Action (*define)(CLI::App& app);
+  Reader (*define)(CLI::App& app);
 };
 
 /// All commands, in the order in which `--help` lists them.
 std::span<const Command> commands();
 
-Action define_info(CLI::App& app);
-Action define_names(CLI::App& app);
-Action define_tokenize(CLI::App& app);
-Action define_run(CLI::App& app);
-Action define_cache(CLI::App& app);
-Action define_generate(CLI::App& app);
-Action define_save(CLI::App& app);
-Action define_bench(CLI::App& app);
+Reader define_info(CLI::App& app);
+Reader define_names(CLI::App& app);
+Reader define_tokenize(CLI::App& app);
+Reader define_run(CLI::App& app);
+Reader define_cache(CLI::App& app);
+Reader define_generate(CLI::App& app);
+Reader define_save(CLI::App& app);
+Reader define_bench(CLI::App& app);
 
 /// The command line itself is wrong: exit code 2.
 class UsageError : public std::runtime_error {

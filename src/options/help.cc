@@ -1,19 +1,22 @@
-#include "cli/help.h"
+#include "options/help.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <sstream>
 #include <string>
 #include <string_view>
 
-#include "cli/command.h"
+#include "options/command.h"
 
 namespace hooked::cli {
 namespace {
 
 constexpr std::size_t kNameColumn = 26;
-constexpr std::size_t kDescriptionColumns = 74;
+constexpr std::size_t kColumns = 80;
+constexpr std::size_t kDescriptionColumns = kColumns - kNameColumn;
 
 std::string wrapped(std::string_view text) {
   std::string lines;
@@ -37,6 +40,12 @@ std::string wrapped(std::string_view text) {
 class HelpFormat : public CLI::Formatter {
  public:
   HelpFormat() { column_width(kNameColumn); }
+
+  std::string make_subcommand(const CLI::App* command) const override {
+    std::stringstream out;
+    CLI::detail::format_help(out, command->get_name(), wrapped(command->get_description()), kNameColumn);
+    return out.str();
+  }
 
   // The value's name alone: the description says the rest in words.
   std::string make_option_opts(const CLI::Option* option) const override {

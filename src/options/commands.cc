@@ -1,6 +1,6 @@
 #include <array>
 
-#include "cli/command.h"
+#include "options/command.h"
 
 namespace hooked::cli {
 
@@ -16,23 +16,23 @@ std::span<const Command> commands() {
               "hooked tokenize examples/toy_model --text \"When Mary and John went\"\n"
               "  hooked tokenize examples/toy_model --decode 1,2,3",
               define_tokenize},
-      Command{
-          "run", "runs a model and prints the likeliest next tokens and the loss",
-          "hooked run examples/toy_model --text \"When Mary and John went to the store, John gave a drink "
-          "to\"\n"
-          "  hooked run gpt2 --tokens 464,3290 --edit \"blocks.9.attn.hook_z[head=6,pos=-1] zero\" --top-k 5",
-          define_run},
+      Command{"run", "runs a model and prints the likeliest next tokens and the loss",
+              "hooked run examples/toy_model \\\n"
+              "      --text \"When Mary and John went to the store, John gave a drink to\"\n"
+              "  hooked run gpt2 --tokens 464,3290 --top-k 5 \\\n"
+              "      --edit \"blocks.9.attn.hook_z[head=6,pos=-1] zero\"",
+              define_run},
       Command{"cache", "writes activations, logits and gradients to a safetensors file",
-              "hooked cache gpt2 --tokens 464,3290 --names '*.hook_pattern,*.hook_resid_post' --out "
-              "cache.safetensors\n"
-              "  hooked cache gpt2 --tokens 464,3290 --gradients --answer-token 318 --against-token 373 "
-              "--out gradients.safetensors",
+              "hooked cache gpt2 --tokens 464,3290 --out cache.safetensors \\\n"
+              "      --names '*.hook_pattern,*.hook_resid_post'\n"
+              "  hooked cache gpt2 --tokens 464,3290 --out gradients.safetensors \\\n"
+              "      --gradients --answer-token 318 --against-token 373",
               define_cache},
       Command{"generate", "continues a prompt, token by token, with captures and edits at every step",
-              "hooked generate examples/toy_model --text \"When Mary and John went to\" --max-new-tokens 12 "
-              "--greedy\n"
-              "  hooked generate gpt2 --text \"Once upon a time\" --temperature 0.7 --top-k 50 --seed 1 "
-              "--capture '*.hook_resid_post' --out resid.safetensors",
+              "hooked generate examples/toy_model --text \"When Mary and John went to\" \\\n"
+              "      --max-new-tokens 12 --greedy\n"
+              "  hooked generate gpt2 --text \"Once upon a time\" --temperature 0.7 --top-k 50 \\\n"
+              "      --seed 1 --capture '*.hook_resid_post' --out resid.safetensors",
               define_generate},
       Command{"save", "writes the loaded (processed, converted) model as a native folder",
               "hooked save gpt2 --out gpt2-processed", define_save},

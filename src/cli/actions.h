@@ -1,0 +1,18 @@
+#pragma once
+
+#include "options/command_options.h"
+
+namespace hooked::cli {
+
+/// What each command does with what it is told. Results go to stdout. Throws UsageError where only the model
+/// can tell that the command line is wrong, and the library's errors.
+void perform(const InfoOptions& options);
+void perform(const NamesOptions& options);
+void perform(const TokenizeOptions& options);
+void perform(const RunCommandOptions& options);
+void perform(const CacheOptions& options);
+void perform(const GenerateCommandOptions& options);
+void perform(const SaveOptions& options);
+void perform(const BenchOptions& options);
+
+}  // namespace hooked::cli

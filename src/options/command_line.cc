@@ -1,0 +1,127 @@
+#include "options/command_line.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <utility>
+#include <vector>
+
+#include "core/nearest.h"
+#include "hooked/core/version.h"
+#include "options/command.h"
+#include "options/help.h"
+
+namespace hooked::cli {
+namespace {
+
+// Errors are one line, whatever is in them.
+std::string one_line(std::string_view text) {
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
+  std::string line(text);
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  return line;
+}
+
+std::string did_you_mean(std::string_view text, const std::vector<std::string>& known) {
+  return fmt::format("did you mean '{}'?", nearest(text, known));
+}
+
+std::string unknown_command(std::string_view name) {
+  std::vector<std::string> known;
+  for (const auto& command : commands()) known.emplace_back(command.name);
+  return fmt::format("there is no command '{}'; {}", name, did_you_mean(name, known));
+}
+
+std::string command_names() {
+  std::vector<std::string_view> names;
+  for (const auto& command : commands()) names.push_back(command.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+// CLI11 says which arguments are left over; we say which option they are nearest to.
+std::string unexpected_arguments(CLI::App& app, std::string_view what) {
+  for (const auto& argument : app.remaining(true)) {
+    if (argument.rfind("--", 0) != 0) continue;
+    std::vector<std::string> known;
+    for (const auto* option : app.get_options()) {
+      for (const auto& name : option->get_lnames()) known.push_back("--" + name);
+    }
+    const auto name = argument.substr(0, argument.find('='));
+    return fmt::format("there is no option {}; {}", name, did_you_mean(name, known));
+  }
+  return std::string(what);
+}
+
+// CLI11's sentence, or ours where ours is clearer.
+std::string usage_text(CLI::App& app, const CLI::ParseError& error) {
+  const std::string_view what = error.what();
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) return unexpected_arguments(app, what);
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr && what.starts_with("--")) {
+    return fmt::format("{} needs a value", what.substr(0, what.find(':')));
+  }
+  return std::string(what);
+}
+
+}  // namespace
+
+int report(ExitCode code, std::string_view program, std::string_view message) {
+  fmt::print(stderr, "{}: {}\n", program, one_line(message));
+  return code;
+}
+
+int report_usage(std::string_view program, std::string_view message) {
+  return report(kUsage, program, fmt::format("{} (see `{} --help`)", one_line(message), program));
+}
+
+std::variant<int, CommandLine> read_command_line(int argc, const char* const* argv) {
+  CLI::App app("Transformers with every activation named, hookable and cacheable.", "hooked");
+  app.set_version_flag("--version", fmt::format("hooked {} (LibTorch {})", version(), libtorch_version()));
+  app.require_subcommand(1);
+  app.formatter(help_format());
+  app.footer(
+      "`hooked COMMAND --help` lists a command's options. MODEL is a folder, or\n"
+      "org/name[@revision] in the local Hugging Face cache; nothing is ever downloaded.\n"
+      "Exit codes: 0 done, 1 failed, 2 wrong usage.");
+
+  std::vector<std::pair<CLI::App*, Reader>> parts;
+  const auto called = [&] {
+    return std::find_if(parts.begin(), parts.end(), [](const auto& part) { return part.first->parsed(); });
+  };
+  try {
+    for (const auto& command : commands()) {
+      auto* part = app.add_subcommand(std::string(command.name), std::string(command.summary));
+      part->footer(fmt::format("Examples:\n  {}", command.example));
+      parts.emplace_back(part, command.define(*part));
+    }
+    app.parse(argc, argv);
+  } catch (const CLI::Success& help_or_version) {
+    return app.exit(help_or_version);
+  } catch (const CLI::ParseError& error) {
+    if (const auto part = called(); part != parts.end()) {
+      return report_usage(fmt::format("hooked {}", part->first->get_name()), usage_text(*part->first, error));
+    }
+    const std::string_view first = argc > 1 ? argv[1] : "";
+    if (first.empty()) {
+      return report_usage("hooked", fmt::format("which command? Expected one of {}", command_names()));
+    }
+    return report_usage("hooked", first.front() == '-' ? error.what() : unknown_command(first));
+  } catch (const UsageError& error) {
+    return report_usage(fmt::format("hooked {}", called()->first->get_name()), error.what());
+  } catch (const std::exception& error) {
+    return report(kFailed, "hooked", error.what());
+  }
+
+  const auto part = called();
+  std::string program = fmt::format("hooked {}", part->first->get_name());
+  try {
+    return CommandLine{program, part->second()};
+  } catch (const UsageError& error) {
+    return report_usage(program, error.what());
+  }
+}
+
+}  // namespace hooked::cli

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "options/command_options.h"
+
+namespace hooked::cli {
+
+enum ExitCode : int { kDone = 0, kFailed = 1, kUsage = 2 };
+
+/// A call of the program that is to be carried out.
+struct CommandLine {
+  std::string program;  ///< `hooked run`: what errors begin with
+  CommandOptions options;
+};
+
+/// Reads the arguments of a call. Where they ask for help or the version, or are wrong, that is answered
+/// here, on stdout or as one line on stderr, and the exit code is returned. Loads nothing and does not throw.
+std::variant<int, CommandLine> read_command_line(int argc, const char* const* argv);
+
+/// Writes `PROGRAM: MESSAGE` to stderr as one line and returns the code.
+int report(ExitCode code, std::string_view program, std::string_view message);
+
+/// The same for a wrong command line, with a word on where its options are listed. Returns kUsage.
+int report_usage(std::string_view program, std::string_view message);
+
+}  // namespace hooked::cli

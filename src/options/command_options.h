@@ -1,0 +1,117 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace hooked::cli {
+
+// What each command is told, as the command line says it. No type of LibTorch stands here: the program reads
+// its command line before it loads the engine.
+
+/// Of commands that load a model.
+struct ModelOptions {
+  std::string model;
+  std::string device = "cpu";
+  std::string dtype;
+  int threads = 0;  ///< 0: LibTorch's own choice
+  std::vector<std::string> process;
+  bool no_processing = false;
+};
+
+/// Of commands that run a model on something.
+struct InputOptions {
+  std::optional<std::string> text;
+  std::vector<std::string> token_rows;
+  std::string tokens_file;
+  std::vector<std::string> token_type_rows;
+  std::vector<std::string> decoder_token_rows;
+  std::string prepend_bos;
+};
+
+struct InfoOptions {
+  ModelOptions model;
+  bool json = false;
+};
+
+struct NamesOptions {
+  std::string model;
+  std::string names;
+  std::optional<std::int64_t> tokens_length;
+  bool json = false;
+};
+
+struct TokenizeOptions {
+  std::string model;
+  std::optional<std::string> text;
+  std::optional<std::string> texts_file;
+  std::optional<std::string> decode;
+  bool add_special_tokens = false;
+  bool json = false;
+};
+
+struct RunCommandOptions {
+  ModelOptions model;
+  InputOptions input;
+  std::vector<std::string> edits;
+  std::int64_t top_k = 10;
+  std::string positions;
+  bool json = false;
+};
+
+struct CacheOptions {
+  ModelOptions model;
+  InputOptions input;
+  std::vector<std::string> edits;
+  std::string names;
+  std::string out;
+  std::optional<std::int64_t> stop_at_layer;
+  bool gradients = false;
+  std::string answer_token;
+  std::string against_token;
+  std::optional<std::int64_t> position;
+  bool json = false;
+};
+
+/// What is not given is as GenerateOptions has it (hooked/engine/generate_options.h).
+struct GenerateCommandOptions {
+  ModelOptions model;
+  InputOptions input;
+  std::optional<std::int64_t> max_new_tokens;
+  bool greedy = false;
+  std::optional<double> temperature;
+  std::optional<std::int64_t> top_k;
+  std::optional<double> top_p, min_p;
+  std::optional<double> repetition_penalty, frequency_penalty;
+  std::optional<std::uint64_t> seed;
+  std::vector<std::string> edits, prompt_edits, new_token_edits;
+  std::vector<std::string> stop_strings;
+  std::string stop_tokens;
+  bool ignores_stop_tokens = false;  ///< those that the model names
+  std::string capture;
+  std::string out;
+  bool json = false;
+};
+
+struct SaveOptions {
+  ModelOptions model;
+  std::string out;
+  bool json = false;
+};
+
+struct BenchOptions {
+  ModelOptions model;
+  std::int64_t batch = 1;
+  std::int64_t length = 128;
+  std::int64_t iterations = 20;
+  std::uint64_t seed = 0;
+  bool json = false;
+};
+
+/// One command's, whichever was called.
+using CommandOptions = std::variant<InfoOptions, NamesOptions, TokenizeOptions, RunCommandOptions,
+                                    CacheOptions, GenerateCommandOptions, SaveOptions, BenchOptions>;
+
+}  // namespace hooked::cli

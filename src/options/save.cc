@@ -1,0 +1,19 @@
+// The options of `hooked save`.
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+
+#include "options/command.h"
+#include "options/shared_options.h"
+
+namespace hooked::cli {
+
+Reader define_save(CLI::App& app) {
+  auto options = std::make_shared<SaveOptions>();
+  add_model_options(app, options->model);
+  app.add_option("--out", options->out, "the folder to write")->option_text("DIR")->required();
+  app.add_flag("--json", options->json, "one JSON object on stdout");
+  return [options] { return *options; };
+}
+
+}  // namespace hooked::cli

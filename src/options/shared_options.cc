@@ -1,0 +1,166 @@
+#include "options/shared_options.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <system_error>
+
+#include "core/json.h"
+#include "core/nearest.h"
+#include "core/option_names.h"
+#include "core/parse_integer.h"
+#include "options/command.h"
+#include "options/edit_text.h"
+
+namespace hooked::cli {
+namespace {
+
+// Wrong spellings of option values are errors of usage, found while the command line is read.
+std::string check_dtype(const std::string& name) {
+  if (std::find(kFloatDtypeNames.begin(), kFloatDtypeNames.end(), name) != kFloatDtypeNames.end()) return {};
+  return fmt::format("'{}' is not a dtype; expected float32, float64, bfloat16 or float16", name);
+}
+
+std::string check_step(const std::string& name) {
+  const std::vector<std::string> names(kProcessingStepNames.begin(), kProcessingStepNames.end());
+  if (std::find(names.begin(), names.end(), name) != names.end()) return {};
+  return fmt::format("'{}' is not a processing step; expected some of {}; did you mean '{}'?", name,
+                     fmt::join(names, ", "), nearest(name, names));
+}
+
+std::vector<std::int64_t> numbers_in(std::string_view text) {
+  std::vector<std::int64_t> numbers;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const auto end = std::min(text.find(',', begin), text.size());
+    auto part = text.substr(begin, end - begin);
+    while (!part.empty() && part.front() == ' ') part.remove_prefix(1);
+    while (!part.empty() && part.back() == ' ') part.remove_suffix(1);
+    std::int64_t number = 0;
+    const auto [rest, code] = std::from_chars(part.data(), part.data() + part.size(), number);
+    if (code != std::errc() || rest != part.data() + part.size()) {
+      throw UsageError(
+          fmt::format("'{}' is not a {}; expected whole numbers separated by commas, such as 1,2,3",
+                      printable(part), code == std::errc::result_out_of_range ? "64-bit number" : "number"));
+    }
+    numbers.push_back(number);
+    begin = end + 1;
+  }
+  return numbers;
+}
+
+}  // namespace
+
+CLI::Validator at_least_one() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        return parse_integer(text).value_or(0) >= 1
+                   ? std::string()
+                   : fmt::format("expected an integer from 1 on, got {}", text);
+      },
+      "");
+}
+
+CLI::Validator integers() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        try {
+          numbers_in(text);
+          return std::string();
+        } catch (const UsageError& error) {
+          return std::string(error.what());
+        }
+      },
+      "");
+}
+
+std::vector<std::int64_t> parse_integers(std::string_view text, std::string_view option) {
+  try {
+    return numbers_in(text);
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("{}: {}", option, error.what()));
+  }
+}
+
+CLI::Option* add_model(CLI::App& app, std::string& model) {
+  return app
+      .add_option(
+          "MODEL", model,
+          "a model folder, a file of its weights, or org/name[@revision] in the local Hugging Face cache")
+      ->required();
+}
+
+void add_model_options(CLI::App& app, ModelOptions& options) {
+  add_model(app, options.model);
+  app.add_option("--device", options.device, "cpu, cuda or cuda:N (default: cpu)")->option_text("D");
+  app.add_option("--dtype", options.dtype,
+                 "float32, float64, bfloat16 or float16 (default: float32, or as saved)")
+      ->option_text("T")
+      ->check(CLI::Validator(check_dtype, "", "dtype"));
+  app.add_option("--threads", options.threads, "threads of one run (default: all cores)")
+      ->option_text("N")
+      ->check(CLI::Range(1, 4096));
+  auto* process =
+      app.add_option(
+             "--process", options.process,
+             "exactly these weight processing steps, separated by commas (default: all that keep "
+             "the function: fold_ln, center_writing_weights, center_unembed, fold_value_biases; a saved "
+             "model as it was saved)")
+          ->option_text("STEPS")
+          ->delimiter(',')
+          ->allow_extra_args(false)
+          ->check(CLI::Validator(check_step, "", "step"));
+  app.add_flag("--no-processing", options.no_processing, "the weights as they are in the file")
+      ->excludes(process);
+}
+
+OneOf add_input_options(CLI::App& app, InputOptions& options) {
+  static constexpr auto* kGroup = "Input, one of";
+  auto* text = app.add_option("--text", options.text, "text, for models with a tokenizer");
+  auto* tokens = app.add_option("--tokens", options.token_rows,
+                                "token ids such as 1,2,3; repeat for the rows of a batch");
+  auto* file =
+      app.add_option("--tokens-file", options.tokens_file,
+                     "safetensors file with `tokens` int64 [batch, pos] and, if wanted, `attention_mask`, "
+                     "`token_type_ids`, `decoder_tokens` and `decoder_attention_mask`");
+  text->option_text("T")->group(kGroup);
+  tokens->option_text("IDS")->group(kGroup)->allow_extra_args(false)->check(integers());
+  file->option_text("F")->group(kGroup);
+  app.add_option("--prepend-bos", options.prepend_bos,
+                 "yes or no: whether text gets a BOS token, or an encoder's special tokens (default: as the "
+                 "model wants)")
+      ->option_text("yes|no")
+      ->check(CLI::IsMember({"yes", "no"}));
+  app.add_option("--token-types", options.token_type_rows,
+                 "types of the tokens such as 0,0,1, for models with token types; repeat for the rows of a "
+                 "batch (default: all 0)")
+      ->option_text("TYPES")
+      ->allow_extra_args(false)
+      ->check(integers());
+  app.add_option(
+         "--decoder-tokens", options.decoder_token_rows,
+         "what the decoder of an encoder-decoder reads, its start token included, such as 0,5,7; repeat "
+         "for the rows of a batch (default: its start token)")
+      ->option_text("IDS")
+      ->allow_extra_args(false)
+      ->check(integers());
+  return {text, tokens, file};
+}
+
+void add_edit_option(CLI::App& app, std::vector<std::string>& edits) {
+  add_edit_option(app, edits, "--edit",
+                  "an intervention \"ADDRESS OP VALUE\", repeatable: name[axis=i|i:j|i+j,...] (globs "
+                  "allowed), then zero, "
+                  "set X, add X, scale X, replace FILE#KEY or project_out FILE#KEY; X a number or FILE#KEY");
+}
+
+void add_edit_option(CLI::App& app, std::vector<std::string>& edits, const std::string& name,
+                     const std::string& text) {
+  app.add_option(name, edits, text)
+      ->option_text("E")
+      ->allow_extra_args(false)
+      ->each([](const std::string& edit) { read_edit_text(edit); });
+}
+
+}  // namespace hooked::cli

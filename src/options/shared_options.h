@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "options/command_options.h"
+#include "options/help.h"
+
+namespace CLI {
+class App;
+class Option;
+class Validator;
+}  // namespace CLI
+
+namespace hooked::cli {
+
+/// Adds MODEL.
+CLI::Option* add_model(CLI::App& app, std::string& model);
+
+/// Adds MODEL, --device, --dtype, --threads, --process and --no-processing.
+void add_model_options(CLI::App& app, ModelOptions& options);
+
+/// Adds --prepend-bos, --token-types, --decoder-tokens and the inputs --text, --tokens and --tokens-file,
+/// which are returned.
+OneOf add_input_options(CLI::App& app, InputOptions& options);
+
+/// Adds --edit, which may be given several times.
+void add_edit_option(CLI::App& app, std::vector<std::string>& edits);
+
+/// Adds another option of edits, with its description.
+void add_edit_option(CLI::App& app, std::vector<std::string>& edits, const std::string& name,
+                     const std::string& text);
+
+/// An option's check: an integer from 1 on.
+CLI::Validator at_least_one();
+
+/// An option's check: integers that parse_integers reads.
+CLI::Validator integers();
+
+/// `1,2,-3` as numbers; `option` names the option in the UsageError for anything else.
+std::vector<std::int64_t> parse_integers(std::string_view text, std::string_view option);
+
+}  // namespace hooked::cli
