@@ -1,5 +1,30 @@
-# The library `hooked` (hooked::hooked), one archive of all rooms' objects, and its CMake package.
+# What is installed: the program, the library `hooked` (hooked::hooked; one archive of all rooms' objects, or a shared
+# library with BUILD_SHARED_LIBS) with its headers and CMake package, and on request LibTorch. docs/deploying.md shows it
+# from the user's side. Components:
+#   program           bin/hooked, the engine that it starts, and the toy model
+#   library           headers, archive, CMake package
+#   libtorch          on request: the LibTorch that it was built with, as far as a CPU program needs it, so that the
+#                     prefix runs without the checkout
+#   libtorch_headers  on request: its headers, so that projects compile without the checkout
 include(CMakePackageConfigHelpers)
+
+# Where the components put LibTorch: a folder of hooked's own. In <prefix>/lib itself its libgomp.so.1 would take the
+# place of the distribution's for every program of a machine.
+set(hooked_torch_folder ${CMAKE_INSTALL_LIBDIR}/hooked/torch)
+
+# The installed file finds LibTorch in the prefix, wherever that lies, or else where it was built. `folder` is the
+# file's own, relative to the prefix.
+function(hooked_set_install_rpath target folder)
+  file(RELATIVE_PATH torch /prefix/${folder} /prefix/${hooked_torch_folder}/lib)
+  file(RELATIVE_PATH lib /prefix/${folder} /prefix/${CMAKE_INSTALL_LIBDIR})
+  set(carried "$ORIGIN/${torch}")
+  if(BUILD_SHARED_LIBS AND lib)
+    set(carried "$ORIGIN/${lib}:${carried}")
+  endif()
+  set_target_properties(${target} PROPERTIES INSTALL_RPATH "${carried}:${hooked_torch_root}/lib")
+  # For packages, which name no folder of the machine that made them (cmake/Standalone.cmake).
+  set_property(GLOBAL APPEND PROPERTY HOOKED_STANDALONE "${folder}/$<TARGET_FILE_NAME:${target}>|${carried}")
+endfunction()
 
 set(hooked_objects "")
 foreach(room ${HOOKED_ROOMS})
@@ -9,25 +34,74 @@ foreach(room ${HOOKED_ROOMS})
   endif()
 endforeach()
 
-add_library(hooked STATIC ${hooked_objects})
+add_library(hooked ${hooked_objects})
 add_library(hooked::hooked ALIAS hooked)
-set_target_properties(hooked PROPERTIES LINKER_LANGUAGE CXX)
+set_target_properties(hooked PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION}
+                                        SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 target_compile_features(hooked PUBLIC cxx_std_20)
 target_include_directories(hooked PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                                          $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>
                                          $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(hooked PUBLIC LibTorch::LibTorch PRIVATE fmt::fmt Oniguruma::Oniguruma utf8proc::utf8proc)
+if(BUILD_SHARED_LIBS)
+  target_link_libraries(hooked PRIVATE $<BUILD_INTERFACE:hooked_link_flags>)
+  target_link_options(hooked PRIVATE LINKER:--no-undefined)
+else()
+  # What a user's own library takes out of the archive is no part of what that library shows.
+  target_link_options(hooked INTERFACE LINKER:--exclude-libs,libhooked.a)
+endif()
+hooked_set_install_rpath(hooked ${CMAKE_INSTALL_LIBDIR})
+
+# Everything that `cmake --install` copies; scripts/demo.sh builds it beside the demo.
+add_custom_target(product)
+add_dependencies(product hooked hooked-cli)
+set(built_files $<TARGET_FILE:hooked> $<TARGET_FILE:hooked-cli> $<TARGET_FILE:hooked-engine>)
+# First of all, so that nothing is copied where something is not built yet.
+install(CODE "set(hooked_built \"${built_files}\")
+if(NOT CMAKE_INSTALL_COMPONENT MATCHES \"^libtorch\")
+  foreach(file IN LISTS hooked_built)
+    if(NOT EXISTS \${file})
+      message(FATAL_ERROR \"[install] \${file} is not built; nothing was installed; run cmake --build ${PROJECT_BINARY_DIR} --target product\")
+    endif()
+  endforeach()
+endif()" ALL_COMPONENTS)
+
+hooked_set_install_rpath(hooked-engine ${hooked_engine_folder})
+install(TARGETS hooked-cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
+install(TARGETS hooked-engine RUNTIME DESTINATION ${hooked_engine_folder} COMPONENT program)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples/toy_model DESTINATION ${CMAKE_INSTALL_DATADIR}/hooked/examples
+        COMPONENT program)
+foreach(component program library)
+  install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/THIRD_PARTY_NOTICES.md
+          DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT ${component})
+endforeach()
 
 set(hooked_package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/hooked)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/hookedConfig.cmake.in
                               ${PROJECT_BINARY_DIR}/package/hookedConfig.cmake
-                              INSTALL_DESTINATION ${hooked_package_folder})
+                              INSTALL_DESTINATION ${hooked_package_folder} NO_CHECK_REQUIRED_COMPONENTS_MACRO)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/hookedConfigVersion.cmake
                                  COMPATIBILITY SameMinorVersion)
-install(TARGETS hooked EXPORT hookedTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/hooked ${PROJECT_BINARY_DIR}/include/hooked DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT library
-        FILES_MATCHING PATTERN "*.h" PATTERN "*.inc")
+# In a file of its own, which packages leave out.
+file(WRITE ${PROJECT_BINARY_DIR}/package/hookedBuiltWith.cmake "set(HOOKED_TORCH_FALLBACK \"${hooked_torch_root}\")\n")
+install(TARGETS hooked EXPORT hookedTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library
+                                            LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/hooked ${PROJECT_BINARY_DIR}/include/hooked
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT library FILES_MATCHING PATTERN "*.h" PATTERN "*.inc")
 install(EXPORT hookedTargets NAMESPACE hooked:: DESTINATION ${hooked_package_folder} COMPONENT library)
 install(FILES ${PROJECT_BINARY_DIR}/package/hookedConfig.cmake ${PROJECT_BINARY_DIR}/package/hookedConfigVersion.cmake
+              ${PROJECT_BINARY_DIR}/package/hookedBuiltWith.cmake
               ${PROJECT_SOURCE_DIR}/cmake/LibTorch.cmake ${PROJECT_SOURCE_DIR}/cmake/TextLibraries.cmake
         DESTINATION ${hooked_package_folder} COMPONENT library)
+
+install(CODE "set(torch_root \"${hooked_torch_root}\")
+set(torch_folder \"${hooked_torch_folder}\")
+set(doc_folder \"${CMAKE_INSTALL_DOCDIR}\")
+set(programs \"${built_files}\")" COMPONENT libtorch EXCLUDE_FROM_ALL)
+install(SCRIPT ${PROJECT_SOURCE_DIR}/cmake/InstallLibTorch.cmake COMPONENT libtorch EXCLUDE_FROM_ALL)
+install(DIRECTORY ${hooked_torch_root}/include DESTINATION ${hooked_torch_folder} COMPONENT libtorch_headers
+        EXCLUDE_FROM_ALL)
+
+if(PROJECT_IS_TOP_LEVEL)
+  include(Package)
+endif()

@@ -1,5 +1,6 @@
 # LibTorch::LibTorch: an imported target over libtorch_cpu.so and libc10.so. Used by our own build and, installed beside
-# the package config, by the projects that find_package(hooked).
+# the package config, by the projects that find_package(hooked). Where there is none to be had, hooked_torch_problem says
+# why and what to do, and no target is made: our build stops with it, find_package reports it.
 #
 # The tests pass with HOOKED_TORCH_VERSION, which scripts/setup.sh installs, and with HOOKED_TORCH_NEWEST
 # (scripts/test_second_torch.sh). Versions between are accepted, older ones refused, newer ones accepted with a note.
@@ -7,16 +8,14 @@
 # Looked for in this order:
 #   1. TORCH_ROOT: a `torch` package folder or an unpacked LibTorch, the folder that holds include/ and lib/;
 #   2. each entry of CMAKE_PREFIX_PATH: such a folder, one that holds a `torch` folder, or `<torch>/share/cmake[/Torch]`;
-#   3. HOOKED_TORCH_FALLBACK: what scripts/setup.sh installs, or what an installed hooked was built with.
+#   3. HOOKED_TORCH_CARRIED: where the components libtorch and libtorch_headers of an installed hooked put theirs;
+#   4. HOOKED_TORCH_FALLBACK: what scripts/setup.sh installs, or what an installed hooked was built with. Its libraries
+#      are those of 3 where these were installed without the headers.
 #
 # find_package(Torch) is not used: that of a CUDA build demands nvcc and the whole toolkit.
-include_guard(GLOBAL)
 
 set(HOOKED_TORCH_VERSION 2.11.0)
 set(HOOKED_TORCH_NEWEST 2.15.0)
-if(NOT HOOKED_TORCH_FALLBACK)
-  set(HOOKED_TORCH_FALLBACK ${PROJECT_SOURCE_DIR}/third_party/libtorch/torch)
-endif()
 set(TORCH_ROOT "" CACHE PATH "LibTorch ${HOOKED_TORCH_VERSION} or newer: the folder that holds include/ and lib/")
 
 # The version that a LibTorch folder's headers state; "" where there are none.
@@ -34,58 +33,83 @@ function(hooked_torch_version root result)
   set(${result} "${version}" PARENT_SCOPE)
 endfunction()
 
-# The first LibTorch folder among the places listed above; "" where there is none.
-function(hooked_find_torch result)
+# The first LibTorch folder among the places listed above, and the folder of its libraries; "" where there is none.
+function(hooked_find_torch root_result libraries_result)
   if(TORCH_ROOT)
-    set(${result} ${TORCH_ROOT} PARENT_SCOPE)
+    get_filename_component(root ${TORCH_ROOT} ABSOLUTE)
+    set(${root_result} ${root} PARENT_SCOPE)
+    set(${libraries_result} ${root}/lib PARENT_SCOPE)
     return()
   endif()
   set(places "")
   foreach(prefix ${CMAKE_PREFIX_PATH})
     list(APPEND places ${prefix} ${prefix}/torch ${prefix}/../.. ${prefix}/../../..)
   endforeach()
-  foreach(place ${places} ${HOOKED_TORCH_FALLBACK})
+  set(root "")
+  set(libraries "")
+  foreach(place ${places} ${HOOKED_TORCH_CARRIED} ${HOOKED_TORCH_FALLBACK})
     get_filename_component(place ${place} ABSOLUTE)
     # /usr holds a distribution's LibTorch at best, and a prefix like /usr/share/x must not lead there.
-    if(NOT place STREQUAL "/usr" AND EXISTS ${place}/include/ATen/ATen.h AND EXISTS ${place}/lib/libtorch_cpu.so)
-      set(${result} ${place} PARENT_SCOPE)
-      return()
+    if(NOT place STREQUAL "/usr" AND EXISTS ${place}/include/ATen/ATen.h)
+      set(libraries ${place}/lib)
+      if(place STREQUAL "${HOOKED_TORCH_FALLBACK}" AND EXISTS "${HOOKED_TORCH_CARRIED}/lib/libtorch_cpu.so")
+        set(libraries ${HOOKED_TORCH_CARRIED}/lib)
+      endif()
+      if(EXISTS ${libraries}/libtorch_cpu.so)
+        set(root ${place})
+        break()
+      endif()
     endif()
   endforeach()
-  set(${result} "" PARENT_SCOPE)
+  set(${root_result} "${root}" PARENT_SCOPE)
+  set(${libraries_result} "${libraries}" PARENT_SCOPE)
 endfunction()
 
+set(hooked_torch_problem "")
 if(NOT TARGET LibTorch::LibTorch)
-  hooked_find_torch(hooked_torch_root)
-  if(NOT hooked_torch_root)
-    message(FATAL_ERROR "[LibTorch] not found in TORCH_ROOT, CMAKE_PREFIX_PATH or ${HOOKED_TORCH_FALLBACK}; expected "
-                        "LibTorch ${HOOKED_TORCH_VERSION} to ${HOOKED_TORCH_NEWEST}; run scripts/setup.sh or give -DTORCH_ROOT=<folder that holds "
-                        "include/ and lib/> (a distribution's libtorch-dev is another version and is not used).")
+  hooked_find_torch(hooked_torch_root hooked_torch_libraries)
+  set(hooked_torch_range "${HOOKED_TORCH_VERSION} to ${HOOKED_TORCH_NEWEST}")
+  if(hooked_torch_root)
+    hooked_torch_version(${hooked_torch_root} hooked_torch_found)
   endif()
-  get_filename_component(hooked_torch_root ${hooked_torch_root} ABSOLUTE)
-  hooked_torch_version(${hooked_torch_root} hooked_torch_found)
-  if(hooked_torch_found STREQUAL "" OR hooked_torch_found VERSION_LESS HOOKED_TORCH_VERSION)
-    if(hooked_torch_found STREQUAL "")
-      set(hooked_torch_found "no version header")
-    endif()
-    message(FATAL_ERROR "[LibTorch] too old in ${hooked_torch_root}; expected ${HOOKED_TORCH_VERSION} to "
-                        "${HOOKED_TORCH_NEWEST}, got ${hooked_torch_found}; run scripts/setup.sh or give -DTORCH_ROOT= of "
-                        "such a version (Debian's libtorch-dev in /usr is refused).")
-  elseif(hooked_torch_found VERSION_GREATER HOOKED_TORCH_NEWEST)
-    message(STATUS "LibTorch ${hooked_torch_found} is newer than ${HOOKED_TORCH_NEWEST}, the newest that hooked was tested with")
+  if(NOT hooked_torch_root AND EXISTS "${HOOKED_TORCH_CARRIED}/lib/libtorch_cpu.so")
+    set(hooked_torch_problem "[LibTorch] ${HOOKED_TORCH_CARRIED} holds the libraries without the headers; install the \
+component libtorch_headers of hooked, or give -DTORCH_ROOT=<folder that holds include/ and lib/>.")
+  elseif(NOT hooked_torch_root)
+    string(REPLACE ";" " or " hooked_torch_places "TORCH_ROOT;CMAKE_PREFIX_PATH;${HOOKED_TORCH_CARRIED};${HOOKED_TORCH_FALLBACK}")
+    set(hooked_torch_problem "[LibTorch] not found in ${hooked_torch_places}; expected LibTorch ${hooked_torch_range}; run \
+scripts/setup.sh or give -DTORCH_ROOT=<folder that holds include/ and lib/> (a distribution's libtorch-dev is another \
+version and is not used).")
+  elseif(hooked_torch_found STREQUAL "")
+    set(hooked_torch_problem "[LibTorch] ${hooked_torch_root} has no version header; expected LibTorch \
+${hooked_torch_range}; run scripts/setup.sh or give -DTORCH_ROOT=<folder that holds include/ and lib/>.")
+  elseif(hooked_torch_found VERSION_LESS HOOKED_TORCH_VERSION)
+    set(hooked_torch_problem "[LibTorch] too old in ${hooked_torch_root}; expected ${hooked_torch_range}, got \
+${hooked_torch_found}; run scripts/setup.sh or give -DTORCH_ROOT= of such a version (Debian's libtorch-dev in /usr is \
+refused).")
+  else()
+    foreach(library torch_cpu c10)
+      if(NOT EXISTS ${hooked_torch_libraries}/lib${library}.so)
+        set(hooked_torch_problem "[LibTorch] incomplete: ${hooked_torch_libraries}/lib${library}.so is missing; run \
+scripts/setup.sh again or give -DTORCH_ROOT= of a complete LibTorch.")
+      endif()
+    endforeach()
   endif()
-  foreach(library torch_cpu c10)
-    if(NOT EXISTS ${hooked_torch_root}/lib/lib${library}.so)
-      message(FATAL_ERROR "[LibTorch] incomplete: ${hooked_torch_root}/lib/lib${library}.so is missing; run "
-                          "scripts/setup.sh again or give -DTORCH_ROOT= of a complete LibTorch.")
+  if(NOT hooked_torch_problem)
+    if(hooked_torch_found VERSION_GREATER HOOKED_TORCH_NEWEST AND NOT hooked_FIND_QUIETLY)
+      message(STATUS "LibTorch ${hooked_torch_found} is newer than ${HOOKED_TORCH_NEWEST}, the newest that hooked was tested with")
     endif()
-    add_library(LibTorch::${library} SHARED IMPORTED GLOBAL)
-    set_target_properties(LibTorch::${library} PROPERTIES
-      IMPORTED_LOCATION ${hooked_torch_root}/lib/lib${library}.so
-      INTERFACE_INCLUDE_DIRECTORIES
-        "${hooked_torch_root}/include;${hooked_torch_root}/include/torch/csrc/api/include")
-  endforeach()
-  add_library(LibTorch::LibTorch INTERFACE IMPORTED GLOBAL)
-  set_target_properties(LibTorch::LibTorch PROPERTIES INTERFACE_LINK_LIBRARIES "LibTorch::torch_cpu;LibTorch::c10")
-  message(STATUS "LibTorch ${hooked_torch_found}: ${hooked_torch_root}")
+    foreach(library torch_cpu c10)
+      add_library(LibTorch::${library} SHARED IMPORTED GLOBAL)
+      set_target_properties(LibTorch::${library} PROPERTIES
+        IMPORTED_LOCATION ${hooked_torch_libraries}/lib${library}.so
+        INTERFACE_INCLUDE_DIRECTORIES
+          "${hooked_torch_root}/include;${hooked_torch_root}/include/torch/csrc/api/include")
+    endforeach()
+    add_library(LibTorch::LibTorch INTERFACE IMPORTED GLOBAL)
+    set_target_properties(LibTorch::LibTorch PROPERTIES INTERFACE_LINK_LIBRARIES "LibTorch::torch_cpu;LibTorch::c10")
+    if(NOT hooked_FIND_QUIETLY)
+      message(STATUS "LibTorch ${hooked_torch_found}: ${hooked_torch_root}")
+    endif()
+  endif()
 endif()

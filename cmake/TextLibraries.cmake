@@ -1,6 +1,8 @@
 # Oniguruma::Oniguruma and utf8proc::utf8proc: the tokenizers' regular expressions and Unicode tables, from the
 # distribution's packages (neither ships a CMake package). Also installed, for the projects that find_package(hooked).
-include_guard(GLOBAL)
+# hooked_text_problem says which is missing and what to install.
+
+set(hooked_text_problem "")
 
 function(hooked_import_library target library header package)
   if(TARGET ${target})
@@ -10,8 +12,8 @@ function(hooked_import_library target library header package)
   find_path(HOOKED_${library}_INCLUDE ${header})
   mark_as_advanced(HOOKED_${library}_LIBRARY HOOKED_${library}_INCLUDE)
   if(NOT HOOKED_${library}_LIBRARY OR NOT HOOKED_${library}_INCLUDE)
-    message(FATAL_ERROR "[${library}] not found; expected the library and ${header}; install ${package} or run "
-                        "scripts/setup.sh.")
+    set(hooked_text_problem "[${library}] not found; expected the library and ${header}; install ${package}." PARENT_SCOPE)
+    return()
   endif()
   add_library(${target} UNKNOWN IMPORTED GLOBAL)
   set_target_properties(${target} PROPERTIES IMPORTED_LOCATION ${HOOKED_${library}_LIBRARY}

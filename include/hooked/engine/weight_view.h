@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "hooked/core/block_place.h"
-
 #include "hooked/core/export.h"
 
 namespace HOOKED_EXPORT hooked {

@@ -1,0 +1,137 @@
+#!/usr/bin/env bash
+# A newcomer's first hour, played in an empty folder outside the checkout on what a build left: install, a project and a
+# plug-in over the installed package, and the same without the checkout. Fails at the first thing that goes wrong.
+# Usage: tests/first_hour.sh BUILD [step]...     steps: install consumer plugin reasons deploy
+set -euo pipefail
+
+checkout=$(cd "$(dirname "$0")/.." && pwd)
+build=$(cd "$1" && pwd)
+shift
+steps=("$@")
+((${#steps[@]})) || steps=(install consumer plugin reasons deploy)
+
+scratch=$(mktemp -d "${TMPDIR:-/tmp}/hooked_first_hour.XXXXXX")
+trap 'rm -rf "$scratch"' EXIT
+prefix=$scratch/prefix
+version=$(head -n 1 "$checkout/VERSION")
+torch=$(sed -n 's/^set(HOOKED_TORCH_FALLBACK "\(.*\)")$/\1/p' "$build/package/hookedBuiltWith.cmake")
+cd "$scratch"
+unset LD_LIBRARY_PATH HOOKED_CMAKE_ARGS TORCH_ROOT
+
+say() { printf '[first hour] %s\n' "$*"; }
+fail() { printf '[first hour] %s\n' "$*" >&2; exit 1; }
+# Runs a command, whose output is shown only where it fails.
+quietly() { "$@" >"$scratch/log" 2>&1 || { cat "$scratch/log" >&2; fail "failed: $*"; }; }
+expect() {
+  local wanted=$1
+  shift
+  "$@" >"$scratch/log" 2>&1 || { cat "$scratch/log" >&2; fail "failed: $*"; }
+  grep -qE -- "$wanted" "$scratch/log" || { cat "$scratch/log" >&2; fail "$* did not print '$wanted'"; }
+}
+
+# configure FOLDER PROJECT [cmake argument]...
+configure() {
+  local folder=$1 project=$2
+  shift 2
+  quietly cmake -G Ninja -S "$project" -B "$folder" -DCMAKE_BUILD_TYPE=Release -DCMAKE_PREFIX_PATH="$prefix" "$@"
+}
+
+# The program of a prefix: its version, a short run of the toy model beside it.
+check_program() {
+  expect "^hooked $version \(LibTorch " "$1/bin/hooked" --version
+  expect '"rows":' "$1/bin/hooked" run "$1/share/hooked/examples/toy_model" --tokens 1,2,3 --top-k 1 --json
+}
+
+step_install() {
+  [[ -n $torch ]] || fail "no hookedBuiltWith.cmake in $build/package"
+  quietly cmake --install "$build" --prefix "$prefix"
+  check_program "$prefix"
+  local file
+  for file in include/hooked/hooked.h include/hooked/version.h share/doc/hooked/LICENSE \
+    share/doc/hooked/THIRD_PARTY_NOTICES.md; do
+    [[ -e $prefix/$file ]] || fail "$file was not installed"
+  done
+  [[ -z $(find "$prefix" -name 'libtorch*') ]] || fail "LibTorch was installed without being asked for"
+}
+
+# A project as README shows it. Argument: the build folder.
+build_consumer() {
+  configure "$1" "$checkout/tests/consumer"
+  grep -qF -- "-- LibTorch " "$scratch/log" || fail "the package does not say which LibTorch it takes"
+  quietly cmake --build "$1"
+}
+
+check_consumer() { expect "^hooked $version, LibTorch " "$1/consumer" "$prefix/share/hooked/examples/toy_model"; }
+
+step_consumer() {
+  build_consumer "$scratch/consumer"
+  check_consumer "$scratch/consumer"
+}
+
+step_plugin() {
+  configure "$scratch/plugin" "$checkout/tests/consumer/plugin"
+  quietly cmake --build "$scratch/plugin"
+  local shown
+  shown=$(nm -D --defined-only "$scratch/plugin/libplugin.so" | c++filt | sed 's/^[0-9a-f]* //')
+  grep -q '^T plugin_layers$' <<<"$shown" || fail "the plug-in does not show its own function"
+  if grep -E 'hooked::|fmt::|nlohmann|onig|utf8proc' <<<"$shown" | head -n 5 | grep .; then
+    fail "the plug-in shows symbols of hooked or of libraries in it, such as those above"
+  fi
+}
+
+# find_package(hooked QUIET) without a word and with a reason. Arguments: REASON, then arguments for cmake.
+check_reason() {
+  local reason=$1
+  shift
+  rm -rf "$scratch/reasons"
+  cmake -G Ninja -S "$checkout/tests/consumer/reasons" -B "$scratch/reasons" -DCMAKE_PREFIX_PATH="$prefix" -DREASON="$reason" \
+    "$@" >"$scratch/log" 2>&1 || { cat "$scratch/log" >&2; fail "find_package does not say: $reason"; }
+  if grep -E 'CMake (Warning|Error)|LibTorch' "$scratch/log"; then fail "find_package(hooked QUIET) is not quiet: $*"; fi
+}
+
+step_reasons() {
+  check_reason 'LibTorch.* no version header' -DTORCH_ROOT=/nonexistent
+  check_reason 'no components.* engine' -DARGUMENTS='COMPONENTS;engine'
+  check_reason '^$' -DARGUMENTS=9.0  # CMake itself names the versions that it met
+}
+
+# The installed program and the built project in a world without the checkout and its LibTorch.
+step_deploy() {
+  quietly cmake --install "$build" --prefix "$prefix" --component libtorch
+  local program file
+  for program in "$prefix/libexec/hooked/hooked-engine" "$scratch/consumer/consumer"; do
+    [[ -e $program ]] || continue
+    while read -r file; do
+      [[ $file == "$prefix"/* || $file != *torch* && $file != *libc10* && $file != *cuda* && $file != *gomp* ]] ||
+        fail "$program loads $file; expected LibTorch from $prefix"
+    done < <(ldd "$program" | sed -n 's/.* => \([^ ]*\) .*/\1/p')
+  done
+  if unshare --mount true 2>/dev/null; then
+    say "hiding the checkout and LibTorch"
+    unshare --mount bash -c '
+      set -euo pipefail
+      prefix=$1 consumer=$2 empty=$3
+      shift 3
+      for folder in "$@"; do if [[ -d $folder ]]; then mount --bind "$empty" "$folder"; fi; done
+      for folder in "$@"; do [[ -z $(ls -A "$folder") ]] || exit 9; done
+      cd /
+      model=$prefix/share/hooked/examples/toy_model
+      "$prefix/bin/hooked" --version
+      "$prefix/bin/hooked" run "$model" --tokens 1,2,3 --top-k 1
+      if [[ -e $consumer ]]; then "$consumer" "$model"; fi' \
+      bash "$prefix" "$scratch/consumer/consumer" "$(mktemp -d -p "$scratch")" "$(dirname "$torch")" "$checkout" \
+      >"$scratch/log" 2>&1 || { cat "$scratch/log" >&2; fail "does not run without the checkout"; }
+  else
+    say "no rights to hide the checkout: what is loaded was looked at, not tried"
+  fi
+  # The prefix may be moved.
+  mv "$prefix" "$scratch/elsewhere"
+  check_program "$scratch/elsewhere"
+  mv "$scratch/elsewhere" "$prefix"
+}
+
+for step in "${steps[@]}"; do
+  say "$step"
+  "step_$step"
+done
+say "all passed: ${steps[*]}"

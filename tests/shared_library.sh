@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# BUILD_SHARED_LIBS=ON in a build that is there: the same objects, linked otherwise. The program, an installed project and
+# the tests of the examples run over libhooked.so, and it shows nothing but hooked. The build is put back at the end.
+# Usage: tests/shared_library.sh BUILD
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+build=$1
+say() { printf '[shared library] %s\n' "$*"; }
+fail() { printf '[shared library] %s\n' "$*" >&2; exit 1; }
+trap 'cmake -DBUILD_SHARED_LIBS=OFF "$build" >/dev/null && cmake --build "$build" --target product examples/all examples_tests >/dev/null' EXIT
+
+say "linking"
+cmake -DBUILD_SHARED_LIBS=ON "$build" >/dev/null
+cmake --build "$build" --target product examples/all examples_tests
+
+library=$build/libhooked.so
+[[ -L $library ]] || fail "$library was not made"
+ldd "$build/libexec/hooked/hooked-engine" | grep -q 'libhooked.so' || fail "the program does not link libhooked.so"
+if nm -DC --defined-only "$library" | grep -E ' (fmt|nlohmann|onig)' | head -n 5 | grep .; then
+  fail "libhooked.so shows the symbols above"
+fi
+bash tests/first_hour.sh "$build" install consumer deploy
+"$build/tests/examples_tests" --gtest_brief=1
+say "all passed"
