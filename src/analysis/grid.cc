@@ -89,6 +89,13 @@ void print_table(std::ostream& out, const at::Tensor& values, const GridAxis* ro
   }
 }
 
+void write_text(const std::filesystem::path& file, const std::string& text) {
+  std::ofstream out(file, std::ios::binary);
+  out << text;
+  out.close();
+  if (!out) throw IoError(file.string(), "could not be written; check that the folder exists and has room");
+}
+
 }  // namespace
 
 Grid::Grid(at::Tensor values, std::vector<GridAxis> axes, Description description)
@@ -171,22 +178,23 @@ std::string Grid::to_json() const {
 
 void Grid::save(const std::filesystem::path& file) const {
   const auto ending = file.extension();
-  std::string text;
-  if (ending == ".svg") {
-    text = heat_map_svg(*this);
-  } else if (ending == ".csv") {
-    text = to_csv();
-  } else if (ending == ".json") {
-    text = to_json();
-  } else {
-    throw IoError(file.string(),
-                  fmt::format("a grid cannot be saved as '{}'; expected a name ending in .svg, .csv or .json",
-                              ending.string()));
+  if (ending == ".svg") return write_text(file, heat_map_svg(*this));
+  if (ending == ".csv") return write_text(file, to_csv());
+  if (ending == ".json") return write_text(file, to_json());
+  throw IoError(file.string(),
+                fmt::format("a grid cannot be saved as '{}'; expected a name ending in .svg, .csv or .json",
+                            ending.string()));
+}
+
+void Grid::save(const std::filesystem::path& file, const HeatMapOptions& options) const {
+  if (file.extension() != ".svg") {
+    throw IoError(
+        file.string(),
+        fmt::format("only pictures have heat map options; expected a name ending in .svg, got '{}'; "
+                    "leave out the options or change the name",
+                    file.extension().string()));
   }
-  std::ofstream out(file, std::ios::binary);
-  out << text;
-  out.close();
-  if (!out) throw IoError(file.string(), "could not be written; check that the folder exists and has room");
+  write_text(file, heat_map_svg(*this, options));
 }
 
 std::ostream& operator<<(std::ostream& out, const Grid& grid) {

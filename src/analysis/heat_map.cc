@@ -1,259 +1,394 @@
 #include "hooked/analysis/heat_map.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "analysis/colour_scale.h"
+#include "analysis/heat_map_layout.h"
+#include "analysis/heat_map_style.h"
+#include "analysis/number_format.h"
+#include "analysis/picture_text.h"
+#include "hooked/core/error.h"
+#include "hooked/core/tensor_text.h"
 
 namespace hooked {
 namespace {
 
-struct Colour {
-  double red, green, blue;  // 0 to 255
-};
+constexpr double kFont = 12;  // pixels
+constexpr std::int64_t kMostNumbers = 400;
 
-// ColorBrewer's RdBu (Brewer 2003, colorbrewer2.org) from the strongest red through white to the strongest
-// blue: readable for all common kinds of colour blindness.
-constexpr std::array<Colour, 11> kScale = {{{103, 0, 31},
-                                            {178, 24, 43},
-                                            {214, 96, 77},
-                                            {244, 165, 130},
-                                            {253, 219, 199},
-                                            {255, 255, 255},
-                                            {209, 229, 240},
-                                            {146, 197, 222},
-                                            {67, 147, 195},
-                                            {33, 102, 172},
-                                            {5, 48, 97}}};
-constexpr Colour kNotFinite = {200, 200, 200};
-
-/// The colour of `share`, from -1 to 1 of the limit.
-Colour colour_of(double share) {
-  if (!std::isfinite(share)) return kNotFinite;
-  const double place = (std::clamp(share, -1.0, 1.0) + 1) / 2 * (kScale.size() - 1);
-  const auto below = std::min(static_cast<std::size_t>(place), kScale.size() - 2);
-  const double t = place - static_cast<double>(below);
-  const auto mix = [t](double a, double b) { return a + t * (b - a); };
-  const Colour &a = kScale[below], &b = kScale[below + 1];
-  return {mix(a.red, b.red), mix(a.green, b.green), mix(a.blue, b.blue)};
+/// Whether all keys after a query carry 0, or -inf, as a causal model's do, and not all others do.
+at::Tensor causal_blank(const Grid& grid) {
+  const auto& values = grid.values();
+  const auto none = at::zeros(values.sizes(), at::kBool);
+  const auto& axes = grid.axes();
+  if (axes.size() < 2 || axes.back().name != "key" || axes[axes.size() - 2].name != "query") return none;
+  const auto later = at::ones(values.sizes(), at::kBool).triu(values.size(-1) - values.size(-2) + 1);
+  const auto empty = values.eq(0).logical_or(values.eq(-std::numeric_limits<double>::infinity()));
+  const bool causal = later.any().item<bool>() && empty.logical_or(later.logical_not()).all().item<bool>() &&
+                      !empty.all().item<bool>();
+  return causal ? later : none;
 }
 
-std::string hex(const Colour& c) {
-  return fmt::format("#{:02x}{:02x}{:02x}", std::lround(c.red), std::lround(c.green), std::lround(c.blue));
-}
-
-/// Black or white, whichever is readable on `c` (relative luminance, ITU-R BT.709 weights).
-const char* ink_on(const Colour& c) {
-  return 0.2126 * c.red + 0.7152 * c.green + 0.0722 * c.blue > 140 ? "#222222" : "#ffffff";
-}
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '&':
-        out += "&amp;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        // Control characters have no place in XML 1.0.
-        out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-    }
+/// Bool, the shape of the grid's values: which cells stay empty.
+at::Tensor blank_cells(const Grid& grid, const at::Tensor& asked) {
+  if (!asked.defined()) return causal_blank(grid);
+  const auto shape = grid.values().sizes();
+  bool fits = asked.scalar_type() == at::kBool && asked.dim() <= grid.values().dim();
+  for (std::int64_t i = 1; fits && i <= asked.dim(); ++i)
+    fits = asked.size(-i) == 1 || asked.size(-i) == grid.values().size(-i);
+  if (!fits) {
+    throw ShapeError(
+        "heat map",
+        fmt::format("blank does not fit the grid; expected bool {}, or what broadcasts to it, "
+                    "got {} {}; true says that a cell stays empty",
+                    shape_text(shape), dtype_text(asked.scalar_type()), shape_text(asked.sizes())));
   }
-  return out;
+  return asked.to(at::kCPU).expand(shape).contiguous();
 }
 
-/// A number short enough for a cell, as exact as the picture's largest number makes worthwhile.
-std::string short_number(double value, double limit) {
-  if (!std::isfinite(value)) return "";
-  if (limit >= 1e5 || limit < 0.05) return value == 0 ? "0" : fmt::format("{:.0e}", value);
-  auto text = fmt::format("{:.{}f}", value, limit >= 100 ? 0 : limit >= 10 ? 1 : 2);
-  const bool is_zero = text.find_first_not_of("-0.") == std::string::npos;
-  return is_zero && text.front() == '-' ? text.substr(1) : text;
+std::string element(const char* name, double x, double y, double width, double height) {
+  return fmt::format("<{} x=\"{:g}\" y=\"{:g}\" width=\"{:g}\" height=\"{:g}\"", name, x, y, width, height);
 }
-
-std::size_t longest(const std::vector<std::string>& labels) {
-  std::size_t length = 0;
-  for (const auto& label : labels) length = std::max(length, label.size());
-  return length;
-}
-
-constexpr double kFont = 12;             // pixels
-constexpr double kLetter = 0.6 * kFont;  // a letter's width, generously
-constexpr double kHeader = 48;           // height of title and unit
-constexpr double kBarSpace = 64;         // width of the colour bar with its numbers
-constexpr double kGap = 14;              // between the parts of the picture
 
 /// Draws one grid; holds what the parts of the picture need of each other.
 class Drawing {
  public:
-  Drawing(const Grid& grid, const HeatMapOptions& options) : grid_(grid), cell_(options.cell) {
-    const auto& axes = grid.axes();
-    columns_ = &axes.back();
-    rows_ = axes.size() > 1 ? &axes[axes.size() - 2] : nullptr;
-    panels_ = axes.size() > 2 ? &axes[0] : nullptr;
-    values_ = grid.values();
-    while (values_.dim() < 3) values_ = values_.unsqueeze(0);  // [panel, row, column]
-    limit_ = options.limit > 0 ? options.limit : largest_size();
-    left_ = kGap + (rows_ ? kFont + 8 + kLetter * static_cast<double>(longest(rows_->labels)) : 0) + 6;
-    tilted_ = kLetter * static_cast<double>(longest(columns_->labels)) > cell_ - 4;
-    label_height_ =
-        tilted_ ? 0.75 * kLetter * static_cast<double>(longest(columns_->labels)) + kFont : kFont + 8;
-  }
+  Drawing(const Grid& grid, const HeatMapOptions& options)
+      : grid_(grid),
+        layout_(grid, options),
+        blank_(blank_cells(grid, options.blank)),
+        scale_(grid.values(), blank_, options),
+        numbers_(number_format()) {}
 
   std::string svg() {
-    const double panel_width = cell_ * static_cast<double>(values_.size(2));
-    const double panel_height = cell_ * static_cast<double>(values_.size(1));
-    const double panel_title = panels_ ? kFont + 10 : 0;
-    const double bar_height = std::max(panel_height, 90.0);
-    const double first_top = kHeader + panel_title;
-    double y = kHeader;
-    for (std::int64_t p = 0; p < values_.size(0); ++p) {
-      if (panels_) {
-        text(left_, y + kFont, panels_->name + ' ' + panels_->labels[static_cast<std::size_t>(p)], "start",
-             kFont, 600);
-      }
-      draw_panel(values_[p], y + panel_title);
-      y += panel_title + panel_height + label_height_ + kGap;
+    for (std::int64_t p = 0; p < layout_.panels; ++p) draw_panel(p);
+    const double middle = (layout_.left + layout_.right()) / 2;
+    const double foot = layout_.bottom() + layout_.label_height;
+    text(middle, foot + kFont + 2, "middle", grid_.axes().back().name);
+    if (has_rows()) {
+      const double centre = std::max((layout_.top + layout_.bottom()) / 2,
+                                     layout_.top + text_width(row_axis().name, kFont) / 2);
+      text(0, 0, "middle", row_axis().name,
+           fmt::format(" transform=\"translate(22,{:.0f}) rotate(-90)\"", centre));
     }
-    text(left_ + panel_width / 2, y + 2, columns_->name, "middle", kFont, 400);
-    draw_colour_bar(left_ + panel_width + kGap + 4, first_top, bar_height);
+    auto unit = grid_.unit();
+    if (numbers_ && numbers_->exponent != 0)
+      unit += fmt::format("{}numbers in cells × 10{}", unit.empty() ? "" : " · ",
+                          superscript(numbers_->exponent));
+    text(14, 22, "title", grid_.title());
+    text(14, 39, "unit", unit);
+    const auto [right, bottom] = draw_legend(layout_.right() + 18, layout_.top);
 
-    const double height = std::max(y + kGap, first_top + bar_height + kGap) + 4;
-    const double title_width = 8.6 * static_cast<double>(grid_.title().size()) + 2 * kGap;
-    const double unit_width = kLetter * static_cast<double>(grid_.unit().size()) + 2 * kGap;
-    const double width = std::max({left_ + panel_width + kGap + kBarSpace, title_width, unit_width});
+    const double width =
+        std::max({right, text_width(grid_.title(), 15) * 1.1, text_width(unit, 11) + 14}) + 14;
+    const double height = std::max(foot + kFont + 4, bottom) + 14;
     return fmt::format(
-               "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
-               "viewBox=\"0 0 {0:.0f} {1:.0f}\" font-family=\"Helvetica, Arial, 'DejaVu Sans', "
-               "sans-serif\">\n"
-               "<title>{2}</title>\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n",
-               width, height, escaped(grid_.title())) +
-           header() + body_ + "</svg>\n";
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"heat-map\" role=\"img\" width=\"{0:.0f}\" "
+        "height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} {1:.0f}\" font-family=\"Helvetica, Arial, 'DejaVu Sans', "
+        "sans-serif\">\n<title>{2}</title>\n{3}"
+        "<rect class=\"page\" width=\"100%\" height=\"100%\"/>\n{4}</svg>\n",
+        width, height, xml_text(grid_.title()), heat_map_style(scale_, used_, n_row_bands_, n_column_bands_),
+        body_);
   }
 
  private:
-  double largest_size() const {
-    double largest = 0;
-    const auto flat = values_.flatten();
-    for (std::int64_t i = 0; i < flat.numel(); ++i) {
-      const double value = flat[i].item<double>();
-      if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
+  /// A square of cells of one panel, one cell where there are few: half-open ranges of rows and columns.
+  struct Square {
+    std::int64_t panel, row, row_end, column, column_end;
+  };
+
+  bool has_rows() const { return grid_.axes().size() > 1; }
+  const GridAxis& row_axis() const { return grid_.axes()[grid_.axes().size() - 2]; }
+  std::int64_t flat(std::int64_t panel, std::int64_t row, std::int64_t column) const {
+    return (panel * layout_.rows + row) * layout_.columns + column;
+  }
+  double value(std::int64_t flat) const { return grid_.values().const_data_ptr<double>()[flat]; }
+  Paint paint(std::int64_t flat) const {
+    return blank_.const_data_ptr<bool>()[flat] ? Paint{Paint::blank} : scale_.paint(value(flat));
+  }
+
+  std::optional<NumberFormat> number_format() const {
+    const auto count = grid_.values().numel();
+    if (count > kMostNumbers) return std::nullopt;
+    std::vector<double> shown;
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (paint(i).is_level()) shown.push_back(value(i));
     }
-    return largest > 0 ? largest : 1;
+    return NumberFormat::that_fits(shown, layout_.cell);
   }
 
-  std::string header() const {
-    return fmt::format(
-        "<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"15\" font-weight=\"600\" fill=\"#222222\">{}</text>\n"
-        "<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{}\" fill=\"#666666\">{}</text>\n",
-        kGap, kGap + 8, escaped(grid_.title()), kGap, kGap + 24, kFont - 1, escaped(grid_.unit()));
+  void text(double x, double y, std::string_view css_class, std::string_view words,
+            std::string_view more = "") {
+    if (words.empty()) return;
+    body_ += more.empty() ? fmt::format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\">", css_class, x, y)
+                          : fmt::format("<text class=\"{}\"{}>", css_class, more);
+    body_ += xml_text(words) + "</text>\n";
   }
 
-  void text(double x, double y, const std::string& words, const char* anchor, double size, int weight) {
-    body_ += fmt::format(
-        "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" font-size=\"{:.1f}\" font-weight=\"{}\" "
-        "fill=\"#222222\">{}</text>\n",
-        x, y, anchor, size, weight, escaped(words));
+  void draw_panel(std::int64_t p) {
+    const double left = layout_.panel_left(p), top = layout_.panel_top(p);
+    body_ += "<g class=\"panel\">\n";
+    if (!layout_.panel_titles.empty())
+      text(left, top - 8, "panel-title", layout_.panel_titles[static_cast<std::size_t>(p)]);
+    if (layout_.is_image()) {
+      draw_image(p);
+      body_ += element("rect", left - 0.5, top - 0.5, layout_.panel_width + 1, layout_.panel_height + 1) +
+               " class=\"frame\"/>\n";
+    } else if (layout_.cell >= 6) {
+      draw_lines(p);
+    }
+    for (std::int64_t r = 0; r < layout_.rows; r += layout_.block) {
+      body_ += fmt::format("<g class=\"r{}\">\n", r / layout_.block);
+      for (std::int64_t c = 0; c < layout_.columns; c += layout_.block) {
+        draw_square({p, r, std::min(r + layout_.block, layout_.rows), c,
+                     std::min(c + layout_.block, layout_.columns)});
+      }
+      body_ += "</g>\n";
+    }
+    draw_bands(left, top);
+    if (has_rows() && p % layout_.per_row == 0) draw_row_labels(top);
+    if (!layout_.has_panel_below(p)) draw_column_labels(left, top + layout_.panel_height);
+    body_ += "</g>\n";
   }
 
-  void turned_text(double x, double y, const std::string& words, double degrees) {
-    body_ += fmt::format(
-        "<text transform=\"translate({:.1f},{:.1f}) rotate({})\" text-anchor=\"{}\" font-size=\"{}\" "
-        "fill=\"#222222\">{}</text>\n",
-        x, y, degrees, degrees == -90 ? "middle" : "end", kFont, escaped(words));
-  }
-
-  void draw_panel(const at::Tensor& values, double top) {
-    const auto n_rows = values.size(0), n_columns = values.size(1);
-    const double number_size = std::min(11.0, cell_ * 0.34);
-    for (std::int64_t r = 0; r < n_rows; ++r) {
-      for (std::int64_t c = 0; c < n_columns; ++c) {
-        const double value = values[r][c].item<double>();
-        const Colour colour = colour_of(value / limit_);
-        const double x = left_ + cell_ * static_cast<double>(c), y = top + cell_ * static_cast<double>(r);
-        const std::string place =
-            (rows_ ? rows_->name + ' ' + rows_->labels[static_cast<std::size_t>(r)] + ", " : std::string()) +
-            columns_->name + ' ' + columns_->labels[static_cast<std::size_t>(c)];
-        body_ += fmt::format(
-            "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\" "
-            "stroke=\"#ffffff\">"
-            "<title>{}: {}</title></rect>\n",
-            x, y, cell_, cell_, hex(colour), escaped(place), value);
-        if (cell_ >= 24) {
-          body_ += fmt::format(
-              "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\" font-size=\"{:.1f}\" "
-              "fill=\"{}\">{}</text>\n",
-              x + cell_ / 2, y + cell_ / 2 + number_size * 0.36, number_size, ink_on(colour),
-              short_number(value, limit_));
+  /// What shows between the cells and around them; blank cells have no lines.
+  void draw_lines(std::int64_t p) {
+    std::string path;
+    for (std::int64_t r = 0; r < layout_.rows; ++r) {
+      for (std::int64_t c = 0; c < layout_.columns;) {
+        auto end = c;
+        while (end < layout_.columns && paint(flat(p, r, end)) != Paint{Paint::blank}) ++end;
+        if (end > c) {
+          path += fmt::format("M{:g} {:g}h{}v{}h-{}z",
+                              layout_.panel_left(p) + static_cast<double>(c * layout_.cell) - 1,
+                              layout_.panel_top(p) + static_cast<double>(r * layout_.cell) - 1,
+                              (end - c) * layout_.cell + 1, layout_.cell + 1, (end - c) * layout_.cell + 1);
         }
-      }
-      if (rows_) {
-        text(left_ - 6, top + cell_ * (static_cast<double>(r) + 0.5) + kFont * 0.36,
-             rows_->labels[static_cast<std::size_t>(r)], "end", kFont, 400);
+        c = std::max(end, c + 1);
       }
     }
-    body_ += fmt::format(
-        "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"none\" "
-        "stroke=\"#999999\"/>\n",
-        left_, top, cell_ * static_cast<double>(n_columns), cell_ * static_cast<double>(n_rows));
-    if (rows_) turned_text(kGap + 4, top + cell_ * static_cast<double>(n_rows) / 2, rows_->name, -90);
-    const double foot = top + cell_ * static_cast<double>(n_rows);
-    for (std::int64_t c = 0; c < n_columns; ++c) {
-      const double middle = left_ + cell_ * (static_cast<double>(c) + 0.5);
-      const auto& label = columns_->labels[static_cast<std::size_t>(c)];
-      if (tilted_) {
-        turned_text(middle + 4, foot + kFont, label, -45);
+    if (!path.empty()) body_ += "<path class=\"lines\" d=\"" + path + "\"/>\n";
+  }
+
+  void draw_image(std::int64_t p) {
+    std::vector<std::uint8_t> places;
+    for (std::int64_t i = flat(p, 0, 0); i < flat(p + 1, 0, 0); ++i) {
+      places.push_back(paint(i).code);
+      used_.insert(paint(i));
+    }
+    for (const bool dark : {false, true}) {
+      const auto palette = scale_.colours(dark);
+      body_ += element("image", layout_.panel_left(p), layout_.panel_top(p), layout_.panel_width,
+                       layout_.panel_height) +
+               fmt::format(" preserveAspectRatio=\"none\" class=\"pixels {}\" href=\"{}\"/>\n",
+                           dark ? "dark" : "light",
+                           png_data_address(places, static_cast<std::size_t>(layout_.columns), palette));
+    }
+  }
+
+  void draw_square(const Square& square) {
+    double lowest = std::numeric_limits<double>::infinity(), highest = -lowest;
+    bool empty = true, has_nan = false;
+    for (std::int64_t r = square.row; r < square.row_end; ++r) {
+      for (std::int64_t c = square.column; c < square.column_end; ++c) {
+        const auto i = flat(square.panel, r, c);
+        if (paint(i) == Paint{Paint::blank}) continue;
+        empty = false;
+        has_nan = has_nan || std::isnan(value(i));
+        if (std::isnan(value(i))) continue;
+        lowest = std::min(lowest, value(i));
+        highest = std::max(highest, value(i));
+      }
+    }
+    if (empty) return;
+    std::string range = lowest > highest ? "" : readable_number(lowest);
+    if (lowest < highest) range += " to " + readable_number(highest);
+    if (has_nan) range += range.empty() ? "NaN" : ", NaN";
+
+    const auto first = flat(square.panel, square.row, square.column);
+    const auto cell = static_cast<double>(layout_.cell);
+    const double gap = layout_.is_image() || layout_.cell < 6 ? 0 : 1;
+    const double x = layout_.panel_left(square.panel) + cell * static_cast<double>(square.column);
+    const double y = layout_.panel_top(square.panel) + cell * static_cast<double>(square.row);
+    body_ += fmt::format("<g class=\"{} c{}\"><title>{}: {}</title>",
+                         layout_.is_image() ? "square" : used(paint(first)), square.column / layout_.block,
+                         xml_text(place(square)), range);
+    body_ += element("rect", x, y, cell * static_cast<double>(square.column_end - square.column) - gap,
+                     cell * static_cast<double>(square.row_end - square.row) - gap) +
+             "/>";
+    if (!layout_.is_image()) draw_inside(first, x, y);
+    body_ += "</g>\n";
+  }
+
+  /// The number of a cell, and a mark on what is not an ordinary one.
+  void draw_inside(std::int64_t flat, double x, double y) {
+    const auto cell = static_cast<double>(layout_.cell);
+    const Paint own = paint(flat);
+    const auto words = numbers_ ? numbers_->if_it_fits(value(flat), layout_.cell) : std::string();
+    const bool has_text = !words.empty();
+    if (has_text) {
+      body_ +=
+          fmt::format("<text class=\"number\" x=\"{:.1f}\" y=\"{:.1f}\" style=\"font-size:{}px\">{}</text>",
+                      x + (cell - 1) / 2, y + cell / 2 + numbers_->font * 0.36, numbers_->font, words);
+    }
+    if (cell < 8 || own.is_level()) return;
+    const double size = has_text ? cell * 0.22 : cell * 0.3, right = x + cell - 2, low = y + cell - 2;
+    std::string path;
+    if (own.code == Paint::nan) {
+      if (has_text) return;
+      const double a = cell * 0.3, w = cell * 0.4, t = std::max(1.0, cell * 0.06);
+      path = fmt::format("M{:g} {:g}l{:g} {:g}h{:g}l{:g} {:g}zm{:g} 0l{:g} {:g}h{:g}l{:g} {:g}z", x + a,
+                         y + a, w, w, t, -w, -w, w, -w, w, t, w, -w);
+    } else if (own.code == Paint::above || own.code == Paint::infinity) {
+      path = fmt::format("M{:g} {:g}h{:g}l{:g} {:g}z", right - size, y + 1 + size, size, -size / 2, -size);
+    } else {
+      path = fmt::format("M{:g} {:g}h{:g}l{:g} {:g}z", right - size, low - size, size, -size / 2, size);
+    }
+    body_ += "<path class=\"mark\" d=\"" + path + "\"/>";
+  }
+
+  /// `layer 0, query 3 a, key 2 b`; from the first to the last where a square is more than a cell.
+  std::string place(const Square& square) const {
+    const auto& axes = grid_.axes();
+    const auto along = [](const GridAxis& axis, std::int64_t begin, std::int64_t end) {
+      const auto label = [&](std::int64_t i) {
+        return shortened(visible_label(axis.labels[static_cast<std::size_t>(i)]), end - begin > 1 ? 12 : 40);
+      };
+      return axis.name + ' ' + label(begin) + (end - begin > 1 ? " – " + label(end - 1) : "");
+    };
+    std::string words;
+    if (axes.size() > 2) words = along(axes[0], square.panel, square.panel + 1) + ", ";
+    if (has_rows()) words += along(row_axis(), square.row, square.row_end) + ", ";
+    return words + along(axes.back(), square.column, square.column_end);
+  }
+
+  /// Frames around each row and column, seen while the pointer is on a cell of theirs in any panel.
+  void draw_bands(double left, double top) {
+    const double side = static_cast<double>(layout_.block * layout_.cell);
+    for (double i = 0; has_rows() && i * side < layout_.panel_height; ++i) {
+      body_ += element("rect", left - 0.5, top + i * side - 0.5, layout_.panel_width,
+                       std::min(side, layout_.panel_height - i * side)) +
+               fmt::format(" class=\"band in-r{:g}\"/>\n", i);
+      n_row_bands_ = std::max(n_row_bands_, static_cast<std::int64_t>(i) + 1);
+    }
+    for (double i = 0; i * side < layout_.panel_width; ++i) {
+      body_ += element("rect", left + i * side - 0.5, top - 0.5,
+                       std::min(side, layout_.panel_width - i * side), layout_.panel_height) +
+               fmt::format(" class=\"band in-c{:g}\"/>\n", i);
+      n_column_bands_ = std::max(n_column_bands_, static_cast<std::int64_t>(i) + 1);
+    }
+  }
+
+  void draw_row_labels(double top) {
+    const auto& labels = layout_.row_labels;
+    for (std::int64_t r = 0; r < layout_.rows; r += labels.step) {
+      const double y = top + static_cast<double>(layout_.cell) * (static_cast<double>(r) + 0.5);
+      label(layout_.left - 6, y + labels.font * 0.36, labels, r, "end in-r", "");
+    }
+  }
+
+  void draw_column_labels(double left, double foot) {
+    const auto& labels = layout_.column_labels;
+    for (std::int64_t c = 0; c < layout_.columns; c += labels.step) {
+      const double x = left + static_cast<double>(layout_.cell) * (static_cast<double>(c) + 0.5);
+      if (labels.tilted) {
+        label(x + 4, foot + labels.font, labels, c, "end in-c", " rotate(-45)");
       } else {
-        text(middle, foot + kFont + 4, label, "middle", kFont, 400);
+        label(x, foot + labels.font + 4, labels, c, "middle in-c", "");
       }
     }
   }
 
-  void draw_colour_bar(double x, double top, double height) {
+  void label(double x, double y, const LabelRow& labels, std::int64_t place, std::string_view css_class,
+             std::string_view turn) {
+    text(x, y, fmt::format("{}{}", css_class, place / layout_.block),
+         labels.texts[static_cast<std::size_t>(place)],
+         fmt::format(" transform=\"translate({:.1f},{:.1f}){}\" style=\"font-size:{:.1f}px\"", x, y, turn,
+                     labels.font));
+  }
+
+  /// The colour bar and what the other colours mean; returns how far it reaches to the right and down.
+  std::pair<double, double> draw_legend(double x, double top) {
     constexpr double kBarWidth = 12;
-    constexpr int kSteps = 41;
+    constexpr int kSteps = 50;
+    const double height =
+        std::clamp(std::floor((layout_.bottom() - layout_.top) / kSteps), 2.0, 5.0) * kSteps;
+    const double step = height / kSteps;
     for (int i = 0; i < kSteps; ++i) {
-      const double share = 1 - 2.0 * i / (kSteps - 1);
+      const double t = (kSteps - 1 - i) / (kSteps - 1.0);
       body_ +=
-          fmt::format("<rect x=\"{:.1f}\" y=\"{:.2f}\" width=\"{}\" height=\"{:.2f}\" fill=\"{}\"/>\n", x,
-                      top + height * i / kSteps, kBarWidth, height / kSteps + 0.5, hex(colour_of(share)));
+          fmt::format("<g class=\"{}\">", used(scale_.paint(scale_.low() * (1 - t) + scale_.high() * t)));
+      body_ += element("rect", x, top + i * step, kBarWidth, step) + "/></g>\n";
     }
-    body_ += fmt::format(
-        "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{}\" height=\"{:.1f}\" fill=\"none\" stroke=\"#999999\"/>\n",
-        x, top, kBarWidth, height);
-    for (const int sign : {1, 0, -1}) {
-      const std::string number = sign == 0 ? "0" : short_number(sign * limit_, limit_);
-      text(x + kBarWidth + 5, top + height * (1 - sign) / 2 + kFont * 0.3, number, "start", kFont - 1, 400);
+    body_ += element("rect", x - 0.5, top - 0.5, kBarWidth + 1, height + 1) + " class=\"frame\"/>\n";
+    double right = x;
+    const auto write = [&](double y, const std::string& words) {
+      text(x + kBarWidth + 6, y + kFont * 0.36, "tick", words);
+      right = std::max(right, x + kBarWidth + 6 + text_width(words, kFont));
+    };
+    const double low = scale_.low(), high = scale_.high();
+    const double middle = (scale_.middle() / 2 - low / 2) / (high / 2 - low / 2);
+    write(top, readable_number(high));
+    if (middle * height > kFont + 2 && (1 - middle) * height > kFont + 2)
+      write(top + (1 - middle) * height, readable_number(scale_.middle()));
+    write(top + height, readable_number(low));
+
+    double y = top + height + 26;
+    const std::map<std::uint8_t, std::string> others = {{Paint::above, "above " + readable_number(high)},
+                                                        {Paint::below, "below " + readable_number(low)},
+                                                        {Paint::infinity, "∞"},
+                                                        {Paint::minus_infinity, "-∞"},
+                                                        {Paint::nan, "NaN"}};
+    for (const auto& [code, words] : others) {
+      if (!used_.contains(Paint{code})) continue;
+      body_ += fmt::format("<g class=\"{}\">", used(Paint{code}));
+      body_ += element("rect", x, y - 6, kBarWidth, kBarWidth) + "/></g>\n";
+      write(y, words);
+      y += 18;
     }
+    return {right, y - 14};
+  }
+
+  /// The class of a paint, which the style sheet then has.
+  std::string used(Paint paint) {
+    used_.insert(paint);
+    return scale_.css_class(paint);
   }
 
   const Grid& grid_;
-  double cell_;
-  const GridAxis* columns_;
-  const GridAxis* rows_;    // null for a grid of one axis
-  const GridAxis* panels_;  // null for fewer than three axes
-  at::Tensor values_;       // [panel, row, column]
-  double limit_ = 1;
-  double left_ = 0;
-  double label_height_ = 0;
-  bool tilted_ = false;
+  HeatMapLayout layout_;
+  at::Tensor blank_;  // bool, the shape of the values
+  ColourScale scale_;
+  std::optional<NumberFormat> numbers_;
+  std::set<Paint> used_;
+  std::int64_t n_row_bands_ = 0, n_column_bands_ = 0;
   std::string body_;
 };
 
 }  // namespace
 
 std::string heat_map_svg(const Grid& grid, const HeatMapOptions& options) {
+  if (options.cell < 0 || options.cell > 400) {
+    throw ConfigError("heat map", fmt::format("the side of a cell is out of range; expected 1 to 400 pixels, "
+                                              "got {}; 0 chooses it by the number of cells",
+                                              options.cell));
+  }
+  if (options.panels_per_row < 0) {
+    throw ConfigError("heat map", fmt::format("panels_per_row is negative; expected at least 1, got {}; 0 "
+                                              "chooses it by the number of panels",
+                                              options.panels_per_row));
+  }
   return Drawing(grid, options).svg();
 }
 

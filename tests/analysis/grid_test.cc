@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "hooked/analysis/heat_map.h"
 #include "hooked/core/error.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/thrown_by.h"
@@ -129,6 +130,20 @@ TEST(Grid, SavesByTheFilesEnding) {
   ASSERT_TRUE(error);
   EXPECT_THAT(error->what(), testing::AllOf(HasSubstr(".png"), HasSubstr(".svg, .csv or .json")));
   EXPECT_THROW(grid.save(folder / "absent" / "g.csv"), IoError);
+}
+
+TEST(Grid, SavesPicturesWithOptions) {
+  const TempFolder folder;
+  const HeatMapOptions options{.palette = "PRGn", .centre = 1.0, .high = 2.0};
+  two_by_three().save(folder / "g.svg", options);
+  EXPECT_EQ(read(folder / "g.svg"), heat_map_svg(two_by_three(), options));
+  EXPECT_NE(read(folder / "g.svg"), heat_map_svg(two_by_three()));
+  EXPECT_THAT(
+      text_thrown_by<IoError>([&] { two_by_three().save(folder / "g.csv", options); }),
+      testing::AllOf(HasSubstr("expected a name ending in .svg, got '.csv'"), HasSubstr("leave out")));
+  EXPECT_FALSE(std::filesystem::exists(folder / "g.csv"));
+  EXPECT_THROW(two_by_three().save(folder / "h.svg", {.palette = "plaid"}), ConfigError);
+  EXPECT_FALSE(std::filesystem::exists(folder / "h.svg"));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <iosfwd>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,24 @@ struct GridAxis {
 struct GridCell {
   std::vector<std::int64_t> index;  ///< one per axis
   double value;
+};
+
+/// How a heat map is drawn. What is not set follows from the numbers; docs/figures.md shows pictures.
+struct HeatMapOptions {
+  /// `Blues`, `Greys` and `viridis` run from the low limit to the high one; `RdBu` and `PRGn` have no colour
+  /// at the centre and equally strong ones at equal distances from it. Empty: RdBu where a number is below
+  /// zero or `centre` is set, else Blues.
+  std::string palette = {};
+  std::optional<double> centre = {};  ///< of RdBu and PRGn; 0
+  /// Numbers beyond the limits have a colour of their own that the legend names. Not set: the smallest and
+  /// the largest finite number, and 0 (the centre) where that lies outside.
+  std::optional<double> low = {}, high = {};
+  /// Bool, broadcast to the values: true where a cell carries no value and stays empty. Not set: the keys
+  /// after each query of a causal pattern, that is, of a grid with `query` and `key` as its last axes and 0
+  /// (or -inf, as in scores) in all those cells.
+  at::Tensor blank = {};
+  std::int64_t panels_per_row = 0;  ///< of the third axis; 0: as fits a page
+  std::int64_t cell = 0;            ///< side of a cell in pixels, at most 400; 0: by the number of cells
 };
 
 /// Numbers with labels on their axes: what sweeps and detectors return. Prints as a table, saves as CSV, JSON
@@ -58,6 +77,9 @@ class Grid {
   /// Writes `file`: `.svg` a heat map, `.csv`, `.json`. Throws IoError for another ending and when it cannot
   /// write.
   void save(const std::filesystem::path& file) const;
+
+  /// Writes the heat map `file`, a name ending in `.svg`. Throws as heat_map_svg does, and IoError.
+  void save(const std::filesystem::path& file, const HeatMapOptions& options) const;
 
  private:
   at::Tensor values_;

@@ -7,16 +7,13 @@
 
 namespace HOOKED_EXPORT hooked {
 
-/// How a heat map is drawn.
-struct HeatMapOptions {
-  double cell = 34;  ///< side of a cell in pixels
-  /// The absolute value that has the strongest colour; 0 means the largest one of the grid.
-  double limit = 0;
-};
-
-/// A grid as a self-contained SVG picture: blue for positive and red for negative numbers, white at zero,
-/// with title, labels, colour bar and the numbers in the cells. The last axis runs to the right, the one
-/// before it down; a third axis gives one panel per place. Numbers that are not finite are grey.
+/// A grid as a self-contained SVG picture without scripts: title, labels, colour bar, and the numbers where
+/// they fit. The last axis runs to the right, the one before it down; a third axis gives panels with one
+/// scale. NaN, infinities and numbers beyond the limits have colours of their own that the legend names. The
+/// colours follow the reader's light or dark scheme; pointing at a cell shows its place and value and marks
+/// its row and column.
+/// Throws ConfigError on an unknown palette and on numbers that contradict each other, ShapeError when
+/// `options.blank` does not fit the grid.
 std::string heat_map_svg(const Grid& grid, const HeatMapOptions& options = {});
 
 }  // namespace hooked

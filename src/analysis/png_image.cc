@@ -1,0 +1,84 @@
+#include "analysis/png_image.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "io/crc32.h"
+
+namespace hooked {
+namespace {
+
+constexpr std::string_view kBase64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+void append_big_endian(std::string& out, std::uint32_t number) {
+  for (const int shift : {24, 16, 8, 0}) out += static_cast<char>((number >> shift) & 0xFF);
+}
+
+void append_chunk(std::string& png, std::string_view type, std::string_view data) {
+  append_big_endian(png, static_cast<std::uint32_t>(data.size()));
+  const auto begin = png.size();
+  png.append(type).append(data);
+  append_big_endian(png, crc32(std::as_bytes(std::span(png).subspan(begin))));
+}
+
+/// `data` as a zlib stream (RFC 1950) of blocks that are stored as they are: a picture of 8-bit places is
+/// small, and noise would not get smaller.
+std::string zlib_stored(std::string_view data) {
+  constexpr std::size_t kBlock = 65535;
+  std::string out = "\x78\x01";
+  std::uint32_t a = 1, b = 0;  // Adler-32
+  for (const char byte : data) {
+    a = (a + static_cast<unsigned char>(byte)) % 65521;
+    b = (b + a) % 65521;
+  }
+  for (std::size_t begin = 0; begin < data.size(); begin += kBlock) {
+    const auto block = data.substr(begin, kBlock);
+    const auto size = static_cast<std::uint32_t>(block.size());
+    out += begin + kBlock >= data.size() ? '\1' : '\0';
+    for (const auto part : {size, size >> 8, ~size, ~size >> 8}) out += static_cast<char>(part & 0xFF);
+    out += block;
+  }
+  append_big_endian(out, (b << 16) | a);
+  return out;
+}
+
+std::string base64(std::string_view data) {
+  std::string out;
+  for (std::size_t i = 0; i < data.size(); i += 3) {
+    const auto bytes = std::min<std::size_t>(3, data.size() - i);
+    std::uint32_t bits = 0;
+    for (std::size_t j = 0; j < 3; ++j)
+      bits = (bits << 8) | (j < bytes ? static_cast<unsigned char>(data[i + j]) : 0u);
+    for (std::size_t j = 0; j < 4; ++j) out += j <= bytes ? kBase64[(bits >> (18 - 6 * j)) & 63] : '=';
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string png_data_address(std::span<const std::uint8_t> pixels, std::size_t width,
+                             std::span<const Rgb> palette) {
+  const auto height = pixels.size() / width;
+  std::string header;
+  append_big_endian(header, static_cast<std::uint32_t>(width));
+  append_big_endian(header, static_cast<std::uint32_t>(height));
+  header += std::string("\x08\x03\0\0\0", 5);  // 8 bits, palette, no interlacing
+  std::string colours;
+  for (const auto& colour : palette) colours.append(colour.begin(), colour.end());
+  std::string opacity(palette.size(), '\xFF');
+  opacity.back() = '\0';
+  std::string rows;
+  for (std::size_t row = 0; row < height; ++row) {
+    rows += '\0';  // no filter
+    rows.append(reinterpret_cast<const char*>(pixels.data()) + row * width, width);
+  }
+  std::string png = "\x89PNG\r\n\x1A\n";
+  append_chunk(png, "IHDR", header);
+  append_chunk(png, "PLTE", colours);
+  append_chunk(png, "tRNS", opacity);
+  append_chunk(png, "IDAT", zlib_stored(rows));
+  append_chunk(png, "IEND", "");
+  return "data:image/png;base64," + base64(png);
+}
+
+}  // namespace hooked
