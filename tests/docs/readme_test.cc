@@ -92,6 +92,17 @@ TEST(Readme, CodeIsThatOfTheFilesItNames) {
                                           "tests/consumer/CMakeLists.txt"}));
 }
 
+TEST(Figures, CodeIsThatOfTheirProgram) {
+  int compared = 0;
+  for (const Block& block : blocks_of(read("docs/figures.md"))) {
+    if (block.source.empty()) continue;
+    EXPECT_EQ(joined(block.lines), joined(program_of(block.source)))
+        << "docs/figures.md shows another " << block.source << "; copy that file without its first comment";
+    ++compared;
+  }
+  EXPECT_EQ(compared, 1);
+}
+
 TEST(Readme, QuickStartIsTwoCommandsThatExist) {
   const auto blocks = blocks_of(read("README.md"));
   ASSERT_FALSE(blocks.empty());

@@ -152,6 +152,19 @@ TEST(Examples, TheReadmesCodeRuns) {
   EXPECT_THAT(read(picture), testing::StartsWith("<svg"));
 }
 
+TEST(Examples, TheFiguresAreDrawn) {
+  const hooked::TempFolder folder;
+  const auto finished =
+      run_program("figures", "\"" + kModel.string() + "\" \"" + folder.path().string() + "\"");
+  EXPECT_EQ(finished.status, 0) << finished.output;
+  for (const char* picture : {"attention.svg", "resid_pre.svg", "cosine.svg"}) {
+    EXPECT_THAT(read(folder / picture), testing::StartsWith("<svg")) << picture;
+    EXPECT_THAT(read(std::filesystem::path(HOOKED_SOURCE_DIR) / "docs" / "pictures" / picture),
+                testing::StartsWith("<svg"))
+        << picture;
+  }
+}
+
 TEST(Examples, TheDemoRunsAndSavesItsPicture) {
   const hooked::TempFolder folder;
   const auto finished = run_program("demo", "\"" + kModel.string() + "\" \"" + folder.path().string() + "\"");
