@@ -111,6 +111,8 @@ struct Family {
   std::string_view unembedding = {};
   /// What files may lack as a whole; its tensors never have the prefix either.
   OptionalPart optional_part = {};
+  /// Other names under which files hold the embedding again, or alone. They must agree.
+  std::span<const std::string_view> embedding_copies = {};
   /// Globs of tensors that files carry and no model needs (mask buffers, frequencies).
   std::span<const std::string_view> buffers = {};
   /// For families whose files do not name them or lack a config: the config to read, or nothing when the

@@ -104,9 +104,11 @@ ModelConfig read(HfConfig& hf) {
   return json.boolean_or("is_encoder_decoder", true) ? c : encoder_alone(std::move(c));
 }
 
-// Copies of the shared embedding, and a table that old files hold and nothing reads.
+// Files hold the shared embedding under each stack's name as well; an encoder's may have no other.
+constexpr std::string_view kEmbeddings[] = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"};
+
+// A table that old files hold and nothing reads.
 constexpr std::string_view kBuffers[] = {
-    "encoder.embed_tokens.weight", "decoder.embed_tokens.weight",
     "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"};
 
 }  // namespace
@@ -121,6 +123,7 @@ extern const Family kFamily{.model_type = "t5",
                                               .without = encoder_alone,
                                               .what_is_left = "the model is the encoder, which ends with its "
                                                               "final norm and has no logits"},
+                            .embedding_copies = kEmbeddings,
                             .buffers = kBuffers};
 
 }  // namespace hooked::families::t5

@@ -33,13 +33,15 @@ std::size_t PointIndex::require(const ActivationName& name) const {
   if (const auto found = numbers_.find(resolved); found != numbers_.end()) return found->second;
   const std::string text = resolved.to_string();
   const bool in_block = row(name.site).scope == SiteScope::block;
-  const bool other_stack = in_block && resolved.stack != stacks_.main() && resolved.stack != Stack::encoder;
+  const bool there = resolved.stack == Stack::encoder && stacks_.n_encoder_layers > 0;
+  const bool other_stack = in_block && resolved.stack != stacks_.main() && !there;
   ActivationName predicting = resolved;
   if (other_stack) predicting.stack = stacks_.main();
   throw HookError(
       text, fmt::format("this model does not have this activation; it exists when {}; the "
                         "nearest one here is '{}'",
-                        other_stack ? "the model has such a stack of blocks" : row(name.site).exists.words,
+                        other_stack ? fmt::format("the model has a stack '{}'", stack_name(resolved.stack))
+                                    : std::string(row(name.site).exists.words),
                         nearest_to(predicting.to_string())));
 }
 

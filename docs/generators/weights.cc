@@ -41,7 +41,8 @@ value behind a norm takes the norm's weights in when they are folded; what write
 constexpr std::string_view kNames = R"(
 `embed.embed.W_E` and `embed.pos_embed.W_pos`, as TransformerLens's `HookedEncoder` spells them, are read too. TransformerLens has no
 names for latent attention; these are the letters of DeepSeek-V2's paper
-([decision 19](decisions/0019-latent-attention.md)). RMSNorms have `.w` only. Absent optional biases are zeros. Buffers that
+([decision 19](decisions/0019-latent-attention.md)). A norm of queries or keys spans one
+head, or all heads one after another. RMSNorms have `.w` only. Absent optional biases are zeros. Buffers that
 TransformerLens writes beside them (`mask`, `IGNORE`, rotary tables) are skipped.
 
 ## Packed parameters

@@ -19,6 +19,10 @@ namespace hooked {
 std::vector<LogitLensRow> logit_lens(const HookedTransformer& model, const ActivationCache& cache,
                                      const LogitLensOptions& options) {
   const auto& config = model.config();
+  if (!config.has_unembedding()) {
+    throw HookError("logit_lens",
+                    "this model has no unembedding and so no logits; expected a model with one");
+  }
   if (config.norms_stream()) {
     throw HookError("logit_lens",
                     "this model's blocks norm the stream itself (norm_place post or stream), so no point of "

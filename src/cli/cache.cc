@@ -108,6 +108,8 @@ void perform(const CacheOptions& options) {
     tensors.emplace_back("decoder_tokens", input.decoder.tokens.contiguous());
   }
   if (logits) tensors.emplace_back("logits", result.logits.detach().contiguous());
+  if (!model.config().has_unembedding() && !options.stop_at_layer)
+    tensors.emplace_back("residual", result.residual.contiguous());  // what such a model puts out
   append(tensors, "", result.cache);
   append(tensors, "grad.", result.gradients);
   save_safetensors(options.out, tensors);

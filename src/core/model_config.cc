@@ -23,6 +23,7 @@ ModelConfig without_unembedding(ModelConfig config) {
 }
 
 ModelConfig encoder_alone(ModelConfig config) {
+  if (!config.has_encoder()) return config;
   config.n_layers = config.n_encoder_layers();
   config.encoder.reset();
   config.unembedding.reset();

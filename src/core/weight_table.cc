@@ -41,28 +41,29 @@ constexpr WeightCondition token_types{[](Config c, Place) { return c.token_types
 constexpr WeightCondition embedding_norm{[](Config c, Place) { return embedding_is_normed(c); },
                                          "the embedding, or the sum of embeddings, is normed"};
 constexpr WeightCondition embedding_norm_bias{
-    [](Config c, Place) { return embedding_is_normed(c) && c.norm_bias; }, "the same, with `norm_bias`"};
+    [](Config c, Place) { return embedding_is_normed(c) && c.norm_bias; },
+    "the embedding, or the sum of embeddings, is normed with `norm_bias`"};
 constexpr WeightCondition position_embedding{[](Config c, Place) { return c.has_pos_embed(); },
                                              "positions are learned or shortformer"};
 constexpr WeightCondition encoder_final_norm{
     [](Config c, Place) { return c.has_encoder() && !c.norm_folded; }, "there is an encoder; not folded"};
 constexpr WeightCondition encoder_final_norm_bias{
     [](Config c, Place) { return c.has_encoder() && !c.norm_folded && is_biased(c.norm, c); },
-    "the same, of LayerNorm with `norm_bias`"};
+    "there is an encoder and norms are LayerNorms with `norm_bias`; not folded"};
 constexpr WeightCondition decoder_final_norm{[](Config c, Place) { return c.has_encoder() && last_norm(c); },
                                              "there is an encoder and a final norm; not folded"};
 constexpr WeightCondition decoder_final_norm_bias{
     [](Config c, Place) { return c.has_encoder() && last_norm(c) && is_biased(c.final_norm, c); },
-    "the same, of LayerNorm with `norm_bias`"};
+    "there is an encoder and the final norm is a LayerNorm with `norm_bias`; not folded"};
 constexpr WeightCondition final_norm{[](Config c, Place) { return !c.has_encoder() && last_norm(c); },
                                      "there is one stack with a final norm; not folded"};
 constexpr WeightCondition final_norm_bias{
     [](Config c, Place) { return !c.has_encoder() && last_norm(c) && is_biased(c.final_norm, c); },
-    "the same, of LayerNorm with `norm_bias`"};
+    "there is one stack whose final norm is a LayerNorm with `norm_bias`; not folded"};
 constexpr WeightCondition mlm_head{[](Config c, Place) { return c.has_mlm_head(); },
                                    "there is a masked-LM head"};
 constexpr WeightCondition mlm_head_norm_bias{[](Config c, Place) { return c.has_mlm_head() && c.norm_bias; },
-                                             "the same, with `norm_bias`"};
+                                             "there is a masked-LM head with `norm_bias`"};
 constexpr WeightCondition own_unembedding{
     [](Config c, Place) { return c.has_unembedding() && !c.tied_unembedding(); },
     "there is an unembedding that is not tied"};
@@ -72,35 +73,41 @@ constexpr WeightCondition unembedding_bias{
 constexpr WeightCondition ln1{[](Config c, Place) { return block_norm(c); },
                               "norms stand before sublayers, on the stream or after additions; not folded"};
 constexpr WeightCondition ln1_bias{[](Config c, Place) { return block_norm(c) && is_biased(c.norm, c); },
-                                   "the same, of LayerNorm with `norm_bias`"};
+                                   "norms stand before sublayers, on the stream or after additions, and are "
+                                   "LayerNorms with `norm_bias`; not folded"};
 constexpr WeightCondition ln2{[](Config c, Place) { return second_norm(c); },
-                              "as `ln1`, with an MLP that does not share it"};
-constexpr WeightCondition ln2_bias{[](Config c, Place) { return second_norm(c) && is_biased(c.norm, c); },
-                                   "the same, of LayerNorm with `norm_bias`"};
-constexpr WeightCondition ln3{[](Config c, Place p) { return reads_source(c, p) && block_norm(c); },
-                              "as `ln1`, before a decoder's MLP; `ln2` is before its cross-attention"};
+                              "norms stand before sublayers, on the stream or after additions, and the MLP "
+                              "does not share the first; not folded"};
+constexpr WeightCondition ln2_bias{
+    [](Config c, Place) { return second_norm(c) && is_biased(c.norm, c); },
+    "norms stand before sublayers, on the stream or after additions, the MLP does not share the first, and "
+    "they are LayerNorms with `norm_bias`; not folded"};
+constexpr WeightCondition ln3{
+    [](Config c, Place p) { return reads_source(c, p) && block_norm(c); },
+    "in a decoder that reads an encoder, before its MLP (`ln2` is before its cross-attention); not folded"};
 constexpr WeightCondition ln3_bias{
     [](Config c, Place p) { return reads_source(c, p) && block_norm(c) && is_biased(c.norm, c); },
-    "the same, of LayerNorm with `norm_bias`"};
+    "in a decoder that reads an encoder, where norms are LayerNorms with `norm_bias`; not folded"};
 constexpr WeightCondition ln1_post{[](Config c, Place) { return output_norm(c); },
                                    "norms stand on the sublayers' outputs"};
 constexpr WeightCondition ln1_post_bias{
     [](Config c, Place) { return output_norm(c) && is_biased(c.norm, c); },
-    "the same, of LayerNorm with `norm_bias`"};
+    "norms stand on the sublayers' outputs and are LayerNorms with `norm_bias`"};
 constexpr WeightCondition ln2_post{[](Config c, Place) { return output_norm(c) && c.has_mlp(); },
-                                   "the same, with an MLP"};
+                                   "norms stand on the sublayers' outputs, and there is an MLP"};
 constexpr WeightCondition ln2_post_bias{
     [](Config c, Place) { return output_norm(c) && c.has_mlp() && is_biased(c.norm, c); },
-    "the same, of LayerNorm with `norm_bias`"};
+    "norms stand on the sublayers' outputs, there is an MLP, and they are LayerNorms with `norm_bias`"};
 
 constexpr WeightCondition queries{[](Config c, Place) { return !c.query_latent(); },
                                   "queries are not made from a latent"};
 constexpr WeightCondition query_bias{[](Config c, Place) { return !c.query_latent() && c.qkv_bias; },
-                                     "the same, with `qkv_bias`"};
+                                     "queries are not made from a latent, with `qkv_bias`"};
 constexpr WeightCondition keys_and_values{[](Config c, Place) { return !c.latent_attention(); },
                                           "attention has no latents"};
 constexpr WeightCondition key_and_value_bias{
-    [](Config c, Place) { return !c.latent_attention() && c.qkv_bias; }, "the same, with `qkv_bias`"};
+    [](Config c, Place) { return !c.latent_attention() && c.qkv_bias; },
+    "attention has no latents, with `qkv_bias`"};
 constexpr WeightCondition query_latent{[](Config c, Place) { return c.query_latent(); }, "`latent.d_query`"};
 constexpr WeightCondition query_latent_bias{[](Config c, Place) { return c.query_latent() && c.qkv_bias; },
                                             "`latent.d_query` and `qkv_bias`"};
@@ -124,27 +131,29 @@ constexpr WeightCondition attention_out_bias{[](Config c, Place) { return c.attn
 constexpr WeightCondition cross_attention{[](Config c, Place p) { return reads_source(c, p); },
                                           "in a decoder that reads an encoder"};
 constexpr WeightCondition cross_attention_bias{
-    [](Config c, Place p) { return reads_source(c, p) && c.qkv_bias; }, "the same, with `qkv_bias`"};
+    [](Config c, Place p) { return reads_source(c, p) && c.qkv_bias; },
+    "in a decoder that reads an encoder, with `qkv_bias`"};
 constexpr WeightCondition cross_attention_out_bias{
     [](Config c, Place p) { return reads_source(c, p) && c.attn_out_bias; },
-    "the same, with `attn_out_bias`"};
+    "in a decoder that reads an encoder, with `attn_out_bias`"};
 
 constexpr WeightCondition dense_mlp{[](Config c, Place p) { return c.dense_mlp(p.layer); },
                                     "the layer has an ordinary MLP"};
 constexpr WeightCondition mlp_bias{[](Config c, Place p) { return c.dense_mlp(p.layer) && c.mlp_bias; },
-                                   "the same, with `mlp_bias`"};
+                                   "the layer has an ordinary MLP, with `mlp_bias`"};
 constexpr WeightCondition gated_mlp{
     [](Config c, Place p) { return c.dense_mlp(p.layer) && c.mlp == MlpKind::gated; },
     "the layer has an ordinary MLP, which is gated"};
-constexpr WeightCondition gate_bias{[](Config c, Place p) {
-                                      return c.dense_mlp(p.layer) && c.mlp == MlpKind::gated && c.mlp_bias &&
-                                             !c.gated_bias_after_product;
-                                    },
-                                    "the same, with `mlp_bias` that is not added after the product"};
+constexpr WeightCondition gate_bias{
+    [](Config c, Place p) {
+      return c.dense_mlp(p.layer) && c.mlp == MlpKind::gated && c.mlp_bias && !c.gated_bias_after_product;
+    },
+    "the layer has an ordinary MLP, which is gated, with `mlp_bias` that is not added after the product"};
 constexpr WeightCondition neuron_norm{[](Config c, Place p) { return has_neuron_norm(c, p); },
                                       "`mlp_norm` (SoLU+LN); not folded"};
 constexpr WeightCondition neuron_norm_bias{
-    [](Config c, Place p) { return has_neuron_norm(c, p) && c.norm_bias; }, "the same, with `norm_bias`"};
+    [](Config c, Place p) { return has_neuron_norm(c, p) && c.norm_bias; },
+    "`mlp_norm` (SoLU+LN) with `norm_bias`; not folded"};
 constexpr WeightCondition xielu{
     [](Config c, Place p) { return c.dense_mlp(p.layer) && c.activation.kind() == Activation::xielu; },
     "the activation is xIELU"};
@@ -267,6 +276,11 @@ std::string grouped_spelling(std::string_view name) {
     return std::string(name);
   }
   return fmt::format("{}_{}", name.substr(0, leaf), name.substr(leaf));
+}
+
+std::string_view final_norm_path(Stack stack) {
+  if (stack == Stack::encoder) return "encoder_final_ln";
+  return stack == Stack::decoder ? "decoder_final_ln" : "ln_final";
 }
 
 std::vector<ModelPart> model_parts(const ModelConfig& config) {

@@ -91,6 +91,9 @@ std::string weight_name(const ModelPart& part, std::string_view local_name, cons
 /// also behind dots; other names are unchanged.
 std::string grouped_spelling(std::string_view name);
 
+/// The path of the norm that a stack ends with: `ln_final`, `encoder_final_ln` or `decoder_final_ln`.
+std::string_view final_norm_path(Stack stack);
+
 /// Every part of a model: the blocks in the order in which they run, then the rest.
 std::vector<ModelPart> model_parts(const ModelConfig& config);
 

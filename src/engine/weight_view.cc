@@ -27,12 +27,11 @@ std::string_view instead_of(std::string_view local_name) {
   if (const auto instead = instead_of(local_name); !instead.empty() && model.config.latent_attention()) {
     throw ConfigError(
         name,
-        fmt::format(
-            "heads are made from a latent behind a norm, so no one matrix does it; expected a use of {}",
-            instead));
+        fmt::format("heads are made from a latent behind a norm, so no single matrix makes them; expected {}",
+                    instead));
   }
-  throw ConfigError(name, fmt::format("this model does not have this weight; it is there when: {}; "
-                                      "state_dict() has all that are",
+  throw ConfigError(name, fmt::format("this model does not have this weight; models have it when {}; "
+                                      "state_dict() lists what this one has",
                                       find_weight_row(local_name)->there.words));
 }
 
@@ -112,9 +111,7 @@ at::Tensor WeightView::W_U() const {
 at::Tensor WeightView::b_U() const { return outside_blocks(*model_, "unembed.b_U"); }
 
 NormWeights WeightView::ln_final() const {
-  const std::string_view norm = stack_ == Stack::encoder   ? "encoder_final_ln"
-                                : stack_ == Stack::decoder ? "decoder_final_ln"
-                                                           : "ln_final";
+  const std::string_view norm = final_norm_path(stack_);
   return {outside_blocks(*model_, fmt::format("{}.w", norm)), model_->weight(fmt::format("{}.b", norm))};
 }
 

@@ -42,6 +42,10 @@ bool is_buffer(const std::string& name, const Family& family) {
                      [&](std::string_view glob) { return glob_matches(glob, name); });
 }
 
+bool is_embedding_copy(std::string_view name, const Family& family) {
+  return std::ranges::find(family.embedding_copies, name) != family.embedding_copies.end();
+}
+
 // Whether `name` belongs to the unembedding or the optional part, which stand beside the prefixed body.
 bool is_beside_body(std::string_view name, const Family& family) {
   const std::string_view part = family.optional_part.tensors;
@@ -126,8 +130,12 @@ void require_shape(const SourceTensors& source, const TensorRecipe& recipe,
 // The recipes whose sources are there, under the names that the files give them.
 class RecipeBook {
  public:
-  RecipeBook(const SourceTensors& source, const Family& family, std::vector<TensorRecipe> recipes)
-      : source_(source), family_(family), present_(names_without_prefix(source, family, recipes)) {
+  /// `tied`: the config says that the unembedding is the embedding.
+  RecipeBook(const SourceTensors& source, const Family& family, std::vector<TensorRecipe> recipes, bool tied)
+      : source_(source),
+        family_(family),
+        present_(names_without_prefix(source, family, recipes)),
+        tied_(tied) {
     for (const auto& [name, full_name] : present_) {
       if (full_name.size() > name.size()) prefix_ = full_name.substr(0, full_name.size() - name.size());
     }
@@ -146,7 +154,8 @@ class RecipeBook {
   std::vector<std::string> extra() const {
     std::vector<std::string> names;
     for (const auto& [name, full_name] : present_) {
-      const bool spare_copy = name == family_.unembedding;  // of a tied model: resolve_tying has compared it
+      // Copies that resolve_tying and resolve_embedding have compared.
+      const bool spare_copy = (tied_ && name == family_.unembedding) || is_embedding_copy(name, family_);
       if (!used_.contains(name) && !spare_copy && !is_buffer(name, family_)) names.push_back(full_name);
     }
     return names;
@@ -183,7 +192,8 @@ class RecipeBook {
   const SourceTensors& source_;
   const Family& family_;
   std::map<std::string, std::string> present_;  // name without prefix to full name
-  std::string prefix_;                          // that this file's names have
+  bool tied_;
+  std::string prefix_;  // that this file's names have
   std::vector<TensorRecipe> recipes_;
   std::vector<std::string> missing_;
   std::set<std::string> used_;
@@ -192,6 +202,45 @@ class RecipeBook {
 const TensorRecipe* recipe_of(const std::vector<TensorRecipe>& recipes, std::string_view target) {
   const auto found = std::ranges::find(recipes, target, &TensorRecipe::target);
   return found == recipes.end() ? nullptr : &*found;
+}
+
+// The same recipes with the embedding read from the tensor `name`.
+RecipeMaker with_embedding_from(RecipeMaker recipes, const std::string& name) {
+  return [make = std::move(recipes), name](const ModelConfig& config) {
+    std::vector<TensorRecipe> all = make(config);
+    for (TensorRecipe& each : all) {
+      if (each.target == "embed.W_E") each.sources = {name};
+    }
+    return all;
+  };
+}
+
+bool same_tensors(const SourceTensors& source, const std::string& one, const std::string& other) {
+  const auto stored = [&](const std::string& name) { return stored_tensor(readable(source, name)); };
+  return same_numbers(stored(one), stored(other));
+}
+
+// Files of two stacks may hold the shared embedding under each stack's name, too, or there alone. Copies that
+// differ would be two embeddings, of which a model has one.
+void resolve_embedding(const SourceTensors& source, const Family& family, FamilyConfig& read) {
+  std::vector<std::string> copies;
+  for (const std::string_view name : family.embedding_copies) {
+    if (source.contains(std::string(name))) copies.emplace_back(name);
+  }
+  if (copies.empty()) return;
+  const std::vector<TensorRecipe> recipes = read.recipes(read.config);
+  std::string embedding = recipe_of(recipes, "embed.W_E")->sources.front();
+  if (!source.contains(embedding)) {
+    embedding = copies.front();
+    read.recipes = with_embedding_from(std::move(read.recipes), embedding);
+  }
+  for (const std::string& copy : copies) {
+    if (copy == embedding || same_tensors(source, embedding, copy)) continue;
+    throw CheckpointError(where_of(source, copy),
+                          fmt::format("'{}' and '{}' hold different embeddings; expected one embedding for "
+                                      "all stacks; leave the one that is not the model's out of the file",
+                                      copy, embedding));
+  }
 }
 
 // Note [Tied unembeddings in files]
@@ -209,17 +258,10 @@ std::vector<std::string> resolve_tying(const SourceTensors& source, const Family
   if (recipe == nullptr || recipe->make || recipe->sources.size() != 1) return {};
   const auto embedding = present.find(recipe->sources.front());
   if (embedding == present.end()) {
-    read.recipes = [make = read.recipes, name = unembedding->first](const ModelConfig& config) {
-      std::vector<TensorRecipe> all = make(config);
-      for (TensorRecipe& each : all) {
-        if (each.target == "embed.W_E") each.sources = {name};
-      }
-      return all;
-    };
+    read.recipes = with_embedding_from(std::move(read.recipes), unembedding->first);
     return {};
   }
-  const auto stored = [&](const std::string& name) { return stored_tensor(readable(source, name)); };
-  if (same_numbers(stored(embedding->second), stored(unembedding->second))) return {};
+  if (same_tensors(source, embedding->second, unembedding->second)) return {};
   read.config.unembedding->tied = false;
   return {
       fmt::format("config.json ties the unembedding to the embedding, but '{}' and '{}' differ: both are "
@@ -238,7 +280,9 @@ std::vector<std::string> resolve_optional_part(const SourceTensors& source, cons
                                                FamilyConfig& read) {
   const OptionalPart& part = family.optional_part;
   if (part.tensors.empty() || !part.in(read.config)) return {};
-  const auto in_part = [&](const auto& tensor) { return tensor.first.starts_with(part.tensors); };
+  const auto in_part = [&](const auto& tensor) {
+    return tensor.first.starts_with(part.tensors) && !is_embedding_copy(tensor.first, family);
+  };
   if (std::ranges::any_of(source, in_part)) return {};
   read.config = part.without(std::move(read.config));
   return {fmt::format("the checkpoint has no {} (no tensor '{}*'): {}", part.name, part.tensors,
@@ -248,6 +292,7 @@ std::vector<std::string> resolve_optional_part(const SourceTensors& source, cons
 WeightPlan plan_weights(const SourceTensors& source, const Family& family, FamilyConfig read) {
   WeightPlan plan;
   plan.notes = resolve_optional_part(source, family, read);
+  resolve_embedding(source, family, read);
   for (std::string& note : resolve_tying(source, family, read)) plan.notes.push_back(std::move(note));
   const ModelConfig& config = plan.config = std::move(read.config);
   std::map<std::string, std::vector<std::int64_t>> shapes;
@@ -257,7 +302,7 @@ WeightPlan plan_weights(const SourceTensors& source, const Family& family, Famil
     });
   }
 
-  const RecipeBook book(source, family, read.recipes(config));
+  const RecipeBook book(source, family, read.recipes(config), config.tied_unembedding());
   for (const TensorRecipe& recipe : book.recipes()) require_shape(source, recipe, shapes.at(recipe.target));
   if (const std::vector<std::string> extra = book.extra(); !extra.empty()) {
     plan.notes.push_back(

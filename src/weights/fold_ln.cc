@@ -37,7 +37,7 @@ struct FoldedNorm {
 };
 
 /// The weights of a norm in float64.
-struct NormWeights {
+struct NormValues {
   at::Tensor gain;   ///< [d_model] or [d_mlp]
   at::Tensor shift;  ///< the same; undefined without
 };
@@ -48,7 +48,7 @@ std::optional<FoldedNorm> norm_before(const WeightRow& row, const ModelPart& par
   const bool decoder = config.has_encoder() && part && part->stack == Stack::decoder;
   const auto final_norm = [&](double scale) -> std::optional<FoldedNorm> {
     if (config.final_norm == NormKind::none) return std::nullopt;
-    return FoldedNorm{config.has_encoder() ? "decoder_final_ln" : "ln_final", config.final_norm, scale};
+    return FoldedNorm{std::string(final_norm_path(config.main_stack())), config.final_norm, scale};
   };
   switch (row.reads) {
     case WeightInput::nothing:
@@ -64,7 +64,7 @@ std::optional<FoldedNorm> norm_before(const WeightRow& row, const ModelPart& par
       if (!config.mlp_norm) return std::nullopt;
       return FoldedNorm{"mlp.ln", NormKind::layer_norm};
     case WeightInput::encoder_output:
-      return FoldedNorm{"encoder_final_ln", config.norm};
+      return FoldedNorm{std::string(final_norm_path(Stack::encoder)), config.norm};
     case WeightInput::final_stream:
       return final_norm(1.0);
     case WeightInput::unembed_input:
@@ -84,16 +84,16 @@ std::string bias_of(std::string_view weight) {
   return bias;
 }
 
-NormWeights read_norm(WorkingWeights& weights, const FoldedNorm& norm, const ModelConfig& before) {
+NormValues read_norm(WorkingWeights& weights, const FoldedNorm& norm, const ModelConfig& before) {
   const std::string gain = norm.place + ".w";
-  NormWeights read{.gain = weights.get(gain), .shift = {}};
+  NormValues read{.gain = weights.get(gain), .shift = {}};
   if (before.norm_offset && find_weight_row(gain)->kind == WeightKind::gain) read.gain = read.gain + 1.0;
   if (has_bias(norm.kind, before)) read.shift = weights.get(norm.place + ".b") * norm.output_scale;
   return read;
 }
 
 /// Folds a norm's weights into the matrix `name` that reads it, and into the bias beside it, which exists.
-void fold_into(const WeightRow& row, const std::string& name, const NormWeights& norm, bool centers,
+void fold_into(const WeightRow& row, const std::string& name, const NormValues& norm, bool centers,
                WorkingWeights& weights) {
   const Axis input = row.reads == WeightInput::neurons ? Axis::d_mlp : Axis::d_model;
   if (norm.shift.defined()) {
@@ -134,11 +134,11 @@ void fold_part(WorkingWeights& part, const ModelConfig& before) {
     const bool may_be_absent = row.optional() || !row.there.holds(before, place.value_or(BlockPlace{}));
     if (row.is_bias() && may_be_absent && !part.has(name)) part.set(name, part.zeros(name));
   });
-  std::map<std::string, NormWeights> norms;  // by place
+  std::map<std::string, NormValues> norms;  // by place
   for_each_weight(after, place, [&](const WeightRow& row, const std::string& name) {
     const auto norm = norm_before(row, place, before);
     if (!norm) return;
-    NormWeights& read = norms[norm->place];
+    NormValues& read = norms[norm->place];
     if (!read.gain.defined()) read = read_norm(part, *norm, before);
     fold_into(row, name, read, norm->kind == NormKind::layer_norm, part);
   });

@@ -163,7 +163,7 @@ struct ModelConfig {
 ModelConfig without_unembedding(ModelConfig config);
 
 /// The config of the encoder of an encoder-decoder as a model of one stack (`blocks`) that attends in both
-/// directions. It ends with its final norm and has no logits.
+/// directions. It ends with its final norm and has no logits. A config without an encoder stays as it is.
 ModelConfig encoder_alone(ModelConfig config);
 
 /// TransformerLens's slopes 2^(-8 (i+1) / n_heads), also for head counts that are not a power of two (Press

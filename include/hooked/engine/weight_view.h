@@ -23,8 +23,10 @@ struct NormWeights {
 /// them. Each is found in constant time.
 ///
 /// Layers are those of the stack that predicts, `encoder()` has the other's; they may be negative. Biases
-/// are zeros where the model has none. Without a layer, matrices and biases of all layers are stacked, which
-/// copies them. A weight that the model does not have throws ConfigError saying which models do.
+/// are zeros where the model has none. What has no function here (gates' biases, norms after sublayers, of
+/// queries and of keys, biases of routers and experts) is read by its name. Without a layer, matrices and
+/// biases of all layers are stacked, which copies them. A weight that the model does not have throws
+/// ConfigError saying which models do.
 class WeightView {
  public:
   explicit WeightView(std::shared_ptr<const LoadedModel> model);
