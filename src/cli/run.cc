@@ -43,8 +43,8 @@ struct NextTokens {
 std::optional<std::string> piece_of(const HookedTransformer& model, std::int64_t id) {
   if (!model.has_tokenizer()) return std::nullopt;
   const Tokenizer& tokenizer = model.tokenizer();
-  // A model may have more logits than its tokenizer has pieces.
-  if (id >= tokenizer.vocab_size()) return std::nullopt;
+  // An encoder's head may have more logits than the embedding has rows.
+  if (id >= model.config().d_vocab) return std::nullopt;
   try {
     return tokenizer.piece(id);
   } catch (const TokenizerError&) {

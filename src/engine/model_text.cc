@@ -49,8 +49,10 @@ EncodeOptions encode_options(const LoadedModel& model, const TextOptions& option
           .added_tokens = options.added_tokens};
 }
 
-// The BOS token that comes first, or nothing.
-std::optional<std::int64_t> first_token(const LoadedModel& model, const TextOptions& options) {
+// The BOS token that goes before a text's ids, or nothing. A text that begins with its spelling gets no
+// second one unless it is asked for.
+std::optional<std::int64_t> bos_before(const std::vector<std::int64_t>& ids, const LoadedModel& model,
+                                       const TextOptions& options) {
   if (reads_both_ways(model.config)) return std::nullopt;
   const std::optional<std::int64_t> bos = tokenizer_of(model).bos_id();
   if (options.prepend_bos.value_or(false) && !bos) {
@@ -58,13 +60,15 @@ std::optional<std::int64_t> first_token(const LoadedModel& model, const TextOpti
         "prepend_bos",
         "this model's tokenizer has no BOS token; expected a bos_token in tokenizer_config.json");
   }
-  return options.prepend_bos.value_or(model.config.default_prepend_bos) ? bos : std::nullopt;
+  if (!options.prepend_bos.value_or(model.config.default_prepend_bos)) return std::nullopt;
+  const bool spelled = bos && !ids.empty() && ids.front() == *bos;
+  return spelled && !options.prepend_bos ? std::nullopt : bos;
 }
 
 std::vector<std::int64_t> encode(const LoadedModel& model, std::string_view text,
                                  const TextOptions& options) {
   std::vector<std::int64_t> ids = tokenizer_of(model).encode(text, encode_options(model, options)).ids;
-  if (const auto bos = first_token(model, options)) ids.insert(ids.begin(), *bos);
+  if (const auto bos = bos_before(ids, model, options)) ids.insert(ids.begin(), *bos);
   if (ids.empty()) throw TokenizerError("text", "the text has no tokens; expected at least one");
   return ids;
 }
@@ -110,7 +114,7 @@ std::vector<TextPiece> HookedTransformer::to_pieces(std::string_view text, const
   const Tokenizer& tokenizer = tokenizer_of(*model_);
   const Encoding encoding = tokenizer.encode(text, encode_options(*model_, options));
   std::vector<TextPiece> pieces;
-  if (const auto bos = first_token(*model_, options))
+  if (const auto bos = bos_before(encoding.ids, *model_, options))
     pieces.push_back({*bos, tokenizer.printable_piece(*bos), {}});
   for (std::size_t i = 0; i < encoding.ids.size(); ++i) {
     pieces.push_back({encoding.ids[i], tokenizer.printable_piece(encoding.ids[i]), encoding.offsets[i]});

@@ -25,16 +25,7 @@ constexpr std::string_view kTokenizerConfigFile = "tokenizer_config.json";
 constexpr std::array<std::array<std::string_view, 2>, 2> kPairs = {
     {{"vocab.json", "merges.txt"}, {"encoder.json", "vocab.bpe"}}};
 
-[[noreturn]] void refuse_id(std::string_view where, std::int64_t id, const Tokenizer::Rules& rules) {
-  throw TokenizerError(where, fmt::format("no piece has the id {}; expected an id of the vocabulary, 0 to {}",
-                                          id, rules.size() - 1));
-}
-
-const std::string& piece_of(const Tokenizer::Rules& rules, std::string_view where, std::int64_t id) {
-  const auto* piece = rules.piece(id);
-  if (!piece) refuse_id(where, id, rules);
-  return *piece;
-}
+std::string spelling_without_text(std::int64_t id) { return fmt::format("<{}>", id); }
 
 // Finds the added tokens and normalizes what lies between them.
 PreTokenized extract_added_tokens(const Tokenizer::Rules& rules, std::string_view text,
@@ -174,6 +165,19 @@ Tokenizer Tokenizer::parse(std::string_view json, std::string_view name) {
   return Tokenizer(std::make_shared<const Rules>(text::read_tokenizer(json, name)));
 }
 
+Tokenizer Tokenizer::for_vocabulary(std::int64_t d_vocab) const {
+  Tokenizer padded = *this;
+  padded.model_vocabulary_ = d_vocab;
+  return padded;
+}
+
+const std::string* Tokenizer::find_piece(std::string_view where, std::int64_t id) const {
+  const std::string* piece = rules_->piece(id);
+  if (piece != nullptr || (id >= 0 && id < model_vocabulary_)) return piece;
+  throw TokenizerError(where, fmt::format("no piece has the id {}; expected an id of the vocabulary, 0 to {}",
+                                          id, std::max(rules_->size(), model_vocabulary_) - 1));
+}
+
 Encoding Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
   if (const auto byte = text::first_invalid_byte(text)) {
     throw TokenizerError("text", fmt::format("byte {} (0x{:02x}) is not valid UTF-8; expected UTF-8 text",
@@ -226,7 +230,8 @@ std::string Tokenizer::decode(std::span<const std::int64_t> ids, const DecodeOpt
   pieces.reserve(ids.size());
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const auto* known = rules_->piece(ids[i]);
-    if (!known) text::refuse_id(fmt::format("ids[{}]", i), ids[i], *rules_);
+    if (known == nullptr) known = find_piece(fmt::format("ids[{}]", i), ids[i]);
+    if (known == nullptr) continue;
     const auto& piece = rules_->added.token(ids[i]) ? rules_->added.decoded(ids[i]) : *known;
     if (options.skip_special_tokens && rules_->added.special(piece)) continue;
     pieces.push_back(piece);
@@ -243,12 +248,16 @@ std::int64_t Tokenizer::to_token(std::string_view text) const {
                                            printable(fmt::format("{}", fmt::join(encoding.pieces, ", ")))));
 }
 
-const std::string& Tokenizer::piece(std::int64_t id) const { return text::piece_of(*rules_, "id", id); }
+std::string Tokenizer::piece(std::int64_t id) const {
+  const std::string* piece = find_piece("id", id);
+  return piece != nullptr ? *piece : text::spelling_without_text(id);
+}
 
 std::string Tokenizer::printable_piece(std::int64_t id) const {
-  const auto& piece = text::piece_of(*rules_, "id", id);
-  if (!rules_->decoder || rules_->added.token(id)) return printable(piece);
-  return printable(rules_->decoder->bytes_of(piece));
+  const std::string* piece = find_piece("id", id);
+  if (piece == nullptr) return text::spelling_without_text(id);
+  if (!rules_->decoder || rules_->added.token(id)) return printable(*piece);
+  return printable(rules_->decoder->bytes_of(*piece));
 }
 
 std::optional<std::int64_t> Tokenizer::find(std::string_view piece) const noexcept {

@@ -1,6 +1,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -53,6 +54,56 @@ TEST_F(ModelWithText, BosComesAsTheModelWantsOrAsAskedFor) {
   const auto nameless = HookedTransformer::load((folder_ / "model").string());
   EXPECT_TRUE(at::equal(nameless.to_tokens("w2"), row({2})));
   EXPECT_THROW(nameless.to_tokens("w2", {.prepend_bos = true}), TokenizerError);
+}
+
+TEST_F(ModelWithText, ATextThatBeginsWithBosGetsNoSecondOneUnlessAsked) {
+  EXPECT_TRUE(at::equal(model_->to_tokens("<bos> w2"), row({0, 2})));
+  EXPECT_TRUE(at::equal(model_->to_tokens("<bos> w2", {.prepend_bos = true}), row({0, 0, 2})));
+  EXPECT_TRUE(at::equal(model_->to_tokens("w2 <bos>"), row({0, 2, 0})));
+  EXPECT_EQ(model_->to_pieces("<bos> w2").size(), 2U);
+  EXPECT_TRUE(at::equal(model_->to_token_batch({"<bos> w2", "w2"}).tokens,
+                        at::tensor({0, 2, 0, 2}, at::kLong).view({2, 2})));
+}
+
+// The rule among published models: the embedding has more rows than the tokenizer has pieces.
+TEST_F(ModelWithText, IdsWithoutAPieceAreValidAndHaveNoText) {
+  write_file(folder_ / "model" / "tokenizer.json",
+             R"({"added_tokens": [{"id": 0, "content": "<bos>", "special": true}],
+                 "pre_tokenizer": {"type": "WhitespaceSplit"},
+                 "model": {"type": "WordLevel", "vocab": {"<unk>": 1, "w2": 2, "w4": 4}, "unk_token": "<unk>"}})");
+  const auto padded = HookedTransformer::load((folder_ / "model").string());
+  const at::Tensor ids = row({2, 10, 4, 3});
+  EXPECT_EQ(padded.to_string(ids), "w2 w4");
+  EXPECT_EQ(padded.to_str_tokens(ids), (std::vector<std::string>{"w2", "<10>", "w4", "<3>"}));
+  EXPECT_THROW(padded.to_string(row({11})), TokenizerError) << "beyond the embedding";
+  EXPECT_THROW(padded.to_str_tokens(row({-1})), TokenizerError);
+  // Every token of a generation is one without text; what is captured and the ids are there all the same.
+  const auto forced = [](const at::Tensor& logits, const ActivationName&) -> std::optional<at::Tensor> {
+    return at::zeros_like(logits).index_fill(-1, at::tensor({9}, at::kLong), 1.0);
+  };
+  std::string streamed;
+  const auto made =
+      padded.generate(row({2, 3}), {.max_new_tokens = 4,
+                                    .sampling = {.greedy = true},
+                                    .stop = {.tokens = std::vector<std::int64_t>{}},
+                                    .on_text = [&](std::string_view text) { return streamed += text, true; },
+                                    .hooks = {{act::unembed_out, forced}},
+                                    .capture = act::resid_post(0)});
+  EXPECT_TRUE(at::equal(made.tokens, row({2, 3, 9, 9, 9, 9})));
+  EXPECT_EQ(made.cache[act::resid_post(0)].size(1), 6);
+  EXPECT_EQ(streamed, "");
+}
+
+TEST_F(ModelWithText, ATokenizerOfAnotherFormIsNamedWithWhatToDo) {
+  std::filesystem::remove(folder_ / "model" / "tokenizer.json");
+  write_file(folder_ / "model" / "tokenizer.model", "a SentencePiece model");
+  const auto model = HookedTransformer::load((folder_ / "model").string());
+  EXPECT_FALSE(model.has_tokenizer());
+  const std::string text = text_thrown_by<TokenizerError>([&] { model.to_tokens("w2"); });
+  for (const char* part : {"tokenizer.model", "save_pretrained"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+    EXPECT_NE(model.notes().back().find(part), std::string::npos) << model.notes().back();
+  }
 }
 
 TEST_F(ModelWithText, APieceThatTheTokenizerNamesTwiceIsANote) {

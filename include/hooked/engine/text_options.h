@@ -14,8 +14,8 @@ enum class PaddingSide : std::uint8_t { left, right };
 
 /// How text becomes a model's tokens. For designated initialisers.
 struct TextOptions {
-  /// Whether a BOS token comes first; absent: as the model's family was trained. Throws TokenizerError when
-  /// it is asked for and the tokenizer names none.
+  /// Whether a BOS token comes first; absent: as the model's family was trained, and none before a text that
+  /// begins with its spelling. Throws TokenizerError when it is asked for and the tokenizer names none.
   std::optional<bool> prepend_bos = std::nullopt;
   /// What the spelling of an added token (`<bos>`) inside the text is.
   AddedTokensInText added_tokens = AddedTokensInText::as_tokens;

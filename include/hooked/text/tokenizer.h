@@ -84,6 +84,11 @@ class Tokenizer {
   /// path.
   static Tokenizer parse(std::string_view json, std::string_view name = "tokenizer.json");
 
+  /// The same pipeline for a model whose embedding has `d_vocab` rows. Published models have more rows than
+  /// pieces, so ids up to d_vocab that no piece has are valid ids without text then: decode() leaves them
+  /// out, piece() and printable_piece() give `<id>`.
+  Tokenizer for_vocabulary(std::int64_t d_vocab) const;
+
   /// The tokens of `text`. Time is n log n in its length at worst.
   /// Throws TokenizerError for text that is not UTF-8 (with the byte), for a word that is not in the
   /// vocabulary when the file has no unknown token, and when a regular expression of the file takes too long.
@@ -98,24 +103,23 @@ class Tokenizer {
   ///
   /// A token may stand for a part of a character only. Such a part that `ids` do not complete becomes U+FFFD:
   /// one for each piece `<0xEF>`, else one for each run of bytes that begins a character.
-  /// Throws TokenizerError for an id that is not in the vocabulary, with its place in `ids`.
+  /// Throws TokenizerError for an id that is not valid, with its place in `ids`.
   std::string decode(std::span<const std::int64_t> ids, const DecodeOptions& options = {}) const;
 
   /// The one token of `text`. Throws TokenizerError when it has none or several, naming them.
   std::int64_t to_token(std::string_view text) const;
 
-  /// The spelling of an id. Throws TokenizerError for an id that is not in the vocabulary. Lives as long as a
-  /// copy of this tokenizer.
-  const std::string& piece(std::int64_t id) const;
+  /// The spelling of an id. Throws TokenizerError for an id that is not valid.
+  std::string piece(std::int64_t id) const;
 
   /// What an id adds to a text, for people to read: decoded, with control characters and bytes of unfinished
-  /// characters escaped (`\n`, `\xe2`). Throws TokenizerError for an id that is not in the vocabulary.
+  /// characters escaped (`\n`, `\xe2`). Throws TokenizerError for an id that is not valid.
   std::string printable_piece(std::int64_t id) const;
 
   /// The id of a piece spelled exactly so, or nothing.
   std::optional<std::int64_t> find(std::string_view piece) const noexcept;
 
-  /// One past the largest id. There may be gaps below it.
+  /// One past the largest id of a piece. There may be gaps below it.
   std::int64_t vocab_size() const noexcept;
 
   /// The token for the beginning of a sequence, where tokenizer_config.json names one.
@@ -133,7 +137,11 @@ class Tokenizer {
  private:
   explicit Tokenizer(std::shared_ptr<const Rules> rules);
 
+  /// The spelling of an id, null for a valid one without text. Throws TokenizerError naming `where`.
+  const std::string* find_piece(std::string_view where, std::int64_t id) const;
+
   std::shared_ptr<const Rules> rules_;
+  std::int64_t model_vocabulary_ = 0;  ///< ids below it are valid, whether a piece has them or not
 };
 
 }  // namespace hooked
