@@ -26,6 +26,7 @@ namespace hooked::cli {
 namespace {
 
 constexpr int kWarmUps = 3;
+constexpr std::int64_t kUsualLength = 128;
 
 /// Times of one kind of run, ms.
 struct Times {
@@ -134,10 +135,18 @@ void print_times(const std::string& what, std::int64_t tokens,
   table.print("  ");
 }
 
+// Leaves room in a short context for the decode steps.
+std::int64_t usual_length(const ModelConfig& config, std::int64_t iterations) {
+  const std::int64_t room = config.n_ctx - iterations - kWarmUps;
+  return std::min(kUsualLength, room >= 1 ? room : config.n_ctx);
+}
+
 }  // namespace
 
-void perform(const BenchOptions& options) {
-  const auto model = load_model(options.model);
+void perform(const BenchOptions& given) {
+  const auto model = load_model(given.model);
+  BenchOptions options = given;
+  if (options.length == 0) options.length = usual_length(model.config(), options.iterations);
   const auto device = model.device();
   const auto tokens = random_tokens(options, model);
 
@@ -192,8 +201,8 @@ void perform(const BenchOptions& options) {
     print_times(fmt::format("a step after {} tokens", decode->prompt), options.batch,
                 {{"decode", decode->plain}, {"keeping every layer's stream", decode->captured}});
   }
-  fmt::print("\nlargest difference of the logits {:.3g}, peak memory {}\n", difference,
-             size_text(static_cast<std::uint64_t>(peak_bytes())));
+  fmt::print("\nlargest difference of the {} {:.3g}, peak memory {}\n", logits ? "logits" : "output",
+             difference, size_text(static_cast<std::uint64_t>(peak_bytes())));
 }
 
 }  // namespace hooked::cli

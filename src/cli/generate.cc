@@ -125,7 +125,8 @@ class Stream {
          GenerateOptions& generate) {
     if (options.json || input.batch() > 1) return;
     if (model.has_tokenizer()) {
-      start_ = options.input.text.value_or("");
+      if (options.input.texts.size() == 1 && options.input.texts.front() != "-")
+        start_ = options.input.texts.front();
       generate.on_text = [this](std::string_view text) {
         begin();
         flush(text);

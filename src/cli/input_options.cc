@@ -5,6 +5,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <iostream>
+#include <iterator>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +16,7 @@
 #include "core/id_list.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
+#include "hooked/io/file.h"
 #include "hooked/io/safetensors.h"
 #include "options/command.h"
 #include "options/shared_options.h"
@@ -19,14 +24,38 @@
 namespace hooked::cli {
 namespace {
 
+constexpr std::uint64_t kTextFileBytes = std::uint64_t{64} << 20;
+
 at::Tensor row_tensor(const std::vector<std::int64_t>& ids) {
   return at::tensor(ids, at::TensorOptions(at::kLong)).unsqueeze(0);
 }
 
-at::Tensor tokens_of_text(const InputOptions& options, const HookedTransformer& model) {
-  TextOptions text;
-  if (!options.prepend_bos.empty()) text.prepend_bos = options.prepend_bos == "yes";
-  return model.to_tokens(*options.text, text).to(at::kCPU);
+// All of standard input, without the newline at its end.
+std::string text_of_standard_input() {
+  std::string text(std::istreambuf_iterator<char>(std::cin), {});
+  if (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+// The lines of a file, which are a row each.
+std::vector<std::string> lines_of(const std::string& file) {
+  std::vector<std::string> lines;
+  std::istringstream content(read_text_file(file, kTextFileBytes));
+  for (std::string line; std::getline(content, line);) lines.push_back(std::move(line));
+  if (lines.empty())
+    throw UsageError(fmt::format("--text-file: {} is empty; expected a text in each line", file));
+  return lines;
+}
+
+Input input_of_texts(std::vector<std::string> texts, const InputOptions& options,
+                     const HookedTransformer& model) {
+  TextOptions how;
+  if (!options.prepend_bos.empty()) how.prepend_bos = options.prepend_bos == "yes";
+  if (texts.size() == 1) return model.to_tokens(texts.front(), how).to(at::kCPU);
+  Input batch = model.to_token_batch(texts, how);
+  batch.tokens = batch.tokens.to(at::kCPU);
+  batch.attention_mask = batch.attention_mask.to(at::kCPU);
+  return batch;
 }
 
 at::Tensor ids_of_rows(const std::vector<std::string>& texts, std::string_view option) {
@@ -86,7 +115,16 @@ Input input_of_file(const std::string& path) {
 }
 
 Input given_input(const InputOptions& options, const HookedTransformer& model) {
-  if (options.text) return tokens_of_text(options, model);
+  if (!options.text_file.empty()) return input_of_texts(lines_of(options.text_file), options, model);
+  if (!options.texts.empty()) {
+    std::vector<std::string> texts = options.texts;
+    if (std::ranges::count(texts, "-") > 1)
+      throw UsageError("--text: standard input is read once; expected '-' at most once");
+    for (std::string& text : texts) {
+      if (text == "-") text = text_of_standard_input();
+    }
+    return input_of_texts(std::move(texts), options, model);
+  }
   if (!options.tokens_file.empty()) return input_of_file(options.tokens_file);
   return ids_of_rows(options.token_rows, "--tokens");
 }

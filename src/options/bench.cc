@@ -12,7 +12,8 @@ Reader define_bench(CLI::App& app) {
   auto options = std::make_shared<BenchOptions>();
   add_model_options(app, options->model);
   app.add_option("--batch", options->batch, "rows (default: 1)")->option_text("B")->check(at_least_one());
-  app.add_option("--length", options->length, "tokens in a row (default: 128)")
+  app.add_option("--length", options->length,
+                 "tokens in a row (default: 128, or what the context has room for)")
       ->option_text("T")
       ->check(at_least_one());
   app.add_option("--iterations", options->iterations, "timed runs of each kind (default: 20)")

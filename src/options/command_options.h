@@ -23,7 +23,8 @@ struct ModelOptions {
 
 /// Of commands that run a model on something.
 struct InputOptions {
-  std::optional<std::string> text;
+  std::vector<std::string> texts;  ///< `-` is standard input
+  std::string text_file;
   std::vector<std::string> token_rows;
   std::string tokens_file;
   std::vector<std::string> token_type_rows;
@@ -104,7 +105,7 @@ struct SaveOptions {
 struct BenchOptions {
   ModelOptions model;
   std::int64_t batch = 1;
-  std::int64_t length = 128;
+  std::int64_t length = 0;  ///< 0: the usual one, or what the context has room for
   std::int64_t iterations = 20;
   std::uint64_t seed = 0;
   bool json = false;

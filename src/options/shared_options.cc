@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <system_error>
+#include <utility>
 
 #include "core/json.h"
 #include "core/nearest.h"
@@ -17,8 +18,16 @@
 namespace hooked::cli {
 namespace {
 
-// Wrong spellings of option values are errors of usage, found while the command line is read.
-std::string check_dtype(const std::string& name) {
+// Wrong spellings of option values are errors of usage, found while the command line is read. A usual
+// abbreviation of a dtype becomes its name.
+std::string read_dtype(std::string& name) {
+  constexpr std::pair<std::string_view, std::string_view> kAbbreviations[] = {
+      {"fp32", "float32"}, {"f32", "float32"},  {"fp64", "float64"},  {"f64", "float64"},
+      {"fp16", "float16"}, {"half", "float16"}, {"bf16", "bfloat16"}, {"f16", "float16"},
+  };
+  for (const auto& [abbreviation, whole] : kAbbreviations) {
+    if (abbreviation == name) name = whole;
+  }
   if (std::find(kFloatDtypeNames.begin(), kFloatDtypeNames.end(), name) != kFloatDtypeNames.end()) return {};
   return fmt::format("'{}' is not a dtype; expected float32, float64, bfloat16 or float16", name);
 }
@@ -97,7 +106,7 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
   app.add_option("--dtype", options.dtype,
                  "float32, float64, bfloat16 or float16 (default: float32, or as saved)")
       ->option_text("T")
-      ->check(CLI::Validator(check_dtype, "", "dtype"));
+      ->transform(CLI::Validator(read_dtype, "", "dtype"));
   app.add_option("--threads", options.threads, "threads of one run (default: all cores)")
       ->option_text("N")
       ->check(CLI::Range(1, 4096));
@@ -117,14 +126,18 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
 
 OneOf add_input_options(CLI::App& app, InputOptions& options) {
   static constexpr auto* kGroup = "Input, one of";
-  auto* text = app.add_option("--text", options.text, "text, for models with a tokenizer");
+  auto* text = app.add_option("--text", options.texts,
+                              "text, for models with a tokenizer; - reads standard input; repeat for the "
+                              "rows of a batch, shorter ones are padded");
+  auto* lines = app.add_option("--text-file", options.text_file, "a text in each line, a row each");
   auto* tokens = app.add_option("--tokens", options.token_rows,
                                 "token ids such as 1,2,3; repeat for the rows of a batch");
   auto* file =
       app.add_option("--tokens-file", options.tokens_file,
                      "safetensors file with `tokens` int64 [batch, pos] and, if wanted, `attention_mask`, "
                      "`token_type_ids`, `decoder_tokens` and `decoder_attention_mask`");
-  text->option_text("T")->group(kGroup);
+  text->option_text("T")->group(kGroup)->allow_extra_args(false);
+  lines->option_text("F")->group(kGroup);
   tokens->option_text("IDS")->group(kGroup)->allow_extra_args(false)->check(integers());
   file->option_text("F")->group(kGroup);
   app.add_option("--prepend-bos", options.prepend_bos,
@@ -145,7 +158,7 @@ OneOf add_input_options(CLI::App& app, InputOptions& options) {
       ->option_text("IDS")
       ->allow_extra_args(false)
       ->check(integers());
-  return {text, tokens, file};
+  return {text, lines, tokens, file};
 }
 
 void add_edit_option(CLI::App& app, std::vector<std::string>& edits) {

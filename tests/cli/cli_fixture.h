@@ -64,11 +64,11 @@ class CliTest : public ::testing::Test {
     return {std::istreambuf_iterator<char>(file), {}};
   }
 
-  /// Gives the model a word-level tokenizer with ids 0 to 10: <bos>, <unk>, w2, w3, ….
-  void write_tokenizer(const std::string& folder = "model") const {
+  /// Gives the model a word-level tokenizer of so many pieces: <bos>, <unk>, w2, w3, ….
+  void write_tokenizer(const std::string& folder = "model", int pieces = 11) const {
     std::filesystem::create_directories(folder_ / folder);
     std::string vocab = R"("<bos>": 0, "<unk>": 1)";
-    for (int id = 2; id < 11; ++id) vocab += fmt::format(", \"w{}\": {}", id, id);
+    for (int id = 2; id < pieces; ++id) vocab += fmt::format(", \"w{}\": {}", id, id);
     write(folder + "/tokenizer.json",
           fmt::format(
               R"({{"version": "1.0", "added_tokens": [{{"id": 0, "content": "<bos>", "special": true}}], )"

@@ -1,0 +1,72 @@
+// Texts as the input of commands, and models with more ids than their tokenizer has pieces.
+#include <fstream>
+
+#include "tests/cli/cli_fixture.h"
+
+namespace hooked::text_input_test {
+namespace {
+
+class TextInput : public CliTest {
+ protected:
+  TextInput() { write_tokenizer(); }
+};
+
+TEST_F(TextInput, SeveralTextsAreARowEach) {
+  const Json both = succeed({"run", model(), "--text", "w2 w3 w4", "--text", "w5", "--json"}).json();
+  ASSERT_EQ(both["rows"].size(), 2U);
+  EXPECT_EQ(both["rows"][0]["position"], 3);
+  EXPECT_EQ(both["rows"][1]["position"], 1) << "the last real token, not the padding";
+  const Json alone = succeed({"run", model(), "--text", "w5", "--json"}).json();
+  EXPECT_EQ(alone["rows"][0]["next"][0]["id"], both["rows"][1]["next"][0]["id"]);
+  EXPECT_NEAR(alone["rows"][0]["next"][0]["logit"], both["rows"][1]["next"][0]["logit"], 1e-5);
+}
+
+TEST_F(TextInput, AFileHasATextInEachLine) {
+  write("texts.txt", "w2 w3 w4\nw5\n");
+  const Json of_file = succeed({"run", model(), "--text-file", path("texts.txt"), "--json"}).json();
+  const Json given = succeed({"run", model(), "--text", "w2 w3 w4", "--text", "w5", "--json"}).json();
+  EXPECT_EQ(of_file, given);
+  write("empty.txt", "");
+  expect_failure({"run", model(), "--text-file", path("empty.txt")}, 2,
+                 "is empty; expected a text in each line");
+  expect_failure({"run", model(), "--text", "w2", "--text-file", path("texts.txt")}, 2, "--text-file");
+}
+
+TEST_F(TextInput, ADashIsStandardInput) {
+  expect_failure({"run", model(), "--text", "-", "--text", "-"}, 2, "at most once");
+  // The fixture's standard input is empty: the BOS token alone is left.
+  EXPECT_EQ(succeed({"run", model(), "--text", "-", "--json"}).json()["rows"][0]["position"], 0);
+}
+
+TEST_F(TextInput, IdsWithoutAPieceGoThroughEveryCommand) {
+  write_tokenizer("model", 6);  // the model has 11 ids
+  const std::string toks = "2,9,10";
+  EXPECT_NE(succeed({"info", model()}).out.find("11"), std::string::npos);
+  const Json run = succeed({"run", model(), "--tokens", toks, "--top-k", "11", "--json"}).json();
+  EXPECT_EQ(run["rows"][0]["next"].size(), 11U);
+  succeed({"cache", model(), "--tokens", toks, "--out", path("cache.safetensors")});
+  const auto made = succeed({"generate", model(), "--tokens", toks, "--max-new-tokens", "4", "--greedy",
+                             "--edit", "unembed.hook_out add 0", "--capture", "blocks.*.hook_resid_post",
+                             "--out", path("made.safetensors"), "--json"})
+                        .json();
+  EXPECT_EQ(made["ids"].size(), 4U);
+  EXPECT_TRUE(made["text"].is_string());
+  EXPECT_TRUE(std::filesystem::exists(path("made.safetensors")));
+  succeed({"generate", model(), "--tokens", toks, "--max-new-tokens", "3"});
+  EXPECT_EQ(hooked({"bench", model(), "--iterations", "1", "--length", "4"}).exit_code, 0);
+  const auto decoded = succeed({"tokenize", model(), "--decode", "2,3"});
+  EXPECT_NE(decoded.out.find("w2 w3"), std::string::npos) << decoded.out;
+}
+
+TEST_F(TextInput, BenchFitsAShortContext) {
+  const Json json = succeed({"bench", model(), "--iterations", "1", "--json"}).json();
+  EXPECT_EQ(json["length"], 4) << "of a context of 8: 4 decode steps stay free";
+}
+
+TEST_F(TextInput, DtypesHaveTheirUsualAbbreviations) {
+  for (const char* dtype : {"bf16", "fp16", "fp32", "f64"})
+    succeed({"run", model(), "--tokens", "2", "--dtype", dtype});
+}
+
+}  // namespace
+}  // namespace hooked::text_input_test
