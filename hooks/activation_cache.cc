@@ -1,14 +1,21 @@
 #include "hooked/hooks/activation_cache.h"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
 #include <unordered_set>
+#include <variant>
 
 #include "core/nearest.h"
 #include "core/parse_integer.h"
@@ -19,12 +26,90 @@
 
 namespace hooked {
 
+namespace {
+
+// Tensors of inference mode count no versions.
+std::uint32_t version_of(const at::Tensor& value) {
+  return !value.defined() || value.is_inference() ? 0 : static_cast<std::uint32_t>(value._version());
+}
+
+// The axis of which `last` is asked for, where there is one.
+std::optional<Axis> axis_of_last(const AxisIndices& indices) {
+  for (const auto& [axis, index] : indices.entries()) {
+    if (std::holds_alternative<AxisIndex::Last>(index.value)) return axis;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+at::Tensor TokenColumns::last(std::int64_t batch) const {
+  if (!mask.defined()) return at::full({batch}, end - 1, at::kLong);
+  const at::Tensor columns = at::arange(first, end, at::TensorOptions(at::kLong).device(mask.device()));
+  return columns.masked_fill(mask.logical_not(), first).amax(1);
+}
+
+bool TokenColumns::is_padding(std::int64_t row, std::int64_t position) const {
+  if (!mask.defined() || position < first || position >= end) return false;
+  return !mask[row][position - first].item<bool>();
+}
+
 ActivationCache::ActivationCache(const PointIndex& points) : ActivationCache(points.stacks()) {}
+
+ActivationCache ActivationCache::emptied() const {
+  ActivationCache empty(stacks_);
+  empty.tokens_ = tokens_;
+  empty.encoder_tokens_ = encoder_tokens_;
+  return empty;
+}
+
+const std::optional<TokenColumns>& ActivationCache::tokens(Stack of) const {
+  return of == Stack::encoder ? encoder_tokens_ : tokens_;
+}
+
+void ActivationCache::set_tokens(TokenColumns columns, Stack of) {
+  (of == Stack::encoder ? encoder_tokens_ : tokens_) = std::move(columns);
+}
+
+at::Tensor ActivationCache::last_columns(const Entry& entry, Axis axis) const {
+  const std::int64_t batch = entry.value.size(0);
+  if (entry.row_positions.defined()) return at::zeros({batch}, at::kLong);  // kept as `last`: the one column
+  const std::string where = fmt::format("{}[{}=last]", entry.name.to_string(), axis_name(axis));
+  const auto& columns = encoder_tokens_ && counts_source(entry.name, axis) ? encoder_tokens_ : tokens_;
+  if (!columns || (columns->mask.defined() && columns->mask.size(0) != batch)) {
+    throw HookError(where,
+                    "this cache does not know where the tokens of its rows end; expected a cache that a run "
+                    "made; give the position as a number");
+  }
+  const at::Tensor last = columns->last(batch);
+  if (entry.positions.empty()) return last;
+  const at::Tensor kept = at::tensor(entry.positions, at::kLong).to(last.device());
+  const at::Tensor matches = last.unsqueeze(1) == kept;  // [batch, position]
+  if (const at::Tensor found = matches.any(1); !found.all().item<bool>()) {
+    const auto row = found.to(at::kLong).argmin(0).item<std::int64_t>();
+    throw HookError(where,
+                    fmt::format("the last token of row {} stands at position {}, which was not kept; "
+                                "expected one of [{}]; keep `last` in the run",
+                                row, last[row].item<std::int64_t>(), fmt::join(entry.positions, ", ")));
+  }
+  return matches.to(at::kLong).argmax(1);
+}
 
 void ActivationCache::refuse_missing(const ActivationName& resolved) const {
   std::vector<std::string> kept;
   for (const Entry& e : entries_) kept.push_back(e.name.to_string());
   const std::string text = resolved.to_string();
+  if (resolved.layer >= 0 && resolved.layer >= stacks_.layers_of(resolved.stack)) {
+    throw HookError(text, fmt::format("layer {} is out of range; expected 0 to {} (this model has {} layers)",
+                                      resolved.layer, stacks_.layers_of(resolved.stack) - 1,
+                                      stacks_.layers_of(resolved.stack)));
+  }
+  if (!kept.empty() && hooked::row(resolved.site).wide) {
+    throw HookError(text,
+                    "this cache does not hold this activation, which the usual capture leaves out because "
+                    "it is wide; ask for it by name: act::defaults | act::" +
+                        std::string(hooked::row(resolved.site).word));
+  }
   throw HookError(
       text, kept.empty() ? std::string("this cache is empty; capture the activation in the run")
                          : fmt::format("this cache does not hold this activation; the nearest of its {} is "
@@ -36,21 +121,27 @@ const ActivationCache::Entry& ActivationCache::entry(const ActivationName& name)
   const ActivationName resolved = stacks_.resolve(name);
   const auto found = numbers_.find(resolved);
   if (found == numbers_.end()) refuse_missing(resolved);
-  return entries_[found->second];
+  const Entry& kept = entries_[found->second];
+  if (version_of(kept.value) != versions_[found->second]) {
+    throw HookError(
+        resolved.to_string(),
+        "somebody has written into this tensor since it was captured, so it is not the activation "
+        "any more; expected an unchanged one; write into a copy: cache[...].clone()");
+  }
+  return kept;
 }
 
 const at::Tensor ActivationCache::operator[](const Address& address) const {
   const Entry& found = entry(address.name());
   if (address.indices().empty()) return found.value;
   const std::string where = found.name.to_string();
-  return take_block(found.value, address.indices(), {found.name.site, where, {}});
-}
-
-const at::Tensor ActivationCache::operator[](std::string_view text) const {
-  if (text.find('.') != std::string_view::npos || text.find('[') != std::string_view::npos) {
-    return (*this)[Address::parse(text)];
+  AxisContext context{found.name.site, where, {}};
+  if (const auto axis = axis_of_last(address.indices())) {
+    const auto on = axis_on(found.name.site, *axis);
+    if (on == Axis::pos || on == Axis::source || on == Axis::query)  // take_block refuses the others
+      context.last_positions = last_columns(found, *on);
   }
-  return (*this)[Address(from_shorthand(text))];
+  return take_block(found.value, address.indices(), context);
 }
 
 bool ActivationCache::contains(const ActivationName& name) const {
@@ -81,12 +172,18 @@ at::Tensor ActivationCache::stack(act::BlockSite site, Stack of) const {
 
 ActivationCache ActivationCache::row(std::int64_t index) const {
   ActivationCache one = emptied();
+  std::int64_t resolved = index;  // take_block says what is out of range
   for (const Entry& e : entries_) {
     if (!hooked::row(e.name.site).axes.find(Axis::batch)) continue;  // experts' tokens are of all rows
     AxisIndices indices;
     indices.add(Axis::batch, std::vector<std::int64_t>{index});
     const std::string where = e.name.to_string();
-    one.insert({e.name, take_block(e.value, indices, {e.name.site, where, {}}), e.positions});
+    if (resolved < 0) resolved += e.value.size(0);
+    one.insert({e.name, take_block(e.value, indices, {e.name.site, where, {}}), e.positions,
+                e.row_positions.defined() ? e.row_positions.narrow(0, resolved, 1) : at::Tensor()});
+  }
+  for (auto* columns : {&one.tokens_, &one.encoder_tokens_}) {
+    if (*columns && (*columns)->mask.defined()) (*columns)->mask = (*columns)->mask.narrow(0, resolved, 1);
   }
   return one;
 }
@@ -101,10 +198,33 @@ std::vector<std::int64_t> unless_all(std::vector<std::int64_t> positions) {
   return {};
 }
 
+// Nothing where a stretch does not know its columns, or does not begin where the one before it ends.
+std::optional<TokenColumns> joined_columns(const std::vector<ActivationCache>& stretches) {
+  std::optional<TokenColumns> all;
+  std::vector<at::Tensor> masks;
+  std::int64_t batch = 0;
+  for (const ActivationCache& stretch : stretches) {
+    const std::optional<TokenColumns>& columns = stretch.tokens();
+    if (!columns || (all && columns->first != all->end)) return std::nullopt;
+    if (!all) all = TokenColumns{.first = columns->first, .end = columns->first};
+    all->end = columns->end;
+    masks.push_back(columns->mask);
+    if (columns->mask.defined()) batch = columns->mask.size(0);
+  }
+  if (batch == 0) return all;
+  for (std::size_t i = 0; i < masks.size(); ++i) {
+    const TokenColumns& columns = *stretches[i].tokens();
+    if (!masks[i].defined()) masks[i] = at::ones({batch, columns.end - columns.first}, at::kBool);
+  }
+  all->mask = at::cat(masks, 1);
+  return all;
+}
+
 }  // namespace
 
 ActivationCache ActivationCache::join(const std::vector<ActivationCache>& stretches) {
   ActivationCache joined = stretches.empty() ? ActivationCache() : stretches.front().emptied();
+  joined.tokens_ = joined_columns(stretches);
   std::vector<ActivationName> names;  // in firing order; a stretch may lack some
   std::unordered_set<ActivationName> known;
   for (const ActivationCache& stretch : stretches) {
@@ -115,10 +235,12 @@ ActivationCache ActivationCache::join(const std::vector<ActivationCache>& stretc
   for (const ActivationName& name : names) {
     std::vector<at::Tensor> values;
     std::vector<std::int64_t> positions;
+    std::vector<at::Tensor> row_positions;
     for (const ActivationCache& stretch : stretches) {
       if (!stretch.contains(name)) continue;
       const Entry& e = stretch.entry(name);
       values.push_back(e.value);
+      if (e.row_positions.defined()) row_positions.push_back(e.row_positions);
       positions.insert(positions.end(), e.positions.begin(), e.positions.end());
     }
     const SiteRow& site = hooked::row(name.site);
@@ -128,24 +250,28 @@ ActivationCache ActivationCache::join(const std::vector<ActivationCache>& stretc
       for (at::Tensor& value : values)
         value = at::constant_pad_nd(value, {0, keys - value.size(-1)}, site.unseen);
     }
-    joined.insert({name, at::cat(values, sequence_dimension(name.site)), unless_all(std::move(positions))});
+    joined.insert({name, at::cat(values, sequence_dimension(name.site)), unless_all(std::move(positions)),
+                   row_positions.size() == values.size() ? at::cat(row_positions, 1) : at::Tensor()});
   }
   return joined;
 }
 
 ActivationCache ActivationCache::to(const c10::Device& device) const {
   ActivationCache moved = emptied();
-  for (const Entry& e : entries_) moved.insert({e.name, e.value.to(device), e.positions});
+  for (const Entry& e : entries_) moved.insert({e.name, e.value.to(device), e.positions, e.row_positions});
   return moved;
 }
 
 void ActivationCache::insert(Entry entry) {
   entry.name = stacks_.resolve(entry.name);
   const auto [number, added] = numbers_.try_emplace(entry.name, entries_.size());
+  const std::uint32_t version = version_of(entry.value);
   if (added) {
     entries_.push_back(std::move(entry));
+    versions_.push_back(version);
   } else {
     entries_[number->second] = std::move(entry);
+    versions_[number->second] = version;
   }
 }
 
@@ -154,7 +280,12 @@ namespace {
 constexpr std::string_view kLayersKey = "n_layers";
 constexpr std::string_view kEncoderLayersKey = "n_encoder_layers";  // only of encoder-decoders
 constexpr std::string_view kOrderKey = "order";  // names in firing order: files order their data by dtype
-constexpr std::string_view kPositionsPrefix = "positions.";
+constexpr std::string_view kPositionsPrefix = "positions.";  // metadata, or a tensor of each row's own
+// The columns that were computed, `first,end`, and as tensors which of them are real tokens.
+constexpr std::string_view kColumnsKey = "columns";
+constexpr std::string_view kEncoderColumnsKey = "encoder_columns";
+constexpr std::string_view kMaskKey = "attention_mask";
+constexpr std::string_view kEncoderMaskKey = "encoder_attention_mask";
 
 std::int64_t parse_count(std::string_view text, std::string_view where) {
   if (const auto count = parse_integer(text)) return *count;
@@ -189,11 +320,22 @@ void ActivationCache::save(const std::filesystem::path& file) const {
   for (const Entry& e : entries_) {
     order.push_back(e.name.to_string());
     tensors.emplace_back(order.back(), e.value.to(at::kCPU));
+    if (e.row_positions.defined()) {
+      tensors.emplace_back(fmt::format("{}{}", kPositionsPrefix, order.back()), e.row_positions.to(at::kCPU));
+    }
     if (e.positions.empty()) continue;
     metadata[fmt::format("{}{}", kPositionsPrefix, e.name.to_string())] =
         fmt::format("{}", fmt::join(e.positions, ","));
   }
   metadata[std::string(kOrderKey)] = fmt::format("{}", fmt::join(order, ","));
+  const auto add_columns = [&](const std::optional<TokenColumns>& columns, std::string_view key,
+                               std::string_view mask) {
+    if (!columns) return;
+    metadata[std::string(key)] = fmt::format("{},{}", columns->first, columns->end);
+    if (columns->mask.defined()) tensors.emplace_back(mask, columns->mask.to(at::kCPU));
+  };
+  add_columns(tokens_, kColumnsKey, kMaskKey);
+  add_columns(encoder_tokens_, kEncoderColumnsKey, kEncoderMaskKey);
   save_safetensors(file, tensors, metadata);
 }
 
@@ -212,12 +354,35 @@ ActivationCache ActivationCache::load(const std::filesystem::path& file) {
   if (encoder_layers != metadata.end())
     stacks.n_encoder_layers = parse_count(encoder_layers->second, file.string());
   ActivationCache cache(stacks);
+  const auto read_columns = [&](std::string_view key, std::string_view mask) -> std::optional<TokenColumns> {
+    const auto found = metadata.find(std::string(key));
+    if (found == metadata.end()) return std::nullopt;
+    const std::vector<std::int64_t> ends = parse_positions(found->second, file.string());
+    if (ends.size() != 2 || ends[0] < 0 || ends[1] < ends[0]) {
+      throw CheckpointError(file.string(), fmt::format("the metadata '{}' holds '{}'; expected two positions",
+                                                       key, found->second));
+    }
+    TokenColumns columns{.first = ends[0], .end = ends[1]};
+    if (saved.find(mask) == nullptr) return columns;
+    columns.mask = saved.read(mask);
+    if (columns.mask.dim() != 2 || columns.mask.scalar_type() != at::kBool ||
+        columns.mask.size(1) != columns.end - columns.first) {
+      throw CheckpointError(file.string(),
+                            fmt::format("'{}' does not fit the metadata; expected bool [batch, {}]", mask,
+                                        columns.end - columns.first));
+    }
+    return columns;
+  };
+  cache.tokens_ = read_columns(kColumnsKey, kMaskKey);
+  cache.encoder_tokens_ = read_columns(kEncoderColumnsKey, kEncoderMaskKey);
   for (const std::string_view part : split_list(order->second)) {
     const std::string name(part);
-    const auto positions = metadata.find(fmt::format("{}{}", kPositionsPrefix, name));
+    const std::string key = fmt::format("{}{}", kPositionsPrefix, name);
+    const auto positions = metadata.find(key);
     cache.insert({ActivationName::parse(name), saved.read(name),
                   positions == metadata.end() ? std::vector<std::int64_t>()
-                                              : parse_positions(positions->second, file.string())});
+                                              : parse_positions(positions->second, file.string()),
+                  saved.find(key) != nullptr ? saved.read(key) : at::Tensor()});
   }
   return cache;
 }

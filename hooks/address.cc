@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "core/parse_integer.h"
 #include "hooked/core/error.h"
@@ -114,14 +115,28 @@ Address Address::at(Axis axis, AxisIndex index) const {
   return address;
 }
 
-Address Address::parse(std::string_view text) {
+namespace {
+
+// A name as `read_name` reads it, and the indices behind it.
+Address read_address(std::string_view text,
+                     const std::function<ActivationName(std::string_view)>& read_name) {
   const auto bracket = text.find('[');
-  if (bracket == std::string_view::npos) return ActivationName::parse(text);
+  if (bracket == std::string_view::npos) return read_name(text);
   if (text.back() != ']') throw HookError(text, "the indices are not closed; expected name[axis=index,...]");
-  Address address = ActivationName::parse(text.substr(0, bracket));
+  Address address = read_name(text.substr(0, bracket));
   const auto indices = AxisIndices::parse(text.substr(bracket + 1, text.size() - bracket - 2));
   for (const auto& [axis, index] : indices.entries()) address = address.at(axis, index);
   return address;
+}
+
+}  // namespace
+
+Address Address::parse(std::string_view text) { return read_address(text, ActivationName::parse); }
+
+Address Address::of_text(std::string_view text) {
+  return read_address(text, [](std::string_view name) {
+    return name.find('.') == std::string_view::npos ? from_shorthand(name) : ActivationName::parse(name);
+  });
 }
 
 }  // namespace hooked

@@ -2,6 +2,7 @@
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros_like.h>
@@ -46,6 +47,10 @@ void require_ids(const Edit& edit, const ActivationName& name) {
     throw HookError(name.to_string(),
                     fmt::format("an id has no fraction; expected an integer, got {}", *number));
   }
+}
+
+TokenColumns token_columns(const RunColumns& columns) {
+  return {.first = columns.first, .end = columns.end, .mask = columns.mask};
 }
 
 at::Tensor without_direction(const at::Tensor& block, const at::Tensor& direction) {
@@ -281,6 +286,9 @@ std::optional<ActivationCache::Entry> Watch::kept(std::size_t point, const at::T
       const Places places = places_of(indices, name).value();
       entry.value = take_block(entry.value, places.indices, {name.site, where, places.last}).unsqueeze(dim);
       entry.positions.clear();  // each row has its own
+      entry.row_positions = own_columns.last.defined()
+                                ? own_columns.last.unsqueeze(1)
+                                : at::full({value.size(0), 1}, own_columns.end - 1, at::kLong);
     } else {
       // A list, so that one position keeps its axis and shapes do not depend on how many were asked for.
       const std::vector<std::int64_t> wanted =
@@ -334,12 +342,19 @@ at::Tensor Watch::fire(std::size_t point, at::Tensor value) {
   return value;
 }
 
+ActivationCache Watch::empty_cache() const {
+  ActivationCache empty(points_);
+  empty.set_tokens(token_columns(extent_.columns));
+  if (extent_.encoder) empty.set_tokens(token_columns(*extent_.encoder), Stack::encoder);
+  return empty;
+}
+
 ActivationCache Watch::take_cache() {
   // Bytes of each storage that the kept views show together: q, k and v side by side fill a fused product, q
   // alone would pin the other two thirds.
   std::map<const void*, std::size_t> shown;
   for (const auto& entry : cache_) shown[entry.value.storage().data()] += entry.value.nbytes();
-  ActivationCache compacted(points_);
+  ActivationCache compacted = empty_cache();
   for (const auto& entry : cache_) {
     ActivationCache::Entry copy = entry;
     const auto& storage = entry.value.storage();
@@ -359,7 +374,7 @@ ActivationCache Watch::take_gradients(const at::Tensor& metric) {
     asked.push_back(point);
     inputs.push_back(plans_[plan_of_[point]].seen);
   }
-  ActivationCache gradients(points_);
+  ActivationCache gradients = empty_cache();
   if (inputs.empty()) return gradients;
   torch::autograd::variable_list results(inputs.size());
   if (metric.requires_grad()) {

@@ -24,6 +24,7 @@ struct RunColumns {
   /// that another step computes are passed over. Without it they are errors.
   std::optional<std::int64_t> limit = std::nullopt;
   at::Tensor last = {};  ///< each row's last real column, [batch] int64; undefined: the last of all
+  at::Tensor mask = {};  ///< [batch, end - first] bool, true for real tokens; undefined: all are
 };
 
 /// What one run computes: the part of the graph, and the columns.
@@ -121,6 +122,8 @@ class Watch {
   std::optional<Places> places_of(const AxisIndices& indices, const ActivationName& name) const;
   at::Tensor call_hook(const HookFunction& hook, const at::Tensor& value, std::size_t point) const;
   at::Tensor apply_edit(const PreparedEdit& edit, const at::Tensor& value, std::size_t point) const;
+  /// A cache that knows the columns of this run.
+  ActivationCache empty_cache() const;
   /// What the cache keeps of a value; nothing when another step computes all positions that are asked for.
   std::optional<ActivationCache::Entry> kept(std::size_t point, const at::Tensor& value) const;
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # A newcomer's first hour, played in an empty folder outside the checkout on what a build left: install, a project and a
 # plug-in over the installed package, and the same without the checkout. Fails at the first thing that goes wrong.
-# Usage: tests/first_hour.sh BUILD [step]...     steps: install consumer plugin reasons deploy
+# Usage: tests/first_hour.sh BUILD [step]...     steps: install consumer strings vocabulary plugin reasons deploy
 set -euo pipefail
 
 checkout=$(cd "$(dirname "$0")/.." && pwd)
 build=$(cd "$1" && pwd)
 shift
 steps=("$@")
-((${#steps[@]})) || steps=(install consumer plugin reasons deploy)
+((${#steps[@]})) || steps=(install consumer strings vocabulary plugin reasons deploy)
 
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/hooked_first_hour.XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
@@ -66,6 +66,31 @@ check_consumer() { expect "^hooked $version, LibTorch " "$1/consumer" "$prefix/s
 step_consumer() {
   build_consumer "$scratch/consumer"
   check_consumer "$scratch/consumer"
+}
+
+step_strings() {
+  configure "$scratch/strings" "$checkout/tests/consumer/strings"
+  quietly cmake --build "$scratch/strings"
+  expect 'names, operators and printing work' "$scratch/strings/strings" "$prefix/share/hooked/examples/toy_model" \
+    "$scratch/padded"
+}
+
+# A model with more ids than its tokenizer has pieces, which the step `strings` wrote, in every command.
+step_vocabulary() {
+  local hooked=$prefix/bin/hooked padded=$scratch/padded prompt="When John and Mary"
+  [[ -d $padded ]] || fail "the step strings writes the model that the step vocabulary reads; expected both"
+  quietly "$hooked" info "$padded"
+  quietly "$hooked" names "$padded" --names pattern
+  quietly "$hooked" run "$padded" --tokens 1,790,863 --top-k 864
+  quietly "$hooked" run "$padded" --text "$prompt" --text "When" --json
+  printf '%s' "$prompt" | quietly "$hooked" run "$padded" --text -
+  quietly "$hooked" cache "$padded" --tokens 1,790 --out "$scratch/padded.safetensors"
+  quietly "$hooked" tokenize "$padded" --text "$prompt"
+  quietly "$hooked" bench "$padded" --iterations 1
+  expect '"ids":' "$hooked" generate "$padded" --tokens 790,791 --max-new-tokens 12 --seed 3 --json \
+    --capture 'blocks.*.hook_resid_post' --out "$scratch/made.safetensors"
+  [[ -s $scratch/made.safetensors ]] || fail "what generate captured was not written"
+  quietly "$hooked" save "$padded" --out "$scratch/padded_again"
 }
 
 step_plugin() {

@@ -37,6 +37,7 @@ models that norm the sum of their embeddings (BERT) those of its `HookedEncoder`
 | `"z5"`, `"k6a"`, `"scale4ln1"` | the field's shorthand, read by caches, selections and `from_shorthand` |
 | `"pattern"`, `"blocks.*.hook_resid_*"` | as a selection: every layer's, names by pattern (`*` any run of characters, `?` one) |
 
+Texts mean the same everywhere: `run_with_cache(tokens, "z5")`, `cache["z5[head=6,pos=last]"]`, `zero("blocks.*.attn.hook_z[head=3]")`.
 An index is a number, a range `2:5` (the end is left out), a list `0+3+7`, or on positions `last`, each row's last real
 token. Negative numbers count from the end. `pos` means `query` on scores and patterns. `head` means `kv_head` on keys and
 values.

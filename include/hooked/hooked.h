@@ -1,6 +1,6 @@
 #pragma once
 
-// Everything a user needs, by room.
+// Everything a user needs, by room, and the tensor operations that go with it.
 
 #include "hooked/analysis/attribution.h"
 #include "hooked/analysis/grid.h"
@@ -12,6 +12,7 @@
 #include "hooked/core/axis.h"
 #include "hooked/core/error.h"
 #include "hooked/core/model_config.h"
+#include "hooked/core/print.h"
 #include "hooked/core/state_dict.h"
 #include "hooked/core/tensor_text.h"
 #include "hooked/core/version.h"
@@ -41,6 +42,7 @@
 #include "hooked/io/safetensors.h"
 #include "hooked/loading/describe.h"
 #include "hooked/loading/load_options.h"
+#include "hooked/tensor.h"
 #include "hooked/text/tokenizer.h"
 #include "hooked/version.h"
 #include "hooked/weights/processing.h"

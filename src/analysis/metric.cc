@@ -55,7 +55,7 @@ at::Tensor Metric::operator()(const at::Tensor& logits) const {
 }
 
 Metric::operator LogitMetric() const {
-  return [metric = *this](const at::Tensor& logits) {
+  const auto sum_of_scores = [metric = *this](const at::Tensor& logits) {
     std::vector<std::int64_t> absolute;
     const std::int64_t n_positions = logits.size(1);
     for (const std::int64_t position : metric.positions()) {
@@ -70,6 +70,7 @@ Metric::operator LogitMetric() const {
     const auto index = at::tensor(absolute, logits.options().dtype(at::kLong));
     return metric(logits.index_select(1, index)).sum();
   };
+  return {sum_of_scores, positions()};
 }
 
 Metric logit_difference(std::int64_t answer, std::int64_t against, std::int64_t position) {

@@ -91,6 +91,24 @@ std::vector<std::int64_t> resolve_positions(const std::vector<std::int64_t>& pos
   return resolved;
 }
 
+// Throws ShapeError where a position that counts from the end is padding in some row: whoever gives one means
+// the end of a row's tokens.
+void refuse_padding(const std::vector<std::int64_t>& positions, const RunColumns& columns,
+                    const char* where) {
+  if (!columns.mask.defined()) return;
+  for (const std::int64_t position : positions) {
+    const std::int64_t column = position + columns.end - columns.first;
+    if (position >= 0 || column < 0) continue;  // out of range is told elsewhere
+    const at::Tensor real = columns.mask.select(1, column);
+    if (real.all().item<bool>()) continue;
+    const auto row = real.to(at::kLong).argmin(0).item<std::int64_t>();
+    throw ShapeError(where,
+                     fmt::format("position {} is padding in row {}, whose last token is at {}; expected the "
+                                 "last token of every row; pad on the left, or give positions from 0 on",
+                                 position, row, columns.last[row].item<std::int64_t>()));
+  }
+}
+
 // Room for a run's columns behind a copy of its prefix.
 std::shared_ptr<KvCache> room_for(const LoadedModel& model, const Input& input) {
   const std::int64_t past = columns_before(input.prefix);
@@ -122,6 +140,14 @@ at::Tensor require_scalar(const at::Tensor& metric) {
 
 }  // namespace
 
+void require_logits(const RunResult& run) {
+  if (run.logits.defined()) return;
+  throw HookError("logits",
+                  run.residual.defined()
+                      ? "this run ended with its residual stream and made no logits; read `residual`"
+                      : "this run made no logits; expected Output::logits in its options");
+}
+
 RunResult HookedTransformer::run(const Input& given, const RunOptions& options) const {
   const LoadedModel& model = *model_;
   require_output(model.config, options);
@@ -137,13 +163,20 @@ RunResult HookedTransformer::run(const Input& given, const RunOptions& options) 
   const std::int64_t past = columns_before(input.prefix);
   const RunColumns columns{.first = past, .end = past + input.length()};
   RunExtent extent = extent_of(input, reach, columns);
-  if (input.main_mask().defined()) extent.columns.last = input.last_columns() + past;
+  if (input.main_mask().defined()) {
+    extent.columns.last = input.last_columns() + past;
+    extent.columns.mask = input.main_mask();
+  }
   if (options.logit_positions) {
     extent.logit_positions = resolve_positions(*options.logit_positions, columns);
+    refuse_padding(*options.logit_positions, extent.columns, "logit_positions");
     if (options.output == Output::loss) {
       throw ShapeError("logit_positions",
                        "a loss needs the logits of all positions; expected no logit_positions");
     }
+  }
+  if (options.gradients && !options.logit_positions && !options.gradients->metric.positions().empty()) {
+    refuse_padding(options.gradients->metric.positions(), extent.columns, "gradients.metric");
   }
   Watch watch = make_watch(model, extent, hooks_->snapshot(), options);
   if (options.output == Output::none && !options.gradients && !options.stop_at_layer && !options.keep_prefix)
@@ -190,10 +223,10 @@ RunResult HookedTransformer::run(const Input& given, const RunOptions& options) 
   return result;
 }
 
-RunResult HookedTransformer::run_with_cache(const Input& input, const Selection& capture,
+CachedRun HookedTransformer::run_with_cache(const Input& input, const Selection& capture,
                                             RunOptions options) const {
   options.capture = options.capture | capture;
-  return run(input, options);
+  return {run(input, options)};
 }
 
 RunResult HookedTransformer::run_with_hooks(const Input& input, std::vector<Hook> hooks,

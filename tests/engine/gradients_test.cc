@@ -174,7 +174,7 @@ TEST_F(GradientRun, BadMetricsAreRefused) {
   const auto with = [&](LogitMetric metric) {
     return model_.run(tokens_, {.gradients = GradientRequest{act::z(0), std::move(metric)}});
   };
-  EXPECT_THROW(with(nullptr), HookError);
+  EXPECT_THROW(with(LogitMetric()), HookError);
   EXPECT_THROW(with([](const at::Tensor& logits) { return logits; }), HookError);
   EXPECT_THROW(with([](const at::Tensor&) { return at::Tensor(); }), HookError);
   EXPECT_THROW(with([](const at::Tensor&) -> at::Tensor { throw 42; }), int);

@@ -39,6 +39,7 @@ class Cache : public testing::Test {
     }
     add("blocks.1.hook_resid_pre", random({2, 5, 6}, 40, at::kBFloat16));  // out of the table's order
     add("ln_final.hook_scale", random({2, 2, 1}, 50), {1, 4});
+    cache_.set_tokens({.end = 5});
   }
 
   void add(const std::string& name, at::Tensor value, std::vector<std::int64_t> positions = {}) {

@@ -82,19 +82,19 @@ class EditOf : public testing::TestWithParam<std::size_t> {
  protected:
   Place place_ = places()[GetParam()];
 
-  /// Compares with numbers computed element by element, at the addressed ones from those of `from`.
+  /// Compares with numbers computed element by element.
   template <typename F>
-  void expect(const at::Tensor& got, F&& number, const at::Tensor& from = z()) const {
+  void expect(const at::Tensor& got, F&& number) const {
     const at::Tensor before = z();
     ASSERT_EQ(got.sizes(), before.sizes());
-    const auto x = before.accessor<double, 4>(), given = from.accessor<double, 4>();
+    const auto x = before.accessor<double, 4>();
     const at::Tensor after = got.contiguous();
     const auto y = after.accessor<double, 4>();
     for (std::int64_t b = 0; b < kBatch; ++b) {
       for (std::int64_t p = 0; p < kPos; ++p) {
         for (std::int64_t h = 0; h < kHead; ++h) {
           for (std::int64_t i = 0; i < kWidth; ++i) {
-            const double expected = place_.holds(b, p, h) ? number(given[b][p][h][i], i) : x[b][p][h][i];
+            const double expected = place_.holds(b, p, h) ? number(x[b][p][h][i], i) : x[b][p][h][i];
             EXPECT_DOUBLE_EQ(y[b][p][h][i], expected) << place_.words << " at " << b << p << h << i;
           }
         }
@@ -123,12 +123,10 @@ TEST_P(EditOf, TensorsThatBroadcast) {
 TEST_P(EditOf, ReplacementFromACache) {
   ActivationCache source(3);
   source.insert({ActivationName::parse(kZ), z() * 10.0, {}});
-  // A cache does not know where rows end: what it holds at `last` is its last column.
-  const AxisIndex* on_pos = place_.address.indices().find(Axis::pos);
-  const bool last = on_pos != nullptr && std::holds_alternative<Last>(on_pos->value);
-  const at::Tensor from = last ? z().narrow(1, kPos - 1, 1).expand_as(z()) : z();
-  expect(
-      edited(replace(place_.address, source)), [](double x, auto) { return x * 10.0; }, from);
+  at::Tensor real = at::ones({kBatch, kPos}, at::kBool);
+  real[1].narrow(0, 3, kPos - 3).zero_();  // the rows of the run end at 4 and 2
+  source.set_tokens({.end = kPos, .mask = real});
+  expect(edited(replace(place_.address, source)), [](double x, auto) { return x * 10.0; });
 }
 
 TEST_P(EditOf, ProjectionLeavesNothingAlongTheDirection) {

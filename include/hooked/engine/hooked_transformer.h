@@ -74,7 +74,8 @@ class HookedTransformer {
   RunResult run(const Input& input, const RunOptions& options = {}) const;
 
   /// `run` that keeps `capture` too: `act::pattern`, `"blocks.*.attn.hook_pattern"`.
-  RunResult run_with_cache(const Input& input, const Selection& capture = act::defaults,
+  /// Gives back its logits and its cache: `const auto [logits, cache] = model.run_with_cache(tokens);`
+  CachedRun run_with_cache(const Input& input, const Selection& capture = act::defaults,
                            RunOptions options = {}) const;
 
   /// `run` with these hooks, for this run only.

@@ -2,9 +2,14 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <tuple>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "hooked/core/export.h"
@@ -41,7 +46,26 @@ struct LossOptions {
 };
 
 /// A differentiable function of the logits [batch, positions, vocab] to one number.
-using LogitMetric = std::function<at::Tensor(const at::Tensor& logits)>;
+class LogitMetric {
+ public:
+  using Function = std::function<at::Tensor(const at::Tensor& logits)>;
+
+  LogitMetric() = default;
+  /// Any callable. `positions` are those whose logits it reads, negative ones from the end, as far as they
+  /// are known: a run refuses one of these that is padding in some row.
+  template <std::invocable<const at::Tensor&> F>
+  requires(!std::same_as<std::remove_cvref_t<F>, LogitMetric>)
+      LogitMetric(F function, std::vector<std::int64_t> positions = {})  // NOLINT: a callable is a metric
+      : function_(std::move(function)), positions_(std::move(positions)) {}
+
+  explicit operator bool() const noexcept { return static_cast<bool>(function_); }
+  at::Tensor operator()(const at::Tensor& logits) const { return function_(logits); }
+  const std::vector<std::int64_t>& positions() const noexcept { return positions_; }
+
+ private:
+  Function function_;
+  std::vector<std::int64_t> positions_;
+};
 
 /// Gradients of `metric` with respect to activations (as downstream saw them).
 struct GradientRequest {
@@ -59,7 +83,8 @@ struct RunOptions {
   KeepOptions keep = {};
 
   Output output = Output::logits;
-  /// Positions whose logits are computed (negative count from the end); absent: all.
+  /// Positions whose logits are computed (negative count from the end); absent: all. One that
+  /// counts from the end and is padding in some row is refused.
   std::optional<std::vector<std::int64_t>> logit_positions = std::nullopt;
   /// The run ends before this block and returns the residual stream there; n_layers means after the last
   /// block.
@@ -81,4 +106,34 @@ struct RunResult {
   std::optional<Prefix> prefix;  ///< with `keep_prefix`: the run's prefix and its own columns
 };
 
+/// Throws HookError where a run made no logits, saying what to ask for.
+void require_logits(const RunResult& run);
+
+/// What run_with_cache gives back: a run that may also be taken apart as its logits and its cache.
+///
+///     const auto [logits, cache] = model.run_with_cache(tokens);
+struct CachedRun : RunResult {};
+
+/// The logits (0) or the cache (1) of a run. Throws HookError where the run made no logits.
+template <std::size_t I>
+decltype(auto) get(const CachedRun& run) {
+  if constexpr (I == 0) {
+    require_logits(run);
+    return (run.logits);
+  } else {
+    return (run.cache);
+  }
+}
+
 }  // namespace hooked
+
+template <>
+struct std::tuple_size<hooked::CachedRun> : std::integral_constant<std::size_t, 2> {};
+template <>
+struct std::tuple_element<0, hooked::CachedRun> {
+  using type = at::Tensor;
+};
+template <>
+struct std::tuple_element<1, hooked::CachedRun> {
+  using type = hooked::ActivationCache;
+};

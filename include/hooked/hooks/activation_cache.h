@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -18,17 +19,32 @@ namespace HOOKED_EXPORT hooked {
 
 class PointIndex;
 
+/// The columns of tokens that a run computed, and which of them are padding. Positions are absolute.
+struct TokenColumns {
+  std::int64_t first = 0;  ///< those before it belong to a prefix
+  std::int64_t end = 0;    ///< one past the last
+  at::Tensor mask = {};    ///< [batch, end - first] bool, true for real tokens; undefined: all are
+
+  /// Each row's last real position, [batch] int64.
+  at::Tensor last(std::int64_t batch) const;
+  /// Whether the token at a position of a row is padding. Positions outside are not.
+  bool is_padding(std::int64_t row, std::int64_t position) const;
+};
+
 /// Activations by name, in firing order, as downstream saw them (after hooks and edits).
 ///
-/// Holds handles, not copies, and nothing in the engine writes in place behind it. Keeps no model alive.
-/// Reading from several threads is fine.
+/// Holds handles, not copies, and nothing in the engine writes in place behind it. What is written into a
+/// cached tensor from outside is found at the next read. Keeps no model alive. Reading from several threads
+/// is fine.
 class ActivationCache {
  public:
   /// One activation and, when only some positions were kept, which (absolute, along its pos or query axis).
   struct Entry {
     ActivationName name;
     at::Tensor value;
-    std::vector<std::int64_t> positions;
+    std::vector<std::int64_t> positions = {};
+    /// [batch, pos] int64: each row's own, where positions were kept as `last`; else undefined.
+    at::Tensor row_positions = {};
   };
 
   ActivationCache() = default;
@@ -39,12 +55,12 @@ class ActivationCache {
   /// As empty as it is for any run of that model.
   explicit ActivationCache(const PointIndex& points);
 
-  /// The activation at an address; indices pick a block out of it (a view; one number drops its axis).
-  /// Throws HookError with the nearest kept name when it was not kept, and on indices out of range.
+  /// The activation at an address; indices pick a block out of it (a view; one number drops its axis), where
+  /// `last` is each row's last real token. Throws HookError with the nearest kept name when it was not kept,
+  /// on indices out of range, for `last` where the cache does not know it or did not keep it, and when
+  /// somebody has written into the tensor since it was captured.
   /// (Const, because assigning to a tensor that is returned by value would write into the cached memory.)
   const at::Tensor operator[](const Address& address) const;
-  /// As above for text: a full name or address, or the field's shorthand.
-  const at::Tensor operator[](std::string_view text) const;
 
   /// What is kept under a name: its full name, value and positions. Throws HookError as above.
   const Entry& entry(const ActivationName& name) const;
@@ -56,6 +72,11 @@ class ActivationCache {
   std::vector<ActivationName> names() const;
   /// Blocks of that stack; without its name, of the one that predicts.
   std::int64_t n_layers(Stack of = Stack::none) const { return stacks_.layers_of(of); }
+
+  /// The columns that the run computed: of the stack that predicts, or of the encoder. Nothing where no run
+  /// made the cache.
+  const std::optional<TokenColumns>& tokens(Stack of = Stack::none) const;
+  void set_tokens(TokenColumns columns, Stack of = Stack::none);
 
   /// Bytes of the distinct storages held.
   std::size_t bytes() const;
@@ -89,10 +110,15 @@ class ActivationCache {
 
  private:
   [[noreturn]] void refuse_missing(const ActivationName& resolved) const;
-  /// Nothing in it, for the same model.
-  ActivationCache emptied() const { return ActivationCache(stacks_); }
+  /// Nothing in it, for the same model and the same tokens.
+  ActivationCache emptied() const;
+  /// Each row's last real token as a column of the entry's value, [batch]. Throws HookError.
+  at::Tensor last_columns(const Entry& entry, Axis axis) const;
 
   std::vector<Entry> entries_;
+  std::vector<std::uint32_t> versions_;  ///< of the values when they came in: writing counts them up
+  std::optional<TokenColumns> tokens_;   ///< of the stack that predicts
+  std::optional<TokenColumns> encoder_tokens_;
   std::unordered_map<ActivationName, std::size_t> numbers_;
   Stacks stacks_;
 };

@@ -10,6 +10,7 @@
 
 #include "hooked/core/block_place.h"
 #include "hooked/core/export.h"
+#include "hooked/core/print.h"
 #include "hooked/hooks/site.h"
 
 namespace HOOKED_EXPORT hooked {

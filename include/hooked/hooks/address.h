@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -65,6 +66,10 @@ class AxisIndices {
 class Address {
  public:
   Address(ActivationName name) : name_(name) {}  // NOLINT: a name is the address of the whole activation
+  /// A full name or the field's shorthand, with or without indices: `blocks.9.attn.hook_z[head=6,pos=-1]`,
+  /// `z9[head=6]`. Throws HookError.
+  template <std::convertible_to<std::string_view> Text>
+  Address(const Text& text) : Address(of_text(std::string_view(text))) {}  // NOLINT: names are texts
 
   const ActivationName& name() const noexcept { return name_; }
   const AxisIndices& indices() const noexcept { return indices_; }
@@ -88,6 +93,8 @@ class Address {
   bool operator==(const Address&) const = default;
 
  private:
+  static Address of_text(std::string_view text);
+
   ActivationName name_;
   AxisIndices indices_;
 };

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <concepts>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -33,6 +34,9 @@ struct EditTarget {
   EditTarget(act::BlockSite site) : where(site) {}                                           // NOLINT
   EditTarget(act::ExpertSite site) : where(site) {}                                          // NOLINT
   EditTarget(act::ModelSite site) : where(site) {}                                           // NOLINT
+  /// Names, globs or shorthand with indices: `"blocks.*.attn.hook_z[head=3]"`, `"z0"`. Throws HookError.
+  template <std::convertible_to<std::string_view> Text>
+  EditTarget(const Text& text) : EditTarget(parse(std::string_view(text))) {}  // NOLINT: names are texts
   EditTarget(Selection where, AxisIndices indices) : where(std::move(where)), indices(std::move(indices)) {}
 
   /// `name-or-glob[axis=...]`, as on the command line. Throws HookError.
