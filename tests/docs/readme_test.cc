@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -12,6 +14,7 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace hooked::readme_test {
@@ -92,15 +95,18 @@ TEST(Readme, CodeIsThatOfTheFilesItNames) {
                                           "tests/consumer/CMakeLists.txt"}));
 }
 
-TEST(Figures, CodeIsThatOfTheirProgram) {
-  int compared = 0;
-  for (const Block& block : blocks_of(read("docs/figures.md"))) {
-    if (block.source.empty()) continue;
-    EXPECT_EQ(joined(block.lines), joined(program_of(block.source)))
-        << "docs/figures.md shows another " << block.source << "; copy that file without its first comment";
-    ++compared;
+TEST(Pages, CodeIsThatOfTheirPrograms) {
+  for (const auto& [page, programs] :
+       {std::pair<std::string, int>{"docs/figures.md", 1}, {"docs/guide.md", 5}}) {
+    int compared = 0;
+    for (const Block& block : blocks_of(read(page))) {
+      if (block.source.empty()) continue;
+      EXPECT_EQ(joined(block.lines), joined(program_of(block.source)))
+          << page << " shows another " << block.source << "; copy that file without its first comment";
+      ++compared;
+    }
+    EXPECT_EQ(compared, programs) << page;
   }
-  EXPECT_EQ(compared, 1);
 }
 
 TEST(Readme, QuickStartIsTwoCommandsThatExist) {
@@ -181,6 +187,46 @@ TEST(Documents, LinksLeadToFiles) {
     }
   }
   EXPECT_GT(links, 5);
+}
+
+std::string without_blanks(std::string text) {
+  std::erase_if(text, [](unsigned char c) { return std::isspace(c) != 0; });
+  return text;
+}
+
+/// The files that a comment names, `// a.h, b.cc`; none for any other comment.
+std::vector<std::filesystem::path> files_named(const std::string& comment) {
+  std::vector<std::filesystem::path> files;
+  std::istringstream stream(comment);
+  for (std::string file; stream >> file;) {
+    if (file.ends_with(',')) file.pop_back();
+    if (!std::filesystem::is_regular_file(kRoot / file)) return {};
+    files.emplace_back(file);
+  }
+  return files;
+}
+
+// "Add a point", "add a weight", "add an option": each line of these examples stands in the file that it
+// names.
+TEST(Architecture, WorkedExamplesAreLinesOfTheirFiles) {
+  std::size_t checked = 0;
+  for (const Block& block : blocks_of(read("docs/architecture.md"))) {
+    std::vector<std::filesystem::path> files;
+    for (const std::string& line : block.lines) {
+      const auto slashes = line.find("//");
+      const std::string code = without_blanks(line.substr(0, slashes));
+      if (slashes != std::string::npos) {
+        if (auto named = files_named(line.substr(slashes + 2)); !named.empty()) files = std::move(named);
+      }
+      if (code.empty() || files.empty()) continue;
+      const bool found = std::any_of(files.begin(), files.end(), [&](const std::filesystem::path& file) {
+        return without_blanks(read(file)).find(code) != std::string::npos;
+      });
+      EXPECT_TRUE(found) << line;
+      ++checked;
+    }
+  }
+  EXPECT_GE(checked, 12U);
 }
 
 }  // namespace

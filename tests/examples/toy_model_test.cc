@@ -152,6 +152,62 @@ TEST(Examples, TheReadmesCodeRuns) {
   EXPECT_THAT(read(picture), testing::StartsWith("<svg"));
 }
 
+// The programs of docs/guide.md: each runs, and what it prints says what the page promises.
+class Guide : public testing::Test {
+ protected:
+  std::string output_of(const std::string& program) const {
+    const auto finished =
+        run_program(program, "\"" + kModel.string() + "\" \"" + folder_.path().string() + "\"");
+    EXPECT_EQ(finished.status, 0) << finished.output;
+    return finished.output;
+  }
+
+  hooked::TempFolder folder_;
+};
+
+TEST_F(Guide, Ablates) {
+  const auto output = output_of("guide_ablate");
+  EXPECT_THAT(output, HasSubstr("the answer has probability 0.9"));
+  EXPECT_THAT(output, HasSubstr("head 1.3 looks at 'Mary'"));
+  EXPECT_THAT(output, HasSubstr("without head 1.3: "));
+}
+
+TEST_F(Guide, Patches) {
+  EXPECT_THAT(output_of("guide_patch"), HasSubstr("Patching the heads of two pairs"));
+  EXPECT_THAT(read(folder_ / "heads.svg"), HasSubstr("<svg"));
+}
+
+TEST_F(Guide, Steers) {
+  const auto output = output_of("guide_steer");
+  const auto line_of = [&](const std::string& strength) {
+    const auto begin = output.find(strength + ": ");
+    EXPECT_NE(begin, std::string::npos) << output;
+    return output.substr(begin + strength.size(), output.find('\n', begin) - begin - strength.size());
+  };
+  EXPECT_THAT(line_of("0"), HasSubstr("Mary"));
+  EXPECT_NE(line_of("0"), line_of("4")) << output;
+}
+
+TEST_F(Guide, AttributesAllOfTheLogit) {
+  const auto model = hooked::HookedTransformer::load(kModel.string());
+  const auto logits = model("When John and Mary went to the shop, John gave a bag to")[0][-1];
+  const auto difference = (logits[model.to_token(" Mary")] - logits[model.to_token(" John")]).item<double>();
+  const auto output = output_of("guide_attribute");
+  const std::string_view mark = "all parts together  ";
+  ASSERT_THAT(output, HasSubstr(std::string(mark)));
+  EXPECT_NEAR(std::stod(output.substr(output.find(mark) + mark.size())), difference, 1e-3);
+}
+
+TEST_F(Guide, CollectsARowForEachPrompt) {
+  EXPECT_THAT(output_of("guide_collect"), HasSubstr("wrote [500, 128]"));
+  const auto file = hooked::SafetensorsFile::open(folder_ / "collected.safetensors");
+  const auto rows = file.read("resid_post1");
+  const auto model = hooked::HookedTransformer::load(kModel.string());
+  const auto alone = model.run_with_cache("Then Mary", "resid_post1").cache["resid_post1[pos=last]"][0];
+  EXPECT_LT((rows[1] - alone).abs().max().item<double>(), 1e-4)
+      << "padded on the right, it is the same token";
+}
+
 TEST(Examples, TheFiguresAreDrawn) {
   const hooked::TempFolder folder;
   const auto finished =
