@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <filesystem>
 #include <system_error>
 #include <variant>
@@ -21,10 +20,6 @@ int main(int argc, char** argv) {
   const auto self = std::filesystem::read_symlink("/proc/self/exe", problem);
   const auto engine = (self.parent_path() / HOOKED_ENGINE).lexically_normal();
   if (!problem) {
-    // Threads that spin while they wait take the cores from whoever else works: beside one busy process a run
-    // of small operations took 20 times as long. libgomp reads this when it is loaded, which is why it is set
-    // here.
-    ::setenv("OMP_WAIT_POLICY", "passive", /*overwrite=*/0);
     ::execv(engine.c_str(), argv);
     problem = {errno, std::generic_category()};
   }
