@@ -12,12 +12,7 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
   Recipes r(c);
   r.embedding("embed_tokens.weight");
   r.positions("embed_positions.weight", kFairseqPositionOffset);
-  r.each_block("layers.{}.", [&](std::int64_t) {
-    r.norm("ln1", "self_attn_layer_norm");
-    add_fairseq_attention(r);
-    r.norm("ln2", "final_layer_norm");
-    add_fairseq_mlp(r);
-  });
+  add_fairseq_blocks(r);
   r.norm("ln_final", "layer_norm");
   r.unembedding("output_projection");
   return std::move(r).take();

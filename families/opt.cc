@@ -50,12 +50,7 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c, const HfConfig& hf) {
   };
   add_embeddings(r, c, shape);
   r.positions("embed_positions.weight", kFairseqPositionOffset);
-  r.each_block("layers.{}.", [&](std::int64_t) {
-    norm("ln1", "self_attn_layer_norm");
-    add_fairseq_attention(r);
-    norm("ln2", "final_layer_norm");
-    add_fairseq_mlp(r);
-  });
+  add_fairseq_blocks(r, norm);
   if (c.final_norm != NormKind::none) norm("ln_final", "final_layer_norm");
   return std::move(r).take();
 }

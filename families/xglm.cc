@@ -39,12 +39,7 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c, const HfConfig& hf) {
   Recipes r(c);
   r.embedding("embed_tokens.weight");
   r.make("pos_embed.W_pos", {}, [c, row = padding_row(hf)](const auto&) { return sinusoids(c, row); });
-  r.each_block("layers.{}.", [&](std::int64_t) {
-    r.norm("ln1", "self_attn_layer_norm");
-    add_fairseq_attention(r);
-    r.norm("ln2", "final_layer_norm");
-    add_fairseq_mlp(r);
-  });
+  add_fairseq_blocks(r);
   r.norm("ln_final", "layer_norm");
   r.unembedding("lm_head");
   return std::move(r).take();

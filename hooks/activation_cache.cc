@@ -99,11 +99,6 @@ void ActivationCache::refuse_missing(const ActivationName& resolved) const {
   std::vector<std::string> kept;
   for (const Entry& e : entries_) kept.push_back(e.name.to_string());
   const std::string text = resolved.to_string();
-  if (resolved.layer >= 0 && resolved.layer >= stacks_.layers_of(resolved.stack)) {
-    throw HookError(text, fmt::format("layer {} is out of range; expected 0 to {} (this model has {} layers)",
-                                      resolved.layer, stacks_.layers_of(resolved.stack) - 1,
-                                      stacks_.layers_of(resolved.stack)));
-  }
   if (!kept.empty() && hooked::row(resolved.site).wide) {
     throw HookError(text,
                     "this cache does not hold this activation, which the usual capture leaves out because "
@@ -120,7 +115,7 @@ void ActivationCache::refuse_missing(const ActivationName& resolved) const {
 const ActivationCache::Entry& ActivationCache::entry(const ActivationName& name) const {
   const ActivationName resolved = stacks_.resolve(name);
   const auto found = numbers_.find(resolved);
-  if (found == numbers_.end()) refuse_missing(resolved);
+  if (found == numbers_.end()) refuse_missing(stacks_.resolve_in_range(name));
   const Entry& kept = entries_[found->second];
   if (version_of(kept.value) != versions_[found->second]) {
     throw HookError(
@@ -172,18 +167,17 @@ at::Tensor ActivationCache::stack(act::BlockSite site, Stack of) const {
 
 ActivationCache ActivationCache::row(std::int64_t index) const {
   ActivationCache one = emptied();
-  std::int64_t resolved = index;  // take_block says what is out of range
   for (const Entry& e : entries_) {
     if (!hooked::row(e.name.site).axes.find(Axis::batch)) continue;  // experts' tokens are of all rows
     AxisIndices indices;
     indices.add(Axis::batch, std::vector<std::int64_t>{index});
     const std::string where = e.name.to_string();
-    if (resolved < 0) resolved += e.value.size(0);
+    // take_block says what is out of range
     one.insert({e.name, take_block(e.value, indices, {e.name.site, where, {}}), e.positions,
-                e.row_positions.defined() ? e.row_positions.narrow(0, resolved, 1) : at::Tensor()});
+                e.row_positions.defined() ? e.row_positions.narrow(0, index, 1) : at::Tensor()});
   }
   for (auto* columns : {&one.tokens_, &one.encoder_tokens_}) {
-    if (*columns && (*columns)->mask.defined()) (*columns)->mask = (*columns)->mask.narrow(0, resolved, 1);
+    if (*columns && (*columns)->mask.defined()) (*columns)->mask = (*columns)->mask.narrow(0, index, 1);
   }
   return one;
 }

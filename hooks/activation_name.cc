@@ -116,6 +116,18 @@ ActivationName Stacks::resolve(const ActivationName& name) const {
   return resolved;
 }
 
+ActivationName Stacks::resolve_in_range(const ActivationName& name) const {
+  const ActivationName resolved = resolve(name);
+  const std::int64_t layers = layers_of(resolved.stack);
+  if (row(name.site).scope != SiteScope::block || layers == 0) return resolved;
+  if (resolved.layer >= 0 && resolved.layer < layers) return resolved;
+  ActivationName asked = resolved;
+  asked.layer = name.layer;
+  throw HookError(asked.to_string(),
+                  fmt::format("layer {} is out of range; expected {} to {} (this model has {} layers)",
+                              name.layer, -layers, layers - 1, layers));
+}
+
 std::vector<ActivationName> activation_names(const ModelConfig& config) {
   std::vector<ActivationName> names;
   const auto add_scope = [&](SiteScope scope, Stack stack, std::int32_t layer) {

@@ -12,20 +12,9 @@ PointIndex::PointIndex(const ModelConfig& config)
   for (std::size_t i = 0; i < names_.size(); ++i) numbers_.emplace(names_[i], i);
 }
 
+// A stack without any layer is one that this model does not have: `require` says which it has.
 ActivationName PointIndex::resolve(const ActivationName& name) const {
-  const ActivationName resolved = stacks_.resolve(name);
-  if (row(name.site).scope != SiteScope::block) return resolved;
-  const std::int64_t layers = stacks_.layers_of(resolved.stack);
-  // A stack without any layer is one that this model does not have: `require` says which it has.
-  if (layers > 0 && (resolved.layer < 0 || resolved.layer >= layers)) {
-    ActivationName asked = resolved;
-    asked.layer = name.layer;
-    throw HookError(asked.to_string(),
-                    fmt::format("layer {} is out of range; expected {} to {} (this model has {} "
-                                "layers)",
-                                name.layer, -layers, layers - 1, layers));
-  }
-  return resolved;
+  return stacks_.resolve_in_range(name);
 }
 
 std::size_t PointIndex::require(const ActivationName& name) const {

@@ -49,16 +49,17 @@ void require_ids(const Edit& edit, const ActivationName& name) {
   }
 }
 
-TokenColumns token_columns(const RunColumns& columns) {
-  return {.first = columns.first, .end = columns.end, .mask = columns.mask};
-}
-
 at::Tensor without_direction(const at::Tensor& block, const at::Tensor& direction) {
   const at::Tensor along = (block * direction).sum(-1, /*keepdim=*/true) / (direction * direction).sum();
   return block - along * direction;
 }
 
 }  // namespace
+
+void RunColumns::set_mask(const at::Tensor& real) {
+  mask = real;
+  last = real.defined() ? tokens().last(real.size(0)) : at::Tensor();
+}
 
 Watch::Watch(const PointIndex& points, RunExtent extent, Kept kept)
     : points_(points),
@@ -344,8 +345,8 @@ at::Tensor Watch::fire(std::size_t point, at::Tensor value) {
 
 ActivationCache Watch::empty_cache() const {
   ActivationCache empty(points_);
-  empty.set_tokens(token_columns(extent_.columns));
-  if (extent_.encoder) empty.set_tokens(token_columns(*extent_.encoder), Stack::encoder);
+  empty.set_tokens(extent_.columns.tokens());
+  if (extent_.encoder) empty.set_tokens(extent_.encoder->tokens(), Stack::encoder);
   return empty;
 }
 

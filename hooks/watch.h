@@ -25,6 +25,10 @@ struct RunColumns {
   std::optional<std::int64_t> limit = std::nullopt;
   at::Tensor last = {};  ///< each row's last real column, [batch] int64; undefined: the last of all
   at::Tensor mask = {};  ///< [batch, end - first] bool, true for real tokens; undefined: all are
+
+  /// Sets `mask`, and `last` by it; both stay undefined without a mask.
+  void set_mask(const at::Tensor& real);
+  TokenColumns tokens() const { return {.first = first, .end = end, .mask = mask}; }
 };
 
 /// What one run computes: the part of the graph, and the columns.

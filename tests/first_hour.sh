@@ -10,24 +10,9 @@ shift
 steps=("$@")
 ((${#steps[@]})) || steps=(install consumer strings vocabulary plugin reasons deploy)
 
-scratch=$(mktemp -d "${TMPDIR:-/tmp}/hooked_first_hour.XXXXXX")
-trap 'rm -rf "$scratch"' EXIT
+title='first hour'
+source "$checkout/tests/script_helpers.sh"
 prefix=$scratch/prefix
-version=$(head -n 1 "$checkout/VERSION")
-torch=$(sed -n 's/^set(HOOKED_TORCH_FALLBACK "\(.*\)")$/\1/p' "$build/package/hookedBuiltWith.cmake")
-cd "$scratch"
-unset LD_LIBRARY_PATH HOOKED_CMAKE_ARGS TORCH_ROOT
-
-say() { printf '[first hour] %s\n' "$*"; }
-fail() { printf '[first hour] %s\n' "$*" >&2; exit 1; }
-# Runs a command, whose output is shown only where it fails.
-quietly() { "$@" >"$scratch/log" 2>&1 || { cat "$scratch/log" >&2; fail "failed: $*"; }; }
-expect() {
-  local wanted=$1
-  shift
-  "$@" >"$scratch/log" 2>&1 || { cat "$scratch/log" >&2; fail "failed: $*"; }
-  grep -qE -- "$wanted" "$scratch/log" || { cat "$scratch/log" >&2; fail "$* did not print '$wanted'"; }
-}
 
 # configure FOLDER PROJECT [cmake argument]...
 configure() {

@@ -6,22 +6,8 @@ set -euo pipefail
 
 checkout=$(cd "$(dirname "$0")/.." && pwd)
 build=$(cd "$1" && pwd)
-scratch=$(mktemp -d "${TMPDIR:-/tmp}/hooked_packages.XXXXXX")
-trap 'rm -rf "$scratch"' EXIT
-version=$(head -n 1 "$checkout/VERSION")
-torch=$(sed -n 's/^set(HOOKED_TORCH_FALLBACK "\(.*\)")$/\1/p' "$build/package/hookedBuiltWith.cmake")
-cd "$scratch"
-unset LD_LIBRARY_PATH
-
-say() { printf '[packages] %s\n' "$*"; }
-fail() { printf '[packages] %s\n' "$*" >&2; exit 1; }
-quietly() { "$@" >"$scratch/log" 2>&1 || { cat "$scratch/log" >&2; fail "failed: $*"; }; }
-expect() {
-  local wanted=$1
-  shift
-  "$@" >"$scratch/log" 2>&1 || { cat "$scratch/log" >&2; fail "failed: $*"; }
-  grep -qE -- "$wanted" "$scratch/log" || { cat "$scratch/log" >&2; fail "$* did not print '$wanted'"; }
-}
+title='packages'
+source "$checkout/tests/script_helpers.sh"
 
 # Programs and shared libraries below a folder.
 binaries() { find "$1" -type f \( -path '*/bin/*' -o -path '*/libexec/*' -o -name '*.so*' \); }

@@ -45,11 +45,7 @@ std::optional<std::string> piece_of(const HookedTransformer& model, std::int64_t
   const Tokenizer& tokenizer = model.tokenizer();
   // An encoder's head may have more logits than the embedding has rows.
   if (id >= model.config().d_vocab) return std::nullopt;
-  try {
-    return tokenizer.piece(id);
-  } catch (const TokenizerError&) {
-    return std::nullopt;
-  }
+  return tokenizer.piece(id);
 }
 
 // `logits` [vocab]

@@ -11,8 +11,6 @@
 #include "hooked/core/tensor_text.h"
 
 namespace hooked::cli {
-namespace {}  // namespace
-
 void perform(const SaveOptions& options) {
   const auto model = load_model(options.model);
   model.save(options.out);

@@ -214,10 +214,7 @@ class Generation {
     watching_.edits.insert(watching_.edits.end(), more.begin(), more.end());
     RunExtent extent =
         extent_of(prompt_, reach_, {.first = first, .end = first + step.tokens.size(1), .limit = end_});
-    if (step.real.defined()) {
-      extent.columns.last = step.last + first;
-      extent.columns.mask = step.real;
-    }
+    extent.columns.set_mask(step.real);
     Run run{.watch = make_watch(*model_, extent, scoped_, watching_),
             .sequence = Sequence(model_->config, model_->config.main_stack(),
                                  {.batch = step.tokens.size(0),

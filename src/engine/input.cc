@@ -1,10 +1,10 @@
 #include "hooked/engine/input.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
 
 #include "hooked/core/error.h"
+#include "hooked/hooks/activation_cache.h"
 
 namespace hooked {
 namespace {
@@ -13,9 +13,9 @@ std::int64_t rows_of(const at::Tensor& columns) { return columns.dim() == 1 ? 1 
 std::int64_t length_of(const at::Tensor& columns) { return columns.size(columns.dim() == 1 ? 0 : 1); }
 
 at::Tensor last_real_columns(const at::Tensor& columns, const at::Tensor& mask) {
-  const auto options = at::TensorOptions(at::kLong).device(columns.device());
-  if (!mask.defined()) return at::full({rows_of(columns)}, length_of(columns) - 1, options);
-  return (at::arange(mask.size(1), options) * mask.ne(0).to(columns.device())).amax(1);
+  TokenColumns tokens{.end = length_of(columns)};
+  if (mask.defined()) tokens.mask = mask.ne(0);
+  return tokens.last(rows_of(columns)).to(columns.device());
 }
 
 }  // namespace

@@ -163,10 +163,7 @@ RunResult HookedTransformer::run(const Input& given, const RunOptions& options) 
   const std::int64_t past = columns_before(input.prefix);
   const RunColumns columns{.first = past, .end = past + input.length()};
   RunExtent extent = extent_of(input, reach, columns);
-  if (input.main_mask().defined()) {
-    extent.columns.last = input.last_columns() + past;
-    extent.columns.mask = input.main_mask();
-  }
+  extent.columns.set_mask(input.main_mask());
   if (options.logit_positions) {
     extent.logit_positions = resolve_positions(*options.logit_positions, columns);
     refuse_padding(*options.logit_positions, extent.columns, "logit_positions");

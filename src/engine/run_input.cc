@@ -311,16 +311,11 @@ RunExtent extent_of(const Input& prompt, const Reach& reach, const RunColumns& c
   RunExtent extent{.reach = reach, .columns = columns};
   if (prompt.feeds_encoder()) {
     extent.encoder = RunColumns{.end = prompt.tokens.size(1)};
-    if (prompt.attention_mask.defined()) extent.encoder->last = prompt.last_encoder_columns();
-    extent.encoder->mask = prompt.attention_mask;
+    extent.encoder->set_mask(prompt.attention_mask);
   } else if (prompt.prefix && !prompt.prefix->columns()->encoder().empty()) {
     const EncoderKeys& encoder = prompt.prefix->columns()->encoder();
     extent.encoder = RunColumns{.end = encoder.length()};
-    if (encoder.real.defined()) {
-      const Input read(encoder.real, {.attention_mask = encoder.real});
-      extent.encoder->last = read.last_columns().expand({prompt.batch()});
-      extent.encoder->mask = encoder.real.expand({prompt.batch(), -1});
-    }
+    if (encoder.real.defined()) extent.encoder->set_mask(encoder.real.expand({prompt.batch(), -1}));
   }
   return extent;
 }

@@ -34,6 +34,11 @@ ModelConfig read(std::string_view fields) {
   return read_native_config(file_with(fields), "config.json").config;
 }
 
+void expect_round_trip(const ModelConfig& config) {
+  const std::string file = write_native_config(config);
+  EXPECT_EQ(read_native_config(file, "config.json").config, config) << file;
+}
+
 TEST(NativeConfig, RoundTripIsExactForRandomConfigs) {
   const at::ScalarType dtypes[] = {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16};
   for (std::uint64_t seed = 0; seed < 2000; ++seed) {
@@ -50,15 +55,13 @@ TEST(NativeConfig, RoundTripIsExactForRandomConfigs) {
 TEST(NativeConfig, RoundTripKeepsThatThereIsNoUnembedding) {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     const auto config = without_unembedding(random_config(seed));
-    EXPECT_EQ(read_native_config(write_native_config(config), "config.json").config, config)
-        << write_native_config(config);
+    expect_round_trip(config);
   }
 }
 
 TEST(NativeConfig, RoundTripIsExactForTwoStacks) {
   for (const ModelConfig& config : reference::two_stack_configs()) {
-    EXPECT_EQ(read_native_config(write_native_config(config), "config.json").config, config)
-        << write_native_config(config);
+    expect_round_trip(config);
   }
 }
 
@@ -73,14 +76,14 @@ TEST(NativeConfig, RoundTripKeepsEveryBitOfANumber) {
   config.eps = std::nextafter(1e-5, 1.0);
   config.attn_scale = std::sqrt(2.0) / 3.0;
   config.unembedding->soft_cap = 1.0 / 3.0;
-  EXPECT_EQ(read_native_config(write_native_config(config), "config.json").config, config);
+  expect_round_trip(config);
 }
 
 TEST(NativeConfig, TheLargestFileIsReadable) {
   auto config = read(
       "\"n_layers\": 10000, \"n_heads\": 16384, \"d_head\": 1024, \"positional_embedding_type\": \"alibi\"");
   config.window = Window{.size = 3, .layers = std::vector<bool>(10'000, true)};
-  EXPECT_EQ(read_native_config(write_native_config(config), "config.json").config, config);
+  expect_round_trip(config);
 }
 
 TEST(NativeConfig, AnInvalidConfigIsNotWritten) {
@@ -247,7 +250,7 @@ TEST(NativeConfig, SwishKeepsItsBetaWhereverItStands) {
       R"("act_fn": "swish_beta", "hooked": {"swish_beta": 1.7, "mlm_head": "swish_beta", "mlm_head_swish_beta": 0.3})");
   EXPECT_EQ(c.activation, Activation::swish_with(1.7));
   EXPECT_EQ(c.unembedding->mlm_head, Activation::swish_with(0.3));
-  EXPECT_EQ(read_native_config(write_native_config(c), "config.json").config, c);
+  expect_round_trip(c);
   EXPECT_EQ(read(R"("hooked": {"mlm_head": "swish_beta"})").unembedding->mlm_head, Activation::swish);
 }
 

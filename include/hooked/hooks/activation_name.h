@@ -64,6 +64,8 @@ struct Stacks {
   std::int64_t layers_of(Stack stack) const { return stack == Stack::encoder ? n_encoder_layers : n_layers; }
   /// `name` with its stack, and with a negative layer counted from the end.
   ActivationName resolve(const ActivationName& name) const;
+  /// As `resolve`. Throws HookError where the stack has layers and this one is not among them.
+  ActivationName resolve_in_range(const ActivationName& name) const;
 };
 
 /// All names of a model, in the order of the table, block by block.
