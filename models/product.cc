@@ -8,6 +8,8 @@
 #include <optional>
 #include <string_view>
 
+#include "core/parallel.h"
+
 namespace hooked {
 namespace {
 
@@ -44,6 +46,14 @@ const c10::TypedOperatorHandle<LinearPointwise>* one_dnn_linear() {
   return kOperator ? &*kOperator : nullptr;
 }
 
+// Below this many floating-point operations (some 10 µs of one thread) starting and joining threads costs
+// more than they save, and much more beside another busy process.
+constexpr std::int64_t kSerialOperations = std::int64_t{1} << 19;
+
+bool small(const at::Tensor& rows, const at::Tensor& weight) {
+  return rows.device().is_cpu() && 2 * rows.size(0) * weight.numel() < kSerialOperations;
+}
+
 bool by_columns(const at::Tensor& weight) { return weight.t().is_contiguous(); }
 
 // Other strides than these two take a path in oneDNN that is a thousand times slower.
@@ -55,6 +65,7 @@ bool suits_one_dnn(const at::Tensor& rows, const at::Tensor& weight) {
 }  // namespace
 
 void linear_into(at::Tensor& out, const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& bias) {
+  const ThreadLimit limit(small(rows, weight) ? std::optional(1) : std::nullopt);
   if (suits_one_dnn(rows, weight)) {
     const std::int64_t row_bytes = rows.size(0) * static_cast<std::int64_t>(sizeof(float));
     const std::int64_t piece = by_columns(weight)

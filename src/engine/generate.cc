@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "core/id_list.h"
+#include "core/parallel.h"
 #include "engine/generated_text.h"
 #include "engine/make_watch.h"
 #include "engine/run_input.h"
@@ -327,6 +328,7 @@ class Generation {
 
 GenerateResult HookedTransformer::generate(const Input& given, const GenerateOptions& options) const {
   const LoadedModel& model = *model_;
+  const ThreadLimit limit(options.threads);
   require_generation(model, options);
   require_reached_by_new_tokens(model, options.new_token_edits);
   const Input prompt = check_input(model, given);

@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/parallel.h"
 #include "engine/make_watch.h"
 #include "engine/run_input.h"
 #include "engine/scoped_hooks.h"
@@ -150,6 +151,7 @@ void require_logits(const RunResult& run) {
 
 RunResult HookedTransformer::run(const Input& given, const RunOptions& options) const {
   const LoadedModel& model = *model_;
+  const ThreadLimit limit(options.threads);
   require_output(model.config, options);
   const Input input = check_input(model, given);
   const at::Tensor targets = check_targets(model, input, options);

@@ -81,11 +81,12 @@ std::optional<StoredTensor> view_in_file(const SourceTensor& source, const at::T
   const std::int64_t slice =
       std::accumulate(sizes.begin() + 1, sizes.end(), std::int64_t{1}, std::multiplies<>());
   const auto read = [=, read_elements = source.read_elements, offset = made.storage_offset(),
-                     dtype = made.scalar_type()](std::int64_t first, std::int64_t count) mutable {
+                     dtype = made.scalar_type()](std::int64_t first, std::int64_t count) {
     const at::Tensor flat = at::empty({count * slice}, dtype);
     read_elements(offset + first * slice, flat);
-    sizes.front() = count;
-    return flat.view(sizes).permute(back);
+    std::vector<std::int64_t> block = sizes;
+    block.front() = count;
+    return flat.view(block).permute(back);
   };
   return StoredTensor{.shape = made.sizes().vec(),
                       .dtype = made.scalar_type(),

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/parallel.h"
+
 namespace hooked {
 namespace {
 
@@ -46,18 +48,23 @@ at::Tensor part_of(const at::Tensor& tensor, std::int64_t dimension, std::int64_
   return tensor.dim() == 0 ? tensor : tensor.narrow(dimension, first, count);
 }
 
-void for_each_block(const StoredTensor& stored,
-                    const std::function<void(std::int64_t first, const at::Tensor& block)>& use) {
+void for_each_block(const StoredTensor& stored, const std::function<void(const TensorBlock&)>& use) {
   const std::int64_t all = cut_length(stored), step = block_length(stored);
-  for (std::int64_t first = 0; first < all; first += step) {
-    use(first, stored.read(first, std::min(step, all - first)));
-  }
+  const std::int64_t blocks = (all + step - 1) / step;
+  const std::int64_t groups = std::min(blocks, kBlockGroups);
+  for_each_task(groups, [&](std::int64_t group) {
+    const std::int64_t end = blocks * (group + 1) / groups;
+    for (std::int64_t block = blocks * group / groups; block < end; ++block) {
+      const std::int64_t first = block * step;
+      use({group, block + 1 == end, first, stored.read(first, std::min(step, all - first))});
+    }
+  });
 }
 
 void copy_blocks(const StoredTensor& stored, const at::Tensor& destination) {
-  for_each_block(stored, [&](std::int64_t first, const at::Tensor& block) {
-    const std::int64_t count = block.dim() == 0 ? 1 : block.size(stored.dimension);
-    part_of(destination, stored.dimension, first, count).copy_(block);
+  for_each_block(stored, [&](const TensorBlock& block) {
+    const std::int64_t count = block.values.dim() == 0 ? 1 : block.values.size(stored.dimension);
+    part_of(destination, stored.dimension, block.first, count).copy_(block.values);
   });
 }
 

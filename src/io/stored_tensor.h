@@ -15,7 +15,8 @@ struct StoredTensor {
   at::ScalarType dtype;
   at::Device device;
   std::int64_t dimension;  ///< that blocks are cut along; 0 for a scalar
-  /// Indices `first` to `first + count` of `dimension`: `shape` with `count` there. Never written to.
+  /// Indices `first` to `first + count` of `dimension`: `shape` with `count` there. Never written to. Several
+  /// threads may call it at once.
   std::function<at::Tensor(std::int64_t first, std::int64_t count)> read;
 };
 
@@ -28,9 +29,18 @@ StoredTensor in_memory(at::Tensor tensor);
 /// `tensor` from index `first` of `dimension` on; a scalar is all of itself.
 at::Tensor part_of(const at::Tensor& tensor, std::int64_t dimension, std::int64_t first, std::int64_t count);
 
-/// Calls `use` with each block in order, and where it begins. Blocks have about `kBlockElements` elements.
-void for_each_block(const StoredTensor& stored,
-                    const std::function<void(std::int64_t first, const at::Tensor& block)>& use);
+/// One block of a tensor.
+struct TensorBlock {
+  std::int64_t group;  ///< 0 to kBlockGroups - 1
+  bool ends_group;     ///< it is the group's last
+  std::int64_t first;  ///< where it begins along the dimension that blocks are cut along
+  at::Tensor values;
+};
+
+/// Calls `use` with each block. Neighbouring blocks are a group: the blocks of one come in order, groups on
+/// several threads at once. Which blocks are a group depends on the shape alone, so sums by group are the
+/// same for any number of threads. Blocks have about `kBlockElements` elements.
+void for_each_block(const StoredTensor& stored, const std::function<void(const TensorBlock&)>& use);
 
 /// Copies all of it into `destination`, of the same shape.
 void copy_blocks(const StoredTensor& stored, const at::Tensor& destination);
@@ -38,7 +48,9 @@ void copy_blocks(const StoredTensor& stored, const at::Tensor& destination);
 /// Whether two have the same shape and numbers.
 bool same_numbers(const StoredTensor& one, const StoredTensor& other);
 
-/// Small enough for the processor's cache in float64, large enough for several threads.
+/// Small enough for the processor's cache in float64.
 inline constexpr std::int64_t kBlockElements = std::int64_t{1} << 17;
+/// Enough for the threads of a large machine.
+inline constexpr std::int64_t kBlockGroups = 32;
 
 }  // namespace hooked

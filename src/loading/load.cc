@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/parallel.h"
 #include "families/family.h"
 #include "families/shared/native_config.h"
 #include "families/shared/native_layout.h"
@@ -66,6 +67,7 @@ std::shared_ptr<LoadedModel> build_model(SourceTensors source, const WeightPlan&
 }  // namespace
 
 std::shared_ptr<LoadedModel> load_model(std::string_view id, const LoadOptions& options) {
+  const ThreadLimit limit(options.threads);
   PlannedModel planned(id, options);
   const auto model = build_model(std::move(planned.source), planned.plan, options.device, planned.processing);
   model->family = planned.identified.family.model_type;
@@ -83,6 +85,7 @@ std::shared_ptr<LoadedModel> load_model(std::string_view id, const LoadOptions& 
 
 std::shared_ptr<LoadedModel> load_state_dict(StateDict weights, const ModelConfig& config,
                                              const LoadOptions& options) {
+  const ThreadLimit limit(options.threads);
   ModelConfig chosen = config;
   chosen.dtype = options.dtype.value_or(config.dtype);
   chosen.validate();

@@ -9,7 +9,8 @@ RecipeReader::RecipeReader(SourceTensors source, const std::vector<TensorRecipe>
     : source_(std::move(source)) {
   std::set<std::string> whole;
   for (const TensorRecipe& recipe : recipes) {
-    Entry& entry = entries_[recipe.target] = {recipe, std::nullopt};
+    Entry& entry = entries_[recipe.target];
+    entry.recipe = recipe;
     if (recipe.sources.size() == 1) {
       const SourceTensor& theirs = source_.at(recipe.sources.front());
       const at::Tensor meta = theirs.meta();
@@ -21,34 +22,45 @@ RecipeReader::RecipeReader(SourceTensors source, const std::vector<TensorRecipe>
     const auto& sources = entry.recipe.sources;
     if (entry.stored && !whole.contains(sources.front())) continue;
     entry.stored.reset();
-    for (const std::string& name : sources) ++uses_[name];
+    for (const std::string& name : sources) ++wholes_[name].uses;
   }
 }
 
 at::Tensor RecipeReader::make(const TensorRecipe& recipe) {
   std::vector<at::Tensor> theirs;
   for (const std::string& name : recipe.sources) {
-    at::Tensor& tensor = open_[name];
-    if (!tensor.defined()) tensor = source_.at(name).read();
-    theirs.push_back(tensor);
+    std::unique_lock lock(mutex_);
+    Whole& whole = wholes_.at(name);
+    const SourceTensor& source = source_.at(name);
+    lock.unlock();
+    std::call_once(whole.once, [&] { whole.tensor = source.read(); });
+    theirs.push_back(whole.tensor);
   }
   at::Tensor made = recipe.make ? recipe.make(theirs) : theirs.front();
+  const std::lock_guard lock(mutex_);
   for (const std::string& name : recipe.sources) {
-    if (--uses_[name] > 0) continue;
-    open_.erase(name);
+    if (--wholes_.at(name).uses > 0) continue;
+    wholes_.erase(name);
     source_.erase(name);  // a state dict's tensor goes with it
   }
   return made;
 }
 
 std::optional<StoredTensor> RecipeReader::find(const std::string& target) {
+  std::unique_lock lock(mutex_);
   const auto found = entries_.find(target);
   if (found == entries_.end()) return std::nullopt;
   Entry& entry = found->second;
-  if (!entry.stored) entry.stored = in_memory(make(entry.recipe));
+  lock.unlock();
+  std::call_once(entry.once, [&] {
+    if (!entry.stored) entry.stored = in_memory(make(entry.recipe));
+  });
   return entry.stored;
 }
 
-void RecipeReader::done(const std::string& target) { entries_.erase(target); }
+void RecipeReader::done(const std::string& target) {
+  const std::lock_guard lock(mutex_);
+  entries_.erase(target);
+}
 
 }  // namespace hooked

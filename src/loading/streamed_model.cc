@@ -1,5 +1,6 @@
 #include "loading/streamed_model.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 
@@ -7,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "core/parallel.h"
 #include "weights/processor.h"
 
 namespace hooked {
@@ -21,7 +23,7 @@ std::string scope_of(const std::string& name) {
   return {};
 }
 
-void fill_slot(WeightSlot& slot, RecipeReader& reader, const weights::Changes& changes) {
+void fill_slot(const WeightSlot& slot, RecipeReader& reader, const weights::Changes& changes) {
   if (const auto change = changes.find(slot.name); change != changes.end() && change->second) {
     return change->second->weight.write(slot.view, change->second->dtype);
   }
@@ -37,19 +39,32 @@ std::shared_ptr<LoadedModel> streamed_model(RecipeReader& reader, const ModelCon
   const weights::Processor processor(config, processing);
   auto model = std::make_shared<LoadedModel>(processor.after(), device);
   model->processing = processor.report();
-  std::map<std::string, WeightSlots> parts;
-  for (WeightSlot& slot : model->slots()) parts[scope_of(slot.name)].push_back(std::move(slot));
+  std::map<std::string, WeightSlots> slots;
+  for (WeightSlot& slot : model->slots()) slots[scope_of(slot.name)].push_back(std::move(slot));
   const auto stored = [&](const std::string& name) { return reader.find(name); };
-  for (const ModelPart& part : model_parts(config)) {
+  const auto fill_part = [&](const ModelPart& part) {
     weights::Changes changes = processor.changes(stored, part);
-    for (WeightSlot& slot : parts[part ? part->path() + "." : ""]) {
-      fill_slot(slot, reader, changes);
-      changes.erase(slot.name);
-      reader.done(slot.name);
+    const auto found = slots.find(part ? part->path() + "." : "");
+    if (found != slots.end()) {
+      for (const WeightSlot& slot : found->second) {
+        fill_slot(slot, reader, changes);
+        changes.erase(slot.name);
+        reader.done(slot.name);
+      }
     }
     for (const auto& [name, change] : changes)
       reader.done(name);  // weights that are gone, as a folded norm's
+  };
+  // The part outside the blocks is the last, and its tensors are large enough to be shared among threads.
+  const std::vector<ModelPart> parts = model_parts(config);
+  const auto blocks = static_cast<std::int64_t>(parts.size()) - 1;
+  const auto fill_block = [&](std::int64_t block) { fill_part(parts[static_cast<std::size_t>(block)]); };
+  if (blocks >= at::get_num_threads()) {
+    for_each_task(blocks, fill_block);
+  } else {  // few large blocks: one after the other, each of their tensors on several threads
+    for (std::int64_t block = 0; block < blocks; ++block) fill_block(block);
   }
+  fill_part(parts.back());
   return model;
 }
 

@@ -13,7 +13,8 @@ namespace hooked {
 
 /// A model of `config` with the reader's weights, processed. Goes through the model part by part and through
 /// large tensors block by block, from where they are stored into the packed parameters, so that hardly more
-/// than the model is in memory. Throws ConfigError before anything is read.
+/// than the model is in memory. Blocks of the model are filled on several threads at once, and the numbers
+/// are the same for any number of them. Throws ConfigError before anything is read.
 std::shared_ptr<LoadedModel> streamed_model(RecipeReader& reader, const ModelConfig& config,
                                             const c10::Device& device, const WeightProcessing& processing);
 

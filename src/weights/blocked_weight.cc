@@ -3,13 +3,44 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mean.h>
 #include <ATen/ops/sum.h>
-#include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <array>
 #include <cassert>
+#include <mutex>
+#include <set>
 #include <utility>
 
 namespace hooked::weights {
+namespace {
+
+/// A sum over blocks, added up in one order whatever threads meet which block.
+class GroupSums {
+ public:
+  void add(const TensorBlock& block, const at::Tensor& part) {
+    at::Tensor& sum = sums_[static_cast<std::size_t>(block.group)];
+    sum = sum.defined() ? sum.add_(part) : part;
+    if (!block.ends_group) return;
+    // Groups end nearly in their order, so that few sums wait for those before them.
+    const std::lock_guard lock(mutex_);
+    ended_.insert(block.group);
+    for (; ended_.contains(next_); ++next_) {
+      at::Tensor& ready = sums_[static_cast<std::size_t>(next_)];
+      total_ = total_.defined() ? total_.add_(ready) : ready;
+      ready.reset();
+    }
+  }
+  at::Tensor total() const { return total_; }
+
+ private:
+  std::array<at::Tensor, kBlockGroups> sums_;
+  std::mutex mutex_;
+  std::set<std::int64_t> ended_;
+  std::int64_t next_ = 0;
+  at::Tensor total_;  ///< of the groups before `next_`
+};
+
+}  // namespace
 
 BlockedWeight::BlockedWeight(StoredTensor stored, AxisList axes) : stored_(std::move(stored)), axes_(axes) {
   assert(stored_.shape.size() == axes_.size());
@@ -37,10 +68,10 @@ at::Tensor BlockedWeight::here(const at::Tensor& operand, std::int64_t first, st
   return varies ? operand.narrow(stored_.dimension, first, count) : operand;
 }
 
-void BlockedWeight::for_each_changed(
-    const std::function<void(std::int64_t first, at::Tensor& block)>& use) const {
-  for_each_block(stored_, [&](std::int64_t first, const at::Tensor& stored) {
-    at::Tensor block = stored.to(at::kDouble, /*non_blocking=*/false, /*copy=*/true);
+void BlockedWeight::for_each_changed(const std::function<void(const TensorBlock&)>& use) const {
+  for_each_block(stored_, [&](const TensorBlock& stored) {
+    const std::int64_t first = stored.first;
+    const at::Tensor block = stored.values.to(at::kDouble, /*non_blocking=*/false, /*copy=*/true);
     for (const Change& change : changes_) {
       switch (change.kind) {
         case Change::Kind::multiply:
@@ -54,7 +85,7 @@ void BlockedWeight::for_each_changed(
           break;
       }
     }
-    use(first, block);
+    use({stored.group, stored.ends_group, first, block});
   });
 }
 
@@ -68,12 +99,11 @@ void BlockedWeight::center(Axis over) {
     changes_.push_back({Change::Kind::center, {}, dimension});
     return;
   }
-  at::Tensor sum;
-  for_each_changed([&](std::int64_t, at::Tensor& block) {
-    const at::Tensor part = block.sum(dimension, /*keepdim=*/true);
-    sum = sum.defined() ? sum.add_(part) : part;
-  });
-  changes_.push_back({Change::Kind::subtract, sum.div_(stored_.shape[static_cast<std::size_t>(dimension)])});
+  GroupSums sums;
+  for_each_changed(
+      [&](const TensorBlock& block) { sums.add(block, block.values.sum(dimension, /*keepdim=*/true)); });
+  const auto count = stored_.shape[static_cast<std::size_t>(dimension)];
+  changes_.push_back({Change::Kind::subtract, sums.total().div_(count)});
 }
 
 at::Tensor BlockedWeight::weighted_sum(const AxisList& over, const at::Tensor& coefficients) const {
@@ -88,12 +118,20 @@ at::Tensor BlockedWeight::weighted_sum(const AxisList& over, const at::Tensor& c
     sizes.push_back(stored_.shape[static_cast<std::size_t>(d)]);
     if (d < stored_.dimension) ++kept;
   }
+  const auto product = [&](const TensorBlock& block) {
+    const std::int64_t count = block.values.size(stored_.dimension);
+    return block.values.mul_(here(factors, block.first, count)).sum(summed);
+  };
+  if (across) {
+    GroupSums sums;
+    for_each_changed([&](const TensorBlock& block) { sums.add(block, product(block)); });
+    return sums.total();
+  }
   // All of it at once: small parts that stay among large blocks that go would leave the heap full of holes.
-  at::Tensor sum = at::zeros(sizes, at::TensorOptions(at::kDouble).device(stored_.device));
-  for_each_changed([&](std::int64_t first, at::Tensor& block) {
-    const std::int64_t count = block.size(stored_.dimension);
-    const at::Tensor part = block.mul_(here(factors, first, count)).sum(summed);
-    (across ? sum : sum.narrow(kept, first, count)).add_(part);
+  at::Tensor sum = at::empty(sizes, at::TensorOptions(at::kDouble).device(stored_.device));
+  for_each_changed([&](const TensorBlock& block) {
+    const at::Tensor part = product(block);
+    sum.narrow(kept, block.first, block.values.size(stored_.dimension)).copy_(part);
   });
   return sum;
 }
@@ -128,10 +166,10 @@ at::Tensor BlockedWeight::values() const {
 }
 
 void BlockedWeight::write(const at::Tensor& destination, at::ScalarType dtype) const {
-  for_each_changed([&](std::int64_t first, at::Tensor& block) {
+  for_each_changed([&](const TensorBlock& block) {
     // Rounded where it lies: a copy that rounds and transposes at once is slow.
-    const at::Tensor rounded = block.to(dtype).to(destination.scalar_type());
-    destination.narrow(stored_.dimension, first, block.size(stored_.dimension)).copy_(rounded);
+    const at::Tensor rounded = block.values.to(dtype).to(destination.scalar_type());
+    destination.narrow(stored_.dimension, block.first, rounded.size(stored_.dimension)).copy_(rounded);
   });
 }
 

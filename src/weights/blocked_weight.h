@@ -56,7 +56,8 @@ class BlockedWeight {
   std::int64_t dimension_of(Axis axis) const;
   at::Tensor shaped(const AxisList& over, const at::Tensor& coefficients) const;
   at::Tensor here(const at::Tensor& operand, std::int64_t first, std::int64_t count) const;
-  void for_each_changed(const std::function<void(std::int64_t first, at::Tensor& block)>& use) const;
+  /// As for_each_block, with blocks in float64 that `use` may write into.
+  void for_each_changed(const std::function<void(const TensorBlock& block)>& use) const;
 
   StoredTensor stored_;
   AxisList axes_;

@@ -16,6 +16,7 @@
 #include "hooked/io/file.h"
 #include "hooked/io/safetensors.h"
 #include "tests/engine/small_models.h"
+#include "tests/support/parallel_regions.h"
 #include "tests/support/process_memory.h"
 #include "tests/support/random_config.h"
 #include "tests/support/temp_folder.h"
@@ -123,6 +124,32 @@ void write_gpt2(const std::filesystem::path& folder) {
   write_file(folder / "config.json", fmt::format(R"({{"model_type": "gpt2", "n_embd": {}, "n_layer": {},
       "n_head": 8, "vocab_size": {}, "n_positions": 64, "n_ctx": 64, "torch_dtype": "bfloat16"}})",
                                                  kWidth, kLayers, kVocabulary));
+}
+
+TEST(StreamedModel, IsTheSameForAnyNumberOfThreads) {
+  for (const auto write : {write_llama, write_gpt2}) {
+    const TempFolder folder;
+    write(folder.path());
+    const auto weights = [&](int threads) {
+      return HookedTransformer::load(folder.path().string(), {.threads = threads}).state_dict();
+    };
+    const StateDict one = weights(1);
+    for (const int threads : {2, 7}) {
+      for (const auto& [name, values] : weights(threads))
+        EXPECT_TRUE(at::equal(values, one.at(name))) << name;
+    }
+  }
+}
+
+// At each of them threads wait for one another, which is slow beside another busy process.
+TEST(StreamedModel, LoadingEntersFewParallelRegions) {
+  for (const auto write : {write_llama, write_gpt2}) {
+    const TempFolder folder;
+    write(folder.path());
+    const std::int64_t before = parallel_regions();
+    HookedTransformer::load(folder.path().string(), {.threads = 2});
+    EXPECT_LE(parallel_regions() - before, 200);
+  }
 }
 
 TEST(StreamedModel, LoadingTakesHardlyMoreMemoryThanTheModel) {

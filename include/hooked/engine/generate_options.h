@@ -72,6 +72,8 @@ struct GenerateOptions {
   /// 0 where keys were still to come.
   Selection capture = {};
   KeepOptions keep = {};
+  /// Threads that LibTorch uses for this generation; its own number when absent.
+  std::optional<int> threads = std::nullopt;
 };
 
 /// What a generation gives back.

@@ -93,6 +93,9 @@ struct RunOptions {
   /// Give back the keys and values of all columns, for later runs to go on from.
   bool keep_prefix = false;
   LossOptions loss = {};
+  /// Threads that LibTorch uses for this run, and for this run only; its own number
+  /// (`at::get_num_threads()`) when absent. See docs/threads.md.
+  std::optional<int> threads = std::nullopt;
 };
 
 /// What a run gives back. Undefined tensors where the output was not asked for.

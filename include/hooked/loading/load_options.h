@@ -20,6 +20,8 @@ struct LoadOptions {
   /// When absent every step that preserves this model's function; none for a native folder that records which
   /// were applied before it was saved, so that saving and loading is bit-identical.
   std::optional<WeightProcessing> processing = std::nullopt;
+  /// Threads that loading uses; LibTorch's number (`at::get_num_threads()`) when absent.
+  std::optional<int> threads = std::nullopt;
 };
 
 /// How fresh weights are drawn; TransformerLens's init modes.

@@ -1,0 +1,96 @@
+#include "core/parallel.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ThreadLocalState.h>
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "hooked/core/error.h"
+
+// Note [Large tasks]
+// LibTorch's operators share their work among OpenMP's threads, and a thread that is done waits for the
+// others by spinning. Beside another busy process a thread may lose its processor, and the others spin for a
+// whole slice of the scheduler's: milliseconds, at each of the thousands of small operators that loading a
+// model takes. So a long stretch of work is cut into large tasks that threads take as they get free, and
+// operators inside a task run on its thread. Who is done waits blocked.
+
+namespace hooked {
+namespace {
+
+// The runtimes' own settings for one thread. at::set_num_threads would also set what threads start with that
+// have computed nothing yet. Null where LibTorch was built without that runtime.
+template <typename Function>
+Function* runtime_function(const char* name) {
+  return reinterpret_cast<Function*>(::dlsym(RTLD_DEFAULT, name));
+}
+
+struct Runtimes {
+  void (*set_openmp)(int) = runtime_function<void(int)>("omp_set_num_threads");
+  int (*set_mkl)(int) = runtime_function<int(int)>("MKL_Set_Num_Threads_Local");  // gives the number before
+};
+
+const Runtimes& runtimes() {
+  static const Runtimes kRuntimes;
+  return kRuntimes;
+}
+
+void set_openmp_threads(int threads) {
+  runtimes().set_openmp != nullptr ? runtimes().set_openmp(threads) : at::set_num_threads(threads);
+}
+
+}  // namespace
+
+void for_each_task(std::int64_t count, const std::function<void(std::int64_t)>& work) {
+  std::atomic<std::int64_t> next{0};
+  std::mutex mutex;
+  std::exception_ptr thrown;
+  const auto take_tasks = [&] {
+    const ThreadLimit limit(1);
+    try {
+      for (std::int64_t i = next++; i < count; i = next++) work(i);
+    } catch (...) {
+      next = count;
+      const std::lock_guard lock(mutex);
+      if (!thrown) thrown = std::current_exception();
+    }
+  };
+  const at::ThreadLocalState modes;
+  std::vector<std::jthread> helpers;
+  for (std::int64_t others = std::min<std::int64_t>(count, at::get_num_threads()) - 1; others > 0; --others) {
+    helpers.emplace_back([&] {
+      const at::ThreadLocalStateGuard guard(modes);
+      take_tasks();
+    });
+  }
+  take_tasks();
+  helpers.clear();  // waits for them
+  if (thrown) std::rethrow_exception(thrown);
+}
+
+ThreadLimit::ThreadLimit(std::optional<int> threads) {
+  if (!threads) return;
+  if (*threads < 1) {
+    throw ShapeError(
+        "threads", fmt::format("the number of threads is too small; expected at least 1, got {}", *threads));
+  }
+  // A thread's first parallel operator sets its number; later it would undo what is set here.
+  openmp_before_ = at::get_num_threads();
+  at::internal::lazy_init_num_threads();
+  set_openmp_threads(*threads);
+  if (runtimes().set_mkl != nullptr) mkl_before_ = runtimes().set_mkl(*threads);
+}
+
+ThreadLimit::~ThreadLimit() {
+  if (!openmp_before_) return;
+  set_openmp_threads(*openmp_before_);
+  if (runtimes().set_mkl != nullptr) runtimes().set_mkl(mkl_before_);
+}
+
+}  // namespace hooked

@@ -1,0 +1,108 @@
+#include "core/parallel.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/exp.h>
+#include <ATen/ops/ones.h>
+#include <c10/core/GradMode.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <latch>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "hooked/core/error.h"
+#include "tests/support/parallel_regions.h"
+
+namespace hooked::parallel_test {
+namespace {
+
+TEST(ForEachTask, DoesEveryNumberOnce) {
+  for (const int threads : {1, 2, 3}) {
+    const ThreadLimit limit(threads);
+    std::vector<std::atomic<int>> done(1000);
+    for_each_task(1000, [&](std::int64_t i) { ++done[static_cast<std::size_t>(i)]; });
+    for (const auto& times : done) EXPECT_EQ(times, 1);
+  }
+  for_each_task(0, [](std::int64_t) { FAIL(); });
+}
+
+// The latter half would fail if regions were not counted.
+TEST(ForEachTask, WhatLibTorchComputesInsideStaysOnOneThread) {
+  const ThreadLimit limit(2);
+  const at::Tensor large = at::ones({1 << 20});
+  const std::int64_t before = parallel_regions();
+  for_each_task(8, [&](std::int64_t) { large.exp(); });
+  EXPECT_EQ(parallel_regions(), before);
+  large.exp();
+  EXPECT_GT(parallel_regions(), before) << "nothing was counted";
+}
+
+TEST(ForEachTask, UsesAsManyThreadsAsLibTorchMay) {
+  const ThreadLimit limit(3);
+  std::latch all_there(3);  // passed only by three threads at once
+  for_each_task(3, [&](std::int64_t) { all_there.arrive_and_wait(); });
+}
+
+TEST(ForEachTask, InsideAnotherGoesInOrder) {
+  const ThreadLimit limit(2);
+  for_each_task(4, [](std::int64_t) {
+    std::vector<std::int64_t> order;
+    for_each_task(5, [&](std::int64_t i) { order.push_back(i); });
+    EXPECT_EQ(order, (std::vector<std::int64_t>{0, 1, 2, 3, 4}));
+  });
+}
+
+TEST(ForEachTask, ThrowsWhatItsWorkThrows) {
+  for (const int threads : {1, 3}) {
+    const ThreadLimit limit(threads);
+    std::atomic<int> begun{0};
+    EXPECT_THROW(for_each_task(100'000,
+                               [&](std::int64_t i) {
+                                 ++begun;
+                                 if (i == 3) throw std::runtime_error("three");
+                               }),
+                 std::runtime_error);
+    EXPECT_LT(begun, 100'000);
+  }
+}
+
+TEST(ForEachTask, KeepsTheCallersModes) {
+  const ThreadLimit limit(3);
+  for (const bool enabled : {false, true}) {
+    const at::AutoGradMode mode(enabled);
+    for_each_task(20, [&](std::int64_t) { EXPECT_EQ(at::GradMode::is_enabled(), enabled); });
+  }
+}
+
+TEST(ThreadLimit, ConcernsItsThreadAndEnds) {
+  const int before = at::get_num_threads();
+  {
+    const ThreadLimit limit(before + 2);
+    EXPECT_EQ(at::get_num_threads(), before + 2);
+    {
+      const ThreadLimit inner(1);
+      EXPECT_EQ(at::get_num_threads(), 1);
+      const ThreadLimit none(std::nullopt);
+      EXPECT_EQ(at::get_num_threads(), 1);
+    }
+    EXPECT_EQ(at::get_num_threads(), before + 2);
+    std::thread([&] { EXPECT_EQ(at::get_num_threads(), before); }).join();
+  }
+  EXPECT_EQ(at::get_num_threads(), before);
+}
+
+// The first parallel operator of a thread sets its number of threads, which must not undo the limit.
+TEST(ThreadLimit, HoldsInAThreadThatHasComputedNothingYet) {
+  std::thread([] {
+    const ThreadLimit limit(1);
+    at::ones({1 << 20}).exp();
+    EXPECT_EQ(at::get_num_threads(), 1);
+  }).join();
+}
+
+TEST(ThreadLimit, RefusesLessThanOne) { EXPECT_THROW(ThreadLimit(0), ShapeError); }
+
+}  // namespace
+}  // namespace hooked::parallel_test
