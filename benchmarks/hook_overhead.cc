@@ -3,6 +3,9 @@
 // The kept cache lives until the end of the timed region, as it does for a user who reads it.
 #include <ATen/ops/randint.h>
 #include <benchmark/benchmark.h>
+#include <sys/resource.h>
+
+#include <vector>
 
 #include "gpt2_small.h"
 
@@ -44,6 +47,54 @@ void one_edit(benchmark::State& state) {
   }
 }
 
+// Each head's output in the stream's coordinates, which a plain run does not make.
+void head_results(benchmark::State& state) {
+  const at::Tensor tokens = tokens_for(state);
+  for (auto _ : state) benchmark::DoNotOptimize(gpt2_small().run_with_cache(tokens, act::result));
+}
+
+// One head reads another query input in every layer.
+void split_inputs_edited(benchmark::State& state) {
+  const at::Tensor tokens = tokens_for(state);
+  std::vector<hooked::Edit> edits;
+  for (int layer = 0; layer < 12; ++layer) edits.push_back(hooked::scale(act::q_input(layer).head(3), 0.5));
+  for (auto _ : state) benchmark::DoNotOptimize(gpt2_small().run(tokens, {.edits = edits}));
+}
+
+// Another edit in each row of the batch.
+void an_edit_per_row(benchmark::State& state) {
+  const at::Tensor tokens = tokens_for(state);
+  std::vector<hooked::Edit> edits;
+  for (std::int64_t row = 0; row < state.range(0); ++row) {
+    edits.push_back(
+        hooked::add(act::resid_pre(6).at(hooked::Axis::batch, row), 0.001 * static_cast<double>(row)));
+  }
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(gpt2_small().run(tokens, {.edits = edits, .logit_positions = {{-1}}}));
+  }
+}
+
+void as_without_edits(benchmark::State& state) {
+  const at::Tensor tokens = tokens_for(state);
+  for (auto _ : state) benchmark::DoNotOptimize(gpt2_small().run(tokens, {.logit_positions = {{-1}}}));
+}
+
+// A short run after a long one that left its memory, with the pages that it faults in.
+void short_after_long(benchmark::State& state) {
+  const at::Tensor longer = at::randint(0, gpt2_small().config().d_vocab, {1, 1024}, at::kLong);
+  const at::Tensor tokens = tokens_for(state);
+  gpt2_small().run(longer);
+  gpt2_small().run(tokens);
+  const auto faults = [] {
+    rusage usage{};
+    ::getrusage(RUSAGE_SELF, &usage);
+    return static_cast<double>(usage.ru_minflt);
+  };
+  const double before = faults();
+  for (auto _ : state) benchmark::DoNotOptimize(gpt2_small().run(tokens));
+  state.counters["page_faults"] = benchmark::Counter(faults() - before, benchmark::Counter::kAvgIterations);
+}
+
 void sizes(benchmark::internal::Benchmark* benchmark) {
   benchmark->Args({1, 16})->Args({1, 128})->Args({4, 128})->Unit(benchmark::kMillisecond)->UseRealTime();
 }
@@ -53,6 +104,11 @@ BENCHMARK(every_default_point)->Apply(sizes);
 BENCHMARK(residual_stream)->Apply(sizes);
 BENCHMARK(one_observer)->Apply(sizes);
 BENCHMARK(one_edit)->Apply(sizes);
+BENCHMARK(head_results)->Apply(sizes);
+BENCHMARK(split_inputs_edited)->Apply(sizes);
+BENCHMARK(short_after_long)->Apply(sizes);
+BENCHMARK(an_edit_per_row)->Args({256, 16})->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK(as_without_edits)->Args({256, 16})->Args({1, 1024})->Unit(benchmark::kMillisecond)->UseRealTime();
 
 }  // namespace
 

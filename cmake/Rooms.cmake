@@ -44,6 +44,13 @@ function(hooked_add_room room)
       PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   endif()
 
+  # Loops of our own: without -O3 the compiler does not turn them into vector instructions, and with traps it may not.
+  file(GLOB kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/kernels/*.cc)
+  if(kernels)
+    set_source_files_properties(${kernels} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON
+                                                      COMPILE_OPTIONS "-O3;-fno-math-errno;-fno-trapping-math")
+  endif()
+
   list(TRANSFORM HOOKED_ROOM_${room}_MAY_INCLUDE PREPEND hooked_ OUTPUT_VARIABLE rooms)
   set(links ${rooms} ${HOOKED_ROOM_${room}_THIRD_PARTY})
   if(sources)

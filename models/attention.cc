@@ -4,11 +4,8 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/matmul.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/zeros_like.h>
-
-#include <limits>
 
 #include "models/latent_projection.h"
 #include "models/ops.h"
@@ -16,8 +13,6 @@
 
 namespace hooked {
 namespace {
-
-constexpr double kMasked = -std::numeric_limits<double>::infinity();
 
 /// The points of one kind of attention.
 struct AttentionSites {
@@ -143,11 +138,11 @@ at::Tensor Attention::attend_explicitly(const at::Tensor& q, const Segments& att
   }
   at::Tensor scores = parts.size() == 1 ? parts.front() : at::cat(parts, -1);
   if (config_.score_soft_cap > 0) scores = ops::soft_cap(scores, config_.score_soft_cap);
-  if (kind.bias.defined()) scores = scores + kind.bias;
-  if (kind.blocked.defined()) {
+  if (const at::Tensor& bias = kind.mask.bias(); bias.defined()) scores = scores + bias;
+  if (const at::Tensor& blocked = kind.mask.blocked(); blocked.defined()) {
     // In place only on our own fresh product, before anybody has seen it.
-    scores = run.workspace != nullptr ? scores.masked_fill_(kind.blocked, kMasked)
-                                      : scores.masked_fill(kind.blocked, kMasked);
+    scores = run.workspace != nullptr ? scores.masked_fill_(blocked, kMasked)
+                                      : scores.masked_fill(blocked, kMasked);
   }
   scores = hook_attn_scores_->forward(scores, run.watch);
 
@@ -179,11 +174,7 @@ at::Tensor Attention::attend_fused(const at::Tensor& q, const KeysAndValues& att
                                    const LayerKind& kind) const {
   std::optional<at::Tensor> mask;
   if (!kind.plain_causal) {
-    if (kind.bias.defined()) {
-      mask = kind.blocked.defined() ? kind.bias.masked_fill(kind.blocked, kMasked) : kind.bias;
-    } else if (kind.blocked.defined()) {
-      mask = kind.blocked.logical_not();
-    }
+    if (const at::Tensor& summand = kind.mask.summand(q.scalar_type()); summand.defined()) mask = summand;
   }
   const at::Tensor z = at::scaled_dot_product_attention(
       q.transpose(1, 2), attended.keys, attended.values, mask, /*dropout_p=*/0.0,
@@ -195,8 +186,7 @@ at::Tensor Attention::write(const at::Tensor& z, Run& run) const {
   if (!hook_result_->watched(run.watch)) return ops::linear(z.flatten(2), W_O_, b_O_, run);
   const at::Tensor per_head =
       W_O_.t().view({config_.n_heads, config_.value_dim(), config_.d_model});  // [head, d_head, d_model]
-  const at::Tensor result = hook_result_->forward(at::matmul(z.unsqueeze(-2), per_head).squeeze(-2),
-                                                  run.watch);  // [batch, pos, head, d_model]
+  const at::Tensor result = hook_result_->forward(ops::by_head_product(z, per_head, run), run.watch);
   const at::Tensor sum = result.sum(2);
   return b_O_.defined() ? sum + b_O_ : sum;
 }

@@ -13,7 +13,6 @@
 #include <ATen/ops/hardtanh.h>
 #include <ATen/ops/leaky_relu.h>
 #include <ATen/ops/linear.h>
-#include <ATen/ops/matmul.h>
 #include <ATen/ops/minimum.h>
 #include <ATen/ops/mish.h>
 #include <ATen/ops/mul.h>
@@ -29,6 +28,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "models/gelu.h"
 #include "models/product.h"
 #include "models/workspace.h"
 
@@ -83,6 +83,19 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
   return result.view(sizes);
 }
 
+at::Tensor by_head_product(const at::Tensor& x, const at::Tensor& weight, const Run& run) {
+  const std::int64_t heads = weight.size(0), out_size = weight.size(2);
+  const at::Tensor rows = x.reshape({-1, heads, x.size(-1)}).transpose(0, 1);  // [head, batch * pos, in]
+  const at::Tensor product = into_workspace(
+      {rows.size(1), heads, out_size}, x, run,
+      [&](at::Tensor& out) {
+        at::Tensor by_head = out.transpose(0, 1);
+        at::bmm_out(by_head, rows, weight);
+      },
+      [&] { return at::bmm(rows, weight).transpose(0, 1); });
+  return product.reshape({x.size(0), x.size(1), heads, out_size});
+}
+
 at::Tensor add(const at::Tensor& a, const at::Tensor& b, const Run& run) {
   return into_workspace(
       a.sizes(), a, run, [&](at::Tensor& out) { at::add_out(out, a, b); }, [&] { return a + b; });
@@ -94,19 +107,18 @@ at::Tensor multiply(const at::Tensor& a, const at::Tensor& b, const Run& run) {
 }
 
 at::Tensor activate(Activation activation, const at::Tensor& x, const Run& run) {
-  const auto gelu = [&](c10::string_view approximate) {
-    return into_workspace(
-        x.sizes(), x, run, [&](at::Tensor& out) { at::gelu_out(out, x, approximate); },
-        [&] { return at::gelu(x, approximate); });
-  };
   switch (activation.kind()) {
     case Activation::relu:
       return into_workspace(
           x.sizes(), x, run, [&](at::Tensor& out) { at::relu_out(out, x); }, [&] { return at::relu(x); });
     case Activation::gelu:
-      return gelu("none");
+      return into_workspace(
+          x.sizes(), x, run, [&](at::Tensor& out) { at::gelu_out(out, x, "none"); },
+          [&] { return at::gelu(x); });
     case Activation::gelu_tanh:
-      return gelu("tanh");
+      return into_workspace(
+          x.sizes(), x, run, [&](at::Tensor& out) { gelu_tanh_into(out, x); },
+          [&] { return at::gelu(x, "tanh"); });
     case Activation::gelu_fast:
       return gelu_with_root(x, 0.7978845608);
     case Activation::gelu_bloom:

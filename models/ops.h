@@ -12,6 +12,10 @@ namespace hooked::ops {
 /// x [..., in] times weight [out, in] transposed, plus bias [out] if defined: [..., out], contiguous.
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, const Run& run);
 
+/// Each head's rows times that head's matrix: x [batch, pos, head, in] times weight [head, in, out]:
+/// [batch, pos, head, out].
+at::Tensor by_head_product(const at::Tensor& x, const at::Tensor& weight, const Run& run);
+
 /// a + b, same shapes.
 at::Tensor add(const at::Tensor& a, const at::Tensor& b, const Run& run);
 

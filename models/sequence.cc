@@ -93,44 +93,49 @@ at::Tensor Sequence::alibi_bias() const {
   return config_.alibi()->scaled ? bias / config_.attn_scale : bias;
 }
 
+at::Tensor Sequence::blocked_by_place(bool windows) const {
+  const at::Tensor columns =
+      at::arange(past_ + input_.length, at::TensorOptions(at::kLong).device(input_.device));
+  const at::Tensor behind = columns.narrow(0, past_, input_.length).unsqueeze(1) -
+                            columns.unsqueeze(0);  // [query, key]: how far back the key is
+  const at::Tensor later = (behind < 0).unsqueeze(0).unsqueeze(0);
+  if (!windows) return later;
+  // In tokens, not columns: padding between two tokens does not move them apart.
+  at::Tensor apart = behind.unsqueeze(0);  // [1 or batch, query, key]
+  if (real_.defined()) {
+    const at::Tensor tokens = positions_.unsqueeze(2) - key_positions_.unsqueeze(1);
+    apart = at::where(real_.unsqueeze(2), tokens, apart);
+  }
+  const at::Tensor outside = ((bidirectional_ ? apart.abs() : apart) >= config_.window->size).unsqueeze(1);
+  return bidirectional_ ? outside : later.logical_or(outside);
+}
+
 LayerKind Sequence::layer_kind(bool windowed, const LayerFrequencies& frequencies,
                                const at::Tensor& relative_bias) const {
-  LayerKind kind;
-  kind.has_empty_rows = real_.defined();
-  const std::int64_t end = past_ + input_.length;
-  const bool windows = windowed && config_.window->size < end;
+  const bool windows = windowed && config_.window->size < past_ + input_.length;
   const bool newest_alone = input_.length == 1 && past_ > 0;  // it may see everything before it
-  if (windows || (!bidirectional_ && !newest_alone)) {
-    const at::Tensor columns = at::arange(end, at::TensorOptions(at::kLong).device(input_.device));
-    const at::Tensor behind = columns.narrow(0, past_, input_.length).unsqueeze(1) -
-                              columns.unsqueeze(0);  // [query, key]: how far back the key is
-    if (!bidirectional_) kind.blocked = (behind < 0).unsqueeze(0).unsqueeze(0);
-    if (windows) {
-      // In tokens, not columns: padding between two tokens does not move them apart.
-      at::Tensor apart = behind.unsqueeze(0);  // [1 or batch, query, key]
-      if (real_.defined()) {
-        const at::Tensor tokens = positions_.unsqueeze(2) - key_positions_.unsqueeze(1);
-        apart = at::where(real_.unsqueeze(2), tokens, apart);
-      }
-      const at::Tensor outside =
-          ((bidirectional_ ? apart.abs() : apart) >= config_.window->size).unsqueeze(1);
-      kind.blocked = bidirectional_ ? outside : kind.blocked.logical_or(outside);
-    }
-    kind.plain_causal = !windows && past_ == 0;
-  }
-  if (const at::Tensor padding = blocked_padding(real_keys_, input_.length); padding.defined()) {
-    kind.blocked = kind.blocked.defined() ? kind.blocked.logical_or(padding) : padding;
-    kind.plain_causal = false;
-  }
-  if (config_.alibi() != nullptr) {
-    // Press et al. 2022, from the positions themselves, so that it does not depend on earlier runs.
-    kind.bias = alibi_bias();
-    kind.plain_causal = false;
+  const bool by_place = windows || (!bidirectional_ && !newest_alone);
+  const bool padded = real_keys_.defined();
+
+  AttentionMask::Make blocked, bias;
+  if (by_place || padded) {
+    blocked = [this, windows, by_place, padded] {
+      const at::Tensor padding = blocked_padding(real_keys_, input_.length);
+      if (!by_place) return padding;
+      const at::Tensor place = blocked_by_place(windows);
+      return padded ? place.logical_or(padding) : place;
+    };
   }
   if (relative_bias.defined()) {
-    kind.bias = relative_bias;
-    kind.plain_causal = false;
+    bias = [relative_bias] { return relative_bias; };
+  } else if (config_.alibi() != nullptr) {
+    // Press et al. 2022, from the positions themselves, so that it does not depend on earlier runs.
+    bias = [this] { return alibi_bias(); };
   }
+  LayerKind kind;
+  kind.plain_causal = by_place && !windows && past_ == 0 && !padded && !bias;
+  kind.has_empty_rows = real_.defined();
+  kind.mask = AttentionMask(std::move(blocked), std::move(bias));
   if (config_.rotary() != nullptr) {
     kind.angles = rotary_angles(windowed ? frequencies.windowed : frequencies.full,
                                 {positions_, input_.row_lengths}, config_.dtype);
@@ -139,7 +144,9 @@ LayerKind Sequence::layer_kind(bool windowed, const LayerFrequencies& frequencie
 }
 
 LayerKind cross_attention_kind(const at::Tensor& real, std::int64_t queries) {
-  return {.blocked = blocked_padding(real, queries), .bias = {}, .angles = {}};
+  LayerKind kind;
+  if (real.defined()) kind.mask = AttentionMask([=] { return blocked_padding(real, queries); }, nullptr);
+  return kind;
 }
 
 }  // namespace hooked

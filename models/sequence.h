@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "hooked/core/model_config.h"
+#include "models/attention_mask.h"
 #include "models/kv_cache.h"
 #include "models/rotary.h"
 
@@ -14,10 +15,8 @@ namespace hooked {
 
 /// The masks and angles that layers of one kind share.
 struct LayerKind {
-  at::Tensor
-      blocked;  ///< [1 or batch, 1, query, key] bool, true where attention is forbidden; undefined: nowhere
-  at::Tensor bias;      ///< what scores get by distance, [1 or batch, head, query, key]; undefined: nothing
-  RotaryAngles angles;  ///< undefined without rotary
+  AttentionMask mask;
+  RotaryAngles angles;          ///< undefined without rotary
   bool plain_causal = false;    ///< the mask is the causal one and nothing else
   bool has_empty_rows = false;  ///< rows of padding may see nothing at all
 };
@@ -64,6 +63,8 @@ class Sequence {
   KvCache* cache() const noexcept { return input_.cache; }
 
  private:
+  /// Of causal stacks and windows, [1 or batch, 1, query, key].
+  at::Tensor blocked_by_place(bool windows) const;
   /// -slope * (query position - key position), [1 or batch, head, query, key].
   at::Tensor alibi_bias() const;
 

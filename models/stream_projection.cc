@@ -2,7 +2,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/matmul.h>
 
 #include "core/weight_table.h"
 #include "models/ops.h"
@@ -46,18 +45,18 @@ Heads StreamProjection::project(const AttentionInput& input, Run& run) const {
   const auto placed = [&](const at::Tensor& x) {
     return input.query_key_positions.defined() ? x + input.query_key_positions.unsqueeze(2) : x;
   };
-  if (input.query) heads.q = branch(placed(*input.query), 0, h);
-  if (input.key) heads.k = branch(placed(*input.key), h, kv);
-  if (input.value) heads.v = branch(*input.value, h + kv, kv);
+  if (input.query) heads.q = branch(placed(*input.query), 0, h, run);
+  if (input.key) heads.k = branch(placed(*input.key), h, kv, run);
+  if (input.value) heads.v = branch(*input.value, h + kv, kv, run);
   return heads;
 }
 
-at::Tensor StreamProjection::branch(const at::Tensor& input, std::int64_t first_head,
-                                    std::int64_t heads) const {
+at::Tensor StreamProjection::branch(const at::Tensor& input, std::int64_t first_head, std::int64_t heads,
+                                    const Run& run) const {
   const std::int64_t d = config_.d_head;
   const at::Tensor weight =
       W_QKV_.narrow(0, first_head * d, heads * d).view({heads, d, -1});  // [head, d_head, d_model]
-  const at::Tensor x = at::matmul(weight, input.unsqueeze(-1)).squeeze(-1);
+  const at::Tensor x = ops::by_head_product(input, weight.transpose(1, 2), run);
   if (!b_QKV_.defined()) return x;
   return x + b_QKV_.narrow(0, first_head * d, heads * d).view({heads, d});
 }

@@ -16,7 +16,8 @@ class StreamProjection : public HeadProjection {
   WeightSlots slots(const std::string& path) const override;
 
  private:
-  at::Tensor branch(const at::Tensor& input, std::int64_t first_head, std::int64_t heads) const;
+  at::Tensor branch(const at::Tensor& input, std::int64_t first_head, std::int64_t heads,
+                    const Run& run) const;
 
   const ModelConfig& config_;
   at::Tensor W_QKV_;  // [(head + 2 kv_head) * d_head, d_model]

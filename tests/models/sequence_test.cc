@@ -36,10 +36,10 @@ TEST_F(SequenceOf, PlainCausalMaskIsRecognised) {
   const Sequence padded = make(mask_);
   const LayerKind kind = this->kind(padded);
   EXPECT_FALSE(kind.plain_causal);
-  ASSERT_EQ(kind.blocked.sizes(), (at::IntArrayRef{2, 1, 5, 5}));
-  EXPECT_TRUE(kind.blocked[0][0][4][1].item<bool>());
-  EXPECT_FALSE(kind.blocked[0][0][4][2].item<bool>());
-  EXPECT_TRUE(kind.blocked[1][0][2][3].item<bool>());
+  ASSERT_EQ(kind.mask.blocked().sizes(), (at::IntArrayRef{2, 1, 5, 5}));
+  EXPECT_TRUE(kind.mask.blocked()[0][0][4][1].item<bool>());
+  EXPECT_FALSE(kind.mask.blocked()[0][0][4][2].item<bool>());
+  EXPECT_TRUE(kind.mask.blocked()[1][0][2][3].item<bool>());
 }
 
 TEST_F(SequenceOf, WindowAsLongAsTheInputIsNoWindow) {
@@ -51,7 +51,7 @@ TEST_F(SequenceOf, WindowAsLongAsTheInputIsNoWindow) {
 TEST_F(SequenceOf, WindowCountsItsOwnPosition) {
   config_.window = Window{.size = 2, .layers = {true, false}};
   const Sequence run = make();
-  const at::Tensor blocked = kind(run).blocked[0][0];
+  const at::Tensor blocked = kind(run).mask.blocked()[0][0];
   EXPECT_FALSE(blocked[3][3].item<bool>());
   EXPECT_FALSE(blocked[3][2].item<bool>());
   EXPECT_TRUE(blocked[3][1].item<bool>());
@@ -75,8 +75,8 @@ TEST_F(SequenceOf, ColumnsAfterCachedOnesAreTheEndOfTheWhole) {
     EXPECT_TRUE(at::equal(rest.positions(), whole.positions().narrow(1, 3, 2)));
     for (const std::int64_t layer : {0, 1}) {
       const LayerKind here = kind(rest, layer), full = kind(whole, layer);
-      EXPECT_TRUE(at::equal(here.blocked, full.blocked.narrow(2, 3, 2)));
-      EXPECT_TRUE(at::equal(here.bias, full.bias.narrow(2, 3, 2)));
+      EXPECT_TRUE(at::equal(here.mask.blocked(), full.mask.blocked().narrow(2, 3, 2)));
+      EXPECT_TRUE(at::equal(here.mask.bias(), full.mask.bias().narrow(2, 3, 2)));
       EXPECT_FALSE(here.plain_causal);
     }
   }
@@ -88,7 +88,7 @@ TEST_F(SequenceOf, TheNewestColumnAloneIsBlockedFromNothing) {
   const Sequence newest(
       config_, Stack::blocks,
       {.batch = 2, .length = 1, .attention_mask = {}, .device = at::kCPU, .cache = &cached});
-  EXPECT_FALSE(kind(newest).blocked.defined());
+  EXPECT_FALSE(kind(newest).mask.blocked().defined());
   EXPECT_FALSE(kind(newest).plain_causal);
 }
 
@@ -96,7 +96,7 @@ TEST_F(SequenceOf, PaddingBetweenTokensDoesNotMoveThemOutOfTheWindow) {
   config_.window = Window{.size = 2, .layers = {true, true}};
   const at::Tensor mask = at::tensor({1, 1, 0, 0, 1}, at::kLong).unsqueeze(0).expand({2, 5});
   const Sequence run = make(mask);
-  const at::Tensor blocked = kind(run).blocked[0][0];
+  const at::Tensor blocked = kind(run).mask.blocked()[0][0];
   EXPECT_FALSE(blocked[4][1].item<bool>()) << "the token before it";
   EXPECT_TRUE(blocked[4][0].item<bool>());
 }
@@ -104,14 +104,14 @@ TEST_F(SequenceOf, PaddingBetweenTokensDoesNotMoveThemOutOfTheWindow) {
 TEST_F(SequenceOf, BidirectionalLayersBlockNothing) {
   config_.direction = AttentionDirection::bidirectional;
   const Sequence run = make();
-  EXPECT_FALSE(kind(run).blocked.defined());
+  EXPECT_FALSE(kind(run).mask.blocked().defined());
   EXPECT_FALSE(kind(run).plain_causal);
 }
 
 TEST_F(SequenceOf, AlibiFollowsRealPositions) {
   config_.positions = AlibiPositions{.slopes = {0.5, 0.25, 0.125, 0.0625}};
   const Sequence run = make(mask_);
-  const at::Tensor bias = kind(run).bias;
+  const at::Tensor bias = kind(run).mask.bias();
   ASSERT_EQ(bias.sizes(), (at::IntArrayRef{2, 4, 5, 5}));
   EXPECT_DOUBLE_EQ(bias[0][0][4][2].item<double>(), -0.5 * 2);
   EXPECT_DOUBLE_EQ(bias[1][1][3][0].item<double>(), -0.25 * 3);

@@ -1,0 +1,10 @@
+#pragma once
+
+#include <cstdint>
+
+namespace hooked::kernels {
+
+/// GELU by tanh of `count` numbers; see gelu_tanh_into.
+void gelu_tanh(float* out, const float* in, std::int64_t count);
+
+}  // namespace hooked::kernels
