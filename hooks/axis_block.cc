@@ -3,10 +3,10 @@
 #include <ATen/TensorIndexing.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/index_put.h>
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 
+#include <optional>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -42,6 +42,37 @@ std::pair<std::int64_t, std::int64_t> checked(const AxisIndex::Range& range, con
 at::Tensor last_of_each_row(const at::Tensor& value, const AxisContext& context, std::int64_t size) {
   if (context.last_positions.defined()) return context.last_positions.to(value.device());
   return at::full({value.size(0)}, size - 1, at::TensorOptions(at::kLong).device(value.device()));
+}
+
+/// An index that picks places apart from one another, where all other indices leave views.
+struct SinglePick {
+  Axis axis;
+  AxisIndex index;
+  AxisIndices others;
+  std::int64_t dimension;  ///< of that axis in what the others leave
+};
+
+// Nothing where several indices do, or where `last` meets a choice of rows.
+std::optional<SinglePick> single_pick(const AxisIndices& indices, Site site) {
+  std::optional<SinglePick> pick;
+  for (const auto& [named, index] : indices.entries()) {
+    const auto* list = std::get_if<std::vector<std::int64_t>>(&index.value);
+    const bool last = std::holds_alternative<AxisIndex::Last>(index.value);
+    if (!last && (list == nullptr || list->size() == 1)) continue;
+    if (pick || (last && indices.find(Axis::batch) != nullptr)) return std::nullopt;
+    const Axis axis = axis_on(site, named).value();
+    pick = SinglePick{axis, index, {}, *row(site).axes.find(axis)};
+  }
+  if (!pick) return std::nullopt;
+  const std::int64_t before_drops = pick->dimension;
+  for (const auto& [named, index] : indices.entries()) {
+    const Axis axis = axis_on(site, named).value();
+    if (axis == pick->axis) continue;
+    pick->others.add(named, index);
+    const bool drops = std::holds_alternative<std::int64_t>(index.value);
+    if (drops && *row(site).axes.find(axis) < before_drops) --pick->dimension;
+  }
+  return pick;
 }
 
 }  // namespace
@@ -106,16 +137,39 @@ at::Tensor take_block(const at::Tensor& value, const AxisIndices& indices, const
   return block;
 }
 
+void write_block(const at::Tensor& value, const AxisIndices& indices, const AxisContext& context,
+                 const at::Tensor& block) {
+  const at::Tensor target = take_block(value, indices, context);
+  if (target.is_alias_of(value)) {
+    target.copy_(block.expand(target.sizes()));
+    return;
+  }
+  const at::Tensor from = block.expand(target.sizes());
+  if (const auto apart = single_pick(indices, context.site)) {
+    const at::Tensor view = take_block(value, apart->others, context);
+    if (const auto* list = std::get_if<std::vector<std::int64_t>>(&apart->index.value)) {
+      const std::int64_t size = value.size(*row(context.site).axes.find(apart->axis));
+      const std::vector<std::int64_t> places = resolve_places(*list, {context, apart->axis, size});
+      view.index_copy_(apart->dimension, at::tensor(places, at::kLong).to(value.device()), from);
+    } else {
+      const at::Tensor last = last_of_each_row(value, context, view.size(apart->dimension));
+      view.movedim(apart->dimension, 1).index_put_({at::arange(value.size(0), last.options()), last}, from);
+    }
+    return;
+  }
+  // Several lists: picking among the numbers of the places tells where the block goes.
+  const at::Tensor numbers =
+      at::arange(value.numel(), at::TensorOptions(at::kLong).device(value.device())).view(value.sizes());
+  const at::Tensor places = take_block(numbers, indices, context);
+  value.view({-1}).index_put_({places.reshape({-1})}, from.reshape({-1}));
+}
+
 at::Tensor with_block(const at::Tensor& value, const AxisIndices& indices, const AxisContext& context,
                       const at::Tensor& block) {
   if (indices.empty()) return block.expand(value.sizes()).clone(at::MemoryFormat::Contiguous);
-  // The same picking applied to the numbers of the places tells where the block goes.
-  const at::Tensor places = take_block(
-      at::arange(value.numel(), at::TensorOptions(at::kLong).device(value.device())).view(value.sizes()),
-      indices, context);
-  const at::Tensor flat = value.reshape({-1});
-  return at::index_put(flat, {places.reshape({-1})}, block.expand(places.sizes()).reshape({-1}))
-      .view(value.sizes());
+  const at::Tensor changed = value.clone(at::MemoryFormat::Contiguous);
+  write_block(changed, indices, context, block);
+  return changed;
 }
 
 }  // namespace hooked

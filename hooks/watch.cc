@@ -6,6 +6,7 @@
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros_like.h>
+#include <c10/core/GradMode.h>
 #include <fmt/format.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -220,7 +221,8 @@ std::optional<Watch::Places> Watch::places_of(const AxisIndices& indices, const 
   return places;
 }
 
-at::Tensor Watch::apply_edit(const PreparedEdit& edit, const at::Tensor& value, std::size_t point) const {
+at::Tensor Watch::apply_edit(const PreparedEdit& edit, const at::Tensor& value, std::size_t point,
+                             bool in_place) const {
   const ActivationName& name = points_.name(point);
   const std::string where = name.to_string();
   const std::optional<Places> places = places_of(edit.indices, name);
@@ -268,7 +270,9 @@ at::Tensor Watch::apply_edit(const PreparedEdit& edit, const at::Tensor& value, 
     }
     return operand;
   };
-  return with_block(value, places->indices, context, edited());
+  if (!in_place || places->indices.empty()) return with_block(value, places->indices, context, edited());
+  write_block(value, places->indices, context, edited());
+  return value;
 }
 
 std::optional<ActivationCache::Entry> Watch::kept(std::size_t point, const at::Tensor& value) const {
@@ -324,7 +328,12 @@ std::optional<ActivationCache::Entry> Watch::kept(std::size_t point, const at::T
 at::Tensor Watch::fire(std::size_t point, at::Tensor value) {
   Plan& p = plans_[plan_of_[point]];
   for (const HookFunction& hook : p.forward) value = call_hook(hook, value, point);
-  for (const PreparedEdit& edit : p.edits) value = apply_edit(edit, value, point);
+  bool own = false;  // a copy that an edit made and that nobody has seen: the next may write into it
+  for (const PreparedEdit& edit : p.edits) {
+    at::Tensor edited = apply_edit(edit, value, point, own && !c10::GradMode::is_enabled());
+    own |= !edited.is_same(value);
+    value = std::move(edited);
+  }
   if (p.gradient || !p.backward.empty()) {
     // Whatever an edit put here without history becomes a leaf, so that it has a gradient too.
     if (!value.requires_grad()) value = value.detach().requires_grad_(true);

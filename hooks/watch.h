@@ -125,7 +125,9 @@ class Watch {
   /// Where absolute indices lie in this run's value; nothing when another step computes all of them.
   std::optional<Places> places_of(const AxisIndices& indices, const ActivationName& name) const;
   at::Tensor call_hook(const HookFunction& hook, const at::Tensor& value, std::size_t point) const;
-  at::Tensor apply_edit(const PreparedEdit& edit, const at::Tensor& value, std::size_t point) const;
+  /// `in_place`: into `value` itself, where the edit has an address.
+  at::Tensor apply_edit(const PreparedEdit& edit, const at::Tensor& value, std::size_t point,
+                        bool in_place) const;
   /// A cache that knows the columns of this run.
   ActivationCache empty_cache() const;
   /// What the cache keeps of a value; nothing when another step computes all positions that are asked for.

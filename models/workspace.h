@@ -2,16 +2,19 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <memory>
 
 namespace hooked {
+
+class SlabMemory;
 
 /// Memory for activations that is kept mapped between runs.
 ///
 /// Fresh pages cost more than the arithmetic that fills them: a run that keeps 100 MB of activations would
 /// spend a third of its time in page faults. Tensors made here return their memory to the workspace when the
-/// last handle goes, from whatever thread, also after the model is gone. Never more idle memory is held than
-/// was once in use at a time.
+/// last handle goes, from whatever thread, also after the model is gone. At most twice as
+/// much idle memory is held as was lately in use at a time.
 class Workspace {
  public:
   Workspace();
@@ -20,9 +23,13 @@ class Workspace {
   /// allocator.
   at::Tensor empty(at::IntArrayRef sizes, const at::TensorOptions& options) const;
 
+  /// Gives the memory that no tensor is in back to the system.
+  void trim() const;
+  /// What it holds of the system's memory.
+  std::size_t mapped_bytes() const;
+
  private:
-  class Blocks;
-  std::shared_ptr<Blocks> blocks_;
+  std::shared_ptr<SlabMemory> memory_;
 };
 
 }  // namespace hooked

@@ -57,6 +57,8 @@ HookedTransformer::HookedTransformer(HookedTransformer&&) noexcept = default;
 HookedTransformer& HookedTransformer::operator=(HookedTransformer&&) noexcept = default;
 HookedTransformer::~HookedTransformer() = default;
 
+void HookedTransformer::trim() const { model_->workspace.trim(); }
+
 const ModelConfig& HookedTransformer::config() const noexcept { return model_->config; }
 const std::vector<std::string>& HookedTransformer::notes() const noexcept { return model_->notes; }
 const std::vector<StepReport>& HookedTransformer::processing() const noexcept { return model_->processing; }

@@ -8,6 +8,7 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <vector>
 
 #include "hooked/core/error.h"
@@ -66,6 +67,33 @@ TEST(WithBlock, IsDifferentiableInBoth) {
   EXPECT_TRUE(at::equal(block.grad(), weights.select(1, 2)));
   EXPECT_EQ(value.grad().select(1, 2).abs().sum().item<double>(), 0.0);
   EXPECT_TRUE(at::equal(value.grad().select(1, 1), weights.select(1, 1)));
+}
+
+// Every mixture of indices on two axes of z: what is written is what is read there, and nothing else changes.
+TEST(WithBlock, WritesWhatTakeBlockReads) {
+  const at::Tensor value = at::arange(3 * 5 * 4 * 2, at::kDouble).view({3, 5, 4, 2});  // batch, pos, head
+  const AxisContext context{Site::z, "blocks.0.attn.hook_z", at::tensor({1, 3, 4}, at::kLong)};
+  const std::vector<std::optional<AxisIndex>> picks = {std::nullopt,           AxisIndex(1),
+                                                       AxisIndex(Range{1, 3}), AxisIndex(List{2}),
+                                                       AxisIndex(List{2, 0}),  AxisIndex(List{0, -1})};
+  std::vector<std::optional<AxisIndex>> places = picks;
+  places.emplace_back(AxisIndex::Last{});
+  for (const auto& batch : picks) {
+    for (const auto& pos : places) {
+      for (const auto& head : picks) {
+        AxisIndices indices;
+        if (batch) indices.add(Axis::batch, *batch);
+        if (pos) indices.add(Axis::pos, *pos);
+        if (head) indices.add(Axis::head, *head);
+        const at::Tensor read = take_block(value, indices, context);
+        const at::Tensor block = -1.0 - at::arange(read.numel(), at::kDouble).view(read.sizes());
+        const at::Tensor made = with_block(value, indices, context, block);
+        EXPECT_TRUE(at::equal(take_block(made, indices, context), block)) << indices.to_string();
+        EXPECT_EQ((made != value).sum().item<std::int64_t>(), read.numel()) << indices.to_string();
+        EXPECT_EQ(value.min().item<double>(), 0.0) << "the given value was written to";
+      }
+    }
+  }
 }
 
 TEST(WithBlock, CopiesAStridedValue) {

@@ -3,6 +3,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <cstdint>
 #include <memory>
@@ -39,9 +40,66 @@ TEST(Workspace, MemoryIsReusedOnceItsLastHandleWent) {
   first.reset();
   EXPECT_NE(workspace.empty({kBig}, kFloat).data_ptr(), memory) << "a view still holds it";
   view.reset();
-  // One of the two blocks that are idle now.
-  const at::Tensor a = workspace.empty({kBig}, kFloat), b = workspace.empty({kBig}, kFloat);
-  EXPECT_TRUE(a.data_ptr() == memory || b.data_ptr() == memory);
+  EXPECT_EQ(workspace.empty({kBig}, kFloat).data_ptr(), memory);
+}
+
+// What a run of some length takes and gives back: a few tensors at a time, in several sizes.
+void use(const Workspace& workspace, std::int64_t length) {
+  std::vector<at::Tensor> kept;
+  for (int layer = 0; layer < 6; ++layer) {
+    at::Tensor wide = workspace.empty({length, 3000}, kFloat),
+               square = workspace.empty({16, length, length}, kFloat);
+    wide.fill_(1.0);
+    square.fill_(1.0);
+    kept.push_back(workspace.empty({length, 700}, kFloat));
+    kept.back().fill_(1.0);
+  }
+}
+
+std::int64_t page_faults() {
+  rusage usage{};
+  ::getrusage(RUSAGE_THREAD, &usage);
+  return usage.ru_minflt;
+}
+
+TEST(Workspace, ShapesThatAlternateFaultNoPagesAfterTheirFirstTime) {
+  const Workspace workspace;
+  const std::vector<std::int64_t> lengths = {64, 200, 33, 128};
+  for (const std::int64_t length : lengths) use(workspace, length);
+  const std::int64_t before = page_faults();
+  for (int round = 0; round < 5; ++round) {
+    for (const std::int64_t length : lengths) use(workspace, length);
+  }
+  EXPECT_LE(page_faults() - before, 5);
+}
+
+TEST(Workspace, HoldsLittleMoreThanWasInUseAtATime) {
+  const Workspace workspace;
+  constexpr std::size_t kMegabyte = std::size_t{1} << 20;
+  for (int i = 1; i <= 60; ++i) workspace.empty({i, 1 << 18}, kFloat);  // 1 to 60 MB, one at a time
+  EXPECT_LE(workspace.mapped_bytes(), 2 * 60 * kMegabyte + 8 * kMegabyte);
+  EXPECT_GE(workspace.mapped_bytes(), 60 * kMegabyte);
+}
+
+TEST(Workspace, TrimGivesBackWhatNoTensorIsIn) {
+  const Workspace workspace;
+  at::Tensor kept = workspace.empty({kBig}, kFloat);
+  kept.fill_(2.0);
+  workspace.empty({100 * kBig}, kFloat);
+  const std::size_t before = workspace.mapped_bytes();
+  workspace.trim();
+  EXPECT_LT(workspace.mapped_bytes(), before);
+  EXPECT_TRUE(kept.eq(2.0).all().item<bool>());
+  kept.reset();
+  workspace.trim();
+  EXPECT_EQ(workspace.mapped_bytes(), 0u);
+}
+
+TEST(Workspace, WhatIsNotUsedForLongIsGivenBack) {
+  const Workspace workspace;
+  workspace.empty({100 * kBig}, kFloat);  // 40 MB, once
+  for (int i = 0; i < 60'000; ++i) workspace.empty({kBig}, kFloat);
+  EXPECT_LT(workspace.mapped_bytes(), std::size_t{8} << 20);
 }
 
 TEST(Workspace, TensorsInUseDoNotShareMemory) {

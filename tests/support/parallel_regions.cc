@@ -10,7 +10,7 @@ std::atomic<std::int64_t> entered{0};
 
 }  // namespace
 
-// The program's own definition, which it must export (ENABLE_EXPORTS), comes before that of libgomp, which it
+// The program's own definition, which it must export (-rdynamic), comes before that of libgomp, which it
 // calls.
 extern "C" [[gnu::visibility("default")]] void GOMP_parallel(void (*work)(void*), void* data,
                                                              unsigned threads, unsigned flags) {

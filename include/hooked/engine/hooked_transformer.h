@@ -52,6 +52,10 @@ class HookedTransformer {
   HookedTransformer& operator=(HookedTransformer&&) noexcept;
   ~HookedTransformer();
 
+  /// Gives the memory for activations that no tensor is in back to the system. Runs keep it mapped for one
+  /// another, at most twice what was lately in use at a time.
+  void trim() const;
+
   /// The config of the weights as they are now (after processing).
   const ModelConfig& config() const noexcept;
   /// What a user should know about how this model was loaded, one sentence each.

@@ -39,6 +39,10 @@ std::vector<std::int64_t> resolve_places(const AxisIndex& index, const AxisPlace
 /// HookError naming the axis, its size and the index when one is out of range.
 at::Tensor take_block(const at::Tensor& value, const AxisIndices& indices, const AxisContext& context);
 
+/// Writes `block` (broadcast to it) into that block of `value`, in the time of the block where it is a view.
+void write_block(const at::Tensor& value, const AxisIndices& indices, const AxisContext& context,
+                 const at::Tensor& block);
+
 /// A copy of `value` in which that block is `block` (broadcast to it). Differentiable in both.
 at::Tensor with_block(const at::Tensor& value, const AxisIndices& indices, const AxisContext& context,
                       const at::Tensor& block);
