@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <set>
 #include <type_traits>
@@ -54,7 +55,9 @@ Selection Selection::of_text(std::string_view texts) {
   Selection selection;
   while (true) {
     const auto comma = texts.find(',');
-    const std::string_view text = texts.substr(0, comma);
+    std::string_view text = texts.substr(0, comma);
+    text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+    text.remove_suffix(text.size() - (text.find_last_not_of(' ') + 1));
     if (text.empty()) {
       throw HookError(texts,
                       "an empty name stands in this list; expected names or globs separated by commas");

@@ -69,6 +69,12 @@ TEST(Selection, GlobsMatchNames) {
   EXPECT_EQ(picked(Selection("*")), picked(act::everything));
 }
 
+TEST(Selection, BlanksMayStandAroundTheNamesOfAList) {
+  EXPECT_EQ(picked(Selection(" hook_embed , blocks.1.attn.hook_z ")),
+            (Names{"hook_embed", "blocks.1.attn.hook_z"}));
+  EXPECT_THROW(picked(Selection("hook_embed blocks.1.attn.hook_z")), HookError);
+}
+
 TEST(Selection, GlobThatMatchesNothingGetsTheNearestName) {
   const auto error = thrown_by<HookError>([] { picked(Selection("blocks.1.attn.hook_patern")); });
   ASSERT_TRUE(error);
@@ -80,7 +86,7 @@ TEST(Selection, GlobThatMatchesNothingGetsTheNearestName) {
 }
 
 TEST(Selection, EmptyPlacesInAListOfGlobsAreRefused) {
-  for (const char* text : {"", ",", "hook_embed,", ",hook_embed", "hook_embed,,hook_pos_embed"}) {
+  for (const char* text : {"", " ", ",", "hook_embed, ", " ,hook_embed", "hook_embed, ,hook_pos_embed"}) {
     EXPECT_THROW(Selection{text}, HookError) << text;
   }
 }
