@@ -17,19 +17,20 @@ enum class Grain : std::uint8_t {
   head,   ///< each attention head by itself
 };
 
+/// Which logit is taken apart, and how finely. For designated initialisers.
 struct AttributionOptions {
   std::int64_t answer = 0;                             ///< the token whose logit is taken apart
   std::optional<std::int64_t> against = std::nullopt;  ///< subtracted from it, if given
-  Grain grain = Grain::layer;
-  std::int64_t position = -1;  ///< absolute, negative from the end
-  std::int64_t row = 0;        ///< batch row of the cache
+  Grain grain = Grain::layer;                          ///< the parts that get a row each
+  std::int64_t position = -1;                          ///< absolute, negative from the end
+  std::int64_t row = 0;                                ///< batch row of the cache
 };
 
 /// What one part of the model added to the logit (difference).
 struct Attribution {
   std::string part;  ///< `embed`, `head 1.3`, `attn bias 1`, `cross attn 1`, `mlp 0`, `final norm bias`,
                      ///< `unembed bias`
-  double logits;
+  double logits;     ///< what the part added to the logit (difference)
 };
 
 /// Direct logit attribution: splits a logit, or a difference of two, into what each part wrote to the stream.

@@ -22,7 +22,7 @@ struct GridAxis {
 /// One number of a grid and where it stands.
 struct GridCell {
   std::vector<std::int64_t> index;  ///< one per axis
-  double value;
+  double value;                     ///< the number
 };
 
 /// How a heat map is drawn. What is not set follows from the numbers; docs/figures.md shows pictures.
@@ -34,7 +34,8 @@ struct HeatMapOptions {
   std::optional<double> centre = {};  ///< of RdBu and PRGn; 0
   /// Numbers beyond the limits have a colour of their own that the legend names. Not set: the smallest and
   /// the largest finite number, and 0 (the centre) where that lies outside.
-  std::optional<double> low = {}, high = {};
+  std::optional<double> low = {};
+  std::optional<double> high = {};  ///< as `low`
   /// Bool, broadcast to the values: true where a cell carries no value and stays empty. Not set: the keys
   /// after each query of a causal pattern, that is, of a grid with `query` and `key` as its last axes and 0
   /// (or -inf, as in scores) in all those cells.
@@ -47,6 +48,7 @@ struct HeatMapOptions {
 /// or an SVG heat map.
 class Grid {
  public:
+  /// Words for titles and legends.
   struct Description {
     std::string title;  ///< what the picture shows
     std::string unit;   ///< what the numbers are: `logit difference`
@@ -57,8 +59,11 @@ class Grid {
   Grid(at::Tensor values, std::vector<GridAxis> axes, Description description);
 
   const at::Tensor& values() const noexcept { return values_; }  ///< float64
+  /// One to three axes, in the order of the dimensions of `values()`.
   const std::vector<GridAxis>& axes() const noexcept { return axes_; }
+  /// What the grid shows.
   const std::string& title() const noexcept { return description_.title; }
+  /// What the numbers are.
   const std::string& unit() const noexcept { return description_.unit; }
 
   /// The value at one index per axis. Throws ShapeError out of range.

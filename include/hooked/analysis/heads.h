@@ -31,12 +31,12 @@ Grid induction_scores(const ActivationCache& cache, const at::Tensor& tokens, St
 
 /// Random tokens said twice: what makes those heads show themselves.
 struct RepeatedTokensOptions {
-  std::int64_t rows = 8;
+  std::int64_t rows = 8;         ///< sequences
   std::int64_t half = 20;        ///< tokens of the part that is repeated; none occurs twice within it
   std::int64_t vocab_begin = 0;  ///< ids are drawn from [vocab_begin, vocab_end)
-  std::int64_t vocab_end = 0;
-  std::int64_t bos = -1;  ///< put before each row; none when negative
-  std::uint64_t seed = 0;
+  std::int64_t vocab_end = 0;    ///< one past the last id
+  std::int64_t bos = -1;         ///< put before each row; none when negative
+  std::uint64_t seed = 0;        ///< the same seed draws the same tokens
 };
 
 /// int64 [rows, (1 +) 2 * half]. Throws ShapeError when the range holds fewer than `half` ids.

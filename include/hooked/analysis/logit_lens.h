@@ -11,6 +11,7 @@
 
 namespace HOOKED_EXPORT hooked {
 
+/// Where the stream is read, and how much is reported. For designated initialisers.
 struct LogitLensOptions {
   std::int64_t position = -1;  ///< absolute, negative from the end
   std::int64_t top_k = 3;      ///< predictions per row
@@ -19,10 +20,11 @@ struct LogitLensOptions {
 
 /// What the model would predict if it stopped at one point of the residual stream.
 struct LogitLensRow {
+  /// A token that would come next.
   struct Prediction {
-    std::int64_t token;
-    std::string piece;  ///< the token's text, or its id where the model has no tokenizer
-    double logit;
+    std::int64_t token;  ///< its id
+    std::string piece;   ///< the token's text, or its id where the model has no tokenizer
+    double logit;        ///< after any soft cap of the model
     double probability;  ///< of the softmax over the whole vocabulary
   };
   ActivationName name;                  ///< the point that was read

@@ -31,6 +31,7 @@ class Metric {
              std::string name = "metric")
       : Metric(Function(std::move(function)), Declared{std::move(positions), std::move(name)}) {}
 
+  /// Where it reads the logits; negative positions count from the end.
   const std::vector<std::int64_t>& positions() const noexcept { return declared_.positions; }
   /// What the score is, for titles: `logit difference`.
   const std::string& name() const noexcept { return declared_.name; }

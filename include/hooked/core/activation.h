@@ -11,6 +11,7 @@ namespace HOOKED_EXPORT hooked {
 /// The function that a layer applies to each of its neurons, with its parameter where it has one.
 class Activation {
  public:
+  /// The functions there are.
   enum Kind : std::uint8_t {
     relu,
     gelu,           ///< exact: x Phi(x)
@@ -35,6 +36,7 @@ class Activation {
     tanh,
   };
 
+  /// A kind, with the parameter at its usual value.
   constexpr Activation(Kind kind = relu) noexcept : kind_(kind) {}  // NOLINT: a kind is an activation
 
   /// x sigmoid(beta x). ModelConfig::validate() checks beta.
@@ -44,6 +46,7 @@ class Activation {
     return made;
   }
 
+  /// Which function it is.
   constexpr Kind kind() const noexcept { return kind_; }
   constexpr double beta() const noexcept { return beta_; }  ///< of swish; 1 for every other kind
 

@@ -21,7 +21,7 @@ enum class Axis : std::uint8_t {
 
 /// One row of the table of axes.
 struct AxisRow {
-  Axis axis;
+  Axis axis;  ///< whose row this is
   /// As it is written in addresses and documents: `"d_head"`. Axes that papers write alike share a name.
   std::string_view name;
   std::string_view counts;  ///< what it counts
@@ -42,13 +42,18 @@ std::int64_t size_of(Axis axis, const ModelConfig& config);
 /// Up to five axes by value, in order: the layout of an activation.
 class AxisList {
  public:
+  /// At most five axes.
   constexpr AxisList(std::initializer_list<Axis> axes) {
     for (const Axis axis : axes) axes_[size_++] = axis;
   }
 
+  /// The first axis.
   constexpr const Axis* begin() const noexcept { return axes_; }
+  /// Behind the last axis.
   constexpr const Axis* end() const noexcept { return axes_ + size_; }
+  /// How many axes there are.
   constexpr std::size_t size() const noexcept { return size_; }
+  /// The axis of dimension `i`, which is below size().
   constexpr Axis operator[](std::size_t i) const { return axes_[i]; }
 
   /// The dimension of `axis`, or nothing if this layout does not have it.

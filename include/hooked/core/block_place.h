@@ -18,8 +18,8 @@ std::string_view stack_name(Stack stack) noexcept;
 
 /// One block of a model.
 struct BlockPlace {
-  Stack stack = Stack::blocks;
-  std::int64_t layer = 0;
+  Stack stack = Stack::blocks;  ///< the stack it stands in
+  std::int64_t layer = 0;       ///< its number there, from 0
 
   /// Its place in the module graph and in the state dict: `encoder.3`.
   std::string path() const;

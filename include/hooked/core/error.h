@@ -15,6 +15,7 @@ namespace HOOKED_EXPORT hooked {
 /// for each.
 class Error : public std::runtime_error {
  public:
+  /// An error about `where`, with the sentence that follows the brackets.
   Error(std::string_view where, std::string_view message);
   ~Error() override;
 

@@ -20,64 +20,64 @@ namespace HOOKED_EXPORT hooked {
 /// fields exist only with them.
 struct ModelConfig {
   // Sizes.
-  std::int64_t n_layers = 0;
-  std::optional<Encoder> encoder = {};
-  std::int64_t d_model = 0;
-  std::int64_t n_ctx = 0;  ///< longest sequence in tokens
-  std::int64_t n_heads = 0;
-  std::int64_t n_kv_heads = 0;  ///< key/value heads; equal to n_heads for multi-head attention
-  std::int64_t d_head = 0;
-  std::int64_t d_mlp = 0;  ///< 0 without MLPs; the experts' width where every MLP is a mixture
-  std::int64_t d_vocab = 0;
+  std::int64_t n_layers = 0;            ///< blocks of the stack that predicts
+  std::optional<Encoder> encoder = {};  ///< of an encoder-decoder; none: the model has one stack
+  std::int64_t d_model = 0;             ///< width of the residual stream
+  std::int64_t n_ctx = 0;               ///< longest sequence in tokens
+  std::int64_t n_heads = 0;             ///< attention heads of a block
+  std::int64_t n_kv_heads = 0;          ///< key/value heads; equal to n_heads for multi-head attention
+  std::int64_t d_head = 0;              ///< width of a head's queries and keys
+  std::int64_t d_mlp = 0;               ///< 0 without MLPs; the experts' width where every MLP is a mixture
+  std::int64_t d_vocab = 0;             ///< tokens that are read; the unembedding has a number of its own
   std::optional<Unembedding> unembedding = {};  ///< none: the model ends with its stream
 
   // Norms.
-  NormKind norm = NormKind::layer_norm;
-  NormPlace norm_place = NormPlace::pre;
+  NormKind norm = NormKind::layer_norm;        ///< of the blocks
+  NormPlace norm_place = NormPlace::pre;       ///< where they stand in a block
   NormKind final_norm = NormKind::layer_norm;  ///< none for post placement
   bool norm_folded = false;          ///< ln1, ln2, ln_final and mlp.ln carry no weights; not for post
   bool norm_bias = true;             ///< LayerNorms have a bias; RMSNorm never has one
   bool norm_offset = false;          ///< stored weights w of norms mean 1 + w, but for embeddings' and heads'
   bool post_embedding_norm = false;  ///< a LayerNorm right after the embedding (BLOOM)
   bool embedding_sum_norm =
-      false;  ///< a LayerNorm over the sum of token, position and token type embeddings (BERT)
-  double eps = 1e-5;
+      false;          ///< a LayerNorm over the sum of token, position and token type embeddings (BERT)
+  double eps = 1e-5;  ///< added to the mean square under the root of a norm
 
   // Blocks.
-  BlockLayout layout = BlockLayout::serial;
-  MlpKind mlp = MlpKind::plain;
-  Activation activation = Activation::relu;
+  BlockLayout layout = BlockLayout::serial;  ///< what the MLP of a block reads
+  MlpKind mlp = MlpKind::plain;              ///< what an MLP computes; none: blocks have attention only
+  Activation activation = Activation::relu;  ///< of MLPs and experts
   bool mlp_norm = false;  ///< a LayerNorm over the neurons after the activation (SoLU+LN, the only use)
-  bool mlp_bias = true;
+  bool mlp_bias = true;   ///< ordinary MLPs and shared experts have biases
   /// Gated MLPs of TransformerLens's native files add b_in after the product instead of inside the up branch.
   bool gated_bias_after_product = false;
   double gate_limit =
       0.0;  ///< gated: the gate is held below this, the up branch within it; 0 is off (gpt-oss)
-  bool up_offset = false;  ///< gated: the gate multiplies 1 + the up branch (gpt-oss)
-  std::optional<Experts> experts = {};
+  bool up_offset = false;               ///< gated: the gate multiplies 1 + the up branch (gpt-oss)
+  std::optional<Experts> experts = {};  ///< mixtures of experts; none: every MLP is an ordinary one
 
   // Attention.
-  AttentionDirection direction = AttentionDirection::causal;
-  double attn_scale = 1.0;              ///< scores are divided by it
-  bool scale_by_inverse_layer = false;  ///< scores are divided by (layer + 1) as well
-  double score_soft_cap = 0.0;          ///< scores := cap tanh(scores / cap); 0 is off
-  std::optional<QkNorm> qk_norm = {};
-  double qkv_clip = 0.0;  ///< q, k (after their norms) and v are clamped to this size; 0 is off
+  AttentionDirection direction = AttentionDirection::causal;  ///< of the stack that predicts
+  double attn_scale = 1.0;                                    ///< scores are divided by it
+  bool scale_by_inverse_layer = false;                        ///< scores are divided by (layer + 1) as well
+  double score_soft_cap = 0.0;                                ///< scores := cap tanh(scores / cap); 0 is off
+  std::optional<QkNorm> qk_norm = {};  ///< norms of queries and keys; none: they are taken as they are
+  double qkv_clip = 0.0;               ///< q, k (after their norms) and v are clamped to this size; 0 is off
   bool qkv_bias =
       true;  ///< with latents, of the maps that read the stream: to latents, and to the shared key
-  bool attn_out_bias = true;
-  std::optional<Latents> latent = {};
+  bool attn_out_bias = true;           ///< attention has b_O
+  std::optional<Latents> latent = {};  ///< latent attention; none: heads read the stream
   /// One more number per head takes part in the softmax over keys, and no value belongs to it (gpt-oss).
   bool attention_sinks = false;
-  std::optional<Window> window = {};
-  Positions positions = LearnedPositions{};
+  std::optional<Window> window = {};         ///< layers that see near keys only; none: all see every key
+  Positions positions = LearnedPositions{};  ///< how the model knows where a token stands
 
   // Embedding.
   std::int64_t token_types = 0;  ///< kinds of tokens with an embedding each, in the normed sum; 0 is none
   double embedding_scale = 1.0;  ///< the embedding is multiplied by it (rounded to dtype), before positions
 
   // What goes with the weights.
-  bool default_prepend_bos = true;
+  bool default_prepend_bos = true;  ///< whether texts get a BOS token where nothing else is asked for
   std::vector<std::string> processing = {};  ///< names of the processing steps already applied to the weights
   at::ScalarType dtype = at::kFloat;         ///< dtype of weights and activations
 
@@ -98,29 +98,39 @@ struct ModelConfig {
 
   /// The positions where they are of that kind, else null.
   const RotaryPositions* rotary() const { return std::get_if<RotaryPositions>(&positions); }
+  /// The same, to change them.
   RotaryPositions* rotary() { return std::get_if<RotaryPositions>(&positions); }
+  /// The positions where they are ALiBi, else null.
   const AlibiPositions* alibi() const { return std::get_if<AlibiPositions>(&positions); }
+  /// The same, to change them.
   AlibiPositions* alibi() { return std::get_if<AlibiPositions>(&positions); }
+  /// The positions where they are relative ones, else null.
   const RelativePositions* relative() const { return std::get_if<RelativePositions>(&positions); }
+  /// The same, to change them.
   RelativePositions* relative() { return std::get_if<RelativePositions>(&positions); }
+  /// Whether W_pos is added to the embedding.
   bool learned_positions() const { return std::holds_alternative<LearnedPositions>(positions); }
+  /// Whether W_pos is added to the inputs of queries and keys only.
   bool shortformer() const { return std::holds_alternative<ShortformerPositions>(positions); }
   /// Whether queries and keys of layer `l` are turned by their positions.
   bool rotates(std::int64_t l) const {
     const RotaryPositions* r = rotary();
     return r != nullptr && (r->unrotated_layers.empty() || !r->unrotated_layers[static_cast<std::size_t>(l)]);
   }
+  /// Whether there is a W_pos.
   bool has_pos_embed() const { return learned_positions() || shortformer(); }
   /// Dimensions of a head that rotary turns; d_head without it.
   std::int64_t rotary_dim() const {
     return rotary() != nullptr && rotary()->dim > 0 ? rotary()->dim : d_head;
   }
 
+  /// Whether several heads share keys and values.
   bool grouped_query() const { return n_kv_heads != n_heads; }
   /// Whether norms stand on the residual stream itself, so that it is not the sum of what was written to it.
   bool norms_stream() const {
     return norm != NormKind::none && (norm_place == NormPlace::post || norm_place == NormPlace::stream);
   }
+  /// Whether keys and values are made from a latent.
   bool latent_attention() const { return latent.has_value(); }
   /// Whether queries are made from a latent of their own.
   bool query_latent() const { return latent && latent->d_query > 0; }
@@ -128,6 +138,7 @@ struct ModelConfig {
   std::int64_t value_dim() const { return latent ? latent->d_value : d_head; }
   /// Width of the part of a key that its head has for itself.
   std::int64_t own_key_dim() const { return d_head - (latent ? latent->d_shared_key : 0); }
+  /// Whether blocks have an MLP.
   bool has_mlp() const { return mlp != MlpKind::none; }
   /// Routed experts of a mixture layer; 0 without mixtures.
   std::int64_t n_experts() const { return experts ? experts->n_experts : 0; }
@@ -141,11 +152,15 @@ struct ModelConfig {
   bool some_dense_mlp() const {
     return has_mlp() && (!experts || !experts->dense_layers.empty() || experts->d_shared > 0);
   }
+  /// Whether attention and MLP both read the block's input.
   bool parallel() const { return layout != BlockLayout::serial; }
+  /// Whether the model has logits.
   bool has_unembedding() const { return unembedding.has_value(); }
   /// Tokens that are predicted; 0 without an unembedding.
   std::int64_t d_vocab_out() const { return unembedding ? unembedding->d_vocab : 0; }
+  /// Whether W_U is the transpose of W_E.
   bool tied_unembedding() const { return unembedding && unembedding->tied; }
+  /// Whether a masked-LM head stands before the unembedding.
   bool has_mlm_head() const { return unembedding && unembedding->mlm_head; }
 
   /// Number of parameters that a model of this config holds (tied matrices counted once).

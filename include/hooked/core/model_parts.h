@@ -11,6 +11,7 @@
 // The parts that a model may have, each with the fields that mean something only together with it.
 namespace HOOKED_EXPORT hooked {
 
+/// What a norm does: nothing, centre and scale, or scale alone.
 enum class NormKind : std::uint8_t { none, layer_norm, rms_norm };
 
 /// Where a block's norms N stand around a sublayer f.
@@ -22,12 +23,14 @@ enum class NormPlace : std::uint8_t {
   stream,  ///< N(x) + f(N(x)): the stream itself is normed before each sublayer (BLOOM's post_layernorm)
 };
 
+/// In which order attention and MLP of a block read and write.
 enum class BlockLayout : std::uint8_t {
   serial,              ///< the MLP reads the stream after attention has written to it
   parallel_two_norms,  ///< both read the block's input, each through its own norm (GPT-NeoX)
   parallel_one_norm,   ///< both read the block's input through ln1 (GPT-J, Phi)
 };
 
+/// What an MLP computes of its input x.
 enum class MlpKind : std::uint8_t {
   none,   ///< attention-only model
   plain,  ///< act(x W_in + b_in) W_out + b_out
@@ -35,12 +38,13 @@ enum class MlpKind : std::uint8_t {
           ///< activation)
 };
 
+/// Whether a token sees those after it.
 enum class AttentionDirection : std::uint8_t { causal, bidirectional };
 
 /// The encoder of an encoder-decoder, whose output the blocks, then a decoder's, attend to besides
 /// themselves. It reads both ways, and is otherwise made like the decoder.
 struct Encoder {
-  std::int64_t n_layers = 0;
+  std::int64_t n_layers = 0;                             ///< blocks of the encoder
   std::optional<std::int64_t> decoder_start_token = {};  ///< what a decoder's rows begin with
 
   bool operator==(const Encoder&) const = default;
@@ -69,16 +73,16 @@ struct NoScaling {
 
 /// Frequencies divided by a factor (Chen et al. 2023). A factor of 1 is NoScaling.
 struct LinearScaling {
-  double factor = 1.0;
+  double factor = 1.0;  ///< frequencies are divided by it
 
   bool operator==(const LinearScaling&) const = default;
 };
 
 /// By wavelength: long ones divided, short ones kept (Grattafiori et al. 2024).
 struct Llama3Scaling {
-  double factor = 1.0;
-  double low_freq_factor = 1.0;
-  double high_freq_factor = 4.0;
+  double factor = 1.0;             ///< frequencies are divided by it
+  double low_freq_factor = 1.0;    ///< frequencies of wavelengths above original_n_ctx / this are divided
+  double high_freq_factor = 4.0;   ///< those of wavelengths below original_n_ctx / this are kept
   double original_n_ctx = 8192.0;  ///< tokens of the original training context
 
   bool operator==(const Llama3Scaling&) const = default;
@@ -86,18 +90,20 @@ struct Llama3Scaling {
 
 /// By dimension, with a ramp (Peng et al. 2023).
 struct YarnScaling {
-  double factor = 1.0;
+  double factor = 1.0;             ///< frequencies are divided by it
   double original_n_ctx = 8192.0;  ///< tokens of the original training context
   double attention_factor = 1.0;   ///< cos and sin are multiplied by it
-  double beta_fast = 32.0;
-  double beta_slow = 1.0;
-  bool truncate = true;  ///< ramp ends are rounded outwards to whole dimensions
+  double beta_fast = 32.0;  ///< dimensions that turn more often than this in the original context are kept
+  double beta_slow = 1.0;   ///< dimensions that turn less often than this are divided
+  bool truncate = true;     ///< ramp ends are rounded outwards to whole dimensions
 
   bool operator==(const YarnScaling&) const = default;
 };
 
 /// The base grows with the row's length once that exceeds the trained context.
 struct DynamicScaling {
+  /// In a row of n tokens, more than original_n_ctx, the base is multiplied by
+  /// (factor n / original_n_ctx - factor + 1)^(d / (d - 2)), where d is the rotary dimension.
   double factor = 1.0;
   double original_n_ctx = 8192.0;  ///< tokens of the original training context
 
@@ -116,6 +122,7 @@ struct LongropeScaling {
   bool operator==(const LongropeScaling&) const = default;
 };
 
+/// How rotary frequencies are stretched.
 using RopeScaling =
     std::variant<NoScaling, LinearScaling, Llama3Scaling, YarnScaling, DynamicScaling, LongropeScaling>;
 
@@ -126,8 +133,8 @@ inline bool depends_on_length(const RopeScaling& scaling) {
 
 /// Queries and keys are turned by their positions (Su et al. 2021).
 struct RotaryPositions {
-  std::int64_t dim = 0;  ///< leading dimensions of a head that are turned; 0 means all of d_head
-  double base = 10000.0;
+  std::int64_t dim = 0;   ///< leading dimensions of a head that are turned; 0 means all of d_head
+  double base = 10000.0;  ///< wavelengths grow from 2 pi to 2 pi base over the pairs
   std::optional<double> local_base = {};  ///< base on windowed layers, which then take no scaling (Gemma 3)
   bool adjacent_pairs = false;            ///< pairs (2i, 2i+1) as in GPT-J instead of (i, i + dim/2)
   bool at_end = false;       ///< the last `dim` dimensions of a head are turned, not the first (DeepSeek)
@@ -156,19 +163,21 @@ struct RelativePositions {
   bool operator==(const RelativePositions&) const = default;
 };
 
+/// How a model knows where a token stands.
 using Positions = std::variant<NoPositions, LearnedPositions, ShortformerPositions, RotaryPositions,
                                AlibiPositions, RelativePositions>;
 
 /// Norms of queries and keys before rotary.
 struct QkNorm {
+  /// What is normed together, and with which weight.
   enum Span : std::uint8_t {
     per_head,          ///< each head alone, all with one weight [d_head] (Qwen 3)
     each_head,         ///< each head alone with a weight of its own [head, d_head] (StableLM, Command R)
     whole_projection,  ///< all heads together (OLMo 2)
   };
-  Span span = per_head;
-  NormKind kind = NormKind::rms_norm;
-  bool bias = false;  ///< of LayerNorms
+  Span span = per_head;                ///< what is normed together
+  NormKind kind = NormKind::rms_norm;  ///< LayerNorm or RMSNorm
+  bool bias = false;                   ///< of LayerNorms
 
   bool operator==(const QkNorm&) const = default;
 };
@@ -220,8 +229,8 @@ struct Experts {
   bool bias = false;                    ///< routed experts have biases
   std::vector<bool> dense_layers = {};  ///< [layer] with an ordinary MLP; empty means none, else some are
 
-  RouterKind router = RouterKind::softmax_then_choose;
-  bool router_bias = false;
+  RouterKind router = RouterKind::softmax_then_choose;  ///< how experts are chosen and weighed
+  bool router_bias = false;                             ///< the router has a bias
   // Of routers that weigh all experts, softmax_then_choose and sigmoid_then_choose:
   bool choice_bias = false;           ///< a trained number per expert is added for choosing only (ERNIE 4.5)
   bool renormalised = false;          ///< the chosen weights are divided by their sum
@@ -243,10 +252,10 @@ struct Experts {
 struct Unembedding {
   std::int64_t d_vocab = 0;  ///< tokens that are predicted
   bool tied = false;         ///< W_U is the transpose of W_E
-  bool bias = true;
-  double in_scale = 1.0;  ///< what it reads is multiplied by this (T5)
-  double scale = 1.0;     ///< logits are multiplied by this, before any soft cap
-  double soft_cap = 0.0;  ///< logits := cap tanh(logits / cap); 0 is off
+  bool bias = true;          ///< it has b_U
+  double in_scale = 1.0;     ///< what it reads is multiplied by this (T5)
+  double scale = 1.0;        ///< logits are multiplied by this, before any soft cap
+  double soft_cap = 0.0;     ///< logits := cap tanh(logits / cap); 0 is off
   /// The activation of a layer [d_model, d_model] with a LayerNorm behind it that stands before the
   /// unembedding (BERT's masked-LM head); none: the unembedding reads the stream.
   std::optional<Activation> mlm_head = {};

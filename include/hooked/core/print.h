@@ -14,7 +14,7 @@ concept HasText = requires(const T& value) {
   { value.to_string() } -> std::same_as<std::string>;
 };
 
-/// Prints what `to_string` gives. Needs <ostream> where it is used.
+/// Prints what `to_string` gives. Needs the header `<ostream>` where it is used.
 template <HasText T>
 std::ostream& operator<<(std::ostream& out, const T& value) {
   return out << value.to_string();

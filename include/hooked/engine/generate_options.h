@@ -48,11 +48,12 @@ struct StopOptions {
   std::vector<std::string> strings = {};
 };
 
-/// Everything about a generation but its prompt. For designated initialisers.
+/// Everything about a generation but its prompt. For designated initialisers, which C++ takes in the order of
+/// these declarations.
 struct GenerateOptions {
-  std::int64_t max_new_tokens = 16;
-  SamplingOptions sampling = {};
-  StopOptions stop = {};
+  std::int64_t max_new_tokens = 16;  ///< tokens that a row gets at most
+  SamplingOptions sampling = {};     ///< how each is picked
+  StopOptions stop = {};             ///< what ends a row before
   /// Receives the continuation's text piece by piece, as soon as no later token can change it; returns
   /// whether to continue. For one row, and models with a tokenizer.
   std::function<bool(std::string_view text)> on_text = nullptr;
@@ -71,7 +72,7 @@ struct GenerateOptions {
   /// what it reads), as if the final tokens had been run once; rows of scores and patterns end with -inf and
   /// 0 where keys were still to come.
   Selection capture = {};
-  KeepOptions keep = {};
+  KeepOptions keep = {};  ///< how much of each captured activation, and where
   /// Threads that LibTorch uses for this generation; its own number when absent.
   std::optional<int> threads = std::nullopt;
 };
@@ -85,7 +86,7 @@ struct GenerateResult {
   at::Tensor log_probs;
   std::vector<std::string> texts;   ///< each row's continuation; empty without a tokenizer
   std::vector<StopReason> stopped;  ///< each row
-  ActivationCache cache;
+  ActivationCache cache;            ///< what was captured
 };
 
 /// The logits that tokens are drawn by, [batch, vocab] in float32 or better, after the penalties and filters

@@ -14,7 +14,9 @@ class ScopedHooks;
 /// outlive the model it came from. A run under way keeps the hooks it started with.
 class [[nodiscard]] HookHandle {
  public:
+  /// For the engine.
   HookHandle(std::weak_ptr<ScopedHooks> hooks, std::uint64_t id) : hooks_(std::move(hooks)), id_(id) {}
+  /// Takes the hook over from `other`, which keeps nothing.
   HookHandle(HookHandle&& other) noexcept : hooks_(std::move(other.hooks_)), id_(other.id_) {
     other.hooks_.reset();
   }

@@ -128,6 +128,7 @@ class HookedTransformer {
 
   /// For rooms above: the shared, immutable model.
   const std::shared_ptr<const LoadedModel>& loaded() const noexcept { return model_; }
+  /// A handle on that model, without hooks.
   explicit HookedTransformer(std::shared_ptr<const LoadedModel> model);
 
  private:

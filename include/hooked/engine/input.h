@@ -67,7 +67,7 @@ struct Input : InputDetails {
 
   // Of what the stack that predicts reads, which is the tokens, a decoder's or a residual. Not for a text.
 
-  std::int64_t batch() const;
+  std::int64_t batch() const;             ///< rows
   std::int64_t length() const;            ///< columns, without those of a prefix
   const at::Tensor& main_tokens() const;  ///< [batch, pos] or [pos]; undefined behind a residual
   const at::Tensor& main_mask() const;    ///< undefined: no padding

@@ -24,7 +24,9 @@ class Prefix {
   /// For the engine.
   Prefix(std::shared_ptr<const LoadedModel> model, std::shared_ptr<const KvCache> columns)
       : model_(std::move(model)), columns_(std::move(columns)) {}
+  /// For the engine: the model that ran it, the only one that can go on from it.
   const std::shared_ptr<const LoadedModel>& model() const noexcept { return model_; }
+  /// For the engine: its keys and values.
   const std::shared_ptr<const KvCache>& columns() const noexcept { return columns_; }
 
  private:

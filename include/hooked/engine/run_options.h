@@ -32,6 +32,7 @@ enum class Output : std::uint8_t {
   none,  ///< nothing: the run ends at the deepest watched layer
 };
 
+/// What becomes of the losses of single predictions.
 enum class LossReduction : std::uint8_t {
   mean,       ///< over all predictions whose two tokens are real
   per_token,  ///< [batch, pos - 1]; masked predictions are 0
@@ -39,7 +40,7 @@ enum class LossReduction : std::uint8_t {
 
 /// How the loss of a run is computed, for Output::loss.
 struct LossOptions {
-  LossReduction reduction = LossReduction::mean;
+  LossReduction reduction = LossReduction::mean;  ///< one number, or one for each prediction
   /// The ids that are predicted, [batch, pos]; undefined: those of the input, which behind a residual has
   /// none.
   at::Tensor targets = {};
@@ -48,6 +49,7 @@ struct LossOptions {
 /// A differentiable function of the logits [batch, positions, vocab] to one number.
 class LogitMetric {
  public:
+  /// Maps logits [batch, positions, vocab] to a scalar.
   using Function = std::function<at::Tensor(const at::Tensor& logits)>;
 
   LogitMetric() = default;
@@ -58,8 +60,11 @@ class LogitMetric {
       LogitMetric(F function, std::vector<std::int64_t> positions = {})  // NOLINT: a callable is a metric
       : function_(std::move(function)), positions_(std::move(positions)) {}
 
+  /// Whether there is a function.
   explicit operator bool() const noexcept { return static_cast<bool>(function_); }
+  /// The number that these logits [batch, positions, vocab] have.
   at::Tensor operator()(const at::Tensor& logits) const { return function_(logits); }
+  /// Where it reads the logits, as far as known; negative positions count from the end.
   const std::vector<std::int64_t>& positions() const noexcept { return positions_; }
 
  private:
@@ -69,30 +74,31 @@ class LogitMetric {
 
 /// Gradients of `metric` with respect to activations (as downstream saw them).
 struct GradientRequest {
-  Selection of;
-  LogitMetric metric;
+  Selection of;        ///< the activations
+  LogitMetric metric;  ///< what is differentiated
 };
 
 /// Everything about one run but its input: what is done at the points, in that order, then what comes out.
-/// Layers and positions without a stack are those of the stack that predicts. For designated initialisers.
+/// Layers and positions without a stack are those of the stack that predicts. For designated initialisers,
+/// which C++ takes in the order of these declarations.
 struct RunOptions {
-  std::vector<Hook> hooks = {};
-  std::vector<Edit> edits = {};
+  std::vector<Hook> hooks = {};  ///< functions of activations, called in this order
+  std::vector<Edit> edits = {};  ///< changes given as data, made after the hooks in this order
   /// Activations to keep.
   Selection capture = {};
-  KeepOptions keep = {};
+  KeepOptions keep = {};  ///< how much of each captured activation, and where
 
-  Output output = Output::logits;
+  Output output = Output::logits;  ///< what is computed besides the activations
   /// Positions whose logits are computed (negative count from the end); absent: all. One that
   /// counts from the end and is padding in some row is refused.
   std::optional<std::vector<std::int64_t>> logit_positions = std::nullopt;
   /// The run ends before this block and returns the residual stream there; n_layers means after the last
   /// block.
   std::optional<std::int64_t> stop_at_layer = std::nullopt;
-  std::optional<GradientRequest> gradients = std::nullopt;
+  std::optional<GradientRequest> gradients = std::nullopt;  ///< of what, with respect to what
   /// Give back the keys and values of all columns, for later runs to go on from.
   bool keep_prefix = false;
-  LossOptions loss = {};
+  LossOptions loss = {};  ///< for Output::loss
   /// Threads that LibTorch uses for this run, and for this run only; its own number
   /// (`at::get_num_threads()`) when absent. See docs/threads.md.
   std::optional<int> threads = std::nullopt;
@@ -100,10 +106,10 @@ struct RunOptions {
 
 /// What a run gives back. Undefined tensors where the output was not asked for.
 struct RunResult {
-  at::Tensor logits;    ///< [batch, pos or logit_positions, vocab]
-  at::Tensor loss;      ///< scalar or [batch, pos - 1], nats
-  at::Tensor residual;  ///< [batch, pos, d_model]
-  ActivationCache cache;
+  at::Tensor logits;             ///< [batch, pos or logit_positions, vocab]
+  at::Tensor loss;               ///< scalar or [batch, pos - 1], nats
+  at::Tensor residual;           ///< [batch, pos, d_model]
+  ActivationCache cache;         ///< what was captured
   ActivationCache gradients;     ///< d metric / d activation, same names and shapes as the activations
   at::Tensor metric;             ///< the metric's value when gradients were asked for
   std::optional<Prefix> prefix;  ///< with `keep_prefix`: the run's prefix and its own columns

@@ -19,12 +19,12 @@ struct TextOptions {
   std::optional<bool> prepend_bos = std::nullopt;
   /// What the spelling of an added token (`<bos>`) inside the text is.
   AddedTokensInText added_tokens = AddedTokensInText::as_tokens;
-  PaddingSide padding_side = PaddingSide::right;
+  PaddingSide padding_side = PaddingSide::right;  ///< of batches of texts
 };
 
 /// A token of a text.
 struct TextPiece {
-  std::int64_t id;
+  std::int64_t id;   ///< its number in the vocabulary
   std::string text;  ///< for people to read, as Tokenizer::printable_piece
   TextSpan span;     ///< where it stands in the text, bytes; [0, 0) for a token that was added to it
 };

@@ -28,11 +28,13 @@ class TrainableTransformer {
   TrainableTransformer& operator=(const TrainableTransformer&) = delete;
   ~TrainableTransformer();
 
+  /// The config of the weights.
   const ModelConfig& config() const noexcept;
 
   /// The packed leaf parameters by their path in the graph (`blocks.0.attn.W_QKV`, ...).
   /// Matrices may be stored by columns: flatten with reshape, not view.
   std::vector<std::pair<std::string, at::Tensor>> named_parameters() const;
+  /// The same without their paths.
   std::vector<at::Tensor> parameters() const;
 
   /// Logits [batch, pos, vocab] with gradients. Throws HookError for a model without unembedding.

@@ -15,8 +15,8 @@ struct LoadedModel;
 
 /// The gain of a norm, and its bias where it has one (else undefined).
 struct NormWeights {
-  at::Tensor w;
-  at::Tensor b;
+  at::Tensor w;  ///< the gain
+  at::Tensor b;  ///< the bias
 };
 
 /// The weights of a model by the papers' names, as views of the packed storage: no copies, do not write to
@@ -29,6 +29,7 @@ struct NormWeights {
 /// ConfigError saying which models do.
 class WeightView {
  public:
+  /// For the engine: the weights of the stack that predicts.
   explicit WeightView(std::shared_ptr<const LoadedModel> model);
 
   /// The same with the layers of the encoder of an encoder-decoder.
@@ -51,9 +52,9 @@ class WeightView {
   /// Norms [d_model], of models whose norms are not folded. In a decoder of two stacks ln2 stands before
   /// cross-attention and ln3 before the MLP. ln_final is the encoder's last norm on `encoder()`.
   NormWeights ln1(std::int64_t layer) const;
-  NormWeights ln2(std::int64_t layer) const;
-  NormWeights ln3(std::int64_t layer) const;
-  NormWeights ln_final() const;
+  NormWeights ln2(std::int64_t layer) const;  ///< as ln1
+  NormWeights ln3(std::int64_t layer) const;  ///< as ln1
+  NormWeights ln_final() const;               ///< as ln1
 
   at::Tensor W_Q(std::int64_t layer) const;                     ///< [head, d_model, d_head]
   at::Tensor W_K(std::int64_t layer) const;                     ///< [kv_head, d_model, d_head]

@@ -13,12 +13,13 @@ namespace act {
 
 /// A site inside blocks; with a layer it is an address, alone it selects all layers.
 struct BlockSite {
-  Site site;
+  Site site;  ///< the kind of point
   /// Of the stack that predicts: the decoder where there is an encoder. `layer` may be negative: -1 is the
   /// last one.
   Address operator()(std::int32_t layer) const { return in(Stack::none, layer); }
   /// The same in one of the two stacks of an encoder-decoder.
   Address encoder(std::int32_t layer) const { return in(Stack::encoder, layer); }
+  /// The same in the decoder, which is what a name without a stack means where there is one.
   Address decoder(std::int32_t layer) const { return in(Stack::decoder, layer); }
   /// The same in the stack of that name.
   Address in(Stack stack, std::int32_t layer) const {
@@ -28,7 +29,7 @@ struct BlockSite {
 
 /// A site that each expert of a mixture has; with layer and expert it is an address, alone it selects all.
 struct ExpertSite {
-  Site site;
+  Site site;  ///< the kind of point
   /// `layer` may be negative: -1 is the last one.
   Address operator()(std::int32_t layer, std::int32_t expert) const {
     return Address(ActivationName{.site = site, .layer = layer, .expert = expert});
@@ -37,19 +38,20 @@ struct ExpertSite {
 
 /// A site outside the blocks, which every model has at most once.
 struct ModelSite {
-  Site site;
+  Site site;  ///< the kind of point
+  /// Its one address.
   operator Address() const { return Address(ActivationName{.site = site}); }  // NOLINT: it is one address
 };
 
 /// Every point the model has but the wide ones.
 struct Defaults {};
-inline constexpr Defaults defaults;
+inline constexpr Defaults defaults;  ///< every point the model has but the wide ones
 
 /// Every point the model has, the wide ones included.
 struct Everything {};
-inline constexpr Everything everything;
+inline constexpr Everything everything;  ///< every point the model has, the wide ones included
 
-/// What the words of each kind of site are (sites.inc, column `kind`).
+// What the words of each kind of site are (sites.inc, column `kind`).
 namespace kinds {
 using entry = ModelSite;
 using block = BlockSite;

@@ -40,9 +40,9 @@ class ActivationCache {
  public:
   /// One activation and, when only some positions were kept, which (absolute, along its pos or query axis).
   struct Entry {
-    ActivationName name;
-    at::Tensor value;
-    std::vector<std::int64_t> positions = {};
+    ActivationName name;                       ///< its full name
+    at::Tensor value;                          ///< its axes are those of the site
+    std::vector<std::int64_t> positions = {};  ///< empty: all
     /// [batch, pos] int64: each row's own, where positions were kept as `last`; else undefined.
     at::Tensor row_positions = {};
   };
@@ -64,11 +64,17 @@ class ActivationCache {
 
   /// What is kept under a name: its full name, value and positions. Throws HookError as above.
   const Entry& entry(const ActivationName& name) const;
+  /// Whether that activation was kept.
   bool contains(const ActivationName& name) const;
+  /// How many activations there are.
   std::size_t size() const noexcept { return entries_.size(); }
+  /// Whether there is none.
   bool empty() const noexcept { return entries_.empty(); }
+  /// The first Entry, in firing order.
   auto begin() const noexcept { return entries_.begin(); }
+  /// Behind the last Entry.
   auto end() const noexcept { return entries_.end(); }
+  /// The full name of each, in firing order.
   std::vector<ActivationName> names() const;
   /// Blocks of that stack; without its name, of the one that predicts.
   std::int64_t n_layers(Stack of = Stack::none) const { return stacks_.layers_of(of); }
@@ -76,6 +82,7 @@ class ActivationCache {
   /// The columns that the run computed: of the stack that predicts, or of the encoder. Nothing where no run
   /// made the cache.
   const std::optional<TokenColumns>& tokens(Stack of = Stack::none) const;
+  /// Says which columns the cache covers. Used where activations are made.
   void set_tokens(TokenColumns columns, Stack of = Stack::none);
 
   /// Bytes of the distinct storages held.

@@ -22,10 +22,10 @@ namespace HOOKED_EXPORT hooked {
 /// `blocks` in all other models. A negative layer counts from the last one. Both are resolved where a model
 /// is known. `to_string` and `parse` are inverse on every full name: `blocks.5.attn.hook_pattern`.
 struct ActivationName {
-  Site site = Site::embed;
-  Stack stack = Stack::none;
-  std::int32_t layer = -1;
-  std::int32_t expert = -1;
+  Site site = Site::embed;    ///< the kind of point
+  Stack stack = Stack::none;  ///< none outside blocks, and for the stack that predicts
+  std::int32_t layer = -1;    ///< of sites inside blocks
+  std::int32_t expert = -1;   ///< of sites that each expert of a mixture has
 
   auto operator<=>(const ActivationName&) const = default;
 

@@ -19,8 +19,8 @@ namespace HOOKED_EXPORT hooked {
 struct AxisIndex {
   /// [begin, end); either end may be left open, negative numbers count from the end.
   struct Range {
-    std::optional<std::int64_t> begin = std::nullopt;
-    std::optional<std::int64_t> end = std::nullopt;
+    std::optional<std::int64_t> begin = std::nullopt;  ///< the first place
+    std::optional<std::int64_t> end = std::nullopt;    ///< one past the last place
     bool operator==(const Range&) const = default;
   };
   /// Each row's last real token, by the run's attention mask; only on the position axes.
@@ -28,23 +28,33 @@ struct AxisIndex {
     bool operator==(const Last&) const = default;
   };
 
+  /// One place, which drops the axis, or several, which keep it; `last` is one place for each row.
   std::variant<std::int64_t, Range, std::vector<std::int64_t>, Last> value;
 
-  AxisIndex(std::int64_t one) : value(one) {}                            // NOLINT: 3 is an index
-  AxisIndex(int one) : value(std::int64_t{one}) {}                       // NOLINT
-  AxisIndex(Range range) : value(range) {}                               // NOLINT
+  /// One place; negative numbers count from the end.
+  AxisIndex(std::int64_t one) : value(one) {}  // NOLINT: 3 is an index
+  /// The same.
+  AxisIndex(int one) : value(std::int64_t{one}) {}  // NOLINT
+  /// Neighbouring places.
+  AxisIndex(Range range) : value(range) {}  // NOLINT
+  /// These places, in this order.
   AxisIndex(std::vector<std::int64_t> list) : value(std::move(list)) {}  // NOLINT
-  AxisIndex(Last last) : value(last) {}                                  // NOLINT
+  /// Each row's last real token.
+  AxisIndex(Last last) : value(last) {}  // NOLINT
 
   bool operator==(const AxisIndex&) const = default;
+  /// As it stands behind the axis: `6`, `2:5`, `1+4`, `last`.
   std::string to_string() const;
 };
 
 /// Indices on some axes of an activation: `[head=6,pos=-1]`.
 class AxisIndices {
  public:
+  /// Whether no axis is indexed.
   bool empty() const noexcept { return entries_.empty(); }
+  /// The indexed axes, in the order in which they were added.
   const std::vector<std::pair<Axis, AxisIndex>>& entries() const noexcept { return entries_; }
+  /// The index on an axis, or null.
   const AxisIndex* find(Axis axis) const noexcept;
 
   /// Throws HookError when the axis is indexed already.
@@ -65,26 +75,36 @@ class AxisIndices {
 /// A name with indices on its axes: `act::z(9).head(6).pos(-1)`, `blocks.9.attn.hook_z[head=6,pos=-1]`.
 class Address {
  public:
+  /// The whole activation of that name.
   Address(ActivationName name) : name_(name) {}  // NOLINT: a name is the address of the whole activation
   /// A full name or the field's shorthand, with or without indices: `blocks.9.attn.hook_z[head=6,pos=-1]`,
   /// `z9[head=6]`. Throws HookError.
   template <std::convertible_to<std::string_view> Text>
   Address(const Text& text) : Address(of_text(std::string_view(text))) {}  // NOLINT: names are texts
 
+  /// The activation.
   const ActivationName& name() const noexcept { return name_; }
+  /// The indices on its axes.
   const AxisIndices& indices() const noexcept { return indices_; }
 
   /// This address with one more axis indexed. Throws HookError when the site does not have the axis or it is
   /// indexed already. `pos` means `query` on scores and patterns; `head` means `kv_head` on keys and values.
   Address at(Axis axis, AxisIndex index) const;
 
+  /// at() of the head axis.
   Address head(AxisIndex index) const { return at(Axis::head, std::move(index)); }
+  /// at() of the position axis, which is the query axis on scores and patterns.
   Address pos(AxisIndex index) const { return at(Axis::pos, std::move(index)); }
+  /// at() of the query axis.
   Address query(AxisIndex index) const { return at(Axis::query, std::move(index)); }
+  /// at() of the key axis.
   Address key(AxisIndex index) const { return at(Axis::key, std::move(index)); }
+  /// at() of the batch axis.
   Address row(AxisIndex index) const { return at(Axis::batch, std::move(index)); }
+  /// at() of the axis of an MLP's neurons.
   Address neuron(AxisIndex index) const { return at(Axis::d_mlp, std::move(index)); }
 
+  /// The full name and the indices.
   std::string to_string() const { return name_.to_string() + indices_.to_string(); }
 
   /// Inverse of to_string. Throws HookError.

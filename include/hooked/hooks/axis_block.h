@@ -15,19 +15,20 @@ namespace HOOKED_EXPORT hooked {
 
 /// What indices are resolved with: the layout of the activation and the rows' last real tokens.
 struct AxisContext {
-  Site site;
+  Site site;                  ///< whose axes the value has
   std::string_view where;     ///< the activation's name, for errors
   at::Tensor last_positions;  ///< [batch] int64, or undefined: every row ends at the last column
 };
 
 /// One axis of an activation, with its size in this run.
 struct AxisPlace {
-  const AxisContext& context;
-  Axis axis;
-  std::int64_t size;
+  const AxisContext& context;  ///< for errors, and for `last`
+  Axis axis;                   ///< which one
+  std::int64_t size;           ///< places it has now
   /// Places up to here may be named although they do not exist yet, because the sequence is still growing.
   std::optional<std::int64_t> limit = std::nullopt;
 
+  /// One past the last place that may be named.
   std::int64_t end() const { return limit.value_or(size); }
 };
 

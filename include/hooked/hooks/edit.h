@@ -27,16 +27,21 @@ enum class EditKind : std::uint8_t {
 
 /// Which activations an edit touches, and where on their axes.
 struct EditTarget {
-  Selection where;
-  AxisIndices indices;
+  Selection where;      ///< which activations
+  AxisIndices indices;  ///< which block of each; none: all of it
 
+  /// What an address names.
   EditTarget(const Address& address) : where(address.name()), indices(address.indices()) {}  // NOLINT
-  EditTarget(act::BlockSite site) : where(site) {}                                           // NOLINT
-  EditTarget(act::ExpertSite site) : where(site) {}                                          // NOLINT
-  EditTarget(act::ModelSite site) : where(site) {}                                           // NOLINT
+  /// Every layer of a site.
+  EditTarget(act::BlockSite site) : where(site) {}  // NOLINT
+  /// Every expert of every layer.
+  EditTarget(act::ExpertSite site) : where(site) {}  // NOLINT
+  /// A site outside the blocks.
+  EditTarget(act::ModelSite site) : where(site) {}  // NOLINT
   /// Names, globs or shorthand with indices: `"blocks.*.attn.hook_z[head=3]"`, `"z0"`. Throws HookError.
   template <std::convertible_to<std::string_view> Text>
   EditTarget(const Text& text) : EditTarget(parse(std::string_view(text))) {}  // NOLINT: names are texts
+  /// The same block of several activations.
   EditTarget(Selection where, AxisIndices indices) : where(std::move(where)), indices(std::move(indices)) {}
 
   /// `name-or-glob[axis=...]`, as on the command line. Throws HookError.
@@ -48,17 +53,24 @@ struct EditTarget {
 /// A tensor value broadcasts to the addressed block (axes indexed by one number are dropped, as in
 /// `tensor[i]`) and has the activation's dtype and device. Made by the functions below.
 struct Edit {
-  EditTarget target;
-  EditKind kind;
-  std::variant<double, at::Tensor> value;
+  EditTarget target;                       ///< where it applies
+  EditKind kind;                           ///< what it does
+  std::variant<double, at::Tensor> value;  ///< the number or tensor that it is done with
 };
 
+/// block := 0.
 Edit zero(EditTarget target);
+/// block := value.
 Edit set(EditTarget target, double value);
+/// block := value, broadcast.
 Edit set(EditTarget target, at::Tensor value);
+/// block := block + value.
 Edit add(EditTarget target, double value);
+/// block := block + value, broadcast.
 Edit add(EditTarget target, at::Tensor value);
+/// block := block * factor.
 Edit scale(EditTarget target, double factor);
+/// block := block * factor, broadcast.
 Edit scale(EditTarget target, at::Tensor factor);
 
 /// Sets the addressed block to what `source` holds at the same address. Throws HookError when the cache does

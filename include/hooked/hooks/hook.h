@@ -51,6 +51,7 @@ HookFunction make_hook_function(F f) {
       };
 }
 
+/// Whether a hook is called on the way forward or back.
 enum class HookDirection : std::uint8_t {
   forward,   ///< called with the activation
   backward,  ///< called with the gradient of the run's metric with respect to the activation
@@ -62,13 +63,14 @@ enum class HookDirection : std::uint8_t {
 /// place into what it receives (both are HookErrors at the fact; writing through `.data()` cannot be
 /// detected). What a hook throws reaches the caller of the run unchanged.
 struct Hook {
+  /// Calls `function` at every activation that `where` selects.
   template <HookCallable F>
   Hook(Selection where, F function, HookDirection direction = HookDirection::forward)
       : where(std::move(where)), function(make_hook_function(std::move(function))), direction(direction) {}
 
-  Selection where;
-  HookFunction function;
-  HookDirection direction;
+  Selection where;          ///< the activations
+  HookFunction function;    ///< what is called
+  HookDirection direction;  ///< with the activation, or with its gradient
 };
 
 }  // namespace hooked

@@ -15,14 +15,20 @@ namespace HOOKED_EXPORT hooked {
 /// against.
 class PointIndex {
  public:
+  /// The points of a model of that config.
   explicit PointIndex(const ModelConfig& config);
 
+  /// How many points there are.
   std::size_t size() const noexcept { return names_.size(); }
+  /// The full name of a point, which is below size().
   const ActivationName& name(std::size_t point) const { return names_[point]; }
+  /// The full names of all, in the order of the table.
   const std::vector<ActivationName>& names() const noexcept { return names_; }
+  /// The stacks of the model.
   const Stacks& stacks() const noexcept { return stacks_; }
   /// Blocks of the stack that predicts, and of the encoder.
   std::int64_t n_layers() const noexcept { return stacks_.n_layers; }
+  /// Blocks of the encoder; 0 without.
   std::int64_t n_encoder_layers() const noexcept { return stacks_.n_encoder_layers; }
 
   /// `name` with its stack, and with a negative layer counted from the end. Throws HookError when the layer
@@ -58,6 +64,7 @@ struct Reach {
     return {true, 0, points.n_layers(), true, encoder, encoder > 0};
   }
 
+  /// Whether the run computes that point.
   bool contains(const ActivationName& name) const;
 };
 

@@ -22,27 +22,36 @@ struct Reach;
 /// a glob that matches nothing, is a HookError then. A predicate may match nothing.
 class Selection {
  public:
+  /// Says of each point of a model whether it is selected.
   using Predicate = std::function<bool(const ActivationName&)>;
 
   /// Selects nothing.
   Selection() = default;
-  Selection(act::BlockSite site);         // NOLINT: act::pattern is a selection
-  Selection(act::ExpertSite site);        // NOLINT
-  Selection(act::ModelSite site);         // NOLINT
-  Selection(act::Defaults defaults);      // NOLINT
+  /// Every layer of a site.
+  Selection(act::BlockSite site);  // NOLINT: act::pattern is a selection
+  /// Every expert of every layer.
+  Selection(act::ExpertSite site);  // NOLINT
+  /// A site outside the blocks.
+  Selection(act::ModelSite site);  // NOLINT
+  /// Every point the model has but the wide ones.
+  Selection(act::Defaults defaults);  // NOLINT
+  /// Every point the model has.
   Selection(act::Everything everything);  // NOLINT
+  /// One activation.
   Selection(const ActivationName& name);  // NOLINT
   /// Throws HookError when the address has indices: positions are chosen by RunOptions::positions.
   Selection(const Address& address);  // NOLINT
   /// Text: full names (`blocks.5.attn.hook_z`), globs (`*` any run of characters, `?` one), words that select
-  /// every layer (`pattern`) and the field's shorthand (`pattern5`, `k6a`), separated by commas. Throws
-  /// HookError for an empty one; whether the others name anything is known when it is resolved.
+  /// every layer (`pattern`) and the field's shorthand (`pattern5`, `k6a`), separated by commas, with or
+  /// without blanks. Throws HookError for an empty one; whether the others name anything is known when it is
+  /// resolved.
   template <std::convertible_to<std::string_view> Text>
   Selection(const Text& text) : Selection(of_text(std::string_view(text))) {}  // NOLINT
 
   /// Every name for which `predicate` is true. Never an error.
   static Selection matching(Predicate predicate);
 
+  /// Whether it was made of nothing. (What it selects is known when it is resolved.)
   bool empty() const noexcept { return parts_.empty(); }
 
   /// The selected points that a run reaches, as ascending numbers in `points`, each once. A part that names
@@ -65,6 +74,7 @@ class Selection {
   std::vector<Part> parts_;
 };
 
+/// What either of them selects.
 inline Selection operator|(const Selection& a, const Selection& b) { return a.with(b); }
 
 namespace act {

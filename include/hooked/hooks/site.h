@@ -29,23 +29,24 @@ enum class SiteScope : std::uint8_t {
 
 /// When something exists: the rule and its words are one thing.
 struct Condition {
-  bool (*holds)(const ModelConfig&, std::int64_t layer);
+  bool (*holds)(const ModelConfig&, std::int64_t layer);  ///< the rule
   std::string_view words;  ///< for errors and documents: `attention has latents`
 
+  /// Whether it holds for a layer of a model.
   bool operator()(const ModelConfig& config, std::int64_t layer) const { return holds(config, layer); }
 };
 
 /// One row of the table of sites: everything that is known about an activation point.
 struct SiteRow {
-  Site site;
-  SiteScope scope;
+  Site site;        ///< whose row this is
+  SiteScope scope;  ///< where it stands in a model's path
   /// The stack of an encoder-decoder that has the point; nothing where the blocks of both have it.
   std::optional<Stack> stack;
   /// Path in the module graph; `{stack}`, `{layer}` and `{expert}` stand for the name's parts.
   std::string_view path;
   /// The word the `act::` factories and the field's shorthand use: `pattern`, `resid_pre`.
   std::string_view word;
-  AxisList axes;
+  AxisList axes;      ///< of the activation, first dimension first
   bool wide;          ///< only on request, not in the default set
   bool changes_plan;  ///< watching it makes the run take another (equal up to rounding) path
   bool integers;      ///< ids (int64): no gradients, edits only set and replace

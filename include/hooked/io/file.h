@@ -13,11 +13,11 @@ namespace HOOKED_EXPORT hooked {
 
 /// Which file on disk, in which state: equal stamps mean the same bytes, as far as the file system tells.
 struct FileStamp {
-  std::uint64_t device = 0;
-  std::uint64_t inode = 0;
-  std::uint64_t bytes = 0;
-  std::int64_t changed_s = 0;  ///< time of the last change, seconds since 1970
-  std::int64_t changed_ns = 0;
+  std::uint64_t device = 0;     ///< the file system it is on
+  std::uint64_t inode = 0;      ///< its number there
+  std::uint64_t bytes = 0;      ///< its size
+  std::int64_t changed_s = 0;   ///< time of the last change, seconds since 1970
+  std::int64_t changed_ns = 0;  ///< and nanoseconds
 
   bool operator==(const FileStamp&) const = default;
 };
@@ -36,6 +36,7 @@ class InputFile {
   InputFile& operator=(InputFile&& other) noexcept;
   ~InputFile();
 
+  /// As it was opened.
   const std::filesystem::path& path() const noexcept { return path_; }
 
   /// Bytes the file held when it was opened.

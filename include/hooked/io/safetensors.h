@@ -17,35 +17,36 @@ namespace HOOKED_EXPORT hooked {
 
 /// What a safetensors file's reader accepts; each is refused one above.
 struct SafetensorsLimits {
-  static constexpr std::uint64_t kHeaderBytes = 100'000'000;
-  static constexpr std::size_t kTensors = 100'000;
-  static constexpr std::size_t kMetadataEntries = 100'000;
+  static constexpr std::uint64_t kHeaderBytes = 100'000'000;  ///< of the JSON text
+  static constexpr std::size_t kTensors = 100'000;            ///< tensors of a file
+  static constexpr std::size_t kMetadataEntries = 100'000;    ///< keys of `__metadata__`
   /// Bytes of all metadata values together.
   static constexpr std::size_t kMetadataBytes = 60'000'000;
-  static constexpr std::size_t kRank = 8;
-  static constexpr std::size_t kNameBytes = 4096;
+  static constexpr std::size_t kRank = 8;          ///< dimensions of a tensor
+  static constexpr std::size_t kNameBytes = 4096;  ///< bytes of a name
 };
 
 /// One tensor as a safetensors header describes it.
 struct TensorInfo {
-  std::string name;
+  std::string name;  ///< its key in the header
   /// The header's own word: `F32`, `BF16`, `F8_E4M3`, ….
   std::string dtype_name;
   /// Undefined when this engine has no such dtype: the file opens, but reading this tensor is refused.
   at::ScalarType dtype = at::ScalarType::Undefined;
-  std::vector<std::int64_t> shape;
+  std::vector<std::int64_t> shape;  ///< empty for a scalar
   /// First byte and one past the last, counted from the start of the file.
   std::uint64_t begin = 0;
-  std::uint64_t end = 0;
+  std::uint64_t end = 0;  ///< one past the last byte
 
+  /// Size of its data.
   std::uint64_t bytes() const noexcept { return end - begin; }
 };
 
 /// A validated header. `tensors` are in the order of their data in the file, names are unique, and their data
 /// covers the rest of the file exactly, without overlaps or holes.
 struct SafetensorsHeader {
-  std::vector<TensorInfo> tensors;
-  std::map<std::string, std::string> metadata;
+  std::vector<TensorInfo> tensors;              ///< in the order of their data
+  std::map<std::string, std::string> metadata;  ///< what `__metadata__` holds
 };
 
 /// Validates a safetensors header: `header` is the JSON text, that is bytes 8 to 8 + its size of a file of
@@ -71,6 +72,7 @@ class SafetensorsFile {
   SafetensorsFile& operator=(SafetensorsFile&&) noexcept = default;
   ~SafetensorsFile() = default;
 
+  /// As it was opened.
   const std::filesystem::path& path() const noexcept { return file_.path(); }
 
   /// The open file.

@@ -15,10 +15,10 @@ namespace HOOKED_EXPORT hooked {
 
 /// What loading a model would give, found without reading its weights.
 struct ModelDescription {
-  std::string family;  ///< `gpt2`, `hooked_transformer`, ...
-  ModelConfig config;  ///< of the weights as they are in the files, in the dtype they would be loaded in
-  std::int64_t parameters;
-  std::int64_t bytes;  ///< of the parameters in that dtype
+  std::string family;       ///< `gpt2`, `hooked_transformer`, ...
+  ModelConfig config;       ///< of the weights as they are in the files, in the dtype they would be loaded in
+  std::int64_t parameters;  ///< tied matrices counted once
+  std::int64_t bytes;       ///< of the parameters in that dtype
   /// What becomes of each processing step.
   std::vector<StepReport> processing;
   std::vector<std::string> notes;         ///< what a user should know, a sentence each

@@ -29,10 +29,11 @@ enum class InitMode : std::uint8_t { gpt2, xavier_uniform, xavier_normal, kaimin
 
 /// How a model is made from a config alone.
 struct CreateOptions {
-  std::uint64_t seed = 0;
-  InitMode init = InitMode::gpt2;
+  std::uint64_t seed = 0;          ///< the same seed draws the same weights
+  InitMode init = InitMode::gpt2;  ///< the distribution of the matrices
   /// Standard deviation for gpt2 (default 0.8 / sqrt(d_model)), gain for the others (default 1).
   std::optional<double> initializer_range = std::nullopt;
+  /// `cpu`, `cuda` or `cuda:N`.
   std::string device = "cpu";
   /// The config's dtype when absent.
   std::optional<at::ScalarType> dtype = std::nullopt;

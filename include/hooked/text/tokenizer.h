@@ -16,14 +16,14 @@ namespace HOOKED_EXPORT hooked {
 
 /// Bytes [begin, end) of a UTF-8 text.
 struct TextSpan {
-  std::size_t begin = 0;
-  std::size_t end = 0;
+  std::size_t begin = 0;  ///< the first byte
+  std::size_t end = 0;    ///< one past the last
   bool operator==(const TextSpan&) const = default;
 };
 
 /// A text as tokens: three lists of equal length.
 struct Encoding {
-  std::vector<std::int64_t> ids;
+  std::vector<std::int64_t> ids;    ///< their numbers in the vocabulary
   std::vector<std::string> pieces;  ///< the vocabulary's spelling of each id
   std::vector<TextSpan>
       offsets;  ///< where each token stands in the text; [0, 0) for tokens that were added to it
@@ -40,17 +40,17 @@ enum class AddedTokensInText : std::uint8_t {
 struct EncodeOptions {
   /// Put around the text the tokens that the file's post-processor adds.
   bool add_special_tokens = false;
-  AddedTokensInText added_tokens = AddedTokensInText::as_tokens;
+  AddedTokensInText added_tokens = AddedTokensInText::as_tokens;  ///< how their spelling is read
 };
 
 /// How ids are decoded.
 struct DecodeOptions {
-  bool skip_special_tokens = false;
+  bool skip_special_tokens = false;  ///< leave special tokens out of the text
 };
 
 /// How several texts are encoded.
 struct BatchOptions {
-  EncodeOptions encode{};
+  EncodeOptions encode{};  ///< of each text
   /// Threads that share the texts; 0 is one per processor. The result does not depend on it.
   std::size_t threads = 0;
 };

@@ -47,6 +47,7 @@ class WeightProcessing {
   /// The first four steps, each where it preserves the function; where it would not it is skipped and the
   /// report says why.
   WeightProcessing() = default;
+  /// The default by its name.
   static WeightProcessing all_that_apply() { return {}; }
 
   /// The weights as they are in the file.
@@ -70,16 +71,16 @@ class WeightProcessing {
 
 /// What became of a step.
 struct StepReport {
-  ProcessingStep step;
+  ProcessingStep step;  ///< which one
   /// `"applied"`, `"already applied"`, `"not requested"`, or the reason why the step is not applied.
   std::string outcome;
 };
 
 /// A model's weights after processing, the config that describes them, and a report with one row per step.
 struct ProcessedWeights {
-  StateDict weights;
-  ModelConfig config;
-  std::vector<StepReport> report;
+  StateDict weights;               ///< the weights that changed and those that did not
+  ModelConfig config;              ///< of these weights
+  std::vector<StepReport> report;  ///< a row for each step
 };
 
 /// What `process_weights` would do to a model of this config, one row per step in the order of application.
