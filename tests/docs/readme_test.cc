@@ -109,6 +109,87 @@ TEST(Pages, CodeIsThatOfTheirPrograms) {
   }
 }
 
+std::string without_blanks(std::string text) {
+  std::erase_if(text, [](unsigned char c) { return std::isspace(c) != 0; });
+  return text;
+}
+
+/// A row of a table whose first column is TransformerLens's.
+struct CallRow {
+  std::string source;  ///< the program that the comment above the table names
+  std::vector<std::string> cells;
+};
+
+std::vector<CallRow> call_rows_of(const std::string& page) {
+  std::vector<CallRow> rows;
+  std::string source, above;
+  bool inside = false;
+  for (const std::string& line : lines_of(page)) {
+    if (line.starts_with("| TransformerLens |")) {
+      inside = true;
+      source = above.starts_with("<!-- ") ? above.substr(5, above.size() - 9) : "";
+    } else if (!line.starts_with("| ") && !line.starts_with("|---")) {
+      inside = false;
+    } else if (inside && line.starts_with("| ")) {
+      rows.push_back({source, {}});
+      std::string cell;
+      for (std::size_t i = 2; i < line.size(); ++i) {
+        const bool escaped = line[i] == '\\' && i + 1 < line.size() && line[i + 1] == '|';
+        if (line[i] == '|') {
+          rows.back().cells.push_back(cell);
+          cell.clear();
+        } else {
+          cell += escaped ? line[++i] : line[i];
+        }
+      }
+    }
+    above = line;
+  }
+  return rows;
+}
+
+TEST(Pages, CallsForTransformerLensAreThoseOfTheProgram) {
+  int rows = 0;
+  for (const CallRow& row : call_rows_of(read("docs/from-transformerlens.md"))) {
+    ASSERT_EQ(row.cells.size(), 3U) << row.cells.front();
+    ASSERT_FALSE(row.source.empty()) << "name the program above the table of " << row.cells.front();
+    const std::string program = without_blanks(read(row.source));
+    const std::regex code("`([^`]*)`");
+    const std::string& ours = row.cells[1];
+    int calls = 0;
+    for (std::sregex_iterator at(ours.begin(), ours.end(), code), end; at != end; ++at, ++calls) {
+      EXPECT_NE(program.find(without_blanks((*at)[1])), std::string::npos)
+          << (*at)[1] << " does not stand in " << row.source;
+    }
+    EXPECT_TRUE(calls > 0 || row.cells[2].starts_with(" none")) << row.cells.front() << " has no counterpart";
+    ++rows;
+  }
+  EXPECT_GE(rows, 40);
+}
+
+TEST(Readme, CallsForTransformerLensAreThoseOfThePage) {
+  std::set<std::string> known;
+  for (const CallRow& row : call_rows_of(read("docs/from-transformerlens.md")))
+    known.insert(row.cells[0] + "|" + row.cells[1]);
+  const auto rows = call_rows_of(read("README.md"));
+  EXPECT_GT(rows.size(), 10U);
+  for (const CallRow& row : rows)
+    EXPECT_TRUE(known.contains(row.cells[0] + "|" + row.cells[1])) << row.cells[0];
+}
+
+TEST(Readme, OptionsStandInTheOrderOfTheirDeclaration) {
+  const std::string header = read("include/hooked/engine/run_options.h");
+  const auto begin = header.find("struct RunOptions {");
+  ASSERT_NE(begin, std::string::npos);
+  const std::string fields = header.substr(begin, header.find("\n};", begin) - begin);
+  const std::regex field(R"(\n  [A-Za-z][A-Za-z0-9_:<> ]* ([a-z_]+) = )");
+  std::string order;
+  for (std::sregex_iterator at(fields.begin(), fields.end(), field), end; at != end; ++at)
+    order += (order.empty() ? "`" : ",`") + (*at)[1].str() + "`";
+  EXPECT_NE(order.find("`capture`,`keep`"), std::string::npos) << order;
+  EXPECT_NE(without_blanks(read("README.md")).find("Thatofarunis" + order + "."), std::string::npos) << order;
+}
+
 TEST(Readme, QuickStartIsTwoCommandsThatExist) {
   const auto blocks = blocks_of(read("README.md"));
   ASSERT_FALSE(blocks.empty());
@@ -168,6 +249,15 @@ TEST(Readme, RoomsAreThoseOfTheTable) {
   }
 }
 
+TEST(Documents, EveryPageIsOneClickFromTheReadme) {
+  const std::string readme = read("README.md");
+  for (const auto& entry : std::filesystem::directory_iterator(kRoot / "docs")) {
+    if (entry.path().extension() != ".md") continue;
+    const std::string link = "(docs/" + entry.path().filename().string() + ")";
+    EXPECT_NE(readme.find(link), std::string::npos) << "README.md does not link to " << link;
+  }
+}
+
 TEST(Documents, LinksLeadToFiles) {
   std::vector<std::filesystem::path> pages = {"README.md", "CONTRIBUTING.md", "CHANGELOG.md"};
   for (const auto& entry : std::filesystem::recursive_directory_iterator(kRoot / "docs")) {
@@ -187,11 +277,6 @@ TEST(Documents, LinksLeadToFiles) {
     }
   }
   EXPECT_GT(links, 5);
-}
-
-std::string without_blanks(std::string text) {
-  std::erase_if(text, [](unsigned char c) { return std::isspace(c) != 0; });
-  return text;
 }
 
 /// The files that a comment names, `// a.h, b.cc`; none for any other comment.

@@ -208,6 +208,16 @@ TEST_F(Guide, CollectsARowForEachPrompt) {
       << "padded on the right, it is the same token";
 }
 
+TEST(Examples, TheCallsForTransformerLensRun) {
+  const hooked::TempFolder folder;
+  const auto finished =
+      run_program("from_transformerlens", "\"" + kModel.string() + "\" \"" + folder.path().string() + "\"");
+  EXPECT_EQ(finished.status, 0) << finished.output;
+  for (const char* what : {"the sum of the parts", "the sum of the attributions", "a patched run by hand"})
+    EXPECT_THAT(finished.output, HasSubstr(std::string("the same: ") + what));
+  EXPECT_THAT(finished.output, HasSubstr("watched [1, 19, 128]"));
+}
+
 TEST(Examples, TheFiguresAreDrawn) {
   const hooked::TempFolder folder;
   const auto finished =
