@@ -11,7 +11,7 @@ set(HOOKED_ROOM_families_MAY_INCLUDE core)
 set(HOOKED_ROOM_loading_MAY_INCLUDE core io hooks weights text models families)
 set(HOOKED_ROOM_engine_MAY_INCLUDE core hooks models weights io text loading)
 set(HOOKED_ROOM_analysis_MAY_INCLUDE core hooks io text engine)
-set(HOOKED_ROOM_options_MAY_INCLUDE core)
+set(HOOKED_ROOM_options_MAY_INCLUDE core io)
 set(HOOKED_ROOM_cli_MAY_INCLUDE options core hooks weights io text loading engine analysis)
 
 # The folder of a room's sources: hooks, models and families lie at the root, the others under src.

@@ -12,6 +12,10 @@ target_compile_options(hooked_build_flags INTERFACE -fmacro-prefix-map=${hooked_
 set(HOOKED_ROOM_text_THIRD_PARTY Oniguruma::Oniguruma utf8proc::utf8proc)
 set(HOOKED_ROOM_options_THIRD_PARTY CLI11::CLI11)
 
+# What bin/hooked reads its command line and the hub cache's names with.
+set(HOOKED_ROOM_core_WITHOUT_TORCH error.cc json.cc nearest.cc parse_integer.cc)
+set(HOOKED_ROOM_io_WITHOUT_TORCH file.cc hub_cache.cc hub_name.cc json_cursor.cc path_text.cc)
+
 # How many sources of a room are compiled as one object. LibTorch's headers take most of the time of an object, so that
 # few large ones cost a fraction of many small ones; each room still makes at least two, for two processors.
 set(HOOKED_SOURCES_PER_OBJECT 8)
@@ -37,11 +41,13 @@ function(hooked_add_room room)
   if(room STREQUAL core)
     configure_file(${PROJECT_SOURCE_DIR}/src/core/version.cc.in ${PROJECT_BINARY_DIR}/src/core/version.cc @ONLY)
     list(APPEND sources ${PROJECT_BINARY_DIR}/src/core/version.cc)
-    # What the program reads its command line with: objects of their own, because they need no LibTorch.
-    set_source_files_properties(
-      ${PROJECT_BINARY_DIR}/src/core/version.cc ${PROJECT_SOURCE_DIR}/src/core/json.cc
-      ${PROJECT_SOURCE_DIR}/src/core/nearest.cc ${PROJECT_SOURCE_DIR}/src/core/parse_integer.cc
-      PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
+  # Objects of their own, because bin/hooked takes them without LibTorch.
+  set(alone ${HOOKED_ROOM_${room}_WITHOUT_TORCH})
+  if(alone)
+    list(TRANSFORM alone PREPEND ${PROJECT_SOURCE_DIR}/${folder}/)
+    set_source_files_properties(${alone} ${PROJECT_BINARY_DIR}/src/core/version.cc
+                                PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   endif()
 
   # Loops of our own: without -O3 the compiler does not turn them into vector instructions, and with traps it may not.

@@ -1,6 +1,6 @@
 // A tour of the engine on the shipped toy model: predict, look inside, intervene, explain.
 //
-//   demo [MODEL FOLDER] [OUTPUT FOLDER]
+//   demo [MODEL FOLDER] [OUTPUT FOLDER]     without an output folder its pictures go to a new temporary one
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
@@ -10,11 +10,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cmath>
+#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <iostream>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "hooked/analysis/attribution.h"
@@ -246,6 +249,14 @@ void patch(const hooked::HookedTransformer& model, const hooked::RunResult& clea
                   (folder / "z.svg").string()));
 }
 
+/// A fresh folder that stays, for pictures that nobody said a place for.
+std::filesystem::path new_temporary_folder() {
+  auto name = (std::filesystem::temp_directory_path() / "hooked_demo_XXXXXX").string();
+  if (mkdtemp(name.data()) == nullptr)
+    throw std::system_error(errno, std::generic_category(), "cannot make a folder such as " + name);
+  return name;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
@@ -256,12 +267,12 @@ int main(int argc, char** argv) try {
       "hooked runs a transformer and lets you read and change everything it computes, by name. This is a\n"
       "transformer of {} layers with {} heads each, {} parameters, trained with the same engine\n"
       "(examples/train_toy_model.cc). The steps below are the beginning of most studies of such a model.",
-      config.n_layers, config.n_heads, config.parameter_count()));
+      config.n_layers, config.n_heads, hooked::describe(folder).parameters));
   const auto clean = model.run_with_cache(model.to_tokens(kClean));
   predict(model, clean);
   show_attention(model, find_induction_head(model));
   ablate(model, clean, find_naming_head(model, clean));
-  patch(model, clean, argc > 2 ? argv[2] : ".");
+  patch(model, clean, argc > 2 ? argv[2] : new_temporary_folder());
   say("\nThe same in your own program: examples/first_steps.cc. On the command line: hooked --help.");
 } catch (const std::exception& error) {
   std::cerr << error.what() << '\n';

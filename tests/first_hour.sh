@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # A newcomer's first hour, played in an empty folder outside the checkout on what a build left: install, a project and a
 # plug-in over the installed package, and the same without the checkout. Fails at the first thing that goes wrong.
-# Usage: tests/first_hour.sh BUILD [step]...     steps: install consumer strings vocabulary plugin reasons deploy
+# Usage: tests/first_hour.sh BUILD [step]...     steps: install newcomer consumer strings vocabulary plugin reasons deploy
 set -euo pipefail
 
 checkout=$(cd "$(dirname "$0")/.." && pwd)
 build=$(cd "$1" && pwd)
 shift
 steps=("$@")
-((${#steps[@]})) || steps=(install consumer strings vocabulary plugin reasons deploy)
+((${#steps[@]})) || steps=(install newcomer consumer strings vocabulary plugin reasons deploy)
 
 title='first hour'
 source "$checkout/tests/script_helpers.sh"
@@ -37,6 +37,24 @@ step_install() {
     [[ -e $prefix/$file ]] || fail "$file was not installed"
   done
   [[ -z $(find "$prefix" -name 'libtorch*') ]] || fail "LibTorch was installed without being asked for"
+}
+
+# What somebody types first: an empty cache, a model in it, a name that is nearly right, the Tab key.
+step_newcomer() {
+  local hooked=$prefix/bin/hooked model=$scratch/hf/hub/models--someone--toy
+  export HF_HOME=$scratch/hf
+  unset HF_HUB_CACHE HUGGINGFACE_HUB_CACHE
+  expect "No models in the hub cache $scratch/hf/hub" "$hooked" list
+  mkdir -p "$model/snapshots" "$model/refs"
+  cp -r "$prefix/share/hooked/examples/toy_model" "$model/snapshots/c0ffee"
+  printf c0ffee >"$model/refs/main"
+  expect 'someone/toy +c0ffee .* yes$' "$hooked" list
+  quietly "$hooked" info someone/toy
+  if "$hooked" info toy 2>"$scratch/log"; then fail "a model was found under half its name"; fi
+  grep -qF "the nearest in the cache is 'someone/toy'" "$scratch/log" || fail "no word about the nearest model"
+  # shellcheck disable=SC2016
+  expect '^someone/toy$' bash -c 'source <("$1" completion bash) && COMP_WORDS=("$1" run some) COMP_CWORD=2 &&
+    _hooked && printf "%s\n" "${COMPREPLY[@]}"' bash "$hooked"
 }
 
 # A project as README shows it. Argument: the build folder.

@@ -121,8 +121,8 @@ void checkpoint_errors(const HookedTransformer& model, const std::filesystem::pa
   print_section<hooked::CheckpointError>(
       "CheckpointError", "The files of a model are absent, damaged, or do not belong to its config.",
       {{"There is no such model", [] { (void)HookedTransformer::load("modles/gpt2/small"); },
-        "Give a folder, or the `org/name` of a model that is in the local Hugging Face cache. Nothing is "
-        "downloaded."},
+        "Give a folder, or the `org/name` of a model that is in the local Hugging Face cache; `hooked list` "
+        "shows which are. Nothing is downloaded."},
        {"The folder has no weights",
         [&] {
           model.save("no-weights");

@@ -38,6 +38,7 @@
 #include "hooked/hooks/selection.h"
 #include "hooked/hooks/site.h"
 #include "hooked/io/file.h"
+#include "hooked/io/hub_cache.h"
 #include "hooked/io/model_folder.h"
 #include "hooked/io/safetensors.h"
 #include "hooked/loading/describe.h"

@@ -6,6 +6,7 @@ namespace hooked::cli {
 
 /// What each command does with what it is told. Results go to stdout. Throws UsageError where only the model
 /// can tell that the command line is wrong, and the library's errors.
+void perform(const ListOptions& options);
 void perform(const InfoOptions& options);
 void perform(const NamesOptions& options);
 void perform(const TokenizeOptions& options);

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <iterator>
+#include <utility>
 
 namespace hooked::cli {
 namespace {
@@ -34,18 +34,28 @@ void print_json(const Json& value) {
   fmt::print("{}\n", value.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
-void Table::print(std::string_view indent) const {
+void Table::print(std::string_view indent, std::size_t columns) const {
   std::vector<std::string> titles;
   for (const auto& column : columns_) titles.push_back(column.title);
   std::vector<std::size_t> widths;
   for (const auto& title : titles) widths.push_back(width(title));
+  std::size_t others = indent.size();
+  for (std::size_t i = 1; i < titles.size(); ++i) {
+    for (const auto& cells : rows_) widths[i] = std::max(widths[i], width(cells[i]));
+    others += 2 + widths[i];
+  }
+  const std::size_t room = std::max(widths[0], columns - std::min(columns, others));
+  const auto fits = [&](const std::vector<std::string>& cells) { return width(cells[0]) <= room; };
   for (const auto& cells : rows_) {
-    for (std::size_t i = 0; i < cells.size(); ++i) widths[i] = std::max(widths[i], width(cells[i]));
+    if (fits(cells)) widths[0] = std::max(widths[0], width(cells[0]));
   }
   const bool titled =
       std::any_of(titles.begin(), titles.end(), [](const auto& title) { return !title.empty(); });
   if (titled) fmt::print("{}{}\n", indent, line(titles, widths, columns_));
-  for (const auto& cells : rows_) fmt::print("{}{}\n", indent, line(cells, widths, columns_));
+  for (auto cells : rows_) {
+    if (!fits(cells)) fmt::print("{}{}\n", indent, std::exchange(cells[0], {}));
+    fmt::print("{}{}\n", indent, line(cells, widths, columns_));
+  }
 }
 
 std::string grouped(std::int64_t number) {

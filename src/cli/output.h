@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -27,8 +28,9 @@ class Table {
 
   void add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
 
-  /// Writes the table to stdout, each line after `indent`.
-  void print(std::string_view indent = "") const;
+  /// Writes the table to stdout, each line after `indent`. Where a first cell is too long for its row to have
+  /// at most `columns`, it has a line of its own.
+  void print(std::string_view indent = "", std::size_t columns = std::string_view::npos) const;
 
  private:
   std::vector<Column> columns_;

@@ -5,7 +5,6 @@
 #include <vector>
 
 namespace hooked {
-namespace {
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
@@ -21,6 +20,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   }
   return row.back();
 }
+
+namespace {
 
 // A name met in a hostile file can be long; comparing its beginning is enough for a suggestion.
 constexpr std::size_t kCompared = 256;

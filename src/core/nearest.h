@@ -1,10 +1,14 @@
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
 
 namespace hooked {
+
+/// How many letters must be put in, taken out or changed to make one of the other (Levenshtein).
+std::size_t edit_distance(std::string_view a, std::string_view b);
 
 /// The candidate with the smallest edit distance (Levenshtein) to `wanted`; empty when there are no
 /// candidates. Ties go to the first. For the "did you mean" part of an error.

@@ -51,6 +51,14 @@ constexpr const SafetensorsDtype* find_safetensors_dtype(std::string_view name) 
   return nullptr;
 }
 
+/// The format's name of a dtype that is supported; empty for another one.
+constexpr std::string_view safetensors_dtype_name(at::ScalarType dtype) noexcept {
+  for (const auto& known : kSafetensorsDtypes) {
+    if (known.dtype == dtype && dtype != at::ScalarType::Undefined) return known.name;
+  }
+  return {};
+}
+
 /// The supported dtypes' names, for messages: `F64, F32, …`.
 std::string supported_safetensors_dtypes();
 

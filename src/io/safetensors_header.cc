@@ -16,8 +16,6 @@
 namespace hooked {
 namespace {
 
-using Limits = SafetensorsLimits;
-
 /// Throws unless no two neighbours of the sorted names are equal.
 void check_unique(const std::vector<TensorInfo>& tensors, std::string_view where) {
   std::vector<std::string_view> names;
@@ -44,7 +42,7 @@ class HeaderParser {
     cursor_.expect('{', "the header is not a JSON object:");
     if (!cursor_.consume('}')) {
       do {
-        auto name = cursor_.string("tensor name", Limits::kNameBytes);
+        auto name = cursor_.string("tensor name", SafetensorsLimits::kNameBytes);
         cursor_.expect(':', "header");
         if (name == "__metadata__") {
           if (std::exchange(metadata_seen, true)) {
@@ -67,16 +65,16 @@ class HeaderParser {
   void parse_metadata() {
     cursor_.expect('{', "__metadata__");
     if (cursor_.consume('}')) return;
-    auto bytes_left = Limits::kMetadataBytes;
+    auto bytes_left = SafetensorsLimits::kMetadataBytes;
     do {
-      auto key = cursor_.string("__metadata__ key", Limits::kNameBytes);
+      auto key = cursor_.string("__metadata__ key", SafetensorsLimits::kNameBytes);
       cursor_.expect(':', "__metadata__");
       auto value = cursor_.string(fmt::format("__metadata__ '{}'", printable(key)), bytes_left);
       bytes_left -= value.size();
-      if (header_.metadata.size() == Limits::kMetadataEntries) {
+      if (header_.metadata.size() == SafetensorsLimits::kMetadataEntries) {
         throw CheckpointError(where_,
                               fmt::format("__metadata__ has too many entries; expected at most {}, got more",
-                                          Limits::kMetadataEntries));
+                                          SafetensorsLimits::kMetadataEntries));
       }
       const auto [place, added] = header_.metadata.emplace(std::move(key), std::move(value));
       if (!added) {
@@ -88,10 +86,10 @@ class HeaderParser {
   }
 
   void parse_tensor(std::string name) {
-    if (header_.tensors.size() == Limits::kTensors) {
-      throw CheckpointError(
-          where_,
-          fmt::format("the header has too many tensors; expected at most {}, got more", Limits::kTensors));
+    if (header_.tensors.size() == SafetensorsLimits::kTensors) {
+      throw CheckpointError(where_,
+                            fmt::format("the header has too many tensors; expected at most {}, got more",
+                                        SafetensorsLimits::kTensors));
     }
     if (name.find('\0') != std::string::npos) {
       throw CheckpointError(where_,
@@ -118,14 +116,14 @@ class HeaderParser {
     cursor_.expect('{', "description");
     if (!cursor_.consume('}')) {
       do {
-        const auto field = cursor_.string("field", Limits::kNameBytes);
+        const auto field = cursor_.string("field", SafetensorsLimits::kNameBytes);
         cursor_.expect(':', "description");
         if (field == "dtype") {
           once(dtype_seen, field);
-          tensor.dtype_name = cursor_.string("dtype", Limits::kNameBytes);
+          tensor.dtype_name = cursor_.string("dtype", SafetensorsLimits::kNameBytes);
         } else if (field == "shape") {
           once(shape_seen, field);
-          tensor.shape = sizes("shape", Limits::kRank);
+          tensor.shape = sizes("shape", SafetensorsLimits::kRank);
         } else if (field == "data_offsets") {
           once(offsets_seen, field);
           set_offsets(tensor, sizes("data_offsets", 2));

@@ -21,21 +21,14 @@ namespace hooked {
 namespace {
 
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
-using Limits = SafetensorsLimits;
 
 constexpr std::size_t kAlignment = 8;
 
-std::string_view dtype_name(at::ScalarType dtype) {
-  for (const auto& known : kSafetensorsDtypes) {
-    if (known.dtype == dtype && dtype != at::ScalarType::Undefined) return known.name;
-  }
-  return {};
-}
-
 void check_text(std::string_view text, std::string_view what, std::string_view where) {
-  if (text.size() > Limits::kNameBytes) {
-    throw CheckpointError(where, fmt::format("{} '{}…' is too long; expected at most {} bytes, got {}", what,
-                                             printable(text.substr(0, 48)), Limits::kNameBytes, text.size()));
+  if (text.size() > SafetensorsLimits::kNameBytes) {
+    throw CheckpointError(
+        where, fmt::format("{} '{}…' is too long; expected at most {} bytes, got {}", what,
+                           printable(text.substr(0, 48)), SafetensorsLimits::kNameBytes, text.size()));
   }
   if (text.find('\0') != std::string_view::npos || invalid_utf8_at(text) != std::string_view::npos) {
     throw CheckpointError(where, fmt::format("{} '{}'; expected UTF-8 without NUL", what, printable(text)));
@@ -48,21 +41,22 @@ void check_tensor(std::string_view name, const at::Tensor& tensor, std::string_v
   };
   if (!tensor.defined()) refuse("it is undefined; expected a tensor");
   if (tensor.layout() != at::kStrided) refuse("the layout is sparse; expected a strided tensor");
-  if (dtype_name(tensor.scalar_type()).empty()) {
+  if (safetensors_dtype_name(tensor.scalar_type()).empty()) {
     refuse(fmt::format("the dtype cannot be stored; expected one of {}, got {}",
                        supported_safetensors_dtypes(), dtype_text(tensor.scalar_type())));
   }
-  if (static_cast<std::size_t>(tensor.dim()) > Limits::kRank) {
-    refuse(fmt::format("the rank is too high; expected at most {}, got {}", Limits::kRank, tensor.dim()));
+  if (static_cast<std::size_t>(tensor.dim()) > SafetensorsLimits::kRank) {
+    refuse(fmt::format("the rank is too high; expected at most {}, got {}", SafetensorsLimits::kRank,
+                       tensor.dim()));
   }
 }
 
 void check_all(const NamedTensors& tensors, const std::map<std::string, std::string>& metadata,
                std::string_view where) {
-  if (tensors.size() > Limits::kTensors || metadata.size() > Limits::kMetadataEntries) {
+  if (tensors.size() > SafetensorsLimits::kTensors || metadata.size() > SafetensorsLimits::kMetadataEntries) {
     throw CheckpointError(
         where, fmt::format("too many tensors or metadata entries; expected at most {}, got {} and {}",
-                           Limits::kTensors, tensors.size(), metadata.size()));
+                           SafetensorsLimits::kTensors, tensors.size(), metadata.size()));
   }
   std::set<std::string_view> names;
   for (const auto& [name, tensor] : tensors) {
@@ -79,11 +73,11 @@ void check_all(const NamedTensors& tensors, const std::map<std::string, std::str
   std::size_t metadata_bytes = 0;
   for (const auto& [key, value] : metadata) {
     metadata_bytes += value.size();
-    if (metadata_bytes > Limits::kMetadataBytes) {
+    if (metadata_bytes > SafetensorsLimits::kMetadataBytes) {
       throw CheckpointError(
           where, fmt::format("metadata '{}' makes the values too long; expected at most {} bytes in all, "
                              "got more",
-                             printable(key), Limits::kMetadataBytes));
+                             printable(key), SafetensorsLimits::kMetadataBytes));
     }
     check_text(key, "metadata key", where);
     if (invalid_utf8_at(value) != std::string_view::npos) {
@@ -125,7 +119,7 @@ std::string header_text(const NamedTensors& tensors, std::span<const std::size_t
     const auto end = begin + static_cast<std::uint64_t>(tensor.nbytes());
     separate();
     text += fmt::format(R"({}:{{"dtype":"{}","shape":{},"data_offsets":[{},{}]}})", json_string(name),
-                        dtype_name(tensor.scalar_type()), shape_text(tensor.sizes()), begin, end);
+                        safetensors_dtype_name(tensor.scalar_type()), shape_text(tensor.sizes()), begin, end);
     begin = end;
   }
   text += '}';
@@ -141,10 +135,10 @@ void save_safetensors(const std::filesystem::path& path, const NamedTensors& ten
   check_all(tensors, metadata, where);
   const auto order = data_order(tensors);
   const auto header = header_text(tensors, order, metadata);
-  if (header.size() > Limits::kHeaderBytes) {
+  if (header.size() > SafetensorsLimits::kHeaderBytes) {
     throw CheckpointError(where,
                           fmt::format("the header would be too large; expected at most {} bytes, got {}",
-                                      Limits::kHeaderBytes, header.size()));
+                                      SafetensorsLimits::kHeaderBytes, header.size()));
   }
   std::array<std::byte, 8> length{};
   for (std::size_t i = 0; i < length.size(); ++i)

@@ -24,12 +24,6 @@ namespace {
 
 constexpr std::string_view kPickleName = "/data.pkl";
 
-std::string_view dtype_name(at::ScalarType dtype) {
-  const auto place = std::find_if(kSafetensorsDtypes.begin(), kSafetensorsDtypes.end(),
-                                  [&](const SafetensorsDtype& known) { return known.dtype == dtype; });
-  return place->name;  // every dtype of a storage is among them
-}
-
 /// The archive's one folder: what stands before `/data.pkl`.
 std::string_view find_prefix(const ZipDirectory& directory, std::string_view where) {
   std::string_view prefix;
@@ -120,7 +114,7 @@ ZipTensors::ZipTensors(const InputFile& file) {
     const auto dtype = document.storages[row.storage].dtype;
     // Until the record is known, begin is counted from the record's first byte.
     tensors_.push_back({.name = std::move(name),
-                        .dtype_name = std::string(dtype_name(dtype)),
+                        .dtype_name = std::string(safetensors_dtype_name(dtype)),
                         .dtype = dtype,
                         .shape = document.integers(row.sizes),
                         .begin = static_cast<std::uint64_t>(row.offset) * at::elementSize(dtype),
@@ -152,7 +146,7 @@ void ZipTensors::match_records(const InputFile& file, const PickleDocument& docu
           path_text(file.path()),
           fmt::format("the storage '{}' does not have the size that data.pkl says; expected {} bytes for {} "
                       "elements of {}, got {}",
-                      printable(name), wanted, storage.elements, dtype_name(storage.dtype),
+                      printable(name), wanted, storage.elements, safetensors_dtype_name(storage.dtype),
                       entry_of[i]->bytes));
     }
   }

@@ -3,15 +3,19 @@
 
 #include <c10/core/ScalarType.h>
 
+#include <cstdint>
+#include <exception>
 #include <filesystem>
 #include <optional>
 #include <utility>
 
 #include "core/parallel.h"
+#include "core/json.h"
 #include "families/family.h"
 #include "families/shared/native_config.h"
 #include "families/shared/native_layout.h"
 #include "hooked/core/error.h"
+#include "hooked/io/file.h"
 #include "hooked/io/model_folder.h"
 #include "hooked/loading/describe.h"
 #include "io/checkpoint_reader.h"
@@ -27,9 +31,18 @@
 namespace hooked {
 namespace {
 
+/// What a plan that compares tensors gets to see.
+enum class Numbers : std::uint8_t { read, zeros };
+
+void read_as_zeros(SourceTensors& source) {
+  for (auto& [name, tensor] : source) {
+    tensor.read_elements = [](std::int64_t, const at::Tensor& into) { into.zero_(); };
+  }
+}
+
 /// A checkpoint on disk and all that is known of its model before numbers are read.
 struct PlannedModel {
-  PlannedModel(std::string_view id, const LoadOptions& options)
+  PlannedModel(std::string_view id, const LoadOptions& options, Numbers numbers = Numbers::read)
       : place(locate_model(id)), identified(identify(place)), reader(open_checkpoint(place)) {
     FamilyConfig& read = identified.read;
     read.config.dtype = options.dtype.value_or(read.config.dtype);
@@ -38,6 +51,7 @@ struct PlannedModel {
         read.processing_recorded ? WeightProcessing::none() : WeightProcessing::all_that_apply();
     processing = options.processing.value_or(usual);
     source = source_tensors(reader);
+    if (numbers == Numbers::zeros) read_as_zeros(source);
     plan = plan_weights(source, identified.family, read);
   }
   PlannedModel(const PlannedModel&) = delete;  // `source` refers to `reader`
@@ -135,6 +149,22 @@ ModelDescription describe(std::string_view id, const LoadOptions& options) {
           .ignored_keys = std::move(planned.identified.read.ignored_keys),
           .tokenizer_pieces =
               text.tokenizer ? std::optional<std::int64_t>(text.tokenizer->vocab_size()) : std::nullopt};
+}
+
+ModelOutline outline(std::string_view id) {
+  const PlannedModel planned(id, {}, Numbers::zeros);
+  return {.family = std::string(planned.identified.family.model_type),
+          .parameters = planned.plan.config.parameter_count()};
+}
+
+std::string named_model_type(std::string_view id) try {
+  const Json config =
+      parse_json(read_text_file(folder_of_model(locate_model(id)) / "config.json", kModelConfigBytes),
+                 {.bytes = kModelConfigBytes});
+  const auto type = config.find("model_type");
+  return type != config.end() && type->is_string() ? printable(type->get<std::string>()) : std::string();
+} catch (const std::exception&) {  // the reader of models says what is wrong with it
+  return {};
 }
 
 ModelConfig read_model_config(std::string_view id) {

@@ -23,7 +23,7 @@ Reader define_cache(CLI::App& app) {
                        : std::string();
           },
           "", "names"));
-  app.add_option("--out", options->out, "the safetensors file to write")->option_text("F")->required();
+  app.add_option("--out", options->out, "the safetensors file to write")->option_text(kFileWord)->required();
   app.add_option("--stop-at-layer", options->stop_at_layer, "end before this block; no logits then")
       ->option_text("L");
   auto* gradients =

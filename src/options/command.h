@@ -3,7 +3,9 @@
 #include <functional>
 #include <span>
 #include <stdexcept>
+#include <string>
 #include <string_view>
+#include <variant>
 
 #include "options/command_options.h"
 
@@ -13,14 +15,19 @@ class App;
 
 namespace hooked::cli {
 
+/// What is to be done: a text to print, where no engine is needed, or what the engine is told.
+using Request = std::variant<std::string, CommandOptions>;
+
 /// What a command's options say, once they are parsed. Throws UsageError where they do not fit together.
-using Reader = std::function<CommandOptions()>;
+using Reader = std::function<Request()>;
 
 /// One command of the program.
 struct Command {
   std::string_view name;
   std::string_view summary;
-  std::string_view example;  ///< command lines for `--help`, one a line
+  /// Command lines for `--help`, one a line or continued as a shell does. They run as they stand where
+  /// examples/toy_model is; a test runs them.
+  std::string_view examples;
   /// Adds the command's options to its part of the parser.
   Reader (*define)(CLI::App& app);
 };
@@ -28,6 +35,7 @@ struct Command {
 /// All commands, in the order in which `--help` lists them.
 std::span<const Command> commands();
 
+Reader define_list(CLI::App& app);
 Reader define_info(CLI::App& app);
 Reader define_names(CLI::App& app);
 Reader define_tokenize(CLI::App& app);
@@ -36,6 +44,7 @@ Reader define_cache(CLI::App& app);
 Reader define_generate(CLI::App& app);
 Reader define_save(CLI::App& app);
 Reader define_bench(CLI::App& app);
+Reader define_completion(CLI::App& app);
 
 /// The command line itself is wrong: exit code 2.
 class UsageError : public std::runtime_error {

@@ -5,8 +5,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <exception>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -66,6 +68,13 @@ std::string usage_text(CLI::App& app, const CLI::ParseError& error) {
   return std::string(what);
 }
 
+int print_answer(std::string_view program, std::string_view text) {
+  fmt::print("{}", text);
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return kDone;
+  return report(kFailed, program,
+                fmt::format("[stdout] cannot write: {}", std::generic_category().message(errno)));
+}
+
 }  // namespace
 
 int report(ExitCode code, std::string_view program, std::string_view message) {
@@ -85,7 +94,9 @@ std::variant<int, CommandLine> read_command_line(int argc, const char* const* ar
   app.footer(
       "`hooked COMMAND --help` lists a command's options. MODEL is a folder, or\n"
       "org/name[@revision] in the local Hugging Face cache; nothing is ever downloaded.\n"
-      "Exit codes: 0 done, 1 failed, 2 wrong usage.");
+      "Exit codes: 0 done, 1 failed, 2 wrong usage.\n\n"
+      "Example:\n"
+      "  hooked run examples/toy_model --text \"Then Mary and John went to\"");
 
   std::vector<std::pair<CLI::App*, Reader>> parts;
   const auto called = [&] {
@@ -94,7 +105,7 @@ std::variant<int, CommandLine> read_command_line(int argc, const char* const* ar
   try {
     for (const auto& command : commands()) {
       auto* part = app.add_subcommand(std::string(command.name), std::string(command.summary));
-      part->footer(fmt::format("Examples:\n  {}", command.example));
+      part->footer(fmt::format("Examples:\n{}", command.examples));
       parts.emplace_back(part, command.define(*part));
     }
     app.parse(argc, argv);
@@ -118,9 +129,13 @@ std::variant<int, CommandLine> read_command_line(int argc, const char* const* ar
   const auto part = called();
   std::string program = fmt::format("hooked {}", part->first->get_name());
   try {
-    return CommandLine{program, part->second()};
+    auto request = part->second();
+    if (const auto* text = std::get_if<std::string>(&request)) return print_answer(program, *text);
+    return CommandLine{program, std::get<CommandOptions>(std::move(request))};
   } catch (const UsageError& error) {
     return report_usage(program, error.what());
+  } catch (const std::exception& error) {
+    return report(kFailed, program, error.what());
   }
 }
 

@@ -16,8 +16,9 @@ struct CommandLine {
   CommandOptions options;
 };
 
-/// Reads the arguments of a call. Where they ask for help or the version, or are wrong, that is answered
-/// here, on stdout or as one line on stderr, and the exit code is returned. Loads nothing and does not throw.
+/// Reads the arguments of a call. Where they ask for help, the version or what a command knows without the
+/// engine, or are wrong, that is answered here, on stdout or as one line on stderr, and the exit code is
+/// returned. Loads nothing and does not throw.
 std::variant<int, CommandLine> read_command_line(int argc, const char* const* argv);
 
 /// Writes `PROGRAM: MESSAGE` to stderr as one line and returns the code.

@@ -32,6 +32,10 @@ struct InputOptions {
   std::string prepend_bos;
 };
 
+struct ListOptions {
+  bool json = false;
+};
+
 struct InfoOptions {
   ModelOptions model;
   bool json = false;
@@ -112,7 +116,8 @@ struct BenchOptions {
 };
 
 /// One command's, whichever was called.
-using CommandOptions = std::variant<InfoOptions, NamesOptions, TokenizeOptions, RunCommandOptions,
-                                    CacheOptions, GenerateCommandOptions, SaveOptions, BenchOptions>;
+using CommandOptions =
+    std::variant<ListOptions, InfoOptions, NamesOptions, TokenizeOptions, RunCommandOptions, CacheOptions,
+                 GenerateCommandOptions, SaveOptions, BenchOptions>;
 
 }  // namespace hooked::cli

@@ -58,7 +58,7 @@ Reader define_generate(CLI::App& app) {
                      "names or globs of activations to keep, separated by commas, over prompt and "
                      "continuation")
           ->option_text("GLOB");
-  auto* out = app.add_option("--out", options->out, "the safetensors file for them")->option_text("F");
+  auto* out = app.add_option("--out", options->out, "the safetensors file for them")->option_text(kFileWord);
   capture->needs(out);
   out->needs(capture);
   app.add_flag("--json", options->json, "one JSON object on stdout when all is there");

@@ -15,27 +15,7 @@ namespace hooked::cli {
 namespace {
 
 constexpr std::size_t kNameColumn = 26;
-constexpr std::size_t kColumns = 80;
 constexpr std::size_t kDescriptionColumns = kColumns - kNameColumn;
-
-std::string wrapped(std::string_view text) {
-  std::string lines;
-  std::size_t length = 0;
-  while (!text.empty()) {
-    const auto word = text.substr(0, text.find(' '));
-    if (length > 0 && length + 1 + word.size() > kDescriptionColumns) {
-      lines += '\n';
-      length = 0;
-    } else if (length > 0) {
-      lines += ' ';
-      ++length;
-    }
-    lines += word;
-    length += word.size();
-    text.remove_prefix(std::min(word.size() + 1, text.size()));
-  }
-  return lines;
-}
 
 class HelpFormat : public CLI::Formatter {
  public:
@@ -43,7 +23,8 @@ class HelpFormat : public CLI::Formatter {
 
   std::string make_subcommand(const CLI::App* command) const override {
     std::stringstream out;
-    CLI::detail::format_help(out, command->get_name(), wrapped(command->get_description()), kNameColumn);
+    CLI::detail::format_help(out, command->get_name(),
+                             wrapped(command->get_description(), kDescriptionColumns), kNameColumn);
     return out.str();
   }
 
@@ -55,11 +36,38 @@ class HelpFormat : public CLI::Formatter {
 
   std::string make_option_desc(const CLI::Option* option) const override {
     const auto text = option->get_description();
-    return wrapped(option->get_required() && !option->get_positional() ? text + " (required)" : text);
+    return wrapped(option->get_required() && !option->get_positional() ? text + " (required)" : text,
+                   kDescriptionColumns);
   }
 };
 
 }  // namespace
+
+std::string wrapped(std::string_view text, std::size_t columns) {
+  std::string lines;
+  std::size_t length = 0;
+  while (!text.empty()) {
+    auto word = text.substr(0, text.find(' '));
+    std::size_t passed = word.size() + 1;
+    if (word.size() > columns) {
+      passed = columns;
+      while (passed > 1 && (static_cast<unsigned char>(word[passed]) & 0xC0) == 0x80)
+        --passed;  // in a letter
+      word = word.substr(0, passed);
+    }
+    if (length > 0 && length + 1 + word.size() > columns) {
+      lines += '\n';
+      length = 0;
+    } else if (length > 0) {
+      lines += ' ';
+      ++length;
+    }
+    lines += word;
+    length += word.size();
+    text.remove_prefix(std::min(passed, text.size()));
+  }
+  return lines;
+}
 
 std::shared_ptr<CLI::FormatterBase> help_format() { return std::make_shared<HelpFormat>(); }
 

@@ -39,6 +39,9 @@ std::string check_step(const std::string& name) {
                      fmt::join(names, ", "), nearest(name, names));
 }
 
+// A set of values as CLI11 writes those of its own checks: {a,b}. Help does not show it, completion reads it.
+std::string set_text(const auto& values) { return fmt::format("{{{}}}", fmt::join(values, ",")); }
+
 std::vector<std::int64_t> numbers_in(std::string_view text) {
   std::vector<std::int64_t> numbers;
   for (std::size_t begin = 0; begin <= text.size();) {
@@ -60,6 +63,10 @@ std::vector<std::int64_t> numbers_in(std::string_view text) {
 }
 
 }  // namespace
+
+CLI::Validator offering(const std::vector<std::string>& values) {
+  return CLI::Validator([](const std::string&) { return std::string(); }, set_text(values));
+}
 
 CLI::Validator at_least_one() {
   return CLI::Validator(
@@ -95,18 +102,20 @@ std::vector<std::int64_t> parse_integers(std::string_view text, std::string_view
 CLI::Option* add_model(CLI::App& app, std::string& model) {
   return app
       .add_option(
-          "MODEL", model,
+          kModelWord, model,
           "a model folder, a file of its weights, or org/name[@revision] in the local Hugging Face cache")
       ->required();
 }
 
 void add_model_options(CLI::App& app, ModelOptions& options) {
   add_model(app, options.model);
-  app.add_option("--device", options.device, "cpu, cuda or cuda:N (default: cpu)")->option_text("D");
+  app.add_option("--device", options.device, "cpu, cuda or cuda:N (default: cpu)")
+      ->option_text("D")
+      ->check(offering({"cpu", "cuda"}));
   app.add_option("--dtype", options.dtype,
                  "float32, float64, bfloat16 or float16 (default: float32, or as saved)")
       ->option_text("T")
-      ->transform(CLI::Validator(read_dtype, "", "dtype"));
+      ->transform(CLI::Validator(read_dtype, set_text(kFloatDtypeNames), "dtype"));
   app.add_option("--threads", options.threads, "threads of one run (default: all cores)")
       ->option_text("N")
       ->check(CLI::Range(1, 4096));
@@ -119,7 +128,7 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
           ->option_text("STEPS")
           ->delimiter(',')
           ->allow_extra_args(false)
-          ->check(CLI::Validator(check_step, "", "step"));
+          ->check(CLI::Validator(check_step, set_text(kProcessingStepNames), "step"));
   app.add_flag("--no-processing", options.no_processing, "the weights as they are in the file")
       ->excludes(process);
 }
@@ -137,9 +146,9 @@ OneOf add_input_options(CLI::App& app, InputOptions& options) {
                      "safetensors file with `tokens` int64 [batch, pos] and, if wanted, `attention_mask`, "
                      "`token_type_ids`, `decoder_tokens` and `decoder_attention_mask`");
   text->option_text("T")->group(kGroup)->allow_extra_args(false);
-  lines->option_text("F")->group(kGroup);
+  lines->option_text(kFileWord)->group(kGroup);
   tokens->option_text("IDS")->group(kGroup)->allow_extra_args(false)->check(integers());
-  file->option_text("F")->group(kGroup);
+  file->option_text(kFileWord)->group(kGroup);
   app.add_option("--prepend-bos", options.prepend_bos,
                  "yes or no: whether text gets a BOS token, or an encoder's special tokens (default: as the "
                  "model wants)")

@@ -16,6 +16,11 @@ class Validator;
 
 namespace hooked::cli {
 
+// How help writes values that a shell can complete.
+inline constexpr const char* kModelWord = "MODEL";
+inline constexpr const char* kFileWord = "F";
+inline constexpr const char* kFolderWord = "DIR";
+
 /// Adds MODEL.
 CLI::Option* add_model(CLI::App& app, std::string& model);
 
@@ -32,6 +37,9 @@ void add_edit_option(CLI::App& app, std::vector<std::string>& edits);
 /// Adds another option of edits, with its description.
 void add_edit_option(CLI::App& app, std::vector<std::string>& edits, const std::string& name,
                      const std::string& text);
+
+/// A check that all values pass, with some that a shell offers.
+CLI::Validator offering(const std::vector<std::string>& values);
 
 /// An option's check: an integer from 1 on.
 CLI::Validator at_least_one();

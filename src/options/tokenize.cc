@@ -16,7 +16,7 @@ Reader define_tokenize(CLI::App& app) {
   auto* file = app.add_option("--texts-file", options->texts_file, "JSON file with an array of texts");
   auto* decode = app.add_option("--decode", options->decode, "ids such as 1,2,3 to turn into text");
   text->option_text("T")->group(kGroup);
-  file->option_text("F")->group(kGroup);
+  file->option_text(kFileWord)->group(kGroup);
   decode->option_text("IDS")->group(kGroup)->check(integers());
   app.add_flag("--add-special-tokens", options->add_special_tokens,
                "put the tokens around the text that the tokenizer's file asks for");

@@ -7,6 +7,7 @@
 #include "hooked/core/version.h"
 #include "options/command.h"
 #include "tests/cli/cli_fixture.h"
+#include "tests/support/run_program.h"
 
 namespace hooked::program_test {
 namespace {
@@ -23,18 +24,61 @@ TEST_F(ProgramTest, HelpListsEveryCommandAndEachHasAnExample) {
   for (const auto& command : cli::commands()) {
     EXPECT_NE(help.find(fmt::format("  {} ", command.name)), std::string::npos) << help;
     const auto own = succeed({std::string(command.name), "--help"}).out;
-    EXPECT_NE(own.find(fmt::format("  hooked {} ", command.name)), std::string::npos) << own;
+    EXPECT_NE(own.find(fmt::format("hooked {}", command.name), own.find("\nExamples:\n")), std::string::npos)
+        << own;
   }
 }
 
-TEST_F(ProgramTest, HelpFitsEightyColumns) {
+// `--help` of the program and of every command.
+std::vector<std::vector<std::string>> help_calls() {
   std::vector<std::vector<std::string>> calls = {{"--help"}};
   for (const auto& command : cli::commands()) calls.push_back({std::string(command.name), "--help"});
-  for (const auto& call : calls) {
+  return calls;
+}
+
+TEST_F(ProgramTest, HelpFitsEightyColumns) {
+  for (const auto& call : help_calls()) {
     std::istringstream help(succeed(call).out);
     for (std::string line; std::getline(help, line);)
       EXPECT_LE(line.size(), 80u) << call.front() << ": " << line;
   }
+}
+
+// The indented lines below `Example:` or `Examples:`, with what continues a line joined to it.
+std::vector<std::string> examples_in(const std::string& help) {
+  std::vector<std::string> examples;
+  std::istringstream lines(help);
+  bool below = false, continued = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (below && !line.empty()) {
+      EXPECT_TRUE(line.starts_with("  ")) << line;
+      if (!continued) examples.emplace_back();
+      continued = line.ends_with('\\');
+      examples.back() += line + "\n";
+    }
+    below = below || line == "Example:" || line == "Examples:";
+  }
+  EXPECT_FALSE(continued) << help;
+  return examples;
+}
+
+TEST_F(ProgramTest, EveryExampleOfHelpRunsOnTheShippedModel) {
+  std::filesystem::create_directories(folder_ / "scratch");
+  std::filesystem::create_symlink(HOOKED_SOURCE_DIR "/examples", folder_ / "scratch/examples");
+  std::size_t run = 0;
+  for (const auto& call : help_calls()) {
+    const auto examples = examples_in(succeed(call).out);
+    EXPECT_FALSE(examples.empty()) << call.front();
+    for (const auto& example : examples) {
+      write("script", fmt::format("export PATH='{}':$PATH HF_HOME='{}'\ncd '{}'\n{}",
+                                  std::filesystem::path(HOOKED_CLI).parent_path().string(), path("hf"),
+                                  path("scratch"), example));
+      const auto finished = run_command(fmt::format("bash '{}'", path("script")));
+      EXPECT_EQ(finished.status, 0) << example << finished.output;
+      ++run;
+    }
+  }
+  EXPECT_GE(run, cli::commands().size() + 1);
 }
 
 // LibTorch takes longer to load than these answers may take.
@@ -48,6 +92,8 @@ TEST_F(ProgramTest, WhatNeedsNoModelNeedsNoEngine) {
   };
   EXPECT_EQ(alone("--version"), 0);
   EXPECT_EQ(alone("run --help"), 0);
+  EXPECT_EQ(alone("completion bash"), 0);
+  EXPECT_EQ(alone("list --quiet"), 0);
   EXPECT_EQ(alone("run"), 2);
   EXPECT_EQ(alone("run model --tokens 1,x"), 2);
   EXPECT_EQ(alone("run model --tokens 1 --edit 'blocks.0.hook_resid_pre halve'"), 2);

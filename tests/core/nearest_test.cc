@@ -16,6 +16,13 @@ TEST(Nearest, TakesTheFewestEdits) {
   EXPECT_EQ(nearest("hokoz", kNames), "hook_z");
 }
 
+TEST(Nearest, EditsAreLettersPutInTakenOutOrChanged) {
+  EXPECT_EQ(edit_distance("gpt2", "gpt2"), 0u);
+  EXPECT_EQ(edit_distance("gtp2", "gpt2"), 2u);
+  EXPECT_EQ(edit_distance("gpt", "gpt2"), 1u);
+  EXPECT_EQ(edit_distance("", "abc"), 3u);
+}
+
 TEST(Nearest, TiesGoToTheFirst) { EXPECT_EQ(nearest("hook_k", kNames), "hook_z"); }
 
 TEST(Nearest, WithoutCandidatesIsEmpty) { EXPECT_EQ(nearest("x", {}), ""); }

@@ -242,6 +242,39 @@ TEST(Examples, TheDemoRunsAndSavesItsPicture) {
   }
 }
 
+TEST(Examples, TheDemoLeavesNothingWhereItIsStarted) {
+  const hooked::TempFolder folder;
+  std::filesystem::create_directories(folder / "tmp");
+  std::filesystem::create_directories(folder / "work");
+  std::filesystem::create_symlink(kModel.parent_path(), folder / "work/examples");
+  const auto finished =
+      hooked::run_command("cd \"" + (folder / "work").string() + "\" && TMPDIR=\"" +
+                          (folder / "tmp").string() + "\" \"" HOOKED_BINARY_DIR "/bin/demo\"");
+  ASSERT_EQ(finished.status, 0) << finished.output;
+  const auto files_in = [&](const char* name) {
+    std::vector<std::filesystem::path> files;
+    for (const auto& file : std::filesystem::directory_iterator(folder / name)) files.push_back(file.path());
+    return files;
+  };
+  EXPECT_EQ(files_in("work"), std::vector{folder / "work/examples"});
+  const auto made = files_in("tmp");
+  ASSERT_EQ(made.size(), 1u);
+  for (const char* picture : {"resid_pre.svg", "z.svg"}) {
+    EXPECT_TRUE(std::filesystem::exists(made.front() / picture));
+    EXPECT_THAT(finished.output, HasSubstr((made.front() / picture).string()));
+  }
+}
+
+TEST(Examples, TheDemoAndInfoCountTheSameParameters) {
+  const hooked::TempFolder folder;
+  const auto arguments = "\"" + kModel.string() + "\"";
+  const auto parameters = std::to_string(hooked::describe(kModel.string()).parameters);
+  EXPECT_THAT(run_program("demo", arguments + " \"" + folder.path().string() + "\"").output,
+              HasSubstr(parameters + " parameters"));
+  EXPECT_THAT(run_program("hooked", "info --json " + arguments).output,
+              HasSubstr("\"parameters\":" + parameters + ","));
+}
+
 TEST(Examples, TheDemoSaysWhatIsWrong) {
   const hooked::TempFolder folder;
   const auto finished = run_program("demo", "\"" + (folder / "absent").string() + "\"");

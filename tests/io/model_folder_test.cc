@@ -1,46 +1,30 @@
 #include "hooked/io/model_folder.h"
 
 #include <cstdlib>
-#include <map>
-#include <optional>
 
 #include "tests/io/file_bytes.h"
+#include "tests/support/scoped_environment.h"
 #include "tests/support/temp_folder.h"
 
 namespace hooked::model_folder_test {
 namespace {
-
-constexpr const char* kSettings[] = {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME",
-                                     "HOME"};
 
 // A cache of one model with a branch, a slashed reference and two commits; the environment's own settings put
 // aside.
 class ModelFolder : public testing::Test {
  protected:
   ModelFolder() {
-    for (const auto* name : kSettings) {
-      const char* value = std::getenv(name);
-      before_[name] = value == nullptr ? std::nullopt : std::optional<std::string>(value);
-      ::unsetenv(name);
-    }
     previous_ = std::filesystem::current_path();
     std::filesystem::create_directory(folder_ / "work");
     std::filesystem::current_path(folder_ / "work");
     fill(folder_ / "cache", "models--org--name");
     set("HF_HUB_CACHE", folder_ / "cache");
   }
-  ~ModelFolder() override {
-    std::filesystem::current_path(previous_);
-    for (const auto& [name, value] : before_) {
-      if (value) {
-        ::setenv(name.c_str(), value->c_str(), 1);
-      } else {
-        ::unsetenv(name.c_str());
-      }
-    }
-  }
+  ~ModelFolder() override { std::filesystem::current_path(previous_); }
 
-  static void set(const char* name, const std::filesystem::path& value) { ::setenv(name, value.c_str(), 1); }
+  static void set(const char* name, const std::filesystem::path& value) {
+    ScopedEnvironment::set(name, value.native());
+  }
 
   static void fill(const std::filesystem::path& cache, const std::string& model) {
     std::filesystem::create_directories(cache / model / "snapshots/c0ffee");
@@ -61,7 +45,7 @@ class ModelFolder : public testing::Test {
 
   TempFolder folder_;
   std::filesystem::path previous_;
-  std::map<std::string, std::optional<std::string>> before_;
+  const ScopedEnvironment environment_{kHubSettings};
 };
 
 TEST_F(ModelFolder, FolderIsItself) {
@@ -96,19 +80,42 @@ TEST_F(ModelFolder, WhereTheCacheIs) {
        {Case{"HOME", "home", "home/.cache/huggingface/hub"},
         Case{"XDG_CACHE_HOME", "xdg", "xdg/huggingface/hub"}, Case{"HF_HOME", "hf", "hf/hub"},
         Case{"HUGGINGFACE_HUB_CACHE", "old", "old"}, Case{"HF_HUB_CACHE", "new", "new"}}) {
-    ::unsetenv(setting == std::string_view("HOME") ? "HF_HUB_CACHE" : "");
+    if (setting == std::string_view("HOME")) ScopedEnvironment::unset("HF_HUB_CACHE");
     fill(folder_ / cache, "models--org--name");
     set(setting, folder_ / value);
     EXPECT_EQ(locate_model("org/name"), folder_ / cache / "models--org--name/snapshots/c0ffee") << setting;
   }
 }
 
-TEST_F(ModelFolder, SaysWhereItLooked) {
+TEST_F(ModelFolder, SaysWhereItLookedAndWhatFetchesIt) {
   refused("org/other", {"not found", (folder_ / "cache/models--org--other/refs/main").native(),
-                        "hub cache of HF_HUB_CACHE", "no such model in the cache", "nothing is downloaded"});
-  refused("org/name@v2", {"refs/v2", "only revisions main, refs, v1.0, c0ffee, f00d"});
+                        "hub cache of HF_HUB_CACHE", "no such model in the cache", "nothing is downloaded",
+                        "`hf download org/other`"});
+  refused("other@v3", {"`hf download ORG/NAME --revision v3`"});
+  refused("org/name@v2",
+          {"refs/v2", "only revisions main, refs/pr/1, v1.0;", "`hf download org/name --revision v2`"});
   set("HF_HUB_CACHE", folder_ / "absent");
-  refused("org/name", {"no cache there"});
+  refused("org/name", {"not found; expected a folder", "no cache there"});
+}
+
+TEST_F(ModelFolder, NamesTheNearestModelsOfTheCache) {
+  for (const auto* model : {"models--openai-community--gpt2", "models--openai-community--gpt2-large",
+                            "models--meta-llama--Llama-3.2-1B", "models--google--gemma-3-1b-it"}) {
+    fill(folder_ / "cache", model);
+  }
+  refused("gpt2", {"not found; the nearest in the cache are 'openai-community/gpt2', "
+                   "'openai-community/gpt2-large'; expected"});
+  refused("gtp2", {"the nearest in the cache is 'openai-community/gpt2'; expected"});
+  refused("openai/gpt2", {"the nearest in the cache are 'openai-community/gpt2', "});
+  refused("llama-3.2-1b", {"the nearest in the cache is 'meta-llama/Llama-3.2-1B'; expected"});
+  refused("google/gema-3-1b-it", {"the nearest in the cache is 'google/gemma-3-1b-it'; expected"});
+  // Nothing is near: what there is, as far as a sentence can hold it.
+  refused("EleutherAI/pythia-70m", {"the cache holds '", " and 2 more (`hooked list` shows them); expected"});
+}
+
+TEST_F(ModelFolder, WhatCannotBeLoadedIsNotSuggested) {
+  std::filesystem::remove_all(folder_ / "cache/models--org--name/snapshots");
+  refused("org/nam", {"not found; expected a folder"});
 }
 
 TEST_F(ModelFolder, ReferenceToAMissingSnapshot) {

@@ -14,6 +14,7 @@
 #include "hooked/core/error.h"
 #include "hooked/engine/hooked_transformer.h"
 #include "hooked/io/safetensors.h"
+#include "hooked/loading/describe.h"
 #include "tests/support/goldens.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/thrown_by.h"
@@ -40,7 +41,8 @@ class Changed {
     save_safetensors(folder_ / "model.safetensors", {tensors.begin(), tensors.end()}, {});
   }
 
-  HookedTransformer load() const { return HookedTransformer::load(folder_.path().string()); }
+  std::string path() const { return folder_.path().string(); }
+  HookedTransformer load() const { return HookedTransformer::load(path()); }
 
  private:
   TempFolder folder_;
@@ -66,6 +68,16 @@ TEST(EmbeddingCopies, EqualCopiesAreOneEmbedding) {
     for (const char* copy : {kEncoder, kDecoder}) tensors.insert_or_assign(copy, tensors.at(kShared).clone());
   });
   EXPECT_TRUE(at::equal(embedding_of(copied.load()), embedding_of(Changed("t5", [](Tensors&) {}).load())));
+}
+
+// What loading would refuse is seen by comparing numbers, and an outline reads none.
+TEST(EmbeddingCopies, AnOutlineTakesThemToBeEqual) {
+  const Changed whole("t5", [](Tensors&) {});
+  const Changed differs(
+      "t5", [](Tensors& tensors) { tensors.insert_or_assign(kDecoder, tensors.at(kShared) + 1); });
+  const auto seen = outline(differs.path());
+  EXPECT_EQ(seen.family, "t5");
+  EXPECT_EQ(seen.parameters, describe(whole.path()).parameters);
 }
 
 TEST(EmbeddingCopies, CopiesThatDifferAreRefused) {

@@ -11,11 +11,11 @@ namespace HOOKED_EXPORT hooked {
 ///
 /// A folder or file of that name wins. Otherwise `id` is `name`, `org/name` or either with `@revision` (a
 /// branch, a tag or a commit; default `main`), looked up in the local Hugging Face cache: `$HF_HUB_CACHE`,
-/// else
-/// `$HUGGINGFACE_HUB_CACHE`, else `$HF_HOME/hub`, else `$XDG_CACHE_HOME/huggingface/hub`, else
+/// else `$HUGGINGFACE_HUB_CACHE`, else `$HF_HOME/hub`, else `$XDG_CACHE_HOME/huggingface/hub`, else
 /// `~/.cache/huggingface/hub`. Nothing is ever downloaded.
 ///
-/// Throws CheckpointError that says where it looked and, where the model is there in other revisions, which.
+/// Throws CheckpointError that names the nearest models of the cache (`gpt2`: `openai-community/gpt2`) or,
+/// where the model is there in other revisions, those; it says where it looked and what downloads the model.
 /// Cache layout: https://huggingface.co/docs/huggingface_hub/guides/manage-cache
 std::filesystem::path locate_model(std::string_view id);
 

@@ -32,6 +32,21 @@ struct ModelDescription {
 /// model that holds two). Throws what HookedTransformer::load throws for the files.
 ModelDescription describe(std::string_view model, const LoadOptions& options = {});
 
+/// What a model is at a glance.
+struct ModelOutline {
+  std::string family;
+  std::int64_t parameters;
+};
+
+/// The outline of a model that describe() describes, without a look at its tokenizer, and without reading any
+/// numbers: where a file holds two matrices for one, they are taken to be the same. Throws as describe()
+/// does.
+ModelOutline outline(std::string_view model);
+
+/// The `model_type` in a model's config.json, of a family that is known or not; empty where none can be read.
+/// Throws nothing that is about the model.
+std::string named_model_type(std::string_view model);
+
 /// The config of a model in the dtype it would be loaded in. Its weights may be missing; where there are
 /// some, they tell whether the model has an unembedding. Throws ConfigError or IoError.
 ModelConfig read_model_config(std::string_view model);

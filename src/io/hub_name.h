@@ -1,0 +1,56 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "hooked/io/hub_cache.h"
+
+namespace hooked {
+
+// The layout of the Hugging Face cache, https://huggingface.co/docs/huggingface_hub/guides/manage-cache: only
+// this and hub_cache.cc know it. Nothing in them needs LibTorch, because the program's launcher lists names.
+
+/// The revision that a name without one means.
+inline constexpr std::string_view kMainRevision = "main";
+
+/// What the folders of models in the cache begin with.
+inline constexpr std::string_view kModelPrefix = "models--";
+
+/// A model's name on the hub, taken apart.
+struct HubName {
+  std::string organisation;  ///< empty for the models without one
+  std::string name;
+  std::string revision{kMainRevision};
+
+  /// `org/name`, or `name`.
+  std::string model() const;
+  /// `model()`, and `@revision` unless that is main: as locate_model takes it.
+  std::string id() const;
+};
+
+/// `name`, `org/name` or either with `@revision`; nothing for what the hub's rules do not allow, which also
+/// keep a name from leading out of the cache.
+std::optional<HubName> parse_hub_name(std::string_view id);
+
+/// The model whose folder has that name, or nothing where no model is kept under it.
+std::optional<HubName> name_of_folder(std::string_view folder);
+
+/// Whether a branch, tag or commit can have that name.
+bool is_revision(std::string_view revision);
+
+/// Where the files of a name are, if the cache has them.
+struct CachePlaces {
+  std::filesystem::path model;      ///< all revisions
+  std::filesystem::path reference;  ///< the file that names the revision's commit, for branches and tags
+  std::filesystem::path snapshot;   ///< the revision's files
+};
+
+/// Throws CheckpointError for a reference that is damaged.
+CachePlaces places_of(const HubName& name, const HubCache& cache);
+
+/// The folder of all revisions of a model.
+std::filesystem::path model_place(const HubName& name, const HubCache& cache);
+
+}  // namespace hooked
