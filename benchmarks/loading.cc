@@ -60,7 +60,7 @@ void make_checkpoint(const std::filesystem::path& folder) {
   int shards = 0;
   const auto write = [&](const Tensors& tensors) {
     const std::string file = fmt::format("model-{:05}.safetensors", ++shards);
-    hooked::save_safetensors(folder / file, tensors, {{"format", "pt"}});
+    hooked::save_safetensors(folder / file, tensors, {.metadata = {{"format", "pt"}}});
     for (const auto& [name, tensor] : tensors) {
       map += fmt::format("{}\"{}\": \"{}\"", map.empty() ? "" : ", ", name, file);
     }

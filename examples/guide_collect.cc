@@ -26,6 +26,7 @@ int main(int argc, char** argv) {
     streams.push_back(run.cache["resid_post1"].squeeze(1));  // [batch, d_model]
   }
   const auto all = at::cat(streams);
-  hooked::save_safetensors(file, {{"resid_post1", all}}, {{"prompts", "each row is a prompt's last token"}});
+  hooked::save_safetensors(file, {{"resid_post1", all}},
+                           {.metadata = {{"prompts", "each row is a prompt's last token"}}});
   std::cout << "wrote " << all.sizes() << " to " << file << '\n';
 }

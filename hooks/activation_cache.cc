@@ -18,11 +18,9 @@
 #include <variant>
 
 #include "core/nearest.h"
-#include "core/parse_integer.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/axis_block.h"
 #include "hooked/hooks/point_index.h"
-#include "hooked/io/safetensors.h"
 
 namespace hooked {
 
@@ -267,118 +265,6 @@ void ActivationCache::insert(Entry entry) {
     entries_[number->second] = std::move(entry);
     versions_[number->second] = version;
   }
-}
-
-namespace {
-
-constexpr std::string_view kLayersKey = "n_layers";
-constexpr std::string_view kEncoderLayersKey = "n_encoder_layers";  // only of encoder-decoders
-constexpr std::string_view kOrderKey = "order";  // names in firing order: files order their data by dtype
-constexpr std::string_view kPositionsPrefix = "positions.";  // metadata, or a tensor of each row's own
-// The columns that were computed, `first,end`, and as tensors which of them are real tokens.
-constexpr std::string_view kColumnsKey = "columns";
-constexpr std::string_view kEncoderColumnsKey = "encoder_columns";
-constexpr std::string_view kMaskKey = "attention_mask";
-constexpr std::string_view kEncoderMaskKey = "encoder_attention_mask";
-
-std::int64_t parse_count(std::string_view text, std::string_view where) {
-  if (const auto count = parse_integer(text)) return *count;
-  throw CheckpointError(where, fmt::format("the metadata holds '{}'; expected an integer", text));
-}
-
-// The parts of a list written with commas.
-std::vector<std::string_view> split_list(std::string_view text) {
-  std::vector<std::string_view> parts;
-  while (!text.empty()) {
-    const auto comma = text.find(',');
-    parts.push_back(text.substr(0, comma));
-    text.remove_prefix(comma == std::string_view::npos ? text.size() : comma + 1);
-  }
-  return parts;
-}
-
-std::vector<std::int64_t> parse_positions(std::string_view text, std::string_view where) {
-  std::vector<std::int64_t> positions;
-  for (const std::string_view part : split_list(text)) positions.push_back(parse_count(part, where));
-  return positions;
-}
-
-}  // namespace
-
-void ActivationCache::save(const std::filesystem::path& file) const {
-  std::vector<std::pair<std::string, at::Tensor>> tensors;
-  std::map<std::string, std::string> metadata{{std::string(kLayersKey), std::to_string(stacks_.n_layers)}};
-  if (stacks_.n_encoder_layers > 0)
-    metadata[std::string(kEncoderLayersKey)] = std::to_string(stacks_.n_encoder_layers);
-  std::vector<std::string> order;
-  for (const Entry& e : entries_) {
-    order.push_back(e.name.to_string());
-    tensors.emplace_back(order.back(), e.value.to(at::kCPU));
-    if (e.row_positions.defined()) {
-      tensors.emplace_back(fmt::format("{}{}", kPositionsPrefix, order.back()), e.row_positions.to(at::kCPU));
-    }
-    if (e.positions.empty()) continue;
-    metadata[fmt::format("{}{}", kPositionsPrefix, e.name.to_string())] =
-        fmt::format("{}", fmt::join(e.positions, ","));
-  }
-  metadata[std::string(kOrderKey)] = fmt::format("{}", fmt::join(order, ","));
-  const auto add_columns = [&](const std::optional<TokenColumns>& columns, std::string_view key,
-                               std::string_view mask) {
-    if (!columns) return;
-    metadata[std::string(key)] = fmt::format("{},{}", columns->first, columns->end);
-    if (columns->mask.defined()) tensors.emplace_back(mask, columns->mask.to(at::kCPU));
-  };
-  add_columns(tokens_, kColumnsKey, kMaskKey);
-  add_columns(encoder_tokens_, kEncoderColumnsKey, kEncoderMaskKey);
-  save_safetensors(file, tensors, metadata);
-}
-
-ActivationCache ActivationCache::load(const std::filesystem::path& file) {
-  const SafetensorsFile saved = SafetensorsFile::open(file);
-  const auto& metadata = saved.metadata();
-  const auto layers = metadata.find(std::string(kLayersKey));
-  const auto order = metadata.find(std::string(kOrderKey));
-  if (layers == metadata.end() || order == metadata.end()) {
-    throw CheckpointError(file.string(),
-                          "this is not a saved cache; expected metadata 'n_layers' and 'order'; use a file "
-                          "that ActivationCache::save wrote");
-  }
-  const auto encoder_layers = metadata.find(std::string(kEncoderLayersKey));
-  Stacks stacks{.n_layers = parse_count(layers->second, file.string())};
-  if (encoder_layers != metadata.end())
-    stacks.n_encoder_layers = parse_count(encoder_layers->second, file.string());
-  ActivationCache cache(stacks);
-  const auto read_columns = [&](std::string_view key, std::string_view mask) -> std::optional<TokenColumns> {
-    const auto found = metadata.find(std::string(key));
-    if (found == metadata.end()) return std::nullopt;
-    const std::vector<std::int64_t> ends = parse_positions(found->second, file.string());
-    if (ends.size() != 2 || ends[0] < 0 || ends[1] < ends[0]) {
-      throw CheckpointError(file.string(), fmt::format("the metadata '{}' holds '{}'; expected two positions",
-                                                       key, found->second));
-    }
-    TokenColumns columns{.first = ends[0], .end = ends[1]};
-    if (saved.find(mask) == nullptr) return columns;
-    columns.mask = saved.read(mask);
-    if (columns.mask.dim() != 2 || columns.mask.scalar_type() != at::kBool ||
-        columns.mask.size(1) != columns.end - columns.first) {
-      throw CheckpointError(file.string(),
-                            fmt::format("'{}' does not fit the metadata; expected bool [batch, {}]", mask,
-                                        columns.end - columns.first));
-    }
-    return columns;
-  };
-  cache.tokens_ = read_columns(kColumnsKey, kMaskKey);
-  cache.encoder_tokens_ = read_columns(kEncoderColumnsKey, kEncoderMaskKey);
-  for (const std::string_view part : split_list(order->second)) {
-    const std::string name(part);
-    const std::string key = fmt::format("{}{}", kPositionsPrefix, name);
-    const auto positions = metadata.find(key);
-    cache.insert({ActivationName::parse(name), saved.read(name),
-                  positions == metadata.end() ? std::vector<std::int64_t>()
-                                              : parse_positions(positions->second, file.string()),
-                  saved.find(key) != nullptr ? saved.read(key) : at::Tensor()});
-  }
-  return cache;
 }
 
 }  // namespace hooked

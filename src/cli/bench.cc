@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "cli/actions.h"
+#include "cli/interrupt.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
 #include "cli/progress_bar.h"
@@ -84,7 +85,8 @@ struct DecodeTimes {
   Times captured;
 };
 
-// Nothing for models that do not continue text, or have no room for it.
+// Nothing for models that do not continue text, or have no room for it, and where Ctrl-C came before there
+// was a time of both kinds.
 std::optional<DecodeTimes> time_decode(const BenchOptions& options, const HookedTransformer& model,
                                        const at::Tensor& tokens) {
   constexpr std::int64_t kTurns = 4;
@@ -95,9 +97,10 @@ std::optional<DecodeTimes> time_decode(const BenchOptions& options, const Hooked
       config.direction == AttentionDirection::causal && config.d_vocab == config.d_vocab_out() && prompt >= 1;
   if (!continues) return std::nullopt;
   std::vector<double> plain_ms, captured_ms;
-  ProgressBar bar("decoding", 2 * kTurns);
+  ProgressBar bar("decoding", ProgressUnit::steps);
   // Alternating, as above.
-  for (std::int64_t turn = 0; turn < 2 * kTurns; ++turn) {
+  for (std::int64_t turn = 0; turn < 2 * kTurns && !interrupted(); ++turn) {
+    bar.show(static_cast<std::uint64_t>(turn), 2 * kTurns);
     auto& times = turn % 2 == 0 ? plain_ms : captured_ms;
     GenerateOptions generate{.max_new_tokens = steps,
                              .sampling = {.greedy = true},
@@ -109,11 +112,11 @@ std::optional<DecodeTimes> time_decode(const BenchOptions& options, const Hooked
       const auto now = std::chrono::steady_clock::now();
       if (step++ >= 0) times.push_back(std::chrono::duration<double, std::milli>(now - begin).count());
       begin = now;
-      return true;
+      return !interrupted();
     };
     model.generate(tokens.narrow(1, 0, prompt), generate);
-    bar.advance();
   }
+  if (plain_ms.empty() || captured_ms.empty()) return std::nullopt;
   return DecodeTimes{prompt, summary(plain_ms), summary(captured_ms)};
 }
 
@@ -161,16 +164,19 @@ void perform(const BenchOptions& given) {
   // Alternating, so that both meet the machine in the same moods.
   std::vector<double> plain_ms;
   std::vector<double> cache_ms;
+  std::optional<InterruptGuard> guard;  // until there is a time, Ctrl-C has nothing to wait for
   {
-    ProgressBar bar("timing", options.iterations + kWarmUps);
-    for (std::int64_t i = -kWarmUps; i < options.iterations; ++i) {
+    ProgressBar bar("timing", ProgressUnit::steps);
+    for (std::int64_t i = -kWarmUps; i < options.iterations && !interrupted(); ++i) {
+      bar.show(static_cast<std::uint64_t>(i + kWarmUps),
+               static_cast<std::uint64_t>(options.iterations + kWarmUps));
       const auto plain = time_ms([&] { model.run(tokens, run); }, device);
       const auto cache = time_ms([&] { model.run_with_cache(tokens, act::defaults, run); }, device);
       if (i >= 0) {
         plain_ms.push_back(plain);
         cache_ms.push_back(cache);
+        if (!guard) guard.emplace();
       }
-      bar.advance();
     }
   }
 
@@ -184,6 +190,7 @@ void perform(const BenchOptions& given) {
                        {"dtype", dtype},
                        {"threads", at::get_num_threads()},
                        {"device", device.str()},
+                       {"iterations", plain_ms.size()},
                        {"points", points},
                        {"plain_ms", times_json(plain)},
                        {"cache_ms", times_json(cache)},
@@ -193,7 +200,7 @@ void perform(const BenchOptions& given) {
                        {"max_logit_difference", difference}});
   }
   fmt::print("{} tokens ({} x {}), {}, {}, {} threads, {} iterations\n\n", options.batch * options.length,
-             options.batch, options.length, dtype, device.str(), at::get_num_threads(), options.iterations);
+             options.batch, options.length, dtype, device.str(), at::get_num_threads(), plain_ms.size());
   print_times("", options.batch * options.length,
               {{"plain run", plain}, {fmt::format("with cache, {} points", points), cache}});
   if (decode) {

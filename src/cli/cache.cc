@@ -9,20 +9,19 @@
 
 #include "cli/actions.h"
 #include "cli/edit_options.h"
+#include "cli/file_contents.h"
 #include "cli/input_options.h"
+#include "cli/interrupt.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
+#include "cli/progress_bar.h"
 #include "core/json.h"
 #include "hooked/core/error.h"
-#include "hooked/core/tensor_text.h"
-#include "hooked/io/safetensors.h"
 #include "options/command.h"
 #include "options/shared_options.h"
 
 namespace hooked::cli {
 namespace {
-
-using Tensors = std::vector<std::pair<std::string, at::Tensor>>;
 
 // A token given by its id or, for models with a tokenizer, by its text.
 std::int64_t token_id(const std::string& text, std::string_view option, const HookedTransformer& model) {
@@ -42,54 +41,71 @@ std::int64_t token_id(const std::string& text, std::string_view option, const Ho
   return id;
 }
 
-// The difference of two logits of row 0.
-LogitMetric logit_difference(const CacheOptions& options, const HookedTransformer& model,
-                             const Input& input) {
+/// The difference of two logits of row 0.
+struct LogitDifference {
+  std::int64_t answer, against, position;
+
+  LogitMetric metric() const {
+    return [*this](const at::Tensor& logits) {
+      const auto row = logits.select(0, 0).select(0, position);
+      return row.select(0, answer).sub(row.select(0, against));
+    };
+  }
+  std::string text() const {
+    return fmt::format("logit {} minus logit {} at position {} of row 0", answer, against, position);
+  }
+};
+
+LogitDifference read_difference(const CacheOptions& options, const HookedTransformer& model,
+                                const Input& input) {
   if (!model.config().has_unembedding()) {
     throw HookError("--gradients", "this model has no unembedding and so no logits; expected no --gradients");
   }
-  const auto answer = token_id(options.answer_token, "--answer-token", model);
-  const auto against = token_id(options.against_token, "--against-token", model);
-  const auto position = options.position.value_or(input.last_columns()[0].item<std::int64_t>());
-  if (position < -input.length() || position >= input.length()) {
-    throw ShapeError("--position", fmt::format("position {} is out of range; expected {} to {}", position,
-                                               -input.length(), input.length() - 1));
+  const LogitDifference difference{
+      .answer = token_id(options.answer_token, "--answer-token", model),
+      .against = token_id(options.against_token, "--against-token", model),
+      .position = options.position.value_or(input.last_columns()[0].item<std::int64_t>())};
+  if (difference.position < -input.length() || difference.position >= input.length()) {
+    throw ShapeError("--position", fmt::format("position {} is out of range; expected {} to {}",
+                                               difference.position, -input.length(), input.length() - 1));
   }
-  return [=](const at::Tensor& logits) {
-    const auto row = logits.select(0, 0).select(0, position);
-    return row.select(0, answer).sub(row.select(0, against));
+  return difference;
+}
+
+// What stands beside the activations: the input as --tokens-file reads it, the output, gradients.
+std::vector<TensorBeside> beside(const Input& input, const RunResult& result) {
+  std::vector<TensorBeside> tensors;
+  const auto add = [&](std::string name, const at::Tensor& value, const AxisList& axes) {
+    if (value.defined()) tensors.push_back({std::move(name), value.detach(), axes});
   };
+  add("tokens", input.tokens, {Axis::batch, Axis::pos});
+  add("token_type_ids", input.token_types, {Axis::batch, Axis::pos});
+  add("decoder_tokens", input.decoder.tokens, {Axis::batch, Axis::pos});
+  add("logits", result.logits, {Axis::batch, Axis::pos, Axis::vocab_out});
+  add("residual", result.residual, {Axis::batch, Axis::pos, Axis::d_model});
+  for (const auto& entry : result.gradients)
+    add("grad." + entry.name.to_string(), entry.value, row(entry.name.site).axes);
+  return tensors;
 }
 
-void append(Tensors& tensors, std::string_view prefix, const ActivationCache& cache) {
-  for (const auto& entry : cache) {
-    tensors.emplace_back(fmt::format("{}{}", prefix, entry.name.to_string()), entry.value.contiguous());
-  }
-}
-
-void report(const CacheOptions& options, const Input& input, const Tensors& tensors) {
+Json report_json(const CacheOptions& options, const Input& input, const FileContents& contents) {
   std::uint64_t bytes = 0;
-  for (const auto& [name, tensor] : tensors) bytes += tensor.nbytes();
-  if (options.json) {
-    auto names = Json::array();
-    for (const auto& [name, tensor] : tensors) names.push_back(name);
-    Json json = {{"out", options.out}, {"tensors", names}, {"bytes", bytes}};
-    add_tokens(input, json);
-    return print_json(json);
+  auto names = Json::array();
+  for (const auto& tensor : contents.file.tensors()) {
+    names.push_back(tensor.name);
+    bytes += tensor.bytes();
   }
-  fmt::print("{}: {} tensors, {}\n", options.out, tensors.size(), size_text(bytes));
-  Table table({{"name"}, {"shape"}, {"dtype"}});
-  for (const auto& [name, tensor] : tensors) {
-    table.add({name, shape_text(tensor.sizes()), std::string(dtype_text(tensor.scalar_type()))});
-  }
-  table.print("  ");
+  Json json = {{"out", options.out}, {"tensors", names}, {"bytes", bytes}};
+  add_tokens(input, json);
+  return json;
 }
 
 }  // namespace
 
 void perform(const CacheOptions& options) {
   const auto model = load_model(options.model);
-  const auto input = read_input(options.input, model);
+  const auto given = read_input(options.input, model);
+  const Input& input = given.input;
   RunOptions run;
   run.edits = read_edits(options.edits, model, input);
   run.capture = options.names.empty() ? Selection(act::defaults) : Selection(options.names);
@@ -98,22 +114,28 @@ void perform(const CacheOptions& options) {
   if (options.stop_at_layer) {
     run.stop_at_layer = options.stop_at_layer;
   }
+  std::optional<LogitDifference> difference;
   if (options.gradients) {
-    run.gradients = GradientRequest{.of = run.capture, .metric = logit_difference(options, model, input)};
+    difference = read_difference(options, model, input);
+    run.gradients = GradientRequest{.of = run.capture, .metric = difference->metric()};
   }
-  const auto result = model.run(input, run);
+  const InterruptGuard guard;  // a run is one step
+  auto result = model.run(input, run);
+  // What a model without unembedding puts out; the stream where a run was stopped is among the activations.
+  if (options.stop_at_layer) result.residual = at::Tensor();
 
-  Tensors tensors = {{"tokens", input.tokens.contiguous()}};
-  if (input.decoder.tokens.defined()) {
-    tensors.emplace_back("decoder_tokens", input.decoder.tokens.contiguous());
+  SaveCacheOptions save{.provenance = provenance_of(model, given), .beside = beside(input, result)};
+  save.provenance.edits = options.edits;
+  if (difference) save.provenance.more["gradients_of"] = difference->text();
+  {
+    ProgressBar bar("saving");
+    save.progress = bar.progress();
+    result.cache.save(options.out, save);
   }
-  if (logits) tensors.emplace_back("logits", result.logits.detach().contiguous());
-  if (!model.config().has_unembedding() && !options.stop_at_layer)
-    tensors.emplace_back("residual", result.residual.contiguous());  // what such a model puts out
-  append(tensors, "", result.cache);
-  append(tensors, "grad.", result.gradients);
-  save_safetensors(options.out, tensors);
-  report(options, input, tensors);
+  const FileContents contents(options.out);
+  if (options.json) return print_json(report_json(options, input, contents));
+  print_summary(contents, Detail::brief);
+  if (options.list) print_list(contents);
 }
 
 }  // namespace hooked::cli

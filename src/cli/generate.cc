@@ -14,11 +14,12 @@
 #include "cli/actions.h"
 #include "cli/edit_options.h"
 #include "cli/input_options.h"
+#include "cli/interrupt.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
+#include "cli/progress_bar.h"
 #include "core/json.h"
 #include "hooked/core/error.h"
-#include "hooked/io/safetensors.h"
 #include "options/shared_options.h"
 
 namespace hooked::cli {
@@ -30,14 +31,15 @@ struct Seconds {
   double decode = 0.0;
 };
 
-// Takes the time at every step of a generation, besides what its callback does.
+// Takes the time at every step of a generation, besides what its callback does, and ends it on Ctrl-C.
 class StepTimer {
  public:
   void start(GenerateOptions& options) {
     begin_ = std::chrono::steady_clock::now();
     options.on_tokens = [this, callback = options.on_tokens](const at::Tensor& tokens) {
       if (steps_++ == 0) prompt_done_ = std::chrono::steady_clock::now();
-      return callback ? callback(tokens) : true;
+      const bool wanted = callback ? callback(tokens) : true;
+      return wanted && !interrupted();
     };
   }
   Seconds seconds() const {
@@ -58,7 +60,7 @@ std::string_view reason_text(StopReason reason) {
     case StopReason::stop_string:
       return "stop_string";
     case StopReason::callback:
-      return "callback";
+      return "interrupt";  // nothing else ends a generation of this program from outside
     case StopReason::length:
       break;
   }
@@ -73,6 +75,13 @@ std::vector<std::int64_t> new_tokens(const GenerateResult& result, std::int64_t 
     if (real[i].item<bool>()) ids.push_back(tokens[i].item<std::int64_t>());
   }
   return ids;
+}
+
+// Why each row ended.
+Json reasons_json(const GenerateResult& result) {
+  auto reasons = Json::array();
+  for (const auto reason : result.stopped) reasons.push_back(reason_text(reason));
+  return reasons;
 }
 
 // One object per row; a single row is not in a list.
@@ -103,14 +112,27 @@ void require_folder_of(const std::string& out) {
   throw IoError(out, "the folder of the file is not there; expected an existing one; make it first");
 }
 
-void save_captured(const GenerateResult& result, const std::string& out) {
-  std::vector<std::pair<std::string, at::Tensor>> tensors = {
-      {"tokens", result.tokens.contiguous()},
-      {"attention_mask", result.attention_mask.to(at::kLong).contiguous()}};
-  for (const auto& entry : result.cache) {
-    tensors.emplace_back(entry.name.to_string(), entry.value.contiguous());
-  }
-  save_safetensors(out, tensors);
+// The file is an input, too (--tokens-file): what an encoder reads is `tokens`, what a decoder writes behind
+// it is `decoder_tokens`.
+void save_captured(const GenerateCommandOptions& options, const HookedTransformer& model,
+                   const GivenInput& given, const GenerateResult& result) {
+  const Input& input = given.input;
+  SaveCacheOptions save{.provenance = provenance_of(model, given)};
+  Provenance& from = save.provenance;
+  from.edits = options.edits;
+  from.more["stopped"] = json_text(reasons_json(result));
+  if (!options.prompt_edits.empty()) from.more["prompt_edits"] = json_text(options.prompt_edits);
+  if (!options.new_token_edits.empty()) from.more["new_token_edits"] = json_text(options.new_token_edits);
+  const auto add = [&](std::string name, const at::Tensor& rows) {
+    save.beside.push_back({std::move(name), rows, {Axis::batch, Axis::pos}});
+  };
+  if (input.feeds_encoder()) add("tokens", input.tokens);
+  const std::string prefix = input.feeds_encoder() ? "decoder_" : "";
+  add(prefix + "tokens", result.tokens);
+  add(prefix + "attention_mask", result.attention_mask.to(at::kLong));
+  ProgressBar bar("saving");
+  save.progress = bar.progress();
+  result.cache.save(options.out, save);
 }
 
 void flush(std::string_view text) {
@@ -130,6 +152,7 @@ class Stream {
       generate.on_text = [this](std::string_view text) {
         begin();
         flush(text);
+        streamed_ += text.size();
         return true;
       };
     } else {
@@ -146,8 +169,15 @@ class Stream {
   /// The prompt's text, once: what is refused before the first token leaves no output.
   void begin() { flush(std::exchange(start_, std::string())); }
 
+  /// What is left of the text: an interrupt leaves characters that might have become something else.
+  void finish(const GenerateResult& result) {
+    begin();
+    if (result.texts.size() == 1) flush(std::string_view(result.texts.front()).substr(streamed_));
+  }
+
  private:
   std::string start_;
+  std::size_t streamed_ = 0;  // bytes
 };
 
 void print_rows(const GenerateResult& result, const Input& input) {
@@ -195,10 +225,12 @@ GenerateOptions generate_options(const GenerateCommandOptions& options, const Ho
 
 void perform(const GenerateCommandOptions& options) {
   const auto model = load_model(options.model);
-  const auto input = read_input(options.input, model);
+  const auto given = read_input(options.input, model);
+  const Input& input = given.input;
   require_folder_of(options.out);
   auto generate = generate_options(options, model, input);
   Stream stream(options, input, model, generate);
+  const InterruptGuard guard;
   StepTimer timer;
   timer.start(generate);
   const auto result = model.generate(input, generate);
@@ -207,12 +239,12 @@ void perform(const GenerateCommandOptions& options) {
   if (options.json) {
     print_json(result_json(result, input, seconds));
   } else {
-    stream.begin();
+    stream.finish(result);
     print_rows(result, input);
   }
   std::fflush(stdout);
   if (options.out.empty()) return;
-  save_captured(result, options.out);
+  save_captured(options, model, given, result);
   if (!options.json) {
     fmt::print("{}: {} activations over {} positions\n", options.out, result.cache.size(),
                result.tokens.size(1));

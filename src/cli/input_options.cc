@@ -47,15 +47,15 @@ std::vector<std::string> lines_of(const std::string& file) {
   return lines;
 }
 
-Input input_of_texts(std::vector<std::string> texts, const InputOptions& options,
-                     const HookedTransformer& model) {
+GivenInput input_of_texts(std::vector<std::string> texts, const InputOptions& options,
+                          const HookedTransformer& model) {
   TextOptions how;
   if (!options.prepend_bos.empty()) how.prepend_bos = options.prepend_bos == "yes";
-  if (texts.size() == 1) return model.to_tokens(texts.front(), how).to(at::kCPU);
+  if (texts.size() == 1) return {model.to_tokens(texts.front(), how).to(at::kCPU), std::move(texts)};
   Input batch = model.to_token_batch(texts, how);
   batch.tokens = batch.tokens.to(at::kCPU);
   batch.attention_mask = batch.attention_mask.to(at::kCPU);
-  return batch;
+  return {std::move(batch), std::move(texts)};
 }
 
 at::Tensor ids_of_rows(const std::vector<std::string>& texts, std::string_view option) {
@@ -114,7 +114,7 @@ Input input_of_file(const std::string& path) {
   return input;
 }
 
-Input given_input(const InputOptions& options, const HookedTransformer& model) {
+GivenInput given_input(const InputOptions& options, const HookedTransformer& model) {
   if (!options.text_file.empty()) return input_of_texts(lines_of(options.text_file), options, model);
   if (!options.texts.empty()) {
     std::vector<std::string> texts = options.texts;
@@ -125,8 +125,8 @@ Input given_input(const InputOptions& options, const HookedTransformer& model) {
     }
     return input_of_texts(std::move(texts), options, model);
   }
-  if (!options.tokens_file.empty()) return input_of_file(options.tokens_file);
-  return ids_of_rows(options.token_rows, "--tokens");
+  if (!options.tokens_file.empty()) return {input_of_file(options.tokens_file), {}};
+  return {ids_of_rows(options.token_rows, "--tokens"), {}};
 }
 
 // Without --decoder-tokens the config must name the token that a decoder starts with.
@@ -139,8 +139,9 @@ void require_decoder_start(const Input& input, const ModelConfig& config) {
 
 }  // namespace
 
-Input read_input(const InputOptions& options, const HookedTransformer& model) {
-  Input input = given_input(options, model);
+GivenInput read_input(const InputOptions& options, const HookedTransformer& model) {
+  GivenInput given = given_input(options, model);
+  Input& input = given.input;
   if (!options.token_type_rows.empty()) {
     if (input.token_types.defined()) {
       throw UsageError("--token-types: the tokens file has token_type_ids; expected one of the two");
@@ -164,7 +165,15 @@ Input read_input(const InputOptions& options, const HookedTransformer& model) {
   for (at::Tensor* tensor : {&input.attention_mask, &input.decoder.tokens, &input.decoder.attention_mask}) {
     if (tensor->defined()) *tensor = tensor->to(device);
   }
-  return input;
+  return given;
+}
+
+Provenance provenance_of(const HookedTransformer& model, const GivenInput& given) {
+  Provenance provenance = model.provenance();
+  provenance.texts = given.texts;
+  if (!given.texts.empty()) return provenance;
+  for (const at::Tensor& row : given.input.tokens.unbind(0)) provenance.tokens.push_back(id_list(row));
+  return provenance;
 }
 
 Json rows_json(const at::Tensor& tokens) {

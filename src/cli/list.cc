@@ -20,7 +20,7 @@
 #include "hooked/core/error.h"
 #include "hooked/io/hub_cache.h"
 #include "hooked/loading/describe.h"
-#include "options/help.h"
+#include "options/wrap.h"
 
 namespace hooked::cli {
 namespace {

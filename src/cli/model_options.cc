@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "cli/progress_bar.h"
 #include "hooked/core/tensor_text.h"
 
 namespace hooked::cli {
@@ -31,7 +32,10 @@ LoadOptions load_options(const ModelOptions& options) {
 
 HookedTransformer load_model(const ModelOptions& options) {
   if (options.threads > 0) at::set_num_threads(options.threads);
-  return HookedTransformer::load(options.model, load_options(options));
+  ProgressBar bar("loading");
+  LoadOptions load = load_options(options);
+  load.progress = bar.progress();
+  return HookedTransformer::load(options.model, load);
 }
 
 }  // namespace hooked::cli

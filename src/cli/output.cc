@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "options/wrap.h"
+
 namespace hooked::cli {
 namespace {
 
@@ -30,9 +32,7 @@ std::string line(const std::vector<std::string>& cells, const std::vector<std::s
 
 }  // namespace
 
-void print_json(const Json& value) {
-  fmt::print("{}\n", value.dump(-1, ' ', false, Json::error_handler_t::replace));
-}
+void print_json(const Json& value) { fmt::print("{}\n", json_text(value)); }
 
 void Table::print(std::string_view indent, std::size_t columns) const {
   std::vector<std::string> titles;
@@ -55,6 +55,20 @@ void Table::print(std::string_view indent, std::size_t columns) const {
   for (auto cells : rows_) {
     if (!fits(cells)) fmt::print("{}{}\n", indent, std::exchange(cells[0], {}));
     fmt::print("{}{}\n", indent, line(cells, widths, columns_));
+  }
+}
+
+void print_fields(const std::vector<Field>& fields) {
+  constexpr std::size_t kIndent = 2, kGap = 2;
+  std::size_t widest = 0;
+  for (const auto& field : fields) widest = std::max(widest, width(field.label));
+  const std::string margin(kIndent + widest + kGap, ' ');
+  for (const auto& [label, text] : fields) {
+    std::string lines = wrapped(text, kColumns - margin.size());
+    for (auto at = lines.find('\n'); at != std::string::npos; at = lines.find('\n', at + 1))
+      lines.insert(at + 1, margin);
+    fmt::print("{}{}{}{}\n", std::string(kIndent, ' '), label, std::string(widest - width(label) + kGap, ' '),
+               lines);
   }
 }
 

@@ -37,6 +37,15 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
+/// A thing and what it is.
+struct Field {
+  std::string label;
+  std::string text;
+};
+
+/// Writes each field to stdout: labels in a column, texts beside it, wrapped.
+void print_fields(const std::vector<Field>& fields);
+
 /// `124,439,808`
 std::string grouped(std::int64_t number);
 

@@ -12,6 +12,7 @@
 #include <variant>
 
 #include "cli/actions.h"
+#include "cli/interrupt.h"
 #include "hooked/core/error.h"
 #include "options/command.h"
 #include "options/command_line.h"
@@ -27,7 +28,7 @@ int run_command(const CommandLine& line) {
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
       throw IoError("stdout", fmt::format("cannot write: {}", std::generic_category().message(errno)));
     }
-    return kDone;
+    return interrupted() ? kInterrupted : kDone;
   } catch (const UsageError& error) {
     return report_usage(program, error.what());
   } catch (const c10::Error& error) {

@@ -2,7 +2,8 @@
 
 namespace hooked::cli {
 
-/// The program `hooked`. Returns its exit code: 0, 1 (failed) or 2 (the command line is wrong). Never throws.
+/// The program `hooked`. Returns its exit code: 0, 1 (failed), 2 (the command line is wrong) or 130 (done as
+/// far as it came when it was interrupted). Never throws.
 int run_program(int argc, const char* const* argv);
 
 }  // namespace hooked::cli

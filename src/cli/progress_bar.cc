@@ -7,29 +7,48 @@
 #include <cstdio>
 #include <utility>
 
+#include "cli/output.h"
+
 namespace hooked::cli {
 namespace {
 
-constexpr std::int64_t kCells = 30;
+constexpr std::size_t kCells = 30;
+constexpr std::chrono::milliseconds kBetween{100};
 
 }  // namespace
 
-ProgressBar::ProgressBar(std::string label, std::int64_t total)
-    : label_(std::move(label)),
-      total_(std::max<std::int64_t>(total, 1)),
-      visible_(::isatty(STDERR_FILENO) == 1) {}
-
-ProgressBar::~ProgressBar() {
-  if (visible_) std::fputs("\r\033[K", stderr);
+std::string progress_line(std::string_view label, ProgressUnit unit, std::uint64_t done,
+                          std::uint64_t total) {
+  const double share =
+      total == 0 ? 1 : static_cast<double>(std::min(done, total)) / static_cast<double>(total);
+  const auto filled = static_cast<std::size_t>(share * kCells);
+  const auto text = [&](std::uint64_t amount) {
+    return unit == ProgressUnit::bytes ? size_text(amount) : std::to_string(amount);
+  };
+  return fmt::format("{} [{}{}] {} of {}", label, std::string(filled, '#'), std::string(kCells - filled, '.'),
+                     text(done), text(total));
 }
 
-void ProgressBar::advance() {
-  ++done_;
-  if (!visible_) return;
-  const auto filled = static_cast<std::size_t>(kCells * done_ / total_);
-  fmt::print(stderr, "\r{} [{}{}] {}/{}", label_, std::string(filled, '#'), std::string(kCells - filled, '.'),
-             done_, total_);
+ProgressBar::ProgressBar(std::string label, ProgressUnit unit, std::chrono::milliseconds patience)
+    : label_(std::move(label)),
+      unit_(unit),
+      on_terminal_(::isatty(STDERR_FILENO) == 1),
+      next_(Clock::now() + patience) {}
+
+ProgressBar::~ProgressBar() {
+  if (shown_) std::fputs("\r\033[K", stderr);
+}
+
+void ProgressBar::show(std::uint64_t done, std::uint64_t total) {
+  if (!on_terminal_ || Clock::now() < next_) return;
+  next_ = Clock::now() + kBetween;
+  shown_ = true;
+  fmt::print(stderr, "\r{}\033[K", progress_line(label_, unit_, done, total));
   std::fflush(stderr);
+}
+
+Progress ProgressBar::progress() {
+  return [this](std::uint64_t done, std::uint64_t total) { show(done, total); };
 }
 
 }  // namespace hooked::cli

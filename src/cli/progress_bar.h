@@ -1,26 +1,42 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
+
+#include "hooked/core/progress.h"
 
 namespace hooked::cli {
 
-/// A bar on stderr while something runs, if stderr is a terminal; erased at the end.
+enum class ProgressUnit : std::uint8_t { steps, bytes };
+
+/// `loading [######........................] 1.2 GiB of 5.9 GiB`
+std::string progress_line(std::string_view label, ProgressUnit unit, std::uint64_t done, std::uint64_t total);
+
+/// A line on stderr that says how far something is, if stderr is a terminal and it takes longer than
+/// `patience`; erased at the end.
 class ProgressBar {
  public:
-  ProgressBar(std::string label, std::int64_t total);
+  explicit ProgressBar(std::string label, ProgressUnit unit = ProgressUnit::bytes,
+                       std::chrono::milliseconds patience = std::chrono::seconds(2));
   ~ProgressBar();
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  /// One more of `total` is done.
-  void advance();
+  /// So much is done.
+  void show(std::uint64_t done, std::uint64_t total);
+  /// What calls `show`; not for longer than this lives.
+  Progress progress();
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   std::string label_;
-  std::int64_t total_;
-  std::int64_t done_ = 0;
-  bool visible_;
+  ProgressUnit unit_;
+  bool on_terminal_;
+  bool shown_ = false;
+  Clock::time_point next_;  // when the line is to be written again
 };
 
 }  // namespace hooked::cli

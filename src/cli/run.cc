@@ -150,7 +150,7 @@ void print_result(const HookedTransformer& model, const Input& input, const std:
 
 void perform(const RunCommandOptions& options) {
   const auto model = load_model(options.model);
-  const auto input = read_input(options.input, model);
+  const auto input = read_input(options.input, model).input;
   const auto edits = read_edits(options.edits, model, input);
   // Before the run, so that a wrong --positions costs nothing.
   for (std::int64_t row = 0; row < input.batch(); ++row) positions_of_row(options, input, row);

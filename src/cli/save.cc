@@ -7,13 +7,18 @@
 #include "cli/actions.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
+#include "cli/progress_bar.h"
 #include "core/json.h"
 #include "hooked/core/tensor_text.h"
 
 namespace hooked::cli {
+
 void perform(const SaveOptions& options) {
   const auto model = load_model(options.model);
-  model.save(options.out);
+  {
+    ProgressBar bar("saving");
+    model.save(options.out, {.progress = bar.progress()});
+  }
   const auto& config = model.config();
   if (options.json) {
     return print_json({{"out", options.out},

@@ -206,6 +206,10 @@ Json parse_json(std::string_view text, const JsonLimits& limits) {
   return builder.take();
 }
 
+std::string json_text(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 std::string printable(std::string_view text) {
   std::string shown;
   for (std::size_t i = 0; i < text.size();) {

@@ -27,6 +27,9 @@ struct JsonLimits {
 /// std::invalid_argument with the plain reason; the caller's room turns that into its own Error class.
 Json parse_json(std::string_view text, const JsonLimits& limits);
 
+/// A value in one line. Bytes of texts that are not UTF-8 are replaced by U+FFFD.
+std::string json_text(const Json& value);
+
 /// `text` with control characters and bytes that are not UTF-8 escaped, cut to a readable length: for
 /// messages.
 std::string printable(std::string_view text);

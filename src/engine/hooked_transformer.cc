@@ -1,5 +1,6 @@
 #include "hooked/engine/hooked_transformer.h"
 
+#include <c10/util/hash.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -7,6 +8,7 @@
 
 #include "engine/scoped_hooks.h"
 #include "hooked/core/error.h"
+#include "hooked/core/tensor_text.h"
 #include "hooked/io/file.h"
 #include "hooked/io/safetensors.h"
 #include "hooked/loading/describe.h"
@@ -69,6 +71,16 @@ const std::string& HookedTransformer::family() const noexcept { return model_->f
 const std::vector<ActivationName>& HookedTransformer::names() const noexcept {
   return model_->points.names();
 }
+Provenance HookedTransformer::provenance() const {
+  Provenance provenance;
+  provenance.model = model_->id;
+  provenance.revision = model_->revision;
+  provenance.config_sha1 = c10::sha1(config_json(model_->config)).str();
+  provenance.dtype = dtype_text(model_->config.dtype);
+  for (const StepReport& step : model_->processing)
+    provenance.processing.emplace_back(processing_step_name(step.step), step.outcome);
+  return provenance;
+}
 c10::Device HookedTransformer::device() const noexcept { return model_->device; }
 StateDict HookedTransformer::state_dict() const { return copy_weights(*model_); }
 
@@ -78,14 +90,15 @@ HookHandle HookedTransformer::attach(Hook hook) {
   return {hooks_, hooks_->add(std::move(hook))};
 }
 
-void HookedTransformer::save(const std::filesystem::path& folder) const {
+void HookedTransformer::save(const std::filesystem::path& folder, const SaveOptions& options) const {
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
   if (failed)
     throw IoError(folder.string(), fmt::format("the folder could not be made ({})", failed.message()));
   require_no_other_model(folder, *model_);
   const StateDict weights = copy_weights(*model_);
-  save_safetensors(folder / "model.safetensors", {weights.begin(), weights.end()}, {{"format", "pt"}});
+  save_safetensors(folder / "model.safetensors", {weights.begin(), weights.end()},
+                   {.metadata = {{"format", "pt"}}, .progress = options.progress});
   write_file(folder / "config.json", config_json(model_->config));
   for (const auto& [name, content] : model_->tokenizer_files) write_file(folder / name, content);
   if (!model_->stop_tokens.empty()) {

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <set>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -146,6 +147,17 @@ std::filesystem::path folder_of_model(const std::filesystem::path& model) {
   const auto folder = or_here(model.parent_path());
   const auto above = or_here(folder.parent_path());
   return folder.filename() == kCheckpointsFolder && !has_config(folder) && has_config(above) ? above : folder;
+}
+
+std::string revision_of_model(const std::filesystem::path& model) {
+  std::error_code ignored;
+  const auto whole = std::filesystem::weakly_canonical(folder_of_model(model), ignored);
+  std::string above, before;  // the two names before the one at hand
+  for (const auto& part : whole) {
+    if (before == "snapshots" && above.starts_with(kModelPrefix) && !part.empty()) return part;
+    above = std::exchange(before, part.native());
+  }
+  return {};
 }
 
 }  // namespace hooked

@@ -23,6 +23,7 @@ namespace {
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
 constexpr std::size_t kAlignment = 8;
+constexpr std::size_t kWrittenAtOnce = std::size_t{64} << 20;  // bytes, between two reports of progress
 
 void check_text(std::string_view text, std::string_view what, std::string_view where) {
   if (text.size() > SafetensorsLimits::kNameBytes) {
@@ -130,11 +131,11 @@ std::string header_text(const NamedTensors& tensors, std::span<const std::size_t
 }  // namespace
 
 void save_safetensors(const std::filesystem::path& path, const NamedTensors& tensors,
-                      const std::map<std::string, std::string>& metadata) {
+                      const SafetensorsOptions& options) {
   const auto where = path_text(path);
-  check_all(tensors, metadata, where);
+  check_all(tensors, options.metadata, where);
   const auto order = data_order(tensors);
-  const auto header = header_text(tensors, order, metadata);
+  const auto header = header_text(tensors, order, options.metadata);
   if (header.size() > SafetensorsLimits::kHeaderBytes) {
     throw CheckpointError(where,
                           fmt::format("the header would be too large; expected at most {} bytes, got {}",
@@ -147,10 +148,20 @@ void save_safetensors(const std::filesystem::path& path, const NamedTensors& ten
   AtomicFile file(path);
   file.write(length);
   file.write(std::as_bytes(std::span(header)));
+  std::uint64_t total = 0;
+  for (const auto& [name, tensor] : tensors) total += tensor.nbytes();
+  std::uint64_t written = 0;
   for (const auto index : order) {
     // One tensor at a time: a strided or device tensor costs one copy of itself, never of the whole file.
     const auto flat = tensors[index].second.detach().to(at::kCPU).resolve_neg().contiguous();
-    file.write({static_cast<const std::byte*>(flat.const_data_ptr()), flat.nbytes()});
+    std::span bytes(static_cast<const std::byte*>(flat.const_data_ptr()), flat.nbytes());
+    while (!bytes.empty()) {
+      const auto piece = bytes.first(std::min(bytes.size(), kWrittenAtOnce));
+      file.write(piece);
+      bytes = bytes.subspan(piece.size());
+      written += piece.size();
+      if (options.progress) options.progress(written, total);
+    }
   }
   file.commit();
 }

@@ -40,7 +40,7 @@ CheckpointTraits traits_of(const CheckpointReader& reader, std::string config, s
   seen.config = std::move(config);
   seen.config_where = std::move(config_where);
   // Texts of Python 2 need not be UTF-8.
-  seen.values = to_json(reader.values()).dump(-1, ' ', false, Json::error_handler_t::replace);
+  seen.values = json_text(to_json(reader.values()));
   for (const std::string& name : reader.names()) seen.shapes.emplace(name, reader.info(name).shape);
   if (!reader.names().empty()) seen.weights_where = reader.file_of(reader.names().front()).string();
   return seen;

@@ -9,8 +9,8 @@
 #include <optional>
 #include <utility>
 
-#include "core/parallel.h"
 #include "core/json.h"
+#include "core/parallel.h"
 #include "families/family.h"
 #include "families/shared/native_config.h"
 #include "families/shared/native_layout.h"
@@ -73,9 +73,9 @@ struct PlannedModel {
 
 // The processing, packing and placing that every way in shares.
 std::shared_ptr<LoadedModel> build_model(SourceTensors source, const WeightPlan& plan,
-                                         const std::string& device, const WeightProcessing& processing) {
+                                         const LoadOptions& options, const WeightProcessing& processing) {
   RecipeReader reader(std::move(source), plan.recipes);
-  return streamed_model(reader, plan.config, open_device(device), processing);
+  return streamed_model(reader, plan.config, open_device(options.device), processing, options.progress);
 }
 
 }  // namespace
@@ -83,7 +83,9 @@ std::shared_ptr<LoadedModel> build_model(SourceTensors source, const WeightPlan&
 std::shared_ptr<LoadedModel> load_model(std::string_view id, const LoadOptions& options) {
   const ThreadLimit limit(options.threads);
   PlannedModel planned(id, options);
-  const auto model = build_model(std::move(planned.source), planned.plan, options.device, planned.processing);
+  const auto model = build_model(std::move(planned.source), planned.plan, options, planned.processing);
+  model->id = id;
+  model->revision = revision_of_model(planned.place);
   model->family = planned.identified.family.model_type;
   model->notes = planned.notes();
   model->ignored_keys = std::move(planned.identified.read.ignored_keys);
@@ -106,7 +108,7 @@ std::shared_ptr<LoadedModel> load_state_dict(StateDict weights, const ModelConfi
   SourceTensors source = source_tensors(std::move(weights));
   WeightPlan plan =
       plan_weights(source, native_family(), {.config = std::move(chosen), .recipes = native_recipes});
-  const auto model = build_model(std::move(source), plan, options.device,
+  const auto model = build_model(std::move(source), plan, options,
                                  options.processing.value_or(WeightProcessing::all_that_apply()));
   model->notes = std::move(plan.notes);
   return model;

@@ -36,6 +36,8 @@ struct LoadedModel {
   const std::shared_ptr<Transformer> graph;
   Workspace workspace;
 
+  std::string id;        ///< that load_model was called with; empty for other models
+  std::string revision;  ///< the commit, where it came from a hub cache
   std::string family = "hooked_transformer";
   std::vector<std::string> notes;
   std::vector<std::string> ignored_keys;

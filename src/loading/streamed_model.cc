@@ -4,8 +4,11 @@
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 
+#include <atomic>
+#include <cstdint>
 #include <map>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "core/parallel.h"
@@ -34,13 +37,24 @@ void fill_slot(const WeightSlot& slot, RecipeReader& reader, const weights::Chan
 }  // namespace
 
 std::shared_ptr<LoadedModel> streamed_model(RecipeReader& reader, const ModelConfig& config,
-                                            const c10::Device& device, const WeightProcessing& processing) {
+                                            const c10::Device& device, const WeightProcessing& processing,
+                                            const Progress& progress) {
   const at::NoGradGuard no_grad;
   const weights::Processor processor(config, processing);
   auto model = std::make_shared<LoadedModel>(processor.after(), device);
   model->processing = processor.report();
   std::map<std::string, WeightSlots> slots;
-  for (WeightSlot& slot : model->slots()) slots[scope_of(slot.name)].push_back(std::move(slot));
+  std::uint64_t total = 0;  // bytes
+  for (WeightSlot& slot : model->slots()) {
+    total += slot.view.nbytes();
+    slots[scope_of(slot.name)].push_back(std::move(slot));
+  }
+  std::atomic<std::uint64_t> done = 0;
+  // Others than the caller's thread only count. The part outside the blocks comes last, on the caller's.
+  const auto report = [&, caller = std::this_thread::get_id()](const WeightSlot& filled) {
+    done += filled.view.nbytes();
+    if (progress && std::this_thread::get_id() == caller) progress(done, total);
+  };
   const auto stored = [&](const std::string& name) { return reader.find(name); };
   const auto fill_part = [&](const ModelPart& part) {
     weights::Changes changes = processor.changes(stored, part);
@@ -50,6 +64,7 @@ std::shared_ptr<LoadedModel> streamed_model(RecipeReader& reader, const ModelCon
         fill_slot(slot, reader, changes);
         changes.erase(slot.name);
         reader.done(slot.name);
+        report(slot);
       }
     }
     for (const auto& [name, change] : changes)

@@ -20,7 +20,7 @@ Reader define_bench(CLI::App& app) {
       ->option_text("N")
       ->check(at_least_one());
   app.add_option("--seed", options->seed, "seed of the random tokens (default: 0)")->option_text("S");
-  app.add_flag("--json", options->json, "one JSON object on stdout");
+  add_json_option(app, options->json);
   return [options] { return *options; };
 }
 

@@ -41,7 +41,7 @@ Reader define_cache(CLI::App& app) {
                  "position of the two logits (default: row 0's last real token)")
       ->option_text("P")
       ->needs(gradients);
-  app.add_flag("--json", options->json, "one JSON object on stdout");
+  add_list_option(app, options->list)->excludes(add_json_option(app, options->json));
   return [options, inputs] {
     require_one(inputs);
     if (options->gradients && options->stop_at_layer) {

@@ -41,6 +41,7 @@ Reader define_names(CLI::App& app);
 Reader define_tokenize(CLI::App& app);
 Reader define_run(CLI::App& app);
 Reader define_cache(CLI::App& app);
+Reader define_show(CLI::App& app);
 Reader define_generate(CLI::App& app);
 Reader define_save(CLI::App& app);
 Reader define_bench(CLI::App& app);

@@ -94,7 +94,9 @@ std::variant<int, CommandLine> read_command_line(int argc, const char* const* ar
   app.footer(
       "`hooked COMMAND --help` lists a command's options. MODEL is a folder, or\n"
       "org/name[@revision] in the local Hugging Face cache; nothing is ever downloaded.\n"
-      "Exit codes: 0 done, 1 failed, 2 wrong usage.\n\n"
+      "Ctrl-C ends cache, generate and bench after the current step and leaves what is\n"
+      "there; once more ends at once.\n"
+      "Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.\n\n"
       "Example:\n"
       "  hooked run examples/toy_model --text \"Then Mary and John went to\"");
 

@@ -8,7 +8,12 @@
 
 namespace hooked::cli {
 
-enum ExitCode : int { kDone = 0, kFailed = 1, kUsage = 2 };
+enum ExitCode : int {
+  kDone = 0,
+  kFailed = 1,
+  kUsage = 2,
+  kInterrupted = 130,  ///< what shells make of a program that SIGINT ended
+};
 
 /// A call of the program that is to be carried out.
 struct CommandLine {

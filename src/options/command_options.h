@@ -77,6 +77,13 @@ struct CacheOptions {
   std::string answer_token;
   std::string against_token;
   std::optional<std::int64_t> position;
+  bool list = false;
+  bool json = false;
+};
+
+struct ShowOptions {
+  std::string file;
+  bool list = false;
   bool json = false;
 };
 
@@ -118,6 +125,6 @@ struct BenchOptions {
 /// One command's, whichever was called.
 using CommandOptions =
     std::variant<ListOptions, InfoOptions, NamesOptions, TokenizeOptions, RunCommandOptions, CacheOptions,
-                 GenerateCommandOptions, SaveOptions, BenchOptions>;
+                 ShowOptions, GenerateCommandOptions, SaveOptions, BenchOptions>;
 
 }  // namespace hooked::cli

@@ -34,6 +34,10 @@ std::span<const Command> commands() {
               "  hooked cache examples/toy_model --tokens 1,2,3 --out gradients.safetensors \\\n"
               "      --gradients --answer-token Mary --against-token John",
               define_cache},
+      Command{"show", "what a safetensors file holds, and where its activations come from",
+              "  hooked show cache.safetensors\n"
+              "  hooked show examples/toy_model/model.safetensors --list",
+              define_show},
       Command{"generate", "continues a prompt, token by token, with captures and edits at every step",
               "  hooked generate examples/toy_model --text \"When Mary and John went to\" \\\n"
               "      --max-new-tokens 12 --greedy\n"

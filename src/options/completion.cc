@@ -115,7 +115,7 @@ std::string_view kind_of(const CLI::Option& option) {
   if (!choices_of(option).empty()) return option.get_delimiter() == ',' ? "list" : "words";
   const auto name = option.get_positional() ? option.get_name() : option.get_option_text();
   if (name == kModelWord) return "model";
-  if (name == kFileWord) return "file";
+  if (name == kFileWord || name == kFileArgument) return "file";
   if (name == kFolderWord) return "folder";
   return "other";
 }

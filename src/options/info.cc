@@ -11,7 +11,7 @@ namespace hooked::cli {
 Reader define_info(CLI::App& app) {
   auto options = std::make_shared<InfoOptions>();
   add_model_options(app, options->model);
-  app.add_flag("--json", options->json, "one JSON object on stdout");
+  add_json_option(app, options->json);
   return [options] { return *options; };
 }
 

@@ -12,7 +12,7 @@ Reader define_save(CLI::App& app) {
   auto options = std::make_shared<SaveOptions>();
   add_model_options(app, options->model);
   app.add_option("--out", options->out, "the folder to write")->option_text(kFolderWord)->required();
-  app.add_flag("--json", options->json, "one JSON object on stdout");
+  add_json_option(app, options->json);
   return [options] { return *options; };
 }
 

@@ -185,4 +185,12 @@ void add_edit_option(CLI::App& app, std::vector<std::string>& edits, const std::
       ->each([](const std::string& edit) { read_edit_text(edit); });
 }
 
+CLI::Option* add_list_option(CLI::App& app, bool& list) {
+  return app.add_flag("--list", list, "every tensor: name, axes with their sizes, dtype");
+}
+
+CLI::Option* add_json_option(CLI::App& app, bool& json) {
+  return app.add_flag("--json", json, "one JSON object on stdout");
+}
+
 }  // namespace hooked::cli

@@ -19,6 +19,7 @@ namespace hooked::cli {
 // How help writes values that a shell can complete.
 inline constexpr const char* kModelWord = "MODEL";
 inline constexpr const char* kFileWord = "F";
+inline constexpr const char* kFileArgument = "FILE";  // without an option's name before it
 inline constexpr const char* kFolderWord = "DIR";
 
 /// Adds MODEL.
@@ -40,6 +41,11 @@ void add_edit_option(CLI::App& app, std::vector<std::string>& edits, const std::
 
 /// A check that all values pass, with some that a shell offers.
 CLI::Validator offering(const std::vector<std::string>& values);
+/// Adds --list: every tensor of a file.
+CLI::Option* add_list_option(CLI::App& app, bool& list);
+
+/// Adds --json.
+CLI::Option* add_json_option(CLI::App& app, bool& json);
 
 /// An option's check: an integer from 1 on.
 CLI::Validator at_least_one();

@@ -163,6 +163,37 @@ TEST_F(CacheTest, JsonNamesWhatIsInTheFile) {
   EXPECT_EQ(json["bytes"], 2 * 8 + 2 * 11 * 4 + 2 * 12 * 4);
 }
 
+TEST_F(CacheTest, PrintsAFewLinesAndAllOfThemWhenAsked) {
+  const std::vector<std::string> call = {"cache",   model(), "--tokens",
+                                         "1,2,3,4", "--out", path("o.safetensors")};
+  const auto brief = succeed(call).out;
+  EXPECT_LE(std::count(brief.begin(), brief.end(), '\n'), 8) << brief;
+  for (const std::string& part : {path("o.safetensors") + ": 42 tensors, ", model() + ", float32",
+                                  std::string("1,2,3,4 (1 x 4 tokens in all)"), std::string("layers 0-1 ")})
+    EXPECT_NE(brief.find(part), std::string::npos) << brief;
+  auto with_list = call;
+  with_list.push_back("--list");
+  const auto all = succeed(with_list).out;
+  EXPECT_EQ(all.rfind(brief, 0), 0u) << "the same, and more";
+  EXPECT_EQ(std::count(all.begin(), all.end(), '\n') - std::count(brief.begin(), brief.end(), '\n'), 43);
+  const auto line = all.substr(all.find("blocks.0.attn.hook_pattern "));
+  EXPECT_NE(line.substr(0, line.find('\n')).find("  [batch 1, head 3, query 4, key 4]  "), std::string::npos)
+      << line;
+}
+
+TEST_F(CacheTest, IsACacheForPrograms) {
+  cache(
+      {"--gradients", "--answer-token", "5", "--against-token", "6", "--names", "*.hook_pattern,hook_embed"});
+  const auto loaded = ActivationCache::load(path("out.safetensors"));
+  EXPECT_EQ(loaded.size(), 3u) << "without tokens, logits and gradients";
+  const auto run = exact().run_with_cache(tokens());
+  EXPECT_TRUE(at::equal(loaded[act::pattern(-1)], run.cache[act::pattern(-1)]));
+  EXPECT_TRUE(at::equal(loaded["embed[pos=last]"], run.cache["embed[pos=last]"]));
+  const auto from = read_provenance(SafetensorsFile::open(path("out.safetensors")));
+  EXPECT_EQ(from.dtype, "float64");
+  EXPECT_EQ(from.more.at("gradients_of"), "logit 5 minus logit 6 at position 3 of row 0");
+}
+
 TEST_F(CacheTest, AFileThatCannotBeWrittenIsAnError) {
   expect_failure({"cache", model(), "--tokens", "1", "--out", path("absent/out.safetensors")}, 1, "absent");
 }

@@ -72,7 +72,11 @@ TEST_F(SaveTest, WhatWasSavedLoadsAsItWasSaved) {
     run.insert(run.end(), how.begin(), how.end());
     succeed(run);
     succeed({"cache", path("saved"), "--tokens", "1,2,3", "--out", path("after.safetensors")});
-    EXPECT_EQ(read("before.safetensors"), read("after.safetensors"));
+    // All but the headers, which name two models.
+    const auto tensors = [&](const std::string& name) {
+      return read(name).substr(SafetensorsFile::open(path(name)).tensors().front().begin);
+    };
+    EXPECT_EQ(tensors("before.safetensors"), tensors("after.safetensors"));
   }
   const Json info = succeed({"info", path("saved"), "--json"}).json();
   EXPECT_NE(info["notes"].dump().find("as they were saved"), std::string::npos) << info["notes"];

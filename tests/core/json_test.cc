@@ -133,6 +133,11 @@ TEST(ParseJson, EveryCutAndEveryChangedByteIsHandled) {
   }
 }
 
+TEST(JsonText, WhatIsNotUtf8IsReplaced) {
+  EXPECT_EQ(json_text({{"a", {1, "b\n"}}}), R"({"a":[1,"b\n"]})");
+  EXPECT_EQ(json_text("x\xFF"), "\"x\xEF\xBF\xBD\"");
+}
+
 TEST(Printable, EscapesControlsAndInvalidBytes) {
   EXPECT_EQ(printable("plain é 😀"), "plain é 😀");
   EXPECT_EQ(printable("a\nb\x1b[0m\x7f"), "a\\x0ab\\x1b[0m\\x7f");

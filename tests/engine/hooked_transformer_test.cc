@@ -3,6 +3,7 @@
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
+#include <c10/util/hash.h>
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -11,8 +12,11 @@
 #include <utility>
 
 #include "hooked/core/error.h"
+#include "hooked/core/tensor_text.h"
+#include "hooked/io/file.h"
 #include "tests/engine/small_models.h"
 #include "tests/support/compare.h"
+#include "tests/support/temp_folder.h"
 
 namespace hooked::hooked_transformer_test {
 namespace {
@@ -61,6 +65,35 @@ TEST(HookedTransformer, StateDictIsACopy) {
   const at::Tensor tokens = random_tokens(model.config(), {2, 6}), before = model(tokens);
   for (auto& [name, value] : model.state_dict()) at::Tensor(value).zero_();
   EXPECT_TRUE(at::equal(model(tokens), before));
+}
+
+TEST(HookedTransformer, KnowsWhereItComesFrom) {
+  const TempFolder folder;
+  const auto made = HookedTransformer::create(small_config(), {.seed = 1});
+  EXPECT_EQ(made.provenance().model, "");
+  std::uint64_t written = 0, size = 0;
+  made.save(folder / "models--org--name/snapshots/c0ffee",
+            {.progress = [&](std::uint64_t done, std::uint64_t total) {
+              written = done;
+              size = total;
+            }});
+  EXPECT_EQ(written, size);
+  EXPECT_GT(size, 0u);
+  const std::string place = (folder / "models--org--name/snapshots/c0ffee").string();
+  const auto model = HookedTransformer::load(place);
+  const Provenance from = model.provenance();
+  EXPECT_EQ(from.model, place);
+  EXPECT_EQ(from.revision, "c0ffee");
+  EXPECT_EQ(from.dtype, std::string(dtype_text(model.dtype())));
+  EXPECT_EQ(from.processing.front(), (std::pair<std::string, std::string>{"fold_ln", "not requested"}));
+  EXPECT_FALSE(from.edits) << "a model does not know what is done to it";
+  EXPECT_EQ(from.config_sha1, made.provenance().config_sha1);
+  EXPECT_EQ(from.config_sha1.size(), 40u);
+  // What `sha1sum` says of the saved config.json.
+  const std::string config =
+      read_text_file(folder / "models--org--name/snapshots/c0ffee/config.json", 1 << 20);
+  EXPECT_EQ(from.config_sha1, c10::sha1(config).str());
+  EXPECT_NE(HookedTransformer::load(place, {.dtype = at::kHalf}).provenance().config_sha1, from.config_sha1);
 }
 
 TEST(HookedTransformer, ResultsOutliveTheModel) {

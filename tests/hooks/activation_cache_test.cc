@@ -6,6 +6,7 @@
 #include <ATen/ops/equal.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -197,6 +198,60 @@ TEST_F(Cache, SavedAndLoadedIsTheSame) {
   }
 }
 
+TEST_F(Cache, AFileSaysWhereItComesFromAndHasMoreTensors) {
+  const TempFolder folder;
+  const auto path = folder / "cache.safetensors";
+  std::uint64_t written = 0;
+  cache_.save(path, {.provenance = {.model = "gpt2", .more = {{"experiment", "7"}}},
+                     .beside = {{"logits", random({2, 5, 9}, 1), {Axis::batch, Axis::pos, Axis::vocab_out}},
+                                {"mine", random({3}, 2)}},
+                     .progress = [&](std::uint64_t done, std::uint64_t) { written = done; }});
+  EXPECT_EQ(ActivationCache::load(path).names(), cache_.names());
+  const auto file = SafetensorsFile::open(path);
+  EXPECT_EQ(file.metadata().at("format"), "pt");
+  EXPECT_EQ(read_provenance(file).model, "gpt2");
+  EXPECT_EQ(read_provenance(file).more, (std::map<std::string, std::string>{{"experiment", "7"}}))
+      << "nothing of what the cache writes for itself";
+  const TensorAxes axes = read_axes(file);
+  EXPECT_EQ(axes.at("logits"), (std::vector<std::string>{"batch", "pos", "vocab"}));
+  EXPECT_FALSE(axes.contains("mine"));
+  for (const auto& entry : cache_) {
+    const auto& row = hooked::row(entry.name.site);
+    const auto& names = axes.at(entry.name.to_string());
+    ASSERT_EQ(names.size(), row.axes.size());
+    for (std::size_t i = 0; i < names.size(); ++i) EXPECT_EQ(names[i], axis_name(row.axes[i]));
+  }
+  std::uint64_t bytes = 0;
+  for (const auto& tensor : file.tensors()) bytes += tensor.bytes();
+  EXPECT_EQ(written, bytes);
+  EXPECT_THROW(
+      cache_.save(path, {.beside = {{"hook_embed", random({1}, 1)}, {"hook_embed", random({1}, 1)}}}),
+      CheckpointError);
+  EXPECT_THROW(cache_.save(path, {.provenance = {.more = {{"cache.order", "x"}}}}), CheckpointError);
+}
+
+TEST_F(Cache, AxesThatDoNotFitAreNotRecorded) {
+  ActivationCache odd(1);
+  odd.insert({ActivationName::parse("hook_embed"), random({4}, 1)});
+  const TempFolder folder;
+  odd.save(folder / "odd.safetensors");
+  EXPECT_TRUE(read_axes(SafetensorsFile::open(folder / "odd.safetensors")).empty());
+  EXPECT_EQ(ActivationCache::load(folder / "odd.safetensors")["embed"].dim(), 1);
+}
+
+TEST_F(Cache, AMaskThatTheCallerWritesIsTheCaches) {
+  ActivationCache made(1);
+  made.insert({ActivationName::parse("hook_embed"), random({2, 3, 4}, 1)});
+  const at::Tensor mask = at::tensor({1, 1, 1, 1, 0, 0}, at::kLong).view({2, 3});
+  made.set_tokens({.first = 0, .end = 3, .mask = mask.to(at::kBool)});
+  const TempFolder folder;
+  made.save(folder / "m.safetensors", {.beside = {{"attention_mask", mask}}});
+  EXPECT_EQ(SafetensorsFile::open(folder / "m.safetensors").read("attention_mask").scalar_type(), at::kLong);
+  const auto loaded = ActivationCache::load(folder / "m.safetensors");
+  EXPECT_TRUE(at::equal(loaded.tokens()->mask, mask.to(at::kBool)));
+  EXPECT_TRUE(at::equal(loaded["embed[pos=last]"], made["embed[pos=last]"]));
+}
+
 TEST_F(Cache, SavesViewsContiguously) {
   ActivationCache views(1);
   const at::Tensor turned = random({6, 5, 2}, 3).permute({2, 1, 0});
@@ -214,16 +269,18 @@ TEST_F(Cache, LoadRefusesOtherFiles) {
   ASSERT_TRUE(error);
   EXPECT_NE(error->where().find("weights.safetensors"), std::string::npos);
   save_safetensors(folder / "names.safetensors", {{"no.activation", random({1, 2, 3}, 1)}},
-                   {{"n_layers", "3"}, {"order", "no.activation"}});
+                   {.metadata = {{"cache.n_layers", "3"}, {"cache.order", "no.activation"}}});
   EXPECT_THROW(ActivationCache::load(folder / "names.safetensors"), HookError);
   for (const char* layers : {"", "x", "3x", "1,2"}) {
     save_safetensors(folder / "layers.safetensors", {{"hook_embed", random({1, 2, 3}, 1)}},
-                     {{"n_layers", layers}, {"order", "hook_embed"}});
+                     {.metadata = {{"cache.n_layers", layers}, {"cache.order", "hook_embed"}}});
     EXPECT_THROW(ActivationCache::load(folder / "layers.safetensors"), CheckpointError)
         << '"' << layers << '"';
   }
-  save_safetensors(folder / "positions.safetensors", {{"hook_embed", random({1, 2, 3}, 1)}},
-                   {{"n_layers", "3"}, {"order", "hook_embed"}, {"positions.hook_embed", "1,two"}});
+  save_safetensors(
+      folder / "positions.safetensors", {{"hook_embed", random({1, 2, 3}, 1)}},
+      {.metadata = {
+           {"cache.n_layers", "3"}, {"cache.order", "hook_embed"}, {"cache.positions.hook_embed", "1,two"}}});
   EXPECT_THROW(ActivationCache::load(folder / "positions.safetensors"), CheckpointError);
   EXPECT_THROW(ActivationCache::load(folder / "absent.safetensors"), Error);
 }

@@ -141,7 +141,7 @@ TEST_F(PickledModel, ReplacedAfterOpening) {
 }
 
 TEST_F(PickledModel, OneFileByItself) {
-  save_safetensors(folder_ / "x.safetensors", {{"s", at::arange(4)}}, {{"k", "v"}});
+  save_safetensors(folder_ / "x.safetensors", {{"s", at::arange(4)}}, {.metadata = {{"k", "v"}}});
   const auto safe = CheckpointReader::open_file(folder_ / "x.safetensors");
   EXPECT_EQ(safe.folder(), folder_.path());
   EXPECT_TRUE(at::equal(safe.read("s"), at::arange(4)));

@@ -23,7 +23,7 @@ class Checkpoint : public testing::Test {
   // Two shards: `a` (a0, a1) and `b` (b0).
   void put_shards() {
     save_safetensors(folder_ / "a.safetensors", {{"a0", at::arange(4)}, {"a1", at::ones({2})}},
-                     {{"format", "pt"}});
+                     {.metadata = {{"format", "pt"}}});
     save_safetensors(folder_ / "b.safetensors", {{"b0", at::full({3}, 7, at::kInt)}});
   }
   static constexpr const char* kGoodIndex =
@@ -44,7 +44,7 @@ class Checkpoint : public testing::Test {
 
 TEST_F(Checkpoint, OneFile) {
   save_safetensors(folder_ / "model.safetensors", {{"w", at::arange(6).view({2, 3})}, {"v", at::ones({1})}},
-                   {{"k", "x"}});
+                   {.metadata = {{"k", "x"}}});
   const auto reader = CheckpointReader::open(folder_.path());
   EXPECT_EQ(reader.folder(), folder_.path());
   EXPECT_EQ(reader.names(), (std::vector<std::string>{"w", "v"}));

@@ -61,6 +61,8 @@ TEST_F(ModelFolder, HubNames) {
   EXPECT_EQ(locate_model("org/name@f00d"), snapshot("f00d"));
   fill(folder_ / "cache", "models--gpt2");
   EXPECT_EQ(locate_model("gpt2"), folder_ / "cache/models--gpt2/snapshots/c0ffee");
+  EXPECT_EQ(revision_of_model(locate_model("org/name")), "c0ffee");
+  EXPECT_EQ(revision_of_model(locate_model("org/name@v1.0")), "f00d");
 }
 
 TEST_F(ModelFolder, AFolderWins) {

@@ -216,10 +216,28 @@ TEST_F(Safetensors, BoolsAreZeroOrOne) {
 TEST_F(Safetensors, S22EmptyFiles) {
   put_file(path_, safetensors_bytes("{}"));
   EXPECT_TRUE(SafetensorsFile::open(path_).tensors().empty());
-  save_safetensors(path_, {}, {{"only", "metadata"}});
+  save_safetensors(path_, {}, {.metadata = {{"only", "metadata"}}});
   EXPECT_EQ(SafetensorsFile::open(path_).metadata().at("only"), "metadata");
   save_safetensors(path_, {});
   EXPECT_TRUE(SafetensorsFile::open(path_).tensors().empty());
+}
+
+TEST_F(Safetensors, SavingReportsItsProgress) {
+  std::vector<std::uint64_t> seen;
+  std::uint64_t whole = 0;
+  const SafetensorsOptions options{.progress = [&](std::uint64_t done, std::uint64_t total) {
+    seen.push_back(done);
+    whole = total;
+  }};
+  save_safetensors(path_, {{"a", at::ones({5})}, {"none", at::ones({0})}, {"b", at::ones({3}, at::kDouble)}},
+                   options);
+  EXPECT_EQ(seen, (std::vector<std::uint64_t>{24, 44})) << "wider elements come first";
+  EXPECT_EQ(whole, 44u);
+  // What the callback throws leaves the old file.
+  EXPECT_THROW(save_safetensors(path_, {{"c", at::ones({9})}},
+                                {.progress = [](std::uint64_t, std::uint64_t) { throw 1; }}),
+               int);
+  EXPECT_TRUE(SafetensorsFile::open(path_).find("b"));
 }
 
 TEST_F(Safetensors, S23ShortenedAfterOpening) {
@@ -252,7 +270,7 @@ TEST_F(Safetensors, AllDtypesShapesAndStridesComeBack) {
     tensors.emplace_back(name + " empty", at::empty({2, 0, 3}, dtype));
   }
   tensors.emplace_back("odd name \n \" \\ \xF0\x9F\x98\x80", at::ones({1, 1, 1, 1, 1, 1, 1, 1}));
-  save_safetensors(path_, tensors, {{"a\n", "b\"\x01"}});
+  save_safetensors(path_, tensors, {.metadata = {{"a\n", "b\"\x01"}}});
   const auto file = SafetensorsFile::open(path_);
   EXPECT_EQ(file.tensors().size(), tensors.size());
   EXPECT_EQ(file.metadata(), (std::map<std::string, std::string>{{"a\n", "b\"\x01"}}));
@@ -310,7 +328,7 @@ TEST_F(Safetensors, WhatCannotBeSavedIsRefusedAndTheOldFileStays) {
   bad_name(std::string(4097, 'n'), {"at most 4096 bytes, got 4097"});
   expect_refused<CheckpointError>(
       [&] {
-        save_safetensors(path_, {}, {{"k", "\xFF"}});
+        save_safetensors(path_, {}, {.metadata = {{"k", "\xFF"}}});
       },
       path_.native(), {"'k'", "UTF-8"});
   EXPECT_EQ(file_bytes(path_), before);

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <string>
 
 #include "hooked/core/error.h"
@@ -31,6 +32,44 @@ TEST(FromStateDict, MissingTensorsAreAllListed) {
   for (const char* part : {"2 tensors", "blocks.1.attn.W_Q", "unembed.b_U"})
     EXPECT_NE(text.find(part), std::string::npos) << text;
   EXPECT_THROW(made({}), CheckpointError);
+}
+
+TEST(LoadProgress, CountsTheBytesOfTheModel) {
+  const auto check = [](const LoadOptions& base,
+                        const std::function<HookedTransformer(const LoadOptions&)>& load) {
+    std::vector<std::uint64_t> seen;
+    std::uint64_t whole = 0;
+    LoadOptions options = base;
+    options.progress = [&](std::uint64_t done, std::uint64_t total) {
+      seen.push_back(done);
+      EXPECT_TRUE(whole == 0 || whole == total);
+      whole = total;
+    };
+    const HookedTransformer model = load(options);
+    ASSERT_FALSE(seen.empty());
+    EXPECT_TRUE(std::is_sorted(seen.begin(), seen.end()));
+    EXPECT_EQ(seen.back(), whole);
+    std::uint64_t bytes = 0;
+    for (const auto& [name, weight] : model.state_dict()) bytes += weight.nbytes();
+    EXPECT_EQ(whole, bytes);
+    EXPECT_EQ(seen.size(), model.state_dict().size()) << "once for each weight";
+  };
+  const auto of_weights = [](const LoadOptions& options) {
+    return made(random_weights(small_config()), options);
+  };
+  check(kRaw, of_weights);
+  check({}, of_weights);  // processed
+  const TempFolder folder;
+  HookedTransformer::create(small_config(), {.seed = 1}).save(folder / "m");
+  check({}, [&](const LoadOptions& options) {
+    return HookedTransformer::load((folder / "m").string(), options);
+  });
+}
+
+TEST(LoadProgress, WhatItThrowsEndsTheLoading) {
+  LoadOptions options = kRaw;
+  options.progress = [](std::uint64_t, std::uint64_t) { throw 7; };
+  EXPECT_THROW(made(random_weights(small_config()), options), int);
 }
 
 TEST(FromStateDict, ExtraTensorsAreNoted) {

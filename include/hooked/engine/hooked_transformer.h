@@ -17,8 +17,10 @@
 #include "hooked/engine/hook_handle.h"
 #include "hooked/engine/input.h"
 #include "hooked/engine/run_options.h"
+#include "hooked/engine/save_options.h"
 #include "hooked/engine/text_options.h"
 #include "hooked/engine/weight_view.h"
+#include "hooked/io/provenance.h"
 #include "hooked/loading/load_options.h"
 #include "hooked/weights/processing.h"
 
@@ -66,6 +68,9 @@ class HookedTransformer {
   const std::vector<std::string>& ignored_keys() const noexcept;
   /// The checkpoint family: `gpt2`, `hooked_transformer`, ...
   const std::string& family() const noexcept;
+  /// Where this model comes from, to be saved with what it computes; `edits` and the input are for the caller
+  /// to add. Of a model that was not loaded from files: all but its name.
+  Provenance provenance() const;
   /// Where the weights are.
   c10::Device device() const noexcept;
   /// What they are: the config's dtype.
@@ -106,7 +111,7 @@ class HookedTransformer {
   StateDict state_dict() const;
   /// Writes a native folder (config.json, model.safetensors, and the tokenizer if there is one) that loads
   /// bit-identically. Throws IoError.
-  void save(const std::filesystem::path& folder) const;
+  void save(const std::filesystem::path& folder, const SaveOptions& options = {}) const;
 
   /// Whether the model came with a tokenizer. Without one the text functions throw TokenizerError.
   bool has_tokenizer() const noexcept;

@@ -14,6 +14,7 @@
 #include "hooked/core/export.h"
 #include "hooked/hooks/act.h"
 #include "hooked/hooks/address.h"
+#include "hooked/io/provenance.h"
 
 namespace HOOKED_EXPORT hooked {
 
@@ -29,6 +30,22 @@ struct TokenColumns {
   at::Tensor last(std::int64_t batch) const;
   /// Whether the token at a position of a row is padding. Positions outside are not.
   bool is_padding(std::int64_t row, std::int64_t position) const;
+};
+
+/// A tensor that goes into a file with activations.
+struct TensorBeside {
+  std::string name;
+  at::Tensor value;
+  AxisList axes = {};  ///< none: not recorded
+};
+
+/// What a cache is saved with. For designated initialisers.
+struct SaveCacheOptions {
+  Provenance provenance = {};
+  /// Logits, tokens and the like, in front of the activations. A tensor named as the cache's own mask
+  /// (`attention_mask`, in an encoder-decoder `decoder_attention_mask`) stands in its place.
+  std::vector<TensorBeside> beside = {};
+  Progress progress = nullptr;  ///< bytes of tensors written
 };
 
 /// Activations by name, in firing order, as downstream saw them (after hooks and edits).
@@ -105,10 +122,16 @@ class ActivationCache {
   /// Copies on another device (`"cpu"`, `"cuda:0"`).
   ActivationCache to(const c10::Device& device) const;
 
-  /// Writes a safetensors file: each activation under its name, contiguous. Throws IoError.
-  void save(const std::filesystem::path& file) const;
+  /// Writes a safetensors file: each activation under its name, contiguous, with the names of its axes.
+  ///
+  ///     run.cache.save("run.safetensors", {.provenance = model.provenance()});
+  ///
+  /// Throws what save_safetensors throws, and CheckpointError for keys of the provenance that are taken.
+  void save(const std::filesystem::path& file, const SaveCacheOptions& options = {}) const;
 
-  /// Reads what `save` wrote. Throws CheckpointError, HookError for a key that is not an activation's name.
+  /// Reads what `save`, `hooked cache` or `hooked generate --capture` wrote, leaving out what stands beside
+  /// the activations; read_provenance() gives the rest. Throws CheckpointError, HookError for a key that is
+  /// not an activation's name.
   static ActivationCache load(const std::filesystem::path& file);
 
   /// Adds or replaces an entry under its full name; the value is taken as it is. Used where activations are

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <string_view>
 
 #include "hooked/core/export.h"
@@ -23,5 +24,9 @@ std::filesystem::path locate_model(std::string_view id);
 /// or the folder that a file is in. For a file in `checkpoints/` without a config.json beside it, the folder
 /// above.
 std::filesystem::path folder_of_model(const std::filesystem::path& model);
+
+/// The commit of a located model that lies in a snapshot of a hub cache
+/// (`models--org--name/snapshots/COMMIT`), however it was asked for; empty for models elsewhere.
+std::string revision_of_model(const std::filesystem::path& model);
 
 }  // namespace hooked

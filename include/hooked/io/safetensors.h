@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "hooked/core/export.h"
+#include "hooked/core/progress.h"
 #include "hooked/io/file.h"
 
 namespace HOOKED_EXPORT hooked {
@@ -102,6 +103,12 @@ class SafetensorsFile {
 /// Reads the tensor that `info` describes from `file`, as SafetensorsFile::read does.
 at::Tensor read_safetensor(const InputFile& file, const TensorInfo& info);
 
+/// Everything about a file to be written but its tensors. For designated initialisers.
+struct SafetensorsOptions {
+  std::map<std::string, std::string> metadata = {};
+  Progress progress = nullptr;  ///< bytes of tensors written
+};
+
 /// Writes a safetensors file: all of it or, after an error, nothing (what was at `path` stays).
 ///
 /// Tensors may be strided, overlap each other or lie on any device. Data is aligned to 8 bytes: wider dtypes
@@ -110,6 +117,6 @@ at::Tensor read_safetensor(const InputFile& file, const TensorInfo& info);
 /// name that is not valid, is given twice or is `__metadata__`, and IoError.
 void save_safetensors(const std::filesystem::path& path,
                       const std::vector<std::pair<std::string, at::Tensor>>& tensors,
-                      const std::map<std::string, std::string>& metadata = {});
+                      const SafetensorsOptions& options = {});
 
 }  // namespace hooked

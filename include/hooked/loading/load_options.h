@@ -7,6 +7,7 @@
 #include <string>
 
 #include "hooked/core/export.h"
+#include "hooked/core/progress.h"
 #include "hooked/weights/processing.h"
 
 namespace HOOKED_EXPORT hooked {
@@ -22,6 +23,8 @@ struct LoadOptions {
   std::optional<WeightProcessing> processing = std::nullopt;
   /// Threads that loading uses; LibTorch's number (`at::get_num_threads()`) when absent.
   std::optional<int> threads = std::nullopt;
+  /// Bytes of the model's weights that are in their place.
+  Progress progress = nullptr;
 };
 
 /// How fresh weights are drawn; TransformerLens's init modes.

@@ -1,0 +1,160 @@
+// A cache as a safetensors file (docs/cache-files.md).
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+
+#include "core/parse_integer.h"
+#include "hooked/core/error.h"
+#include "hooked/hooks/activation_cache.h"
+#include "io/provenance_keys.h"
+
+namespace hooked {
+namespace {
+
+constexpr std::string_view kLayersKey = "n_layers";
+constexpr std::string_view kEncoderLayersKey = "n_encoder_layers";  // only of encoder-decoders
+constexpr std::string_view kOrderKey = "order";  // names in firing order: files order their data by dtype
+// The columns that were computed: `first,end`.
+constexpr std::string_view kColumnsKey = "columns";
+constexpr std::string_view kEncoderColumnsKey = "encoder_columns";
+// Metadata, with the name behind it; or, without the prefix of keys, a tensor of each row's own positions.
+constexpr std::string_view kPositionsPrefix = "positions.";
+
+std::string metadata_key(std::string_view key) { return fmt::format("{}{}", kCacheKeyPrefix, key); }
+
+// The tensor that says which columns are real tokens, as inputs have it (`--tokens-file`).
+constexpr std::string_view mask_name(const Stacks& stacks, Stack of) {
+  return of == Stack::none && stacks.n_encoder_layers > 0 ? "decoder_attention_mask" : "attention_mask";
+}
+
+std::vector<std::string> names_of(const AxisList& axes) {
+  std::vector<std::string> names;
+  for (const Axis axis : axes) names.emplace_back(axis_name(axis));
+  return names;
+}
+
+std::int64_t parse_count(std::string_view text, std::string_view where) {
+  if (const auto count = parse_integer(text)) return *count;
+  throw CheckpointError(where, fmt::format("the metadata holds '{}'; expected an integer", text));
+}
+
+// The parts of a list written with commas.
+std::vector<std::string_view> split_list(std::string_view text) {
+  std::vector<std::string_view> parts;
+  while (!text.empty()) {
+    const auto comma = text.find(',');
+    parts.push_back(text.substr(0, comma));
+    text.remove_prefix(comma == std::string_view::npos ? text.size() : comma + 1);
+  }
+  return parts;
+}
+
+std::vector<std::int64_t> parse_positions(std::string_view text, std::string_view where) {
+  std::vector<std::int64_t> positions;
+  for (const std::string_view part : split_list(text)) positions.push_back(parse_count(part, where));
+  return positions;
+}
+
+/// What is to be written.
+struct Contents {
+  void add(std::string name, const at::Tensor& value, const AxisList& of) {
+    // Whoever inserted a value may have given it another form.
+    if (of.size() > 0 && static_cast<std::int64_t>(of.size()) == value.dim()) axes[name] = names_of(of);
+    tensors.emplace_back(std::move(name), value);
+  }
+  bool holds(std::string_view name) const {
+    return std::any_of(tensors.begin(), tensors.end(),
+                       [&](const auto& tensor) { return tensor.first == name; });
+  }
+
+  std::vector<std::pair<std::string, at::Tensor>> tensors;
+  TensorAxes axes;
+};
+
+}  // namespace
+
+void ActivationCache::save(const std::filesystem::path& file, const SaveCacheOptions& options) const {
+  Contents contents;
+  for (const TensorBeside& one : options.beside) contents.add(one.name, one.value, one.axes);
+  std::map<std::string, std::string> own{{metadata_key(kLayersKey), std::to_string(stacks_.n_layers)}};
+  if (stacks_.n_encoder_layers > 0)
+    own[metadata_key(kEncoderLayersKey)] = std::to_string(stacks_.n_encoder_layers);
+  std::vector<std::string> order;
+  for (const Entry& e : entries_) {
+    order.push_back(e.name.to_string());
+    contents.add(order.back(), e.value, hooked::row(e.name.site).axes);
+    const std::string positions = fmt::format("{}{}", kPositionsPrefix, order.back());
+    if (e.row_positions.defined()) contents.add(positions, e.row_positions, {Axis::batch, Axis::pos});
+    if (!e.positions.empty()) own[metadata_key(positions)] = fmt::format("{}", fmt::join(e.positions, ","));
+  }
+  own[metadata_key(kOrderKey)] = fmt::format("{}", fmt::join(order, ","));
+  const auto add_columns = [&](Stack of, std::string_view key) {
+    const std::optional<TokenColumns>& columns = tokens(of);
+    if (!columns) return;
+    own[metadata_key(key)] = fmt::format("{},{}", columns->first, columns->end);
+    const std::string_view mask = mask_name(stacks_, of);
+    if (columns->mask.defined() && !contents.holds(mask))
+      contents.add(std::string(mask), columns->mask, {Axis::batch, Axis::pos});
+  };
+  add_columns(Stack::none, kColumnsKey);
+  add_columns(Stack::encoder, kEncoderColumnsKey);
+  auto metadata = to_metadata(options.provenance, contents.axes);
+  metadata.merge(own);
+  save_safetensors(file, contents.tensors, {.metadata = std::move(metadata), .progress = options.progress});
+}
+
+ActivationCache ActivationCache::load(const std::filesystem::path& file) {
+  const SafetensorsFile saved = SafetensorsFile::open(file);
+  const auto entry = [&](std::string_view key) -> const std::string* {
+    const auto found = saved.metadata().find(metadata_key(key));
+    return found == saved.metadata().end() ? nullptr : &found->second;
+  };
+  const std::string* layers = entry(kLayersKey);
+  const std::string* order = entry(kOrderKey);
+  if (layers == nullptr || order == nullptr) {
+    throw CheckpointError(
+        file.string(), fmt::format("this is not a saved cache; expected metadata '{}' and '{}'; use a file "
+                                   "that ActivationCache::save or the program wrote",
+                                   metadata_key(kLayersKey), metadata_key(kOrderKey)));
+  }
+  Stacks stacks{.n_layers = parse_count(*layers, file.string())};
+  if (const std::string* count = entry(kEncoderLayersKey))
+    stacks.n_encoder_layers = parse_count(*count, file.string());
+  ActivationCache cache(stacks);
+  const auto read_columns = [&](Stack of, std::string_view key) {
+    const std::string* written = entry(key);
+    if (written == nullptr) return;
+    const std::vector<std::int64_t> ends = parse_positions(*written, file.string());
+    if (ends.size() != 2 || ends[0] < 0 || ends[1] < ends[0]) {
+      throw CheckpointError(file.string(), fmt::format("the metadata '{}' holds '{}'; expected two positions",
+                                                       metadata_key(key), *written));
+    }
+    TokenColumns columns{.first = ends[0], .end = ends[1]};
+    const std::string_view mask = mask_name(stacks, of);
+    if (saved.find(mask) != nullptr) {
+      columns.mask = saved.read(mask).to(at::kBool);
+      if (columns.mask.dim() != 2 || columns.mask.size(1) != columns.end - columns.first) {
+        throw CheckpointError(file.string(),
+                              fmt::format("'{}' does not fit the metadata; expected [batch, {}]", mask,
+                                          columns.end - columns.first));
+      }
+    }
+    cache.set_tokens(std::move(columns), of);
+  };
+  read_columns(Stack::none, kColumnsKey);
+  read_columns(Stack::encoder, kEncoderColumnsKey);
+  for (const std::string_view part : split_list(*order)) {
+    const std::string name(part);
+    const std::string key = fmt::format("{}{}", kPositionsPrefix, name);
+    const std::string* positions = entry(key);
+    cache.insert(
+        {ActivationName::parse(name), saved.read(name),
+         positions == nullptr ? std::vector<std::int64_t>() : parse_positions(*positions, file.string()),
+         saved.find(key) != nullptr ? saved.read(key) : at::Tensor()});
+  }
+  return cache;
+}
+
+}  // namespace hooked

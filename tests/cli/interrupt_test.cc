@@ -1,0 +1,231 @@
+// Ctrl-C: what is there is written, and the program ends as shells expect.
+#include "cli/interrupt.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/equal.h>
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include "tests/cli/cli_fixture.h"
+#include "tests/support/relative_difference.h"
+
+namespace hooked::interrupt_test {
+namespace {
+
+/// A running program, whose stdout is a pipe of one page, of which so much is free.
+class Running {
+ public:
+  static constexpr int kPipeBytes = 4096;
+
+  Running(const std::vector<std::string>& arguments, const std::string& stderr_file, int free = kPipeBytes) {
+    int ends[2];
+    if (::pipe(ends) != 0) ADD_FAILURE() << "no pipe";
+    ::fcntl(ends[0], F_SETPIPE_SZ, kPipeBytes);
+    const std::string filler(static_cast<std::size_t>(kPipeBytes - free), ' ');
+    EXPECT_EQ(::write(ends[1], filler.data(), filler.size()), static_cast<ssize_t>(filler.size()));
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      std::signal(SIGINT, SIG_DFL);  // as from a terminal, however the tests were started
+      ::dup2(ends[1], STDOUT_FILENO);
+      ::dup2(::open(stderr_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
+      ::close(ends[0]);
+      ::close(ends[1]);
+      std::vector<char*> argv{const_cast<char*>(HOOKED_CLI)};
+      for (const auto& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+      argv.push_back(nullptr);
+      ::execv(HOOKED_CLI, argv.data());
+      ::_exit(127);
+    }
+    ::close(ends[1]);
+    out_ = ends[0];
+  }
+  ~Running() {
+    if (pid_ > 0) ::kill(pid_, SIGKILL), wait();
+    ::close(out_);
+  }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+  void interrupt() const { ::kill(pid_, SIGINT); }
+
+  /// Reads so many bytes, or to the end.
+  std::string read(std::size_t bytes = ~std::size_t{0}) const {
+    std::string text;
+    char one = 0;
+    while (text.size() < bytes && ::read(out_, &one, 1) == 1) text += one;
+    return text;
+  }
+
+  /// Waits until the program catches SIGINT (the kernel's list of what it catches); false where it ended.
+  bool wait_for_guard() const {
+    for (;; ::usleep(1000)) {
+      if (status("State:").starts_with("Z")) return false;
+      if ((std::stoull(status("SigCgt:"), nullptr, 16) >> (SIGINT - 1) & 1) != 0) return true;
+    }
+  }
+
+  /// Waits until its output fills the pipe, and it sleeps because of that; false where it ended.
+  bool wait_until_it_waits() const {
+    constexpr int kLongestWrite = 3;
+    for (;; ::usleep(1000)) {
+      int bytes = 0;
+      ::ioctl(out_, FIONREAD, &bytes);
+      const std::string state = status("State:");
+      if (state.starts_with("Z")) return false;
+      if (bytes > kPipeBytes - kLongestWrite && state.starts_with("S")) return true;
+    }
+  }
+
+  /// The status that waitpid gives.
+  int wait() {
+    int status = 0;
+    ::waitpid(std::exchange(pid_, -1), &status, 0);
+    return status;
+  }
+
+ private:
+  // What stands behind that word in the kernel's account of the process.
+  std::string status(const std::string& word) const {
+    std::ifstream file("/proc/" + std::to_string(pid_) + "/status");
+    for (std::string line; std::getline(file, line);) {
+      if (line.starts_with(word)) return line.substr(line.find_first_not_of("\t ", word.size()));
+    }
+    return {};
+  }
+
+  pid_t pid_ = -1;
+  int out_ = -1;
+};
+
+bool ended_by_interrupt(int status) { return WIFSIGNALED(status) && WTERMSIG(status) == SIGINT; }
+
+class Interrupt : public CliTest {
+ protected:
+  /// A model that could go on for minutes.
+  Interrupt() {
+    ModelConfig endless = config();
+    endless.n_ctx = 200'000;
+    endless.positions = RotaryPositions{.dim = 4};
+    HookedTransformer::create(endless, {.seed = 1, .initializer_range = 0.5}).save(folder_ / "endless");
+  }
+
+  std::vector<std::string> generate(const std::vector<std::string>& more) const {
+    std::vector<std::string> arguments{"generate",         path("endless"),    "--tokens", "1,2,3",
+                                       "--no-stop-tokens", "--max-new-tokens", "199000",   "--greedy"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  }
+};
+
+TEST_F(Interrupt, AGenerationLeavesWhatIsThere) {
+  const std::string out = path("made.safetensors");
+  Running program(generate({"--capture", "*.hook_resid_post,*.hook_pattern", "--out", out}), path("stderr"));
+  std::string printed = program.read(6);  // the first tokens
+  program.interrupt();
+  printed += program.read();
+  EXPECT_TRUE(ended_by_interrupt(program.wait()));
+
+  const auto line = printed.substr(0, printed.find('\n'));
+  const std::int64_t made = std::count(line.begin(), line.end(), ',') + 1;
+  EXPECT_GE(made, 3);
+  EXPECT_LT(made, 199'000);
+  const auto file = SafetensorsFile::open(out);
+  const at::Tensor tokens = file.read("tokens");
+  ASSERT_EQ(tokens.sizes(), (at::IntArrayRef{1, 3 + made}));
+  EXPECT_EQ(line.substr(line.rfind(',') + 1), std::to_string(tokens[0][2 + made].item<std::int64_t>()));
+  EXPECT_EQ(read_provenance(file).more.at("stopped"), R"(["interrupt"])");
+  const auto cache = ActivationCache::load(out);
+  EXPECT_EQ(cache.size(), 4u);
+  const auto whole =
+      HookedTransformer::load(path("endless")).run_with_cache(tokens, act::resid_post | act::pattern);
+  for (const auto& entry : whole.cache)
+    EXPECT_LT(relative_difference(cache.entry(entry.name).value, entry.value), kFloatTolerance)
+        << entry.name.to_string();
+  EXPECT_NE(read("stderr").find("interrupted, ending after this step"), std::string::npos);
+}
+
+TEST_F(Interrupt, JsonSaysWhyItEnded) {
+  Running program(generate({"--json"}), path("stderr"));
+  ASSERT_TRUE(program.wait_for_guard());
+  program.interrupt();
+  const Json json = parse_json(program.read(), {.bytes = std::size_t{1} << 26});
+  EXPECT_TRUE(ended_by_interrupt(program.wait()));
+  EXPECT_EQ(json["stopped"], "interrupt");
+  EXPECT_GE(json["ids"].size(), 1u);
+}
+
+TEST_F(Interrupt, TheSecondOneEndsAtOnce) {
+  const std::string out = path("made.safetensors");
+  Running program(generate({"--capture", "*.hook_resid_post", "--out", out}), path("stderr"), 16);
+  // Nobody reads, so that the program waits in the midst of a step.
+  ASSERT_TRUE(program.wait_until_it_waits());
+  program.interrupt();
+  while (read("stderr").find('\n', 1) == std::string::npos) ::usleep(1000);
+  program.interrupt();
+  EXPECT_TRUE(ended_by_interrupt(program.wait()));
+  EXPECT_FALSE(std::filesystem::exists(out));
+}
+
+TEST_F(Interrupt, ACacheIsWrittenWhole) {
+  const std::string out = path("cache.safetensors");
+  std::string tokens = "1";
+  for (int i = 0; i < 4000; ++i) tokens += ",2";
+  // What it prints fills the pipe, so that it cannot end before it was interrupted.
+  Running program(
+      {"cache", path("endless"), "--tokens", tokens, "--names", "hook_embed", "--out", out, "--json"},
+      path("stderr"));
+  ASSERT_TRUE(program.wait_for_guard());
+  program.interrupt();
+  EXPECT_EQ(parse_json(program.read(), {})["tokens"][0].size(), 4001u);
+  EXPECT_TRUE(ended_by_interrupt(program.wait()));
+  EXPECT_EQ(ActivationCache::load(out)["hook_embed"].size(1), 4001);
+}
+
+TEST_F(Interrupt, ABenchPrintsTheTimesThatItHas) {
+  Running program({"bench", model(), "--length", "4", "--iterations", "100000000", "--json"}, path("stderr"));
+  ASSERT_TRUE(program.wait_for_guard());  // not before there is a time
+  program.interrupt();
+  const Json json = parse_json(program.read(), {});
+  EXPECT_TRUE(ended_by_interrupt(program.wait()));
+  EXPECT_GE(json["iterations"].get<int>(), 1);
+  EXPECT_LT(json["iterations"].get<int>(), 100'000'000);
+  EXPECT_GT(json["plain_ms"]["median"].get<double>(), 0);
+  EXPECT_TRUE(json["decode_ms"].is_null());
+}
+
+TEST(InterruptGuard, NotesOneAndRestoresWhatWasThere) {
+  struct sigaction before {
+  }, after{};
+  ::sigaction(SIGINT, nullptr, &before);
+  {
+    const cli::InterruptGuard guard;
+    EXPECT_FALSE(cli::interrupted());
+    testing::internal::CaptureStderr();
+    std::raise(SIGINT);
+    EXPECT_TRUE(cli::interrupted());
+    EXPECT_NE(testing::internal::GetCapturedStderr().find("once more ends at once"), std::string::npos);
+    ::sigaction(SIGINT, nullptr, &after);
+    EXPECT_EQ(after.sa_handler, SIG_DFL) << "the next one ends the program";
+  }
+  ::sigaction(SIGINT, nullptr, &after);
+  EXPECT_EQ(after.sa_handler, before.sa_handler);
+}
+
+TEST(InterruptGuard, LeavesAnIgnoredSignalIgnored) {
+  const auto before = std::signal(SIGINT, SIG_IGN);
+  {
+    const cli::InterruptGuard guard;
+    struct sigaction now {};
+    ::sigaction(SIGINT, nullptr, &now);
+    EXPECT_EQ(now.sa_handler, SIG_IGN);
+  }
+  std::signal(SIGINT, before);
+}
+
+}  // namespace
+}  // namespace hooked::interrupt_test
