@@ -34,14 +34,14 @@ struct TokenColumns {
 
 /// A tensor that goes into a file with activations.
 struct TensorBeside {
-  std::string name;
-  at::Tensor value;
+  std::string name;    ///< in the file
+  at::Tensor value;    ///< of any shape and dtype that safetensors has
   AxisList axes = {};  ///< none: not recorded
 };
 
 /// What a cache is saved with. For designated initialisers.
 struct SaveCacheOptions {
-  Provenance provenance = {};
+  Provenance provenance = {};  ///< what the file says about where it comes from
   /// Logits, tokens and the like, in front of the activations. A tensor named as the cache's own mask
   /// (`attention_mask`, in an encoder-decoder `decoder_attention_mask`) stands in its place.
   std::vector<TensorBeside> beside = {};

@@ -11,8 +11,8 @@ namespace HOOKED_EXPORT hooked {
 
 /// The folder of the local Hugging Face cache, and the setting of the environment that chose it.
 struct HubCache {
-  std::filesystem::path path;
-  std::string chosen_by;  ///< `HF_HOME`
+  std::filesystem::path path;  ///< need not be there
+  std::string chosen_by;       ///< `HF_HOME`
 };
 
 /// The cache that models are looked up in (locate_model in hooked/io/model_folder.h has the rule). The folder

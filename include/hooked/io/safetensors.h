@@ -105,8 +105,8 @@ at::Tensor read_safetensor(const InputFile& file, const TensorInfo& info);
 
 /// Everything about a file to be written but its tensors. For designated initialisers.
 struct SafetensorsOptions {
-  std::map<std::string, std::string> metadata = {};
-  Progress progress = nullptr;  ///< bytes of tensors written
+  std::map<std::string, std::string> metadata = {};  ///< the header's `__metadata__`
+  Progress progress = nullptr;                       ///< bytes of tensors written
 };
 
 /// Writes a safetensors file: all of it or, after an error, nothing (what was at `path` stays).

@@ -34,8 +34,8 @@ ModelDescription describe(std::string_view model, const LoadOptions& options = {
 
 /// What a model is at a glance.
 struct ModelOutline {
-  std::string family;
-  std::int64_t parameters;
+  std::string family;       ///< `gpt2`, `hooked_transformer`, ...
+  std::int64_t parameters;  ///< of the files, before any processing
 };
 
 /// The outline of a model that describe() describes, without a look at its tokenizer, and without reading any
