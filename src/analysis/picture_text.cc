@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 
+#include "core/utf8.h"
 #include "text/unicode.h"
 
 namespace hooked {
@@ -85,7 +86,7 @@ std::string visible_label(std::string_view label) {
     } else if (c == U'\t') {
       out += "→";
     } else if (c < 0x20 || c == 0x7F) {
-      text::append_utf8(out, c == 0x7F ? U'\u2421' : static_cast<char32_t>(0x2400 + c));
+      append_utf8(out, c == 0x7F ? U'\u2421' : static_cast<char32_t>(0x2400 + c));
     } else {
       out += bytes;
     }

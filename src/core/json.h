@@ -15,7 +15,7 @@ using Json = nlohmann::ordered_json;
 /// What a JSON document may be, by the kind of file it stands in.
 struct JsonLimits {
   std::size_t bytes = 1 << 20;
-  std::size_t depth = 64;  ///< arrays and objects open at once
+  std::size_t depth = 64;  ///< arrays and objects open at once; the reader recurses as deep
   /// The path of the one object whose keys may repeat, `{"model", "vocab"}`; an empty path is the whole
   /// document. The parsed object has all of its members, in the file's order.
   std::optional<std::vector<std::string_view>> repeating{};
@@ -23,8 +23,8 @@ struct JsonLimits {
 
 /// Parses one JSON value. Refuses, with the byte position: more bytes or depth than allowed, text that is not
 /// valid UTF-8, a byte order mark, duplicate keys (but see `repeating`), unfinished input and anything after
-/// the value. Time is n log n, memory a small multiple of the text; nothing recurses. Throws
-/// std::invalid_argument with the plain reason; the caller's room turns that into its own Error class.
+/// the value. Time is n log n, memory a small multiple of the text. Throws std::invalid_argument with the
+/// plain reason; the caller's room turns that into its own Error class.
 Json parse_json(std::string_view text, const JsonLimits& limits);
 
 /// A value in one line. Bytes of texts that are not UTF-8 are replaced by U+FFFD.

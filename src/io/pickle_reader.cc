@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "core/json.h"
+#include "core/utf8.h"
 #include "hooked/core/error.h"
-#include "io/json_cursor.h"
 #include "io/little_endian.h"
 #include "io/pickle_builder.h"
 #include "io/pickle_opcodes.h"
@@ -276,9 +276,9 @@ class PickleMachine {
   void push_text(PickleKind kind, std::uint64_t size) {
     const auto begin = at_;
     const auto text = take(size);
-    if (const auto bad = invalid_utf8_at(text); kind == Kind::kText && bad != std::string_view::npos) {
+    if (const auto bad = first_invalid_byte(text); kind == Kind::kText && bad) {
       throw std::invalid_argument(
-          fmt::format("a text is not UTF-8 from byte {} of the pickle on", begin + bad));
+          fmt::format("a text is not UTF-8 from byte {} of the pickle on", begin + *bad));
     }
     push({.kind = kind, .size = static_cast<std::uint32_t>(size), .payload = begin});
   }

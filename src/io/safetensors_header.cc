@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "core/json.h"
+#include "core/json_cursor.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
 #include "hooked/io/safetensors.h"
 #include "io/checked_size.h"
-#include "io/json_cursor.h"
 #include "io/safetensors_format.h"
 
 namespace hooked {

@@ -9,11 +9,11 @@
 #include <string>
 
 #include "core/json.h"
+#include "core/utf8.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
 #include "hooked/io/safetensors.h"
 #include "io/atomic_file.h"
-#include "io/json_cursor.h"
 #include "io/path_text.h"
 #include "io/safetensors_format.h"
 
@@ -31,7 +31,7 @@ void check_text(std::string_view text, std::string_view what, std::string_view w
         where, fmt::format("{} '{}…' is too long; expected at most {} bytes, got {}", what,
                            printable(text.substr(0, 48)), SafetensorsLimits::kNameBytes, text.size()));
   }
-  if (text.find('\0') != std::string_view::npos || invalid_utf8_at(text) != std::string_view::npos) {
+  if (text.find('\0') != std::string_view::npos || first_invalid_byte(text)) {
     throw CheckpointError(where, fmt::format("{} '{}'; expected UTF-8 without NUL", what, printable(text)));
   }
 }
@@ -81,7 +81,7 @@ void check_all(const NamedTensors& tensors, const std::map<std::string, std::str
                              printable(key), SafetensorsLimits::kMetadataBytes));
     }
     check_text(key, "metadata key", where);
-    if (invalid_utf8_at(value) != std::string_view::npos) {
+    if (first_invalid_byte(value)) {
       throw CheckpointError(where, fmt::format("metadata '{}'; expected UTF-8 as its value", printable(key)));
     }
   }

@@ -7,9 +7,9 @@
 #include <span>
 
 #include "core/json.h"
+#include "core/utf8.h"
 #include "hooked/core/error.h"
 #include "io/foreign_kind.h"
-#include "io/json_cursor.h"
 #include "io/little_endian.h"
 #include "io/path_text.h"
 #include "io/zip_limits.h"
@@ -46,7 +46,7 @@ std::string_view bad_entry_name(std::string_view name) {
   if (name.find('\\') != std::string_view::npos) return "it has a backslash";
   const auto control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; };
   if (std::any_of(name.begin(), name.end(), control)) return "it has a control character";
-  if (invalid_utf8_at(name) != std::string_view::npos) return "it is not UTF-8";
+  if (first_invalid_byte(name)) return "it is not UTF-8";
   for (std::size_t from = 0; from <= name.size();) {
     const auto to = std::min(name.find('/', from), name.size());
     if (name.substr(from, to - from) == "..") return "it leads out of the archive";

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/json.h"
+#include "core/utf8.h"
 #include "hooked/core/error.h"
 #include "text/byte_characters.h"
 #include "text/model.h"

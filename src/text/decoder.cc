@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/utf8.h"
 #include "text/byte_characters.h"
 #include "text/pattern.h"
 #include "text/pre_tokenizer.h"

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "core/utf8.h"
 #include "text/byte_characters.h"
 #include "text/pattern.h"
 #include "text/unicode.h"

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "core/utf8.h"
 #include "hooked/core/error.h"
 #include "text/unicode.h"
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/json.h"
+#include "core/utf8.h"
 #include "hooked/core/error.h"
 #include "text/pre_tokenized.h"
 #include "text/tokenizer_rules.h"
@@ -179,7 +180,7 @@ const std::string* Tokenizer::find_piece(std::string_view where, std::int64_t id
 }
 
 Encoding Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
-  if (const auto byte = text::first_invalid_byte(text)) {
+  if (const auto byte = first_invalid_byte(text)) {
     throw TokenizerError("text", fmt::format("byte {} (0x{:02x}) is not valid UTF-8; expected UTF-8 text",
                                              *byte, static_cast<unsigned char>(text[*byte])));
   }

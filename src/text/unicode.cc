@@ -194,33 +194,6 @@ CharClass char_class(char32_t c) noexcept {
   return is_word(c) ? CharClass::word : CharClass::other;
 }
 
-void append_utf8(std::string& text, char32_t c) {
-  if (c < 0x80) {
-    text += static_cast<char>(c);
-  } else if (c < 0x800) {
-    text += static_cast<char>(0xC0 | (c >> 6));
-    text += static_cast<char>(0x80 | (c & 0x3F));
-  } else if (c < 0x10000) {
-    text += static_cast<char>(0xE0 | (c >> 12));
-    text += static_cast<char>(0x80 | ((c >> 6) & 0x3F));
-    text += static_cast<char>(0x80 | (c & 0x3F));
-  } else {
-    text += static_cast<char>(0xF0 | (c >> 18));
-    text += static_cast<char>(0x80 | ((c >> 12) & 0x3F));
-    text += static_cast<char>(0x80 | ((c >> 6) & 0x3F));
-    text += static_cast<char>(0x80 | (c & 0x3F));
-  }
-}
-
-std::optional<std::size_t> first_invalid_byte(std::string_view text) noexcept {
-  for (std::size_t at = 0; at < text.size();) {
-    const auto decoded = first_char(text.substr(at));
-    if (!decoded) return at;
-    at += decoded->bytes;
-  }
-  return std::nullopt;
-}
-
 std::size_t count_characters(std::string_view text) noexcept {
   return static_cast<std::size_t>(std::count_if(
       text.begin(), text.end(), [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }));

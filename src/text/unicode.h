@@ -34,12 +34,6 @@ bool is_mark(char32_t code_point) noexcept;               ///< category M
 bool is_nonspacing_mark(char32_t code_point) noexcept;    ///< category Mn
 bool is_control_or_format(char32_t code_point) noexcept;  ///< categories Cc, Cf, Co
 
-/// Appends a character as UTF-8.
-void append_utf8(std::string& text, char32_t code_point);
-
-/// The offset of the first byte of `text` that is not part of valid UTF-8, or nothing.
-std::optional<std::size_t> first_invalid_byte(std::string_view text) noexcept;
-
 /// The number of characters of valid UTF-8 `text`.
 std::size_t count_characters(std::string_view text) noexcept;
 

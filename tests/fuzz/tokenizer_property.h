@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/utf8.h"
 #include "hooked/core/error.h"
 #include "hooked/text/tokenizer.h"
 #include "text/unicode.h"
@@ -17,7 +18,7 @@ inline bool encode_property(const Tokenizer& tokenizer, std::string_view text) {
   const auto hold = [](bool condition, const char* what) {
     if (!condition) throw std::logic_error(what);
   };
-  const bool valid = !text::first_invalid_byte(text);
+  const bool valid = !first_invalid_byte(text);
   for (const bool special : {false, true}) {
     Encoding encoding;
     try {
@@ -37,7 +38,7 @@ inline bool encode_property(const Tokenizer& tokenizer, std::string_view text) {
       hold(begin <= end && end <= text.size(), "an offset outside the text");
       hold(on_boundary(begin) && on_boundary(end), "an offset inside a character");
     }
-    hold(!text::first_invalid_byte(tokenizer.decode(encoding.ids)), "decoded to text that is not UTF-8");
+    hold(!first_invalid_byte(tokenizer.decode(encoding.ids)), "decoded to text that is not UTF-8");
     (void)tokenizer.decode(encoding.ids, {.skip_special_tokens = true});
   }
   return true;

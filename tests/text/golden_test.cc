@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/json.h"
+#include "core/utf8.h"
 #include "hooked/text/tokenizer.h"
 #include "tests/support/temp_folder.h"
 #include "text/byte_characters.h"

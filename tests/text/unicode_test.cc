@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/utf8.h"
 #include "text/byte_characters.h"
 
 namespace hooked::text::unicode_test {
@@ -18,12 +19,6 @@ TEST(Unicode, BrokenCharactersAreReplacedByTheirLongestBeginning) {
   EXPECT_EQ(replaced("\x80\xBF"), "\ufffd\ufffd");
   EXPECT_EQ(replaced("\xED\xA0\x80"), "\ufffd\ufffd\ufffd");  // a surrogate begins no character
   EXPECT_EQ(replaced("\xF4\x90\xC0\xAF"), "\ufffd\ufffd\ufffd\ufffd");
-}
-
-TEST(Unicode, FindsTheFirstInvalidByte) {
-  EXPECT_EQ(first_invalid_byte("a\u00e9\U0010ffff"), std::nullopt);
-  EXPECT_EQ(first_invalid_byte("ab\xC3"), 2U);
-  EXPECT_EQ(first_invalid_byte("\xC0\x80"), 0U);
 }
 
 TEST(Unicode, KnowsWhatThePackageKnows) {

@@ -1,12 +1,16 @@
-#include "io/json_cursor.h"
+#include "core/json_cursor.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <cstring>
-#include <limits>
 #include <stdexcept>
+#include <system_error>
 
 #include "core/json.h"
+#include "core/utf8.h"
 
 namespace hooked {
 namespace {
@@ -15,67 +19,17 @@ bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
 
 bool is_blank(char c) noexcept { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
-void append_utf8(std::string& out, std::uint32_t point) {
-  const auto put = [&](std::uint32_t byte) { out.push_back(static_cast<char>(byte)); };
-  if (point < 0x80) {
-    put(point);
-  } else if (point < 0x800) {
-    put(0xC0 | point >> 6);
-    put(0x80 | (point & 0x3F));
-  } else if (point < 0x10000) {
-    put(0xE0 | point >> 12);
-    put(0x80 | (point >> 6 & 0x3F));
-    put(0x80 | (point & 0x3F));
-  } else {
-    put(0xF0 | point >> 18);
-    put(0x80 | (point >> 12 & 0x3F));
-    put(0x80 | (point >> 6 & 0x3F));
-    put(0x80 | (point & 0x3F));
-  }
-}
-
 }  // namespace
-
-std::size_t invalid_utf8_at(std::string_view text) noexcept {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  std::size_t i = 0;
-  while (i < text.size()) {
-    std::uint64_t eight = 0;
-    if (text.size() - i >= 8) {
-      std::memcpy(&eight, text.data() + i, 8);
-      if ((eight & 0x8080808080808080U) == 0) {  // eight ASCII bytes at once: headers are nearly all ASCII
-        i += 8;
-        continue;
-      }
-    }
-    const auto lead = byte(i);
-    if (lead < 0x80) {
-      ++i;
-      continue;
-    }
-    const std::size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-    if (lead < 0xC2 || lead > 0xF4 || text.size() - i < length) return i;
-    // The second byte's range excludes overlong forms (E0, F0), surrogates (ED) and points above 10FFFF (F4).
-    const unsigned low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
-    const unsigned high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
-    if (byte(i + 1) < low || byte(i + 1) > high) return i;
-    for (std::size_t k = 2; k < length; ++k) {
-      if ((byte(i + k) & 0xC0) != 0x80) return i;
-    }
-    i += length;
-  }
-  return std::string_view::npos;
-}
 
 JsonCursor::JsonCursor(std::string_view text, std::uint64_t first_byte)
     : text_(text), first_byte_(first_byte) {
   if (text.starts_with("\xEF\xBB\xBF")) {
-    throw std::invalid_argument(fmt::format("byte {}; expected JSON, got a byte order mark", first_byte));
+    throw std::invalid_argument(
+        fmt::format("begins at byte {} with a byte order mark; expected plain JSON without one", first_byte));
   }
-  const auto bad = invalid_utf8_at(text);
-  if (bad != std::string_view::npos) {
-    throw std::invalid_argument(fmt::format("byte {}; expected UTF-8, got byte 0x{:02x}", first_byte + bad,
-                                            static_cast<unsigned char>(text[bad])));
+  if (const auto bad = first_invalid_byte(text)) {
+    throw std::invalid_argument(fmt::format("ill-formed UTF-8 at byte {}; expected UTF-8, got byte 0x{:02x}",
+                                            first_byte + *bad, static_cast<unsigned char>(text[*bad])));
   }
 }
 
@@ -120,6 +74,18 @@ bool JsonCursor::consume(char token) {
   return true;
 }
 
+bool JsonCursor::consume_word(std::string_view word) {
+  skip_blanks();
+  if (literal_here() != word) return false;
+  at_ += word.size();
+  return true;
+}
+
+char JsonCursor::peek() {
+  skip_blanks();
+  return at_ < text_.size() ? text_[at_] : '\0';
+}
+
 void JsonCursor::expect(char token, std::string_view what) {
   if (!consume(token)) fail(what, fmt::format("'{}'", token));
 }
@@ -130,17 +96,12 @@ void JsonCursor::finish(std::string_view what) {
 }
 
 std::uint32_t JsonCursor::escaped_unit(std::string_view what) {
+  const auto digits = text_.substr(at_, 4);
   std::uint32_t unit = 0;
-  for (int k = 0; k < 4; ++k, ++at_) {
-    const char c = at_ < text_.size() ? text_[at_] : '\0';
-    if (is_digit(c)) {
-      unit = unit << 4 | static_cast<std::uint32_t>(c - '0');
-    } else if ((c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F')) {
-      unit = unit << 4 | static_cast<std::uint32_t>((c | 0x20) - 'a' + 10);
-    } else {
-      fail(what, "four hexadecimal digits after \\u");
-    }
-  }
+  const auto end = std::from_chars(digits.data(), digits.data() + digits.size(), unit, 16).ptr;
+  const auto count = static_cast<std::size_t>(end - digits.data());
+  at_ += count;
+  if (count < 4) fail(what, "four hexadecimal digits after \\u");
   return unit;
 }
 
@@ -197,17 +158,55 @@ std::int64_t JsonCursor::size(std::string_view what) {
   skip_blanks();
   const auto literal = literal_here();
   const bool leading_zero = literal.size() > 1 && literal.front() == '0';
-  if (literal.empty() || leading_zero) fail(what, "a whole number from 0 on");
-  std::uint64_t value = 0;
-  for (const char c : literal) {
-    if (!is_digit(c)) fail(what, "a whole number from 0 on");
-    const auto digit = static_cast<std::uint64_t>(c - '0');
-    constexpr auto kLargest = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-    if (value > (kLargest - digit) / 10) fail(what, "a number below 2^63 (overflow)");
-    value = value * 10 + digit;
+  if (literal.empty() || leading_zero || !std::all_of(literal.begin(), literal.end(), is_digit)) {
+    fail(what, "a whole number from 0 on");
+  }
+  std::int64_t value = 0;
+  if (std::from_chars(literal.data(), literal.data() + literal.size(), value).ec != std::errc()) {
+    fail(what, "a number below 2^63 (overflow)");
   }
   at_ += literal.size();
-  return static_cast<std::int64_t>(value);
+  return value;
+}
+
+void JsonCursor::skip_digits(std::string_view what) {
+  const auto begin = at_;
+  while (at_ < text_.size() && is_digit(text_[at_])) ++at_;
+  if (at_ == begin) fail(what, "a digit");
+}
+
+std::variant<std::int64_t, std::uint64_t, double> JsonCursor::number(std::string_view what) {
+  skip_blanks();
+  const auto begin = at_;
+  const auto pass = [&](std::string_view tokens) {
+    const bool here = at_ < text_.size() && tokens.find(text_[at_]) != std::string_view::npos;
+    at_ += here ? 1 : 0;
+    return here;
+  };
+  const bool negative = pass("-");
+  if (!pass("0")) skip_digits(what);
+  const auto integer_end = at_;
+  if (pass(".")) skip_digits(what);
+  if (pass("eE")) {
+    pass("+-");
+    skip_digits(what);
+  }
+  const auto* first = text_.data() + begin;
+  const auto* last = text_.data() + at_;
+  std::int64_t negative_integer = 0;
+  std::uint64_t integer = 0;
+  if (at_ == integer_end && negative && std::from_chars(first, last, negative_integer).ec == std::errc()) {
+    return negative_integer;
+  }
+  if (at_ == integer_end && !negative && std::from_chars(first, last, integer).ec == std::errc()) {
+    return integer;
+  }
+  double value = 0;
+  if (std::from_chars(first, last, value).ec != std::errc() || !std::isfinite(value)) {
+    at_ = begin;
+    fail(what, "a number that a double can hold");
+  }
+  return value;
 }
 
 }  // namespace hooked

@@ -4,15 +4,13 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <variant>
 
 namespace hooked {
 
-/// Reads JSON of a known layout straight into values, without building a document.
-///
-/// Note [Why not a DOM]: safetensors headers may have 100 MB and 100,000 tensors. A document tree costs many
-/// times the text, an order-keeping object looks its keys up linearly, and its errors come after the position
-/// is forgotten. The cursor reads forward once, takes memory only for what is kept, and knows the byte of
-/// every complaint.
+/// Reads JSON forward, a token at a time: all that reads JSON here reads with it. parse_json() builds
+/// documents from it; what may have 100 MB of a known layout, such as safetensors headers, goes straight into
+/// values, in memory for what is kept and no more. See docs/decisions/0033-one-json-reader.md.
 ///
 /// Grammar: RFC 8259, strictly. All members throw std::invalid_argument with a text that says the byte
 /// position (counted from `first_byte`), what was expected and what was met.
@@ -27,11 +25,20 @@ class JsonCursor {
   /// Passes blanks, and `token` if it comes next; says whether it did.
   bool consume(char token);
 
+  /// The same for one of the words true, false and null.
+  bool consume_word(std::string_view word);
+
+  /// The next character after blanks, or NUL at the end of the text.
+  char peek();
+
   /// A string's value (it may hold NUL), of at most `limit` bytes.
   std::string string(std::string_view what, std::size_t limit);
 
   /// A non-negative integer below 2^63.
   std::int64_t size(std::string_view what);
+
+  /// Any number: an integer where it is written as one and fits into 64 bits, else a double.
+  std::variant<std::int64_t, std::uint64_t, double> number(std::string_view what);
 
   /// Checks that only blanks are left.
   void finish(std::string_view what);
@@ -45,14 +52,12 @@ class JsonCursor {
  private:
   void skip_blanks() noexcept;
   std::string_view literal_here() const noexcept;
+  void skip_digits(std::string_view what);
   std::uint32_t escaped_unit(std::string_view what);
 
   std::string_view text_;
   std::size_t at_ = 0;
   std::uint64_t first_byte_;
 };
-
-/// The byte at which `text` stops being valid UTF-8 (RFC 3629: no overlong forms, no surrogates), or npos.
-std::size_t invalid_utf8_at(std::string_view text) noexcept;
 
 }  // namespace hooked
