@@ -42,7 +42,8 @@ target_compile_features(hooked PUBLIC cxx_std_20)
 target_include_directories(hooked PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                                          $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>
                                          $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-target_link_libraries(hooked PUBLIC LibTorch::LibTorch PRIVATE fmt::fmt Oniguruma::Oniguruma utf8proc::utf8proc)
+target_link_libraries(hooked PUBLIC LibTorch::LibTorch PRIVATE fmt::fmt Oniguruma::Oniguruma utf8proc::utf8proc
+                      libdeflate::libdeflate)
 if(BUILD_SHARED_LIBS)
   target_link_libraries(hooked PRIVATE $<BUILD_INTERFACE:hooked_link_flags>)
   target_link_options(hooked PRIVATE LINKER:--no-undefined)
@@ -91,7 +92,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/hooked ${PROJECT_BINARY_DIR}/inc
 install(EXPORT hookedTargets NAMESPACE hooked:: DESTINATION ${hooked_package_folder} COMPONENT library)
 install(FILES ${PROJECT_BINARY_DIR}/package/hookedConfig.cmake ${PROJECT_BINARY_DIR}/package/hookedConfigVersion.cmake
               ${PROJECT_BINARY_DIR}/package/hookedBuiltWith.cmake
-              ${PROJECT_SOURCE_DIR}/cmake/LibTorch.cmake ${PROJECT_SOURCE_DIR}/cmake/TextLibraries.cmake
+              ${PROJECT_SOURCE_DIR}/cmake/LibTorch.cmake ${PROJECT_SOURCE_DIR}/cmake/SystemLibraries.cmake
         DESTINATION ${hooked_package_folder} COMPONENT library)
 
 install(CODE "set(torch_root \"${hooked_torch_root}\")

@@ -59,7 +59,7 @@ list(REMOVE_ITEM needed ${carried})
 list(SORT needed)
 list(JOIN needed "\n" needed)
 file(WRITE $ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/${doc_folder}/system-libraries.txt
-     "What hooked takes from the system. In Debian 12 these are of libc6, libgcc-s1, libstdc++6, libfmt9, libonig5 and\n"
-     "libutf8proc2.\n\n${needed}\n")
+     "What hooked takes from the system. In Debian 12 these are of libc6, libgcc-s1, libstdc++6, libfmt9, libonig5,\n"
+     "libutf8proc2 and libdeflate0.\n\n${needed}\n")
 list(APPEND CMAKE_INSTALL_MANIFEST_FILES ${CMAKE_INSTALL_PREFIX}/${doc_folder}/system-libraries.txt)
 message(STATUS "Installing: ${CMAKE_INSTALL_PREFIX}/${doc_folder}/system-libraries.txt")

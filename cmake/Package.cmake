@@ -24,7 +24,7 @@ set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "${PROJECT_DESCRIPTION}")
 # What the program loads is found by dpkg-shlibdeps; what compiling against the library takes is a recommendation.
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "g++, cmake (>= 3.22), libfmt-dev, libonig-dev, libutf8proc-dev")
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "g++, cmake (>= 3.22), libfmt-dev, libonig-dev, libutf8proc-dev, libdeflate-dev")
 # LibTorch is half a gigabyte: quick to pack.
 set(CPACK_DEBIAN_COMPRESSION_TYPE zstd)
 

@@ -9,6 +9,7 @@ configure_file(${PROJECT_SOURCE_DIR}/include/hooked/version.h.in ${PROJECT_BINAR
 target_compile_options(hooked_build_flags INTERFACE -fmacro-prefix-map=${hooked_torch_root}/include/=)
 
 # Third-party libraries that a room's sources see besides LibTorch and fmt.
+set(HOOKED_ROOM_io_THIRD_PARTY libdeflate::libdeflate)
 set(HOOKED_ROOM_text_THIRD_PARTY Oniguruma::Oniguruma utf8proc::utf8proc)
 set(HOOKED_ROOM_options_THIRD_PARTY CLI11::CLI11)
 

@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 packages=(g++ cmake ninja-build ccache mold pkg-config ca-certificates git
-          libfmt-dev nlohmann-json3-dev libcli11-dev libonig-dev libutf8proc-dev libgtest-dev libbenchmark-dev "$@")
+          libfmt-dev nlohmann-json3-dev libcli11-dev libonig-dev libutf8proc-dev libdeflate-dev libgtest-dev libbenchmark-dev "$@")
 
 say() { printf '[setup] %s\n' "$*"; }
 fail() { printf '[setup] %s\n' "$*" >&2; exit 1; }

@@ -1,9 +1,11 @@
 #include "analysis/png_image.h"
 
-#include <algorithm>
-#include <string_view>
+#include <libdeflate.h>
 
-#include "io/crc32.h"
+#include <algorithm>
+#include <memory>
+#include <new>
+#include <string_view>
 
 namespace hooked {
 namespace {
@@ -18,27 +20,16 @@ void append_chunk(std::string& png, std::string_view type, std::string_view data
   append_big_endian(png, static_cast<std::uint32_t>(data.size()));
   const auto begin = png.size();
   png.append(type).append(data);
-  append_big_endian(png, crc32(std::as_bytes(std::span(png).subspan(begin))));
+  append_big_endian(png, libdeflate_crc32(0, png.data() + begin, png.size() - begin));
 }
 
-/// `data` as a zlib stream (RFC 1950) of blocks that are stored as they are: a picture of 8-bit places is
-/// small, and noise would not get smaller.
-std::string zlib_stored(std::string_view data) {
-  constexpr std::size_t kBlock = 65535;
-  std::string out = "\x78\x01";
-  std::uint32_t a = 1, b = 0;  // Adler-32
-  for (const char byte : data) {
-    a = (a + static_cast<unsigned char>(byte)) % 65521;
-    b = (b + a) % 65521;
-  }
-  for (std::size_t begin = 0; begin < data.size(); begin += kBlock) {
-    const auto block = data.substr(begin, kBlock);
-    const auto size = static_cast<std::uint32_t>(block.size());
-    out += begin + kBlock >= data.size() ? '\1' : '\0';
-    for (const auto part : {size, size >> 8, ~size, ~size >> 8}) out += static_cast<char>(part & 0xFF);
-    out += block;
-  }
-  append_big_endian(out, (b << 16) | a);
+/// `data` as a zlib stream.
+std::string compressed(std::string_view data) {
+  const std::unique_ptr<libdeflate_compressor, decltype(&libdeflate_free_compressor)> compressor(
+      libdeflate_alloc_compressor(9), &libdeflate_free_compressor);
+  if (!compressor) throw std::bad_alloc();
+  std::string out(libdeflate_zlib_compress_bound(compressor.get(), data.size()), '\0');
+  out.resize(libdeflate_zlib_compress(compressor.get(), data.data(), data.size(), out.data(), out.size()));
   return out;
 }
 
@@ -76,7 +67,7 @@ std::string png_data_address(std::span<const std::uint8_t> pixels, std::size_t w
   append_chunk(png, "IHDR", header);
   append_chunk(png, "PLTE", colours);
   append_chunk(png, "tRNS", opacity);
-  append_chunk(png, "IDAT", zlib_stored(rows));
+  append_chunk(png, "IDAT", compressed(rows));
   append_chunk(png, "IEND", "");
   return "data:image/png;base64," + base64(png);
 }

@@ -1,12 +1,12 @@
 #include "io/checked_record.h"
 
 #include <fmt/format.h>
+#include <libdeflate.h>
 
 #include <algorithm>
 #include <vector>
 
 #include "hooked/core/error.h"
-#include "io/crc32.h"
 #include "io/path_text.h"
 
 namespace hooked {
@@ -21,7 +21,7 @@ std::uint32_t read_summed(const InputFile& file, std::uint64_t offset, std::span
   for (std::size_t at = 0; at < into.size();) {
     const auto piece = into.subspan(at, std::min(kPieceBytes, into.size() - at));
     file.read(offset + at, piece);
-    before = crc32(piece, before);
+    before = libdeflate_crc32(before, piece.data(), piece.size());
     at += piece.size();
   }
   return before;

@@ -5,8 +5,6 @@
 #include <limits>
 #include <vector>
 
-#include "io/crc32.h"
-
 namespace hooked::checked_size_test {
 namespace {
 
@@ -34,20 +32,6 @@ TEST(CheckedSize, Span) {
   EXPECT_EQ(checked_span(Sizes{2, kMost}, Sizes{1, 1}), std::nullopt);
   EXPECT_EQ(checked_span(Sizes{3}, Sizes{kMost}), std::nullopt);
   EXPECT_EQ(checked_span(Sizes{kMost}, Sizes{kMost}), std::nullopt);
-}
-
-TEST(Crc32, KnownValuesAndAnyCut) {
-  const std::string_view check = "123456789";  // the check value of every catalogue of CRCs
-  EXPECT_EQ(crc32(std::as_bytes(std::span(check))), 0xCBF43926U);
-  EXPECT_EQ(crc32({}), 0U);
-  EXPECT_EQ(crc32({}, 77), 77U);
-  std::string text;
-  for (int i = 0; i < 100; ++i) text.push_back(static_cast<char>(i * 37));
-  const auto bytes = std::as_bytes(std::span(text));
-  const auto whole = crc32(bytes);
-  for (std::size_t cut = 0; cut <= bytes.size(); ++cut) {
-    EXPECT_EQ(crc32(bytes.subspan(cut), crc32(bytes.first(cut))), whole) << cut;
-  }
 }
 
 }  // namespace
