@@ -16,6 +16,7 @@
 #include "cli/output.h"
 #include "cli/progress_bar.h"
 #include "core/json.h"
+#include "core/parse_integer.h"
 #include "hooked/core/error.h"
 #include "options/command.h"
 #include "options/shared_options.h"
@@ -25,15 +26,13 @@ namespace {
 
 // A token given by its id or, for models with a tokenizer, by its text.
 std::int64_t token_id(const std::string& text, std::string_view option, const HookedTransformer& model) {
-  std::int64_t id = 0;
-  try {
-    const auto ids = parse_integers(text, option);
-    if (ids.size() != 1) throw UsageError(fmt::format("{}: expected one token, got '{}'", option, text));
-    id = ids.front();
-  } catch (const UsageError&) {
-    if (!model.has_tokenizer()) throw;
-    id = model.to_token(text);
+  const auto number = parse_integer(text);
+  if (!number && !model.has_tokenizer()) {
+    throw UsageError(
+        fmt::format("{}: '{}' is not the id of a token; expected one, as this model has no tokenizer", option,
+                    printable(text)));
   }
+  const auto id = number ? *number : model.to_token(text);
   if (id < 0 || id >= model.config().d_vocab_out()) {
     throw ShapeError(option, fmt::format("the model has no logit for token {}; expected 0 to {}", id,
                                          model.config().d_vocab_out() - 1));

@@ -20,7 +20,6 @@
 #include "cli/progress_bar.h"
 #include "core/json.h"
 #include "hooked/core/error.h"
-#include "options/shared_options.h"
 
 namespace hooked::cli {
 namespace {
@@ -211,9 +210,7 @@ GenerateOptions generate_options(const GenerateCommandOptions& options, const Ho
   take(options.seed, sampling.seed);
   generate.stop.strings = options.stop_strings;
   if (options.ignores_stop_tokens) generate.stop.tokens.emplace();
-  if (!options.stop_tokens.empty()) {
-    generate.stop.tokens = parse_integers(options.stop_tokens, "--stop-tokens");
-  }
+  if (!options.stop_tokens.empty()) generate.stop.tokens = options.stop_tokens;
   generate.edits = read_edits(options.edits, model, input);
   generate.prompt_edits = read_edits(options.prompt_edits, model, input);
   generate.new_token_edits = read_edits(options.new_token_edits, model, input);

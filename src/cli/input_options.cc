@@ -19,7 +19,6 @@
 #include "hooked/io/file.h"
 #include "hooked/io/safetensors.h"
 #include "options/command.h"
-#include "options/shared_options.h"
 
 namespace hooked::cli {
 namespace {
@@ -58,10 +57,9 @@ GivenInput input_of_texts(std::vector<std::string> texts, const InputOptions& op
   return {std::move(batch), std::move(texts)};
 }
 
-at::Tensor ids_of_rows(const std::vector<std::string>& texts, std::string_view option) {
+at::Tensor tensor_of_rows(const std::vector<IntegerList>& rows_of_ids, std::string_view option) {
   std::vector<at::Tensor> rows;
-  for (const auto& text : texts) {
-    const auto ids = parse_integers(text, option);
+  for (const auto& ids : rows_of_ids) {
     if (!rows.empty() && static_cast<std::int64_t>(ids.size()) != rows.front().size(1)) {
       throw ShapeError(
           option, fmt::format("the rows of a batch have unequal lengths; expected {} ids in row {} as in "
@@ -126,7 +124,7 @@ GivenInput given_input(const InputOptions& options, const HookedTransformer& mod
     return input_of_texts(std::move(texts), options, model);
   }
   if (!options.tokens_file.empty()) return {input_of_file(options.tokens_file), {}};
-  return {ids_of_rows(options.token_rows, "--tokens"), {}};
+  return {tensor_of_rows(options.token_rows, "--tokens"), {}};
 }
 
 // Without --decoder-tokens the config must name the token that a decoder starts with.
@@ -146,13 +144,13 @@ GivenInput read_input(const InputOptions& options, const HookedTransformer& mode
     if (input.token_types.defined()) {
       throw UsageError("--token-types: the tokens file has token_type_ids; expected one of the two");
     }
-    input.token_types = ids_of_rows(options.token_type_rows, "--token-types");
+    input.token_types = tensor_of_rows(options.token_type_rows, "--token-types");
   }
   if (!options.decoder_token_rows.empty()) {
     if (input.decoder.tokens.defined()) {
       throw UsageError("--decoder-tokens: the tokens file has decoder_tokens; expected one of the two");
     }
-    input.decoder.tokens = ids_of_rows(options.decoder_token_rows, "--decoder-tokens");
+    input.decoder.tokens = tensor_of_rows(options.decoder_token_rows, "--decoder-tokens");
   }
   require_decoder_start(input, model.config());
   input = input.with_decoder_start(model.config());

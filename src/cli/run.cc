@@ -64,7 +64,7 @@ std::vector<Guess> likeliest(const at::Tensor& logits, std::int64_t top_k, const
 std::vector<std::int64_t> positions_of_row(const RunCommandOptions& options, const Input& input,
                                            std::int64_t row) {
   if (options.positions.empty()) return {input.last_columns()[row].item<std::int64_t>()};
-  auto positions = parse_integers(options.positions, "--positions");
+  auto positions = options.positions;
   for (auto& position : positions) {
     if (position < -input.length() || position >= input.length()) {
       throw ShapeError("--positions", fmt::format("position {} is out of range; expected {} to {}", position,

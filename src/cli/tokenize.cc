@@ -65,8 +65,8 @@ void print_encoding(const Encoding& encoding) {
 
 void perform(const TokenizeOptions& options) {
   const auto tokenizer = load_tokenizer(options.model);
-  if (options.decode) {
-    const auto text = tokenizer.decode(parse_integers(*options.decode, "--decode"));
+  if (!options.decode.empty()) {
+    const auto text = tokenizer.decode(options.decode);
     if (options.json) return print_json({{"text", text}});
     fmt::print("{}\n", text);
     return;

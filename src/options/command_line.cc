@@ -62,7 +62,8 @@ std::string unexpected_arguments(CLI::App& app, std::string_view what) {
 std::string usage_text(CLI::App& app, const CLI::ParseError& error) {
   const std::string_view what = error.what();
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) return unexpected_arguments(app, what);
-  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr && what.starts_with("--")) {
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr && what.starts_with("--") &&
+      what.ends_with("missing")) {
     return fmt::format("{} needs a value", what.substr(0, what.find(':')));
   }
   return std::string(what);

@@ -11,6 +11,9 @@ namespace hooked::cli {
 // What each command is told, as the command line says it. No type of LibTorch stands here: the program reads
 // its command line before it loads the engine.
 
+/// What is given as 1,2,-3; empty where it is not given.
+using IntegerList = std::vector<std::int64_t>;
+
 /// Of commands that load a model.
 struct ModelOptions {
   std::string model;
@@ -25,10 +28,10 @@ struct ModelOptions {
 struct InputOptions {
   std::vector<std::string> texts;  ///< `-` is standard input
   std::string text_file;
-  std::vector<std::string> token_rows;
+  std::vector<IntegerList> token_rows;
   std::string tokens_file;
-  std::vector<std::string> token_type_rows;
-  std::vector<std::string> decoder_token_rows;
+  std::vector<IntegerList> token_type_rows;
+  std::vector<IntegerList> decoder_token_rows;
   std::string prepend_bos;
 };
 
@@ -52,7 +55,7 @@ struct TokenizeOptions {
   std::string model;
   std::optional<std::string> text;
   std::optional<std::string> texts_file;
-  std::optional<std::string> decode;
+  IntegerList decode;
   bool add_special_tokens = false;
   bool json = false;
 };
@@ -62,7 +65,7 @@ struct RunCommandOptions {
   InputOptions input;
   std::vector<std::string> edits;
   std::int64_t top_k = 10;
-  std::string positions;
+  IntegerList positions;
   bool json = false;
 };
 
@@ -100,7 +103,7 @@ struct GenerateCommandOptions {
   std::optional<std::uint64_t> seed;
   std::vector<std::string> edits, prompt_edits, new_token_edits;
   std::vector<std::string> stop_strings;
-  std::string stop_tokens;
+  IntegerList stop_tokens;
   bool ignores_stop_tokens = false;  ///< those that the model names
   std::string capture;
   std::string out;

@@ -40,11 +40,9 @@ Reader define_generate(CLI::App& app) {
       ->option_text("TEXT")
       ->allow_extra_args(false)
       ->group(kStopping);
-  auto* stop_tokens = app.add_option("--stop-tokens", options->stop_tokens,
-                                     "token ids to stop after (default: those that the model names)")
-                          ->option_text("IDS")
-                          ->group(kStopping)
-                          ->check(integers());
+  auto* stop_tokens = add_integers(app, "--stop-tokens", options->stop_tokens,
+                                   "token ids to stop after (default: those that the model names)");
+  stop_tokens->group(kStopping);
   app.add_flag("--no-stop-tokens", options->ignores_stop_tokens, "go on past the tokens that the model names")
       ->excludes(stop_tokens)
       ->group(kStopping);

@@ -16,10 +16,9 @@ Reader define_run(CLI::App& app) {
   app.add_option("--top-k", options->top_k, "how many next tokens (default: 10)")
       ->option_text("K")
       ->check(at_least_one());
-  app.add_option("--positions", options->positions,
-                 "positions such as 0,5,-1 whose next tokens are shown (default: each row's last real token)")
-      ->option_text("P")
-      ->check(integers());
+  add_integers(app, "--positions", options->positions,
+               "positions such as 0,5,-1 whose next tokens are shown (default: each row's last real token)")
+      ->option_text("P");
   app.add_flag("--json", options->json, "one JSON object on stdout");
   return [options, inputs] {
     require_one(inputs);

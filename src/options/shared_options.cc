@@ -42,8 +42,8 @@ std::string check_step(const std::string& name) {
 // A set of values as CLI11 writes those of its own checks: {a,b}. Help does not show it, completion reads it.
 std::string set_text(const auto& values) { return fmt::format("{{{}}}", fmt::join(values, ",")); }
 
-std::vector<std::int64_t> numbers_in(std::string_view text) {
-  std::vector<std::int64_t> numbers;
+IntegerList read_integers(std::string_view text, std::string_view option) {
+  IntegerList numbers;
   for (std::size_t begin = 0; begin <= text.size();) {
     const auto end = std::min(text.find(',', begin), text.size());
     auto part = text.substr(begin, end - begin);
@@ -52,9 +52,9 @@ std::vector<std::int64_t> numbers_in(std::string_view text) {
     std::int64_t number = 0;
     const auto [rest, code] = std::from_chars(part.data(), part.data() + part.size(), number);
     if (code != std::errc() || rest != part.data() + part.size()) {
-      throw UsageError(
-          fmt::format("'{}' is not a {}; expected whole numbers separated by commas, such as 1,2,3",
-                      printable(part), code == std::errc::result_out_of_range ? "64-bit number" : "number"));
+      throw UsageError(fmt::format(
+          "{}: '{}' is not a {}; expected whole numbers separated by commas, such as 1,2,3", option,
+          printable(part), code == std::errc::result_out_of_range ? "64-bit number" : "number"));
     }
     numbers.push_back(number);
     begin = end + 1;
@@ -78,25 +78,20 @@ CLI::Validator at_least_one() {
       "");
 }
 
-CLI::Validator integers() {
-  return CLI::Validator(
-      [](const std::string& text) {
-        try {
-          numbers_in(text);
-          return std::string();
-        } catch (const UsageError& error) {
-          return std::string(error.what());
-        }
-      },
-      "");
+CLI::Option* add_integers(CLI::App& app, const std::string& name, IntegerList& integers,
+                          const std::string& text) {
+  const auto read = [&integers, name](const std::string& value) { integers = read_integers(value, name); };
+  return app.add_option_function<std::string>(name, read, text)->option_text("IDS");
 }
 
-std::vector<std::int64_t> parse_integers(std::string_view text, std::string_view option) {
-  try {
-    return numbers_in(text);
-  } catch (const UsageError& error) {
-    throw UsageError(fmt::format("{}: {}", option, error.what()));
-  }
+CLI::Option* add_integer_rows(CLI::App& app, const std::string& name, std::vector<IntegerList>& rows,
+                              const std::string& text) {
+  const auto read = [&rows, name](const std::vector<std::string>& values) {
+    for (const auto& value : values) rows.push_back(read_integers(value, name));
+  };
+  return app.add_option_function<std::vector<std::string>>(name, read, text)
+      ->option_text("IDS")
+      ->allow_extra_args(false);
 }
 
 CLI::Option* add_model(CLI::App& app, std::string& model) {
@@ -139,34 +134,30 @@ OneOf add_input_options(CLI::App& app, InputOptions& options) {
                               "text, for models with a tokenizer; - reads standard input; repeat for the "
                               "rows of a batch, shorter ones are padded");
   auto* lines = app.add_option("--text-file", options.text_file, "a text in each line, a row each");
-  auto* tokens = app.add_option("--tokens", options.token_rows,
-                                "token ids such as 1,2,3; repeat for the rows of a batch");
+  auto* tokens = add_integer_rows(app, "--tokens", options.token_rows,
+                                  "token ids such as 1,2,3; repeat for the rows of a batch");
   auto* file =
       app.add_option("--tokens-file", options.tokens_file,
                      "safetensors file with `tokens` int64 [batch, pos] and, if wanted, `attention_mask`, "
                      "`token_type_ids`, `decoder_tokens` and `decoder_attention_mask`");
   text->option_text("T")->group(kGroup)->allow_extra_args(false);
   lines->option_text(kFileWord)->group(kGroup);
-  tokens->option_text("IDS")->group(kGroup)->allow_extra_args(false)->check(integers());
+  tokens->group(kGroup);
   file->option_text(kFileWord)->group(kGroup);
   app.add_option("--prepend-bos", options.prepend_bos,
                  "yes or no: whether text gets a BOS token, or an encoder's special tokens (default: as the "
                  "model wants)")
       ->option_text("yes|no")
       ->check(CLI::IsMember({"yes", "no"}));
-  app.add_option("--token-types", options.token_type_rows,
-                 "types of the tokens such as 0,0,1, for models with token types; repeat for the rows of a "
-                 "batch (default: all 0)")
-      ->option_text("TYPES")
-      ->allow_extra_args(false)
-      ->check(integers());
-  app.add_option(
-         "--decoder-tokens", options.decoder_token_rows,
-         "what the decoder of an encoder-decoder reads, its start token included, such as 0,5,7; repeat "
-         "for the rows of a batch (default: its start token)")
-      ->option_text("IDS")
-      ->allow_extra_args(false)
-      ->check(integers());
+  add_integer_rows(
+      app, "--token-types", options.token_type_rows,
+      "types of the tokens such as 0,0,1, for models with token types; repeat for the rows of a batch "
+      "(default: all 0)")
+      ->option_text("TYPES");
+  add_integer_rows(
+      app, "--decoder-tokens", options.decoder_token_rows,
+      "what the decoder of an encoder-decoder reads, its start token included, such as 0,5,7; repeat for "
+      "the rows of a batch (default: its start token)");
   return {text, lines, tokens, file};
 }
 

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "options/command_options.h"
@@ -50,10 +49,12 @@ CLI::Option* add_json_option(CLI::App& app, bool& json);
 /// An option's check: an integer from 1 on.
 CLI::Validator at_least_one();
 
-/// An option's check: integers that parse_integers reads.
-CLI::Validator integers();
+/// Adds an option of integers such as 1,2,-3. Anything else is a UsageError.
+CLI::Option* add_integers(CLI::App& app, const std::string& name, IntegerList& integers,
+                          const std::string& text);
 
-/// `1,2,-3` as numbers; `option` names the option in the UsageError for anything else.
-std::vector<std::int64_t> parse_integers(std::string_view text, std::string_view option);
+/// The same for an option that may be given several times.
+CLI::Option* add_integer_rows(CLI::App& app, const std::string& name, std::vector<IntegerList>& rows,
+                              const std::string& text);
 
 }  // namespace hooked::cli
