@@ -84,7 +84,7 @@ void print_map(const at::Tensor& pattern, const std::vector<std::string>& words,
 void predict(const hooked::HookedTransformer& model, const hooked::RunResult& clean) {
   chapter(1, "What comes next?");
   say(fmt::format("   \"{} ...\"\n", kClean));
-  print_top(model, clean.logits);
+  print_top(model, clean.logits());
   say("\n   The model names the person who does not have the bag. How does it know? The run kept everything "
       "it computed:");
   say(fmt::format("   {} activations, each under its name, for example", clean.cache.size()));
@@ -118,7 +118,7 @@ Head find_induction_head(const hooked::HookedTransformer& model) {
   std::cout << scores;
   const auto best = scores.largest(1).at(0);
   const Head head{static_cast<std::int32_t>(best.index[0]), best.index[1]};
-  const auto repeated = run.logits.argmax(-1).narrow(1, 21, 19).eq(tokens.narrow(1, 22, 19));
+  const auto repeated = run.logits().argmax(-1).narrow(1, 21, 19).eq(tokens.narrow(1, 22, 19));
   say(
       fmt::format("\n   Head {} (layer {}, head {}) puts {:.0f} % of its attention there. In the second half "
                   "the model predicts\n"
@@ -157,7 +157,7 @@ Head find_naming_head(const hooked::HookedTransformer& model, const hooked::RunR
   for (std::size_t i = 0; i < 6; ++i)
     std::cout << fmt::format("   {:<16} {:+7.2f} logits\n", rows[i].part, rows[i].logits);
   const double in_run =
-      (clean.logits[0][-1][model.to_token("Mary")] - clean.logits[0][-1][model.to_token("John")])
+      (clean.logits()[0][-1][model.to_token("Mary")] - clean.logits()[0][-1][model.to_token("John")])
           .item<double>();
   say(fmt::format("\n   All {} parts add up to {:.4f}; the run said {:.4f}.", rows.size(), sum, in_run));
   const auto best = std::max_element(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
@@ -179,8 +179,8 @@ void ablate(const hooked::HookedTransformer& model, const hooked::RunResult& cle
                              100 * probability(logits, mary), 100 * probability(logits, john),
                              metric(logits.narrow(1, logits.size(1) - 1, 1))[0].item<double>());
   };
-  report("as it is", clean.logits);
-  report(fmt::format("without head {}", head.name()).c_str(), without.logits);
+  report("as it is", clean.logits());
+  report(fmt::format("without head {}", head.name()).c_str(), without.logits());
   say("\n   The edit is data: hooked::zero(act::z(layer).head(h)). It held for that one run; the model never "
       "changes.");
 }
@@ -191,7 +191,7 @@ hooked::Grid share_restored(const hooked::HookedTransformer& model, const hooked
   const auto corrupted = model.to_tokens(kCorrupted);
   const auto metric = hooked::logit_difference(model.to_token("Mary"), model.to_token("John"));
   const auto score = [&](const at::Tensor& tokens) {
-    return metric(model.run(tokens, {.logit_positions = metric.positions()}).logits)[0].item<double>();
+    return metric(model.run(tokens, {.logit_positions = metric.positions()}).logits())[0].item<double>();
   };
   return hooked::sweep(model, {.site = what.first,
                                .over = what.second,

@@ -64,13 +64,13 @@ void running(const HookedTransformer& model) {
   const auto tokens = model.to_tokens(text);
   const auto logits = model(tokens);
   require_same("logits of a text", model(text), logits);
-  const auto loss = model.run(tokens, {.output = Output::loss}).loss;
+  const auto loss = model.run(tokens, {.output = Output::loss}).loss();
   const auto losses =
-      model.run(tokens, {.output = Output::loss, .loss = {.reduction = LossReduction::per_token}}).loss;
+      model.run(tokens, {.output = Output::loss, .loss = {.reduction = LossReduction::per_token}}).loss();
   require_same("the mean of the losses", losses.mean(), loss);
   require_same("the loss of the logits", next_token_loss(logits, tokens), loss);
   const auto run = model.run(tokens, {.capture = "resid_post0", .output = Output::none});
-  const auto residual = model.run(tokens, {.stop_at_layer = 1}).residual;
+  const auto residual = model.run(tokens, {.stop_at_layer = 1}).residual();
   require_same("the stream after layer 0", run.cache["resid_post0"], residual);
   require_same("logits from a residual", model(Input::start_at_layer(1, residual)), logits);
   const auto mask = at::ones_like(tokens);
@@ -78,7 +78,7 @@ void running(const HookedTransformer& model) {
   const auto first = tokens.slice(1, 0, 8), rest = tokens.slice(1, 8);
   const auto prefix = model.run(first, {.keep_prefix = true}).prefix;
   require_same("logits behind a prefix", model({rest, {.prefix = prefix}}), logits.slice(1, 8));
-  const auto last = model.run(tokens, {.logit_positions = {{-1}}}).logits;
+  const auto last = model.run(tokens, {.logit_positions = {{-1}}}).logits();
   require_same("logits of one position", last[0][0], logits[0][-1]);
 }
 
@@ -126,16 +126,16 @@ void hooks(HookedTransformer model) {
     std::cout << "  " << name << ' ' << z.sizes() << '\n';
   };
   const auto halved =
-      model.run_with_hooks(tokens, {{act::z(1), half}, {"blocks.1.attn.hook_z", print}}).logits;
+      model.run_with_hooks(tokens, {{act::z(1), half}, {"blocks.1.attn.hook_z", print}}).logits();
   {
     const auto handle = model.hook(act::z(1), half);
     require_same("a hook until the end of its scope", model(tokens), halved);
   }
   auto handle = model.hook("z1", half);
   handle.remove();
-  const auto edited = model.run(tokens, {.edits = {scale(act::z(1), 0.5)}}).logits;
+  const auto edited = model.run(tokens, {.edits = {scale(act::z(1), 0.5)}}).logits();
   require_same("the same as an edit", edited, halved);
-  const auto ablated = model.run(tokens, {.edits = {zero(act::z(1).head(3))}}).logits;
+  const auto ablated = model.run(tokens, {.edits = {zero(act::z(1).head(3))}}).logits();
 
   const auto metric = logit_difference(model.to_token(" Mary"), model.to_token(" John"));
   const Hook stop(
@@ -220,7 +220,7 @@ void patching(const HookedTransformer& model, const std::filesystem::path& folde
   heads.save(folder / "heads.svg");
 
   const auto patched = model.run(corrupted, {.edits = {replace(act::z(1).head(3), clean)}});
-  require_same("a patched run by hand", metric(patched.logits.slice(1, -1)),
+  require_same("a patched run by hand", metric(patched.logits().slice(1, -1)),
                heads.values()[1][3].to(at::kFloat).unsqueeze(0));
   const auto one_cell =
       model.run(corrupted, {.edits = {replace(act::pattern(1).head(3).query(14).key(4), clean)}});
@@ -229,7 +229,7 @@ void patching(const HookedTransformer& model, const std::filesystem::path& folde
   const Metric probability(
       [=](const at::Tensor& logits) { return logits.softmax(-1).select(-1, mary).squeeze(1); });
   std::cout << "  the corrupted run gives Mary "
-            << probability(model.run(corrupted, {.logit_positions = {{-1}}}).logits).item<double>() << '\n';
+            << probability(model.run(corrupted, {.logit_positions = {{-1}}}).logits()).item<double>() << '\n';
   std::cout << induction_scores(clean, tokens) << previous_token_scores(clean)
             << duplicate_token_scores(clean, tokens);
 }

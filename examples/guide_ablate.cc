@@ -29,7 +29,7 @@ int main(int argc, char** argv) {
   for (std::int32_t layer = 0; layer < model.config().n_layers; ++layer) {
     for (std::int64_t head = 0; head < model.config().n_heads; ++head) {
       const auto without = model.run(prompt, {.edits = {hooked::zero(act::z(layer).head(head))}});
-      std::cout << "without head " << layer << '.' << head << ": " << probability(without.logits) << '\n';
+      std::cout << "without head " << layer << '.' << head << ": " << probability(without.logits()) << '\n';
     }
   }
 }

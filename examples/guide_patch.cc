@@ -29,7 +29,7 @@ int main(int argc, char** argv) {
   for (const auto& pair : pairs) {
     const auto metric = hooked::logit_difference(model.to_token(pair.answer), model.to_token(pair.against));
     const auto score = [&](const std::string& prompt) {
-      return metric(model.run(prompt, {.logit_positions = metric.positions()}).logits).item<double>();
+      return metric(model.run(prompt, {.logit_positions = metric.positions()}).logits()).item<double>();
     };
     const auto patched = hooked::sweep(model, {.site = act::z,
                                                .over = {hooked::Axis::layer, hooked::Axis::head},

@@ -17,7 +17,7 @@ namespace {
 /// One vector of length 1 per sentence, [batch, d_model].
 at::Tensor embed(const hooked::HookedTransformer& model, const std::vector<std::string>& sentences) {
   const auto batch = model.to_token_batch(sentences);  // with [CLS] and [SEP], padded on the right
-  const at::Tensor stream = model.run(batch, {.output = hooked::Output::residual}).residual;
+  const at::Tensor stream = model.run(batch, {.output = hooked::Output::residual}).residual();
   const at::Tensor weight = batch.attention_mask.unsqueeze(-1).to(stream.scalar_type());  // [batch, pos, 1]
   const at::Tensor mean = (stream * weight).sum(1) / weight.sum(1);
   return mean / mean.norm(2, -1, /*keepdim=*/true);

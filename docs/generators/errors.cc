@@ -270,8 +270,7 @@ void hook_errors(const HookedTransformer& model, const at::Tensor& tokens) {
         "Add it to the selection: `act::pattern | act::z`."},
        {"A run made no logits",
         [&] { const auto [logits, cache] = model.run_with_cache(tokens, act::z, {.stop_at_layer = 1}); },
-        "Let the run go to its end. Fields that a run's options do not ask for are undefined tensors: here "
-        "`run.logits.defined()` is false, and `run.logits[0]` an error of LibTorch's."},
+        "Let the run go to its end. `run.output()` says which output a run has."},
        {"A hook returns another shape",
         [&] {
           model.run_with_hooks(tokens, {{act::z(0), [](const at::Tensor& z) { return z.sum(2); }}});

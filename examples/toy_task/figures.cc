@@ -11,7 +11,7 @@ namespace {
 /// The likeliest next token at each position, [row, pos].
 at::Tensor predictions(const hooked::HookedTransformer& model, const at::Tensor& tokens,
                        const at::Tensor& mask = {}) {
-  return model.run({tokens, {.attention_mask = mask}}).logits.argmax(-1);
+  return model.run({tokens, {.attention_mask = mask}}).logits().argmax(-1);
 }
 
 std::int64_t count(const at::Tensor& truths) { return truths.sum().item<std::int64_t>(); }

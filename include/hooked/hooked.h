@@ -25,6 +25,7 @@
 #include "hooked/engine/loss.h"
 #include "hooked/engine/prefix.h"
 #include "hooked/engine/run_options.h"
+#include "hooked/engine/run_result.h"
 #include "hooked/engine/save_options.h"
 #include "hooked/engine/text_options.h"
 #include "hooked/engine/trainable_transformer.h"

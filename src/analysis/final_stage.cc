@@ -27,7 +27,8 @@ Input behind_last_block(const HookedTransformer& model, const at::Tensor& residu
 at::Tensor logits_of_residuals(const HookedTransformer& model, const at::Tensor& residuals) {
   // One row per point, one position each: [point, 1, d_model].
   return model.run(behind_last_block(model, residuals.unsqueeze(1)))
-      .logits.select(1, 0)
+      .logits()
+      .select(1, 0)
       .to(at::kCPU, at::kDouble);
 }
 

@@ -222,10 +222,10 @@ Grid sweep(const HookedTransformer& model, const SweepOptions& options) {
       const auto patched = model.run(
           in_encoder ? repeated(into, end - begin) : repeated_from(into, start, end - begin), run_options);
       if (!metric_checked) {
-        require_rowwise(options.metric, at::cat({corrupted.logits, patched.logits.narrow(0, 0, 1)}));
+        require_rowwise(options.metric, at::cat({corrupted.logits(), patched.logits().narrow(0, 0, 1)}));
         metric_checked = true;
       }
-      values[layer].narrow(0, begin, end - begin).copy_(options.metric(patched.logits));
+      values[layer].narrow(0, begin, end - begin).copy_(options.metric(patched.logits()));
     }
   }
 

@@ -155,7 +155,9 @@ void perform(const BenchOptions& given) {
 
   const bool logits = model.config().has_unembedding();
   const RunOptions run{.output = logits ? Output::logits : Output::residual};
-  const auto output_of = [&](const RunResult& result) { return logits ? result.logits : result.residual; };
+  const auto output_of = [&](const RunResult& result) {
+    return logits ? result.logits() : result.residual();
+  };
   const auto plain_output = output_of(model.run(tokens, run));
   const auto cached = model.run_with_cache(tokens, act::defaults, run);
   const double difference = plain_output.sub(output_of(cached)).abs().max().item<double>();

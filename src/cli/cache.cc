@@ -72,7 +72,7 @@ LogitDifference read_difference(const CacheOptions& options, const HookedTransfo
 }
 
 // What stands beside the activations: the input as --tokens-file reads it, the output, gradients.
-std::vector<TensorBeside> beside(const Input& input, const RunResult& result) {
+std::vector<TensorBeside> beside(const Input& input, const RunResult& result, bool stopped) {
   std::vector<TensorBeside> tensors;
   const auto add = [&](std::string name, const at::Tensor& value, const AxisList& axes) {
     if (value.defined()) tensors.push_back({std::move(name), value.detach(), axes});
@@ -80,8 +80,11 @@ std::vector<TensorBeside> beside(const Input& input, const RunResult& result) {
   add("tokens", input.tokens, {Axis::batch, Axis::pos});
   add("token_type_ids", input.token_types, {Axis::batch, Axis::pos});
   add("decoder_tokens", input.decoder.tokens, {Axis::batch, Axis::pos});
-  add("logits", result.logits, {Axis::batch, Axis::pos, Axis::vocab_out});
-  add("residual", result.residual, {Axis::batch, Axis::pos, Axis::d_model});
+  if (result.output() == Output::logits)
+    add("logits", result.logits(), {Axis::batch, Axis::pos, Axis::vocab_out});
+  // What a model without unembedding puts out; the stream where a run was stopped is among the activations.
+  if (result.output() == Output::residual && !stopped)
+    add("residual", result.residual(), {Axis::batch, Axis::pos, Axis::d_model});
   for (const auto& entry : result.gradients)
     add("grad." + entry.name.to_string(), entry.value, row(entry.name.site).axes);
   return tensors;
@@ -120,10 +123,9 @@ void perform(const CacheOptions& options) {
   }
   const InterruptGuard guard;  // a run is one step
   auto result = model.run(input, run);
-  // What a model without unembedding puts out; the stream where a run was stopped is among the activations.
-  if (options.stop_at_layer) result.residual = at::Tensor();
 
-  SaveCacheOptions save{.provenance = provenance_of(model, given), .beside = beside(input, result)};
+  SaveCacheOptions save{.provenance = provenance_of(model, given),
+                        .beside = beside(input, result, options.stop_at_layer.has_value())};
   save.provenance.edits = options.edits;
   if (difference) save.provenance.more["gradients_of"] = difference->text();
   {

@@ -47,7 +47,7 @@ at::Tensor continuation_log_probs(const HookedTransformer& model, const Input& g
   tokens = at::cat({tokens, next}, 1);
   options.logit_positions = before;
   options.output = Output::logits;
-  return token_log_probs(model.run(input, options).logits, next);
+  return token_log_probs(model.run(input, options).logits(), next);
 }
 
 }  // namespace hooked

@@ -141,14 +141,6 @@ at::Tensor require_scalar(const at::Tensor& metric) {
 
 }  // namespace
 
-void require_logits(const RunResult& run) {
-  if (run.logits.defined()) return;
-  throw HookError("logits",
-                  run.residual.defined()
-                      ? "this run ended with its residual stream and made no logits; read `residual`"
-                      : "this run made no logits; expected Output::logits in its options");
-}
-
 RunResult HookedTransformer::run(const Input& given, const RunOptions& options) const {
   const LoadedModel& model = *model_;
   const ThreadLimit limit(options.threads);
@@ -205,14 +197,17 @@ RunResult HookedTransformer::run(const Input& given, const RunOptions& options) 
   if (reach.exit && options.gradients) {
     const at::Tensor metric = require_scalar(options.gradients->metric(output));
     result.gradients = run.watch.take_gradients(metric);
-    result.metric = metric.detach();
+    result.metric_ = metric.detach();
   }
-  if (wants_logits && options.output == Output::loss) {
-    result.loss = next_token_loss(output.detach(), targets, input.main_mask(), options.loss.reduction);
-  } else if (wants_logits) {
-    result.logits = output.detach();
+  if (wants_logits) {
+    result.kind_ = options.output;
+    result.output_ =
+        options.output == Output::loss
+            ? next_token_loss(output.detach(), targets, input.main_mask(), options.loss.reduction)
+            : output.detach();
   } else if (options.output != Output::none) {
-    result.residual = output.detach();
+    result.kind_ = Output::residual;
+    result.output_ = output.detach();
   }
   result.cache = run.watch.take_cache();
   if (kept) {

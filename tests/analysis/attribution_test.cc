@@ -28,7 +28,7 @@ void expect_rows_add_up(const HookedTransformer& model, Grain grain) {
   const auto tokens = random_row(6, model.config().d_vocab, 4);
   const auto run = model.run_with_cache(tokens);
   for (const std::int64_t position : {-1, 2}) {
-    const auto logits = run.logits.select(1, position)[0];
+    const auto logits = run.logits().select(1, position)[0];
     const auto difference = direct_logit_attribution(
         model, run.cache, {.answer = 3, .against = 5, .grain = grain, .position = position});
     EXPECT_NEAR(sum_of(difference), (logits[3] - logits[5]).item<double>(), kFloat64Tolerance);

@@ -28,7 +28,7 @@ TEST(LogitLens, LastRowIsWhatTheRunPredicted) {
   ASSERT_EQ(rows.size(), 3u);  // resid_pre(0) and two blocks
   EXPECT_EQ(rows[0].name.to_string(), "blocks.0.hook_resid_pre");
   EXPECT_EQ(rows[2].name.to_string(), "blocks.1.hook_resid_post");
-  const auto logits = run.logits[0][3];
+  const auto logits = run.logits()[0][3];
   const auto order = logits.argsort(-1, true);
   ASSERT_EQ(rows[2].predictions.size(), 4u);
   for (std::int64_t k = 0; k < 4; ++k) {
@@ -46,7 +46,7 @@ TEST(LogitLens, EarlierRowsAreTheRunsWithTheLaterBlocksSilenced) {
   const auto tokens = random_row(6, 11, 1);
   const auto rows = logit_lens(model, model.run_with_cache(tokens).cache, {.top_k = 1});
   const auto silenced =
-      model.run(tokens, {.edits = {zero(act::attn_out(1)), zero(act::mlp_out(1))}}).logits[0][5];
+      model.run(tokens, {.edits = {zero(act::attn_out(1)), zero(act::mlp_out(1))}}).logits()[0][5];
   EXPECT_EQ(rows[1].predictions[0].token, silenced.argmax().item<std::int64_t>());
   EXPECT_NEAR(rows[1].predictions[0].logit, silenced.max().item<double>(), kFloat64Tolerance);
 }
@@ -56,7 +56,7 @@ TEST(LogitLens, ReadsOneRowOfABatchAndKeptPositions) {
   const auto tokens = random_row(6, 11, 1).view({2, 3});
   const auto rows =
       logit_lens(model, model.run_with_cache(tokens).cache, {.position = 2, .top_k = 1, .row = 1});
-  const auto last = model.run(tokens).logits[1][2];
+  const auto last = model.run(tokens).logits()[1][2];
   EXPECT_EQ(rows.back().predictions[0].token, last.argmax().item<std::int64_t>());
 
   const auto kept = model.run_with_cache(tokens, act::defaults, {.keep = {.positions = AxisIndex(2)}}).cache;

@@ -78,7 +78,7 @@ TEST(Metric, IsTheEnginesMetricForGradients) {
   expected[0][4][3] = 1;
   expected[0][4][4] = -1;
   EXPECT_TRUE(gradient.equal(expected));
-  EXPECT_NEAR(run.metric.item<double>(), (run.logits[0][4][3] - run.logits[0][4][4]).item<double>(),
+  EXPECT_NEAR(run.metric().item<double>(), (run.logits()[0][4][3] - run.logits()[0][4][4]).item<double>(),
               1e-12);  // float64
 }
 

@@ -25,7 +25,7 @@ double one_at_a_time(const HookedTransformer& model, const at::Tensor& tokens, c
                      const SweepOptions& options) {
   const auto run = model.run(
       tokens, {.edits = {replace(address, options.from)}, .logit_positions = options.metric.positions()});
-  return options.metric(run.logits)[0].item<double>();
+  return options.metric(run.logits())[0].item<double>();
 }
 
 struct Inputs {
@@ -58,7 +58,7 @@ TEST_P(SweepOverSite, EqualsOneFullRunPerPlace) {
   const auto grid = sweep(model, options);
   ASSERT_EQ(grid.axes().size(), over.size());
   const double unpatched =
-      options.metric(model.run(corrupted, {.logit_positions = {{-1}}}).logits)[0].item<double>();
+      options.metric(model.run(corrupted, {.logit_positions = {{-1}}}).logits())[0].item<double>();
   double largest_effect = 0;
   for (const auto& cell : grid.largest(100000)) {
     std::int64_t layer = 0;
@@ -140,7 +140,7 @@ TEST_F(Sweep, PatchingWithItsOwnActivationsChangesNothing) {
   auto own = options();
   own.from = model_.run_with_cache(inputs_.corrupted).cache;
   const double score =
-      own.metric(model_.run(inputs_.corrupted, {.logit_positions = {{-1}}}).logits)[0].item<double>();
+      own.metric(model_.run(inputs_.corrupted, {.logit_positions = {{-1}}}).logits())[0].item<double>();
   for (const auto& cell : sweep(model_, own).largest(100)) EXPECT_NEAR(cell.value, score, kFloat64Tolerance);
 }
 
@@ -148,7 +148,7 @@ TEST_F(Sweep, PatchingTheWholeStreamRestoresTheCleanRun) {
   auto whole = options();
   whole.over = {Axis::layer};
   const double clean =
-      whole.metric(model_.run(inputs_.clean, {.logit_positions = {{-1}}}).logits)[0].item<double>();
+      whole.metric(model_.run(inputs_.clean, {.logit_positions = {{-1}}}).logits())[0].item<double>();
   const auto grid = sweep(model_, whole);
   for (const auto& cell : grid.largest(100)) EXPECT_NEAR(cell.value, clean, kFloat64Tolerance);
   EXPECT_EQ(grid.values().numel(), 2);

@@ -74,7 +74,7 @@ TEST_F(TwoStacks, TheLensReadsTheDecodersStream) {
       EXPECT_NEAR(prediction.logit, logits[prediction.token].item<double>(), kFloat64Tolerance);
   }
   for (const auto& prediction : rows.back().predictions)
-    EXPECT_NEAR(prediction.logit, run_.logits[0][2][prediction.token].item<double>(), kFloat64Tolerance);
+    EXPECT_NEAR(prediction.logit, run_.logits()[0][2][prediction.token].item<double>(), kFloat64Tolerance);
 }
 
 TEST_F(TwoStacks, AttributionHasRowsOfCrossAttentionAndAddsUpToTheLogit) {
@@ -84,7 +84,7 @@ TEST_F(TwoStacks, AttributionHasRowsOfCrossAttentionAndAddsUpToTheLogit) {
           model_, run_.cache, {.answer = 3, .against = 5, .grain = grain, .position = position});
       double sum = 0;
       for (const auto& row : rows) sum += row.logits;
-      const at::Tensor logits = run_.logits.select(1, position)[0];
+      const at::Tensor logits = run_.logits().select(1, position)[0];
       EXPECT_NEAR(sum, (logits[3] - logits[5]).item<double>(), kFloat64Tolerance);
     }
   }
@@ -189,13 +189,13 @@ TEST_P(SweepOfTwoStacks, EqualsOneFullRunPerPlace) {
   const auto grid = sweep(model_, options);
   double largest_effect = 0;
   const double unpatched =
-      options.metric(model_.run(corrupted, {.logit_positions = {{-1}}}).logits)[0].item<double>();
+      options.metric(model_.run(corrupted, {.logit_positions = {{-1}}}).logits())[0].item<double>();
   for (const auto& cell : grid.largest(100000)) {
     Address address = site.in(stack, static_cast<std::int32_t>(cell.index[0]));
     for (std::size_t i = 1; i < over.size(); ++i) address = address.at(over[i], cell.index[i]);
     const auto patched =
         model_.run(corrupted, {.edits = {replace(address, options.from)}, .logit_positions = {{-1}}});
-    EXPECT_NEAR(cell.value, options.metric(patched.logits)[0].item<double>(), kFloat64Tolerance)
+    EXPECT_NEAR(cell.value, options.metric(patched.logits())[0].item<double>(), kFloat64Tolerance)
         << address.to_string();
     largest_effect = std::max(largest_effect, std::abs(cell.value - unpatched));
   }

@@ -38,7 +38,7 @@ TEST_F(CacheTest, HoldsTokensLogitsAndTheDefaultPoints) {
   EXPECT_EQ(names(file), want);
   EXPECT_FALSE(want.contains("blocks.0.attn.hook_result"));
   EXPECT_TRUE(at::equal(file.read("tokens"), tokens()));
-  EXPECT_TRUE(at::equal(file.read("logits"), run.logits));
+  EXPECT_TRUE(at::equal(file.read("logits"), run.logits()));
   for (const auto& entry : run.cache) EXPECT_TRUE(at::equal(file.read(entry.name.to_string()), entry.value));
 }
 
@@ -101,7 +101,7 @@ TEST_F(CacheTest, GradientsAreThoseOfTheLogitDifference) {
   // Central differences on one number of z, float64.
   const auto difference = [&](double shift) {
     const auto logits =
-        exact().run(tokens(), {.edits = {add(act::z(1).head(2).pos(1).at(Axis::d_head, 3), shift)}}).logits;
+        exact().run(tokens(), {.edits = {add(act::z(1).head(2).pos(1).at(Axis::d_head, 3), shift)}}).logits();
     return (logits[0][3][5].item<double>() - logits[0][3][6].item<double>());
   };
   const double numeric = (difference(1e-5) - difference(-1e-5)) / 2e-5;

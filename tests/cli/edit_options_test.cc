@@ -32,7 +32,7 @@ class EditOptionsTest : public CliTest {
   void expect_same(const std::string& text, const std::vector<Edit>& edits) {
     const auto model = exact();
     const auto plain = model(tokens());
-    const auto want = model.run(tokens(), {.edits = edits}).logits;
+    const auto want = model.run(tokens(), {.edits = edits}).logits();
     const auto got = logits({text});
     EXPECT_LT(got.sub(want).abs().max().item<double>(), 1e-12) << text;
     EXPECT_GT(got.sub(plain).abs().max().item<double>(), 1e-6) << text << " changes nothing";
@@ -79,7 +79,7 @@ TEST_F(EditOptionsTest, ReplaceTakesTheAddressedBlockOfACacheFile) {
 TEST_F(EditOptionsTest, EditsAreAppliedInTheirOrder) {
   const auto model = exact();
   const auto want =
-      model.run(tokens(), {.edits = {set(act::z(0), 1.0), scale(act::z(0).head(0), 0.5)}}).logits;
+      model.run(tokens(), {.edits = {set(act::z(0), 1.0), scale(act::z(0).head(0), 0.5)}}).logits();
   const auto got = logits({"blocks.0.attn.hook_z set 1", "blocks.0.attn.hook_z[head=0] scale 0.5"});
   EXPECT_LT(got.sub(want).abs().max().item<double>(), 1e-12);
 }

@@ -25,7 +25,7 @@ class EncoderCliTest : public CliTest {
 
 TEST_F(EncoderCliTest, TokenTypesReachTheModel) {
   const auto bert = HookedTransformer::load(kFamilies + "bert_pretraining", {.dtype = at::kDouble});
-  const at::Tensor expected = bert.run({ids({3, 4, 5}), {.token_types = ids({0, 2, 1})}}).logits;
+  const at::Tensor expected = bert.run({ids({3, 4, 5}), {.token_types = ids({0, 2, 1})}}).logits();
   const auto file = cache("bert_pretraining", {"--tokens", "3,4,5", "--token-types", "0,2,1"});
   EXPECT_LT(relative_difference(file.read("logits"), expected), kDoubleTolerance);
   EXPECT_GT(relative_difference(cache("bert_pretraining", {"--tokens", "3,4,5"}).read("logits"), expected),

@@ -34,7 +34,7 @@ TEST_F(RunTest, JsonIsTheModelsNextTokens) {
     EXPECT_LE(guess["logit"].get<double>(), above);
     above = guess["logit"].get<double>();
   }
-  const auto loss = model.run(tokens({1, 2, 3}), {.output = Output::loss}).loss.item<double>();
+  const auto loss = model.run(tokens({1, 2, 3}), {.output = Output::loss}).loss().item<double>();
   EXPECT_NEAR(json["loss"].get<double>(), loss, 1e-6);  // float32 model
 }
 

@@ -14,6 +14,6 @@ int main(int argc, char** argv) {
   const auto run = model.run_with_cache(tokens);
   const auto pattern = run.cache[act::pattern(0)];  // [batch, head, query, key]
   std::cout << "pattern of layer 0: " << pattern.sizes() << '\n';
-  return pattern.dim() == 4 && run.logits.size(2) == model.config().d_vocab_out() ? EXIT_SUCCESS
-                                                                                  : EXIT_FAILURE;
+  return pattern.dim() == 4 && run.logits().size(2) == model.config().d_vocab_out() ? EXIT_SUCCESS
+                                                                                    : EXIT_FAILURE;
 }

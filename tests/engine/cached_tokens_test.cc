@@ -120,7 +120,7 @@ TEST_F(CachedTokens, LogitsOfPaddingAreRefused) {
       text_thrown_by<ShapeError>([&] { model_.run(input_, {.logit_positions = {{-1}}}); });
   EXPECT_NE(text.find("position -1 is padding in row 2, whose last token is at 3"), std::string::npos)
       << text;
-  EXPECT_EQ(model_.run(input_, {.logit_positions = {{3, 4}}}).logits.size(1), 2) << "asked for by number";
+  EXPECT_EQ(model_.run(input_, {.logit_positions = {{3, 4}}}).logits().size(1), 2) << "asked for by number";
 }
 
 TEST_F(CachedTokens, WritingIntoACachedTensorIsFoundAtTheNextRead) {

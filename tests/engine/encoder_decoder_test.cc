@@ -94,10 +94,10 @@ TEST_F(EncoderDecoder, TheStreamsAddUp) {
 }
 
 TEST_F(EncoderDecoder, TheDecoderSeesItsPastAndAllOfTheSource) {
-  const at::Tensor logits = run().logits;
+  const at::Tensor logits = run().logits();
   at::Tensor later = decoder_tokens_.clone();
   later.select(1, 3).fill_(9);
-  const at::Tensor changed = model_.run({tokens_, {.decoder = {.tokens = later}}}).logits;
+  const at::Tensor changed = model_.run({tokens_, {.decoder = {.tokens = later}}}).logits();
   EXPECT_TRUE(at::equal(changed.narrow(1, 0, 3), logits.narrow(1, 0, 3)));
   EXPECT_FALSE(at::equal(changed.narrow(1, 3, 1), logits.narrow(1, 3, 1)));
   at::Tensor source = tokens_.clone();
@@ -107,12 +107,12 @@ TEST_F(EncoderDecoder, TheDecoderSeesItsPastAndAllOfTheSource) {
   EXPECT_GT(relative_difference(other.cache[act::resid_post.encoder(0)].select(1, 0),
                                 everything()[act::resid_post.encoder(0)].select(1, 0)),
             1e-3);
-  EXPECT_GT(relative_difference(other.logits.select(1, 0), logits.select(1, 0)), 1e-3);
+  EXPECT_GT(relative_difference(other.logits().select(1, 0), logits.select(1, 0)), 1e-3);
 }
 
 TEST_F(EncoderDecoder, PaddingOnEitherSideOfEitherStackChangesNothing) {
   const at::Tensor ones = at::ones({2, 1}, at::kLong);
-  const at::Tensor alone = run().logits;
+  const at::Tensor alone = run().logits();
   for (const bool left : {true, false}) {
     const auto pad = [&](const at::Tensor& tokens, std::int64_t filler) {
       const at::Tensor padding = at::full({2, 3}, filler, at::kLong);
@@ -125,25 +125,26 @@ TEST_F(EncoderDecoder, PaddingOnEitherSideOfEitherStackChangesNothing) {
             .run({pad(tokens_, 7),
                   {.attention_mask = source_mask,
                    .decoder = {.tokens = pad(decoder_tokens_, 8), .attention_mask = decoder_mask}}})
-            .logits;
+            .logits();
     expect_near(logits.narrow(1, left ? 3 : 0, 4), alone, left ? "left" : "right");
     const auto watched =
         model_.run({pad(tokens_, 7),
                     {.attention_mask = source_mask,
                      .decoder = {.tokens = pad(decoder_tokens_, 8), .attention_mask = decoder_mask}}},
                    {.capture = act::pattern | act::cross_pattern});
-    expect_near(watched.logits.narrow(1, left ? 3 : 0, 4), alone, left ? "left, watched" : "right, watched");
+    expect_near(watched.logits().narrow(1, left ? 3 : 0, 4), alone,
+                left ? "left, watched" : "right, watched");
   }
 }
 
 TEST_F(EncoderDecoder, ARowOfABatchIsTheRowAlone) {
-  const at::Tensor one = model_.run({tokens_[1], {.decoder = {.tokens = decoder_tokens_[1]}}}).logits;
-  expect_near(one[0], run().logits[1], "row 1");
+  const at::Tensor one = model_.run({tokens_[1], {.decoder = {.tokens = decoder_tokens_[1]}}}).logits();
+  expect_near(one[0], run().logits()[1], "row 1");
 }
 
 TEST_F(EncoderDecoder, WithoutTokensTheDecoderReadsItsStartToken) {
   const at::Tensor start = at::full({2, 1}, 1, at::kLong);
-  EXPECT_TRUE(at::equal(model_(tokens_), model_.run({tokens_, {.decoder = {.tokens = start}}}).logits));
+  EXPECT_TRUE(at::equal(model_(tokens_), model_.run({tokens_, {.decoder = {.tokens = start}}}).logits()));
 }
 
 TEST_F(EncoderDecoder, GreedyTokensAndCapturesEqualThoseOfFullRuns) {
@@ -151,7 +152,7 @@ TEST_F(EncoderDecoder, GreedyTokensAndCapturesEqualThoseOfFullRuns) {
       tokens_, {.max_new_tokens = 6, .sampling = {.greedy = true}, .capture = act::everything});
   at::Tensor row = at::full({2, 1}, 1, at::kLong);
   for (int i = 0; i < 6; ++i) {
-    const at::Tensor logits = model_.run({tokens_, {.decoder = {.tokens = row}}}).logits;
+    const at::Tensor logits = model_.run({tokens_, {.decoder = {.tokens = row}}}).logits();
     row = at::cat({row, logits.select(1, -1).argmax(-1, /*keepdim=*/true)}, 1);
   }
   EXPECT_TRUE(at::equal(made.tokens, row));
@@ -181,9 +182,9 @@ TEST_F(EncoderDecoder, ARunFromAPrefixIsTheEndOfTheWholeRun) {
   const RunResult full = model_.run_with_cache(whole, act::everything);
   for (const Selection& capture : {Selection(act::everything), Selection()}) {
     const RunResult rest = model_.run({part(2, 2), {.prefix = prefix}}, {.capture = capture});
-    expect_near(rest.logits, full.logits.narrow(1, 2, 2), "rest");
-    expect_near(model_.run({part(3, 1), {.prefix = longer}}, {.capture = capture}).logits,
-                full.logits.narrow(1, 3, 1), "rest of a longer prefix");
+    expect_near(rest.logits(), full.logits().narrow(1, 2, 2), "rest");
+    expect_near(model_.run({part(3, 1), {.prefix = longer}}, {.capture = capture}).logits(),
+                full.logits().narrow(1, 3, 1), "rest of a longer prefix");
     for (const auto& entry : rest.cache) {
       EXPECT_NE(entry.name.stack, Stack::encoder) << entry.name.to_string();
       const auto& axes = row(entry.name.site).axes;
@@ -209,8 +210,8 @@ TEST_F(EncoderDecoder, OneRowThatTheEncoderReadServesMany) {
   const Prefix prefix = model_.run(one, keep).prefix.value();
   const at::Tensor start = at::full({2, 1}, 1, at::kLong);
   const Input whole{one.expand({2, 6}), {.decoder = {.tokens = at::cat({start, decoder_tokens_}, 1)}}};
-  expect_near(model_.run({decoder_tokens_, {.prefix = prefix}}).logits,
-              model_.run(whole).logits.narrow(1, 1, 4), "two rows");
+  expect_near(model_.run({decoder_tokens_, {.prefix = prefix}}).logits(),
+              model_.run(whole).logits().narrow(1, 1, 4), "two rows");
   const at::Tensor scored = continuation_log_probs(model_, one, decoder_tokens_.narrow(0, 1, 1));
   expect_near(
       continuation_log_probs(model_, {decoder_tokens_.narrow(0, 1, 1).narrow(1, 0, 1), {.prefix = prefix}},
@@ -225,25 +226,25 @@ TEST_F(EncoderDecoder, TheDecoderStartsFromAResidual) {
         layer < 3 ? full.cache[act::resid_pre.decoder(layer)] : full.cache[act::resid_post.decoder(2)];
     const RunResult resumed =
         model_.run({tokens_, {.start = StartAtLayer{layer, resid}}}, {.capture = act::everything});
-    EXPECT_TRUE(at::equal(resumed.logits, full.logits)) << layer;
+    EXPECT_TRUE(at::equal(resumed.logits(), full.logits())) << layer;
     for (const auto& entry : resumed.cache) {
       EXPECT_TRUE(at::equal(entry.value, full.cache[entry.name])) << entry.name.to_string();
       EXPECT_TRUE(entry.name.stack != Stack::decoder || entry.name.layer >= layer);
     }
   }
   const RunResult stopped = run({.stop_at_layer = 1});
-  const Input from_there{tokens_, {.start = StartAtLayer{1, stopped.residual}}};
-  expect_near(model_.run(from_there).logits, full.logits, "from the residual of another run");
+  const Input from_there{tokens_, {.start = StartAtLayer{1, stopped.residual()}}};
+  expect_near(model_.run(from_there).logits(), full.logits(), "from the residual of another run");
   const Input beginning{tokens_, {.decoder = {.tokens = decoder_tokens_.narrow(1, 0, 2)}}};
   const Prefix prefix = model_.run(beginning, {.output = Output::none, .keep_prefix = true}).prefix.value();
   const at::Tensor rest = full.cache[act::resid_pre.decoder(1)].narrow(1, 2, 2);
-  expect_near(model_.run(Input::start_at_layer(1, rest, {.prefix = prefix})).logits,
-              full.logits.narrow(1, 2, 2), "behind a prefix");
+  expect_near(model_.run(Input::start_at_layer(1, rest, {.prefix = prefix})).logits(),
+              full.logits().narrow(1, 2, 2), "behind a prefix");
 }
 
 TEST_F(EncoderDecoder, WhatDoesNotFitAPrefixOrAResidualIsRefused) {
   const Prefix prefix = model_.run(input(), {.keep_prefix = true}).prefix.value();
-  const at::Tensor resid = run({.stop_at_layer = 1}).residual;
+  const at::Tensor resid = run({.stop_at_layer = 1}).residual();
   const auto where_refused = [&](const Input& given) {
     const auto error = thrown_by<ShapeError>([&] { model_.run(given); });
     return error ? error->where() : std::string();
@@ -306,9 +307,9 @@ TEST_F(EncoderDecoder, TheRelativeBiasIsSharedByEveryBlock) {
   StateDict weights = model_.state_dict();
   weights.at("encoder.0.attn.rel_pos_bias.weight").zero_();
   const auto without = HookedTransformer::from_state_dict(weights, model_.config());
-  const at::Tensor expected = without.run({tokens_, {.decoder = {.tokens = decoder_tokens_}}}).logits;
-  expect_near(run({.edits = {zero(act::relative_bias.encoder(0))}}).logits, expected, "edited");
-  EXPECT_GT(relative_difference(run().logits, expected), 1e-3);
+  const at::Tensor expected = without.run({tokens_, {.decoder = {.tokens = decoder_tokens_}}}).logits();
+  expect_near(run({.edits = {zero(act::relative_bias.encoder(0))}}).logits(), expected, "edited");
+  EXPECT_GT(relative_difference(run().logits(), expected), 1e-3);
 }
 
 TEST_F(EncoderDecoder, ARunEndsWithWhatIsAskedFor) {
@@ -319,7 +320,7 @@ TEST_F(EncoderDecoder, ARunEndsWithWhatIsAskedFor) {
       model_.run(tokens_, {.capture = Selection("encoder_final_ln.hook_normalized"), .output = Output::none});
   EXPECT_EQ(output.cache.size(), 1U);
   const auto stopped = run({.capture = act::everything, .stop_at_layer = 1});
-  expect_near(stopped.residual, everything()[act::resid_post.decoder(0)], "stopped");
+  expect_near(stopped.residual(), everything()[act::resid_post.decoder(0)], "stopped");
   for (const auto& entry : stopped.cache) {
     EXPECT_NE(row(entry.name.site).scope, SiteScope::exit);
     EXPECT_TRUE(entry.name.stack != Stack::decoder || entry.name.layer < 1) << entry.name.to_string();
@@ -337,8 +338,8 @@ TEST_F(EncoderDecoder, GradientsAreThoseOfSmallChanges) {
     auto generator = at::detail::createCPUGenerator(8);
     const at::Tensor step = at::rand(gradient.sizes(), generator, gradient.options()) - 0.5;
     constexpr double kSmall = 1e-5;
-    const at::Tensor up = metric(run({.edits = {add(where, step * kSmall)}}).logits);
-    const at::Tensor down = metric(run({.edits = {add(where, step * -kSmall)}}).logits);
+    const at::Tensor up = metric(run({.edits = {add(where, step * kSmall)}}).logits());
+    const at::Tensor down = metric(run({.edits = {add(where, step * -kSmall)}}).logits());
     const double slope = ((up - down) / (2 * kSmall)).item<double>();
     EXPECT_NEAR((gradient * step).sum().item<double>(), slope, 1e-6 * std::max(1.0, std::abs(slope)))
         << where.name().to_string();
@@ -346,8 +347,8 @@ TEST_F(EncoderDecoder, GradientsAreThoseOfSmallChanges) {
 }
 
 TEST_F(EncoderDecoder, TheLossIsTheDecoders) {
-  const at::Tensor logits = run().logits;
-  const at::Tensor loss = run({.output = Output::loss}).loss;
+  const at::Tensor logits = run().logits();
+  const at::Tensor loss = run({.output = Output::loss}).loss();
   const at::Tensor expected = -logits.narrow(1, 0, 3)
                                    .log_softmax(-1)
                                    .gather(-1, decoder_tokens_.narrow(1, 1, 3).unsqueeze(-1))
@@ -360,7 +361,8 @@ TEST_F(EncoderDecoder, ASavedModelLoadsUnchanged) {
   model_.save(folder.path() / "m");
   const auto again = HookedTransformer::load((folder.path() / "m").string());
   EXPECT_EQ(again.config(), model_.config());
-  EXPECT_TRUE(at::equal(again.run({tokens_, {.decoder = {.tokens = decoder_tokens_}}}).logits, run().logits));
+  EXPECT_TRUE(
+      at::equal(again.run({tokens_, {.decoder = {.tokens = decoder_tokens_}}}).logits(), run().logits()));
   std::int64_t count = 0;
   for (const auto& [name, weight] : model_.state_dict()) count += weight.numel();
   EXPECT_EQ(model_.config().parameter_count(), count);
@@ -376,12 +378,12 @@ TEST_F(EncoderDecoder, ACacheIsSavedWithItsLayers) {
 TEST_F(EncoderDecoder, TheTrainableModelAgrees) {
   const auto trainable = TrainableTransformer::from(model_);
   const at::Tensor logits = trainable.forward({tokens_, {.decoder = {.tokens = decoder_tokens_}}});
-  expect_near(logits.detach(), run().logits, "logits");
+  expect_near(logits.detach(), run().logits(), "logits");
   logits.sum().backward();
   for (const auto& [name, parameter] : trainable.named_parameters())
     EXPECT_TRUE(parameter.grad().defined()) << name;
   const at::Tensor loss = trainable.loss({tokens_, {.decoder = {.tokens = decoder_tokens_}}});
-  expect_near(loss.detach(), run({.output = Output::loss}).loss, "loss");
+  expect_near(loss.detach(), run({.output = Output::loss}).loss(), "loss");
 }
 
 TEST_F(EncoderDecoder, WeightsAreProcessedAsThoseOfOneStack) {

@@ -65,14 +65,14 @@ TEST_F(EncoderTest, TheSumOfEmbeddingsIsNormed) {
 
 TEST_F(EncoderTest, WithoutTypesEveryTokenHasTheFirst) {
   EXPECT_TRUE(
-      at::equal(model_(tokens_), model_.run({tokens_, {.token_types = at::zeros_like(tokens_)}}).logits));
-  EXPECT_GT(relative_difference(model_.run({tokens_, {.token_types = types()}}).logits, model_(tokens_)),
+      at::equal(model_(tokens_), model_.run({tokens_, {.token_types = at::zeros_like(tokens_)}}).logits()));
+  EXPECT_GT(relative_difference(model_.run({tokens_, {.token_types = types()}}).logits(), model_(tokens_)),
             1e-3);
 }
 
 TEST_F(EncoderTest, OneRowOfTokensTakesOneRowOfTypes) {
-  const at::Tensor one = model_.run({tokens_[1], {.token_types = types()[1]}}).logits;
-  EXPECT_LT(relative_difference(one[0], model_.run({tokens_, {.token_types = types()}}).logits[1]),
+  const at::Tensor one = model_.run({tokens_[1], {.token_types = types()[1]}}).logits();
+  EXPECT_LT(relative_difference(one[0], model_.run({tokens_, {.token_types = types()}}).logits()[1]),
             kTolerance);
 }
 
@@ -85,7 +85,7 @@ TEST_F(EncoderTest, TheHeadStandsBetweenStreamAndUnembedding) {
   const at::Tensor read =
       at::layer_norm(hidden, {8}, weights.at("mlm_head.ln.w"), weights.at("mlm_head.ln.b"));
   EXPECT_LT(relative_difference(run.cache[act::unembed_in], read), kTolerance);
-  EXPECT_LT(relative_difference(run.logits, read.matmul(view.W_E().t()) + view.b_U()), kTolerance);
+  EXPECT_LT(relative_difference(run.logits(), read.matmul(view.W_E().t()) + view.b_U()), kTolerance);
   const at::Tensor normalized = run.cache[act::mlm_head_ln_normalized];
   EXPECT_LT(
       relative_difference(normalized * run.cache[act::mlm_head_ln_scale], hidden - hidden.mean(-1, true)),
@@ -97,7 +97,7 @@ TEST_F(EncoderTest, TheHeadIsComputedWhereLogitsAreAskedFor) {
   const auto all = model_.run_with_cache(tokens_, act::everything);
   const auto some =
       model_.run_with_cache(tokens_, act::everything, {.logit_positions = std::vector<std::int64_t>{3, 1}});
-  EXPECT_LT(relative_difference(some.logits.select(1, 0), all.logits.select(1, 3)), kTolerance);
+  EXPECT_LT(relative_difference(some.logits().select(1, 0), all.logits().select(1, 3)), kTolerance);
   EXPECT_EQ(some.cache[act::mlm_head_ln_scale].sizes(), (at::IntArrayRef{2, 2, 1}));
   EXPECT_LT(relative_difference(some.cache[act::mlm_head_ln_normalized].select(1, 1),
                                 all.cache[act::mlm_head_ln_normalized].select(1, 1)),
@@ -119,7 +119,8 @@ TEST_F(EncoderTest, GradientsOfTheNewPointsEqualFiniteDifferences) {
           add(Address(address).row(1).pos(2),
               at::cat({at::tensor({by}, at::kDouble), at::zeros_like(run.gradients[address][1][2].narrow(
                                                           0, 1, run.gradients[address].size(2) - 1))}))};
-      return metric(model_.run({tokens_, {.token_types = types()}}, {.edits = edits}).logits).item<double>();
+      return metric(model_.run({tokens_, {.token_types = types()}}, {.edits = edits}).logits())
+          .item<double>();
     };
     const double expected = (moved(1e-5) - moved(-1e-5)) / 2e-5;
     EXPECT_NE(got, 0.0);
@@ -148,7 +149,7 @@ TEST_F(EncoderTest, TypesAreCheckedAtTheDoor) {
 
 TEST_F(EncoderTest, PaddedRowsEqualTheRowsAlone) {
   const at::Tensor alone =
-      model_.run({tokens_.narrow(0, 1, 1), {.token_types = types().narrow(0, 1, 1)}}).logits;
+      model_.run({tokens_.narrow(0, 1, 1), {.token_types = types().narrow(0, 1, 1)}}).logits();
   const at::Tensor pad = at::ones({2, 2}, at::kLong);
   const at::Tensor real = at::ones_like(tokens_), none = at::zeros_like(pad);
   for (const bool left : {true, false}) {
@@ -159,7 +160,7 @@ TEST_F(EncoderTest, PaddedRowsEqualTheRowsAlone) {
         model_
             .run({joined(pad, tokens_),
                   {.attention_mask = joined(none, real), .token_types = joined(pad, types())}})
-            .logits;
+            .logits();
     EXPECT_LT(relative_difference(logits.narrow(0, 1, 1).narrow(1, left ? 2 : 0, 5), alone), kTolerance);
   }
 }
@@ -167,11 +168,11 @@ TEST_F(EncoderTest, PaddedRowsEqualTheRowsAlone) {
 TEST_F(EncoderTest, AModelWithoutUnembeddingGivesItsStream) {
   for (const ActivationName& name : headless_.names()) EXPECT_NE(row(name.site).scope, SiteScope::exit);
   const auto run = headless_.run_with_cache(tokens_, act::everything, {.output = Output::residual});
-  EXPECT_TRUE(at::equal(run.residual, run.cache[act::normalized_resid_post(-1)]));
-  EXPECT_FALSE(run.logits.defined());
+  EXPECT_TRUE(at::equal(run.residual(), run.cache[act::normalized_resid_post(-1)]));
+  EXPECT_EQ(run.output(), Output::residual);
   const auto quiet = headless_.run_with_cache(tokens_, act::resid_mid(1), {.output = Output::none});
   EXPECT_LT(relative_difference(quiet.cache[act::resid_mid(1)], run.cache[act::resid_mid(1)]), kTolerance);
-  EXPECT_LT(relative_difference(headless_.run(tokens_, {.stop_at_layer = 3}).residual, run.residual),
+  EXPECT_LT(relative_difference(headless_.run(tokens_, {.stop_at_layer = 3}).residual(), run.residual()),
             kTolerance);
 }
 
@@ -205,7 +206,7 @@ TEST_F(EncoderTest, TrainingReachesEveryParameter) {
   const auto trainable = TrainableTransformer::from(model_);
   const at::Tensor mask = at::ones_like(tokens_);
   const at::Tensor logits = trainable.forward({tokens_, {.attention_mask = mask, .token_types = types()}});
-  EXPECT_LT(relative_difference(logits.detach(), model_.run({tokens_, {.token_types = types()}}).logits),
+  EXPECT_LT(relative_difference(logits.detach(), model_.run({tokens_, {.token_types = types()}}).logits()),
             kTolerance);
   logits.square().sum().backward();
   for (const auto& [name, parameter] : trainable.named_parameters()) {
@@ -223,7 +224,7 @@ TEST_F(EncoderTest, SavingAndLoadingIsBitIdentical) {
     EXPECT_EQ(loaded.config(), model.config());
     const Input input(tokens_, {.token_types = types()});
     const RunOptions options{.output = Output::residual};
-    EXPECT_TRUE(at::equal(loaded.run(input, options).residual, model.run(input, options).residual));
+    EXPECT_TRUE(at::equal(loaded.run(input, options).residual(), model.run(input, options).residual()));
   }
 }
 
@@ -247,8 +248,8 @@ TEST_F(EncoderTest, ProcessingFoldsWhatPostNormsAllow) {
       HookedTransformer::from_state_dict(random_weights(headless_.config()), headless_.config());
   EXPECT_EQ(bare.config().processing, (std::vector<std::string>{"fold_value_biases"}));
   EXPECT_EQ(bare.processing()[2].outcome, "the model has no unembedding");
-  EXPECT_LT(relative_difference(bare.run(tokens_, {.output = Output::residual}).residual,
-                                headless_.run(tokens_, {.output = Output::residual}).residual),
+  EXPECT_LT(relative_difference(bare.run(tokens_, {.output = Output::residual}).residual(),
+                                headless_.run(tokens_, {.output = Output::residual}).residual()),
             kTolerance);
 }
 

@@ -250,7 +250,7 @@ void expect_as_full_runs(const HookedTransformer& model, const at::Tensor& promp
   const GenerateResult result = model.generate(prompt, options);
   at::Tensor row = prompt;
   for (int i = 0; i < 4; ++i) {
-    const at::Tensor logits = model.run(row, {.edits = {edit}}).logits;
+    const at::Tensor logits = model.run(row, {.edits = {edit}}).logits();
     row = at::cat({row, logits.select(1, -1).argmax(-1, /*keepdim=*/true)}, 1);
   }
   EXPECT_TRUE(at::equal(result.tokens, row));

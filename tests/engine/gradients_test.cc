@@ -38,7 +38,7 @@ ModelConfig smooth_config(std::uint64_t seed) {
 
 double metric_with(const HookedTransformer& model, const at::Tensor& tokens, const LogitMetric& metric,
                    const ActivationName& name, const at::Tensor& value) {
-  return metric(model.run_with_hooks(tokens, {{name, [&](const at::Tensor&) { return value; }}}).logits)
+  return metric(model.run_with_hooks(tokens, {{name, [&](const at::Tensor&) { return value; }}}).logits())
       .item<double>();
 }
 
@@ -54,7 +54,7 @@ TEST(Gradients, EqualFiniteDifferencesAtEveryPoint) {
     const LogitMetric metric = smooth_metric(config);
     const auto run = model.run(
         tokens, {.capture = act::everything, .gradients = GradientRequest{act::everything, metric}});
-    EXPECT_NEAR(run.metric.item<double>(), metric(model(tokens)).item<double>(), 1e-10);
+    EXPECT_NEAR(run.metric().item<double>(), metric(model(tokens)).item<double>(), 1e-10);
     const auto ids = std::count_if(run.cache.begin(), run.cache.end(),
                                    [](const auto& entry) { return entry.value.scalar_type() == at::kLong; });
     ASSERT_EQ(run.gradients.size() + static_cast<std::size_t>(ids), run.cache.size())
@@ -101,8 +101,8 @@ class GradientRun : public testing::Test {
 
 TEST_F(GradientRun, GivesTheLogitsOfAPlainRun) {
   const auto gradients = run(act::resid_pre);
-  EXPECT_LT(relative_difference(gradients.logits, model_(tokens_)), kDoubleTolerance);
-  EXPECT_FALSE(gradients.logits.requires_grad());
+  EXPECT_LT(relative_difference(gradients.logits(), model_(tokens_)), kDoubleTolerance);
+  EXPECT_FALSE(gradients.logits().requires_grad());
   EXPECT_EQ(gradients.gradients.size(), 3u);
   for (const auto& entry : gradients.gradients)
     EXPECT_FALSE(entry.value.requires_grad()) << entry.name.to_string();
@@ -178,7 +178,7 @@ TEST_F(GradientRun, BadMetricsAreRefused) {
   EXPECT_THROW(with([](const at::Tensor& logits) { return logits; }), HookError);
   EXPECT_THROW(with([](const at::Tensor&) { return at::Tensor(); }), HookError);
   EXPECT_THROW(with([](const at::Tensor&) -> at::Tensor { throw 42; }), int);
-  EXPECT_EQ(with([](const at::Tensor& logits) { return logits.sum().reshape({1, 1}); }).metric.dim(), 0);
+  EXPECT_EQ(with([](const at::Tensor& logits) { return logits.sum().reshape({1, 1}); }).metric().dim(), 0);
 }
 
 TEST_F(GradientRun, BackwardHooksSeeTheGradients) {
@@ -222,7 +222,7 @@ TEST_F(GradientRun, BackwardHooksChangeWhatFlowsBack) {
   EXPECT_LT(
       relative_difference(doubled.gradients[act::resid_pre(0)], plain.gradients[act::resid_pre(0)] * 2.0),
       1e-12);
-  EXPECT_TRUE(at::equal(doubled.logits, plain.logits));
+  EXPECT_TRUE(at::equal(doubled.logits(), plain.logits()));
   const Hook stopping(
       act::resid_pre(1), [](const at::Tensor& g) { return g * 0.0; }, HookDirection::backward);
   EXPECT_EQ(

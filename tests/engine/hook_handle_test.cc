@@ -54,7 +54,7 @@ TEST_F(ScopedHook, MovesWithItsHandle) {
   const at::Tensor with_second = model_(tokens_);
   outer.reset();
   EXPECT_TRUE(at::equal(model_(tokens_), plain_));
-  EXPECT_TRUE(at::equal(with_second, model_.run_with_hooks(tokens_, {{act::resid_pre(2), halved}}).logits));
+  EXPECT_TRUE(at::equal(with_second, model_.run_with_hooks(tokens_, {{act::resid_pre(2), halved}}).logits()));
 }
 
 TEST_F(ScopedHook, MayOutliveItsModel) {

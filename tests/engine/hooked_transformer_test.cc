@@ -127,7 +127,7 @@ TEST_P(OnDevice, EveryPointAgreesWithTheCpu) {
   const auto expected = here.run_with_cache(tokens, act::everything);
   const auto got = there.run_with_cache(tokens, act::everything, {.keep = {.device = "cpu"}});
   EXPECT_TRUE(agree(by_name(got.cache), by_name(expected.cache), {.tolerance = 1e-10}));
-  EXPECT_LT(relative_difference(got.logits, expected.logits), 1e-10);
+  EXPECT_LT(relative_difference(got.logits(), expected.logits()), 1e-10);
 }
 
 TEST_P(OnDevice, HooksEditsAndGradientsStayThere) {
@@ -142,7 +142,7 @@ TEST_P(OnDevice, HooksEditsAndGradientsStayThere) {
                                       [](const at::Tensor& logits) { return logits.square().sum(); }}});
   };
   const auto expected = run(here), got = run(there);
-  EXPECT_LT(relative_difference(got.logits, expected.logits), 1e-10);
+  EXPECT_LT(relative_difference(got.logits(), expected.logits()), 1e-10);
   EXPECT_TRUE(agree(by_name(got.gradients), by_name(expected.gradients), {.tolerance = 1e-9}));
 }
 

@@ -73,7 +73,8 @@ TEST(LatentAttention, FusedAndExplicitPathsAgree) {
       for (const at::Tensor& padding : {at::Tensor(), mask}) {
         const auto logits = [&](const Selection& capture) {  // of columns that are padding in no row
           return model.run({tokens, {.attention_mask = padding}}, {.capture = capture})
-              .logits.narrow(1, 3, 6);
+              .logits()
+              .narrow(1, 3, 6);
         };
         EXPECT_LT(relative_difference(logits({}), logits(act::pattern)),
                   dtype == at::kDouble ? kTolerance : 1e-5);
@@ -127,14 +128,15 @@ TEST(LatentAttention, GenerationAndPrefixesRememberWholeHeads) {
         {.max_new_tokens = 6, .sampling = {.greedy = true}, .stop = {.tokens = std::vector<std::int64_t>()}});
     at::Tensor row = tokens.narrow(1, 0, 4);
     for (int step = 0; step < 6; ++step) {
-      row = at::cat({row, model.run(row).logits.select(1, row.size(1) - 1).argmax(-1, /*keepdim=*/true)}, 1);
+      row =
+          at::cat({row, model.run(row).logits().select(1, row.size(1) - 1).argmax(-1, /*keepdim=*/true)}, 1);
     }
     EXPECT_TRUE(generated.tokens.equal(row));
     RunOptions start{.output = Output::none};
     start.keep_prefix = true;
     const auto prefix = model.run(tokens.narrow(1, 0, 5), start).prefix.value();
-    EXPECT_LT(relative_difference(model.run({tokens.narrow(1, 5, 4), {.prefix = prefix}}).logits,
-                                  whole.logits.narrow(1, 5, 4)),
+    EXPECT_LT(relative_difference(model.run({tokens.narrow(1, 5, 4), {.prefix = prefix}}).logits(),
+                                  whole.logits().narrow(1, 5, 4)),
               1e-10);
   }
 }
@@ -145,18 +147,18 @@ TEST(LatentAttention, ProcessingKeepsLogProbabilities) {
       c.norm = c.final_norm = norm;
       c.qkv_bias = norm == NormKind::rms_norm;  // a LayerNorm's bias makes biases where there were none
       const at::Tensor tokens = random_tokens(c, {2, 8});
-      const at::Tensor raw = at::log_softmax(random_model(c).run(tokens).logits, -1);
+      const at::Tensor raw = at::log_softmax(random_model(c).run(tokens).logits(), -1);
       const HookedTransformer model =
           HookedTransformer::from_state_dict(random_weights(c), c, {.dtype = at::kDouble});
       EXPECT_TRUE(model.config().norm_folded);
-      EXPECT_LT((at::log_softmax(model.run(tokens).logits, -1) - raw).abs().max().item<double>(), 1e-12);
+      EXPECT_LT((at::log_softmax(model.run(tokens).logits(), -1) - raw).abs().max().item<double>(), 1e-12);
       const StateDict dict = model.state_dict();
       EXPECT_TRUE(at::equal(dict.at("blocks.0.attn.kv_latent_norm.w"),
                             random_weights(c).at("blocks.0.attn.kv_latent_norm.w")))
           << "the latents' norms stay";
       const HookedTransformer again =
           HookedTransformer::from_state_dict(dict, model.config(), {.dtype = at::kDouble});
-      EXPECT_TRUE(at::equal(again.run(tokens).logits, model.run(tokens).logits));
+      EXPECT_TRUE(at::equal(again.run(tokens).logits(), model.run(tokens).logits()));
     }
   }
 }

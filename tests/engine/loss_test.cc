@@ -29,7 +29,7 @@ class Loss : public testing::Test {
 TEST_F(Loss, PerTokenAndMean) {
   const at::Tensor logits = model_(tokens_);
   const at::Tensor per_token =
-      model_.run(tokens_, {.output = Output::loss, .loss = {.reduction = LossReduction::per_token}}).loss;
+      model_.run(tokens_, {.output = Output::loss, .loss = {.reduction = LossReduction::per_token}}).loss();
   ASSERT_EQ(per_token.sizes(), (at::IntArrayRef{2, 5}));
   double sum = 0.0;
   for (int row = 0; row < 2; ++row) {
@@ -38,19 +38,19 @@ TEST_F(Loss, PerTokenAndMean) {
       sum += by_hand(logits, row, pos);
     }
   }
-  EXPECT_NEAR(model_.run(tokens_, {.output = Output::loss}).loss.item<double>(), sum / 10, 1e-12);
+  EXPECT_NEAR(model_.run(tokens_, {.output = Output::loss}).loss().item<double>(), sum / 10, 1e-12);
 }
 
 TEST_F(Loss, CountsPredictionsBetweenRealTokens) {
   at::Tensor mask = at::ones({2, 6}, at::kLong);
   mask[0].narrow(0, 0, 2).zero_();
   mask[1].narrow(0, 4, 2).zero_();
-  const at::Tensor logits = model_.run({tokens_, {.attention_mask = mask}}).logits;
+  const at::Tensor logits = model_.run({tokens_, {.attention_mask = mask}}).logits();
   const at::Tensor per_token =
       model_
           .run({tokens_, {.attention_mask = mask}},
                {.output = Output::loss, .loss = {.reduction = LossReduction::per_token}})
-          .loss;
+          .loss();
   double sum = 0.0;
   int count = 0;
   for (int row = 0; row < 2; ++row) {
@@ -63,22 +63,22 @@ TEST_F(Loss, CountsPredictionsBetweenRealTokens) {
     }
   }
   EXPECT_EQ(count, 6);
-  EXPECT_NEAR(model_.run({tokens_, {.attention_mask = mask}}, {.output = Output::loss}).loss.item<double>(),
+  EXPECT_NEAR(model_.run({tokens_, {.attention_mask = mask}}, {.output = Output::loss}).loss().item<double>(),
               sum / count, 1e-12);
 }
 
 TEST_F(Loss, OfARunFromAResidual) {
-  const at::Tensor resid = model_.run(tokens_, {.stop_at_layer = 1}).residual;
+  const at::Tensor resid = model_.run(tokens_, {.stop_at_layer = 1}).residual();
   const auto run =
       model_.run(Input::start_at_layer(1, resid), {.output = Output::loss, .loss = {.targets = tokens_}});
-  EXPECT_NEAR(run.loss.item<double>(), model_.run(tokens_, {.output = Output::loss}).loss.item<double>(),
+  EXPECT_NEAR(run.loss().item<double>(), model_.run(tokens_, {.output = Output::loss}).loss().item<double>(),
               1e-12);
 }
 
 TEST_F(Loss, OfOtherTargets) {
   const at::Tensor targets = random_tokens(model_.config(), {2, 6}, 55);
   const at::Tensor logits = model_(tokens_);
-  const at::Tensor got = model_.run(tokens_, {.output = Output::loss, .loss = {.targets = targets}}).loss;
+  const at::Tensor got = model_.run(tokens_, {.output = Output::loss, .loss = {.targets = targets}}).loss();
   EXPECT_NEAR(got.item<double>(), next_token_loss(logits, targets, {}, LossReduction::mean).item<double>(),
               1e-12);
 }
@@ -87,7 +87,7 @@ TEST_F(Loss, OfHalfPrecisionLogitsIsFloat32) {
   ModelConfig config = small_config();
   config.dtype = at::kBFloat16;
   const HookedTransformer model = random_model(config);
-  const at::Tensor loss = model.run(tokens_, {.output = Output::loss}).loss;
+  const at::Tensor loss = model.run(tokens_, {.output = Output::loss}).loss();
   EXPECT_EQ(loss.scalar_type(), at::kFloat);
   EXPECT_NEAR(
       loss.item<double>(),

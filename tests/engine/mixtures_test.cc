@@ -77,9 +77,9 @@ TEST(Mixture, EditedWeightsChooseAnew) {
                              .capture = act::expert_indices | act::mlp_out});
       EXPECT_TRUE((run.cache[act::expert_indices(1)].select(-1, 0) == expert).all().item<bool>());
     }
-    const at::Tensor none = model.run(tokens, {.edits = {zero(act::expert_weights(1))}}).logits;
+    const at::Tensor none = model.run(tokens, {.edits = {zero(act::expert_weights(1))}}).logits();
     EXPECT_TRUE(none.isfinite().all().item<bool>());
-    const at::Tensor ablated = model.run(tokens, {.edits = {zero(act::mlp_out(1))}}).logits;
+    const at::Tensor ablated = model.run(tokens, {.edits = {zero(act::mlp_out(1))}}).logits();
     EXPECT_LT(relative_difference(none, ablated), 1e-12);
   }
 }
@@ -114,7 +114,7 @@ TEST(Mixture, AnUnchangedValueChangesNothing) {
     const auto plain = model.run(tokens, {.capture = act::expert_indices});
     const Hook same{act::expert_weights | act::expert_indices, [](const at::Tensor& x) { return x.clone(); }};
     const auto hooked = model.run(tokens, {.hooks = {same}, .capture = act::expert_indices});
-    EXPECT_TRUE(at::equal(plain.logits, hooked.logits));
+    EXPECT_TRUE(at::equal(plain.logits(), hooked.logits()));
     EXPECT_TRUE(at::equal(plain.cache[act::expert_indices(2)], hooked.cache[act::expert_indices(2)]));
   }
 }

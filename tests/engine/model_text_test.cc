@@ -131,7 +131,7 @@ TEST_F(ModelWithText, ABatchIsPaddedOnEitherSide) {
   for (const PaddingSide side : {PaddingSide::left, PaddingSide::right}) {
     const Input batch = model_->to_token_batch(texts, {.padding_side = side});
     ASSERT_EQ(batch.tokens.sizes(), (at::IntArrayRef{2, 4}));
-    const at::Tensor logits = model_->run(batch).logits;
+    const at::Tensor logits = model_->run(batch).logits();
     for (std::size_t r = 0; r < texts.size(); ++r) {
       const at::Tensor mask = batch.attention_mask[static_cast<std::int64_t>(r)];
       const at::Tensor alone = model_->to_tokens(texts[r]);
@@ -147,16 +147,17 @@ TEST_F(ModelWithText, ATextIsAnInput) {
   const at::Tensor tokens = model_->to_tokens("w2 w3 w4");
   const at::Tensor logits = (*model_)(tokens);
   EXPECT_TRUE(at::equal((*model_)("w2 w3 w4"), logits));
-  EXPECT_TRUE(at::equal(model_->run(std::string("w2 w3 w4")).logits, logits));
-  EXPECT_TRUE(at::equal(model_->run_with_cache("w2 w3 w4").logits, model_->run_with_cache(tokens).logits));
-  EXPECT_TRUE(at::equal(model_->run("w2 w3 w4", {.output = Output::loss}).loss,
-                        model_->run(tokens, {.output = Output::loss}).loss));
+  EXPECT_TRUE(at::equal(model_->run(std::string("w2 w3 w4")).logits(), logits));
+  EXPECT_TRUE(
+      at::equal(model_->run_with_cache("w2 w3 w4").logits(), model_->run_with_cache(tokens).logits()));
+  EXPECT_TRUE(at::equal(model_->run("w2 w3 w4", {.output = Output::loss}).loss(),
+                        model_->run(tokens, {.output = Output::loss}).loss()));
   const GenerateOptions options{.max_new_tokens = 2, .sampling = {.greedy = true}};
   EXPECT_TRUE(
       at::equal(model_->generate("w2 w3 w4", options).tokens, model_->generate(tokens, options).tokens));
   EXPECT_TRUE(at::equal(TrainableTransformer::from(*model_).forward("w2 w3 w4"), logits));
   const Prefix prefix = model_->run("w2", {.keep_prefix = true}).prefix.value();
-  EXPECT_EQ(model_->run({"w3", {.prefix = prefix}}).logits.size(1), 2) << "with its BOS";
+  EXPECT_EQ(model_->run({"w3", {.prefix = prefix}}).logits().size(1), 2) << "with its BOS";
   EXPECT_THROW(random_model()("w2"), TokenizerError);
 }
 

@@ -46,7 +46,7 @@ void expect_padded_equals_alone(const ModelConfig& config) {
   }
   const auto batch =
       model.run({at::cat(rows, 0), {.attention_mask = at::cat(masks, 0)}}, {.capture = act::everything});
-  EXPECT_FALSE(batch.logits.isnan().any().item<bool>());
+  EXPECT_FALSE(batch.logits().isnan().any().item<bool>());
   for (std::size_t i = 0; i < paddings.size(); ++i) {
     const auto single = model.run_with_cache(alone[i], act::everything);
     const std::int64_t length = alone[i].size(1);
@@ -58,10 +58,11 @@ void expect_padded_equals_alone(const ModelConfig& config) {
           << entry.name.to_string() << " with " << paddings[i].left << " left, " << paddings[i].right
           << " right";
     }
-    EXPECT_LT(relative_difference(
-                  batch.logits.narrow(0, static_cast<std::int64_t>(i), 1).narrow(1, paddings[i].left, length),
-                  single.logits),
-              kDoubleTolerance);
+    EXPECT_LT(
+        relative_difference(
+            batch.logits().narrow(0, static_cast<std::int64_t>(i), 1).narrow(1, paddings[i].left, length),
+            single.logits()),
+        kDoubleTolerance);
   }
 }
 
@@ -100,11 +101,11 @@ TEST(PaddedRow, WhatStandsInThePaddingDoesNotMatter) {
   const HookedTransformer model = random_model();
   at::Tensor tokens = random_tokens(model.config(), {1, 6}), mask = at::ones({1, 6}, at::kLong);
   mask[0].narrow(0, 0, 2).zero_();
-  const at::Tensor one = model.run({tokens, {.attention_mask = mask}}).logits;
+  const at::Tensor one = model.run({tokens, {.attention_mask = mask}}).logits();
   at::Tensor other = tokens.clone();
   other[0].narrow(0, 0, 2).fill_(9);
   EXPECT_TRUE(
-      at::equal(model.run({other, {.attention_mask = mask}}).logits.narrow(1, 2, 4), one.narrow(1, 2, 4)));
+      at::equal(model.run({other, {.attention_mask = mask}}).logits().narrow(1, 2, 4), one.narrow(1, 2, 4)));
 }
 
 TEST(Batch, EqualsItsRows) {

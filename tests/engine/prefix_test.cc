@@ -43,7 +43,7 @@ TEST(Prefix, ARunFromItIsTheEndOfTheWholeRunInEveryConfiguration) {
     // All points and none: explicit and fused attention.
     for (const Selection& capture : {Selection(act::everything), Selection()}) {
       const RunResult rest = model.run({tokens.narrow(1, 4, 3), {.prefix = prefix}}, {.capture = capture});
-      EXPECT_LT(relative_difference(rest.logits, whole.logits.narrow(1, 4, 3)), 1e-10);
+      EXPECT_LT(relative_difference(rest.logits(), whole.logits().narrow(1, 4, 3)), 1e-10);
       for (const auto& entry : rest.cache) {
         const at::Tensor full = whole.cache[entry.name];
         const auto& axes = row(entry.name.site).axes;
@@ -71,9 +71,9 @@ class SmallPrefix : public testing::Test {
 TEST_F(SmallPrefix, OfOneRowServesMany) {
   EXPECT_EQ(prefix_.batch(), 1);
   const at::Tensor expected = model_(whole_).narrow(1, 4, 3);
-  EXPECT_LT(relative_difference(model_.run({rows_, {.prefix = prefix_}}).logits, expected), 1e-10);
-  EXPECT_LT(relative_difference(model_.run({rows_, {.prefix = prefix_}}, {.capture = act::pattern(0)}).logits,
-                                expected),
+  EXPECT_LT(relative_difference(model_.run({rows_, {.prefix = prefix_}}).logits(), expected), 1e-10);
+  EXPECT_LT(relative_difference(
+                model_.run({rows_, {.prefix = prefix_}}, {.capture = act::pattern(0)}).logits(), expected),
             1e-10);
 }
 
@@ -81,15 +81,16 @@ TEST_F(SmallPrefix, OfOneRowServesManyWithGroupedQueries) {
   config_.n_kv_heads = 2;
   const HookedTransformer model = random_model(config_);
   const Prefix prefix = prefix_of(model, shared_);
-  EXPECT_LT(relative_difference(model.run({rows_, {.prefix = prefix}}).logits, model(whole_).narrow(1, 4, 3)),
-            1e-10);
+  EXPECT_LT(
+      relative_difference(model.run({rows_, {.prefix = prefix}}).logits(), model(whole_).narrow(1, 4, 3)),
+      1e-10);
 }
 
 TEST_F(SmallPrefix, IsNeverChanged) {
-  const at::Tensor once = model_.run({rows_, {.prefix = prefix_}}).logits;
+  const at::Tensor once = model_.run({rows_, {.prefix = prefix_}}).logits();
   model_.run({rows_, {.prefix = prefix_}}, {.edits = {add(act::k(0), 5.0)}});
   model_.generate({rows_, {.prefix = prefix_}}, {.max_new_tokens = 2});
-  EXPECT_TRUE(at::equal(model_.run({rows_, {.prefix = prefix_}}).logits, once));
+  EXPECT_TRUE(at::equal(model_.run({rows_, {.prefix = prefix_}}).logits(), once));
   EXPECT_EQ(prefix_.length(), 4);
 }
 
@@ -97,7 +98,7 @@ TEST_F(SmallPrefix, CanBeContinued) {
   const Prefix longer = prefix_of(model_, {rows_.narrow(1, 0, 2), {.prefix = prefix_}});
   EXPECT_EQ(longer.length(), 6);
   EXPECT_EQ(longer.batch(), 3);
-  EXPECT_LT(relative_difference(model_.run({rows_.narrow(1, 2, 1), {.prefix = longer}}).logits,
+  EXPECT_LT(relative_difference(model_.run({rows_.narrow(1, 2, 1), {.prefix = longer}}).logits(),
                                 model_(whole_).narrow(1, 6, 1)),
             1e-10);
 }
@@ -107,7 +108,7 @@ TEST_F(SmallPrefix, KeepsItsPadding) {
   const Prefix padded = prefix_of(model_, {shared_, {.attention_mask = mask}});
   const at::Tensor alone = at::cat({shared_.narrow(1, 1, 3).expand({3, 3}), rows_}, 1);
   EXPECT_LT(
-      relative_difference(model_.run({rows_, {.prefix = padded}}).logits, model_(alone).narrow(1, 3, 3)),
+      relative_difference(model_.run({rows_, {.prefix = padded}}).logits(), model_(alone).narrow(1, 3, 3)),
       1e-10);
 }
 
@@ -115,8 +116,8 @@ TEST_F(SmallPrefix, EditsThatMadeItPersist) {
   const Edit steering = add(act::resid_pre(0), 1.0);
   const Prefix steered = prefix_of(model_, shared_, {.edits = {steering}});
   const Edit same = add(act::resid_pre(0).pos(AxisIndex::Range{.begin = 0, .end = 4}), 1.0);
-  EXPECT_LT(relative_difference(model_.run({rows_, {.prefix = steered}}).logits,
-                                model_.run(whole_, {.edits = {same}}).logits.narrow(1, 4, 3)),
+  EXPECT_LT(relative_difference(model_.run({rows_, {.prefix = steered}}).logits(),
+                                model_.run(whole_, {.edits = {same}}).logits().narrow(1, 4, 3)),
             1e-10);
 }
 
@@ -124,9 +125,9 @@ TEST_F(SmallPrefix, PositionsAreAbsolute) {
   const Edit edit = zero(act::resid_post(0).pos(5));
   const RunResult result = model_.run({rows_, {.prefix = prefix_}},
                                       {.edits = {edit}, .logit_positions = std::vector<std::int64_t>{6, -2}});
-  const at::Tensor expected = model_.run(whole_, {.edits = {edit}}).logits;
-  EXPECT_LT(relative_difference(result.logits.select(1, 0), expected.select(1, 6)), 1e-10);
-  EXPECT_LT(relative_difference(result.logits.select(1, 1), expected.select(1, 5)), 1e-10);
+  const at::Tensor expected = model_.run(whole_, {.edits = {edit}}).logits();
+  EXPECT_LT(relative_difference(result.logits().select(1, 0), expected.select(1, 6)), 1e-10);
+  EXPECT_LT(relative_difference(result.logits().select(1, 1), expected.select(1, 5)), 1e-10);
   EXPECT_THROW(model_.run({rows_, {.prefix = prefix_}}, {.edits = {zero(act::resid_post(0).pos(1))}}),
                HookError);
   EXPECT_THROW(model_.run({rows_, {.prefix = prefix_}}, {.logit_positions = std::vector<std::int64_t>{1}}),
@@ -143,7 +144,8 @@ TEST_F(SmallPrefix, LogProbabilitiesOfAContinuationAreThoseOfTheWholeRun) {
   const at::Tensor whole = continuation_log_probs(model_, whole_.narrow(1, 0, 5), whole_.narrow(1, 5, 2));
   const at::Tensor expected =
       -model_.run(whole_, {.output = Output::loss, .loss = {.reduction = LossReduction::per_token}})
-           .loss.narrow(1, 4, 2);
+           .loss()
+           .narrow(1, 4, 2);
   EXPECT_LT(relative_difference(whole, expected), kDoubleTolerance);
   const at::Tensor from =
       continuation_log_probs(model_, {rows_.narrow(1, 0, 1), {.prefix = prefix_}}, rows_.narrow(1, 1, 2));
@@ -178,7 +180,7 @@ TEST_F(SmallPrefix, OfKeysThatTurnWithTheLengthHoldsUpToThatLength) {
   const HookedTransformer model = random_model(config_);
   const Prefix prefix = prefix_of(model, shared_);
   const at::Tensor two = rows_.narrow(1, 0, 2);
-  EXPECT_LT(relative_difference(model.run({two, {.prefix = prefix}}).logits,
+  EXPECT_LT(relative_difference(model.run({two, {.prefix = prefix}}).logits(),
                                 model(whole_.narrow(1, 0, 6)).narrow(1, 4, 2)),
             1e-10);
   EXPECT_THROW(model.run({rows_, {.prefix = prefix}}), ShapeError);

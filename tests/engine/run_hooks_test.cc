@@ -28,10 +28,10 @@ class RunHooks : public testing::Test {
 TEST_F(RunHooks, ObserversAndNoOpHooksLeaveTheBitsAtPointsOffThePlan) {
   for (const ActivationName& name : model_.names()) {
     const std::string text = name.to_string();
-    const auto observed = model_.run_with_hooks(tokens_, {{name, [](const at::Tensor&) {}}}).logits;
+    const auto observed = model_.run_with_hooks(tokens_, {{name, [](const at::Tensor&) {}}}).logits();
     const auto unchanged =
-        model_.run_with_hooks(tokens_, {{name, [](const at::Tensor& x) { return x; }}}).logits;
-    const auto captured = model_.run_with_cache(tokens_, name).logits;
+        model_.run_with_hooks(tokens_, {{name, [](const at::Tensor& x) { return x; }}}).logits();
+    const auto captured = model_.run_with_cache(tokens_, name).logits();
     if (row(name.site).changes_plan || row(name.site).wide) {
       EXPECT_LT(relative_difference(observed, plain_), kDoubleTolerance) << text;
       EXPECT_LT(relative_difference(unchanged, plain_), kDoubleTolerance) << text;
@@ -62,13 +62,13 @@ TEST(RunHooksOfRandomModels, ObserversLeaveTheBitsOrStayWithinRounding) {
     const auto off_plan = Selection::matching(
         [](const ActivationName& name) { return !row(name.site).changes_plan && !row(name.site).wide; });
     EXPECT_TRUE(
-        at::equal(model.run_with_hooks(tokens, {{off_plan, [](const at::Tensor&) {}}}).logits, plain));
+        at::equal(model.run_with_hooks(tokens, {{off_plan, [](const at::Tensor&) {}}}).logits(), plain));
     EXPECT_TRUE(at::equal(
-        model.run_with_hooks(tokens, {{off_plan, [](const at::Tensor& x) { return x; }}}).logits, plain));
+        model.run_with_hooks(tokens, {{off_plan, [](const at::Tensor& x) { return x; }}}).logits(), plain));
     const double tolerance = config.dtype == at::kDouble ? kDoubleTolerance : kFloatTolerance;
     EXPECT_LT(
         relative_difference(
-            model.run_with_hooks(tokens, {{act::everything, [](const at::Tensor& x) { return x; }}}).logits,
+            model.run_with_hooks(tokens, {{act::everything, [](const at::Tensor& x) { return x; }}}).logits(),
             plain),
         tolerance);
     EXPECT_TRUE(at::equal(model(tokens), plain));
@@ -82,7 +82,7 @@ TEST_F(RunHooks, EditingHookChangesWhatFollows) {
   const auto plain = model_.run_with_cache(tokens_);
   EXPECT_TRUE(at::equal(run.cache[act::resid_pre(1)], plain.cache[act::resid_pre(1)] * 0.5));
   EXPECT_TRUE(at::equal(run.cache[act::resid_post(0)], plain.cache[act::resid_post(0)]));
-  EXPECT_FALSE(at::equal(run.logits, plain_));
+  EXPECT_FALSE(at::equal(run.logits(), plain_));
   EXPECT_TRUE(at::equal(model_(tokens_), plain_));
 }
 
@@ -170,13 +170,13 @@ TEST_F(RunHooks, HookMayRunTheSameModel) {
   at::Tensor inner;
   const auto outer =
       model_.run_with_hooks(tokens_, {{act::resid_pre(1), [&](const at::Tensor& x) {
-                                         inner = model_.run_with_cache(tokens_, act::resid_pre).logits;
+                                         inner = model_.run_with_cache(tokens_, act::resid_pre).logits();
                                          return x * 0.5;
                                        }}});
   EXPECT_TRUE(at::equal(inner, plain_)) << "the inner run saw the outer run's hooks";
   const auto alone =
       model_.run_with_hooks(tokens_, {{act::resid_pre(1), [](const at::Tensor& x) { return x * 0.5; }}});
-  EXPECT_TRUE(at::equal(outer.logits, alone.logits));
+  EXPECT_TRUE(at::equal(outer.logits(), alone.logits()));
 }
 
 TEST_F(RunHooks, HookMayReturnATensorOfACache) {
@@ -184,7 +184,7 @@ TEST_F(RunHooks, HookMayReturnATensorOfACache) {
   const at::Tensor kept = cache[act::resid_pre(1)], copy = kept.clone();
   const auto run =
       model_.run_with_hooks(tokens_, {{act::resid_pre(1), [&](const at::Tensor&) { return kept; }}});
-  EXPECT_TRUE(at::equal(run.logits, plain_));
+  EXPECT_TRUE(at::equal(run.logits(), plain_));
   EXPECT_TRUE(at::equal(kept, copy)) << "something wrote into the cache";
 }
 
@@ -234,7 +234,7 @@ TEST_F(RunHooks, PatchingARunWithItselfChangesNothing) {
   for (const auto& entry : clean.cache) {
     if (entry.name.site == Site::tokens) continue;
     const auto patched = model_.run(tokens_, {.edits = {replace(Address(entry.name), clean.cache)}});
-    EXPECT_LT(relative_difference(patched.logits, plain_), kDoubleTolerance) << entry.name.to_string();
+    EXPECT_LT(relative_difference(patched.logits(), plain_), kDoubleTolerance) << entry.name.to_string();
   }
 }
 
@@ -243,7 +243,7 @@ TEST_F(RunHooks, PatchingTheWholeInputRestoresTheCleanRun) {
   const at::Tensor corrupted = random_tokens(model_.config(), {2, 6}, 77);
   EXPECT_FALSE(at::equal(model_(corrupted), plain_));
   const auto restored = model_.run(corrupted, {.edits = {replace(act::resid_pre(0), clean.cache)}});
-  EXPECT_LT(relative_difference(restored.logits, plain_), kDoubleTolerance);
+  EXPECT_LT(relative_difference(restored.logits(), plain_), kDoubleTolerance);
 }
 
 TEST_F(RunHooks, ReplacementFromAnotherModelOrLengthIsRefused) {
@@ -269,7 +269,7 @@ TEST_F(RunHooks, TokensEditedOutOfTheVocabularyAreRefused) {
     EXPECT_NE(std::string(error->what()).find("0 to 10"), std::string::npos) << error->what();
   }
   const auto run = model_.run(tokens_, {.edits = {set(act::tokens, 5.0)}});
-  EXPECT_TRUE(at::equal(run.logits, model_(at::full_like(tokens_, 5))));
+  EXPECT_TRUE(at::equal(run.logits(), model_(at::full_like(tokens_, 5))));
 }
 
 }  // namespace

@@ -89,13 +89,13 @@ TEST_F(BadInput, Masks) {
 TEST_F(BadInput, MasksOfAnyDtypeMeanTheSame) {
   at::Tensor mask = at::ones({2, 6}, at::kLong);
   mask[0].narrow(0, 0, 2).zero_();
-  const at::Tensor expected = model_.run({tokens_, {.attention_mask = mask}}).logits;
+  const at::Tensor expected = model_.run({tokens_, {.attention_mask = mask}}).logits();
   for (const at::ScalarType dtype : {at::kBool, at::kInt, at::kFloat, at::kDouble, at::kByte}) {
-    EXPECT_TRUE(at::equal(model_.run({tokens_, {.attention_mask = mask.to(dtype)}}).logits, expected))
+    EXPECT_TRUE(at::equal(model_.run({tokens_, {.attention_mask = mask.to(dtype)}}).logits(), expected))
         << dtype;
   }
   EXPECT_TRUE(
-      at::equal(model_.run({tokens_, {.attention_mask = at::ones({2, 6}, at::kBool)}}).logits, plain_))
+      at::equal(model_.run({tokens_, {.attention_mask = at::ones({2, 6}, at::kBool)}}).logits(), plain_))
       << "a mask of ones is dropped";
 }
 
@@ -111,7 +111,7 @@ TEST_F(BadInput, Targets) {
   options.loss.targets[0][0].fill_(11);
   expect_refused(tokens_, options, "target_tokens", {"11", "0 to 10"});
   expect_refused(tokens_.narrow(1, 0, 1), {.output = Output::loss}, "tokens", {"2", "1"});
-  const at::Tensor resid = model_.run(tokens_, {.stop_at_layer = 1}).residual;
+  const at::Tensor resid = model_.run(tokens_, {.stop_at_layer = 1}).residual();
   expect_refused(Input::start_at_layer(1, resid), {.output = Output::loss}, "target_tokens",
                  {"[batch, pos]"});
 }

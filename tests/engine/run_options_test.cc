@@ -32,22 +32,42 @@ class Options : public testing::Test {
 
 TEST_F(Options, OutputModes) {
   const auto logits = model_.run(tokens_);
-  EXPECT_EQ(logits.logits.sizes(), (at::IntArrayRef{2, 6, 11}));
-  EXPECT_FALSE(logits.loss.defined() || logits.residual.defined());
+  EXPECT_EQ(logits.logits().sizes(), (at::IntArrayRef{2, 6, 11}));
+  EXPECT_EQ(logits.output(), Output::logits);
   EXPECT_TRUE(logits.cache.empty());
 
   const auto loss = model_.run(tokens_, {.output = Output::loss});
-  EXPECT_EQ(loss.loss.dim(), 0);
-  EXPECT_FALSE(loss.logits.defined() || loss.residual.defined());
+  EXPECT_EQ(loss.loss().dim(), 0);
+  EXPECT_EQ(loss.output(), Output::loss);
 
   const auto residual = model_.run(tokens_, {.output = Output::residual});
-  EXPECT_TRUE(at::equal(residual.residual,
+  EXPECT_TRUE(at::equal(residual.residual(),
                         model_.run_with_cache(tokens_, act::resid_post(2)).cache[act::resid_post(2)]));
-  EXPECT_FALSE(residual.logits.defined() || residual.loss.defined());
+  EXPECT_EQ(residual.output(), Output::residual);
 
   const auto none = model_.run(tokens_, {.capture = act::resid_post(0), .output = Output::none});
-  EXPECT_FALSE(none.logits.defined() || none.loss.defined() || none.residual.defined());
+  EXPECT_EQ(none.output(), Output::none);
   EXPECT_EQ(none.cache.size(), 1u);
+}
+
+TEST_F(Options, AnOutputThatARunDidNotMakeIsAnErrorThatNamesTheOneItMade) {
+  const auto message = [](const auto& read) {
+    try {
+      read();
+    } catch (const HookError& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  const auto stopped = model_.run(tokens_, {.stop_at_layer = 1});
+  EXPECT_EQ(message([&] { stopped.logits(); }),
+            "[logits] this run made no logits but its residual; read `residual()`, or ask for Output::logits "
+            "and let the run go to its end");
+  EXPECT_NE(message([&] { model_.run(tokens_).residual(); }).find("`logits()`"), std::string::npos);
+  const auto none = model_.run(tokens_, {.capture = act::resid_post(0), .output = Output::none});
+  EXPECT_EQ(message([&] { none.loss(); }),
+            "[loss] this run made no loss; expected Output::loss in its options");
+  EXPECT_NE(message([&] { none.metric(); }).find("RunOptions::gradients"), std::string::npos);
 }
 
 TEST_F(Options, OutputNoneStopsAtTheDeepestWatchedLayer) {
@@ -81,8 +101,8 @@ TEST_F(Options, StopAtLayerEndsBeforeThatBlock) {
     const auto run = model_.run(tokens_, {.capture = act::everything, .stop_at_layer = layer});
     const at::Tensor expected =
         layer < 3 ? full_.cache[act::resid_pre(layer)] : full_.cache[act::resid_post(2)];
-    EXPECT_TRUE(at::equal(run.residual, expected)) << layer;
-    EXPECT_FALSE(run.logits.defined());
+    EXPECT_TRUE(at::equal(run.residual(), expected)) << layer;
+    EXPECT_EQ(run.output(), Output::residual);
     for (const auto& entry : run.cache) {
       EXPECT_TRUE(at::equal(entry.value, full_.cache[Address(entry.name)])) << entry.name.to_string();
       EXPECT_LT(entry.name.layer, layer);
@@ -93,8 +113,8 @@ TEST_F(Options, StopAtLayerEndsBeforeThatBlock) {
     });
     EXPECT_EQ(run.cache.size(), static_cast<std::size_t>(reached));
   }
-  EXPECT_TRUE(at::equal(model_.run(tokens_, {.stop_at_layer = -1}).residual,
-                        model_.run(tokens_, {.stop_at_layer = 2}).residual));
+  EXPECT_TRUE(at::equal(model_.run(tokens_, {.stop_at_layer = -1}).residual(),
+                        model_.run(tokens_, {.stop_at_layer = 2}).residual()));
 }
 
 TEST_F(Options, PointBeyondStopAtLayerIsRefused) {
@@ -126,7 +146,7 @@ TEST_F(Options, StartAtLayerGoesOnFromAResidual) {
   for (int layer = 0; layer <= 3; ++layer) {
     const at::Tensor resid = layer < 3 ? full_.cache[act::resid_pre(layer)] : full_.cache[act::resid_post(2)];
     const auto run = model_.run(Input::start_at_layer(layer, resid), {.capture = act::everything});
-    EXPECT_TRUE(at::equal(run.logits, full_.logits)) << layer;
+    EXPECT_TRUE(at::equal(run.logits(), full_.logits())) << layer;
     for (const auto& entry : run.cache) {
       EXPECT_TRUE(at::equal(entry.value, full_.cache[Address(entry.name)])) << entry.name.to_string();
       EXPECT_NE(row(entry.name.site).scope, SiteScope::entry);
@@ -137,11 +157,11 @@ TEST_F(Options, StartAtLayerGoesOnFromAResidual) {
 TEST_F(Options, StartAndStopTogetherAreAPieceOfTheRun) {
   const auto piece = model_.run(Input::start_at_layer(1, full_.cache[act::resid_pre(1)]),
                                 {.capture = act::defaults, .stop_at_layer = 2});
-  EXPECT_LT(relative_difference(piece.residual, full_.cache[act::resid_pre(2)]), kDoubleTolerance);
+  EXPECT_LT(relative_difference(piece.residual(), full_.cache[act::resid_pre(2)]), kDoubleTolerance);
   for (const auto& entry : piece.cache) EXPECT_EQ(entry.name.layer, 1);
   const auto nothing =
       model_.run(Input::start_at_layer(1, full_.cache[act::resid_pre(1)]), {.stop_at_layer = 1});
-  EXPECT_TRUE(at::equal(nothing.residual, full_.cache[act::resid_pre(1)]));
+  EXPECT_TRUE(at::equal(nothing.residual(), full_.cache[act::resid_pre(1)]));
 }
 
 TEST(OptionsOfRandomModels, StartAndStopAtLayerEqualTheFullRun) {
@@ -155,9 +175,9 @@ TEST(OptionsOfRandomModels, StartAndStopAtLayerEqualTheFullRun) {
     if (seed % 2 == 1) mask[0].narrow(0, 0, 2).zero_();
     const auto full = model.run({tokens, {.attention_mask = mask}}, {.capture = act::defaults});
     const auto stopped = model.run({tokens, {.attention_mask = mask}}, {.stop_at_layer = 1});
-    EXPECT_LT(relative_difference(stopped.residual, full.cache[act::resid_pre(1)]), kDoubleTolerance);
-    const auto resumed = model.run(Input::start_at_layer(1, stopped.residual, {.attention_mask = mask}));
-    EXPECT_LT(relative_difference(resumed.logits, full.logits), kDoubleTolerance);
+    EXPECT_LT(relative_difference(stopped.residual(), full.cache[act::resid_pre(1)]), kDoubleTolerance);
+    const auto resumed = model.run(Input::start_at_layer(1, stopped.residual(), {.attention_mask = mask}));
+    EXPECT_LT(relative_difference(resumed.logits(), full.logits()), kDoubleTolerance);
   }
 }
 
@@ -188,7 +208,7 @@ TEST_F(Options, LogitPositionsAreSlices) {
     for (const std::int64_t p : positions) absolute.push_back(p < 0 ? p + 6 : p);
     const at::Tensor at = at::tensor(absolute, at::kLong);
     const auto run = model_.run(tokens_, {.capture = act::everything, .logit_positions = positions});
-    EXPECT_LT(relative_difference(run.logits, full_.logits.index_select(1, at)), kDoubleTolerance);
+    EXPECT_LT(relative_difference(run.logits(), full_.logits().index_select(1, at)), kDoubleTolerance);
     for (const auto& entry : run.cache) {
       const bool cut = entry.name.site == Site::unembed_in || entry.name.site == Site::unembed_out;
       const at::Tensor whole = full_.cache[Address(entry.name)];
@@ -197,7 +217,7 @@ TEST_F(Options, LogitPositionsAreSlices) {
       EXPECT_EQ(entry.positions, cut ? absolute : List{}) << entry.name.to_string();
     }
     // Without a watched final norm only the asked for positions are normed.
-    EXPECT_LT(relative_difference(model_.run(tokens_, {.logit_positions = positions}).logits, run.logits),
+    EXPECT_LT(relative_difference(model_.run(tokens_, {.logit_positions = positions}).logits(), run.logits()),
               kDoubleTolerance);
   }
 }
@@ -227,7 +247,7 @@ TEST_F(Options, PositionsCutEverySiteAlongItsOwnAxis) {
       EXPECT_TRUE(at::equal(entry.value, expected)) << entry.name.to_string() << " " << c.index.to_string();
       EXPECT_EQ(entry.positions, c.places) << entry.name.to_string();
     }
-    EXPECT_TRUE(at::equal(run.logits, full_.logits)) << "positions are about the cache only";
+    EXPECT_TRUE(at::equal(run.logits(), full_.logits())) << "positions are about the cache only";
   }
 }
 
@@ -292,8 +312,8 @@ TEST_F(Options, LastPositionAmongTheAskedForLogits) {
 TEST_F(Options, EditsOfUnembedMeanAbsolutePositions) {
   const auto run =
       model_.run(tokens_, {.edits = {zero(Address(act::unembed_out).pos(4))}, .logit_positions = List{1, 4}});
-  EXPECT_LT(relative_difference(run.logits.select(1, 0), full_.logits.select(1, 1)), kDoubleTolerance);
-  EXPECT_EQ(run.logits.select(1, 1).abs().max().item<double>(), 0.0);
+  EXPECT_LT(relative_difference(run.logits().select(1, 0), full_.logits().select(1, 1)), kDoubleTolerance);
+  EXPECT_EQ(run.logits().select(1, 1).abs().max().item<double>(), 0.0);
   const auto edit_elsewhere = [&] {
     return model_.run(tokens_,
                       {.edits = {zero(Address(act::unembed_out).pos(0))}, .logit_positions = List{1, 4}});

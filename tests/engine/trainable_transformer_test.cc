@@ -166,10 +166,11 @@ TEST(TrainableTransformer, LossEqualsTheFrozenRunsWithAndWithoutAMask) {
   for (const at::Tensor& attention_mask : {at::Tensor(), mask}) {
     EXPECT_NEAR(model.loss({tokens, {.attention_mask = attention_mask}}).item<double>(),
                 frozen.run({tokens, {.attention_mask = attention_mask}}, {.output = Output::loss})
-                    .loss.item<double>(),
+                    .loss()
+                    .item<double>(),
                 1e-12);
     EXPECT_LT(relative_difference(model.forward({tokens, {.attention_mask = attention_mask}}).detach(),
-                                  frozen.run({tokens, {.attention_mask = attention_mask}}).logits),
+                                  frozen.run({tokens, {.attention_mask = attention_mask}}).logits()),
               kDoubleTolerance);
   }
 }

@@ -103,7 +103,7 @@ TEST(WeightView, ProductsOfViewsAreTheModels) {
   const auto run = model.run_with_cache(random_tokens(model.config(), {2, 6}), act::everything);
   const WeightView w = model.weights();
   const at::Tensor logits = run.cache[act::unembed_in].matmul(w.W_U()) + w.b_U();
-  EXPECT_LT(relative_difference(run.logits, logits), kDoubleTolerance);
+  EXPECT_LT(relative_difference(run.logits(), logits), kDoubleTolerance);
   const at::Tensor result = run.cache[act::z(1).head(2)].matmul(w.W_O(1, 2));
   EXPECT_LT(relative_difference(run.cache[act::result(1).head(2)], result), kDoubleTolerance);
 }

@@ -109,7 +109,7 @@ TEST(SentenceEncoder, VectorsAreTheMeanOfTheLastStreamOverRealTokens) {
   for (std::int64_t i = 0; i < 2; ++i) {  // each sentence alone, without any padding
     const at::Tensor stream =
         model.run(model.to_tokens(sentences[static_cast<std::size_t>(i)]), {.output = Output::residual})
-            .residual;
+            .residual();
     const at::Tensor mean = stream[0].mean(0);
     EXPECT_LT(relative_difference(got[i], mean / mean.norm()), kToleranceFloat32);
   }

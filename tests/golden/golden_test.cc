@@ -48,7 +48,7 @@ RunOptions options_of(const GoldenRun& golden) {
 }
 
 at::Tensor output_of(const RunResult& result) {
-  return result.logits.defined() ? result.logits : result.residual;
+  return result.output() == Output::logits ? result.logits() : result.residual();
 }
 
 /// The mask of the tokens that the output is of: a decoder's are all real.
@@ -59,8 +59,8 @@ at::Tensor output_mask(const GoldenRun& golden) {
 NamedTensors everything(const HookedTransformer& model, const GoldenRun& golden) {
   RunResult result = model.run_with_cache(input_of(golden), act::everything, options_of(golden));
   NamedTensors tensors = by_name(result.cache);
-  if (golden.has_logits()) tensors["logits"] = result.logits;
-  if (golden.outputs.contains("residual")) tensors["residual"] = result.residual;
+  if (golden.has_logits()) tensors["logits"] = result.logits();
+  if (golden.outputs.contains("residual")) tensors["residual"] = result.residual();
   return tensors;
 }
 

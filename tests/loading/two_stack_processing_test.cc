@@ -35,7 +35,7 @@ StateDict random_two_stack_weights(const ModelConfig& config, std::uint64_t seed
 at::Tensor output_of(const HookedTransformer& model, std::uint64_t seed) {
   const Input input(random_tokens(model.config(), {2, 5}, seed),
                     {.decoder = {.tokens = random_tokens(model.config(), {2, 4}, seed + 1)}});
-  return at::log_softmax(model.run(input).logits, -1);
+  return at::log_softmax(model.run(input).logits(), -1);
 }
 
 bool applies(ProcessingStep step, const ModelConfig& config) {

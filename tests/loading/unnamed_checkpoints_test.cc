@@ -54,7 +54,7 @@ TEST_F(UnnamedCheckpoint, AFileAndItsFolderAreTheSameModel) {
     const auto by_folder = HookedTransformer::load(golden(name).string());
     const auto by_file = HookedTransformer::load((golden(name) / file).string());
     EXPECT_EQ(by_file.family(), by_folder.family());
-    EXPECT_TRUE(at::equal(by_file.run(tokens).logits, by_folder.run(tokens).logits)) << name;
+    EXPECT_TRUE(at::equal(by_file.run(tokens).logits(), by_folder.run(tokens).logits())) << name;
   }
 }
 
@@ -71,7 +71,7 @@ TEST_F(UnnamedCheckpoint, TheNativeFormLoadsAgain) {
   const auto model = HookedTransformer::load(golden("nanogpt").string());
   model.save(folder_ / "saved");
   const at::Tensor tokens = at::ones({1, 4}, at::kLong);
-  EXPECT_TRUE(at::equal(load("saved").run(tokens).logits, model.run(tokens).logits));
+  EXPECT_TRUE(at::equal(load("saved").run(tokens).logits(), model.run(tokens).logits()));
 }
 
 TEST_F(UnnamedCheckpoint, WithoutConfigAndSignatureTheConfigIsMissed) {

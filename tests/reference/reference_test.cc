@@ -104,7 +104,7 @@ class PairwiseCase : public testing::TestWithParam<std::size_t> {
                                    .attention_mask = tensor_or_none(given.decoder_mask)}});
     RunResult result = model.run_with_cache(input, act::everything, options);
     NamedTensors tensors = by_name(result.cache);
-    if (logits) tensors["logits"] = result.logits;
+    if (logits) tensors["logits"] = result.logits();
     return tensors;
   }
 
@@ -168,7 +168,7 @@ TEST(MaskedLmHead, EqualsThePlainModelsWithEveryActivation) {
     const PlainRun expected = forward(config, weights, tokens);
     const auto model = HookedTransformer::from_state_dict(
         weights, config, {.dtype = at::kDouble, .processing = WeightProcessing::none()});
-    const at::Tensor logits = model.run(to_tensor(tokens)).logits;
+    const at::Tensor logits = model.run(to_tensor(tokens)).logits();
     EXPECT_LT(relative_difference(logits, to_tensor(expected.logits)), kActivationTolerance);
   }
 }

@@ -17,6 +17,7 @@
 #include "hooked/engine/hook_handle.h"
 #include "hooked/engine/input.h"
 #include "hooked/engine/run_options.h"
+#include "hooked/engine/run_result.h"
 #include "hooked/engine/save_options.h"
 #include "hooked/engine/text_options.h"
 #include "hooked/engine/weight_view.h"
@@ -96,7 +97,7 @@ class HookedTransformer {
   GenerateResult generate(const Input& prompt, const GenerateOptions& options = {}) const;
 
   /// The logits, [batch, pos, vocab].
-  at::Tensor operator()(const Input& input) const { return run(input).logits; }
+  at::Tensor operator()(const Input& input) const { return run(input).logits(); }
 
   /// Attaches a hook to this handle until the returned guard goes. Throws HookError for names this model
   /// lacks.

@@ -3,19 +3,15 @@
 #include <ATen/core/Tensor.h>
 
 #include <concepts>
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "hooked/core/export.h"
 #include "hooked/engine/keep_options.h"
-#include "hooked/engine/prefix.h"
-#include "hooked/hooks/activation_cache.h"
 #include "hooked/hooks/edit.h"
 #include "hooked/hooks/hook.h"
 #include "hooked/hooks/selection.h"
@@ -104,45 +100,4 @@ struct RunOptions {
   std::optional<int> threads = std::nullopt;
 };
 
-/// What a run gives back. Undefined tensors where the output was not asked for.
-struct RunResult {
-  at::Tensor logits;             ///< [batch, pos or logit_positions, vocab]
-  at::Tensor loss;               ///< scalar or [batch, pos - 1], nats
-  at::Tensor residual;           ///< [batch, pos, d_model]
-  ActivationCache cache;         ///< what was captured
-  ActivationCache gradients;     ///< d metric / d activation, same names and shapes as the activations
-  at::Tensor metric;             ///< the metric's value when gradients were asked for
-  std::optional<Prefix> prefix;  ///< with `keep_prefix`: the run's prefix and its own columns
-};
-
-/// Throws HookError where a run made no logits, saying what to ask for.
-void require_logits(const RunResult& run);
-
-/// What run_with_cache gives back: a run that may also be taken apart as its logits and its cache.
-///
-///     const auto [logits, cache] = model.run_with_cache(tokens);
-struct CachedRun : RunResult {};
-
-/// The logits (0) or the cache (1) of a run. Throws HookError where the run made no logits.
-template <std::size_t I>
-decltype(auto) get(const CachedRun& run) {
-  if constexpr (I == 0) {
-    require_logits(run);
-    return (run.logits);
-  } else {
-    return (run.cache);
-  }
-}
-
 }  // namespace hooked
-
-template <>
-struct std::tuple_size<hooked::CachedRun> : std::integral_constant<std::size_t, 2> {};
-template <>
-struct std::tuple_element<0, hooked::CachedRun> {
-  using type = at::Tensor;
-};
-template <>
-struct std::tuple_element<1, hooked::CachedRun> {
-  using type = hooked::ActivationCache;
-};

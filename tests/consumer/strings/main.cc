@@ -22,7 +22,7 @@ void use_names(hooked::HookedTransformer& model) {
   const auto edited =
       model.run("When John", {.edits = {hooked::zero("blocks.1.attn.hook_z[head=3]"),
                                         hooked::scale("blocks.*.hook_resid_pre[pos=-1]", 2.0)}});
-  std::cout << "largest change " << (edited.logits - model("When John")).abs().max() << '\n';
+  std::cout << "largest change " << (edited.logits() - model("When John")).abs().max() << '\n';
 }
 
 // What published models are like: 80 more ids than pieces.

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <optional>
+#include <tuple>
+#include <type_traits>
+
+#include "hooked/core/export.h"
+#include "hooked/engine/prefix.h"
+#include "hooked/engine/run_options.h"
+#include "hooked/hooks/activation_cache.h"
+
+namespace HOOKED_EXPORT hooked {
+
+/// What a run gives back: one output, the one its options asked for, and what was kept on the way. The
+/// functions that read an output throw HookError where the run made another or none.
+class RunResult {
+ public:
+  ActivationCache cache;         ///< what was captured
+  ActivationCache gradients;     ///< d metric / d activation, same names and shapes as the activations
+  std::optional<Prefix> prefix;  ///< with `keep_prefix`: the run's prefix and its own columns
+
+  /// [batch, pos or logit_positions, vocab].
+  const at::Tensor& logits() const { return require(Output::logits); }
+  /// Scalar or [batch, pos - 1], nats.
+  const at::Tensor& loss() const { return require(Output::loss); }
+  /// [batch, pos, d_model].
+  const at::Tensor& residual() const { return require(Output::residual); }
+  /// The metric's value, a scalar; throws HookError where no gradients were asked for.
+  const at::Tensor& metric() const;
+
+  /// Which output there is.
+  Output output() const noexcept { return kind_; }
+
+ private:
+  friend class HookedTransformer;
+
+  const at::Tensor& require(Output wanted) const;
+
+  Output kind_ = Output::none;
+  at::Tensor output_;
+  at::Tensor metric_;
+};
+
+/// What run_with_cache gives back: a run that may also be taken apart as its logits and its cache.
+///
+///     const auto [logits, cache] = model.run_with_cache(tokens);
+class CachedRun : public RunResult {};
+
+/// The logits (0) or the cache (1) of a run. Throws HookError where the run made no logits.
+template <std::size_t I>
+const auto& get(const CachedRun& run) {
+  if constexpr (I == 0) {
+    return run.logits();
+  } else {
+    return run.cache;
+  }
+}
+
+}  // namespace hooked
+
+template <>
+struct std::tuple_size<hooked::CachedRun> : std::integral_constant<std::size_t, 2> {};
+template <>
+struct std::tuple_element<0, hooked::CachedRun> {
+  using type = at::Tensor;
+};
+template <>
+struct std::tuple_element<1, hooked::CachedRun> {
+  using type = hooked::ActivationCache;
+};

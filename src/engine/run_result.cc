@@ -1,0 +1,45 @@
+#include "hooked/engine/run_result.h"
+
+#include <fmt/format.h>
+
+#include "hooked/core/error.h"
+
+namespace hooked {
+
+namespace {
+
+const char* word(Output output) {
+  switch (output) {
+    case Output::logits:
+      return "logits";
+    case Output::loss:
+      return "loss";
+    case Output::residual:
+      return "residual";
+    case Output::none:
+      break;
+  }
+  return "none";
+}
+
+}  // namespace
+
+const at::Tensor& RunResult::require(Output wanted) const {
+  if (kind_ == wanted) return output_;
+  const std::string made =
+      kind_ == Output::none
+          ? fmt::format("this run made no {}; expected Output::{} in its options", word(wanted), word(wanted))
+          : fmt::format(
+                "this run made no {} but its {}; read `{}()`, or ask for "
+                "Output::{} and let the run go to its end",
+                word(wanted), word(kind_), word(kind_), word(wanted));
+  throw HookError(word(wanted), made);
+}
+
+const at::Tensor& RunResult::metric() const {
+  if (!metric_.defined())
+    throw HookError("metric", "this run took no gradients; expected RunOptions::gradients with a metric");
+  return metric_;
+}
+
+}  // namespace hooked
