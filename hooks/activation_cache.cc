@@ -2,10 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/ones.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
@@ -14,13 +11,13 @@
 
 #include <algorithm>
 #include <map>
-#include <unordered_set>
 #include <variant>
 
 #include "core/nearest.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/axis_block.h"
 #include "hooked/hooks/point_index.h"
+#include "hooks/growing_cache.h"
 
 namespace hooked {
 
@@ -180,72 +177,10 @@ ActivationCache ActivationCache::row(std::int64_t index) const {
   return one;
 }
 
-namespace {
-
-// Nothing when the positions are all from 0 on: then columns and positions are the same.
-std::vector<std::int64_t> unless_all(std::vector<std::int64_t> positions) {
-  for (std::size_t i = 0; i < positions.size(); ++i) {
-    if (positions[i] != static_cast<std::int64_t>(i)) return positions;
-  }
-  return {};
-}
-
-// Nothing where a stretch does not know its columns, or does not begin where the one before it ends.
-std::optional<TokenColumns> joined_columns(const std::vector<ActivationCache>& stretches) {
-  std::optional<TokenColumns> all;
-  std::vector<at::Tensor> masks;
-  std::int64_t batch = 0;
-  for (const ActivationCache& stretch : stretches) {
-    const std::optional<TokenColumns>& columns = stretch.tokens();
-    if (!columns || (all && columns->first != all->end)) return std::nullopt;
-    if (!all) all = TokenColumns{.first = columns->first, .end = columns->first};
-    all->end = columns->end;
-    masks.push_back(columns->mask);
-    if (columns->mask.defined()) batch = columns->mask.size(0);
-  }
-  if (batch == 0) return all;
-  for (std::size_t i = 0; i < masks.size(); ++i) {
-    const TokenColumns& columns = *stretches[i].tokens();
-    if (!masks[i].defined()) masks[i] = at::ones({batch, columns.end - columns.first}, at::kBool);
-  }
-  all->mask = at::cat(masks, 1);
-  return all;
-}
-
-}  // namespace
-
 ActivationCache ActivationCache::join(const std::vector<ActivationCache>& stretches) {
-  ActivationCache joined = stretches.empty() ? ActivationCache() : stretches.front().emptied();
-  joined.tokens_ = joined_columns(stretches);
-  std::vector<ActivationName> names;  // in firing order; a stretch may lack some
-  std::unordered_set<ActivationName> known;
-  for (const ActivationCache& stretch : stretches) {
-    for (const Entry& e : stretch) {
-      if (known.insert(e.name).second) names.push_back(e.name);
-    }
-  }
-  for (const ActivationName& name : names) {
-    std::vector<at::Tensor> values;
-    std::vector<std::int64_t> positions;
-    std::vector<at::Tensor> row_positions;
-    for (const ActivationCache& stretch : stretches) {
-      if (!stretch.contains(name)) continue;
-      const Entry& e = stretch.entry(name);
-      values.push_back(e.value);
-      if (e.row_positions.defined()) row_positions.push_back(e.row_positions);
-      positions.insert(positions.end(), e.positions.begin(), e.positions.end());
-    }
-    const SiteRow& site = hooked::row(name.site);
-    if (site.axes.find(Axis::key)) {
-      std::int64_t keys = 0;
-      for (const at::Tensor& value : values) keys = std::max(keys, value.size(-1));
-      for (at::Tensor& value : values)
-        value = at::constant_pad_nd(value, {0, keys - value.size(-1)}, site.unseen);
-    }
-    joined.insert({name, at::cat(values, sequence_dimension(name.site)), unless_all(std::move(positions)),
-                   row_positions.size() == values.size() ? at::cat(row_positions, 1) : at::Tensor()});
-  }
-  return joined;
+  GrowingCache joined;
+  for (const ActivationCache& stretch : stretches) joined.append(stretch);
+  return joined.take();
 }
 
 ActivationCache ActivationCache::to(const c10::Device& device) const {

@@ -11,7 +11,6 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <exception>
 #include <map>
 #include <numeric>
@@ -39,17 +38,6 @@ void require_same_layout(const std::string& where, const at::Tensor& got, const 
                          layout_text(expected), got.defined() ? layout_text(got) : "an undefined tensor"));
 }
 
-void require_ids(const Edit& edit, const ActivationName& name) {
-  if (edit.kind != EditKind::set && edit.kind != EditKind::replace) {
-    throw HookError(name.to_string(), "ids can only be set or replaced; expected an edit of that kind");
-  }
-  if (const auto* number = std::get_if<double>(&edit.value);
-      number != nullptr && *number != std::floor(*number)) {
-    throw HookError(name.to_string(),
-                    fmt::format("an id has no fraction; expected an integer, got {}", *number));
-  }
-}
-
 at::Tensor without_direction(const at::Tensor& block, const at::Tensor& direction) {
   const at::Tensor along = (block * direction).sum(-1, /*keepdim=*/true) / (direction * direction).sum();
   return block - along * direction;
@@ -62,12 +50,12 @@ void RunColumns::set_mask(const at::Tensor& real) {
   last = real.defined() ? tokens().last(real.size(0)) : at::Tensor();
 }
 
-Watch::Watch(const PointIndex& points, RunExtent extent, Kept kept)
-    : points_(points),
+Watch::Watch(std::shared_ptr<const WatchPlan> plan, RunExtent extent)
+    : plan_(std::move(plan)),
       extent_(std::move(extent)),
-      kept_(std::move(kept)),
-      plan_of_(points.size(), kUnwatched),
-      cache_(points) {}
+      waiting_(plan_->plans().size()),
+      cache_(plan_->points()),
+      seen_(plan_->plans().size()) {}
 
 Watch::RegisteredHooks::~RegisteredHooks() {
   for (const auto& [tensor, place] : places_) tensor.remove_hook(place);
@@ -77,71 +65,10 @@ void Watch::RegisteredHooks::add(const at::Tensor& on, std::function<at::Tensor(
   places_.emplace_back(on, on.register_hook(std::move(hook)));
 }
 
-Watch::Plan& Watch::plan(std::size_t point) {
-  if (plan_of_[point] == kUnwatched) {
-    plan_of_[point] = static_cast<std::uint32_t>(plans_.size());
-    plans_.emplace_back();
-  }
-  return plans_[plan_of_[point]];
-}
-
-void Watch::add_hook(const Hook& hook) {
-  for (const std::size_t point : hook.where.resolve(points_, extent_.reach)) {
-    // Ids are numbers without gradients.
-    if (hook.direction == HookDirection::backward && row(points_.name(point).site).integers) continue;
-    Plan& p = plan(point);
-    (hook.direction == HookDirection::forward ? p.forward : p.backward).push_back(hook.function);
-  }
-}
-
-void Watch::add_edit(const Edit& edit) {
-  for (const std::size_t point : edit.target.where.resolve(points_, extent_.reach)) {
-    const ActivationName& name = points_.name(point);
-    AxisIndices indices;
-    for (const auto& [axis, index] : edit.target.indices.entries()) {
-      // Address::at says which axes there are when this one is not among them.
-      indices.add(Address(name).at(axis, index).indices().entries().front().first, index);
-    }
-    if (row(name.site).integers) require_ids(edit, name);
-    plan(point).edits.push_back({edit.kind, std::move(indices), edit.value});
-  }
-}
-
-void Watch::add_capture(const Selection& selection) {
-  for (const std::size_t point : selection.resolve(points_, extent_.reach)) plan(point).capture = true;
-}
-
-void Watch::add_gradients(const Selection& selection) {
-  for (const std::size_t point : selection.resolve(points_, extent_.reach)) {
-    // Ids are numbers without gradients.
-    if (!row(points_.name(point).site).integers) plan(point).gradient = gradients_ = true;
-  }
-}
-
-bool Watch::may_change(std::size_t point) const {
-  if (!watches(point)) return false;
-  const Plan& p = plans_[plan_of_[point]];
-  return !p.forward.empty() || !p.edits.empty();
-}
-
-bool Watch::wants_gradient(std::size_t point) const {
-  if (!watches(point)) return false;
-  const Plan& p = plans_[plan_of_[point]];
-  return p.gradient || !p.backward.empty();
-}
-
-std::vector<std::size_t> Watch::watched_points() const {
-  std::vector<std::size_t> watched;
-  for (std::size_t i = 0; i < plan_of_.size(); ++i) {
-    if (watches(i)) watched.push_back(i);
-  }
-  return watched;
-}
-
 at::Tensor Watch::call_hook(const HookFunction& hook, const at::Tensor& value, std::size_t point) const {
   const auto version = value._version();
-  std::optional<at::Tensor> result = hook(value, points_.name(point));
-  const std::string where = points_.name(point).to_string();
+  std::optional<at::Tensor> result = hook(value, points().name(point));
+  const std::string where = points().name(point).to_string();
   if (value._version() != version) {
     throw HookError(
         where,
@@ -221,9 +148,9 @@ std::optional<Watch::Places> Watch::places_of(const AxisIndices& indices, const 
   return places;
 }
 
-at::Tensor Watch::apply_edit(const PreparedEdit& edit, const at::Tensor& value, std::size_t point,
+at::Tensor Watch::apply_edit(const WatchPlan::PointEdit& edit, const at::Tensor& value, std::size_t point,
                              bool in_place) const {
-  const ActivationName& name = points_.name(point);
+  const ActivationName& name = points().name(point);
   const std::string where = name.to_string();
   const std::optional<Places> places = places_of(edit.indices, name);
   if (!places) return value;
@@ -276,18 +203,18 @@ at::Tensor Watch::apply_edit(const PreparedEdit& edit, const at::Tensor& value, 
 }
 
 std::optional<ActivationCache::Entry> Watch::kept(std::size_t point, const at::Tensor& value) const {
-  const ActivationName& name = points_.name(point);
+  const ActivationName& name = points().name(point);
   ActivationCache::Entry entry{name, value.detach(), {}};
   const auto axis = axis_on(name.site, Axis::pos);
   if (auto covered = positions_of(name)) entry.positions = *std::move(covered);
-  if (kept_.positions && axis) {
+  if (plan_->kept().positions && axis) {
     const std::int64_t dim = *row(name.site).axes.find(*axis);
     const std::string where = name.to_string();
     const AxisContext context{name.site, where, {}};
     const RunColumns& own_columns = columns_of(name, *axis);
     AxisIndices indices;
-    if (std::holds_alternative<AxisIndex::Last>(kept_.positions->value)) {
-      indices.add(*axis, *kept_.positions);
+    if (std::holds_alternative<AxisIndex::Last>(plan_->kept().positions->value)) {
+      indices.add(*axis, *plan_->kept().positions);
       const Places places = places_of(indices, name).value();
       entry.value = take_block(entry.value, places.indices, {name.site, where, places.last}).unsqueeze(dim);
       entry.positions.clear();  // each row has its own
@@ -297,7 +224,7 @@ std::optional<ActivationCache::Entry> Watch::kept(std::size_t point, const at::T
     } else {
       // A list, so that one position keeps its axis and shapes do not depend on how many were asked for.
       const std::vector<std::int64_t> wanted =
-          resolve_places(*kept_.positions, {context, *axis, own_columns.end, own_columns.limit});
+          resolve_places(*plan_->kept().positions, {context, *axis, own_columns.end, own_columns.limit});
       std::vector<std::int64_t> columns = wanted;
       if (!entry.positions.empty()) {
         columns.clear();
@@ -321,20 +248,20 @@ std::optional<ActivationCache::Entry> Watch::kept(std::size_t point, const at::T
       entry.value = take_block(entry.value, indices, context);
     }
   }
-  if (kept_.device) entry.value = entry.value.to(*kept_.device);
+  if (plan_->kept().device) entry.value = entry.value.to(*plan_->kept().device);
   return entry;
 }
 
 at::Tensor Watch::fire(std::size_t point, at::Tensor value) {
-  Plan& p = plans_[plan_of_[point]];
+  const WatchPlan::PointPlan& p = *plan_->find(point);
   for (const HookFunction& hook : p.forward) value = call_hook(hook, value, point);
   bool own = false;  // a copy that an edit made and that nobody has seen: the next may write into it
-  for (const PreparedEdit& edit : p.edits) {
+  for (const WatchPlan::PointEdit& edit : p.edits) {
     at::Tensor edited = apply_edit(edit, value, point, own && !c10::GradMode::is_enabled());
     own |= !edited.is_same(value);
     value = std::move(edited);
   }
-  if (p.gradient || !p.backward.empty()) {
+  if (p.wants_gradient()) {
     // Whatever an edit put here without history becomes a leaf, so that it has a gradient too.
     if (!value.requires_grad()) value = value.detach().requires_grad_(true);
     // A name of its own: one tensor may pass several points (resid_post, then the next resid_pre).
@@ -344,16 +271,18 @@ at::Tensor Watch::fire(std::size_t point, at::Tensor value) {
         return call_hook(hook, gradient, point);
       });
     }
-    p.seen = value;
+    seen_[plan_->place_of(point)] = value;
   }
   if (p.capture) {
     if (auto entry = kept(point, value)) cache_.insert(*std::move(entry));
   }
+  --waiting_;
+  if (is_over()) throw LastPointPassed();
   return value;
 }
 
 ActivationCache Watch::empty_cache() const {
-  ActivationCache empty(points_);
+  ActivationCache empty(points());
   empty.set_tokens(extent_.columns.tokens());
   if (extent_.encoder) empty.set_tokens(extent_.encoder->tokens(), Stack::encoder);
   return empty;
@@ -372,17 +301,18 @@ ActivationCache Watch::take_cache() {
       copy.value = entry.value.clone(at::MemoryFormat::Contiguous);
     compacted.insert(std::move(copy));
   }
-  cache_ = ActivationCache(points_);
+  cache_ = ActivationCache(points());
   return compacted;
 }
 
 ActivationCache Watch::take_gradients(const at::Tensor& metric) {
-  std::vector<std::size_t> asked;
+  std::vector<const WatchPlan::PointPlan*> asked;
   torch::autograd::variable_list inputs;
-  for (std::size_t point = 0; point < plan_of_.size(); ++point) {
-    if (!watches(point) || !plans_[plan_of_[point]].seen.defined()) continue;
-    asked.push_back(point);
-    inputs.push_back(plans_[plan_of_[point]].seen);
+  for (const std::size_t point : plan_->watched_points()) {
+    const at::Tensor& seen = seen_[plan_->place_of(point)];
+    if (!seen.defined()) continue;
+    asked.push_back(plan_->find(point));
+    inputs.push_back(seen);
   }
   ActivationCache gradients = empty_cache();
   if (inputs.empty()) return gradients;
@@ -391,9 +321,9 @@ ActivationCache Watch::take_gradients(const at::Tensor& metric) {
     results = torch::autograd::grad({metric}, inputs, {}, std::nullopt, false, /*allow_unused=*/true);
   }
   for (std::size_t i = 0; i < asked.size(); ++i) {
-    if (!plans_[plan_of_[asked[i]]].gradient) continue;  // only hooked
+    if (!asked[i]->gradient) continue;  // only hooked
     const at::Tensor gradient = results[i].defined() ? results[i] : at::zeros_like(inputs[i]);
-    if (auto entry = kept(asked[i], gradient)) gradients.insert(*std::move(entry));
+    if (auto entry = kept(asked[i]->point, gradient)) gradients.insert(*std::move(entry));
   }
   return gradients;
 }

@@ -4,15 +4,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "hooked/hooks/activation_cache.h"
-#include "hooked/hooks/edit.h"
-#include "hooked/hooks/hook.h"
-#include "hooked/hooks/point_index.h"
+#include "hooks/watch_plan.h"
 
 namespace hooked {
 
@@ -31,47 +29,45 @@ struct RunColumns {
   TokenColumns tokens() const { return {.first = first, .end = end, .mask = mask}; }
 };
 
-/// What one run computes: the part of the graph, and the columns.
+/// What one run computes, of the part of the graph that its plan is about.
 struct RunExtent {
-  Reach reach;
   RunColumns columns = {};                           ///< of the stack that predicts
   std::optional<RunColumns> encoder = std::nullopt;  ///< what an encoder reads or has read
   /// The (absolute) positions whose logits are computed; absent: all.
   std::optional<std::vector<std::int64_t>> logit_positions = std::nullopt;
+  bool ends_with_last_point = false;  ///< nobody asks for more than what is watched
 };
 
-/// How much of each captured activation is kept, and where.
-struct Kept {
-  std::optional<AxisIndex> positions = std::nullopt;  ///< these only, along the pos or query axis
-  std::optional<c10::Device> device = std::nullopt;   ///< absent: where the activation is made
-};
+/// Thrown by the last watched point of a run that ends there, from the middle of the graph to its caller:
+/// what comes after that point is not computed.
+struct LastPointPassed {};
 
-/// What one run watches: for each point the hooks, edits and captures that apply there, in that order.
+/// What watching one run means: its plan, its columns, and what it has kept so far. Used by one thread.
 ///
-/// Built before the run from resolved selections, so that every miss is an error before anything is computed,
-/// and a point that nobody watches costs one branch.
+/// A point that nobody watches costs one branch.
 class Watch {
  public:
-  Watch(const PointIndex& points, RunExtent extent, Kept kept = {});
+  Watch(std::shared_ptr<const WatchPlan> plan, RunExtent extent);
 
-  // Building, in the order of firing. All throw HookError for selections that this model cannot honour.
-  void add_hook(const Hook& hook);
-  void add_edit(const Edit& edit);
-  void add_capture(const Selection& selection);
-  void add_gradients(const Selection& selection);
-
-  bool watches(std::size_t point) const { return plan_of_[point] != kUnwatched; }
+  bool watches(std::size_t point) const { return plan_->find(point) != nullptr; }
   /// Whether something at this point may change its value.
-  bool may_change(std::size_t point) const;
+  bool may_change(std::size_t point) const {
+    const WatchPlan::PointPlan* plan = plan_->find(point);
+    return plan != nullptr && plan->may_change();
+  }
   /// Whether the gradient at this point is asked for.
-  bool wants_gradient(std::size_t point) const;
-  bool gradients() const noexcept { return gradients_; }
-  /// Watched points in ascending order.
-  std::vector<std::size_t> watched_points() const;
-  const PointIndex& points() const noexcept { return points_; }
+  bool wants_gradient(std::size_t point) const {
+    const WatchPlan::PointPlan* plan = plan_->find(point);
+    return plan != nullptr && plan->wants_gradient();
+  }
+  bool gradients() const noexcept { return plan_->gradients(); }
+  const PointIndex& points() const noexcept { return plan_->points(); }
+  /// Whether every watched point has fired, in a run that ends there.
+  bool is_over() const noexcept { return waiting_ == 0 && extent_.ends_with_last_point; }
 
   /// Lets everything at `point` see `value` and returns what downstream sees. Throws HookError for a hook
-  /// that returns another shape, dtype or device or writes in place, and for an edit that does not fit.
+  /// that returns another shape, dtype or device or writes in place, and for an edit that does not fit;
+  /// LastPointPassed.
   at::Tensor fire(std::size_t point, at::Tensor value);
 
   /// The kept activations. Views that pin far more memory than they show are compacted.
@@ -80,8 +76,6 @@ class Watch {
   ActivationCache take_gradients(const at::Tensor& metric);
 
  private:
-  static constexpr std::uint32_t kUnwatched = 0xffffffff;
-
   /// Backward hooks in the autograd graph. A metric may have kept the graph, so they are taken off with the
   /// run that they belong to.
   class RegisteredHooks {
@@ -96,28 +90,12 @@ class Watch {
     std::vector<std::pair<at::Tensor, unsigned>> places_;
   };
 
-  struct PreparedEdit {
-    EditKind kind;
-    AxisIndices indices;
-    std::variant<double, at::Tensor> value;
-  };
-  struct Plan {
-    std::vector<HookFunction> forward;
-    std::vector<HookFunction> backward;
-    std::vector<PreparedEdit> edits;
-    bool capture = false;
-    bool gradient = false;
-    at::Tensor
-        seen;  // the value downstream saw, kept for its gradient and so that backward hooks are reached
-  };
-
   /// Indices into the value that a point holds, and the rows' last columns there.
   struct Places {
     AxisIndices indices;
     at::Tensor last;
   };
 
-  Plan& plan(std::size_t point);
   /// What an axis of a point counts: the run's own columns, or those that an encoder reads.
   const RunColumns& columns_of(const ActivationName& name, Axis axis) const;
   /// The absolute positions that a point's columns stand for; nothing when column and position are the same.
@@ -126,21 +104,20 @@ class Watch {
   std::optional<Places> places_of(const AxisIndices& indices, const ActivationName& name) const;
   at::Tensor call_hook(const HookFunction& hook, const at::Tensor& value, std::size_t point) const;
   /// `in_place`: into `value` itself, where the edit has an address.
-  at::Tensor apply_edit(const PreparedEdit& edit, const at::Tensor& value, std::size_t point,
+  at::Tensor apply_edit(const WatchPlan::PointEdit& edit, const at::Tensor& value, std::size_t point,
                         bool in_place) const;
   /// A cache that knows the columns of this run.
   ActivationCache empty_cache() const;
   /// What the cache keeps of a value; nothing when another step computes all positions that are asked for.
   std::optional<ActivationCache::Entry> kept(std::size_t point, const at::Tensor& value) const;
 
-  const PointIndex& points_;
+  std::shared_ptr<const WatchPlan> plan_;
   RunExtent extent_;
-  Kept kept_;
-  std::vector<std::uint32_t> plan_of_;
-  std::vector<Plan> plans_;
+  std::size_t waiting_;  ///< watched points that have not fired
   ActivationCache cache_;
+  /// What downstream saw at each plan's point, kept for its gradient and so that backward hooks are reached.
+  std::vector<at::Tensor> seen_;
   RegisteredHooks backward_hooks_;
-  bool gradients_ = false;
 };
 
 }  // namespace hooked

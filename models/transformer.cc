@@ -214,6 +214,11 @@ at::Tensor Transformer::watched_tokens(const at::Tensor& tokens, Run& run) const
 }
 
 at::Tensor Transformer::forward(const GraphInput& input, const Reach& reach, Run& run) const {
+  const at::Tensor behind_blocks = stream(input, reach, run);
+  return reach.exit ? exit(behind_blocks, input.logit_columns, run) : behind_blocks;
+}
+
+at::Tensor Transformer::stream(const GraphInput& input, const Reach& reach, Run& run) const {
   at::Tensor encoder_output;
   if (input.encoder_tokens.defined()) encoder_output = encode(input.encoder_tokens, reach, run);
   auto [resid, query_key_positions] =
@@ -226,8 +231,7 @@ at::Tensor Transformer::forward(const GraphInput& input, const Reach& reach, Run
       resid = blocks_[static_cast<std::size_t>(layer)]->forward(std::move(resid), inputs, run);
     }
   }
-  if (!reach.exit) return resid;
-  return unembed_ ? unembed(resid, input.logit_columns, run) : ln_final_->forward(resid, run);
+  return resid;
 }
 
 at::Tensor Transformer::encode(const at::Tensor& tokens, const Reach& reach, Run& run) const {
@@ -287,7 +291,8 @@ std::optional<CrossInputs> Transformer::cross_inputs(const at::Tensor& encoder_o
   return CrossInputs{encoder_output, nullptr, kept, cross_attention_kind(real, queries)};
 }
 
-at::Tensor Transformer::unembed(const at::Tensor& resid, const at::Tensor& columns, Run& run) const {
+at::Tensor Transformer::exit(const at::Tensor& stream, const at::Tensor& columns, Run& run) const {
+  if (!unembed_) return ln_final_->forward(stream, run);
   const auto logits_of = [&](const at::Tensor& x) {
     return unembed_->forward(mlm_head_ ? mlm_head_->forward(x, run) : x, run);
   };
@@ -295,9 +300,9 @@ at::Tensor Transformer::unembed(const at::Tensor& resid, const at::Tensor& colum
     return columns.defined() ? x.index_select(1, columns) : x;
   };
   // A watched final norm shows every position; otherwise only those whose logits are asked for are normed.
-  if (!ln_final_) return logits_of(asked_for(resid));
+  if (!ln_final_) return logits_of(asked_for(stream));
   const bool watched = ln_final_->watched(run);
-  const at::Tensor input = watched ? resid : asked_for(resid);
+  const at::Tensor input = watched ? stream : asked_for(stream);
   const at::Tensor normed = ln_final_->forward(input, run);
   return logits_of(watched ? asked_for(normed) : normed);
 }

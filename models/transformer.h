@@ -100,6 +100,12 @@ class Transformer : public torch::nn::Module {
   /// the exit is the final norm, whose output [batch, pos, d_model] is returned.
   at::Tensor forward(const GraphInput& input, const Reach& reach, Run& run) const;
 
+  /// The first part of it: the residual stream [batch, pos, d_model] behind the last block that runs.
+  at::Tensor stream(const GraphInput& input, const Reach& reach, Run& run) const;
+  /// The second: final norm, masked-LM head and unembedding at those columns [position] of a stream,
+  /// undefined for all. Without an unembedding the final norm's output.
+  at::Tensor exit(const at::Tensor& stream, const at::Tensor& columns, Run& run) const;
+
   /// Every tensor of the state dict and where it lives.
   WeightSlots slots() const;
 
@@ -116,8 +122,6 @@ class Transformer : public torch::nn::Module {
   Entry embed(const at::Tensor& tokens, Run& run) const;
   /// The residual stream of a run that starts behind the embedding.
   Entry resume(const at::Tensor& residual, Run& run) const;
-  /// Final norm, masked-LM head and unembedding at those columns.
-  at::Tensor unembed(const at::Tensor& resid, const at::Tensor& columns, Run& run) const;
 
   /// What the blocks of a stack read besides the stream.
   StackInputs stack_inputs(const std::vector<std::shared_ptr<Block>>& stack, const Sequence& sequence,

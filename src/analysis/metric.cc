@@ -2,9 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/index_select.h>
 #include <ATen/ops/log_softmax.h>
-#include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 
 #include "hooked/core/error.h"
@@ -55,22 +53,7 @@ at::Tensor Metric::operator()(const at::Tensor& logits) const {
 }
 
 Metric::operator LogitMetric() const {
-  const auto sum_of_scores = [metric = *this](const at::Tensor& logits) {
-    std::vector<std::int64_t> absolute;
-    const std::int64_t n_positions = logits.size(1);
-    for (const std::int64_t position : metric.positions()) {
-      const std::int64_t from_start = position < 0 ? position + n_positions : position;
-      if (from_start < 0 || from_start >= n_positions) {
-        throw ShapeError(
-            metric.name(),
-            fmt::format("position {} is out of range; expected one of {} positions", position, n_positions));
-      }
-      absolute.push_back(from_start);
-    }
-    const auto index = at::tensor(absolute, logits.options().dtype(at::kLong));
-    return metric(logits.index_select(1, index)).sum();
-  };
-  return {sum_of_scores, positions()};
+  return {[metric = *this](const at::Tensor& logits) { return metric(logits).sum(); }, positions()};
 }
 
 Metric logit_difference(std::int64_t answer, std::int64_t against, std::int64_t position) {

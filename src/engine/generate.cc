@@ -18,13 +18,14 @@
 #include "core/id_list.h"
 #include "core/parallel.h"
 #include "engine/generated_text.h"
-#include "engine/make_watch.h"
+#include "engine/make_plan.h"
 #include "engine/run_input.h"
 #include "engine/sampling.h"
 #include "engine/scoped_hooks.h"
 #include "hooked/core/error.h"
 #include "hooked/engine/hooked_transformer.h"
 #include "hooked/engine/loss.h"
+#include "hooks/growing_cache.h"
 #include "loading/loaded_model.h"
 #include "models/transformer.h"
 
@@ -115,8 +116,8 @@ class Generation {
         sampler_(options.sampling, prompt.main_tokens(), prompt.main_mask(), model_->config.d_vocab),
         stop_tokens_(options.stop.tokens.value_or(model_->stop_tokens)),
         ended_(static_cast<std::size_t>(prompt.batch())) {
-    watching_.hooks = options.hooks;
-    watching_.keep = options.keep;
+    prompt_plan_ = plan(options.prompt_edits, options.capture);
+    new_token_plan_ = plan(options.new_token_edits, options.capture);
     if (model_->tokenizer) {
       for (std::int64_t row = 0; row < prompt.batch(); ++row) {
         texts_.emplace_back(*model_->tokenizer, real_tokens(row), options_.stop.strings);
@@ -125,13 +126,13 @@ class Generation {
   }
 
   GenerateResult finish() {
-    at::Tensor logits = run(prompt_step(), options_.capture);
+    at::Tensor logits = run(prompt_step(), prompt_plan_);
     for (std::int64_t made = 0;; ++made) {
       const bool more = pick_next(logits, made);
       // The last token need not be run, but what is kept of a generation covers it, too.
-      if (!more && !captures_anything()) break;
+      if (!more && !new_token_plan_->captures()) break;
       if (passes_trained_context()) refill_cache();
-      logits = run(newest_step(), options_.capture);
+      logits = run(newest_step(), new_token_plan_);
       if (!more) break;
     }
     return result();
@@ -148,8 +149,6 @@ class Generation {
     if (prompt_.main_mask().defined()) tokens = tokens.index({prompt_.main_mask()[row]});
     return id_list(tokens);
   }
-
-  bool captures_anything() const { return !options_.capture.resolve(model_->points, reach_).empty(); }
 
   Step prompt_step() const {
     return {.tokens = prompt_.main_tokens(),
@@ -196,27 +195,31 @@ class Generation {
     cache_ = room();
     Step prompt = prompt_step();
     prompt.row_lengths = row_lengths();
-    run(prompt, {});
+    run(prompt, plan(options_.prompt_edits, {}));
     if (tokens_.size() == 1) return;
     Step before = new_step(0);
     before.tokens = before.tokens.narrow(1, 0, before.tokens.size(1) - 1);
     if (before.real.defined()) before.real = before.real.narrow(1, 0, before.tokens.size(1));
     before.last = before.last - 1;
     before.row_lengths = row_lengths();
-    run(before, {});
+    run(before, plan(options_.new_token_edits, {}));
+  }
+
+  // What is done at the points in steps of one kind, which have `more` edits than the others.
+  std::shared_ptr<const WatchPlan> plan(const std::vector<Edit>& more, const Selection& capture) const {
+    RunOptions watching{
+        .hooks = options_.hooks, .edits = options_.edits, .capture = capture, .keep = options_.keep};
+    watching.edits.insert(watching.edits.end(), more.begin(), more.end());
+    return make_plan(*model_, reach_, scoped_, watching);
   }
 
   // Runs a step and keeps what it captures; logits [batch, vocab] at its last columns.
-  at::Tensor run(const Step& step, const Selection& capture) {
+  at::Tensor run(const Step& step, const std::shared_ptr<const WatchPlan>& plan) {
     const std::int64_t first = past_ + cache_.length();
-    watching_.capture = capture;
-    watching_.edits = options_.edits;
-    const std::vector<Edit>& more = step.is_prompt ? options_.prompt_edits : options_.new_token_edits;
-    watching_.edits.insert(watching_.edits.end(), more.begin(), more.end());
     RunExtent extent =
-        extent_of(prompt_, reach_, {.first = first, .end = first + step.tokens.size(1), .limit = end_});
+        extent_of(prompt_, {.first = first, .end = first + step.tokens.size(1), .limit = end_});
     extent.columns.set_mask(step.real);
-    Run run{.watch = make_watch(*model_, extent, scoped_, watching_),
+    Run run{.watch = Watch(plan, std::move(extent)),
             .sequence = Sequence(model_->config, model_->config.main_stack(),
                                  {.batch = step.tokens.size(0),
                                   .length = step.tokens.size(1),
@@ -230,7 +233,7 @@ class Generation {
     GraphInput input{.tokens = step.tokens};
     if (step.is_prompt) input.encoder_tokens = graph_input(prompt_).encoder_tokens;
     // Logits of other columns than the last cost much and are made only where they are watched.
-    const bool all_columns = watches_exit(run.watch);
+    const bool all_columns = plan->watches_exit();
     at::Tensor wanted = step.last;
     if (!all_columns && step.tokens.size(1) > 1) {
       const auto [columns, inverse, counts] =
@@ -240,7 +243,7 @@ class Generation {
     }
     const at::Tensor logits = model_->graph->forward(input, reach_, run);  // [batch, column, vocab]
     cache_.advance(step.tokens.size(1), step.real);
-    if (ActivationCache kept = run.watch.take_cache(); !kept.empty()) captured_.push_back(std::move(kept));
+    if (const ActivationCache kept = run.watch.take_cache(); !kept.empty()) captured_.append(kept);
     return logits.index({at::arange(logits.size(0), wanted.options()), wanted});
   }
 
@@ -303,7 +306,7 @@ class Generation {
       result.texts.push_back(text.text());
     }
     for (const auto& reason : ended_) result.stopped.push_back(*reason);
-    result.cache = ActivationCache::join(captured_);
+    result.cache = captured_.take();
     return result;
   }
 
@@ -317,11 +320,11 @@ class Generation {
   KvCache cache_;
   Sampler sampler_;
   const std::vector<std::int64_t> stop_tokens_;
-  RunOptions watching_;
+  std::shared_ptr<const WatchPlan> prompt_plan_, new_token_plan_;
   std::vector<GeneratedText> texts_;  // one a row; none without a tokenizer
   std::vector<std::optional<StopReason>> ended_;
   std::vector<at::Tensor> tokens_, reals_, log_probs_;  // one a step, [batch]
-  std::vector<ActivationCache> captured_;               // one a step
+  GrowingCache captured_;
 };
 
 }  // namespace

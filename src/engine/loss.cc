@@ -13,11 +13,16 @@ at::Tensor token_log_probs(const at::Tensor& logits, const at::Tensor& tokens) {
 at::Tensor next_token_loss(const at::Tensor& logits, const at::Tensor& tokens, const at::Tensor& real,
                            LossReduction reduction) {
   const std::int64_t predictions = tokens.size(1) - 1;
-  const at::Tensor loss = -token_log_probs(logits.narrow(1, 0, predictions),
-                                           tokens.narrow(1, 1, predictions));  // [batch, pos - 1]
-  if (!real.defined()) return reduction == LossReduction::per_token ? loss : loss.mean();
+  const at::Tensor losses = -token_log_probs(logits.narrow(1, 0, predictions),
+                                             tokens.narrow(1, 1, predictions));  // [batch, pos - 1]
+  return reduced_loss(losses, real, reduction);
+}
+
+at::Tensor reduced_loss(const at::Tensor& losses, const at::Tensor& real, LossReduction reduction) {
+  if (!real.defined()) return reduction == LossReduction::per_token ? losses : losses.mean();
+  const std::int64_t predictions = losses.size(1);
   const at::Tensor counted = real.narrow(1, 0, predictions).logical_and(real.narrow(1, 1, predictions));
-  const at::Tensor masked = loss.masked_fill(counted.logical_not(), 0.0);
+  const at::Tensor masked = losses.masked_fill(counted.logical_not(), 0.0);
   return reduction == LossReduction::per_token ? masked : masked.sum() / counted.sum();
 }
 

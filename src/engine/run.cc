@@ -1,5 +1,7 @@
 // One run: check at the door, plan what is watched, compute, hand back.
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/tensor.h>
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
@@ -10,7 +12,7 @@
 #include <utility>
 
 #include "core/parallel.h"
-#include "engine/make_watch.h"
+#include "engine/make_plan.h"
 #include "engine/run_input.h"
 #include "engine/scoped_hooks.h"
 #include "hooked/core/error.h"
@@ -56,39 +58,18 @@ Reach allowed_reach(const LoadedModel& model, const Input& input, const RunOptio
   return reach;
 }
 
-// A run that nobody asks an output of ends with the deepest watched block.
-void shorten(Reach& reach, const Watch& watch) {
-  if (watches_exit(watch)) return;
-  reach.exit = false;
-  reach.end_block = reach.first_block;
-  std::int64_t encoder_blocks = 0;
-  bool encoder_exit = false;
-  for (const std::size_t point : watch.watched_points()) {
-    const ActivationName& name = watch.points().name(point);
-    const SiteScope scope = row(name.site).scope;
-    if (scope == SiteScope::encoder_exit) encoder_exit = true;
-    if (scope != SiteScope::block) continue;
-    std::int64_t& end = name.stack == Stack::encoder ? encoder_blocks : reach.end_block;
-    end = std::max<std::int64_t>(end, name.layer + 1);
-  }
-  if (reach.end_block > reach.first_block) return;  // a decoder reads the whole encoder
-  if (!encoder_exit) reach.encoder_blocks = std::min(reach.encoder_blocks, encoder_blocks);
-  reach.encoder_exit = encoder_exit;
-}
-
 std::vector<std::int64_t> resolve_positions(const std::vector<std::int64_t>& positions,
-                                            const RunColumns& columns) {
+                                            const RunColumns& columns, const char* where) {
   std::vector<std::int64_t> resolved;
   for (const std::int64_t position : positions) {
     resolved.push_back(position < 0 ? position + columns.end : position);
     if (resolved.back() < columns.first || resolved.back() >= columns.end) {
-      throw ShapeError("logit_positions",
+      throw ShapeError(where,
                        fmt::format("position {} is out of range; expected {} to {}", position,
                                    columns.first == 0 ? -columns.end : columns.first, columns.end - 1));
     }
   }
-  if (resolved.empty())
-    throw ShapeError("logit_positions", "the list is empty; expected positions, or none for all");
+  if (resolved.empty()) throw ShapeError(where, "the list is empty; expected positions, or none for all");
   return resolved;
 }
 
@@ -139,6 +120,61 @@ at::Tensor require_scalar(const at::Tensor& metric) {
   return metric.reshape({});
 }
 
+// The columns that the metric declares; none where there is no metric, or it declares none.
+std::vector<std::int64_t> metric_columns(const RunOptions& options, const RunColumns& columns) {
+  if (!options.gradients) return {};
+  const LogitMetric& metric = options.gradients->metric;
+  if (!metric) {
+    throw HookError("gradients.metric",
+                    "there is no metric; expected a function of the logits to one number");
+  }
+  if (metric.positions().empty()) return {};
+  refuse_padding(metric.positions(), columns, "gradients.metric");
+  return resolve_positions(metric.positions(), columns, "gradients.metric");
+}
+
+// The logits at `wanted` columns, out of those that the run computed.
+at::Tensor logits_at(const std::vector<std::int64_t>& wanted, const at::Tensor& logits,
+                     const RunExtent& extent) {
+  if (extent.logit_positions == wanted) return logits;
+  std::vector<std::int64_t> places;
+  for (const std::int64_t column : wanted) {
+    if (!extent.logit_positions) {
+      places.push_back(column - extent.columns.first);
+      continue;
+    }
+    const auto found = std::find(extent.logit_positions->begin(), extent.logit_positions->end(), column);
+    if (found == extent.logit_positions->end()) {
+      throw HookError(
+          "gradients.metric",
+          fmt::format("the metric reads the logits at position {}, which are not computed; add it "
+                      "to logit_positions or leave these out",
+                      column));
+    }
+    places.push_back(found - extent.logit_positions->begin());
+  }
+  return logits.index_select(1, at::tensor(places, at::kLong).to(logits.device()));
+}
+
+// What a loss may hold of logits at a time: 32 MiB in float32.
+constexpr std::int64_t kLogitsAtOnce = std::int64_t{1} << 23;
+
+// The loss of the stream behind the last block, of a few columns' logits at a time.
+at::Tensor loss_in_parts(const LoadedModel& model, const at::Tensor& stream, const at::Tensor& targets,
+                         const at::Tensor& real, LossReduction reduction, Run& run) {
+  const std::int64_t predictions = stream.size(1) - 1;
+  const std::int64_t at_once =
+      std::max<std::int64_t>(1, kLogitsAtOnce / (stream.size(0) * model.config.d_vocab_out()));
+  std::vector<at::Tensor> log_probs;
+  for (std::int64_t first = 0; first < predictions; first += at_once) {
+    const std::int64_t end = std::min(first + at_once, predictions);
+    const at::Tensor columns = at::arange(first, end, at::TensorOptions(at::kLong).device(model.device));
+    log_probs.push_back(
+        token_log_probs(model.graph->exit(stream, columns, run), targets.slice(1, first + 1, end + 1)));
+  }
+  return reduced_loss(-at::cat(log_probs, 1), real, reduction);
+}
+
 }  // namespace
 
 RunResult HookedTransformer::run(const Input& given, const RunOptions& options) const {
@@ -147,36 +183,30 @@ RunResult HookedTransformer::run(const Input& given, const RunOptions& options) 
   require_output(model.config, options);
   const Input input = check_input(model, given);
   const at::Tensor targets = check_targets(model, input, options);
-  Reach reach = allowed_reach(model, input, options);
-  if (options.gradients && !options.gradients->metric) {
-    throw HookError("gradients.metric",
-                    "there is no metric; expected a function of the logits to one number");
-  }
-  const bool wants_logits = reach.exit && model.config.has_unembedding() && options.output != Output::none;
-
+  const Reach reach = allowed_reach(model, input, options);
   const std::int64_t past = columns_before(input.prefix);
   const RunColumns columns{.first = past, .end = past + input.length()};
-  RunExtent extent = extent_of(input, reach, columns);
+  RunExtent extent = extent_of(input, columns);
   extent.columns.set_mask(input.main_mask());
+  const std::vector<std::int64_t> metric_reads = metric_columns(options, extent.columns);
   if (options.logit_positions) {
-    extent.logit_positions = resolve_positions(*options.logit_positions, columns);
+    extent.logit_positions = resolve_positions(*options.logit_positions, extent.columns, "logit_positions");
     refuse_padding(*options.logit_positions, extent.columns, "logit_positions");
     if (options.output == Output::loss) {
       throw ShapeError("logit_positions",
                        "a loss needs the logits of all positions; expected no logit_positions");
     }
+  } else if (!metric_reads.empty() && options.output != Output::loss) {
+    extent.logit_positions = metric_reads;
   }
-  if (options.gradients && !options.logit_positions && !options.gradients->metric.positions().empty()) {
-    refuse_padding(options.gradients->metric.positions(), extent.columns, "gradients.metric");
-  }
-  Watch watch = make_watch(model, extent, hooks_->snapshot(), options);
-  if (options.output == Output::none && !options.gradients && !options.stop_at_layer && !options.keep_prefix)
-    shorten(reach, watch);
+  const auto plan = make_plan(model, reach, hooks_->snapshot(), options);
+  extent.ends_with_last_point =
+      options.output == Output::none && !options.gradients && !options.stop_at_layer && !options.keep_prefix;
 
   // Grad modes belong to the thread and are restored when the run ends, also by a throw.
   const at::AutoGradMode grad_mode(options.gradients.has_value());
   const std::shared_ptr<KvCache> kept = options.keep_prefix ? room_for(model, input) : nullptr;
-  Run run{.watch = std::move(watch),
+  Run run{.watch = Watch(plan, extent),
           .sequence = Sequence(model.config, model.config.main_stack(),
                                {.batch = input.batch(),
                                 .length = input.length(),
@@ -191,22 +221,35 @@ RunResult HookedTransformer::run(const Input& given, const RunOptions& options) 
   if (extent.logit_positions) {
     from.logit_columns = at::tensor(*extent.logit_positions, at::kLong).sub(past).to(model.device);
   }
-  const at::Tensor output = model.graph->forward(from, reach, run);
+  const bool in_parts = options.output == Output::loss && !options.gradients && !plan->watches_exit();
+  const auto compute = [&]() -> at::Tensor {
+    if (run.watch.is_over()) return {};
+    try {
+      const at::Tensor stream = model.graph->stream(from, reach, run);
+      if (!reach.exit) return stream;
+      if (in_parts)
+        return loss_in_parts(model, stream, targets, input.main_mask(), options.loss.reduction, run);
+      return model.graph->exit(stream, from.logit_columns, run);
+    } catch (const LastPointPassed&) {
+      return {};
+    }
+  };
+  const at::Tensor output = compute();
 
   RunResult result;
   if (reach.exit && options.gradients) {
-    const at::Tensor metric = require_scalar(options.gradients->metric(output));
+    const at::Tensor read = metric_reads.empty() ? output : logits_at(metric_reads, output, extent);
+    const at::Tensor metric = require_scalar(options.gradients->metric(read));
     result.gradients = run.watch.take_gradients(metric);
     result.metric_ = metric.detach();
   }
-  if (wants_logits) {
-    result.kind_ = options.output;
+  if (options.output == Output::loss) {
+    result.kind_ = Output::loss;
     result.output_ =
-        options.output == Output::loss
-            ? next_token_loss(output.detach(), targets, input.main_mask(), options.loss.reduction)
-            : output.detach();
+        in_parts ? output
+                 : next_token_loss(output.detach(), targets, input.main_mask(), options.loss.reduction);
   } else if (options.output != Output::none) {
-    result.kind_ = Output::residual;
+    result.kind_ = reach.exit && model.config.has_unembedding() ? Output::logits : Output::residual;
     result.output_ = output.detach();
   }
   result.cache = run.watch.take_cache();

@@ -307,8 +307,8 @@ Reach reach_of(const LoadedModel& model, const Input& input) {
   return reach;
 }
 
-RunExtent extent_of(const Input& prompt, const Reach& reach, const RunColumns& columns) {
-  RunExtent extent{.reach = reach, .columns = columns};
+RunExtent extent_of(const Input& prompt, const RunColumns& columns) {
+  RunExtent extent{.columns = columns};
   if (prompt.feeds_encoder()) {
     extent.encoder = RunColumns{.end = prompt.tokens.size(1)};
     extent.encoder->set_mask(prompt.attention_mask);

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <optional>
 
-#include "engine/make_watch.h"
 #include "hooked/engine/input.h"
 #include "hooked/engine/run_options.h"
+#include "hooks/watch.h"
 #include "loading/loaded_model.h"
 #include "models/transformer.h"
 
@@ -30,7 +30,7 @@ at::Tensor check_targets(const LoadedModel& model, const Input& input, const Run
 Reach reach_of(const LoadedModel& model, const Input& input);
 
 /// What the watch of a run of `columns` behind a checked prompt is made for.
-RunExtent extent_of(const Input& prompt, const Reach& reach, const RunColumns& columns);
+RunExtent extent_of(const Input& prompt, const RunColumns& columns);
 
 /// A checked input for the graph, without logit columns.
 GraphInput graph_input(const Input& input);

@@ -3,6 +3,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/argmax.h>
 #include <ATen/ops/cumsum.h>
+#include <ATen/ops/full_like.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/searchsorted.h>
@@ -17,6 +18,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <tuple>
 
 #include "hooked/core/error.h"
 
@@ -45,11 +47,40 @@ at::Tensor only_top_k(const at::Tensor& logits, std::int64_t k) {
   return logits.masked_fill(logits < kth, kRuledOut);
 }
 
+// The `n` likeliest tokens' probabilities and ids, the likeliest first; of all tokens, the smaller id first
+// where two are equal.
+std::tuple<at::Tensor, at::Tensor> likeliest(const at::Tensor& probabilities, std::int64_t n) {
+  if (n < probabilities.size(-1)) return at::topk(probabilities, n);
+  return at::sort(probabilities, /*stable=*/true, /*dim=*/-1, /*descending=*/true);
+}
+
+// A few tokens hold nearly all of a distribution, so the likeliest few are looked at first: sorting a whole
+// vocabulary is the dearest step of sampling.
 at::Tensor only_top_p(const at::Tensor& logits, double p) {
-  const auto [ascending, order] = at::sort(logits, /*stable=*/false, /*dim=*/-1, /*descending=*/false);
-  at::Tensor ruled_out = at::cumsum(at::softmax(ascending, -1), -1) <= 1.0 - p;
-  ruled_out.narrow(-1, -1, 1).fill_(false);  // the likeliest token stays, whatever p is
-  return logits.masked_fill(ruled_out.scatter(-1, order, ruled_out), kRuledOut);
+  constexpr std::int64_t kFirstLook = 256, kWider = 8;
+  const at::Tensor probabilities = at::softmax(logits, -1);
+  const std::int64_t vocab = logits.size(-1);
+  std::int64_t looked_at = std::min(kFirstLook, vocab);
+  while (true) {
+    const auto [ranked, ids] = likeliest(probabilities, looked_at);
+    at::Tensor ruled_out = at::cumsum(ranked, -1) - ranked >= p;  // those before it are enough
+    ruled_out.narrow(-1, 0, 1).fill_(false);                      // the likeliest token stays, whatever p is
+    if (looked_at < vocab) {
+      if (!ruled_out.select(-1, looked_at - 1).all().item<bool>()) {
+        looked_at = std::min(kWider * looked_at, vocab);
+        continue;
+      }
+      // Of equals on both sides of the edge, which ones stay must not depend on the order that topk found.
+      const std::int64_t pairs = looked_at - 1;
+      const at::Tensor edge = ruled_out.narrow(-1, 1, pairs).logical_xor(ruled_out.narrow(-1, 0, pairs));
+      if ((ranked.narrow(-1, 1, pairs) == ranked.narrow(-1, 0, pairs)).logical_and(edge).any().item<bool>()) {
+        looked_at = vocab;
+        continue;
+      }
+    }
+    return at::full_like(logits, kRuledOut)
+        .scatter(-1, ids, logits.gather(-1, ids).masked_fill(ruled_out, kRuledOut));
+  }
 }
 
 at::Tensor only_min_p(const at::Tensor& logits, double p) {

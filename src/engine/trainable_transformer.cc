@@ -16,7 +16,7 @@ void require_gradients(LoadedModel& model) {
 
 at::Tensor logits_of(const LoadedModel& model, const Input& input) {
   const Reach reach = reach_of(model, input);
-  Run run{.watch = Watch(model.points, {.reach = reach}),
+  Run run{.watch = Watch(std::make_shared<const WatchPlan>(model.points, reach), {}),
           .sequence = Sequence(model.config, model.config.main_stack(),
                                {.batch = input.batch(),
                                 .length = input.length(),

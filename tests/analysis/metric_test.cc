@@ -71,15 +71,24 @@ TEST(Metric, IsTheEnginesMetricForGradients) {
   const auto model = random_model_of(two_layer_config());
   const auto tokens = random_row(6, 11, 1);
   const auto metric = logit_difference(3, 4, -2);
-  const auto run =
-      model.run(tokens, {.gradients = GradientRequest{.of = act::unembed_out, .metric = metric}});
-  const auto gradient = run.gradients[act::unembed_out];  // [1, pos, vocab]
-  auto expected = at::zeros_like(gradient);
-  expected[0][4][3] = 1;
-  expected[0][4][4] = -1;
-  EXPECT_TRUE(gradient.equal(expected));
-  EXPECT_NEAR(run.metric().item<double>(), (run.logits()[0][4][3] - run.logits()[0][4][4]).item<double>(),
-              1e-12);  // float64
+  const auto logits = model(tokens);
+  const double difference = (logits[0][4][3] - logits[0][4][4]).item<double>();
+  const GradientRequest request{.of = act::unembed_out, .metric = metric};
+  const auto check = [&](const RunResult& run, std::int64_t positions, std::int64_t place) {
+    const auto gradient = run.gradients[act::unembed_out];  // [1, position, vocab]
+    ASSERT_EQ(gradient.size(1), positions);
+    auto expected = at::zeros_like(gradient);
+    expected[0][place][3] = 1;
+    expected[0][place][4] = -1;
+    EXPECT_TRUE(gradient.equal(expected));
+    EXPECT_NEAR(run.metric().item<double>(), difference, 1e-12);  // float64
+  };
+  check(model.run(tokens, {.gradients = request}), 1, 0);
+  check(model.run(tokens, {.logit_positions = {{0, 4, 5}}, .gradients = request}), 3, 1);
+  check(model.run(tokens, {.output = Output::loss, .gradients = request}), 6, 4);
+  EXPECT_THAT(
+      text_thrown_by<HookError>([&] { model.run(tokens, {.logit_positions = {{0}}, .gradients = request}); }),
+      HasSubstr("position 4"));
 }
 
 }  // namespace

@@ -114,7 +114,7 @@ TEST_F(ProgramTest, WrongUsageIsExitCodeTwo) {
   expect_failure({"run", model()}, 2, "--tokens");
   expect_failure({"run", model(), "--tokens"}, 2, "--tokens needs a value");
   expect_failure({"run", model(), "--tokens", "1", "--positions", "0", "--positions", "0"}, 2,
-                 "--positions: At most 1 required but received 2");
+                 "--positions: At Most 1 required but received 2");
   expect_failure({"run", model(), "--tokens", "1", "--text", "a"}, 2, "--text");
   expect_failure({"run", model(), "--tokens", "1,x"}, 2, "--tokens: 'x' is not a number");
   expect_failure({"run", model(), "--tokens", "1,,2"}, 2, "--tokens: '' is not a number");

@@ -141,7 +141,7 @@ TEST_F(CachedTokens, ARunIsTakenApartAsLogitsAndCache) {
   EXPECT_TRUE(at::equal(logits, model_(input_)));
   EXPECT_EQ(cache.size(), 3U);
   const auto stopped = model_.run_with_cache(input_, act::z, {.stop_at_layer = 1});
-  EXPECT_NE(text_thrown_by<HookError>([&] { get<0>(stopped); }).find("read `residual`"), std::string::npos);
+  EXPECT_NE(text_thrown_by<HookError>([&] { get<0>(stopped); }).find("read `residual()`"), std::string::npos);
   EXPECT_EQ(get<1>(stopped).size(), 1U);
 }
 

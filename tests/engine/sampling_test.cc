@@ -1,12 +1,17 @@
 // Against transformers' logits processors (tests/golden/make.py sampling).
 #include "engine/sampling.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/log.h>
 #include <ATen/ops/ones_like.h>
+#include <ATen/ops/randperm.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
@@ -48,6 +53,26 @@ TEST(SamplingLogits, AreThoseOfTransformersProcessors) {
     const at::Tensor theirs = tensors.read("expected." + name);
     EXPECT_TRUE(at::equal(at::isfinite(ours), at::isfinite(theirs))) << name;
     EXPECT_TRUE(at::allclose(ours, theirs, 1e-12, 1e-12)) << name;
+  }
+}
+
+// A peaked row needs a few tokens, a flat one nearly all of a vocabulary that is sorted in parts.
+TEST(SamplingLogits, TopPKeepsTheFewestLikeliestTokensThatReachIt) {
+  const at::Tensor ranks = at::arange(3000, at::kDouble);
+  const at::Tensor shuffled =
+      at::randperm(3000, at::detail::createCPUGenerator(3), at::TensorOptions(at::kLong));
+  const at::Tensor logits = at::stack({-0.5 * ranks, -0.01 * ranks, -1e-5 * ranks}).index_select(1, shuffled);
+  for (const double p : {0.05, 0.5, 0.9, 0.999, 0.999999}) {
+    const at::Tensor kept = at::isfinite(sampling_logits(logits, {}, {.top_p = p}));
+    const at::Tensor probabilities = at::softmax(logits, -1);
+    for (std::int64_t row = 0; row < logits.size(0); ++row) {
+      const at::Tensor inside = probabilities[row].masked_select(kept[row]);
+      const double sum = inside.sum().item<double>();
+      EXPECT_GE(sum, p - 1e-12) << p << " in row " << row;
+      EXPECT_LT(sum - inside.min().item<double>(), p + 1e-12) << "one less is too few";
+      EXPECT_EQ((probabilities[row] > inside.min()).sum().item<std::int64_t>(), inside.numel() - 1)
+          << "the likeliest";
+    }
   }
 }
 

@@ -76,7 +76,7 @@ TEST(Hook, HooksThenEditsThenCaptures) {
   watching->add_hook({act::resid_pre(1), [](const at::Tensor& x) { return x + 1.0; }});
   const at::Tensor seen = watching.fire(kResid, resid());
   EXPECT_TRUE(at::equal(seen, at::ones({2, 5, 6}, at::kDouble) * 14.0));
-  EXPECT_TRUE(at::equal(watching->take_cache()[act::resid_pre(1)], seen));
+  EXPECT_TRUE(at::equal(watching.take_cache()[act::resid_pre(1)], seen));
 }
 
 TEST(Hook, ResultOfAnotherKindIsRefusedNamingThePoint) {
@@ -136,7 +136,7 @@ TEST(Watch, NobodyWatchesUntilAskedTo) {
   watching->add_capture(act::z(1));
   EXPECT_EQ(watching->watched_points(),
             (std::vector<std::size_t>{watching.points().require(act::z(1).name())}));
-  EXPECT_FALSE(watching->may_change(watching.points().require(act::z(1).name())));
+  EXPECT_FALSE(watching->find(watching.points().require(act::z(1).name()))->may_change());
 }
 
 // A view that pins far more memory than it shows is compacted; views that together fill their storage are
@@ -152,8 +152,8 @@ TEST(Watch, CacheDoesNotPinMoreThanTwiceItsBytes) {
     one.fire(name, view);
     all.fire(name, view);
   }
-  EXPECT_EQ(one->take_cache().bytes(), fused.nbytes() / 3);
-  const ActivationCache cache = all->take_cache();
+  EXPECT_EQ(one.take_cache().bytes(), fused.nbytes() / 3);
+  const ActivationCache cache = all.take_cache();
   EXPECT_EQ(cache.bytes(), fused.nbytes());
   EXPECT_TRUE(cache[act::q(0)].is_alias_of(fused));
 }

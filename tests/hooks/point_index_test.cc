@@ -75,7 +75,7 @@ TEST(PointIndex, EditsAndCapturesOfALayerReachTheDecoder) {
   const at::Tensor value = at::ones({1, 2, 4}, at::kDouble);
   watching.fire("encoder.1.hook_resid_post", value);
   watching.fire("decoder.1.hook_resid_post", value);
-  const ActivationCache cache = watching->take_cache();
+  const ActivationCache cache = watching.take_cache();
   ASSERT_EQ(cache.size(), 1u);
   EXPECT_EQ(cache.begin()->name.to_string(), "decoder.1.hook_resid_post");
   EXPECT_EQ(cache[act::resid_post(1)].max().item<double>(), 3.0);

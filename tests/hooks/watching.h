@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,21 +36,30 @@ class Watching {
   /// `last` is each row's last real position, [batch] int64; undefined: every row ends at the last.
   explicit Watching(const ModelConfig& config = tiny_config(), at::Tensor last = {})
       : points_(std::make_unique<PointIndex>(config)),
-        watch_(std::make_unique<Watch>(*points_, RunExtent{.reach = Reach::everything(*points_),
-                                                           .columns = {.last = std::move(last)}})) {}
+        plan_(std::make_shared<WatchPlan>(*points_, Reach::everything(*points_))),
+        extent_{.columns = {.last = std::move(last)}} {}
 
-  Watch* operator->() { return watch_.get(); }
+  /// What is added here before the first point fires is watched.
+  WatchPlan* operator->() { return plan_.get(); }
   const PointIndex& points() const { return *points_; }
 
   /// What downstream sees of `value` at the point of that name; the value itself where nobody watches.
   at::Tensor fire(const std::string& name, const at::Tensor& value) {
     const std::size_t point = points_->require(ActivationName::parse(name));
-    return watch_->watches(point) ? watch_->fire(point, value) : value;
+    return watch().watches(point) ? watch().fire(point, value) : value;
   }
+  ActivationCache take_cache() { return watch().take_cache(); }
 
  private:
+  Watch& watch() {
+    if (!watch_) watch_.emplace(plan_, extent_);
+    return *watch_;
+  }
+
   std::unique_ptr<PointIndex> points_;
-  std::unique_ptr<Watch> watch_;
+  std::shared_ptr<WatchPlan> plan_;
+  RunExtent extent_;
+  std::optional<Watch> watch_;
 };
 
 /// The names that a selection picks in a model, in order.

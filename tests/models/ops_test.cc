@@ -101,7 +101,7 @@ TEST(XieluFunction, EqualsItsFormula) {
 TEST_P(ActivationFunction, EqualsItsFormulaWithAndWithoutAWorkspace) {
   const ModelConfig config = graph_config();
   const PointIndex points(config);
-  hooked::Run run{.watch = Watch(points, {.reach = Reach::everything(points)}),
+  hooked::Run run{.watch = Watch(std::make_shared<const WatchPlan>(points, Reach::everything(points)), {}),
                   .sequence = Sequence(config, Stack::blocks, {1, 1, {}, at::kCPU})};
   const Workspace workspace;
   const at::Tensor x = at::tensor(std::vector<double>(std::begin(kPoints), std::end(kPoints)), at::kDouble);

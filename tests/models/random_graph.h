@@ -68,10 +68,10 @@ struct RandomGraph {
   Outcome run(const at::Tensor& tokens, const Request& request) const {
     const at::NoGradGuard no_grad;
     const Reach reach = Reach::everything(points);
-    Watch watch(points, {.reach = reach});
-    for (const Edit& edit : request.edits) watch.add_edit(edit);
-    watch.add_capture(request.capture);
-    Run run{.watch = std::move(watch),
+    auto plan = std::make_shared<WatchPlan>(points, reach);
+    for (const Edit& edit : request.edits) plan->add_edit(edit);
+    plan->add_capture(request.capture);
+    Run run{.watch = Watch(std::move(plan), {}),
             .sequence = Sequence(config, Stack::blocks,
                                  {tokens.size(0), tokens.size(1), request.attention_mask, at::kCPU}),
             .workspace = &workspace};

@@ -41,8 +41,8 @@ class Metric {
   /// [row].
   at::Tensor operator()(const at::Tensor& logits) const;
 
-  /// For gradients: the sum over rows, from the logits of a whole run [batch, pos, vocab]. As the rows do not
-  /// meet, each row's gradient is that of its own score.
+  /// For gradients: the sum over rows, from the logits at the declared positions. As the rows do not meet,
+  /// each row's gradient is that of its own score.
   operator LogitMetric() const;  // NOLINT: wherever the engine wants one, a Metric will do
 
  private:

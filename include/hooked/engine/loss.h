@@ -17,4 +17,8 @@ at::Tensor token_log_probs(const at::Tensor& logits, const at::Tensor& tokens);
 at::Tensor next_token_loss(const at::Tensor& logits, const at::Tensor& tokens, const at::Tensor& real = {},
                            LossReduction reduction = LossReduction::mean);
 
+/// The same from the losses of the single predictions, [batch, pos - 1]: their mean or themselves, without
+/// those that padding is part of.
+at::Tensor reduced_loss(const at::Tensor& losses, const at::Tensor& real, LossReduction reduction);
+
 }  // namespace hooked

@@ -25,7 +25,7 @@ enum class Output : std::uint8_t {
   /// The stream where the run stopped, [batch, pos, d_model]: what the next block would read. Of a model that
   /// ends with a final norm and has no unembedding (a T5 encoder alone): that norm's output.
   residual,
-  none,  ///< nothing: the run ends at the deepest watched layer
+  none,  ///< nothing: the run ends at the last watched activation
 };
 
 /// What becomes of the losses of single predictions.
@@ -45,12 +45,14 @@ struct LossOptions {
 /// A differentiable function of the logits [batch, positions, vocab] to one number.
 class LogitMetric {
  public:
-  /// Maps logits [batch, positions, vocab] to a scalar.
+  /// Maps logits [batch, positions, vocab] to a scalar. The second axis is the declared positions in their
+  /// order, or all that the run computes where none are declared.
   using Function = std::function<at::Tensor(const at::Tensor& logits)>;
 
   LogitMetric() = default;
-  /// Any callable. `positions` are those whose logits it reads, negative ones from the end, as far as they
-  /// are known: a run refuses one of these that is padding in some row.
+  /// Any callable. `positions` are those whose logits it reads, negative ones from the end, so that a run
+  /// need not compute the others; it refuses one that counts from the end and is padding in some row. None:
+  /// the function gets all that the run computes.
   template <std::invocable<const at::Tensor&> F>
   requires(!std::same_as<std::remove_cvref_t<F>, LogitMetric>)
       LogitMetric(F function, std::vector<std::int64_t> positions = {})  // NOLINT: a callable is a metric
@@ -60,7 +62,7 @@ class LogitMetric {
   explicit operator bool() const noexcept { return static_cast<bool>(function_); }
   /// The number that these logits [batch, positions, vocab] have.
   at::Tensor operator()(const at::Tensor& logits) const { return function_(logits); }
-  /// Where it reads the logits, as far as known; negative positions count from the end.
+  /// Where it reads the logits; negative positions count from the end. Empty: wherever there are some.
   const std::vector<std::int64_t>& positions() const noexcept { return positions_; }
 
  private:
@@ -85,8 +87,8 @@ struct RunOptions {
   KeepOptions keep = {};  ///< how much of each captured activation, and where
 
   Output output = Output::logits;  ///< what is computed besides the activations
-  /// Positions whose logits are computed (negative count from the end); absent: all. One that
-  /// counts from the end and is padding in some row is refused.
+  /// Positions whose logits are computed (negative count from the end); absent: those that the gradients'
+  /// metric declares, else all. One that counts from the end and is padding in some row is refused.
   std::optional<std::vector<std::int64_t>> logit_positions = std::nullopt;
   /// The run ends before this block and returns the residual stream there; n_layers means after the last
   /// block.

@@ -134,14 +134,15 @@ class ActivationCache {
   /// not an activation's name.
   static ActivationCache load(const std::filesystem::path& file);
 
+  /// Nothing in it, for the same model and the same tokens.
+  ActivationCache emptied() const;
+
   /// Adds or replaces an entry under its full name; the value is taken as it is. Used where activations are
   /// made.
   void insert(Entry entry);
 
  private:
   [[noreturn]] void refuse_missing(const ActivationName& resolved) const;
-  /// Nothing in it, for the same model and the same tokens.
-  ActivationCache emptied() const;
   /// Each row's last real token as a column of the entry's value, [batch]. Throws HookError.
   at::Tensor last_columns(const Entry& entry, Axis axis) const;
 

@@ -1,0 +1,113 @@
+#include "hooks/growing_cache.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "hooked/hooks/site.h"
+
+namespace hooked {
+namespace {
+
+// Nothing when the positions are all from 0 on: then columns and positions are the same.
+std::vector<std::int64_t> unless_all(std::vector<std::int64_t> positions) {
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    if (positions[i] != static_cast<std::int64_t>(i)) return positions;
+  }
+  return {};
+}
+
+bool has_keys(const ActivationName& name) { return row(name.site).axes.find(Axis::key).has_value(); }
+
+// At least `needed`, and twice what there was, so that growing by one is rare.
+std::int64_t grown_size(std::int64_t had, std::int64_t needed) {
+  return had >= needed ? had : std::max(needed, 2 * had);
+}
+
+}  // namespace
+
+void GrowingCache::append(const ActivationCache& stretch) {
+  if (!first_) first_ = stretch.emptied();
+  columns_.push_back(stretch.tokens());
+  for (const ActivationCache::Entry& entry : stretch) {
+    const auto [number, added] = numbers_.try_emplace(entry.name, grown_.size());
+    if (added) grown_.push_back({.name = entry.name});
+    append(grown_[number->second], entry);
+  }
+}
+
+void GrowingCache::append(Grown& grown, const ActivationCache::Entry& entry) const {
+  const std::int64_t along = sequence_dimension(entry.name.site);
+  const std::int64_t columns = entry.value.size(along);
+  const bool keyed = has_keys(entry.name);
+  const std::int64_t keys = keyed ? entry.value.size(-1) : 0;
+  grown.positions.insert(grown.positions.end(), entry.positions.begin(), entry.positions.end());
+  if (entry.row_positions.defined()) grown.row_positions.push_back(entry.row_positions);
+  if (grown.stretches++ == 0) {
+    grown.room = entry.value;  // what one stretch computes alone (an encoder's) is never copied
+    grown.columns = columns;
+    grown.keys = keys;
+    return;
+  }
+  std::vector<std::int64_t> sizes = grown.room.sizes().vec();
+  const auto d = static_cast<std::size_t>(along);
+  sizes[d] = grown_size(sizes[d], grown.columns + columns);
+  if (keyed) sizes.back() = grown_size(sizes.back(), keys);
+  if (grown.stretches == 2 || at::IntArrayRef(sizes) != grown.room.sizes()) {
+    const at::Tensor before = grown.room.narrow(along, 0, grown.columns);
+    grown.room = keyed ? at::full(sizes, row(entry.name.site).unseen, before.options())
+                       : at::empty(sizes, before.options());
+    at::Tensor old = grown.room.narrow(along, 0, grown.columns);
+    if (keyed) old = old.narrow(-1, 0, before.size(-1));
+    old.copy_(before);
+  }
+  at::Tensor place = grown.room.narrow(along, grown.columns, columns);
+  if (keyed) place = place.narrow(-1, 0, keys);
+  place.copy_(entry.value);
+  grown.columns += columns;
+  grown.keys = std::max(grown.keys, keys);
+}
+
+// Nothing where a stretch does not know its columns, or does not begin where the one before it ends.
+std::optional<TokenColumns> GrowingCache::joined_columns() const {
+  std::optional<TokenColumns> all;
+  std::int64_t batch = 0;
+  for (const std::optional<TokenColumns>& columns : columns_) {
+    if (!columns || (all && columns->first != all->end)) return std::nullopt;
+    if (!all) all = TokenColumns{.first = columns->first, .end = columns->first};
+    all->end = columns->end;
+    if (columns->mask.defined()) batch = columns->mask.size(0);
+  }
+  if (batch == 0) return all;
+  std::vector<at::Tensor> masks;
+  for (const std::optional<TokenColumns>& columns : columns_) {
+    masks.push_back(columns->mask.defined() ? columns->mask
+                                            : at::ones({batch, columns->end - columns->first}, at::kBool));
+  }
+  all->mask = at::cat(masks, 1);
+  return all;
+}
+
+ActivationCache GrowingCache::take() {
+  ActivationCache joined = first_ ? *std::move(first_) : ActivationCache();
+  if (auto columns = joined_columns()) joined.set_tokens(*std::move(columns));
+  for (Grown& grown : grown_) {
+    at::Tensor value = grown.room.narrow(sequence_dimension(grown.name.site), 0, grown.columns);
+    if (has_keys(grown.name)) value = value.narrow(-1, 0, grown.keys);
+    // As in a run's cache: views that pin far more memory than they show are compacted.
+    if (grown.stretches > 1 && grown.room.nbytes() > 2 * value.nbytes())
+      value = value.clone(at::MemoryFormat::Contiguous);
+    const bool each_row = static_cast<std::int64_t>(grown.row_positions.size()) == grown.stretches;
+    joined.insert({grown.name, value, unless_all(std::move(grown.positions)),
+                   each_row ? at::cat(grown.row_positions, 1) : at::Tensor()});
+  }
+  *this = GrowingCache();
+  return joined;
+}
+
+}  // namespace hooked

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "hooked/hooks/edit.h"
+#include "hooked/hooks/hook.h"
+#include "hooked/hooks/point_index.h"
+
+namespace hooked {
+
+/// How much of each captured activation is kept, and where.
+struct Kept {
+  std::optional<AxisIndex> positions = std::nullopt;  ///< these only, along the pos or query axis
+  std::optional<c10::Device> device = std::nullopt;   ///< absent: where the activation is made
+};
+
+/// What is done at the points of a model: at each the hooks, edits and captures that apply there, in that
+/// order.
+///
+/// Made from selections, so that every miss is an error before anything is computed, and constant from then
+/// on: it says nothing about lengths, rows or columns, so a generation makes one for all its steps, and runs
+/// on several threads may read it. What a run adds is its Watch.
+class WatchPlan {
+ public:
+  /// An edit whose address fits the point.
+  struct PointEdit {
+    EditKind kind;
+    AxisIndices indices;
+    std::variant<double, at::Tensor> value;
+  };
+  /// What is done at one point.
+  struct PointPlan {
+    std::size_t point;
+    std::vector<HookFunction> forward = {};
+    std::vector<HookFunction> backward = {};
+    std::vector<PointEdit> edits = {};
+    bool capture = false;
+    bool gradient = false;
+
+    bool may_change() const noexcept { return !forward.empty() || !edits.empty(); }
+    bool wants_gradient() const noexcept { return gradient || !backward.empty(); }
+  };
+
+  /// Of the part of a model that `reach` names. The points must outlive the plan.
+  WatchPlan(const PointIndex& points, Reach reach, Kept kept = {});
+
+  // Building, in the order of firing. All throw HookError for selections that this model cannot honour.
+  void add_hook(const Hook& hook);
+  void add_edit(const Edit& edit);
+  void add_capture(const Selection& selection);
+  void add_gradients(const Selection& selection);
+
+  const PointIndex& points() const noexcept { return points_; }
+  const Kept& kept() const noexcept { return kept_; }
+  bool gradients() const noexcept { return gradients_; }
+
+  /// What is done at a point, null where nothing is.
+  const PointPlan* find(std::size_t point) const {
+    return place_of_[point] == kUnwatched ? nullptr : &plans_[place_of_[point]];
+  }
+  /// The place of a watched point's plan among plans().
+  std::size_t place_of(std::size_t point) const { return place_of_[point]; }
+  /// The plans of the watched points, in the order in which they were first named.
+  const std::vector<PointPlan>& plans() const noexcept { return plans_; }
+  /// Watched points in ascending order.
+  std::vector<std::size_t> watched_points() const;
+  /// Whether anything is kept.
+  bool captures() const;
+  /// Whether anything behind the last block is watched.
+  bool watches_exit() const;
+
+  /// What two plans have in common when one recording of a run, with other values put in, serves both: the
+  /// points, what is kept of them, and the kind, place and shape of each edit. Nothing for plans with
+  /// functions, which cannot be recorded.
+  std::optional<std::string> recording_key() const;
+
+ private:
+  static constexpr std::uint32_t kUnwatched = 0xffffffff;
+
+  PointPlan& plan(std::size_t point);
+
+  const PointIndex& points_;
+  Reach reach_;
+  Kept kept_;
+  std::vector<std::uint32_t> place_of_;
+  std::vector<PointPlan> plans_;
+  bool gradients_ = false;
+};
+
+}  // namespace hooked

@@ -1,0 +1,30 @@
+#include "engine/make_plan.h"
+
+#include <utility>
+
+#include "hooked/core/error.h"
+#include "loading/device.h"
+
+namespace hooked {
+
+std::shared_ptr<const WatchPlan> make_plan(const LoadedModel& model, const Reach& reach,
+                                           const std::vector<Hook>& scoped, const RunOptions& options) {
+  Kept kept{.positions = options.keep.positions};
+  if (!options.keep.device.empty()) kept.device = open_device(options.keep.device);
+  auto plan = std::make_shared<WatchPlan>(model.points, reach, std::move(kept));
+  for (const std::vector<Hook>* hooks : {&scoped, &options.hooks}) {
+    for (const Hook& hook : *hooks) {
+      if (hook.direction == HookDirection::backward && !options.gradients) {
+        throw HookError("hooks",
+                        "a backward hook needs a metric to differentiate; expected RunOptions::gradients");
+      }
+      plan->add_hook(hook);
+    }
+  }
+  for (const Edit& edit : options.edits) plan->add_edit(edit);
+  plan->add_capture(options.capture);
+  if (options.gradients) plan->add_gradients(options.gradients->of);
+  return plan;
+}
+
+}  // namespace hooked
