@@ -12,10 +12,20 @@
 #include <optional>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "models/workspace.h"
 
 namespace hooked {
+namespace {
+
+std::vector<std::int64_t> scale_sizes(const at::Tensor& rows) {
+  std::vector<std::int64_t> sizes = rows.sizes().vec();
+  sizes.back() = 1;
+  return sizes;
+}
+
+}  // namespace
 
 Norm::Layout stream_norm(const ModelConfig& config, NormKind kind, Norm::Points points, bool weighted) {
   return {.kind = kind,
@@ -48,18 +58,35 @@ at::Tensor Norm::weighted(const at::Tensor& normalized) const {
   return b_.defined() ? at::addcmul(b_.view(weight_shape_), normalized, weight()) : normalized * weight();
 }
 
+std::optional<Norm::Rows> Norm::rows_of(const at::Tensor& x, const Run& run) const {
+  if (run.workspace == nullptr) return std::nullopt;
+  const std::int64_t last = -static_cast<std::int64_t>(shape_.size());
+  const auto as_rows = [&](const at::Tensor& t) { return shape_.size() > 1 ? t.flatten(last) : t; };
+  const auto along = [&](const at::Tensor& numbers) {
+    return numbers.defined() ? as_rows(numbers.view(weight_shape_)) : at::Tensor();
+  };
+  Rows rows{as_rows(x),
+            {.centred = kind_ == NormKind::layer_norm,
+             .eps = eps_,
+             .weight = along(w_),
+             .bias = along(b_),
+             .offset = offset_}};
+  if (!can_norm_rows(rows.x, rows.how)) return std::nullopt;
+  return rows;
+}
+
 at::Tensor Norm::without_points(const at::Tensor& x, const Run& run) const {
+  if (const auto rows = rows_of(x, run)) {
+    at::Tensor normed = run.workspace->empty(rows->x.sizes(), x.options());
+    norm_rows_into({.weighted = normed}, rows->x, rows->how);
+    return normed.view(x.sizes());
+  }
   // The kernels multiply by a weight of the normed axes only.
   if (weight_shape_ != shape_) return weighted(without_weight(x));
   const std::optional<at::Tensor> w = w_.defined() ? std::optional(weight()) : std::nullopt;
   if (kind_ == NormKind::rms_norm) return at::rms_norm(x, shape_, w, eps_);
   const std::optional<at::Tensor> b = b_.defined() ? std::optional(b_.view(shape_)) : std::nullopt;
-  if (run.workspace == nullptr) return std::get<0>(at::native_layer_norm(x, shape_, w, b, eps_));
-  at::Tensor normed = run.workspace->empty(x.sizes(), x.options());
-  at::Tensor mean = at::empty({0}, x.options());
-  at::Tensor rstd = at::empty({0}, x.options());
-  at::native_layer_norm_out(normed, mean, rstd, x, shape_, w, b, eps_);
-  return normed;
+  return std::get<0>(at::native_layer_norm(x, shape_, w, b, eps_));
 }
 
 at::Tensor Norm::without_weight(const at::Tensor& x) const {
@@ -75,22 +102,22 @@ Norm::Output Norm::forward_with_edits(const at::Tensor& x, Run& run) const {
   std::vector<std::int64_t> dims(shape_.size());
   std::iota(dims.begin(), dims.end(), -static_cast<std::int64_t>(dims.size()));
   at::Tensor scale, normalized;
-  // The kernel's reciprocal deviation is the scale for free, but only in float32 and float64, and without
-  // gradients.
-  const bool fused = kind_ == NormKind::layer_norm && run.workspace != nullptr &&
-                     (x.scalar_type() == at::kFloat || x.scalar_type() == at::kDouble);
   const auto precise = [&] { return x.scalar_type() == at::kDouble ? x : x.to(at::kFloat); };
   const auto centred = [&] {
     const at::Tensor input = precise();
     return kind_ == NormKind::layer_norm ? input - input.mean(dims, /*keepdim=*/true) : input;
   };
   at::Tensor dividend;
-  if (fused) {
-    normalized = run.workspace->empty(x.sizes(), x.options());
-    at::Tensor mean = at::empty({0}, x.options());
-    at::Tensor rstd = at::empty({0}, x.options());
-    at::native_layer_norm_out(normalized, mean, rstd, x, shape_, std::nullopt, std::nullopt, eps_);
-    scale = rstd.reciprocal();
+  NormedRows made;
+  if (const auto rows = rows_of(x, run)) {
+    const bool changes =
+        run.watch.may_change(hook_scale_->number()) || run.watch.may_change(hook_normalized_->number());
+    made.normalized = run.workspace->empty(rows->x.sizes(), x.options());
+    made.scale = at::empty(scale_sizes(rows->x), x.options().dtype(at::kFloat));
+    if (w_.defined() && !changes) made.weighted = run.workspace->empty(rows->x.sizes(), x.options());
+    norm_rows_into(made, rows->x, rows->how);
+    normalized = made.normalized.view(x.sizes());
+    scale = shape_.size() > 1 ? made.scale.unsqueeze(-1) : made.scale;
   } else {
     dividend = centred();
     scale = at::sqrt(dividend.square().mean(dims, /*keepdim=*/true) + eps_);
@@ -104,7 +131,7 @@ Norm::Output Norm::forward_with_edits(const at::Tensor& x, Run& run) const {
   const at::Tensor seen = hook_normalized_->forward(normalized, run.watch);
   const bool edited =
       scale_edited || (!seen.is_same(normalized) && run.watch.may_change(hook_normalized_->number()));
-  return {weighted(seen), edited};
+  return {made.weighted.defined() ? made.weighted.view(x.sizes()) : weighted(seen), edited};
 }
 
 void Norm::share_weights_of(const Norm& other) {

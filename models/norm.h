@@ -4,6 +4,7 @@
 #include <string>
 
 #include "models/graph.h"
+#include "models/norm_rows.h"
 #include "models/run.h"
 
 namespace hooked {
@@ -11,7 +12,8 @@ namespace hooked {
 /// LayerNorm or RMSNorm over the last axis or the last two, with its two points.
 ///
 /// scale = sqrt(mean(x^2) + eps) of the (for LayerNorm centred) input, normalized = x / scale; then weight
-/// and bias. Statistics are accumulated in float32 or better. One fused kernel when nobody watches.
+/// and bias. Statistics are accumulated in float32 or better. One pass where nobody changes what the points
+/// show.
 class Norm : public torch::nn::Module {
  public:
   struct Points {
@@ -56,6 +58,13 @@ class Norm : public torch::nn::Module {
   WeightSlots slots(const std::string& path) const;
 
  private:
+  /// `x` with the normed axes as one, and what our kernel does with its rows.
+  struct Rows {
+    at::Tensor x;
+    RowNorm how;
+  };
+  /// Nothing where LibTorch's operators are to be taken: with gradients, and where our kernel does not serve.
+  std::optional<Rows> rows_of(const at::Tensor& x, const Run& run) const;
   at::Tensor weighted(const at::Tensor& normalized) const;
   at::Tensor weight() const;
   at::Tensor without_weight(const at::Tensor& x) const;

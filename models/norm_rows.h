@@ -1,0 +1,29 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace hooked {
+
+/// What norming the rows of a tensor (its last axis) writes; undefined: nobody's.
+struct NormedRows {
+  at::Tensor weighted = {};    ///< like the input
+  at::Tensor normalized = {};  ///< like the input, before weight and bias
+  at::Tensor scale = {};       ///< [..., 1] float32: what the (centred) rows are divided by
+};
+
+/// How rows are normed. `weight` and `bias` are undefined or broadcast to the input.
+struct RowNorm {
+  bool centred;  ///< LayerNorm, else RMSNorm
+  double eps;
+  at::Tensor weight = {};
+  at::Tensor bias = {};
+  bool offset = false;  ///< a stored weight w means 1 + w
+};
+
+/// Whether our kernel serves these rows: float32 or bfloat16 on the CPU, each row without gaps.
+bool can_norm_rows(const at::Tensor& x, const RowNorm& how);
+
+/// Norms each row of `x` in one pass over it, in float32, into the tensors of `out`.
+void norm_rows_into(const NormedRows& out, const at::Tensor& x, const RowNorm& how);
+
+}  // namespace hooked
