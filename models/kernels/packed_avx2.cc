@@ -1,0 +1,16 @@
+#include "models/kernels/packed_sets.h"
+
+#ifdef HOOKED_PACKED_KERNELS
+#pragma GCC target("arch=x86-64-v3")
+#define HOOKED_PACKED_LANES 8
+#include "models/kernels/packed_tiles.h"
+
+namespace hooked::kernels {
+
+BlockKernel float_kernel_avx2(std::int64_t sixteens) { return kernel_for<FloatElements>(sixteens); }
+BlockKernel bfloat16_kernel_avx2(std::int64_t sixteens) { return kernel_for<Bfloat16Elements>(sixteens); }
+DotKernel float_dots_avx2() { return row_dots<FloatElements>; }
+DotKernel bfloat16_dots_avx2() { return row_dots<Bfloat16Elements>; }
+
+}  // namespace hooked::kernels
+#endif

@@ -1,0 +1,18 @@
+#include "models/kernels/packed_sets.h"
+
+#ifdef HOOKED_PACKED_KERNELS
+#include <immintrin.h>
+#pragma GCC target("arch=x86-64-v4,avx512bf16")
+#define HOOKED_PACKED_LANES 16
+#define HOOKED_PACKED_BFLOAT16_SUMS
+#include "models/kernels/packed_tiles.h"
+
+namespace hooked::kernels {
+
+BlockKernel bfloat16_kernel_avx512_bf16(std::int64_t sixteens) {
+  return kernel_for<Bfloat16Elements>(sixteens);
+}
+DotKernel bfloat16_dots_avx512_bf16() { return row_dots<Bfloat16Elements>; }
+
+}  // namespace hooked::kernels
+#endif

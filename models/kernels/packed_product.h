@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+
+namespace hooked::kernels {
+
+/// Rows times one block of a packed matrix (Note [Packed matrices], models/matrix.cc):
+/// out[r, c] = sum over i of x[r, i] block[i, c] + bias[c], added up in float32.
+///
+/// In float32 a block is [in, columns]. In bfloat16 it is [in / 2, columns, 2]: two neighbours of a column
+/// are one word. Results of a row are the same bits whatever other rows there are.
+struct BlockProduct {
+  const void* x;          ///< rows [rows, in]
+  std::int64_t x_stride;  ///< elements from one row to the next
+  const void* block;      ///< aligned to 64 bytes
+  std::int64_t in;        ///< even in bfloat16
+  const void* bias;       ///< [columns], or null
+  void* out;
+  std::int64_t out_stride;
+  std::int64_t rows;
+};
+
+using BlockKernel = void (*)(const BlockProduct&);
+
+/// A block has this many columns times 1 to kMostSixteens.
+constexpr std::int64_t kPackedColumns = 16;
+constexpr std::int64_t kMostSixteens = 6;
+
+/// The same for columns that lie in one piece each, [columns, in], and 1 to kMostDotRows rows.
+using DotKernel = void (*)(const BlockProduct&, std::int64_t columns);
+constexpr std::int64_t kMostDotRows = 8;
+
+/// Instruction sets that there are kernels for, each with those before it.
+enum class Instructions { none, avx2, avx512, avx512_bf16 };
+
+/// The best of this processor, as far as this build has kernels.
+Instructions best_instructions();
+
+/// Whether the processor multiplies tiles of bfloat16 (AMX), which LibTorch's products then use: they are
+/// several times as fast as any of these kernels with many rows.
+bool has_bfloat16_tiles();
+
+/// The kernel for blocks of 16 * `sixteens` columns (1 to kMostSixteens); null for Instructions::none.
+BlockKernel float_kernel(Instructions instructions, std::int64_t sixteens);
+BlockKernel bfloat16_kernel(Instructions instructions, std::int64_t sixteens);  ///< as float_kernel
+
+/// The kernel for columns in one piece; null for Instructions::none.
+DotKernel float_dots(Instructions instructions);
+DotKernel bfloat16_dots(Instructions instructions);  ///< as float_dots
+
+}  // namespace hooked::kernels

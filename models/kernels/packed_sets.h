@@ -1,0 +1,26 @@
+#pragma once
+
+#include "models/kernels/packed_product.h"
+
+/// Whether this compiler compiles functions for other processors than the one a program is built for.
+#if defined(__x86_64__) && defined(__GNUC__) && __GNUC__ >= 12 && !defined(__clang__)
+#define HOOKED_PACKED_KERNELS
+#endif
+
+namespace hooked::kernels {
+
+/// The kernels of each instruction set, for blocks of 16 * `sixteens` columns.
+BlockKernel float_kernel_avx2(std::int64_t sixteens);
+BlockKernel float_kernel_avx512(std::int64_t sixteens);
+BlockKernel bfloat16_kernel_avx2(std::int64_t sixteens);
+BlockKernel bfloat16_kernel_avx512(std::int64_t sixteens);
+BlockKernel bfloat16_kernel_avx512_bf16(std::int64_t sixteens);
+
+/// As above, for columns that lie in one piece.
+DotKernel float_dots_avx2();
+DotKernel float_dots_avx512();
+DotKernel bfloat16_dots_avx2();
+DotKernel bfloat16_dots_avx512();
+DotKernel bfloat16_dots_avx512_bf16();
+
+}  // namespace hooked::kernels

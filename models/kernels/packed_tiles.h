@@ -1,0 +1,214 @@
+// The loops of packed products, compiled once for each instruction set: a source sets its target and
+// HOOKED_PACKED_LANES (floats in a vector), then includes this. Nothing may be included here: what a header
+// defines inline would be compiled for that target and might be the copy that the linker keeps.
+
+namespace hooked::kernels {
+namespace {
+
+constexpr int kLanes = HOOKED_PACKED_LANES;
+typedef float Floats __attribute__((vector_size(4 * kLanes)));
+typedef std::uint32_t Words __attribute__((vector_size(4 * kLanes)));
+typedef float AnyFloats __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
+typedef std::uint32_t AnyWords __attribute__((vector_size(4 * kLanes), aligned(2), may_alias));
+typedef std::uint16_t Halves __attribute__((vector_size(2 * kLanes), aligned(2), may_alias));
+typedef std::uint32_t AnyWord __attribute__((aligned(2), may_alias));
+
+struct FloatElements {
+  using Element = float;
+  static constexpr int kDepth = 1;  // inputs that are added in one step
+  using Weights = Floats;
+  using Input = float;
+
+  [[gnu::always_inline]] static Input input(const Element* x) { return *x; }
+  [[gnu::always_inline]] static Weights weights(const Element* w) {
+    return *reinterpret_cast<const AnyFloats*>(w);
+  }
+  template <class X>  // an input, or as many as there are weights
+  [[gnu::always_inline]] static void add(Floats& sum, const Weights& w, const X& x) {
+    sum += w * x;
+  }
+  [[gnu::always_inline]] static Floats bias(const Element* b) {
+    return *reinterpret_cast<const AnyFloats*>(b);
+  }
+  [[gnu::always_inline]] static float number(Element element) { return element; }
+  [[gnu::always_inline]] static void store_one(Element* out, float sum) { *out = sum; }
+  [[gnu::always_inline]] static void store(Element* out, const Floats& sum) {
+    *reinterpret_cast<AnyFloats*>(out) = sum;
+  }
+};
+
+// bfloat16 is the upper half of float32.
+struct Bfloat16Elements {
+  using Element = std::uint16_t;
+  static constexpr int kDepth = 2;
+
+  [[gnu::always_inline]] static Floats bias(const Element* b) {
+    return reinterpret_cast<Floats>(__builtin_convertvector(*reinterpret_cast<const Halves*>(b), Words)
+                                    << 16);
+  }
+  [[gnu::always_inline]] static float number(Element element) {
+    return __builtin_bit_cast(float, std::uint32_t{element} << 16);
+  }
+  [[gnu::always_inline]] static void store_one(Element* out, float sum) {
+    const auto bits = __builtin_bit_cast(std::uint32_t, sum);
+    *out = sum == sum ? static_cast<Element>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16) : 0x7fc0u;
+  }
+  // To the nearest, ties to even; what is not a number stays so.
+  [[gnu::always_inline]] static void store(Element* out, const Floats& sum) {
+    const Words bits = reinterpret_cast<Words>(sum);
+    const Words rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    const auto is_number = reinterpret_cast<Words>(sum == sum);
+    *reinterpret_cast<Halves*>(out) =
+        __builtin_convertvector((rounded & is_number) | (~is_number & 0x7fc0u), Halves);
+  }
+
+#ifdef HOOKED_PACKED_BFLOAT16_SUMS
+  using Weights = __m512bh;
+  using Input = __m512bh;
+  [[gnu::always_inline]] static Input input(const Element* x) {
+    const Words pairs = Words{} + *reinterpret_cast<const AnyWord*>(x);
+    return reinterpret_cast<__m512bh>(pairs);
+  }
+  [[gnu::always_inline]] static Weights weights(const Element* w) {
+    return reinterpret_cast<__m512bh>(*reinterpret_cast<const AnyWords*>(w));
+  }
+  [[gnu::always_inline]] static void add(Floats& sum, const Weights& w, const Input& x) {
+    sum = _mm512_dpbf16_ps(sum, w, x);
+  }
+#else
+  struct Weights {
+    Floats even, odd;
+  };
+  using Input = Weights;
+  [[gnu::always_inline]] static Weights both(const Words& pairs) {
+    return {reinterpret_cast<Floats>(pairs << 16), reinterpret_cast<Floats>(pairs & 0xffff0000u)};
+  }
+  [[gnu::always_inline]] static Input input(const Element* x) {
+    return both(Words{} + *reinterpret_cast<const AnyWord*>(x));
+  }
+  [[gnu::always_inline]] static Weights weights(const Element* w) {
+    return both(*reinterpret_cast<const AnyWords*>(w));
+  }
+  [[gnu::always_inline]] static void add(Floats& sum, const Weights& w, const Input& x) {
+    sum += w.even * x.even;
+    sum += w.odd * x.odd;
+  }
+#endif
+};
+
+// kRows rows times the kVectors vectors of columns that begin at column `first`, all sums in registers.
+template <class Elements, int kSixteens, int kRows, int kVectors>
+void tile(const BlockProduct& p, std::int64_t row, std::int64_t first) {
+  using Element = typename Elements::Element;
+  constexpr std::int64_t kColumns = kPackedColumns * kSixteens;
+  const std::int64_t in = p.in, x_stride = p.x_stride;
+  const Element* x = static_cast<const Element*>(p.x) + row * x_stride;
+  const Element* w = static_cast<const Element*>(p.block) + first * Elements::kDepth;
+  Floats sums[kRows][kVectors] = {};
+  for (std::int64_t i = 0; i < in; i += Elements::kDepth) {
+    typename Elements::Weights weights[kVectors];
+#pragma GCC unroll 12
+    for (int v = 0; v < kVectors; ++v)
+      weights[v] = Elements::weights(w + i * kColumns + v * kLanes * Elements::kDepth);
+#pragma GCC unroll 12
+    for (int r = 0; r < kRows; ++r) {
+      const typename Elements::Input input = Elements::input(x + r * x_stride + i);
+#pragma GCC unroll 12
+      for (int v = 0; v < kVectors; ++v) Elements::add(sums[r][v], weights[v], input);
+    }
+  }
+  const Element* bias = static_cast<const Element*>(p.bias);
+  Element* out = static_cast<Element*>(p.out) + row * p.out_stride + first;
+#pragma GCC unroll 12
+  for (int v = 0; v < kVectors; ++v) {
+    const Floats added = bias == nullptr ? Floats{} : Elements::bias(bias + first + v * kLanes);
+#pragma GCC unroll 12
+    for (int r = 0; r < kRows; ++r) Elements::store(out + r * p.out_stride + v * kLanes, sums[r][v] + added);
+  }
+}
+
+// The rows from `row` on in tiles of kRows, what is left in the largest smaller tile.
+template <class Elements, int kSixteens, int kRows, int kVectors>
+void rows_of_tiles(const BlockProduct& p, std::int64_t row, std::int64_t first) {
+  for (; row + kRows <= p.rows; row += kRows) tile<Elements, kSixteens, kRows, kVectors>(p, row, first);
+  if constexpr (kRows > 1) {
+    if (row < p.rows) rows_of_tiles<Elements, kSixteens, kRows - 1, kVectors>(p, row, first);
+  }
+}
+
+// The sum of a vector's lanes, always in the same order.
+[[gnu::always_inline]] inline float sum_of(Floats sums) {
+#pragma GCC unroll 4
+  for (int step = kLanes / 2; step > 0; step /= 2) {
+    Words lanes;
+#pragma GCC unroll 16
+    for (int lane = 0; lane < kLanes; ++lane)
+      lanes[lane] = static_cast<std::uint32_t>((lane + step) % kLanes);
+    sums += __builtin_shuffle(sums, lanes);
+  }
+  return sums[0];
+}
+
+// kRows rows times one column that lies in one piece.
+template <class Elements, int kRows>
+void dots(const BlockProduct& p, std::int64_t column) {
+  using Element = typename Elements::Element;
+  constexpr std::int64_t kStep = kLanes * Elements::kDepth;
+  constexpr std::int64_t kAhead =
+      2048 / static_cast<std::int64_t>(sizeof(Element));  // what a page holds twice
+  const std::int64_t in = p.in, whole = in / kStep * kStep;
+  const Element* w = static_cast<const Element*>(p.block) + column * in;
+  const Element* x = static_cast<const Element*>(p.x);
+  Floats sums[kRows] = {};
+  for (std::int64_t i = 0; i < whole; i += kStep) {
+    const typename Elements::Weights weights = Elements::weights(w + i);
+    __builtin_prefetch(w + i + kAhead);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r)
+      Elements::add(sums[r], weights, Elements::weights(x + r * p.x_stride + i));
+  }
+  const Element* bias = static_cast<const Element*>(p.bias);
+  Element* out = static_cast<Element*>(p.out) + column;
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+    float sum = sum_of(sums[r]);
+    for (std::int64_t i = whole; i < in; ++i)
+      sum += Elements::number(w[i]) * Elements::number(x[r * p.x_stride + i]);
+    if (bias != nullptr) sum += Elements::number(bias[column]);
+    Elements::store_one(out + r * p.out_stride, sum);
+  }
+}
+
+template <class Elements>
+void row_dots(const BlockProduct& p, std::int64_t columns) {
+  using Dots = void (*)(const BlockProduct&, std::int64_t);
+  static constexpr Dots kDots[kMostDotRows] = {dots<Elements, 1>, dots<Elements, 2>, dots<Elements, 3>,
+                                               dots<Elements, 4>, dots<Elements, 5>, dots<Elements, 6>,
+                                               dots<Elements, 7>, dots<Elements, 8>};
+  for (std::int64_t column = 0; column < columns; ++column) kDots[p.rows - 1](p, column);
+}
+
+template <class Elements, int kSixteens>
+void block_product(const BlockProduct& p) {
+  constexpr int kVectors = kSixteens * static_cast<int>(kPackedColumns) / kLanes;
+  if constexpr (kLanes == 16) {  // 24 of 32 registers hold sums
+    rows_of_tiles<Elements, kSixteens, (kSixteens < 2 ? 12 : 24 / kSixteens), kVectors>(p, 0, 0);
+  } else if (p.rows == 1) {
+    tile<Elements, kSixteens, 1, kVectors>(p, 0, 0);
+  } else {  // 12 of 16
+    for (int first = 0; first < kVectors * kLanes; first += 2 * kLanes) {
+      rows_of_tiles<Elements, kSixteens, 6, 2>(p, 0, first);
+    }
+  }
+}
+
+template <class Elements>
+BlockKernel kernel_for(std::int64_t sixteens) {
+  static constexpr BlockKernel kKernels[kMostSixteens] = {
+      block_product<Elements, 1>, block_product<Elements, 2>, block_product<Elements, 3>,
+      block_product<Elements, 4>, block_product<Elements, 5>, block_product<Elements, 6>};
+  return kKernels[sixteens - 1];
+}
+
+}  // namespace
+}  // namespace hooked::kernels
