@@ -40,7 +40,8 @@ Attention::Attention(const GraphContext& context, Attends attends)
   } else {
     projection_ = std::make_unique<StreamProjection>(*this, context);
   }
-  W_O_ = add_matrix(*this, "W_O", c.d_model, c.n_heads * c.value_dim(), context);
+  W_O_ = add_matrix(*this, "W_O", c.d_model, c.n_heads * c.value_dim(),
+                    {.out = c.d_model, .in = c.value_dim()}, context);
   if (c.attn_out_bias) b_O_ = parameter("b_O", {c.d_model});
   if (c.attention_sinks) sinks_ = parameter("sinks", {c.n_heads});
 
@@ -184,8 +185,7 @@ at::Tensor Attention::attend_fused(const at::Tensor& q, const KeysAndValues& att
 
 at::Tensor Attention::write(const at::Tensor& z, Run& run) const {
   if (!hook_result_->watched(run.watch)) return ops::linear(z.flatten(2), W_O_, b_O_, run);
-  const at::Tensor per_head =
-      W_O_.t().view({config_.n_heads, config_.value_dim(), config_.d_model});  // [head, d_head, d_model]
+  const at::Tensor per_head = W_O_.by_input_heads(config_.n_heads).read();  // [head, d_head, d_model]
   const at::Tensor result = hook_result_->forward(ops::by_head_product(z, per_head, run), run.watch);
   const at::Tensor sum = result.sum(2);
   return b_O_.defined() ? sum + b_O_ : sum;
@@ -193,7 +193,7 @@ at::Tensor Attention::write(const at::Tensor& z, Run& run) const {
 
 WeightSlots Attention::slots(const std::string& path) const {
   WeightSlots slots = projection_->slots(path);
-  slots.push_back({path + ".W_O", W_O_.t().view({config_.n_heads, config_.value_dim(), config_.d_model})});
+  slots.push_back({path + ".W_O", W_O_.by_input_heads(config_.n_heads)});
   add_slot(slots, path + ".b_O", b_O_);
   add_slot(slots, path + ".sinks", sinks_);
   add_slots(slots, relative_bias_, path);

@@ -55,7 +55,7 @@ class Attention : public torch::nn::Module {
   std::int64_t layer_;
   double scale_;  // scores are multiplied by it
   std::unique_ptr<const HeadProjection> projection_;
-  at::Tensor W_O_;    // [d_model, head * d_head]
+  Matrix W_O_;        // [d_model, head * d_head]
   at::Tensor b_O_;    // [d_model]
   at::Tensor sinks_;  // [head]; undefined without
   std::shared_ptr<Norm> q_norm_, k_norm_;

@@ -1,7 +1,5 @@
 #include "models/graph.h"
 
-#include <ATen/ops/empty.h>
-
 #include <string>
 #include <utility>
 
@@ -25,13 +23,11 @@ Point add_point(torch::nn::Module& owner, Site site, const GraphContext& context
   return owner.register_module(std::string(leaf), std::make_shared<HookPoint>(context.points.require(name)));
 }
 
-at::Tensor add_matrix(torch::nn::Module& owner, const char* name, std::int64_t out, std::int64_t in,
-                      const GraphContext& context) {
-  constexpr std::int64_t kAliasBytes = 4096;
-  const auto column_bytes = out * static_cast<std::int64_t>(context.options.dtype().itemsize());
-  at::Tensor matrix = column_bytes % kAliasBytes == 0 ? at::empty({out, in}, context.options)
-                                                      : at::empty({in, out}, context.options).t();
-  return owner.register_parameter(name, std::move(matrix), /*requires_grad=*/false);
+Matrix add_matrix(torch::nn::Module& owner, const char* name, std::int64_t out, std::int64_t in,
+                  Matrix::Groups groups, const GraphContext& context) {
+  Matrix matrix(out, in, groups, context.options, context.storage);
+  owner.register_parameter(name, matrix.stored(), /*requires_grad=*/false);
+  return matrix;
 }
 
 }  // namespace hooked

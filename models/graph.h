@@ -9,6 +9,7 @@
 #include "hooked/hooks/point_index.h"
 #include "hooks/hook_point.h"
 #include "hooks/nn.h"
+#include "models/matrix.h"
 #include "models/weight_slot.h"
 
 namespace hooked {
@@ -18,6 +19,7 @@ struct GraphContext {
   const ModelConfig& config;
   const PointIndex& points;
   at::TensorOptions options;  ///< dtype and device of the weights
+  Storage storage = Storage::fastest;
   Stack stack = Stack::none;
   std::int64_t layer = -1;
   std::int64_t expert = -1;
@@ -35,11 +37,8 @@ bool has_point(Site site, const GraphContext& context);
 /// not have the site.
 Point add_point(torch::nn::Module& owner, Site site, const GraphContext& context);
 
-/// Registers an uninitialised matrix for ops::linear, [out, in], frozen.
-///
-/// Stored by columns, which saves the product a transposition and so about a tenth of its time, unless that
-/// would put the columns a multiple of 4 KiB apart: they would then compete for the same lines of the cache.
-at::Tensor add_matrix(torch::nn::Module& owner, const char* name, std::int64_t out, std::int64_t in,
-                      const GraphContext& context);
+/// Registers an uninitialised matrix [out, in] for ops::linear, frozen.
+Matrix add_matrix(torch::nn::Module& owner, const char* name, std::int64_t out, std::int64_t in,
+                  Matrix::Groups groups, const GraphContext& context);
 
 }  // namespace hooked

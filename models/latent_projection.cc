@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 
 #include <cassert>
+#include <numeric>
 #include <utility>
 
 #include "models/ops.h"
@@ -14,8 +15,10 @@ LatentProjection::LatentProjection(torch::nn::Module& attention, const GraphCont
     : config_(context.config) {
   const ModelConfig& c = config_;
   const Latents& latent = *c.latent;
+  const std::int64_t group = std::gcd(std::gcd(c.query_latent() ? latent.d_query : c.d_head, latent.d_kv),
+                                      latent.d_shared_key);  // of what lies side by side in W_down
   const std::int64_t read = query_width() + latent.d_kv + latent.d_shared_key;
-  W_down_ = add_matrix(attention, "W_down", read, c.d_model, context);
+  W_down_ = add_matrix(attention, "W_down", read, c.d_model, {.out = group, .in = c.d_model}, context);
   if (c.qkv_bias) {
     b_down_ = attention.register_parameter("b_down", at::empty({read}, context.options),
                                            /*requires_grad=*/false);
@@ -31,13 +34,14 @@ LatentProjection::LatentProjection(torch::nn::Module& attention, const GraphCont
     return attention.register_module(name, std::make_shared<Norm>(layout, context));
   };
   if (latent.d_query > 0) {
-    W_UQ_ = add_matrix(attention, "W_UQ", c.n_heads * c.d_head, latent.d_query, context);
+    W_UQ_ = add_matrix(attention, "W_UQ", c.n_heads * c.d_head, latent.d_query,
+                       {.out = c.d_head, .in = latent.d_query}, context);
     q_norm_ =
         norm("q_latent_norm", Site::q_latent_norm_scale, Site::q_latent_norm_normalized, latent.d_query);
     hook_q_latent_ = add_point(attention, Site::q_latent, context);
   }
-  W_UKV_ =
-      add_matrix(attention, "W_UKV", c.n_heads * (c.own_key_dim() + latent.d_value), latent.d_kv, context);
+  W_UKV_ = add_matrix(attention, "W_UKV", c.n_heads * (c.own_key_dim() + latent.d_value), latent.d_kv,
+                      {.out = std::gcd(c.own_key_dim(), latent.d_value), .in = latent.d_kv}, context);
   kv_norm_ = norm("kv_latent_norm", Site::kv_latent_norm_scale, Site::kv_latent_norm_normalized, latent.d_kv);
   hook_kv_latent_ = add_point(attention, Site::kv_latent, context);
   hook_k_shared_ = add_point(attention, Site::k_shared, context);
@@ -75,17 +79,16 @@ Heads LatentProjection::project(const AttentionInput& input, Run& run) const {
 WeightSlots LatentProjection::slots(const std::string& path) const {
   const Latents& latent = *config_.latent;
   const std::int64_t h = config_.n_heads;
-  // Rows of a packed matrix [out, in], and their entries of its bias, as [in, out] or by heads [head, in,
-  // out].
-  const auto rows = [](const at::Tensor& packed, std::int64_t first, std::int64_t count) {
-    return packed.narrow(0, first, count).t();
+  // Outputs of a matrix as [in, out] or by heads [head, in, out].
+  const auto rows = [](const Matrix& matrix, std::int64_t first, std::int64_t count) {
+    return matrix.narrow(first, count).as_in_out();
   };
-  const auto by_head = [&](const at::Tensor& packed, std::int64_t first, std::int64_t width) {
-    return packed.narrow(0, first, h * width).view({h, width, -1}).transpose(1, 2);
+  const auto by_head = [&](const Matrix& matrix, std::int64_t first, std::int64_t width) {
+    return matrix.narrow(first, h * width).by_output_heads(h);
   };
   const std::int64_t own = config_.own_key_dim(), kv = query_width(), shared = kv + latent.d_kv;
   WeightSlots slots;
-  const auto add = [&](const char* name, const at::Tensor& view) { slots.push_back({path + name, view}); };
+  const auto add = [&](const char* name, const SlotView& view) { slots.push_back({path + name, view}); };
   if (q_norm_) {
     add(".W_DQ", rows(W_down_, 0, latent.d_query));
     add(".W_UQ", by_head(W_UQ_, 0, config_.d_head));

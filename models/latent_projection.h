@@ -23,11 +23,10 @@ class LatentProjection : public HeadProjection {
   std::int64_t query_width() const;
 
   const ModelConfig& config_;
-  at::Tensor
-      W_down_;  // [(latent of queries, or head * d_head) + latent of keys and values + shared, d_model]
+  Matrix W_down_;  // [(latent of queries, or head * d_head) + latent of keys and values + shared, d_model]
   at::Tensor b_down_;  // the same without d_model; undefined without
-  at::Tensor W_UQ_;    // [head * d_head, latent]; undefined where queries have no latent
-  at::Tensor W_UKV_;   // [head * (own part of d_head), then head * (width of values), latent]
+  Matrix W_UQ_;        // [head * d_head, latent]; undefined where queries have no latent
+  Matrix W_UKV_;       // [head * (own part of d_head), then head * (width of values), latent]
   std::shared_ptr<Norm> q_norm_, kv_norm_;
   Point hook_q_latent_, hook_kv_latent_, hook_k_shared_;
 };

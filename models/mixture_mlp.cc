@@ -50,7 +50,8 @@ MixtureMlp::MixtureMlp(const GraphContext& context) : config_(context.config) {
   const auto parameter = [&](const char* name, at::IntArrayRef sizes) {
     return register_parameter(name, at::empty(sizes, context.options), /*requires_grad=*/false);
   };
-  W_gate_ = add_matrix(*this, "W_gate", e.n_experts, c.d_model, context);
+  W_gate_ =
+      add_matrix(*this, "W_gate", e.n_experts, c.d_model, {.out = e.n_experts, .in = c.d_model}, context);
   if (e.router_bias) b_gate_ = parameter("b_gate", {e.n_experts});
   if (e.choice_bias) choice_bias_ = parameter("choice_bias", {e.n_experts});
   hook_expert_weights_ = add_point(*this, Site::expert_weights, context);
@@ -192,7 +193,7 @@ at::Tensor MixtureMlp::shared(const at::Tensor& x, Run& run) const {
 }
 
 WeightSlots MixtureMlp::slots(const std::string& path) const {
-  WeightSlots slots{{path + ".W_gate.weight", W_gate_}};
+  WeightSlots slots{{path + ".W_gate.weight", W_gate_.as_out_in()}};
   add_slot(slots, path + ".W_gate.bias", b_gate_);
   add_slot(slots, path + ".choice_bias", choice_bias_);
   for (std::size_t e = 0; e < experts_.size(); ++e) {

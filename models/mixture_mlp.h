@@ -47,7 +47,7 @@ class MixtureMlp : public FeedForward {
   at::Tensor shared(const at::Tensor& x, Run& run) const;
 
   const ModelConfig& config_;
-  at::Tensor W_gate_;       // [expert, d_model]
+  Matrix W_gate_;           // [expert, d_model]
   at::Tensor b_gate_;       // [expert]; undefined without
   at::Tensor choice_bias_;  // [expert]; undefined without
   std::vector<std::shared_ptr<Mlp>> experts_;

@@ -25,8 +25,9 @@ Mlp::Mlp(const GraphContext& context, const MlpPlace& place) : config_(context.c
   const auto parameter = [&](const char* name, at::IntArrayRef sizes) {
     return register_parameter(name, at::empty(sizes, context.options), /*requires_grad=*/false);
   };
-  W_in_ = add_matrix(*this, is_gated ? "W_gate_in" : "W_in", width, c.d_model, context);
-  W_out_ = add_matrix(*this, "W_out", c.d_model, d, context);
+  W_in_ = add_matrix(*this, is_gated ? "W_gate_in" : "W_in", width, c.d_model, {.out = d, .in = c.d_model},
+                     context);
+  W_out_ = add_matrix(*this, "W_out", c.d_model, d, {.out = c.d_model, .in = d}, context);
   if (place.bias) {
     if (c.gated_bias_after_product) {
       b_product_ = parameter("b_in", {d});
@@ -96,16 +97,17 @@ at::Tensor Mlp::gated(const at::Tensor& x, Run& run) const {
 WeightSlots Mlp::slots(const std::string& path) const {
   const std::int64_t d = place_.width;
   WeightSlots slots;
-  const auto matrix = [&](const char* letter, const at::Tensor& out_in) {
+  const auto matrix = [&](const char* letter, const Matrix& weight) {
     const std::string name = path + ".W_" + letter;
-    add_slot(slots, place_.linear_names ? name + ".weight" : name, place_.linear_names ? out_in : out_in.t());
+    add_slot(slots, place_.linear_names ? name + ".weight" : name,
+             place_.linear_names ? weight.as_out_in() : weight.as_in_out());
   };
   const auto bias = [&](const std::string& letter, const at::Tensor& values) {
     add_slot(slots, path + (place_.linear_names ? ".W_" + letter + ".bias" : ".b_" + letter), values);
   };
   if (config_.mlp == MlpKind::gated) {
-    matrix("gate", W_in_.narrow(0, 0, d));
-    matrix("in", W_in_.narrow(0, d, d));
+    matrix("gate", W_in_.narrow(0, d));
+    matrix("in", W_in_.narrow(d, d));
     if (b_in_.defined()) {
       bias("gate", b_in_.narrow(0, 0, d));
       bias("in", b_in_.narrow(0, d, d));

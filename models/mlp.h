@@ -42,10 +42,10 @@ class Mlp : public FeedForward {
 
   const ModelConfig& config_;
   MlpPlace place_;
-  at::Tensor W_in_;       // [d_mlp, d_model]; gated: gate rows, then up rows, [2 d_mlp, d_model]
+  Matrix W_in_;           // [d_mlp, d_model]; gated: gate rows, then up rows, [2 d_mlp, d_model]
   at::Tensor b_in_;       // [d_mlp] or [2 d_mlp]; undefined without, or when it is added after the product
   at::Tensor b_product_;  // [d_mlp], added after the product of gate and up
-  at::Tensor W_out_;      // [d_model, d_mlp]
+  Matrix W_out_;          // [d_model, d_mlp]
   at::Tensor b_out_;      // [d_model]
   ops::Xielu xielu_;      // undefined for other activations
   std::shared_ptr<Norm> ln_;

@@ -83,6 +83,16 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
   return result.view(sizes);
 }
 
+at::Tensor linear(const at::Tensor& x, const Matrix& matrix, const at::Tensor& bias, const Run& run) {
+  if (run.workspace == nullptr) return matrix.multiply(x, bias);
+  const at::Tensor rows = x.reshape({-1, x.size(-1)}).contiguous();
+  at::Tensor result = run.workspace->empty({rows.size(0), matrix.out()}, x.options());
+  matrix.multiply_into(result, rows, bias);
+  std::vector<std::int64_t> sizes = x.sizes().vec();
+  sizes.back() = matrix.out();
+  return result.view(sizes);
+}
+
 at::Tensor by_head_product(const at::Tensor& x, const at::Tensor& weight, const Run& run) {
   const std::int64_t heads = weight.size(0), out_size = weight.size(2);
   const at::Tensor rows = x.reshape({-1, heads, x.size(-1)}).transpose(0, 1);  // [head, batch * pos, in]

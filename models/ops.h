@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "hooked/core/model_config.h"
+#include "models/matrix.h"
 #include "models/run.h"
 
 /// The arithmetic of the graph. While no gradients are recorded results are written into the run's workspace,
@@ -11,6 +12,9 @@ namespace hooked::ops {
 
 /// x [..., in] times weight [out, in] transposed, plus bias [out] if defined: [..., out], contiguous.
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, const Run& run);
+
+/// x [..., in] times matrix [out, in] transposed, plus bias [out] if defined: [..., out], contiguous.
+at::Tensor linear(const at::Tensor& x, const Matrix& matrix, const at::Tensor& bias, const Run& run);
 
 /// Each head's rows times that head's matrix: x [batch, pos, head, in] times weight [head, in, out]:
 /// [batch, pos, head, out].

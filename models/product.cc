@@ -5,10 +5,14 @@
 #include <ATen/ops/mm.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <string_view>
 
 #include "core/parallel.h"
+#include "models/kernels/packed_product.h"
+#include "models/plain_kernels.h"
+#include "models/shares.h"
 
 namespace hooked {
 namespace {
@@ -62,9 +66,44 @@ bool suits_one_dnn(const at::Tensor& rows, const at::Tensor& weight) {
          rows.scalar_type() == at::kFloat && !maker_is_intel() && one_dnn_linear() != nullptr;
 }
 
+// Few rows are read as dots over the weight's rows: one stream of memory.
+kernels::DotKernel dots_for(const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& bias) {
+  if (plain_kernels() || !rows.device().is_cpu() || !weight.is_contiguous() ||
+      rows.size(0) > kernels::kMostDotRows || (bias.defined() && !bias.is_contiguous())) {
+    return nullptr;
+  }
+  if (rows.scalar_type() == at::kFloat) return kernels::float_dots(kernels::best_instructions());
+  if (rows.scalar_type() == at::kBFloat16) return kernels::bfloat16_dots(kernels::best_instructions());
+  return nullptr;
+}
+
+void dots_into(at::Tensor& out, const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& bias,
+               kernels::DotKernel dots) {
+  const std::int64_t in = weight.size(1), element = weight.element_size();
+  const auto* w = static_cast<const std::byte*>(weight.const_data_ptr());
+  const auto* b = bias.defined() ? static_cast<const std::byte*>(bias.const_data_ptr()) : nullptr;
+  auto* y = static_cast<std::byte*>(out.mutable_data_ptr());
+  const auto work = [&](std::int64_t first, std::int64_t count) {
+    dots({.x = rows.const_data_ptr(),
+          .x_stride = in,
+          .block = w + first * in * element,
+          .in = in,
+          .bias = b == nullptr ? nullptr : b + first * element,
+          .out = y + first * element,
+          .out_stride = weight.size(0),
+          .rows = rows.size(0)},
+         count);
+  };
+  for_each_share(weight.size(0), 2 * rows.size(0) * weight.numel(), work);
+}
+
 }  // namespace
 
 void linear_into(at::Tensor& out, const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& bias) {
+  if (out.numel() == 0) return;
+  if (const kernels::DotKernel dots = dots_for(rows, weight, bias)) {
+    return dots_into(out, rows, weight, bias, dots);
+  }
   const ThreadLimit limit(small(rows, weight) ? std::optional(1) : std::nullopt);
   if (suits_one_dnn(rows, weight)) {
     const std::int64_t row_bytes = rows.size(0) * static_cast<std::int64_t>(sizeof(float));

@@ -12,7 +12,7 @@ StreamProjection::StreamProjection(torch::nn::Module& attention, const GraphCont
     : config_(context.config) {
   const ModelConfig& c = config_;
   const std::int64_t width = (c.n_heads + 2 * c.n_kv_heads) * c.d_head;
-  W_QKV_ = add_matrix(attention, "W_QKV", width, c.d_model, context);
+  W_QKV_ = add_matrix(attention, "W_QKV", width, c.d_model, {.out = c.d_head, .in = c.d_model}, context);
   if (!c.qkv_bias) return;
   b_QKV_ = attention.register_parameter("b_QKV", at::empty({width}, context.options),
                                         /*requires_grad=*/false);
@@ -21,7 +21,7 @@ StreamProjection::StreamProjection(torch::nn::Module& attention, const GraphCont
 Heads StreamProjection::project(const AttentionInput& input, Run& run) const {
   const std::int64_t h = config_.n_heads, kv = config_.n_kv_heads, d = config_.d_head;
   const auto side_by_side = [&](const at::Tensor& x, std::int64_t first_head, std::int64_t count) {
-    const at::Tensor weight = W_QKV_.narrow(0, first_head * d, count * d);
+    const Matrix weight = W_QKV_.narrow(first_head * d, count * d);
     const at::Tensor bias = b_QKV_.defined() ? b_QKV_.narrow(0, first_head * d, count * d) : b_QKV_;
     return ops::linear(x, weight, bias, run).unflatten(-1, {count, d});  // [batch, pos, count, d_head]
   };
@@ -55,8 +55,8 @@ at::Tensor StreamProjection::branch(const at::Tensor& input, std::int64_t first_
                                     const Run& run) const {
   const std::int64_t d = config_.d_head;
   const at::Tensor weight =
-      W_QKV_.narrow(0, first_head * d, heads * d).view({heads, d, -1});  // [head, d_head, d_model]
-  const at::Tensor x = ops::by_head_product(input, weight.transpose(1, 2), run);
+      W_QKV_.narrow(first_head * d, heads * d).by_output_heads(heads).read();  // [head, d_model, d_head]
+  const at::Tensor x = ops::by_head_product(input, weight, run);
   if (!b_QKV_.defined()) return x;
   return x + b_QKV_.narrow(0, first_head * d, heads * d).view({heads, d});
 }
@@ -72,7 +72,7 @@ WeightSlots StreamProjection::slots(const std::string& path) const {
     return packed.narrow(0, first_head * d, heads * d);
   };
   const auto heads_of = [&](std::int64_t first_head, std::int64_t heads) {
-    return rows(W_QKV_, first_head, heads).view({heads, d, -1}).transpose(1, 2);
+    return W_QKV_.narrow(first_head * d, heads * d).by_output_heads(heads);
   };
   add_slot(slots, name(".W_Q"), heads_of(0, h));
   add_slot(slots, name(".W_K"), heads_of(h, kv));

@@ -20,7 +20,7 @@ class StreamProjection : public HeadProjection {
                     const Run& run) const;
 
   const ModelConfig& config_;
-  at::Tensor W_QKV_;  // [(head + 2 kv_head) * d_head, d_model]
+  Matrix W_QKV_;      // [(head + 2 kv_head) * d_head, d_model]
   at::Tensor b_QKV_;  // [(head + 2 kv_head) * d_head]; undefined without
 };
 

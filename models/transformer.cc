@@ -88,7 +88,7 @@ WeightSlots Embed::slots(const std::string& path) const {
 
 MlmHead::MlmHead(const GraphContext& context) : activation_(*context.config.unembedding->mlm_head) {
   const ModelConfig& c = context.config;
-  W_ = add_matrix(*this, "W", c.d_model, c.d_model, context);
+  W_ = add_matrix(*this, "W", c.d_model, c.d_model, {.out = c.d_model, .in = c.d_model}, context);
   b_ = register_parameter("b", at::empty({c.d_model}, context.options), /*requires_grad=*/false);
   const Norm::Points points{Site::mlm_head_ln_scale, Site::mlm_head_ln_normalized};
   ln_ = register_module("ln", std::make_shared<Norm>(layer_norm(c, points), context));
@@ -99,7 +99,7 @@ at::Tensor MlmHead::forward(const at::Tensor& x, Run& run) const {
 }
 
 WeightSlots MlmHead::slots(const std::string& path) const {
-  WeightSlots slots{{path + ".W", W_.t()}, {path + ".b", b_}};
+  WeightSlots slots{{path + ".W", W_.as_in_out()}, {path + ".b", b_}};
   add_slots(slots, ln_, path + ".ln");
   return slots;
 }
@@ -134,9 +134,9 @@ WeightSlots Unembed::slots(const std::string& path) const {
 }
 
 Transformer::Transformer(const ModelConfig& config, const PointIndex& points,
-                         const at::TensorOptions& options)
+                         const at::TensorOptions& options, Storage storage)
     : config_(config) {
-  const GraphContext context{config, points, options};
+  const GraphContext context{config, points, options, storage};
   hook_tokens_ = add_point(*this, Site::tokens, context);
   embed_ = register_module("embed", std::make_shared<Embed>(context));
   // The parts of a normed sum belong to the module that makes the sum.
@@ -158,7 +158,7 @@ Transformer::Transformer(const ModelConfig& config, const PointIndex& points,
       if (place.stack != name) continue;
       blocks.push_back(folder->register_module(
           std::to_string(place.layer),
-          std::make_shared<Block>(GraphContext{config, points, options, name, place.layer})));
+          std::make_shared<Block>(GraphContext{config, points, options, storage, name, place.layer})));
     }
     return blocks;
   };

@@ -54,7 +54,7 @@ class MlmHead : public torch::nn::Module {
 
  private:
   Activation activation_;
-  at::Tensor W_;  // [d_model out, d_model in]
+  Matrix W_;      // [d_model out, d_model in]
   at::Tensor b_;  // [d_model]
   std::shared_ptr<Norm> ln_;
 };
@@ -93,7 +93,8 @@ class Transformer : public torch::nn::Module {
  public:
   /// Uninitialised parameters of `options`; on the meta device nothing is allocated. The config and points
   /// must outlive the graph.
-  Transformer(const ModelConfig& config, const PointIndex& points, const at::TensorOptions& options);
+  Transformer(const ModelConfig& config, const PointIndex& points, const at::TensorOptions& options,
+              Storage storage = Storage::fastest);
 
   /// Embeds, runs the blocks that `reach` names and unembeds: logits [batch, position, vocab] where the run
   /// reaches the exit, else the residual stream [batch, pos, d_model] where it ends. Without an unembedding

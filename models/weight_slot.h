@@ -1,10 +1,10 @@
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "models/slot_view.h"
 
 namespace hooked {
 
@@ -12,13 +12,13 @@ namespace hooked {
 /// is in the table of weights (core/weight_table.h).
 struct WeightSlot {
   std::string name;  ///< state-dict name: `blocks.0.attn.W_Q`
-  at::Tensor view;   ///< in the state dict's shape; shares the packed parameter's memory
+  SlotView view;     ///< in the state dict's shape; shares the packed parameter's memory
 };
 
 using WeightSlots = std::vector<WeightSlot>;
 
 /// Adds a weight, or nothing where this model's is undefined.
-inline void add_slot(WeightSlots& all, std::string name, const at::Tensor& view) {
+inline void add_slot(WeightSlots& all, std::string name, const SlotView& view) {
   if (view.defined()) all.push_back({std::move(name), view});
 }
 

@@ -37,11 +37,11 @@ TrainableTransformer& TrainableTransformer::operator=(TrainableTransformer&&) no
 TrainableTransformer::~TrainableTransformer() = default;
 
 TrainableTransformer TrainableTransformer::create(const ModelConfig& config, const CreateOptions& options) {
-  return TrainableTransformer(create_model(config, options));
+  return TrainableTransformer(create_model(config, options, Storage::plain));
 }
 
 TrainableTransformer TrainableTransformer::from(const HookedTransformer& model) {
-  return TrainableTransformer(copy_model(*model.loaded()));
+  return TrainableTransformer(copy_model(*model.loaded(), Storage::plain));
 }
 
 const ModelConfig& TrainableTransformer::config() const noexcept { return model_->config; }

@@ -61,11 +61,16 @@ void for_each_block(const StoredTensor& stored, const std::function<void(const T
   });
 }
 
-void copy_blocks(const StoredTensor& stored, const at::Tensor& destination) {
-  for_each_block(stored, [&](const TensorBlock& block) {
-    const std::int64_t count = block.values.dim() == 0 ? 1 : block.values.size(stored.dimension);
-    part_of(destination, stored.dimension, block.first, count).copy_(block.values);
-  });
+WriteStretch writer_of(at::Tensor tensor) {
+  return [tensor = std::move(tensor)](std::int64_t dimension, std::int64_t first, const at::Tensor& values) {
+    const std::int64_t count = values.dim() == 0 ? 1 : values.size(dimension);
+    part_of(tensor, dimension, first, count).copy_(values);
+  };
+}
+
+void copy_blocks(const StoredTensor& stored, const WriteStretch& write) {
+  for_each_block(stored,
+                 [&](const TensorBlock& block) { write(stored.dimension, block.first, block.values); });
 }
 
 bool same_numbers(const StoredTensor& one, const StoredTensor& other) {

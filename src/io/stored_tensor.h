@@ -42,8 +42,16 @@ struct TensorBlock {
 /// same for any number of threads. Blocks have about `kBlockElements` elements.
 void for_each_block(const StoredTensor& stored, const std::function<void(const TensorBlock&)>& use);
 
-/// Copies all of it into `destination`, of the same shape.
-void copy_blocks(const StoredTensor& stored, const at::Tensor& destination);
+/// Writes a stretch of a tensor's dimension that begins at `first` and is as long as `values`. Stretches of
+/// one tensor may be written on several threads at once.
+using WriteStretch =
+    std::function<void(std::int64_t dimension, std::int64_t first, const at::Tensor& values)>;
+
+/// Writes into a tensor of that shape.
+WriteStretch writer_of(at::Tensor tensor);
+
+/// Writes all of it.
+void copy_blocks(const StoredTensor& stored, const WriteStretch& write);
 
 /// Whether two have the same shape and numbers.
 bool same_numbers(const StoredTensor& one, const StoredTensor& other);

@@ -18,8 +18,8 @@ struct Fans {
 };
 
 // Fan sizes of a weight as it multiplies: [.., in, out] for one matrix or one per head, or [out, in].
-Fans fans_of(const at::Tensor& weight, bool out_in) {
-  const Fans fans{static_cast<double>(weight.size(-2)), static_cast<double>(weight.size(-1))};
+Fans fans_of(at::IntArrayRef weight, bool out_in) {
+  const Fans fans{static_cast<double>(weight[weight.size() - 2]), static_cast<double>(weight.back())};
   return out_in ? Fans{fans.out, fans.in} : fans;
 }
 
@@ -27,7 +27,7 @@ Fans fans_of(const at::Tensor& weight, bool out_in) {
 at::Tensor draw(const WeightSlot& slot, WeightKind kind, const CreateOptions& options,
                 const ModelConfig& config, at::Generator& generator) {
   const at::Tensor drawn = at::empty(slot.view.sizes(), at::kDouble);
-  const Fans fans = fans_of(slot.view, kind == WeightKind::linear);
+  const Fans fans = fans_of(slot.view.sizes(), kind == WeightKind::linear);
   const double gain = options.initializer_range.value_or(1.0);
   switch (options.init) {
     case InitMode::gpt2:
@@ -63,10 +63,10 @@ void initialise(LoadedModel& model, const CreateOptions& options) {
   for (WeightSlot& slot : model.slots()) {
     const WeightRow& row = *find_weight_row(slot.name);
     if (row.is_matrix()) {
-      slot.view.copy_(draw(slot, row.kind, options, model.config, generator));
+      slot.view.write(draw(slot, row.kind, options, model.config, generator));
     } else {
       const bool is_offset = row.kind == WeightKind::gain && model.config.norm_offset;
-      slot.view.fill_(is_offset ? 0.0 : row.start);
+      slot.view.pieces().fill_(is_offset ? 0.0 : row.start);
     }
   }
 }

@@ -114,18 +114,19 @@ std::shared_ptr<LoadedModel> load_state_dict(StateDict weights, const ModelConfi
   return model;
 }
 
-std::shared_ptr<LoadedModel> create_model(const ModelConfig& config, const CreateOptions& options) {
+std::shared_ptr<LoadedModel> create_model(const ModelConfig& config, const CreateOptions& options,
+                                          Storage storage) {
   ModelConfig chosen = config;
   chosen.dtype = options.dtype.value_or(config.dtype);
   chosen.validate();
-  auto model = std::make_shared<LoadedModel>(std::move(chosen), open_device(options.device));
+  auto model = std::make_shared<LoadedModel>(std::move(chosen), open_device(options.device), storage);
   initialise(*model, options);
   model->processing = plan_processing(model->config, WeightProcessing::none());
   return model;
 }
 
-std::shared_ptr<LoadedModel> copy_model(const LoadedModel& model) {
-  auto copy = std::make_shared<LoadedModel>(model.config, model.device);
+std::shared_ptr<LoadedModel> copy_model(const LoadedModel& model, Storage storage) {
+  auto copy = std::make_shared<LoadedModel>(model.config, model.device, storage);
   copy->family = model.family;
   copy->notes = model.notes;
   copy->processing = model.processing;

@@ -21,9 +21,10 @@ std::shared_ptr<LoadedModel> load_state_dict(StateDict weights, const ModelConfi
                                              const LoadOptions& options);
 
 /// A model with fresh random weights, raw.
-std::shared_ptr<LoadedModel> create_model(const ModelConfig& config, const CreateOptions& options);
+std::shared_ptr<LoadedModel> create_model(const ModelConfig& config, const CreateOptions& options,
+                                          Storage storage = Storage::fastest);
 
 /// A model of its own with the same weights and everything that goes with them.
-std::shared_ptr<LoadedModel> copy_model(const LoadedModel& model);
+std::shared_ptr<LoadedModel> copy_model(const LoadedModel& model, Storage storage = Storage::fastest);
 
 }  // namespace hooked

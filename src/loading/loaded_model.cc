@@ -1,6 +1,6 @@
 #include "loading/loaded_model.h"
 
-#include <ATen/ops/zeros.h>
+#include <ATen/ops/empty.h>
 #include <c10/core/GradMode.h>
 
 #include <utility>
@@ -9,11 +9,12 @@
 
 namespace hooked {
 
-LoadedModel::LoadedModel(ModelConfig model_config, const c10::Device& where)
+LoadedModel::LoadedModel(ModelConfig model_config, const c10::Device& where, Storage storage)
     : config(std::move(model_config)),
       points(config),
       device(where),
-      graph(std::make_shared<Transformer>(config, points, at::TensorOptions(config.dtype).device(where))) {}
+      graph(std::make_shared<Transformer>(config, points, at::TensorOptions(config.dtype).device(where),
+                                          storage)) {}
 
 LoadedModel::~LoadedModel() = default;
 
@@ -21,11 +22,11 @@ WeightSlots LoadedModel::slots() const { return graph->slots(); }
 
 at::Tensor LoadedModel::weight(const std::string& name) const {
   std::call_once(indexed_, [&] {
-    const at::NoGradGuard no_grad;
-    for (const WeightSlot& slot : slots()) by_name_.emplace(slot.name, slot.view.detach());
+    for (const WeightSlot& slot : slots()) by_name_.emplace(slot.name, slot.view);
   });
   const auto found = by_name_.find(name);
-  return found == by_name_.end() ? at::Tensor() : found->second;
+  const at::NoGradGuard no_grad;
+  return found == by_name_.end() ? at::Tensor() : found->second.read().detach();
 }
 
 std::vector<std::string> LoadedModel::weight_names() const {
@@ -39,10 +40,10 @@ void fill(LoadedModel& model, StateDict weights) {
   for (WeightSlot& slot : model.slots()) {
     const auto found = weights.find(slot.name);
     if (found == weights.end()) {
-      slot.view.zero_();  // only optional slots are absent here
+      slot.view.pieces().zero_();  // only optional slots are absent here
       continue;
     }
-    slot.view.copy_(found->second);
+    slot.view.write(found->second);
     weights.erase(found);
   }
 }
@@ -51,7 +52,9 @@ StateDict copy_weights(const LoadedModel& model) {
   const at::NoGradGuard no_grad;
   StateDict weights;
   for (const WeightSlot& slot : model.slots()) {
-    weights.emplace(slot.name, slot.view.detach().to(at::kCPU).clone(at::MemoryFormat::Contiguous));
+    at::Tensor copy = at::empty(slot.view.sizes(), slot.view.dtype());
+    SlotView(copy).write(slot.view.read());
+    weights.emplace(slot.name, std::move(copy));
   }
   return weights;
 }

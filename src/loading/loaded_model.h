@@ -15,6 +15,7 @@
 #include "hooked/hooks/point_index.h"
 #include "hooked/text/tokenizer.h"
 #include "hooked/weights/processing.h"
+#include "models/storage.h"
 #include "models/weight_slot.h"
 #include "models/workspace.h"
 
@@ -25,7 +26,7 @@ class Transformer;
 /// Everything that handles of one model share. Never moves: the graph refers to the config and the points.
 struct LoadedModel {
   /// A graph with uninitialised weights.
-  LoadedModel(ModelConfig model_config, const c10::Device& where);
+  LoadedModel(ModelConfig model_config, const c10::Device& where, Storage storage = Storage::fastest);
   LoadedModel(const LoadedModel&) = delete;
   LoadedModel& operator=(const LoadedModel&) = delete;
   ~LoadedModel();
@@ -50,14 +51,15 @@ struct LoadedModel {
 
   /// Every tensor of the state dict and where it lives in the graph.
   WeightSlots slots() const;
-  /// The view of a weight by its name in the state dict, undefined where the model has none. In constant
-  /// time, from an index that the first call makes; any thread may call it.
+  /// A weight by its name in the state dict, undefined where the model has none: a view, or a copy where the
+  /// storage is no view of it. Found in constant time, in an index that the first call makes; any thread may
+  /// call it.
   at::Tensor weight(const std::string& name) const;
   std::vector<std::string> weight_names() const;
 
  private:
   mutable std::once_flag indexed_;
-  mutable std::unordered_map<std::string, at::Tensor> by_name_;
+  mutable std::unordered_map<std::string, SlotView> by_name_;
 };
 
 /// Copies weights into the graph, dropping each from `weights` as it goes. Names and shapes have been

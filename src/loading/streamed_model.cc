@@ -27,11 +27,14 @@ std::string scope_of(const std::string& name) {
 }
 
 void fill_slot(const WeightSlot& slot, RecipeReader& reader, const weights::Changes& changes) {
+  const auto write = [&](std::int64_t dimension, std::int64_t first, const at::Tensor& values) {
+    slot.view.write(dimension, first, values);
+  };
   if (const auto change = changes.find(slot.name); change != changes.end() && change->second) {
-    return change->second->weight.write(slot.view, change->second->dtype);
+    return change->second->weight.write(write, change->second->dtype);
   }
-  if (const auto stored = reader.find(slot.name)) return copy_blocks(*stored, slot.view);
-  slot.view.zero_();  // only optional slots are absent here
+  if (const auto stored = reader.find(slot.name)) return copy_blocks(*stored, write);
+  slot.view.pieces().zero_();  // only optional slots are absent here
 }
 
 }  // namespace

@@ -161,16 +161,14 @@ BlockedWeight BlockedWeight::transposed() const {
 
 at::Tensor BlockedWeight::values() const {
   at::Tensor all = at::empty(stored_.shape, at::TensorOptions(at::kDouble).device(stored_.device));
-  write(all, at::kDouble);
+  write(writer_of(all), at::kDouble);
   return all;
 }
 
-void BlockedWeight::write(const at::Tensor& destination, at::ScalarType dtype) const {
-  for_each_changed([&](const TensorBlock& block) {
-    // Rounded where it lies: a copy that rounds and transposes at once is slow.
-    const at::Tensor rounded = block.values.to(dtype).to(destination.scalar_type());
-    destination.narrow(stored_.dimension, block.first, rounded.size(stored_.dimension)).copy_(rounded);
-  });
+void BlockedWeight::write(const WriteStretch& write, at::ScalarType dtype) const {
+  // Rounded where it lies: a copy that rounds and transposes at once is slow.
+  for_each_changed(
+      [&](const TensorBlock& block) { write(stored_.dimension, block.first, block.values.to(dtype)); });
 }
 
 }  // namespace hooked::weights

@@ -42,8 +42,8 @@ class BlockedWeight {
   /// All of it in float64, in fresh memory.
   at::Tensor values() const;
 
-  /// Rounds it to `dtype` and copies it into `destination`, of the same shape and maybe another dtype.
-  void write(const at::Tensor& destination, at::ScalarType dtype) const;
+  /// Rounds it to `dtype` and writes all of it.
+  void write(const WriteStretch& write, at::ScalarType dtype) const;
 
  private:
   /// Broadcast over the weight.

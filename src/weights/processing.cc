@@ -71,7 +71,7 @@ ProcessedWeights process_weights(StateDict weights, const ModelConfig& config,
       const auto& [weight, dtype] = *change;
       at::Tensor& values = made[name] =
           at::empty(weight.shape(), at::TensorOptions(dtype).device(weight.device()));
-      weight.write(values, dtype);
+      weight.write(writer_of(values), dtype);
     }
     for (const auto& [name, change] : changes) weights.erase(name);
     weights.merge(made);

@@ -62,7 +62,7 @@ TEST(Graph, SlotsCoverEveryParameterOnce) {
     std::set<std::string> names;
     for (const WeightSlot& slot : graph.slots()) {
       EXPECT_TRUE(names.insert(slot.name).second) << slot.name;
-      listed += slot.view.numel();
+      listed += slot.view.pieces().numel();
     }
     EXPECT_EQ(listed, held);
     EXPECT_EQ(listed, config.parameter_count());
@@ -74,7 +74,7 @@ void expect_slots_of_the_table(const ModelConfig& config) {
   const PointIndex points(config);
   const Transformer graph(config, points, at::TensorOptions(at::kFloat).device(at::kMeta));
   std::map<std::string, std::vector<std::int64_t>> slots, rows;
-  for (const WeightSlot& slot : graph.slots()) slots[slot.name] = slot.view.sizes().vec();
+  for (const WeightSlot& slot : graph.slots()) slots[slot.name] = slot.view.sizes();
   for (const ModelPart& part : model_parts(config)) {
     for_each_weight(config, part, [&](const WeightRow& row, const std::string& local_name) {
       const std::string name = weight_name(part, local_name, config);
@@ -102,7 +102,7 @@ TEST(Graph, SlotsAreViewsOfTheParameters) {
   std::set<const void*> storages;
   for (const auto& parameter : graph.graph.parameters()) storages.insert(parameter.storage().data());
   for (const WeightSlot& slot : graph.graph.slots()) {
-    EXPECT_TRUE(storages.contains(slot.view.storage().data())) << slot.name;
+    EXPECT_TRUE(storages.contains(slot.view.pieces().storage().data())) << slot.name;
   }
   EXPECT_EQ(graph.weight("blocks.0.attn.W_Q").sizes(), (at::IntArrayRef{4, 8, 6}));
   EXPECT_EQ(graph.weight("blocks.1.attn.W_O").sizes(), (at::IntArrayRef{4, 6, 8}));

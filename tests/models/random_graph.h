@@ -47,8 +47,8 @@ struct RandomGraph {
     const at::NoGradGuard no_grad;
     auto generator = at::detail::createCPUGenerator(seed);
     for (WeightSlot& slot : graph.slots()) {
-      slot.view.copy_(at::rand(slot.view.sizes(), generator, at::TensorOptions(at::kDouble)) * 1.2 - 0.6);
-      if (slot.name.ends_with(".w")) slot.view.add_(1.0);
+      slot.view.write(at::rand(slot.view.sizes(), generator, at::TensorOptions(at::kDouble)) * 1.2 - 0.6);
+      if (slot.name.ends_with(".w")) slot.view.pieces().add_(1.0);
     }
   }
   RandomGraph(const RandomGraph&) = delete;
@@ -88,7 +88,7 @@ struct RandomGraph {
   /// A weight by its state-dict name.
   at::Tensor weight(const std::string& name) const {
     for (const WeightSlot& slot : graph.slots()) {
-      if (slot.name == name) return slot.view;
+      if (slot.name == name) return slot.view.read();
     }
     ADD_FAILURE() << "no weight " << name;
     return {};

@@ -19,8 +19,9 @@ struct NormWeights {
   at::Tensor b;  ///< the bias
 };
 
-/// The weights of a model by the papers' names, as views of the packed storage: no copies, do not write to
-/// them. Each is found in constant time.
+/// The weights of a model by the papers' names. Each is found in constant time. Matrices that lie in another
+/// order than their names say, for faster products, are copied; everything else is a view of the storage: do
+/// not write to it.
 ///
 /// Layers are those of the stack that predicts, `encoder()` has the other's; they may be negative. Biases
 /// are zeros where the model has none. What has no function here (gates' biases, norms after sublayers, of

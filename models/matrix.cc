@@ -1,0 +1,200 @@
+#include "models/matrix.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/mm.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "models/plain_kernels.h"
+#include "models/product.h"
+#include "models/shares.h"
+
+// Note [Packed matrices]
+// A packed matrix lies in blocks of columns (outputs): [block, in, column] in float32, and in bfloat16
+// [block, in / 2, column, 2], with the two inputs side by side that one instruction takes. A product goes
+// through a block from its first byte to its last with all sums in registers, so memory is read as one
+// stream; LibTorch's products read plain matrices in many streams and reach a third to two thirds of that
+// with few rows. The figures are in docs/decisions/0036. What a block is wide follows from what the layer
+// cuts its outputs into, so that heads are whole blocks. A matrix that cannot be cut so is plain.
+
+namespace hooked {
+namespace {
+
+constexpr std::int64_t kPairOfBfloat16 = 2;
+
+// A share of rows is large enough for full tiles.
+constexpr std::int64_t kRowsOfAShare = 48;
+constexpr std::int64_t kMostStretches = 64;
+
+// Sixteens of columns in a block, by how fast the kernels are (Note [Packed matrices]); 0 for none.
+std::int64_t sixteens_of(std::int64_t group, kernels::Instructions instructions) {
+  if (instructions == kernels::Instructions::none) return 0;
+  if (instructions == kernels::Instructions::avx2) return group % kernels::kPackedColumns == 0 ? 1 : 0;
+  for (const std::int64_t sixteens : {4, 6, 5, 3, 2, 1}) {
+    if (group % (sixteens * kernels::kPackedColumns) == 0) return sixteens;
+  }
+  return 0;
+}
+
+// Columns a multiple of this many bytes apart compete for the same lines of the cache.
+constexpr std::int64_t kAliasBytes = 4096;
+
+// In float32 by columns, which spares oneDNN a transposition (a tenth of a product). In bfloat16 by rows, as
+// our dots read them.
+
+at::Tensor plain_matrix(std::int64_t out, std::int64_t in, const at::TensorOptions& options) {
+  const auto column_bytes = out * static_cast<std::int64_t>(options.dtype().itemsize());
+  const bool by_rows = options.dtype() == at::kBFloat16 || column_bytes % kAliasBytes == 0;
+  return by_rows ? at::empty({out, in}, options) : at::empty({in, out}, options).t();
+}
+
+// Whether LibTorch's products are to be taken on this processor: it multiplies tiles of bfloat16.
+bool suits_plain(const at::TensorOptions& options) {
+  return plain_kernels() || (options.dtype() == at::kBFloat16 && kernels::has_bfloat16_tiles());
+}
+
+// [block, in / depth, column, depth] as [out, in].
+at::Tensor unpacked(const at::Tensor& packed) {
+  return packed.permute({0, 2, 1, 3}).reshape({packed.size(0) * packed.size(2), -1});
+}
+
+std::vector<std::int64_t> with_last(const at::Tensor& x, std::int64_t size) {
+  std::vector<std::int64_t> sizes = x.sizes().vec();
+  sizes.back() = size;
+  return sizes;
+}
+
+// The product with a packed matrix where gradients flow. The matrix is unpacked while a gradient passes back,
+// so that no plain copy is kept.
+class PackedProduct : public torch::autograd::Function<PackedProduct> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
+                            const Matrix* matrix, const at::Tensor& bias) {
+    const at::Tensor rows = x.reshape({-1, x.size(-1)}).contiguous();
+    at::Tensor result = at::empty({rows.size(0), matrix->out()}, x.options());
+    matrix->multiply_into(result, rows, bias);
+    context->saved_data["packed"] = matrix->stored();
+    return result.view(with_last(x, matrix->out()));
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
+    const at::Tensor matrix = unpacked(context->saved_data["packed"].toTensor());
+    return {at::matmul(gradients[0], matrix), at::Tensor(), at::Tensor()};
+  }
+};
+
+}  // namespace
+
+Matrix::Matrix(std::int64_t out, std::int64_t in, Groups groups, const at::TensorOptions& options,
+               Storage storage, kernels::Instructions instructions) {
+  const auto dtype = options.dtype().toScalarType();
+  const bool is_float = dtype == at::kFloat;
+  const std::int64_t depth = is_float ? 1 : kPairOfBfloat16;
+  const std::int64_t sixteens = sixteens_of(groups.out, instructions);
+  packed_ = storage == Storage::fastest && options.device().is_cpu() &&
+            (is_float || dtype == at::kBFloat16) && sixteens > 0 && out > 0 && in > 0 &&
+            groups.in % depth == 0;
+  if (!packed_) {
+    stored_ = plain_matrix(out, in, options);
+    return;
+  }
+  assert(out % groups.out == 0 && in % groups.in == 0);
+  const std::int64_t columns = sixteens * kernels::kPackedColumns;
+  stored_ = at::empty({out / columns, in / depth, columns, depth}, options);
+  kernel_ = is_float ? kernels::float_kernel(instructions, sixteens)
+                     : kernels::bfloat16_kernel(instructions, sixteens);
+}
+
+Matrix::Matrix(std::int64_t out, std::int64_t in, Groups groups, const at::TensorOptions& options,
+               Storage storage)
+    : Matrix(out, in, groups, options, storage,
+             suits_plain(options) ? kernels::Instructions::none : kernels::best_instructions()) {}
+
+std::int64_t Matrix::out() const { return packed_ ? stored_.size(0) * stored_.size(2) : stored_.size(0); }
+std::int64_t Matrix::in() const { return packed_ ? stored_.size(1) * stored_.size(3) : stored_.size(1); }
+
+Matrix Matrix::narrow(std::int64_t first, std::int64_t count) const {
+  Matrix part = *this;
+  const std::int64_t columns = packed_ ? stored_.size(2) : 1;
+  assert(first % columns == 0 && count % columns == 0);
+  part.stored_ = stored_.narrow(0, first / columns, count / columns);
+  return part;
+}
+
+at::Tensor Matrix::plain() const { return packed_ ? unpacked(stored_) : stored_; }
+
+SlotView Matrix::as_out_in() const {
+  if (!packed_) return stored_;
+  return {stored_.permute({0, 2, 1, 3}), {2, 2}};
+}
+
+SlotView Matrix::as_in_out() const {
+  if (!packed_) return stored_.t();
+  return {stored_.permute({1, 3, 0, 2}), {2, 2}};
+}
+
+SlotView Matrix::by_output_heads(std::int64_t heads) const {
+  if (!packed_) return stored_.view({heads, out() / heads, in()}).transpose(1, 2);
+  const at::Tensor by_head = stored_.unflatten(0, {heads, -1});  // [head, block, in / depth, column, depth]
+  return {by_head.permute({0, 2, 4, 1, 3}), {1, 2, 2}};
+}
+
+SlotView Matrix::by_input_heads(std::int64_t heads) const {
+  if (!packed_) return stored_.t().view({heads, in() / heads, out()});
+  const at::Tensor by_head = stored_.unflatten(1, {heads, -1});  // [block, head, in / depth, column, depth]
+  return {by_head.permute({1, 2, 4, 0, 3}), {1, 2, 2}};
+}
+
+at::Tensor Matrix::multiply(const at::Tensor& x, const at::Tensor& bias) const {
+  return packed_ ? PackedProduct::apply(x, this, bias) : at::linear(x, stored_, bias);
+}
+
+void Matrix::multiply_into(at::Tensor& out, const at::Tensor& rows, const at::Tensor& bias) const {
+  packed_ ? multiply_packed(out, rows, bias) : linear_into(out, rows, stored_, bias);
+}
+
+void Matrix::multiply_packed(at::Tensor& out, const at::Tensor& rows, const at::Tensor& bias) const {
+  assert(rows.is_contiguous() && out.is_contiguous() && (!bias.defined() || bias.is_contiguous()));
+  const std::int64_t blocks = stored_.size(0), columns = stored_.size(2), element = stored_.element_size();
+  const std::int64_t row_count = rows.size(0), row_in = in(), row_out = this->out();
+  // Few blocks among many threads: each block's rows are shared as well.
+  const std::int64_t wanted = 4 * at::get_num_threads();
+  const std::int64_t stretches = std::clamp<std::int64_t>(
+      std::min((wanted + blocks - 1) / blocks, row_count / kRowsOfAShare), 1, kMostStretches);
+  const std::int64_t stretch = (row_count + stretches - 1) / stretches;
+
+  const auto* x = static_cast<const std::byte*>(rows.const_data_ptr());
+  const auto* w = static_cast<const std::byte*>(stored_.const_data_ptr());
+  const auto* b = bias.defined() ? static_cast<const std::byte*>(bias.const_data_ptr()) : nullptr;
+  auto* y = static_cast<std::byte*>(out.mutable_data_ptr());
+  const auto one = [&](std::int64_t share) {
+    const std::int64_t block = share / stretches, first = share % stretches * stretch;
+    const std::int64_t count = std::min(stretch, row_count - first);
+    if (count <= 0) return;
+    kernel_({.x = x + first * row_in * element,
+             .x_stride = row_in,
+             .block = w + block * columns * row_in * element,
+             .in = row_in,
+             .bias = b == nullptr ? nullptr : b + block * columns * element,
+             .out = y + (first * row_out + block * columns) * element,
+             .out_stride = row_out,
+             .rows = count});
+  };
+  for_each_share(blocks * stretches, 2 * row_count * stored_.numel(),
+                 [&](std::int64_t first, std::int64_t count) {
+                   for (std::int64_t share = first; share < first + count; ++share) one(share);
+                 });
+}
+
+}  // namespace hooked

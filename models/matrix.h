@@ -1,0 +1,63 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "models/kernels/packed_product.h"
+#include "models/slot_view.h"
+#include "models/storage.h"
+
+namespace hooked {
+
+/// A matrix [out, in] of a linear layer, stored for its products (Note [Packed matrices]). A handle: copies
+/// share the storage.
+class Matrix {
+ public:
+  /// What the matrix is cut into: outputs come in groups of `out` (heads, gate and up), inputs in groups of
+  /// `in`.
+  struct Groups {
+    std::int64_t out = 1, in = 1;
+  };
+
+  /// Undefined: the layer has no such matrix.
+  Matrix() = default;
+  /// An uninitialised matrix. The instruction set is a parameter for the tests' sake.
+  Matrix(std::int64_t out, std::int64_t in, Groups groups, const at::TensorOptions& options, Storage storage,
+         kernels::Instructions instructions);
+  /// With the instruction set of this processor, unless HOOKED_PLAIN_KERNELS says otherwise.
+  Matrix(std::int64_t out, std::int64_t in, Groups groups, const at::TensorOptions& options, Storage storage);
+
+  bool defined() const { return stored_.defined(); }
+  bool packed() const { return packed_; }
+  std::int64_t out() const;
+  std::int64_t in() const;
+  /// What the graph registers as its parameter.
+  const at::Tensor& stored() const { return stored_; }
+
+  /// Outputs `first` to `first + count`, a stretch of whole groups. Shares the storage.
+  Matrix narrow(std::int64_t first, std::int64_t count) const;
+  /// The matrix [out, in]: a view unless it is packed.
+  at::Tensor plain() const;
+
+  /// The slots of the state dict: [out, in], [in, out], [head, in, out / head] and [head, in / head, out].
+  SlotView as_out_in() const;
+  SlotView as_in_out() const;                          ///< as as_out_in
+  SlotView by_output_heads(std::int64_t heads) const;  ///< as as_out_in
+  SlotView by_input_heads(std::int64_t heads) const;   ///< as as_out_in
+
+  /// out := rows matrix^T (+ bias), for contiguous rows [row, in], bias [out] or undefined, and contiguous
+  /// out [row, out]. No gradients.
+  void multiply_into(at::Tensor& out, const at::Tensor& rows, const at::Tensor& bias) const;
+  /// x [.., in] times matrix^T (+ bias), differentiable in x; in the matrix and the bias where it is plain.
+  at::Tensor multiply(const at::Tensor& x, const at::Tensor& bias) const;
+
+ private:
+  void multiply_packed(at::Tensor& out, const at::Tensor& rows, const at::Tensor& bias) const;
+
+  at::Tensor stored_;  ///< [out, in], or packed [block, in / depth, column, depth]
+  bool packed_ = false;
+  kernels::BlockKernel kernel_ = nullptr;
+};
+
+}  // namespace hooked

@@ -1,0 +1,254 @@
+#include "models/matrix.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/abs.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "models/product.h"
+
+namespace hooked::matrix_test {
+namespace {
+
+using kernels::Instructions;
+
+// Those that this processor has; LibTorch's products stand for none.
+std::vector<Instructions> instruction_sets() {
+  std::vector<Instructions> sets;
+  for (int set = 0; set <= static_cast<int>(kernels::best_instructions()); ++set) {
+    sets.push_back(static_cast<Instructions>(set));
+  }
+  return sets;
+}
+
+struct Case {
+  at::ScalarType dtype;
+  std::int64_t group;  ///< of outputs
+  std::int64_t groups;
+  std::int64_t in;
+};
+
+std::string text(const Case& c, Instructions set, std::int64_t rows) {
+  return std::string(toString(c.dtype)) + " " + std::to_string(c.groups) + " x " + std::to_string(c.group) +
+         " of " + std::to_string(c.in) + ", instructions " + std::to_string(static_cast<int>(set)) +
+         ", rows " + std::to_string(rows);
+}
+
+// Every width of blocks that there is, and groups that no block fits.
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    for (const std::int64_t group : {1, 3, 16, 32, 48, 64, 65, 80, 96, 128}) {
+      for (const std::int64_t in : {2, 6, 65, 130}) all.push_back({dtype, group, 3, in});
+    }
+  }
+  return all;
+}
+
+Matrix filled(const Case& c, Instructions set, const at::Tensor& numbers) {
+  const Matrix matrix(c.group * c.groups, c.in, {.out = c.group, .in = c.in}, at::TensorOptions(c.dtype),
+                      Storage::fastest, set);
+  matrix.as_out_in().write(numbers);
+  return matrix;
+}
+
+at::Tensor random(at::IntArrayRef sizes, at::ScalarType dtype) { return at::randn(sizes).to(dtype); }
+
+// The largest error, in units of what the sums are made of.
+double error_of(const at::Tensor& got, const at::Tensor& x, const at::Tensor& w, const at::Tensor& bias) {
+  const at::Tensor wide = bias.defined() ? bias.to(at::kDouble) : at::Tensor();
+  const at::Tensor exact = at::linear(x.to(at::kDouble), w.to(at::kDouble), wide);
+  const at::Tensor scale = at::linear(x.to(at::kDouble).abs(), w.to(at::kDouble).abs(),
+                                      bias.defined() ? wide.abs() : at::Tensor());
+  return ((got.to(at::kDouble) - exact).abs() / (scale + 1e-3)).max().item<double>();
+}
+
+// LibTorch rounds bfloat16 before it adds the bias.
+double tolerance(at::ScalarType dtype) { return dtype == at::kBFloat16 ? 8e-3 : 4e-7; }
+
+TEST(Matrix, MultipliesAsInFloat64) {
+  for (const Case& c : cases()) {
+    const at::Tensor numbers = random({c.group * c.groups, c.in}, c.dtype);
+    const at::Tensor bias = random({c.group * c.groups}, c.dtype);
+    for (const Instructions set : instruction_sets()) {
+      const Matrix matrix = filled(c, set, numbers);
+      for (const std::int64_t rows : {1, 2, 3, 4, 5, 7, 8, 13, 33}) {
+        const at::Tensor x = random({rows, c.in}, c.dtype);
+        for (const at::Tensor& summand : {bias, at::Tensor()}) {
+          at::Tensor out = at::empty({rows, matrix.out()}, c.dtype);
+          matrix.multiply_into(out, x, summand);
+          ASSERT_LT(error_of(out, x, numbers, summand), tolerance(c.dtype)) << text(c, set, rows);
+        }
+      }
+      at::Tensor none = at::empty({0, matrix.out()}, c.dtype);
+      matrix.multiply_into(none, random({0, c.in}, c.dtype), bias);
+    }
+  }
+}
+
+TEST(Matrix, IsPackedWhereGroupsAreWholeBlocks) {
+  for (const Instructions set : instruction_sets()) {
+    const auto packed = [&](std::int64_t group, std::int64_t in, at::ScalarType dtype, Storage storage) {
+      return Matrix(group * 2, in, {.out = group, .in = in}, at::TensorOptions(dtype), storage, set).packed();
+    };
+    const bool any = set != Instructions::none;
+    EXPECT_EQ(packed(64, 7, at::kFloat, Storage::fastest), any);
+    EXPECT_EQ(packed(80, 8, at::kBFloat16, Storage::fastest), any);
+    EXPECT_FALSE(packed(64, 7, at::kBFloat16, Storage::fastest)) << "inputs go in pairs";
+    EXPECT_FALSE(packed(65, 8, at::kFloat, Storage::fastest));
+    EXPECT_FALSE(packed(64, 8, at::kDouble, Storage::fastest));
+    EXPECT_FALSE(packed(64, 8, at::kFloat, Storage::plain));
+  }
+}
+
+// Every way to read, and to write in stretches that cut blocks anywhere, gives the numbers back bit by bit.
+TEST(Matrix, GivesItsNumbersBack) {
+  constexpr std::int64_t kHeads = 3;
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    for (const std::int64_t group : {5, 48, 64, 128}) {
+      for (const Instructions set : instruction_sets()) {
+        const std::int64_t out = kHeads * group, in = kHeads * 10;
+        const at::Tensor numbers = random({out, in}, dtype);
+        const Matrix matrix(out, in, {.out = group, .in = 10}, at::TensorOptions(dtype), Storage::fastest,
+                            set);
+        const auto holds_the_numbers = [&] {
+          EXPECT_TRUE(at::equal(matrix.plain(), numbers));
+          EXPECT_TRUE(at::equal(matrix.as_out_in().read(), numbers));
+          EXPECT_TRUE(at::equal(matrix.as_in_out().read(), numbers.t()));
+          EXPECT_TRUE(at::equal(matrix.by_output_heads(kHeads).read(),
+                                numbers.view({kHeads, group, in}).transpose(1, 2)));
+          EXPECT_TRUE(at::equal(matrix.by_input_heads(kHeads).read(), numbers.t().view({kHeads, 10, out})));
+          EXPECT_TRUE(at::equal(matrix.narrow(group, group).plain(), numbers.narrow(0, group, group)));
+        };
+        for (const SlotView& slot : {matrix.as_out_in(), matrix.as_in_out(), matrix.by_output_heads(kHeads),
+                                     matrix.by_input_heads(kHeads)}) {
+          matrix.as_out_in().write(numbers);
+          const at::Tensor expected = slot.read().clone();
+          ASSERT_EQ(expected.sizes().vec(), slot.sizes());
+          holds_the_numbers();
+          slot.pieces().zero_();
+          slot.write(expected);
+          holds_the_numbers();
+          for (std::int64_t dimension = 0; dimension < expected.dim(); ++dimension) {
+            slot.pieces().zero_();
+            for (std::int64_t first = 0; first < expected.size(dimension); first += 7) {
+              const std::int64_t count = std::min<std::int64_t>(7, expected.size(dimension) - first);
+              slot.write(dimension, first, expected.narrow(dimension, first, count));
+            }
+            holds_the_numbers();
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Matrix, ARowsResultDoesNotDependOnOtherRows) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    const Case c{dtype, 64, 3, 130};
+    const at::Tensor bias = random({192}, dtype), x = random({200, 130}, dtype);
+    const Matrix matrix = filled(c, kernels::best_instructions(), random({192, 130}, dtype));
+    if (!matrix.packed()) continue;  // LibTorch's products choose by the number of rows
+    at::Tensor all = at::empty({200, 192}, dtype);
+    matrix.multiply_into(all, x, bias);
+    for (const std::int64_t rows : {1, 2, 5, 6, 7, 100}) {
+      at::Tensor few = at::empty({rows, 192}, dtype);
+      matrix.multiply_into(few, x.narrow(0, 50, rows).contiguous(), bias);
+      EXPECT_TRUE(at::equal(few, all.narrow(0, 50, rows))) << rows;
+    }
+  }
+}
+
+TEST(Matrix, SharesItsWorkAmongThreads) {
+  const int before = at::get_num_threads();
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    for (const std::int64_t rows : {1, 8, 500}) {  // many rows of few blocks are shared as well
+      const Case c{dtype, 64, 3, 2048};
+      const at::Tensor numbers = random({192, 2048}, dtype), x = random({rows, 2048}, dtype);
+      const Matrix matrix = filled(c, kernels::best_instructions(), numbers);
+      at::Tensor out[2];
+      for (const int threads : {1, 5}) {
+        at::set_num_threads(threads);
+        for (const bool packed : {true, false}) {
+          at::Tensor got = at::full({rows, 192}, -1.0, dtype);
+          packed ? matrix.multiply_into(got, x, {}) : linear_into(got, x, numbers, {});
+          EXPECT_LT(error_of(got, x, numbers, {}), tolerance(dtype)) << rows << " " << threads << packed;
+          if (!packed || !matrix.packed()) continue;
+          (threads == 1 ? out[0] : out[1]) = got;
+        }
+      }
+      if (!matrix.packed()) continue;
+      EXPECT_TRUE(at::equal(out[0], out[1])) << rows;
+    }
+  }
+  at::set_num_threads(before);
+}
+
+TEST(Matrix, PassesGradientsToItsInput) {
+  for (const Instructions set : instruction_sets()) {
+    const Case c{at::kFloat, 64, 2, 30};
+    const at::Tensor numbers = random({128, 30}, at::kFloat), bias = random({128}, at::kFloat);
+    const Matrix matrix = filled(c, set, numbers);
+    const at::Tensor x = random({2, 3, 30}, at::kFloat).requires_grad_(true);
+    const at::Tensor y = matrix.multiply(x, bias);
+    ASSERT_EQ(y.sizes(), (std::vector<std::int64_t>{2, 3, 128}));
+    EXPECT_LT(error_of(y.detach(), x.detach(), numbers, bias), tolerance(at::kFloat));
+    const at::Tensor gradient = random({2, 3, 128}, at::kFloat);
+    y.backward(gradient);
+    EXPECT_LT(error_of(x.grad(), gradient, numbers.t(), {}), tolerance(at::kFloat));
+  }
+}
+
+TEST(Matrix, NumbersThatAreNotFiniteStayVisible) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    for (const Instructions set : instruction_sets()) {
+      const Matrix matrix = filled({dtype, 64, 1, 4}, set, at::ones({64, 4}).to(dtype));
+      const at::Tensor x = at::zeros({3, 4}, dtype);
+      x.select(0, 0).select(0, 1).fill_(std::numeric_limits<double>::quiet_NaN());
+      x.select(0, 1).select(0, 2).fill_(-std::numeric_limits<double>::infinity());
+      at::Tensor out = at::empty({3, 64}, dtype);
+      matrix.multiply_into(out, x, {});
+      EXPECT_TRUE(out.select(0, 0).isnan().all().item<bool>());
+      EXPECT_TRUE(
+          at::equal(out.select(0, 1), at::full({64}, -std::numeric_limits<double>::infinity(), dtype)));
+      EXPECT_TRUE(at::equal(out.select(0, 2), at::zeros({64}, dtype)));
+    }
+  }
+}
+
+// Plain weights by rows, as embeddings' that are read as unembeddings.
+TEST(Product, OfPlainWeightsIsAsInFloat64) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kDouble}) {
+    for (const std::int64_t out : {1, 3, 65, 257}) {
+      for (const std::int64_t in : {1, 17, 64, 100}) {
+        for (const std::int64_t rows : {0, 1, 2, 5, 8, 9}) {
+          const at::Tensor x = random({rows, in}, dtype), w = random({out, in}, dtype);
+          for (const at::Tensor& bias : {random({out}, dtype), at::Tensor()}) {
+            for (const at::Tensor& weight : {w, w.t().contiguous().t()}) {
+              at::Tensor got = at::empty({rows, out}, dtype);
+              linear_into(got, x, weight, bias);
+              if (rows > 0) {
+                ASSERT_LT(error_of(got, x, w, bias), tolerance(dtype)) << out << " " << in << " " << rows;
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hooked::matrix_test
