@@ -47,8 +47,8 @@ TransformerLens writes beside them (`mask`, `IGNORE`, rotary tables) are skipped
 
 ## Packed parameters
 
-Weights are packed once as the matrix product wants them, `[out, in]`, in memory by rows or by columns (`add_matrix`). Each weight above
-is a view of one of these:
+Weights are packed once, `[out, in]`, in memory as the product on this processor reads them fastest (`models/matrix.h`). Each weight
+above is a part of one of these:
 
 | parameter | weights in it |
 |---|---|
