@@ -5,17 +5,18 @@ with one. Prints seconds, and the ratio of the medians.
 
   benchmarks/busy_machine.py [--rounds N] [--threads N] [--program FILE] [--tokens N]
 """
+import argparse
 import array
 import json
 import multiprocessing
+import os
 import pathlib
 import random
+import statistics
 import struct
 import subprocess
 import tempfile
 import time
-
-from comparison import arguments, spread
 
 LAYERS, WIDTH, VOCABULARY, CONTEXT = 12, 768, 50257, 1024
 
@@ -52,6 +53,18 @@ def write_checkpoint(folder: pathlib.Path) -> None:
         file.write(stretch[:end % len(stretch)])
 
 
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    for name, default in {"rounds": 5, "tokens": 3, "threads": os.cpu_count()}.items():
+        parser.add_argument("--" + name, type=int, default=default)
+    parser.add_argument("--program", default="build/release/bin/hooked")
+    return parser.parse_args()
+
+
+def spread(values) -> str:
+    return f"{statistics.median(values):.3f} ({min(values):.3f} to {max(values):.3f})"
+
+
 def spin() -> None:
     while True:
         pass
@@ -64,7 +77,7 @@ def seconds(command) -> float:
 
 
 def main() -> None:
-    args = arguments(__doc__, tokens=3)
+    args = arguments()
     with tempfile.TemporaryDirectory() as folder:
         write_checkpoint(pathlib.Path(folder))
         tokens = ",".join(str(7 * i + 1) for i in range(args.tokens))

@@ -1,0 +1,131 @@
+"""What is asked: one table of questions, and one of the ratios that answer them."""
+import dataclasses
+
+ALL = ("hooked", "transformers", "transformer_lens", "nnsight")
+LENS = ("hooked", "transformer_lens")
+HOOKED = ("hooked",)
+BOTH = ("float32", "bfloat16")
+FLOAT = ("float32",)
+
+MIDDLE = 6  # the layer that is harvested up to and edited
+PROMPT = 32  # tokens that a generation goes on from
+
+
+@dataclasses.dataclass(frozen=True)
+class Question:
+    text: str
+    command: dict  # what the processes are told, without tokens and repeats
+    batch: int
+    length: int
+    engines: tuple = ALL
+    dtypes: tuple = BOTH
+    quick: bool = True  # also with --quick
+    shapes: tuple = ("gpt2-small", "llama")
+
+
+def forward(batch: int, length: int, **options) -> Question:
+    return Question(f"forward {batch} × {length}", {"do": "forward"}, batch, length, **options)
+
+
+def cache(what: str, points: str, batch: int, length: int, engines=ALL, **options) -> Question:
+    return Question(f"{what}, {batch} × {length}", {"do": "cache", "points": points}, batch, length, engines, **options)
+
+
+def edits(text: str, edited: bool, engines: tuple) -> Question:
+    return Question(text, {"do": "edit_rows", "layer": MIDDLE, "edited": edited, "step": 0.001}, 256, 16, engines, FLOAT,
+                    shapes=("gpt2-small",))
+
+
+QUESTIONS = {
+    "forward_1x1": forward(1, 1),
+    "forward_1x16": forward(1, 16),
+    "forward_1x128": forward(1, 128),
+    "forward_2x128": forward(2, 128, engines=HOOKED, dtypes=FLOAT),
+    "forward_4x128": forward(4, 128),
+    "forward_1x1024": forward(1, 1024),
+    "forward_1x4096": forward(1, 4096, quick=False, shapes=("llama",), dtypes=FLOAT),
+    "cache_1x128": cache("run_with_cache of all default points", "defaults", 1, 128, LENS),
+    "cache_4x128": cache("run_with_cache of all default points", "defaults", 4, 128, LENS),
+    "stream_1x128": cache("the stream after every layer", "resid_post", 1, 128),
+    "result_1x128": cache("every head's result", "result", 1, 128, LENS, dtypes=FLOAT),
+    "split_1x128": cache("every head's own inputs", "q_input, k_input, v_input", 1, 128, LENS, dtypes=FLOAT),
+    "until": Question(f"forward up to layer {MIDDLE}, 8 × 128", {"do": "until", "layer": MIDDLE}, 8, 128, HOOKED),
+    "harvest": Question(f"harvest of the stream after layer {MIDDLE - 1}, ending there, 8 × 128",
+                        {"do": "harvest", "layer": MIDDLE}, 8, 128),
+    "decode": Question(f"a step of a greedy generation after {PROMPT} tokens",
+                       {"do": "decode", "new_tokens": 32, "keep": False}, 1, PROMPT),
+    "decode_kept": Question("a step that keeps the stream after every layer",
+                            {"do": "decode", "new_tokens": 32, "keep": True}, 1, PROMPT),
+    "unedited": edits("256 × 16, logits at the last position", False, HOOKED),
+    "row_edits": edits("256 × 16, another edit in each row", True, ALL),
+    "attribution": Question("attribution patching of the stream, every layer and position, 128 tokens",
+                            {"do": "attribution", "answer": 11, "against": 12}, 2, 128, dtypes=FLOAT),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Ratio:
+    row: str  # of the table of targets
+    text: str
+    above: tuple  # (engine, question)
+    below: tuple
+    target: str  # ≤ or ≥ and a number
+    dtypes: tuple = BOTH
+
+
+def rival(row: str, engine: str, question: str, target: str = "", dtypes: tuple = BOTH) -> Ratio:
+    return Ratio(row, f"{engine} ÷ hooked: {QUESTIONS[question].text}", (engine, question), ("hooked", question), target,
+                 dtypes)
+
+
+def own(row: str, text: str, above: str, below: str, target: str, dtypes: tuple = BOTH) -> Ratio:
+    return Ratio(row, text, ("hooked", above), ("hooked", below), target, dtypes)
+
+
+RATIOS = (
+    own("A", "run_with_cache ÷ plain run, 1 × 128", "cache_1x128", "forward_1x128", "≤ 1.03"),
+    own("A", "run_with_cache ÷ plain run, 4 × 128", "cache_4x128", "forward_4x128", "≤ 1.03"),
+    own("A", "with every head's result ÷ plain run, 1 × 128", "result_1x128", "forward_1x128", "≤ 1.5"),
+    own("A", "with every head's own inputs ÷ plain run, 1 × 128", "split_1x128", "forward_1x128", "≤ 1.5"),
+    rival("B", "transformer_lens", "cache_1x128", "≥ 2.8", FLOAT),
+    rival("C", "transformer_lens", "cache_1x128", "≥ 6 with AMX", ("bfloat16",)),
+    rival("B", "transformer_lens", "cache_4x128"),
+    rival("B", "transformer_lens", "result_1x128"),
+    rival("B", "transformer_lens", "split_1x128"),
+    rival("D", "transformers", "forward_1x1"),
+    rival("D", "transformers", "forward_1x16", "≥ 1.1"),
+    rival("D", "transformers", "forward_1x128", "≥ 1.1"),
+    rival("D", "transformers", "forward_4x128"),
+    rival("D", "transformers", "forward_1x1024", "≥ 1.1"),
+    rival("D", "transformers", "forward_1x4096"),
+    rival("D", "transformer_lens", "forward_1x128"),
+    rival("D", "transformer_lens", "forward_1x1024"),
+    rival("D", "nnsight", "forward_1x128"),
+    rival("D", "transformers", "stream_1x128"),
+    rival("D", "nnsight", "stream_1x128"),
+    own("E", "a step that keeps the stream ÷ one that does not", "decode_kept", "decode", "≤ 1.03"),
+    rival("F", "transformers", "decode", "≥ 1.5"),
+    rival("F", "transformer_lens", "decode"),
+    rival("F", "nnsight", "decode"),
+    rival("F", "nnsight", "decode_kept"),
+    own("H", "attribution patching ÷ forward 1 × 128", "attribution", "forward_1x128", "≤ 3.2"),
+    own("H", "attribution patching ÷ forward 2 × 128", "attribution", "forward_2x128", ""),
+    rival("H", "transformers", "attribution"),
+    rival("H", "transformer_lens", "attribution"),
+    rival("H", "nnsight", "attribution"),
+    own("K", "256 rows, each with its edit ÷ without edits", "row_edits", "unedited", "≤ 1.1"),
+    rival("K", "transformers", "row_edits"),
+    rival("K", "transformer_lens", "row_edits"),
+    rival("K", "nnsight", "row_edits"),
+    Ratio("L", f"tokens a second: harvest ÷ forward up to layer {MIDDLE}", ("hooked", "until"), ("hooked", "harvest"),
+          "≥ 0.85"),
+    rival("L", "transformers", "harvest"),
+    rival("L", "transformer_lens", "harvest"),
+    rival("L", "nnsight", "harvest"),
+)
+
+
+def asked(shape: str, dtype: str, quick: bool) -> dict:
+    """The questions for a shape and a dtype, by key."""
+    return {key: q for key, q in QUESTIONS.items()
+            if shape in q.shapes and dtype in q.dtypes and (q.quick or not quick)}
