@@ -6,7 +6,7 @@
 
 #include <chrono>
 
-#include "gpt2_small.h"
+#include "shapes.h"
 
 namespace {
 

@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "gpt2_small.h"
+#include "shapes.h"
 
 namespace {
 
@@ -61,24 +61,6 @@ void split_inputs_edited(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(gpt2_small().run(tokens, {.edits = edits}));
 }
 
-// Another edit in each row of the batch.
-void an_edit_per_row(benchmark::State& state) {
-  const at::Tensor tokens = tokens_for(state);
-  std::vector<hooked::Edit> edits;
-  for (std::int64_t row = 0; row < state.range(0); ++row) {
-    edits.push_back(
-        hooked::add(act::resid_pre(6).at(hooked::Axis::batch, row), 0.001 * static_cast<double>(row)));
-  }
-  for (auto _ : state) {
-    benchmark::DoNotOptimize(gpt2_small().run(tokens, {.edits = edits, .logit_positions = {{-1}}}));
-  }
-}
-
-void as_without_edits(benchmark::State& state) {
-  const at::Tensor tokens = tokens_for(state);
-  for (auto _ : state) benchmark::DoNotOptimize(gpt2_small().run(tokens, {.logit_positions = {{-1}}}));
-}
-
 // A short run after a long one that left its memory, with the pages that it faults in.
 void short_after_long(benchmark::State& state) {
   const at::Tensor longer = at::randint(0, gpt2_small().config().d_vocab, {1, 1024}, at::kLong);
@@ -107,8 +89,6 @@ BENCHMARK(one_edit)->Apply(sizes);
 BENCHMARK(head_results)->Apply(sizes);
 BENCHMARK(split_inputs_edited)->Apply(sizes);
 BENCHMARK(short_after_long)->Apply(sizes);
-BENCHMARK(an_edit_per_row)->Args({256, 16})->Unit(benchmark::kMillisecond)->UseRealTime();
-BENCHMARK(as_without_edits)->Args({256, 16})->Args({1, 1024})->Unit(benchmark::kMillisecond)->UseRealTime();
 
 }  // namespace
 
