@@ -5,11 +5,11 @@
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
-#include <ATen/ops/zeros_like.h>
 
 #include "models/latent_projection.h"
 #include "models/ops.h"
 #include "models/stream_projection.h"
+#include "models/tiled_attention.h"
 
 namespace hooked {
 namespace {
@@ -119,35 +119,47 @@ at::Tensor Attention::forward_cross(const AttentionInput& input, const CrossInpu
   return write(hook_z_->forward(attend(q, {attended}, cross.kind, run), run.watch), run);
 }
 
-at::Tensor Attention::relative_bias(const Sequence& sequence, Run& run) const {
-  return relative_bias_ ? relative_bias_->forward(sequence, run.watch) : at::Tensor();
+ScoreBias Attention::relative_bias(const Sequence& sequence, Run& run) const {
+  return relative_bias_ ? relative_bias_->forward(sequence, run.watch) : ScoreBias();
 }
 
 at::Tensor Attention::attend(const at::Tensor& q, const Segments& attended, const LayerKind& kind,
                              Run& run) const {
-  const bool explicitly = config_.score_soft_cap > 0 || attended.size() > 1 || sinks_.defined() ||
-                          hook_attn_scores_->watched(run.watch) || hook_pattern_->watched(run.watch);
-  return explicitly ? attend_explicitly(q, attended, kind, run) : attend_fused(q, attended.front(), kind);
+  const KeptScores kept{.scores = hook_attn_scores_->watched(run.watch),
+                        .pattern = hook_pattern_->watched(run.watch)};
+  const bool not_fused =
+      config_.score_soft_cap > 0 || attended.size() > 1 || sinks_.defined() || kept.scores || kept.pattern;
+  const ScoreRules rules{.scale = scale_,
+                         .soft_cap = config_.score_soft_cap,
+                         .sinks = sinks_,
+                         .mask = kind.mask,
+                         .has_empty_rows = kind.has_empty_rows};
+  // Who changes scores or pattern is shown all of them, and gradients are recorded of plain operations.
+  const bool whole = run.workspace == nullptr || run.watch.may_change(hook_attn_scores_->number()) ||
+                     run.watch.may_change(hook_pattern_->number());
+  if (whole) {
+    return not_fused ? attend_explicitly(q, attended, rules, run) : attend_fused(q, attended.front(), kind);
+  }
+  if (!not_fused && fused_is_faster(q, attended.front(), kind)) {
+    return attend_fused(q, attended.front(), kind);
+  }
+  const Attended made = attend_in_tiles(q, attended, rules, kept, run);
+  if (kept.scores) hook_attn_scores_->forward(made.scores, run.watch);
+  if (kept.pattern) hook_pattern_->forward(made.pattern, run.watch);
+  return made.z;
 }
 
-at::Tensor Attention::attend_explicitly(const at::Tensor& q, const Segments& attended, const LayerKind& kind,
-                                        Run& run) const {
+at::Tensor Attention::attend_explicitly(const at::Tensor& q, const Segments& attended,
+                                        const ScoreRules& rules, Run& run) const {
   std::vector<at::Tensor>
       parts;  // [batch, head, query, key] each; keys that are shared are not copied together
   for (const KeysAndValues& segment : attended) {
-    parts.push_back(ops::scores(q.transpose(1, 2), segment.keys, scale_, run));
+    parts.push_back(ops::scores(q.transpose(1, 2), segment.keys, rules.scale, run));
   }
-  at::Tensor scores = parts.size() == 1 ? parts.front() : at::cat(parts, -1);
-  if (config_.score_soft_cap > 0) scores = ops::soft_cap(scores, config_.score_soft_cap);
-  if (const at::Tensor& bias = kind.mask.bias(); bias.defined()) scores = scores + bias;
-  if (const at::Tensor& blocked = kind.mask.blocked(); blocked.defined()) {
-    // In place only on our own fresh product, before anybody has seen it.
-    scores = run.workspace != nullptr ? scores.masked_fill_(blocked, kMasked)
-                                      : scores.masked_fill(blocked, kMasked);
-  }
-  scores = hook_attn_scores_->forward(scores, run.watch);
-
-  const at::Tensor pattern = hook_pattern_->forward(probabilities(scores, kind, run), run.watch);
+  const TileRules all{.bias = rules.mask.bias(), .blocked = rules.mask.blocked(), .sinks = rules.sinks};
+  const at::Tensor scores = hook_attn_scores_->forward(
+      finished_scores(parts.size() == 1 ? parts.front() : at::cat(parts, -1), rules, all, run), run.watch);
+  const at::Tensor pattern = hook_pattern_->forward(probabilities(scores, rules, all, run), run.watch);
   at::Tensor z;
   std::int64_t first_key = 0;
   for (const KeysAndValues& segment : attended) {
@@ -159,16 +171,13 @@ at::Tensor Attention::attend_explicitly(const at::Tensor& q, const Segments& att
   return z;
 }
 
-at::Tensor Attention::probabilities(const at::Tensor& scores, const LayerKind& kind, Run& run) const {
-  if (sinks_.defined()) {
-    // One more column, so that no row is without a finite score, and rows over keys sum to less than 1.
-    const at::Tensor column = sinks_.view({1, -1, 1, 1}).expand({scores.size(0), -1, scores.size(2), 1});
-    return ops::softmax(at::cat({scores, column}, -1), run).narrow(-1, 0, scores.size(-1));
-  }
-  if (!kind.has_empty_rows) return ops::softmax(scores, run);
-  // The softmax of a row that sees nothing is 0/0, its pattern is zero.
-  const at::Tensor empty = (scores == kMasked).all(-1, /*keepdim=*/true);
-  return ops::softmax(scores.masked_fill(empty, 0.0), run).masked_fill(empty, 0.0);
+bool Attention::fused_is_faster(const at::Tensor& q, const KeysAndValues& attended,
+                                const LayerKind& kind) const {
+  if (!q.device().is_cpu()) return true;
+  // LibTorch multiplies all scores at a time where values have a width of their own, and reads masks of all
+  // queries and keys.
+  const bool masked = kind.mask.score_bias().defined() || (kind.mask.forbids() && !kind.plain_causal);
+  return q.size(3) == attended.values.size(3) && !(masked && own_softmax(q));
 }
 
 at::Tensor Attention::attend_fused(const at::Tensor& q, const KeysAndValues& attended,

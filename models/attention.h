@@ -9,6 +9,7 @@
 #include "models/norm.h"
 #include "models/relative_bias.h"
 #include "models/run.h"
+#include "models/score_rules.h"
 #include "models/stack_inputs.h"
 
 namespace hooked {
@@ -21,8 +22,8 @@ enum class Attends : std::uint8_t {
 
 /// Multi-head, grouped-query or multi-query attention (Vaswani et al. 2017; Ainslie et al. 2023).
 ///
-/// Scores and pattern exist only while watched, or when the config needs them (soft cap, sinks); otherwise
-/// the fused kernel runs.
+/// LibTorch's fused kernel runs where it serves. Else queries are taken in tiles: scores and pattern as a whole exist only
+/// while they are watched.
 class Attention : public torch::nn::Module {
  public:
   explicit Attention(const GraphContext& context, Attends attends = Attends::own_tokens);
@@ -30,9 +31,9 @@ class Attention : public torch::nn::Module {
   /// What attention writes, before any output norm: [batch, pos, d_model].
   at::Tensor forward(const AttentionInput& input, const StackInputs& stack, Run& run) const;
 
-  /// What all layers of the stack add to their scores, [1 or batch, head, query, key]: of the first block of
-  /// a stack with relative positions, else undefined.
-  at::Tensor relative_bias(const Sequence& sequence, Run& run) const;
+  /// What all layers of the stack add to their scores: of the first block of a stack with relative positions,
+  /// else undefined.
+  ScoreBias relative_bias(const Sequence& sequence, Run& run) const;
 
   /// Its weights; `path` is its place in the state dict (`blocks.0.attn`).
   WeightSlots slots(const std::string& path) const;
@@ -43,11 +44,10 @@ class Attention : public torch::nn::Module {
   at::Tensor forward_cross(const AttentionInput& input, const CrossInputs& cross, Run& run) const;
   // `q` is [batch, pos, head, d_head], and z as well, with the values' width.
   at::Tensor attend(const at::Tensor& q, const Segments& attended, const LayerKind& kind, Run& run) const;
-  /// Probabilities over keys of scores [batch, head, query, key]; rows that see nothing are zero.
-  at::Tensor probabilities(const at::Tensor& scores, const LayerKind& kind, Run& run) const;
-  at::Tensor attend_explicitly(const at::Tensor& q, const Segments& attended, const LayerKind& kind,
+  at::Tensor attend_explicitly(const at::Tensor& q, const Segments& attended, const ScoreRules& rules,
                                Run& run) const;
   at::Tensor attend_fused(const at::Tensor& q, const KeysAndValues& attended, const LayerKind& kind) const;
+  bool fused_is_faster(const at::Tensor& q, const KeysAndValues& attended, const LayerKind& kind) const;
   at::Tensor write(const at::Tensor& z, Run& run) const;
 
   const ModelConfig& config_;

@@ -1,28 +1,116 @@
 #include "models/attention_mask.h"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/gather.h>
 #include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <utility>
 
 namespace hooked {
 namespace {
 
-const at::Tensor& made_once(at::Tensor& value, const AttentionMask::Make& make) {
-  if (!value.defined() && make) value = make();
-  return value;
+at::Tensor cut(const at::Tensor& x, std::int64_t axis, const Span& span) {
+  return x.narrow(axis, span.first, span.size());
+}
+
+// Tensors of one row stand for every row.
+at::Tensor rows_of(const at::Tensor& x, const Span& rows) { return x.size(0) == 1 ? x : cut(x, 0, rows); }
+
+at::Tensor columns(const Span& span, const at::Tensor& like) {
+  return at::arange(span.first, span.end, like.options().dtype(at::kLong));
 }
 
 }  // namespace
 
-const at::Tensor& AttentionMask::blocked() const { return made_once(blocked_, make_blocked_); }
+ScoreBias ScoreBias::of(const at::Tensor& bias) {
+  const at::Tensor starts =
+      at::arange(bias.size(2), bias.options().dtype(at::kLong)).mul_(bias.size(3)).unsqueeze(0);
+  const at::Tensor whole = bias.contiguous();
+  return {whole.flatten(2), starts, whole};
+}
 
-const at::Tensor& AttentionMask::bias() const { return made_once(bias_, make_bias_); }
+AttentionMask::AttentionMask(Sizes sizes, VisibleKeys visible, ScoreBias bias)
+    : sizes_(sizes), visible_(std::move(visible)), bias_(std::move(bias)) {}
+
+ScoreTile AttentionMask::everything() const {
+  const auto rows_in = [](const at::Tensor& x) { return x.defined() ? x.size(0) : 1; };
+  return {.rows = {0, std::max({rows_in(visible_.first), rows_in(visible_.real), rows_in(bias_.values),
+                                rows_in(bias_.starts)})},
+          .heads = {0, bias_.values.defined() ? bias_.values.size(1) : 1},
+          .queries = {0, sizes_.queries},
+          .keys = {0, sizes_.keys}};
+}
+
+Span AttentionMask::seen_by(const Span& queries, std::int64_t keys) const {
+  Span seen{.first = 0, .end = keys};
+  if (!visible_.first.defined() || !visible_.first.device().is_cpu()) return seen;
+  seen = {.first = keys, .end = 0};
+  const std::int64_t rows = visible_.first.size(0), length = visible_.first.size(1);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const auto* first = visible_.first.const_data_ptr<std::int64_t>() + row * length;
+    const auto* end = visible_.end.const_data_ptr<std::int64_t>() + row * length;
+    seen.first = std::min(seen.first, *std::min_element(first + queries.first, first + queries.end));
+    seen.end = std::max(seen.end, *std::max_element(end + queries.first, end + queries.end));
+  }
+  return seen;
+}
+
+at::Tensor AttentionMask::blocked(const ScoreTile& tile) const {
+  at::Tensor blocked;  // [1 or rows, query, key]
+  if (visible_.first.defined()) {
+    const at::Tensor keys = columns(tile.keys, visible_.first);
+    const auto limit = [&](const at::Tensor& of_all) {
+      return cut(rows_of(of_all, tile.rows), 1, tile.queries).unsqueeze(-1);
+    };
+    blocked = (keys < limit(visible_.first)).logical_or_(keys >= limit(visible_.end));
+  }
+  if (visible_.real.defined()) {
+    const at::Tensor padding =
+        cut(rows_of(visible_.real, tile.rows), 1, tile.keys).logical_not().unsqueeze(1);
+    blocked = blocked.defined() ? blocked.logical_or(padding) : padding.expand({-1, tile.queries.size(), -1});
+  }
+  return blocked.defined() ? blocked.unsqueeze(1) : blocked;
+}
+
+at::Tensor AttentionMask::bias(const ScoreTile& tile) const {
+  if (!bias_.values.defined()) return {};
+  if (bias_.whole.defined()) {
+    const at::Tensor rows = cut(rows_of(bias_.whole, tile.rows), 1, tile.heads);
+    return cut(cut(rows, 2, tile.queries), 3, tile.keys);
+  }
+  const at::Tensor values = cut(rows_of(bias_.values, tile.rows), 1, tile.heads);
+  const at::Tensor numbers = cut(rows_of(bias_.starts, tile.rows), 1, tile.queries).unsqueeze(-1) +
+                             columns(tile.keys, bias_.starts);  // [1 or rows, query, key]
+  const std::int64_t rows = std::max(values.size(0), numbers.size(0)), heads = values.size(1);
+  // Padding lies at whatever distance, and nobody attends to it.
+  const at::Tensor places = numbers.clamp(0, values.size(2) - 1).flatten(1).unsqueeze(1);
+  return at::gather(values.expand({rows, -1, -1}), 2, places.expand({rows, heads, -1}))
+      .view({rows, heads, tile.queries.size(), tile.keys.size()});
+}
+
+const at::Tensor& AttentionMask::blocked() const {
+  if (!all_blocked_.defined()) all_blocked_ = blocked(everything());
+  return all_blocked_;
+}
+
+const at::Tensor& AttentionMask::bias() const {
+  if (!all_bias_.defined()) all_bias_ = bias_.whole.defined() ? bias_.whole : bias(everything());
+  return all_bias_;
+}
 
 const at::Tensor& AttentionMask::summand(at::ScalarType dtype) const {
-  return made_once(summand_, [&] {
-    const at::Tensor& where = blocked();
-    if (!where.defined()) return bias();
-    if (bias().defined()) return bias().masked_fill(where, kMasked);
-    return at::zeros(where.sizes(), where.options().dtype(dtype)).masked_fill_(where, kMasked);
-  });
+  if (summand_.defined()) return summand_;
+  const at::Tensor& where = blocked();
+  if (!where.defined()) {
+    summand_ = bias();
+  } else if (bias().defined()) {
+    summand_ = bias().masked_fill(where, kMasked);
+  } else {
+    summand_ = at::zeros(where.sizes(), where.options().dtype(dtype)).masked_fill_(where, kMasked);
+  }
+  return summand_;
 }
 
 }  // namespace hooked

@@ -2,39 +2,88 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <functional>
+#include <cstdint>
 #include <limits>
-#include <utility>
 
 namespace hooked {
 
 /// The score of a key that attention is forbidden.
 inline constexpr double kMasked = -std::numeric_limits<double>::infinity();
 
-/// Which keys each query may attend to, and what scores get by distance. Its forms are made when they are
-/// first read, and kept for the other layers that share it: a mask of a long run is large, and plain causal
-/// attention reads none. Belongs to one run, and so to one thread.
+/// The numbers from `first` to before `end`.
+struct Span {
+  std::int64_t first = 0;
+  std::int64_t end = 0;
+  std::int64_t size() const noexcept { return end - first; }
+};
+
+/// A part of the scores: what the queries of some rows and heads give some keys. Keys are counted from the
+/// first column that the queries may see, queries from the run's own first column.
+struct ScoreTile {
+  Span rows, heads, queries, keys;
+};
+
+/// Which keys each query may see: columns from `first` to before `end` that are no padding.
+struct VisibleKeys {
+  at::Tensor first, end;  ///< [1 or batch, query] int64, contiguous
+  at::Tensor real;        ///< [batch, key] bool, contiguous; undefined: no key is padding
+};
+
+/// What is added to scores by where query and key stand. Where only their distance counts there is one row of
+/// numbers for each head, and what each query adds is a stretch of it.
+struct ScoreBias {
+  at::Tensor values;  ///< [1 or batch, head, number], contiguous; undefined: nothing is added
+  at::Tensor starts;  ///< [1 or batch, query] int64: key k gets number starts[query] + k
+  at::Tensor whole;   ///< [1 or batch, head, query, key] where the bias was made so, else undefined
+
+  /// Of a bias [1 or batch, head, query, key].
+  static ScoreBias of(const at::Tensor& bias);
+  bool defined() const { return values.defined(); }
+};
+
+/// Which keys each query may attend to, and what scores get by distance. Both are held by query and by key,
+/// and become masks of [query, key] where somebody reads such; those of all scores are kept for the other
+/// layers that share the mask. Belongs to one run, and so to one thread, but for what is made of a tile.
 class AttentionMask {
  public:
-  using Make = std::function<at::Tensor()>;
+  /// Sizes of the scores.
+  struct Sizes {
+    std::int64_t queries = 0;
+    std::int64_t keys = 0;
+  };
 
   /// Forbids nothing.
   AttentionMask() = default;
-  /// Null for what there is none of. Shapes as of `blocked` and `bias`.
-  AttentionMask(Make blocked, Make bias) : make_blocked_(std::move(blocked)), make_bias_(std::move(bias)) {}
+  /// `visible` with undefined `first`: all keys that are no padding.
+  AttentionMask(Sizes sizes, VisibleKeys visible, ScoreBias bias);
 
-  /// [1 or batch, 1, query, key] bool, true where attention is forbidden; undefined: nowhere.
+  const VisibleKeys& visible() const noexcept { return visible_; }
+  const ScoreBias& score_bias() const noexcept { return bias_; }
+  /// Whether there is a query that may not see every key.
+  bool forbids() const noexcept { return visible_.first.defined() || visible_.real.defined(); }
+  /// A span of the `keys` in which everything lies that these queries of any row may see; of CPU tensors, elsewhere
+  /// it is all.
+  Span seen_by(const Span& queries, std::int64_t keys) const;
+
+  /// [1 or rows, 1, query, key] bool of a tile, true where attention is forbidden; undefined: nowhere.
+  at::Tensor blocked(const ScoreTile& tile) const;
+  /// What is added to the scores of a tile, [1 or rows, heads, query, key]; undefined: nothing.
+  at::Tensor bias(const ScoreTile& tile) const;
+
+  /// The same of all scores, made when first read.
   const at::Tensor& blocked() const;
-  /// What is added to the scores, [1 or batch, head, query, key]; undefined: nothing.
   const at::Tensor& bias() const;
   /// Both in one, for kernels that add it: [1 or batch, 1 or head, query, key] of the scores' dtype, -inf
   /// where attention is forbidden; undefined: neither.
   const at::Tensor& summand(at::ScalarType dtype) const;
 
  private:
-  Make make_blocked_;
-  Make make_bias_;
-  mutable at::Tensor blocked_, bias_, summand_;
+  ScoreTile everything() const;
+
+  Sizes sizes_;
+  VisibleKeys visible_;
+  ScoreBias bias_;
+  mutable at::Tensor all_blocked_, all_bias_, summand_;
 };
 
 }  // namespace hooked

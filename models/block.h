@@ -21,7 +21,7 @@ class Block : public torch::nn::Module {
   at::Tensor forward(at::Tensor resid, const StackInputs& stack, Run& run) const;
 
   /// What all layers of the stack add to their scores: see Attention::relative_bias.
-  at::Tensor relative_bias(const Sequence& sequence, Run& run) const {
+  ScoreBias relative_bias(const Sequence& sequence, Run& run) const {
     return attn_->relative_bias(sequence, run);
   }
 

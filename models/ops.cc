@@ -6,6 +6,7 @@
 #include <ATen/ops/baddbmm.h>
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/clamp.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/erf.h>
 #include <ATen/ops/expm1.h>
 #include <ATen/ops/gelu.h>
@@ -186,6 +187,16 @@ at::Tensor scores(const at::Tensor& q, const at::Tensor& k, double scale, const 
   return by_head(product, q, k);
 }
 
+void scores_into(const at::Tensor& out, const at::Tensor& q, const at::Tensor& k, double scale) {
+  const at::Tensor queries = by_kv_head(q, k);
+  const at::Tensor keys = k.reshape({-1, k.size(2), k.size(3)}).transpose(1, 2);
+  const bool in_place = k.size(0) == q.size(0);
+  at::Tensor product = in_place ? out.view({queries.size(0), queries.size(1), keys.size(2)})
+                                : at::empty({queries.size(0), queries.size(1), keys.size(2)}, q.options());
+  at::baddbmm_out(product, product, queries, keys, /*beta=*/0, /*alpha=*/scale);
+  if (!in_place) out.copy_(by_head(product, q, k));
+}
+
 at::Tensor softmax(const at::Tensor& x, const Run& run) {
   return into_workspace(
       x.sizes(), x, run, [&](at::Tensor& out) { at::_softmax_out(out, x, -1, /*half_to_float=*/false); },
@@ -198,6 +209,16 @@ at::Tensor mix(const at::Tensor& pattern, const at::Tensor& v, const Run& run) {
   return into_workspace(
       mixed.sizes(), mixed, run, [&](at::Tensor& out) { out.copy_(mixed); },
       [&] { return mixed.contiguous(); });
+}
+
+void mix_into(const at::Tensor& out, const at::Tensor& pattern, const at::Tensor& v, bool add) {
+  const at::Tensor values = v.reshape({-1, v.size(2), v.size(3)});
+  const at::Tensor mixed = by_head(at::bmm(by_kv_head(pattern, v), values), pattern, v).transpose(1, 2);
+  if (add) {
+    out.add_(mixed);
+  } else {
+    out.copy_(mixed);
+  }
 }
 
 at::Tensor soft_cap(const at::Tensor& x, double cap) { return cap * at::tanh(x / cap); }

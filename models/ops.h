@@ -44,12 +44,19 @@ at::Tensor xielu(const at::Tensor& x, const Xielu& numbers);
 /// [batch, head, query, key]. Consecutive heads share a key/value head; keys of batch 1 serve every row.
 at::Tensor scores(const at::Tensor& q, const at::Tensor& k, double scale, const Run& run);
 
+/// The same written into `out`, which may be a stretch of the keys of a larger tensor. Not while gradients are
+/// recorded. `q` may have any strides, and `k` is read where it lies.
+void scores_into(const at::Tensor& out, const at::Tensor& q, const at::Tensor& k, double scale);
+
 /// Softmax over the last axis, accumulated in float32 or better.
 at::Tensor softmax(const at::Tensor& x, const Run& run);
 
 /// pattern [batch, head, query, key] times v [batch, kv_head, key, d_head]: [batch, query, head, d_head],
 /// contiguous. Values of batch 1 serve every row.
 at::Tensor mix(const at::Tensor& pattern, const at::Tensor& v, const Run& run);
+
+/// The same written into `out` [batch, query, head, d_head] of any strides, or added to it with `add`.
+void mix_into(const at::Tensor& out, const at::Tensor& pattern, const at::Tensor& v, bool add);
 
 /// cap * tanh(x / cap).
 at::Tensor soft_cap(const at::Tensor& x, double cap);

@@ -31,16 +31,21 @@ RelativeBias::RelativeBias(torch::nn::Module& owner, const GraphContext& context
   hook_ = add_point(owner, Site::relative_bias, context);
 }
 
-at::Tensor RelativeBias::forward(const Sequence& sequence, Watch& watch) const {
-  const at::Tensor distances =
-      sequence.key_positions().unsqueeze(1) - sequence.positions().unsqueeze(2);  // [1 or batch, query, key]
+ScoreBias RelativeBias::forward(const Sequence& sequence, Watch& watch) const {
   const bool bidirectional = config_.bidirectional(stack_);
-  at::Tensor bias = at::embedding(weight_, relative_buckets(distances, *config_.relative(), bidirectional));
-  if (!bidirectional) bias = bias.masked_fill((distances > 0).unsqueeze(-1), 0.0);
-  bias = bias.permute({0, 3, 1, 2});
-  if (!hook_->watched(watch)) return bias;
+  const bool watched = hook_->watched(watch);
+  const ScoreBias bias = sequence.bias_by_distance(
+      [&](const at::Tensor& distances) {
+        const at::Tensor buckets = relative_buckets(distances, *config_.relative(), bidirectional);
+        const at::Tensor numbers = at::embedding(weight_, buckets);  // [row, number, head]
+        return (bidirectional ? numbers : numbers.masked_fill((distances > 0).unsqueeze(-1), 0.0))
+            .transpose(1, 2);
+      },
+      /*whole=*/watched);
+  if (!watched) return bias;
   // One row stands for the batch while nobody looks.
-  return hook_->forward(bias.expand({sequence.batch(), -1, -1, -1}).contiguous(), watch);
+  return ScoreBias::of(
+      hook_->forward(bias.whole.expand({sequence.batch(), -1, -1, -1}).contiguous(), watch));
 }
 
 WeightSlots RelativeBias::slots(const std::string& path) const {

@@ -12,8 +12,8 @@ class RelativeBias {
   /// Registers its weight and its point in `owner`, the attention of the stack's first block.
   RelativeBias(torch::nn::Module& owner, const GraphContext& context);
 
-  /// [1 or batch, head, query, key]; zero for keys after the query where attention is causal.
-  at::Tensor forward(const Sequence& sequence, Watch& watch) const;
+  /// Zero for keys after the query where attention is causal.
+  ScoreBias forward(const Sequence& sequence, Watch& watch) const;
 
   WeightSlots slots(const std::string& path) const;
 

@@ -3,10 +3,14 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/argmax.h>
 #include <ATen/ops/cumsum.h>
+#include <ATen/ops/full_like.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/searchsorted.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/where.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <utility>
 
@@ -28,12 +32,6 @@ at::Tensor joined_mask(const Sequence::Input& input) {
   if (input.cache != nullptr) add(input.cache->length(), input.cache->real());
   add(input.length, input.attention_mask);
   return padded ? at::cat(parts, 1) : at::Tensor();
-}
-
-// Which keys are padding, [batch, 1, query, key], of the mask `real` [batch, key]; undefined where none is.
-at::Tensor blocked_padding(const at::Tensor& real, std::int64_t queries) {
-  if (!real.defined()) return {};
-  return real.logical_not().unsqueeze(1).unsqueeze(1).expand({-1, -1, queries, -1});
 }
 
 }  // namespace
@@ -75,67 +73,84 @@ const EncoderKeys* Sequence::encoder_keys() const noexcept {
   return nullptr;
 }
 
-at::Tensor Sequence::alibi_bias() const {
-  const at::Tensor slopes =
-      at::tensor(config_.alibi()->slopes, at::kDouble).to(input_.device).view({1, -1, 1});
-  at::Tensor bias;  // [1 or batch, head, query, key]
-  if (config_.alibi()->in_bfloat16) {
+at::Tensor Sequence::columns_by_distance() const {
+  if (!real_keys_.defined()) return positions_;
+  if (!input_.device.is_cpu()) return {};  // the host would have to wait for the answer
+  const at::Tensor first = real_keys_.to(at::kByte).argmax(1, /*keepdim=*/true);
+  const at::Tensor columns = at::arange(real_keys_.size(1), at::TensorOptions(at::kLong));
+  const bool together =
+      (key_positions_ + first == columns).logical_or_(real_keys_.logical_not()).all().item<bool>();
+  return together ? positions_ + first : at::Tensor();
+}
+
+ScoreBias Sequence::bias_by_distance(const BiasOfDistances& of, bool whole) const {
+  const std::int64_t keys = past_ + input_.length;
+  const at::Tensor columns = whole ? at::Tensor() : columns_by_distance();
+  if (columns.defined()) {
+    const at::Tensor distances =
+        at::arange(1 - keys, keys, at::TensorOptions(at::kLong).device(input_.device)).unsqueeze(0);
+    return {.values = of(distances).contiguous(), .starts = (keys - 1) - columns, .whole = {}};
+  }
+  const at::Tensor distances = key_positions_.unsqueeze(1) - positions_.unsqueeze(2);
+  return ScoreBias::of(of(distances.flatten(1)).unflatten(2, {input_.length, keys}));
+}
+
+ScoreBias Sequence::alibi_bias() const {
+  const AlibiPositions& alibi = *config_.alibi();
+  const at::Tensor slopes = at::tensor(alibi.slopes, at::kDouble).to(input_.device).view({1, -1, 1});
+  const auto scaled = [&](const at::Tensor& bias) { return alibi.scaled ? bias / config_.attn_scale : bias; };
+  if (alibi.in_bfloat16) {
     // Rounding does not commute with the difference of positions, so each end is rounded by itself.
     const auto ramp = [&](const at::Tensor& positions) {  // [1 or batch, head, pos]
       return (slopes.to(at::kBFloat16) * positions.unsqueeze(1)).to(config_.dtype);
     };
-    bias = ramp(key_positions_).unsqueeze(2) - ramp(positions_).unsqueeze(3);
-  } else {
-    const at::Tensor behind =
-        (positions_.unsqueeze(2) - key_positions_.unsqueeze(1)).clamp_min(0).unsqueeze(1);
-    bias = -(slopes.to(config_.dtype).unsqueeze(-1) * behind.to(config_.dtype));
+    return ScoreBias::of(scaled(ramp(key_positions_).unsqueeze(2) - ramp(positions_).unsqueeze(3)));
   }
-  return config_.alibi()->scaled ? bias / config_.attn_scale : bias;
+  // Press et al. 2022, from the positions themselves, so that it does not depend on earlier runs.
+  return bias_by_distance([&](const at::Tensor& distances) {
+    const at::Tensor behind = (-distances).clamp_min(0).unsqueeze(1).to(config_.dtype);
+    return scaled(-(slopes.to(config_.dtype) * behind));
+  });
 }
 
-at::Tensor Sequence::blocked_by_place(bool windows) const {
-  const at::Tensor columns =
-      at::arange(past_ + input_.length, at::TensorOptions(at::kLong).device(input_.device));
-  const at::Tensor behind = columns.narrow(0, past_, input_.length).unsqueeze(1) -
-                            columns.unsqueeze(0);  // [query, key]: how far back the key is
-  const at::Tensor later = (behind < 0).unsqueeze(0).unsqueeze(0);
-  if (!windows) return later;
-  // In tokens, not columns: padding between two tokens does not move them apart.
-  at::Tensor apart = behind.unsqueeze(0);  // [1 or batch, query, key]
-  if (real_.defined()) {
-    const at::Tensor tokens = positions_.unsqueeze(2) - key_positions_.unsqueeze(1);
-    apart = at::where(real_.unsqueeze(2), tokens, apart);
-  }
-  const at::Tensor outside = ((bidirectional_ ? apart.abs() : apart) >= config_.window->size).unsqueeze(1);
-  return bidirectional_ ? outside : later.logical_or(outside);
+VisibleKeys Sequence::visible_by_place(bool windows) const {
+  const std::int64_t keys = past_ + input_.length;
+  const at::Tensor own =
+      at::arange(past_, keys, at::TensorOptions(at::kLong).device(input_.device)).unsqueeze(0);
+  VisibleKeys visible;
+  visible.first = at::zeros_like(own);
+  visible.end = bidirectional_ ? at::full_like(own, keys) : own + 1;
+  if (!windows) return visible;
+  // In tokens, not columns: padding between two tokens does not move them apart. Padding itself has no place
+  // among the tokens.
+  const std::int64_t reach = config_.window->size;
+  const auto column_of = [&](std::int64_t tokens_on) {
+    const at::Tensor column = (own + tokens_on).clamp(0, keys);
+    if (!real_.defined()) return column;
+    const at::Tensor by_token =
+        at::searchsorted(key_positions_.contiguous(), (positions_ + tokens_on).contiguous());
+    return at::where(real_, by_token, column);
+  };
+  visible.first = column_of(1 - reach);
+  if (bidirectional_) visible.end = column_of(reach);
+  visible.end = visible.end.expand_as(visible.first).contiguous();
+  return visible;
 }
 
 LayerKind Sequence::layer_kind(bool windowed, const LayerFrequencies& frequencies,
-                               const at::Tensor& relative_bias) const {
+                               const ScoreBias& relative_bias) const {
   const bool windows = windowed && config_.window->size < past_ + input_.length;
   const bool newest_alone = input_.length == 1 && past_ > 0;  // it may see everything before it
   const bool by_place = windows || (!bidirectional_ && !newest_alone);
-  const bool padded = real_keys_.defined();
-
-  AttentionMask::Make blocked, bias;
-  if (by_place || padded) {
-    blocked = [this, windows, by_place, padded] {
-      const at::Tensor padding = blocked_padding(real_keys_, input_.length);
-      if (!by_place) return padding;
-      const at::Tensor place = blocked_by_place(windows);
-      return padded ? place.logical_or(padding) : place;
-    };
-  }
-  if (relative_bias.defined()) {
-    bias = [relative_bias] { return relative_bias; };
-  } else if (config_.alibi() != nullptr) {
-    // Press et al. 2022, from the positions themselves, so that it does not depend on earlier runs.
-    bias = [this] { return alibi_bias(); };
-  }
+  VisibleKeys visible;
+  if (by_place) visible = visible_by_place(windows);
+  visible.real = real_keys_;
+  const ScoreBias bias = config_.alibi() != nullptr ? alibi_bias() : relative_bias;
   LayerKind kind;
-  kind.plain_causal = by_place && !windows && past_ == 0 && !padded && !bias;
+  kind.plain_causal =
+      by_place && !windows && past_ == 0 && !real_keys_.defined() && !bias.defined();
   kind.has_empty_rows = real_.defined();
-  kind.mask = AttentionMask(std::move(blocked), std::move(bias));
+  kind.mask = AttentionMask({.queries = input_.length, .keys = past_ + input_.length}, visible, bias);
   if (config_.rotary() != nullptr) {
     kind.angles = rotary_angles(windowed ? frequencies.windowed : frequencies.full,
                                 {positions_, input_.row_lengths}, config_.dtype);
@@ -145,7 +160,10 @@ LayerKind Sequence::layer_kind(bool windowed, const LayerFrequencies& frequencie
 
 LayerKind cross_attention_kind(const at::Tensor& real, std::int64_t queries) {
   LayerKind kind;
-  if (real.defined()) kind.mask = AttentionMask([=] { return blocked_padding(real, queries); }, nullptr);
+  if (real.defined()) {
+    kind.mask = AttentionMask({.queries = queries, .keys = real.size(1)},
+                              {.first = {}, .end = {}, .real = real.contiguous()}, {});
+  }
   return kind;
 }
 

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -48,10 +49,15 @@ class Sequence {
   /// Columns before the run's own.
   std::int64_t past() const noexcept { return past_; }
 
-  /// What windowed layers, or the others, attend by. `relative_bias` [1 or batch, head, query, key] is added
-  /// to all scores where it is defined.
+  /// What windowed layers, or the others, attend by. `relative_bias` is added to all scores where it is
+  /// defined.
   LayerKind layer_kind(bool windowed, const LayerFrequencies& frequencies,
-                       const at::Tensor& relative_bias = {}) const;
+                       const ScoreBias& relative_bias = {}) const;
+
+  /// What heads add at distances (key position - query position): int64 [row, number] to [row, head, number].
+  using BiasOfDistances = std::function<at::Tensor(const at::Tensor& distances)>;
+  /// Of this sequence's queries and keys; `whole`: as a tensor by query and key in any case.
+  ScoreBias bias_by_distance(const BiasOfDistances& of, bool whole = false) const;
 
   /// Appends this run's `keys` and `values` [batch, pos, kv_head, d_head] to layer `l` and returns what the
   /// layer attends to: segments of columns, from left to right.
@@ -63,10 +69,13 @@ class Sequence {
   KvCache* cache() const noexcept { return input_.cache; }
 
  private:
-  /// Of causal stacks and windows, [1 or batch, 1, query, key].
-  at::Tensor blocked_by_place(bool windows) const;
-  /// -slope * (query position - key position), [1 or batch, head, query, key].
-  at::Tensor alibi_bias() const;
+  /// What causal stacks and windows let each query see.
+  VisibleKeys visible_by_place(bool windows) const;
+  /// -slope * (query position - key position).
+  ScoreBias alibi_bias() const;
+  /// Each query's column if the first column held the first token, [1 or batch, query] int64; undefined where
+  /// padding may stand between tokens, so that columns do not tell distances.
+  at::Tensor columns_by_distance() const;
 
   const ModelConfig& config_;
   bool bidirectional_;

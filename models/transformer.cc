@@ -269,7 +269,7 @@ Transformer::Entry Transformer::resume(const at::Tensor& residual, Run& run) con
 
 StackInputs Transformer::stack_inputs(const std::vector<std::shared_ptr<Block>>& stack,
                                       const Sequence& sequence, Run& run) const {
-  const at::Tensor bias = stack.front()->relative_bias(sequence, run);
+  const ScoreBias bias = stack.front()->relative_bias(sequence, run);
   StackInputs inputs{
       .sequence = sequence, .full = {}, .windowed = {}, .query_key_positions = {}, .cross = {}};
   const auto layers = static_cast<std::int64_t>(stack.size());

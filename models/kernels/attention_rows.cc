@@ -1,0 +1,146 @@
+#include "models/kernels/attention_rows.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "models/kernels/exp2.h"
+#include "models/kernels/many_processors.h"
+
+namespace hooked::kernels {
+namespace {
+
+constexpr float kForbidden = -std::numeric_limits<float>::infinity();
+constexpr float kLog2E = 1.4426950408889634f;
+constexpr std::int64_t kLanes = 16;
+// Lanes by hand: GCC keeps the order of additions, and so takes one number at a time.
+using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
+
+// A quotient of polynomials in x, 4e-7 off at most, which is what LibTorch's vectors are.
+[[gnu::always_inline]] inline float tanh_of(float x) {
+  x = x > 7.9053111f ? 7.9053111f : x;
+  x = x < -7.9053111f ? -7.9053111f : x;
+  const float s = x * x;
+  float p = -2.76076847742355e-16f;
+  p = p * s + 2.00018790482477e-13f;
+  p = p * s + -8.60467152213735e-11f;
+  p = p * s + 5.12229709037114e-08f;
+  p = p * s + 1.48572235717979e-05f;
+  p = p * s + 6.37261928875436e-04f;
+  p = p * s + 4.89352455891786e-03f;
+  float q = 1.19825839466702e-06f;
+  q = q * s + 1.18534705686654e-04f;
+  q = q * s + 2.26843463243900e-03f;
+  q = q * s + 4.89352518554385e-03f;
+  return x * p / q;
+}
+
+[[gnu::always_inline]] inline float largest_of(const float* __restrict x, std::int64_t count) {
+  float largest = kForbidden;
+  std::int64_t k = 0;
+  if (count >= kLanes) {
+    Lanes most, next;
+    __builtin_memcpy(&most, x, sizeof most);
+    for (k = kLanes; k + kLanes <= count; k += kLanes) {
+      __builtin_memcpy(&next, x + k, sizeof next);
+      most = next > most ? next : most;
+    }
+    for (std::int64_t lane = 0; lane < kLanes; ++lane) largest = most[lane] > largest ? most[lane] : largest;
+  }
+  for (; k < count; ++k) largest = x[k] > largest ? x[k] : largest;
+  return largest;
+}
+
+[[gnu::always_inline]] inline float sum_of(const float* __restrict x, std::int64_t count) {
+  float sum = 0.0f;
+  std::int64_t k = 0;
+  if (count >= kLanes) {
+    Lanes sums, next;
+    __builtin_memcpy(&sums, x, sizeof sums);
+    for (k = kLanes; k + kLanes <= count; k += kLanes) {
+      __builtin_memcpy(&next, x + k, sizeof next);
+      sums += next;
+    }
+    for (std::int64_t lane = 0; lane < kLanes; ++lane) sum += sums[lane];
+  }
+  for (; k < count; ++k) sum += x[k];
+  return sum;
+}
+
+[[gnu::always_inline]] inline void cap(float* __restrict x, std::int64_t count, float size) {
+  const float inverse = 1.0f / size;
+  for (std::int64_t k = 0; k < count; ++k) x[k] = size * tanh_of(x[k] * inverse);
+}
+
+[[gnu::always_inline]] inline void add(float* __restrict x, const float* __restrict bias,
+                                       std::int64_t count) {
+  for (std::int64_t k = 0; k < count; ++k) x[k] += bias[k];
+}
+
+[[gnu::always_inline]] inline void forbid_padding(float* __restrict x, const bool* __restrict real,
+                                                  std::int64_t count) {
+  for (std::int64_t k = 0; k < count; ++k) x[k] = real[k] ? x[k] : kForbidden;
+}
+
+[[gnu::always_inline]] inline void exponentiate(float* __restrict x, std::int64_t count, float largest) {
+  for (std::int64_t k = 0; k < count; ++k) {
+    const float t = (x[k] - largest) * kLog2E;
+    const float power = exp2_of(t);
+    x[k] = t < -126.0f ? 0.0f : power;
+  }
+}
+
+[[gnu::always_inline]] inline void multiply(float* __restrict x, std::int64_t count, float factor) {
+  for (std::int64_t k = 0; k < count; ++k) x[k] *= factor;
+}
+
+/// The numbers of the columns that are here, and `elsewhere` for the others.
+[[gnu::always_inline]] inline void keep(float* __restrict kept, const float* __restrict x,
+                                        const AttentionRows& r, float elsewhere) {
+  std::fill(kept, kept + r.first_key, elsewhere);
+  std::memcpy(kept + r.first_key, x, static_cast<std::size_t>(r.end_key - r.first_key) * sizeof(float));
+  std::fill(kept + r.end_key, kept + r.columns, elsewhere);
+}
+
+[[gnu::always_inline]] inline void attend(const AttentionRows& r) {
+  const std::int64_t keys = r.end_key - r.first_key;
+  for (std::int64_t row = 0; row < r.rows; ++row) {
+    float* const x = r.scores + row * r.stride;
+    std::int64_t from = 0, to = keys;
+    if (r.first != nullptr) {
+      from = std::clamp<std::int64_t>(r.first[row] - r.first_key, 0, keys);
+      to = std::clamp<std::int64_t>(r.end[row] - r.first_key, from, keys);
+    }
+    float* const seen = x + from;
+    const std::int64_t count = to - from;
+    if (r.soft_cap > 0.0f) cap(seen, count, r.soft_cap);
+    if (r.bias != nullptr) add(seen, r.bias + r.bias_starts[row] + r.first_key + from, count);
+    if (r.real != nullptr) forbid_padding(seen, r.real + r.first_key + from, count);
+    if (r.kept_scores != nullptr) {
+      std::fill(x, seen, kForbidden);
+      std::fill(seen + count, x + keys, kForbidden);
+      keep(r.kept_scores + row * r.columns, x, r, kForbidden);
+    }
+    float largest = largest_of(seen, count);
+    if (r.sink != nullptr) largest = *r.sink > largest ? *r.sink : largest;
+    const bool sees_nothing = largest == kForbidden && (r.real != nullptr || count == 0);
+    if (sees_nothing && !(sum_of(seen, count) != sum_of(seen, count))) {
+      std::fill(x, x + keys, 0.0f);
+    } else {
+      exponentiate(seen, count, largest);
+      const float sum =
+          sum_of(seen, count) + (r.sink != nullptr ? exp2_of((*r.sink - largest) * kLog2E) : 0.0f);
+      multiply(seen, count, 1.0f / sum);
+      std::fill(x, seen, 0.0f);
+      std::fill(seen + count, x + keys, 0.0f);
+    }
+    if (r.kept_pattern != nullptr) keep(r.kept_pattern + row * r.columns, x, r, 0.0f);
+  }
+}
+
+}  // namespace
+
+HOOKED_MANY_PROCESSORS
+void attend_rows(const AttentionRows& rows) { attend(rows); }
+
+}  // namespace hooked::kernels

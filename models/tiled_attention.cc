@@ -1,0 +1,250 @@
+#include "models/tiled_attention.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+
+#include "models/kernels/attention_rows.h"
+#include "models/ops.h"
+#include "models/plain_kernels.h"
+#include "models/threads.h"
+#include "models/workspace.h"
+
+namespace hooked {
+namespace {
+
+// Note [Tiles]
+// A tile's scores are written by a product, read and written by the softmax and read by the second product, so they
+// should lie in the second-level cache. Products want many rows as well: below some 64 they read the keys more often
+// than they compute with them. On other devices a tile only bounds memory.
+constexpr std::int64_t kCacheBytes = std::int64_t{512} << 10;
+constexpr std::int64_t kDeviceBytes = std::int64_t{256} << 20;
+constexpr std::int64_t kMostQueries = 128;
+constexpr std::int64_t kFewestQueries = 32;
+// Multiplications below which a second thread costs more than it saves.
+constexpr std::int64_t kSerialMultiplications = std::int64_t{1} << 20;
+
+struct Sizes {
+  std::int64_t batch, queries, heads, kv_heads, keys;
+  std::int64_t group() const { return heads / kv_heads; }
+};
+
+std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// Whether keys of all rows can be read as one batch, in place.
+bool rows_lie_together(const std::vector<KeysAndValues>& attended) {
+  const auto together = [](const at::Tensor& x) {
+    return x.size(0) == 1 || x.stride(0) == x.size(1) * x.stride(1);
+  };
+  return std::all_of(attended.begin(), attended.end(), [&](const KeysAndValues& segment) {
+    return together(segment.keys) && together(segment.values);
+  });
+}
+
+// Tiles by rows and heads first, so that neighbours read the same keys. A tile has all heads of several rows, or some
+// of one row, and always whole groups of heads that share keys.
+std::vector<ScoreTile> tiles_of(const Sizes& sizes, bool several_rows, const at::Tensor& q,
+                                const AttentionMask& mask) {
+  const bool cpu = q.device().is_cpu();
+  const std::int64_t budget = (cpu ? kCacheBytes : kDeviceBytes) / q.element_size();
+  const std::int64_t most = std::min(cpu ? kMostQueries : sizes.queries, sizes.queries);
+  const Span widest = mask.seen_by({sizes.queries - most, sizes.queries}, sizes.keys);
+  const std::int64_t row = std::max<std::int64_t>(widest.size(), 1) * sizes.group();
+  const std::int64_t queries =
+      std::clamp(budget / row, std::min(kFewestQueries, sizes.queries), most);
+
+  const std::int64_t units = sizes.batch * sizes.kv_heads;
+  std::int64_t units_at_a_time = std::max<std::int64_t>(budget / (queries * row), 1);
+  const std::int64_t multiplications = units * sizes.queries * row * q.size(-1);
+  if (cpu && multiplications > kSerialMultiplications) {
+    const std::int64_t by_queries = divided_up(sizes.queries, queries);
+    units_at_a_time = std::min(
+        units_at_a_time, std::max<std::int64_t>(units * by_queries / at::get_num_threads(), 1));
+  }
+  const std::int64_t rows =
+      several_rows ? std::clamp<std::int64_t>(units_at_a_time / sizes.kv_heads, 1, sizes.batch) : 1;
+  const std::int64_t heads = std::min(units_at_a_time, sizes.kv_heads) * sizes.group();
+
+  std::vector<ScoreTile> tiles;
+  for (std::int64_t r = 0; r < sizes.batch; r += rows) {
+    for (std::int64_t h = 0; h < sizes.heads; h += heads) {
+      for (std::int64_t i = 0; i < sizes.queries; i += queries) {
+        const Span of_queries{i, std::min(i + queries, sizes.queries)};
+        tiles.push_back({.rows = {r, std::min(r + rows, sizes.batch)},
+                         .heads = {h, std::min(h + heads, sizes.heads)},
+                         .queries = of_queries,
+                         .keys = mask.seen_by(of_queries, sizes.keys)});
+      }
+    }
+  }
+  return tiles;
+}
+
+at::Tensor cut(const at::Tensor& x, std::int64_t axis, const Span& span) {
+  return x.narrow(axis, span.first, span.size());
+}
+
+// One call: what all of its tiles read and write.
+class Tiles {
+ public:
+  Tiles(const at::Tensor& q, const std::vector<KeysAndValues>& attended, const ScoreRules& rules,
+        Attended& out, const Run& run)
+      : q_(q),
+        attended_(attended),
+        rules_(rules),
+        out_(out),
+        run_(run),
+        own_softmax_(hooked::own_softmax(q) && suits(rules.mask.score_bias().values) && suits(rules.sinks)) {}
+
+  void attend(const ScoreTile& tile) const {
+    const at::Tensor queries = cut(cut(cut(q_, 0, tile.rows), 1, tile.queries), 2, tile.heads);
+    at::Tensor scores = run_.workspace->empty(
+        {tile.rows.size(), tile.heads.size(), tile.queries.size(), tile.keys.size()}, q_.options());
+    each_segment(tile, [&](const KeysAndValues& part, const Span& keys) {
+      ops::scores_into(cut(scores, 3, keys), queries.transpose(1, 2), part.keys, rules_.scale);
+    });
+    const at::Tensor pattern = own_softmax_ ? by_kernel(scores, tile) : by_operators(scores, tile);
+    const at::Tensor z = cut(cut(cut(out_.z, 0, tile.rows), 1, tile.queries), 2, tile.heads);
+    bool first = true;
+    each_segment(tile, [&](const KeysAndValues& part, const Span& keys) {
+      ops::mix_into(z, cut(pattern, 3, keys), part.values, /*add=*/!std::exchange(first, false));
+    });
+    if (first) z.zero_();  // nobody sees any key
+  }
+
+ private:
+  static bool suits(const at::Tensor& x) {
+    return !x.defined() || (x.scalar_type() == at::kFloat && x.is_contiguous());
+  }
+
+  // The part of each segment that the tile reads, and which of the tile's keys it is.
+  template <typename Do>
+  void each_segment(const ScoreTile& tile, const Do& act) const {
+    const std::int64_t kv_heads = attended_.front().keys.size(1), group = q_.size(2) / kv_heads;
+    const Span heads{tile.heads.first / group, tile.heads.end / group};
+    std::int64_t begin = 0;  // the segment's first column
+    for (const KeysAndValues& segment : attended_) {
+      const std::int64_t end = begin + segment.keys.size(2);
+      const Span columns{std::max(begin, tile.keys.first), std::min(end, tile.keys.end)};
+      if (columns.size() > 0) {
+        const auto part = [&](const at::Tensor& x) {
+          const at::Tensor rows = x.size(0) == 1 ? x : cut(x, 0, tile.rows);
+          return cut(cut(rows, 1, heads), 2, {columns.first - begin, columns.end - begin});
+        };
+        act({part(segment.keys), part(segment.values)},
+            {columns.first - tile.keys.first, columns.end - tile.keys.first});
+      }
+      begin = end;
+    }
+  }
+
+  at::Tensor by_operators(const at::Tensor& products, const ScoreTile& tile) const {
+    const TileRules here{.bias = rules_.mask.bias(tile),
+                         .blocked = rules_.mask.blocked(tile),
+                         .sinks = rules_.sinks.defined() ? cut(rules_.sinks, 0, tile.heads) : at::Tensor()};
+    const at::Tensor scores = finished_scores(products, rules_, here, run_);
+    keep(out_.scores, scores, tile, kMasked);
+    const at::Tensor pattern = probabilities(scores, rules_, here, run_);
+    keep(out_.pattern, pattern, tile, 0.0);
+    return pattern;
+  }
+
+  // Keys that no query of the tile sees get `elsewhere`.
+  static void keep(const at::Tensor& kept, const at::Tensor& part, const ScoreTile& tile, double elsewhere) {
+    if (!kept.defined()) return;
+    const at::Tensor rows = cut(cut(cut(kept, 0, tile.rows), 1, tile.heads), 2, tile.queries);
+    cut(rows, 3, {0, tile.keys.first}).fill_(elsewhere);
+    cut(rows, 3, tile.keys).copy_(part);
+    cut(rows, 3, {tile.keys.end, kept.size(3)}).fill_(elsewhere);
+  }
+
+  at::Tensor by_kernel(const at::Tensor& scores, const ScoreTile& tile) const {
+    const VisibleKeys& visible = rules_.mask.visible();
+    const ScoreBias& bias = rules_.mask.score_bias();
+    float* block = scores.mutable_data_ptr<float>();
+    for (std::int64_t row = tile.rows.first; row < tile.rows.end; ++row) {
+      for (std::int64_t head = tile.heads.first; head < tile.heads.end; ++head) {
+        const auto of_queries = [&](const at::Tensor& x) {
+          return x.defined() ? numbers<std::int64_t>(x, row) + tile.queries.first : nullptr;
+        };
+        const auto kept = [&](const at::Tensor& x) {
+          return x.defined() ? x.mutable_data_ptr<float>() + row * x.stride(0) + head * x.stride(1) +
+                                   tile.queries.first * x.stride(2)
+                             : nullptr;
+        };
+        kernels::attend_rows(
+            {.scores = block,
+             .stride = tile.keys.size(),
+             .rows = tile.queries.size(),
+             .first_key = tile.keys.first,
+             .end_key = tile.keys.end,
+             .first = of_queries(visible.first),
+             .end = of_queries(visible.end),
+             .real = visible.real.defined() ? numbers<bool>(visible.real, row) : nullptr,
+             .bias = bias.defined() ? numbers<float>(bias.values, row) + head * bias.values.stride(1) : nullptr,
+             .bias_starts = of_queries(bias.starts),
+             .soft_cap = static_cast<float>(rules_.soft_cap),
+             .sink = rules_.sinks.defined() ? rules_.sinks.const_data_ptr<float>() + head : nullptr,
+             .kept_scores = kept(out_.scores),
+             .kept_pattern = kept(out_.pattern),
+             .columns = out_.scores.defined()    ? out_.scores.size(3)
+                        : out_.pattern.defined() ? out_.pattern.size(3)
+                                                 : 0});
+        block += tile.queries.size() * tile.keys.size();
+      }
+    }
+    return scores;
+  }
+
+  // A tensor of one row stands for every row.
+  template <typename Number>
+  static const Number* numbers(const at::Tensor& x, std::int64_t row) {
+    return x.const_data_ptr<Number>() + (x.size(0) == 1 ? 0 : row * x.stride(0));
+  }
+
+  const at::Tensor& q_;
+  const std::vector<KeysAndValues>& attended_;
+  const ScoreRules& rules_;
+  const Attended& out_;
+  const Run& run_;
+  bool own_softmax_;
+};
+
+}  // namespace
+
+bool own_softmax(const at::Tensor& q) {
+  return q.device().is_cpu() && q.scalar_type() == at::kFloat && !plain_kernels();
+}
+
+Attended attend_in_tiles(const at::Tensor& q, const std::vector<KeysAndValues>& attended,
+                         const ScoreRules& rules, KeptScores kept, const Run& run) {
+  std::int64_t keys = 0;
+  for (const KeysAndValues& segment : attended) keys += segment.keys.size(2);
+  const Sizes sizes{.batch = q.size(0),
+                    .queries = q.size(1),
+                    .heads = q.size(2),
+                    .kv_heads = attended.front().keys.size(1),
+                    .keys = keys};
+  const auto all_scores = [&](bool wanted) {
+    return wanted
+               ? run.workspace->empty({sizes.batch, sizes.heads, sizes.queries, sizes.keys}, q.options())
+               : at::Tensor();
+  };
+  Attended out{.z = run.workspace->empty(
+                   {sizes.batch, sizes.queries, sizes.heads, attended.front().values.size(3)}, q.options()),
+               .scores = all_scores(kept.scores),
+               .pattern = all_scores(kept.pattern)};
+  const Tiles work(q, attended, rules, out, run);
+  const std::vector<ScoreTile> tiles = tiles_of(sizes, rows_lie_together(attended), q, rules.mask);
+  if (!q.device().is_cpu()) {
+    for (const ScoreTile& tile : tiles) work.attend(tile);
+    return out;
+  }
+  share_among_threads(static_cast<std::int64_t>(tiles.size()),
+                      [&](std::int64_t i) { work.attend(tiles[static_cast<std::size_t>(i)]); });
+  return out;
+}
+
+}  // namespace hooked
