@@ -33,19 +33,27 @@ struct Sizes {
 
 std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// Whether keys of all rows can be read as one batch, in place.
-bool rows_lie_together(const std::vector<KeysAndValues>& attended) {
-  const auto together = [](const at::Tensor& x) {
-    return x.size(0) == 1 || x.stride(0) == x.size(1) * x.stride(1);
-  };
-  return std::all_of(attended.begin(), attended.end(), [&](const KeysAndValues& segment) {
-    return together(segment.keys) && together(segment.values);
-  });
+// How a tile's products take the rows of a batch.
+enum class Rows : std::uint8_t {
+  one,       // one row at a time, whose keys are read where they lie
+  together,  // keys of neighbouring rows lie behind one another
+  sharing,   // few queries of many rows read the same keys: one product for all
+};
+
+Rows rows_of(const Sizes& sizes, const std::vector<KeysAndValues>& attended) {
+  if (sizes.batch == 1) return Rows::one;
+  const auto any = [&](const auto& is) { return std::any_of(attended.begin(), attended.end(), is); };
+  if (any([](const KeysAndValues& segment) { return segment.keys.size(0) == 1; })) {
+    return sizes.queries < kFewestQueries ? Rows::sharing : Rows::one;
+  }
+  const auto apart = [](const at::Tensor& x) { return x.stride(0) != x.size(1) * x.stride(1); };
+  return any([&](const KeysAndValues& segment) { return apart(segment.keys) || apart(segment.values); })
+             ? Rows::one
+             : Rows::together;
 }
 
-// Tiles by rows and heads first, so that neighbours read the same keys. A tile has all heads of several rows, or some
-// of one row, and always whole groups of heads that share keys.
-std::vector<ScoreTile> tiles_of(const Sizes& sizes, bool several_rows, const at::Tensor& q,
+// Tiles by rows and heads first, so that neighbours read the same keys. A tile has whole groups of heads that share keys.
+std::vector<ScoreTile> tiles_of(const Sizes& sizes, Rows taken, const at::Tensor& q,
                                 const AttentionMask& mask) {
   const bool cpu = q.device().is_cpu();
   const std::int64_t budget = (cpu ? kCacheBytes : kDeviceBytes) / q.element_size();
@@ -63,9 +71,13 @@ std::vector<ScoreTile> tiles_of(const Sizes& sizes, bool several_rows, const at:
     units_at_a_time = std::min(
         units_at_a_time, std::max<std::int64_t>(units * by_queries / at::get_num_threads(), 1));
   }
-  const std::int64_t rows =
-      several_rows ? std::clamp<std::int64_t>(units_at_a_time / sizes.kv_heads, 1, sizes.batch) : 1;
-  const std::int64_t heads = std::min(units_at_a_time, sizes.kv_heads) * sizes.group();
+  std::int64_t rows = 1, kv_heads = std::min(units_at_a_time, sizes.kv_heads);
+  if (taken == Rows::together) rows = std::clamp<std::int64_t>(units_at_a_time / kv_heads, 1, sizes.batch);
+  if (taken == Rows::sharing) {
+    rows = std::min(units_at_a_time, sizes.batch);
+    kv_heads = std::clamp<std::int64_t>(units_at_a_time / rows, 1, sizes.kv_heads);
+  }
+  const std::int64_t heads = kv_heads * sizes.group();
 
   std::vector<ScoreTile> tiles;
   for (std::int64_t r = 0; r < sizes.batch; r += rows) {
@@ -237,7 +249,7 @@ Attended attend_in_tiles(const at::Tensor& q, const std::vector<KeysAndValues>& 
                .scores = all_scores(kept.scores),
                .pattern = all_scores(kept.pattern)};
   const Tiles work(q, attended, rules, out, run);
-  const std::vector<ScoreTile> tiles = tiles_of(sizes, rows_lie_together(attended), q, rules.mask);
+  const std::vector<ScoreTile> tiles = tiles_of(sizes, rows_of(sizes, attended), q, rules.mask);
   if (!q.device().is_cpu()) {
     for (const ScoreTile& tile : tiles) work.attend(tile);
     return out;
