@@ -44,6 +44,13 @@ ModelConfig window() {
   return config;
 }
 
+ModelConfig in_bfloat16(ModelConfig config) {
+  config.dtype = at::kBFloat16;
+  return config;
+}
+
+ModelConfig window_in_bfloat16() { return in_bfloat16(window()); }
+
 ModelConfig sinks() {
   ModelConfig config = attention_only();
   config.n_kv_heads = 3;
@@ -74,6 +81,8 @@ ModelConfig latent() {
   config.positions = hooked::RotaryPositions{.dim = 64, .at_end = true};
   return config;
 }
+
+ModelConfig alibi_in_bfloat16() { return in_bfloat16(alibi()); }
 
 at::Tensor tokens_for(const benchmark::State& state) {
   return at::randint(0, 100, {state.range(0), state.range(1)}, at::kLong);
@@ -154,6 +163,8 @@ void few_tokens(benchmark::internal::Benchmark* benchmark) {
 BENCHMARK(run<causal>)->Name("causal")->Apply(longer);
 BENCHMARK(run<soft_cap>)->Name("soft_cap")->Apply(longer);
 BENCHMARK(run<window>)->Name("window")->Apply(longer);
+BENCHMARK(run<window_in_bfloat16>)->Name("window_in_bfloat16")->Apply(longer);
+BENCHMARK(run<alibi_in_bfloat16>)->Name("alibi_in_bfloat16")->Apply(longer);
 BENCHMARK(run<sinks>)->Name("sinks")->Apply(longer);
 BENCHMARK(run<alibi>)->Name("alibi")->Apply(longer);
 BENCHMARK(run<relative>)->Name("relative")->Apply(longer);

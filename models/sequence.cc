@@ -149,6 +149,7 @@ LayerKind Sequence::layer_kind(bool windowed, const LayerFrequencies& frequencie
   LayerKind kind;
   kind.plain_causal =
       by_place && !windows && past_ == 0 && !real_keys_.defined() && !bias.defined();
+  kind.windowed = windows;
   kind.has_empty_rows = real_.defined();
   kind.mask = AttentionMask({.queries = input_.length, .keys = past_ + input_.length}, visible, bias);
   if (config_.rotary() != nullptr) {

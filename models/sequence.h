@@ -19,6 +19,7 @@ struct LayerKind {
   AttentionMask mask;
   RotaryAngles angles;          ///< undefined without rotary
   bool plain_causal = false;    ///< the mask is the causal one and nothing else
+  bool windowed = false;        ///< some queries see a stretch of keys that does not begin with the first
   bool has_empty_rows = false;  ///< rows of padding may see nothing at all
 };
 

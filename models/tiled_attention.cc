@@ -56,7 +56,8 @@ Rows rows_of(const Sizes& sizes, const std::vector<KeysAndValues>& attended) {
 std::vector<ScoreTile> tiles_of(const Sizes& sizes, Rows taken, const at::Tensor& q,
                                 const AttentionMask& mask) {
   const bool cpu = q.device().is_cpu();
-  const std::int64_t budget = (cpu ? kCacheBytes : kDeviceBytes) / q.element_size();
+  const std::int64_t budget =
+      (cpu ? kCacheBytes : kDeviceBytes) / std::max<std::int64_t>(q.element_size(), sizeof(float));
   const std::int64_t most = std::min(cpu ? kMostQueries : sizes.queries, sizes.queries);
   const Span widest = mask.seen_by({sizes.queries - most, sizes.queries}, sizes.keys);
   const std::int64_t row = std::max<std::int64_t>(widest.size(), 1) * sizes.group();
@@ -108,27 +109,44 @@ class Tiles {
         rules_(rules),
         out_(out),
         run_(run),
-        own_softmax_(hooked::own_softmax(q) && suits(rules.mask.score_bias().values) && suits(rules.sinks)) {}
+        kernel_(q.device().is_cpu() && !plain_kernels() && serves(q, out)),
+        dtype_(kernel_ ? at::kFloat : q.scalar_type()),
+        sinks_(converted(rules.sinks)) {
+    // A bias that is as large as all scores is converted with each tile.
+    const ScoreBias& bias = rules.mask.score_bias();
+    bias_by_tile_ = bias.whole.defined() && bias.whole.scalar_type() != dtype_;
+    if (!bias_by_tile_) bias_ = {converted(bias.values), bias.starts, {}};
+  }
 
   void attend(const ScoreTile& tile) const {
-    const at::Tensor queries = cut(cut(cut(q_, 0, tile.rows), 1, tile.queries), 2, tile.heads);
+    const at::Tensor queries =
+        cut(cut(cut(q_, 0, tile.rows), 1, tile.queries), 2, tile.heads).to(dtype_);
     at::Tensor scores = run_.workspace->empty(
-        {tile.rows.size(), tile.heads.size(), tile.queries.size(), tile.keys.size()}, q_.options());
-    each_segment(tile, [&](const KeysAndValues& part, const Span& keys) {
-      ops::scores_into(cut(scores, 3, keys), queries.transpose(1, 2), part.keys, rules_.scale);
+        {tile.rows.size(), tile.heads.size(), tile.queries.size(), tile.keys.size()},
+        q_.options().dtype(dtype_));
+    each_segment(tile, [&](const auto& part, const Span& keys) {
+      ops::scores_into(cut(scores, 3, keys), queries.transpose(1, 2), part(&KeysAndValues::keys),
+                       rules_.scale);
     });
-    const at::Tensor pattern = own_softmax_ ? by_kernel(scores, tile) : by_operators(scores, tile);
+    const at::Tensor pattern = kernel_ ? by_kernel(scores, tile) : by_operators(scores, tile);
     const at::Tensor z = cut(cut(cut(out_.z, 0, tile.rows), 1, tile.queries), 2, tile.heads);
     bool first = true;
-    each_segment(tile, [&](const KeysAndValues& part, const Span& keys) {
-      ops::mix_into(z, cut(pattern, 3, keys), part.values, /*add=*/!std::exchange(first, false));
+    each_segment(tile, [&](const auto& part, const Span& keys) {
+      ops::mix_into(z, cut(pattern, 3, keys), part(&KeysAndValues::values), /*add=*/!std::exchange(first, false));
     });
     if (first) z.zero_();  // nobody sees any key
   }
 
  private:
-  static bool suits(const at::Tensor& x) {
-    return !x.defined() || (x.scalar_type() == at::kFloat && x.is_contiguous());
+  // The kernel is of float32. A tile of narrower numbers is widened, which loses nothing, where no scores are kept.
+  static bool serves(const at::Tensor& q, const Attended& out) {
+    if (q.scalar_type() == at::kFloat) return true;
+    const bool narrow = q.scalar_type() == at::kBFloat16 || q.scalar_type() == at::kHalf;
+    return narrow && !out.scores.defined() && !out.pattern.defined();
+  }
+
+  at::Tensor converted(const at::Tensor& x) const {
+    return kernel_ && x.defined() ? x.to(dtype_).contiguous() : x;
   }
 
   // The part of each segment that the tile reads, and which of the tile's keys it is.
@@ -143,9 +161,9 @@ class Tiles {
       if (columns.size() > 0) {
         const auto part = [&](const at::Tensor& x) {
           const at::Tensor rows = x.size(0) == 1 ? x : cut(x, 0, tile.rows);
-          return cut(cut(rows, 1, heads), 2, {columns.first - begin, columns.end - begin});
+          return cut(cut(rows, 1, heads), 2, {columns.first - begin, columns.end - begin}).to(dtype_);
         };
-        act({part(segment.keys), part(segment.values)},
+        act([&](at::Tensor KeysAndValues::*of) { return part(segment.*of); },
             {columns.first - tile.keys.first, columns.end - tile.keys.first});
       }
       begin = end;
@@ -174,12 +192,19 @@ class Tiles {
 
   at::Tensor by_kernel(const at::Tensor& scores, const ScoreTile& tile) const {
     const VisibleKeys& visible = rules_.mask.visible();
-    const ScoreBias& bias = rules_.mask.score_bias();
+    const ScoreBias bias = bias_by_tile_ ? ScoreBias::of(rules_.mask.bias(tile).to(dtype_)) : bias_;
+    // Of which row, head, query and column its first number is.
+    const ScoreTile origin = bias_by_tile_ ? tile : ScoreTile{};
     float* block = scores.mutable_data_ptr<float>();
     for (std::int64_t row = tile.rows.first; row < tile.rows.end; ++row) {
       for (std::int64_t head = tile.heads.first; head < tile.heads.end; ++head) {
         const auto of_queries = [&](const at::Tensor& x) {
           return x.defined() ? numbers<std::int64_t>(x, row) + tile.queries.first : nullptr;
+        };
+        const auto bias_of_head = [&]() -> const float* {
+          if (!bias.defined()) return nullptr;
+          return numbers<float>(bias.values, row - origin.rows.first) +
+                 (head - origin.heads.first) * bias.values.stride(1) - origin.keys.first;
         };
         const auto kept = [&](const at::Tensor& x) {
           return x.defined() ? x.mutable_data_ptr<float>() + row * x.stride(0) + head * x.stride(1) +
@@ -195,10 +220,12 @@ class Tiles {
              .first = of_queries(visible.first),
              .end = of_queries(visible.end),
              .real = visible.real.defined() ? numbers<bool>(visible.real, row) : nullptr,
-             .bias = bias.defined() ? numbers<float>(bias.values, row) + head * bias.values.stride(1) : nullptr,
-             .bias_starts = of_queries(bias.starts),
+             .bias = bias_of_head(),
+             .bias_starts = bias.defined() ? numbers<std::int64_t>(bias.starts, row) + tile.queries.first -
+                                                 origin.queries.first
+                                           : nullptr,
              .soft_cap = static_cast<float>(rules_.soft_cap),
-             .sink = rules_.sinks.defined() ? rules_.sinks.const_data_ptr<float>() + head : nullptr,
+             .sink = sinks_.defined() ? sinks_.const_data_ptr<float>() + head : nullptr,
              .kept_scores = kept(out_.scores),
              .kept_pattern = kept(out_.pattern),
              .columns = out_.scores.defined()    ? out_.scores.size(3)
@@ -221,7 +248,11 @@ class Tiles {
   const ScoreRules& rules_;
   const Attended& out_;
   const Run& run_;
-  bool own_softmax_;
+  bool kernel_;
+  at::ScalarType dtype_;     // of a tile
+  at::Tensor sinks_;         // in it
+  ScoreBias bias_;
+  bool bias_by_tile_ = false;
 };
 
 }  // namespace

@@ -1,9 +1,13 @@
 #include "models/tiled_attention.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/cat.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 #include <c10/core/Allocator.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 #include <gtest/gtest.h>
@@ -13,6 +17,7 @@
 #include <string>
 
 #include "hooked/hooks/edit.h"
+#include "models/plain_kernels.h"
 #include "tests/models/random_graph.h"
 
 namespace hooked::tiled_attention_test {
@@ -206,6 +211,43 @@ TEST_P(Tiled, EqualsTheExplicitPath) {
                 tolerance);
     }
     EXPECT_LT(relative_difference(unwatched.logits, explicitly.logits), tolerance);
+  }
+}
+
+// A tile of narrow numbers is computed in float32, so that only the result is rounded.
+TEST(TiledTypes, OfBfloat16IsRoundedOnce) {
+  const RandomGraph graph(config_of(kKinds[0], at::kFloat));
+  const hooked::Run run{.watch = Watch(graph.points, {.reach = Reach::everything(graph.points)}),
+                .sequence = Sequence(graph.config, Stack::blocks, {2, 150, {}, at::kCPU}),
+                .workspace = &graph.workspace};
+  auto generator = at::detail::createCPUGenerator(5);
+  const auto random = [&](at::IntArrayRef sizes) {
+    return at::randn(sizes, generator, at::TensorOptions(at::kFloat)).to(at::kBFloat16);
+  };
+  const at::Tensor q = random({2, 150, 4, 6}), k = random({2, 2, 150, 6}), v = random({2, 2, 150, 3}),
+                   sinks = random({4});
+  const at::Tensor places = at::arange(150, at::TensorOptions(at::kLong)).unsqueeze(0);
+  const at::Tensor whole_bias = random({2, 4, 150, 150});
+  const auto z_in = [&](at::ScalarType dtype, bool whole) {
+    const ScoreBias table{.values = whole_bias.flatten(2).narrow(2, 0, 299).to(dtype).contiguous(),
+                          .starts = 149 - places,
+                          .whole = {}};
+    const AttentionMask mask({.queries = 150, .keys = 150},
+                             {.first = at::zeros_like(places), .end = places + 1, .real = {}},
+                             whole ? ScoreBias::of(whole_bias.to(dtype)) : table);
+    const at::Tensor sinks_here = sinks.to(dtype);
+    const ScoreRules rules{
+        .scale = 0.4, .soft_cap = 2.0, .sinks = sinks_here, .mask = mask, .has_empty_rows = false};
+    return attend_in_tiles(q.to(dtype), {{k.to(dtype), v.to(dtype)}}, rules, {}, run).z;
+  };
+  for (const bool whole : {false, true}) {
+    const at::Tensor narrow = z_in(at::kBFloat16, whole), wide = z_in(at::kFloat, whole);
+    EXPECT_EQ(narrow.scalar_type(), at::kBFloat16);
+    if (plain_kernels()) {
+      EXPECT_LT(relative_difference(narrow, wide), 0.03);
+    } else {
+      EXPECT_TRUE(at::equal(narrow, wide.to(at::kBFloat16))) << whole;
+    }
   }
 }
 
