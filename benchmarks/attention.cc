@@ -1,7 +1,8 @@
-// What do kinds of attention cost that LibTorch's fused kernel does not serve, and what does it cost to keep patterns?
+// What do kinds of attention cost that LibTorch's fused kernel does not serve, and what does it cost to keep
+// patterns?
 //
-// Models of two layers with attention alone and GPT-2-small's widths, so that attention is most of the time. `causal` is
-// the fused kernel, which the others stand beside.
+// Models of two layers with attention alone and GPT-2-small's widths, so that attention is most of the time.
+// `causal` is the fused kernel, which the others stand beside.
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randint.h>
 #include <benchmark/benchmark.h>
@@ -97,8 +98,7 @@ const HookedTransformer& model() {
 template <ModelConfig kConfig()>
 void run(benchmark::State& state) {
   const at::Tensor tokens = tokens_for(state);
-  for (auto _ : state)
-    benchmark::DoNotOptimize(model<kConfig>().run(tokens, {.logit_positions = {{-1}}}));
+  for (auto _ : state) benchmark::DoNotOptimize(model<kConfig>().run(tokens, {.logit_positions = {{-1}}}));
 }
 
 // A quarter of the second half of the rows is padding on the left.
@@ -110,15 +110,15 @@ void padded(benchmark::State& state) {
       .narrow(1, 0, state.range(1) / 4)
       .zero_();
   const hooked::Input input(tokens, {.attention_mask = mask});
-  for (auto _ : state)
-    benchmark::DoNotOptimize(model<kConfig>().run(input, {.logit_positions = {{-1}}}));
+  for (auto _ : state) benchmark::DoNotOptimize(model<kConfig>().run(input, {.logit_positions = {{-1}}}));
 }
 
 // Tokens that follow 1,024 others, whose keys are remembered.
 template <ModelConfig kConfig()>
 void after_prefix(benchmark::State& state) {
   const at::Tensor tokens = tokens_for(state);
-  const auto prefix = model<kConfig>().run(at::randint(0, 100, {1, 1024}, at::kLong), {.keep_prefix = true}).prefix;
+  const auto prefix =
+      model<kConfig>().run(at::randint(0, 100, {1, 1024}, at::kLong), {.keep_prefix = true}).prefix;
   const hooked::Input input(tokens, {.prefix = prefix});
   for (auto _ : state) benchmark::DoNotOptimize(model<kConfig>().run(input));
 }
@@ -126,8 +126,7 @@ void after_prefix(benchmark::State& state) {
 // The whole model, of which attention is a part.
 void gpt2(benchmark::State& state) {
   const at::Tensor tokens = tokens_for(state);
-  for (auto _ : state)
-    benchmark::DoNotOptimize(gpt2_small().run(tokens, {.logit_positions = {{-1}}}));
+  for (auto _ : state) benchmark::DoNotOptimize(gpt2_small().run(tokens, {.logit_positions = {{-1}}}));
 }
 
 void gpt2_pattern_kept(benchmark::State& state) {

@@ -174,8 +174,8 @@ at::Tensor Attention::attend_explicitly(const at::Tensor& q, const Segments& att
 bool Attention::fused_is_faster(const at::Tensor& q, const KeysAndValues& attended,
                                 const LayerKind& kind) const {
   if (!q.device().is_cpu()) return true;
-  // LibTorch multiplies all scores at a time where values have a width of their own, and reads biases and windows
-  // as masks of all queries and keys.
+  // LibTorch multiplies all scores at a time where values have a width of their own, and reads biases and
+  // windows as masks of all queries and keys.
   if (q.size(3) != attended.values.size(3) || kind.mask.score_bias().defined() || kind.windowed) return false;
   return kind.plain_causal || !kind.mask.forbids() || !own_softmax(q);
 }

@@ -22,8 +22,8 @@ enum class Attends : std::uint8_t {
 
 /// Multi-head, grouped-query or multi-query attention (Vaswani et al. 2017; Ainslie et al. 2023).
 ///
-/// LibTorch's fused kernel runs where it serves. Else queries are taken in tiles: scores and pattern as a whole exist only
-/// while they are watched.
+/// LibTorch's fused kernel runs where it serves. Else queries are taken in tiles: scores and pattern as a
+/// whole exist only while they are watched.
 class Attention : public torch::nn::Module {
  public:
   explicit Attention(const GraphContext& context, Attends attends = Attends::own_tokens);

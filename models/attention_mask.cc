@@ -11,18 +11,18 @@
 namespace hooked {
 namespace {
 
-at::Tensor cut(const at::Tensor& x, std::int64_t axis, const Span& span) {
-  return x.narrow(axis, span.first, span.size());
-}
-
 // Tensors of one row stand for every row.
-at::Tensor rows_of(const at::Tensor& x, const Span& rows) { return x.size(0) == 1 ? x : cut(x, 0, rows); }
+at::Tensor one_or_rows(const at::Tensor& x, const Span& rows) { return x.size(0) == 1 ? x : cut(x, 0, rows); }
 
-at::Tensor columns(const Span& span, const at::Tensor& like) {
+at::Tensor column_numbers(const Span& span, const at::Tensor& like) {
   return at::arange(span.first, span.end, like.options().dtype(at::kLong));
 }
 
 }  // namespace
+
+at::Tensor cut(const at::Tensor& x, std::int64_t axis, const Span& span) {
+  return x.narrow(axis, span.first, span.size());
+}
 
 ScoreBias ScoreBias::of(const at::Tensor& bias) {
   const at::Tensor starts =
@@ -60,15 +60,15 @@ Span AttentionMask::seen_by(const Span& queries, std::int64_t keys) const {
 at::Tensor AttentionMask::blocked(const ScoreTile& tile) const {
   at::Tensor blocked;  // [1 or rows, query, key]
   if (visible_.first.defined()) {
-    const at::Tensor keys = columns(tile.keys, visible_.first);
+    const at::Tensor keys = column_numbers(tile.keys, visible_.first);
     const auto limit = [&](const at::Tensor& of_all) {
-      return cut(rows_of(of_all, tile.rows), 1, tile.queries).unsqueeze(-1);
+      return cut(one_or_rows(of_all, tile.rows), 1, tile.queries).unsqueeze(-1);
     };
     blocked = (keys < limit(visible_.first)).logical_or_(keys >= limit(visible_.end));
   }
   if (visible_.real.defined()) {
     const at::Tensor padding =
-        cut(rows_of(visible_.real, tile.rows), 1, tile.keys).logical_not().unsqueeze(1);
+        cut(one_or_rows(visible_.real, tile.rows), 1, tile.keys).logical_not().unsqueeze(1);
     blocked = blocked.defined() ? blocked.logical_or(padding) : padding.expand({-1, tile.queries.size(), -1});
   }
   return blocked.defined() ? blocked.unsqueeze(1) : blocked;
@@ -77,12 +77,12 @@ at::Tensor AttentionMask::blocked(const ScoreTile& tile) const {
 at::Tensor AttentionMask::bias(const ScoreTile& tile) const {
   if (!bias_.values.defined()) return {};
   if (bias_.whole.defined()) {
-    const at::Tensor rows = cut(rows_of(bias_.whole, tile.rows), 1, tile.heads);
+    const at::Tensor rows = cut(one_or_rows(bias_.whole, tile.rows), 1, tile.heads);
     return cut(cut(rows, 2, tile.queries), 3, tile.keys);
   }
-  const at::Tensor values = cut(rows_of(bias_.values, tile.rows), 1, tile.heads);
-  const at::Tensor numbers = cut(rows_of(bias_.starts, tile.rows), 1, tile.queries).unsqueeze(-1) +
-                             columns(tile.keys, bias_.starts);  // [1 or rows, query, key]
+  const at::Tensor values = cut(one_or_rows(bias_.values, tile.rows), 1, tile.heads);
+  const at::Tensor numbers = cut(one_or_rows(bias_.starts, tile.rows), 1, tile.queries).unsqueeze(-1) +
+                             column_numbers(tile.keys, bias_.starts);  // [1 or rows, query, key]
   const std::int64_t rows = std::max(values.size(0), numbers.size(0)), heads = values.size(1);
   // Padding lies at whatever distance, and nobody attends to it.
   const at::Tensor places = numbers.clamp(0, values.size(2) - 1).flatten(1).unsqueeze(1);

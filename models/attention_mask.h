@@ -17,6 +17,9 @@ struct Span {
   std::int64_t size() const noexcept { return end - first; }
 };
 
+/// That part of `x` along an axis, as a view.
+at::Tensor cut(const at::Tensor& x, std::int64_t axis, const Span& span);
+
 /// A part of the scores: what the queries of some rows and heads give some keys. Keys are counted from the
 /// first column that the queries may see, queries from the run's own first column.
 struct ScoreTile {
@@ -61,8 +64,8 @@ class AttentionMask {
   const ScoreBias& score_bias() const noexcept { return bias_; }
   /// Whether there is a query that may not see every key.
   bool forbids() const noexcept { return visible_.first.defined() || visible_.real.defined(); }
-  /// A span of the `keys` in which everything lies that these queries of any row may see; of CPU tensors, elsewhere
-  /// it is all.
+  /// A span of the `keys` in which everything lies that these queries of any row may see; of CPU tensors,
+  /// elsewhere it is all.
   Span seen_by(const Span& queries, std::int64_t keys) const;
 
   /// [1 or rows, 1, query, key] bool of a tile, true where attention is forbidden; undefined: nowhere.

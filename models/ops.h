@@ -44,8 +44,8 @@ at::Tensor xielu(const at::Tensor& x, const Xielu& numbers);
 /// [batch, head, query, key]. Consecutive heads share a key/value head; keys of batch 1 serve every row.
 at::Tensor scores(const at::Tensor& q, const at::Tensor& k, double scale, const Run& run);
 
-/// The same written into `out`, which may be a stretch of the keys of a larger tensor. Not while gradients are
-/// recorded. `q` may have any strides, and `k` is read where it lies.
+/// The same written into `out`, which may be a stretch of the keys of a larger tensor. Not while gradients
+/// are recorded. `q` may have any strides, and `k` is read where it lies.
 void scores_into(const at::Tensor& out, const at::Tensor& q, const at::Tensor& k, double scale);
 
 /// Softmax over the last axis, accumulated in float32 or better.

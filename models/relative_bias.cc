@@ -44,8 +44,7 @@ ScoreBias RelativeBias::forward(const Sequence& sequence, Watch& watch) const {
       /*whole=*/watched);
   if (!watched) return bias;
   // One row stands for the batch while nobody looks.
-  return ScoreBias::of(
-      hook_->forward(bias.whole.expand({sequence.batch(), -1, -1, -1}).contiguous(), watch));
+  return ScoreBias::of(hook_->forward(bias.whole.expand({sequence.batch(), -1, -1, -1}).contiguous(), watch));
 }
 
 WeightSlots RelativeBias::slots(const std::string& path) const {

@@ -20,8 +20,7 @@ at::Tensor probabilities(const at::Tensor& scores, const ScoreRules& rules, cons
                          const Run& run) {
   if (here.sinks.defined()) {
     // One more column, so that no row is without a finite score, and rows over keys sum to less than 1.
-    const at::Tensor column =
-        here.sinks.view({1, -1, 1, 1}).expand({scores.size(0), -1, scores.size(2), 1});
+    const at::Tensor column = here.sinks.view({1, -1, 1, 1}).expand({scores.size(0), -1, scores.size(2), 1});
     return ops::softmax(at::cat({scores, column}, -1), run).narrow(-1, 0, scores.size(-1));
   }
   if (!rules.has_empty_rows) return ops::softmax(scores, run);

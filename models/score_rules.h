@@ -9,8 +9,8 @@ namespace hooked {
 
 /// How products of queries and keys become probabilities.
 struct ScoreRules {
-  double scale;            ///< products are multiplied by it
-  double soft_cap;         ///< scores := cap tanh(scores / cap); 0 is off
+  double scale;             ///< products are multiplied by it
+  double soft_cap;          ///< scores := cap tanh(scores / cap); 0 is off
   const at::Tensor& sinks;  ///< [head]: a score of each head to which no value belongs; undefined: none
   const AttentionMask& mask;
   bool has_empty_rows;  ///< queries of padding may see nothing at all

@@ -2,8 +2,8 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/argmax.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/cumsum.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/ones.h>
@@ -147,8 +147,7 @@ LayerKind Sequence::layer_kind(bool windowed, const LayerFrequencies& frequencie
   visible.real = real_keys_;
   const ScoreBias bias = config_.alibi() != nullptr ? alibi_bias() : relative_bias;
   LayerKind kind;
-  kind.plain_causal =
-      by_place && !windows && past_ == 0 && !real_keys_.defined() && !bias.defined();
+  kind.plain_causal = by_place && !windows && past_ == 0 && !real_keys_.defined() && !bias.defined();
   kind.windowed = windows;
   kind.has_empty_rows = real_.defined();
   kind.mask = AttentionMask({.queries = input_.length, .keys = past_ + input_.length}, visible, bias);

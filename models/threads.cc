@@ -12,7 +12,8 @@ void share_among_threads(std::int64_t count, c10::function_ref<void(std::int64_t
     for (std::int64_t i = first; i < end; ++i) work(i);
   };
   if (count <= 1) return some(0, count);
-  // LibTorch's iterator is compiled with OpenMP, which our sources are not: it walks over one byte for each task.
+  // LibTorch's iterator is compiled with OpenMP, which our sources are not: it walks over one byte for each
+  // task.
   at::Tensor bytes = at::empty({count}, at::TensorOptions(at::kByte));
   const auto* const begin = bytes.const_data_ptr<std::uint8_t>();
   auto tasks = at::TensorIteratorConfig().add_output(bytes).add_const_input(bytes).build();

@@ -1,10 +1,10 @@
 #include "models/tiled_attention.h"
 
-#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "models/kernels/attention_rows.h"
 #include "models/ops.h"
@@ -16,17 +16,17 @@ namespace hooked {
 namespace {
 
 // Note [Tiles]
-// A tile's scores are written by a product, read and written by the softmax and read by the second product, so they
-// should lie in the second-level cache. Products want many rows as well: below some 64 they read the keys more often
-// than they compute with them. On other devices a tile only bounds memory.
-constexpr std::int64_t kCacheBytes = std::int64_t{512} << 10;
+// A tile's scores are written by a product, read and written by the softmax and read by the second product,
+// so they should lie in the second-level cache. Products want many rows as well: below some 64 they read the
+// keys more often than they compute with them. On other devices a tile only bounds memory.
+constexpr std::int64_t kCacheBytes = std::int64_t{1} << 20;
 constexpr std::int64_t kDeviceBytes = std::int64_t{256} << 20;
 constexpr std::int64_t kMostQueries = 128;
 constexpr std::int64_t kFewestQueries = 32;
 // Multiplications below which a second thread costs more than it saves.
 constexpr std::int64_t kSerialMultiplications = std::int64_t{1} << 20;
 
-struct Sizes {
+struct AttentionSizes {
   std::int64_t batch, queries, heads, kv_heads, keys;
   std::int64_t group() const { return heads / kv_heads; }
 };
@@ -34,26 +34,27 @@ struct Sizes {
 std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // How a tile's products take the rows of a batch.
-enum class Rows : std::uint8_t {
+enum class BatchRows : std::uint8_t {
   one,       // one row at a time, whose keys are read where they lie
   together,  // keys of neighbouring rows lie behind one another
   sharing,   // few queries of many rows read the same keys: one product for all
 };
 
-Rows rows_of(const Sizes& sizes, const std::vector<KeysAndValues>& attended) {
-  if (sizes.batch == 1) return Rows::one;
+BatchRows batch_rows(const AttentionSizes& sizes, const std::vector<KeysAndValues>& attended) {
+  if (sizes.batch == 1) return BatchRows::one;
   const auto any = [&](const auto& is) { return std::any_of(attended.begin(), attended.end(), is); };
   if (any([](const KeysAndValues& segment) { return segment.keys.size(0) == 1; })) {
-    return sizes.queries < kFewestQueries ? Rows::sharing : Rows::one;
+    return sizes.queries < kFewestQueries ? BatchRows::sharing : BatchRows::one;
   }
   const auto apart = [](const at::Tensor& x) { return x.stride(0) != x.size(1) * x.stride(1); };
   return any([&](const KeysAndValues& segment) { return apart(segment.keys) || apart(segment.values); })
-             ? Rows::one
-             : Rows::together;
+             ? BatchRows::one
+             : BatchRows::together;
 }
 
-// Tiles by rows and heads first, so that neighbours read the same keys. A tile has whole groups of heads that share keys.
-std::vector<ScoreTile> tiles_of(const Sizes& sizes, Rows taken, const at::Tensor& q,
+// Tiles by rows and heads first, so that neighbours read the same keys. A tile has whole groups of heads that
+// share keys.
+std::vector<ScoreTile> tiles_of(const AttentionSizes& sizes, BatchRows taken, const at::Tensor& q,
                                 const AttentionMask& mask) {
   const bool cpu = q.device().is_cpu();
   const std::int64_t budget =
@@ -61,20 +62,20 @@ std::vector<ScoreTile> tiles_of(const Sizes& sizes, Rows taken, const at::Tensor
   const std::int64_t most = std::min(cpu ? kMostQueries : sizes.queries, sizes.queries);
   const Span widest = mask.seen_by({sizes.queries - most, sizes.queries}, sizes.keys);
   const std::int64_t row = std::max<std::int64_t>(widest.size(), 1) * sizes.group();
-  const std::int64_t queries =
-      std::clamp(budget / row, std::min(kFewestQueries, sizes.queries), most);
+  const std::int64_t queries = std::clamp(budget / row, std::min(kFewestQueries, sizes.queries), most);
 
   const std::int64_t units = sizes.batch * sizes.kv_heads;
-  std::int64_t units_at_a_time = std::max<std::int64_t>(budget / (queries * row), 1);
+  std::int64_t units_at_a_time = std::max<std::int64_t>(budget / std::max<std::int64_t>(queries * row, 1), 1);
   const std::int64_t multiplications = units * sizes.queries * row * q.size(-1);
   if (cpu && multiplications > kSerialMultiplications) {
-    const std::int64_t by_queries = divided_up(sizes.queries, queries);
-    units_at_a_time = std::min(
-        units_at_a_time, std::max<std::int64_t>(units * by_queries / at::get_num_threads(), 1));
+    const std::int64_t by_queries = divided_up(sizes.queries, std::max<std::int64_t>(queries, 1));
+    units_at_a_time =
+        std::min(units_at_a_time, std::max<std::int64_t>(units * by_queries / at::get_num_threads(), 1));
   }
   std::int64_t rows = 1, kv_heads = std::min(units_at_a_time, sizes.kv_heads);
-  if (taken == Rows::together) rows = std::clamp<std::int64_t>(units_at_a_time / kv_heads, 1, sizes.batch);
-  if (taken == Rows::sharing) {
+  if (taken == BatchRows::together)
+    rows = std::clamp<std::int64_t>(units_at_a_time / kv_heads, 1, sizes.batch);
+  if (taken == BatchRows::sharing) {
     rows = std::min(units_at_a_time, sizes.batch);
     kv_heads = std::clamp<std::int64_t>(units_at_a_time / rows, 1, sizes.kv_heads);
   }
@@ -93,10 +94,6 @@ std::vector<ScoreTile> tiles_of(const Sizes& sizes, Rows taken, const at::Tensor
     }
   }
   return tiles;
-}
-
-at::Tensor cut(const at::Tensor& x, std::int64_t axis, const Span& span) {
-  return x.narrow(axis, span.first, span.size());
 }
 
 // One call: what all of its tiles read and write.
@@ -119,11 +116,10 @@ class Tiles {
   }
 
   void attend(const ScoreTile& tile) const {
-    const at::Tensor queries =
-        cut(cut(cut(q_, 0, tile.rows), 1, tile.queries), 2, tile.heads).to(dtype_);
-    at::Tensor scores = run_.workspace->empty(
-        {tile.rows.size(), tile.heads.size(), tile.queries.size(), tile.keys.size()},
-        q_.options().dtype(dtype_));
+    const at::Tensor queries = cut(cut(cut(q_, 0, tile.rows), 1, tile.queries), 2, tile.heads).to(dtype_);
+    at::Tensor scores =
+        run_.workspace->empty({tile.rows.size(), tile.heads.size(), tile.queries.size(), tile.keys.size()},
+                              q_.options().dtype(dtype_));
     each_segment(tile, [&](const auto& part, const Span& keys) {
       ops::scores_into(cut(scores, 3, keys), queries.transpose(1, 2), part(&KeysAndValues::keys),
                        rules_.scale);
@@ -132,13 +128,15 @@ class Tiles {
     const at::Tensor z = cut(cut(cut(out_.z, 0, tile.rows), 1, tile.queries), 2, tile.heads);
     bool first = true;
     each_segment(tile, [&](const auto& part, const Span& keys) {
-      ops::mix_into(z, cut(pattern, 3, keys), part(&KeysAndValues::values), /*add=*/!std::exchange(first, false));
+      ops::mix_into(z, cut(pattern, 3, keys), part(&KeysAndValues::values),
+                    /*add=*/!std::exchange(first, false));
     });
     if (first) z.zero_();  // nobody sees any key
   }
 
  private:
-  // The kernel is of float32. A tile of narrower numbers is widened, which loses nothing, where no scores are kept.
+  // The kernel is of float32. A tile of narrower numbers is widened, which loses nothing, where no scores are
+  // kept.
   static bool serves(const at::Tensor& q, const Attended& out) {
     if (q.scalar_type() == at::kFloat) return true;
     const bool narrow = q.scalar_type() == at::kBFloat16 || q.scalar_type() == at::kHalf;
@@ -211,26 +209,25 @@ class Tiles {
                                    tile.queries.first * x.stride(2)
                              : nullptr;
         };
-        kernels::attend_rows(
-            {.scores = block,
-             .stride = tile.keys.size(),
-             .rows = tile.queries.size(),
-             .first_key = tile.keys.first,
-             .end_key = tile.keys.end,
-             .first = of_queries(visible.first),
-             .end = of_queries(visible.end),
-             .real = visible.real.defined() ? numbers<bool>(visible.real, row) : nullptr,
-             .bias = bias_of_head(),
-             .bias_starts = bias.defined() ? numbers<std::int64_t>(bias.starts, row) + tile.queries.first -
-                                                 origin.queries.first
-                                           : nullptr,
-             .soft_cap = static_cast<float>(rules_.soft_cap),
-             .sink = sinks_.defined() ? sinks_.const_data_ptr<float>() + head : nullptr,
-             .kept_scores = kept(out_.scores),
-             .kept_pattern = kept(out_.pattern),
-             .columns = out_.scores.defined()    ? out_.scores.size(3)
-                        : out_.pattern.defined() ? out_.pattern.size(3)
-                                                 : 0});
+        kernels::attend_rows({.scores = block,
+                              .stride = tile.keys.size(),
+                              .rows = tile.queries.size(),
+                              .first_key = tile.keys.first,
+                              .end_key = tile.keys.end,
+                              .first = of_queries(visible.first),
+                              .end = of_queries(visible.end),
+                              .real = visible.real.defined() ? numbers<bool>(visible.real, row) : nullptr,
+                              .bias = bias_of_head(),
+                              .bias_starts = bias.defined() ? numbers<std::int64_t>(bias.starts, row) +
+                                                                  tile.queries.first - origin.queries.first
+                                                            : nullptr,
+                              .soft_cap = static_cast<float>(rules_.soft_cap),
+                              .sink = sinks_.defined() ? sinks_.const_data_ptr<float>() + head : nullptr,
+                              .kept_scores = kept(out_.scores),
+                              .kept_pattern = kept(out_.pattern),
+                              .columns = out_.scores.defined()    ? out_.scores.size(3)
+                                         : out_.pattern.defined() ? out_.pattern.size(3)
+                                                                  : 0});
         block += tile.queries.size() * tile.keys.size();
       }
     }
@@ -249,8 +246,8 @@ class Tiles {
   const Attended& out_;
   const Run& run_;
   bool kernel_;
-  at::ScalarType dtype_;     // of a tile
-  at::Tensor sinks_;         // in it
+  at::ScalarType dtype_;  // of a tile
+  at::Tensor sinks_;      // in it
   ScoreBias bias_;
   bool bias_by_tile_ = false;
 };
@@ -265,22 +262,21 @@ Attended attend_in_tiles(const at::Tensor& q, const std::vector<KeysAndValues>& 
                          const ScoreRules& rules, KeptScores kept, const Run& run) {
   std::int64_t keys = 0;
   for (const KeysAndValues& segment : attended) keys += segment.keys.size(2);
-  const Sizes sizes{.batch = q.size(0),
-                    .queries = q.size(1),
-                    .heads = q.size(2),
-                    .kv_heads = attended.front().keys.size(1),
-                    .keys = keys};
+  const AttentionSizes sizes{.batch = q.size(0),
+                             .queries = q.size(1),
+                             .heads = q.size(2),
+                             .kv_heads = attended.front().keys.size(1),
+                             .keys = keys};
   const auto all_scores = [&](bool wanted) {
-    return wanted
-               ? run.workspace->empty({sizes.batch, sizes.heads, sizes.queries, sizes.keys}, q.options())
-               : at::Tensor();
+    return wanted ? run.workspace->empty({sizes.batch, sizes.heads, sizes.queries, sizes.keys}, q.options())
+                  : at::Tensor();
   };
   Attended out{.z = run.workspace->empty(
                    {sizes.batch, sizes.queries, sizes.heads, attended.front().values.size(3)}, q.options()),
                .scores = all_scores(kept.scores),
                .pattern = all_scores(kept.pattern)};
   const Tiles work(q, attended, rules, out, run);
-  const std::vector<ScoreTile> tiles = tiles_of(sizes, rows_of(sizes, attended), q, rules.mask);
+  const std::vector<ScoreTile> tiles = tiles_of(sizes, batch_rows(sizes, attended), q, rules.mask);
   if (!q.device().is_cpu()) {
     for (const ScoreTile& tile : tiles) work.attend(tile);
     return out;

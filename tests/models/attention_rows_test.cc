@@ -51,7 +51,8 @@ TEST(AttentionRows, AreTheSoftmax) {
 }
 
 TEST(AttentionRows, CapIsExactToFloatPrecision) {
-  const at::Tensor x = at::cat({at::linspace(-1000, 1000, 20'001), at::linspace(-0.1, 0.1, 999)}).unsqueeze(0);
+  const at::Tensor x =
+      at::cat({at::linspace(-1000, 1000, 20'001), at::linspace(-0.1, 0.1, 999)}).unsqueeze(0);
   const at::Tensor scores = x.clone(), kept = at::zeros(x.sizes());
   kernels::AttentionRows rows = rows_of(scores);
   rows.soft_cap = 30.0f;

@@ -49,7 +49,10 @@ constexpr Kind kKinds[] = {
        c.attention_sinks = true;
        c.window = Window{.size = 5, .layers = {true, false}};
      }},
-    {"alibi", [](ModelConfig& c) { c.positions = AlibiPositions{.slopes = {0.5, 0.25, 0.125, 0.0625}}; }},
+    {"alibi",
+     [](ModelConfig& c) {
+       c.positions = AlibiPositions{.slopes = {0.5, 0.25, 0.125, 0.0625}};
+     }},
     {"alibi_in_bfloat16",
      [](ModelConfig& c) {
        c.positions =
@@ -164,8 +167,7 @@ class Runs {
     for (const Edit& edit : edits) watch.add_edit(edit);
     watch.add_capture(capture);
     Run run{.watch = std::move(watch),
-            .sequence = Sequence(graph_.config, Stack::blocks,
-                                 {rows, length, mask, at::kCPU, prefix, cache}),
+            .sequence = Sequence(graph_.config, Stack::blocks, {rows, length, mask, at::kCPU, prefix, cache}),
             .workspace = &graph_.workspace};
     RandomGraph::Outcome outcome{graph_.graph.forward({.tokens = tokens}, reach, run), {}};
     outcome.cache = run.watch.take_cache();
@@ -179,16 +181,17 @@ class Runs {
 
 class Tiled : public testing::TestWithParam<std::tuple<Kind, Columns, at::ScalarType>> {};
 
-INSTANTIATE_TEST_SUITE_P(
-    Kinds, Tiled,
-    testing::Combine(testing::ValuesIn(kKinds), testing::ValuesIn(kColumns),
-                     testing::Values(at::kFloat, at::kDouble)),
-    [](const auto& info) {
-      return std::string(std::get<0>(info.param).name) + "_" + std::get<1>(info.param).name +
-             (std::get<2>(info.param) == at::kDouble ? "_float64" : "_float32");
-    });
+INSTANTIATE_TEST_SUITE_P(Kinds, Tiled,
+                         testing::Combine(testing::ValuesIn(kKinds), testing::ValuesIn(kColumns),
+                                          testing::Values(at::kFloat, at::kDouble)),
+                         [](const auto& info) {
+                           return std::string(std::get<0>(info.param).name) + "_" +
+                                  std::get<1>(info.param).name +
+                                  (std::get<2>(info.param) == at::kDouble ? "_float64" : "_float32");
+                         });
 
-// An edit that changes nothing is shown scores and pattern whole, which are then made by one operator after another.
+// An edit that changes nothing is shown scores and pattern whole, which are then made by one operator after
+// another.
 TEST_P(Tiled, EqualsTheExplicitPath) {
   const auto& [kind, columns, dtype] = GetParam();
   const ModelConfig config = config_of(kind, dtype);
@@ -218,8 +221,8 @@ TEST_P(Tiled, EqualsTheExplicitPath) {
 TEST(TiledTypes, OfBfloat16IsRoundedOnce) {
   const RandomGraph graph(config_of(kKinds[0], at::kFloat));
   const hooked::Run run{.watch = Watch(graph.points, {.reach = Reach::everything(graph.points)}),
-                .sequence = Sequence(graph.config, Stack::blocks, {2, 150, {}, at::kCPU}),
-                .workspace = &graph.workspace};
+                        .sequence = Sequence(graph.config, Stack::blocks, {2, 150, {}, at::kCPU}),
+                        .workspace = &graph.workspace};
   auto generator = at::detail::createCPUGenerator(5);
   const auto random = [&](at::IntArrayRef sizes) {
     return at::randn(sizes, generator, at::TensorOptions(at::kFloat)).to(at::kBFloat16);
@@ -254,8 +257,8 @@ TEST(TiledTypes, OfBfloat16IsRoundedOnce) {
 /// The largest piece of memory that LibTorch's own allocator was asked for on this thread.
 class LargestAllocation : public c10::MemoryReportingInfoBase {
  public:
-  void reportMemoryUsage(void* /*at*/, std::int64_t bytes, std::size_t /*allocated*/, std::size_t /*reserved*/,
-                         c10::Device /*device*/) override {
+  void reportMemoryUsage(void* /*at*/, std::int64_t bytes, std::size_t /*allocated*/,
+                         std::size_t /*reserved*/, c10::Device /*device*/) override {
     largest_ = std::max(largest_, bytes);
   }
   bool memoryProfilingEnabled() const override { return true; }
