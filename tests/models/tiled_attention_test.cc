@@ -163,10 +163,10 @@ class Runs {
     const at::Tensor tokens = at::randint(graph_.config.d_vocab, {rows, length},
                                           at::detail::createCPUGenerator(7), at::TensorOptions(at::kLong));
     const Reach reach = Reach::everything(graph_.points);
-    Watch watch(graph_.points, {.reach = reach});
-    for (const Edit& edit : edits) watch.add_edit(edit);
-    watch.add_capture(capture);
-    Run run{.watch = std::move(watch),
+    auto plan = std::make_shared<WatchPlan>(graph_.points, reach);
+    for (const Edit& edit : edits) plan->add_edit(edit);
+    plan->add_capture(capture);
+    Run run{.watch = Watch(std::move(plan), {}),
             .sequence = Sequence(graph_.config, Stack::blocks, {rows, length, mask, at::kCPU, prefix, cache}),
             .workspace = &graph_.workspace};
     RandomGraph::Outcome outcome{graph_.graph.forward({.tokens = tokens}, reach, run), {}};
@@ -220,9 +220,10 @@ TEST_P(Tiled, EqualsTheExplicitPath) {
 // A tile of narrow numbers is computed in float32, so that only the result is rounded.
 TEST(TiledTypes, OfBfloat16IsRoundedOnce) {
   const RandomGraph graph(config_of(kKinds[0], at::kFloat));
-  const hooked::Run run{.watch = Watch(graph.points, {.reach = Reach::everything(graph.points)}),
-                        .sequence = Sequence(graph.config, Stack::blocks, {2, 150, {}, at::kCPU}),
-                        .workspace = &graph.workspace};
+  const hooked::Run run{
+      .watch = Watch(std::make_shared<const WatchPlan>(graph.points, Reach::everything(graph.points)), {}),
+      .sequence = Sequence(graph.config, Stack::blocks, {2, 150, {}, at::kCPU}),
+      .workspace = &graph.workspace};
   auto generator = at::detail::createCPUGenerator(5);
   const auto random = [&](at::IntArrayRef sizes) {
     return at::randn(sizes, generator, at::TensorOptions(at::kFloat)).to(at::kBFloat16);
