@@ -9,7 +9,7 @@
 
 #include <cmath>
 
-#include "gpt2_small.h"
+#include "shapes.h"
 
 namespace {
 

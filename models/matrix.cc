@@ -17,7 +17,7 @@
 
 #include "models/plain_kernels.h"
 #include "models/product.h"
-#include "models/shares.h"
+#include "models/threads.h"
 
 // Note [Packed matrices]
 // A packed matrix lies in blocks of columns (outputs): [block, in, column] in float32, and in bfloat16
@@ -191,10 +191,10 @@ void Matrix::multiply_packed(at::Tensor& out, const at::Tensor& rows, const at::
              .out_stride = row_out,
              .rows = count});
   };
-  for_each_share(blocks * stretches, 2 * row_count * stored_.numel(),
-                 [&](std::int64_t first, std::int64_t count) {
-                   for (std::int64_t share = first; share < first + count; ++share) one(share);
-                 });
+  share_operations(blocks * stretches, 2 * row_count * stored_.numel(),
+                   [&](std::int64_t first, std::int64_t end) {
+                     for (std::int64_t share = first; share < end; ++share) one(share);
+                   });
 }
 
 }  // namespace hooked

@@ -12,7 +12,7 @@
 #include "core/parallel.h"
 #include "models/kernels/packed_product.h"
 #include "models/plain_kernels.h"
-#include "models/shares.h"
+#include "models/threads.h"
 
 namespace hooked {
 namespace {
@@ -83,7 +83,7 @@ void dots_into(at::Tensor& out, const at::Tensor& rows, const at::Tensor& weight
   const auto* w = static_cast<const std::byte*>(weight.const_data_ptr());
   const auto* b = bias.defined() ? static_cast<const std::byte*>(bias.const_data_ptr()) : nullptr;
   auto* y = static_cast<std::byte*>(out.mutable_data_ptr());
-  const auto work = [&](std::int64_t first, std::int64_t count) {
+  const auto work = [&](std::int64_t first, std::int64_t end) {
     dots({.x = rows.const_data_ptr(),
           .x_stride = in,
           .block = w + first * in * element,
@@ -92,9 +92,9 @@ void dots_into(at::Tensor& out, const at::Tensor& rows, const at::Tensor& weight
           .out = y + first * element,
           .out_stride = weight.size(0),
           .rows = rows.size(0)},
-         count);
+         end - first);
   };
-  for_each_share(weight.size(0), 2 * rows.size(0) * weight.numel(), work);
+  share_operations(weight.size(0), 2 * rows.size(0) * weight.numel(), work);
 }
 
 }  // namespace

@@ -6,10 +6,20 @@
 
 namespace hooked {
 
-/// Calls `work(i)` for every i from 0 to `count`, neighbouring numbers on one of LibTorch's threads;
-/// operators inside stay on that thread. For tasks of tens of microseconds (`for_each_task` is for large
-/// ones). One task runs where it is called, and its operators may use all threads. No gradients are recorded
-/// inside.
+/// Calls `work(first, end)` for stretches of the numbers from 0 to `count`, on LibTorch's threads, until all
+/// are done. A thread gets neighbouring numbers, `least` of them or more; few numbers are one stretch on the
+/// calling thread, whose operators may use all threads. (at::parallel_for is serial in our sources, which are
+/// compiled without OpenMP; LibTorch's iterator is not.)
+void share_stretches(std::int64_t count, std::int64_t least,
+                     c10::function_ref<void(std::int64_t first, std::int64_t end)> work);
+
+/// The same for numbers that take `operations` floating-point operations together: a thread gets some 10 µs
+/// of work at least, as starting and joining threads would cost more than they save.
+void share_operations(std::int64_t count, std::int64_t operations,
+                      c10::function_ref<void(std::int64_t first, std::int64_t end)> work);
+
+/// The same for tasks of tens of microseconds and more, each with LibTorch's operators inside
+/// (`for_each_task` is for large ones): those stay on the task's thread, and record no gradients.
 void share_among_threads(std::int64_t count, c10::function_ref<void(std::int64_t)> work);
 
 }  // namespace hooked

@@ -159,7 +159,7 @@ void print_packed() {
     std::map<const void*, std::vector<std::string>> weights;
     for (const hooked::WeightSlot& slot : graph.slots()) {
       const std::string leaf = leaf_of(slot.name);
-      weights[slot.view.storage().data()].push_back(fmt::format("`{}`", leaf));
+      weights[slot.view.pieces().storage().data()].push_back(fmt::format("`{}`", leaf));
     }
     for (const auto& item : graph.named_parameters()) {
       const std::string path = pattern_of(item.key());

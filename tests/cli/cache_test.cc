@@ -1,3 +1,4 @@
+#include <ATen/ops/allclose.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros_like.h>
@@ -187,7 +188,8 @@ TEST_F(CacheTest, IsACacheForPrograms) {
   const auto loaded = ActivationCache::load(path("out.safetensors"));
   EXPECT_EQ(loaded.size(), 3u) << "without tokens, logits and gradients";
   const auto run = exact().run_with_cache(tokens());
-  EXPECT_TRUE(at::equal(loaded[act::pattern(-1)], run.cache[act::pattern(-1)]));
+  // A run with gradients makes its scores as a whole, this one in tiles.
+  EXPECT_TRUE(at::allclose(loaded[act::pattern(-1)], run.cache[act::pattern(-1)], 1e-12, 1e-12));
   EXPECT_TRUE(at::equal(loaded["embed[pos=last]"], run.cache["embed[pos=last]"]));
   const auto from = read_provenance(SafetensorsFile::open(path("out.safetensors")));
   EXPECT_EQ(from.dtype, "float64");

@@ -101,5 +101,27 @@ TEST_F(Loss, WithoutAnyPredictionIsRefused) {
   EXPECT_THROW(model_.run({tokens_, {.attention_mask = mask}}, {.output = Output::loss}), ShapeError);
 }
 
+// Of a large vocabulary's logits a loss holds some columns at a time: 128 of these.
+TEST_F(Loss, InPartsIsTheLossOfAllLogits) {
+  ModelConfig config = small_config();
+  config.n_ctx = 300;
+  config.d_vocab = 1 << 16;
+  config.unembedding = Unembedding{.d_vocab = config.d_vocab};
+  config.dtype = at::kFloat;
+  const auto model = random_model(config);
+  const at::Tensor tokens = random_tokens(config, {1, 300});
+  at::Tensor mask = at::ones({1, 300}, at::kLong);
+  mask[0].narrow(0, 290, 10).zero_();
+  for (const LossReduction reduction : {LossReduction::mean, LossReduction::per_token}) {
+    const RunOptions options{.output = Output::loss, .loss = {.reduction = reduction}};
+    const at::Tensor whole = next_token_loss(model(tokens), tokens, {}, reduction);
+    EXPECT_LT(relative_difference(model.run(tokens, options).loss(), whole), 1e-5);
+    const Input padded{tokens, {.attention_mask = mask}};
+    const at::Tensor some =
+        next_token_loss(model.run(padded).logits(), tokens, mask.to(at::kBool), reduction);
+    EXPECT_LT(relative_difference(model.run(padded, options).loss(), some), 1e-5);
+  }
+}
+
 }  // namespace
 }  // namespace hooked::loss_test
