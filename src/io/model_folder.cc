@@ -96,22 +96,40 @@ std::string download_command(const HubName& name) {
                                         : fmt::format("hf download {} --revision {}", model, name.revision);
 }
 
-[[noreturn]] void throw_not_found(std::string_view where, const HubName& name, const HubCache& cache,
-                                  const CachePlaces& places) {
+/// What the message says about the folder beside `wanted`, which is not there, whose name is nearly the same.
+std::string folder_suggestion(const std::filesystem::path& wanted) {
+  const auto name = wanted.filename().string();
+  const auto parent = wanted.parent_path();
+  std::error_code ignored;
+  std::size_t least = std::max<std::size_t>(2, name.size() / 4) + 1;
+  std::filesystem::path nearest;
+  for (const auto& entry : std::filesystem::directory_iterator(parent.empty() ? "." : parent, ignored)) {
+    const auto other = entry.path().filename();
+    const auto edits = edit_distance(name, other.string());
+    if (edits >= least || !is_folder(entry.path())) continue;
+    least = edits;
+    nearest = parent / other;
+  }
+  return nearest.empty() ? std::string() : fmt::format("did you mean the folder '{}'? ", path_text(nearest));
+}
+
+[[noreturn]] void throw_not_found(std::string_view where, std::string_view wanted, const HubName& name,
+                                  const HubCache& cache, const CachePlaces& places) {
   const auto models = cached_models(cache);
   const auto known = revisions(name, models);
   const auto near = known.empty() ? suggestion(name, models) : std::string();
   throw CheckpointError(
-      where, fmt::format(
-                 "the model was not found; {}{}expected a folder of that name, or '{}' or '{}' (hub cache of "
-                 "{}), got {}; nothing is downloaded: fetch it with `{}`",
-                 near, near.empty() ? "" : "; ", path_text(places.reference), path_text(places.snapshot),
-                 cache.chosen_by,
-                 !is_folder(cache.path)     ? "no cache there"
-                 : !is_folder(places.model) ? "no such model in the cache"
-                 : known.empty()            ? "no revision of the model"
-                                            : fmt::format("only revisions {}", fmt::join(known, ", ")),
-                 download_command(name)));
+      where,
+      fmt::format(
+          "the model was not found; {}{}{}expected a folder of that name, or '{}' or '{}' (hub cache of "
+          "{}), got {}; nothing is downloaded: fetch it with `{}`",
+          folder_suggestion(std::filesystem::path(wanted)), near, near.empty() ? "" : "; ",
+          path_text(places.reference), path_text(places.snapshot), cache.chosen_by,
+          !is_folder(cache.path)     ? "no cache there"
+          : !is_folder(places.model) ? "no such model in the cache"
+          : known.empty()            ? "no revision of the model"
+                                     : fmt::format("only revisions {}", fmt::join(known, ", ")),
+          download_command(name)));
 }
 
 }  // namespace
@@ -130,14 +148,14 @@ std::filesystem::path locate_model(std::string_view id) {
   const auto hub_name = parse_hub_name(id);
   if (!hub_name) {
     throw CheckpointError(where,
-                          fmt::format("no such folder; expected a folder, or a model of the hub cache as "
+                          fmt::format("no such folder; {}expected a folder, or a model of the hub cache as "
                                       "name, org/name or org/name@revision, got '{}'",
-                                      where));
+                                      folder_suggestion(folder), where));
   }
   const auto cache = hub_cache();
   const auto places = places_of(*hub_name, cache);
   if (is_folder(places.snapshot)) return places.snapshot;
-  throw_not_found(where, *hub_name, cache, places);
+  throw_not_found(where, id, *hub_name, cache, places);
 }
 
 std::filesystem::path folder_of_model(const std::filesystem::path& model) {

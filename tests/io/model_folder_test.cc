@@ -115,6 +115,15 @@ TEST_F(ModelFolder, NamesTheNearestModelsOfTheCache) {
   refused("EleutherAI/pythia-70m", {"the cache holds '", " and 2 more (`hooked list` shows them); expected"});
 }
 
+TEST_F(ModelFolder, NamesTheFolderThatWasMeant) {
+  std::filesystem::create_directories("examples/toy_model");
+  put_file("examples/toy_mode", "a file");
+  refused("examples/toy_modle", {"not found; did you mean the folder 'examples/toy_model'? "});
+  refused("./examples/toy_mdel", {"no such folder; did you mean the folder './examples/toy_model'? "});
+  refused("exmples", {"did you mean the folder 'examples'? "});
+  refused("examples/gpt2", {"not found; the cache holds"});
+}
+
 TEST_F(ModelFolder, WhatCannotBeLoadedIsNotSuggested) {
   std::filesystem::remove_all(folder_ / "cache/models--org--name/snapshots");
   refused("org/nam", {"not found; expected a folder"});
