@@ -5,10 +5,13 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "hooked/core/error.h"
+#include "hooked/core/tensor_text.h"
 #include "hooked/hooks/site.h"
 
 namespace hooked {
@@ -24,6 +27,26 @@ std::vector<std::int64_t> unless_all(std::vector<std::int64_t> positions) {
 
 bool has_keys(const ActivationName& name) { return row(name.site).axes.find(Axis::key).has_value(); }
 
+// Throws HookError unless the entry differs from what there is only along the axes that grow.
+void require_continuation(const at::Tensor& before, const ActivationCache::Entry& entry) {
+  const std::int64_t along = sequence_dimension(entry.name.site);
+  std::vector<std::int64_t> expected = before.sizes().vec(), got = entry.value.sizes().vec();
+  bool fits = expected.size() == got.size() && before.scalar_type() == entry.value.scalar_type() &&
+              before.device() == entry.value.device();
+  if (fits) {
+    expected[static_cast<std::size_t>(along)] = got[static_cast<std::size_t>(along)];
+    if (has_keys(entry.name)) expected.back() = got.back();
+    fits = expected == got;
+  }
+  if (fits) return;
+  throw HookError(entry.name.to_string(),
+                  fmt::format("stretches of columns do not fit together; expected the same rows, dtype and "
+                              "device in all, {} {} on {}, got {} {} on {}",
+                              dtype_text(before.scalar_type()), shape_text(before.sizes()),
+                              before.device().str(), dtype_text(entry.value.scalar_type()),
+                              shape_text(entry.value.sizes()), entry.value.device().str()));
+}
+
 // At least `needed`, and twice what there was, so that growing by one is rare.
 std::int64_t grown_size(std::int64_t had, std::int64_t needed) {
   return had >= needed ? had : std::max(needed, 2 * had);
@@ -32,9 +55,13 @@ std::int64_t grown_size(std::int64_t had, std::int64_t needed) {
 }  // namespace
 
 void GrowingCache::append(const ActivationCache& stretch) {
-  if (!first_) first_ = stretch.emptied();
+  if (columns_.empty()) {
+    stacks_ = {stretch.n_layers(), stretch.n_layers(Stack::encoder)};
+    encoder_columns_ = stretch.tokens(Stack::encoder);
+  }
   columns_.push_back(stretch.tokens());
-  for (const ActivationCache::Entry& entry : stretch) {
+  for (const ActivationCache::Entry& unchecked : stretch) {
+    const ActivationCache::Entry& entry = stretch.entry(unchecked.name);  // says what was written into
     const auto [number, added] = numbers_.try_emplace(entry.name, grown_.size());
     if (added) grown_.push_back({.name = entry.name});
     append(grown_[number->second], entry);
@@ -54,6 +81,7 @@ void GrowingCache::append(Grown& grown, const ActivationCache::Entry& entry) con
     grown.keys = keys;
     return;
   }
+  require_continuation(grown.room, entry);
   std::vector<std::int64_t> sizes = grown.room.sizes().vec();
   const auto d = static_cast<std::size_t>(along);
   sizes[d] = grown_size(sizes[d], grown.columns + columns);
@@ -94,7 +122,8 @@ std::optional<TokenColumns> GrowingCache::joined_columns() const {
 }
 
 ActivationCache GrowingCache::take() {
-  ActivationCache joined = first_ ? *std::move(first_) : ActivationCache();
+  ActivationCache joined(stacks_);
+  if (encoder_columns_) joined.set_tokens(*encoder_columns_, Stack::encoder);
   if (auto columns = joined_columns()) joined.set_tokens(*std::move(columns));
   for (Grown& grown : grown_) {
     at::Tensor value = grown.room.narrow(sequence_dimension(grown.name.site), 0, grown.columns);

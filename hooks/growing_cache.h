@@ -18,7 +18,8 @@ namespace hooked {
 /// it is full, so that the work of all stretches together is that of copying the result once or twice.
 class GrowingCache {
  public:
-  /// Adds what the next stretch computed.
+  /// Adds what the next stretch computed. Throws HookError for an activation that has other rows, another
+  /// dtype or device than in the stretches before it, or that somebody has written into.
   void append(const ActivationCache& stretch);
 
   bool empty() const noexcept { return grown_.empty(); }
@@ -41,8 +42,9 @@ class GrowingCache {
   void append(Grown& grown, const ActivationCache::Entry& entry) const;
   std::optional<TokenColumns> joined_columns() const;
 
-  std::optional<ActivationCache> first_;  ///< emptied: what it knows of its model
-  std::vector<Grown> grown_;              ///< in firing order
+  Stacks stacks_;  ///< of the model, as the first stretch knows them
+  std::optional<TokenColumns> encoder_columns_;
+  std::vector<Grown> grown_;  ///< in firing order
   std::unordered_map<ActivationName, std::size_t> numbers_;
   std::vector<std::optional<TokenColumns>> columns_;  ///< of each stretch
 };

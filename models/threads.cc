@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/TensorIterator.h>
+#include <ATen/ThreadLocalState.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/GradMode.h>
 
@@ -35,8 +36,10 @@ void share_operations(std::int64_t count, std::int64_t operations,
 }
 
 void share_among_threads(std::int64_t count, c10::function_ref<void(std::int64_t)> work) {
+  const at::ThreadLocalState modes;  // LibTorch's threads do not know the caller's: inference mode and others
   share_stretches(count, 1, [&](std::int64_t first, std::int64_t end) {
-    const at::NoGradGuard no_grad;  // LibTorch's threads do not know the caller's modes
+    const at::ThreadLocalStateGuard guard(modes);
+    const at::NoGradGuard no_grad;
     for (std::int64_t i = first; i < end; ++i) work(i);
   });
 }

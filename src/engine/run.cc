@@ -197,7 +197,11 @@ RunResult HookedTransformer::run(const Input& given, const RunOptions& options) 
                        "a loss needs the logits of all positions; expected no logit_positions");
     }
   } else if (!metric_reads.empty() && options.output != Output::loss) {
-    extent.logit_positions = metric_reads;
+    std::vector<std::int64_t> once;  // a metric may read a position twice
+    for (const std::int64_t column : metric_reads) {
+      if (std::find(once.begin(), once.end(), column) == once.end()) once.push_back(column);
+    }
+    extent.logit_positions = once;
   }
   const auto plan = make_plan(model, reach, hooks_->snapshot(), options);
   extent.ends_with_last_point =

@@ -53,7 +53,7 @@ at::Tensor weight_of(const LoadedModel& model, const ModelPart& part, std::strin
   const std::string matrix_name = weight_name(part, matrix, model.config);
   // A tied unembedding has no matrix of its own.
   const bool tied = model.config.tied_unembedding() && matrix == "unembed.W_U";
-  if (!tied && !model.weight(matrix_name).defined()) refuse(matrix_name, matrix, model);
+  if (!tied && !model.has_weight(matrix_name)) refuse(matrix_name, matrix, model);
   return at::zeros(weight_shape(row, model.config),
                    at::TensorOptions(model.config.dtype).device(model.device));
 }
@@ -93,7 +93,7 @@ at::Tensor WeightView::operator[](std::string_view name) const {
   throw ConfigError(
       "weights",
       fmt::format("this model has no weight '{}'; expected one of its state_dict(), such as '{}'", name,
-                  model_->weight(grouped).defined() ? grouped : nearest(name, model_->weight_names())));
+                  model_->has_weight(grouped) ? grouped : nearest(name, model_->weight_names())));
 }
 
 // --- Outside the blocks.

@@ -20,14 +20,20 @@ LoadedModel::~LoadedModel() = default;
 
 WeightSlots LoadedModel::slots() const { return graph->slots(); }
 
-at::Tensor LoadedModel::weight(const std::string& name) const {
+const std::unordered_map<std::string, SlotView>& LoadedModel::weight_index() const {
   std::call_once(indexed_, [&] {
     for (const WeightSlot& slot : slots()) by_name_.emplace(slot.name, slot.view);
   });
-  const auto found = by_name_.find(name);
+  return by_name_;
+}
+
+at::Tensor LoadedModel::weight(const std::string& name) const {
+  const auto found = weight_index().find(name);
   const at::NoGradGuard no_grad;
   return found == by_name_.end() ? at::Tensor() : found->second.read().detach();
 }
+
+bool LoadedModel::has_weight(const std::string& name) const { return weight_index().contains(name); }
 
 std::vector<std::string> LoadedModel::weight_names() const {
   std::vector<std::string> names;

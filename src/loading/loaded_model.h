@@ -55,9 +55,13 @@ struct LoadedModel {
   /// storage is no view of it. Found in constant time, in an index that the first call makes; any thread may
   /// call it.
   at::Tensor weight(const std::string& name) const;
+  /// Whether the model has a weight of that name; copies nothing.
+  bool has_weight(const std::string& name) const;
   std::vector<std::string> weight_names() const;
 
  private:
+  const std::unordered_map<std::string, SlotView>& weight_index() const;
+
   mutable std::once_flag indexed_;
   mutable std::unordered_map<std::string, SlotView> by_name_;
 };

@@ -181,6 +181,41 @@ TEST(JoinedCache, KeepsPositionsThatAreNotAll) {
   EXPECT_TRUE(ActivationCache::join({}).empty());
 }
 
+TEST(JoinedCache, KnowsItsTokensWhereTheStretchesFollowOneAnother) {
+  const auto stretch = [](std::int64_t first, std::int64_t end) {
+    ActivationCache made(1);
+    made.set_tokens({.first = first, .end = end});
+    std::vector<std::int64_t> positions;
+    for (std::int64_t i = first; i < end; ++i) positions.push_back(i);
+    made.insert({act::resid_post(0).name(), random({2, end - first, 6}, 1), positions});
+    return made;
+  };
+  const ActivationCache whole = ActivationCache::join({stretch(0, 3), stretch(3, 5)});
+  ASSERT_TRUE(whole.tokens());
+  EXPECT_EQ(whole.tokens()->end, 5);
+  EXPECT_EQ(whole[act::resid_post(0).pos(AxisIndex::Last{})].sizes(), (at::IntArrayRef{2, 6}));
+  const ActivationCache gap = ActivationCache::join({stretch(0, 3), stretch(4, 5)});
+  EXPECT_FALSE(gap.tokens());
+  EXPECT_THROW(gap[act::resid_post(0).pos(AxisIndex::Last{})], HookError);
+  EXPECT_FALSE(ActivationCache::join({stretch(0, 3), stretch(0, 3)}).tokens());
+}
+
+TEST(JoinedCache, RefusesStretchesThatDoNotFitTogether) {
+  const auto stretch = [](const at::Tensor& value) {
+    ActivationCache made(1);
+    made.insert({act::resid_post(0).name(), value});
+    return made;
+  };
+  const ActivationCache first = stretch(random({2, 3, 6}, 1));
+  EXPECT_THROW(ActivationCache::join({first, stretch(random({1, 3, 6}, 2))}), HookError) << "other rows";
+  EXPECT_THROW(ActivationCache::join({first, stretch(random({2, 3, 5}, 2))}), HookError) << "another width";
+  EXPECT_THROW(ActivationCache::join({first, stretch(random({2, 3, 6}, 2).to(at::kFloat))}), HookError);
+  const at::Tensor written = random({2, 3, 6}, 2);
+  const ActivationCache changed = stretch(written);
+  written.add_(1);
+  EXPECT_THROW(ActivationCache::join({first, changed}), HookError);
+}
+
 TEST_F(Cache, SavedAndLoadedIsTheSame) {
   const TempFolder folder;
   cache_.save(folder / "cache.safetensors");

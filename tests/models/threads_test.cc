@@ -1,0 +1,39 @@
+#include "models/threads.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/equal.h>
+#include <c10/core/InferenceMode.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <vector>
+
+namespace hooked::threads_test {
+namespace {
+
+TEST(SharedWork, EveryNumberIsDoneOnce) {
+  for (const std::int64_t count : {0, 1, 2, 7, 1000}) {
+    std::vector<std::atomic<int>> done(static_cast<std::size_t>(count));
+    share_stretches(count, 1, [&](std::int64_t first, std::int64_t end) {
+      for (std::int64_t i = first; i < end; ++i) ++done[static_cast<std::size_t>(i)];
+    });
+    share_operations(count, 1 << 24, [&](std::int64_t first, std::int64_t end) {
+      for (std::int64_t i = first; i < end; ++i) ++done[static_cast<std::size_t>(i)];
+    });
+    for (const auto& times : done) EXPECT_EQ(times, 2) << count;
+  }
+}
+
+// LibTorch refuses to write in place into a tensor of inference mode from a thread that is not in it.
+TEST(SharedWork, RunsInTheCallersMode) {
+  const c10::InferenceMode inference;
+  const at::Tensor out = at::empty({64, 100});
+  share_among_threads(64, [&](std::int64_t i) { out[i].fill_(static_cast<double>(i)); });
+  EXPECT_TRUE(at::equal(out.select(1, 7), at::arange(64, out.options())));
+}
+
+}  // namespace
+}  // namespace hooked::threads_test
