@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "hooked/core/error.h"
-#include "hooked/core/tensor_text.h"
 #include "hooked/hooks/site.h"
+#include "hooks/layout_text.h"
 
 namespace hooked {
 namespace {
@@ -41,10 +41,8 @@ void require_continuation(const at::Tensor& before, const ActivationCache::Entry
   if (fits) return;
   throw HookError(entry.name.to_string(),
                   fmt::format("stretches of columns do not fit together; expected the same rows, dtype and "
-                              "device in all, {} {} on {}, got {} {} on {}",
-                              dtype_text(before.scalar_type()), shape_text(before.sizes()),
-                              before.device().str(), dtype_text(entry.value.scalar_type()),
-                              shape_text(entry.value.sizes()), entry.value.device().str()));
+                              "device in all, {}, got {}",
+                              layout_text(before), layout_text(entry.value)));
 }
 
 // At least `needed`, and twice what there was, so that growing by one is rare.

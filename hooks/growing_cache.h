@@ -22,8 +22,6 @@ class GrowingCache {
   /// dtype or device than in the stretches before it, or that somebody has written into.
   void append(const ActivationCache& stretch);
 
-  bool empty() const noexcept { return grown_.empty(); }
-
   /// All of it. Rows of scores and patterns of earlier stretches end with -inf and 0 for the keys that they
   /// could not see yet.
   ActivationCache take();

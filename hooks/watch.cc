@@ -18,14 +18,10 @@
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
 #include "hooked/hooks/axis_block.h"
+#include "hooks/layout_text.h"
 
 namespace hooked {
 namespace {
-
-std::string layout_text(const at::Tensor& value) {
-  return fmt::format("{} {} on {}", dtype_text(value.scalar_type()), shape_text(value.sizes()),
-                     value.device().str());
-}
 
 void require_same_layout(const std::string& where, const at::Tensor& got, const at::Tensor& expected) {
   if (got.defined() && got.sizes() == expected.sizes() && got.scalar_type() == expected.scalar_type() &&

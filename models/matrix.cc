@@ -1,11 +1,9 @@
 #include "models/matrix.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/matmul.h>
-#include <ATen/ops/mm.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
@@ -17,6 +15,7 @@
 
 #include "models/plain_kernels.h"
 #include "models/product.h"
+#include "models/sizes.h"
 #include "models/threads.h"
 
 // Note [Packed matrices]
@@ -51,7 +50,6 @@ constexpr std::int64_t kAliasBytes = 4096;
 
 // In float32 by columns, which spares oneDNN a transposition (a tenth of a product). In bfloat16 by rows, as
 // our dots read them.
-
 at::Tensor plain_matrix(std::int64_t out, std::int64_t in, const at::TensorOptions& options) {
   const auto column_bytes = out * static_cast<std::int64_t>(options.dtype().itemsize());
   const bool by_rows = options.dtype() == at::kBFloat16 || column_bytes % kAliasBytes == 0;
@@ -68,12 +66,6 @@ at::Tensor unpacked(const at::Tensor& packed) {
   return packed.permute({0, 2, 1, 3}).reshape({packed.size(0) * packed.size(2), -1});
 }
 
-std::vector<std::int64_t> with_last(const at::Tensor& x, std::int64_t size) {
-  std::vector<std::int64_t> sizes = x.sizes().vec();
-  sizes.back() = size;
-  return sizes;
-}
-
 // The product with a packed matrix where gradients flow. The matrix is unpacked while a gradient passes back,
 // so that no plain copy is kept.
 class PackedProduct : public torch::autograd::Function<PackedProduct> {
@@ -84,7 +76,7 @@ class PackedProduct : public torch::autograd::Function<PackedProduct> {
     at::Tensor result = at::empty({rows.size(0), matrix->out()}, x.options());
     matrix->multiply_into(result, rows, bias);
     context->saved_data["packed"] = matrix->stored();
-    return result.view(with_last(x, matrix->out()));
+    return result.view(with_last_size(x, matrix->out()));
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,

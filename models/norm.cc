@@ -14,19 +14,10 @@
 #include <utility>
 #include <vector>
 
+#include "models/sizes.h"
 #include "models/workspace.h"
 
 namespace hooked {
-namespace {
-
-std::vector<std::int64_t> scale_sizes(const at::Tensor& rows) {
-  std::vector<std::int64_t> sizes = rows.sizes().vec();
-  sizes.back() = 1;
-  return sizes;
-}
-
-}  // namespace
-
 Norm::Layout stream_norm(const ModelConfig& config, NormKind kind, Norm::Points points, bool weighted) {
   return {.kind = kind,
           .points = points,
@@ -113,7 +104,7 @@ Norm::Output Norm::forward_with_edits(const at::Tensor& x, Run& run) const {
     const bool changes =
         run.watch.may_change(hook_scale_->number()) || run.watch.may_change(hook_normalized_->number());
     made.normalized = run.workspace->empty(rows->x.sizes(), x.options());
-    made.scale = at::empty(scale_sizes(rows->x), x.options().dtype(at::kFloat));
+    made.scale = at::empty(with_last_size(rows->x, 1), x.options().dtype(at::kFloat));
     if (w_.defined() && !changes) made.weighted = run.workspace->empty(rows->x.sizes(), x.options());
     norm_rows_into(made, rows->x, rows->how);
     normalized = made.normalized.view(x.sizes());

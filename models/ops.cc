@@ -31,6 +31,7 @@
 
 #include "models/gelu.h"
 #include "models/product.h"
+#include "models/sizes.h"
 #include "models/workspace.h"
 
 namespace hooked::ops {
@@ -71,27 +72,31 @@ at::Tensor into_workspace(at::IntArrayRef sizes, const at::Tensor& like, const R
   return result;
 }
 
+// `multiply(result, rows)` over the last axis of `x`. Contiguous rows: a product over a sliced 3-D input goes
+// row by row.
+template <typename Multiply>
+at::Tensor product_of_rows(const at::Tensor& x, std::int64_t out_size, const Run& run,
+                           const Multiply& multiply) {
+  const at::Tensor rows = x.reshape({-1, x.size(-1)}).contiguous();
+  at::Tensor result = run.workspace->empty({rows.size(0), out_size}, x.options());
+  multiply(result, rows);
+  return result.view(with_last_size(x, out_size));
+}
+
 }  // namespace
 
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, const Run& run) {
   if (run.workspace == nullptr) return at::linear(x, weight, bias);
-  // Contiguous rows: a product over a sliced 3-D input goes row by row.
-  const at::Tensor rows = x.reshape({-1, x.size(-1)}).contiguous();
-  at::Tensor result = run.workspace->empty({rows.size(0), weight.size(0)}, x.options());
-  linear_into(result, rows, weight, bias);
-  std::vector<std::int64_t> sizes = x.sizes().vec();
-  sizes.back() = weight.size(0);
-  return result.view(sizes);
+  return product_of_rows(x, weight.size(0), run, [&](at::Tensor& result, const at::Tensor& rows) {
+    linear_into(result, rows, weight, bias);
+  });
 }
 
 at::Tensor linear(const at::Tensor& x, const Matrix& matrix, const at::Tensor& bias, const Run& run) {
   if (run.workspace == nullptr) return matrix.multiply(x, bias);
-  const at::Tensor rows = x.reshape({-1, x.size(-1)}).contiguous();
-  at::Tensor result = run.workspace->empty({rows.size(0), matrix.out()}, x.options());
-  matrix.multiply_into(result, rows, bias);
-  std::vector<std::int64_t> sizes = x.sizes().vec();
-  sizes.back() = matrix.out();
-  return result.view(sizes);
+  return product_of_rows(x, matrix.out(), run, [&](at::Tensor& result, const at::Tensor& rows) {
+    matrix.multiply_into(result, rows, bias);
+  });
 }
 
 at::Tensor by_head_product(const at::Tensor& x, const at::Tensor& weight, const Run& run) {

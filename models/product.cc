@@ -50,10 +50,6 @@ const c10::TypedOperatorHandle<LinearPointwise>* one_dnn_linear() {
   return kOperator ? &*kOperator : nullptr;
 }
 
-// Below this many floating-point operations (some 10 µs of one thread) starting and joining threads costs
-// more than they save, and much more beside another busy process.
-constexpr std::int64_t kSerialOperations = std::int64_t{1} << 19;
-
 bool small(const at::Tensor& rows, const at::Tensor& weight) {
   return rows.device().is_cpu() && 2 * rows.size(0) * weight.numel() < kSerialOperations;
 }

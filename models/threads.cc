@@ -30,9 +30,8 @@ void share_stretches(std::int64_t count, std::int64_t least,
 
 void share_operations(std::int64_t count, std::int64_t operations,
                       c10::function_ref<void(std::int64_t, std::int64_t)> work) {
-  constexpr std::int64_t kLeastOperations = std::int64_t{1} << 19;
   const std::int64_t each = std::max<std::int64_t>(operations / std::max<std::int64_t>(count, 1), 1);
-  share_stretches(count, (kLeastOperations + each - 1) / each, work);
+  share_stretches(count, (kSerialOperations + each - 1) / each, work);
 }
 
 void share_among_threads(std::int64_t count, c10::function_ref<void(std::int64_t)> work) {

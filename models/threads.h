@@ -6,6 +6,10 @@
 
 namespace hooked {
 
+/// Below this many floating-point operations (some 10 µs of one thread) starting and joining threads costs
+/// more than they save, and much more beside another busy process.
+inline constexpr std::int64_t kSerialOperations = std::int64_t{1} << 19;
+
 /// Calls `work(first, end)` for stretches of the numbers from 0 to `count`, on LibTorch's threads, until all
 /// are done. A thread gets neighbouring numbers, `least` of them or more; few numbers are one stretch on the
 /// calling thread, whose operators may use all threads. (at::parallel_for is serial in our sources, which are
@@ -13,8 +17,8 @@ namespace hooked {
 void share_stretches(std::int64_t count, std::int64_t least,
                      c10::function_ref<void(std::int64_t first, std::int64_t end)> work);
 
-/// The same for numbers that take `operations` floating-point operations together: a thread gets some 10 µs
-/// of work at least, as starting and joining threads would cost more than they save.
+/// The same for numbers that take `operations` floating-point operations together: a thread gets at least
+/// kSerialOperations of them.
 void share_operations(std::int64_t count, std::int64_t operations,
                       c10::function_ref<void(std::int64_t first, std::int64_t end)> work);
 

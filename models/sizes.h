@@ -1,0 +1,17 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace hooked {
+
+/// The sizes of `x` with another last one.
+inline std::vector<std::int64_t> with_last_size(const at::Tensor& x, std::int64_t last) {
+  std::vector<std::int64_t> sizes = x.sizes().vec();
+  sizes.back() = last;
+  return sizes;
+}
+
+}  // namespace hooked
