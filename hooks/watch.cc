@@ -248,7 +248,33 @@ std::optional<ActivationCache::Entry> Watch::kept(std::size_t point, const at::T
   return entry;
 }
 
+bool Watch::passes_tokens(std::size_t point) const {
+  const SiteScope scope = row(points().name(point).site).scope;
+  return extent_.ragged != nullptr && (scope == SiteScope::entry || scope == SiteScope::block);
+}
+
+at::Tensor Watch::replacement(std::size_t point, at::IntArrayRef sizes,
+                              const at::TensorOptions& options) const {
+  const WatchPlan::PointPlan* p = plan_->find(point);
+  const at::Tensor* value = p == nullptr ? nullptr : p->replacement();
+  if (value == nullptr || value->scalar_type() != options.dtype() || value->device() != options.device()) {
+    return {};
+  }
+  if (!passes_tokens(point)) return value->sizes() == sizes ? *value : at::Tensor();
+  const auto rows = extent_.ragged->sizes();
+  const bool fits = value->dim() == static_cast<std::int64_t>(sizes.size()) &&
+                    value->sizes().slice(0, 2) == at::IntArrayRef(rows) &&
+                    value->sizes().slice(2) == sizes.slice(2);
+  return fits ? extent_.ragged->tokens_of(*value) : at::Tensor();
+}
+
 at::Tensor Watch::fire(std::size_t point, at::Tensor value) {
+  if (!passes_tokens(point)) return pass(point, std::move(value));
+  const at::Tensor passed = pass(point, extent_.ragged->rows_of(value));
+  return may_change(point) ? extent_.ragged->tokens_of(passed) : value;
+}
+
+at::Tensor Watch::pass(std::size_t point, at::Tensor value) {
   const WatchPlan::PointPlan& p = *plan_->find(point);
   for (const HookFunction& hook : p.forward) value = call_hook(hook, value, point);
   bool own = false;  // a copy that an edit made and that nobody has seen: the next may write into it

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "hooked/hooks/activation_cache.h"
+#include "hooks/ragged_rows.h"
 #include "hooks/watch_plan.h"
 
 namespace hooked {
@@ -35,6 +36,8 @@ struct RunExtent {
   std::optional<RunColumns> encoder = std::nullopt;  ///< what an encoder reads or has read
   /// The (absolute) positions whose logits are computed; absent: all.
   std::optional<std::vector<std::int64_t>> logit_positions = std::nullopt;
+  /// Of rows that begin at columns of their own; null: at the same.
+  std::shared_ptr<const RaggedRows> ragged = nullptr;
   bool ends_with_last_point = false;  ///< nobody asks for more than what is watched
 };
 
@@ -60,14 +63,26 @@ class Watch {
     const WatchPlan::PointPlan* plan = plan_->find(point);
     return plan != nullptr && plan->wants_gradient();
   }
+  /// Whether anything is watched at the points after `first` and before `end`.
+  bool watches_between(std::size_t first, std::size_t end) const {
+    return plan_->watches_between(first, end);
+  }
+  /// Whether anything behind `point` is watched in all columns, also in those whose logits nobody asks for.
+  bool watches_all_columns_behind(std::size_t point) const {
+    return plan_->watches_all_columns_behind(point);
+  }
+  /// What an edit puts in place of the whole value of a point that is a tensor of these sizes, whatever the
+  /// value is, so that it need not be computed; undefined where there is no such edit. The point fires all
+  /// the same, with this for its value.
+  at::Tensor replacement(std::size_t point, at::IntArrayRef sizes, const at::TensorOptions& options) const;
   bool gradients() const noexcept { return plan_->gradients(); }
   const PointIndex& points() const noexcept { return plan_->points(); }
   /// Whether every watched point has fired, in a run that ends there.
   bool is_over() const noexcept { return waiting_ == 0 && extent_.ends_with_last_point; }
 
-  /// Lets everything at `point` see `value` and returns what downstream sees. Throws HookError for a hook
-  /// that returns another shape, dtype or device or writes in place, and for an edit that does not fit;
-  /// LastPointPassed.
+  /// Lets everything at `point` see `value` (of ragged rows: its tokens) and returns what downstream sees.
+  /// Throws HookError for a hook that returns another shape, dtype or device or writes in place, and for an
+  /// edit that does not fit; LastPointPassed.
   at::Tensor fire(std::size_t point, at::Tensor value);
 
   /// The kept activations. Views that pin far more memory than they show are compacted.
@@ -96,6 +111,10 @@ class Watch {
     at::Tensor last;
   };
 
+  /// What `fire` does to a value with rows and columns.
+  at::Tensor pass(std::size_t point, at::Tensor value);
+  /// Whether the tokens of ragged rows pass that point.
+  bool passes_tokens(std::size_t point) const;
   /// What an axis of a point counts: the run's own columns, or those that an encoder reads.
   const RunColumns& columns_of(const ActivationName& name, Axis axis) const;
   /// The absolute positions that a point's columns stand for; nothing when column and position are the same.

@@ -80,6 +80,24 @@ bool WatchPlan::captures() const {
   return std::any_of(plans_.begin(), plans_.end(), [](const PointPlan& plan) { return plan.capture; });
 }
 
+const at::Tensor* WatchPlan::PointPlan::replacement() const {
+  if (!forward.empty() || edits.empty() || !edits.front().indices.empty()) return nullptr;
+  const bool puts = edits.front().kind == EditKind::set || edits.front().kind == EditKind::replace;
+  return puts ? std::get_if<at::Tensor>(&edits.front().value) : nullptr;
+}
+
+bool WatchPlan::watches_between(std::size_t first, std::size_t end) const {
+  const auto begin = place_of_.begin();
+  return std::any_of(begin + static_cast<std::ptrdiff_t>(first) + 1, begin + static_cast<std::ptrdiff_t>(end),
+                     [](std::uint32_t place) { return place != kUnwatched; });
+}
+
+bool WatchPlan::watches_all_columns_behind(std::size_t point) const {
+  return std::any_of(plans_.begin(), plans_.end(), [&](const PointPlan& plan) {
+    return plan.point > point && !row(points_.name(plan.point).site).asked_rows;
+  });
+}
+
 bool WatchPlan::watches_exit() const {
   return std::any_of(plans_.begin(), plans_.end(), [&](const PointPlan& plan) {
     return row(points_.name(plan.point).site).scope == SiteScope::exit;

@@ -45,6 +45,8 @@ class WatchPlan {
 
     bool may_change() const noexcept { return !forward.empty() || !edits.empty(); }
     bool wants_gradient() const noexcept { return gradient || !backward.empty(); }
+    /// What the first thing done puts in place of the whole value, whatever that is; null where it does not.
+    const at::Tensor* replacement() const;
   };
 
   /// Of the part of a model that `reach` names. The points must outlive the plan.
@@ -72,6 +74,10 @@ class WatchPlan {
   std::vector<std::size_t> watched_points() const;
   /// Whether anything is kept.
   bool captures() const;
+  /// Whether anything is done at the points after `first` and before `end`.
+  bool watches_between(std::size_t first, std::size_t end) const;
+  /// Whether anything behind `point` is watched in all columns, also in those whose logits nobody asks for.
+  bool watches_all_columns_behind(std::size_t point) const;
   /// Whether anything behind the last block is watched.
   bool watches_exit() const;
 

@@ -30,6 +30,8 @@ constexpr AttentionSites kCrossSites{Site::cross_q,           Site::cross_k,    
 Attention::Attention(const GraphContext& context, Attends attends)
     : config_(context.config), attends_(attends), layer_(context.layer) {
   const ModelConfig& c = config_;
+  block_ = context.points.require(
+      {.site = Site::resid_pre, .stack = context.stack, .layer = static_cast<std::int32_t>(layer_)});
   scale_ = 1.0 / (c.attn_scale * (c.scale_by_inverse_layer ? static_cast<double>(layer_ + 1) : 1.0));
 
   const auto parameter = [&](const char* name, at::IntArrayRef sizes) {
@@ -81,8 +83,12 @@ Attention::Attention(const GraphContext& context, Attends attends)
 
 at::Tensor Attention::forward(const AttentionInput& input, const StackInputs& stack, Run& run) const {
   if (attends_ == Attends::encoder) return forward_cross(input, *stack.cross, run);
-  const LayerKind& kind = config_.windowed(layer_) ? stack.windowed : stack.full;
-  Heads heads = projection_->project(input, run);
+  if (at::Tensor z = replaced_z(input, stack, run); z.defined()) {
+    return write(hook_z_->forward(std::move(z), run.watch), run);
+  }
+  const LayerInputs& layer = config_.windowed(layer_) ? stack.windowed : stack.full;
+  const std::optional<Heads> replaced = replaced_heads(input, run);
+  Heads heads = replaced ? *replaced : projection_->project(input, run);
   heads.q = hook_q_->forward(heads.q, run.watch);
   heads.k = hook_k_->forward(heads.k, run.watch);
   heads.v = hook_v_->forward(heads.v, run.watch);
@@ -95,17 +101,54 @@ at::Tensor Attention::forward(const AttentionInput& input, const StackInputs& st
       *x = at::clamp(*x, -config_.qkv_clip, config_.qkv_clip);
   }
   if (hook_rot_q_) {
-    heads.q = hook_rot_q_->forward(rotate(heads.q, kind.angles, *config_.rotary()), run.watch);
-    heads.k = hook_rot_k_->forward(rotate(heads.k, kind.angles, *config_.rotary()), run.watch);
+    heads.q = hook_rot_q_->forward(rotate(heads.q, layer.angles, *config_.rotary()), run.watch);
+    heads.k = hook_rot_k_->forward(rotate(heads.k, layer.angles, *config_.rotary()), run.watch);
   }
-  const Segments attended = stack.sequence.append(layer_, heads.k, heads.v);
-  return write(hook_z_->forward(attend(heads.q, attended, kind, run), run.watch), run);
+  return write(hook_z_->forward(attend_parts(heads, layer, stack, run), run.watch), run);
+}
+
+std::optional<Heads> Attention::replaced_heads(const AttentionInput& input, const Run& run) const {
+  const auto replacement = [&](const Point& point, std::int64_t heads, std::int64_t width) {
+    const std::int64_t rows = input.shared.size(0), columns = input.shared.size(1);
+    return run.watch.replacement(point->number(), {rows, columns, heads, width}, input.shared.options());
+  };
+  const Heads heads{.q = replacement(hook_q_, config_.n_heads, config_.d_head),
+                    .k = replacement(hook_k_, config_.n_kv_heads, config_.d_head),
+                    .v = replacement(hook_v_, config_.n_kv_heads, config_.value_dim())};
+  const bool all = heads.q.defined() && heads.k.defined() && heads.v.defined();
+  if (!all || run.watch.watches_between(block_, hook_q_->number())) return std::nullopt;
+  return heads;
+}
+
+at::Tensor Attention::replaced_z(const AttentionInput& input, const StackInputs& stack,
+                                 const Run& run) const {
+  // Keys that are kept have to be made.
+  if (stack.sequence.cache() != nullptr || run.watch.watches_between(block_, hook_z_->number())) return {};
+  return run.watch.replacement(
+      hook_z_->number(), {input.shared.size(0), input.shared.size(1), config_.n_heads, config_.value_dim()},
+      input.shared.options());
+}
+
+at::Tensor Attention::attend_parts(const Heads& heads, const LayerInputs& layer, const StackInputs& stack,
+                                   Run& run) const {
+  const auto attend_part = [&](const Heads& own, std::size_t part) {
+    const Segments attended = stack.sequence.parts()[part].append(layer_, own.k, own.v);
+    return attend(stack.asked_of_part(own.q, part), attended, layer.kinds[part], run);
+  };
+  const RaggedRows* ragged = stack.sequence.ragged();
+  if (ragged == nullptr) return attend_part(heads, 0);
+  std::vector<at::Tensor> tokens;  // [token, head, d_value] each
+  for (std::size_t part = 0; part < ragged->groups().size(); ++part) {
+    const auto own = [&](const at::Tensor& x) { return RaggedRows::part(x, ragged->groups()[part]); };
+    tokens.push_back(attend_part({own(heads.q), own(heads.k), own(heads.v)}, part).flatten(0, 1));
+  }
+  return at::cat(tokens).unsqueeze(0);
 }
 
 at::Tensor Attention::forward_cross(const AttentionInput& input, const CrossInputs& cross, Run& run) const {
   const Heads heads =
       projection_->project({.shared = input.shared, .encoder_output = cross.encoder_output}, run);
-  const at::Tensor q = hook_q_->forward(heads.q, run.watch);
+  const at::Tensor q = hook_q_->forward(heads.q, run.watch);  // of the columns that are asked for
   KeysAndValues attended;
   if (cross.made != nullptr) {
     // One row serves many.

@@ -42,6 +42,12 @@ class Attention : public torch::nn::Module {
   using Segments = std::vector<KeysAndValues>;
 
   at::Tensor forward_cross(const AttentionInput& input, const CrossInputs& cross, Run& run) const;
+  // What edits put in place of all queries, keys and values, or of z, where what leads to them is not needed.
+  std::optional<Heads> replaced_heads(const AttentionInput& input, const Run& run) const;
+  at::Tensor replaced_z(const AttentionInput& input, const StackInputs& stack, const Run& run) const;
+  // Of all parts of the sequence: z [batch, pos, head, d_value] at the columns that are asked for.
+  at::Tensor attend_parts(const Heads& heads, const LayerInputs& layer, const StackInputs& stack,
+                          Run& run) const;
   // `q` is [batch, pos, head, d_head], and z as well, with the values' width.
   at::Tensor attend(const at::Tensor& q, const Segments& attended, const LayerKind& kind, Run& run) const;
   at::Tensor attend_explicitly(const at::Tensor& q, const Segments& attended, const ScoreRules& rules,
@@ -53,7 +59,8 @@ class Attention : public torch::nn::Module {
   const ModelConfig& config_;
   Attends attends_;
   std::int64_t layer_;
-  double scale_;  // scores are multiplied by it
+  std::size_t block_;  // the first point of its block
+  double scale_;       // scores are multiplied by it
   std::unique_ptr<const HeadProjection> projection_;
   Matrix W_O_;        // [d_model, head * d_head]
   at::Tensor b_O_;    // [d_model]

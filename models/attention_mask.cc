@@ -57,6 +57,16 @@ Span AttentionMask::seen_by(const Span& queries, std::int64_t keys) const {
   return seen;
 }
 
+AttentionMask AttentionMask::of_queries(const at::Tensor& queries) const {
+  const auto some = [&](const at::Tensor& x, std::int64_t axis) {
+    return x.defined() ? x.index_select(axis, queries) : x;
+  };
+  // Numbers of a whole bias stay where they are: the starts say which stretch is a query's.
+  return {{.queries = queries.size(0), .keys = sizes_.keys},
+          {.first = some(visible_.first, 1), .end = some(visible_.end, 1), .real = visible_.real},
+          {.values = bias_.values, .starts = some(bias_.starts, 1), .whole = some(bias_.whole, 2)}};
+}
+
 at::Tensor AttentionMask::blocked(const ScoreTile& tile) const {
   at::Tensor blocked;  // [1 or rows, query, key]
   if (visible_.first.defined()) {

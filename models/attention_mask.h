@@ -68,6 +68,9 @@ class AttentionMask {
   /// elsewhere it is all.
   Span seen_by(const Span& queries, std::int64_t keys) const;
 
+  /// The same for some of the queries, [query] int64.
+  AttentionMask of_queries(const at::Tensor& queries) const;
+
   /// [1 or rows, 1, query, key] bool of a tile, true where attention is forbidden; undefined: nowhere.
   at::Tensor blocked(const ScoreTile& tile) const;
   /// What is added to the scores of a tile, [1 or rows, heads, query, key]; undefined: nothing.

@@ -58,18 +58,36 @@ Block::Block(const GraphContext& context)
   hook_normalized_resid_post_ = add_point(*this, Site::normalized_resid_post, context);
 }
 
+at::Tensor Block::replaced(const Point& point, const Point& after, const at::Tensor& resid, const Run& run) {
+  if (!point || run.watch.watches_between(after->number(), point->number())) return {};
+  return run.watch.replacement(point->number(), resid.sizes(), resid.options());
+}
+
 at::Tensor Block::forward(at::Tensor resid, const StackInputs& stack, Run& run) const {
   resid = hook_resid_pre_->forward(std::move(resid), run.watch);
   if (config_.norm_place == NormPlace::post) return forward_post_norm(resid, stack, run);
   // Norms of the stream itself: what sublayers read is also what they add to.
   const bool norms_stream = config_.norm_place == NormPlace::stream;
+  const bool keeps_keys = stack.sequence.cache() != nullptr;
+  if (!keeps_keys) {
+    if (const at::Tensor post = replaced(hook_resid_post_, hook_resid_pre_, resid, run); post.defined()) {
+      return hook_resid_post_->forward(post, run.watch);
+    }
+  }
   if (norms_stream) resid = ln1_->forward(resid, run);
-  const at::Tensor attn_out = attention_branch(resid, stack, run);
   if (config_.parallel()) {
+    const at::Tensor attn_out = attention_branch(resid, stack, run);
+    resid = stack.asked_of(resid);
     const at::Tensor mlp_out = mlp_branch(resid, run);
     return hook_resid_post_->forward(ops::add(ops::add(resid, attn_out, run), mlp_out, run), run.watch);
   }
-  resid = ops::add(resid, attn_out, run);
+  const at::Tensor mid = keeps_keys ? at::Tensor() : replaced(hook_resid_mid_, hook_resid_pre_, resid, run);
+  if (mid.defined()) {
+    resid = mid;
+  } else {
+    const at::Tensor attn_out = attention_branch(resid, stack, run);
+    resid = ops::add(stack.asked_of(resid), attn_out, run);
+  }
   if (!mlp_) return hook_resid_post_->forward(std::move(resid), run.watch);
   resid = hook_resid_mid_->forward(std::move(resid), run.watch);
   if (norms_stream) resid = ln2_->forward(resid, run);
@@ -81,7 +99,8 @@ at::Tensor Block::forward(at::Tensor resid, const StackInputs& stack, Run& run) 
 }
 
 at::Tensor Block::forward_post_norm(const at::Tensor& resid, const StackInputs& stack, Run& run) const {
-  at::Tensor sum = ops::add(resid, attention_branch(resid, stack, run), run);
+  const at::Tensor attn_out = attention_branch(resid, stack, run);
+  at::Tensor sum = ops::add(stack.asked_of(resid), attn_out, run);
   if (!mlp_) return hook_resid_post_->forward(ln1_->forward(sum, run), run.watch);
   sum = hook_resid_mid_->forward(sum, run.watch);
   const at::Tensor normed = ln1_->forward(sum, run);
@@ -91,6 +110,10 @@ at::Tensor Block::forward_post_norm(const at::Tensor& resid, const StackInputs& 
 }
 
 at::Tensor Block::attention_branch(const at::Tensor& resid, const StackInputs& stack, Run& run) const {
+  if (stack.sequence.cache() == nullptr) {
+    at::Tensor out = replaced(hook_attn_out_, hook_resid_pre_, resid, run);
+    if (out.defined()) return hook_attn_out_->forward(std::move(out), run.watch);
+  }
   AttentionInput input = read_stream(resid, run);
   input.query_key_positions = stack.query_key_positions;
   at::Tensor out = attn_->forward(input, stack, run);
@@ -104,6 +127,9 @@ at::Tensor Block::cross_attention_branch(const at::Tensor& resid, const StackInp
 }
 
 at::Tensor Block::mlp_branch(const at::Tensor& resid, Run& run) const {
+  if (at::Tensor out = replaced(hook_mlp_out_, hook_attn_out_, resid, run); out.defined()) {
+    return hook_mlp_out_->forward(std::move(out), run.watch);
+  }
   const at::Tensor input = hook_mlp_in_->forward(resid, run.watch);
   at::Tensor out = mlp_->forward(mlp_norm_ ? mlp_norm_->forward(input, run) : input, run);
   if (ln2_post_) out = ln2_post_->forward(out, run);

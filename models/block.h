@@ -25,9 +25,15 @@ class Block : public torch::nn::Module {
     return attn_->relative_bias(sequence, run);
   }
 
+  /// The point before all others of the block.
+  std::size_t first_point() const { return hook_resid_pre_->number(); }
+
   WeightSlots slots(const std::string& path) const;
 
  private:
+  /// What an edit puts in place of the whole value of `point`, which is like the stream `resid`, where nobody
+  /// looks at what would lead to it behind the point `after`; else undefined.
+  static at::Tensor replaced(const Point& point, const Point& after, const at::Tensor& resid, const Run& run);
   /// What attention adds to the stream.
   at::Tensor attention_branch(const at::Tensor& resid, const StackInputs& stack, Run& run) const;
   /// What cross-attention adds to the stream.

@@ -25,9 +25,20 @@ void KvCache::append(std::int64_t layer, const at::Tensor& keys, const at::Tenso
   own.values.narrow(2, length_, values.size(1)).copy_(values.transpose(1, 2));
 }
 
-KeysAndValues KvCache::first(std::int64_t layer, std::int64_t columns) const {
+KeysAndValues KvCache::layer(std::int64_t layer, std::int64_t columns) const {
   const KeysAndValues& own = layers_[static_cast<std::size_t>(layer)];
   return {own.keys.narrow(2, 0, columns), own.values.narrow(2, 0, columns)};
+}
+
+KvCache KvCache::first(std::int64_t columns) const {
+  assert(columns <= length_);
+  KvCache cut = *this;
+  cut.size_.capacity = cut.length_ = columns;
+  if (real_.defined()) cut.real_ = real_.narrow(1, 0, columns);
+  for (std::size_t l = 0; l < layers_.size(); ++l) {
+    cut.layers_[l] = layer(static_cast<std::int64_t>(l), columns);
+  }
+  return cut;
 }
 
 void KvCache::advance(std::int64_t columns, const at::Tensor& real) {

@@ -50,7 +50,9 @@ class KvCache {
   /// each. They count as filled once `advance` is called.
   void append(std::int64_t layer, const at::Tensor& keys, const at::Tensor& values);
   /// The first `columns` columns of a layer, as views.
-  KeysAndValues first(std::int64_t layer, std::int64_t columns) const;
+  KeysAndValues layer(std::int64_t layer, std::int64_t columns) const;
+  /// The first `columns` of the filled columns, sharing their memory; without room for more.
+  KvCache first(std::int64_t columns) const;
   /// Counts as filled the columns that every layer has appended. `real` is their part of the mask, [batch,
   /// columns] bool, or undefined.
   void advance(std::int64_t columns, const at::Tensor& real);

@@ -65,13 +65,28 @@ bool Mlp::watched(const Run& run) const {
 }
 
 at::Tensor Mlp::forward(const at::Tensor& x, Run& run) const {
-  const at::Tensor post =
-      hook_post_->forward(config_.mlp == MlpKind::gated ? gated(x, run) : plain(x, run), run.watch);
-  return ops::linear(post, W_out_, b_out_, run);
+  return ops::linear(hook_post_->forward(computed_post(x, run), run.watch), W_out_, b_out_, run);
+}
+
+at::Tensor Mlp::computed_post(const at::Tensor& x, Run& run) const {
+  if (!run.watch.watches_between(hook_pre_->number(), hook_post_->number()) &&
+      !hook_pre_->watched(run.watch)) {
+    at::Tensor post = replacement(hook_post_, x, run);
+    if (post.defined()) return post;
+  }
+  return config_.mlp == MlpKind::gated ? gated(x, run) : plain(x, run);
+}
+
+at::Tensor Mlp::replacement(const Point& point, const at::Tensor& x, const Run& run) const {
+  std::vector<std::int64_t> sizes = x.sizes().vec();
+  sizes.back() = place_.width;
+  return run.watch.replacement(point->number(), sizes, x.options());
 }
 
 at::Tensor Mlp::plain(const at::Tensor& x, Run& run) const {
-  const at::Tensor pre = hook_pre_->forward(ops::linear(x, W_in_, b_in_, run), run.watch);
+  at::Tensor pre = replacement(hook_pre_, x, run);
+  if (!pre.defined()) pre = ops::linear(x, W_in_, b_in_, run);
+  pre = hook_pre_->forward(std::move(pre), run.watch);
   const at::Tensor mid = activate(pre, run);
   return ln_ ? ln_->forward(hook_mid_->forward(mid, run.watch), run) : mid;
 }

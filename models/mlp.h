@@ -36,6 +36,10 @@ class Mlp : public FeedForward {
   WeightSlots slots(const std::string& path) const override;
 
  private:
+  /// What the point `post` is shown.
+  at::Tensor computed_post(const at::Tensor& x, Run& run) const;
+  /// What an edit puts in place of all neurons at a point; else undefined.
+  at::Tensor replacement(const Point& point, const at::Tensor& x, const Run& run) const;
   at::Tensor plain(const at::Tensor& x, Run& run) const;
   at::Tensor gated(const at::Tensor& x, Run& run) const;
   at::Tensor activate(const at::Tensor& pre, const Run& run) const;

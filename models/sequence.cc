@@ -40,9 +40,23 @@ Sequence::Sequence(const ModelConfig& config, Stack stack, Input input)
     : config_(config),
       bidirectional_(config.bidirectional(stack)),
       input_(std::move(input)),
-      past_((input_.prefix ? input_.prefix->length() : 0) +
-            (input_.cache != nullptr ? input_.cache->length() : 0)),
-      real_keys_(joined_mask(input_)) {
+      past_(prefix_columns() + (input_.cache != nullptr ? input_.cache->length() : 0)),
+      real_keys_(input_.ragged ? at::Tensor() : joined_mask(input_)) {
+  if (input_.ragged) {
+    std::vector<at::Tensor> positions;
+    for (const RaggedRows::Group& group : input_.ragged->groups()) {
+      const auto before = std::make_shared<const KvCache>(input_.prefix->first(group.first_column));
+      parts_.push_back(Sequence(config_, stack,
+                                {.batch = group.rows,
+                                 .length = group.columns,
+                                 .attention_mask = {},
+                                 .device = input_.device,
+                                 .prefix = before}));
+      positions.push_back(parts_.back().positions_.expand({group.rows, -1}).flatten());
+    }
+    positions_ = at::cat(positions).unsqueeze(0);
+    return;
+  }
   const std::int64_t end = past_ + input_.length;
   if (real_keys_.defined()) {
     // Positions count real tokens, so that a padded row equals the row alone.
@@ -57,10 +71,10 @@ Sequence::Sequence(const ModelConfig& config, Stack stack, Input input)
 std::vector<KeysAndValues> Sequence::append(std::int64_t l, const at::Tensor& keys,
                                             const at::Tensor& values) const {
   std::vector<KeysAndValues> segments;
-  if (input_.prefix) segments.push_back(input_.prefix->first(l, input_.prefix->length()));
+  if (input_.prefix) segments.push_back(input_.prefix->layer(l, input_.prefix->length()));
   if (input_.cache != nullptr) {
     input_.cache->append(l, keys, values);
-    segments.push_back(input_.cache->first(l, input_.cache->length() + input_.length));
+    segments.push_back(input_.cache->layer(l, input_.cache->length() + input_.length));
   } else {
     segments.push_back({keys.transpose(1, 2), values.transpose(1, 2)});
   }
@@ -137,8 +151,16 @@ VisibleKeys Sequence::visible_by_place(bool windows) const {
   return visible;
 }
 
-LayerKind Sequence::layer_kind(bool windowed, const LayerFrequencies& frequencies,
-                               const ScoreBias& relative_bias) const {
+LayerKind LayerKind::of_queries(const at::Tensor& queries) const {
+  LayerKind kind{.mask = mask.of_queries(queries), .windowed = windowed, .has_empty_rows = has_empty_rows};
+  return kind;
+}
+
+RotaryAngles Sequence::angles(const RotaryFrequencies& frequencies) const {
+  return rotary_angles(frequencies, {positions_, input_.row_lengths}, config_.dtype);
+}
+
+LayerKind Sequence::layer_kind(bool windowed, const ScoreBias& relative_bias) const {
   const bool windows = windowed && config_.window->size < past_ + input_.length;
   const bool newest_alone = input_.length == 1 && past_ > 0;  // it may see everything before it
   const bool by_place = windows || (!bidirectional_ && !newest_alone);
@@ -151,10 +173,6 @@ LayerKind Sequence::layer_kind(bool windowed, const LayerFrequencies& frequencie
   kind.windowed = windows;
   kind.has_empty_rows = real_.defined();
   kind.mask = AttentionMask({.queries = input_.length, .keys = past_ + input_.length}, visible, bias);
-  if (config_.rotary() != nullptr) {
-    kind.angles = rotary_angles(windowed ? frequencies.windowed : frequencies.full,
-                                {positions_, input_.row_lengths}, config_.dtype);
-  }
   return kind;
 }
 

@@ -5,22 +5,26 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "hooked/core/model_config.h"
+#include "hooks/ragged_rows.h"
 #include "models/attention_mask.h"
 #include "models/kv_cache.h"
 #include "models/rotary.h"
 
 namespace hooked {
 
-/// The masks and angles that layers of one kind share.
+/// Which keys the queries of some rows attend to in layers of one kind.
 struct LayerKind {
   AttentionMask mask;
-  RotaryAngles angles;          ///< undefined without rotary
   bool plain_causal = false;    ///< the mask is the causal one and nothing else
   bool windowed = false;        ///< some queries see a stretch of keys that does not begin with the first
   bool has_empty_rows = false;  ///< rows of padding may see nothing at all
+
+  /// The same for some of the queries, [query] int64.
+  LayerKind of_queries(const at::Tensor& queries) const;
 };
 
 /// The tokens that one stack of blocks reads: where they stand, and which may attend to which.
@@ -33,6 +37,9 @@ class Sequence {
     c10::Device device;
     /// Columns that stand before the others and are only read; of as many rows, or of one that all share.
     std::shared_ptr<const KvCache> prefix = nullptr;
+    /// Rows that begin at columns of their own, with the prefix's one row before each. The batch and length
+    /// are those that they would fill. Null: every row begins behind the whole prefix.
+    std::shared_ptr<const RaggedRows> ragged = nullptr;
     /// Holds the columns between those of the prefix and the run's own, which are appended to it.
     KvCache* cache = nullptr;
     /// Tokens of each row that length-dependent rotary angles go by, [batch] int64; undefined: those so far.
@@ -43,6 +50,11 @@ class Sequence {
   Sequence(const ModelConfig& config, Stack stack, Input input);
 
   std::int64_t batch() const noexcept { return input_.batch; }
+  /// Rows with columns of their own, null where all have the same.
+  const RaggedRows* ragged() const noexcept { return input_.ragged.get(); }
+  /// The sequences whose queries attend to the same columns: this one, or one for each group of ragged rows.
+  std::span<const Sequence> parts() const noexcept { return parts_.empty() ? std::span(this, 1) : parts_; }
+
   const at::Tensor& positions() const noexcept { return positions_; }          ///< [1 or batch, pos] int64
   const at::Tensor& key_positions() const noexcept { return key_positions_; }  ///< [1 or batch, key] int64
   /// [batch, pos] bool; undefined: all tokens are real, those of earlier runs too.
@@ -50,10 +62,11 @@ class Sequence {
   /// Columns before the run's own.
   std::int64_t past() const noexcept { return past_; }
 
-  /// What windowed layers, or the others, attend by. `relative_bias` is added to all scores where it is
-  /// defined.
-  LayerKind layer_kind(bool windowed, const LayerFrequencies& frequencies,
-                       const ScoreBias& relative_bias = {}) const;
+  /// What windowed layers, or the others, attend by; not of ragged rows. `relative_bias` is added to all
+  /// scores where it is defined.
+  LayerKind layer_kind(bool windowed, const ScoreBias& relative_bias = {}) const;
+  /// The angles by which tokens are turned at those frequencies.
+  RotaryAngles angles(const RotaryFrequencies& frequencies) const;
 
   /// What heads add at distances (key position - query position): int64 [row, number] to [row, head, number].
   using BiasOfDistances = std::function<at::Tensor(const at::Tensor& distances)>;
@@ -78,14 +91,18 @@ class Sequence {
   /// padding may stand between tokens, so that columns do not tell distances.
   at::Tensor columns_by_distance() const;
 
+  // What earlier runs made, as far as this sequence reads it.
+  std::int64_t prefix_columns() const { return input_.prefix ? input_.prefix->length() : 0; }
+
   const ModelConfig& config_;
   bool bidirectional_;
   Input input_;
   std::int64_t past_;
   at::Tensor positions_;
   at::Tensor real_;
-  at::Tensor key_positions_;  // [1 or batch, key] int64
-  at::Tensor real_keys_;      // [batch, key] bool; undefined: all are
+  at::Tensor key_positions_;     // [1 or batch, key] int64
+  at::Tensor real_keys_;         // [batch, key] bool; undefined: all are
+  std::vector<Sequence> parts_;  // of ragged rows
 };
 
 /// What cross-attention attends by, for `queries` tokens per row: the padding among the encoder's tokens, of

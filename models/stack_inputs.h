@@ -18,14 +18,30 @@ struct CrossInputs {
   LayerKind kind;
 };
 
+/// The masks and angles that layers of one kind share.
+struct LayerInputs {
+  std::vector<LayerKind> kinds;  ///< one for each of the sequence's parts
+  RotaryAngles angles;           ///< undefined without rotary
+};
+
 /// What the blocks of one stack read besides the residual stream: made before the first of them runs.
 struct StackInputs {
   const Sequence& sequence;
-  LayerKind full;      ///< of the layers without a window
-  LayerKind windowed;  ///< of those with one
+  LayerInputs full;      ///< of the layers without a window
+  LayerInputs windowed;  ///< of those with one
   /// Position embeddings [1 or batch, pos, d_model] for queries and keys (shortformer), else undefined.
   at::Tensor query_key_positions;
   std::optional<CrossInputs> cross;  ///< of decoders that read an encoder
+  /// In a block of which only some columns are asked for: these, of each of the sequence's parts, [column]
+  /// int64. Keys and values are made of all columns. Empty: all are asked for.
+  std::vector<at::Tensor> asked = {};
+
+  /// The same for a block of which only these columns are asked for, of each of the sequence's parts.
+  StackInputs at_columns(const std::vector<at::Tensor>& columns) const;
+  /// The columns that are asked for of one part's `x` [row, pos, ...].
+  at::Tensor asked_of_part(const at::Tensor& x, std::size_t part) const;
+  /// The same of all parts: `x` [batch, pos, ...], or the tokens of ragged rows.
+  at::Tensor asked_of(const at::Tensor& x) const;
 };
 
 }  // namespace hooked

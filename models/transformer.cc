@@ -23,6 +23,18 @@ at::Tensor see_rows(const HookPoint& point, const at::Tensor& rows, const at::Te
   return point.forward(rows.expand(like.sizes()).contiguous(), run.watch);
 }
 
+// Where columns, counted from the first that any row has, stand in each of a sequence's parts, [column]
+// int64.
+std::vector<at::Tensor> columns_of_parts(const Sequence& sequence, const at::Tensor& columns) {
+  if (sequence.ragged() == nullptr) return {columns};
+  std::vector<at::Tensor> of_parts;
+  const auto& groups = sequence.ragged()->groups();
+  for (const RaggedRows::Group& group : groups) {
+    of_parts.push_back(columns - (group.first_column - groups.front().first_column));
+  }
+  return of_parts;
+}
+
 // A LayerNorm outside the blocks, whose weight is never folded and never an offset.
 Norm::Layout layer_norm(const ModelConfig& config, Norm::Points points) {
   Norm::Layout layout = stream_norm(config, NormKind::layer_norm, points, /*weighted=*/true);
@@ -214,24 +226,43 @@ at::Tensor Transformer::watched_tokens(const at::Tensor& tokens, Run& run) const
 }
 
 at::Tensor Transformer::forward(const GraphInput& input, const Reach& reach, Run& run) const {
-  const at::Tensor behind_blocks = stream(input, reach, run);
-  return reach.exit ? exit(behind_blocks, input.logit_columns, run) : behind_blocks;
+  const auto [residual, columns] = stream(input, reach, run);
+  return reach.exit ? exit(residual, columns, run) : residual;
 }
 
-at::Tensor Transformer::stream(const GraphInput& input, const Reach& reach, Run& run) const {
+bool Transformer::narrows(const GraphInput& input, const Reach& reach, const Run& run) const {
+  if (!input.logit_columns.defined() || !reach.exit || reach.first_block == reach.end_block) return false;
+  // A mixture sorts out the padding among all tokens.
+  if (config_.mixture(reach.end_block - 1) && run.sequence.real().defined()) return false;
+  return !run.watch.watches_all_columns_behind(blocks_.back()->first_point());
+}
+
+Stream Transformer::stream(const GraphInput& input, const Reach& reach, Run& run) const {
+  const RaggedRows* ragged = run.sequence.ragged();
+  const bool narrowed = narrows(input, reach, run);
+  const auto tokens_of = [&](const at::Tensor& rows) {
+    return ragged == nullptr ? rows : ragged->tokens_of(rows);
+  };
   at::Tensor encoder_output;
   if (input.encoder_tokens.defined()) encoder_output = encode(input.encoder_tokens, reach, run);
   auto [resid, query_key_positions] =
-      input.tokens.defined() ? embed(input.tokens, run) : resume(input.residual, run);
+      input.tokens.defined() ? embed(tokens_of(input.tokens), run) : resume(tokens_of(input.residual), run);
   if (reach.first_block < reach.end_block) {
     StackInputs inputs = stack_inputs(blocks_, run.sequence, run);
     inputs.query_key_positions = query_key_positions;
     if (config_.has_encoder()) inputs.cross = cross_inputs(encoder_output, run);
     for (std::int64_t layer = reach.first_block; layer < reach.end_block; ++layer) {
-      resid = blocks_[static_cast<std::size_t>(layer)]->forward(std::move(resid), inputs, run);
+      const auto& block = blocks_[static_cast<std::size_t>(layer)];
+      if (narrowed && layer + 1 == reach.end_block) {
+        const auto asked = columns_of_parts(run.sequence, input.logit_columns);
+        resid = block->forward(std::move(resid), inputs.at_columns(asked), run);
+      } else {
+        resid = block->forward(std::move(resid), inputs, run);
+      }
     }
   }
-  return resid;
+  if (ragged != nullptr) resid = narrowed ? ragged->rows_of_equal(resid) : ragged->rows_of(resid);
+  return {resid, narrowed ? at::Tensor() : input.logit_columns};
 }
 
 at::Tensor Transformer::encode(const at::Tensor& tokens, const Reach& reach, Run& run) const {
@@ -269,14 +300,25 @@ Transformer::Entry Transformer::resume(const at::Tensor& residual, Run& run) con
 
 StackInputs Transformer::stack_inputs(const std::vector<std::shared_ptr<Block>>& stack,
                                       const Sequence& sequence, Run& run) const {
-  const ScoreBias bias = stack.front()->relative_bias(sequence, run);
+  std::vector<ScoreBias> biases;
+  for (const Sequence& part : sequence.parts()) biases.push_back(stack.front()->relative_bias(part, run));
   StackInputs inputs{
       .sequence = sequence, .full = {}, .windowed = {}, .query_key_positions = {}, .cross = {}};
+  const auto of_layers = [&](bool windowed) {
+    LayerInputs layers;
+    for (std::size_t part = 0; part < biases.size(); ++part) {
+      layers.kinds.push_back(sequence.parts()[part].layer_kind(windowed, biases[part]));
+    }
+    if (config_.rotary() != nullptr) {
+      layers.angles = sequence.angles(windowed ? frequencies_.windowed : frequencies_.full);
+    }
+    return layers;
+  };
   const auto layers = static_cast<std::int64_t>(stack.size());
   std::int64_t windowed = 0;
   for (std::int64_t layer = 0; layer < layers; ++layer) windowed += config_.windowed(layer) ? 1 : 0;
-  if (windowed < layers) inputs.full = sequence.layer_kind(/*windowed=*/false, frequencies_, bias);
-  if (windowed > 0) inputs.windowed = sequence.layer_kind(/*windowed=*/true, frequencies_, bias);
+  if (windowed < layers) inputs.full = of_layers(/*windowed=*/false);
+  if (windowed > 0) inputs.windowed = of_layers(/*windowed=*/true);
   return inputs;
 }
 

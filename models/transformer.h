@@ -85,6 +85,12 @@ struct GraphInput {
   at::Tensor logit_columns = {};   ///< columns whose logits are computed, [position] int64; undefined: all
 };
 
+/// The residual stream behind the last block that runs.
+struct Stream {
+  at::Tensor residual;  ///< [batch, pos, d_model]
+  at::Tensor columns;   ///< those of `residual` that are asked for, [position] int64; undefined: all
+};
+
 /// The whole model: its module paths are the activations' names.
 ///
 /// Const after loading: `forward` writes no member and may be called from many threads, each with its own
@@ -101,8 +107,9 @@ class Transformer : public torch::nn::Module {
   /// the exit is the final norm, whose output [batch, pos, d_model] is returned.
   at::Tensor forward(const GraphInput& input, const Reach& reach, Run& run) const;
 
-  /// The first part of it: the residual stream [batch, pos, d_model] behind the last block that runs.
-  at::Tensor stream(const GraphInput& input, const Reach& reach, Run& run) const;
+  /// The first part of it. Where only some logits are asked for, and nobody watches other columns, the last
+  /// block computes no more than their columns (and the keys and values of all).
+  Stream stream(const GraphInput& input, const Reach& reach, Run& run) const;
   /// The second: final norm, masked-LM head and unembedding at those columns [position] of a stream,
   /// undefined for all. Without an unembedding the final norm's output.
   at::Tensor exit(const at::Tensor& stream, const at::Tensor& columns, Run& run) const;
@@ -121,6 +128,8 @@ class Transformer : public torch::nn::Module {
   /// where the run ends inside.
   at::Tensor encode(const at::Tensor& tokens, const Reach& reach, Run& run) const;
   Entry embed(const at::Tensor& tokens, Run& run) const;
+  /// Whether the last block may leave out columns whose logits nobody asks for.
+  bool narrows(const GraphInput& input, const Reach& reach, const Run& run) const;
   /// The residual stream of a run that starts behind the embedding.
   Entry resume(const at::Tensor& residual, Run& run) const;
 

@@ -41,7 +41,7 @@ at::Tensor continuation_log_probs(const HookedTransformer& model, const Input& g
     mask = at::cat({mask, at::ones_like(next, mask.options())}, 1);
   }
   // The logits at each token before one of the continuation.
-  const std::int64_t past = columns_before(input.prefix);
+  const std::int64_t past = input.first_column();
   std::vector<std::int64_t> before(static_cast<std::size_t>(next.size(1)));
   std::iota(before.begin(), before.end(), past + tokens.size(1) - 1);
   tokens = at::cat({tokens, next}, 1);

@@ -110,7 +110,7 @@ class Generation {
         options_(options),
         prompt_(prompt),
         reach_(reach_of(*model_, prompt)),
-        past_(columns_before(prompt.prefix)),
+        past_(prompt.first_column()),
         end_(past_ + prompt.length() + options.max_new_tokens),
         cache_(room()),
         sampler_(options.sampling, prompt.main_tokens(), prompt.main_mask(), model_->config.d_vocab),
@@ -339,11 +339,17 @@ GenerateResult HookedTransformer::generate(const Input& given, const GenerateOpt
     throw ShapeError("start_at_layer",
                      "a continuation follows tokens; expected a prompt of tokens, not a residual");
   }
+  if (!prompt.first_columns.empty()) {
+    throw ShapeError(
+        "first_columns",
+        "a continuation follows rows that begin together; expected none, and a prefix cut to where "
+        "they begin");
+  }
   if (prompt.token_types.defined()) {
     throw ShapeError("token_types",
                      "new tokens have no types of their own; expected a prompt without token types");
   }
-  const std::int64_t end = columns_before(prompt.prefix) + prompt.length() + options.max_new_tokens;
+  const std::int64_t end = prompt.first_column() + prompt.length() + options.max_new_tokens;
   require_room(model.config, "max_new_tokens", end);
   if (prompt.prefix) require_lasting_keys(model.config, end);
   if (options.on_text && prompt.batch() > 1) {

@@ -3,6 +3,8 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/full.h>
 
+#include <algorithm>
+
 #include "hooked/core/error.h"
 #include "hooked/hooks/activation_cache.h"
 
@@ -34,6 +36,11 @@ const at::Tensor& Input::main_mask() const {
 std::int64_t Input::batch() const { return rows_of(start ? start->residual : main_tokens()); }
 
 std::int64_t Input::length() const { return length_of(start ? start->residual : main_tokens()); }
+
+std::int64_t Input::first_column() const {
+  if (!first_columns.empty()) return *std::min_element(first_columns.begin(), first_columns.end());
+  return prefix ? prefix->length() : 0;
+}
 
 at::Tensor Input::last_columns() const {
   return last_real_columns(start ? start->residual : main_tokens(), main_mask());

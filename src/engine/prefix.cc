@@ -1,10 +1,21 @@
 #include "hooked/engine/prefix.h"
 
+#include <fmt/format.h>
+
+#include "hooked/core/error.h"
 #include "models/kv_cache.h"
 
 namespace hooked {
 
 std::int64_t Prefix::batch() const noexcept { return columns_->batch(); }
 std::int64_t Prefix::length() const noexcept { return columns_->length(); }
+
+Prefix Prefix::first(std::int64_t columns) const {
+  if (columns < 1 || columns > length()) {
+    throw ShapeError(
+        "prefix", fmt::format("a prefix cannot be cut to {} columns; expected 1 to {}", columns, length()));
+  }
+  return {model_, std::make_shared<const KvCache>(columns_->first(columns))};
+}
 
 }  // namespace hooked

@@ -93,13 +93,13 @@ void refuse_padding(const std::vector<std::int64_t>& positions, const RunColumns
 
 // Room for a run's columns behind a copy of its prefix.
 std::shared_ptr<KvCache> room_for(const LoadedModel& model, const Input& input) {
-  const std::int64_t past = columns_before(input.prefix);
+  const std::int64_t past = input.first_column();
   auto room = std::make_shared<KvCache>(
       model.config, KvCache::Size{.batch = input.batch(), .capacity = past + input.length()}, model.device);
   if (!input.prefix) return room;
   const KvCache& before = *input.prefix->columns();
   for (std::int64_t layer = 0; layer < model.config.n_layers; ++layer) {
-    const KeysAndValues columns = before.first(layer, past);
+    const KeysAndValues columns = before.layer(layer, past);
     const auto for_each_row = [&](const at::Tensor& x) {  // [batch, pos, kv_head, d_head]
       return x.expand({input.batch(), -1, -1, -1}).transpose(1, 2);
     };
@@ -131,6 +131,37 @@ std::vector<std::int64_t> metric_columns(const RunOptions& options, const RunCol
   if (metric.positions().empty()) return {};
   refuse_padding(metric.positions(), columns, "gradients.metric");
   return resolve_positions(metric.positions(), columns, "gradients.metric");
+}
+
+// Throws for what a run of rows with first columns of their own cannot do.
+void require_ragged(const Input& input, const RunOptions& options, const RunExtent& extent,
+                    const WatchPlan& plan) {
+  constexpr const char* where = "first_columns";
+  if (options.gradients || options.keep_prefix || options.output == Output::loss) {
+    throw HookError(
+        where,
+        "rows that begin at columns of their own have no gradients, loss or prefix; expected none of "
+        "them to be asked for");
+  }
+  for (const std::size_t point : plan.watched_points()) {
+    const ActivationName& name = plan.points().name(point);
+    if (row(name.site).axes.find(Axis::pos) && row(name.site).axes.find(Axis::batch)) continue;
+    throw HookError(
+        name.to_string(),
+        "this activation is not one of rows and positions, so that it cannot be watched where rows "
+        "begin at columns of their own; expected another activation, or a run for each first "
+        "column");
+  }
+  if (!extent.logit_positions) return;
+  for (const std::int64_t position : *extent.logit_positions) {
+    for (std::size_t r = 0; r < input.first_columns.size(); ++r) {
+      if (input.first_columns[r] <= position) continue;
+      throw ShapeError("logit_positions",
+                       fmt::format("row {} begins at column {}, behind position {}; expected positions that "
+                                   "every row has",
+                                   r, input.first_columns[r], position));
+    }
+  }
 }
 
 // The logits at `wanted` columns, out of those that the run computed.
@@ -184,10 +215,11 @@ RunResult HookedTransformer::run(const Input& given, const RunOptions& options) 
   const Input input = check_input(model, given);
   const at::Tensor targets = check_targets(model, input, options);
   const Reach reach = allowed_reach(model, input, options);
-  const std::int64_t past = columns_before(input.prefix);
+  const std::int64_t past = input.first_column();
   const RunColumns columns{.first = past, .end = past + input.length()};
   RunExtent extent = extent_of(input, columns);
-  extent.columns.set_mask(input.main_mask());
+  extent.ragged = ragged_rows(model, input);
+  extent.columns.set_mask(extent.ragged ? extent.ragged->own() : input.main_mask());
   const std::vector<std::int64_t> metric_reads = metric_columns(options, extent.columns);
   if (options.logit_positions) {
     extent.logit_positions = resolve_positions(*options.logit_positions, extent.columns, "logit_positions");
@@ -204,6 +236,7 @@ RunResult HookedTransformer::run(const Input& given, const RunOptions& options) 
     extent.logit_positions = once;
   }
   const auto plan = make_plan(model, reach, hooks_->snapshot(), options);
+  if (extent.ragged) require_ragged(input, options, extent, *plan);
   extent.ends_with_last_point =
       options.output == Output::none && !options.gradients && !options.stop_at_layer && !options.keep_prefix;
 
@@ -217,6 +250,7 @@ RunResult HookedTransformer::run(const Input& given, const RunOptions& options) 
                                 .attention_mask = input.main_mask(),
                                 .device = model.device,
                                 .prefix = input.prefix && !kept ? input.prefix->columns() : nullptr,
+                                .ragged = extent.ragged,
                                 .cache = kept.get()}),
           .encoder_sequence = encoder_sequence(model, input),
           .token_types = input.token_types,
@@ -229,11 +263,11 @@ RunResult HookedTransformer::run(const Input& given, const RunOptions& options) 
   const auto compute = [&]() -> at::Tensor {
     if (run.watch.is_over()) return {};
     try {
-      const at::Tensor stream = model.graph->stream(from, reach, run);
-      if (!reach.exit) return stream;
+      const auto [residual, asked] = model.graph->stream(from, reach, run);
+      if (!reach.exit) return residual;
       if (in_parts)
-        return loss_in_parts(model, stream, targets, input.main_mask(), options.loss.reduction, run);
-      return model.graph->exit(stream, from.logit_columns, run);
+        return loss_in_parts(model, residual, targets, input.main_mask(), options.loss.reduction, run);
+      return model.graph->exit(residual, asked, run);
     } catch (const LastPointPassed&) {
       return {};
     }

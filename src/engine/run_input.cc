@@ -4,6 +4,8 @@
 #include <ATen/ops/nonzero.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "engine/model_text.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
@@ -180,7 +182,34 @@ void require_prefix(const Prefix& prefix, const LoadedModel& model, const Input&
         "in this model tokens attend to those after them as well, so the keys and values of a prefix "
         "would not hold; expected no prefix with a bidirectional model");
   }
-  require_lasting_keys(config, prefix.length() + input.length());
+  require_lasting_keys(config, input.first_column() + input.length());
+}
+
+void require_first_columns(const Input& input, const ModelConfig& config) {
+  constexpr const char* where = "first_columns";
+  if (!input.prefix || input.prefix->batch() != 1 || config.has_encoder()) {
+    throw ShapeError(where,
+                     "rows begin at columns of their own behind a prefix of one row, in models with one "
+                     "stack; expected such a prefix");
+  }
+  if (input.attention_mask.defined()) {
+    throw ShapeError(where,
+                     "rows with first columns of their own have no padding; expected no attention_mask");
+  }
+  if (static_cast<std::int64_t>(input.first_columns.size()) != input.batch()) {
+    throw ShapeError(where, fmt::format("there is not one first column for each row; expected {}, got {}",
+                                        input.batch(), input.first_columns.size()));
+  }
+  const std::int64_t largest = std::min(input.prefix->length(), input.first_column() + input.length() - 1);
+  for (std::size_t row = 0; row < input.first_columns.size(); ++row) {
+    const std::int64_t column = input.first_columns[row];
+    if (column >= 0 && column <= largest) continue;
+    throw ShapeError(
+        where,
+        fmt::format("row {} cannot begin at column {}; expected 0 to {}, the prefix having "
+                    "{} columns and the sequence {}",
+                    row, column, largest, input.prefix->length(), input.first_column() + input.length()));
+  }
 }
 
 }  // namespace
@@ -212,8 +241,6 @@ void require_output(const ModelConfig& config, const RunOptions& options) {
         "positions");
   }
 }
-
-std::int64_t columns_before(const std::optional<Prefix>& prefix) { return prefix ? prefix->length() : 0; }
 
 void require_room(const ModelConfig& config, const char* where, std::int64_t length) {
   const bool any_length = config.alibi() != nullptr || config.relative() != nullptr ||
@@ -260,8 +287,9 @@ Input check_input(const LoadedModel& model, const Input& given) {
   } else {
     check_one_stack(input, model);
   }
-  require_room(config, "tokens", columns_before(input.prefix) + input.length());
+  require_room(config, "tokens", input.first_column() + input.length());
   if (input.prefix) require_prefix(*input.prefix, model, input);
+  if (!input.first_columns.empty()) require_first_columns(input, config);
   if (input.token_types.defined()) input.token_types = check_token_types(input.token_types, input, model);
   return input;
 }
@@ -305,6 +333,12 @@ Reach reach_of(const LoadedModel& model, const Input& input) {
   if (input.start) reach.first_block = input.start->layer;
   if (!model.config.has_unembedding() && model.config.final_norm == NormKind::none) reach.exit = false;
   return reach;
+}
+
+std::shared_ptr<const RaggedRows> ragged_rows(const LoadedModel& model, const Input& input) {
+  if (input.first_columns.empty()) return nullptr;
+  return std::make_shared<const RaggedRows>(input.first_columns, input.first_column() + input.length(),
+                                            model.device);
 }
 
 RunExtent extent_of(const Input& prompt, const RunColumns& columns) {

@@ -38,8 +38,8 @@ GraphInput graph_input(const Input& input);
 /// What the encoder reads of a checked input, where it runs.
 std::optional<Sequence> encoder_sequence(const LoadedModel& model, const Input& input);
 
-/// How many columns stand before a run's own.
-std::int64_t columns_before(const std::optional<Prefix>& prefix);
+/// The rows of a checked input that begin at columns of their own; null where all begin at the same.
+std::shared_ptr<const RaggedRows> ragged_rows(const LoadedModel& model, const Input& input);
 
 /// Throws ShapeError at `where` when sequences of `length` tokens are longer than the model allows.
 void require_room(const ModelConfig& config, const char* where, std::int64_t length);

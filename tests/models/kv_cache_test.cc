@@ -28,7 +28,7 @@ TEST_F(Cached, ColumnsFollowEachOther) {
   cache_.advance(3, {});
   cache_.append(1, second, second + 1);
   cache_.advance(1, {});
-  const KeysAndValues all = cache_.first(1, 4);
+  const KeysAndValues all = cache_.layer(1, 4);
   const at::Tensor expected = at::cat({first, second}, 1).transpose(1, 2);
   EXPECT_TRUE(at::equal(all.keys, expected));
   EXPECT_TRUE(at::equal(all.values, expected + 1));

@@ -17,7 +17,7 @@ class SequenceOf : public testing::Test {
   }
   /// What layer `l` attends by.
   LayerKind kind(const Sequence& sequence, std::int64_t l = 0) const {
-    return sequence.layer_kind(config_.windowed(l), {});
+    return sequence.layer_kind(config_.windowed(l));
   }
   /// Row 0 begins with two paddings, row 1 ends with one.
   at::Tensor mask_ = at::tensor({0, 0, 1, 1, 1, 1, 1, 1, 1, 0}, at::kLong).view({2, 5});

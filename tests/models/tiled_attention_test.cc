@@ -167,7 +167,8 @@ class Runs {
     for (const Edit& edit : edits) plan->add_edit(edit);
     plan->add_capture(capture);
     Run run{.watch = Watch(std::move(plan), {}),
-            .sequence = Sequence(graph_.config, Stack::blocks, {rows, length, mask, at::kCPU, prefix, cache}),
+            .sequence = Sequence(graph_.config, Stack::blocks,
+                                 {rows, length, mask, at::kCPU, prefix, nullptr, cache}),
             .workspace = &graph_.workspace};
     RandomGraph::Outcome outcome{graph_.graph.forward({.tokens = tokens}, reach, run), {}};
     outcome.cache = run.watch.take_cache();

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "hooked/core/export.h"
 #include "hooked/core/model_config.h"
@@ -43,6 +44,11 @@ struct InputDetails {
   std::optional<Prefix> prefix = std::nullopt;
   /// Start inside the stack that predicts. Models with one stack read no tokens then.
   std::optional<StartAtLayer> start = std::nullopt;
+  /// Each row's own first column, where rows begin at different columns behind a shared prefix of one row: 0
+  /// to the prefix's length. The prefix stands before each row as far as the row does not begin. The input's
+  /// columns begin with the smallest of these; what it says of a row before the row's own first column is not
+  /// read, and activations and logits are NaN there. Empty: every row begins behind the whole prefix.
+  std::vector<std::int64_t> first_columns = {};
 };
 
 /// What a model reads: token ids or a text, and what belongs to them.
@@ -69,6 +75,7 @@ struct Input : InputDetails {
 
   std::int64_t batch() const;             ///< rows
   std::int64_t length() const;            ///< columns, without those of a prefix
+  std::int64_t first_column() const;      ///< how many columns of the sequence stand before the input's
   const at::Tensor& main_tokens() const;  ///< [batch, pos] or [pos]; undefined behind a residual
   const at::Tensor& main_mask() const;    ///< undefined: no padding
   /// Each row's last real column, [batch] int64.

@@ -20,6 +20,8 @@ class Prefix {
   std::int64_t batch() const noexcept;
   /// Columns: tokens, and padding if there was any.
   std::int64_t length() const noexcept;
+  /// Its first columns alone, sharing its memory. Throws ShapeError when it has fewer, and for none.
+  Prefix first(std::int64_t columns) const;
 
   /// For the engine.
   Prefix(std::shared_ptr<const LoadedModel> model, std::shared_ptr<const KvCache> columns)

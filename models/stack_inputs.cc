@@ -1,0 +1,34 @@
+#include "models/stack_inputs.h"
+
+#include <ATen/ops/cat.h>
+
+namespace hooked {
+
+StackInputs StackInputs::at_columns(const std::vector<at::Tensor>& columns) const {
+  StackInputs some = *this;
+  some.asked = columns;
+  for (LayerInputs* layers : {&some.full, &some.windowed}) {
+    for (std::size_t part = 0; part < layers->kinds.size(); ++part) {
+      layers->kinds[part] = layers->kinds[part].of_queries(columns[part]);
+    }
+  }
+  if (some.cross) some.cross->kind = some.cross->kind.of_queries(columns.front());
+  return some;
+}
+
+at::Tensor StackInputs::asked_of_part(const at::Tensor& x, std::size_t part) const {
+  return asked.empty() ? x : x.index_select(1, asked[part]);
+}
+
+at::Tensor StackInputs::asked_of(const at::Tensor& x) const {
+  if (asked.empty()) return x;
+  if (sequence.ragged() == nullptr) return asked_of_part(x, 0);
+  std::vector<at::Tensor> tokens;
+  for (std::size_t part = 0; part < asked.size(); ++part) {
+    tokens.push_back(
+        asked_of_part(RaggedRows::part(x, sequence.ragged()->groups()[part]), part).flatten(0, 1));
+  }
+  return at::cat(tokens).unsqueeze(0);
+}
+
+}  // namespace hooked
