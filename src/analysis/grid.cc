@@ -2,24 +2,20 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/nanmean.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <ostream>
+#include <numeric>
+#include <set>
 
-#include "core/json.h"
-#include "hooked/analysis/heat_map.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
 
 namespace hooked {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-const double* numbers(const at::Tensor& values) { return values.const_data_ptr<double>(); }
 
 /// The index per axis of the `flat`th number in row-major order.
 std::vector<std::int64_t> unflatten(std::int64_t flat, at::IntArrayRef shape) {
@@ -31,92 +27,74 @@ std::vector<std::int64_t> unflatten(std::int64_t flat, at::IntArrayRef shape) {
   return index;
 }
 
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"') quoted += '"';
-    quoted += c;
-  }
-  return quoted + '"';
+std::vector<std::string> names_of(const std::vector<GridAxis>& axes) {
+  std::vector<std::string> names;
+  for (const auto& axis : axes) names.push_back(axis.name);
+  return names;
 }
 
-Json nested(const at::Tensor& values) {
-  if (values.dim() == 0) {
-    const double value = values.item<double>();
-    return std::isfinite(value) ? Json(value) : Json(nullptr);
-  }
-  Json list = Json::array();
-  for (std::int64_t i = 0; i < values.size(0); ++i) list.push_back(nested(values[i]));
-  return list;
+std::vector<GridAxis> without(std::vector<GridAxis> axes, std::size_t dropped) {
+  axes.erase(axes.begin() + static_cast<std::ptrdiff_t>(dropped));
+  return axes;
 }
 
-/// Characters of a UTF-8 text, for alignment.
-std::size_t width(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(
-      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
-}
-
-std::string padded_left(const std::string& text, std::size_t columns) {
-  return std::string(columns - std::min(columns, width(text)), ' ') + text;
-}
-
-/// Prints values [row, column] with labels in front and above.
-void print_table(std::ostream& out, const at::Tensor& values, const GridAxis* rows, const GridAxis& columns) {
-  const std::string corner = rows ? rows->name + " \\ " + columns.name : columns.name;
-  std::size_t margin = width(corner);
-  if (rows) {
-    for (const auto& label : rows->labels) margin = std::max(margin, width(label));
+GridCell cell_at(const Grid& grid, std::int64_t flat) {
+  GridCell cell{.index = unflatten(flat, grid.values().sizes()),
+                .labels = {},
+                .place = std::nullopt,
+                .value = grid.values().const_data_ptr<double>()[flat]};
+  for (std::size_t i = 0; i < cell.index.size(); ++i) {
+    const auto& axis = grid.axes()[i];
+    const auto place = static_cast<std::size_t>(cell.index[i]);
+    cell.labels.push_back(axis.labels[place]);
+    if (!axis.places.empty() && axis.places[place]) cell.place = axis.places[place];
   }
-  std::vector<std::size_t> widths;
-  for (std::int64_t c = 0; c < values.size(1); ++c) {
-    std::size_t widest = width(columns.labels[static_cast<std::size_t>(c)]);
-    for (std::int64_t r = 0; r < values.size(0); ++r) {
-      widest = std::max(widest, fmt::formatted_size("{:.3f}", values[r][c].item<double>()));
-    }
-    widths.push_back(widest);
-  }
-  out << padded_left(corner, margin);
-  for (std::size_t c = 0; c < widths.size(); ++c) out << "  " << padded_left(columns.labels[c], widths[c]);
-  out << '\n';
-  for (std::int64_t r = 0; r < values.size(0); ++r) {
-    out << padded_left(rows ? rows->labels[static_cast<std::size_t>(r)] : "", margin);
-    for (std::size_t c = 0; c < widths.size(); ++c) {
-      const double value = values[r][static_cast<std::int64_t>(c)].item<double>();
-      out << "  " << padded_left(fmt::format("{:.3f}", value), widths[c]);
-    }
-    out << '\n';
-  }
-}
-
-void write_text(const std::filesystem::path& file, const std::string& text) {
-  std::ofstream out(file, std::ios::binary);
-  out << text;
-  out.close();
-  if (!out) throw IoError(file.string(), "could not be written; check that the folder exists and has room");
+  return cell;
 }
 
 }  // namespace
 
-Grid::Grid(at::Tensor values, std::vector<GridAxis> axes, Description description)
-    : values_(values.detach().to(at::kCPU, at::kDouble).contiguous()),
+Grid::Grid(const at::Tensor& values, std::vector<GridAxis> axes, Description description)
+    : values_(values.detach()
+                  .to(at::TensorOptions(at::kCPU).dtype(at::kDouble), /*non_blocking=*/false, /*copy=*/true)
+                  .contiguous()),
       axes_(std::move(axes)),
       description_(std::move(description)) {
-  if (axes_.empty() || axes_.size() > 3 || static_cast<std::size_t>(values_.dim()) != axes_.size()) {
-    throw ShapeError(
-        title(), fmt::format("a grid has one to three axes, each with labels; expected values of {} axes, "
-                             "got {}",
-                             axes_.size(), shape_text(values_.sizes())));
+  if (static_cast<std::size_t>(values_.dim()) != axes_.size()) {
+    throw ShapeError(title(), fmt::format("a grid has an axis with labels for each axis of its values; "
+                                          "expected values of {} axes, got {}",
+                                          axes_.size(), shape_text(values_.sizes())));
   }
+  std::set<std::string_view> names;
   for (std::size_t i = 0; i < axes_.size(); ++i) {
-    if (values_.size(static_cast<std::int64_t>(i)) == static_cast<std::int64_t>(axes_[i].labels.size()))
-      continue;
-    throw ShapeError(
-        title(), fmt::format("axis {} has {} labels; expected {}, one per place of values {}", axes_[i].name,
-                             axes_[i].labels.size(), values_.size(static_cast<std::int64_t>(i)),
-                             shape_text(values_.sizes())));
+    const auto& axis = axes_[i];
+    const auto size = static_cast<std::size_t>(values_.size(static_cast<std::int64_t>(i)));
+    if (axis.labels.size() != size) {
+      throw ShapeError(title(),
+                       fmt::format("axis {} has {} labels; expected {}, one per place of values {}", axis.name,
+                                   axis.labels.size(), size, shape_text(values_.sizes())));
+    }
+    if (!axis.places.empty() && axis.places.size() != size) {
+      throw ShapeError(title(), fmt::format("axis {} has the addresses of {} places; expected {} or none",
+                                            axis.name, axis.places.size(), size));
+    }
+    if (!names.insert(axis.name).second) {
+      throw ShapeError(title(), fmt::format("two axes are named '{}'; expected a name of its own for each axis, "
+                                            "got [{}]",
+                                            axis.name, fmt::join(names_of(axes_), ", ")));
+    }
   }
 }
+
+std::size_t Grid::axis_index(std::string_view name) const {
+  const auto found =
+      std::find_if(axes_.begin(), axes_.end(), [&](const GridAxis& axis) { return axis.name == name; });
+  if (found != axes_.end()) return static_cast<std::size_t>(found - axes_.begin());
+  throw ShapeError(title(), fmt::format("the grid has no axis '{}'; expected one of [{}]", name,
+                                        fmt::join(names_of(axes_), ", ")));
+}
+
+const GridAxis& Grid::axis(std::string_view name) const { return axes_[axis_index(name)]; }
 
 double Grid::at(const std::vector<std::int64_t>& index) const {
   if (index.size() != axes_.size()) {
@@ -134,15 +112,53 @@ double Grid::at(const std::vector<std::int64_t>& index) const {
   return value.item<double>();
 }
 
-std::vector<GridCell> Grid::largest(std::size_t count) const {
-  std::vector<GridCell> cells;
-  for (std::int64_t i = 0; i < values_.numel(); ++i) {
-    const double value = numbers(values_)[i];
-    if (!std::isnan(value)) cells.push_back({unflatten(i, values_.sizes()), value});
+Grid Grid::slice(std::string_view axis, std::int64_t index) const {
+  const auto dim = axis_index(axis);
+  const auto size = static_cast<std::int64_t>(axes_[dim].labels.size());
+  if (index < -size || index >= size) {
+    throw ShapeError(title(), fmt::format("index {} is out of range on axis {} of size {}", index, axis, size));
   }
-  std::stable_sort(cells.begin(), cells.end(),
-                   [](const auto& a, const auto& b) { return a.value > b.value; });
-  cells.resize(std::min(count, cells.size()));
+  const auto& label = axes_[dim].labels[static_cast<std::size_t>(index < 0 ? index + size : index)];
+  return Grid(values_.select(static_cast<std::int64_t>(dim), index), without(axes_, dim),
+              {.title = fmt::format("{}, {} {}", title(), axis, label), .unit = unit()});
+}
+
+Grid Grid::slice(std::string_view axis, std::string_view label) const {
+  const auto& labels = this->axis(axis).labels;
+  const auto found = std::find(labels.begin(), labels.end(), label);
+  if (found == labels.end()) {
+    throw ShapeError(title(), fmt::format("axis {} has no place '{}'; expected one of [{}]", axis, label,
+                                          fmt::join(labels, ", ")));
+  }
+  if (std::find(found + 1, labels.end(), label) != labels.end()) {
+    throw ShapeError(title(), fmt::format("'{}' stands at several places of axis {}; expected a label that "
+                                          "stands once; give the index",
+                                          label, axis));
+  }
+  return slice(axis, found - labels.begin());
+}
+
+Grid Grid::mean(std::string_view axis) const {
+  const auto dim = axis_index(axis);
+  return Grid(at::nanmean(values_, {static_cast<std::int64_t>(dim)}), without(axes_, dim),
+              {.title = fmt::format("{}, mean over {}", title(), axis), .unit = unit()});
+}
+
+std::vector<GridCell> Grid::largest(std::size_t count, LargestBy by) const {
+  const double* numbers = values_.const_data_ptr<double>();
+  std::vector<std::int64_t> order;
+  for (std::int64_t i = 0; i < values_.numel(); ++i) {
+    if (!std::isnan(numbers[i])) order.push_back(i);
+  }
+  const auto size = [&](std::int64_t i) {
+    return by == LargestBy::size ? std::abs(numbers[i]) : numbers[i];
+  };
+  const auto end = order.begin() + static_cast<std::ptrdiff_t>(std::min(count, order.size()));
+  std::partial_sort(order.begin(), end, order.end(), [&](std::int64_t a, std::int64_t b) {
+    return size(a) != size(b) ? size(a) > size(b) : a < b;
+  });
+  std::vector<GridCell> cells;
+  for (auto i = order.begin(); i != end; ++i) cells.push_back(cell_at(*this, *i));
   return cells;
 }
 
@@ -155,62 +171,25 @@ Grid Grid::rescaled(double zero, double one, std::string unit) const {
   return Grid((values_ - zero) / (one - zero), axes_, {.title = title(), .unit = std::move(unit)});
 }
 
-std::string Grid::to_csv() const {
-  std::string text;
-  for (const auto& axis : axes_) text += csv_field(axis.name) + ',';
-  text += csv_field(unit()) + '\n';
-  for (std::int64_t i = 0; i < values_.numel(); ++i) {
-    const auto index = unflatten(i, values_.sizes());
-    for (std::size_t axis = 0; axis < axes_.size(); ++axis) {
-      text += csv_field(axes_[axis].labels[static_cast<std::size_t>(index[axis])]) + ',';
-    }
-    text += fmt::format("{}\n", numbers(values_)[i]);
+Grid operator-(const Grid& left, const Grid& right) {
+  const auto where = fmt::format("{} - {}", left.title(), right.title());
+  if (left.axes().size() != right.axes().size()) {
+    throw ShapeError(where, fmt::format("the grids have other axes; expected [{}] on both sides, got [{}]",
+                                        fmt::join(names_of(left.axes()), ", "),
+                                        fmt::join(names_of(right.axes()), ", ")));
   }
-  return text;
-}
-
-std::string Grid::to_json() const {
-  Json json{{"title", title()}, {"unit", unit()}, {"axes", Json::array()}};
-  for (const auto& axis : axes_) json["axes"].push_back({{"name", axis.name}, {"labels", axis.labels}});
-  json["values"] = nested(values_);
-  return json.dump() + '\n';
-}
-
-void Grid::save(const std::filesystem::path& file) const {
-  const auto ending = file.extension();
-  if (ending == ".svg") return write_text(file, heat_map_svg(*this));
-  if (ending == ".csv") return write_text(file, to_csv());
-  if (ending == ".json") return write_text(file, to_json());
-  throw IoError(file.string(),
-                fmt::format("a grid cannot be saved as '{}'; expected a name ending in .svg, .csv or .json",
-                            ending.string()));
-}
-
-void Grid::save(const std::filesystem::path& file, const HeatMapOptions& options) const {
-  if (file.extension() != ".svg") {
-    throw IoError(
-        file.string(),
-        fmt::format("only pictures have heat map options; expected a name ending in .svg, got '{}'; "
-                    "leave out the options or change the name",
-                    file.extension().string()));
+  for (std::size_t i = 0; i < left.axes().size(); ++i) {
+    const auto &a = left.axes()[i], &b = right.axes()[i];
+    if (a.name == b.name && a.labels == b.labels) continue;
+    throw ShapeError(where, fmt::format("the grids have other axes; expected {} [{}] on both sides, got {} [{}]",
+                                        a.name, fmt::join(a.labels, ", "), b.name, fmt::join(b.labels, ", ")));
   }
-  write_text(file, heat_map_svg(*this, options));
-}
-
-std::ostream& operator<<(std::ostream& out, const Grid& grid) {
-  const auto& axes = grid.axes();
-  out << grid.title() << " (" << grid.unit() << ")\n";
-  if (axes.size() == 1) {
-    print_table(out, grid.values().unsqueeze(0), nullptr, axes[0]);
-  } else if (axes.size() == 2) {
-    print_table(out, grid.values(), &axes[0], axes[1]);
-  } else {
-    for (std::size_t i = 0; i < axes[0].labels.size(); ++i) {
-      out << axes[0].name << ' ' << axes[0].labels[i] << '\n';
-      print_table(out, grid.values()[static_cast<std::int64_t>(i)], &axes[1], axes[2]);
-    }
+  if (left.unit() != right.unit()) {
+    throw ShapeError(where, fmt::format("the grids have other units; expected '{}' on both sides, got '{}'; "
+                                        "bring them to one scale (rescaled)",
+                                        left.unit(), right.unit()));
   }
-  return out;
+  return Grid(left.values() - right.values(), left.axes(), {.title = where, .unit = left.unit()});
 }
 
 }  // namespace hooked

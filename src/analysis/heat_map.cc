@@ -2,8 +2,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +11,9 @@
 #include <optional>
 #include <set>
 
+#include "analysis/blank_cells.h"
 #include "analysis/colour_scale.h"
+#include "analysis/grid_panels.h"
 #include "analysis/heat_map_layout.h"
 #include "analysis/heat_map_style.h"
 #include "analysis/number_format.h"
@@ -26,36 +26,6 @@ namespace {
 
 constexpr double kFont = 12;  // pixels
 constexpr std::int64_t kMostNumbers = 400;
-
-/// Whether all keys after a query carry 0, or -inf, as a causal model's do, and not all others do.
-at::Tensor causal_blank(const Grid& grid) {
-  const auto& values = grid.values();
-  const auto none = at::zeros(values.sizes(), at::kBool);
-  const auto& axes = grid.axes();
-  if (axes.size() < 2 || axes.back().name != "key" || axes[axes.size() - 2].name != "query") return none;
-  const auto later = at::ones(values.sizes(), at::kBool).triu(values.size(-1) - values.size(-2) + 1);
-  const auto empty = values.eq(0).logical_or(values.eq(-std::numeric_limits<double>::infinity()));
-  const bool causal = later.any().item<bool>() && empty.logical_or(later.logical_not()).all().item<bool>() &&
-                      !empty.all().item<bool>();
-  return causal ? later : none;
-}
-
-/// Bool, the shape of the grid's values: which cells stay empty.
-at::Tensor blank_cells(const Grid& grid, const at::Tensor& asked) {
-  if (!asked.defined()) return causal_blank(grid);
-  const auto shape = grid.values().sizes();
-  bool fits = asked.scalar_type() == at::kBool && asked.dim() <= grid.values().dim();
-  for (std::int64_t i = 1; fits && i <= asked.dim(); ++i)
-    fits = asked.size(-i) == 1 || asked.size(-i) == grid.values().size(-i);
-  if (!fits) {
-    throw ShapeError(
-        "heat map",
-        fmt::format("blank does not fit the grid; expected bool {}, or what broadcasts to it, "
-                    "got {} {}; true says that a cell stays empty",
-                    shape_text(shape), dtype_text(asked.scalar_type()), shape_text(asked.sizes())));
-  }
-  return asked.to(at::kCPU).expand(shape).contiguous();
-}
 
 std::string element(const char* name, double x, double y, double width, double height) {
   return fmt::format("<{} x=\"{:g}\" y=\"{:g}\" width=\"{:g}\" height=\"{:g}\"", name, x, y, width, height);
@@ -268,7 +238,10 @@ class Drawing {
       return axis.name + ' ' + label(begin) + (end - begin > 1 ? " – " + label(end - 1) : "");
     };
     std::string words;
-    if (axes.size() > 2) words = along(axes[0], square.panel, square.panel + 1) + ", ";
+    for (const auto& [axis, place] : panel_place(grid_, square.panel)) {
+      const auto index = static_cast<std::int64_t>(place);
+      words += along(*axis, index, index + 1) + ", ";
+    }
     if (has_rows()) words += along(row_axis(), square.row, square.row_end) + ", ";
     return words + along(axes.back(), square.column, square.column_end);
   }
@@ -379,6 +352,11 @@ class Drawing {
 }  // namespace
 
 std::string heat_map_svg(const Grid& grid, const HeatMapOptions& options) {
+  if (grid.axes().empty()) {
+    throw ShapeError("heat map", fmt::format("'{}' is one number and no table; expected at least one axis; "
+                                             "print it instead",
+                                             grid.title()));
+  }
   if (options.cell < 0 || options.cell > 400) {
     throw ConfigError("heat map", fmt::format("the side of a cell is out of range; expected 1 to 400 pixels, "
                                               "got {}; 0 chooses it by the number of cells",

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "analysis/grid_panels.h"
 #include "analysis/picture_text.h"
 
 namespace hooked {
@@ -75,7 +76,7 @@ HeatMapLayout::HeatMapLayout(const Grid& grid, const HeatMapOptions& options) {
   const auto size = [](const GridAxis& axis) { return static_cast<std::int64_t>(axis.labels.size()); };
   columns = size(axes.back());
   rows = axes.size() > 1 ? size(axes[axes.size() - 2]) : 1;
-  panels = axes.size() > 2 ? size(axes[0]) : 1;
+  panels = panel_count(grid);
   per_row = options.panels_per_row > 0 ? std::min(options.panels_per_row, std::max<std::int64_t>(panels, 1))
                                        : panels_for_a_page(panels, rows, columns);
   cell = options.cell > 0 ? options.cell : cell_for_a_page(std::max(per_row * columns, panel_rows() * rows));
@@ -116,8 +117,10 @@ HeatMapLayout::HeatMapLayout(const Grid& grid, const HeatMapOptions& options) {
   double title_height = 0;
   if (axes.size() > 2) {
     title_height = 22;
-    for (const auto& label : axes[0].labels) {
-      auto title = axes[0].name + ' ' + visible_label(label);
+    for (std::int64_t panel = 0; panel < panels; ++panel) {
+      std::string title;
+      for (const auto& [axis, place] : panel_place(grid, panel))
+        title += (title.empty() ? "" : ", ") + axis->name + ' ' + visible_label(axis->labels[place]);
       for (std::size_t length = 40; length > 4 && text_width(title, 13) > panel_width + 12; --length)
         title = shortened(title, length);
       panel_titles.push_back(std::move(title));

@@ -7,22 +7,37 @@
 #include <iosfwd>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "hooked/core/export.h"
+#include "hooked/hooks/address.h"
 
 namespace HOOKED_EXPORT hooked {
 
-/// One axis of a grid: what it is, and a label for each place on it.
+/// One axis of a grid: what it is, a label for each place on it, and where places are activations, which.
 struct GridAxis {
   std::string name;                 ///< `layer`, `head`, `pos`
   std::vector<std::string> labels;  ///< one per place
+  /// The activation that a place stands for, by its full name as a cache's entries have it, one per place, or
+  /// nothing where a place is none (a bias). Empty: no place of this axis is an activation.
+  std::vector<std::optional<Address>> places = {};
+
+  bool operator==(const GridAxis&) const = default;
 };
 
 /// One number of a grid and where it stands.
 struct GridCell {
   std::vector<std::int64_t> index;  ///< one per axis
+  std::vector<std::string> labels;  ///< one per axis
+  std::optional<Address> place;     ///< the activation, where one of the axes has these; else nothing
   double value;                     ///< the number
+};
+
+/// Which numbers of a grid count as large.
+enum class LargestBy : std::uint8_t {
+  value,  ///< 3 before 1 before -10
+  size,   ///< -10 before 3 before 1: strong effects of either sign
 };
 
 /// How a heat map is drawn. What is not set follows from the numbers; docs/figures.md shows pictures.
@@ -40,60 +55,89 @@ struct HeatMapOptions {
   /// after each query of a causal pattern, that is, of a grid with `query` and `key` as its last axes and 0
   /// (or -inf, as in scores) in all those cells.
   at::Tensor blank = {};
-  std::int64_t panels_per_row = 0;  ///< of the third axis; 0: as fits a page
+  std::int64_t panels_per_row = 0;  ///< of the axes before the last two; 0: as fits a page
   std::int64_t cell = 0;            ///< side of a cell in pixels, at most 400; 0: by the number of cells
 };
 
-/// Numbers with labels on their axes: what sweeps and detectors return. Prints as a table, saves as CSV, JSON
-/// or an SVG heat map.
+/// Numbers with labels on their axes: what sweeps, lenses, attributions and detectors return. NaN stands for
+/// what was not computed. A value: it owns its numbers and keeps no model alive.
+///
+/// Prints as tables and saves as CSV, JSON, safetensors or an SVG heat map; all but the picture are read back.
 class Grid {
  public:
   /// Words for titles and legends.
   struct Description {
-    std::string title;  ///< what the picture shows
-    std::string unit;   ///< what the numbers are: `logit difference`
+    std::string title;  ///< what the numbers are about
+    std::string unit;   ///< what they are: `logit difference`
   };
 
-  /// `values` [axes[0], axes[1], ...], any floating dtype; kept as float64 on the CPU. One to three axes.
-  /// Throws ShapeError when the labels do not fit the shape.
-  Grid(at::Tensor values, std::vector<GridAxis> axes, Description description);
+  /// `values` [axes[0], axes[1], ...], any floating dtype, copied as float64 on the CPU; one number without
+  /// axes. Throws ShapeError when labels or places do not fit the shape, or two axes have one name.
+  Grid(const at::Tensor& values, std::vector<GridAxis> axes, Description description);
 
   const at::Tensor& values() const noexcept { return values_; }  ///< float64
-  /// One to three axes, in the order of the dimensions of `values()`.
+  /// In the order of the dimensions of `values()`.
   const std::vector<GridAxis>& axes() const noexcept { return axes_; }
+  /// The axis of that name. Throws ShapeError naming the grid's axes.
+  const GridAxis& axis(std::string_view name) const;
   /// What the grid shows.
   const std::string& title() const noexcept { return description_.title; }
   /// What the numbers are.
   const std::string& unit() const noexcept { return description_.unit; }
 
-  /// The value at one index per axis. Throws ShapeError out of range.
+  /// The value at one index per axis; negative ones count from the end. Throws ShapeError out of range.
   double at(const std::vector<std::int64_t>& index) const;
 
-  /// The `count` largest numbers, largest first; NaN is left out.
-  std::vector<GridCell> largest(std::size_t count) const;
+  /// The grid at one place of an axis, without that axis. A negative index counts from the end. Throws
+  /// ShapeError for an axis or a place that is not there, and for a label that stands at several places.
+  Grid slice(std::string_view axis, std::int64_t index) const;
+  /// The same by the place's label.
+  Grid slice(std::string_view axis, std::string_view label) const;
+
+  /// The mean over an axis, without that axis. NaN is left out; where there is nothing else the mean is NaN.
+  /// Throws ShapeError for an axis that is not there.
+  Grid mean(std::string_view axis) const;
+
+  /// The `count` largest numbers, largest first, ties in the order of the grid; NaN is left out.
+  std::vector<GridCell> largest(std::size_t count, LargestBy by = LargestBy::value) const;
 
   /// The same grid on the scale on which `zero` is 0 and `one` is 1: for patching, how much of the clean
   /// run's score came back. `unit` says what the numbers are then. Throws ShapeError when the two are equal.
   Grid rescaled(double zero, double one, std::string unit) const;
 
-  std::string to_csv() const;   ///< one line per number: the labels, then the value
-  std::string to_json() const;  ///< title, unit, axes with labels, nested values
+  /// One line per number after a line of column names: each axis's label, behind it `<axis> address` where
+  /// the axis has places, then `value`, `unit` and `title`. Throws ShapeError for what a CSV cannot tell
+  /// apart: a label that stands twice on an axis, an axis without places, a name that ends in ` address`.
+  std::string to_csv() const;
+  /// title, unit, axes with labels and places, nested values; NaN is null, infinities are "inf" and "-inf".
+  std::string to_json() const;
 
-  /// Writes `file`: `.svg` a heat map, `.csv`, `.json`. Throws IoError for another ending and when it cannot
+  /// Writes `file`, all of it or nothing: `.svg` a heat map, `.csv`, `.json`, `.safetensors` (the tensor
+  /// `values`; the rest is the metadata's `grid`). Throws IoError for another ending and when it cannot
   /// write.
   void save(const std::filesystem::path& file) const;
 
   /// Writes the heat map `file`, a name ending in `.svg`. Throws as heat_map_svg does, and IoError.
   void save(const std::filesystem::path& file, const HeatMapOptions& options) const;
 
+  /// Reads a `.csv`, `.json` or `.safetensors` file that `save` wrote: the same grid, to the last bit of every
+  /// number (a NaN is a NaN). Throws IoError, and CheckpointError naming what is wrong in the file.
+  static Grid load(const std::filesystem::path& file);
+
  private:
+  std::size_t axis_index(std::string_view name) const;
+
   at::Tensor values_;
   std::vector<GridAxis> axes_;
   Description description_;
 };
 
-/// An aligned table with title and labels: rows are the last axis but one, columns the last; a third axis
-/// gives one table per place.
+/// The differences, place by place; NaN where either is NaN. Throws ShapeError unless axes, labels and units
+/// are the same.
+Grid operator-(const Grid& left, const Grid& right);
+
+/// Aligned tables with title and labels: rows are the last axis but one, columns the last; each place of the
+/// axes before them has a table.
 std::ostream& operator<<(std::ostream& out, const Grid& grid);
 
 }  // namespace hooked

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hooked {
+
+/// A table of a CSV file (RFC 4180): one line of column names, then rows of as many fields.
+struct CsvTable {
+  struct Row {
+    std::size_t line;  ///< of the file, from 1: where the row begins
+    std::vector<std::string> fields;
+  };
+  std::vector<std::string> columns;
+  std::vector<Row> rows;
+};
+
+/// Parses a CSV text of UTF-8; line ends are LF or CRLF, fields in double quotes may hold any character, and
+/// a byte order mark in front, as spreadsheets write it, is passed over. Throws CheckpointError naming
+/// `where` and the line: quotes that do not match, another number of fields, a column named twice.
+CsvTable parse_csv(std::string_view text, std::string_view where);
+
+/// A field as it is written: in quotes where it has to be.
+std::string csv_field(std::string_view text);
+
+}  // namespace hooked
