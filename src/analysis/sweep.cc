@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "analysis/cache_reading.h"
+#include "analysis/patched_runs.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
 
@@ -61,25 +62,6 @@ Input one_row(const Input& into, const HookedTransformer& model) {
   return row;
 }
 
-/// `into`, so many times.
-Input repeated(Input into, std::int64_t rows) {
-  for (at::Tensor* tensor : {&into.tokens, &into.attention_mask, &into.token_types, &into.decoder.tokens,
-                             &into.decoder.attention_mask}) {
-    if (tensor->defined()) *tensor = tensor->expand({rows, -1});
-  }
-  return into;
-}
-
-/// `into` from a block of the stack that predicts on, so many times.
-Input repeated_from(Input into, const StartAtLayer& start, std::int64_t rows) {
-  const bool two_stacks = into.decoder.tokens.defined();
-  Input from = repeated(std::move(into), rows);
-  from.start = StartAtLayer{start.layer, start.residual.expand({rows, -1, -1})};
-  (two_stacks ? from.decoder.tokens : from.tokens) = at::Tensor();
-  from.token_types = at::Tensor();  // they are part of the stream
-  return from;
-}
-
 /// Checks what can be checked without running, and lays the grid out by the shape of layer 0's activation.
 Plan make_plan(const SweepOptions& options) {
   const SiteRow& site = row(options.site.site);
@@ -87,9 +69,6 @@ Plan make_plan(const SweepOptions& options) {
   require(site.scope == SiteScope::block,
           fmt::format("{} is outside the blocks; expected a site that every layer has", site.word));
   require(layer != options.over.end(), "`over` has no Axis::layer; expected it and any of the site's axes");
-  require(options.over.size() <= 3,
-          fmt::format("a grid has at most three axes; got {}; sweep the layers in several calls",
-                      options.over.size()));
   Plan plan{.layer_axis = static_cast<std::size_t>(layer - options.over.begin()), .others = {}};
   const auto first = options.from[options.site.in(options.stack, 0)];
   for (const Axis asked : options.over) {
@@ -129,25 +108,21 @@ at::Tensor source_of(const SweepOptions& options, const ActivationName& name, co
                   shape_text(target.sizes()), shape_text(source.sizes())));
 }
 
-/// Rows [end - begin, ...]: row i is `target` with the block of place begin + i taken from `source`.
-at::Tensor patched_rows(const Plan& plan, const at::Tensor& source, const at::Tensor& target,
-                        std::pair<std::int64_t, std::int64_t> places) {
-  const auto [begin, end] = places;
-  std::vector<std::int64_t> shape = target.sizes().vec();
-  shape[0] = end - begin;
-  const auto rows = target.expand(shape).clone(at::MemoryFormat::Contiguous);
-  for (std::int64_t place = begin; place < end; ++place) {
-    auto to = rows.narrow(0, place - begin, 1);
-    auto from = source;
+/// One patch for each place of the layout: the block there, out of `source` [1, ...].
+std::vector<Patch> patches_of(const Plan& plan, const Address& address, const at::Tensor& source) {
+  std::vector<Patch> patches;
+  for (std::int64_t place = 0; place < plan.places; ++place) {
+    Address at = address;
+    at::Tensor block = source;
     std::int64_t rest = place;
     for (auto axis = plan.others.rbegin(); axis != plan.others.rend(); ++axis) {
-      to = to.narrow(axis->dim, rest % axis->size, 1);
-      from = from.narrow(axis->dim, rest % axis->size, 1);
+      at = at.at(axis->asked, std::vector<std::int64_t>{rest % axis->size});
+      block = block.narrow(axis->dim, rest % axis->size, 1);
       rest /= axis->size;
     }
-    to.copy_(from);
+    patches.push_back({{at, block}});
   }
-  return rows;
+  return patches;
 }
 
 /// A metric must score each row by itself: two rows together and one after the other give the same.
@@ -164,6 +139,19 @@ void require_rowwise(const Metric& metric, const at::Tensor& two_rows) {
                     "each row alone",
                     i, alone, in_company));
   }
+}
+
+/// The columns whose logits the metric reads.
+std::vector<std::int64_t> columns_of(const Metric& metric, const Input& into) {
+  std::vector<std::int64_t> columns = metric.positions();
+  for (std::int64_t& column : columns) {
+    if (column < 0) column += into.length();
+    if (column < 0 || column >= into.length()) {
+      throw ShapeError(metric.name(), fmt::format("a position is out of range; expected {} to {}, got {}",
+                                                  -into.length(), into.length() - 1, column));
+    }
+  }
+  return columns;
 }
 
 std::vector<std::string> numbers_as_labels(std::int64_t count) {
@@ -196,37 +184,41 @@ std::vector<GridAxis> grid_axes(const HookedTransformer& model, const SweepOptio
 
 Grid sweep(const HookedTransformer& model, const SweepOptions& options) {
   const auto into = one_row(options.into, model).with_decoder_start(model.config());
-  require(options.rows_per_run > 0,
-          fmt::format("rows_per_run is {}; expected at least 1", options.rows_per_run));
+  require(options.tokens_per_run > 0,
+          fmt::format("tokens_per_run is {}; expected at least 1", options.tokens_per_run));
   const auto plan = make_plan(options);
   const bool in_encoder = options.stack == Stack::encoder;
   const std::int64_t n_layers = in_encoder ? model.config().n_encoder_layers() : model.config().n_layers;
 
-  // One run of the corrupted input gives what every patched run starts from, and what it would have computed
-  // at the site: with the stream before the block unchanged, a patched activation is that with one block
-  // replaced. What is patched in an encoder changes all that follows, so such runs start at the beginning.
+  const PointIndex points(model.config());
+  std::vector<ActivationName> names;
+  for (std::int32_t layer = 0; layer < n_layers; ++layer) {
+    names.push_back(points.resolve(options.site.in(options.stack, layer).name()));
+  }
   RunOptions run_options;
-  run_options.logit_positions = options.metric.positions();
-  const auto corrupted = model.run_with_cache(into, Selection(act::resid_pre) | options.site, run_options);
+  run_options.logit_positions = columns_of(options.metric, into);
+  const PatchedRuns runs(model, into, names, {.run = run_options, .tokens_per_run = options.tokens_per_run});
+  const at::Tensor unpatched = runs.unpatched().logits();
+  const double untouched = options.metric(unpatched).to(at::kDouble).item<double>();
   auto values = at::empty({n_layers, plan.places}, at::kDouble);
   bool metric_checked = false;
   for (std::int64_t layer = 0; layer < n_layers; ++layer) {
-    const auto address = options.site.in(options.stack, static_cast<std::int32_t>(layer));
-    const auto stream = act::resid_pre.in(options.stack, static_cast<std::int32_t>(layer));
-    const StartAtLayer start{layer, corrupted.cache[stream]};
-    const auto target = corrupted.cache[address];
-    const auto source = source_of(options, address.name(), target);
-    for (std::int64_t begin = 0; begin < plan.places; begin += options.rows_per_run) {
-      const auto end = std::min(begin + options.rows_per_run, plan.places);
-      run_options.edits = {set(address, patched_rows(plan, source, target, {begin, end}))};
-      const auto patched = model.run(
-          in_encoder ? repeated(into, end - begin) : repeated_from(into, start, end - begin), run_options);
-      if (!metric_checked) {
-        require_rowwise(options.metric, at::cat({corrupted.logits(), patched.logits().narrow(0, 0, 1)}));
-        metric_checked = true;
-      }
-      values[layer].narrow(0, begin, end - begin).copy_(options.metric(patched.logits()));
-    }
+    const ActivationName& name = names[static_cast<std::size_t>(layer)];
+    const at::Tensor source = source_of(options, name, runs.value(name));
+    auto* const scores = values[layer].mutable_data_ptr<double>();
+    runs.run(patches_of(plan, name, source),
+             [&](const std::vector<std::size_t>& places, const RunResult* run) {
+               if (run == nullptr) {
+                 for (const std::size_t place : places) scores[place] = untouched;
+                 return;
+               }
+               if (!metric_checked)
+                 require_rowwise(options.metric, at::cat({unpatched, run->logits().narrow(0, 0, 1)}));
+               metric_checked = true;
+               const at::Tensor made = options.metric(run->logits()).to(at::kDouble).cpu().contiguous();
+               for (std::size_t i = 0; i < places.size(); ++i)
+                 scores[places[i]] = made.const_data_ptr<double>()[i];
+             });
   }
 
   std::vector<std::int64_t> shape{n_layers};

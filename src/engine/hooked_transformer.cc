@@ -84,6 +84,8 @@ Provenance HookedTransformer::provenance() const {
 c10::Device HookedTransformer::device() const noexcept { return model_->device; }
 StateDict HookedTransformer::state_dict() const { return copy_weights(*model_); }
 
+std::vector<Hook> HookedTransformer::hooks() const { return hooks_->snapshot(); }
+
 HookHandle HookedTransformer::attach(Hook hook) {
   // Which layers a run reaches is not known yet, only whether the model has the points.
   hook.where.resolve(model_->points, Reach::everything(model_->points));

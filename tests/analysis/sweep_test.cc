@@ -54,7 +54,7 @@ TEST_P(SweepOverSite, EqualsOneFullRunPerPlace) {
                              .from = model.run_with_cache(clean, act::everything).cache,
                              .into = corrupted,
                              .metric = logit_difference(3, 7),
-                             .rows_per_run = 5};
+                             .tokens_per_run = 5};
   const auto grid = sweep(model, options);
   ASSERT_EQ(grid.axes().size(), over.size());
   const double unpatched =

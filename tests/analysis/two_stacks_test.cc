@@ -184,7 +184,7 @@ TEST_P(SweepOfTwoStacks, EqualsOneFullRunPerPlace) {
                              .from = run_.cache,
                              .into = corrupted,
                              .metric = logit_difference(3, 7),
-                             .rows_per_run = 5,
+                             .tokens_per_run = 5,
                              .stack = stack};
   const auto grid = sweep(model_, options);
   double largest_effect = 0;

@@ -16,13 +16,13 @@ namespace HOOKED_EXPORT hooked {
 
 /// What to patch, from where, into what, scored how. For designated initialisers.
 struct SweepOptions {
-  act::BlockSite site;             ///< the kind of activation that is replaced
-  std::vector<Axis> over;          ///< the grid's axes: Axis::layer and any of the site's own but batch
-  ActivationCache from;            ///< the run that the replacing values come from: one row, all positions
-  Input into = at::Tensor();       ///< what the run that is patched reads: one sequence, [pos] or [1, pos]
-  Metric metric;                   ///< scores each patched run
-  std::int64_t rows_per_run = 32;  ///< patched runs computed together as rows of one batch
-  Stack stack = Stack::none;       ///< whose layers: of the stack that predicts, or Stack::encoder
+  act::BlockSite site;        ///< the kind of activation that is replaced
+  std::vector<Axis> over;     ///< the grid's axes: Axis::layer and any of the site's own but batch
+  ActivationCache from;       ///< the run that the replacing values come from: one row, all positions
+  Input into = at::Tensor();  ///< what the run that is patched reads: one sequence, [pos] or [1, pos]
+  Metric metric;              ///< scores each patched run
+  std::int64_t tokens_per_run = 1024;  ///< patched runs are computed together up to so many tokens
+  Stack stack = Stack::none;           ///< whose layers: of the stack that predicts, or Stack::encoder
 };
 
 /// Activation patching: for every place on the axes `over`, runs `into` with the activation of `site` at that

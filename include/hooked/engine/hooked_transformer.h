@@ -106,6 +106,9 @@ class HookedTransformer {
     return attach(Hook(std::move(where), std::move(function), direction));
   }
 
+  /// The hooks that are attached to this handle, in order of attachment.
+  std::vector<Hook> hooks() const;
+
   /// The weights, as views.
   WeightView weights() const { return WeightView(model_); }
   /// The weights by TransformerLens's names, contiguous copies.

@@ -1,0 +1,336 @@
+#include "analysis/patched_runs.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/equal.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <tuple>
+#include <variant>
+
+#include "hooked/core/error.h"
+#include "hooked/hooks/axis_block.h"
+#include "hooked/hooks/edit.h"
+
+namespace hooked {
+namespace {
+
+// The part of the model that a run from a block of the main stack on computes.
+Reach reach_from(const PointIndex& points, std::int64_t layer) {
+  Reach reach = Reach::everything(points);
+  reach.entry = points.n_encoder_layers() > 0;
+  reach.first_block = layer;
+  return reach;
+}
+
+// What `where` selects in that part; empty where that is nothing.
+Selection reached(const Selection& where, const PointIndex& points, const Reach& reach) {
+  Selection names;
+  for (const std::size_t point : where.resolve(points, Reach::everything(points))) {
+    if (reach.contains(points.name(point))) names = names | Selection(points.name(point));
+  }
+  return names;
+}
+
+// What patched values, or logits, of one run may take.
+constexpr std::int64_t kBytesAtOnce = std::int64_t{1} << 27;
+
+// `index` on the axis of positions, moved so that `from` is 0.
+AxisIndex moved(const AxisIndex& index, std::int64_t from) {
+  if (const auto* one = std::get_if<std::int64_t>(&index.value)) return *one - from;
+  std::vector<std::int64_t> places = std::get<std::vector<std::int64_t>>(index.value);
+  for (std::int64_t& place : places) place -= from;
+  return places;
+}
+
+std::int64_t smallest(const AxisIndex& index) {
+  if (const auto* one = std::get_if<std::int64_t>(&index.value)) return *one;
+  const auto& places = std::get<std::vector<std::int64_t>>(index.value);
+  return *std::min_element(places.begin(), places.end());
+}
+
+bool has_rows_and_positions(Site site) {
+  const AxisList& axes = row(site).axes;
+  return axes.find(Axis::batch) && axes.find(Axis::pos);
+}
+
+// Whether keys and values that were made once hold in longer and shorter inputs.
+bool keys_last(const ModelConfig& config) {
+  const RotaryPositions* rotary = config.rotary();
+  return rotary == nullptr || !depends_on_length(rotary->scaling);
+}
+
+}  // namespace
+
+struct PatchedRuns::Group {
+  std::optional<std::int64_t> layer;   // the run starts before this block; nothing: from its tokens
+  std::optional<ActivationName> name;  // the one activation that is patched; nothing: several
+
+  auto operator<=>(const Group& other) const {
+    const auto key = [](const Group& group) {
+      return std::tuple(group.layer.value_or(-1), group.name.has_value(),
+                        group.name ? group.name->to_string() : std::string());
+    };
+    return key(*this) <=> key(other);
+  }
+};
+
+PatchedRuns::PatchedRuns(const HookedTransformer& model, Input input,
+                         const std::vector<ActivationName>& patched, Options options)
+    : model_(model.loaded()),
+      input_(std::move(input)),
+      options_(std::move(options)),
+      points_(model.config()),
+      columns_(input_.length()) {
+  RunOptions& run = options_.run;
+  const std::vector<Hook> attached = model.hooks();
+  run.hooks.insert(run.hooks.begin(), attached.begin(), attached.end());
+  const ModelConfig& config = model.config();
+  suffixes_ = config.direction == AttentionDirection::causal && !config.has_encoder() && keys_last(config) &&
+              run.hooks.empty() && run.edits.empty() && run.capture.empty() &&
+              run.logit_positions.has_value();
+  if (const at::Tensor& mask = input_.main_mask(); mask.defined()) {
+    const at::Tensor real = mask[0].to(at::kByte);
+    first_real_ = real.argmax().item<std::int64_t>();
+    // Columns tell who comes before whom only where all padding is on the left.
+    suffixes_ = suffixes_ && real.sum().item<std::int64_t>() == columns_ - first_real_;
+  }
+  RunOptions first = run;
+  first.capture = first.capture | Selection(act::resid_pre);
+  first.keep_prefix = suffixes_;
+  for (const ActivationName& name : patched) {
+    first.capture = first.capture | Selection(name);
+    if (!suffixes_ || row(name.site).scope != SiteScope::block) continue;
+    for (const act::BlockSite& site : {act::q, act::k, act::v, act::z}) {
+      first.capture = first.capture | Selection(site.in(name.stack, name.layer));
+    }
+  }
+  unpatched_ = model_.run(input_, first);
+}
+
+std::int64_t PatchedRuns::first_column(const PatchedBlock& block) const {
+  const AxisIndices& indices = block.place.indices();
+  const AxisIndex* index = indices.find(Axis::pos);
+  if (index == nullptr) index = indices.find(Axis::query);
+  return std::max(first_real_, index == nullptr ? 0 : smallest(*index));
+}
+
+bool PatchedRuns::changes_nothing(const PatchedBlock& block) const {
+  const ActivationName& name = block.place.name();
+  const std::string where = name.to_string();
+  const at::Tensor now = take_block(value(name), block.place.indices(), {name.site, where, {}});
+  return at::equal(now, block.value.expand_as(now));
+}
+
+PatchedRuns::Group PatchedRuns::group_of(const Patch& patch) const {
+  Group group{.layer = std::numeric_limits<std::int64_t>::max(), .name = patch.front().place.name()};
+  for (const PatchedBlock& block : patch) {
+    const ActivationName& name = block.place.name();
+    const bool inside = row(name.site).scope == SiteScope::block && name.stack == points_.stacks().main();
+    if (!inside) {
+      group.layer.reset();
+    } else if (group.layer) {
+      group.layer = std::min<std::int64_t>(*group.layer, name.layer);
+    }
+    if (name != patch.front().place.name()) group.name.reset();
+  }
+  return group;
+}
+
+void PatchedRuns::run(const std::vector<Patch>& patches, const Deliver& deliver) const {
+  std::vector<std::size_t> unchanged;
+  std::map<Group, std::vector<Row>> groups;
+  const auto& asked = options_.run.logit_positions;
+  for (std::size_t p = 0; p < patches.size(); ++p) {
+    Row row{.patch = p, .first_column = columns_};
+    bool same = true;
+    for (const PatchedBlock& block : patches[p]) {
+      row.first_column = std::min(row.first_column, first_column(block));
+      same = same && changes_nothing(block);
+    }
+    if (suffixes_) {
+      const auto [least, most] = std::minmax_element(asked->begin(), asked->end());
+      same = same || row.first_column > *most;  // nobody reads what it changes
+      row.first_column = std::min(row.first_column, *least);
+    }
+    if (same) {
+      unchanged.push_back(p);
+    } else {
+      groups[group_of(patches[p])].push_back(row);
+    }
+  }
+  if (!unchanged.empty()) deliver(unchanged, nullptr);
+  for (auto& [group, rows] : groups) {
+    std::stable_sort(rows.begin(), rows.end(),
+                     [](const Row& a, const Row& b) { return a.first_column < b.first_column; });
+    const std::int64_t most_rows = rows_at_once(group);
+    std::size_t begin = 0;
+    while (begin < rows.size()) {
+      std::int64_t tokens = 0;
+      std::size_t end = begin;
+      do {
+        tokens += suffixes_ ? columns_ - rows[end].first_column : columns_;
+        ++end;
+      } while (end < rows.size() && static_cast<std::int64_t>(end - begin) < most_rows &&
+               tokens + columns_ - rows[end].first_column <= options_.tokens_per_run);
+      const std::vector<Row> some(rows.begin() + static_cast<std::ptrdiff_t>(begin),
+                                  rows.begin() + static_cast<std::ptrdiff_t>(end));
+      const RunResult result = run_rows(group, patches, some);
+      std::vector<std::size_t> numbers;
+      for (const Row& row : some) numbers.push_back(row.patch);
+      deliver(numbers, &result);
+      begin = end;
+    }
+  }
+}
+
+std::int64_t PatchedRuns::rows_at_once(const Group& group) const {
+  std::int64_t bytes = 1;
+  if (group.name) bytes = static_cast<std::int64_t>(value(*group.name).nbytes());
+  if (unpatched_.output() == Output::logits) {
+    bytes = std::max(bytes, static_cast<std::int64_t>(unpatched_.logits().nbytes()));
+  }
+  return std::max<std::int64_t>(1, kBytesAtOnce / bytes);
+}
+
+RunResult PatchedRuns::run_rows(const Group& group, const std::vector<Patch>& patches,
+                                const std::vector<Row>& rows) const {
+  if (!suffixes_ || !group.layer || !group.name) return run_columns(group, patches, rows);
+  ActivationName name = *group.name;
+  if (row(name.site).scope != SiteScope::block) return run_columns(group, patches, rows);
+  const auto point = [&](const act::BlockSite& site) {
+    return points_.require(site.in(name.stack, name.layer).name());
+  };
+  const std::size_t number = points_.require(name);
+  if (number >= point(act::q) && number < point(act::z)) {
+    const at::Tensor z = mixed(name, patched(name, patches, rows, 0));
+    name = act::z.in(name.stack, name.layer).name();
+    return run_suffixes(*group.layer, name, z.slice(1, rows.front().first_column), rows);
+  }
+  if (!has_rows_and_positions(name.site)) return run_columns(group, patches, rows);
+  return run_suffixes(*group.layer, name, patched(name, patches, rows, rows.front().first_column), rows);
+}
+
+at::Tensor PatchedRuns::patched(const ActivationName& name, const std::vector<Patch>& patches,
+                                const std::vector<Row>& rows, std::int64_t from_column) const {
+  const std::string where = name.to_string();
+  const at::Tensor all = value(name);
+  const at::Tensor unpatched = from_column == 0 ? all : all.slice(1, from_column);
+  std::vector<std::int64_t> sizes = unpatched.sizes().vec();
+  sizes.front() = static_cast<std::int64_t>(rows.size());
+  const at::Tensor values = unpatched.expand(sizes).clone(at::MemoryFormat::Contiguous);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const at::Tensor own = values.narrow(0, static_cast<std::int64_t>(i), 1);
+    for (const PatchedBlock& block : patches[rows[i].patch]) {
+      if (block.place.name() != name) continue;
+      AxisIndices indices;
+      for (const auto& [axis, index] : block.place.indices().entries()) {
+        indices.add(axis, axis == Axis::pos ? moved(index, from_column) : index);
+      }
+      write_block(own, indices, {name.site, where, {}}, block.value);
+    }
+  }
+  return values;
+}
+
+at::Tensor PatchedRuns::mixed(const ActivationName& name, const at::Tensor& values) const {
+  RunOptions options{.output = Output::none};
+  for (const act::BlockSite& site : {act::q, act::k, act::v}) {
+    const ActivationName own = site.in(name.stack, name.layer).name();
+    std::vector<std::int64_t> sizes = value(own).sizes().vec();
+    sizes.front() = values.size(0);
+    options.edits.push_back(set(Address(own), own == name ? values : value(own).expand(sizes)));
+  }
+  if (name.site != Site::q && name.site != Site::k && name.site != Site::v) {
+    options.edits.push_back(set(Address(name), values));
+  }
+  const Address z = act::z.in(name.stack, name.layer);
+  options.capture = z;
+  options.threads = options_.run.threads;
+  return model_.run(rows_from(name.layer, values.size(0)), options).cache[z];
+}
+
+RunResult PatchedRuns::run_suffixes(std::int64_t layer, const ActivationName& name, const at::Tensor& values,
+                                    const std::vector<Row>& rows) const {
+  RunOptions options = options_from(layer);
+  const std::int64_t first = rows.front().first_column;
+  const at::Tensor stream = value(act::resid_pre(static_cast<std::int32_t>(layer)).name()).slice(1, first);
+  InputDetails details;
+  if (rows.back().first_column != first) {
+    details.prefix = unpatched_.prefix;
+    for (const Row& row : rows) details.first_columns.push_back(row.first_column);
+  } else if (first > 0) {
+    details.prefix = unpatched_.prefix->first(first);
+  }
+  if (name.site == Site::resid_pre) {
+    return model_.run(Input::start_at_layer(layer, values, details), options);
+  }
+  options.edits.push_back(set(Address(name), values));
+  const at::Tensor streams = stream.expand({values.size(0), -1, -1});
+  return model_.run(Input::start_at_layer(layer, streams, details), options);
+}
+
+RunResult PatchedRuns::run_columns(const Group& group, const std::vector<Patch>& patches,
+                                   const std::vector<Row>& rows) const {
+  RunOptions options = options_from(group.layer);
+  std::vector<ActivationName> names;
+  for (const Row& row : rows) {
+    for (const PatchedBlock& block : patches[row.patch]) {
+      const ActivationName& name = block.place.name();
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    }
+  }
+  if (names.size() == 1) {
+    options.edits.push_back(set(Address(names.front()), patched(names.front(), patches, rows, 0)));
+  } else {
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      for (const PatchedBlock& block : patches[rows[i].patch]) {
+        Address place = block.place.name();
+        place = place.row(
+            AxisIndex(AxisIndex::Range{static_cast<std::int64_t>(i), static_cast<std::int64_t>(i) + 1}));
+        for (const auto& [axis, index] : block.place.indices().entries()) place = place.at(axis, index);
+        options.edits.push_back(set(place, block.value));
+      }
+    }
+  }
+  return model_.run(rows_from(group.layer, static_cast<std::int64_t>(rows.size())), options);
+}
+
+Input PatchedRuns::rows_from(std::optional<std::int64_t> layer, std::int64_t rows) const {
+  Input input = input_;
+  for (at::Tensor* tensor : {&input.tokens, &input.attention_mask, &input.token_types, &input.decoder.tokens,
+                             &input.decoder.attention_mask}) {
+    if (tensor->defined()) *tensor = tensor->expand({rows, -1});
+  }
+  if (!layer) return input;
+  const at::Tensor stream = value(act::resid_pre(static_cast<std::int32_t>(*layer)).name());
+  const bool two_stacks = input.decoder.tokens.defined();
+  (two_stacks ? input.decoder.tokens : input.tokens) = at::Tensor();
+  input.start = StartAtLayer{*layer, stream.expand({rows, -1, -1})};
+  input.token_types = at::Tensor();  // they are part of the stream
+  return input;
+}
+
+RunOptions PatchedRuns::options_from(std::optional<std::int64_t> layer) const {
+  RunOptions options = options_.run;
+  if (!layer) return options;
+  const Reach reach = reach_from(points_, *layer);
+  options.hooks.clear();
+  for (const Hook& hook : options_.run.hooks) {
+    const Selection where = reached(hook.where, points_, reach);
+    if (where.empty()) continue;
+    options.hooks.push_back(hook);
+    options.hooks.back().where = where;
+  }
+  options.edits.clear();
+  for (const Edit& edit : options_.run.edits) {
+    const Selection where = reached(edit.target.where, points_, reach);
+    if (where.empty()) continue;
+    options.edits.push_back(edit);
+    options.edits.back().target.where = where;
+  }
+  return options;
+}
+
+}  // namespace hooked

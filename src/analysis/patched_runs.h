@@ -1,0 +1,99 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "hooked/engine/hooked_transformer.h"
+#include "hooked/hooks/address.h"
+#include "hooked/hooks/point_index.h"
+
+namespace hooked {
+
+/// A block of an activation, and what it becomes.
+struct PatchedBlock {
+  Address place;     ///< a full name; indices are numbers from 0 on, or lists of them
+  at::Tensor value;  ///< broadcast to the block, whose batch axis has size 1
+};
+
+/// The blocks that are replaced together in one patched run.
+using Patch = std::vector<PatchedBlock>;
+
+/// Runs one input under many patches, computing what a patch can change and little more.
+///
+/// One run without patches keeps the stream before every layer, the keys and values of all columns, and the
+/// values that are patched. Patches of one activation are then rows of runs that begin at its layer, each at
+/// the first column that can differ, with the patched value set whole, so that what leads to it is not
+/// computed. What queries, keys, scores and patterns change is found in their own layer first: they are
+/// patched in a run that ends at z. A patch that changes nothing needs no run.
+///
+/// With standing hooks or edits, or where activations are read, rows have all columns; the same holds for
+/// models that attend both ways, or whose keys turn with the length. Patches of an encoder are whole runs.
+class PatchedRuns {
+ public:
+  /// What every run does besides. For designated initialisers.
+  struct Options {
+    /// Standing hooks (besides those of the handle) and edits, what is captured, and logits at which
+    /// positions.
+    RunOptions run;
+    std::int64_t tokens_per_run = 1024;  ///< computed together
+  };
+
+  /// Runs `input`, of one row, once for all patches of these activations.
+  PatchedRuns(const HookedTransformer& model, Input input, const std::vector<ActivationName>& patched,
+              Options options);
+
+  /// The run without patches.
+  const RunResult& unpatched() const noexcept { return unpatched_; }
+  /// What it kept of an activation, [1, ...].
+  at::Tensor value(const ActivationName& name) const { return unpatched_.cache[Address(name)]; }
+
+  /// Runs with one row for each of some patches, by their numbers; no result for patches that change nothing.
+  using Deliver = std::function<void(const std::vector<std::size_t>& patches, const RunResult* run)>;
+  /// Runs all patches, in no particular order.
+  void run(const std::vector<Patch>& patches, const Deliver& deliver) const;
+
+ private:
+  /// A patched run as a row of a larger one.
+  struct Row {
+    std::size_t patch;
+    std::int64_t first_column;  ///< that can differ
+  };
+  /// Patches whose runs can be rows of one: those of one activation, or of several from the same layer on.
+  struct Group;
+
+  std::int64_t first_column(const PatchedBlock& block) const;
+  bool changes_nothing(const PatchedBlock& block) const;
+  Group group_of(const Patch& patch) const;
+  std::int64_t rows_at_once(const Group& group) const;
+  RunResult run_rows(const Group& group, const std::vector<Patch>& patches,
+                     const std::vector<Row>& rows) const;
+  RunResult run_suffixes(std::int64_t layer, const ActivationName& name, const at::Tensor& values,
+                         const std::vector<Row>& rows) const;
+  RunResult run_columns(const Group& group, const std::vector<Patch>& patches,
+                        const std::vector<Row>& rows) const;
+  /// z of a layer whose queries, keys, values, scores or pattern are patched, [row, pos, head, d_value].
+  at::Tensor mixed(const ActivationName& name, const at::Tensor& values) const;
+  /// `unpatched` [1, pos, ...] from a column on for each row, with the rows' patches.
+  at::Tensor patched(const ActivationName& name, const std::vector<Patch>& patches,
+                     const std::vector<Row>& rows, std::int64_t from_column) const;
+  /// The input as rows that start before a layer, or from its tokens.
+  Input rows_from(std::optional<std::int64_t> layer, std::int64_t rows) const;
+  /// The options of a run that starts there: standing hooks and edits of what it computes.
+  RunOptions options_from(std::optional<std::int64_t> layer) const;
+
+  HookedTransformer model_;  // without hooks: those of the handle are among the options
+  Input input_;
+  Options options_;
+  PointIndex points_;
+  bool suffixes_;         // rows may begin at columns of their own
+  std::int64_t columns_;  // of the stack that predicts
+  std::int64_t first_real_ = 0;
+  RunResult unpatched_;
+};
+
+}  // namespace hooked
