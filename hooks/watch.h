@@ -75,7 +75,6 @@ class Watch {
   /// value is, so that it need not be computed; undefined where there is no such edit. The point fires all
   /// the same, with this for its value.
   at::Tensor replacement(std::size_t point, at::IntArrayRef sizes, const at::TensorOptions& options) const;
-  bool gradients() const noexcept { return plan_->gradients(); }
   const PointIndex& points() const noexcept { return plan_->points(); }
   /// Whether every watched point has fired, in a run that ends there.
   bool is_over() const noexcept { return waiting_ == 0 && extent_.ends_with_last_point; }

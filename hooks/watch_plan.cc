@@ -65,7 +65,7 @@ void WatchPlan::add_capture(const Selection& selection) {
 void WatchPlan::add_gradients(const Selection& selection) {
   for (const std::size_t point : selection.resolve(points_, reach_)) {
     // Ids are numbers without gradients.
-    if (!row(points_.name(point).site).integers) plan(point).gradient = gradients_ = true;
+    if (!row(points_.name(point).site).integers) plan(point).gradient = true;
   }
 }
 

@@ -60,7 +60,6 @@ class WatchPlan {
 
   const PointIndex& points() const noexcept { return points_; }
   const Kept& kept() const noexcept { return kept_; }
-  bool gradients() const noexcept { return gradients_; }
 
   /// What is done at a point, null where nothing is.
   const PointPlan* find(std::size_t point) const {
@@ -96,7 +95,6 @@ class WatchPlan {
   Kept kept_;
   std::vector<std::uint32_t> place_of_;
   std::vector<PointPlan> plans_;
-  bool gradients_ = false;
 };
 
 }  // namespace hooked

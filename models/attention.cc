@@ -6,8 +6,11 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 
+#include <algorithm>
+
 #include "models/latent_projection.h"
 #include "models/ops.h"
+#include "models/recorded.h"
 #include "models/stream_projection.h"
 #include "models/tiled_attention.h"
 
@@ -24,6 +27,16 @@ constexpr AttentionSites kSelfSites{Site::q,       Site::k, Site::v,     Site::a
 constexpr AttentionSites kCrossSites{Site::cross_q,           Site::cross_k,       Site::cross_v,
                                      Site::cross_attn_scores, Site::cross_pattern, Site::cross_z,
                                      Site::cross_result};
+
+// Gradients are turned back by the same angles.
+at::Tensor turned(const at::Tensor& x, const RotaryAngles& angles, const RotaryPositions& rotary,
+                  const Run& run) {
+  if (run.workspace == nullptr || !records(x)) return rotate(x, angles, rotary);
+  return recorded(rotate(x.detach(), angles, rotary), {x},
+                  [back = RotaryAngles{angles.cosine, -angles.sine}, rotary](const at::Tensor& gradient) {
+                    return std::vector{rotate(gradient, back, rotary)};
+                  });
+}
 
 }  // namespace
 
@@ -101,8 +114,8 @@ at::Tensor Attention::forward(const AttentionInput& input, const StackInputs& st
       *x = at::clamp(*x, -config_.qkv_clip, config_.qkv_clip);
   }
   if (hook_rot_q_) {
-    heads.q = hook_rot_q_->forward(rotate(heads.q, layer.angles, *config_.rotary()), run.watch);
-    heads.k = hook_rot_k_->forward(rotate(heads.k, layer.angles, *config_.rotary()), run.watch);
+    heads.q = hook_rot_q_->forward(turned(heads.q, layer.angles, *config_.rotary(), run), run.watch);
+    heads.k = hook_rot_k_->forward(turned(heads.k, layer.angles, *config_.rotary(), run), run.watch);
   }
   return write(hook_z_->forward(attend_parts(heads, layer, stack, run), run.watch), run);
 }
@@ -177,9 +190,15 @@ at::Tensor Attention::attend(const at::Tensor& q, const Segments& attended, cons
                          .sinks = sinks_,
                          .mask = kind.mask,
                          .has_empty_rows = kind.has_empty_rows};
-  // Who changes scores or pattern is shown all of them, and gradients are recorded of plain operations.
-  const bool whole = run.workspace == nullptr || run.watch.may_change(hook_attn_scores_->number()) ||
-                     run.watch.may_change(hook_pattern_->number());
+  // Who changes scores or pattern is shown all of them, and gradients pass through LibTorch's operators.
+  const auto passes = [&](const Point& point) {
+    return run.watch.may_change(point->number()) || run.watch.wants_gradient(point->number());
+  };
+  const bool whole = run.workspace == nullptr || passes(hook_attn_scores_) || passes(hook_pattern_) ||
+                     records(q) || records(kind.mask.score_bias().values) ||
+                     std::any_of(attended.begin(), attended.end(), [](const auto& segment) {
+                       return records(segment.keys) || records(segment.values);
+                     });
   if (whole) {
     return not_fused ? attend_explicitly(q, attended, rules, run) : attend_fused(q, attended.front(), kind);
   }

@@ -2,6 +2,7 @@
 
 #include <ATen/TensorIterator.h>
 #include <ATen/ops/gelu.h>
+#include <ATen/ops/gelu_backward.h>
 
 #include <cstdint>
 
@@ -10,10 +11,17 @@
 
 namespace hooked {
 
+namespace {
+
+bool ours(const at::Tensor& out, const at::Tensor& x) {
+  return x.scalar_type() == at::kFloat && x.device().is_cpu() && x.is_contiguous() && out.is_contiguous() &&
+         !plain_kernels();
+}
+
+}  // namespace
+
 void gelu_tanh_into(at::Tensor& out, const at::Tensor& x) {
-  const bool ours = x.scalar_type() == at::kFloat && x.device().is_cpu() && x.is_contiguous() &&
-                    out.is_contiguous() && !plain_kernels();
-  if (!ours) {
+  if (!ours(out, x)) {
     at::gelu_out(out, x, "tanh");
     return;
   }
@@ -23,6 +31,22 @@ void gelu_tanh_into(at::Tensor& out, const at::Tensor& x) {
     for (std::int64_t i = 0; i < stretches; ++i) {
       kernels::gelu_tanh(reinterpret_cast<float*>(data[0] + i * strides[2]),
                          reinterpret_cast<const float*>(data[1] + i * strides[3]), count);
+    }
+  });
+}
+
+void gelu_tanh_back_into(at::Tensor& out, const at::Tensor& gradient, const at::Tensor& x) {
+  if (!ours(out, x) || !gradient.is_contiguous()) {
+    at::gelu_backward_out(out, gradient, x, "tanh");
+    return;
+  }
+  auto numbers =
+      at::TensorIteratorConfig().add_output(out).add_const_input(gradient).add_const_input(x).build();
+  numbers.for_each([](char** data, const std::int64_t* strides, std::int64_t count, std::int64_t stretches) {
+    for (std::int64_t i = 0; i < stretches; ++i) {
+      kernels::gelu_tanh_back(reinterpret_cast<float*>(data[0] + i * strides[3]),
+                              reinterpret_cast<const float*>(data[1] + i * strides[4]),
+                              reinterpret_cast<const float*>(data[2] + i * strides[5]), count);
     }
   });
 }

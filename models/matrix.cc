@@ -2,9 +2,6 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/linear.h>
-#include <ATen/ops/matmul.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 #include <array>
@@ -15,8 +12,8 @@
 
 #include "models/plain_kernels.h"
 #include "models/product.h"
-#include "models/sizes.h"
 #include "models/threads.h"
+#include "models/workspace.h"
 
 // Note [Packed matrices]
 // A packed matrix lies in blocks of columns (outputs): [block, in, column] in float32, and in bfloat16
@@ -25,11 +22,18 @@
 // stream; LibTorch's products read plain matrices in many streams and reach a third to two thirds of that
 // with few rows. The figures are in docs/decisions/0036. What a block is wide follows from what the layer
 // cuts its outputs into, so that heads are whole blocks. A matrix that cannot be cut so is plain.
+//
+// A gradient passes back through the product with the matrix itself. Its blocks would be those of the
+// transpose, so some inputs at a time are exchanged with all outputs into a panel that has the form of a
+// block and stays in the processor's cache, which the same kernels multiply.
 
 namespace hooked {
 namespace {
 
 constexpr std::int64_t kPairOfBfloat16 = 2;
+
+// Inputs that a gradient passes back to at a time.
+constexpr std::int64_t kPanel = 64;
 
 // A share of rows is large enough for full tiles.
 constexpr std::int64_t kRowsOfAShare = 48;
@@ -66,25 +70,11 @@ at::Tensor unpacked(const at::Tensor& packed) {
   return packed.permute({0, 2, 1, 3}).reshape({packed.size(0) * packed.size(2), -1});
 }
 
-// The product with a packed matrix where gradients flow. The matrix is unpacked while a gradient passes back,
-// so that no plain copy is kept.
-class PackedProduct : public torch::autograd::Function<PackedProduct> {
- public:
-  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
-                            const Matrix* matrix, const at::Tensor& bias) {
-    const at::Tensor rows = x.reshape({-1, x.size(-1)}).contiguous();
-    at::Tensor result = at::empty({rows.size(0), matrix->out()}, x.options());
-    matrix->multiply_into(result, rows, bias);
-    context->saved_data["packed"] = matrix->stored();
-    return result.view(with_last_size(x, matrix->out()));
-  }
-
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
-                                                 const torch::autograd::variable_list& gradients) {
-    const at::Tensor matrix = unpacked(context->saved_data["packed"].toTensor());
-    return {at::matmul(gradients[0], matrix), at::Tensor(), at::Tensor()};
-  }
-};
+kernels::BlockKernel block_kernel(const at::Tensor& like, kernels::Instructions instructions,
+                                  std::int64_t sixteens) {
+  return like.scalar_type() == at::kFloat ? kernels::float_kernel(instructions, sixteens)
+                                          : kernels::bfloat16_kernel(instructions, sixteens);
+}
 
 }  // namespace
 
@@ -104,8 +94,7 @@ Matrix::Matrix(std::int64_t out, std::int64_t in, Groups groups, const at::Tenso
   assert(out % groups.out == 0 && in % groups.in == 0);
   const std::int64_t columns = sixteens * kernels::kPackedColumns;
   stored_ = at::empty({out / columns, in / depth, columns, depth}, options);
-  kernel_ = is_float ? kernels::float_kernel(instructions, sixteens)
-                     : kernels::bfloat16_kernel(instructions, sixteens);
+  instructions_ = instructions;
 }
 
 Matrix::Matrix(std::int64_t out, std::int64_t in, Groups groups, const at::TensorOptions& options,
@@ -148,10 +137,6 @@ SlotView Matrix::by_input_heads(std::int64_t heads) const {
   return {by_head.permute({1, 2, 4, 0, 3}), {1, 2, 2}};
 }
 
-at::Tensor Matrix::multiply(const at::Tensor& x, const at::Tensor& bias) const {
-  return packed_ ? PackedProduct::apply(x, this, bias) : at::linear(x, stored_, bias);
-}
-
 void Matrix::multiply_into(at::Tensor& out, const at::Tensor& rows, const at::Tensor& bias) const {
   packed_ ? multiply_packed(out, rows, bias) : linear_into(out, rows, stored_, bias);
 }
@@ -170,23 +155,65 @@ void Matrix::multiply_packed(at::Tensor& out, const at::Tensor& rows, const at::
   const auto* w = static_cast<const std::byte*>(stored_.const_data_ptr());
   const auto* b = bias.defined() ? static_cast<const std::byte*>(bias.const_data_ptr()) : nullptr;
   auto* y = static_cast<std::byte*>(out.mutable_data_ptr());
+  const kernels::BlockKernel kernel = block_kernel(stored_, instructions_, columns / kernels::kPackedColumns);
   const auto one = [&](std::int64_t share) {
     const std::int64_t block = share / stretches, first = share % stretches * stretch;
     const std::int64_t count = std::min(stretch, row_count - first);
     if (count <= 0) return;
-    kernel_({.x = x + first * row_in * element,
-             .x_stride = row_in,
-             .block = w + block * columns * row_in * element,
-             .in = row_in,
-             .bias = b == nullptr ? nullptr : b + block * columns * element,
-             .out = y + (first * row_out + block * columns) * element,
-             .out_stride = row_out,
-             .rows = count});
+    kernel({.x = x + first * row_in * element,
+            .x_stride = row_in,
+            .block = w + block * columns * row_in * element,
+            .in = row_in,
+            .bias = b == nullptr ? nullptr : b + block * columns * element,
+            .out = y + (first * row_out + block * columns) * element,
+            .out_stride = row_out,
+            .rows = count});
   };
   share_operations(blocks * stretches, 2 * row_count * stored_.numel(),
                    [&](std::int64_t first, std::int64_t end) {
                      for (std::int64_t share = first; share < end; ++share) one(share);
                    });
+}
+
+void Matrix::multiply_back_into(at::Tensor& out, const at::Tensor& rows, const Workspace& memory) const {
+  packed_ ? multiply_packed_back(out, rows, memory) : linear_into(out, rows, stored_.t(), {});
+}
+
+void Matrix::multiply_packed_back(at::Tensor& out, const at::Tensor& rows, const Workspace& memory) const {
+  assert(rows.is_contiguous() && out.is_contiguous());
+  const std::int64_t row_count = rows.size(0), row_in = in(), row_out = this->out();
+  const std::int64_t element = stored_.element_size(), sixteens = sixteens_of(kPanel, instructions_);
+  const std::int64_t width = sixteens * kernels::kPackedColumns, panels = (row_in + width - 1) / width;
+  const bool is_float = stored_.scalar_type() == at::kFloat;
+  const kernels::PanelKernel fill =
+      is_float ? kernels::float_panel(instructions_) : kernels::bfloat16_panel(instructions_);
+  const kernels::BlockKernel kernel = block_kernel(stored_, instructions_, sixteens);
+  auto* y = static_cast<std::byte*>(out.mutable_data_ptr());
+  const auto work = [&](std::int64_t first_panel, std::int64_t end_panel) {
+    const at::Tensor panel = memory.empty({row_out, width}, stored_.options());
+    at::Tensor last;  // a panel may be wider than the inputs that are left
+    for (std::int64_t p = first_panel; p < end_panel; ++p) {
+      const std::int64_t first = p * width, count = std::min(width, row_in - first);
+      fill({.packed = stored_.const_data_ptr(),
+            .blocks = stored_.size(0),
+            .sixteens = stored_.size(2) / kernels::kPackedColumns,
+            .in = row_in,
+            .first = first,
+            .width = width,
+            .panel = panel.mutable_data_ptr()});
+      if (count < width) last = memory.empty({row_count, width}, out.options());
+      kernel({.x = rows.const_data_ptr(),
+              .x_stride = row_out,
+              .block = panel.const_data_ptr(),
+              .in = row_out,
+              .bias = nullptr,
+              .out = count < width ? static_cast<std::byte*>(last.mutable_data_ptr()) : y + first * element,
+              .out_stride = count < width ? width : row_in,
+              .rows = row_count});
+      if (count < width) out.narrow(1, first, count).copy_(last.narrow(1, 0, count));
+    }
+  };
+  share_operations(panels, 2 * row_count * stored_.numel(), work);
 }
 
 }  // namespace hooked

@@ -10,6 +10,8 @@
 
 namespace hooked {
 
+class Workspace;
+
 /// A matrix [out, in] of a linear layer, stored for its products (Note [Packed matrices]). A handle: copies
 /// share the storage.
 class Matrix {
@@ -49,15 +51,17 @@ class Matrix {
   /// out := rows matrix^T (+ bias), for contiguous rows [row, in], bias [out] or undefined, and contiguous
   /// out [row, out]. No gradients.
   void multiply_into(at::Tensor& out, const at::Tensor& rows, const at::Tensor& bias) const;
-  /// x [.., in] times matrix^T (+ bias), differentiable in x; in the matrix and the bias where it is plain.
-  at::Tensor multiply(const at::Tensor& x, const at::Tensor& bias) const;
+  /// out := rows matrix, for contiguous rows [row, out] and contiguous out [row, in]: how a gradient passes
+  /// back through `multiply_into`. Rows of zeros give zeros. No gradients.
+  void multiply_back_into(at::Tensor& out, const at::Tensor& rows, const Workspace& memory) const;
 
  private:
   void multiply_packed(at::Tensor& out, const at::Tensor& rows, const at::Tensor& bias) const;
+  void multiply_packed_back(at::Tensor& out, const at::Tensor& rows, const Workspace& memory) const;
 
   at::Tensor stored_;  ///< [out, in], or packed [block, in / depth, column, depth]
   bool packed_ = false;
-  kernels::BlockKernel kernel_ = nullptr;
+  kernels::Instructions instructions_ = kernels::Instructions::none;
 };
 
 }  // namespace hooked

@@ -98,8 +98,9 @@ at::Tensor Mlp::activate(const at::Tensor& pre, const Run& run) const {
 
 at::Tensor Mlp::gated(const at::Tensor& x, Run& run) const {
   const at::Tensor both = ops::linear(x, W_in_, b_in_, run);
-  at::Tensor gate = hook_pre_->forward(both.narrow(-1, 0, place_.width), run.watch);
-  at::Tensor up = hook_pre_linear_->forward(both.narrow(-1, place_.width, place_.width), run.watch);
+  const auto parts = ops::split(both, {place_.width, place_.width}, -1, run);
+  at::Tensor gate = hook_pre_->forward(parts[0], run.watch);
+  at::Tensor up = hook_pre_linear_->forward(parts[1], run.watch);
   if (config_.gate_limit > 0) {
     gate = at::clamp_max(gate, config_.gate_limit);
     up = at::clamp(up, -config_.gate_limit, config_.gate_limit);

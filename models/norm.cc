@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "models/recorded.h"
 #include "models/sizes.h"
 #include "models/workspace.h"
 
@@ -56,7 +57,7 @@ std::optional<Norm::Rows> Norm::rows_of(const at::Tensor& x, const Run& run) con
   const auto along = [&](const at::Tensor& numbers) {
     return numbers.defined() ? as_rows(numbers.view(weight_shape_)) : at::Tensor();
   };
-  Rows rows{as_rows(x),
+  Rows rows{as_rows(without_history(x)),
             {.centred = kind_ == NormKind::layer_norm,
              .eps = eps_,
              .weight = along(w_),
@@ -70,7 +71,7 @@ at::Tensor Norm::without_points(const at::Tensor& x, const Run& run) const {
   if (const auto rows = rows_of(x, run)) {
     at::Tensor normed = run.workspace->empty(rows->x.sizes(), x.options());
     norm_rows_into({.weighted = normed}, rows->x, rows->how);
-    return normed.view(x.sizes());
+    return recorded_norm(normed.view(x.sizes()), x, *rows, run);
   }
   // The kernels multiply by a weight of the normed axes only.
   if (weight_shape_ != shape_) return weighted(without_weight(x));
@@ -78,6 +79,16 @@ at::Tensor Norm::without_points(const at::Tensor& x, const Run& run) const {
   if (kind_ == NormKind::rms_norm) return at::rms_norm(x, shape_, w, eps_);
   const std::optional<at::Tensor> b = b_.defined() ? std::optional(b_.view(shape_)) : std::nullopt;
   return std::get<0>(at::native_layer_norm(x, shape_, w, b, eps_));
+}
+
+at::Tensor Norm::recorded_norm(const at::Tensor& normed, const at::Tensor& x, const Rows& rows,
+                               const Run& run) const {
+  if (!records(x)) return normed;
+  return recorded(normed, {x}, [memory = *run.workspace, rows](const at::Tensor& gradient) {
+    const at::Tensor passed = memory.empty(rows.x.sizes(), rows.x.options());
+    norm_rows_back_into(passed, gradient.reshape(rows.x.sizes()).contiguous(), rows.x, rows.how);
+    return std::vector{passed.view(gradient.sizes())};
+  });
 }
 
 at::Tensor Norm::without_weight(const at::Tensor& x) const {
@@ -100,9 +111,13 @@ Norm::Output Norm::forward_with_edits(const at::Tensor& x, Run& run) const {
   };
   at::Tensor dividend;
   NormedRows made;
-  if (const auto rows = rows_of(x, run)) {
-    const bool changes =
-        run.watch.may_change(hook_scale_->number()) || run.watch.may_change(hook_normalized_->number());
+  const bool changes =
+      run.watch.may_change(hook_scale_->number()) || run.watch.may_change(hook_normalized_->number());
+  // Gradients pass through the two points, or by our kernel behind them.
+  const bool passes_points = run.watch.wants_gradient(hook_scale_->number()) ||
+                             run.watch.wants_gradient(hook_normalized_->number()) || (changes && records(x));
+  const auto rows = passes_points ? std::nullopt : rows_of(x, run);
+  if (rows) {
     made.normalized = run.workspace->empty(rows->x.sizes(), x.options());
     made.scale = at::empty(with_last_size(rows->x, 1), x.options().dtype(at::kFloat));
     if (w_.defined() && !changes) made.weighted = run.workspace->empty(rows->x.sizes(), x.options());
@@ -122,7 +137,9 @@ Norm::Output Norm::forward_with_edits(const at::Tensor& x, Run& run) const {
   const at::Tensor seen = hook_normalized_->forward(normalized, run.watch);
   const bool edited =
       scale_edited || (!seen.is_same(normalized) && run.watch.may_change(hook_normalized_->number()));
-  return {made.weighted.defined() ? made.weighted.view(x.sizes()) : weighted(seen), edited};
+  if (made.weighted.defined()) return {recorded_norm(made.weighted.view(x.sizes()), x, *rows, run), edited};
+  if (rows && !w_.defined()) return {recorded_norm(seen, x, *rows, run), edited};
+  return {weighted(seen), edited};
 }
 
 void Norm::share_weights_of(const Norm& other) {

@@ -63,8 +63,11 @@ class Norm : public torch::nn::Module {
     at::Tensor x;
     RowNorm how;
   };
-  /// Nothing where LibTorch's operators are to be taken: with gradients, and where our kernel does not serve.
+  /// Without history. Nothing where LibTorch's operators are to be taken, where our kernel does not serve.
   std::optional<Rows> rows_of(const at::Tensor& x, const Run& run) const;
+  /// `normed`, which our kernel made of `x` by its `rows`, with its way back.
+  at::Tensor recorded_norm(const at::Tensor& normed, const at::Tensor& x, const Rows& rows,
+                           const Run& run) const;
   at::Tensor weighted(const at::Tensor& normalized) const;
   at::Tensor weight() const;
   at::Tensor without_weight(const at::Tensor& x) const;

@@ -26,4 +26,9 @@ bool can_norm_rows(const at::Tensor& x, const RowNorm& how);
 /// Norms each row of `x` in one pass over it, in float32, into the tensors of `out`.
 void norm_rows_into(const NormedRows& out, const at::Tensor& x, const RowNorm& how);
 
+/// The way back: the gradient of `x` into `out`, given that of the weighted rows, all of one shape and dtype;
+/// rows of `gradient` and `out` without gaps. The statistics are made again.
+void norm_rows_back_into(const at::Tensor& out, const at::Tensor& gradient, const at::Tensor& x,
+                         const RowNorm& how);
+
 }  // namespace hooked

@@ -10,6 +10,7 @@
 #include <ATen/ops/erf.h>
 #include <ATen/ops/expm1.h>
 #include <ATen/ops/gelu.h>
+#include <ATen/ops/gelu_backward.h>
 #include <ATen/ops/hardswish.h>
 #include <ATen/ops/hardtanh.h>
 #include <ATen/ops/leaky_relu.h>
@@ -20,17 +21,22 @@
 #include <ATen/ops/relu.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/silu.h>
+#include <ATen/ops/silu_backward.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/softplus.h>
 #include <ATen/ops/tanh.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/threshold_backward.h>
 #include <ATen/ops/where.h>
 
+#include <cstring>
 #include <numbers>
 #include <stdexcept>
 #include <vector>
 
 #include "models/gelu.h"
 #include "models/product.h"
+#include "models/recorded.h"
 #include "models/sizes.h"
 #include "models/workspace.h"
 
@@ -63,47 +69,127 @@ at::Tensor gelu_with_root(const at::Tensor& x, double root_of_two_over_pi) {
   return 0.5 * x * (1.0 + at::tanh(x * root_of_two_over_pi * (1.0 + 0.044715 * x * x)));
 }
 
+// What `out` writes, or `plain` for LibTorch's differentiable operators.
 template <typename Out, typename Plain>
-at::Tensor into_workspace(at::IntArrayRef sizes, const at::Tensor& like, const Run& run, const Out& out,
-                          const Plain& plain) {
-  if (run.workspace == nullptr) return plain();
+at::Tensor into_workspace(at::IntArrayRef sizes, const at::Tensor& like, bool differentiable, const Run& run,
+                          const Out& out, const Plain& plain) {
+  if (run.workspace == nullptr || differentiable) return plain();
   at::Tensor result = run.workspace->empty(sizes, like.options());
   out(result);
   return result;
 }
 
+// The same of a function of each number of `x`, whose way back is `back(result, gradient, x)`.
+template <typename Out, typename Back, typename Plain>
+at::Tensor elementwise(const at::Tensor& x, const Run& run, const Out& out, const Back& back,
+                       const Plain& plain) {
+  const at::Tensor input = without_history(x);
+  const auto write = [&](at::Tensor& result) { out(result, input); };
+  if (run.workspace == nullptr || !records(x))
+    return into_workspace(x.sizes(), x, false, run, write, [&] { return plain(x); });
+  at::Tensor result = run.workspace->empty(x.sizes(), x.options());
+  write(result);
+  return recorded(result, {x}, [memory = *run.workspace, input, back](const at::Tensor& gradient) {
+    at::Tensor passed = memory.empty(input.sizes(), input.options());
+    back(passed, gradient, input);
+    return std::vector{passed};
+  });
+}
+
 // `multiply(result, rows)` over the last axis of `x`. Contiguous rows: a product over a sliced 3-D input goes
 // row by row.
 template <typename Multiply>
-at::Tensor product_of_rows(const at::Tensor& x, std::int64_t out_size, const Run& run,
+at::Tensor product_of_rows(const at::Tensor& x, std::int64_t out_size, const Workspace& memory,
                            const Multiply& multiply) {
   const at::Tensor rows = x.reshape({-1, x.size(-1)}).contiguous();
-  at::Tensor result = run.workspace->empty({rows.size(0), out_size}, x.options());
-  multiply(result, rows);
-  return result.view(with_last_size(x, out_size));
+  at::Tensor result = memory.empty(with_last_size(x, out_size), x.options());
+  at::Tensor result_rows = result.view({-1, out_size});
+  multiply(result_rows, rows);
+  return result;
+}
+
+// The numbers of the rows that are not all zeros; undefined where those are more than half of them.
+at::Tensor few_rows_in_use(const at::Tensor& rows) {
+  if (!rows.device().is_cpu()) return {};
+  const auto bytes = static_cast<std::size_t>(rows.size(1) * rows.element_size());
+  const auto* first = static_cast<const char*>(rows.const_data_ptr());
+  std::vector<std::int64_t> used;
+  for (std::int64_t row = 0; row < rows.size(0); ++row) {
+    const char* begin = first + static_cast<std::size_t>(row) * bytes;
+    if (begin[0] == 0 && std::memcmp(begin, begin + 1, bytes - 1) == 0) continue;
+    used.push_back(row);
+    if (2 * used.size() > static_cast<std::size_t>(rows.size(0))) return {};
+  }
+  return at::tensor(used, at::kLong);
+}
+
+// product_of_rows for a gradient. Behind the last attention a metric of one position has gradients in one
+// row.
+template <typename Multiply>
+at::Tensor gradient_of_rows(const at::Tensor& gradient, std::int64_t out_size, const Workspace& memory,
+                            const Multiply& multiply) {
+  const at::Tensor rows = gradient.reshape({-1, gradient.size(-1)}).contiguous();
+  const at::Tensor used = few_rows_in_use(rows);
+  if (!used.defined()) return product_of_rows(rows.view(gradient.sizes()), out_size, memory, multiply);
+  at::Tensor result = memory.empty(with_last_size(gradient, out_size), gradient.options()).zero_();
+  const at::Tensor product = product_of_rows(rows.index_select(0, used), out_size, memory, multiply);
+  result.view({-1, out_size}).index_copy_(0, used, product);
+  return result;
+}
+
+template <typename Multiply, typename Back>
+at::Tensor recorded_product(const at::Tensor& x, std::int64_t out_size, const Run& run,
+                            const Multiply& multiply, const Back& back) {
+  if (!records(x)) return product_of_rows(x, out_size, *run.workspace, multiply);
+  return recorded(product_of_rows(x.detach(), out_size, *run.workspace, multiply), {x},
+                  [memory = *run.workspace, in_size = x.size(-1), back](const at::Tensor& gradient) {
+                    return std::vector{gradient_of_rows(
+                        gradient, in_size, memory,
+                        [&](at::Tensor& result, const at::Tensor& rows) { back(result, rows, memory); })};
+                  });
 }
 
 }  // namespace
 
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, const Run& run) {
   if (run.workspace == nullptr) return at::linear(x, weight, bias);
-  return product_of_rows(x, weight.size(0), run, [&](at::Tensor& result, const at::Tensor& rows) {
-    linear_into(result, rows, weight, bias);
-  });
+  return recorded_product(
+      x, weight.size(0), run,
+      [&](at::Tensor& result, const at::Tensor& rows) { linear_into(result, rows, weight, bias); },
+      [weight](at::Tensor& result, const at::Tensor& rows, const Workspace&) {
+        linear_into(result, rows, weight.t(), {});
+      });
 }
 
 at::Tensor linear(const at::Tensor& x, const Matrix& matrix, const at::Tensor& bias, const Run& run) {
-  if (run.workspace == nullptr) return matrix.multiply(x, bias);
-  return product_of_rows(x, matrix.out(), run, [&](at::Tensor& result, const at::Tensor& rows) {
-    matrix.multiply_into(result, rows, bias);
-  });
+  if (run.workspace == nullptr) return at::linear(x, matrix.plain(), bias);
+  return recorded_product(
+      x, matrix.out(), run,
+      [&](at::Tensor& result, const at::Tensor& rows) { matrix.multiply_into(result, rows, bias); },
+      [matrix](at::Tensor& result, const at::Tensor& rows, const Workspace& memory) {
+        matrix.multiply_back_into(result, rows, memory);
+      });
+}
+
+std::vector<at::Tensor> split(const at::Tensor& x, at::IntArrayRef sizes, std::int64_t dim, const Run& run) {
+  if (run.workspace == nullptr || !records(x)) return x.split_with_sizes(sizes, dim);
+  return recorded(x.detach().split_with_sizes(sizes, dim), {x},
+                  [memory = *run.workspace, sizes = sizes.vec(), whole = x.sizes().vec(), dim,
+                   options = x.options()](const std::vector<at::Tensor>& gradients) {
+                    at::Tensor passed = memory.empty(whole, options);
+                    const std::vector<at::Tensor> parts = passed.split_with_sizes(sizes, dim);
+                    for (std::size_t i = 0; i < parts.size(); ++i) {
+                      gradients[i].defined() ? parts[i].copy_(gradients[i]) : parts[i].zero_();
+                    }
+                    return std::vector{passed};
+                  });
 }
 
 at::Tensor by_head_product(const at::Tensor& x, const at::Tensor& weight, const Run& run) {
   const std::int64_t heads = weight.size(0), out_size = weight.size(2);
   const at::Tensor rows = x.reshape({-1, heads, x.size(-1)}).transpose(0, 1);  // [head, batch * pos, in]
   const at::Tensor product = into_workspace(
-      {rows.size(1), heads, out_size}, x, run,
+      {rows.size(1), heads, out_size}, x, records(x), run,
       [&](at::Tensor& out) {
         at::Tensor by_head = out.transpose(0, 1);
         at::bmm_out(by_head, rows, weight);
@@ -113,28 +199,50 @@ at::Tensor by_head_product(const at::Tensor& x, const at::Tensor& weight, const 
 }
 
 at::Tensor add(const at::Tensor& a, const at::Tensor& b, const Run& run) {
-  return into_workspace(
-      a.sizes(), a, run, [&](at::Tensor& out) { at::add_out(out, a, b); }, [&] { return a + b; });
+  const auto write = [&](at::Tensor& out) { at::add_out(out, without_history(a), without_history(b)); };
+  const at::Tensor sum = into_workspace(a.sizes(), a, false, run, write, [&] { return a + b; });
+  if (run.workspace == nullptr || !(records(a) || records(b))) return sum;
+  return recorded(sum, {a, b}, [](const at::Tensor& gradient) { return std::vector{gradient, gradient}; });
 }
 
 at::Tensor multiply(const at::Tensor& a, const at::Tensor& b, const Run& run) {
-  return into_workspace(
-      a.sizes(), a, run, [&](at::Tensor& out) { at::mul_out(out, a, b); }, [&] { return a * b; });
+  const at::Tensor left = without_history(a), right = without_history(b);
+  const auto write = [&](at::Tensor& out) { at::mul_out(out, left, right); };
+  const at::Tensor product = into_workspace(a.sizes(), a, false, run, write, [&] { return a * b; });
+  if (run.workspace == nullptr || !(records(a) || records(b))) return product;
+  // Of each factor, where the other one gets a gradient.
+  return recorded(product, {a, b},
+                  [memory = *run.workspace, for_left = records(a) ? right : at::Tensor(),
+                   for_right = records(b) ? left : at::Tensor()](const at::Tensor& gradient) {
+                    const auto times = [&](const at::Tensor& factor) -> at::Tensor {
+                      if (!factor.defined()) return {};
+                      at::Tensor passed = memory.empty(gradient.sizes(), gradient.options());
+                      at::mul_out(passed, gradient, factor);
+                      return passed;
+                    };
+                    return std::vector{times(for_left), times(for_right)};
+                  });
 }
 
 at::Tensor activate(Activation activation, const at::Tensor& x, const Run& run) {
   switch (activation.kind()) {
     case Activation::relu:
-      return into_workspace(
-          x.sizes(), x, run, [&](at::Tensor& out) { at::relu_out(out, x); }, [&] { return at::relu(x); });
+      return elementwise(
+          x, run, [](at::Tensor& out, const at::Tensor& in) { at::relu_out(out, in); },
+          [](at::Tensor& out, const at::Tensor& gradient, const at::Tensor& in) {
+            at::threshold_backward_out(out, gradient, in, 0);
+          },
+          [](const at::Tensor& in) { return at::relu(in); });
     case Activation::gelu:
-      return into_workspace(
-          x.sizes(), x, run, [&](at::Tensor& out) { at::gelu_out(out, x, "none"); },
-          [&] { return at::gelu(x); });
+      return elementwise(
+          x, run, [](at::Tensor& out, const at::Tensor& in) { at::gelu_out(out, in, "none"); },
+          [](at::Tensor& out, const at::Tensor& gradient, const at::Tensor& in) {
+            at::gelu_backward_out(out, gradient, in, "none");
+          },
+          [](const at::Tensor& in) { return at::gelu(in); });
     case Activation::gelu_tanh:
-      return into_workspace(
-          x.sizes(), x, run, [&](at::Tensor& out) { gelu_tanh_into(out, x); },
-          [&] { return at::gelu(x, "tanh"); });
+      return elementwise(x, run, gelu_tanh_into, gelu_tanh_back_into,
+                         [](const at::Tensor& in) { return at::gelu(in, "tanh"); });
     case Activation::gelu_fast:
       return gelu_with_root(x, 0.7978845608);
     case Activation::gelu_bloom:
@@ -142,8 +250,12 @@ at::Tensor activate(Activation activation, const at::Tensor& x, const Run& run) 
     case Activation::gelu_quick:
       return x * at::sigmoid(1.702 * x);
     case Activation::silu:
-      return into_workspace(
-          x.sizes(), x, run, [&](at::Tensor& out) { at::silu_out(out, x); }, [&] { return at::silu(x); });
+      return elementwise(
+          x, run, [](at::Tensor& out, const at::Tensor& in) { at::silu_out(out, in); },
+          [](at::Tensor& out, const at::Tensor& gradient, const at::Tensor& in) {
+            at::silu_backward_out(out, gradient, in);
+          },
+          [](const at::Tensor& in) { return at::silu(in); });
     case Activation::solu:
       return x * softmax(x, run);
     case Activation::relu_squared:
@@ -186,7 +298,7 @@ at::Tensor scores(const at::Tensor& q, const at::Tensor& k, double scale, const 
   const at::Tensor queries = by_kv_head(q, k);
   const at::Tensor keys = k.reshape({-1, k.size(2), k.size(3)}).transpose(1, 2);
   const at::Tensor product = into_workspace(
-      {queries.size(0), queries.size(1), keys.size(2)}, q, run,
+      {queries.size(0), queries.size(1), keys.size(2)}, q, records(q) || records(k), run,
       [&](at::Tensor& out) { at::baddbmm_out(out, out, queries, keys, /*beta=*/0, /*alpha=*/scale); },
       [&] { return at::bmm(queries, keys) * scale; });
   return by_head(product, q, k);
@@ -204,7 +316,8 @@ void scores_into(const at::Tensor& out, const at::Tensor& q, const at::Tensor& k
 
 at::Tensor softmax(const at::Tensor& x, const Run& run) {
   return into_workspace(
-      x.sizes(), x, run, [&](at::Tensor& out) { at::_softmax_out(out, x, -1, /*half_to_float=*/false); },
+      x.sizes(), x, records(x), run,
+      [&](at::Tensor& out) { at::_softmax_out(out, x, -1, /*half_to_float=*/false); },
       [&] { return at::softmax(x, -1); });
 }
 
@@ -212,7 +325,7 @@ at::Tensor mix(const at::Tensor& pattern, const at::Tensor& v, const Run& run) {
   const at::Tensor values = v.reshape({-1, v.size(2), v.size(3)});
   const at::Tensor mixed = by_head(at::bmm(by_kv_head(pattern, v), values), pattern, v).transpose(1, 2);
   return into_workspace(
-      mixed.sizes(), mixed, run, [&](at::Tensor& out) { out.copy_(mixed); },
+      mixed.sizes(), mixed, records(mixed), run, [&](at::Tensor& out) { out.copy_(mixed); },
       [&] { return mixed.contiguous(); });
 }
 

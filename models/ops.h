@@ -2,12 +2,16 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+#include <vector>
+
 #include "hooked/core/model_config.h"
 #include "models/matrix.h"
 #include "models/run.h"
 
-/// The arithmetic of the graph. While no gradients are recorded results are written into the run's workspace,
-/// otherwise these are plain differentiable operations.
+/// The arithmetic of the graph. Results are written into the run's workspace. Gradients pass back through
+/// products, sums and activations by passes of our own (Note [Recorded operations]), through the rest by
+/// LibTorch's differentiable operators; in runs without a workspace all are LibTorch's.
 namespace hooked::ops {
 
 /// x [..., in] times weight [out, in] transposed, plus bias [out] if defined: [..., out], contiguous.
@@ -19,6 +23,9 @@ at::Tensor linear(const at::Tensor& x, const Matrix& matrix, const at::Tensor& b
 /// Each head's rows times that head's matrix: x [batch, pos, head, in] times weight [head, in, out]:
 /// [batch, pos, head, out].
 at::Tensor by_head_product(const at::Tensor& x, const at::Tensor& weight, const Run& run);
+
+/// Neighbouring stretches of `sizes` along a dimension of x, which they fill: views.
+std::vector<at::Tensor> split(const at::Tensor& x, at::IntArrayRef sizes, std::int64_t dim, const Run& run);
 
 /// a + b, same shapes.
 at::Tensor add(const at::Tensor& a, const at::Tensor& b, const Run& run);

@@ -17,7 +17,7 @@ struct Run {
   Sequence sequence;                              ///< what the main stack reads
   std::optional<Sequence> encoder_sequence = {};  ///< what the encoder reads, where it runs
   at::Tensor token_types = {};                    ///< [batch, pos] int64; undefined: all 0
-  const Workspace* workspace = nullptr;  ///< memory of activations; null while gradients are recorded
+  const Workspace* workspace = nullptr;           ///< memory of activations; null: LibTorch's operators only
 };
 
 }  // namespace hooked

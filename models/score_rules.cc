@@ -4,6 +4,7 @@
 #include <ATen/ops/cat.h>
 
 #include "models/ops.h"
+#include "models/recorded.h"
 
 namespace hooked {
 
@@ -12,8 +13,8 @@ at::Tensor finished_scores(at::Tensor scores, const ScoreRules& rules, const Til
   if (rules.soft_cap > 0) scores = ops::soft_cap(scores, rules.soft_cap);
   if (here.bias.defined()) scores = scores + here.bias;
   if (!here.blocked.defined()) return scores;
-  return run.workspace != nullptr ? scores.masked_fill_(here.blocked, kMasked)
-                                  : scores.masked_fill(here.blocked, kMasked);
+  return run.workspace != nullptr && !records(scores) ? scores.masked_fill_(here.blocked, kMasked)
+                                                      : scores.masked_fill(here.blocked, kMasked);
 }
 
 at::Tensor probabilities(const at::Tensor& scores, const ScoreRules& rules, const TileRules& here,

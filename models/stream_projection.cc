@@ -31,16 +31,19 @@ Heads StreamProjection::project(const AttentionInput& input, Run& run) const {
     heads.q = side_by_side(input.shared, 0, h);
     if (!input.encoder_output->defined()) return heads;
     const at::Tensor both = side_by_side(*input.encoder_output, h, 2 * kv);
-    heads.k = both.narrow(2, 0, kv);
-    heads.v = both.narrow(2, kv, kv);
+    const auto parts = ops::split(both, {kv, kv}, 2, run);
+    heads.k = parts[0];
+    heads.v = parts[1];
     return heads;
   }
   if (input.query_key_positions.defined()) {
     const at::Tensor both = side_by_side(input.shared + input.query_key_positions, 0, h + kv);
-    heads = {both.narrow(2, 0, h), both.narrow(2, h, kv), side_by_side(input.shared, h + kv, kv)};
+    const auto parts = ops::split(both, {h, kv}, 2, run);
+    heads = {parts[0], parts[1], side_by_side(input.shared, h + kv, kv)};
   } else {
     const at::Tensor all = side_by_side(input.shared, 0, h + 2 * kv);
-    heads = {all.narrow(2, 0, h), all.narrow(2, h, kv), all.narrow(2, h + kv, kv)};
+    const auto parts = ops::split(all, {h, kv, kv}, 2, run);
+    heads = {parts[0], parts[1], parts[2]};
   }
   const auto placed = [&](const at::Tensor& x) {
     return input.query_key_positions.defined() ? x + input.query_key_positions.unsqueeze(2) : x;

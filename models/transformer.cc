@@ -63,21 +63,19 @@ Embed::Embed(const GraphContext& context) : config_(context.config) {
   }
 }
 
-at::Tensor Embed::scaled_rows(const at::Tensor& tokens, const Run& run) const {
+at::Tensor Embed::scaled_rows(const at::Tensor& tokens) const {
   at::Tensor embedded = at::embedding(W_E_, tokens);
   if (scale_.defined()) embedded = embedded * scale_;
-  if (run.watch.gradients() && !embedded.requires_grad())
-    embedded.requires_grad_(true);  // the leaf of gradient runs
   return embedded;
 }
 
 at::Tensor Embed::forward(const at::Tensor& tokens, Run& run) const {
-  const at::Tensor embedded = scaled_rows(tokens, run);
+  const at::Tensor embedded = scaled_rows(tokens);
   return config_.post_embedding_norm ? ln_->forward(embedded, run) : embedded;
 }
 
 at::Tensor Embed::without_points(const at::Tensor& tokens, Run& run) const {
-  const at::Tensor embedded = scaled_rows(tokens, run);
+  const at::Tensor embedded = scaled_rows(tokens);
   return config_.post_embedding_norm ? ln_->without_points(embedded, run) : embedded;
 }
 
@@ -87,7 +85,6 @@ at::Tensor Embed::finish_sum(const at::Tensor& sum, Run& run) const {
                              ? run.token_types
                              : at::zeros({1, sum.size(1)}, at::TensorOptions(at::kLong).device(sum.device()));
   at::Tensor types = at::embedding(W_token_type_, ids);  // [1 or batch, pos, d_model], a copy
-  if (run.watch.gradients() && !types.requires_grad()) types.requires_grad_(true);
   return ln_->forward(sum + see_rows(*hook_token_type_embed_, types, sum, run), run);
 }
 
@@ -205,7 +202,6 @@ at::Tensor Transformer::pos_embed(Run& run) const {
   const Sequence& sequence = run.sequence;
   at::Tensor rows = at::embedding(W_pos_, sequence.positions());  // [1 or batch, pos, d_model], a copy
   if (sequence.real().defined()) rows = rows * sequence.real().unsqueeze(-1);
-  if (run.watch.gradients() && !rows.requires_grad()) rows.requires_grad_(true);
   return rows;
 }
 
@@ -293,7 +289,6 @@ Transformer::Entry Transformer::embed(const at::Tensor& tokens, Run& run) const 
 }
 
 Transformer::Entry Transformer::resume(const at::Tensor& residual, Run& run) const {
-  if (run.watch.gradients() && !residual.requires_grad()) residual.requires_grad_(true);
   const bool shortformer = config_.shortformer();
   return {residual, shortformer ? pos_embed(run) : at::Tensor()};
 }

@@ -31,7 +31,7 @@ class Embed : public torch::nn::Module {
   WeightSlots slots(const std::string& path) const;
 
  private:
-  at::Tensor scaled_rows(const at::Tensor& tokens, const Run& run) const;
+  at::Tensor scaled_rows(const at::Tensor& tokens) const;
 
   const ModelConfig& config_;
   at::Tensor W_E_;           // [vocab, d_model]

@@ -34,17 +34,27 @@ template <class F>
   return sum;
 }
 
+struct Statistics {
+  float mean, scale;
+};
+
 template <class Number>
-[[gnu::always_inline]] inline void norm(const NormRow& how, const NormedRow<Number>& row) {
+[[gnu::always_inline]] inline Statistics statistics(const NormRow& how, const Number* __restrict in) {
   const std::int64_t n = how.size;
-  const Number* __restrict in = row.in;
   const float count = static_cast<float>(n);
   const float mean = how.centred ? sum_of(n, [&](std::int64_t i) { return widened(in[i]); }) / count : 0.0f;
   const float square = sum_of(n, [&](std::int64_t i) {
     const float x = widened(in[i]) - mean;
     return x * x;
   });
-  const float scale = __builtin_sqrtf(square / count + how.eps);
+  return {mean, __builtin_sqrtf(square / count + how.eps)};
+}
+
+template <class Number>
+[[gnu::always_inline]] inline void norm(const NormRow& how, const NormedRow<Number>& row) {
+  const std::int64_t n = how.size;
+  const Number* __restrict in = row.in;
+  const auto [mean, scale] = statistics(how, in);
   if (row.scale != nullptr) *row.scale = scale;
   const float factor = 1.0f / scale;
   if (Number* __restrict normalized = row.normalized; normalized != nullptr) {
@@ -66,6 +76,37 @@ template <class Number>
   }
 }
 
+// With y = (x - mean) / scale and g the gradient times the weight, that of x is
+// (g - mean(g) - y mean(g y)) / scale, without mean(g) where nothing is centred.
+template <class Number>
+[[gnu::always_inline]] inline void norm_back(const NormRow& how, const NormRowBack<Number>& row) {
+  const std::int64_t n = how.size;
+  const Number* __restrict in = row.in;
+  const Number* __restrict w = row.weight;
+  const Number* __restrict gradient = row.gradient;
+  Number* __restrict out = row.out;
+  const auto [mean, scale] = statistics(how, in);
+  const float factor = 1.0f / scale, count = static_cast<float>(n), offset = how.weight_offset;
+  const float middle = mean;  // a structured binding cannot be captured
+  const auto pass = [&](auto weighted) __attribute__((always_inline)) {
+    const float sum = how.centred ? sum_of(n, weighted) / count : 0.0f;
+    const float along =
+        sum_of(
+            n, [&](std::int64_t i)
+                   __attribute__((always_inline)) { return weighted(i) * (widened(in[i]) - middle); }) *
+        factor * factor / count;
+    for (std::int64_t i = 0; i < n; ++i) {
+      put(out + i, (weighted(i) - sum - (widened(in[i]) - middle) * along) * factor);
+    }
+  };
+  if (w == nullptr) {
+    pass([&](std::int64_t i) __attribute__((always_inline)) { return widened(gradient[i]); });
+  } else {
+    pass([&](std::int64_t i)
+             __attribute__((always_inline)) { return widened(gradient[i]) * (offset + widened(w[i])); });
+  }
+}
+
 }  // namespace
 
 HOOKED_MANY_PROCESSORS
@@ -73,5 +114,11 @@ void norm_row(const NormRow& how, const NormedRow<float>& row) { norm(how, row);
 
 HOOKED_MANY_PROCESSORS
 void norm_row(const NormRow& how, const NormedRow<std::uint16_t>& row) { norm(how, row); }
+
+HOOKED_MANY_PROCESSORS
+void norm_row_back(const NormRow& how, const NormRowBack<float>& row) { norm_back(how, row); }
+
+HOOKED_MANY_PROCESSORS
+void norm_row_back(const NormRow& how, const NormRowBack<std::uint16_t>& row) { norm_back(how, row); }
 
 }  // namespace hooked::kernels

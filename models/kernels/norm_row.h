@@ -27,4 +27,16 @@ struct NormedRow {
 void norm_row(const NormRow& how, const NormedRow<float>& row);
 void norm_row(const NormRow& how, const NormedRow<std::uint16_t>& row);
 
+/// One row's way back. Null: there is none.
+template <class Number>
+struct NormRowBack {
+  const Number* in;
+  const Number* weight;
+  const Number* gradient;  ///< of the weighted row
+  Number* out;             ///< the gradient of `in`
+};
+
+void norm_row_back(const NormRow& how, const NormRowBack<float>& row);
+void norm_row_back(const NormRow& how, const NormRowBack<std::uint16_t>& row);
+
 }  // namespace hooked::kernels

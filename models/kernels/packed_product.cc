@@ -72,12 +72,24 @@ DotKernel bfloat16_dots(Instructions instructions) {
   return nullptr;
 }
 
+PanelKernel float_panel(Instructions instructions) {
+  if (instructions == Instructions::none) return nullptr;
+  return instructions == Instructions::avx2 ? float_panel_avx2() : float_panel_avx512();
+}
+
+PanelKernel bfloat16_panel(Instructions instructions) {
+  if (instructions == Instructions::none) return nullptr;
+  return instructions == Instructions::avx2 ? bfloat16_panel_avx2() : bfloat16_panel_avx512();
+}
+
 #else
 
 Instructions best_instructions() { return Instructions::none; }
 bool has_bfloat16_tiles() { return false; }
 BlockKernel float_kernel(Instructions, std::int64_t) { return nullptr; }
 BlockKernel bfloat16_kernel(Instructions, std::int64_t) { return nullptr; }
+PanelKernel float_panel(Instructions) { return nullptr; }
+PanelKernel bfloat16_panel(Instructions) { return nullptr; }
 DotKernel float_dots(Instructions) { return nullptr; }
 DotKernel bfloat16_dots(Instructions) { return nullptr; }
 

@@ -30,6 +30,19 @@ constexpr std::int64_t kMostSixteens = 6;
 using DotKernel = void (*)(const BlockProduct&, std::int64_t columns);
 constexpr std::int64_t kMostDotRows = 8;
 
+/// Some inputs of a packed matrix with all its outputs, exchanged: a block whose columns are those inputs and
+/// whose inputs are the matrix's outputs, for a product with the matrix itself instead of its transpose.
+struct PanelOfInputs {
+  const void* packed;     ///< the matrix's blocks, [block, in, columns] or in pairs of inputs
+  std::int64_t blocks;    ///< how many
+  std::int64_t sixteens;  ///< columns of a block, divided by 16
+  std::int64_t in;        ///< inputs of the matrix
+  std::int64_t first;     ///< the panel's first input, a multiple of 16
+  std::int64_t width;     ///< its inputs, a multiple of 16; those behind the matrix's last become 0
+  void* panel;            ///< [blocks * columns, width], in pairs of outputs as the blocks in pairs of inputs
+};
+using PanelKernel = void (*)(const PanelOfInputs&);
+
 /// Instruction sets that there are kernels for, each with those before it.
 enum class Instructions { none, avx2, avx512, avx512_bf16 };
 
@@ -43,6 +56,10 @@ bool has_bfloat16_tiles();
 /// The kernel for blocks of 16 * `sixteens` columns (1 to kMostSixteens); null for Instructions::none.
 BlockKernel float_kernel(Instructions instructions, std::int64_t sixteens);
 BlockKernel bfloat16_kernel(Instructions instructions, std::int64_t sixteens);  ///< as float_kernel
+
+/// The kernel that fills panels; null for Instructions::none.
+PanelKernel float_panel(Instructions instructions);
+PanelKernel bfloat16_panel(Instructions instructions);  ///< as float_panel
 
 /// The kernel for columns in one piece; null for Instructions::none.
 DotKernel float_dots(Instructions instructions);

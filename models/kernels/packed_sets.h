@@ -23,4 +23,10 @@ DotKernel bfloat16_dots_avx2();
 DotKernel bfloat16_dots_avx512();
 DotKernel bfloat16_dots_avx512_bf16();
 
+/// What fills panels.
+PanelKernel float_panel_avx2();
+PanelKernel float_panel_avx512();
+PanelKernel bfloat16_panel_avx2();
+PanelKernel bfloat16_panel_avx512();
+
 }  // namespace hooked::kernels

@@ -62,7 +62,8 @@ class CsvReader {
         field += text_[at_++];
       } else {
         ++at_;
-        if (!ends_here()) fail(line_, "something stands behind a closing quote; expected a comma or a new line");
+        if (!ends_here())
+          fail(line_, "something stands behind a closing quote; expected a comma or a new line");
         return field;
       }
     }
@@ -81,8 +82,7 @@ CsvTable parse_csv(std::string_view text, std::string_view where) {
   if (const auto bad = first_invalid_byte(text))
     throw CheckpointError(where, fmt::format("byte {} is not UTF-8; expected a text in UTF-8", *bad));
   CsvReader reader(text, where);
-  if (reader.at_end())
-    throw CheckpointError(where, "the file is empty; expected a line of column names");
+  if (reader.at_end()) throw CheckpointError(where, "the file is empty; expected a line of column names");
   CsvTable table{.columns = reader.next().fields, .rows = {}};
   std::set<std::string_view> names;
   for (const auto& column : table.columns) {

@@ -70,18 +70,19 @@ Grid::Grid(const at::Tensor& values, std::vector<GridAxis> axes, Description des
     const auto& axis = axes_[i];
     const auto size = static_cast<std::size_t>(values_.size(static_cast<std::int64_t>(i)));
     if (axis.labels.size() != size) {
-      throw ShapeError(title(),
-                       fmt::format("axis {} has {} labels; expected {}, one per place of values {}", axis.name,
-                                   axis.labels.size(), size, shape_text(values_.sizes())));
+      throw ShapeError(
+          title(), fmt::format("axis {} has {} labels; expected {}, one per place of values {}", axis.name,
+                               axis.labels.size(), size, shape_text(values_.sizes())));
     }
     if (!axis.places.empty() && axis.places.size() != size) {
       throw ShapeError(title(), fmt::format("axis {} has the addresses of {} places; expected {} or none",
                                             axis.name, axis.places.size(), size));
     }
     if (!names.insert(axis.name).second) {
-      throw ShapeError(title(), fmt::format("two axes are named '{}'; expected a name of its own for each axis, "
-                                            "got [{}]",
-                                            axis.name, fmt::join(names_of(axes_), ", ")));
+      throw ShapeError(title(),
+                       fmt::format("two axes are named '{}'; expected a name of its own for each axis, "
+                                   "got [{}]",
+                                   axis.name, fmt::join(names_of(axes_), ", ")));
     }
   }
 }
@@ -116,7 +117,8 @@ Grid Grid::slice(std::string_view axis, std::int64_t index) const {
   const auto dim = axis_index(axis);
   const auto size = static_cast<std::int64_t>(axes_[dim].labels.size());
   if (index < -size || index >= size) {
-    throw ShapeError(title(), fmt::format("index {} is out of range on axis {} of size {}", index, axis, size));
+    throw ShapeError(title(),
+                     fmt::format("index {} is out of range on axis {} of size {}", index, axis, size));
   }
   const auto& label = axes_[dim].labels[static_cast<std::size_t>(index < 0 ? index + size : index)];
   return Grid(values_.select(static_cast<std::int64_t>(dim), index), without(axes_, dim),
@@ -150,9 +152,7 @@ std::vector<GridCell> Grid::largest(std::size_t count, LargestBy by) const {
   for (std::int64_t i = 0; i < values_.numel(); ++i) {
     if (!std::isnan(numbers[i])) order.push_back(i);
   }
-  const auto size = [&](std::int64_t i) {
-    return by == LargestBy::size ? std::abs(numbers[i]) : numbers[i];
-  };
+  const auto size = [&](std::int64_t i) { return by == LargestBy::size ? std::abs(numbers[i]) : numbers[i]; };
   const auto end = order.begin() + static_cast<std::ptrdiff_t>(std::min(count, order.size()));
   std::partial_sort(order.begin(), end, order.end(), [&](std::int64_t a, std::int64_t b) {
     return size(a) != size(b) ? size(a) > size(b) : a < b;
@@ -174,15 +174,16 @@ Grid Grid::rescaled(double zero, double one, std::string unit) const {
 Grid operator-(const Grid& left, const Grid& right) {
   const auto where = fmt::format("{} - {}", left.title(), right.title());
   if (left.axes().size() != right.axes().size()) {
-    throw ShapeError(where, fmt::format("the grids have other axes; expected [{}] on both sides, got [{}]",
-                                        fmt::join(names_of(left.axes()), ", "),
-                                        fmt::join(names_of(right.axes()), ", ")));
+    throw ShapeError(
+        where, fmt::format("the grids have other axes; expected [{}] on both sides, got [{}]",
+                           fmt::join(names_of(left.axes()), ", "), fmt::join(names_of(right.axes()), ", ")));
   }
   for (std::size_t i = 0; i < left.axes().size(); ++i) {
     const auto &a = left.axes()[i], &b = right.axes()[i];
     if (a.name == b.name && a.labels == b.labels) continue;
-    throw ShapeError(where, fmt::format("the grids have other axes; expected {} [{}] on both sides, got {} [{}]",
-                                        a.name, fmt::join(a.labels, ", "), b.name, fmt::join(b.labels, ", ")));
+    throw ShapeError(
+        where, fmt::format("the grids have other axes; expected {} [{}] on both sides, got {} [{}]", a.name,
+                           fmt::join(a.labels, ", "), b.name, fmt::join(b.labels, ", ")));
   }
   if (left.unit() != right.unit()) {
     throw ShapeError(where, fmt::format("the grids have other units; expected '{}' on both sides, got '{}'; "

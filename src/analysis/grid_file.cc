@@ -137,7 +137,8 @@ class RecordReader {
     fail(fmt::format("line {}: '{}' is no number", line, printable(text)));
   }
 
-  Grid grid(const at::Tensor& values, std::vector<GridAxis> axes, const Grid::Description& description) const {
+  Grid grid(const at::Tensor& values, std::vector<GridAxis> axes,
+            const Grid::Description& description) const {
     std::vector<std::int64_t> shape;
     std::int64_t count = 1;
     for (const auto& axis : axes) count *= shape.emplace_back(static_cast<std::int64_t>(axis.labels.size()));
@@ -231,12 +232,12 @@ Grid grid_of_csv(std::string_view text, std::string_view where, const RecordRead
       rest /= axes[i].labels.size();
       const auto& expected = axes[i].labels[place];
       if (row.fields[columns[i].label] != expected) {
-        reader.fail(fmt::format("line {}: {} '{}' where '{}' should stand: rows are missing or in another order",
-                                row.line, axes[i].name, printable(row.fields[columns[i].label]),
-                                printable(expected)));
+        reader.fail(fmt::format(
+            "line {}: {} '{}' where '{}' should stand: rows are missing or in another order", row.line,
+            axes[i].name, printable(row.fields[columns[i].label]), printable(expected)));
       }
-      if (columns[i].address &&
-          row.fields[*columns[i].address] != (axes[i].places[place] ? axes[i].places[place]->to_string() : ""))
+      if (columns[i].address && row.fields[*columns[i].address] !=
+                                    (axes[i].places[place] ? axes[i].places[place]->to_string() : ""))
         reader.fail(fmt::format("line {}: another address than the same place has before", row.line));
     }
     if (row.fields[n - 2] != table.rows[0].fields[n - 2] || row.fields[n - 1] != table.rows[0].fields[n - 1])
@@ -259,8 +260,8 @@ void require_csv_can_hold(const Grid& grid) {
     std::set<std::string_view> seen;
     for (const auto& label : axis.labels) {
       if (!seen.insert(label).second)
-        refuse(fmt::format("a CSV cannot tell places of axis {} apart that have the same label '{}'", axis.name,
-                           printable(label)));
+        refuse(fmt::format("a CSV cannot tell places of axis {} apart that have the same label '{}'",
+                           axis.name, printable(label)));
     }
   }
 }

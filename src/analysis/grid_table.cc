@@ -83,8 +83,8 @@ std::ostream& operator<<(std::ostream& out, const Grid& grid) {
   }
   const GridAxis& rows = axes[axes.size() - 2];
   const auto n_panels = panel_count(grid);
-  const auto panels = grid.values().reshape(
-      {n_panels, static_cast<std::int64_t>(rows.labels.size()), static_cast<std::int64_t>(axes.back().labels.size())});
+  const auto panels = grid.values().reshape({n_panels, static_cast<std::int64_t>(rows.labels.size()),
+                                             static_cast<std::int64_t>(axes.back().labels.size())});
   for (std::int64_t panel = 0; panel < n_panels; ++panel) {
     std::string heading;
     for (const auto& [axis, place] : panel_place(grid, panel))

@@ -20,6 +20,7 @@
 #include "hooked/engine/hooked_transformer.h"
 #include "hooked/engine/loss.h"
 #include "loading/loaded_model.h"
+#include "models/plain_kernels.h"
 #include "models/transformer.h"
 
 namespace hooked {
@@ -254,7 +255,7 @@ RunResult HookedTransformer::run(const Input& given, const RunOptions& options) 
                                 .cache = kept.get()}),
           .encoder_sequence = encoder_sequence(model, input),
           .token_types = input.token_types,
-          .workspace = options.gradients ? nullptr : &model.workspace};
+          .workspace = options.gradients && plain_kernels() ? nullptr : &model.workspace};
   GraphInput from = graph_input(input);
   if (extent.logit_positions) {
     from.logit_columns = at::tensor(*extent.logit_positions, at::kLong).sub(past).to(model.device);

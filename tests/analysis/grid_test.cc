@@ -102,7 +102,8 @@ TEST(Grid, DifferencesAreOfLikeWithLike) {
   EXPECT_THAT(text_thrown_by<ShapeError>([&] { grid - grid.rescaled(0, 2, "share"); }),
               testing::AllOf(HasSubstr("'logit difference'"), HasSubstr("'share'")));
   EXPECT_THAT(text_thrown_by<ShapeError>([&] { grid - grid.slice("layer", 0); }), HasSubstr("other axes"));
-  const Grid other(grid.values(), {{"layer", {"0", "2"}}, grid.axes()[1]}, {.title = "x", .unit = grid.unit()});
+  const Grid other(grid.values(), {{"layer", {"0", "2"}}, grid.axes()[1]},
+                   {.title = "x", .unit = grid.unit()});
   EXPECT_THAT(text_thrown_by<ShapeError>([&] { grid - other; }), HasSubstr("layer [0, 2]"));
 }
 
@@ -112,10 +113,11 @@ TEST(Grid, AxesHaveNamesOfTheirOwn) {
                      {.title = "x", .unit = ""});
               }),
               HasSubstr("two axes are named 'a'"));
-  EXPECT_THAT(text_thrown_by<ShapeError>([] {
-                Grid(at::arange(2, at::kDouble), {{"a", {"0", "1"}, {std::nullopt}}}, {.title = "x", .unit = ""});
-              }),
-              HasSubstr("addresses of 1 places"));
+  EXPECT_THAT(
+      text_thrown_by<ShapeError>([] {
+        Grid(at::arange(2, at::kDouble), {{"a", {"0", "1"}, {std::nullopt}}}, {.title = "x", .unit = ""});
+      }),
+      HasSubstr("addresses of 1 places"));
 }
 
 TEST(Grid, LargestBySizeFindsBothSigns) {
@@ -235,8 +237,10 @@ Grid of_everything() {
               {{"part", {"head 0.1", "bias"}, {Address("blocks.0.attn.hook_z[head=1]"), std::nullopt}},
                {"row", {""}},
                {"pos", {"0 a,b", "1 \"c\"", "2 \n"}},
-               {"layer", {"0", "1", "2", "3"},
-                {"blocks.0.hook_resid_pre", "blocks.1.hook_resid_pre", "decoder.2.hook_resid_pre", "blocks.3.hook_resid_pre"}}},
+               {"layer",
+                {"0", "1", "2", "3"},
+                {"blocks.0.hook_resid_pre", "blocks.1.hook_resid_pre", "decoder.2.hook_resid_pre",
+                 "blocks.3.hook_resid_pre"}}},
               {.title = "a, \"b\"", .unit = "µ, nats"});
 }
 
@@ -298,11 +302,13 @@ TEST(Grid, FilesThatAreNoGridsAreRefused) {
   };
   EXPECT_THAT(refusal("g.json", "[1]"), HasSubstr("an array where an object should stand"));
   EXPECT_THAT(refusal("g.json", R"({"title":"t","unit":"u","axes":[],"values":"x"})"), HasSubstr("a string"));
-  EXPECT_THAT(refusal("g.json", R"({"title":"t","unit":"u","axes":[{"name":"a","labels":["0"]}],"values":[]})"),
-              HasSubstr("axis 'a'"));
-  EXPECT_THAT(refusal("g.json", R"({"title":"t","unit":"u","axes":[{"name":"a","labels":["0"],"places":["x!"]}],)"
-                                R"("values":[1]})"),
-              HasSubstr("the address 'x!'"));
+  EXPECT_THAT(
+      refusal("g.json", R"({"title":"t","unit":"u","axes":[{"name":"a","labels":["0"]}],"values":[]})"),
+      HasSubstr("axis 'a'"));
+  EXPECT_THAT(
+      refusal("g.json", R"({"title":"t","unit":"u","axes":[{"name":"a","labels":["0"],"places":["x!"]}],)"
+                        R"("values":[1]})"),
+      HasSubstr("the address 'x!'"));
   EXPECT_THAT(refusal("g.csv", "a,value\n1,2\n"), HasSubstr("value, unit and title"));
   EXPECT_THAT(refusal("g.csv", "a,value,unit,title\n1,2x,u,t\n"), HasSubstr("line 2: '2x' is no number"));
   EXPECT_THAT(refusal("g.csv", "a,value,unit,title\n1,2\n"), HasSubstr("line 2: expected 4 fields"));
@@ -346,9 +352,7 @@ TEST(Grid, PicturesOfManyAxesHaveAPanelPerPlaceOfTheFirst) {
   const auto panels = heat_map_svg(four);
   for (const char* title : {"row 0, token a", "row 0, token b", "row 1, token a", "row 1, token b"})
     EXPECT_THAT(panels, HasSubstr(title));
-  EXPECT_THAT(text_thrown_by<ShapeError>([] {
-                heat_map_svg(two_by_three().mean("layer").mean("pos"));
-              }),
+  EXPECT_THAT(text_thrown_by<ShapeError>([] { heat_map_svg(two_by_three().mean("layer").mean("pos")); }),
               HasSubstr("one number and no table"));
 }
 

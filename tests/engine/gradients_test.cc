@@ -87,6 +87,70 @@ TEST(Gradients, EqualFiniteDifferencesAtEveryPoint) {
   EXPECT_GT(nonzero, compared / 3);
 }
 
+/// Of a model in `dtype` beside the same numbers in float64: the gradients of `points` for a metric of the
+/// last position.
+void expect_gradients_near_float64(ModelConfig config, at::ScalarType dtype, double tolerance) {
+  config.dtype = at::kDouble;
+  const auto weights = random_weights(config);
+  const at::Tensor tokens = random_tokens(config, {2, 5});
+  const auto gradients_of = [&](at::ScalarType type, const Selection& points) {
+    ModelConfig typed = config;
+    typed.dtype = type;
+    const auto model = HookedTransformer::from_state_dict(
+        weights, typed, {.dtype = type, .processing = WeightProcessing::none()});
+    const auto metric = [](const at::Tensor& logits) {
+      return logits.select(1, -1).to(at::kDouble).tanh().sum();
+    };
+    return model.run(tokens, {.gradients = GradientRequest{points, {metric}}}).gradients;
+  };
+  const ActivationCache exact = gradients_of(at::kDouble, act::everything);
+  // Of all points, of those where nothing but the stream is looked at, and of the last one only.
+  const auto last = static_cast<std::int32_t>(config.n_layers - 1);
+  for (const Selection& points :
+       {Selection(act::everything), Selection(act::resid_pre), Selection(act::resid_post(last))}) {
+    for (const auto& entry : gradients_of(dtype, points)) {
+      EXPECT_LT(relative_difference(entry.value, exact[Address(entry.name)]), tolerance)
+          << entry.name.to_string();
+    }
+  }
+}
+
+TEST(Gradients, OfFloat32EqualThoseOfFloat64) {
+  int compared = 0;
+  for (std::uint64_t seed = 0; seed < 24; ++seed) {
+    SCOPED_TRACE(seed);
+    ModelConfig config = smooth_config(seed);
+    if (config.experts) continue;  // rounding may choose another expert
+    config.eps = std::max(config.eps, 1e-3);
+    expect_gradients_near_float64(config, at::kFloat, 1e-3);
+    ++compared;
+  }
+  EXPECT_GT(compared, 10);
+}
+
+// Sizes of which blocks are made, so that products, norms and activations are those of our own kernels.
+TEST(Gradients, OfPackedModelsEqualThoseOfFloat64) {
+  for (const bool gated : {false, true}) {
+    ModelConfig config = small_config();
+    config.d_model = 48;
+    config.n_heads = 3;
+    config.n_kv_heads = gated ? 1 : 3;
+    config.d_head = 16;
+    config.attn_scale = 4.0;
+    config.d_mlp = 96;
+    config.activation = Activation::gelu_tanh;
+    if (gated) {
+      config.norm = config.final_norm = NormKind::rms_norm;
+      config.norm_bias = config.mlp_bias = config.qkv_bias = config.attn_out_bias = false;
+      config.mlp = MlpKind::gated;
+      config.activation = Activation::silu;
+      config.positions = RotaryPositions{};
+    }
+    expect_gradients_near_float64(config, at::kFloat, 1e-4);
+    expect_gradients_near_float64(config, at::kBFloat16, 0.1);
+  }
+}
+
 class GradientRun : public testing::Test {
  protected:
   HookedTransformer model_ = random_model();
@@ -246,6 +310,22 @@ TEST_F(GradientRun, BackwardHooksResultsAreChecked) {
       act::z(1), [](const at::Tensor&) { throw 42; }, HookDirection::backward);
   EXPECT_THROW(run(act::resid_pre(0), {.hooks = {throwing}}), int);
   EXPECT_NO_THROW(run(act::resid_pre(0)));
+}
+
+// What lies before every point that is asked for is computed as in a plain run.
+TEST_F(GradientRun, NothingIsRecordedBeforeTheFirstPointAskedFor) {
+  std::map<std::string, bool> recorded;
+  const Hook look(act::resid_pre | act::z | act::mlp_out,
+                  [&](const at::Tensor& x, const ActivationName& name) -> std::optional<at::Tensor> {
+                    recorded[name.to_string()] = x.requires_grad();
+                    return std::nullopt;
+                  });
+  run(act::resid_post(1), {.hooks = {look}});
+  EXPECT_FALSE(recorded.at("blocks.0.hook_resid_pre"));
+  EXPECT_FALSE(recorded.at("blocks.0.attn.hook_z"));
+  EXPECT_FALSE(recorded.at("blocks.1.hook_mlp_out"));
+  EXPECT_TRUE(recorded.at("blocks.2.hook_resid_pre"));
+  EXPECT_TRUE(recorded.at("blocks.2.attn.hook_z"));
 }
 
 TEST_F(GradientRun, TokensHaveNone) {

@@ -7,7 +7,10 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/gelu.h>
+#include <ATen/ops/gelu_backward.h>
 #include <ATen/ops/linspace.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
@@ -31,6 +34,44 @@ TEST(Gelu, IsExactToFloatPrecision) {
   // No farther off than LibTorch's own.
   const double theirs = (at::gelu(x, "tanh").to(at::kDouble) - exact).abs().max().item<double>();
   EXPECT_LE(off.max().item<double>(), 2 * theirs);
+}
+
+at::Tensor ours_back(const at::Tensor& gradient, const at::Tensor& x) {
+  at::Tensor out = at::empty_like(x);
+  gelu_tanh_back_into(out, gradient, x);
+  return out;
+}
+
+TEST(Gelu, ItsDerivativeIsExactToFloatPrecision) {
+  const at::Tensor x = at::cat({at::linspace(-12, 12, 200'001), at::randn({777}) * 100});
+  const at::Tensor gradient = at::randn(x.sizes());
+  const at::Tensor exact = at::gelu_backward(gradient.to(at::kDouble), x.to(at::kDouble), "tanh");
+  const at::Tensor off = (ours_back(gradient, x).to(at::kDouble) - exact).abs();
+  EXPECT_LT((off / gradient.to(at::kDouble).abs()).max().item<double>(), 2e-6);
+}
+
+TEST(Gelu, TheWayBackTakesOddSizesOtherStridesAndDtypes) {
+  for (const std::int64_t size : {0, 1, 7, 17, 4099}) {
+    const at::Tensor x = at::randn({size}), gradient = at::randn({size});
+    EXPECT_TRUE(at::allclose(ours_back(gradient, x), at::gelu_backward(gradient, x, "tanh"), 1e-5, 1e-6));
+  }
+  const at::Tensor x = at::randn({6, 10}).t(), gradient = at::randn({10, 1}).expand({10, 6});
+  EXPECT_TRUE(at::allclose(ours_back(gradient, x), at::gelu_backward(gradient, x, "tanh"), 1e-5, 1e-6));
+  EXPECT_TRUE(
+      at::allclose(ours_back(gradient, x.contiguous()), at::gelu_backward(gradient, x, "tanh"), 1e-5, 1e-6));
+  for (const at::ScalarType dtype : {at::kDouble, at::kBFloat16}) {
+    const at::Tensor other = at::randn({100}).to(dtype), ones = at::ones_like(other);
+    EXPECT_TRUE(at::equal(ours_back(ones, other), at::gelu_backward(ones, other, "tanh")));
+  }
+}
+
+TEST(Gelu, ItsDerivativeFarOut) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const at::Tensor x = at::tensor({1e30f, -1e30f, kInfinity, std::numeric_limits<float>::quiet_NaN()});
+  const at::Tensor got = ours_back(at::ones({4}), x);
+  EXPECT_EQ(got[0].item<float>(), 1.0f);
+  EXPECT_EQ(got[1].item<float>(), 0.0f);
+  EXPECT_TRUE(got[3].isnan().item<bool>());
 }
 
 TEST(Gelu, KeepsShapesAndOddSizes) {

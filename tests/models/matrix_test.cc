@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "models/product.h"
+#include "models/workspace.h"
 
 namespace hooked::matrix_test {
 namespace {
@@ -196,19 +197,45 @@ TEST(Matrix, SharesItsWorkAmongThreads) {
   at::set_num_threads(before);
 }
 
-TEST(Matrix, PassesGradientsToItsInput) {
-  for (const Instructions set : instruction_sets()) {
-    const Case c{at::kFloat, 64, 2, 30};
-    const at::Tensor numbers = random({128, 30}, at::kFloat), bias = random({128}, at::kFloat);
-    const Matrix matrix = filled(c, set, numbers);
-    const at::Tensor x = random({2, 3, 30}, at::kFloat).requires_grad_(true);
-    const at::Tensor y = matrix.multiply(x, bias);
-    ASSERT_EQ(y.sizes(), (std::vector<std::int64_t>{2, 3, 128}));
-    EXPECT_LT(error_of(y.detach(), x.detach(), numbers, bias), tolerance(at::kFloat));
-    const at::Tensor gradient = random({2, 3, 128}, at::kFloat);
-    y.backward(gradient);
-    EXPECT_LT(error_of(x.grad(), gradient, numbers.t(), {}), tolerance(at::kFloat));
+// The way of a gradient: rows times the matrix itself.
+TEST(Matrix, MultipliesBackAsInFloat64) {
+  const Workspace memory;
+  for (Case c : cases()) {
+    for (const std::int64_t in : {c.in, c.in + 128}) {  // less than a panel, and some with a rest
+      c.in = in;
+      const at::Tensor numbers = random({c.group * c.groups, c.in}, c.dtype);
+      for (const Instructions set : instruction_sets()) {
+        const Matrix matrix = filled(c, set, numbers);
+        for (const std::int64_t rows : {1, 5, 13}) {
+          const at::Tensor gradient = random({rows, matrix.out()}, c.dtype);
+          at::Tensor out = at::full({rows, c.in}, std::numeric_limits<double>::quiet_NaN(), c.dtype);
+          matrix.multiply_back_into(out, gradient, memory);
+          ASSERT_LT(error_of(out, gradient, numbers.t(), {}), tolerance(c.dtype)) << text(c, set, rows);
+        }
+      }
+    }
   }
+}
+
+TEST(Matrix, MultipliesBackPartsAndAmongThreads) {
+  const Workspace memory;
+  const int before = at::get_num_threads();
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    const at::Tensor numbers = random({256, 300}, dtype), gradient = random({50, 128}, dtype);
+    const Matrix part = filled({dtype, 64, 4, 300}, kernels::best_instructions(), numbers).narrow(64, 128);
+    at::Tensor out[2];
+    for (const int threads : {1, 5}) {
+      at::set_num_threads(threads);
+      at::Tensor got = at::empty({50, 300}, dtype);
+      part.multiply_back_into(got, gradient, memory);
+      EXPECT_LT(error_of(got, gradient, numbers.narrow(0, 64, 128).t(), {}), tolerance(dtype));
+      (threads == 1 ? out[0] : out[1]) = got;
+    }
+    if (part.packed()) {
+      EXPECT_TRUE(at::equal(out[0], out[1]));
+    }
+  }
+  at::set_num_threads(before);
 }
 
 TEST(Matrix, NumbersThatAreNotFiniteStayVisible) {

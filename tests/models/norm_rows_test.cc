@@ -87,5 +87,36 @@ TEST(NormRows, LargeMeansAndWhatIsNotANumber) {
   EXPECT_FALSE(out.weighted[1].isnan().any().item<bool>());
 }
 
+// The gradient of what `exactly` computes, by LibTorch.
+void expect_exact_back(const at::Tensor& x, const at::Tensor& gradient, const RowNorm& how,
+                       double tolerance) {
+  if (plain_kernels()) GTEST_SKIP() << "HOOKED_PLAIN_KERNELS is set";
+  const at::Tensor got = at::empty(x.sizes(), x.options());
+  norm_rows_back_into(got, gradient, x, how);
+  const at::Tensor wide = x.detach().to(at::kDouble, /*non_blocking=*/false, /*copy=*/true);
+  wide.requires_grad_(true);
+  exactly(wide, how).weighted.backward(gradient.to(at::kDouble));
+  EXPECT_LT(difference(got, wide.grad()), tolerance);
+}
+
+TEST(NormRows, PassGradientsBack) {
+  for (const bool centred : {true, false}) {
+    for (const std::int64_t size : {1, 3, 15, 16, 65, 768}) {
+      const at::Tensor x = at::randn({2, 5, size}) * 3 + 1, gradient = at::randn({2, 5, size});
+      const at::Tensor w = at::randn({size}), b = at::randn({size});
+      expect_exact_back(x, gradient, {.centred = centred, .eps = 1e-5}, 2e-4);
+      expect_exact_back(x, gradient, {.centred = centred, .eps = 1e-5, .weight = w, .bias = b}, 2e-4);
+      expect_exact_back(x, gradient, {.centred = centred, .eps = 1e-5, .weight = w, .offset = true}, 2e-4);
+      if (size < 15) continue;  // bfloat16 numbers that are alike have no variance to speak of
+      expect_exact_back(x.to(at::kBFloat16), gradient.to(at::kBFloat16),
+                        {.centred = centred, .eps = 1e-5, .weight = w.to(at::kBFloat16)}, 8e-3);
+    }
+  }
+  const at::Tensor fused = at::randn({2, 70, 3 * 4 * 8});
+  const at::Tensor queries = fused.narrow(-1, 32, 32).unflatten(-1, {4, 8});
+  expect_exact_back(queries, at::randn(queries.sizes()),
+                    {.centred = false, .eps = 1e-6, .weight = at::randn({4, 8})}, 2e-4);
+}
+
 }  // namespace
 }  // namespace hooked::norm_rows_test

@@ -62,7 +62,8 @@ struct HeatMapOptions {
 /// Numbers with labels on their axes: what sweeps, lenses, attributions and detectors return. NaN stands for
 /// what was not computed. A value: it owns its numbers and keeps no model alive.
 ///
-/// Prints as tables and saves as CSV, JSON, safetensors or an SVG heat map; all but the picture are read back.
+/// Prints as tables and saves as CSV, JSON, safetensors or an SVG heat map; all but the picture are read
+/// back.
 class Grid {
  public:
   /// Words for titles and legends.
@@ -120,8 +121,8 @@ class Grid {
   /// Writes the heat map `file`, a name ending in `.svg`. Throws as heat_map_svg does, and IoError.
   void save(const std::filesystem::path& file, const HeatMapOptions& options) const;
 
-  /// Reads a `.csv`, `.json` or `.safetensors` file that `save` wrote: the same grid, to the last bit of every
-  /// number (a NaN is a NaN). Throws IoError, and CheckpointError naming what is wrong in the file.
+  /// Reads a `.csv`, `.json` or `.safetensors` file that `save` wrote: the same grid, to the last bit of
+  /// every number (a NaN is a NaN). Throws IoError, and CheckpointError naming what is wrong in the file.
   static Grid load(const std::filesystem::path& file);
 
  private:

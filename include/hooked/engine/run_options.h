@@ -70,7 +70,8 @@ class LogitMetric {
   std::vector<std::int64_t> positions_;
 };
 
-/// Gradients of `metric` with respect to activations (as downstream saw them).
+/// Gradients of `metric` with respect to activations (as downstream saw them). First derivatives only: one of
+/// a gradient, inside of the metric, throws HookError.
 struct GradientRequest {
   Selection of;        ///< the activations
   LogitMetric metric;  ///< what is differentiated
