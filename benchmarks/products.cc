@@ -1,11 +1,12 @@
-// How fast is a layer's product, stored as the engine stores it, beside LibTorch's with plain weights?
+// How fast is a layer's product, and a gradient's way back through it, stored as the engine stores it, beside
+// LibTorch's with plain weights?
 //
 // Arguments: rows, inputs, outputs. Weights are cold: products take turns on copies that no cache holds
 // together.
 
 #include <ATen/ops/addmm.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
@@ -14,6 +15,7 @@
 
 #include "models/matrix.h"
 #include "models/product.h"
+#include "models/workspace.h"
 
 namespace {
 
@@ -25,7 +27,7 @@ struct Layer {
   Layer(const benchmark::State& state, at::ScalarType dtype, Weights weights)
       : x(at::randn({state.range(0), state.range(1)}).to(dtype)),
         bias(at::randn({state.range(2)}).to(dtype)),
-        out(at::empty({state.range(0), state.range(2)}, dtype)) {
+        out(at::zeros({state.range(0), state.range(2)}, dtype)) {
     const std::int64_t in = state.range(1), outs = state.range(2);
     const std::int64_t bytes = in * outs * static_cast<std::int64_t>(at::elementSize(dtype));
     const at::Tensor numbers = at::randn({outs, in}).to(dtype);
@@ -59,6 +61,16 @@ void ours(benchmark::State& state, at::ScalarType dtype) {
   std::size_t turn = 0;
   for (auto _ : state)
     layer.matrices[turn++ % layer.matrices.size()].multiply_into(layer.out, layer.x, layer.bias);
+  report(state, layer);
+}
+
+// How a gradient passes back: rows of outputs times the matrix itself.
+void ours_back(benchmark::State& state, at::ScalarType dtype) {
+  Layer layer(state, dtype, Weights::ours);
+  const hooked::Workspace memory;
+  std::size_t turn = 0;
+  for (auto _ : state)
+    layer.matrices[turn++ % layer.matrices.size()].multiply_back_into(layer.x, layer.out, memory);
   report(state, layer);
 }
 
@@ -96,8 +108,10 @@ void vocabulary(benchmark::internal::Benchmark* benchmark) {
 }
 
 BENCHMARK_CAPTURE(ours, float32, at::kFloat)->Apply(layers);
+BENCHMARK_CAPTURE(ours_back, float32, at::kFloat)->Apply(layers);
 BENCHMARK_CAPTURE(libtorch, float32, at::kFloat)->Apply(layers);
 BENCHMARK_CAPTURE(ours, bfloat16, at::kBFloat16)->Apply(layers);
+BENCHMARK_CAPTURE(ours_back, bfloat16, at::kBFloat16)->Apply(layers);
 BENCHMARK_CAPTURE(libtorch, bfloat16, at::kBFloat16)->Apply(layers);
 BENCHMARK_CAPTURE(unembedding, float32, at::kFloat)->Apply(vocabulary);
 BENCHMARK_CAPTURE(unembedding, bfloat16, at::kBFloat16)->Apply(vocabulary);
