@@ -16,6 +16,8 @@
 #include <exception>
 #include <filesystem>
 #include <iostream>
+#include <optional>
+#include <stdexcept>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -101,8 +103,7 @@ void predict(const hooked::HookedTransformer& model, const hooked::RunResult& cl
   }
   say("\n   Reading the stream after each block as if it were the last (the logit lens) shows where the "
       "answer appears:");
-  for (const auto& row : hooked::logit_lens(model, clean.cache, {.top_k = 3}))
-    std::cout << "      " << row << '\n';
+  for (const auto& row : hooked::logit_lens(model, clean.cache).top) std::cout << "      " << row << '\n';
 }
 
 Head find_induction_head(const hooked::HookedTransformer& model) {
@@ -143,29 +144,34 @@ void show_attention(const hooked::HookedTransformer& model, const Head& head) {
                   words[7]));
 }
 
+/// The head whose output an address is; nothing for other activations.
+std::optional<Head> head_at(const std::optional<hooked::Address>& place) {
+  const auto* head = place ? place->indices().find(hooked::Axis::head) : nullptr;
+  if (head == nullptr) return std::nullopt;
+  return Head{place->name().layer, std::get<std::int64_t>(head->value)};
+}
+
 /// The head that writes most of the answer's lead straight into the logits.
 Head find_naming_head(const hooked::HookedTransformer& model, const hooked::RunResult& clean) {
   chapter(4, "Who writes the answer?");
   say("   The logits are a sum of what the parts wrote. The largest parts of logit(Mary) - logit(John):\n");
-  auto rows = hooked::direct_logit_attribution(
-      model, clean.cache,
-      {.answer = model.to_token("Mary"), .against = model.to_token("John"), .grain = hooked::Grain::head});
-  double sum = 0;
-  for (const auto& row : rows) sum += row.logits;
-  std::stable_sort(rows.begin(), rows.end(),
-                   [](const auto& a, const auto& b) { return std::abs(a.logits) > std::abs(b.logits); });
-  for (std::size_t i = 0; i < 6; ++i)
-    std::cout << fmt::format("   {:<16} {:+7.2f} logits\n", rows[i].part, rows[i].logits);
+  const auto parts =
+      hooked::direct_logit_attribution(
+          model, clean.cache,
+          {.answer = model.to_token("Mary"), .against = model.to_token("John"), .grain = hooked::Grain::head})
+          .slice("row", 0)
+          .slice("pos", "last");
+  for (const auto& cell : parts.largest(6, hooked::LargestBy::size))
+    std::cout << fmt::format("   {:<16} {:+7.2f} logits\n", cell.labels[0], cell.value);
   const double in_run =
       (clean.logits()[0][-1][model.to_token("Mary")] - clean.logits()[0][-1][model.to_token("John")])
           .item<double>();
-  say(fmt::format("\n   All {} parts add up to {:.4f}; the run said {:.4f}.", rows.size(), sum, in_run));
-  const auto best = std::max_element(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
-    const auto of_head = [](const auto& row) { return row.part.starts_with("head ") ? row.logits : -1e9; };
-    return of_head(a) < of_head(b);
-  });
-  const auto dot = best->part.find('.');
-  return {std::stoi(best->part.substr(5, dot - 5)), std::stoll(best->part.substr(dot + 1))};
+  say(fmt::format("\n   All {} parts add up to {:.4f}; the run said {:.4f}.", parts.values().numel(),
+                  parts.values().sum().item<double>(), in_run));
+  for (const auto& cell : parts.largest(static_cast<std::size_t>(parts.values().numel()))) {
+    if (const auto head = head_at(cell.place)) return *head;
+  }
+  throw std::logic_error("no part is a head");
 }
 
 void ablate(const hooked::HookedTransformer& model, const hooked::RunResult& clean, const Head& head) {
@@ -177,7 +183,7 @@ void ablate(const hooked::HookedTransformer& model, const hooked::RunResult& cle
   const auto report = [&](const char* what, const at::Tensor& logits) {
     std::cout << fmt::format("   {:<18} Mary {:6.2f} %   John {:6.2f} %   logit difference {:+6.2f}\n", what,
                              100 * probability(logits, mary), 100 * probability(logits, john),
-                             metric(logits.narrow(1, logits.size(1) - 1, 1))[0].item<double>());
+                             metric(logits.slice(1, -1))[0].item<double>());
   };
   report("as it is", clean.logits());
   report(fmt::format("without head {}", head.name()).c_str(), without.logits());
@@ -191,7 +197,7 @@ hooked::Grid share_restored(const hooked::HookedTransformer& model, const hooked
   const auto corrupted = model.to_tokens(kCorrupted);
   const auto metric = hooked::logit_difference(model.to_token("Mary"), model.to_token("John"));
   const auto score = [&](const at::Tensor& tokens) {
-    return metric(model.run(tokens, {.logit_positions = metric.positions()}).logits())[0].item<double>();
+    return metric.score(model, tokens)[0].item<double>();
   };
   return hooked::sweep(model, {.site = what.first,
                                .over = what.second,

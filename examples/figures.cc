@@ -27,7 +27,7 @@ int main(int argc, char** argv) {
 
   // Patching: what changes nothing is white, because the corrupted run's score is the centre.
   const auto metric = hooked::logit_difference(model.to_token(" Mary"), model.to_token(" John"));
-  const auto before = metric(model.run(corrupted, {.logit_positions = metric.positions()}).logits());
+  const auto before = metric.score(model, corrupted);
   const auto patched = hooked::sweep(model, {.site = act::resid_pre,
                                              .over = {hooked::Axis::layer, hooked::Axis::pos},
                                              .from = run.cache,

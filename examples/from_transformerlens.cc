@@ -175,8 +175,8 @@ void attributing(const HookedTransformer& model) {
   const auto w = model.weights();
 
   const auto streams = at::cat({cache.stack(act::resid_pre), cache[act::resid_post(-1)].unsqueeze(0)});
-  for (const auto& row : logit_lens(model, cache, {.position = -1, .top_k = 3}))
-    std::cout << "  " << row << '\n';
+  const auto lens = logit_lens(model, cache, {.positions = {}, .tokens = {mary, john}});
+  std::cout << lens.probabilities.slice("row", 0).slice("token", " Mary");
 
   const auto outputs = at::stack({cache.stack(act::attn_out), cache.stack(act::mlp_out)}, 1).flatten(0, 1);
   const auto parts = at::cat({cache["embed"].unsqueeze(0), outputs});
@@ -192,10 +192,9 @@ void attributing(const HookedTransformer& model) {
   const auto difference = logits.select(-1, mary) - logits.select(-1, john);  // [batch, pos]
   require_same("the sum of the attributions", attributed.sum(0) + w.b_U()[mary] - w.b_U()[john], difference);
 
-  double sum = 0.0;
   const AttributionOptions options = {.answer = mary, .against = john, .grain = Grain::head};
-  for (const auto& part : direct_logit_attribution(model, cache, options)) sum += part.logits;
-  require_same("the sum of direct_logit_attribution", at::full({}, sum), difference[0][-1]);
+  const auto by_head = direct_logit_attribution(model, cache, options);  // [row, part, pos]
+  require_same("the sum of direct_logit_attribution", by_head.values().sum().to(at::kFloat), difference[0][-1]);
 }
 
 void patching(const HookedTransformer& model, const std::filesystem::path& folder) {
@@ -226,10 +225,9 @@ void patching(const HookedTransformer& model, const std::filesystem::path& folde
       model.run(corrupted, {.edits = {replace(act::pattern(1).head(3).query(14).key(4), clean)}});
   const auto tokens = model.to_tokens(text);
   const auto mary = model.to_token(" Mary");
-  const Metric probability(
-      [=](const at::Tensor& logits) { return logits.softmax(-1).select(-1, mary).squeeze(1); });
-  std::cout << "  the corrupted run gives Mary "
-            << probability(model.run(corrupted, {.logit_positions = {{-1}}}).logits()).item<double>() << '\n';
+  const auto share = probability(mary).score(model, corrupted);
+  const Metric own([=](const at::Tensor& logits) { return logits.select(-1, mary).squeeze(1); });
+  std::cout << "  the corrupted run gives Mary " << share.item<double>() << '\n';
   std::cout << induction_scores(clean, tokens) << previous_token_scores(clean)
             << duplicate_token_scores(clean, tokens);
 }

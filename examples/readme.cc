@@ -36,14 +36,11 @@ int main(int argc, char** argv) {
   map.save(argc > 2 ? argv[2] : "resid_pre.svg");
   std::cout << map;
 
-  for (const auto& row : hooked::logit_lens(model, run.cache, {.position = -1, .top_k = 3}))
-    std::cout << row << '\n';
-  for (const auto& [part, logits] : hooked::direct_logit_attribution(model, run.cache,
-                                                                     {.answer = model.to_token(" Mary"),
-                                                                     .against = model.to_token(" John"),
-                                                                     .grain = hooked::Grain::head})) {
-    std::cout << part << "  " << logits << " logits\n";
-  }
+  std::cout << hooked::logit_lens(model, run.cache, {.top_k = 3});
+  std::cout << hooked::direct_logit_attribution(model, run.cache,
+                                                {.answer = model.to_token(" Mary"),
+                                                 .against = model.to_token(" John"),
+                                                 .grain = hooked::Grain::head});
 
   model.generate(clean, {.max_new_tokens = 20,
                          .sampling = {.temperature = 0.7, .seed = 1},

@@ -2,12 +2,15 @@
 
 // Everything a user needs, by room, and the tensor operations that go with it.
 
+#include "hooked/analysis/answers.h"
 #include "hooked/analysis/attribution.h"
 #include "hooked/analysis/grid.h"
 #include "hooked/analysis/heads.h"
 #include "hooked/analysis/heat_map.h"
 #include "hooked/analysis/logit_lens.h"
 #include "hooked/analysis/metric.h"
+#include "hooked/analysis/position.h"
+#include "hooked/analysis/prompt_pairs.h"
 #include "hooked/analysis/sweep.h"
 #include "hooked/core/axis.h"
 #include "hooked/core/error.h"

@@ -3,10 +3,13 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/einsum.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 
 #include "analysis/cache_reading.h"
 #include "analysis/final_stage.h"
+#include "analysis/row_columns.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
 
@@ -46,125 +49,159 @@ void require_exact(const ModelConfig& config, Grain grain) {
   }
 }
 
-void require_token(const ModelConfig& config, std::int64_t token) {
-  if (token >= 0 && token < config.d_vocab_out()) return;
-  throw HookError(kWhere, fmt::format("token id {} is outside the vocabulary; expected 0 to {}", token,
-                                      config.d_vocab_out() - 1));
-}
-
 at::Tensor as_double(const at::Tensor& value) { return value.to(at::kCPU, at::kDouble); }
 
-/// Turns what a part wrote to the stream into logits, and collects the rows.
+/// The mean over each row's answers of their places on the last axis of `by_token`, [row, ...].
+at::Tensor at_answers(const at::Tensor& by_token, const Answers& answers, std::int64_t rows) {
+  const auto of_row = [&](std::int64_t row) {
+    const auto ids = at::tensor(answers.of_row(row), at::kLong).to(by_token.device());
+    return as_double(by_token.index_select(-1, ids)).mean(-1);
+  };
+  std::vector<at::Tensor> each;
+  for (std::int64_t row = 0; row < rows; ++row)
+    each.push_back(answers.rows() == 0 && row > 0 ? each.front() : of_row(row));
+  return at::stack(each);
+}
+
+/// Turns what a part wrote to the stream into logits, and collects the parts.
 class Ledger {
  public:
-  Ledger(const HookedTransformer& model, const ActivationCache& cache, const AttributionOptions& options)
-      : cache_(cache), place_{options.row, options.position} {
+  Ledger(const HookedTransformer& model, const ActivationCache& cache, const AttributionOptions& options,
+         RowColumns columns)
+      : cache_(cache),
+        columns_(std::move(columns)),
+        stacks_{.n_layers = model.config().n_layers, .n_encoder_layers = model.config().n_encoder_layers()} {
     const auto& config = model.config();
     const auto weights = model.weights();
-    const auto difference = [&](const at::Tensor& by_token) {  // [..., vocab] to [...]
-      const auto answer = as_double(by_token.select(-1, options.answer));
-      return options.against ? answer - as_double(by_token.select(-1, *options.against)) : answer;
+    const auto difference = [&](const at::Tensor& by_token) {  // [..., vocab] to [row, ...]
+      const auto answer = at_answers(by_token, options.answer, columns_.rows());
+      return options.against ? answer - at_answers(by_token, *options.against, columns_.rows()) : answer;
     };
     const auto affine = final_affine(model);
-    const auto direction = difference(weights.W_U()) * config.unembedding->scale;  // [d_model]
-    norm_bias_ = affine.bias.dot(direction).item<double>();
-    unembed_bias_ = difference(weights.b_U()).item<double>() * config.unembedding->scale;
+    const auto direction = difference(weights.W_U()) * config.unembedding->scale;  // [row, d_model]
+    norm_bias_ = direction.matmul(affine.bias).unsqueeze(1);
+    unembed_bias_ = difference(weights.b_U()).unsqueeze(1) * config.unembedding->scale;
     // A part x counts (w * centred(x) / scale) . d = x . centred(w * d) / scale: the centring moves to the
     // direction.
-    reading_ = affine.weight * direction;
-    if (config.final_norm == NormKind::layer_norm) reading_ = reading_ - reading_.mean();
-    if (config.final_norm != NormKind::none)
-      reading_ = reading_ / as_double(read(final_norm_of(config).scale));
+    auto reading = affine.weight * direction;
+    if (config.final_norm == NormKind::layer_norm) reading = reading - reading.mean(-1, true);
+    reading_ = reading.unsqueeze(1).expand({-1, columns_.positions(), -1});
+    if (config.final_norm != NormKind::none) reading_ = reading_ / read(final_norm_of(config).scale);
   }
 
-  at::Tensor read(const Address& address) const { return read_token(cache_, address, place_); }
+  /// What was kept at the positions, [row, position, ...] float64.
+  at::Tensor read(const Address& address) const { return as_double(read_columns(cache_, address, columns_)); }
 
-  void add(std::string part, const at::Tensor& written) {  // [d_model]
-    rows_.push_back({std::move(part), as_double(written).dot(reading_).item<double>()});
+  /// What was kept under that name is a part.
+  void add(std::string part, const Address& address) { add(std::move(part), read(address), full(address)); }
+  /// `written` [row, position, d_model], or [d_model] where it is the same everywhere.
+  void add(std::string part, const at::Tensor& written, std::optional<Address> place = std::nullopt) {
+    add_logits(std::move(part), (written * reading_).sum(-1), std::move(place));
   }
 
-  std::vector<Attribution> finish() && {
-    rows_.push_back({"final norm bias", norm_bias_});
-    rows_.push_back({"unembed bias", unembed_bias_});
-    return std::move(rows_);
+  /// Heads that read `z` [row, position, head, d_head] and write it through W_O, without what each wrote as
+  /// vectors: [head, row, position] logits.
+  at::Tensor through(const at::Tensor& z, const at::Tensor& W_O) const {
+    return (z * at::einsum("hdm,rpm->rphd", {W_O, reading_})).sum(-1).movedim(2, 0);
+  }
+  /// Heads that wrote `written` [row, position, head, d_model], in the same way.
+  at::Tensor of_heads(const at::Tensor& written) const {
+    return (written * reading_.unsqueeze(2)).sum(-1).movedim(2, 0);
+  }
+  /// A part per head: `head 1.3`, whose place is that head's `result`.
+  void add_heads(std::string_view word, const at::Tensor& logits, const Address& result) {
+    const auto layer = result.name().layer;
+    for (std::int64_t head = 0; head < logits.size(0); ++head)
+      add_logits(fmt::format("{} {}.{}", word, layer, head), logits[head], full(result).head(head));
+  }
+
+  Grid finish(const Address& last_stream, std::string title) && {
+    const auto whole = (read(last_stream) * reading_).sum(-1);  // [row, position]
+    add_logits("remainder", whole - at::stack(logits_).sum(0));
+    add_logits("final norm bias", norm_bias_);
+    add_logits("unembed bias", unembed_bias_);
+    return Grid(without_padding(at::stack(logits_, 1), columns_),
+                {row_axis(columns_.rows()), std::move(parts_), columns_.axis},
+                {.title = std::move(title), .unit = "logits"});
   }
 
  private:
+  Address full(const Address& address) const { return stacks_.resolve(address.name()); }
+
+  void add_logits(std::string part, const at::Tensor& logits, std::optional<Address> place = std::nullopt) {
+    parts_.labels.push_back(std::move(part));
+    parts_.places.push_back(std::move(place));
+    logits_.push_back(logits.expand({columns_.rows(), columns_.positions()}));
+  }
+
   const ActivationCache& cache_;
-  TokenPlace place_;
-  at::Tensor reading_;  // [d_model]
-  double norm_bias_ = 0;
-  double unembed_bias_ = 0;
-  std::vector<Attribution> rows_;
+  RowColumns columns_;
+  Stacks stacks_;
+  at::Tensor reading_;              // [row, position, d_model]
+  at::Tensor norm_bias_;            // [row, 1]
+  at::Tensor unembed_bias_;         // [row, 1]
+  std::vector<at::Tensor> logits_;  // [row, position] each
+  GridAxis parts_{.name = "part", .labels = {}};
 };
 
-void add_embedding(Ledger& ledger, const ModelConfig& config) {
-  // What the embedding shows in an encoder-decoder are the encoder's tokens; a decoder's stream begins with
-  // its own.
-  if (config.has_encoder()) return ledger.add("embed", ledger.read(act::resid_pre(0)));
-  const bool normed_sum = config.embedding_sum_norm;  // then no part of it can be told apart
-  ledger.add("embed", ledger.read(normed_sum ? act::full_embed : act::embed));
-  if (config.learned_positions() && !normed_sum) ledger.add("pos_embed", ledger.read(act::pos_embed));
+/// What the stream begins with. What the embedding shows in an encoder-decoder are the encoder's tokens; a
+/// decoder's stream begins with its own. Of a sum of embeddings that is normed no part can be told apart.
+Address embedding_of(const ModelConfig& config) {
+  if (config.has_encoder()) return act::resid_pre(0);
+  return config.embedding_sum_norm ? act::full_embed : act::embed;
 }
 
-/// What one attention of a block wrote, head by head, and its words in the rows.
-struct HeadRows {
-  at::Tensor written;  ///< [head, d_model]
-  at::Tensor bias;     ///< [d_model]
-  std::string_view head, attn;
-};
+void add_attention(Ledger& ledger, const HookedTransformer& model, std::int32_t layer) {
+  ledger.add(fmt::format("attn {}", layer), act::attn_out(layer));
+  if (model.config().has_encoder())
+    ledger.add(fmt::format("cross attn {}", layer), act::cross_attn_out(layer));
+}
 
-void add_heads(Ledger& ledger, const HeadRows& rows, std::int32_t layer) {
-  for (std::int64_t head = 0; head < rows.written.size(0); ++head) {
-    ledger.add(fmt::format("{} {}.{}", rows.head, layer, head), rows.written[head]);
+void add_heads(Ledger& ledger, const HookedTransformer& model, std::int32_t layer) {
+  const auto bias = fmt::format("attn bias {}", layer);
+  if (!model.config().has_encoder()) {
+    const auto weights = model.weights();
+    const auto logits = ledger.through(ledger.read(act::z(layer)), as_double(weights.W_O(layer)));
+    ledger.add_heads("head", logits, act::result(layer));
+    return ledger.add(bias, as_double(weights.b_O(layer)));
   }
-  ledger.add(fmt::format("{} bias {}", rows.attn, layer), rows.bias);
-}
-
-HeadRows heads_of(const Ledger& ledger, const WeightView& weights, std::int32_t layer) {
-  const auto z = as_double(ledger.read(act::z(layer)));  // [head, d_head]
-  const auto W_O = as_double(weights.W_O(layer));        // [head, d_head, d_model]
-  return {at::einsum("hd,hdm->hm", {z, W_O}), weights.b_O(layer), "head", "attn"};
-}
-
-/// Of cross-attention, and of a decoder's own: what the heads do not write of `out` is the bias.
-HeadRows heads_of(const Ledger& ledger, const Address& result, const Address& out) {
-  const auto written = as_double(ledger.read(result));
-  return {written, as_double(ledger.read(out)) - written.sum(0), "head", "attn"};
-}
-
-void add_attention(Ledger& ledger, const HookedTransformer& model, Grain grain, std::int32_t layer) {
-  const bool two_stacks = model.config().has_encoder();
-  if (grain == Grain::layer) {
-    ledger.add(fmt::format("attn {}", layer), ledger.read(act::attn_out(layer)));
-    if (two_stacks) ledger.add(fmt::format("cross attn {}", layer), ledger.read(act::cross_attn_out(layer)));
-    return;
-  }
-  if (!two_stacks) return add_heads(ledger, heads_of(ledger, model.weights(), layer), layer);
-  add_heads(ledger, heads_of(ledger, act::result(layer), act::attn_out(layer)), layer);
-  auto cross = heads_of(ledger, act::cross_result(layer), act::cross_attn_out(layer));
-  cross.head = "cross head";
-  cross.attn = "cross attn";
-  add_heads(ledger, cross, layer);
+  // Of two stacks: what the heads do not write of an attention's output is the bias.
+  const auto add = [&](const char* word, const std::string& bias_part, const Address& result,
+                       const Address& out) {
+    const auto written = ledger.read(result);
+    ledger.add_heads(word, ledger.of_heads(written), result);
+    ledger.add(bias_part, ledger.read(out) - written.sum(2));
+  };
+  add("head", bias, act::result(layer), act::attn_out(layer));
+  add("cross head", "cross " + bias, act::cross_result(layer), act::cross_attn_out(layer));
 }
 
 }  // namespace
 
-std::vector<Attribution> direct_logit_attribution(const HookedTransformer& model,
-                                                  const ActivationCache& cache,
-                                                  const AttributionOptions& options) {
+Grid direct_logit_attribution(const HookedTransformer& model, const ActivationCache& cache,
+                              const AttributionOptions& options) {
   const auto& config = model.config();
   require_exact(config, options.grain);
-  require_token(config, options.answer);
-  if (options.against) require_token(config, *options.against);
+  const auto embedding = embedding_of(config);
+  auto columns = columns_of(cache, embedding, options.positions);
+  options.answer.require_fit(columns.rows(), config.d_vocab_out(), "answer");
+  if (options.against) options.against->require_fit(columns.rows(), config.d_vocab_out(), "against");
 
-  Ledger ledger(model, cache, options);
-  add_embedding(ledger, config);
-  for (std::int32_t layer = 0; layer < config.n_layers; ++layer) {
-    add_attention(ledger, model, options.grain, layer);
-    if (config.has_mlp()) ledger.add(fmt::format("mlp {}", layer), ledger.read(act::mlp_out(layer)));
+  Ledger ledger(model, cache, options, std::move(columns));
+  ledger.add("embed", embedding);
+  if (!config.has_encoder() && config.learned_positions() && !config.embedding_sum_norm)
+    ledger.add("pos_embed", act::pos_embed);
+  const auto n_layers = static_cast<std::int32_t>(config.n_layers);
+  for (std::int32_t layer = 0; layer < n_layers; ++layer) {
+    if (options.grain == Grain::head) {
+      add_heads(ledger, model, layer);
+    } else {
+      add_attention(ledger, model, layer);
+    }
+    if (config.has_mlp()) ledger.add(fmt::format("mlp {}", layer), act::mlp_out(layer));
   }
-  return std::move(ledger).finish();
+  return std::move(ledger).finish(n_layers > 0 ? Address(act::resid_post(n_layers - 1)) : embedding,
+                                  "Direct logit attribution");
 }
 
 }  // namespace hooked

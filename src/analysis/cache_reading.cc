@@ -1,61 +1,67 @@
 #include "analysis/cache_reading.h"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/tensor.h>
 #include <fmt/format.h>
-
-#include <algorithm>
 
 #include "hooked/core/error.h"
 
 namespace hooked {
 namespace {
 
-std::int64_t column_of(const ActivationCache::Entry& entry, std::int64_t position) {
-  if (entry.positions.empty()) return position;
-  if (position < 0) {
-    throw HookError(
-        entry.name.to_string(),
-        fmt::format("only some positions were kept, so position {} cannot be counted from the end; give an "
-                    "absolute position",
-                    position));
-  }
-  const auto found = std::find(entry.positions.begin(), entry.positions.end(), position);
-  if (found == entry.positions.end()) {
+/// Which column of the entry's value holds each of `columns`, [row, position].
+at::Tensor places_in(const ActivationCache::Entry& entry, const RowColumns& columns) {
+  if (entry.positions.empty() && !entry.row_positions.defined()) return columns.columns;
+  const auto kept = entry.row_positions.defined() ? entry.row_positions.to(at::kCPU)              // [row, kept]
+                                                  : at::tensor(entry.positions, at::kLong).unsqueeze(0);
+  const auto matches = columns.columns.unsqueeze(2).eq(kept.unsqueeze(1));  // [row, position, kept]
+  auto found = matches.any(2);
+  if (columns.real.defined()) found = found.logical_or(columns.real.logical_not());
+  if (!found.all().item<bool>()) {
+    const auto missing = found.flatten().to(at::kLong).argmin(0).item<std::int64_t>();
+    const auto row = missing / columns.positions();
     throw HookError(entry.name.to_string(),
-                    fmt::format("position {} was not kept; keep it with RunOptions::positions", position));
+                    fmt::format("position {} of row {} was not kept; keep it with RunOptions::keep",
+                                columns.columns[row][missing % columns.positions()].item<std::int64_t>(), row));
   }
-  return found - entry.positions.begin();
-}
-
-// What stands on padding answers no question.
-void refuse_padding(const ActivationCache& cache, const ActivationCache::Entry& entry, TokenPlace place) {
-  const auto& columns = cache.tokens(entry.name.stack);
-  if (!columns || !columns->mask.defined()) return;
-  const std::int64_t row = place.row < 0 ? place.row + columns->mask.size(0) : place.row;
-  if (row < 0 || row >= columns->mask.size(0)) return;  // reading says so
-  const std::int64_t position = place.position < 0 ? place.position + columns->end : place.position;
-  if (!columns->is_padding(row, position)) return;
-  throw HookError(
-      entry.name.to_string(),
-      fmt::format("position {} is padding in row {}; expected a real token, the last of which is "
-                  "at position {}",
-                  place.position, row, columns->last(columns->mask.size(0))[row].item<std::int64_t>()));
+  return matches.to(at::kLong).argmax(2);
 }
 
 }  // namespace
 
-at::Tensor read_token(const ActivationCache& cache, const Address& address, TokenPlace place) {
-  const ActivationCache::Entry& entry = cache.entry(address.name());
-  refuse_padding(cache, entry, place);
-  const auto column = column_of(entry, place.position);
-  return cache[address.row(place.row).pos(column)];
+RowColumns columns_of(const ActivationCache& cache, const Address& like,
+                      const std::vector<Position>& positions) {
+  const auto value = cache[like];
+  const auto& entry = cache.entry(like.name());
+  const auto& tokens = cache.tokens(entry.name.stack);
+  if (!tokens && (!entry.positions.empty() || entry.row_positions.defined())) {
+    throw HookError(entry.name.to_string(),
+                    "only some positions were kept, and nothing says of how many; expected a cache that a run "
+                    "made");
+  }
+  return RowColumns::of(positions, value.size(0),
+                        tokens ? *tokens : TokenColumns{.first = 0, .end = value.size(1)});
+}
+
+at::Tensor read_columns(const ActivationCache& cache, const Address& address, const RowColumns& columns) {
+  const auto value = cache[address];  // [row, pos, ...]
+  const auto& entry = cache.entry(address.name());
+  const auto places = places_in(entry, columns);
+  const auto rows = at::arange(columns.rows(), at::kLong).unsqueeze(1) * value.size(1);
+  auto shape = value.sizes().vec();
+  shape[1] = columns.positions();
+  return value.flatten(0, 1)
+      .index_select(0, (rows + places).flatten().to(value.device()))
+      .view(shape);
 }
 
 void require_all_positions(const ActivationCache& cache, const ActivationName& name, const char* what) {
   const auto& entry = cache.entry(name);
-  if (entry.positions.empty()) return;
+  if (entry.positions.empty() && !entry.row_positions.defined()) return;
   throw HookError(entry.name.to_string(),
                   fmt::format("only some positions were kept; expected all of them for {}; run without "
-                              "RunOptions::positions",
+                              "RunOptions::keep.positions",
                               what));
 }
 

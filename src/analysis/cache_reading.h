@@ -2,22 +2,21 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
+#include <vector>
 
+#include "analysis/row_columns.h"
 #include "hooked/hooks/activation_cache.h"
 
 namespace hooked {
 
-/// Which token of a cached run.
-struct TokenPlace {
-  std::int64_t row;       ///< batch row
-  std::int64_t position;  ///< absolute, negative from the end
-};
+/// The columns of the run that made a cache, as far as it knows them; else those of the activation `like`,
+/// which has a pos axis behind its batch axis. Throws HookError where it is not there.
+RowColumns columns_of(const ActivationCache& cache, const Address& like,
+                      const std::vector<Position>& positions);
 
-/// What `cache` holds for one token at a site with a batch and a pos axis: those two axes are dropped.
-/// Throws HookError when the activation is not there, the row or position is out of range, or the position
-/// was not kept.
-at::Tensor read_token(const ActivationCache& cache, const Address& address, TokenPlace place);
+/// What `cache` holds at these columns of a site whose first axes are batch and pos: [row, position, ...].
+/// Throws HookError when the activation is not there or a column was not kept.
+at::Tensor read_columns(const ActivationCache& cache, const Address& address, const RowColumns& columns);
 
 /// Throws HookError unless the cache holds all positions of that activation: `what` needs them.
 void require_all_positions(const ActivationCache& cache, const ActivationName& name, const char* what);

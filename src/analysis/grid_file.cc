@@ -20,7 +20,7 @@
 namespace hooked {
 namespace {
 
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 31;
+constexpr std::uint64_t kMostGridBytes = std::uint64_t{1} << 31;
 constexpr std::string_view kAddressColumn = " address";
 constexpr const char* kTensor = "values";
 constexpr const char* kRecord = "grid";
@@ -68,7 +68,7 @@ class RecordReader {
 
   Json parse(std::string_view text) const {
     try {
-      return parse_json(text, {.bytes = kMostBytes, .depth = 128});
+      return parse_json(text, {.bytes = kMostGridBytes, .depth = 128});
     } catch (const std::invalid_argument& error) {
       fail(error.what());
     }
@@ -338,8 +338,8 @@ Grid Grid::load(const std::filesystem::path& file) {
   const auto ending = file.extension();
   const RecordReader reader(file.string());
   if (ending == ".safetensors") return grid_of_safetensors(file, reader);
-  if (ending == ".csv") return grid_of_csv(read_text_file(file, kMostBytes), file.string(), reader);
-  if (ending == ".json") return grid_of_json(read_text_file(file, kMostBytes), reader);
+  if (ending == ".csv") return grid_of_csv(read_text_file(file, kMostGridBytes), file.string(), reader);
+  if (ending == ".json") return grid_of_json(read_text_file(file, kMostGridBytes), reader);
   throw IoError(file.string(), fmt::format("a grid cannot be read from '{}'; expected a name ending in .csv, "
                                            ".json or .safetensors",
                                            ending.string()));

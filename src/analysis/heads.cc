@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
@@ -19,75 +20,89 @@
 namespace hooked {
 namespace {
 
+/// Which keys each query of a run should look at, and what is padding.
+struct Wanted {
+  at::Tensor keys;  ///< bool [row, query, key] on the CPU
+  Stack stack;
+};
+
 /// The average, over the queries that have a key to look at, of the attention given to those keys.
-/// `wanted` bool [1 or batch, query, key].
-Grid attention_to(const ActivationCache& cache, Stack of, const at::Tensor& wanted, std::string title) {
-  const auto mask = wanted.unsqueeze(1);                           // [batch, 1, query, key]
-  const auto queries = wanted.any(-1).sum().item<std::int64_t>();  // of one batch, or of all rows
-  if (queries == 0) {
+Grid attention_to(const ActivationCache& cache, const Wanted& wanted, HeadRows rows, std::string title) {
+  const auto mask = wanted.keys.unsqueeze(1);          // [row, 1, query, key]
+  auto queries = wanted.keys.any(-1).sum(1).view({1, -1, 1});  // [1, row, 1] that have a key to look at
+  if (queries.sum().item<std::int64_t>() == 0) {
     throw ShapeError(title,
                      "no position has a token to look back to; expected tokens that occur more than once "
                      "(repeated_random_tokens makes some)");
   }
   std::vector<at::Tensor> layers;
   GridAxis layer_axis{"layer", {}};
-  for (std::int32_t layer = 0; layer < cache.n_layers(of); ++layer) {
-    const auto pattern = cache[act::pattern.in(of, layer)];       // [batch, head, query, key]
-    const auto rows = wanted.size(0) == 1 ? pattern.size(0) : 1;  // rows that share one mask
-    const auto given = (pattern.to(at::kCPU, at::kDouble) * mask).sum({0, 2, 3});
-    layers.push_back(given / static_cast<double>(queries * rows));
+  for (std::int32_t layer = 0; layer < cache.n_layers(wanted.stack); ++layer) {
+    const auto pattern = cache[act::pattern.in(wanted.stack, layer)];  // [row, head, query, key]
+    layers.push_back((pattern.to(at::kCPU, at::kDouble) * mask).sum({2, 3}));
     layer_axis.labels.push_back(std::to_string(layer));
+    layer_axis.places.emplace_back(cache.entry(act::pattern.in(wanted.stack, layer).name()).name);
   }
+  auto given = at::stack(layers);  // [layer, row, head]
   GridAxis head_axis{"head", {}};
-  for (std::int64_t head = 0; head < layers.at(0).size(0); ++head)
-    head_axis.labels.push_back(std::to_string(head));
-  return Grid(at::stack(layers), {std::move(layer_axis), std::move(head_axis)},
-              {.title = std::move(title), .unit = "mean attention"});
+  for (std::int64_t head = 0; head < given.size(2); ++head) head_axis.labels.push_back(std::to_string(head));
+  const Grid::Description description{.title = std::move(title), .unit = "mean attention"};
+  if (rows == HeadRows::mean)
+    return Grid(given.sum(1) / queries.sum(), {std::move(layer_axis), std::move(head_axis)}, description);
+  return Grid((given / queries).movedim(1, 0),  // 0 / 0 is NaN: the row has no such query
+              {row_axis(given.size(1)), std::move(layer_axis), std::move(head_axis)}, description);
 }
 
-/// Every layer's pattern must hold all positions; returns [batch, positions].
-std::pair<std::int64_t, std::int64_t> require_patterns(const ActivationCache& cache, Stack of,
-                                                       const char* what) {
+/// Every layer's pattern must hold all positions; returns [row, pos] bool: which tokens are real.
+at::Tensor real_tokens(const ActivationCache& cache, Stack of, const char* what) {
   if (cache.n_layers(of) == 0) throw HookError(what, "the cache is empty; expected every layer's pattern");
   for (std::int32_t layer = 0; layer < cache.n_layers(of); ++layer)
     require_all_positions(cache, act::pattern.in(of, layer).name(), what);
   const auto first = cache[act::pattern.in(of, 0)];
-  return {first.size(0), first.size(2)};
+  const auto& columns = cache.tokens(of);
+  if (columns && columns->mask.defined()) return columns->mask.to(at::kCPU, at::kBool);
+  return at::ones({first.size(0), first.size(2)}, at::kBool);
 }
 
-/// [batch, query, key]: an earlier place with the query's token.
+/// [row, query, key]: an earlier place with the query's token.
 at::Tensor same_token_before(const ActivationCache& cache, Stack of, const at::Tensor& tokens,
                              const char* what) {
-  const auto [batch, positions] = require_patterns(cache, of, what);
-  const auto rows = (tokens.defined() && tokens.dim() == 1 ? tokens.unsqueeze(0) : tokens).to(at::kCPU);
-  if (rows.dim() != 2 || rows.size(0) != batch || rows.size(1) != positions) {
+  const auto real = real_tokens(cache, of, what);
+  if (!tokens.defined()) throw ShapeError(what, "the tokens are missing; expected what the cached run read");
+  const auto rows = (tokens.dim() == 1 ? tokens.unsqueeze(0) : tokens).to(at::kCPU);
+  if (rows.sizes() != real.sizes()) {
     throw ShapeError(what, fmt::format("the tokens are not those of the patterns; expected shape {}, got {}",
-                                       shape_text({batch, positions}), shape_text(rows.sizes())));
+                                       shape_text(real.sizes()), shape_text(rows.sizes())));
   }
-  return rows.unsqueeze(2).eq(rows.unsqueeze(1)).tril(-1);
+  return rows.unsqueeze(2).eq(rows.unsqueeze(1)).tril(-1) * real.unsqueeze(2) * real.unsqueeze(1);
 }
 
 }  // namespace
 
-Grid previous_token_scores(const ActivationCache& cache, Stack of) {
-  const auto [batch, positions] = require_patterns(cache, of, "previous-token heads");
-  const auto query = at::arange(positions, at::kLong);
-  const auto wanted = query.unsqueeze(1).eq(query.unsqueeze(0) + 1).unsqueeze(0);  // [1, query, key]
-  return attention_to(cache, of, wanted, "Attention to the previous token");
+Grid previous_token_scores(const ActivationCache& cache, const HeadScoreOptions& options) {
+  const auto real = real_tokens(cache, options.stack, "previous-token heads");
+  const auto query = at::arange(real.size(1), at::kLong);
+  const auto before = query.unsqueeze(1).eq(query.unsqueeze(0) + 1);  // [query, key]
+  return attention_to(cache, {before * real.unsqueeze(2) * real.unsqueeze(1), options.stack}, options.rows,
+                      "Attention to the previous token");
 }
 
-Grid duplicate_token_scores(const ActivationCache& cache, const at::Tensor& tokens, Stack of) {
-  return attention_to(cache, of, same_token_before(cache, of, tokens, "duplicate-token heads"),
+Grid duplicate_token_scores(const ActivationCache& cache, const at::Tensor& tokens,
+                            const HeadScoreOptions& options) {
+  const auto same = same_token_before(cache, options.stack, tokens, "duplicate-token heads");
+  return attention_to(cache, {same, options.stack}, options.rows,
                       "Attention to earlier occurrences of the same token");
 }
 
-Grid induction_scores(const ActivationCache& cache, const at::Tensor& tokens, Stack of) {
-  const auto same = same_token_before(cache, of, tokens, "induction heads");
-  // The key after an occurrence: shifted right by one, and still not after the query.
+Grid induction_scores(const ActivationCache& cache, const at::Tensor& tokens,
+                      const HeadScoreOptions& options) {
+  const auto same = same_token_before(cache, options.stack, tokens, "induction heads");
+  // The key after an occurrence: shifted right by one, and still not after the query. Rows are padded at
+  // their ends only, so what stands between two real tokens is real.
   auto wanted = at::zeros_like(same);
   const auto positions = same.size(2);
   wanted.narrow(2, 1, positions - 1).copy_(same.narrow(2, 0, positions - 1));
-  return attention_to(cache, of, wanted.tril(),
+  return attention_to(cache, {wanted.tril(), options.stack}, options.rows,
                       "Attention to what followed earlier occurrences of the same token");
 }
 

@@ -2,82 +2,210 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/log_softmax.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <numeric>
+
+#include "analysis/row_columns.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
 
 namespace hooked {
 namespace {
 
-void require_token(std::int64_t token, const char* metric) {
-  if (token >= 0) return;
-  throw ShapeError(metric, fmt::format("token id {} is negative; expected an id of the vocabulary", token));
+// The score as the function gives it, checked.
+at::Tensor checked_scores(const Metric& metric, const MetricInput& run, std::int64_t rows) {
+  auto scores = metric.definition().function(run);
+  if (scores.defined() && scores.dim() == 1 && scores.size(0) == rows) return scores;
+  throw ShapeError(metric.name(),
+                   fmt::format("a metric gives one number per row; expected shape [{}], got {}", rows,
+                               scores.defined() ? shape_text(scores.sizes()) : "an undefined tensor"));
 }
 
-at::Tensor logits_of(const at::Tensor& logits, std::int64_t token, const char* metric) {
-  if (token >= logits.size(2)) {
-    throw ShapeError(metric, fmt::format("token id {} is outside the logits; expected an id below {}", token,
-                                         logits.size(2)));
+// A token that no vocabulary lacks and answers of any number of rows are checked when the metric meets a run.
+void require_answers_fit(const Metric& metric, std::int64_t rows, const at::Tensor& logits) {
+  for (const auto& answers : metric.definition().answers)
+    answers.require_fit(rows, logits.size(2), metric.name());
+}
+
+void require_gradient(const Metric& metric) {
+  if (!metric.definition().reads_logits) {
+    throw HookError(metric.name(),
+                    "this metric reads activations, and gradients are of logits; expected a metric of logits");
   }
-  return logits.select(2, token).select(1, 0);  // [row]
+  if (!metric.definition().differentiable) {
+    throw HookError(metric.name(),
+                    "this metric moves in steps, so its gradient is zero everywhere; expected one that does "
+                    "not, such as logit_difference or log_probability");
+  }
+}
+
+std::vector<std::int64_t> counted(std::int64_t rows) {
+  std::vector<std::int64_t> numbers(static_cast<std::size_t>(rows));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return numbers;
+}
+
+at::Tensor as_rows(const at::Tensor& columns) {
+  return columns.defined() && columns.dim() == 1 ? columns.unsqueeze(0) : columns;
+}
+
+Input with_tokens(const HookedTransformer& model, const Input& input) {
+  return (input.text ? Input(model.to_tokens(*input.text), input) : input).with_decoder_start(model.config());
 }
 
 }  // namespace
 
-Metric::Metric(Function function, Declared declared)
-    : function_(std::move(function)), declared_(std::move(declared)) {
-  if (declared_.positions.empty()) {
-    throw ShapeError(declared_.name,
-                     "a metric without positions has no logits to look at; expected at least one");
-  }
-}
+Metric::Metric(Definition definition)
+    : definition_(std::make_shared<const Definition>(std::move(definition))) {}
 
 at::Tensor Metric::operator()(const at::Tensor& logits) const {
-  const auto n_positions = static_cast<std::int64_t>(positions().size());
-  if (logits.dim() != 3 || logits.size(1) != n_positions) {
+  const auto n_positions = static_cast<std::int64_t>(definition_->positions.size());
+  if (!logits.defined() || logits.dim() != 3 || (n_positions > 0 && logits.size(1) != n_positions)) {
     throw ShapeError(
         name(), fmt::format("the metric looks at {} positions; expected logits [row, {}, vocab], got {}; "
-                            "run with logit_positions = metric.positions()",
-                            n_positions, n_positions, shape_text(logits.sizes())));
+                            "Metric::score runs the model as it wants it",
+                            n_positions, n_positions,
+                            logits.defined() ? shape_text(logits.sizes()) : "an undefined tensor"));
   }
-  auto scores = function_(logits);
-  if (!scores.defined() || scores.dim() != 1 || scores.size(0) != logits.size(0)) {
-    throw ShapeError(
-        name(), fmt::format("a metric gives one number per row; expected shape [{}] from logits {}, got {}",
-                            logits.size(0), shape_text(logits.sizes()),
-                            scores.defined() ? shape_text(scores.sizes()) : "an undefined tensor"));
+  if (!definition_->reads_logits) {
+    throw HookError(name(), "this metric reads activations; score a run (Metric::score, Metric::on)");
   }
-  return scores;
+  require_answers_fit(*this, logits.size(0), logits);
+  return checked_scores(*this,
+                        {.logits = logits,
+                         .cache = {},
+                         .columns = {},
+                         .real = {},
+                         .tokens = {},
+                         .rows = counted(logits.size(0))},
+                        logits.size(0));
 }
 
 Metric::operator LogitMetric() const {
-  return {[metric = *this](const at::Tensor& logits) { return metric(logits).sum(); }, positions()};
+  require_gradient(*this);
+  std::vector<std::int64_t> columns;
+  for (const auto& position : definition_->positions) {
+    if (!position.is_last() && !position.column()) {
+      throw HookError(name(),
+                      fmt::format("the place '{}' has a column for each row of one input; expected the metric of "
+                                  "that input: metric.on(model, input)",
+                                  position.label()));
+    }
+    columns.push_back(position.column().value_or(-1));
+  }
+  return {[metric = *this](const at::Tensor& logits) { return metric(logits).sum(); }, std::move(columns)};
 }
 
-Metric logit_difference(std::int64_t answer, std::int64_t against, std::int64_t position) {
-  static constexpr const char* kName = "logit difference";
-  require_token(answer, kName);
-  require_token(against, kName);
-  return Metric(
-      [answer, against](const at::Tensor& logits) {
-        return logits_of(logits, answer, kName) - logits_of(logits, against, kName);
-      },
-      {position}, kName);
+BoundMetric Metric::on(const HookedTransformer& model, const Input& input) const {
+  return BoundMetric(*this, model, with_tokens(model, input));
 }
 
-Metric log_probability(std::int64_t answer, std::int64_t position) {
-  static constexpr const char* kName = "log-probability";
-  require_token(answer, kName);
-  return Metric(
-      [answer](const at::Tensor& logits) {
-        // Checked before the softmax, so that a wrong id is named; float32 at least, whatever the logits are.
-        logits_of(logits, answer, kName);
-        const auto wide = logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-        return logits_of(at::log_softmax(logits, -1, wide), answer, kName);
+at::Tensor Metric::score(const HookedTransformer& model, const Input& input, const RunOptions& options) const {
+  const Input whole = with_tokens(model, input);
+  const BoundMetric bound(*this, model, whole);
+  return bound(model.run(whole, bound.needs(options)));
+}
+
+BoundMetric::BoundMetric(Metric metric, const HookedTransformer& model, const Input& input)
+    : metric_(std::move(metric)), rows_(counted(input.batch())) {
+  first_column_ = input.prefix ? input.prefix->length() : 0;
+  TokenColumns tokens{.first = first_column_, .end = first_column_ + input.length()};
+  if (const auto mask = as_rows(input.main_mask()); mask.defined()) tokens.mask = mask.ne(0).to(at::kCPU);
+  const auto columns = RowColumns::of(metric_.definition().positions, input.batch(), tokens);
+  columns_ = columns.columns;
+  real_ = columns.real;
+  if (!input.start) tokens_ = as_rows(input.main_tokens()).to(at::kCPU);
+  for (const auto& answers : metric_.definition().answers)
+    answers.require_fit(rows(), model.config().d_vocab_out(), metric_.name());
+  if (metric_.definition().positions.empty()) return;
+  const auto flat = columns_.flatten();
+  const auto* numbers = flat.const_data_ptr<std::int64_t>();
+  std::vector<std::int64_t> distinct(numbers, numbers + flat.numel());
+  std::sort(distinct.begin(), distinct.end());
+  distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+  logit_columns_ = std::move(distinct);
+}
+
+RunOptions BoundMetric::needs(RunOptions options) const {
+  const auto& definition = metric_.definition();
+  options.capture = options.capture | definition.activations;
+  options.output = definition.reads_logits ? Output::logits : Output::none;
+  options.logit_positions = definition.reads_logits ? logit_columns_ : std::nullopt;
+  return options;
+}
+
+at::Tensor BoundMetric::operator()(const RunResult& run) const {
+  return (*this)(metric_.definition().reads_logits ? run.logits() : at::Tensor(), run.cache);
+}
+
+at::Tensor BoundMetric::operator()(const at::Tensor& logits, const ActivationCache& cache) const {
+  const MetricInput run{.logits = metric_.definition().reads_logits ? at_positions(logits) : at::Tensor(),
+                        .cache = cache,
+                        .columns = columns_,
+                        .real = real_,
+                        .tokens = tokens_,
+                        .first_column = first_column_,
+                        .rows = rows_};
+  return checked_scores(metric_, run, rows());
+}
+
+/// Each row's logits at its own positions, [row, position, vocab], out of those that were computed.
+at::Tensor BoundMetric::at_positions(const at::Tensor& logits) const {
+  const auto computed =
+      logit_columns_ ? static_cast<std::int64_t>(logit_columns_->size()) : columns_.size(1);
+  if (logits.dim() != 3 || logits.size(0) != rows() || logits.size(1) != computed) {
+    throw ShapeError(metric_.name(),
+                     fmt::format("the metric reads the logits of {} rows at {} columns; expected [{}, {}, vocab], "
+                                 "got {}; run with metric.needs()",
+                                 rows(), computed, rows(), computed, shape_text(logits.sizes())));
+  }
+  if (!logit_columns_) return logits;
+  const auto union_columns = at::tensor(*logit_columns_, at::kLong);
+  if (columns_.equal(union_columns.expand({rows(), computed}))) return logits;
+  const auto places = columns_.unsqueeze(2).eq(union_columns).to(at::kLong).argmax(2);  // [row, position]
+  const auto flat = places + at::arange(rows(), at::kLong).unsqueeze(1) * computed;
+  return logits.flatten(0, 1)
+      .index_select(0, flat.flatten().to(logits.device()))
+      .view({rows(), columns_.size(1), logits.size(2)});
+}
+
+BoundMetric BoundMetric::of_rows(const std::vector<std::int64_t>& rows) const {
+  for (const auto row : rows) {
+    if (row >= 0 && row < this->rows()) continue;
+    throw ShapeError(metric_.name(),
+                     fmt::format("row {} is out of range; expected 0 to {}", row, this->rows() - 1));
+  }
+  BoundMetric some = *this;
+  const auto index = at::tensor(rows, at::kLong);
+  for (at::Tensor* of_rows : {&some.columns_, &some.real_, &some.tokens_}) {
+    if (of_rows->defined()) *of_rows = of_rows->index_select(0, index);
+  }
+  some.rows_.clear();
+  for (const auto row : rows) some.rows_.push_back(rows_[static_cast<std::size_t>(row)]);
+  return some;
+}
+
+BoundMetric::operator LogitMetric() const {
+  require_gradient(metric_);
+  return {[metric = *this](const at::Tensor& logits) { return metric(logits).sum(); },
+          logit_columns_.value_or(std::vector<std::int64_t>())};
+}
+
+at::Tensor logits_at(const HookedTransformer& model, const Input& input,
+                     const std::vector<Position>& positions, const RunOptions& options) {
+  at::Tensor read;
+  const Metric reader(
+      [&read](const at::Tensor& logits) {
+        read = logits;
+        return logits.select(2, 0).select(1, 0);
       },
-      {position}, kName);
+      positions, "logits");
+  reader.score(model, input, options);
+  return read;
 }
 
 }  // namespace hooked

@@ -125,6 +125,7 @@ bool PatchedRuns::changes_nothing(const PatchedBlock& block) const {
 
 PatchedRuns::Group PatchedRuns::group_of(const Patch& patch) const {
   Group group{.layer = std::numeric_limits<std::int64_t>::max(), .name = patch.front().place.name()};
+  if (!options_.run.capture.empty()) group.layer.reset();  // what is read may lie before the patch
   for (const PatchedBlock& block : patch) {
     const ActivationName& name = block.place.name();
     const bool inside = row(name.site).scope == SiteScope::block && name.stack == points_.stacks().main();

@@ -126,32 +126,19 @@ std::vector<Patch> patches_of(const Plan& plan, const Address& address, const at
 }
 
 /// A metric must score each row by itself: two rows together and one after the other give the same.
-void require_rowwise(const Metric& metric, const at::Tensor& two_rows) {
-  const auto together = metric(two_rows).to(at::kDouble).cpu();
+void require_rowwise(const BoundMetric& metric, const at::Tensor& two_rows) {
+  const auto together = metric.of_rows({0, 0})(two_rows).to(at::kDouble).cpu();
   for (std::int64_t i = 0; i < 2; ++i) {
     const double alone = metric(two_rows.narrow(0, i, 1)).to(at::kDouble).item<double>();
     const double in_company = together[i].item<double>();
     if (std::isnan(alone) && std::isnan(in_company)) continue;
     if (std::abs(alone - in_company) <= 1e-3 * std::max(1.0, std::abs(alone))) continue;
     throw ShapeError(
-        metric.name(),
+        metric.metric().name(),
         fmt::format("row {} scores {} by itself and {} beside another row; expected a metric that looks at "
                     "each row alone",
                     i, alone, in_company));
   }
-}
-
-/// The columns whose logits the metric reads.
-std::vector<std::int64_t> columns_of(const Metric& metric, const Input& into) {
-  std::vector<std::int64_t> columns = metric.positions();
-  for (std::int64_t& column : columns) {
-    if (column < 0) column += into.length();
-    if (column < 0 || column >= into.length()) {
-      throw ShapeError(metric.name(), fmt::format("a position is out of range; expected {} to {}, got {}",
-                                                  -into.length(), into.length() - 1, column));
-    }
-  }
-  return columns;
 }
 
 std::vector<std::string> numbers_as_labels(std::int64_t count) {
@@ -195,30 +182,30 @@ Grid sweep(const HookedTransformer& model, const SweepOptions& options) {
   for (std::int32_t layer = 0; layer < n_layers; ++layer) {
     names.push_back(points.resolve(options.site.in(options.stack, layer).name()));
   }
-  RunOptions run_options;
-  run_options.logit_positions = columns_of(options.metric, into);
-  const PatchedRuns runs(model, into, names, {.run = run_options, .tokens_per_run = options.tokens_per_run});
-  const at::Tensor unpatched = runs.unpatched().logits();
-  const double untouched = options.metric(unpatched).to(at::kDouble).item<double>();
+  const BoundMetric metric = options.metric.on(model, into);
+  const bool reads_logits = metric.metric().definition().reads_logits;
+  const PatchedRuns runs(model, into, names, {.run = metric.needs(), .tokens_per_run = options.tokens_per_run});
+  const double untouched = metric(runs.unpatched()).to(at::kDouble).item<double>();
   auto values = at::empty({n_layers, plan.places}, at::kDouble);
-  bool metric_checked = false;
+  bool metric_checked = !reads_logits;
   for (std::int64_t layer = 0; layer < n_layers; ++layer) {
     const ActivationName& name = names[static_cast<std::size_t>(layer)];
     const at::Tensor source = source_of(options, name, runs.value(name));
     auto* const scores = values[layer].mutable_data_ptr<double>();
-    runs.run(patches_of(plan, name, source),
-             [&](const std::vector<std::size_t>& places, const RunResult* run) {
-               if (run == nullptr) {
-                 for (const std::size_t place : places) scores[place] = untouched;
-                 return;
-               }
-               if (!metric_checked)
-                 require_rowwise(options.metric, at::cat({unpatched, run->logits().narrow(0, 0, 1)}));
-               metric_checked = true;
-               const at::Tensor made = options.metric(run->logits()).to(at::kDouble).cpu().contiguous();
-               for (std::size_t i = 0; i < places.size(); ++i)
-                 scores[places[i]] = made.const_data_ptr<double>()[i];
-             });
+    runs.run(
+        patches_of(plan, name, source), [&](const std::vector<std::size_t>& places, const RunResult* run) {
+          if (run == nullptr) {
+            for (const std::size_t place : places) scores[place] = untouched;
+            return;
+          }
+          if (!metric_checked) {
+            require_rowwise(metric, at::cat({runs.unpatched().logits(), run->logits().narrow(0, 0, 1)}));
+          }
+          metric_checked = true;
+          const std::vector<std::int64_t> same_row(places.size(), 0);
+          const at::Tensor made = metric.of_rows(same_row)(*run).to(at::kDouble).cpu().contiguous();
+          for (std::size_t i = 0; i < places.size(); ++i) scores[places[i]] = made.const_data_ptr<double>()[i];
+        });
   }
 
   std::vector<std::int64_t> shape{n_layers};

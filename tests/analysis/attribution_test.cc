@@ -2,6 +2,8 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/tensor.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,23 +20,30 @@ using testing::HasSubstr;
 
 constexpr double kFloat64Tolerance = 1e-10;
 
-double sum_of(const std::vector<Attribution>& rows) {
-  double sum = 0;
-  for (const auto& row : rows) sum += row.logits;
-  return sum;
+/// The sum of the parts at a row and a position of the grid, without the remainder.
+double sum_without_remainder(const Grid& grid, std::int64_t row, std::int64_t position) {
+  const auto remainder = grid.slice("part", "remainder");
+  return (grid.values().sum(1)[row][position] - remainder.values()[row][position]).item<double>();
 }
 
 void expect_rows_add_up(const HookedTransformer& model, Grain grain) {
-  const auto tokens = random_row(6, model.config().d_vocab, 4);
+  const auto vocab = model.config().d_vocab;
+  const auto tokens = at::cat({random_row(6, vocab, 4), random_row(6, vocab, 5)});
   const auto run = model.run_with_cache(tokens);
-  for (const std::int64_t position : {-1, 2}) {
-    const auto logits = run.logits().select(1, position)[0];
-    const auto difference = direct_logit_attribution(
-        model, run.cache, {.answer = 3, .against = 5, .grain = grain, .position = position});
-    EXPECT_NEAR(sum_of(difference), (logits[3] - logits[5]).item<double>(), kFloat64Tolerance);
-    const auto alone =
-        direct_logit_attribution(model, run.cache, {.answer = 3, .grain = grain, .position = position});
-    EXPECT_NEAR(sum_of(alone), logits[3].item<double>(), kFloat64Tolerance);
+  const auto answers = Answers::by_row({3, 4});
+  const auto difference = direct_logit_attribution(
+      model, run.cache, {.answer = answers, .against = 5, .grain = grain, .positions = {-1, 2}});
+  const auto alone = direct_logit_attribution(model, run.cache, {.answer = 3, .grain = grain, .positions = {}});
+  for (std::int64_t row = 0; row < 2; ++row) {
+    for (std::int64_t i = 0; i < 2; ++i) {
+      const auto logits = run.logits()[row][i == 0 ? 5 : 2];
+      EXPECT_NEAR(sum_without_remainder(difference, row, i), (logits[3 + row] - logits[5]).item<double>(),
+                  kFloat64Tolerance);
+    }
+    for (std::int64_t position = 0; position < 6; ++position) {
+      EXPECT_NEAR(sum_without_remainder(alone, row, position), run.logits()[row][position][3].item<double>(),
+                  kFloat64Tolerance);
+    }
   }
 }
 
@@ -87,17 +96,90 @@ TEST_P(AttributionOfRandomConfig, RowsAddUpOrAreRefused) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, AttributionOfRandomConfig, testing::Range<std::uint64_t>(0, 40));
 
-TEST(Attribution, NamesItsParts) {
+TEST(Attribution, NamesItsPartsAndTheirActivations) {
   const auto model = random_model_of(two_layer_config());
   const auto cache = model.run_with_cache(random_row(6, 11, 4)).cache;
-  std::vector<std::string> parts;
-  for (const auto& [part, logits] : direct_logit_attribution(model, cache, {.answer = 1}))
-    parts.push_back(part);
-  EXPECT_THAT(parts, testing::ElementsAre("embed", "pos_embed", "attn 0", "mlp 0", "attn 1", "mlp 1",
-                                          "final norm bias", "unembed bias"));
-  const auto by_head = direct_logit_attribution(model, cache, {.answer = 1, .grain = Grain::head});
-  EXPECT_EQ(by_head[2].part, "head 0.0");
-  EXPECT_EQ(by_head[6].part, "attn bias 0");
+  const auto grid = direct_logit_attribution(model, cache, {.answer = 1});
+  EXPECT_EQ(grid.axes()[0].name, "row");
+  EXPECT_EQ(grid.axes()[2].labels, std::vector<std::string>({"last"}));
+  const auto parts = grid.axis("part");
+  EXPECT_THAT(parts.labels, testing::ElementsAre("embed", "pos_embed", "attn 0", "mlp 0", "attn 1", "mlp 1",
+                                                 "remainder", "final norm bias", "unembed bias"));
+  EXPECT_EQ(parts.places[4], Address("blocks.1.hook_attn_out"));
+  EXPECT_EQ(parts.places[6], std::nullopt);
+  const auto by_head = direct_logit_attribution(model, cache, {.answer = 1, .grain = Grain::head}).axis("part");
+  EXPECT_EQ(by_head.labels[2], "head 0.0");
+  EXPECT_EQ(by_head.labels[6], "attn bias 0");
+  EXPECT_EQ(by_head.places[5], Address("blocks.0.attn.hook_result[head=3]"));
+}
+
+// What the address of a part says is what the part is: its own d_model numbers give the part's logits.
+TEST(Attribution, PlacesAreWhatWasAdded) {
+  const auto model = random_model_of(two_layer_config());
+  const auto cache = model.run_with_cache(random_row(6, 11, 4), act::everything).cache;
+  const auto grid = direct_logit_attribution(model, cache, {.answer = 1, .against = 2, .grain = Grain::head});
+  const auto scale = cache[Address(act::ln_final_scale).row(0).pos(-1)];
+  const auto weights = model.state_dict();
+  const auto direction = weights.at("unembed.W_U").select(1, 1) - weights.at("unembed.W_U").select(1, 2);
+  int compared = 0;
+  for (const auto& cell : grid.largest(100)) {
+    if (!cell.place) continue;
+    const auto x = cache[cell.place->row(0).pos(-1)];  // [d_model]
+    const auto logits = ((x - x.mean()) / scale * weights.at("ln_final.w")).dot(direction).item<double>();
+    EXPECT_NEAR(cell.value, logits, kFloat64Tolerance) << cell.labels[1];
+    ++compared;
+  }
+  EXPECT_EQ(compared, 2 + 2 * 5);
+}
+
+TEST(Attribution, TheRemainderIsWhatAnEditPutIntoTheStream) {
+  const auto model = random_model_of(two_layer_config());
+  const auto tokens = random_row(6, 11, 4);
+  const AttributionOptions options{.answer = 3, .against = 5, .grain = Grain::head};
+  const auto unedited = model.run_with_cache(tokens);
+  EXPECT_NEAR(direct_logit_attribution(model, unedited.cache, options).slice("part", "remainder").at({0, 0}), 0,
+              kFloat64Tolerance);
+  const auto edited = model.run_with_cache(tokens, act::defaults, {.edits = {scale(act::attn_out(0), 3.0)}});
+  const auto grid = direct_logit_attribution(model, edited.cache, options);
+  const double whole = (edited.logits()[0][-1][3] - edited.logits()[0][-1][5]).item<double>();
+  EXPECT_NEAR(grid.values().sum().item<double>(), whole, kFloat64Tolerance);
+  // Two thirds of the edited output are not what the heads wrote.
+  const auto layer = direct_logit_attribution(model, edited.cache, {.answer = 3, .against = 5});
+  EXPECT_NEAR(grid.slice("part", "remainder").at({0, 0}), layer.slice("part", "attn 0").at({0, 0}) * 2 / 3,
+              kFloat64Tolerance);
+}
+
+TEST(Attribution, ReadsEachRowsOwnPlacesAndNoPadding) {
+  const auto model = random_model_of(two_layer_config());
+  const auto tokens = random_row(6, 11, 4).expand({2, -1});
+  const auto mask = at::tensor({1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0}, at::kLong).view({2, 6});
+  const auto run = model.run_with_cache({tokens, {.attention_mask = mask}});
+  const auto sum = [&](const AttributionOptions& options) {
+    return direct_logit_attribution(model, run.cache, options).values().sum(1);  // [row, pos]
+  };
+  const auto near = [](const at::Tensor& a, const at::Tensor& b) {
+    return (a - b).abs().item<double>() < kFloat64Tolerance;
+  };
+  const auto last = sum({.answer = 3});
+  EXPECT_TRUE(near(last[0][0], run.logits()[0][5][3]));
+  EXPECT_TRUE(near(last[1][0], run.logits()[1][3][3]));
+  const auto named = sum({.answer = 3, .positions = {Position("subject", {1, 2})}});
+  EXPECT_TRUE(near(named[0][0], run.logits()[0][1][3]));
+  EXPECT_TRUE(near(named[1][0], run.logits()[1][2][3]));
+  const auto all = sum({.answer = 3, .positions = {}});
+  EXPECT_TRUE(all[1].isnan().equal(mask[1].eq(0)));
+  EXPECT_TRUE(near(all[1][2], run.logits()[1][2][3]));
+  EXPECT_THAT(text_thrown_by<ShapeError>([&] { sum({.answer = 3, .positions = {-1}}); }),
+              testing::AllOf(HasSubstr("padding in row 1"), HasSubstr("Position::last()")));
+}
+
+TEST(Attribution, ASetOfAnswersCountsByItsMean) {
+  const auto model = random_model_of(two_layer_config());
+  const auto run = model.run_with_cache(random_row(6, 11, 4));
+  const auto whole = [&](const Answers& answer) {
+    return direct_logit_attribution(model, run.cache, {.answer = answer}).values().sum().item<double>();
+  };
+  EXPECT_NEAR(whole(Answers::any_of({3, 7, 8})), (whole(3) + whole(7) + whole(8)) / 3, kFloat64Tolerance);
 }
 
 TEST(Attribution, RefusesWhereNoSplitIsExact) {
@@ -123,9 +205,14 @@ TEST(Attribution, SaysWhatIsMissing) {
   const auto model = random_model_of(two_layer_config());
   const auto cache = model.run_with_cache(random_row(6, 11, 4), act::resid_post).cache;
   EXPECT_THAT(text_thrown_by<HookError>([&] { direct_logit_attribution(model, cache, {.answer = 1}); }),
-              HasSubstr("ln_final.hook_scale"));
-  EXPECT_THAT(text_thrown_by<HookError>([&] { direct_logit_attribution(model, cache, {.answer = 11}); }),
+              HasSubstr("hook_embed"));
+  const auto whole = model.run_with_cache(random_row(6, 11, 4)).cache;
+  EXPECT_THAT(text_thrown_by<ShapeError>([&] { direct_logit_attribution(model, whole, {.answer = 11}); }),
               testing::AllOf(HasSubstr("token id 11"), HasSubstr("0 to 10")));
+  EXPECT_THAT(text_thrown_by<ShapeError>([&] {
+                direct_logit_attribution(model, whole, {.answer = Answers::by_row({1, 2})});
+              }),
+              testing::AllOf(HasSubstr("answers for 2 rows"), HasSubstr("1 rows")));
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -89,6 +91,53 @@ TEST(Heads, RepeatedTokensRepeatDifferentIds) {
   EXPECT_THAT(text_thrown_by<ShapeError>(
                   [] { repeated_random_tokens({.half = 5, .vocab_begin = 1, .vocab_end = 4}); }),
               testing::AllOf(HasSubstr("5 different ids"), HasSubstr("from 3 ids")));
+}
+
+/// A batch of `rows` [row, pos] and the same rows with so many columns of padding on each side.
+struct Padded {
+  at::Tensor tokens, mask;
+};
+
+Padded padded(const at::Tensor& rows, std::int64_t left, std::int64_t right) {
+  const auto fill = [&](std::int64_t columns) { return at::zeros({rows.size(0), columns}, at::kLong); };
+  return {at::cat({fill(left), rows, fill(right)}, 1),
+          at::cat({fill(left), at::ones_like(rows), fill(right)}, 1)};
+}
+
+TEST(Heads, PaddingCountsInNoScore) {
+  const auto model = random_model_of(two_layer_config());
+  const auto tokens =
+      repeated_random_tokens({.rows = 2, .half = 4, .vocab_begin = 1, .vocab_end = 11, .seed = 3});
+  const auto scores_of = [&](const at::Tensor& rows, const at::Tensor& mask) {
+    const auto cache = model.run_with_cache({rows, {.attention_mask = mask}}, act::pattern).cache;
+    return std::vector<Grid>{previous_token_scores(cache), duplicate_token_scores(cache, rows),
+                             induction_scores(cache, rows)};
+  };
+  const auto alone = scores_of(tokens, {});
+  for (const auto& [left, right] : {std::pair{2, 0}, {0, 2}, {1, 2}, {0, 1}}) {
+    const auto with = padded(tokens, left, right);
+    const auto scores = scores_of(with.tokens, with.mask);
+    for (std::size_t i = 0; i < alone.size(); ++i) {
+      EXPECT_LT((scores[i].values() - alone[i].values()).abs().max().item<double>(), kFloat64Tolerance)
+          << alone[i].title() << " with " << left << " left, " << right << " right";
+    }
+  }
+}
+
+TEST(Heads, EachRowHasItsOwnScore) {
+  const auto model = random_model_of(two_layer_config());
+  const auto with = padded(at::cat({repeated().narrow(0, 0, 2).narrow(1, 0, 7), random_row(7, 11, 5)}), 0, 2);
+  auto tokens = with.tokens.clone();
+  tokens[2].narrow(0, 0, 7).copy_(at::arange(7, at::kLong));  // nothing occurs twice here
+  const auto cache = model.run_with_cache({tokens, {.attention_mask = with.mask}}, act::pattern).cache;
+  const auto each = duplicate_token_scores(cache, tokens, {.rows = HeadRows::each});
+  ASSERT_EQ(each.values().sizes(), at::IntArrayRef({3, 2, 4}));
+  EXPECT_EQ(each.axes()[0].name, "row");
+  for (std::int64_t row = 0; row < 2; ++row) {
+    const auto alone = duplicate_token_scores(cache.row(row), tokens[row]);
+    EXPECT_LT((each.slice("row", row).values() - alone.values()).abs().max().item<double>(), kFloat64Tolerance);
+  }
+  EXPECT_TRUE(each.slice("row", 2).values().isnan().all().item<bool>());
 }
 
 TEST(Heads, RefuseWhatTheyCannotScore) {

@@ -23,9 +23,7 @@ constexpr double kFloat64Tolerance = 1e-10;
 /// The score of one full run with the activation at `address` replaced.
 double one_at_a_time(const HookedTransformer& model, const at::Tensor& tokens, const Address& address,
                      const SweepOptions& options) {
-  const auto run = model.run(
-      tokens, {.edits = {replace(address, options.from)}, .logit_positions = options.metric.positions()});
-  return options.metric(run.logits())[0].item<double>();
+  return options.metric.score(model, tokens, {.edits = {replace(address, options.from)}})[0].item<double>();
 }
 
 struct Inputs {
@@ -162,6 +160,32 @@ TEST_F(Sweep, MetricsMayLookAtSeveralPositions) {
   EXPECT_NEAR(grid.at({1, 2}), one_at_a_time(model_, inputs_.corrupted, act::resid_pre(1).pos(2), several),
               kFloat64Tolerance);
   EXPECT_EQ(grid.unit(), "sum");
+}
+
+TEST_F(Sweep, MetricsMayReadActivations) {
+  auto of_attention = options();
+  of_attention.metric = attention(act::pattern(0).head(1), Position::last(), 2);
+  const auto grid = sweep(model_, of_attention);
+  const auto unpatched = of_attention.metric.score(model_, inputs_.corrupted)[0].item<double>();
+  for (std::int64_t pos = 0; pos < 6; ++pos) {
+    EXPECT_NEAR(grid.at({0, pos}),
+                one_at_a_time(model_, inputs_.corrupted, act::resid_pre(0).pos(pos), of_attention),
+                kFloat64Tolerance);
+    EXPECT_NEAR(grid.at({1, pos}), unpatched, kFloat64Tolerance) << "what is patched later cannot change it";
+  }
+  EXPECT_GT((grid.values()[0] - unpatched).abs().max().item<double>(), 1e-6);
+}
+
+TEST_F(Sweep, FourAxesFitAGrid) {
+  auto by_edge = options();
+  by_edge.site = act::pattern;
+  by_edge.over = {Axis::layer, Axis::head, Axis::query, Axis::key};
+  by_edge.from = model_.run_with_cache(inputs_.clean, act::pattern).cache;
+  const auto grid = sweep(model_, by_edge);
+  ASSERT_EQ(grid.values().sizes(), at::IntArrayRef({2, 4, 6, 6}));
+  EXPECT_NEAR(grid.at({1, 3, 5, 2}),
+              one_at_a_time(model_, inputs_.corrupted, act::pattern(1).head(3).query(5).key(2), by_edge),
+              kFloat64Tolerance);
 }
 
 TEST_F(Sweep, LabelsAreTheAxes) {

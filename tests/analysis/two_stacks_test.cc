@@ -59,7 +59,7 @@ class TwoStacks : public testing::Test {
 };
 
 TEST_F(TwoStacks, TheLensReadsTheDecodersStream) {
-  const auto rows = logit_lens(model_, run_.cache, {.position = 2, .top_k = 11});
+  const auto rows = logit_lens(model_, run_.cache, {.positions = {2}, .top_k = 11}).top;
   ASSERT_EQ(rows.size(), 4U);
   EXPECT_EQ(rows.front().name.to_string(), "decoder.0.hook_resid_pre");
   EXPECT_EQ(rows.back().name.to_string(), "decoder.2.hook_resid_post");
@@ -80,10 +80,10 @@ TEST_F(TwoStacks, TheLensReadsTheDecodersStream) {
 TEST_F(TwoStacks, AttributionHasRowsOfCrossAttentionAndAddsUpToTheLogit) {
   for (const Grain grain : {Grain::layer, Grain::head}) {
     for (const std::int64_t position : {-1, 1}) {
-      const auto rows = direct_logit_attribution(
-          model_, run_.cache, {.answer = 3, .against = 5, .grain = grain, .position = position});
-      double sum = 0;
-      for (const auto& row : rows) sum += row.logits;
+      const auto grid = direct_logit_attribution(
+          model_, run_.cache, {.answer = 3, .against = 5, .grain = grain, .positions = {position}});
+      EXPECT_NEAR(grid.slice("part", "remainder").at({0, 0}), 0, kFloat64Tolerance);
+      const double sum = grid.values().sum().item<double>();
       const at::Tensor logits = run_.logits().select(1, position)[0];
       EXPECT_NEAR(sum, (logits[3] - logits[5]).item<double>(), kFloat64Tolerance);
     }
@@ -92,14 +92,11 @@ TEST_F(TwoStacks, AttributionHasRowsOfCrossAttentionAndAddsUpToTheLogit) {
 
 TEST_F(TwoStacks, AttributionNamesItsParts) {
   const auto parts = [&](Grain grain) {
-    std::vector<std::string> names;
-    for (const auto& row : direct_logit_attribution(model_, run_.cache, {.answer = 3, .grain = grain}))
-      names.push_back(row.part);
-    return names;
+    return direct_logit_attribution(model_, run_.cache, {.answer = 3, .grain = grain}).axis("part").labels;
   };
   EXPECT_THAT(parts(Grain::layer), testing::ElementsAre("embed", "attn 0", "cross attn 0", "mlp 0", "attn 1",
                                                         "cross attn 1", "mlp 1", "attn 2", "cross attn 2",
-                                                        "mlp 2", "final norm bias", "unembed bias"));
+                                                        "mlp 2", "remainder", "final norm bias", "unembed bias"));
   const auto by_head = parts(Grain::head);
   EXPECT_EQ(by_head[1], "head 0.0");
   EXPECT_EQ(by_head[5], "attn bias 0");
@@ -116,10 +113,9 @@ TEST_F(TwoStacks, AttributionByHeadIsThatOfTheOutputMatrix) {
   const at::Tensor z = run_.cache[act::cross_z(1).row(0).pos(-1).head(2)];  // [d_head]
   const double expected =
       at::matmul(at::matmul(z, weights.at("decoder.1.cross_attn.W_O")[2]), reading).item<double>();
-  const auto row = std::find_if(by_head.begin(), by_head.end(),
-                                [](const Attribution& r) { return r.part == "cross head 1.2"; });
-  ASSERT_NE(row, by_head.end());
-  EXPECT_NEAR(row->logits, expected, kFloat64Tolerance);
+  const auto part = by_head.slice("part", "cross head 1.2");
+  EXPECT_NEAR(part.at({0, 0}), expected, kFloat64Tolerance);
+  EXPECT_THAT(by_head.axis("part").places, testing::Contains(Address("decoder.1.cross_attn.hook_result[head=2]")));
 }
 
 // The mean of the attention that each query gives to the keys before it which `wanted` says, by plain loops.
@@ -150,9 +146,9 @@ TEST_F(TwoStacks, DetectorsScoreTheDecodersHeadsOrTheEncodersByName) {
     return k > 0 && k <= q && k - 1 < q && token(k - 1) == token(q);
   };
   for (const Stack stack : {Stack::none, Stack::encoder}) {
-    const Grid by_previous = previous_token_scores(cache, stack);
-    const Grid by_same = duplicate_token_scores(cache, read, stack);
-    const Grid by_followed = induction_scores(cache, read, stack);
+    const Grid by_previous = previous_token_scores(cache, {.stack = stack});
+    const Grid by_same = duplicate_token_scores(cache, read, {.stack = stack});
+    const Grid by_followed = induction_scores(cache, read, {.stack = stack});
     const std::int32_t layers = stack == Stack::encoder ? 2 : 3;
     ASSERT_EQ(by_previous.values().size(0), layers);
     for (std::int32_t layer = 0; layer < layers; ++layer) {
@@ -189,13 +185,12 @@ TEST_P(SweepOfTwoStacks, EqualsOneFullRunPerPlace) {
   const auto grid = sweep(model_, options);
   double largest_effect = 0;
   const double unpatched =
-      options.metric(model_.run(corrupted, {.logit_positions = {{-1}}}).logits())[0].item<double>();
+      options.metric.score(model_, corrupted)[0].item<double>();
   for (const auto& cell : grid.largest(100000)) {
     Address address = site.in(stack, static_cast<std::int32_t>(cell.index[0]));
     for (std::size_t i = 1; i < over.size(); ++i) address = address.at(over[i], cell.index[i]);
-    const auto patched =
-        model_.run(corrupted, {.edits = {replace(address, options.from)}, .logit_positions = {{-1}}});
-    EXPECT_NEAR(cell.value, options.metric(patched.logits())[0].item<double>(), kFloat64Tolerance)
+    const auto patched = options.metric.score(model_, corrupted, {.edits = {replace(address, options.from)}});
+    EXPECT_NEAR(cell.value, patched[0].item<double>(), kFloat64Tolerance)
         << address.to_string();
     largest_effect = std::max(largest_effect, std::abs(cell.value - unpatched));
   }

@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <vector>
 
+#include "hooked/analysis/answers.h"
+#include "hooked/analysis/grid.h"
+#include "hooked/analysis/position.h"
 #include "hooked/core/export.h"
 #include "hooked/engine/hooked_transformer.h"
 #include "hooked/hooks/activation_cache.h"
@@ -17,38 +19,37 @@ enum class Grain : std::uint8_t {
   head,   ///< each attention head by itself
 };
 
-/// Which logit is taken apart, and how finely. For designated initialisers.
+/// Which logit is taken apart, where, and how finely. For designated initialisers.
 struct AttributionOptions {
-  std::int64_t answer = 0;                             ///< the token whose logit is taken apart
-  std::optional<std::int64_t> against = std::nullopt;  ///< subtracted from it, if given
-  Grain grain = Grain::layer;                          ///< the parts that get a row each
-  std::int64_t position = -1;                          ///< absolute, negative from the end
-  std::int64_t row = 0;                                ///< batch row of the cache
-};
-
-/// What one part of the model added to the logit (difference).
-struct Attribution {
-  std::string part;  ///< `embed`, `head 1.3`, `attn bias 1`, `cross attn 1`, `mlp 0`, `final norm bias`,
-                     ///< `unembed bias`
-  double logits;     ///< what the part added to the logit (difference)
+  Answers answer = 0;  ///< the token whose logit is taken apart; of a set the mean of the logits
+  std::optional<Answers> against = std::nullopt;         ///< subtracted from it, if given
+  Grain grain = Grain::layer;                            ///< the parts that get a place each
+  std::vector<Position> positions = {Position::last()};  ///< of each row; empty: all
 };
 
 /// Direct logit attribution: splits a logit, or a difference of two, into what each part wrote to the stream.
+/// A Grid [row, part, pos] in logits, NaN where the position is padding; where a part is an activation that
+/// was added to the stream, its place has the address (of a head: its `result`).
 ///
-/// With the final norm's scale s taken from the cache the logits are linear in the stream, so the rows add up
-/// to the run's logit (difference), bias rows included, to float precision: part x gives (w * centred(x) / s)
-/// . d, where d is the answer's column of W_U minus the other's (Elhage et al. 2021, "logit attribution").
-/// Holds for runs whose stream no hook or edit changed. On an encoder-decoder the stream is the decoder's,
-/// and cross-attention has rows of its own.
+/// With the final norm's scale s taken from the cache the logits are linear in the stream, so the parts add
+/// up to the run's logit (difference), to float precision: part x gives (w * centred(x) / s) . d, where d is
+/// the answer's column of W_U minus the other's (Elhage et al. 2021, "logit attribution"). Biases are parts,
+/// too, and `remainder` is what the last resid_post holds besides all parts: rounding, or, in runs whose
+/// stream a hook or an edit changed, that change. (A change behind the last block is in no part.) On an
+/// encoder-decoder the stream is the decoder's, and cross-attention has parts of its own.
+///
+/// The parts are `embed`, `pos_embed`, `attn 0`, `cross attn 0`, `mlp 0`, ..., by head `head 1.3`,
+/// `attn bias 1`, `cross head 1.3`, `cross attn bias 1`, and last `remainder`, `final norm bias` and
+/// `unembed bias`.
 ///
 /// Needs embed and pos_embed (learned positions), or full_embed where the sum of embeddings is normed,
-/// attn_out or (by head) z, mlp_out and ln_final_scale in the cache; on an encoder-decoder
-/// resid_pre(0) as the embedding, cross_attn_out, decoder_final_ln_scale, and by head result and cross_result
-/// (wide points: capture them). Throws HookError where one is missing, and where no exact split exists: a
-/// soft cap on the logits, a masked-LM head, norms that stand after the additions, and by head when the
-/// attention's output is normed before it is added.
-std::vector<Attribution> direct_logit_attribution(const HookedTransformer& model,
-                                                  const ActivationCache& cache,
-                                                  const AttributionOptions& options);
+/// attn_out or (by head) z, mlp_out, the last resid_post and ln_final_scale in the cache; on an
+/// encoder-decoder resid_pre(0) as the embedding, cross_attn_out, decoder_final_ln_scale, and by head result
+/// and cross_result (wide points: capture them). Throws HookError where one is missing or a position was not
+/// kept, and where no exact split exists: a soft cap on the logits, a masked-LM head, norms that stand after
+/// the additions, and by head when the attention's output is normed before it is added. Throws ShapeError for
+/// answers and positions that do not fit the run.
+Grid direct_logit_attribution(const HookedTransformer& model, const ActivationCache& cache,
+                              const AttributionOptions& options);
 
 }  // namespace hooked

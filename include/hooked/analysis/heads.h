@@ -10,24 +10,37 @@
 
 namespace HOOKED_EXPORT hooked {
 
-// Detectors of attention heads by their patterns. Each returns a Grid [layer, head] of probabilities between
-// 0 and 1 and needs every layer's pattern, of all positions. Rows of a batch are averaged. On an
-// encoder-decoder the heads are the decoder's, or with Stack::encoder the encoder's; `tokens` are what that
-// stack read.
+/// What becomes of the scores of a batch's rows.
+enum class HeadRows : std::uint8_t {
+  mean,  ///< one score over the positions of all rows: a Grid [layer, head]
+  each,  ///< each row's own: a Grid [row, layer, head], NaN where a row has no position to look from
+};
+
+/// Which heads are scored, and how. For designated initialisers.
+struct HeadScoreOptions {
+  Stack stack = Stack::none;        ///< on an encoder-decoder: the decoder's heads, or the encoder's
+  HeadRows rows = HeadRows::mean;  ///< over a batch
+};
+
+// Detectors of attention heads by their patterns. Each returns a Grid of probabilities between 0 and 1 and
+// needs every layer's pattern, of all positions. Padding is neither looked from nor at, and counts in no
+// mean. `tokens` are what the stack read.
 
 /// How much of its attention a head gives to the token just before, averaged over the positions that have
-/// one.
-Grid previous_token_scores(const ActivationCache& cache, Stack of = Stack::none);
+/// one. Throws ShapeError when no position has one.
+Grid previous_token_scores(const ActivationCache& cache, const HeadScoreOptions& options = {});
 
 /// How much of its attention a head gives to earlier occurrences of the very token it stands on, averaged
 /// over the positions that have one. `tokens` int64 [batch, pos] is what the cached run read. Throws
 /// ShapeError when it does not fit the patterns or no token occurs twice.
-Grid duplicate_token_scores(const ActivationCache& cache, const at::Tensor& tokens, Stack of = Stack::none);
+Grid duplicate_token_scores(const ActivationCache& cache, const at::Tensor& tokens,
+                            const HeadScoreOptions& options = {});
 
 /// How much of its attention a head gives to the tokens that *followed* earlier occurrences of the token it
 /// stands on: where an induction head looks to say what comes next (Olsson et al. 2022). Averaged and
 /// throwing as above.
-Grid induction_scores(const ActivationCache& cache, const at::Tensor& tokens, Stack of = Stack::none);
+Grid induction_scores(const ActivationCache& cache, const at::Tensor& tokens,
+                      const HeadScoreOptions& options = {});
 
 /// Random tokens said twice: what makes those heads show themselves.
 struct RepeatedTokensOptions {

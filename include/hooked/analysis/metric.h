@@ -5,62 +5,181 @@
 #include <concepts>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "hooked/analysis/answers.h"
+#include "hooked/analysis/position.h"
 #include "hooked/core/export.h"
-#include "hooked/engine/run_options.h"
+#include "hooked/engine/hooked_transformer.h"
 
 namespace HOOKED_EXPORT hooked {
 
-/// A score of a run, row by row: a function from logits to one number per row, and the positions it looks at.
+/// What a metric's function gets: the part of a run that the metric reads, row by row.
+struct MetricInput {
+  at::Tensor logits;             ///< [row, position, vocab] at the metric's positions; undefined: it reads none
+  const ActivationCache& cache;  ///< what it asked for
+  at::Tensor columns;            ///< int64 [row, position] on the CPU: where its positions are, absolute
+  at::Tensor real;               ///< bool [row, position] on the CPU: no padding; undefined: all
+  at::Tensor tokens;             ///< int64 [row, pos]: what the rows read; undefined where that is not known
+  std::int64_t first_column = 0;  ///< of `tokens`: those before it belong to a prefix
+  std::vector<std::int64_t> rows;  ///< which of the rows that the metric was made for each row is
+};
+
+class BoundMetric;
+
+/// A score of a run, row by row: a function of logits, or of activations, to one number per row.
 ///
-/// It declares its positions so that whoever runs the model for it computes the logits of those only. Row `i`
-/// of the result must depend on row `i` of the logits alone; a sweep checks that. A value: copies are cheap.
+/// It declares what it reads, so that whoever runs the model for it computes no more than that. Row `i` of the
+/// result must depend on row `i` of the run alone; a sweep checks that. A value: copies are cheap.
+///
+///     const auto metric = logit_difference(mary, john);
+///     metric.score(model, "When John and Mary went to the shop, John gave a bag to")  // [1]
 class Metric {
  public:
-  /// Maps logits [row, position, vocab], where the second axis is the declared positions in order, to [row].
-  using Function = std::function<at::Tensor(const at::Tensor& logits)>;
+  /// Maps what the metric reads to [row].
+  using Function = std::function<at::Tensor(const MetricInput& run)>;
 
-  /// Any callable. `positions` may be negative (from the end); the default is the last one. Throws ShapeError
-  /// when there are none.
+  /// A callable of the logits [row, position, vocab] at `positions`, in their order; empty: at all columns,
+  /// padding among them.
   template <std::invocable<const at::Tensor&> F>
   requires(!std::same_as<std::remove_cvref_t<F>, Metric>)
-      Metric(F function, std::vector<std::int64_t> positions = {-1},  // NOLINT: a callable is a metric
+      Metric(F function, std::vector<Position> positions = {Position::last()},  // NOLINT: a callable is a metric
              std::string name = "metric")
-      : Metric(Function(std::move(function)), Declared{std::move(positions), std::move(name)}) {}
+      : Metric({.name = std::move(name),
+                .function = [function = std::move(function)](
+                                const MetricInput& run) { return at::Tensor(function(run.logits)); },
+                .positions = std::move(positions)}) {}
 
-  /// Where it reads the logits; negative positions count from the end.
-  const std::vector<std::int64_t>& positions() const noexcept { return declared_.positions; }
+  /// A callable of the activations that it asks for (attention to a place, a feature). Gradients of such a
+  /// metric are refused, for the engine's are of logits.
+  template <std::invocable<const ActivationCache&> F>
+  static Metric of_activations(Selection activations, F function, std::string name) {
+    return Metric({.name = std::move(name),
+                   .function = [function = std::move(function)](
+                                   const MetricInput& run) { return at::Tensor(function(run.cache)); },
+                   .positions = {},
+                   .activations = std::move(activations),
+                   .reads_logits = false});
+  }
+
+  /// Everything about a metric. For designated initialisers.
+  struct Definition {
+    std::string name;                                ///< what the score is, for titles
+    Function function;                               ///< the score
+    std::vector<Position> positions = {Position::last()};  ///< empty: all columns
+    Selection activations = {};                      ///< that the function reads
+    bool reads_logits = true;                        ///< whether there are logits in its input
+    bool differentiable = true;                      ///< whether its gradient says something
+    std::vector<Answers> answers = {};               ///< that must fit the run
+  };
+  /// A metric of any part of a run.
+  explicit Metric(Definition definition);
+
   /// What the score is, for titles: `logit difference`.
-  const std::string& name() const noexcept { return declared_.name; }
+  const std::string& name() const noexcept { return definition_->name; }
+  /// Everything about it.
+  const Definition& definition() const noexcept { return *definition_; }
 
-  /// The score of each row, [row], from logits at the declared positions, [row, position, vocab].
-  /// Throws ShapeError when the logits have another number of positions, or the function gives anything but
-  /// [row].
+  /// The metric for one input: its positions as columns of each row. Throws ShapeError where a position is
+  /// outside or padding, or answers do not fit; TokenizerError for a text without a tokenizer.
+  BoundMetric on(const HookedTransformer& model, const Input& input) const;
+
+  /// Runs the model and scores each row, [row]. `options` may edit and hook; what the metric reads is added.
+  at::Tensor score(const HookedTransformer& model, const Input& input, const RunOptions& options = {}) const;
+
+  /// The score of each row, [row], from logits at the metric's positions, [row, position, vocab]. Throws
+  /// ShapeError when the logits have another number of positions, or the function gives anything but [row].
   at::Tensor operator()(const at::Tensor& logits) const;
 
-  /// For gradients: the sum over rows, from the logits at the declared positions. As the rows do not meet,
-  /// each row's gradient is that of its own score.
+  /// For gradients: the sum over rows. As the rows do not meet, each row's gradient is that of its own score.
+  /// Of a metric whose positions are columns; last() counts as -1, which the engine refuses where that is
+  /// padding. Named places need on(). Throws HookError for a metric of activations, one without a gradient
+  /// (rank), and for named places.
   operator LogitMetric() const;  // NOLINT: wherever the engine wants one, a Metric will do
 
  private:
-  struct Declared {
-    std::vector<std::int64_t> positions;
-    std::string name;
-  };
-  Metric(Function function, Declared declared);
-
-  Function function_;
-  Declared declared_;
+  std::shared_ptr<const Definition> definition_;
 };
 
-/// logit(answer) - logit(against) at one position, in logits. Throws ShapeError for a negative id; an id
-/// beyond the vocabulary throws when the metric meets logits.
-Metric logit_difference(std::int64_t answer, std::int64_t against, std::int64_t position = -1);
+/// A metric for one input: knows the columns that it reads in each row.
+class BoundMetric {
+ public:
+  /// Distinct absolute columns in rising order whose logits it reads in some row; nothing: all.
+  const std::optional<std::vector<std::int64_t>>& logit_positions() const noexcept { return logit_columns_; }
+  /// The metric.
+  const Metric& metric() const noexcept { return metric_; }
+  /// Rows that it scores.
+  std::int64_t rows() const noexcept { return columns_.size(0); }
 
-/// log p(answer) at one position, in nats. Throws as logit_difference.
-Metric log_probability(std::int64_t answer, std::int64_t position = -1);
+  /// These options with what the metric reads: `capture`, and logits at logit_positions() or no output.
+  RunOptions needs(RunOptions options = {}) const;
+
+  /// The score of each row, [row], of a run made with needs(). Throws ShapeError for other shapes.
+  at::Tensor operator()(const RunResult& run) const;
+  /// The same from logits [row, logit_positions(), vocab] and activations.
+  at::Tensor operator()(const at::Tensor& logits, const ActivationCache& cache = {}) const;
+
+  /// The metric for runs whose rows are these rows, in this order; a row may stand several times. Throws
+  /// ShapeError out of range.
+  BoundMetric of_rows(const std::vector<std::int64_t>& rows) const;
+
+  /// For gradients: the sum over rows, of logits at logit_positions() only. Throws HookError as
+  /// Metric's.
+  operator LogitMetric() const;  // NOLINT: as a Metric
+
+ private:
+  friend class Metric;
+  BoundMetric(Metric metric, const HookedTransformer& model, const Input& input);
+
+  at::Tensor at_positions(const at::Tensor& logits) const;
+
+  Metric metric_;
+  at::Tensor columns_;  // [row, position] int64
+  at::Tensor real_;     // [row, position] bool, or undefined
+  at::Tensor tokens_;   // [row, pos] int64, or undefined
+  std::int64_t first_column_ = 0;
+  std::vector<std::int64_t> rows_;
+  std::optional<std::vector<std::int64_t>> logit_columns_;
+};
+
+// Ready metrics. An answer is a token or a set of tokens, for all rows or each row's own; scores are computed
+// in float32 or better. All throw ShapeError for ids outside the vocabulary when they meet a run.
+
+/// logit(answer), in logits; of a set the mean.
+Metric logit(Answers answer, Position position = Position::last());
+/// logit(answer) - logit(against), in logits; of a set the mean.
+Metric logit_difference(Answers answer, Answers against, Position position = Position::last());
+/// p(answer), 0 to 1; of a set the sum.
+Metric probability(Answers answer, Position position = Position::last());
+/// log p(answer), in nats; of a set the logarithm of the sum.
+Metric log_probability(Answers answer, Position position = Position::last());
+/// How many tokens have a larger logit than the answer: 0 is the likeliest. Of a set that of its best.
+Metric rank(Answers answer, Position position = Position::last());
+/// 1 where no token has a larger logit than the answer (one of a set), else 0: its mean is the accuracy.
+Metric top1(Answers answer, Position position = Position::last());
+/// The mean loss of a row's next-token predictions, in nats: of those whose two tokens are real. NaN for a
+/// row with none.
+Metric loss();
+
+/// The logits at these positions, [row, position, vocab]: what a run is compared with.
+at::Tensor logits_at(const HookedTransformer& model, const Input& input,
+                     const std::vector<Position>& positions = {Position::last()},
+                     const RunOptions& options = {});
+/// KL(reference || run) of the next token's probabilities, in nats, mean over the positions that are not
+/// padding. `reference` [row or 1, position, vocab] are the logits of another run at the same positions
+/// (logits_at).
+Metric kl_divergence(at::Tensor reference, std::vector<Position> positions = {Position::last()});
+/// The Jensen-Shannon divergence, half of the two KL divergences from the mean, in nats; as above.
+Metric js_divergence(at::Tensor reference, std::vector<Position> positions = {Position::last()});
+
+/// The attention that a head gives at one place to another: `act::pattern(1).head(3)`. The head must be given.
+Metric attention(const Address& head, Position query, Position key);
+/// The activation at a place, [d], along a direction [d]: `act::resid_post(0)` along a probe. Sites with an
+/// axis per head need the head.
+Metric projection(const Address& activation, at::Tensor direction, Position position = Position::last());
 
 }  // namespace hooked

@@ -53,8 +53,10 @@ class LogitMetric {
   /// Any callable. `positions` are those whose logits it reads, negative ones from the end, so that a run
   /// need not compute the others; it refuses one that counts from the end and is padding in some row. None:
   /// the function gets all that the run computes.
+  /// (What says itself how it becomes a LogitMetric, as a Metric does, is not taken as a callable.)
   template <std::invocable<const at::Tensor&> F>
-  requires(!std::same_as<std::remove_cvref_t<F>, LogitMetric>)
+  requires(!std::same_as<std::remove_cvref_t<F>, LogitMetric> &&
+           !requires(const F& f) { f.operator LogitMetric(); })
       LogitMetric(F function, std::vector<std::int64_t> positions = {})  // NOLINT: a callable is a metric
       : function_(std::move(function)), positions_(std::move(positions)) {}
 

@@ -1,0 +1,118 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "hooked/analysis/answers.h"
+#include "hooked/analysis/position.h"
+#include "hooked/core/export.h"
+#include "hooked/engine/hooked_transformer.h"
+
+namespace HOOKED_EXPORT hooked {
+
+/// A prompt: a text, or the ids of its tokens.
+using Prompt = std::variant<std::string, std::vector<std::int64_t>>;
+/// A token: the text of exactly one, or its id.
+using PromptToken = std::variant<std::string, std::int64_t>;
+/// A place in a prompt: the index of a token as the model reads it (a BOS counts, negative from the end), or
+/// the text of a token that stands there once, with or without the blank in front.
+using PromptPlace = std::variant<std::int64_t, std::string>;
+
+/// The same place in both prompts of a pair.
+struct PlaceOfPair {
+  PromptPlace clean;      ///< in the clean prompt
+  PromptPlace corrupted;  ///< in the corrupted one
+  bool operator==(const PlaceOfPair&) const = default;
+};
+
+/// Two prompts that differ in what is studied, as people write them down. For designated initialisers.
+struct PromptPair {
+  Prompt clean;                                     ///< the prompt that is answered right
+  Prompt corrupted;                                 ///< the same without what the answer hangs on
+  std::vector<PromptToken> answers = {};            ///< that the clean prompt asks for: one, or any of these
+  std::vector<PromptToken> against = {};            ///< that it does not
+  std::map<std::string, PlaceOfPair> places = {};  ///< places with a name: `subject`, `verb`
+  bool operator==(const PromptPair&) const = default;
+};
+
+/// Reads pairs from a file. `.jsonl` has an object a line: `clean` and `corrupted` (a text or an array of
+/// ids), `answers` and `against` (a text, an id, or an array of these), `places` (an object of indices, texts,
+/// or {"clean": ..., "corrupted": ...}). `.csv` has columns of these names with several answers between `|`,
+/// `place:NAME` or `clean_place:NAME` and `corrupted_place:NAME` (an integer is an index; empty: none), and
+/// for ids between blanks `clean_tokens`, `corrupted_tokens`, `answer_tokens`, `against_tokens`.
+/// Throws IoError, and CheckpointError naming the line for what is not known or has another form.
+std::vector<PromptPair> read_prompt_pairs(const std::filesystem::path& file);
+
+/// Writes pairs as `.jsonl`, all of them or nothing; read_prompt_pairs gives the same back. Throws IoError.
+void write_prompt_pairs(const std::filesystem::path& file, const std::vector<PromptPair>& pairs);
+
+/// How pairs become tokens. For designated initialisers.
+struct PromptPairOptions {
+  /// Whether texts get a BOS token; absent: as the model's family was trained.
+  std::optional<bool> prepend_bos = std::nullopt;
+  PaddingSide padding_side = PaddingSide::left;  ///< of rows that are shorter than the longest
+};
+
+/// Pairs of prompts as two batches that fit each other: row i of both is pair i, and all rows have the same
+/// columns, with padding where prompts are shorter. A value.
+///
+/// A pair is aligned column by column, which needs prompts of the same number of tokens, or at its named
+/// places. A pair of two lengths without a place cannot be aligned and is an error.
+class PromptPairs {
+ public:
+  /// Throws ShapeError naming the pair (from 0) that cannot be aligned or has a place that is not there,
+  /// TokenizerError for texts that the model's tokenizer cannot turn into tokens, HookError for a model with
+  /// two stacks.
+  PromptPairs(const HookedTransformer& model, std::vector<PromptPair> pairs,
+              const PromptPairOptions& options = {});
+  /// The pairs of a file. Throws what read_prompt_pairs throws as well.
+  static PromptPairs load(const HookedTransformer& model, const std::filesystem::path& file,
+                          const PromptPairOptions& options = {});
+
+  /// How many pairs there are.
+  std::int64_t size() const noexcept { return static_cast<std::int64_t>(pairs_.size()); }
+  /// As they were written down.
+  const std::vector<PromptPair>& pairs() const noexcept { return pairs_; }
+
+  const Input& clean() const noexcept { return clean_.input; }          ///< [pair, pos] and its mask
+  const Input& corrupted() const noexcept { return corrupted_.input; }  ///< [pair, pos] and its mask
+
+  /// Each pair's answers. Throws ShapeError naming a pair without one.
+  Answers answers() const { return answers_of(answers_, "answers"); }
+  /// What each pair's answers are held against. Throws as answers().
+  Answers against() const { return answers_of(against_, "against"); }
+
+  /// The names of the places that every pair has.
+  std::vector<std::string> place_names() const;
+  /// A named place in the clean prompts. Throws ShapeError naming a pair that lacks it.
+  Position clean_place(std::string_view name) const { return place(clean_, name); }
+  /// The same in the corrupted prompts.
+  Position corrupted_place(std::string_view name) const { return place(corrupted_, name); }
+
+  /// Throws ShapeError naming the first pair whose prompts have different numbers of tokens: `what` compares
+  /// them column by column.
+  void require_same_columns(std::string_view what) const;
+
+ private:
+  /// One prompt of each pair.
+  struct Side {
+    Input input{at::Tensor()};
+    std::vector<std::int64_t> lengths;                               ///< tokens of each pair's prompt
+    std::vector<std::map<std::string, std::int64_t, std::less<>>> places;  ///< columns, by pair
+  };
+
+  Answers answers_of(const std::vector<std::vector<std::int64_t>>& sets, const char* what) const;
+  Position place(const Side& side, std::string_view name) const;
+
+  std::vector<PromptPair> pairs_;
+  Side clean_, corrupted_;
+  std::vector<std::vector<std::int64_t>> answers_, against_;
+};
+
+}  // namespace hooked

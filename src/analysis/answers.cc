@@ -1,0 +1,56 @@
+#include "hooked/analysis/answers.h"
+
+#include <fmt/format.h>
+
+#include "hooked/core/error.h"
+
+namespace hooked {
+
+Answers::Answers(std::vector<std::vector<std::int64_t>> sets, bool by_row)
+    : sets_(std::move(sets)), by_row_(by_row) {
+  if (sets_.empty()) throw ShapeError("answers", "there is no row; expected at least one");
+  for (std::size_t row = 0; row < sets_.size(); ++row) {
+    if (sets_[row].empty())
+      throw ShapeError("answers", fmt::format("row {} has no token; expected at least one", row));
+  }
+}
+
+Answers Answers::any_of(std::vector<std::int64_t> tokens) { return Answers({std::move(tokens)}, false); }
+
+Answers Answers::by_row(const std::vector<std::int64_t>& tokens) {
+  std::vector<std::vector<std::int64_t>> sets;
+  for (const auto token : tokens) sets.push_back({token});
+  return Answers(std::move(sets), true);
+}
+
+Answers Answers::sets_by_row(std::vector<std::vector<std::int64_t>> sets) { return Answers(std::move(sets), true); }
+
+Answers Answers::of_rows(const std::vector<std::int64_t>& rows) const {
+  if (!by_row_) return *this;
+  std::vector<std::vector<std::int64_t>> sets;
+  for (const auto row : rows) {
+    if (row < 0 || row >= this->rows()) {
+      throw ShapeError("answers",
+                       fmt::format("row {} is out of range; expected 0 to {}", row, this->rows() - 1));
+    }
+    sets.push_back(sets_[static_cast<std::size_t>(row)]);
+  }
+  return Answers(std::move(sets), true);
+}
+
+void Answers::require_fit(std::int64_t rows, std::int64_t vocab, std::string_view where) const {
+  if (by_row_ && this->rows() != rows) {
+    throw ShapeError(where, fmt::format("there are answers for {} rows; expected one for each of the run's {} "
+                                        "rows, or one for all",
+                                        this->rows(), rows));
+  }
+  for (const auto& set : sets_) {
+    for (const auto token : set) {
+      if (token >= 0 && token < vocab) continue;
+      throw ShapeError(where, fmt::format("token id {} is outside the vocabulary; expected 0 to {}", token,
+                                          vocab - 1));
+    }
+  }
+}
+
+}  // namespace hooked

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "hooked/analysis/grid.h"
+#include "hooked/analysis/position.h"
+
+namespace hooked {
+
+/// Positions as columns of the rows of one run.
+struct RowColumns {
+  at::Tensor columns;  ///< [row, position] int64 on the CPU, absolute
+  at::Tensor real;     ///< [row, position] bool on the CPU; undefined: all are
+  GridAxis axis;       ///< `pos`, with a label per position
+
+  std::int64_t rows() const { return columns.size(0); }
+  std::int64_t positions() const { return columns.size(1); }
+
+  /// Each of these positions; none: all columns, of which some may be padding. Throws what
+  /// Position::columns throws.
+  static RowColumns of(const std::vector<Position>& positions, std::int64_t rows, const TokenColumns& tokens);
+};
+
+/// `values` [row, ..., position] with NaN where the token is padding.
+at::Tensor without_padding(const at::Tensor& values, const RowColumns& columns);
+
+/// The axis `row`: 0, 1, ...
+GridAxis row_axis(std::int64_t rows);
+
+}  // namespace hooked
