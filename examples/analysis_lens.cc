@@ -7,9 +7,8 @@
 int main(int argc, char** argv) {
   const auto model = hooked::HookedTransformer::load(argc > 1 ? argv[1] : "examples/toy_model");
   const std::filesystem::path folder = argc > 2 ? argv[2] : ".";
-  const auto batch =
-      model.to_token_batch({"When John and Mary went to the shop, John gave a bag to",
-                            "Then Mary and John went to the park, and Mary gave a book to"});
+  const auto batch = model.to_token_batch({"When John and Mary went to the shop, John gave a bag to",
+                                           "Then Mary and John went to the park, and Mary gave a book to"});
   const auto mary = model.to_token(" Mary"), john = model.to_token(" John");
   const auto run = model.run_with_cache(batch);
 

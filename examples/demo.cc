@@ -196,9 +196,7 @@ hooked::Grid share_restored(const hooked::HookedTransformer& model, const hooked
                             const std::pair<act::BlockSite, std::vector<hooked::Axis>>& what) {
   const auto corrupted = model.to_tokens(kCorrupted);
   const auto metric = hooked::logit_difference(model.to_token("Mary"), model.to_token("John"));
-  const auto score = [&](const at::Tensor& tokens) {
-    return metric.score(model, tokens)[0].item<double>();
-  };
+  const auto score = [&](const at::Tensor& tokens) { return metric.score(model, tokens)[0].item<double>(); };
   return hooked::sweep(model, {.site = what.first,
                                .over = what.second,
                                .from = clean.cache,

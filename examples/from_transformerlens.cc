@@ -194,7 +194,8 @@ void attributing(const HookedTransformer& model) {
 
   const AttributionOptions options = {.answer = mary, .against = john, .grain = Grain::head};
   const auto by_head = direct_logit_attribution(model, cache, options);  // [row, part, pos]
-  require_same("the sum of direct_logit_attribution", by_head.values().sum().to(at::kFloat), difference[0][-1]);
+  require_same("the sum of direct_logit_attribution", by_head.values().sum().to(at::kFloat),
+               difference[0][-1]);
 }
 
 void patching(const HookedTransformer& model, const std::filesystem::path& folder) {

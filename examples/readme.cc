@@ -37,10 +37,9 @@ int main(int argc, char** argv) {
   std::cout << map;
 
   std::cout << hooked::logit_lens(model, run.cache, {.top_k = 3});
-  std::cout << hooked::direct_logit_attribution(model, run.cache,
-                                                {.answer = model.to_token(" Mary"),
-                                                 .against = model.to_token(" John"),
-                                                 .grain = hooked::Grain::head});
+  std::cout << hooked::direct_logit_attribution(
+      model, run.cache,
+      {.answer = model.to_token(" Mary"), .against = model.to_token(" John"), .grain = hooked::Grain::head});
 
   model.generate(clean, {.max_new_tokens = 20,
                          .sampling = {.temperature = 0.7, .seed = 1},

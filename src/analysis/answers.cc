@@ -23,7 +23,9 @@ Answers Answers::by_row(const std::vector<std::int64_t>& tokens) {
   return Answers(std::move(sets), true);
 }
 
-Answers Answers::sets_by_row(std::vector<std::vector<std::int64_t>> sets) { return Answers(std::move(sets), true); }
+Answers Answers::sets_by_row(std::vector<std::vector<std::int64_t>> sets) {
+  return Answers(std::move(sets), true);
+}
 
 Answers Answers::of_rows(const std::vector<std::int64_t>& rows) const {
   if (!by_row_) return *this;
@@ -40,15 +42,16 @@ Answers Answers::of_rows(const std::vector<std::int64_t>& rows) const {
 
 void Answers::require_fit(std::int64_t rows, std::int64_t vocab, std::string_view where) const {
   if (by_row_ && this->rows() != rows) {
-    throw ShapeError(where, fmt::format("there are answers for {} rows; expected one for each of the run's {} "
-                                        "rows, or one for all",
-                                        this->rows(), rows));
+    throw ShapeError(where,
+                     fmt::format("there are answers for {} rows; expected one for each of the run's {} "
+                                 "rows, or one for all",
+                                 this->rows(), rows));
   }
   for (const auto& set : sets_) {
     for (const auto token : set) {
       if (token >= 0 && token < vocab) continue;
-      throw ShapeError(where, fmt::format("token id {} is outside the vocabulary; expected 0 to {}", token,
-                                          vocab - 1));
+      throw ShapeError(
+          where, fmt::format("token id {} is outside the vocabulary; expected 0 to {}", token, vocab - 1));
     }
   }
 }

@@ -13,7 +13,7 @@ namespace {
 /// Which column of the entry's value holds each of `columns`, [row, position].
 at::Tensor places_in(const ActivationCache::Entry& entry, const RowColumns& columns) {
   if (entry.positions.empty() && !entry.row_positions.defined()) return columns.columns;
-  const auto kept = entry.row_positions.defined() ? entry.row_positions.to(at::kCPU)              // [row, kept]
+  const auto kept = entry.row_positions.defined() ? entry.row_positions.to(at::kCPU)  // [row, kept]
                                                   : at::tensor(entry.positions, at::kLong).unsqueeze(0);
   const auto matches = columns.columns.unsqueeze(2).eq(kept.unsqueeze(1));  // [row, position, kept]
   auto found = matches.any(2);
@@ -21,9 +21,10 @@ at::Tensor places_in(const ActivationCache::Entry& entry, const RowColumns& colu
   if (!found.all().item<bool>()) {
     const auto missing = found.flatten().to(at::kLong).argmin(0).item<std::int64_t>();
     const auto row = missing / columns.positions();
-    throw HookError(entry.name.to_string(),
-                    fmt::format("position {} of row {} was not kept; keep it with RunOptions::keep",
-                                columns.columns[row][missing % columns.positions()].item<std::int64_t>(), row));
+    throw HookError(
+        entry.name.to_string(),
+        fmt::format("position {} of row {} was not kept; keep it with RunOptions::keep",
+                    columns.columns[row][missing % columns.positions()].item<std::int64_t>(), row));
   }
   return matches.to(at::kLong).argmax(2);
 }
@@ -36,9 +37,10 @@ RowColumns columns_of(const ActivationCache& cache, const Address& like,
   const auto& entry = cache.entry(like.name());
   const auto& tokens = cache.tokens(entry.name.stack);
   if (!tokens && (!entry.positions.empty() || entry.row_positions.defined())) {
-    throw HookError(entry.name.to_string(),
-                    "only some positions were kept, and nothing says of how many; expected a cache that a run "
-                    "made");
+    throw HookError(
+        entry.name.to_string(),
+        "only some positions were kept, and nothing says of how many; expected a cache that a run "
+        "made");
   }
   return RowColumns::of(positions, value.size(0),
                         tokens ? *tokens : TokenColumns{.first = 0, .end = value.size(1)});
@@ -51,9 +53,7 @@ at::Tensor read_columns(const ActivationCache& cache, const Address& address, co
   const auto rows = at::arange(columns.rows(), at::kLong).unsqueeze(1) * value.size(1);
   auto shape = value.sizes().vec();
   shape[1] = columns.positions();
-  return value.flatten(0, 1)
-      .index_select(0, (rows + places).flatten().to(value.device()))
-      .view(shape);
+  return value.flatten(0, 1).index_select(0, (rows + places).flatten().to(value.device())).view(shape);
 }
 
 void require_all_positions(const ActivationCache& cache, const ActivationName& name, const char* what) {

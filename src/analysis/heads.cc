@@ -28,7 +28,7 @@ struct Wanted {
 
 /// The average, over the queries that have a key to look at, of the attention given to those keys.
 Grid attention_to(const ActivationCache& cache, const Wanted& wanted, HeadRows rows, std::string title) {
-  const auto mask = wanted.keys.unsqueeze(1);          // [row, 1, query, key]
+  const auto mask = wanted.keys.unsqueeze(1);                  // [row, 1, query, key]
   auto queries = wanted.keys.any(-1).sum(1).view({1, -1, 1});  // [1, row, 1] that have a key to look at
   if (queries.sum().item<std::int64_t>() == 0) {
     throw ShapeError(title,

@@ -3,8 +3,8 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/stack.h>
 #include <ATen/ops/softmax.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/topk.h>
 #include <fmt/format.h>
@@ -45,7 +45,7 @@ void require_readable(const ModelConfig& config, const LogitLensOptions& options
 
 /// What is kept of the logits of some residuals.
 struct Reading {
-  at::Tensor logits, probabilities;  ///< [residual, token] of the tokens asked for
+  at::Tensor logits, probabilities;                   ///< [residual, token] of the tokens asked for
   at::Tensor top_ids, top_logits, top_probabilities;  ///< [residual, rank]
 };
 
@@ -57,7 +57,8 @@ Reading read_point(const HookedTransformer& model, const at::Tensor& residuals,
   const auto tokens = at::tensor(options.tokens, at::kLong);
   std::vector<at::Tensor> logits, probabilities, ids, top_logits, top_probabilities;
   for (std::int64_t begin = 0; begin < residuals.size(0); begin += at_once) {
-    const auto some = logits_of_residuals(model, residuals.slice(0, begin, begin + at_once));  // [some, vocab]
+    const auto some =
+        logits_of_residuals(model, residuals.slice(0, begin, begin + at_once));  // [some, vocab]
     const auto shares = at::softmax(some, -1);
     auto [best, best_ids] = at::topk(some, std::min(options.top_k, vocab));
     logits.push_back(some.index_select(1, tokens));
@@ -84,7 +85,8 @@ GridAxis point_axis(const ActivationCache& cache, const ModelConfig& config) {
 std::vector<std::string> pieces_of(const HookedTransformer& model, const at::Tensor& ids) {
   if (model.has_tokenizer() && ids.numel() > 0) return model.to_str_tokens(ids);
   std::vector<std::string> pieces;
-  for (std::int64_t i = 0; i < ids.size(0); ++i) pieces.push_back(std::to_string(ids[i].item<std::int64_t>()));
+  for (std::int64_t i = 0; i < ids.size(0); ++i)
+    pieces.push_back(std::to_string(ids[i].item<std::int64_t>()));
   return pieces;
 }
 

@@ -33,8 +33,9 @@ void require_answers_fit(const Metric& metric, std::int64_t rows, const at::Tens
 
 void require_gradient(const Metric& metric) {
   if (!metric.definition().reads_logits) {
-    throw HookError(metric.name(),
-                    "this metric reads activations, and gradients are of logits; expected a metric of logits");
+    throw HookError(
+        metric.name(),
+        "this metric reads activations, and gradients are of logits; expected a metric of logits");
   }
   if (!metric.definition().differentiable) {
     throw HookError(metric.name(),
@@ -90,10 +91,10 @@ Metric::operator LogitMetric() const {
   std::vector<std::int64_t> columns;
   for (const auto& position : definition_->positions) {
     if (!position.is_last() && !position.column()) {
-      throw HookError(name(),
-                      fmt::format("the place '{}' has a column for each row of one input; expected the metric of "
-                                  "that input: metric.on(model, input)",
-                                  position.label()));
+      throw HookError(
+          name(), fmt::format("the place '{}' has a column for each row of one input; expected the metric of "
+                              "that input: metric.on(model, input)",
+                              position.label()));
     }
     columns.push_back(position.column().value_or(-1));
   }
@@ -104,7 +105,8 @@ BoundMetric Metric::on(const HookedTransformer& model, const Input& input) const
   return BoundMetric(*this, model, with_tokens(model, input));
 }
 
-at::Tensor Metric::score(const HookedTransformer& model, const Input& input, const RunOptions& options) const {
+at::Tensor Metric::score(const HookedTransformer& model, const Input& input,
+                         const RunOptions& options) const {
   const Input whole = with_tokens(model, input);
   const BoundMetric bound(*this, model, whole);
   return bound(model.run(whole, bound.needs(options)));
@@ -155,13 +157,13 @@ at::Tensor BoundMetric::operator()(const at::Tensor& logits, const ActivationCac
 
 /// Each row's logits at its own positions, [row, position, vocab], out of those that were computed.
 at::Tensor BoundMetric::at_positions(const at::Tensor& logits) const {
-  const auto computed =
-      logit_columns_ ? static_cast<std::int64_t>(logit_columns_->size()) : columns_.size(1);
+  const auto computed = logit_columns_ ? static_cast<std::int64_t>(logit_columns_->size()) : columns_.size(1);
   if (logits.dim() != 3 || logits.size(0) != rows() || logits.size(1) != computed) {
-    throw ShapeError(metric_.name(),
-                     fmt::format("the metric reads the logits of {} rows at {} columns; expected [{}, {}, vocab], "
-                                 "got {}; run with metric.needs()",
-                                 rows(), computed, rows(), computed, shape_text(logits.sizes())));
+    throw ShapeError(
+        metric_.name(),
+        fmt::format("the metric reads the logits of {} rows at {} columns; expected [{}, {}, vocab], "
+                    "got {}; run with metric.needs()",
+                    rows(), computed, rows(), computed, shape_text(logits.sizes())));
   }
   if (!logit_columns_) return logits;
   const auto union_columns = at::tensor(*logit_columns_, at::kLong);

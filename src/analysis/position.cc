@@ -20,9 +20,10 @@ std::int64_t checked_column(std::int64_t column, std::int64_t row, const TokenCo
   if (!tokens.is_padding(row, absolute)) return absolute;
   throw ShapeError(
       "position " + label,
-      fmt::format("column {} is padding in row {}; expected a real token, the last of which is at position {}; "
-                  "Position::last() is the last of every row",
-                  column, row, tokens.last(tokens.mask.size(0))[row].item<std::int64_t>()));
+      fmt::format(
+          "column {} is padding in row {}; expected a real token, the last of which is at position {}; "
+          "Position::last() is the last of every row",
+          column, row, tokens.last(tokens.mask.size(0))[row].item<std::int64_t>()));
 }
 
 }  // namespace
@@ -58,9 +59,10 @@ std::vector<std::int64_t> Position::columns(std::int64_t rows, const TokenColumn
   }
   const auto* named = std::get_if<Named>(&place_);
   if (named != nullptr && static_cast<std::int64_t>(named->columns.size()) != rows) {
-    throw ShapeError("position " + named->name,
-                     fmt::format("the place has columns for {} rows; expected one for each of the run's {} rows",
-                                 named->columns.size(), rows));
+    throw ShapeError(
+        "position " + named->name,
+        fmt::format("the place has columns for {} rows; expected one for each of the run's {} rows",
+                    named->columns.size(), rows));
   }
   for (std::int64_t row = 0; row < rows; ++row) {
     const auto column =

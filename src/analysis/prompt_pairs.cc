@@ -38,7 +38,8 @@ Row row_of(const HookedTransformer& model, const Prompt& prompt, const PromptPai
     return row;
   }
   row.ids = std::get<std::vector<std::int64_t>>(prompt);
-  if (model.has_tokenizer() && !row.ids.empty()) row.pieces = model.to_str_tokens(at::tensor(row.ids, at::kLong));
+  if (model.has_tokenizer() && !row.ids.empty())
+    row.pieces = model.to_str_tokens(at::tensor(row.ids, at::kLong));
   return row;
 }
 
@@ -51,9 +52,10 @@ std::string_view without_blank(std::string_view piece) {
 std::size_t only_token(const Row& row, const std::string& text, const std::string& where,
                        const std::string& what) {
   if (row.pieces.empty()) {
-    throw ShapeError(where, fmt::format("{} is a text ('{}'), and this model has no tokenizer; give the token's "
-                                        "index",
-                                        what, printable(text)));
+    throw ShapeError(where,
+                     fmt::format("{} is a text ('{}'), and this model has no tokenizer; give the token's "
+                                 "index",
+                                 what, printable(text)));
   }
   std::vector<std::size_t> found;
   const auto collect = [&](const auto& is_it) {
@@ -69,9 +71,10 @@ std::size_t only_token(const Row& row, const std::string& text, const std::strin
     throw ShapeError(where, fmt::format("{}: no token is '{}'; expected one of ['{}']", what, printable(text),
                                         fmt::join(row.pieces, "', '")));
   }
-  throw ShapeError(where, fmt::format("{}: '{}' stands at the tokens {}; expected a text that stands once; give "
-                                      "the token's index",
-                                      what, printable(text), fmt::join(found, ", ")));
+  throw ShapeError(where,
+                   fmt::format("{}: '{}' stands at the tokens {}; expected a text that stands once; give "
+                               "the token's index",
+                               what, printable(text), fmt::join(found, ", ")));
 }
 
 /// The index of a place among the row's tokens.
@@ -87,7 +90,8 @@ std::int64_t index_of(const Row& row, const PromptPlace& place, const std::strin
 }
 
 /// Rows of so many columns, filled up on one side.
-Input padded(const HookedTransformer& model, const std::vector<Row>& rows, std::int64_t columns, PaddingSide side) {
+Input padded(const HookedTransformer& model, const std::vector<Row>& rows, std::int64_t columns,
+             PaddingSide side) {
   const std::vector<std::int64_t> shape{static_cast<std::int64_t>(rows.size()), columns};
   // Any id will do: padding is masked.
   const auto tokens = at::zeros(shape, at::kLong), mask = at::zeros(shape, at::kBool);
@@ -114,8 +118,8 @@ std::vector<std::int64_t> ids_of(const HookedTransformer& model, const std::vect
                                     }},
                              token));
     if (ids.back() >= 0 && ids.back() < model.config().d_vocab_out()) continue;
-    throw ShapeError(where, fmt::format("the answer {} is outside the vocabulary; expected 0 to {}", ids.back(),
-                                        model.config().d_vocab_out() - 1));
+    throw ShapeError(where, fmt::format("the answer {} is outside the vocabulary; expected 0 to {}",
+                                        ids.back(), model.config().d_vocab_out() - 1));
   }
   return ids;
 }
@@ -126,7 +130,8 @@ PromptPairs::PromptPairs(const HookedTransformer& model, std::vector<PromptPair>
                          const PromptPairOptions& options)
     : pairs_(std::move(pairs)) {
   if (model.config().has_encoder()) {
-    throw HookError("prompt pairs", "this model reads prompts with an encoder; expected a model with one stack");
+    throw HookError("prompt pairs",
+                    "this model reads prompts with an encoder; expected a model with one stack");
   }
   if (pairs_.empty()) throw ShapeError("prompt pairs", "there is no pair; expected at least one");
   std::vector<Row> clean, corrupted;
@@ -142,10 +147,11 @@ PromptPairs::PromptPairs(const HookedTransformer& model, std::vector<PromptPair>
       columns = std::max(columns, rows->back().ids.size());
     }
     if (clean[i].ids.size() != corrupted[i].ids.size() && pairs_[i].places.empty()) {
-      throw ShapeError(pair_name(i),
-                       fmt::format("the prompts cannot be aligned; expected as many tokens in the corrupted prompt "
-                                   "as in the clean one ({}), got {}; or name the places that belong together",
-                                   clean[i].ids.size(), corrupted[i].ids.size()));
+      throw ShapeError(
+          pair_name(i),
+          fmt::format("the prompts cannot be aligned; expected as many tokens in the corrupted prompt "
+                      "as in the clean one ({}), got {}; or name the places that belong together",
+                      clean[i].ids.size(), corrupted[i].ids.size()));
     }
     answers_.push_back(ids_of(model, pairs_[i].answers, pair_name(i)));
     against_.push_back(ids_of(model, pairs_[i].against, pair_name(i)));
@@ -194,8 +200,9 @@ Position PromptPairs::place(const Side& side, std::string_view name) const {
   for (std::size_t i = 0; i < side.places.size(); ++i) {
     const auto found = side.places[i].find(name);
     if (found == side.places[i].end()) {
-      throw ShapeError(pair_name(i), fmt::format("the pair has no place '{}'; places that every pair has: [{}]",
-                                                 name, fmt::join(place_names(), ", ")));
+      throw ShapeError(pair_name(i),
+                       fmt::format("the pair has no place '{}'; places that every pair has: [{}]", name,
+                                   fmt::join(place_names(), ", ")));
     }
     columns.push_back(found->second);
   }

@@ -167,9 +167,12 @@ struct Column {
 constexpr std::array kColumns = {
     Column{"clean", [](const PairReader&, PromptPair& p, const std::string& f) { p.clean = f; }},
     Column{"corrupted", [](const PairReader&, PromptPair& p, const std::string& f) { p.corrupted = f; }},
-    Column{"answers", [](const PairReader&, PromptPair& p, const std::string& f) { p.answers = answers_of(f); }},
-    Column{"against", [](const PairReader&, PromptPair& p, const std::string& f) { p.against = answers_of(f); }},
-    Column{"clean_tokens", [](const PairReader& r, PromptPair& p, const std::string& f) { p.clean = r.ids(f); }},
+    Column{"answers",
+           [](const PairReader&, PromptPair& p, const std::string& f) { p.answers = answers_of(f); }},
+    Column{"against",
+           [](const PairReader&, PromptPair& p, const std::string& f) { p.against = answers_of(f); }},
+    Column{"clean_tokens",
+           [](const PairReader& r, PromptPair& p, const std::string& f) { p.clean = r.ids(f); }},
     Column{"corrupted_tokens",
            [](const PairReader& r, PromptPair& p, const std::string& f) { p.corrupted = r.ids(f); }},
     Column{"answer_tokens",
@@ -183,7 +186,8 @@ PromptPlace place_of(const std::string& field) {
   return field;
 }
 
-void fill_in(const PairReader& reader, PromptPair& pair, const std::string& column, const std::string& field) {
+void fill_in(const PairReader& reader, PromptPair& pair, const std::string& column,
+             const std::string& field) {
   for (const auto& known : kColumns) {
     if (column == known.name) return known.fill_in(reader, pair, field);
   }
@@ -192,7 +196,8 @@ void fill_in(const PairReader& reader, PromptPair& pair, const std::string& colu
   if (colon == std::string::npos || (kind != "place" && kind != "clean_place" && kind != "corrupted_place")) {
     std::vector<std::string> names;
     for (const auto& known : kColumns) names.emplace_back(known.name);
-    for (const char* place : {"place:NAME", "clean_place:NAME", "corrupted_place:NAME"}) names.emplace_back(place);
+    for (const char* place : {"place:NAME", "clean_place:NAME", "corrupted_place:NAME"})
+      names.emplace_back(place);
     reader.fail_unknown(column, names);
   }
   if (field.empty()) return;
@@ -207,8 +212,8 @@ std::vector<PromptPair> pairs_of_table(const std::filesystem::path& file, std::s
   const auto has = [&](const std::string& name) {
     return std::find(table.columns.begin(), table.columns.end(), name) != table.columns.end();
   };
-  for (const std::pair<const char*, const char*>& either : {std::pair{"clean", "clean_tokens"},
-                                                           {"corrupted", "corrupted_tokens"}}) {
+  for (const std::pair<const char*, const char*>& either :
+       {std::pair{"clean", "clean_tokens"}, {"corrupted", "corrupted_tokens"}}) {
     if (has(either.first) == has(either.second))
       head.fail(fmt::format("expected one of the columns '{}' and '{}'", either.first, either.second));
   }
@@ -223,9 +228,10 @@ std::vector<PromptPair> pairs_of_table(const std::filesystem::path& file, std::s
       if (!column.starts_with(one)) continue;
       const auto name = column.substr(one.size());
       if (!has(other + name) || has("place:" + name))
-        head.fail(fmt::format("the column '{}' stands alone; expected '{}' beside it, or 'place:{}' instead of "
-                              "both",
-                              printable(column), printable(other + name), printable(name)));
+        head.fail(
+            fmt::format("the column '{}' stands alone; expected '{}' beside it, or 'place:{}' instead of "
+                        "both",
+                        printable(column), printable(other + name), printable(name)));
     }
   }
   std::vector<PromptPair> pairs;
@@ -249,21 +255,24 @@ Json json_of(const std::vector<PromptToken>& tokens) {
 std::vector<PromptPair> read_prompt_pairs(const std::filesystem::path& file) {
   const auto ending = file.extension();
   if (ending != ".jsonl" && ending != ".csv") {
-    throw IoError(file.string(), fmt::format("pairs of prompts cannot be read from '{}'; expected a name ending "
-                                             "in .jsonl or .csv",
-                                             ending.string()));
+    throw IoError(file.string(),
+                  fmt::format("pairs of prompts cannot be read from '{}'; expected a name ending "
+                              "in .jsonl or .csv",
+                              ending.string()));
   }
   const auto text = read_text_file(file, kMostPairBytes);
   auto pairs = ending == ".csv" ? pairs_of_table(file, text) : pairs_of_lines(file, text);
-  if (pairs.empty()) throw CheckpointError(file.string(), "there is no pair of prompts; expected at least one");
+  if (pairs.empty())
+    throw CheckpointError(file.string(), "there is no pair of prompts; expected at least one");
   return pairs;
 }
 
 void write_prompt_pairs(const std::filesystem::path& file, const std::vector<PromptPair>& pairs) {
   if (file.extension() != ".jsonl") {
-    throw IoError(file.string(), fmt::format("pairs of prompts cannot be written as '{}'; expected a name ending "
-                                             "in .jsonl",
-                                             file.extension().string()));
+    throw IoError(file.string(),
+                  fmt::format("pairs of prompts cannot be written as '{}'; expected a name ending "
+                              "in .jsonl",
+                              file.extension().string()));
   }
   std::string text;
   const auto json_value = [](const auto& kind) {
@@ -274,9 +283,10 @@ void write_prompt_pairs(const std::filesystem::path& file, const std::vector<Pro
     if (!pair.answers.empty()) json["answers"] = json_of(pair.answers);
     if (!pair.against.empty()) json["against"] = json_of(pair.against);
     for (const auto& [name, place] : pair.places) {
-      json["places"][name] = place.clean == place.corrupted
-                                 ? json_value(place.clean)
-                                 : Json{{"clean", json_value(place.clean)}, {"corrupted", json_value(place.corrupted)}};
+      json["places"][name] =
+          place.clean == place.corrupted
+              ? json_value(place.clean)
+              : Json{{"clean", json_value(place.clean)}, {"corrupted", json_value(place.corrupted)}};
     }
     text += json_text(json) + '\n';
   }

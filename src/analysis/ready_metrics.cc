@@ -96,35 +96,35 @@ at::Tensor divergence(const at::Tensor& log_p, const at::Tensor& log_q) {
 Metric from_reference(const char* name, const at::Tensor& reference, std::vector<Position> positions,
                       at::Tensor (*compare)(const at::Tensor& log_reference, const at::Tensor& log_run)) {
   if (!reference.defined() || reference.dim() != 3) {
-    throw ShapeError(name, fmt::format("the reference is the logits of another run; expected [row, position, "
-                                       "vocab], got {}; logits_at gives them",
-                                       reference.defined() ? shape_text(reference.sizes())
-                                                           : "an undefined tensor"));
+    throw ShapeError(
+        name, fmt::format("the reference is the logits of another run; expected [row, position, "
+                          "vocab], got {}; logits_at gives them",
+                          reference.defined() ? shape_text(reference.sizes()) : "an undefined tensor"));
   }
   const auto log_reference = at::log_softmax(wide(reference.detach()), -1);
-  return Metric({.name = name,
-                 .function =
-                     [=](const MetricInput& run) {
-                       auto expected = log_reference;
-                       if (expected.size(0) != 1 && !run.rows.empty()) {
-                         const auto last = *std::max_element(run.rows.begin(), run.rows.end());
-                         if (last < expected.size(0)) {
-                           expected = expected.index_select(
-                               0, at::tensor(run.rows, at::kLong).to(expected.device()));
-                         }
-                       }
-                       const auto log_run = at::log_softmax(wide(run.logits), -1);
-                       if ((expected.size(0) != 1 && expected.size(0) != log_run.size(0)) ||
-                           expected.size(1) != log_run.size(1) || expected.size(2) != log_run.size(2)) {
-                         throw ShapeError(name, fmt::format("the reference does not fit the run; expected logits "
-                                                            "{}, or of one row, got {}",
-                                                            shape_text(log_run.sizes()),
-                                                            shape_text(log_reference.sizes())));
-                       }
-                       expected = expected.to(log_run.options());
-                       return mean_of_real(compare(expected, log_run), run);
-                     },
-                 .positions = std::move(positions)});
+  return Metric(
+      {.name = name,
+       .function =
+           [=](const MetricInput& run) {
+             auto expected = log_reference;
+             if (expected.size(0) != 1 && !run.rows.empty()) {
+               const auto last = *std::max_element(run.rows.begin(), run.rows.end());
+               if (last < expected.size(0)) {
+                 expected = expected.index_select(0, at::tensor(run.rows, at::kLong).to(expected.device()));
+               }
+             }
+             const auto log_run = at::log_softmax(wide(run.logits), -1);
+             if ((expected.size(0) != 1 && expected.size(0) != log_run.size(0)) ||
+                 expected.size(1) != log_run.size(1) || expected.size(2) != log_run.size(2)) {
+               throw ShapeError(name,
+                                fmt::format("the reference does not fit the run; expected logits "
+                                            "{}, or of one row, got {}",
+                                            shape_text(log_run.sizes()), shape_text(log_reference.sizes())));
+             }
+             expected = expected.to(log_run.options());
+             return mean_of_real(compare(expected, log_run), run);
+           },
+       .positions = std::move(positions)});
 }
 
 /// The value [row, pos, ...] of an activation at each row's column `position`, [row, ...].
@@ -146,18 +146,18 @@ Metric logit(Answers answer, Position position) {
 }
 
 Metric logit_difference(Answers answer, Answers against, Position position) {
-  return Metric({.name = "logit difference",
-                 .function =
-                     [answer, against](const MetricInput& run) {
-                       return mean_logit(run, answer) - mean_logit(run, against);
-                     },
-                 .positions = {std::move(position)},
-                 .answers = {answer, against}});
+  return Metric(
+      {.name = "logit difference",
+       .function = [answer, against](
+                       const MetricInput& run) { return mean_logit(run, answer) - mean_logit(run, against); },
+       .positions = {std::move(position)},
+       .answers = {answer, against}});
 }
 
 Metric probability(Answers answer, Position position) {
-  return of_answer("probability", std::move(answer), std::move(position),
-                   [](const MetricInput& run, const Answers& answers) { return log_share(run, answers).exp(); });
+  return of_answer(
+      "probability", std::move(answer), std::move(position),
+      [](const MetricInput& run, const Answers& answers) { return log_share(run, answers).exp(); });
 }
 
 Metric log_probability(Answers answer, Position position) {
@@ -185,12 +185,14 @@ Metric loss() {
                  .function =
                      [](const MetricInput& run) {
                        if (!run.tokens.defined()) {
-                         throw ShapeError("loss", "the tokens that are predicted are not known; expected a run "
-                                                  "of token ids (Metric::score, Metric::on)");
+                         throw ShapeError("loss",
+                                          "the tokens that are predicted are not known; expected a run "
+                                          "of token ids (Metric::score, Metric::on)");
                        }
                        const auto tokens = run.tokens.to(run.logits.device());
                        const auto real = run.real.defined() ? run.real.to(run.logits.device()) : run.real;
-                       const auto losses = next_token_loss(run.logits, tokens, real, LossReduction::per_token);
+                       const auto losses =
+                           next_token_loss(run.logits, tokens, real, LossReduction::per_token);
                        const auto n = losses.size(1);
                        if (!real.defined()) return losses.mean(1);
                        const auto counted = real.narrow(1, 0, n).logical_and(real.narrow(1, 1, n));
@@ -212,24 +214,25 @@ Metric js_divergence(at::Tensor reference, std::vector<Position> positions) {
 }
 
 Metric attention(const Address& head, Position query, Position key) {
-  return Metric({.name = fmt::format("attention of {} from {} to {}", head.to_string(), query.label(), key.label()),
-                 .function =
-                     [head](const MetricInput& run) {
-                       const auto pattern = run.cache[head];
-                       if (pattern.dim() != 3) {
-                         throw HookError(head.to_string(),
-                                         fmt::format("this is not the pattern of one head; expected [row, query, "
-                                                     "key], got {}; write act::pattern(layer).head(head)",
-                                                     shape_text(pattern.sizes())));
-                       }
-                       const auto of_query = at_column(pattern, run, 0);  // [row, key]
-                       const auto key = run.columns.select(1, 1).unsqueeze(1).to(of_query.device());
-                       return of_query.gather(1, key).squeeze(1);
-                     },
-                 .positions = {std::move(query), std::move(key)},
-                 .activations = Selection(head.name()),
-                 .reads_logits = false,
-                 .differentiable = false});
+  return Metric(
+      {.name = fmt::format("attention of {} from {} to {}", head.to_string(), query.label(), key.label()),
+       .function =
+           [head](const MetricInput& run) {
+             const auto pattern = run.cache[head];
+             if (pattern.dim() != 3) {
+               throw HookError(head.to_string(),
+                               fmt::format("this is not the pattern of one head; expected [row, query, "
+                                           "key], got {}; write act::pattern(layer).head(head)",
+                                           shape_text(pattern.sizes())));
+             }
+             const auto of_query = at_column(pattern, run, 0);  // [row, key]
+             const auto key = run.columns.select(1, 1).unsqueeze(1).to(of_query.device());
+             return of_query.gather(1, key).squeeze(1);
+           },
+       .positions = {std::move(query), std::move(key)},
+       .activations = Selection(head.name()),
+       .reads_logits = false,
+       .differentiable = false});
 }
 
 Metric projection(const Address& activation, at::Tensor direction, Position position) {
@@ -238,10 +241,11 @@ Metric projection(const Address& activation, at::Tensor direction, Position posi
                      [activation, direction = direction.detach()](const MetricInput& run) {
                        const auto value = at_column(run.cache[activation], run, 0);  // [row, d]
                        if (value.dim() != 2 || direction.dim() != 1 || value.size(1) != direction.size(0)) {
-                         throw ShapeError(activation.to_string(),
-                                          fmt::format("the direction does not fit the activation; expected [{}], "
-                                                      "got {}",
-                                                      value.size(-1), shape_text(direction.sizes())));
+                         throw ShapeError(
+                             activation.to_string(),
+                             fmt::format("the direction does not fit the activation; expected [{}], "
+                                         "got {}",
+                                         value.size(-1), shape_text(direction.sizes())));
                        }
                        return value.matmul(direction.to(value.options()));
                      },

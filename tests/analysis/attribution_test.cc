@@ -33,7 +33,8 @@ void expect_rows_add_up(const HookedTransformer& model, Grain grain) {
   const auto answers = Answers::by_row({3, 4});
   const auto difference = direct_logit_attribution(
       model, run.cache, {.answer = answers, .against = 5, .grain = grain, .positions = {-1, 2}});
-  const auto alone = direct_logit_attribution(model, run.cache, {.answer = 3, .grain = grain, .positions = {}});
+  const auto alone =
+      direct_logit_attribution(model, run.cache, {.answer = 3, .grain = grain, .positions = {}});
   for (std::int64_t row = 0; row < 2; ++row) {
     for (std::int64_t i = 0; i < 2; ++i) {
       const auto logits = run.logits()[row][i == 0 ? 5 : 2];
@@ -107,7 +108,8 @@ TEST(Attribution, NamesItsPartsAndTheirActivations) {
                                                  "remainder", "final norm bias", "unembed bias"));
   EXPECT_EQ(parts.places[4], Address("blocks.1.hook_attn_out"));
   EXPECT_EQ(parts.places[6], std::nullopt);
-  const auto by_head = direct_logit_attribution(model, cache, {.answer = 1, .grain = Grain::head}).axis("part");
+  const auto by_head =
+      direct_logit_attribution(model, cache, {.answer = 1, .grain = Grain::head}).axis("part");
   EXPECT_EQ(by_head.labels[2], "head 0.0");
   EXPECT_EQ(by_head.labels[6], "attn bias 0");
   EXPECT_EQ(by_head.places[5], Address("blocks.0.attn.hook_result[head=3]"));
@@ -137,8 +139,8 @@ TEST(Attribution, TheRemainderIsWhatAnEditPutIntoTheStream) {
   const auto tokens = random_row(6, 11, 4);
   const AttributionOptions options{.answer = 3, .against = 5, .grain = Grain::head};
   const auto unedited = model.run_with_cache(tokens);
-  EXPECT_NEAR(direct_logit_attribution(model, unedited.cache, options).slice("part", "remainder").at({0, 0}), 0,
-              kFloat64Tolerance);
+  EXPECT_NEAR(direct_logit_attribution(model, unedited.cache, options).slice("part", "remainder").at({0, 0}),
+              0, kFloat64Tolerance);
   const auto edited = model.run_with_cache(tokens, act::defaults, {.edits = {scale(act::attn_out(0), 3.0)}});
   const auto grid = direct_logit_attribution(model, edited.cache, options);
   const double whole = (edited.logits()[0][-1][3] - edited.logits()[0][-1][5]).item<double>();

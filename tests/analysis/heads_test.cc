@@ -135,7 +135,8 @@ TEST(Heads, EachRowHasItsOwnScore) {
   EXPECT_EQ(each.axes()[0].name, "row");
   for (std::int64_t row = 0; row < 2; ++row) {
     const auto alone = duplicate_token_scores(cache.row(row), tokens[row]);
-    EXPECT_LT((each.slice("row", row).values() - alone.values()).abs().max().item<double>(), kFloat64Tolerance);
+    EXPECT_LT((each.slice("row", row).values() - alone.values()).abs().max().item<double>(),
+              kFloat64Tolerance);
   }
   EXPECT_TRUE(each.slice("row", 2).values().isnan().all().item<bool>());
 }

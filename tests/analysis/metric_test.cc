@@ -32,7 +32,8 @@ at::Tensor counting_logits() { return at::arange(2 * 1 * 5, at::kDouble).view({2
 Input padded_rows() {
   const auto mask =
       at::tensor({1, 1, 1, 1, 1, 1, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0}, at::kLong).view({3, 6});
-  return {at::cat({random_row(6, 11, 1), random_row(6, 11, 2), random_row(6, 11, 3)}), {.attention_mask = mask}};
+  return {at::cat({random_row(6, 11, 1), random_row(6, 11, 2), random_row(6, 11, 3)}),
+          {.attention_mask = mask}};
 }
 
 /// The first and the last real column of each row.
@@ -93,8 +94,8 @@ TEST_F(MetricOfARun, EachRowMayHaveItsOwnAnswersAndPlace) {
   for (std::int64_t row = 0; row < 3; ++row) {
     const auto at_subject = logits(row, columns[row]);
     const auto answer = answers.of_row(row)[0], other = against.of_row(row)[0];
-    EXPECT_NEAR(score(logit_difference(answers, against, subject), row), at_subject[answer] - at_subject[other],
-                kFloat64Tolerance);
+    EXPECT_NEAR(score(logit_difference(answers, against, subject), row),
+                at_subject[answer] - at_subject[other], kFloat64Tolerance);
     EXPECT_NEAR(score(log_probability(answers, subject), row), std::log(at_subject.share(answer)),
                 kFloat64Tolerance);
   }
@@ -131,7 +132,8 @@ TEST_F(MetricOfARun, LossIsTheMeanOverRealPredictions) {
   }
   const auto alone = loss().score(model_, input_.tokens[0]);
   EXPECT_NEAR(alone.item<double>(), scores[0].item<double>(), kFloat64Tolerance);
-  EXPECT_NEAR(alone.item<double>(), model_.run(input_.tokens[0], {.output = Output::loss}).loss().item<double>(),
+  EXPECT_NEAR(alone.item<double>(),
+              model_.run(input_.tokens[0], {.output = Output::loss}).loss().item<double>(),
               kFloat64Tolerance);
 }
 
@@ -140,7 +142,8 @@ TEST_F(MetricOfARun, DivergencesCompareWithAnotherRun) {
   const auto reference = model_.run(input_, other).logits();
   const auto kl = [](const PlainLogits& p, const PlainLogits& q) {
     double sum = 0;
-    for (std::int64_t i = 0; i < p.size(); ++i) sum += p.share(i) * (std::log(p.share(i)) - std::log(q.share(i)));
+    for (std::int64_t i = 0; i < p.size(); ++i)
+      sum += p.share(i) * (std::log(p.share(i)) - std::log(q.share(i)));
     return sum;
   };
   const auto js = [](const PlainLogits& p, const PlainLogits& q) {
@@ -151,8 +154,10 @@ TEST_F(MetricOfARun, DivergencesCompareWithAnotherRun) {
     }
     return sum;
   };
-  const auto kl_last = kl_divergence(logits_at(model_, input_, {Position::last()}, other)).score(model_, input_);
-  const auto js_last = js_divergence(logits_at(model_, input_, {Position::last()}, other)).score(model_, input_);
+  const auto kl_last =
+      kl_divergence(logits_at(model_, input_, {Position::last()}, other)).score(model_, input_);
+  const auto js_last =
+      js_divergence(logits_at(model_, input_, {Position::last()}, other)).score(model_, input_);
   const auto kl_all = kl_divergence(logits_at(model_, input_, {}, other), {}).score(model_, input_);
   for (std::int64_t row = 0; row < 3; ++row) {
     const PlainLogits p(reference[row][kLast[row]]), q = logits(row, kLast[row]);
@@ -178,7 +183,9 @@ TEST_F(MetricOfARun, ATokenWithoutProbabilityAddsNothingToADivergence) {
 
 TEST_F(MetricOfARun, CallablesGetTheirPositionsInTheirOrder) {
   const Metric metric(
-      [](const at::Tensor& logits) { return logits.select(2, 3).mul(at::tensor({100.0, 10.0, 1.0}, at::kDouble)).sum(1); },
+      [](const at::Tensor& logits) {
+        return logits.select(2, 3).mul(at::tensor({100.0, 10.0, 1.0}, at::kDouble)).sum(1);
+      },
       {Position("a", {4, 3, 2}), 3, Position("a", {4, 3, 2})}, "weighted");
   for (std::int64_t row = 0; row < 3; ++row) {
     const std::int64_t a[] = {4, 3, 2};
@@ -202,11 +209,12 @@ TEST_F(MetricOfARun, OnlyTheColumnsThatARowNeedsAreUnembedded) {
 TEST_F(MetricOfARun, RowsKeepTheirOwnAnswersAndReferences) {
   const auto rows = at::tensor({2, 0}, at::kLong);
   const auto reference = logits_at(model_, input_, {Position::last()}, {.edits = {zero(act::z(0).head(1))}});
-  for (const auto& metric :
-       {logit(Answers::by_row({7, 2, 9})), kl_divergence(reference), rank(Answers::by_row({7, 2, 9})), loss()}) {
+  for (const auto& metric : {logit(Answers::by_row({7, 2, 9})), kl_divergence(reference),
+                             rank(Answers::by_row({7, 2, 9})), loss()}) {
     const auto bound = metric.on(model_, input_);
     const auto run = model_.run(input_, bound.needs());
-    EXPECT_TRUE(bound.of_rows({2, 0})(run.logits().index_select(0, rows)).equal(bound(run).index_select(0, rows)))
+    EXPECT_TRUE(
+        bound.of_rows({2, 0})(run.logits().index_select(0, rows)).equal(bound(run).index_select(0, rows)))
         << metric.name();
   }
 }
@@ -218,17 +226,24 @@ TEST_F(MetricOfARun, MayReadActivations) {
   const auto direction = at::arange(16, at::kDouble);
   const auto along = projection(act::resid_post(0), direction, Position("at", {1, 3, 0}));
   const auto largest = Metric::of_activations(
-      act::post(0), [](const ActivationCache& run) { return run[act::post(0)].amax({1, 2}); }, "neuron");
+      act::post(0),
+      [](const ActivationCache& run) {
+        return run[act::post(0)].amax({1, 2});
+      },
+      "neuron");
   for (std::int64_t row = 0; row < 3; ++row) {
     EXPECT_NEAR(score(given, row), cache[act::pattern(1)][row][2][kLast[row]][keys[row]].item<double>(),
                 kFloat64Tolerance);
-    EXPECT_NEAR(score(along, row), cache[act::resid_post(0)][row][keys[row]].dot(direction).item<double>(), 1e-10);
+    EXPECT_NEAR(score(along, row), cache[act::resid_post(0)][row][keys[row]].dot(direction).item<double>(),
+                1e-10);
     EXPECT_NEAR(score(largest, row), cache[act::post(0)][row].max().item<double>(), kFloat64Tolerance);
   }
   EXPECT_EQ(given.on(model_, input_).needs().output, Output::none);
-  EXPECT_THAT(text_thrown_by<HookError>([&] { attention(act::pattern(1), 1, 0).score(model_, input_.tokens[0]); }),
-              HasSubstr("pattern of one head"));
-  EXPECT_THAT(text_thrown_by<ShapeError>([&] { projection(act::resid_post(0), at::zeros({3}), 3).score(model_, input_); }),
+  EXPECT_THAT(
+      text_thrown_by<HookError>([&] { attention(act::pattern(1), 1, 0).score(model_, input_.tokens[0]); }),
+      HasSubstr("pattern of one head"));
+  EXPECT_THAT(text_thrown_by<ShapeError>(
+                  [&] { projection(act::resid_post(0), at::zeros({3}), 3).score(model_, input_); }),
               AllOf(HasSubstr("expected [16]"), HasSubstr("got [3]")));
 }
 
@@ -247,12 +262,18 @@ TEST_F(MetricOfARun, RefusesWhatDoesNotFit) {
               AllOf(HasSubstr("padding in row 2"), HasSubstr("Position::last()")));
   EXPECT_THAT(text_thrown_by<ShapeError>([&] { logit(11).score(model_, input_); }),
               AllOf(HasSubstr("[logit]"), HasSubstr("0 to 10")));
-  EXPECT_THAT(text_thrown_by<ShapeError>([&] { logit(Answers::by_row({1, 2})).score(model_, input_); }),
+  EXPECT_THAT(text_thrown_by<ShapeError>([&] {
+                logit(Answers::by_row({1, 2})).score(model_, input_);
+              }),
               HasSubstr("answers for 2 rows"));
-  EXPECT_THAT(text_thrown_by<ShapeError>([&] { kl_divergence(at::zeros({2, 1, 11})).score(model_, input_); }),
+  EXPECT_THAT(text_thrown_by<ShapeError>([&] {
+                kl_divergence(at::zeros({2, 1, 11})).score(model_, input_);
+              }),
               AllOf(HasSubstr("[3, 1, 11]"), HasSubstr("[2, 1, 11]")));
   EXPECT_THAT(text_thrown_by<ShapeError>([] { kl_divergence(at::zeros({11})); }), HasSubstr("logits_at"));
-  EXPECT_THAT(text_thrown_by<ShapeError>([&] { logit(3).on(model_, input_)(at::zeros({3, 6, 11})); }),
+  EXPECT_THAT(text_thrown_by<ShapeError>([&] {
+                logit(3).on(model_, input_)(at::zeros({3, 6, 11}));
+              }),
               AllOf(HasSubstr("[3, 2, vocab]"), HasSubstr("needs()")));
 }
 
@@ -267,8 +288,10 @@ class MetricsGradient : public MetricOfARun {
       const auto columns = bound.logit_positions();
       return bound(columns ? logits.index_select(1, at::tensor(*columns, at::kLong)) : logits).sum();
     };
-    const auto whole = model_.run(input, {.gradients = GradientRequest{.of = act::resid_pre(0), .metric = by_all}});
-    const auto difference = (run.gradients[act::resid_pre(0)] - whole.gradients[act::resid_pre(0)]).abs().max();
+    const auto whole =
+        model_.run(input, {.gradients = GradientRequest{.of = act::resid_pre(0), .metric = by_all}});
+    const auto difference =
+        (run.gradients[act::resid_pre(0)] - whole.gradients[act::resid_pre(0)]).abs().max();
     EXPECT_LT(difference.item<double>(), kFloat64Tolerance) << metric.name();
     EXPECT_NEAR(run.metric().item<double>(), metric.score(model_, input).sum().item<double>(), 1e-10);
     EXPECT_GT(whole.gradients[act::resid_pre(0)].abs().max().item<double>(), 1e-6);
@@ -277,15 +300,18 @@ class MetricsGradient : public MetricOfARun {
 
 TEST_F(MetricsGradient, ReadsTheDeclaredPositionsWhateverTheirOrder) {
   const Metric twice(
-      [](const at::Tensor& logits) { return logits.select(2, 3).mul(at::tensor({9.0, 3.0, 1.0}, at::kDouble)).sum(1); },
+      [](const at::Tensor& logits) {
+        return logits.select(2, 3).mul(at::tensor({9.0, 3.0, 1.0}, at::kDouble)).sum(1);
+      },
       {3, 1, 3}, "twice");
   const Input plain = input_.tokens;
   expect_gradient(twice, twice, plain);
   expect_gradient(twice, twice.on(model_, plain), plain);
-  for (const auto& metric : {logit_difference(Answers::by_row({7, 2, 9}), 1, Position("a", {4, 3, 2})),
-                             log_probability(Answers::sets_by_row({{1}, {2, 3}, {4}})), loss(),
-                             kl_divergence(logits_at(model_, input_, {3, Position::last()}, {.edits = {zero(act::z(1))}}),
-                                           {3, Position::last()})})
+  for (const auto& metric :
+       {logit_difference(Answers::by_row({7, 2, 9}), 1, Position("a", {4, 3, 2})),
+        log_probability(Answers::sets_by_row({{1}, {2, 3}, {4}})), loss(),
+        kl_divergence(logits_at(model_, input_, {3, Position::last()}, {.edits = {zero(act::z(1))}}),
+                      {3, Position::last()})})
     expect_gradient(metric, metric.on(model_, input_), input_);
 }
 
@@ -314,7 +340,8 @@ TEST(Metric, ReadsLogitsAtItsPositions) {
 }
 
 TEST(Metric, RefusesTokensOutsideTheVocabulary) {
-  EXPECT_THAT(text_thrown_by<ShapeError>([] { logit_difference(-3, 1)(counting_logits()); }), HasSubstr("-3"));
+  EXPECT_THAT(text_thrown_by<ShapeError>([] { logit_difference(-3, 1)(counting_logits()); }),
+              HasSubstr("-3"));
   EXPECT_THAT(text_thrown_by<ShapeError>([] { log_probability(5)(counting_logits()); }),
               AllOf(HasSubstr("token id 5"), HasSubstr("0 to 4")));
 }

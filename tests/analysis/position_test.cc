@@ -43,7 +43,8 @@ TEST(Position, IsNeverPaddingNorOutside) {
   const auto refusal = [](const Position& position) {
     return text_thrown_by<ShapeError>([&] { position.columns(3, columns()); });
   };
-  EXPECT_THAT(refusal(-1), AllOf(HasSubstr("[position -1]"), HasSubstr("padding in row 2"), HasSubstr("is at position 4")));
+  EXPECT_THAT(refusal(-1), AllOf(HasSubstr("[position -1]"), HasSubstr("padding in row 2"),
+                                 HasSubstr("is at position 4")));
   EXPECT_THAT(refusal(2), HasSubstr("padding in row 1"));
   EXPECT_THAT(refusal(1), HasSubstr("expected 2 to 6"));
   EXPECT_THAT(refusal(7), HasSubstr("outside the tokens"));
@@ -63,7 +64,8 @@ TEST(Answers, AreOneSetOrOnePerRow) {
   EXPECT_EQ(Answers(3).of_row(5), Columns({3}));
   EXPECT_EQ(Answers::any_of({3, 4}).of_row(5), Columns({3, 4}));
   EXPECT_EQ(Answers::by_row({3, 4}).of_row(1), Columns({4}));
-  EXPECT_EQ(Answers::sets_by_row({{3}, {4, 5}}).of_rows({1, 0, 1}), Answers::sets_by_row({{4, 5}, {3}, {4, 5}}));
+  EXPECT_EQ(Answers::sets_by_row({{3}, {4, 5}}).of_rows({1, 0, 1}),
+            Answers::sets_by_row({{4, 5}, {3}, {4, 5}}));
   EXPECT_EQ(Answers(3).rows(), 0);
   EXPECT_EQ(Answers::by_row({3, 4}).rows(), 2);
 }
@@ -76,7 +78,10 @@ TEST(Answers, MustFitTheRun) {
   EXPECT_THAT(refusal(11), AllOf(HasSubstr("[logit] token id 11"), HasSubstr("0 to 10")));
   EXPECT_THAT(refusal(-1), HasSubstr("token id -1"));
   EXPECT_THAT(refusal(Answers::by_row({1, 2, 3})), HasSubstr("answers for 3 rows"));
-  EXPECT_THAT(text_thrown_by<ShapeError>([] { Answers::sets_by_row({{1}, {}}); }), HasSubstr("row 1 has no token"));
+  EXPECT_THAT(text_thrown_by<ShapeError>([] {
+                Answers::sets_by_row({{1}, {}});
+              }),
+              HasSubstr("row 1 has no token"));
   EXPECT_THROW(Answers::any_of({}), ShapeError);
   EXPECT_THROW(Answers::by_row({1, 2}).of_rows({2}), ShapeError);
 }

@@ -57,8 +57,12 @@ TEST(PromptPairs, AreBatchesOfTheSameColumns) {
   EXPECT_FALSE(pairs.clean().attention_mask[0][0].item<bool>()) << "padding stands on the left";
   EXPECT_TRUE(pairs.clean().attention_mask[0][-1].item<bool>());
   for (std::int64_t row = 0; row < 2; ++row) {
-    const auto alone = toy_model().to_tokens(std::get<std::string>(pairs.pairs()[static_cast<std::size_t>(row)].clean));
-    EXPECT_TRUE(pairs.clean().tokens[row].narrow(0, pairs.clean().tokens.size(1) - alone.size(1), alone.size(1)).equal(alone[0]));
+    const auto alone =
+        toy_model().to_tokens(std::get<std::string>(pairs.pairs()[static_cast<std::size_t>(row)].clean));
+    EXPECT_TRUE(pairs.clean()
+                    .tokens[row]
+                    .narrow(0, pairs.clean().tokens.size(1) - alone.size(1), alone.size(1))
+                    .equal(alone[0]));
   }
 }
 
@@ -85,24 +89,29 @@ TEST(PromptPairs, ScoresAreThoseOfEachPromptAlone) {
     const auto& prompt = std::get<std::string>(pairs.pairs()[static_cast<std::size_t>(row)].clean);
     const auto answer = row == 0 ? mary : john, against = row == 0 ? john : mary;
     EXPECT_NEAR(scores[row].item<double>(),
-                logit_difference(answer, against).score(toy_model(), prompt).item<double>(), 1e-4);  // float32
+                logit_difference(answer, against).score(toy_model(), prompt).item<double>(),
+                1e-4);  // float32
     const auto words = toy_model().to_str_tokens(toy_model().to_tokens(prompt));
     const auto shop = std::find_if(words.begin(), words.end(),
                                    [](const auto& word) { return word.find("shop") != std::string::npos; });
     EXPECT_NEAR(at_place[row].item<double>(),
-                logit(answer, static_cast<std::int64_t>(shop - words.begin())).score(toy_model(), prompt).item<double>(),
+                logit(answer, static_cast<std::int64_t>(shop - words.begin()))
+                    .score(toy_model(), prompt)
+                    .item<double>(),
                 1e-4);
   }
 }
 
 TEST(PromptPairs, NeedNoTokenizerForIds) {
   const auto model = random_model_of(two_layer_config());
-  const PromptPairs pairs(model, {{.clean = Columns{1, 2, 3}, .corrupted = Columns{1, 2, 4}, .answers = {5, 6}},
-                                  {.clean = Columns{7}, .corrupted = Columns{8}, .answers = {9}}});
+  const PromptPairs pairs(model,
+                          {{.clean = Columns{1, 2, 3}, .corrupted = Columns{1, 2, 4}, .answers = {5, 6}},
+                           {.clean = Columns{7}, .corrupted = Columns{8}, .answers = {9}}});
   EXPECT_TRUE(pairs.clean().tokens[0].equal(at::tensor({1, 2, 3}, at::kLong)));
   EXPECT_EQ(pairs.corrupted().tokens[1][2].item<std::int64_t>(), 8);
   EXPECT_EQ(pairs.answers(), Answers::sets_by_row({{5, 6}, {9}}));
-  EXPECT_THAT(text_thrown_by<ShapeError>([&] { pairs.against(); }), AllOf(HasSubstr("[pair 0]"), HasSubstr("against")));
+  EXPECT_THAT(text_thrown_by<ShapeError>([&] { pairs.against(); }),
+              AllOf(HasSubstr("[pair 0]"), HasSubstr("against")));
 }
 
 TEST(PromptPairs, ThatCannotBeAlignedAreNamed) {
@@ -124,15 +133,24 @@ TEST(PromptPairs, PlacesAndAnswersMustBeThere) {
     change(pair);
     return text_thrown_by<Error>([&] { PromptPairs(toy_model(), {short_pair(), pair}); });
   };
-  EXPECT_THAT(refusal([](PromptPair& p) { p.places["x"] = {"John", "John"}; }),
-              AllOf(HasSubstr("[pair 1] place 'x' of the clean prompt"), HasSubstr("stands at the tokens 2, 10")));
-  EXPECT_THAT(refusal([](PromptPair& p) { p.places["x"] = {"Paris", "Paris"}; }),
+  EXPECT_THAT(
+      refusal([](PromptPair& p) {
+        p.places["x"] = {"John", "John"};
+      }),
+      AllOf(HasSubstr("[pair 1] place 'x' of the clean prompt"), HasSubstr("stands at the tokens 2, 10")));
+  EXPECT_THAT(refusal([](PromptPair& p) {
+                p.places["x"] = {"Paris", "Paris"};
+              }),
               AllOf(HasSubstr("no token is 'Paris'"), HasSubstr("Mary")));
-  EXPECT_THAT(refusal([](PromptPair& p) { p.places["x"] = {3, 15}; }),
+  EXPECT_THAT(refusal([](PromptPair& p) {
+                p.places["x"] = {3, 15};
+              }),
               AllOf(HasSubstr("corrupted prompt"), HasSubstr("expected -15 to 14")));
   EXPECT_THAT(refusal([](PromptPair& p) { p.answers = {" Mary gave"}; }), HasSubstr("[pair 1: "));
-  EXPECT_THAT(refusal([](PromptPair& p) { p.answers = {std::int64_t{1} << 40}; }), HasSubstr("outside the vocabulary"));
-  EXPECT_THAT(refusal([](PromptPair& p) { p.clean = Columns{}; }), HasSubstr("the clean prompt has no tokens"));
+  EXPECT_THAT(refusal([](PromptPair& p) { p.answers = {std::int64_t{1} << 40}; }),
+              HasSubstr("outside the vocabulary"));
+  EXPECT_THAT(refusal([](PromptPair& p) { p.clean = Columns{}; }),
+              HasSubstr("the clean prompt has no tokens"));
   const PromptPairs pairs(toy_model(), {short_pair()});
   EXPECT_THAT(text_thrown_by<ShapeError>([&] { pairs.clean_place("verb"); }),
               AllOf(HasSubstr("no place 'verb'"), HasSubstr("giver, place")));
@@ -191,14 +209,16 @@ TEST_F(PromptPairFile, WhatIsNotKnownIsRefusedWithItsLine) {
   EXPECT_THAT(refusal("p.jsonl", R"({"clean": "a", "corrupted": "b", "answer": "c"})"),
               AllOf(HasSubstr("'answer' is not known"), HasSubstr("nearest is 'answers'")));
   EXPECT_THAT(refusal("p.jsonl", R"({"clean": 3, "corrupted": "b"})"), HasSubstr("clean is an integer"));
-  EXPECT_THAT(refusal("p.jsonl", R"({"clean": "a", "corrupted": "b", "answers": [1.5]})"), HasSubstr("answers is"));
+  EXPECT_THAT(refusal("p.jsonl", R"({"clean": "a", "corrupted": "b", "answers": [1.5]})"),
+              HasSubstr("answers is"));
   EXPECT_THAT(refusal("p.jsonl", R"({"clean": "a", "corrupted": "b", "places": {"x": {"clean": 1}}})"),
               HasSubstr("lacks a side"));
   EXPECT_THAT(refusal("p.jsonl", "{"), HasSubstr("line 1"));
   EXPECT_THAT(refusal("p.jsonl", "\n"), HasSubstr("no pair"));
   EXPECT_THAT(refusal("p.csv", "clean,corupted\na,b\n"), HasSubstr("'corrupted' and 'corrupted_tokens'"));
   EXPECT_THAT(refusal("p.csv", "clean,corrupted,plaec:x\na,b,1\n"), HasSubstr("'plaec:x' is not known"));
-  EXPECT_THAT(refusal("p.csv", "clean,corrupted,clean_place:x\na,b,1\n"), HasSubstr("'corrupted_place:x' beside it"));
+  EXPECT_THAT(refusal("p.csv", "clean,corrupted,clean_place:x\na,b,1\n"),
+              HasSubstr("'corrupted_place:x' beside it"));
   EXPECT_THAT(refusal("p.csv", "clean,corrupted_tokens\na,1 x\n"), HasSubstr("line 2: 'x' is not an id"));
   EXPECT_THROW(read_prompt_pairs(folder_ / "p.txt"), IoError);
   EXPECT_THROW(write_prompt_pairs(folder_ / "p.csv", {short_pair()}), IoError);

@@ -94,9 +94,10 @@ TEST_F(TwoStacks, AttributionNamesItsParts) {
   const auto parts = [&](Grain grain) {
     return direct_logit_attribution(model_, run_.cache, {.answer = 3, .grain = grain}).axis("part").labels;
   };
-  EXPECT_THAT(parts(Grain::layer), testing::ElementsAre("embed", "attn 0", "cross attn 0", "mlp 0", "attn 1",
-                                                        "cross attn 1", "mlp 1", "attn 2", "cross attn 2",
-                                                        "mlp 2", "remainder", "final norm bias", "unembed bias"));
+  EXPECT_THAT(parts(Grain::layer),
+              testing::ElementsAre("embed", "attn 0", "cross attn 0", "mlp 0", "attn 1", "cross attn 1",
+                                   "mlp 1", "attn 2", "cross attn 2", "mlp 2", "remainder", "final norm bias",
+                                   "unembed bias"));
   const auto by_head = parts(Grain::head);
   EXPECT_EQ(by_head[1], "head 0.0");
   EXPECT_EQ(by_head[5], "attn bias 0");
@@ -115,7 +116,8 @@ TEST_F(TwoStacks, AttributionByHeadIsThatOfTheOutputMatrix) {
       at::matmul(at::matmul(z, weights.at("decoder.1.cross_attn.W_O")[2]), reading).item<double>();
   const auto part = by_head.slice("part", "cross head 1.2");
   EXPECT_NEAR(part.at({0, 0}), expected, kFloat64Tolerance);
-  EXPECT_THAT(by_head.axis("part").places, testing::Contains(Address("decoder.1.cross_attn.hook_result[head=2]")));
+  EXPECT_THAT(by_head.axis("part").places,
+              testing::Contains(Address("decoder.1.cross_attn.hook_result[head=2]")));
 }
 
 // The mean of the attention that each query gives to the keys before it which `wanted` says, by plain loops.
@@ -184,14 +186,12 @@ TEST_P(SweepOfTwoStacks, EqualsOneFullRunPerPlace) {
                              .stack = stack};
   const auto grid = sweep(model_, options);
   double largest_effect = 0;
-  const double unpatched =
-      options.metric.score(model_, corrupted)[0].item<double>();
+  const double unpatched = options.metric.score(model_, corrupted)[0].item<double>();
   for (const auto& cell : grid.largest(100000)) {
     Address address = site.in(stack, static_cast<std::int32_t>(cell.index[0]));
     for (std::size_t i = 1; i < over.size(); ++i) address = address.at(over[i], cell.index[i]);
     const auto patched = options.metric.score(model_, corrupted, {.edits = {replace(address, options.from)}});
-    EXPECT_NEAR(cell.value, patched[0].item<double>(), kFloat64Tolerance)
-        << address.to_string();
+    EXPECT_NEAR(cell.value, patched[0].item<double>(), kFloat64Tolerance) << address.to_string();
     largest_effect = std::max(largest_effect, std::abs(cell.value - unpatched));
   }
   EXPECT_EQ(static_cast<std::int64_t>(grid.largest(100000).size()), grid.values().numel());

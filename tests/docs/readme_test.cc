@@ -96,11 +96,10 @@ TEST(Readme, CodeIsThatOfTheFilesItNames) {
 }
 
 TEST(Pages, CodeIsThatOfTheirPrograms) {
-  for (const auto& [page, programs] :
-       {std::pair<std::string, int>{"docs/analysis.md", 3},
-                                     {"docs/figures.md", 1},
-                                     {"docs/guide.md", 5},
-                                     {"docs/threads.md", 1}}) {
+  for (const auto& [page, programs] : {std::pair<std::string, int>{"docs/analysis.md", 3},
+                                       {"docs/figures.md", 1},
+                                       {"docs/guide.md", 5},
+                                       {"docs/threads.md", 1}}) {
     int compared = 0;
     for (const Block& block : blocks_of(read(page))) {
       if (block.source.empty()) continue;

@@ -18,7 +18,7 @@ enum class HeadRows : std::uint8_t {
 
 /// Which heads are scored, and how. For designated initialisers.
 struct HeadScoreOptions {
-  Stack stack = Stack::none;        ///< on an encoder-decoder: the decoder's heads, or the encoder's
+  Stack stack = Stack::none;       ///< on an encoder-decoder: the decoder's heads, or the encoder's
   HeadRows rows = HeadRows::mean;  ///< over a batch
 };
 

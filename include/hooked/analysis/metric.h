@@ -20,11 +20,11 @@ namespace HOOKED_EXPORT hooked {
 
 /// What a metric's function gets: the part of a run that the metric reads, row by row.
 struct MetricInput {
-  at::Tensor logits;             ///< [row, position, vocab] at the metric's positions; undefined: it reads none
-  const ActivationCache& cache;  ///< what it asked for
-  at::Tensor columns;            ///< int64 [row, position] on the CPU: where its positions are, absolute
-  at::Tensor real;               ///< bool [row, position] on the CPU: no padding; undefined: all
-  at::Tensor tokens;             ///< int64 [row, pos]: what the rows read; undefined where that is not known
+  at::Tensor logits;  ///< [row, position, vocab] at the metric's positions; undefined: it reads none
+  const ActivationCache& cache;   ///< what it asked for
+  at::Tensor columns;             ///< int64 [row, position] on the CPU: where its positions are, absolute
+  at::Tensor real;                ///< bool [row, position] on the CPU: no padding; undefined: all
+  at::Tensor tokens;              ///< int64 [row, pos]: what the rows read; undefined where that is not known
   std::int64_t first_column = 0;  ///< of `tokens`: those before it belong to a prefix
   std::vector<std::int64_t> rows;  ///< which of the rows that the metric was made for each row is
 };
@@ -33,8 +33,8 @@ class BoundMetric;
 
 /// A score of a run, row by row: a function of logits, or of activations, to one number per row.
 ///
-/// It declares what it reads, so that whoever runs the model for it computes no more than that. Row `i` of the
-/// result must depend on row `i` of the run alone; a sweep checks that. A value: copies are cheap.
+/// It declares what it reads, so that whoever runs the model for it computes no more than that. Row `i` of
+/// the result must depend on row `i` of the run alone; a sweep checks that. A value: copies are cheap.
 ///
 ///     const auto metric = logit_difference(mary, john);
 ///     metric.score(model, "When John and Mary went to the shop, John gave a bag to")  // [1]
@@ -47,7 +47,8 @@ class Metric {
   /// padding among them.
   template <std::invocable<const at::Tensor&> F>
   requires(!std::same_as<std::remove_cvref_t<F>, Metric>)
-      Metric(F function, std::vector<Position> positions = {Position::last()},  // NOLINT: a callable is a metric
+      Metric(F function,
+             std::vector<Position> positions = {Position::last()},  // NOLINT: a callable is a metric
              std::string name = "metric")
       : Metric({.name = std::move(name),
                 .function = [function = std::move(function)](
@@ -68,13 +69,13 @@ class Metric {
 
   /// Everything about a metric. For designated initialisers.
   struct Definition {
-    std::string name;                                ///< what the score is, for titles
-    Function function;                               ///< the score
+    std::string name;                                      ///< what the score is, for titles
+    Function function;                                     ///< the score
     std::vector<Position> positions = {Position::last()};  ///< empty: all columns
-    Selection activations = {};                      ///< that the function reads
-    bool reads_logits = true;                        ///< whether there are logits in its input
-    bool differentiable = true;                      ///< whether its gradient says something
-    std::vector<Answers> answers = {};               ///< that must fit the run
+    Selection activations = {};                            ///< that the function reads
+    bool reads_logits = true;                              ///< whether there are logits in its input
+    bool differentiable = true;                            ///< whether its gradient says something
+    std::vector<Answers> answers = {};                     ///< that must fit the run
   };
   /// A metric of any part of a run.
   explicit Metric(Definition definition);
@@ -176,7 +177,8 @@ Metric kl_divergence(at::Tensor reference, std::vector<Position> positions = {Po
 /// The Jensen-Shannon divergence, half of the two KL divergences from the mean, in nats; as above.
 Metric js_divergence(at::Tensor reference, std::vector<Position> positions = {Position::last()});
 
-/// The attention that a head gives at one place to another: `act::pattern(1).head(3)`. The head must be given.
+/// The attention that a head gives at one place to another: `act::pattern(1).head(3)`. The head must be
+/// given.
 Metric attention(const Address& head, Position query, Position key);
 /// The activation at a place, [d], along a direction [d]: `act::resid_post(0)` along a probe. Sites with an
 /// axis per head need the head.

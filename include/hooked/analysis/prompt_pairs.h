@@ -33,19 +33,19 @@ struct PlaceOfPair {
 
 /// Two prompts that differ in what is studied, as people write them down. For designated initialisers.
 struct PromptPair {
-  Prompt clean;                                     ///< the prompt that is answered right
-  Prompt corrupted;                                 ///< the same without what the answer hangs on
-  std::vector<PromptToken> answers = {};            ///< that the clean prompt asks for: one, or any of these
-  std::vector<PromptToken> against = {};            ///< that it does not
+  Prompt clean;                                    ///< the prompt that is answered right
+  Prompt corrupted;                                ///< the same without what the answer hangs on
+  std::vector<PromptToken> answers = {};           ///< that the clean prompt asks for: one, or any of these
+  std::vector<PromptToken> against = {};           ///< that it does not
   std::map<std::string, PlaceOfPair> places = {};  ///< places with a name: `subject`, `verb`
   bool operator==(const PromptPair&) const = default;
 };
 
 /// Reads pairs from a file. `.jsonl` has an object a line: `clean` and `corrupted` (a text or an array of
-/// ids), `answers` and `against` (a text, an id, or an array of these), `places` (an object of indices, texts,
-/// or {"clean": ..., "corrupted": ...}). `.csv` has columns of these names with several answers between `|`,
-/// `place:NAME` or `clean_place:NAME` and `corrupted_place:NAME` (an integer is an index; empty: none), and
-/// for ids between blanks `clean_tokens`, `corrupted_tokens`, `answer_tokens`, `against_tokens`.
+/// ids), `answers` and `against` (a text, an id, or an array of these), `places` (an object of indices,
+/// texts, or {"clean": ..., "corrupted": ...}). `.csv` has columns of these names with several answers
+/// between `|`, `place:NAME` or `clean_place:NAME` and `corrupted_place:NAME` (an integer is an index; empty:
+/// none), and for ids between blanks `clean_tokens`, `corrupted_tokens`, `answer_tokens`, `against_tokens`.
 /// Throws IoError, and CheckpointError naming the line for what is not known or has another form.
 std::vector<PromptPair> read_prompt_pairs(const std::filesystem::path& file);
 
@@ -103,7 +103,7 @@ class PromptPairs {
   /// One prompt of each pair.
   struct Side {
     Input input{at::Tensor()};
-    std::vector<std::int64_t> lengths;                               ///< tokens of each pair's prompt
+    std::vector<std::int64_t> lengths;                                     ///< tokens of each pair's prompt
     std::vector<std::map<std::string, std::int64_t, std::less<>>> places;  ///< columns, by pair
   };
 
