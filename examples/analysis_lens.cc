@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
   // The likeliest tokens at each row's last token, and the probability of two tokens everywhere.
   std::cout << hooked::logit_lens(model, run.cache, {.top_k = 2});
   const auto lens = hooked::logit_lens(model, run.cache, {.positions = {}, .tokens = {mary, john}});
-  const auto picture = lens.probabilities.slice("row", 0).slice("token", 0);  // [point, pos]
+  const auto picture = lens.probabilities.slice("row", 1).slice("token", 1);  // [point, pos]
   picture.save(folder / "lens.svg");
 
   // Each row has an answer of its own; a part that is an activation has its address.

@@ -114,7 +114,7 @@ at::Tensor Metric::score(const HookedTransformer& model, const Input& input,
 
 BoundMetric::BoundMetric(Metric metric, const HookedTransformer& model, const Input& input)
     : metric_(std::move(metric)), rows_(counted(input.batch())) {
-  first_column_ = input.prefix ? input.prefix->length() : 0;
+  first_column_ = input.first_column();
   TokenColumns tokens{.first = first_column_, .end = first_column_ + input.length()};
   if (const auto mask = as_rows(input.main_mask()); mask.defined()) tokens.mask = mask.ne(0).to(at::kCPU);
   const auto columns = RowColumns::of(metric_.definition().positions, input.batch(), tokens);

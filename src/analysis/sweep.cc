@@ -183,11 +183,11 @@ Grid sweep(const HookedTransformer& model, const SweepOptions& options) {
     names.push_back(points.resolve(options.site.in(options.stack, layer).name()));
   }
   const BoundMetric metric = options.metric.on(model, into);
-  const bool reads_logits = metric.metric().definition().reads_logits;
+  const bool reads_activations = !metric.metric().definition().activations.empty();
   const PatchedRuns runs(model, into, names, {.run = metric.needs(), .tokens_per_run = options.tokens_per_run});
   const double untouched = metric(runs.unpatched()).to(at::kDouble).item<double>();
   auto values = at::empty({n_layers, plan.places}, at::kDouble);
-  bool metric_checked = !reads_logits;
+  bool metric_checked = reads_activations;
   for (std::int64_t layer = 0; layer < n_layers; ++layer) {
     const ActivationName& name = names[static_cast<std::size_t>(layer)];
     const at::Tensor source = source_of(options, name, runs.value(name));

@@ -198,6 +198,37 @@ TEST_F(Guide, AttributesAllOfTheLogit) {
   EXPECT_NEAR(std::stod(output.substr(output.find(mark) + mark.size())), difference, 1e-3);
 }
 
+// The programs of docs/analysis.md.
+TEST_F(Guide, ComputesWithGrids) {
+  const auto output = output_of("analysis_grid");
+  EXPECT_THAT(output, HasSubstr("Attention to the previous token, mean over row"));
+  const auto read = hooked::Grid::load(folder_ / "scores.safetensors");
+  EXPECT_TRUE(read.values().equal(hooked::Grid::load(folder_ / "scores.csv").values()));
+  const auto strongest = read.largest(1, hooked::LargestBy::size).at(0);
+  EXPECT_THAT(output, HasSubstr("layer " + strongest.labels[1] + ", head " + strongest.labels[2]));
+}
+
+TEST_F(Guide, ReadsTheStreamAndItsParts) {
+  const auto output = output_of("analysis_lens");
+  EXPECT_THAT(output, HasSubstr("row 1, pos "));
+  EXPECT_THAT(output, HasSubstr("head 1.3"));
+  EXPECT_THAT(output, HasSubstr("blocks.1.attn.hook_result[head=3]"));
+  EXPECT_THAT(read(folder_ / "lens.svg"), HasSubstr("resid_post 1"));
+}
+
+TEST_F(Guide, ScoresPairs) {
+  const auto output = output_of("analysis_pairs");
+  EXPECT_THAT(output, HasSubstr("CPUFloatType{2}"));
+  const auto model = hooked::HookedTransformer::load(kModel.string());
+  const auto pairs = hooked::PromptPairs::load(model, folder_ / "pairs.jsonl");
+  const auto metric = hooked::logit_difference(pairs.answers(), pairs.against());
+  EXPECT_GT(metric.score(model, pairs.clean()).min().item<double>(), 1);
+  EXPECT_LT(metric.score(model, pairs.corrupted()).max().item<double>(), -1);
+  const auto head = hooked::attention(hooked::act::pattern(1).head(3), hooked::Position::last(),
+                                      pairs.clean_place("giver"));
+  EXPECT_LT(head.score(model, pairs.clean()).max().item<double>(), 0.5) << "it looks at the other name";
+}
+
 TEST_F(Guide, CollectsARowForEachPrompt) {
   EXPECT_THAT(output_of("guide_collect"), HasSubstr("wrote [500, 128]"));
   const auto file = hooked::SafetensorsFile::open(folder_ / "collected.safetensors");

@@ -20,7 +20,7 @@ struct SweepOptions {
   std::vector<Axis> over;     ///< the grid's axes: Axis::layer and any of the site's own but batch
   ActivationCache from;       ///< the run that the replacing values come from: one row, all positions
   Input into = at::Tensor();  ///< what the run that is patched reads: one sequence, [pos] or [1, pos]
-  Metric metric;              ///< scores each patched run
+  Metric metric;              ///< scores each patched run, of its logits or of activations
   std::int64_t tokens_per_run = 1024;  ///< patched runs are computed together up to so many tokens
   Stack stack = Stack::none;           ///< whose layers: of the stack that predicts, or Stack::encoder
 };
