@@ -176,7 +176,7 @@ void attributing(const HookedTransformer& model) {
 
   const auto streams = at::cat({cache.stack(act::resid_pre), cache[act::resid_post(-1)].unsqueeze(0)});
   const auto lens = logit_lens(model, cache, {.positions = {}, .tokens = {mary, john}});
-  std::cout << lens.probabilities.slice("row", 0).slice("token", " Mary");
+  std::cout << lens.probabilities.slice("row", 0).slice("token", "Mary");
 
   const auto outputs = at::stack({cache.stack(act::attn_out), cache.stack(act::mlp_out)}, 1).flatten(0, 1);
   const auto parts = at::cat({cache["embed"].unsqueeze(0), outputs});
