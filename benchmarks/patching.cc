@@ -1,12 +1,13 @@
-// How fast is a sweep of patches, beside a full run for each cell, beside rows of full length from the layer on, and
-// beside the arithmetic that cannot be left out?
+// How fast is a sweep of patches, beside a full run for each cell, beside rows of full length from the layer
+// on, and beside the arithmetic that cannot be left out?
 //
 //   bench_patching [--threads N] [--repeats N] [--json FILE]
 //
-// GPT-2-small's shape, random weights, float32. Cells of large sweeps are sampled for the slower ways, and the
-// time is scaled up; results are compared cell by cell.
+// GPT-2-small's shape, random weights, float32. Cells of large sweeps are sampled for the slower ways, and
+// the time is scaled up; results are compared cell by cell.
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
@@ -25,6 +26,7 @@
 #include "benchmarks/shapes.h"
 #include "core/json.h"
 #include "hooked/hooked.h"
+#include "models/matrix.h"
 
 namespace {
 
@@ -52,7 +54,12 @@ const std::vector<Sweep> kSweeps{
     {"resid_pre", act::resid_pre, {Axis::layer, Axis::pos}, 15, 1, false},
     {"attn_head_out_all_pos", act::z, {Axis::layer, Axis::head}, 15, 1, true},
     {"attn_head_out_by_pos", act::z, {Axis::layer, Axis::pos, Axis::head}, 15, 10, true},
-    {"attn_head_pattern_dest_src_pos", act::pattern, {Axis::layer, Axis::head, Axis::query, Axis::key}, 15, 100, true},
+    {"attn_head_pattern_dest_src_pos",
+     act::pattern,
+     {Axis::layer, Axis::head, Axis::query, Axis::key},
+     15,
+     100,
+     true},
     {"resid_pre, 256 tokens", act::resid_pre, {Axis::layer, Axis::pos}, 256, 48, false},
 };
 
@@ -93,7 +100,8 @@ std::vector<Cell> cells_of(const Sweep& sweep, const hooked::ActivationCache& fr
 
 /// Multiplications and additions that a cell's patch can change, one logit position at the end.
 double work_of(const Sweep& sweep, const Cell& cell, const hooked::ModelConfig& c) {
-  const auto d = static_cast<double>(c.d_model), columns = static_cast<double>(sweep.tokens - cell.first_column);
+  const auto d = static_cast<double>(c.d_model),
+             columns = static_cast<double>(sweep.tokens - cell.first_column);
   const double keys = (static_cast<double>(cell.first_column) + static_cast<double>(sweep.tokens)) / 2;
   const double qkv = 6 * d * d, write = 2 * d * d, mlp = 4 * d * static_cast<double>(c.d_mlp);
   const double attention = 4 * keys * d;
@@ -112,14 +120,22 @@ double work_of(const Sweep& sweep, const Cell& cell, const hooked::ModelConfig& 
 }
 
 /// Products per second, the better of LibTorch's and ours.
-double measured_rate(const hooked::HookedTransformer& model) {
-  const at::Tensor x = at::randn({128, 768}), weight = at::randn({3072, 768});
+double measured_rate() {
+  constexpr std::int64_t in = 768, out = 3072;
+  const at::Tensor weight = at::randn({out, in});
+  hooked::Matrix packed(out, in, {.out = out, .in = in}, at::TensorOptions(at::kFloat),
+                        hooked::Storage::fastest);
+  packed.as_out_in().write(weight);
   double best = 0;
-  for (int i = 0; i < 30; ++i) {
-    const double s = seconds_of([&] { at::linear(x, weight); });
-    best = std::max(best, 2.0 * 128 * 768 * 3072 / s);
+  for (const std::int64_t rows : {128, 1024}) {
+    const at::Tensor x = at::randn({rows, in});
+    at::Tensor result = at::empty({rows, out});
+    for (int i = 0; i < 20; ++i) {
+      const double seconds = std::min(seconds_of([&] { at::linear(x, weight); }),
+                                      seconds_of([&] { packed.multiply_into(result, x, {}); }));
+      best = std::max(best, 2.0 * static_cast<double>(rows * in * out) / seconds);
+    }
   }
-  (void)model;
   return best;
 }
 
@@ -155,7 +171,8 @@ hooked::Json measure(const hooked::HookedTransformer& model, const Sweep& sweep,
   };
   Prompts prompts{.clean = tokens(1), .corrupted = tokens(2), .from = {}, .into = {}};
   prompts.from = model.run_with_cache(prompts.clean, sweep.site).cache;
-  prompts.into = model.run_with_cache(prompts.corrupted, hooked::Selection(act::resid_pre) | sweep.site).cache;
+  prompts.into =
+      model.run_with_cache(prompts.corrupted, hooked::Selection(act::resid_pre) | sweep.site).cache;
   const hooked::Metric metric = hooked::logit_difference(11, 7);
   const std::vector<Cell> cells = cells_of(sweep, prompts.from);
   std::vector<Cell> sampled;
@@ -179,15 +196,19 @@ hooked::Json measure(const hooked::HookedTransformer& model, const Sweep& sweep,
   double worst = 0;
   for (int round = 0; round < repeats; ++round) {
     own_loop.push_back(scale * seconds_of([&] {
-      for (std::size_t i = 0; i < sampled.size(); ++i) {
-        const hooked::RunOptions options{.edits = {hooked::replace(sampled[i].place, prompts.from)},
-                                         .logit_positions = {{-1}}};
-        scores[i] = metric(model.run(prompts.corrupted, options).logits()).item<double>();
-      }
-    }));
+                         for (std::size_t i = 0; i < sampled.size(); ++i) {
+                           const hooked::RunOptions options{
+                               .edits = {hooked::replace(sampled[i].place, prompts.from)},
+                               .logit_positions = {{-1}}};
+                           scores[i] = metric(model.run(prompts.corrupted, options).logits()).item<double>();
+                         }
+                       }));
     before.push_back(scale * seconds_of([&] { rows_of_full_length(model, prompts, sampled, metric); }));
-    const hooked::SweepOptions options{
-        .site = sweep.site, .over = sweep.over, .from = prompts.from, .into = prompts.corrupted, .metric = metric};
+    const hooked::SweepOptions options{.site = sweep.site,
+                                       .over = sweep.over,
+                                       .from = prompts.from,
+                                       .into = prompts.corrupted,
+                                       .metric = metric};
     at::Tensor values;
     ours.push_back(seconds_of([&] { values = hooked::sweep(model, options).values().flatten(); }));
     for (std::size_t i = 0; i < numbers.size(); ++i) {
@@ -200,10 +221,10 @@ hooked::Json measure(const hooked::HookedTransformer& model, const Sweep& sweep,
     return times[times.size() / 2];
   };
   const double a = median(own_loop), b = median(before), c = median(ours);
-  fmt::print("| {} | {} | {:.2f} | {:.2f} | {:.3f} | {:.1f} | {:.2f} | {:.2f} | {:.1e} |\n", sweep.name, cells.size(), a,
-             b, c, a / c, b / c, c / floor, worst);
+  fmt::print("| {} | {} | {:.2f} | {:.2f} | {:.3f} | {:.1f} | {:.2f} | {:.2f} | {:.1e} |\n", sweep.name,
+             cells.size(), a, b, c, a / c, b / c, c / floor, worst);
   std::fflush(stdout);
-  return {{"sweep", sweep.name}, {"cells", cells.size()}, {"own_loop_s", own_loop}, {"before_s", before},
+  return {{"sweep", sweep.name}, {"cells", cells.size()}, {"own_loop_s", own_loop},   {"before_s", before},
           {"ours_s", ours},      {"floor_s", floor},      {"worst_difference", worst}};
 }
 
@@ -221,16 +242,21 @@ int main(int argc, char** argv) {
   at::set_num_threads(threads);
   const c10::AutoGradMode no_gradients(false);
   const hooked::HookedTransformer& model = model_of(shapes::kGpt2Small);
-  const double rate = measured_rate(model);
+  const double rate = measured_rate();
   fmt::print("{} threads, products {:.0f} GFLOP/s\n\n", threads, rate / 1e9);
-  fmt::print("| sweep | cells | own loop s | before s | ours s | own loop / ours | before / ours | ours / floor | worst "
-             "difference |\n|---|---|---|---|---|---|---|---|---|\n");
+  fmt::print(
+      "| sweep | cells | own loop s | before s | ours s | own loop / ours | before / ours | ours / floor | "
+      "worst "
+      "difference |\n|---|---|---|---|---|---|---|---|---|\n");
   hooked::Json all = hooked::Json::array();
   for (const Sweep& sweep : kSweeps) {
     if (std::string_view(sweep.name).starts_with(only)) all.push_back(measure(model, sweep, repeats, rate));
   }
   if (!json_file.empty()) {
-    std::ofstream(json_file) << hooked::Json{{"threads", threads}, {"gflops", rate / 1e9}, {"sweeps", all}}.dump(1);
+    std::ofstream(json_file) << hooked::Json{
+        {"threads", threads},
+        {"gflops", rate / 1e9},
+        {"sweeps", all}}.dump(1);
   }
   return 0;
 }

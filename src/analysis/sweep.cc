@@ -184,7 +184,8 @@ Grid sweep(const HookedTransformer& model, const SweepOptions& options) {
   }
   const BoundMetric metric = options.metric.on(model, into);
   const bool reads_activations = !metric.metric().definition().activations.empty();
-  const PatchedRuns runs(model, into, names, {.run = metric.needs(), .tokens_per_run = options.tokens_per_run});
+  const PatchedRuns runs(model, into, names,
+                         {.run = metric.needs(), .tokens_per_run = options.tokens_per_run});
   const double untouched = metric(runs.unpatched()).to(at::kDouble).item<double>();
   auto values = at::empty({n_layers, plan.places}, at::kDouble);
   bool metric_checked = reads_activations;
@@ -192,20 +193,21 @@ Grid sweep(const HookedTransformer& model, const SweepOptions& options) {
     const ActivationName& name = names[static_cast<std::size_t>(layer)];
     const at::Tensor source = source_of(options, name, runs.value(name));
     auto* const scores = values[layer].mutable_data_ptr<double>();
-    runs.run(
-        patches_of(plan, name, source), [&](const std::vector<std::size_t>& places, const RunResult* run) {
-          if (run == nullptr) {
-            for (const std::size_t place : places) scores[place] = untouched;
-            return;
-          }
-          if (!metric_checked) {
-            require_rowwise(metric, at::cat({runs.unpatched().logits(), run->logits().narrow(0, 0, 1)}));
-          }
-          metric_checked = true;
-          const std::vector<std::int64_t> same_row(places.size(), 0);
-          const at::Tensor made = metric.of_rows(same_row)(*run).to(at::kDouble).cpu().contiguous();
-          for (std::size_t i = 0; i < places.size(); ++i) scores[places[i]] = made.const_data_ptr<double>()[i];
-        });
+    runs.run(patches_of(plan, name, source),
+             [&](const std::vector<std::size_t>& places, const RunResult* run) {
+               if (run == nullptr) {
+                 for (const std::size_t place : places) scores[place] = untouched;
+                 return;
+               }
+               if (!metric_checked) {
+                 require_rowwise(metric, at::cat({runs.unpatched().logits(), run->logits().narrow(0, 0, 1)}));
+               }
+               metric_checked = true;
+               const std::vector<std::int64_t> same_row(places.size(), 0);
+               const at::Tensor made = metric.of_rows(same_row)(*run).to(at::kDouble).cpu().contiguous();
+               for (std::size_t i = 0; i < places.size(); ++i)
+                 scores[places[i]] = made.const_data_ptr<double>()[i];
+             });
   }
 
   std::vector<std::int64_t> shape{n_layers};

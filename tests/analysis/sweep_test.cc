@@ -2,6 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/ones.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -140,6 +141,69 @@ TEST_F(Sweep, PatchingWithItsOwnActivationsChangesNothing) {
   const double score =
       own.metric(model_.run(inputs_.corrupted, {.logit_positions = {{-1}}}).logits())[0].item<double>();
   for (const auto& cell : sweep(model_, own).largest(100)) EXPECT_NEAR(cell.value, score, kFloat64Tolerance);
+}
+
+/// Every number is that of one full run with this patch.
+void expect_full_runs(const HookedTransformer& model, const SweepOptions& options, const Grid& grid) {
+  double largest = 0;
+  for (const auto& cell : grid.largest(100000)) {
+    const auto layer =
+        std::find(options.over.begin(), options.over.end(), Axis::layer) - options.over.begin();
+    Address address = options.site(static_cast<std::int32_t>(cell.index[static_cast<std::size_t>(layer)]));
+    for (std::size_t i = 0; i < options.over.size(); ++i) {
+      if (options.over[i] != Axis::layer) address = address.at(options.over[i], cell.index[i]);
+    }
+    const auto run =
+        model.run(options.into,
+                  options.metric.on(model, options.into).needs({.edits = {replace(address, options.from)}}));
+    const double alone = options.metric.on(model, options.into)(run)[0].item<double>();
+    EXPECT_NEAR(cell.value, alone, kFloat64Tolerance) << address.to_string();
+    largest = std::max(largest, std::abs(cell.value - grid.values().flatten()[0].item<double>()));
+  }
+  EXPECT_GT(largest, 1e-4) << "all numbers are the same";
+}
+
+TEST_F(Sweep, EveryQueryAndKeyOfEveryHeadIsAPlace) {
+  auto single = options();
+  single.site = act::pattern;
+  single.over = {Axis::layer, Axis::head, Axis::query, Axis::key};
+  const auto grid = sweep(model_, single);
+  EXPECT_EQ(grid.values().sizes(), (at::IntArrayRef{2, 4, 6, 6}));
+  expect_full_runs(model_, single, grid);
+}
+
+TEST_F(Sweep, ScopedHooksStayInForce) {
+  const auto ablation = model_.hook(act::z(0), [](const at::Tensor& z) { return z * 0.25; });
+  for (const act::BlockSite& site : {act::resid_pre, act::mlp_out}) {
+    auto hooked = options();
+    hooked.site = site;
+    expect_full_runs(model_, hooked, sweep(model_, hooked));
+  }
+}
+
+TEST_F(Sweep, PaddingOnEitherSideIsNotPatchedInto) {
+  for (const bool left : {true, false}) {
+    SCOPED_TRACE(left);
+    at::Tensor mask = at::ones({1, 6}, at::kLong);
+    mask.select(1, left ? 0 : 5).zero_();
+    for (const act::BlockSite& site : {act::resid_pre, act::v}) {
+      auto padded = options();
+      padded.site = site;
+      padded.into = Input(inputs_.corrupted, {.attention_mask = mask});
+      padded.from = model_.run_with_cache(Input(inputs_.clean, {.attention_mask = mask})).cache;
+      expect_full_runs(model_, padded, sweep(model_, padded));
+    }
+  }
+}
+
+TEST_F(Sweep, HowManyTokensAreComputedTogetherChangesNothing) {
+  for (const act::BlockSite& site : {act::resid_pre, act::z, act::k, act::pattern}) {
+    auto some = options();
+    some.site = site;
+    const auto together = sweep(model_, some);
+    some.tokens_per_run = 1;
+    EXPECT_LT((sweep(model_, some).values() - together.values()).abs().max().item<double>(), 1e-12);
+  }
 }
 
 TEST_F(Sweep, PatchingTheWholeStreamRestoresTheCleanRun) {
