@@ -63,6 +63,12 @@ void last_logits(benchmark::State& state, const Case& c) {
 void dropped_caches(benchmark::State& state, const Case& c) {
   const at::Tensor tokens = c.tokens();
   measure(state, [&] { benchmark::DoNotOptimize(c.model.run_with_cache(tokens)); });
+  // What a cache holds, and what it can give.
+  const hooked::CachedRun run = c.model.run_with_cache(tokens);
+  double values = 0;
+  for (const auto& entry : run.cache) values += static_cast<double>(entry.held.nbytes());
+  state.counters["held_MB"] = static_cast<double>(run.cache.bytes()) / 1e6;
+  state.counters["values_MB"] = values / 1e6;
 }
 
 // The last few runs' caches live on, as in a script that collects them: their memory is not there to be used

@@ -105,7 +105,7 @@ void caches(const HookedTransformer& model, const std::filesystem::path& folder)
   const auto first_row = batch.cache.row(0);
   const auto zs = cache.stack(act::z);  // [layer, batch, pos, head, d_head]
   for (const auto& entry : few) {
-    std::cout << "  " << entry.name << ' ' << entry.value.sizes() << '\n';
+    std::cout << "  " << entry.name << ' ' << at::IntArrayRef(entry.held.sizes()) << '\n';
   }
   const auto copy = cache.to(at::kCPU);
   cache.save(folder / "cache.safetensors");

@@ -23,11 +23,6 @@ namespace hooked {
 
 namespace {
 
-// Tensors of inference mode count no versions.
-std::uint32_t version_of(const at::Tensor& value) {
-  return !value.defined() || value.is_inference() ? 0 : static_cast<std::uint32_t>(value._version());
-}
-
 // The axis of which `last` is asked for, where there is one.
 std::optional<Axis> axis_of_last(const AxisIndices& indices) {
   for (const auto& [axis, index] : indices.entries()) {
@@ -67,7 +62,7 @@ void ActivationCache::set_tokens(TokenColumns columns, Stack of) {
 }
 
 at::Tensor ActivationCache::last_columns(const Entry& entry, Axis axis) const {
-  const std::int64_t batch = entry.value.size(0);
+  const std::int64_t batch = entry.held.sizes().front();
   if (entry.row_positions.defined()) return at::zeros({batch}, at::kLong);  // kept as `last`: the one column
   const std::string where = fmt::format("{}[{}=last]", entry.name.to_string(), axis_name(axis));
   const auto& columns = encoder_tokens_ && counts_source(entry.name, axis) ? encoder_tokens_ : tokens_;
@@ -112,18 +107,13 @@ const ActivationCache::Entry& ActivationCache::entry(const ActivationName& name)
   const auto found = numbers_.find(resolved);
   if (found == numbers_.end()) refuse_missing(stacks_.resolve_in_range(name));
   const Entry& kept = entries_[found->second];
-  if (version_of(kept.value) != versions_[found->second]) {
-    throw HookError(
-        resolved.to_string(),
-        "somebody has written into this tensor since it was captured, so it is not the activation "
-        "any more; expected an unchanged one; write into a copy: cache[...].clone()");
-  }
+  kept.held.require_unchanged(kept.name);
   return kept;
 }
 
 const at::Tensor ActivationCache::operator[](const Address& address) const {
   const Entry& found = entry(address.name());
-  if (address.indices().empty()) return found.value;
+  if (address.indices().empty()) return found.value();
   const std::string where = found.name.to_string();
   AxisContext context{found.name.site, where, {}};
   if (const auto axis = axis_of_last(address.indices())) {
@@ -131,7 +121,7 @@ const at::Tensor ActivationCache::operator[](const Address& address) const {
     if (on == Axis::pos || on == Axis::source || on == Axis::query)  // take_block refuses the others
       context.last_positions = last_columns(found, *on);
   }
-  return take_block(found.value, address.indices(), context);
+  return found.held.block(found.name, address.indices(), context);
 }
 
 bool ActivationCache::contains(const ActivationName& name) const {
@@ -146,7 +136,9 @@ std::vector<ActivationName> ActivationCache::names() const {
 
 std::size_t ActivationCache::bytes() const {
   std::map<const void*, std::size_t> storages;
-  for (const Entry& e : entries_) storages[e.value.storage().data()] = e.value.storage().nbytes();
+  for (const Entry& e : entries_) {
+    for (const at::Tensor& held : e.held.held()) storages[held.storage().data()] = held.storage().nbytes();
+  }
   std::size_t total = 0;
   for (const auto& [storage, bytes] : storages) total += bytes;
   return total;
@@ -164,11 +156,11 @@ ActivationCache ActivationCache::row(std::int64_t index) const {
   ActivationCache one = emptied();
   for (const Entry& e : entries_) {
     if (!hooked::row(e.name.site).axes.find(Axis::batch)) continue;  // experts' tokens are of all rows
-    AxisIndices indices;
-    indices.add(Axis::batch, std::vector<std::int64_t>{index});
     const std::string where = e.name.to_string();
-    // take_block says what is out of range
-    one.insert({e.name, take_block(e.value, indices, {e.name.site, where, {}}), e.positions,
+    // at() says what is out of range
+    one.insert({e.name,
+                e.held.at(e.name, Axis::batch, std::vector<std::int64_t>{index}, {e.name.site, where, {}}),
+                e.positions,
                 e.row_positions.defined() ? e.row_positions.narrow(0, index, 1) : at::Tensor()});
   }
   for (auto* columns : {&one.tokens_, &one.encoder_tokens_}) {
@@ -185,20 +177,17 @@ ActivationCache ActivationCache::join(const std::vector<ActivationCache>& stretc
 
 ActivationCache ActivationCache::to(const c10::Device& device) const {
   ActivationCache moved = emptied();
-  for (const Entry& e : entries_) moved.insert({e.name, e.value.to(device), e.positions, e.row_positions});
+  for (const Entry& e : entries_) moved.insert({e.name, e.value().to(device), e.positions, e.row_positions});
   return moved;
 }
 
 void ActivationCache::insert(Entry entry) {
   entry.name = stacks_.resolve(entry.name);
   const auto [number, added] = numbers_.try_emplace(entry.name, entries_.size());
-  const std::uint32_t version = version_of(entry.value);
   if (added) {
     entries_.push_back(std::move(entry));
-    versions_.push_back(version);
   } else {
     entries_[number->second] = std::move(entry);
-    versions_[number->second] = version;
   }
 }
 

@@ -84,7 +84,7 @@ void ActivationCache::save(const std::filesystem::path& file, const SaveCacheOpt
   std::vector<std::string> order;
   for (const Entry& e : entries_) {
     order.push_back(e.name.to_string());
-    contents.add(order.back(), e.value, hooked::row(e.name.site).axes);
+    contents.add(order.back(), e.value(), hooked::row(e.name.site).axes);
     const std::string positions = fmt::format("{}{}", kPositionsPrefix, order.back());
     if (e.row_positions.defined()) contents.add(positions, e.row_positions, {Axis::batch, Axis::pos});
     if (!e.positions.empty()) own[metadata_key(positions)] = fmt::format("{}", fmt::join(e.positions, ","));

@@ -30,9 +30,9 @@ bool has_keys(const ActivationName& name) { return row(name.site).axes.find(Axis
 // Throws HookError unless the entry differs from what there is only along the axes that grow.
 void require_continuation(const at::Tensor& before, const ActivationCache::Entry& entry) {
   const std::int64_t along = sequence_dimension(entry.name.site);
-  std::vector<std::int64_t> expected = before.sizes().vec(), got = entry.value.sizes().vec();
-  bool fits = expected.size() == got.size() && before.scalar_type() == entry.value.scalar_type() &&
-              before.device() == entry.value.device();
+  std::vector<std::int64_t> expected = before.sizes().vec(), got = entry.value().sizes().vec();
+  bool fits = expected.size() == got.size() && before.scalar_type() == entry.value().scalar_type() &&
+              before.device() == entry.value().device();
   if (fits) {
     expected[static_cast<std::size_t>(along)] = got[static_cast<std::size_t>(along)];
     if (has_keys(entry.name)) expected.back() = got.back();
@@ -42,7 +42,7 @@ void require_continuation(const at::Tensor& before, const ActivationCache::Entry
   throw HookError(entry.name.to_string(),
                   fmt::format("stretches of columns do not fit together; expected the same rows, dtype and "
                               "device in all, {}, got {}",
-                              layout_text(before), layout_text(entry.value)));
+                              layout_text(before), layout_text(entry.value())));
 }
 
 // At least `needed`, and twice what there was, so that growing by one is rare.
@@ -68,13 +68,13 @@ void GrowingCache::append(const ActivationCache& stretch) {
 
 void GrowingCache::append(Grown& grown, const ActivationCache::Entry& entry) const {
   const std::int64_t along = sequence_dimension(entry.name.site);
-  const std::int64_t columns = entry.value.size(along);
+  const std::int64_t columns = entry.value().size(along);
   const bool keyed = has_keys(entry.name);
-  const std::int64_t keys = keyed ? entry.value.size(-1) : 0;
+  const std::int64_t keys = keyed ? entry.value().size(-1) : 0;
   grown.positions.insert(grown.positions.end(), entry.positions.begin(), entry.positions.end());
   if (entry.row_positions.defined()) grown.row_positions.push_back(entry.row_positions);
   if (grown.stretches++ == 0) {
-    grown.room = entry.value;  // what one stretch computes alone (an encoder's) is never copied
+    grown.room = entry.value();  // what one stretch computes alone (an encoder's) is never copied
     grown.columns = columns;
     grown.keys = keys;
     return;
@@ -94,7 +94,7 @@ void GrowingCache::append(Grown& grown, const ActivationCache::Entry& entry) con
   }
   at::Tensor place = grown.room.narrow(along, grown.columns, columns);
   if (keyed) place = place.narrow(-1, 0, keys);
-  place.copy_(entry.value);
+  place.copy_(entry.value());
   grown.columns += columns;
   grown.keys = std::max(grown.keys, keys);
 }

@@ -20,6 +20,15 @@ class HookPoint : public torch::nn::Module {
     return watch.watches(number_) ? watch.fire(number_, std::move(value)) : value;
   }
 
+  /// Leaves the value to the cache, as what `recipe(name)` makes, where that is enough for everybody who
+  /// watches; false: somebody wants the value now.
+  template <typename MakeRecipe>
+  bool forward_late(const MakeRecipe& recipe, ValueIs value, Watch& watch) const {
+    if (!watch.watches(number_)) return true;
+    return watch.may_keep_late(number_) &&
+           watch.keep_late(number_, recipe(watch.points().name(number_)), value);
+  }
+
   bool watched(const Watch& watch) const { return watch.watches(number_); }
   std::size_t number() const noexcept { return number_; }
 

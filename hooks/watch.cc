@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <map>
 #include <numeric>
 
 #include "hooked/core/error.h"
@@ -198,56 +197,6 @@ at::Tensor Watch::apply_edit(const WatchPlan::PointEdit& edit, const at::Tensor&
   return value;
 }
 
-std::optional<ActivationCache::Entry> Watch::kept(std::size_t point, const at::Tensor& value) const {
-  const ActivationName& name = points().name(point);
-  ActivationCache::Entry entry{name, value.detach(), {}};
-  const auto axis = axis_on(name.site, Axis::pos);
-  if (auto covered = positions_of(name)) entry.positions = *std::move(covered);
-  if (plan_->kept().positions && axis) {
-    const std::int64_t dim = *row(name.site).axes.find(*axis);
-    const std::string where = name.to_string();
-    const AxisContext context{name.site, where, {}};
-    const RunColumns& own_columns = columns_of(name, *axis);
-    AxisIndices indices;
-    if (std::holds_alternative<AxisIndex::Last>(plan_->kept().positions->value)) {
-      indices.add(*axis, *plan_->kept().positions);
-      const Places places = places_of(indices, name).value();
-      entry.value = take_block(entry.value, places.indices, {name.site, where, places.last}).unsqueeze(dim);
-      entry.positions.clear();  // each row has its own
-      entry.row_positions = own_columns.last.defined()
-                                ? own_columns.last.unsqueeze(1)
-                                : at::full({value.size(0), 1}, own_columns.end - 1, at::kLong);
-    } else {
-      // A list, so that one position keeps its axis and shapes do not depend on how many were asked for.
-      const std::vector<std::int64_t> wanted =
-          resolve_places(*plan_->kept().positions, {context, *axis, own_columns.end, own_columns.limit});
-      std::vector<std::int64_t> columns = wanted;
-      if (!entry.positions.empty()) {
-        columns.clear();
-        std::vector<std::int64_t> covered;
-        for (std::size_t i = 0; i < entry.positions.size(); ++i) {
-          if (std::find(wanted.begin(), wanted.end(), entry.positions[i]) == wanted.end()) continue;
-          columns.push_back(static_cast<std::int64_t>(i));
-          covered.push_back(entry.positions[i]);
-        }
-        if (columns.empty() && own_columns.limit) return std::nullopt;  // another step computes them
-        if (columns.empty()) {
-          throw HookError(where,
-                          "none of the positions to keep is among those that this run computes here; ask for "
-                          "one in logit_positions or do not keep this activation");
-        }
-        entry.positions = covered;
-      } else {
-        entry.positions = wanted;
-      }
-      indices.add(*axis, columns);
-      entry.value = take_block(entry.value, indices, context);
-    }
-  }
-  if (plan_->kept().device) entry.value = entry.value.to(*plan_->kept().device);
-  return entry;
-}
-
 bool Watch::passes_tokens(std::size_t point) const {
   const SiteScope scope = row(points().name(point).site).scope;
   return extent_.ragged != nullptr && (scope == SiteScope::entry || scope == SiteScope::block);
@@ -266,6 +215,11 @@ at::Tensor Watch::replacement(std::size_t point, at::IntArrayRef sizes,
                     value->sizes().slice(0, 2) == at::IntArrayRef(rows) &&
                     value->sizes().slice(2) == sizes.slice(2);
   return fits ? extent_.ragged->tokens_of(*value) : at::Tensor();
+}
+
+void Watch::pass_point() {
+  --waiting_;
+  if (is_over()) throw LastPointPassed();
 }
 
 at::Tensor Watch::fire(std::size_t point, at::Tensor value) {
@@ -296,35 +250,10 @@ at::Tensor Watch::pass(std::size_t point, at::Tensor value) {
     seen_[plan_->place_of(point)] = value;
   }
   if (p.capture) {
-    if (auto entry = kept(point, value)) cache_.insert(*std::move(entry));
+    if (auto entry = kept(point, value.detach())) keep(*std::move(entry));
   }
-  --waiting_;
-  if (is_over()) throw LastPointPassed();
+  pass_point();
   return value;
-}
-
-ActivationCache Watch::empty_cache() const {
-  ActivationCache empty(points());
-  empty.set_tokens(extent_.columns.tokens());
-  if (extent_.encoder) empty.set_tokens(extent_.encoder->tokens(), Stack::encoder);
-  return empty;
-}
-
-ActivationCache Watch::take_cache() {
-  // Bytes of each storage that the kept views show together: q, k and v side by side fill a fused product, q
-  // alone would pin the other two thirds.
-  std::map<const void*, std::size_t> shown;
-  for (const auto& entry : cache_) shown[entry.value.storage().data()] += entry.value.nbytes();
-  ActivationCache compacted = empty_cache();
-  for (const auto& entry : cache_) {
-    ActivationCache::Entry copy = entry;
-    const auto& storage = entry.value.storage();
-    if (storage.nbytes() > 2 * shown[storage.data()])
-      copy.value = entry.value.clone(at::MemoryFormat::Contiguous);
-    compacted.insert(std::move(copy));
-  }
-  cache_ = ActivationCache(points());
-  return compacted;
 }
 
 ActivationCache Watch::take_gradients(const at::Tensor& metric) {

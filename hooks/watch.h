@@ -6,11 +6,13 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
 #include "hooked/hooks/activation_cache.h"
 #include "hooks/ragged_rows.h"
+#include "hooks/recipe.h"
 #include "hooks/watch_plan.h"
 
 namespace hooked {
@@ -44,6 +46,12 @@ struct RunExtent {
 /// Thrown by the last watched point of a run that ends there, from the middle of the graph to its caller:
 /// what comes after that point is not computed.
 struct LastPointPassed {};
+
+/// What becomes of a value of which a recipe is known.
+enum class ValueIs : std::uint8_t {
+  skipped,  ///< the run goes a shorter way without it
+  at_hand,  ///< the run makes it in any case
+};
 
 /// What watching one run means: its plan, its columns, and what it has kept so far. Used by one thread.
 ///
@@ -83,6 +91,13 @@ class Watch {
   /// Throws HookError for a hook that returns another shape, dtype or device or writes in place, and for an
   /// edit that does not fit; LastPointPassed.
   at::Tensor fire(std::size_t point, at::Tensor value);
+
+  /// Whether what is kept at this point may be made when it is read: it is only captured, where it is made, in
+  /// a run that is no step of a generation and records no gradients.
+  bool may_keep_late(std::size_t point) const;
+  /// In place of `fire`: keeps the recipe of a value, or, where that would hold more than the value takes, what
+  /// it makes. False where the value is at hand and takes no more memory: it is to be fired. Throws as `fire`.
+  bool keep_late(std::size_t point, Recipe recipe, ValueIs value);
 
   /// The kept activations. Views that pin far more memory than they show are compacted.
   ActivationCache take_cache();
@@ -127,12 +142,19 @@ class Watch {
   /// A cache that knows the columns of this run.
   ActivationCache empty_cache() const;
   /// What the cache keeps of a value; nothing when another step computes all positions that are asked for.
-  std::optional<ActivationCache::Entry> kept(std::size_t point, const at::Tensor& value) const;
+  std::optional<ActivationCache::Entry> kept(std::size_t point, LateTensor value) const;
+  /// Puts it into the cache.
+  void keep(ActivationCache::Entry entry);
+  /// Bytes of what an entry holds that the cache does not hold already.
+  std::size_t added_bytes(const ActivationCache::Entry& entry) const;
+  /// One more point has fired. Throws LastPointPassed.
+  void pass_point();
 
   std::shared_ptr<const WatchPlan> plan_;
   RunExtent extent_;
   std::size_t waiting_;  ///< watched points that have not fired
   ActivationCache cache_;
+  std::set<std::pair<const void*, std::size_t>> held_;  ///< address and bytes of the tensors in it
   /// What downstream saw at each plan's point, kept for its gradient and so that backward hooks are reached.
   std::vector<at::Tensor> seen_;
   RegisteredHooks backward_hooks_;

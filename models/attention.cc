@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "models/attention_recipes.h"
 #include "models/latent_projection.h"
 #include "models/ops.h"
 #include "models/recorded.h"
@@ -181,10 +182,6 @@ ScoreBias Attention::relative_bias(const Sequence& sequence, Run& run) const {
 
 at::Tensor Attention::attend(const at::Tensor& q, const Segments& attended, const LayerKind& kind,
                              Run& run) const {
-  const KeptScores kept{.scores = hook_attn_scores_->watched(run.watch),
-                        .pattern = hook_pattern_->watched(run.watch)};
-  const bool not_fused =
-      config_.score_soft_cap > 0 || attended.size() > 1 || sinks_.defined() || kept.scores || kept.pattern;
   const ScoreRules rules{.scale = scale_,
                          .soft_cap = config_.score_soft_cap,
                          .sinks = sinks_,
@@ -199,6 +196,16 @@ at::Tensor Attention::attend(const at::Tensor& q, const Segments& attended, cons
                      std::any_of(attended.begin(), attended.end(), [](const auto& segment) {
                        return records(segment.keys) || records(segment.values);
                      });
+  const auto is_wanted = [&](const Point& point, Square square) {
+    const auto recipe = [&](const ActivationName& name) {
+      return recipe_of(square, name, q, attended, rules, *run.workspace);
+    };
+    return whole ? point->watched(run.watch) : !point->forward_late(recipe, ValueIs::skipped, run.watch);
+  };
+  const bool scores_wanted = is_wanted(hook_attn_scores_, Square::scores);
+  const KeptScores kept{.scores = scores_wanted, .pattern = is_wanted(hook_pattern_, Square::pattern)};
+  const bool not_fused =
+      config_.score_soft_cap > 0 || attended.size() > 1 || sinks_.defined() || kept.scores || kept.pattern;
   if (whole) {
     return not_fused ? attend_explicitly(q, attended, rules, run) : attend_fused(q, attended.front(), kind);
   }
@@ -255,7 +262,13 @@ at::Tensor Attention::attend_fused(const at::Tensor& q, const KeysAndValues& att
 }
 
 at::Tensor Attention::write(const at::Tensor& z, Run& run) const {
-  if (!hook_result_->watched(run.watch)) return ops::linear(z.flatten(2), W_O_, b_O_, run);
+  const auto recipe = [&](const ActivationName& name) {
+    return recipe_of_result(name, z, W_O_, *run.workspace);
+  };
+  if (!hook_result_->watched(run.watch) ||
+      (run.workspace != nullptr && hook_result_->forward_late(recipe, ValueIs::skipped, run.watch))) {
+    return ops::linear(z.flatten(2), W_O_, b_O_, run);
+  }
   const at::Tensor per_head = W_O_.by_input_heads(config_.n_heads).read();  // [head, d_head, d_model]
   const at::Tensor result = hook_result_->forward(ops::by_head_product(z, per_head, run), run.watch);
   const at::Tensor sum = result.sum(2);

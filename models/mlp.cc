@@ -6,6 +6,7 @@
 #include <ATen/ops/empty.h>
 
 #include "models/ops.h"
+#include "models/workspace.h"
 
 namespace hooked {
 
@@ -17,7 +18,13 @@ MlpPlace dense_mlp(const ModelConfig& config) {
           .post = Site::post};
 }
 
-Mlp::Mlp(const GraphContext& context, const MlpPlace& place) : config_(context.config), place_(place) {
+Mlp::Mlp(const GraphContext& context, const MlpPlace& place)
+    : config_(context.config),
+      place_(place),
+      neurons_{.activation = context.config.activation,
+               .gated = context.config.mlp == MlpKind::gated,
+               .gate_limit = context.config.gate_limit,
+               .up_offset = context.config.up_offset} {
   const ModelConfig& c = config_;
   const bool is_gated = c.mlp == MlpKind::gated;
   const std::int64_t d = place.width;
@@ -30,7 +37,7 @@ Mlp::Mlp(const GraphContext& context, const MlpPlace& place) : config_(context.c
   W_out_ = add_matrix(*this, "W_out", c.d_model, d, {.out = c.d_model, .in = d}, context);
   if (place.bias) {
     if (c.gated_bias_after_product) {
-      b_product_ = parameter("b_in", {d});
+      weights_.b_product = parameter("b_in", {d});
     } else {
       b_in_ = parameter(is_gated ? "b_gate_in" : "b_in", {width});
     }
@@ -41,7 +48,7 @@ Mlp::Mlp(const GraphContext& context, const MlpPlace& place) : config_(context.c
     const auto number = [&](const char* name) {
       return numbers->register_parameter(name, at::empty({1}, context.options), /*requires_grad=*/false);
     };
-    xielu_ = {number("alpha_p"), number("alpha_n"), number("beta"), number("eps")};
+    weights_.xielu = {number("alpha_p"), number("alpha_n"), number("beta"), number("eps")};
   }
   if (c.mlp_norm) {
     const bool has_weights = !c.norm_folded;
@@ -65,16 +72,7 @@ bool Mlp::watched(const Run& run) const {
 }
 
 at::Tensor Mlp::forward(const at::Tensor& x, Run& run) const {
-  return ops::linear(hook_post_->forward(computed_post(x, run), run.watch), W_out_, b_out_, run);
-}
-
-at::Tensor Mlp::computed_post(const at::Tensor& x, Run& run) const {
-  if (!run.watch.watches_between(hook_pre_->number(), hook_post_->number()) &&
-      !hook_pre_->watched(run.watch)) {
-    at::Tensor post = replacement(hook_post_, x, run);
-    if (post.defined()) return post;
-  }
-  return config_.mlp == MlpKind::gated ? gated(x, run) : plain(x, run);
+  return ops::linear(neurons(x, run), W_out_, b_out_, run);
 }
 
 at::Tensor Mlp::replacement(const Point& point, const at::Tensor& x, const Run& run) const {
@@ -83,31 +81,64 @@ at::Tensor Mlp::replacement(const Point& point, const at::Tensor& x, const Run& 
   return run.watch.replacement(point->number(), sizes, x.options());
 }
 
-at::Tensor Mlp::plain(const at::Tensor& x, Run& run) const {
-  at::Tensor pre = replacement(hook_pre_, x, run);
-  if (!pre.defined()) pre = ops::linear(x, W_in_, b_in_, run);
-  pre = hook_pre_->forward(std::move(pre), run.watch);
-  const at::Tensor mid = activate(pre, run);
-  return ln_ ? ln_->forward(hook_mid_->forward(mid, run.watch), run) : mid;
-}
-
-at::Tensor Mlp::activate(const at::Tensor& pre, const Run& run) const {
-  if (config_.activation.kind() == Activation::xielu) return ops::xielu(pre, xielu_);
-  return ops::activate(config_.activation, pre, run);
-}
-
-at::Tensor Mlp::gated(const at::Tensor& x, Run& run) const {
-  const at::Tensor both = ops::linear(x, W_in_, b_in_, run);
-  const auto parts = ops::split(both, {place_.width, place_.width}, -1, run);
-  at::Tensor gate = hook_pre_->forward(parts[0], run.watch);
-  at::Tensor up = hook_pre_linear_->forward(parts[1], run.watch);
-  if (config_.gate_limit > 0) {
-    gate = at::clamp_max(gate, config_.gate_limit);
-    up = at::clamp(up, -config_.gate_limit, config_.gate_limit);
+at::Tensor Mlp::neurons(const at::Tensor& x, Run& run) const {
+  if (!run.watch.watches_between(hook_pre_->number(), hook_post_->number()) &&
+      !hook_pre_->watched(run.watch)) {
+    at::Tensor post = replacement(hook_post_, x, run);
+    if (post.defined()) return hook_post_->forward(std::move(post), run.watch);
   }
-  if (config_.up_offset) up = up + 1.0;
-  const at::Tensor product = ops::multiply(activate(gate, run), up, run);
-  return b_product_.defined() ? product + b_product_ : product;
+  at::Tensor pre, up;
+  if (neurons_.gated) {
+    const at::Tensor both = ops::linear(x, W_in_, b_in_, run);
+    const auto parts = ops::split(both, {place_.width, place_.width}, -1, run);
+    pre = parts[0];
+    up = parts[1];
+  } else {
+    pre = replacement(hook_pre_, x, run);
+    if (!pre.defined()) pre = ops::linear(x, W_in_, b_in_, run);
+  }
+  pre = hook_pre_->forward(pre, run.watch);
+  if (neurons_.gated) up = hook_pre_linear_->forward(up, run.watch);
+  const at::Tensor post = neurons_(pre, up, weights_, run);
+  if (ln_) return hook_post_->forward(ln_->forward(hook_mid_->forward(post, run.watch), run), run.watch);
+  const bool late = run.workspace != nullptr &&
+                    hook_post_->forward_late(
+                        [&](const ActivationName& name) { return recipe(name, pre, up, run); },
+                        ValueIs::at_hand, run.watch);
+  return late ? post : hook_post_->forward(post, run.watch);
+}
+
+Recipe Mlp::recipe(const ActivationName& name, const at::Tensor& pre, const at::Tensor& up,
+                   const Run& run) const {
+  const std::vector<Axis> axes = axes_to_cut(name.site, 1);
+  const ops::Xielu& xielu = weights_.xielu;
+  return {name,
+          pre.sizes().vec(),
+          pre.options(),
+          {{"the values before the activation function", pre, axes},
+           {"the values of the up branch", up, axes},
+           {"the weights of xIELU", xielu.alpha_p, {Axis::one}},
+           {"the weights of xIELU", xielu.alpha_n, {Axis::one}},
+           {"the weights of xIELU", xielu.beta, {Axis::one}},
+           {"the weights of xIELU", xielu.eps, {Axis::one}},
+           {"the weights b_in", weights_.b_product, {Axis::one}}},
+          [neurons = neurons_, workspace = *run.workspace](const std::vector<at::Tensor>& of) {
+            return neurons(of[0], of[1], {.xielu = {of[2], of[3], of[4], of[5]}, .b_product = of[6]},
+                           {&workspace});
+          }};
+}
+
+at::Tensor Neurons::operator()(at::Tensor pre, at::Tensor up, const Weights& weights, Memory memory) const {
+  if (gated && gate_limit > 0) {
+    pre = at::clamp_max(pre, gate_limit);
+    up = at::clamp(up, -gate_limit, gate_limit);
+  }
+  const at::Tensor active = activation.kind() == Activation::xielu
+                                ? ops::xielu(pre, weights.xielu)
+                                : ops::activate(activation, pre, memory);
+  if (!gated) return active;
+  const at::Tensor product = ops::multiply(active, up_offset ? up + 1.0 : up, memory);
+  return weights.b_product.defined() ? product + weights.b_product : product;
 }
 
 WeightSlots Mlp::slots(const std::string& path) const {
@@ -132,13 +163,13 @@ WeightSlots Mlp::slots(const std::string& path) const {
     matrix("in", W_in_);
     bias("in", b_in_);
   }
-  bias("in", b_product_);
+  bias("in", weights_.b_product);
   matrix("out", W_out_);
   bias("out", b_out_);
-  add_slot(slots, path + ".xielu.alpha_p", xielu_.alpha_p);
-  add_slot(slots, path + ".xielu.alpha_n", xielu_.alpha_n);
-  add_slot(slots, path + ".xielu.beta", xielu_.beta);
-  add_slot(slots, path + ".xielu.eps", xielu_.eps);
+  add_slot(slots, path + ".xielu.alpha_p", weights_.xielu.alpha_p);
+  add_slot(slots, path + ".xielu.alpha_n", weights_.xielu.alpha_n);
+  add_slot(slots, path + ".xielu.beta", weights_.xielu.beta);
+  add_slot(slots, path + ".xielu.eps", weights_.xielu.eps);
   add_slots(slots, ln_, path + ".ln");
   return slots;
 }

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "hooks/recipe.h"
 #include "models/feed_forward.h"
 #include "models/graph.h"
 #include "models/norm.h"
@@ -22,6 +23,23 @@ struct MlpPlace {
 /// The ordinary MLP of a block.
 MlpPlace dense_mlp(const ModelConfig& config);
 
+/// How neurons are made of what the input matrix gives: the activation function, and what a gated MLP does
+/// besides.
+struct Neurons {
+  Activation activation;
+  bool gated = false;
+  double gate_limit = 0;  ///< 0 is off
+  bool up_offset = false;
+
+  /// Weights, where there are such.
+  struct Weights {
+    ops::Xielu xielu;
+    at::Tensor b_product;  ///< [d_mlp], added to the product
+  };
+  /// `pre` and, of a gated MLP, `up` [.., d_mlp].
+  at::Tensor operator()(at::Tensor pre, at::Tensor up, const Weights& weights, Memory memory) const;
+};
+
 /// The feed-forward sublayer, plain or gated (Shazeer 2020), optionally with a LayerNorm over the neurons.
 class Mlp : public FeedForward {
  public:
@@ -36,22 +54,22 @@ class Mlp : public FeedForward {
   WeightSlots slots(const std::string& path) const override;
 
  private:
-  /// What the point `post` is shown.
-  at::Tensor computed_post(const at::Tensor& x, Run& run) const;
+  /// What W_out reads.
+  at::Tensor neurons(const at::Tensor& x, Run& run) const;
   /// What an edit puts in place of all neurons at a point; else undefined.
   at::Tensor replacement(const Point& point, const at::Tensor& x, const Run& run) const;
-  at::Tensor plain(const at::Tensor& x, Run& run) const;
-  at::Tensor gated(const at::Tensor& x, Run& run) const;
-  at::Tensor activate(const at::Tensor& pre, const Run& run) const;
+  /// How the neurons of a cache are made.
+  Recipe recipe(const ActivationName& name, const at::Tensor& pre, const at::Tensor& up,
+                const Run& run) const;
 
   const ModelConfig& config_;
   MlpPlace place_;
+  Neurons neurons_;
   Matrix W_in_;           // [d_mlp, d_model]; gated: gate rows, then up rows, [2 d_mlp, d_model]
   at::Tensor b_in_;       // [d_mlp] or [2 d_mlp]; undefined without, or when it is added after the product
-  at::Tensor b_product_;  // [d_mlp], added after the product of gate and up
   Matrix W_out_;          // [d_model, d_mlp]
   at::Tensor b_out_;      // [d_model]
-  ops::Xielu xielu_;      // undefined for other activations
+  Neurons::Weights weights_;
   std::shared_ptr<Norm> ln_;
   Point hook_pre_, hook_pre_linear_, hook_mid_, hook_post_;
 };

@@ -19,6 +19,44 @@
 #include "models/workspace.h"
 
 namespace hooked {
+namespace {
+
+// The normed axes as one.
+at::Tensor as_rows(const at::Tensor& x, std::size_t normed_axes) {
+  return normed_axes > 1 ? x.flatten(-static_cast<std::int64_t>(normed_axes)) : x;
+}
+
+// The last `count` axes.
+std::vector<std::int64_t> last_axes(std::size_t count) {
+  std::vector<std::int64_t> axes(count);
+  std::iota(axes.begin(), axes.end(), -static_cast<std::int64_t>(count));
+  return axes;
+}
+
+}  // namespace
+
+at::Tensor Division::dividend(const at::Tensor& x) const {
+  const at::Tensor input = x.scalar_type() == at::kDouble ? x : x.to(at::kFloat);
+  if (kind != NormKind::layer_norm) return input;
+  return input - input.mean(last_axes(shape.size()), /*keepdim=*/true);
+}
+
+at::Tensor Division::scale(const at::Tensor& dividend) const {
+  return at::sqrt(dividend.square().mean(last_axes(shape.size()), /*keepdim=*/true) + eps);
+}
+
+at::Tensor Division::normalized(const at::Tensor& x, Memory memory) const {
+  const at::Tensor rows = as_rows(x, shape.size());
+  const RowNorm how{.centred = kind == NormKind::layer_norm, .eps = eps};
+  if (can_norm_rows(rows, how)) {
+    const at::Tensor normalized = memory.workspace->empty(rows.sizes(), x.options());
+    norm_rows_into({.normalized = normalized}, rows, how);
+    return normalized.view(x.sizes());
+  }
+  const at::Tensor from = dividend(x);
+  return (from / scale(from)).to(x.scalar_type());
+}
+
 Norm::Layout stream_norm(const ModelConfig& config, NormKind kind, Norm::Points points, bool weighted) {
   return {.kind = kind,
           .points = points,
@@ -29,10 +67,8 @@ Norm::Layout stream_norm(const ModelConfig& config, NormKind kind, Norm::Points 
 }
 
 Norm::Norm(const Layout& layout, const GraphContext& context)
-    : kind_(layout.kind),
-      shape_(layout.shape),
+    : division_{layout.kind, layout.shape, layout.eps.value_or(context.config.eps)},
       weight_shape_(layout.weight_shape.empty() ? layout.shape : layout.weight_shape),
-      eps_(layout.eps.value_or(context.config.eps)),
       offset_(layout.weighted && layout.offset) {
   hook_scale_ = add_point(*this, layout.points.scale, context);
   hook_normalized_ = add_point(*this, layout.points.normalized, context);
@@ -52,14 +88,13 @@ at::Tensor Norm::weighted(const at::Tensor& normalized) const {
 
 std::optional<Norm::Rows> Norm::rows_of(const at::Tensor& x, const Run& run) const {
   if (run.workspace == nullptr) return std::nullopt;
-  const std::int64_t last = -static_cast<std::int64_t>(shape_.size());
-  const auto as_rows = [&](const at::Tensor& t) { return shape_.size() > 1 ? t.flatten(last) : t; };
+  const std::size_t normed_axes = division_.shape.size();
   const auto along = [&](const at::Tensor& numbers) {
-    return numbers.defined() ? as_rows(numbers.view(weight_shape_)) : at::Tensor();
+    return numbers.defined() ? as_rows(numbers.view(weight_shape_), normed_axes) : at::Tensor();
   };
-  Rows rows{as_rows(without_history(x)),
-            {.centred = kind_ == NormKind::layer_norm,
-             .eps = eps_,
+  Rows rows{as_rows(without_history(x), normed_axes),
+            {.centred = division_.kind == NormKind::layer_norm,
+             .eps = division_.eps,
              .weight = along(w_),
              .bias = along(b_),
              .offset = offset_}};
@@ -74,11 +109,11 @@ at::Tensor Norm::without_points(const at::Tensor& x, const Run& run) const {
     return recorded_norm(normed.view(x.sizes()), x, *rows, run);
   }
   // The kernels multiply by a weight of the normed axes only.
-  if (weight_shape_ != shape_) return weighted(without_weight(x));
+  if (weight_shape_ != division_.shape) return weighted(without_weight(x));
   const std::optional<at::Tensor> w = w_.defined() ? std::optional(weight()) : std::nullopt;
-  if (kind_ == NormKind::rms_norm) return at::rms_norm(x, shape_, w, eps_);
-  const std::optional<at::Tensor> b = b_.defined() ? std::optional(b_.view(shape_)) : std::nullopt;
-  return std::get<0>(at::native_layer_norm(x, shape_, w, b, eps_));
+  if (division_.kind == NormKind::rms_norm) return at::rms_norm(x, division_.shape, w, division_.eps);
+  const std::optional<at::Tensor> b = b_.defined() ? std::optional(b_.view(division_.shape)) : std::nullopt;
+  return std::get<0>(at::native_layer_norm(x, division_.shape, w, b, division_.eps));
 }
 
 at::Tensor Norm::recorded_norm(const at::Tensor& normed, const at::Tensor& x, const Rows& rows,
@@ -92,30 +127,57 @@ at::Tensor Norm::recorded_norm(const at::Tensor& normed, const at::Tensor& x, co
 }
 
 at::Tensor Norm::without_weight(const at::Tensor& x) const {
-  if (kind_ == NormKind::rms_norm) return at::rms_norm(x, shape_, std::nullopt, eps_);
-  return std::get<0>(at::native_layer_norm(x, shape_, std::nullopt, std::nullopt, eps_));
+  if (division_.kind == NormKind::rms_norm) return at::rms_norm(x, division_.shape, std::nullopt, division_.eps);
+  return std::get<0>(at::native_layer_norm(x, division_.shape, std::nullopt, std::nullopt, division_.eps));
 }
 
 at::Tensor Norm::forward(const at::Tensor& x, Run& run) const { return forward_with_edits(x, run).normed; }
 
+at::Tensor Norm::forward_unchanged(const at::Tensor& x, Run& run) const {
+  at::Tensor normed, scale;
+  const auto rows = rows_of(x, run);
+  if (rows) {
+    const at::Tensor weighted = run.workspace->empty(rows->x.sizes(), x.options());
+    if (hook_scale_->watched(run.watch))
+      scale = at::empty(with_last_size(rows->x, 1), x.options().dtype(at::kFloat));
+    norm_rows_into({.weighted = weighted, .scale = scale}, rows->x, rows->how);
+    normed = weighted.view(x.sizes());
+    if (scale.defined() && division_.shape.size() > 1) scale = scale.unsqueeze(-1);
+  } else {
+    normed = without_points(x, run);
+    if (hook_scale_->watched(run.watch)) scale = division_.scale(division_.dividend(x));
+  }
+  hook_scale_->forward(scale, run.watch);
+  const auto recipe = [&](const ActivationName& name) -> Recipe {
+    return {name,
+            x.sizes().vec(),
+            x.options(),
+            {{"the norm's inputs", x, axes_to_cut(name.site, division_.shape.size())}},
+            [division = division_, workspace = *run.workspace](const std::vector<at::Tensor>& of) {
+              return division.normalized(of[0], {&workspace});
+            }};
+  };
+  // Without a weight what the kernel makes is what the point shows.
+  const bool shown = rows && !w_.defined();
+  if (!hook_normalized_->forward_late(recipe, shown ? ValueIs::at_hand : ValueIs::skipped, run.watch))
+    hook_normalized_->forward(shown ? normed : division_.normalized(x, run), run.watch);
+  return normed;
+}
+
 Norm::Output Norm::forward_with_edits(const at::Tensor& x, Run& run) const {
   if (!watched(run)) return {without_points(x, run), false};
-
-  std::vector<std::int64_t> dims(shape_.size());
-  std::iota(dims.begin(), dims.end(), -static_cast<std::int64_t>(dims.size()));
-  at::Tensor scale, normalized;
-  const auto precise = [&] { return x.scalar_type() == at::kDouble ? x : x.to(at::kFloat); };
-  const auto centred = [&] {
-    const at::Tensor input = precise();
-    return kind_ == NormKind::layer_norm ? input - input.mean(dims, /*keepdim=*/true) : input;
-  };
-  at::Tensor dividend;
-  NormedRows made;
   const bool changes =
       run.watch.may_change(hook_scale_->number()) || run.watch.may_change(hook_normalized_->number());
+  const bool all_now =
+      hook_normalized_->watched(run.watch) && !run.watch.may_keep_late(hook_normalized_->number());
   // Gradients pass through the two points, or by our kernel behind them.
   const bool passes_points = run.watch.wants_gradient(hook_scale_->number()) ||
                              run.watch.wants_gradient(hook_normalized_->number()) || (changes && records(x));
+  if (run.workspace != nullptr && !changes && !all_now && !passes_points && !records(x))
+    return {forward_unchanged(x, run), false};
+
+  at::Tensor scale, normalized, dividend;
+  NormedRows made;
   const auto rows = passes_points ? std::nullopt : rows_of(x, run);
   if (rows) {
     made.normalized = run.workspace->empty(rows->x.sizes(), x.options());
@@ -123,15 +185,15 @@ Norm::Output Norm::forward_with_edits(const at::Tensor& x, Run& run) const {
     if (w_.defined() && !changes) made.weighted = run.workspace->empty(rows->x.sizes(), x.options());
     norm_rows_into(made, rows->x, rows->how);
     normalized = made.normalized.view(x.sizes());
-    scale = shape_.size() > 1 ? made.scale.unsqueeze(-1) : made.scale;
+    scale = division_.shape.size() > 1 ? made.scale.unsqueeze(-1) : made.scale;
   } else {
-    dividend = centred();
-    scale = at::sqrt(dividend.square().mean(dims, /*keepdim=*/true) + eps_);
+    dividend = division_.dividend(x);
+    scale = division_.scale(dividend);
   }
   const at::Tensor seen_scale = hook_scale_->forward(scale, run.watch);
   const bool scale_edited = !seen_scale.is_same(scale) && run.watch.may_change(hook_scale_->number());
   if (!normalized.defined() || scale_edited) {
-    if (!dividend.defined()) dividend = centred();
+    if (!dividend.defined()) dividend = division_.dividend(x);
     normalized = (dividend / seen_scale).to(x.scalar_type());
   }
   const at::Tensor seen = hook_normalized_->forward(normalized, run.watch);

@@ -9,6 +9,20 @@
 
 namespace hooked {
 
+/// What a norm divides by, and what of: everything of it but its weights.
+struct Division {
+  NormKind kind;
+  std::vector<std::int64_t> shape;  ///< sizes of the last axes, which are normed together
+  double eps;
+
+  /// `x` in float32 or better, centred where the norm centres.
+  at::Tensor dividend(const at::Tensor& x) const;
+  /// [.., 1] of a dividend.
+  at::Tensor scale(const at::Tensor& dividend) const;
+  /// `x` / scale, in its dtype. Not while gradients are recorded.
+  at::Tensor normalized(const at::Tensor& x, Memory memory) const;
+};
+
 /// LayerNorm or RMSNorm over the last axis or the last two, with its two points.
 ///
 /// scale = sqrt(mean(x^2) + eps) of the (for LayerNorm centred) input, normalized = x / scale; then weight
@@ -71,11 +85,12 @@ class Norm : public torch::nn::Module {
   at::Tensor weighted(const at::Tensor& normalized) const;
   at::Tensor weight() const;
   at::Tensor without_weight(const at::Tensor& x) const;
+  /// `x` normed the shorter way, where nobody changes what the points show and `normalized` may be left to
+  /// the cache.
+  at::Tensor forward_unchanged(const at::Tensor& x, Run& run) const;
 
-  NormKind kind_;
-  std::vector<std::int64_t> shape_;
+  Division division_;
   std::vector<std::int64_t> weight_shape_;
-  double eps_;
   bool offset_;
   at::Tensor w_;
   at::Tensor b_;

@@ -71,25 +71,25 @@ at::Tensor gelu_with_root(const at::Tensor& x, double root_of_two_over_pi) {
 
 // What `out` writes, or `plain` for LibTorch's differentiable operators.
 template <typename Out, typename Plain>
-at::Tensor into_workspace(at::IntArrayRef sizes, const at::Tensor& like, bool differentiable, const Run& run,
+at::Tensor into_workspace(at::IntArrayRef sizes, const at::Tensor& like, bool differentiable, Memory memory,
                           const Out& out, const Plain& plain) {
-  if (run.workspace == nullptr || differentiable) return plain();
-  at::Tensor result = run.workspace->empty(sizes, like.options());
+  if (memory.workspace == nullptr || differentiable) return plain();
+  at::Tensor result = memory.workspace->empty(sizes, like.options());
   out(result);
   return result;
 }
 
 // The same of a function of each number of `x`, whose way back is `back(result, gradient, x)`.
 template <typename Out, typename Back, typename Plain>
-at::Tensor elementwise(const at::Tensor& x, const Run& run, const Out& out, const Back& back,
+at::Tensor elementwise(const at::Tensor& x, Memory memory, const Out& out, const Back& back,
                        const Plain& plain) {
   const at::Tensor input = without_history(x);
   const auto write = [&](at::Tensor& result) { out(result, input); };
-  if (run.workspace == nullptr || !records(x))
-    return into_workspace(x.sizes(), x, false, run, write, [&] { return plain(x); });
-  at::Tensor result = run.workspace->empty(x.sizes(), x.options());
+  if (memory.workspace == nullptr || !records(x))
+    return into_workspace(x.sizes(), x, false, memory, write, [&] { return plain(x); });
+  at::Tensor result = memory.workspace->empty(x.sizes(), x.options());
   write(result);
-  return recorded(result, {x}, [memory = *run.workspace, input, back](const at::Tensor& gradient) {
+  return recorded(result, {x}, [memory = *memory.workspace, input, back](const at::Tensor& gradient) {
     at::Tensor passed = memory.empty(input.sizes(), input.options());
     back(passed, gradient, input);
     return std::vector{passed};
@@ -138,11 +138,11 @@ at::Tensor gradient_of_rows(const at::Tensor& gradient, std::int64_t out_size, c
 }
 
 template <typename Multiply, typename Back>
-at::Tensor recorded_product(const at::Tensor& x, std::int64_t out_size, const Run& run,
+at::Tensor recorded_product(const at::Tensor& x, std::int64_t out_size, Memory memory,
                             const Multiply& multiply, const Back& back) {
-  if (!records(x)) return product_of_rows(x, out_size, *run.workspace, multiply);
-  return recorded(product_of_rows(x.detach(), out_size, *run.workspace, multiply), {x},
-                  [memory = *run.workspace, in_size = x.size(-1), back](const at::Tensor& gradient) {
+  if (!records(x)) return product_of_rows(x, out_size, *memory.workspace, multiply);
+  return recorded(product_of_rows(x.detach(), out_size, *memory.workspace, multiply), {x},
+                  [memory = *memory.workspace, in_size = x.size(-1), back](const at::Tensor& gradient) {
                     return std::vector{gradient_of_rows(
                         gradient, in_size, memory,
                         [&](at::Tensor& result, const at::Tensor& rows) { back(result, rows, memory); })};
@@ -151,30 +151,30 @@ at::Tensor recorded_product(const at::Tensor& x, std::int64_t out_size, const Ru
 
 }  // namespace
 
-at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, const Run& run) {
-  if (run.workspace == nullptr) return at::linear(x, weight, bias);
+at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, Memory memory) {
+  if (memory.workspace == nullptr) return at::linear(x, weight, bias);
   return recorded_product(
-      x, weight.size(0), run,
+      x, weight.size(0), memory,
       [&](at::Tensor& result, const at::Tensor& rows) { linear_into(result, rows, weight, bias); },
       [weight](at::Tensor& result, const at::Tensor& rows, const Workspace&) {
         linear_into(result, rows, weight.t(), {});
       });
 }
 
-at::Tensor linear(const at::Tensor& x, const Matrix& matrix, const at::Tensor& bias, const Run& run) {
-  if (run.workspace == nullptr) return at::linear(x, matrix.plain(), bias);
+at::Tensor linear(const at::Tensor& x, const Matrix& matrix, const at::Tensor& bias, Memory memory) {
+  if (memory.workspace == nullptr) return at::linear(x, matrix.plain(), bias);
   return recorded_product(
-      x, matrix.out(), run,
+      x, matrix.out(), memory,
       [&](at::Tensor& result, const at::Tensor& rows) { matrix.multiply_into(result, rows, bias); },
       [matrix](at::Tensor& result, const at::Tensor& rows, const Workspace& memory) {
         matrix.multiply_back_into(result, rows, memory);
       });
 }
 
-std::vector<at::Tensor> split(const at::Tensor& x, at::IntArrayRef sizes, std::int64_t dim, const Run& run) {
-  if (run.workspace == nullptr || !records(x)) return x.split_with_sizes(sizes, dim);
+std::vector<at::Tensor> split(const at::Tensor& x, at::IntArrayRef sizes, std::int64_t dim, Memory memory) {
+  if (memory.workspace == nullptr || !records(x)) return x.split_with_sizes(sizes, dim);
   return recorded(x.detach().split_with_sizes(sizes, dim), {x},
-                  [memory = *run.workspace, sizes = sizes.vec(), whole = x.sizes().vec(), dim,
+                  [memory = *memory.workspace, sizes = sizes.vec(), whole = x.sizes().vec(), dim,
                    options = x.options()](const std::vector<at::Tensor>& gradients) {
                     at::Tensor passed = memory.empty(whole, options);
                     const std::vector<at::Tensor> parts = passed.split_with_sizes(sizes, dim);
@@ -185,11 +185,11 @@ std::vector<at::Tensor> split(const at::Tensor& x, at::IntArrayRef sizes, std::i
                   });
 }
 
-at::Tensor by_head_product(const at::Tensor& x, const at::Tensor& weight, const Run& run) {
+at::Tensor by_head_product(const at::Tensor& x, const at::Tensor& weight, Memory memory) {
   const std::int64_t heads = weight.size(0), out_size = weight.size(2);
   const at::Tensor rows = x.reshape({-1, heads, x.size(-1)}).transpose(0, 1);  // [head, batch * pos, in]
   const at::Tensor product = into_workspace(
-      {rows.size(1), heads, out_size}, x, records(x), run,
+      {rows.size(1), heads, out_size}, x, records(x), memory,
       [&](at::Tensor& out) {
         at::Tensor by_head = out.transpose(0, 1);
         at::bmm_out(by_head, rows, weight);
@@ -198,21 +198,21 @@ at::Tensor by_head_product(const at::Tensor& x, const at::Tensor& weight, const 
   return product.reshape({x.size(0), x.size(1), heads, out_size});
 }
 
-at::Tensor add(const at::Tensor& a, const at::Tensor& b, const Run& run) {
+at::Tensor add(const at::Tensor& a, const at::Tensor& b, Memory memory) {
   const auto write = [&](at::Tensor& out) { at::add_out(out, without_history(a), without_history(b)); };
-  const at::Tensor sum = into_workspace(a.sizes(), a, false, run, write, [&] { return a + b; });
-  if (run.workspace == nullptr || !(records(a) || records(b))) return sum;
+  const at::Tensor sum = into_workspace(a.sizes(), a, false, memory, write, [&] { return a + b; });
+  if (memory.workspace == nullptr || !(records(a) || records(b))) return sum;
   return recorded(sum, {a, b}, [](const at::Tensor& gradient) { return std::vector{gradient, gradient}; });
 }
 
-at::Tensor multiply(const at::Tensor& a, const at::Tensor& b, const Run& run) {
+at::Tensor multiply(const at::Tensor& a, const at::Tensor& b, Memory memory) {
   const at::Tensor left = without_history(a), right = without_history(b);
   const auto write = [&](at::Tensor& out) { at::mul_out(out, left, right); };
-  const at::Tensor product = into_workspace(a.sizes(), a, false, run, write, [&] { return a * b; });
-  if (run.workspace == nullptr || !(records(a) || records(b))) return product;
+  const at::Tensor product = into_workspace(a.sizes(), a, false, memory, write, [&] { return a * b; });
+  if (memory.workspace == nullptr || !(records(a) || records(b))) return product;
   // Of each factor, where the other one gets a gradient.
   return recorded(product, {a, b},
-                  [memory = *run.workspace, for_left = records(a) ? right : at::Tensor(),
+                  [memory = *memory.workspace, for_left = records(a) ? right : at::Tensor(),
                    for_right = records(b) ? left : at::Tensor()](const at::Tensor& gradient) {
                     const auto times = [&](const at::Tensor& factor) -> at::Tensor {
                       if (!factor.defined()) return {};
@@ -224,24 +224,24 @@ at::Tensor multiply(const at::Tensor& a, const at::Tensor& b, const Run& run) {
                   });
 }
 
-at::Tensor activate(Activation activation, const at::Tensor& x, const Run& run) {
+at::Tensor activate(Activation activation, const at::Tensor& x, Memory memory) {
   switch (activation.kind()) {
     case Activation::relu:
       return elementwise(
-          x, run, [](at::Tensor& out, const at::Tensor& in) { at::relu_out(out, in); },
+          x, memory, [](at::Tensor& out, const at::Tensor& in) { at::relu_out(out, in); },
           [](at::Tensor& out, const at::Tensor& gradient, const at::Tensor& in) {
             at::threshold_backward_out(out, gradient, in, 0);
           },
           [](const at::Tensor& in) { return at::relu(in); });
     case Activation::gelu:
       return elementwise(
-          x, run, [](at::Tensor& out, const at::Tensor& in) { at::gelu_out(out, in, "none"); },
+          x, memory, [](at::Tensor& out, const at::Tensor& in) { at::gelu_out(out, in, "none"); },
           [](at::Tensor& out, const at::Tensor& gradient, const at::Tensor& in) {
             at::gelu_backward_out(out, gradient, in, "none");
           },
           [](const at::Tensor& in) { return at::gelu(in); });
     case Activation::gelu_tanh:
-      return elementwise(x, run, gelu_tanh_into, gelu_tanh_back_into,
+      return elementwise(x, memory, gelu_tanh_into, gelu_tanh_back_into,
                          [](const at::Tensor& in) { return at::gelu(in, "tanh"); });
     case Activation::gelu_fast:
       return gelu_with_root(x, 0.7978845608);
@@ -251,13 +251,13 @@ at::Tensor activate(Activation activation, const at::Tensor& x, const Run& run) 
       return x * at::sigmoid(1.702 * x);
     case Activation::silu:
       return elementwise(
-          x, run, [](at::Tensor& out, const at::Tensor& in) { at::silu_out(out, in); },
+          x, memory, [](at::Tensor& out, const at::Tensor& in) { at::silu_out(out, in); },
           [](at::Tensor& out, const at::Tensor& gradient, const at::Tensor& in) {
             at::silu_backward_out(out, gradient, in);
           },
           [](const at::Tensor& in) { return at::silu(in); });
     case Activation::solu:
-      return x * softmax(x, run);
+      return x * softmax(x, memory);
     case Activation::relu_squared:
       return at::relu(x).square();
     case Activation::sigmoid:
@@ -294,11 +294,11 @@ at::Tensor xielu(const at::Tensor& x, const Xielu& numbers) {
   return at::where(x > 0, numbers.alpha_p * x * x, below) + linear;
 }
 
-at::Tensor scores(const at::Tensor& q, const at::Tensor& k, double scale, const Run& run) {
+at::Tensor scores(const at::Tensor& q, const at::Tensor& k, double scale, Memory memory) {
   const at::Tensor queries = by_kv_head(q, k);
   const at::Tensor keys = k.reshape({-1, k.size(2), k.size(3)}).transpose(1, 2);
   const at::Tensor product = into_workspace(
-      {queries.size(0), queries.size(1), keys.size(2)}, q, records(q) || records(k), run,
+      {queries.size(0), queries.size(1), keys.size(2)}, q, records(q) || records(k), memory,
       [&](at::Tensor& out) { at::baddbmm_out(out, out, queries, keys, /*beta=*/0, /*alpha=*/scale); },
       [&] { return at::bmm(queries, keys) * scale; });
   return by_head(product, q, k);
@@ -314,18 +314,18 @@ void scores_into(const at::Tensor& out, const at::Tensor& q, const at::Tensor& k
   if (!in_place) out.copy_(by_head(product, q, k));
 }
 
-at::Tensor softmax(const at::Tensor& x, const Run& run) {
+at::Tensor softmax(const at::Tensor& x, Memory memory) {
   return into_workspace(
-      x.sizes(), x, records(x), run,
+      x.sizes(), x, records(x), memory,
       [&](at::Tensor& out) { at::_softmax_out(out, x, -1, /*half_to_float=*/false); },
       [&] { return at::softmax(x, -1); });
 }
 
-at::Tensor mix(const at::Tensor& pattern, const at::Tensor& v, const Run& run) {
+at::Tensor mix(const at::Tensor& pattern, const at::Tensor& v, Memory memory) {
   const at::Tensor values = v.reshape({-1, v.size(2), v.size(3)});
   const at::Tensor mixed = by_head(at::bmm(by_kv_head(pattern, v), values), pattern, v).transpose(1, 2);
   return into_workspace(
-      mixed.sizes(), mixed, records(mixed), run, [&](at::Tensor& out) { out.copy_(mixed); },
+      mixed.sizes(), mixed, records(mixed), memory, [&](at::Tensor& out) { out.copy_(mixed); },
       [&] { return mixed.contiguous(); });
 }
 

@@ -11,6 +11,11 @@ namespace hooked {
 
 class Workspace;
 
+/// Where the results of operations lie.
+struct Memory {
+  const Workspace* workspace;  ///< null: LibTorch's operators only
+};
+
 /// What belongs to one run and passes through the graph with the activations. Used by one thread.
 struct Run {
   Watch watch;                                    ///< who listens at which point
@@ -18,6 +23,8 @@ struct Run {
   std::optional<Sequence> encoder_sequence = {};  ///< what the encoder reads, where it runs
   at::Tensor token_types = {};                    ///< [batch, pos] int64; undefined: all 0
   const Workspace* workspace = nullptr;           ///< memory of activations; null: LibTorch's operators only
+
+  operator Memory() const { return {workspace}; }  // NOLINT(google-explicit-constructor): operations take it
 };
 
 }  // namespace hooked

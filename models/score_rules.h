@@ -25,10 +25,10 @@ struct TileRules {
 
 /// Cap, bias and mask of `scores` [batch, head, query, key], which may be written over where no gradients are
 /// recorded.
-at::Tensor finished_scores(at::Tensor scores, const ScoreRules& rules, const TileRules& here, const Run& run);
+at::Tensor finished_scores(at::Tensor scores, const ScoreRules& rules, const TileRules& here, Memory memory);
 
 /// Probabilities over keys of finished scores; rows that see nothing are zero.
 at::Tensor probabilities(const at::Tensor& scores, const ScoreRules& rules, const TileRules& here,
-                         const Run& run);
+                         Memory memory);
 
 }  // namespace hooked

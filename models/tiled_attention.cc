@@ -46,7 +46,9 @@ BatchRows batch_rows(const AttentionSizes& sizes, const std::vector<KeysAndValue
   if (any([](const KeysAndValues& segment) { return segment.keys.size(0) == 1; })) {
     return sizes.queries < kFewestQueries ? BatchRows::sharing : BatchRows::one;
   }
-  const auto apart = [](const at::Tensor& x) { return x.stride(0) != x.size(1) * x.stride(1); };
+  const auto apart = [](const at::Tensor& x) {
+    return x.defined() && x.stride(0) != x.size(1) * x.stride(1);
+  };
   return any([&](const KeysAndValues& segment) { return apart(segment.keys) || apart(segment.values); })
              ? BatchRows::one
              : BatchRows::together;
@@ -100,12 +102,12 @@ std::vector<ScoreTile> tiles_of(const AttentionSizes& sizes, BatchRows taken, co
 class Tiles {
  public:
   Tiles(const at::Tensor& q, const std::vector<KeysAndValues>& attended, const ScoreRules& rules,
-        Attended& out, const Run& run)
+        Attended& out, Memory memory)
       : q_(q),
         attended_(attended),
         rules_(rules),
         out_(out),
-        run_(run),
+        memory_(memory),
         kernel_(q.device().is_cpu() && !plain_kernels() && serves(q, out)),
         dtype_(kernel_ ? at::kFloat : q.scalar_type()),
         sinks_(converted(rules.sinks)) {
@@ -118,13 +120,14 @@ class Tiles {
   void attend(const ScoreTile& tile) const {
     const at::Tensor queries = cut(cut(cut(q_, 0, tile.rows), 1, tile.queries), 2, tile.heads).to(dtype_);
     at::Tensor scores =
-        run_.workspace->empty({tile.rows.size(), tile.heads.size(), tile.queries.size(), tile.keys.size()},
+        memory_.workspace->empty({tile.rows.size(), tile.heads.size(), tile.queries.size(), tile.keys.size()},
                               q_.options().dtype(dtype_));
     each_segment(tile, [&](const auto& part, const Span& keys) {
       ops::scores_into(cut(scores, 3, keys), queries.transpose(1, 2), part(&KeysAndValues::keys),
                        rules_.scale);
     });
     const at::Tensor pattern = kernel_ ? by_kernel(scores, tile) : by_operators(scores, tile);
+    if (!out_.z.defined()) return;
     const at::Tensor z = cut(cut(cut(out_.z, 0, tile.rows), 1, tile.queries), 2, tile.heads);
     bool first = true;
     each_segment(tile, [&](const auto& part, const Span& keys) {
@@ -172,9 +175,9 @@ class Tiles {
     const TileRules here{.bias = rules_.mask.bias(tile),
                          .blocked = rules_.mask.blocked(tile),
                          .sinks = rules_.sinks.defined() ? cut(rules_.sinks, 0, tile.heads) : at::Tensor()};
-    const at::Tensor scores = finished_scores(products, rules_, here, run_);
+    const at::Tensor scores = finished_scores(products, rules_, here, memory_);
     keep(out_.scores, scores, tile, kMasked);
-    const at::Tensor pattern = probabilities(scores, rules_, here, run_);
+    const at::Tensor pattern = probabilities(scores, rules_, here, memory_);
     keep(out_.pattern, pattern, tile, 0.0);
     return pattern;
   }
@@ -244,7 +247,7 @@ class Tiles {
   const std::vector<KeysAndValues>& attended_;
   const ScoreRules& rules_;
   const Attended& out_;
-  const Run& run_;
+  Memory memory_;
   bool kernel_;
   at::ScalarType dtype_;  // of a tile
   at::Tensor sinks_;      // in it
@@ -259,7 +262,7 @@ bool own_softmax(const at::Tensor& q) {
 }
 
 Attended attend_in_tiles(const at::Tensor& q, const std::vector<KeysAndValues>& attended,
-                         const ScoreRules& rules, KeptScores kept, const Run& run) {
+                         const ScoreRules& rules, KeptScores kept, Memory memory) {
   std::int64_t keys = 0;
   for (const KeysAndValues& segment : attended) keys += segment.keys.size(2);
   const AttentionSizes sizes{.batch = q.size(0),
@@ -268,14 +271,18 @@ Attended attend_in_tiles(const at::Tensor& q, const std::vector<KeysAndValues>& 
                              .kv_heads = attended.front().keys.size(1),
                              .keys = keys};
   const auto all_scores = [&](bool wanted) {
-    return wanted ? run.workspace->empty({sizes.batch, sizes.heads, sizes.queries, sizes.keys}, q.options())
+    return wanted ? memory.workspace->empty({sizes.batch, sizes.heads, sizes.queries, sizes.keys}, q.options())
                   : at::Tensor();
   };
-  Attended out{.z = run.workspace->empty(
-                   {sizes.batch, sizes.queries, sizes.heads, attended.front().values.size(3)}, q.options()),
+  const auto z_of = [&](const at::Tensor& values) {
+    return values.defined()
+               ? memory.workspace->empty({sizes.batch, sizes.queries, sizes.heads, values.size(3)}, q.options())
+               : at::Tensor();
+  };
+  Attended out{.z = z_of(attended.front().values),
                .scores = all_scores(kept.scores),
                .pattern = all_scores(kept.pattern)};
-  const Tiles work(q, attended, rules, out, run);
+  const Tiles work(q, attended, rules, out, memory);
   const std::vector<ScoreTile> tiles = tiles_of(sizes, batch_rows(sizes, attended), q, rules.mask);
   if (!q.device().is_cpu()) {
     for (const ScoreTile& tile : tiles) work.attend(tile);

@@ -17,16 +17,17 @@ struct KeptScores {
 
 /// What attention makes.
 struct Attended {
-  at::Tensor z;        ///< [batch, pos, head, d_value]
+  at::Tensor z;        ///< [batch, pos, head, d_value]; undefined: there are no values
   at::Tensor scores;   ///< [batch, head, query, key], finished; undefined: not kept
   at::Tensor pattern;  ///< the same of the probabilities
 };
 
 /// Attention of q [batch, pos, head, d_head] to `attended`, segments of columns from left to right. A tile of
 /// queries at a time is held against the keys that it can see, so that the scores of all heads and queries
-/// exist only where they are kept. Not while gradients are recorded.
+/// exist only where they are kept. Segments may be without values, where only these are wanted. Not while
+/// gradients are recorded.
 Attended attend_in_tiles(const at::Tensor& q, const std::vector<KeysAndValues>& attended,
-                         const ScoreRules& rules, KeptScores kept, const Run& run);
+                         const ScoreRules& rules, KeptScores kept, Memory memory);
 
 /// Whether a tile's cap, bias, mask and softmax are one pass of our own.
 bool own_softmax(const at::Tensor& q);

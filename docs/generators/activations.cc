@@ -53,9 +53,10 @@ The order is the order in which the points of a block with norms before its subl
 
 - **word**: what stands after `act::`, and the shorthand.
 - **wide**: large and seldom wanted. Kept only on request, not by `run_with_cache(tokens)`.
-- **plan**: who watches this point makes the run take another path: attention is computed step by step instead of by one
+- **plan**: a hook or edit at this point makes the run take another path: attention is computed step by step instead of by one
   fused kernel, a norm is spelled out, heads are written one by one. Results agree up to rounding (1e-5 of the largest logit
-  in float32, 1e-12 in float64). Watching any other point leaves the logits bit-identical.
+  in float32, 1e-12 in float64). Watching any other point leaves the logits bit-identical, and so does keeping any point in a cache: what
+  the run does without is made when it is first read. (In a generation keeping a point takes the path of a hook that only looks.)
 )";
 
 constexpr std::string_view kNotes = R"(

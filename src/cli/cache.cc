@@ -86,7 +86,7 @@ std::vector<TensorBeside> beside(const Input& input, const RunResult& result, bo
   if (result.output() == Output::residual && !stopped)
     add("residual", result.residual(), {Axis::batch, Axis::pos, Axis::d_model});
   for (const auto& entry : result.gradients)
-    add("grad." + entry.name.to_string(), entry.value, row(entry.name.site).axes);
+    add("grad." + entry.name.to_string(), entry.value(), row(entry.name.site).axes);
   return tensors;
 }
 

@@ -37,7 +37,7 @@ ActivationCache attending_to(std::int64_t offset) {
   for (std::int64_t q = 0; q < positions; ++q)
     pattern.select(2, q).select(2, std::max<std::int64_t>(0, q - offset)).fill_(1);
   ActivationCache cache(1);
-  cache.insert({.name = act::pattern(0).name(), .value = pattern, .positions = {}});
+  cache.insert({.name = act::pattern(0).name(), .held = pattern, .positions = {}});
   return cache;
 }
 

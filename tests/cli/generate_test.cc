@@ -72,7 +72,7 @@ TEST_F(Generate, CapturesPromptAndContinuation) {
   EXPECT_EQ(tokens.sizes(), (at::IntArrayRef{1, 7}));
   const RunResult full = load().run_with_cache(tokens, act::resid_post | act::pattern);
   for (const auto& entry : full.cache) {
-    EXPECT_LT(relative_difference(file.read(entry.name.to_string()), entry.value), kFloatTolerance)
+    EXPECT_LT(relative_difference(file.read(entry.name.to_string()), entry.value()), kFloatTolerance)
         << entry.name.to_string();
   }
 }

@@ -144,7 +144,7 @@ TEST_F(Interrupt, AGenerationLeavesWhatIsThere) {
   const auto whole =
       HookedTransformer::load(path("endless")).run_with_cache(tokens, act::resid_post | act::pattern);
   for (const auto& entry : whole.cache)
-    EXPECT_LT(relative_difference(cache.entry(entry.name).value, entry.value), kFloatTolerance)
+    EXPECT_LT(relative_difference(cache.entry(entry.name).value(), entry.value()), kFloatTolerance)
         << entry.name.to_string();
   EXPECT_NE(read("stderr").find("interrupted, ending after this step"), std::string::npos);
 }

@@ -171,7 +171,7 @@ TEST_F(Show, AGenerationOfADecoderIsAnInputToo) {
   succeed({"cache", t5, "--tokens-file", made, "--dtype", "float64", "--out", again});
   const auto rerun = ActivationCache::load(again);
   for (const auto& entry : cache)
-    EXPECT_LT(relative_difference(entry.value, rerun.entry(entry.name).value), kDoubleTolerance);
+    EXPECT_LT(relative_difference(entry.value(), rerun.entry(entry.name).value()), kDoubleTolerance);
   EXPECT_GT(cache.size(), 2u);
 }
 

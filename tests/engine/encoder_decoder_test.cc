@@ -161,10 +161,10 @@ TEST_F(EncoderDecoder, GreedyTokensAndCapturesEqualThoseOfFullRuns) {
   ASSERT_EQ(made.cache.size(), full.size());
   for (const auto& entry : full) {
     const at::Tensor ours = made.cache[entry.name.to_string()];
-    ASSERT_EQ(ours.sizes(), entry.value.sizes()) << entry.name.to_string();
-    const at::Tensor hidden = entry.value.isinf();
+    ASSERT_EQ(ours.sizes(), entry.value().sizes()) << entry.name.to_string();
+    const at::Tensor hidden = entry.value().isinf();
     EXPECT_TRUE(at::equal(ours.isinf(), hidden)) << entry.name.to_string();
-    expect_near(ours.masked_fill(hidden, 0), entry.value.masked_fill(hidden, 0), entry.name.to_string());
+    expect_near(ours.masked_fill(hidden, 0), entry.value().masked_fill(hidden, 0), entry.name.to_string());
   }
 }
 
@@ -192,8 +192,8 @@ TEST_F(EncoderDecoder, ARunFromAPrefixIsTheEndOfTheWholeRun) {
       ASSERT_TRUE(dim) << entry.name.to_string();
       const at::Tensor expected = full.cache[entry.name].narrow(static_cast<std::int64_t>(*dim), 2, 2);
       const at::Tensor hidden = expected.isinf();
-      EXPECT_TRUE(at::equal(entry.value.isinf(), hidden)) << entry.name.to_string();
-      expect_near(entry.value.masked_fill(hidden, 0), expected.masked_fill(hidden, 0),
+      EXPECT_TRUE(at::equal(entry.value().isinf(), hidden)) << entry.name.to_string();
+      expect_near(entry.value().masked_fill(hidden, 0), expected.masked_fill(hidden, 0),
                   entry.name.to_string());
     }
   }
@@ -228,7 +228,7 @@ TEST_F(EncoderDecoder, TheDecoderStartsFromAResidual) {
         model_.run({tokens_, {.start = StartAtLayer{layer, resid}}}, {.capture = act::everything});
     EXPECT_TRUE(at::equal(resumed.logits(), full.logits())) << layer;
     for (const auto& entry : resumed.cache) {
-      EXPECT_TRUE(at::equal(entry.value, full.cache[entry.name])) << entry.name.to_string();
+      EXPECT_TRUE(at::equal(entry.value(), full.cache[entry.name])) << entry.name.to_string();
       EXPECT_TRUE(entry.name.stack != Stack::decoder || entry.name.layer >= layer);
     }
   }

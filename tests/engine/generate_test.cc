@@ -89,12 +89,12 @@ void expect_cache_of_full_run(const HookedTransformer& model, const GenerateResu
     const auto& name = entry.name;
     if (row(name.site).axes.find(Axis::routed)) {
       // An expert's tokens are listed step by step: the same ones in another order.
-      EXPECT_EQ(result.cache[name].sizes(), entry.value.sizes()) << name.to_string();
-      EXPECT_LT(relative_difference(result.cache[name].sum(0), entry.value.sum(0)), 10 * tolerance)
+      EXPECT_EQ(result.cache[name].sizes(), entry.value().sizes()) << name.to_string();
+      EXPECT_LT(relative_difference(result.cache[name].sum(0), entry.value().sum(0)), 10 * tolerance)
           << name.to_string();
       continue;
     }
-    EXPECT_LT(relative_difference(result.cache[name], entry.value), tolerance) << name.to_string();
+    EXPECT_LT(relative_difference(result.cache[name], entry.value()), tolerance) << name.to_string();
   }
 }
 
@@ -302,10 +302,10 @@ TEST_F(SmallGeneration, KeepsOnlyThePositionsAskedFor) {
   const RunResult full =
       model_.run_with_cache(result.tokens, options.capture, {.keep = {.positions = options.keep.positions}});
   for (const auto& entry : result.cache) {
-    const std::int64_t keys = entry.name.site == Site::pattern ? entry.value.size(-1) : -1;
+    const std::int64_t keys = entry.name.site == Site::pattern ? entry.value().size(-1) : -1;
     at::Tensor expected = full.cache[entry.name];
     if (keys > 0) expected = expected.narrow(-1, 0, keys);
-    EXPECT_LT(relative_difference(entry.value, expected), 1e-10);
+    EXPECT_LT(relative_difference(entry.value(), expected), 1e-10);
     EXPECT_EQ(entry.positions, (std::vector<std::int64_t>{3, 4, 5}));
   }
 }

@@ -56,12 +56,12 @@ TEST(Gradients, EqualFiniteDifferencesAtEveryPoint) {
         tokens, {.capture = act::everything, .gradients = GradientRequest{act::everything, metric}});
     EXPECT_NEAR(run.metric().item<double>(), metric(model(tokens)).item<double>(), 1e-10);
     const auto ids = std::count_if(run.cache.begin(), run.cache.end(),
-                                   [](const auto& entry) { return entry.value.scalar_type() == at::kLong; });
+                                   [](const auto& entry) { return entry.value().scalar_type() == at::kLong; });
     ASSERT_EQ(run.gradients.size() + static_cast<std::size_t>(ids), run.cache.size())
         << "only ids have no gradient";
     for (const auto& entry : run.gradients) {
       const at::Tensor value = run.cache[Address(entry.name)];
-      ASSERT_EQ(entry.value.sizes(), value.sizes()) << entry.name.to_string();
+      ASSERT_EQ(entry.value().sizes(), value.sizes()) << entry.name.to_string();
       if (value.numel() == 0) continue;  // an expert without tokens
       for (int sample = 0; sample < 2; ++sample) {
         const std::int64_t place =
@@ -75,7 +75,7 @@ TEST(Gradients, EqualFiniteDifferencesAtEveryPoint) {
           return metric_with(model, tokens, metric, entry.name, changed);
         };
         const double numerical = (moved(step) - moved(-step)) / (2.0 * step);
-        const double got = entry.value.reshape({-1})[place].item<double>();
+        const double got = entry.value().reshape({-1})[place].item<double>();
         EXPECT_NEAR(got, numerical, 2e-6 * std::max(1.0, std::abs(numerical)))
             << entry.name.to_string() << " at " << place;
         ++compared;
@@ -169,13 +169,13 @@ TEST_F(GradientRun, GivesTheLogitsOfAPlainRun) {
   EXPECT_FALSE(gradients.logits().requires_grad());
   EXPECT_EQ(gradients.gradients.size(), 3u);
   for (const auto& entry : gradients.gradients)
-    EXPECT_FALSE(entry.value.requires_grad()) << entry.name.to_string();
+    EXPECT_FALSE(entry.value().requires_grad()) << entry.name.to_string();
   EXPECT_TRUE(at::equal(model_(tokens_), model_(tokens_)));
 }
 
 TEST_F(GradientRun, CachesHoldDetachedValues) {
   const auto result = run(act::resid_pre, {.capture = act::everything});
-  for (const auto& entry : result.cache) EXPECT_FALSE(entry.value.requires_grad()) << entry.name.to_string();
+  for (const auto& entry : result.cache) EXPECT_FALSE(entry.value().requires_grad()) << entry.name.to_string();
 }
 
 // What one point gets does not depend on which others are asked for.
@@ -183,7 +183,7 @@ TEST_F(GradientRun, OfOnePointEqualsThatOfAll) {
   const auto all = run(act::everything);
   for (const auto& entry : all.gradients) {
     const auto one = run(entry.name);
-    EXPECT_LT(relative_difference(one.gradients[Address(entry.name)], entry.value), 1e-10)
+    EXPECT_LT(relative_difference(one.gradients[Address(entry.name)], entry.value()), 1e-10)
         << entry.name.to_string();
   }
 }
@@ -200,7 +200,7 @@ TEST_F(GradientRun, ZerosWhereTheMetricIsIndependent) {
   const auto nothing = model_.run(tokens_, {.gradients = GradientRequest{act::defaults, constant}});
   EXPECT_GT(nothing.gradients.size(), 10u);
   for (const auto& entry : nothing.gradients)
-    EXPECT_EQ(entry.value.abs().sum().item<double>(), 0.0) << entry.name.to_string();
+    EXPECT_EQ(entry.value().abs().sum().item<double>(), 0.0) << entry.name.to_string();
 }
 
 TEST_F(GradientRun, BeforeAnEditThatCutsThePathIsZero) {
@@ -229,7 +229,7 @@ TEST_F(GradientRun, PositionsCutGradientsToo) {
   for (const auto& entry : cut.gradients) {
     const auto query = row(entry.name.site).axes.find(Axis::query);
     const std::int64_t dim = query ? *query : *row(entry.name.site).axes.find(Axis::pos);
-    EXPECT_LT(relative_difference(entry.value, whole.gradients[Address(entry.name)].narrow(dim, 3, 1)), 1e-12)
+    EXPECT_LT(relative_difference(entry.value(), whole.gradients[Address(entry.name)].narrow(dim, 3, 1)), 1e-12)
         << entry.name.to_string();
   }
 }
@@ -256,11 +256,11 @@ TEST_F(GradientRun, BackwardHooksSeeTheGradients) {
   for (const auto& entry : result.gradients) {
     const std::string name = entry.name.to_string();
     if (!seen.contains(name)) {
-      EXPECT_EQ(entry.value.abs().max().item<double>(), 0.0)
+      EXPECT_EQ(entry.value().abs().max().item<double>(), 0.0)
           << name << " has a gradient and its hook was not called";
       continue;
     }
-    EXPECT_TRUE(at::equal(seen[name], entry.value)) << name;
+    EXPECT_TRUE(at::equal(seen[name], entry.value())) << name;
     ++compared;
   }
   EXPECT_GT(compared, 30);

@@ -52,7 +52,7 @@ void expect_padded_equals_alone(const ModelConfig& config) {
     const std::int64_t length = alone[i].size(1);
     const ActivationCache row = batch.cache.row(static_cast<std::int64_t>(i));
     for (const auto& entry : row) {
-      EXPECT_LT(relative_difference(real_part(entry.value, entry.name, paddings[i], length),
+      EXPECT_LT(relative_difference(real_part(entry.value(), entry.name, paddings[i], length),
                                     single.cache[Address(entry.name)]),
                 kDoubleTolerance)
           << entry.name.to_string() << " with " << paddings[i].left << " left, " << paddings[i].right

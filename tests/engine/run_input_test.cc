@@ -132,7 +132,7 @@ TEST_F(BadInput, NotFiniteWeightsRunToTheEnd) {
   const auto run = broken.run_with_cache(tokens_);
   std::string first;
   for (const auto& entry : run.cache) {
-    if (first.empty() && entry.value.isnan().any().item<bool>()) first = entry.name.to_string();
+    if (first.empty() && entry.value().isnan().any().item<bool>()) first = entry.name.to_string();
   }
   EXPECT_EQ(first, "blocks.1.attn.hook_v");
 }

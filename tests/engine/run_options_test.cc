@@ -104,7 +104,7 @@ TEST_F(Options, StopAtLayerEndsBeforeThatBlock) {
     EXPECT_TRUE(at::equal(run.residual(), expected)) << layer;
     EXPECT_EQ(run.output(), Output::residual);
     for (const auto& entry : run.cache) {
-      EXPECT_TRUE(at::equal(entry.value, full_.cache[Address(entry.name)])) << entry.name.to_string();
+      EXPECT_TRUE(at::equal(entry.value(), full_.cache[Address(entry.name)])) << entry.name.to_string();
       EXPECT_LT(entry.name.layer, layer);
       EXPECT_NE(row(entry.name.site).scope, SiteScope::exit);
     }
@@ -148,7 +148,7 @@ TEST_F(Options, StartAtLayerGoesOnFromAResidual) {
     const auto run = model_.run(Input::start_at_layer(layer, resid), {.capture = act::everything});
     EXPECT_TRUE(at::equal(run.logits(), full_.logits())) << layer;
     for (const auto& entry : run.cache) {
-      EXPECT_TRUE(at::equal(entry.value, full_.cache[Address(entry.name)])) << entry.name.to_string();
+      EXPECT_TRUE(at::equal(entry.value(), full_.cache[Address(entry.name)])) << entry.name.to_string();
       EXPECT_NE(row(entry.name.site).scope, SiteScope::entry);
     }
   }
@@ -212,7 +212,7 @@ TEST_F(Options, LogitPositionsAreSlices) {
     for (const auto& entry : run.cache) {
       const bool cut = entry.name.site == Site::unembed_in || entry.name.site == Site::unembed_out;
       const at::Tensor whole = full_.cache[Address(entry.name)];
-      EXPECT_LT(relative_difference(entry.value, cut ? whole.index_select(1, at) : whole), kDoubleTolerance)
+      EXPECT_LT(relative_difference(entry.value(), cut ? whole.index_select(1, at) : whole), kDoubleTolerance)
           << entry.name.to_string();
       EXPECT_EQ(entry.positions, cut ? absolute : List{}) << entry.name.to_string();
     }
@@ -244,7 +244,7 @@ TEST_F(Options, PositionsCutEverySiteAlongItsOwnAxis) {
       const std::int64_t dim = query ? *query : *axes.find(Axis::pos);
       const at::Tensor expected =
           full_.cache[Address(entry.name)].index_select(dim, at::tensor(c.places, at::kLong));
-      EXPECT_TRUE(at::equal(entry.value, expected)) << entry.name.to_string() << " " << c.index.to_string();
+      EXPECT_TRUE(at::equal(entry.value(), expected)) << entry.name.to_string() << " " << c.index.to_string();
       EXPECT_EQ(entry.positions, c.places) << entry.name.to_string();
     }
     EXPECT_TRUE(at::equal(run.logits(), full_.logits())) << "positions are about the cache only";
@@ -269,7 +269,7 @@ TEST_F(Options, LastPositionIsEachRowsOwn) {
     const at::Tensor full = whole.cache[Address(entry.name)];
     const at::Tensor expected =
         at::cat({full.narrow(0, 0, 1).narrow(dim, 5, 1), full.narrow(0, 1, 1).narrow(dim, 2, 1)}, 0);
-    EXPECT_TRUE(at::equal(entry.value, expected)) << entry.name.to_string();
+    EXPECT_TRUE(at::equal(entry.value(), expected)) << entry.name.to_string();
   }
 }
 
@@ -323,7 +323,7 @@ TEST_F(Options, EditsOfUnembedMeanAbsolutePositions) {
 
 TEST_F(Options, CacheDevice) {
   const auto run = model_.run(tokens_, {.capture = act::defaults, .keep = {.device = "cpu"}});
-  for (const auto& entry : run.cache) EXPECT_TRUE(entry.value.device().is_cpu());
+  for (const auto& entry : run.cache) EXPECT_TRUE(entry.value().device().is_cpu());
   EXPECT_THROW(model_.run(tokens_, {.capture = act::defaults, .keep = {.device = "toaster"}}), ConfigError);
 }
 

@@ -35,7 +35,7 @@ void expect_equal(const RunResult& got, const RunResult& expected) {
   EXPECT_TRUE(at::equal(got.logits(), expected.logits()));
   ASSERT_EQ(got.cache.names(), expected.cache.names());
   for (const auto& entry : got.cache) {
-    EXPECT_TRUE(at::equal(entry.value, expected.cache[Address(entry.name)])) << entry.name.to_string();
+    EXPECT_TRUE(at::equal(entry.value(), expected.cache[Address(entry.name)])) << entry.name.to_string();
   }
 }
 

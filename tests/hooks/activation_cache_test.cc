@@ -128,7 +128,7 @@ TEST_F(Cache, RowKeepsTheBatchAxis) {
   EXPECT_EQ(row.names(), cache_.names());
   EXPECT_EQ(row.n_layers(), 3);
   for (const auto& entry : row) {
-    EXPECT_TRUE(at::equal(entry.value, cache_[Address(entry.name)].narrow(0, 1, 1)))
+    EXPECT_TRUE(at::equal(entry.value(), cache_[Address(entry.name)].narrow(0, 1, 1)))
         << entry.name.to_string();
   }
   EXPECT_EQ((cache_.end() - 1)->positions, (row.end() - 1)->positions);
@@ -226,8 +226,8 @@ TEST_F(Cache, SavedAndLoadedIsTheSame) {
   for (const auto& entry : loaded) {
     const std::string name = expected->name.to_string();
     EXPECT_EQ(entry.name, expected->name);
-    EXPECT_EQ(entry.value.scalar_type(), expected->value.scalar_type()) << name;
-    EXPECT_TRUE(at::equal(entry.value, expected->value)) << name;
+    EXPECT_EQ(entry.value().scalar_type(), expected->value().scalar_type()) << name;
+    EXPECT_TRUE(at::equal(entry.value(), expected->value())) << name;
     EXPECT_EQ(entry.positions, expected->positions) << name;
     ++expected;
   }

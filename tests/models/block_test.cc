@@ -23,9 +23,9 @@ std::set<std::string> changed_by(const RandomGraph& graph, const Edit& edit) {
   for (const auto& entry : plain) {
     if (entry.name.layer != 0 || entry.name.site == Site::resid_post || entry.name.site == Site::resid_mid)
       continue;
-    if (entry.value.equal(edited[Address(entry.name)])) continue;
+    if (entry.value().equal(edited[Address(entry.name)])) continue;
     const bool beyond_rounding = relative_difference(edited[Address(entry.name)].nan_to_num(0.0, 0.0, 0.0),
-                                                     entry.value.nan_to_num(0.0, 0.0, 0.0)) > 1e-9;
+                                                     entry.value().nan_to_num(0.0, 0.0, 0.0)) > 1e-9;
     if (beyond_rounding) changed.insert(std::string(row(entry.name.site).word));
   }
   return changed;

@@ -121,12 +121,12 @@ TEST(Graph, EveryPointFiresWithTheShapeOfItsRow) {
     ASSERT_EQ(cache.size(), graph.points.size());
     for (const auto& entry : cache) {
       const SiteRow& r = row(entry.name.site);
-      ASSERT_EQ(entry.value.dim(), static_cast<std::int64_t>(r.axes.size())) << entry.name.to_string();
+      ASSERT_EQ(entry.value().dim(), static_cast<std::int64_t>(r.axes.size())) << entry.name.to_string();
       for (std::size_t dim = 0; dim < r.axes.size(); ++dim) {
         if (r.axes[dim] == Axis::routed) continue;  // as many as the router sends
         const std::int64_t fixed = size_of(r.axes[dim], config);
         const std::int64_t expected = fixed >= 0 ? fixed : r.axes[dim] == Axis::batch ? 2 : 6;
-        EXPECT_EQ(entry.value.size(static_cast<std::int64_t>(dim)), expected)
+        EXPECT_EQ(entry.value().size(static_cast<std::int64_t>(dim)), expected)
             << entry.name.to_string() << " " << axis_name(r.axes[dim]);
       }
     }

@@ -138,9 +138,9 @@ TEST(Transformer, PointsDoNotAliasWeightsOrTokens) {
   const at::Tensor tokens = graph.tokens();
   const ActivationCache cache = graph.run(tokens, {.capture = act::everything}).cache;
   for (const auto& entry : cache) {
-    EXPECT_FALSE(entry.value.is_alias_of(tokens)) << entry.name.to_string();
+    EXPECT_FALSE(entry.value().is_alias_of(tokens)) << entry.name.to_string();
     for (const auto& parameter : graph.graph.parameters()) {
-      EXPECT_FALSE(entry.value.is_alias_of(parameter)) << entry.name.to_string();
+      EXPECT_FALSE(entry.value().is_alias_of(parameter)) << entry.name.to_string();
     }
   }
 }

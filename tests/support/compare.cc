@@ -102,7 +102,7 @@ std::optional<std::string> difference(const std::string& name, const at::Tensor&
 
 NamedTensors by_name(const ActivationCache& cache) {
   NamedTensors tensors;
-  for (const auto& entry : cache) tensors[entry.name.to_string()] = entry.value;
+  for (const auto& entry : cache) tensors[entry.name.to_string()] = entry.value();
   return tensors;
 }
 

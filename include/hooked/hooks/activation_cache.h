@@ -14,6 +14,7 @@
 #include "hooked/core/export.h"
 #include "hooked/hooks/act.h"
 #include "hooked/hooks/address.h"
+#include "hooked/hooks/late_tensor.h"
 #include "hooked/io/provenance.h"
 
 namespace HOOKED_EXPORT hooked {
@@ -50,18 +51,24 @@ struct SaveCacheOptions {
 
 /// Activations by name, in firing order, as downstream saw them (after hooks and edits).
 ///
-/// Holds handles, not copies, and nothing in the engine writes in place behind it. What is written into a
-/// cached tensor from outside is found at the next read. Keeps no model alive. Reading from several threads
-/// is fine.
+/// Holds handles, not copies, and nothing in the engine writes in place behind it. What a run computed the
+/// shorter way without (scores, patterns, normed inputs, neurons, each head's output) is made of other
+/// activations when it is first read, and kept from then on. What is written into a cached tensor from outside
+/// is found at the next read. Keeps no model alive, but of each layer whose `result` is not made yet its W_O.
+/// Reading from several threads is fine.
 class ActivationCache {
  public:
   /// One activation and, when only some positions were kept, which (absolute, along its pos or query axis).
   struct Entry {
     ActivationName name;                       ///< its full name
-    at::Tensor value;                          ///< its axes are those of the site
+    LateTensor held;                           ///< its axes are those of the site
     std::vector<std::int64_t> positions = {};  ///< empty: all
     /// [batch, pos] int64: each row's own, where positions were kept as `last`; else undefined.
     at::Tensor row_positions = {};
+
+    /// The tensor, which is made here where nobody has read it before. Throws HookError when somebody has
+    /// written into it since it was captured, or into what it is made of.
+    const at::Tensor& value() const { return held.value(name); }
   };
 
   ActivationCache() = default;
@@ -72,8 +79,9 @@ class ActivationCache {
   /// As empty as it is for any run of that model.
   explicit ActivationCache(const PointIndex& points);
 
-  /// The activation at an address; indices pick a block out of it (a view; one number drops its axis), where
-  /// `last` is each row's last real token. Throws HookError with the nearest kept name when it was not kept,
+  /// The activation at an address; indices pick a block out of it (one number drops its axis), where
+  /// `last` is each row's last real token. The block is a view of the tensor, or, where nobody has read all of
+  /// it, made alone and not kept. Throws HookError with the nearest kept name when it was not kept,
   /// on indices out of range, for `last` where the cache does not know it or did not keep it, and when
   /// somebody has written into the tensor since it was captured.
   /// (Const, because assigning to a tensor that is returned by value would write into the cached memory.)
@@ -102,7 +110,7 @@ class ActivationCache {
   /// Says which columns the cache covers. Used where activations are made.
   void set_tokens(TokenColumns columns, Stack of = Stack::none);
 
-  /// Bytes of the distinct storages held.
+  /// Bytes of the distinct storages held, which grow when something is made that was not read before.
   std::size_t bytes() const;
 
   /// One layer after the other of a site, as a new first axis: [layer, ...]. Without the name of a stack the
@@ -134,21 +142,19 @@ class ActivationCache {
   /// not an activation's name.
   static ActivationCache load(const std::filesystem::path& file);
 
-  /// Nothing in it, for the same model and the same tokens.
-  ActivationCache emptied() const;
-
   /// Adds or replaces an entry under its full name; the value is taken as it is. Used where activations are
   /// made.
   void insert(Entry entry);
 
  private:
+  /// Nothing in it, for the same model and the same tokens.
+  ActivationCache emptied() const;
   [[noreturn]] void refuse_missing(const ActivationName& resolved) const;
   /// Each row's last real token as a column of the entry's value, [batch]. Throws HookError.
   at::Tensor last_columns(const Entry& entry, Axis axis) const;
 
   std::vector<Entry> entries_;
-  std::vector<std::uint32_t> versions_;  ///< of the values when they came in: writing counts them up
-  std::optional<TokenColumns> tokens_;   ///< of the stack that predicts
+  std::optional<TokenColumns> tokens_;  ///< of the stack that predicts
   std::optional<TokenColumns> encoder_tokens_;
   std::unordered_map<ActivationName, std::size_t> numbers_;
   Stacks stacks_;

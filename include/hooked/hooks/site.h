@@ -48,7 +48,7 @@ struct SiteRow {
   std::string_view word;
   AxisList axes;      ///< of the activation, first dimension first
   bool wide;          ///< only on request, not in the default set
-  bool changes_plan;  ///< watching it makes the run take another (equal up to rounding) path
+  bool changes_plan;  ///< a hook or edit here makes the run take another (equal up to rounding) path
   bool integers;      ///< ids (int64): no gradients, edits only set and replace
   bool asked_rows;    ///< covers only the positions whose logits are asked for
   double unseen;      ///< what stands at keys that a query cannot see

@@ -1,0 +1,124 @@
+#include "hooked/hooks/late_tensor.h"
+
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "hooked/core/error.h"
+#include "hooks/recipe.h"
+
+namespace hooked {
+namespace {
+
+[[noreturn]] void refuse_written(const ActivationName& name) {
+  throw HookError(name.to_string(),
+                  "somebody has written into this tensor since it was captured, so it is not the activation "
+                  "any more; expected an unchanged one; write into a copy: cache[...].clone()");
+}
+
+}  // namespace
+
+/// What copies share.
+struct LateTensor::Late {
+  explicit Late(Recipe how) : sizes(how.sizes()), options(how.options()), recipe(std::move(how)) {}
+
+  const std::vector<std::int64_t> sizes;
+  const at::TensorOptions options;
+  std::mutex mutex;              // of what follows
+  std::optional<Recipe> recipe;  // gone when the tensor is made
+  at::Tensor made;
+  std::uint32_t version = 0;  // of the tensor when it was made
+};
+
+LateTensor::LateTensor(at::Tensor value) : given_(std::move(value)), version_(version_of(given_)) {}
+
+LateTensor::LateTensor(Recipe recipe) : late_(std::make_shared<Late>(std::move(recipe))) {}
+
+const at::Tensor& LateTensor::value(const ActivationName& name) const {
+  if (!late_) {
+    require_unchanged(name);
+    return given_;
+  }
+  const std::lock_guard lock(late_->mutex);
+  if (late_->recipe) {
+    late_->made = late_->recipe->make();
+    late_->version = version_of(late_->made);
+    late_->recipe.reset();
+  }
+  if (version_of(late_->made) != late_->version) refuse_written(name);
+  return late_->made;  // which nobody changes any more
+}
+
+at::Tensor LateTensor::block(const ActivationName& name, const AxisIndices& indices,
+                             const AxisContext& context) const {
+  if (late_) {
+    std::optional<Recipe> recipe;
+    {
+      const std::lock_guard lock(late_->mutex);
+      recipe = late_->recipe;
+    }
+    if (recipe) return recipe->block(indices, context);
+  }
+  return take_block(value(name), indices, context);
+}
+
+LateTensor LateTensor::at(const ActivationName& name, Axis axis, const AxisIndex& index,
+                          const AxisContext& context) const {
+  if (late_) {
+    const std::lock_guard lock(late_->mutex);
+    if (late_->recipe && late_->recipe->cuts(axis)) return LateTensor(late_->recipe->at(axis, index, context));
+  }
+  AxisIndices indices;
+  indices.add(axis, index);
+  const at::Tensor places = take_block(value(name), indices, context);
+  const bool dropped = places.dim() < static_cast<std::int64_t>(sizes().size());
+  return dropped ? places.unsqueeze(*row(name.site).axes.find(axis)) : places;
+}
+
+void LateTensor::require_unchanged(const ActivationName& name) const {
+  if (!late_) {
+    if (version_of(given_) != version_) refuse_written(name);
+    return;
+  }
+  const std::lock_guard lock(late_->mutex);
+  if (late_->recipe) {
+    late_->recipe->require_unchanged();
+  } else if (version_of(late_->made) != late_->version) {
+    refuse_written(name);
+  }
+}
+
+std::vector<std::int64_t> LateTensor::sizes() const { return late_ ? late_->sizes : given_.sizes().vec(); }
+
+at::ScalarType LateTensor::scalar_type() const {
+  return late_ ? c10::typeMetaToScalarType(late_->options.dtype()) : given_.scalar_type();
+}
+
+c10::Device LateTensor::device() const { return late_ ? late_->options.device() : given_.device(); }
+
+std::size_t LateTensor::nbytes() const {
+  if (!late_) return given_.nbytes();
+  std::size_t bytes = late_->options.dtype().itemsize();
+  for (const std::int64_t size : late_->sizes) bytes *= static_cast<std::size_t>(size);
+  return bytes;
+}
+
+bool LateTensor::made() const {
+  if (!late_) return true;
+  const std::lock_guard lock(late_->mutex);
+  return !late_->recipe;
+}
+
+std::vector<at::Tensor> LateTensor::held() const {
+  if (!late_) return {given_};
+  const std::lock_guard lock(late_->mutex);
+  return late_->recipe ? late_->recipe->inputs() : std::vector{late_->made};
+}
+
+LateTensor LateTensor::in_form(const std::function<at::Tensor(const at::Tensor&)>& form) const {
+  if (!late_) return form(given_);
+  const std::lock_guard lock(late_->mutex);
+  return late_->recipe ? LateTensor(late_->recipe->in_form(form)) : LateTensor(form(late_->made));
+}
+
+}  // namespace hooked

@@ -1,0 +1,156 @@
+// What a watch keeps of the values that pass its points.
+#include <ATen/ops/full.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "hooked/core/error.h"
+#include "hooked/hooks/axis_block.h"
+#include "hooks/watch.h"
+
+namespace hooked {
+namespace {
+
+// Where a tensor lies, and how much of it there is: tensors that show the same memory are the same here.
+std::pair<const void*, std::size_t> extent_of(const at::Tensor& x) { return {x.const_data_ptr(), x.nbytes()}; }
+
+at::Tensor without_ballast(const at::Tensor& x) {
+  return x.storage().nbytes() > 2 * x.nbytes() ? x.clone(at::MemoryFormat::Contiguous) : x;
+}
+
+// So that one position keeps its axis.
+AxisIndex as_list(const AxisIndex& index) {
+  const auto* one = std::get_if<std::int64_t>(&index.value);
+  return one == nullptr ? index : AxisIndex(std::vector<std::int64_t>{*one});
+}
+
+}  // namespace
+
+std::optional<ActivationCache::Entry> Watch::kept(std::size_t point, LateTensor value) const {
+  const ActivationName& name = points().name(point);
+  ActivationCache::Entry entry{name, std::move(value), {}};
+  const auto axis = axis_on(name.site, Axis::pos);
+  if (auto covered = positions_of(name)) entry.positions = *std::move(covered);
+  if (plan_->kept().positions && axis) {
+    const std::string where = name.to_string();
+    const AxisContext context{name.site, where, {}};
+    const RunColumns& own_columns = columns_of(name, *axis);
+    if (std::holds_alternative<AxisIndex::Last>(plan_->kept().positions->value)) {
+      AxisIndices indices;
+      indices.add(*axis, *plan_->kept().positions);
+      const Places places = places_of(indices, name).value();
+      const AxisIndex& place = places.indices.entries().front().second;
+      const std::int64_t rows = entry.held.sizes().front();
+      entry.held = entry.held.at(name, *axis, as_list(place), {name.site, where, places.last});
+      entry.positions.clear();  // each row has its own
+      entry.row_positions = own_columns.last.defined()
+                                ? own_columns.last.unsqueeze(1)
+                                : at::full({rows, 1}, own_columns.end - 1, at::kLong);
+    } else {
+      // A list, so that one position keeps its axis and shapes do not depend on how many were asked for.
+      const std::vector<std::int64_t> wanted =
+          resolve_places(*plan_->kept().positions, {context, *axis, own_columns.end, own_columns.limit});
+      std::vector<std::int64_t> columns = wanted;
+      if (!entry.positions.empty()) {
+        columns.clear();
+        std::vector<std::int64_t> covered;
+        for (std::size_t i = 0; i < entry.positions.size(); ++i) {
+          if (std::find(wanted.begin(), wanted.end(), entry.positions[i]) == wanted.end()) continue;
+          columns.push_back(static_cast<std::int64_t>(i));
+          covered.push_back(entry.positions[i]);
+        }
+        if (columns.empty() && own_columns.limit) return std::nullopt;  // another step computes them
+        if (columns.empty()) {
+          throw HookError(where,
+                          "none of the positions to keep is among those that this run computes here; ask for "
+                          "one in logit_positions or do not keep this activation");
+        }
+        entry.positions = covered;
+      } else {
+        entry.positions = wanted;
+      }
+      entry.held = entry.held.at(name, *axis, columns, context);
+    }
+  }
+  if (plan_->kept().device) entry.held = entry.value().to(*plan_->kept().device);
+  return entry;
+}
+
+void Watch::keep(ActivationCache::Entry entry) {
+  // Else the whole value would live as long as the run.
+  if (plan_->kept().positions) entry.held = entry.held.in_form(without_ballast);
+  for (const at::Tensor& held : entry.held.held()) held_.insert(extent_of(held));
+  cache_.insert(std::move(entry));
+}
+
+std::size_t Watch::added_bytes(const ActivationCache::Entry& entry) const {
+  std::size_t bytes = 0;
+  for (const at::Tensor& held : entry.held.held()) {
+    if (!held_.contains(extent_of(held))) bytes += std::min(held.nbytes(), held.storage().nbytes());
+  }
+  return bytes;
+}
+
+bool Watch::may_keep_late(std::size_t point) const {
+  const WatchPlan::PointPlan* plan = plan_->find(point);
+  return plan != nullptr && plan->capture && !plan->may_change() && !plan->wants_gradient() &&
+         !plan_->kept().device && !extent_.columns.limit && !passes_tokens(point) &&
+         !c10::GradMode::is_enabled();
+}
+
+bool Watch::keep_late(std::size_t point, Recipe recipe, ValueIs value) {
+  auto entry = kept(point, LateTensor(std::move(recipe)));
+  if (entry) {
+    // A cache never holds more than the values themselves would take.
+    const bool at_hand = value == ValueIs::at_hand;
+    if (added_bytes(*entry) > (at_hand ? 0 : entry->held.nbytes())) {
+      if (at_hand) return false;
+      entry->held = entry->value();  // few numbers, made apart, so that the run's own way stays the same
+    }
+    keep(*std::move(entry));
+  }
+  pass_point();
+  return true;
+}
+
+ActivationCache Watch::empty_cache() const {
+  ActivationCache empty(points());
+  empty.set_tokens(extent_.columns.tokens());
+  if (extent_.encoder) empty.set_tokens(extent_.encoder->tokens(), Stack::encoder);
+  return empty;
+}
+
+ActivationCache Watch::take_cache() {
+  // Bytes of each storage that the kept views show together: q, k and v side by side fill a fused product, q
+  // alone would pin the other two thirds.
+  std::map<const void*, std::size_t> shown;
+  std::set<std::pair<const void*, std::size_t>> counted;
+  for (const auto& entry : cache_) {
+    for (const at::Tensor& held : entry.held.held()) {
+      if (counted.insert(extent_of(held)).second) shown[held.storage().data()] += held.nbytes();
+    }
+  }
+  ActivationCache compacted = empty_cache();
+  for (const auto& entry : cache_) {
+    ActivationCache::Entry copy = entry;
+    const std::vector<at::Tensor> held = entry.held.held();
+    const auto pins = [&](const at::Tensor& t) {
+      return t.storage().nbytes() > 2 * shown[t.storage().data()];
+    };
+    if (std::any_of(held.begin(), held.end(), pins)) {
+      copy.held = entry.held.in_form(
+          [&](const at::Tensor& t) { return pins(t) ? t.clone(at::MemoryFormat::Contiguous) : t; });
+    }
+    compacted.insert(std::move(copy));
+  }
+  cache_ = ActivationCache(points());
+  held_.clear();
+  return compacted;
+}
+
+}  // namespace hooked
