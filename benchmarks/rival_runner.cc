@@ -125,7 +125,8 @@ const std::map<std::string, Call (*)(const Work&)>& commands() {
 Tensors tensors_of(const Outcome& outcome) {
   Tensors tensors;
   const auto add = [&](const hooked::ActivationCache& cache) {
-    for (const auto& entry : cache) tensors.emplace_back(entry.name.to_string(), entry.value().to(at::kFloat));
+    for (const auto& entry : cache)
+      tensors.emplace_back(entry.name.to_string(), entry.value().to(at::kFloat));
   };
   if (const auto* attributed = std::get_if<at::Tensor>(&outcome)) {
     tensors.emplace_back("attribution", attributed->to(at::kFloat));

@@ -160,8 +160,7 @@ ActivationCache ActivationCache::row(std::int64_t index) const {
     // at() says what is out of range
     one.insert({e.name,
                 e.held.at(e.name, Axis::batch, std::vector<std::int64_t>{index}, {e.name.site, where, {}}),
-                e.positions,
-                e.row_positions.defined() ? e.row_positions.narrow(0, index, 1) : at::Tensor()});
+                e.positions, e.row_positions.defined() ? e.row_positions.narrow(0, index, 1) : at::Tensor()});
   }
   for (auto* columns : {&one.tokens_, &one.encoder_tokens_}) {
     if (*columns && (*columns)->mask.defined()) (*columns)->mask = (*columns)->mask.narrow(0, index, 1);

@@ -66,7 +66,8 @@ LateTensor LateTensor::at(const ActivationName& name, Axis axis, const AxisIndex
                           const AxisContext& context) const {
   if (late_) {
     const std::lock_guard lock(late_->mutex);
-    if (late_->recipe && late_->recipe->cuts(axis)) return LateTensor(late_->recipe->at(axis, index, context));
+    if (late_->recipe && late_->recipe->cuts(axis))
+      return LateTensor(late_->recipe->at(axis, index, context));
   }
   AxisIndices indices;
   indices.add(axis, index);

@@ -93,9 +93,9 @@ at::Tensor Recipe::make() const {
 
 bool Recipe::cuts(Axis axis) const {
   return axis != Axis::one && std::any_of(inputs_.begin(), inputs_.end(), [&](const Kept& kept) {
-    return kept.input.value.defined() && std::find(kept.input.axes.begin(), kept.input.axes.end(), axis) !=
-                                             kept.input.axes.end();
-  });
+           return kept.input.value.defined() &&
+                  std::find(kept.input.axes.begin(), kept.input.axes.end(), axis) != kept.input.axes.end();
+         });
 }
 
 template <typename Take>

@@ -92,11 +92,12 @@ class Watch {
   /// edit that does not fit; LastPointPassed.
   at::Tensor fire(std::size_t point, at::Tensor value);
 
-  /// Whether what is kept at this point may be made when it is read: it is only captured, where it is made, in
-  /// a run that is no step of a generation and records no gradients.
+  /// Whether what is kept at this point may be made when it is read: it is only captured, where it is made,
+  /// in a run that is no step of a generation and records no gradients.
   bool may_keep_late(std::size_t point) const;
-  /// In place of `fire`: keeps the recipe of a value, or, where that would hold more than the value takes, what
-  /// it makes. False where the value is at hand and takes no more memory: it is to be fired. Throws as `fire`.
+  /// In place of `fire`: keeps the recipe of a value, or, where that would hold more than the value takes,
+  /// what it makes. False where the value is at hand and takes no more memory: it is to be fired. Throws as
+  /// `fire`.
   bool keep_late(std::size_t point, Recipe recipe, ValueIs value);
 
   /// The kept activations. Views that pin far more memory than they show are compacted.

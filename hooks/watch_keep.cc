@@ -17,7 +17,9 @@ namespace hooked {
 namespace {
 
 // Where a tensor lies, and how much of it there is: tensors that show the same memory are the same here.
-std::pair<const void*, std::size_t> extent_of(const at::Tensor& x) { return {x.const_data_ptr(), x.nbytes()}; }
+std::pair<const void*, std::size_t> extent_of(const at::Tensor& x) {
+  return {x.const_data_ptr(), x.nbytes()};
+}
 
 at::Tensor without_ballast(const at::Tensor& x) {
   return x.storage().nbytes() > 2 * x.nbytes() ? x.clone(at::MemoryFormat::Contiguous) : x;
@@ -48,9 +50,8 @@ std::optional<ActivationCache::Entry> Watch::kept(std::size_t point, LateTensor 
       const std::int64_t rows = entry.held.sizes().front();
       entry.held = entry.held.at(name, *axis, as_list(place), {name.site, where, places.last});
       entry.positions.clear();  // each row has its own
-      entry.row_positions = own_columns.last.defined()
-                                ? own_columns.last.unsqueeze(1)
-                                : at::full({rows, 1}, own_columns.end - 1, at::kLong);
+      entry.row_positions = own_columns.last.defined() ? own_columns.last.unsqueeze(1)
+                                                       : at::full({rows, 1}, own_columns.end - 1, at::kLong);
     } else {
       // A list, so that one position keeps its axis and shapes do not depend on how many were asked for.
       const std::vector<std::int64_t> wanted =

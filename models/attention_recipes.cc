@@ -40,16 +40,20 @@ Recipe recipe_of(Square square, const ActivationName& name, const at::Tensor& q,
     // Cut ones may be views with gaps.
     const auto given = [&](std::size_t input) { return contiguous(of[input]); };
     const at::Tensor sinks = given(kSinks);
-    const AttentionMask mask(
-        {.queries = of[kQueries].size(1), .keys = columns},
-        {.first = given(kFirst), .end = given(kEnd), .real = given(kReal)},
-        of[kWholeBias].defined() ? ScoreBias::of(of[kWholeBias])
+    const AttentionMask mask({.queries = of[kQueries].size(1), .keys = columns},
+                             {.first = given(kFirst), .end = given(kEnd), .real = given(kReal)},
+                             of[kWholeBias].defined()
+                                 ? ScoreBias::of(of[kWholeBias])
                                  : ScoreBias{.values = given(kBias), .starts = given(kStarts), .whole = {}});
     std::vector<KeysAndValues> attended_keys;
     for (std::size_t i = kKeys; i < of.size(); ++i) attended_keys.push_back({of[i], {}});
     const Attended made = attend_in_tiles(
         of[kQueries], attended_keys,
-        {.scale = scale, .soft_cap = soft_cap, .sinks = sinks, .mask = mask, .has_empty_rows = has_empty_rows},
+        {.scale = scale,
+         .soft_cap = soft_cap,
+         .sinks = sinks,
+         .mask = mask,
+         .has_empty_rows = has_empty_rows},
         {.scores = square == Square::scores, .pattern = square == Square::pattern}, {&workspace});
     return square == Square::scores ? made.scores : made.pattern;
   };

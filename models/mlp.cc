@@ -101,10 +101,10 @@ at::Tensor Mlp::neurons(const at::Tensor& x, Run& run) const {
   if (neurons_.gated) up = hook_pre_linear_->forward(up, run.watch);
   const at::Tensor post = neurons_(pre, up, weights_, run);
   if (ln_) return hook_post_->forward(ln_->forward(hook_mid_->forward(post, run.watch), run), run.watch);
-  const bool late = run.workspace != nullptr &&
-                    hook_post_->forward_late(
-                        [&](const ActivationName& name) { return recipe(name, pre, up, run); },
-                        ValueIs::at_hand, run.watch);
+  const bool late =
+      run.workspace != nullptr &&
+      hook_post_->forward_late([&](const ActivationName& name) { return recipe(name, pre, up, run); },
+                               ValueIs::at_hand, run.watch);
   return late ? post : hook_post_->forward(post, run.watch);
 }
 
@@ -133,9 +133,8 @@ at::Tensor Neurons::operator()(at::Tensor pre, at::Tensor up, const Weights& wei
     pre = at::clamp_max(pre, gate_limit);
     up = at::clamp(up, -gate_limit, gate_limit);
   }
-  const at::Tensor active = activation.kind() == Activation::xielu
-                                ? ops::xielu(pre, weights.xielu)
-                                : ops::activate(activation, pre, memory);
+  const at::Tensor active = activation.kind() == Activation::xielu ? ops::xielu(pre, weights.xielu)
+                                                                   : ops::activate(activation, pre, memory);
   if (!gated) return active;
   const at::Tensor product = ops::multiply(active, up_offset ? up + 1.0 : up, memory);
   return weights.b_product.defined() ? product + weights.b_product : product;

@@ -65,10 +65,10 @@ class Mlp : public FeedForward {
   const ModelConfig& config_;
   MlpPlace place_;
   Neurons neurons_;
-  Matrix W_in_;           // [d_mlp, d_model]; gated: gate rows, then up rows, [2 d_mlp, d_model]
-  at::Tensor b_in_;       // [d_mlp] or [2 d_mlp]; undefined without, or when it is added after the product
-  Matrix W_out_;          // [d_model, d_mlp]
-  at::Tensor b_out_;      // [d_model]
+  Matrix W_in_;       // [d_mlp, d_model]; gated: gate rows, then up rows, [2 d_mlp, d_model]
+  at::Tensor b_in_;   // [d_mlp] or [2 d_mlp]; undefined without, or when it is added after the product
+  Matrix W_out_;      // [d_model, d_mlp]
+  at::Tensor b_out_;  // [d_model]
   Neurons::Weights weights_;
   std::shared_ptr<Norm> ln_;
   Point hook_pre_, hook_pre_linear_, hook_mid_, hook_post_;

@@ -127,7 +127,8 @@ at::Tensor Norm::recorded_norm(const at::Tensor& normed, const at::Tensor& x, co
 }
 
 at::Tensor Norm::without_weight(const at::Tensor& x) const {
-  if (division_.kind == NormKind::rms_norm) return at::rms_norm(x, division_.shape, std::nullopt, division_.eps);
+  if (division_.kind == NormKind::rms_norm)
+    return at::rms_norm(x, division_.shape, std::nullopt, division_.eps);
   return std::get<0>(at::native_layer_norm(x, division_.shape, std::nullopt, std::nullopt, division_.eps));
 }
 

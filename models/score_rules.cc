@@ -8,13 +8,12 @@
 
 namespace hooked {
 
-at::Tensor finished_scores(at::Tensor scores, const ScoreRules& rules, const TileRules& here,
-                           Memory memory) {
+at::Tensor finished_scores(at::Tensor scores, const ScoreRules& rules, const TileRules& here, Memory memory) {
   if (rules.soft_cap > 0) scores = ops::soft_cap(scores, rules.soft_cap);
   if (here.bias.defined()) scores = scores + here.bias;
   if (!here.blocked.defined()) return scores;
   return memory.workspace != nullptr && !records(scores) ? scores.masked_fill_(here.blocked, kMasked)
-                                                      : scores.masked_fill(here.blocked, kMasked);
+                                                         : scores.masked_fill(here.blocked, kMasked);
 }
 
 at::Tensor probabilities(const at::Tensor& scores, const ScoreRules& rules, const TileRules& here,

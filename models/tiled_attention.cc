@@ -121,7 +121,7 @@ class Tiles {
     const at::Tensor queries = cut(cut(cut(q_, 0, tile.rows), 1, tile.queries), 2, tile.heads).to(dtype_);
     at::Tensor scores =
         memory_.workspace->empty({tile.rows.size(), tile.heads.size(), tile.queries.size(), tile.keys.size()},
-                              q_.options().dtype(dtype_));
+                                 q_.options().dtype(dtype_));
     each_segment(tile, [&](const auto& part, const Span& keys) {
       ops::scores_into(cut(scores, 3, keys), queries.transpose(1, 2), part(&KeysAndValues::keys),
                        rules_.scale);
@@ -271,13 +271,14 @@ Attended attend_in_tiles(const at::Tensor& q, const std::vector<KeysAndValues>& 
                              .kv_heads = attended.front().keys.size(1),
                              .keys = keys};
   const auto all_scores = [&](bool wanted) {
-    return wanted ? memory.workspace->empty({sizes.batch, sizes.heads, sizes.queries, sizes.keys}, q.options())
-                  : at::Tensor();
+    return wanted
+               ? memory.workspace->empty({sizes.batch, sizes.heads, sizes.queries, sizes.keys}, q.options())
+               : at::Tensor();
   };
   const auto z_of = [&](const at::Tensor& values) {
-    return values.defined()
-               ? memory.workspace->empty({sizes.batch, sizes.queries, sizes.heads, values.size(3)}, q.options())
-               : at::Tensor();
+    return values.defined() ? memory.workspace->empty(
+                                  {sizes.batch, sizes.queries, sizes.heads, values.size(3)}, q.options())
+                            : at::Tensor();
   };
   Attended out{.z = z_of(attended.front().values),
                .scores = all_scores(kept.scores),

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -117,6 +118,14 @@ BoundMetric::BoundMetric(Metric metric, const HookedTransformer& model, const In
   first_column_ = input.first_column();
   TokenColumns tokens{.first = first_column_, .end = first_column_ + input.length()};
   if (const auto mask = as_rows(input.main_mask()); mask.defined()) tokens.mask = mask.ne(0).to(at::kCPU);
+  if (!input.first_columns.empty()) {
+    tokens.mask = at::zeros({input.batch(), input.length()}, at::kBool);
+    for (std::int64_t row = 0; row < input.batch(); ++row) {
+      tokens.mask[row]
+          .slice(0, input.first_columns[static_cast<std::size_t>(row)] - first_column_)
+          .fill_(true);
+    }
+  }
   const auto columns = RowColumns::of(metric_.definition().positions, input.batch(), tokens);
   columns_ = columns.columns;
   real_ = columns.real;

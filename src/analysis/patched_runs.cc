@@ -24,13 +24,27 @@ Reach reach_from(const PointIndex& points, std::int64_t layer) {
   return reach;
 }
 
-// What `where` selects in that part; empty where that is nothing.
-Selection reached(const Selection& where, const PointIndex& points, const Reach& reach) {
+// What `where` selects behind the stream before a block; empty where that is nothing.
+Selection reached(const Selection& where, const PointIndex& points, std::int64_t layer) {
+  const Reach reach = reach_from(points, layer);
   Selection names;
   for (const std::size_t point : where.resolve(points, Reach::everything(points))) {
-    if (reach.contains(points.name(point))) names = names | Selection(points.name(point));
+    const ActivationName& name = points.name(point);
+    // The run starts from that stream as hooks and edits have left it.
+    const bool is_start =
+        name.site == Site::resid_pre && name.stack == points.stacks().main() && name.layer == layer;
+    if (reach.contains(name) && !is_start) names = names | Selection(name);
   }
   return names;
+}
+
+// Whether what is done there changes a value that later layers read besides the stream.
+bool changes_shared(const Selection& where, const PointIndex& points, const ModelConfig& config) {
+  const auto selected = where.resolve(points, Reach::everything(points));
+  return std::any_of(selected.begin(), selected.end(), [&](std::size_t point) {
+    const Site site = points.name(point).site;
+    return site == Site::relative_bias || (site == Site::pos_embed && config.shortformer());
+  });
 }
 
 // What patched values, or logits, of one run may take.
@@ -44,10 +58,15 @@ AxisIndex moved(const AxisIndex& index, std::int64_t from) {
   return places;
 }
 
-std::int64_t smallest(const AxisIndex& index) {
-  if (const auto* one = std::get_if<std::int64_t>(&index.value)) return *one;
-  const auto& places = std::get<std::vector<std::int64_t>>(index.value);
-  return *std::min_element(places.begin(), places.end());
+std::vector<std::int64_t> places_of(const AxisIndex& index) {
+  if (const auto* one = std::get_if<std::int64_t>(&index.value)) return {*one};
+  return std::get<std::vector<std::int64_t>>(index.value);
+}
+
+// The index on the axis of positions or queries; null where all are meant.
+const AxisIndex* columns_in(const AxisIndices& indices) {
+  const AxisIndex* index = indices.find(Axis::pos);
+  return index == nullptr ? indices.find(Axis::query) : index;
 }
 
 bool has_rows_and_positions(Site site) {
@@ -96,6 +115,8 @@ PatchedRuns::PatchedRuns(const HookedTransformer& model, Input input,
     // Columns tell who comes before whom only where all padding is on the left.
     suffixes_ = suffixes_ && real.sum().item<std::int64_t>() == columns_ - first_real_;
   }
+  for (const Hook& hook : run.hooks) changes_shared_ |= changes_shared(hook.where, points_, config);
+  for (const Edit& edit : run.edits) changes_shared_ |= changes_shared(edit.target.where, points_, config);
   RunOptions first = run;
   first.capture = first.capture | Selection(act::resid_pre);
   first.keep_prefix = suffixes_;
@@ -110,10 +131,20 @@ PatchedRuns::PatchedRuns(const HookedTransformer& model, Input input,
 }
 
 std::int64_t PatchedRuns::first_column(const PatchedBlock& block) const {
-  const AxisIndices& indices = block.place.indices();
-  const AxisIndex* index = indices.find(Axis::pos);
-  if (index == nullptr) index = indices.find(Axis::query);
-  return std::max(first_real_, index == nullptr ? 0 : smallest(*index));
+  const AxisIndex* index = columns_in(block.place.indices());
+  if (index == nullptr) return first_real_;
+  std::int64_t first = columns_;  // nobody attends to padding
+  for (const std::int64_t place : places_of(*index)) {
+    if (place >= first_real_) first = std::min(first, place);
+  }
+  return first;
+}
+
+bool PatchedRuns::reaches_into_padding(const PatchedBlock& block) const {
+  const AxisIndex* index = columns_in(block.place.indices());
+  if (index == nullptr) return false;
+  const std::vector<std::int64_t> places = places_of(*index);
+  return std::any_of(places.begin(), places.end(), [&](std::int64_t place) { return place < first_real_; });
 }
 
 bool PatchedRuns::changes_nothing(const PatchedBlock& block) const {
@@ -125,7 +156,8 @@ bool PatchedRuns::changes_nothing(const PatchedBlock& block) const {
 
 PatchedRuns::Group PatchedRuns::group_of(const Patch& patch) const {
   Group group{.layer = std::numeric_limits<std::int64_t>::max(), .name = patch.front().place.name()};
-  if (!options_.run.capture.empty()) group.layer.reset();  // what is read may lie before the patch
+  // What is read may lie before the patch; what all layers share is made before the first.
+  if (!options_.run.capture.empty() || changes_shared_) group.layer.reset();
   for (const PatchedBlock& block : patch) {
     const ActivationName& name = block.place.name();
     const bool inside = row(name.site).scope == SiteScope::block && name.stack == points_.stacks().main();
@@ -134,7 +166,7 @@ PatchedRuns::Group PatchedRuns::group_of(const Patch& patch) const {
     } else if (group.layer) {
       group.layer = std::min<std::int64_t>(*group.layer, name.layer);
     }
-    if (name != patch.front().place.name()) group.name.reset();
+    if (name != patch.front().place.name() || reaches_into_padding(block)) group.name.reset();
   }
   return group;
 }
@@ -204,7 +236,8 @@ RunResult PatchedRuns::run_rows(const Group& group, const std::vector<Patch>& pa
     return points_.require(site.in(name.stack, name.layer).name());
   };
   const std::size_t number = points_.require(name);
-  if (number >= point(act::q) && number < point(act::z)) {
+  const bool in_attention = number >= point(act::q) && number < point(act::z);
+  if (in_attention && name.site != Site::relative_bias) {
     const at::Tensor z = mixed(name, patched(name, patches, rows, 0));
     name = act::z.in(name.stack, name.layer).name();
     return run_suffixes(*group.layer, name, z.slice(1, rows.front().first_column), rows);
@@ -225,11 +258,16 @@ at::Tensor PatchedRuns::patched(const ActivationName& name, const std::vector<Pa
     const at::Tensor own = values.narrow(0, static_cast<std::int64_t>(i), 1);
     for (const PatchedBlock& block : patches[rows[i].patch]) {
       if (block.place.name() != name) continue;
+      const AxisIndices& of_all = block.place.indices();
+      at::Tensor put = block.value;
+      if (from_column > 0 && of_all.find(Axis::pos) == nullptr) {
+        put = put.expand_as(take_block(all, of_all, {name.site, where, {}})).slice(1, from_column);
+      }
       AxisIndices indices;
-      for (const auto& [axis, index] : block.place.indices().entries()) {
+      for (const auto& [axis, index] : of_all.entries()) {
         indices.add(axis, axis == Axis::pos ? moved(index, from_column) : index);
       }
-      write_block(own, indices, {name.site, where, {}}, block.value);
+      write_block(own, indices, {name.site, where, {}}, put);
     }
   }
   return values;
@@ -316,17 +354,16 @@ Input PatchedRuns::rows_from(std::optional<std::int64_t> layer, std::int64_t row
 RunOptions PatchedRuns::options_from(std::optional<std::int64_t> layer) const {
   RunOptions options = options_.run;
   if (!layer) return options;
-  const Reach reach = reach_from(points_, *layer);
   options.hooks.clear();
   for (const Hook& hook : options_.run.hooks) {
-    const Selection where = reached(hook.where, points_, reach);
+    const Selection where = reached(hook.where, points_, *layer);
     if (where.empty()) continue;
     options.hooks.push_back(hook);
     options.hooks.back().where = where;
   }
   options.edits.clear();
   for (const Edit& edit : options_.run.edits) {
-    const Selection where = reached(edit.target.where, points_, reach);
+    const Selection where = reached(edit.target.where, points_, *layer);
     if (where.empty()) continue;
     options.edits.push_back(edit);
     options.edits.back().target.where = where;

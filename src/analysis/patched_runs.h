@@ -68,6 +68,7 @@ class PatchedRuns {
 
   std::int64_t first_column(const PatchedBlock& block) const;
   bool changes_nothing(const PatchedBlock& block) const;
+  bool reaches_into_padding(const PatchedBlock& block) const;
   Group group_of(const Patch& patch) const;
   std::int64_t rows_at_once(const Group& group) const;
   RunResult run_rows(const Group& group, const std::vector<Patch>& patches,
@@ -90,8 +91,9 @@ class PatchedRuns {
   Input input_;
   Options options_;
   PointIndex points_;
-  bool suffixes_;         // rows may begin at columns of their own
-  std::int64_t columns_;  // of the stack that predicts
+  bool changes_shared_ = false;  // hooks or edits change what all layers read besides the stream
+  bool suffixes_;                // rows may begin at columns of their own
+  std::int64_t columns_;         // of the stack that predicts
   std::int64_t first_real_ = 0;
   RunResult unpatched_;
 };

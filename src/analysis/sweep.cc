@@ -2,12 +2,13 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "analysis/cache_reading.h"
@@ -62,15 +63,27 @@ Input one_row(const Input& into, const HookedTransformer& model) {
   return row;
 }
 
+/// The site in every layer that has it. Throws HookError where none has.
+std::vector<ActivationName> layers_with(const HookedTransformer& model, const SweepOptions& options) {
+  const PointIndex points(model.config());
+  const Stack stack = options.stack == Stack::none ? points.stacks().main() : options.stack;
+  std::vector<ActivationName> layers;
+  for (const ActivationName& name : points.names()) {
+    if (name.site == options.site.site && name.stack == stack) layers.push_back(name);
+  }
+  if (layers.empty()) points.require(options.site.in(options.stack, 0).name());
+  return layers;
+}
+
 /// Checks what can be checked without running, and lays the grid out by the shape of layer 0's activation.
-Plan make_plan(const SweepOptions& options) {
+Plan make_plan(const SweepOptions& options, const std::vector<ActivationName>& layers) {
   const SiteRow& site = row(options.site.site);
   const auto layer = std::find(options.over.begin(), options.over.end(), Axis::layer);
   require(site.scope == SiteScope::block,
           fmt::format("{} is outside the blocks; expected a site that every layer has", site.word));
   require(layer != options.over.end(), "`over` has no Axis::layer; expected it and any of the site's axes");
   Plan plan{.layer_axis = static_cast<std::size_t>(layer - options.over.begin()), .others = {}};
-  const auto first = options.from[options.site.in(options.stack, 0)];
+  const auto first = options.from[Address(layers.front())];
   for (const Axis asked : options.over) {
     if (asked == Axis::layer) {
       require(std::count(options.over.begin(), options.over.end(), Axis::layer) == 1,
@@ -173,26 +186,21 @@ Grid sweep(const HookedTransformer& model, const SweepOptions& options) {
   const auto into = one_row(options.into, model).with_decoder_start(model.config());
   require(options.tokens_per_run > 0,
           fmt::format("tokens_per_run is {}; expected at least 1", options.tokens_per_run));
-  const auto plan = make_plan(options);
   const bool in_encoder = options.stack == Stack::encoder;
   const std::int64_t n_layers = in_encoder ? model.config().n_encoder_layers() : model.config().n_layers;
 
-  const PointIndex points(model.config());
-  std::vector<ActivationName> names;
-  for (std::int32_t layer = 0; layer < n_layers; ++layer) {
-    names.push_back(points.resolve(options.site.in(options.stack, layer).name()));
-  }
+  const std::vector<ActivationName> names = layers_with(model, options);
+  const auto plan = make_plan(options, names);
   const BoundMetric metric = options.metric.on(model, into);
   const bool reads_activations = !metric.metric().definition().activations.empty();
   const PatchedRuns runs(model, into, names,
                          {.run = metric.needs(), .tokens_per_run = options.tokens_per_run});
   const double untouched = metric(runs.unpatched()).to(at::kDouble).item<double>();
-  auto values = at::empty({n_layers, plan.places}, at::kDouble);
+  auto values = at::full({n_layers, plan.places}, std::numeric_limits<double>::quiet_NaN(), at::kDouble);
   bool metric_checked = reads_activations;
-  for (std::int64_t layer = 0; layer < n_layers; ++layer) {
-    const ActivationName& name = names[static_cast<std::size_t>(layer)];
+  for (const ActivationName& name : names) {
     const at::Tensor source = source_of(options, name, runs.value(name));
-    auto* const scores = values[layer].mutable_data_ptr<double>();
+    auto* const scores = values[name.layer].mutable_data_ptr<double>();
     runs.run(patches_of(plan, name, source),
              [&](const std::vector<std::size_t>& places, const RunResult* run) {
                if (run == nullptr) {

@@ -224,7 +224,8 @@ RunResult HookedTransformer::run(const Input& given, const RunOptions& options) 
   const std::vector<std::int64_t> metric_reads = metric_columns(options, extent.columns);
   if (options.logit_positions) {
     extent.logit_positions = resolve_positions(*options.logit_positions, extent.columns, "logit_positions");
-    refuse_padding(*options.logit_positions, extent.columns, "logit_positions");
+    // Columns that are not a row's own are told below.
+    if (!extent.ragged) refuse_padding(*options.logit_positions, extent.columns, "logit_positions");
     if (options.output == Output::loss) {
       throw ShapeError("logit_positions",
                        "a loss needs the logits of all positions; expected no logit_positions");

@@ -172,8 +172,22 @@ TEST_F(Sweep, EveryQueryAndKeyOfEveryHeadIsAPlace) {
   expect_full_runs(model_, single, grid);
 }
 
+TEST_F(Sweep, ALayerWithoutTheSiteGivesNaN) {
+  ModelConfig config = two_layer_config();
+  config.mlp = MlpKind::gated;
+  config.experts = Experts{.n_experts = 3, .per_token = 2, .d_expert = 8, .dense_layers = {true, false}};
+  const auto model = random_model_of(config);
+  auto routed = options();
+  routed.site = act::expert_weights;
+  routed.from = model.run_with_cache(inputs_.clean, act::everything).cache;
+  const auto grid = sweep(model, routed);
+  EXPECT_TRUE(std::isnan(grid.at({0, 2})));
+  EXPECT_FALSE(std::isnan(grid.at({1, 2})));
+}
+
 TEST_F(Sweep, ScopedHooksStayInForce) {
   const auto ablation = model_.hook(act::z(0), [](const at::Tensor& z) { return z * 0.25; });
+  const auto steering = model_.hook(act::resid_pre(1), [](const at::Tensor& x) { return x + 0.5; });
   for (const act::BlockSite& site : {act::resid_pre, act::mlp_out}) {
     auto hooked = options();
     hooked.site = site;
@@ -186,8 +200,10 @@ TEST_F(Sweep, PaddingOnEitherSideIsNotPatchedInto) {
     SCOPED_TRACE(left);
     at::Tensor mask = at::ones({1, 6}, at::kLong);
     mask.select(1, left ? 0 : 5).zero_();
-    for (const act::BlockSite& site : {act::resid_pre, act::v}) {
+    for (const auto& [site, axis] :
+         {std::pair{act::resid_pre, Axis::pos}, {act::v, Axis::pos}, {act::z, Axis::head}}) {
       auto padded = options();
+      padded.over = {Axis::layer, axis};
       padded.site = site;
       padded.into = Input(inputs_.corrupted, {.attention_mask = mask});
       padded.from = model_.run_with_cache(Input(inputs_.clean, {.attention_mask = mask})).cache;

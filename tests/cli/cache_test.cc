@@ -40,7 +40,8 @@ TEST_F(CacheTest, HoldsTokensLogitsAndTheDefaultPoints) {
   EXPECT_FALSE(want.contains("blocks.0.attn.hook_result"));
   EXPECT_TRUE(at::equal(file.read("tokens"), tokens()));
   EXPECT_TRUE(at::equal(file.read("logits"), run.logits()));
-  for (const auto& entry : run.cache) EXPECT_TRUE(at::equal(file.read(entry.name.to_string()), entry.value()));
+  for (const auto& entry : run.cache)
+    EXPECT_TRUE(at::equal(file.read(entry.name.to_string()), entry.value()));
 }
 
 TEST_F(CacheTest, AStarIsEveryPoint) {

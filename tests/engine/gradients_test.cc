@@ -55,8 +55,9 @@ TEST(Gradients, EqualFiniteDifferencesAtEveryPoint) {
     const auto run = model.run(
         tokens, {.capture = act::everything, .gradients = GradientRequest{act::everything, metric}});
     EXPECT_NEAR(run.metric().item<double>(), metric(model(tokens)).item<double>(), 1e-10);
-    const auto ids = std::count_if(run.cache.begin(), run.cache.end(),
-                                   [](const auto& entry) { return entry.value().scalar_type() == at::kLong; });
+    const auto ids = std::count_if(run.cache.begin(), run.cache.end(), [](const auto& entry) {
+      return entry.value().scalar_type() == at::kLong;
+    });
     ASSERT_EQ(run.gradients.size() + static_cast<std::size_t>(ids), run.cache.size())
         << "only ids have no gradient";
     for (const auto& entry : run.gradients) {
@@ -109,7 +110,7 @@ void expect_gradients_near_float64(ModelConfig config, at::ScalarType dtype, dou
   for (const Selection& points :
        {Selection(act::everything), Selection(act::resid_pre), Selection(act::resid_post(last))}) {
     for (const auto& entry : gradients_of(dtype, points)) {
-      EXPECT_LT(relative_difference(entry.value, exact[Address(entry.name)]), tolerance)
+      EXPECT_LT(relative_difference(entry.value(), exact[Address(entry.name)]), tolerance)
           << entry.name.to_string();
     }
   }
@@ -175,7 +176,8 @@ TEST_F(GradientRun, GivesTheLogitsOfAPlainRun) {
 
 TEST_F(GradientRun, CachesHoldDetachedValues) {
   const auto result = run(act::resid_pre, {.capture = act::everything});
-  for (const auto& entry : result.cache) EXPECT_FALSE(entry.value().requires_grad()) << entry.name.to_string();
+  for (const auto& entry : result.cache)
+    EXPECT_FALSE(entry.value().requires_grad()) << entry.name.to_string();
 }
 
 // What one point gets does not depend on which others are asked for.
@@ -229,7 +231,8 @@ TEST_F(GradientRun, PositionsCutGradientsToo) {
   for (const auto& entry : cut.gradients) {
     const auto query = row(entry.name.site).axes.find(Axis::query);
     const std::int64_t dim = query ? *query : *row(entry.name.site).axes.find(Axis::pos);
-    EXPECT_LT(relative_difference(entry.value(), whole.gradients[Address(entry.name)].narrow(dim, 3, 1)), 1e-12)
+    EXPECT_LT(relative_difference(entry.value(), whole.gradients[Address(entry.name)].narrow(dim, 3, 1)),
+              1e-12)
         << entry.name.to_string();
   }
 }

@@ -27,10 +27,9 @@ using Values = std::map<std::string, at::Tensor>;
 // What a hook that only looks sees at every point: it makes the run compute all of them.
 Values seen_by_hooks(const HookedTransformer& model, const Input& input) {
   Values seen;
-  model.run_with_hooks(input,
-                       {{act::everything, [&](const at::Tensor& value, const ActivationName& name) {
-                           seen[name.to_string()] = value.clone();
-                         }}});
+  model.run_with_hooks(input, {{act::everything, [&](const at::Tensor& value, const ActivationName& name) {
+                                  seen[name.to_string()] = value.clone();
+                                }}});
   return seen;
 }
 
@@ -89,8 +88,8 @@ Address with(Address address, const AxisIndices& indices) {
   return address;
 }
 
-void expect_equal_blocks(const ActivationCache& cache, const ActivationCache& whole, const ActivationName& name,
-                         double tolerance) {
+void expect_equal_blocks(const ActivationCache& cache, const ActivationCache& whole,
+                         const ActivationName& name, double tolerance) {
   for (const AxisIndices& indices : blocks_of(name)) {
     const Address address = with(name, indices);
     std::optional<at::Tensor> expected;
@@ -120,7 +119,8 @@ Random random_case(std::uint64_t seed) {
   at::Tensor mask = at::ones({2, 6}, at::kLong);
   if (seed % 3 == 1) mask[0].narrow(0, 0, 2).zero_();
   if (seed % 3 == 2) mask[1].narrow(0, 4, 2).zero_();
-  return {config, tokens, Input(tokens, {.attention_mask = mask}), config.dtype == at::kDouble ? 1e-11 : 1e-4};
+  return {config, tokens, Input(tokens, {.attention_mask = mask}),
+          config.dtype == at::kDouble ? 1e-11 : 1e-4};
 }
 
 TEST(LateValues, AreWhatAHookSeesInEveryConfiguration) {
@@ -242,9 +242,9 @@ TEST_F(TwoStacks, BothHaveLateValues) {
                     {.attention_mask = mask, .decoder = {.tokens = random_tokens(two_stacks(), {2, 4}, 2)}});
   const RunResult run = model_.run_with_cache(input, act::everything);
   const RunResult other = model_.run_with_cache(input, act::everything);
-  for (const char* name :
-       {"encoder.0.attn.hook_pattern", "decoder.2.attn.hook_attn_scores", "decoder.1.cross_attn.hook_pattern",
-        "decoder.1.cross_attn.hook_result", "encoder.1.ln1.hook_normalized", "decoder.0.ln3.hook_normalized"}) {
+  for (const char* name : {"encoder.0.attn.hook_pattern", "decoder.2.attn.hook_attn_scores",
+                           "decoder.1.cross_attn.hook_pattern", "decoder.1.cross_attn.hook_result",
+                           "encoder.1.ln1.hook_normalized", "decoder.0.ln3.hook_normalized"}) {
     ASSERT_TRUE(run.cache.contains(ActivationName::parse(name))) << name;
     EXPECT_FALSE(run.cache.entry(ActivationName::parse(name)).held.made()) << name;
   }
@@ -376,8 +376,9 @@ TEST_F(SmallModel, WhoeverWantsTheValueNowGetsIt) {
       model_.run(tokens_, {.edits = {zero(Address(act::pattern(1)).head(2))}, .capture = act::pattern});
   EXPECT_EQ(edited.cache[act::pattern(1)].select(1, 2).abs().max().item<double>(), 0.0);
   const RunResult with_gradients = model_.run(
-      tokens_, {.capture = act::everything,
-                .gradients = GradientRequest{act::z(0), [](const at::Tensor& logits) { return logits.sum(); }}});
+      tokens_,
+      {.capture = act::everything,
+       .gradients = GradientRequest{act::z(0), [](const at::Tensor& logits) { return logits.sum(); }}});
   EXPECT_EQ(late_ones(with_gradients.cache), 0U);
   const RunResult elsewhere = model_.run(tokens_, {.capture = act::defaults, .keep = {.device = "cpu"}});
   EXPECT_EQ(late_ones(elsewhere.cache), 0U);

@@ -49,7 +49,8 @@ TEST(Prefix, ARunFromItIsTheEndOfTheWholeRunInEveryConfiguration) {
         const auto& axes = row(entry.name.site).axes;
         const auto dim = axes.find(Axis::pos) ? axes.find(Axis::pos) : axes.find(Axis::query);
         if (!dim) continue;  // of an expert's tokens, which are other ones in a part of the sequence
-        EXPECT_LT(relative_difference(entry.value(), full.narrow(static_cast<std::int64_t>(*dim), 4, 3)), 1e-10)
+        EXPECT_LT(relative_difference(entry.value(), full.narrow(static_cast<std::int64_t>(*dim), 4, 3)),
+                  1e-10)
             << entry.name.to_string();
         EXPECT_EQ(entry.positions, (std::vector<std::int64_t>{4, 5, 6}));
       }

@@ -88,7 +88,7 @@ TEST(RaggedRows, EqualWholeRunsInEveryConfiguration) {
     const RunResult seen = model.run({rows.own(), details}, {.capture = watched});
     expect_own_columns(seen.logits(), whole.logits().slice(1, kFirst), "logits of a watched run");
     for (const auto& entry : seen.cache) {
-      expect_own_columns(entry.value, whole.cache[entry.name].slice(1, kFirst), entry.name.to_string());
+      expect_own_columns(entry.value(), whole.cache[entry.name].slice(1, kFirst), entry.name.to_string());
     }
 
     // From a layer on, where what stands before a row's own columns is not read.

@@ -56,7 +56,7 @@ TEST_P(ReplacedWhole, IsNotComputed) {
   const RunResult watched = broken.run(tokens, {.edits = edits, .capture = act::everything});
   EXPECT_LT(relative_difference(watched.logits(), expected), 1e-12);
   bool seen = false;
-  for (const auto& entry : watched.cache) seen |= !at::isfinite(entry.value).all().item<bool>();
+  for (const auto& entry : watched.cache) seen |= !at::isfinite(entry.value()).all().item<bool>();
   EXPECT_TRUE(seen);
 
   // Later runs read the keys, which have to be made.

@@ -110,9 +110,8 @@ TEST(LateTensor, IndicesThatAreNotThereAreRefusedAsThoseOfAnyTensor) {
   Made made;
   const LateTensor late(made.recipe());
   const AxisContext context{kName.site, "here", {}};
-  for (const AxisIndices& indices :
-       {at_axis(Axis::head, 4), at_axis(Axis::query, List{0, 3}), at_axis(Axis::head, AxisIndex::Last{}),
-        at_axis(Axis::d_mlp, 0)}) {
+  for (const AxisIndices& indices : {at_axis(Axis::head, 4), at_axis(Axis::query, List{0, 3}),
+                                     at_axis(Axis::head, AxisIndex::Last{}), at_axis(Axis::d_mlp, 0)}) {
     const auto here = thrown_by<HookError>([&] { late.block(kName, indices, context); });
     const auto there = thrown_by<HookError>([&] { take_block(made.expected, indices, context); });
     ASSERT_TRUE(here && there) << indices.to_string();
@@ -129,10 +128,11 @@ TEST(LateTensor, WritingIntoWhatItIsMadeOfIsFound) {
   made.keys[0][0].fill_(9.0);  // through another view
   const auto error = thrown_by<HookError>([&] { late.value(kName); });
   ASSERT_TRUE(error);
-  EXPECT_EQ(std::string(error->what()),
-            "[blocks.0.attn.hook_pattern] somebody has written into the keys since they were captured, of which "
-            "this activation is made when it is first read; expected unchanged ones; write into a copy: "
-            "cache[...].clone()");
+  EXPECT_EQ(
+      std::string(error->what()),
+      "[blocks.0.attn.hook_pattern] somebody has written into the keys since they were captured, of which "
+      "this activation is made when it is first read; expected unchanged ones; write into a copy: "
+      "cache[...].clone()");
   EXPECT_THROW(late.require_unchanged(kName), HookError);
   EXPECT_THROW(late.block(kName, at_axis(Axis::head, 0), {kName.site, "here", {}}), HookError);
   EXPECT_THROW(cut.value(kName), HookError);
@@ -154,8 +154,8 @@ TEST(LateTensor, WhatFailsIsTriedAgain) {
 // Positions are kept of an activation: the rest of it goes with its last handle, not with the run.
 TEST(LateTensor, KeptPositionsLetTheRestGo) {
   const PointIndex points(tiny_config());
-  const auto plan = std::make_shared<WatchPlan>(points, Reach::everything(points),
-                                                Kept{.positions = AxisIndex(-1)});
+  const auto plan =
+      std::make_shared<WatchPlan>(points, Reach::everything(points), Kept{.positions = AxisIndex(-1)});
   plan->add_capture(act::resid_pre | act::pattern);
   Watch watch(plan, {.columns = {.end = 8}});
   std::vector<double> memory(2 * 8 * 6, 1.0);

@@ -31,7 +31,7 @@ struct SweepOptions {
 /// An axis of the site that is not in `over` is replaced whole. `Axis::pos` stands for the query axis of
 /// patterns and scores, `Axis::head` for the key/value heads of keys and values. The numbers equal those of
 /// one full run per place up to rounding; what comes before a patched layer of the stack that predicts is
-/// computed once.
+/// computed once. A layer without the site gives NaN.
 ///
 /// Throws HookError for a site, an axis or a cache that does not fit, and ShapeError for tokens or a metric
 /// that do not. (Method: Vig et al. 2020; Meng et al. 2022, "causal tracing"; Wang et al. 2023, "path

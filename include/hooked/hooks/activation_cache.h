@@ -53,9 +53,9 @@ struct SaveCacheOptions {
 ///
 /// Holds handles, not copies, and nothing in the engine writes in place behind it. What a run computed the
 /// shorter way without (scores, patterns, normed inputs, neurons, each head's output) is made of other
-/// activations when it is first read, and kept from then on. What is written into a cached tensor from outside
-/// is found at the next read. Keeps no model alive, but of each layer whose `result` is not made yet its W_O.
-/// Reading from several threads is fine.
+/// activations when it is first read, and kept from then on. What is written into a cached tensor from
+/// outside is found at the next read. Keeps no model alive, but of each layer whose `result` is not made yet
+/// its W_O. Reading from several threads is fine.
 class ActivationCache {
  public:
   /// One activation and, when only some positions were kept, which (absolute, along its pos or query axis).
@@ -80,11 +80,11 @@ class ActivationCache {
   explicit ActivationCache(const PointIndex& points);
 
   /// The activation at an address; indices pick a block out of it (one number drops its axis), where
-  /// `last` is each row's last real token. The block is a view of the tensor, or, where nobody has read all of
-  /// it, made alone and not kept. Throws HookError with the nearest kept name when it was not kept,
-  /// on indices out of range, for `last` where the cache does not know it or did not keep it, and when
-  /// somebody has written into the tensor since it was captured.
-  /// (Const, because assigning to a tensor that is returned by value would write into the cached memory.)
+  /// `last` is each row's last real token. The block is a view of the tensor, or, where nobody has read all
+  /// of it, made alone and not kept. Throws HookError with the nearest kept name when it was not kept, on
+  /// indices out of range, for `last` where the cache does not know it or did not keep it, and when somebody
+  /// has written into the tensor since it was captured. (Const, because assigning to a tensor that is
+  /// returned by value would write into the cached memory.)
   const at::Tensor operator[](const Address& address) const;
 
   /// What is kept under a name: its full name, value and positions. Throws HookError as above.
