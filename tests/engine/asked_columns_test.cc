@@ -12,12 +12,13 @@
 namespace hooked::asked_columns_test {
 namespace {
 
-TEST(AskedColumns, HaveTheLogitsOfTheWholeRunInEveryConfiguration) {
+void expect_the_whole_runs_logits(at::ScalarType dtype, double tolerance) {
   int tried = 0;
   for (std::uint64_t seed = 0; seed < 160; ++seed) {
     ModelConfig config = random_config(seed);
-    config.dtype = at::kDouble;
-    if (!config.has_unembedding()) continue;
+    config.dtype = dtype;
+    // In float32 a router's near ties may fall otherwise.
+    if (!config.has_unembedding() || (dtype == at::kFloat && config.experts)) continue;
     SCOPED_TRACE(seed);
     ++tried;
     const HookedTransformer model = random_model(config);
@@ -34,20 +35,26 @@ TEST(AskedColumns, HaveTheLogitsOfTheWholeRunInEveryConfiguration) {
         for (const std::int64_t p : positions)
           columns.push_back(whole.slice(1, p < 0 ? p + 6 : p, p < 0 ? p + 7 : p + 1));
         const at::Tensor expected = at::cat(columns, 1);
-        EXPECT_LT(relative_difference(model.run(input, asked).logits(), expected), 1e-10);
+        EXPECT_LT(relative_difference(model.run(input, asked).logits(), expected), tolerance);
         // A watched value of the last block has all its columns.
         RunOptions watched = asked;
         watched.capture = act::resid_post(-1);
         const RunResult seen = model.run(input, watched);
         EXPECT_EQ(seen.cache[act::resid_post(-1)].size(1), 6);
-        EXPECT_LT(relative_difference(seen.logits(), expected), 1e-10);
+        EXPECT_LT(relative_difference(seen.logits(), expected), tolerance);
         watched.capture = act::unembed_in;
-        EXPECT_LT(relative_difference(model.run(input, watched).logits(), expected), 1e-10);
+        EXPECT_LT(relative_difference(model.run(input, watched).logits(), expected), tolerance);
       }
     }
   }
-  EXPECT_GT(tried, 100);
+  EXPECT_GT(tried, 80);
 }
+
+TEST(AskedColumns, HaveTheLogitsOfTheWholeRunInEveryConfiguration) {
+  expect_the_whole_runs_logits(at::kDouble, 1e-10);
+}
+
+TEST(AskedColumns, HaveThemInFloat32) { expect_the_whole_runs_logits(at::kFloat, 1e-4); }
 
 }  // namespace
 }  // namespace hooked::asked_columns_test
