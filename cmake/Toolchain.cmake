@@ -32,7 +32,9 @@ target_compile_options(hooked_build_flags INTERFACE -Wall -Wextra $<$<BOOL:${HOO
 # What programs link with.
 add_library(hooked_link_flags INTERFACE)
 if(HOOKED_HAVE_MOLD AND HOOKED_MOLD)
-  target_link_options(hooked_link_flags INTERFACE -fuse-ld=mold)
+  # Each segment on pages of its own: where code ends in the last bytes of a page, mold 1.10 else lets an empty .tbss begin the read-only
+  # relocations on a page that is not mapped, and the program does not start.
+  target_link_options(hooked_link_flags INTERFACE -fuse-ld=mold -Wl,-z,separate-loadable-segments)
 endif()
 if(HOOKED_SANITIZE)
   target_compile_options(hooked_build_flags INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=undefined
