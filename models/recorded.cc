@@ -1,11 +1,13 @@
 #include "models/recorded.h"
 
 #include <c10/core/GradMode.h>
+#include <c10/util/intrusive_ptr.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
 #include <algorithm>
 #include <memory>
+#include <type_traits>
 #include <utility>
 
 #include "hooked/core/error.h"
@@ -36,8 +38,11 @@ class RecordedOperation : public torch::autograd::Node {
                       "runs record no second derivatives; expected gradients without create_graph; set "
                       "HOOKED_PLAIN_KERNELS in the environment for LibTorch's own operators, which do");
     }
-    TORCH_CHECK(pass_back_ != nullptr,
-                "the run's graph has passed its gradients and is gone; expected one pass, or retain_graph");
+    if (pass_back_ == nullptr) {
+      throw HookError(
+          "gradients",
+          "the run's graph has passed its gradients and is gone; expected one pass, or retain_graph");
+    }
     const auto is_defined = [](const at::Tensor& gradient) { return gradient.defined(); };
     if (std::none_of(gradients.begin(), gradients.end(), is_defined)) {
       return torch::autograd::variable_list(num_outputs());
@@ -48,6 +53,18 @@ class RecordedOperation : public torch::autograd::Node {
   PassBack pass_back_;
 };
 
+// What LibTorch holds its nodes by: a shared_ptr, in newer versions an intrusive_ptr.
+using NodePointer = std::remove_cvref_t<decltype(std::declval<torch::autograd::Edge&>().function)>;
+
+template <typename Pointer, typename Operation = RecordedOperation>
+Pointer node_of(PassBack pass_back) {
+  if constexpr (std::is_same_v<Pointer, std::shared_ptr<torch::autograd::Node>>) {
+    return Pointer(new Operation(std::move(pass_back)), [](auto* node) { deleteNode(node); });
+  } else {
+    return c10::make_intrusive<Operation>(std::move(pass_back));
+  }
+}
+
 }  // namespace
 
 bool records(const at::Tensor& x) { return x.defined() && c10::GradMode::is_enabled() && x.requires_grad(); }
@@ -56,8 +73,7 @@ at::Tensor without_history(const at::Tensor& x) { return x.requires_grad() ? x.d
 
 std::vector<at::Tensor> recorded(const std::vector<at::Tensor>& outputs,
                                  const std::vector<at::Tensor>& inputs, PassBack pass_back) {
-  const std::shared_ptr<RecordedOperation> operation(new RecordedOperation(std::move(pass_back)),
-                                                     torch::autograd::deleteNode);
+  const auto operation = node_of<NodePointer>(std::move(pass_back));
   operation->set_next_edges(torch::autograd::collect_next_edges(inputs));
   std::vector<at::Tensor> behind;
   for (const at::Tensor& output : outputs) {

@@ -361,8 +361,8 @@ TEST(Gradients, BackwardHooksEndWithTheRun) {
                                           }}});
   EXPECT_EQ(calls, 1);
   try {
-    kept.sum().backward();  // LibTorch may refuse a second pass: the first one's buffers are gone
-  } catch (const c10::Error&) {
+    kept.sum().backward();  // refused: what the first pass needed is gone
+  } catch (const std::exception&) {
   }
   EXPECT_EQ(calls, 1);
 }
