@@ -8,14 +8,13 @@
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
 
-#include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "shapes.h"
+#include "timing.h"
 
 namespace {
 
@@ -25,19 +24,6 @@ double page_faults() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
   return static_cast<double>(usage.ru_minflt);
-}
-
-template <typename F>
-double seconds(const F& run) {
-  const auto begin = std::chrono::steady_clock::now();
-  run();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 void gradients(benchmark::State& state, const hooked::HookedTransformer& model, const at::Tensor& tokens,
@@ -56,10 +42,10 @@ void gradients(benchmark::State& state, const hooked::HookedTransformer& model, 
   const auto run = [&] { benchmark::DoNotOptimize(model.run(tokens, options)); };
   run();
   for (auto _ : state) {
-    one_row.push_back(seconds([&] { benchmark::DoNotOptimize(model.run(row)); }));
-    plain.push_back(seconds([&] { benchmark::DoNotOptimize(model.run(tokens)); }));
+    one_row.push_back(seconds_of([&] { benchmark::DoNotOptimize(model.run(row)); }));
+    plain.push_back(seconds_of([&] { benchmark::DoNotOptimize(model.run(tokens)); }));
     const double before = page_faults();
-    with.push_back(seconds(run));
+    with.push_back(seconds_of(run));
     faults += page_faults() - before;
     state.SetIterationTime(with.back());
   }

@@ -16,14 +16,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <fstream>
-#include <functional>
-#include <limits>
 #include <vector>
 
 #include "benchmarks/shapes.h"
+#include "benchmarks/timing.h"
 #include "core/json.h"
 #include "hooked/hooked.h"
 #include "models/matrix.h"
@@ -32,13 +30,6 @@ namespace {
 
 using hooked::Axis;
 namespace act = hooked::act;
-using Clock = std::chrono::steady_clock;
-
-double seconds_of(const std::function<void()>& work) {
-  const auto start = Clock::now();
-  work();
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 /// One sweep, and the arithmetic of its cells.
 struct Sweep {
@@ -216,10 +207,6 @@ hooked::Json measure(const hooked::HookedTransformer& model, const Sweep& sweep,
       worst = std::max(worst, std::abs(made - scores[i]));
     }
   }
-  const auto median = [](std::vector<double> times) {
-    std::sort(times.begin(), times.end());
-    return times[times.size() / 2];
-  };
   const double a = median(own_loop), b = median(before), c = median(ours);
   fmt::print("| {} | {} | {:.2f} | {:.2f} | {:.3f} | {:.1f} | {:.2f} | {:.2f} | {:.1e} |\n", sweep.name,
              cells.size(), a, b, c, a / c, b / c, c / floor, worst);

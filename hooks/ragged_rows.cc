@@ -33,6 +33,11 @@ RaggedRows::RaggedRows(const std::vector<std::int64_t>& first_columns, std::int6
   order_ = at::tensor(order, at::kLong).to(device);
 }
 
+bool RaggedRows::can_show(Site site) {
+  const AxisList& axes = row(site).axes;
+  return axes.find(Axis::batch) && axes.find(Axis::pos);
+}
+
 at::Tensor RaggedRows::own() const {
   const at::Tensor own = at::zeros({rows_ * columns_}, places_.options().dtype(at::kBool));
   return own.index_fill_(0, places_, 1).view({rows_, columns_});

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "hooked/hooks/site.h"
+
 namespace hooked {
 
 /// Rows of one run that begin at columns of their own and end at the same one.
@@ -29,6 +31,8 @@ class RaggedRows {
   const std::vector<Group>& groups() const noexcept { return groups_; }
   /// Rows, and columns from the smallest first column to the end.
   std::array<std::int64_t, 2> sizes() const noexcept { return {rows_, columns_}; }
+  /// Whether a site's activations have rows and positions, and can be shown of such rows.
+  static bool can_show(Site site);
   /// Which columns of each row, from the smallest first column on, are its own: [row, column] bool.
   at::Tensor own() const;
 

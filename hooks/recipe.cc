@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <cassert>
 #include <functional>
-#include <numeric>
 #include <utility>
 
 #include "hooked/core/error.h"
@@ -54,12 +53,6 @@ Recipe::Recipe(const ActivationName& name, std::vector<std::int64_t> sizes, cons
     const std::uint32_t version = version_of(input.value);
     inputs_.push_back({std::move(input), version});
   }
-}
-
-std::size_t Recipe::nbytes() const {
-  return static_cast<std::size_t>(
-             std::accumulate(sizes_.begin(), sizes_.end(), std::int64_t{1}, std::multiplies<>())) *
-         options_.dtype().itemsize();
 }
 
 std::vector<at::Tensor> Recipe::inputs() const {

@@ -38,7 +38,6 @@ class Recipe {
 
   const std::vector<std::int64_t>& sizes() const noexcept { return sizes_; }
   const at::TensorOptions& options() const noexcept { return options_; }
-  std::size_t nbytes() const;
   /// The defined inputs.
   std::vector<at::Tensor> inputs() const;
 

@@ -63,16 +63,18 @@ at::Tensor Block::replaced(const Point& point, const Point& after, const at::Ten
   return run.watch.replacement(point->number(), resid.sizes(), resid.options());
 }
 
+at::Tensor Block::replaced_with_attention(const Point& point, const at::Tensor& resid,
+                                          const StackInputs& stack, const Run& run) const {
+  return stack.sequence.cache() == nullptr ? replaced(point, hook_resid_pre_, resid, run) : at::Tensor();
+}
+
 at::Tensor Block::forward(at::Tensor resid, const StackInputs& stack, Run& run) const {
   resid = hook_resid_pre_->forward(std::move(resid), run.watch);
   if (config_.norm_place == NormPlace::post) return forward_post_norm(resid, stack, run);
   // Norms of the stream itself: what sublayers read is also what they add to.
   const bool norms_stream = config_.norm_place == NormPlace::stream;
-  const bool keeps_keys = stack.sequence.cache() != nullptr;
-  if (!keeps_keys) {
-    if (const at::Tensor post = replaced(hook_resid_post_, hook_resid_pre_, resid, run); post.defined()) {
-      return hook_resid_post_->forward(post, run.watch);
-    }
+  if (const at::Tensor post = replaced_with_attention(hook_resid_post_, resid, stack, run); post.defined()) {
+    return hook_resid_post_->forward(post, run.watch);
   }
   if (norms_stream) resid = ln1_->forward(resid, run);
   if (config_.parallel()) {
@@ -81,7 +83,7 @@ at::Tensor Block::forward(at::Tensor resid, const StackInputs& stack, Run& run) 
     const at::Tensor mlp_out = mlp_branch(resid, run);
     return hook_resid_post_->forward(ops::add(ops::add(resid, attn_out, run), mlp_out, run), run.watch);
   }
-  const at::Tensor mid = keeps_keys ? at::Tensor() : replaced(hook_resid_mid_, hook_resid_pre_, resid, run);
+  const at::Tensor mid = replaced_with_attention(hook_resid_mid_, resid, stack, run);
   if (mid.defined()) {
     resid = mid;
   } else {
@@ -110,9 +112,8 @@ at::Tensor Block::forward_post_norm(const at::Tensor& resid, const StackInputs& 
 }
 
 at::Tensor Block::attention_branch(const at::Tensor& resid, const StackInputs& stack, Run& run) const {
-  if (stack.sequence.cache() == nullptr) {
-    at::Tensor out = replaced(hook_attn_out_, hook_resid_pre_, resid, run);
-    if (out.defined()) return hook_attn_out_->forward(std::move(out), run.watch);
+  if (at::Tensor out = replaced_with_attention(hook_attn_out_, resid, stack, run); out.defined()) {
+    return hook_attn_out_->forward(std::move(out), run.watch);
   }
   AttentionInput input = read_stream(resid, run);
   input.query_key_positions = stack.query_key_positions;

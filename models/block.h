@@ -34,6 +34,9 @@ class Block : public torch::nn::Module {
   /// What an edit puts in place of the whole value of `point`, which is like the stream `resid`, where nobody
   /// looks at what would lead to it behind the point `after`; else undefined.
   static at::Tensor replaced(const Point& point, const Point& after, const at::Tensor& resid, const Run& run);
+  /// The same where attention would lead to it; undefined where its keys are kept, which have to be made.
+  at::Tensor replaced_with_attention(const Point& point, const at::Tensor& resid, const StackInputs& stack,
+                                     const Run& run) const;
   /// What attention adds to the stream.
   at::Tensor attention_branch(const at::Tensor& resid, const StackInputs& stack, Run& run) const;
   /// What cross-attention adds to the stream.

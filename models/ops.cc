@@ -85,10 +85,8 @@ at::Tensor elementwise(const at::Tensor& x, Memory memory, const Out& out, const
                        const Plain& plain) {
   const at::Tensor input = without_history(x);
   const auto write = [&](at::Tensor& result) { out(result, input); };
-  if (memory.workspace == nullptr || !records(x))
-    return into_workspace(x.sizes(), x, false, memory, write, [&] { return plain(x); });
-  at::Tensor result = memory.workspace->empty(x.sizes(), x.options());
-  write(result);
+  const at::Tensor result = into_workspace(x.sizes(), x, false, memory, write, [&] { return plain(x); });
+  if (memory.workspace == nullptr || !records(x)) return result;
   return recorded(result, {x}, [memory = *memory.workspace, input, back](const at::Tensor& gradient) {
     at::Tensor passed = memory.empty(input.sizes(), input.options());
     back(passed, gradient, input);

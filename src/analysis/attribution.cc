@@ -121,7 +121,7 @@ class Ledger {
     add_logits("final norm bias", norm_bias_);
     add_logits("unembed bias", unembed_bias_);
     return Grid(without_padding(at::stack(logits_, 1), columns_),
-                {row_axis(columns_.rows()), std::move(parts_), columns_.axis},
+                {numbered_axis("row", columns_.rows()), std::move(parts_), columns_.axis},
                 {.title = std::move(title), .unit = "logits"});
   }
 

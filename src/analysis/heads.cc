@@ -36,21 +36,20 @@ Grid attention_to(const ActivationCache& cache, const Wanted& wanted, HeadRows r
                      "(repeated_random_tokens makes some)");
   }
   std::vector<at::Tensor> layers;
-  GridAxis layer_axis{"layer", {}};
+  GridAxis layer_axis = numbered_axis("layer", cache.n_layers(wanted.stack));
   for (std::int32_t layer = 0; layer < cache.n_layers(wanted.stack); ++layer) {
     const auto pattern = cache[act::pattern.in(wanted.stack, layer)];  // [row, head, query, key]
     layers.push_back((pattern.to(at::kCPU, at::kDouble) * mask).sum({2, 3}));
-    layer_axis.labels.push_back(std::to_string(layer));
     layer_axis.places.emplace_back(cache.entry(act::pattern.in(wanted.stack, layer).name()).name);
   }
   auto given = at::stack(layers);  // [layer, row, head]
-  GridAxis head_axis{"head", {}};
-  for (std::int64_t head = 0; head < given.size(2); ++head) head_axis.labels.push_back(std::to_string(head));
+  GridAxis head_axis = numbered_axis("head", given.size(2));
   const Grid::Description description{.title = std::move(title), .unit = "mean attention"};
   if (rows == HeadRows::mean)
     return Grid(given.sum(1) / queries.sum(), {std::move(layer_axis), std::move(head_axis)}, description);
   return Grid((given / queries).movedim(1, 0),  // 0 / 0 is NaN: the row has no such query
-              {row_axis(given.size(1)), std::move(layer_axis), std::move(head_axis)}, description);
+              {numbered_axis("row", given.size(1)), std::move(layer_axis), std::move(head_axis)},
+              description);
 }
 
 /// Every layer's pattern must hold all positions; returns [row, pos] bool: which tokens are real.

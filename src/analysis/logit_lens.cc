@@ -126,7 +126,8 @@ LogitLens logit_lens(const HookedTransformer& model, const ActivationCache& cach
     readings.push_back(read_point(model, read_columns(cache, point.value(), columns).flatten(0, 1), options));
 
   GridAxis tokens{.name = "token", .labels = pieces_of(model, at::tensor(options.tokens, at::kLong))};
-  const std::vector<GridAxis> axes{row_axis(columns.rows()), std::move(tokens), points, columns.axis};
+  const std::vector<GridAxis> axes{numbered_axis("row", columns.rows()), std::move(tokens), points,
+                                   columns.axis};
   LogitLens lens{
       .logits = grid_of(readings, &Reading::logits, columns, axes, {.title = "Logit lens", .unit = "logits"}),
       .probabilities = grid_of(readings, &Reading::probabilities, columns, axes,

@@ -4,7 +4,6 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/tensor.h>
-#include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include "analysis/row_columns.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
+#include "hooks/ragged_rows.h"
 
 namespace hooked {
 namespace {
@@ -119,12 +119,7 @@ BoundMetric::BoundMetric(Metric metric, const HookedTransformer& model, const In
   TokenColumns tokens{.first = first_column_, .end = first_column_ + input.length()};
   if (const auto mask = as_rows(input.main_mask()); mask.defined()) tokens.mask = mask.ne(0).to(at::kCPU);
   if (!input.first_columns.empty()) {
-    tokens.mask = at::zeros({input.batch(), input.length()}, at::kBool);
-    for (std::int64_t row = 0; row < input.batch(); ++row) {
-      tokens.mask[row]
-          .slice(0, input.first_columns[static_cast<std::size_t>(row)] - first_column_)
-          .fill_(true);
-    }
+    tokens.mask = RaggedRows(input.first_columns, tokens.end, at::kCPU).own();
   }
   const auto columns = RowColumns::of(metric_.definition().positions, input.batch(), tokens);
   columns_ = columns.columns;

@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <tuple>
 #include <variant>
 
 #include "hooked/core/error.h"
 #include "hooked/hooks/axis_block.h"
 #include "hooked/hooks/edit.h"
+#include "hooks/ragged_rows.h"
 
 namespace hooked {
 namespace {
@@ -69,9 +69,16 @@ const AxisIndex* columns_in(const AxisIndices& indices) {
   return index == nullptr ? indices.find(Axis::query) : index;
 }
 
-bool has_rows_and_positions(Site site) {
-  const AxisList& axes = row(site).axes;
-  return axes.find(Axis::batch) && axes.find(Axis::pos);
+// Those of `standing`, hooks or edits, that a run from a block of the main stack on computes.
+template <typename Standing>
+std::vector<Standing> reached(const std::vector<Standing>& standing, Selection& (*where)(Standing&),
+                              const PointIndex& points, std::int64_t layer) {
+  std::vector<Standing> kept;
+  for (Standing one : standing) {
+    where(one) = reached(where(one), points, layer);
+    if (!where(one).empty()) kept.push_back(std::move(one));
+  }
+  return kept;
 }
 
 // Whether keys and values that were made once hold in longer and shorter inputs.
@@ -83,16 +90,10 @@ bool keys_last(const ModelConfig& config) {
 }  // namespace
 
 struct PatchedRuns::Group {
-  std::optional<std::int64_t> layer;   // the run starts before this block; nothing: from its tokens
-  std::optional<ActivationName> name;  // the one activation that is patched; nothing: several
+  std::optional<std::int64_t> layer;  // the run starts before this block; nothing: from its tokens
+  std::optional<std::size_t> point;   // the one that is patched; nothing: several
 
-  auto operator<=>(const Group& other) const {
-    const auto key = [](const Group& group) {
-      return std::tuple(group.layer.value_or(-1), group.name.has_value(),
-                        group.name ? group.name->to_string() : std::string());
-    };
-    return key(*this) <=> key(other);
-  }
+  auto operator<=>(const Group&) const = default;
 };
 
 PatchedRuns::PatchedRuns(const HookedTransformer& model, Input input,
@@ -122,12 +123,27 @@ PatchedRuns::PatchedRuns(const HookedTransformer& model, Input input,
   first.keep_prefix = suffixes_;
   for (const ActivationName& name : patched) {
     first.capture = first.capture | Selection(name);
-    if (!suffixes_ || row(name.site).scope != SiteScope::block) continue;
+    if (!suffixes_ || !is_mixed(name)) continue;
     for (const act::BlockSite& site : {act::q, act::k, act::v, act::z}) {
       first.capture = first.capture | Selection(site.in(name.stack, name.layer));
     }
   }
   unpatched_ = model_.run(input_, first);
+}
+
+bool PatchedRuns::is_mixed(const ActivationName& name) const {
+  if (row(name.site).scope != SiteScope::block || name.site == Site::relative_bias) return false;
+  const auto point = [&](const act::BlockSite& site) {
+    return points_.require(site.in(name.stack, name.layer).name());
+  };
+  const std::size_t number = points_.require(name);
+  return number >= point(act::q) && number < point(act::z);
+}
+
+bool PatchedRuns::has_suffixes(const Group& group) const {
+  if (!suffixes_ || !group.layer || !group.point) return false;
+  const ActivationName& name = points_.name(*group.point);
+  return is_mixed(name) || RaggedRows::can_show(name.site);
 }
 
 std::int64_t PatchedRuns::first_column(const PatchedBlock& block) const {
@@ -155,7 +171,8 @@ bool PatchedRuns::changes_nothing(const PatchedBlock& block) const {
 }
 
 PatchedRuns::Group PatchedRuns::group_of(const Patch& patch) const {
-  Group group{.layer = std::numeric_limits<std::int64_t>::max(), .name = patch.front().place.name()};
+  const ActivationName& first = patch.front().place.name();
+  Group group{.layer = std::numeric_limits<std::int64_t>::max(), .point = points_.require(first)};
   // What is read may lie before the patch; what all layers share is made before the first.
   if (!options_.run.capture.empty() || changes_shared_) group.layer.reset();
   for (const PatchedBlock& block : patch) {
@@ -166,7 +183,7 @@ PatchedRuns::Group PatchedRuns::group_of(const Patch& patch) const {
     } else if (group.layer) {
       group.layer = std::min<std::int64_t>(*group.layer, name.layer);
     }
-    if (name != patch.front().place.name() || reaches_into_padding(block)) group.name.reset();
+    if (name != first || reaches_into_padding(block)) group.point.reset();
   }
   return group;
 }
@@ -198,15 +215,16 @@ void PatchedRuns::run(const std::vector<Patch>& patches, const Deliver& deliver)
     std::stable_sort(rows.begin(), rows.end(),
                      [](const Row& a, const Row& b) { return a.first_column < b.first_column; });
     const std::int64_t most_rows = rows_at_once(group);
+    const bool suffixes = has_suffixes(group);
+    const auto tokens_of = [&](const Row& row) { return suffixes ? columns_ - row.first_column : columns_; };
     std::size_t begin = 0;
     while (begin < rows.size()) {
       std::int64_t tokens = 0;
       std::size_t end = begin;
       do {
-        tokens += suffixes_ ? columns_ - rows[end].first_column : columns_;
-        ++end;
+        tokens += tokens_of(rows[end++]);
       } while (end < rows.size() && static_cast<std::int64_t>(end - begin) < most_rows &&
-               tokens + columns_ - rows[end].first_column <= options_.tokens_per_run);
+               tokens + tokens_of(rows[end]) <= options_.tokens_per_run);
       const std::vector<Row> some(rows.begin() + static_cast<std::ptrdiff_t>(begin),
                                   rows.begin() + static_cast<std::ptrdiff_t>(end));
       const RunResult result = run_rows(group, patches, some);
@@ -220,7 +238,7 @@ void PatchedRuns::run(const std::vector<Patch>& patches, const Deliver& deliver)
 
 std::int64_t PatchedRuns::rows_at_once(const Group& group) const {
   std::int64_t bytes = 1;
-  if (group.name) bytes = static_cast<std::int64_t>(value(*group.name).nbytes());
+  if (group.point) bytes = static_cast<std::int64_t>(value(points_.name(*group.point)).nbytes());
   if (unpatched_.output() == Output::logits) {
     bytes = std::max(bytes, static_cast<std::int64_t>(unpatched_.logits().nbytes()));
   }
@@ -229,21 +247,12 @@ std::int64_t PatchedRuns::rows_at_once(const Group& group) const {
 
 RunResult PatchedRuns::run_rows(const Group& group, const std::vector<Patch>& patches,
                                 const std::vector<Row>& rows) const {
-  if (!suffixes_ || !group.layer || !group.name) return run_columns(group, patches, rows);
-  ActivationName name = *group.name;
-  if (row(name.site).scope != SiteScope::block) return run_columns(group, patches, rows);
-  const auto point = [&](const act::BlockSite& site) {
-    return points_.require(site.in(name.stack, name.layer).name());
-  };
-  const std::size_t number = points_.require(name);
-  const bool in_attention = number >= point(act::q) && number < point(act::z);
-  if (in_attention && name.site != Site::relative_bias) {
-    const at::Tensor z = mixed(name, patched(name, patches, rows, 0));
-    name = act::z.in(name.stack, name.layer).name();
-    return run_suffixes(*group.layer, name, z.slice(1, rows.front().first_column), rows);
-  }
-  if (!has_rows_and_positions(name.site)) return run_columns(group, patches, rows);
-  return run_suffixes(*group.layer, name, patched(name, patches, rows, rows.front().first_column), rows);
+  if (!has_suffixes(group)) return run_columns(group, patches, rows);
+  const ActivationName& name = points_.name(*group.point);
+  const std::int64_t first = rows.front().first_column;
+  if (!is_mixed(name)) return run_suffixes(name, patched(name, patches, rows, first), rows);
+  const at::Tensor z = mixed(name, patched(name, patches, rows, 0));
+  return run_suffixes(act::z.in(name.stack, name.layer).name(), z.slice(1, first), rows);
 }
 
 at::Tensor PatchedRuns::patched(const ActivationName& name, const std::vector<Patch>& patches,
@@ -290,11 +299,10 @@ at::Tensor PatchedRuns::mixed(const ActivationName& name, const at::Tensor& valu
   return model_.run(rows_from(name.layer, values.size(0)), options).cache[z];
 }
 
-RunResult PatchedRuns::run_suffixes(std::int64_t layer, const ActivationName& name, const at::Tensor& values,
+RunResult PatchedRuns::run_suffixes(const ActivationName& name, const at::Tensor& values,
                                     const std::vector<Row>& rows) const {
-  RunOptions options = options_from(layer);
+  RunOptions options = options_from(name.layer);
   const std::int64_t first = rows.front().first_column;
-  const at::Tensor stream = value(act::resid_pre(static_cast<std::int32_t>(layer)).name()).slice(1, first);
   InputDetails details;
   if (rows.back().first_column != first) {
     details.prefix = unpatched_.prefix;
@@ -303,11 +311,12 @@ RunResult PatchedRuns::run_suffixes(std::int64_t layer, const ActivationName& na
     details.prefix = unpatched_.prefix->first(first);
   }
   if (name.site == Site::resid_pre) {
-    return model_.run(Input::start_at_layer(layer, values, details), options);
+    return model_.run(Input::start_at_layer(name.layer, values, details), options);
   }
   options.edits.push_back(set(Address(name), values));
+  const at::Tensor stream = value(act::resid_pre(name.layer).name()).slice(1, first);
   const at::Tensor streams = stream.expand({values.size(0), -1, -1});
-  return model_.run(Input::start_at_layer(layer, streams, details), options);
+  return model_.run(Input::start_at_layer(name.layer, streams, details), options);
 }
 
 RunResult PatchedRuns::run_columns(const Group& group, const std::vector<Patch>& patches,
@@ -354,20 +363,10 @@ Input PatchedRuns::rows_from(std::optional<std::int64_t> layer, std::int64_t row
 RunOptions PatchedRuns::options_from(std::optional<std::int64_t> layer) const {
   RunOptions options = options_.run;
   if (!layer) return options;
-  options.hooks.clear();
-  for (const Hook& hook : options_.run.hooks) {
-    const Selection where = reached(hook.where, points_, *layer);
-    if (where.empty()) continue;
-    options.hooks.push_back(hook);
-    options.hooks.back().where = where;
-  }
-  options.edits.clear();
-  for (const Edit& edit : options_.run.edits) {
-    const Selection where = reached(edit.target.where, points_, *layer);
-    if (where.empty()) continue;
-    options.edits.push_back(edit);
-    options.edits.back().target.where = where;
-  }
+  options.hooks = reached<Hook>(
+      options.hooks, [](Hook& hook) -> Selection& { return hook.where; }, points_, *layer);
+  options.edits = reached<Edit>(
+      options.edits, [](Edit& edit) -> Selection& { return edit.target.where; }, points_, *layer);
   return options;
 }
 

@@ -67,13 +67,17 @@ class PatchedRuns {
   struct Group;
 
   std::int64_t first_column(const PatchedBlock& block) const;
+  /// Whether z of its own layer is all that an activation changes: queries, keys, values, scores, pattern.
+  bool is_mixed(const ActivationName& name) const;
+  /// Whether the rows of a group may begin at columns of their own.
+  bool has_suffixes(const Group& group) const;
   bool changes_nothing(const PatchedBlock& block) const;
   bool reaches_into_padding(const PatchedBlock& block) const;
   Group group_of(const Patch& patch) const;
   std::int64_t rows_at_once(const Group& group) const;
   RunResult run_rows(const Group& group, const std::vector<Patch>& patches,
                      const std::vector<Row>& rows) const;
-  RunResult run_suffixes(std::int64_t layer, const ActivationName& name, const at::Tensor& values,
+  RunResult run_suffixes(const ActivationName& name, const at::Tensor& values,
                          const std::vector<Row>& rows) const;
   RunResult run_columns(const Group& group, const std::vector<Patch>& patches,
                         const std::vector<Row>& rows) const;

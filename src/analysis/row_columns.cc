@@ -37,9 +37,9 @@ at::Tensor without_padding(const at::Tensor& values, const RowColumns& columns) 
   return values.masked_fill(real.logical_not(), std::numeric_limits<double>::quiet_NaN());
 }
 
-GridAxis row_axis(std::int64_t rows) {
-  GridAxis axis{.name = "row", .labels = {}};
-  for (std::int64_t row = 0; row < rows; ++row) axis.labels.push_back(std::to_string(row));
+GridAxis numbered_axis(std::string_view name, std::int64_t places) {
+  GridAxis axis{.name = std::string(name), .labels = {}};
+  for (std::int64_t place = 0; place < places; ++place) axis.labels.push_back(std::to_string(place));
   return axis;
 }
 

@@ -3,7 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "hooked/analysis/grid.h"
@@ -28,7 +28,7 @@ struct RowColumns {
 /// `values` [row, ..., position] with NaN where the token is padding.
 at::Tensor without_padding(const at::Tensor& values, const RowColumns& columns);
 
-/// The axis `row`: 0, 1, ...
-GridAxis row_axis(std::int64_t rows);
+/// An axis whose places are 0, 1, ...
+GridAxis numbered_axis(std::string_view name, std::int64_t places);
 
 }  // namespace hooked

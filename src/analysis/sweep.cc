@@ -13,6 +13,7 @@
 
 #include "analysis/cache_reading.h"
 #include "analysis/patched_runs.h"
+#include "analysis/row_columns.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
 
@@ -154,29 +155,23 @@ void require_rowwise(const BoundMetric& metric, const at::Tensor& two_rows) {
   }
 }
 
-std::vector<std::string> numbers_as_labels(std::int64_t count) {
-  std::vector<std::string> labels;
-  for (std::int64_t i = 0; i < count; ++i) labels.push_back(std::to_string(i));
-  return labels;
-}
-
 std::vector<GridAxis> grid_axes(const HookedTransformer& model, const SweepOptions& options, const Plan& plan,
                                 const Input& into) {
   std::vector<GridAxis> axes;
   const auto name = options.site.in(options.stack, 0).name();
   for (const auto& axis : plan.others) {
-    auto labels = numbers_as_labels(axis.size);
+    GridAxis swept = numbered_axis(axis_name(axis.asked), axis.size);
     const bool is_position = axis.asked == Axis::pos || axis.asked == Axis::query || axis.asked == Axis::key;
     const bool of_encoder = model.config().has_encoder() && counts_source(name, axis.asked);
     const at::Tensor& tokens = of_encoder ? into.tokens : into.main_tokens();  // [1, pos]
     if (is_position && model.has_tokenizer()) {
       const auto pieces = model.to_str_tokens(tokens[0]);
-      for (std::size_t i = 0; i < labels.size(); ++i) labels[i] += ' ' + pieces[i];
+      for (std::size_t i = 0; i < pieces.size(); ++i) swept.labels[i] += ' ' + pieces[i];
     }
-    axes.push_back({std::string(axis_name(axis.asked)), std::move(labels)});
+    axes.push_back(std::move(swept));
   }
   axes.insert(axes.begin() + static_cast<std::ptrdiff_t>(plan.layer_axis),
-              {std::string(axis_name(Axis::layer)), numbers_as_labels(options.from.n_layers(options.stack))});
+              numbered_axis(axis_name(Axis::layer), options.from.n_layers(options.stack)));
   return axes;
 }
 

@@ -146,7 +146,7 @@ void require_ragged(const Input& input, const RunOptions& options, const RunExte
   }
   for (const std::size_t point : plan.watched_points()) {
     const ActivationName& name = plan.points().name(point);
-    if (row(name.site).axes.find(Axis::pos) && row(name.site).axes.find(Axis::batch)) continue;
+    if (RaggedRows::can_show(name.site)) continue;
     throw HookError(
         name.to_string(),
         "this activation is not one of rows and positions, so that it cannot be watched where rows "

@@ -27,17 +27,6 @@ namespace {
 
 constexpr double kTolerance = 1e-12;
 
-ModelConfig two_stack_config() {
-  ModelConfig config = small_config();
-  config.encoder = Encoder{.n_layers = 2};
-  config.norm = config.final_norm = NormKind::rms_norm;
-  config.positions = RelativePositions{.buckets = 8, .max_distance = 10};
-  config.attn_scale = 1.0;
-  config.encoder->decoder_start_token = 1;
-  config.n_kv_heads = 2;
-  return config;
-}
-
 // Every number is random: no bias is zero and no norm weight is one.
 HookedTransformer random_two_stacks(const ModelConfig& config = two_stack_config()) {
   StateDict weights = HookedTransformer::create(config, {.seed = 3}).state_dict();

@@ -221,25 +221,15 @@ TEST(LateValues, BehindAPrefix) {
 
 class TwoStacks : public testing::Test {
  protected:
-  static ModelConfig two_stacks() {
-    ModelConfig config = small_config();
-    config.encoder = Encoder{.n_layers = 2};
-    config.norm = config.final_norm = NormKind::rms_norm;
-    config.positions = RelativePositions{.buckets = 8, .max_distance = 10};
-    config.attn_scale = 1.0;
-    config.encoder->decoder_start_token = 1;
-    config.n_kv_heads = 2;
-    return config;
-  }
-
-  HookedTransformer model_ = random_model(two_stacks());
+  HookedTransformer model_ = random_model(two_stack_config());
 };
 
 TEST_F(TwoStacks, BothHaveLateValues) {
   at::Tensor mask = at::ones({2, 6}, at::kLong);
   mask[0].narrow(0, 4, 2).zero_();
-  const Input input(random_tokens(two_stacks(), {2, 6}, 1),
-                    {.attention_mask = mask, .decoder = {.tokens = random_tokens(two_stacks(), {2, 4}, 2)}});
+  const Input input(
+      random_tokens(two_stack_config(), {2, 6}, 1),
+      {.attention_mask = mask, .decoder = {.tokens = random_tokens(two_stack_config(), {2, 4}, 2)}});
   const RunResult run = model_.run_with_cache(input, act::everything);
   const RunResult other = model_.run_with_cache(input, act::everything);
   for (const char* name : {"encoder.0.attn.hook_pattern", "decoder.2.attn.hook_attn_scores",

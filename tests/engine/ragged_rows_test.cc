@@ -1,4 +1,6 @@
 // Rows of one run that begin at columns of their own behind a shared prefix.
+#include "hooks/ragged_rows.h"
+
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/isnan.h>
 #include <ATen/ops/nan_to_num.h>
@@ -57,10 +59,6 @@ struct Rows {
   at::Tensor own() const { return whole.slice(1, kFirst); }
 };
 
-bool of_rows_and_positions(const ActivationName& name) {
-  return row(name.site).axes.find(Axis::pos) && row(name.site).axes.find(Axis::batch);
-}
-
 TEST(RaggedRows, EqualWholeRunsInEveryConfiguration) {
   int tried = 0;
   for (std::uint64_t seed = 0; seed < 120; ++seed) {
@@ -83,7 +81,7 @@ TEST(RaggedRows, EqualWholeRunsInEveryConfiguration) {
 
     Selection watched;
     for (const ActivationName& name : model.names()) {
-      if (of_rows_and_positions(name)) watched = watched | Selection(name);
+      if (RaggedRows::can_show(name.site)) watched = watched | Selection(name);
     }
     const RunResult seen = model.run({rows.own(), details}, {.capture = watched});
     expect_own_columns(seen.logits(), whole.logits().slice(1, kFirst), "logits of a watched run");

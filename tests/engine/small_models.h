@@ -35,6 +35,19 @@ inline ModelConfig small_config() {
   return config;
 }
 
+/// An encoder of 2 layers and a decoder of 3 like small_config's, with relative positions and grouped
+/// queries.
+inline ModelConfig two_stack_config() {
+  ModelConfig config = small_config();
+  config.encoder = Encoder{.n_layers = 2};
+  config.norm = config.final_norm = NormKind::rms_norm;
+  config.positions = RelativePositions{.buckets = 8, .max_distance = 10};
+  config.attn_scale = 1.0;
+  config.encoder->decoder_start_token = 1;
+  config.n_kv_heads = 2;
+  return config;
+}
+
 /// Weights of `config` in its dtype, biases and norms' weights random too.
 inline StateDict random_weights(const ModelConfig& config, std::uint64_t seed = 7) {
   return reference::random_weights(config, seed, config.dtype);
