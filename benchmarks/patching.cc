@@ -196,7 +196,7 @@ hooked::Json measure(const hooked::HookedTransformer& model, const Sweep& sweep,
                        }));
     before.push_back(scale * seconds_of([&] { rows_of_full_length(model, prompts, sampled, metric); }));
     const hooked::SweepOptions options{.site = sweep.site,
-                                       .over = sweep.over,
+                                       .over = {sweep.over.begin(), sweep.over.end()},
                                        .from = prompts.from,
                                        .into = prompts.corrupted,
                                        .metric = metric};

@@ -193,16 +193,16 @@ void ablate(const hooked::HookedTransformer& model, const hooked::RunResult& cle
 
 /// A patching grid on the scale where 0 is the corrupted run's score and 1 the clean one's.
 hooked::Grid share_restored(const hooked::HookedTransformer& model, const hooked::RunResult& clean,
-                            const std::pair<act::BlockSite, std::vector<hooked::Axis>>& what) {
+                            const std::pair<act::BlockSite, std::vector<hooked::SweptAxis>>& what) {
   const auto corrupted = model.to_tokens(kCorrupted);
   const auto metric = hooked::logit_difference(model.to_token("Mary"), model.to_token("John"));
-  const auto score = [&](const at::Tensor& tokens) { return metric.score(model, tokens)[0].item<double>(); };
   return hooked::sweep(model, {.site = what.first,
                                .over = what.second,
                                .from = clean.cache,
                                .into = corrupted,
                                .metric = metric})
-      .rescaled(score(corrupted), score(model.to_tokens(kClean)), "share of the clean answer restored");
+      .rescaled(hooked::scores(model, corrupted, metric), hooked::scores(model, kClean, metric),
+                "share of the clean answer restored");
 }
 
 /// A grid [layer, place] with one line per place and a bar per layer; ten blocks are a whole answer.

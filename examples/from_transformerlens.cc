@@ -209,7 +209,7 @@ void patching(const HookedTransformer& model, const std::filesystem::path& folde
         {.site = site, .over = {Axis::layer, Axis::pos}, .from = clean, .into = corrupted, .metric = metric});
     std::cout << "  " << map.title() << ": at most " << map.values().max().item<double>() << '\n';
   }
-  const auto swept = [&](act::BlockSite site, std::vector<Axis> over) {
+  const auto swept = [&](act::BlockSite site, std::vector<SweptAxis> over) {
     return sweep(model, {.site = site, .over = over, .from = clean, .into = corrupted, .metric = metric});
   };
   const auto heads = swept(act::z, {Axis::layer, Axis::head});

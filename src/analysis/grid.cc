@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <set>
 
@@ -169,6 +170,31 @@ Grid Grid::rescaled(double zero, double one, std::string unit) const {
         fmt::format("no scale has 0 and 1 at the same number; expected two numbers, got {} twice", zero));
   }
   return Grid((values_ - zero) / (one - zero), axes_, {.title = title(), .unit = std::move(unit)});
+}
+
+Grid Grid::rescaled(const Grid& zero, const Grid& one, std::string unit) const {
+  const auto spread = [&](const Grid& numbers) {
+    at::Tensor values = numbers.values();
+    std::vector<std::int64_t> shape(axes_.size(), 1), order;
+    for (std::size_t i = 0; i < axes_.size(); ++i) {
+      const auto found = std::find(numbers.axes().begin(), numbers.axes().end(), axes_[i]);
+      if (found == numbers.axes().end()) continue;
+      shape[i] = values_.size(static_cast<std::int64_t>(i));
+      order.push_back(found - numbers.axes().begin());
+    }
+    if (order.size() != numbers.axes().size()) {
+      throw ShapeError(
+          numbers.title(),
+          fmt::format("the grid has other axes than the one that is rescaled; expected some of "
+                      "[{}] with the same labels, got [{}]",
+                      fmt::join(names_of(axes_), ", "), fmt::join(names_of(numbers.axes()), ", ")));
+    }
+    return values.permute(order).reshape(shape);
+  };
+  const at::Tensor low = spread(zero), range = spread(one) - low;
+  const auto nan = std::numeric_limits<double>::quiet_NaN();
+  return Grid((values_ - low) / range.masked_fill(range.eq(0), nan), axes_,
+              {.title = title(), .unit = std::move(unit)});
 }
 
 Grid operator-(const Grid& left, const Grid& right) {

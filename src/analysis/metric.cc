@@ -127,6 +127,10 @@ BoundMetric::BoundMetric(Metric metric, const HookedTransformer& model, const In
   if (!input.start) tokens_ = as_rows(input.main_tokens()).to(at::kCPU);
   for (const auto& answers : metric_.definition().answers)
     answers.require_fit(rows(), model.config().d_vocab_out(), metric_.name());
+  find_logit_columns();
+}
+
+void BoundMetric::find_logit_columns() {
   if (metric_.definition().positions.empty()) return;
   const auto flat = columns_.flatten();
   const auto* numbers = flat.const_data_ptr<std::int64_t>();
@@ -193,6 +197,12 @@ BoundMetric BoundMetric::of_rows(const std::vector<std::int64_t>& rows) const {
   some.rows_.clear();
   for (const auto row : rows) some.rows_.push_back(rows_[static_cast<std::size_t>(row)]);
   return some;
+}
+
+BoundMetric BoundMetric::of_row(std::int64_t row) const {
+  BoundMetric one = of_rows({row});
+  one.find_logit_columns();
+  return one;
 }
 
 BoundMetric::operator LogitMetric() const {

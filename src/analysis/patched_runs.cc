@@ -92,6 +92,7 @@ bool keys_last(const ModelConfig& config) {
 struct PatchedRuns::Group {
   std::optional<std::int64_t> layer;  // the run starts before this block; nothing: from its tokens
   std::optional<std::size_t> point;   // the one that is patched; nothing: several
+  bool alone = false;                 // each run by itself: an expert's tokens are of all rows
 
   auto operator<=>(const Group&) const = default;
 };
@@ -177,6 +178,7 @@ PatchedRuns::Group PatchedRuns::group_of(const Patch& patch) const {
   if (!options_.run.capture.empty() || changes_shared_) group.layer.reset();
   for (const PatchedBlock& block : patch) {
     const ActivationName& name = block.place.name();
+    group.alone = group.alone || per_expert(row(name.site));
     const bool inside = row(name.site).scope == SiteScope::block && name.stack == points_.stacks().main();
     if (!inside) {
       group.layer.reset();
@@ -188,7 +190,7 @@ PatchedRuns::Group PatchedRuns::group_of(const Patch& patch) const {
   return group;
 }
 
-void PatchedRuns::run(const std::vector<Patch>& patches, const Deliver& deliver) const {
+bool PatchedRuns::run(const std::vector<Patch>& patches, const Receiver& receiver) const {
   std::vector<std::size_t> unchanged;
   std::map<Group, std::vector<Row>> groups;
   const auto& asked = options_.run.logit_positions;
@@ -210,7 +212,7 @@ void PatchedRuns::run(const std::vector<Patch>& patches, const Deliver& deliver)
       groups[group_of(patches[p])].push_back(row);
     }
   }
-  if (!unchanged.empty()) deliver(unchanged, nullptr);
+  if (!unchanged.empty() && receiver.wants(unchanged) && !receiver.takes(unchanged, nullptr)) return false;
   for (auto& [group, rows] : groups) {
     std::stable_sort(rows.begin(), rows.end(),
                      [](const Row& a, const Row& b) { return a.first_column < b.first_column; });
@@ -227,16 +229,19 @@ void PatchedRuns::run(const std::vector<Patch>& patches, const Deliver& deliver)
                tokens + tokens_of(rows[end]) <= options_.tokens_per_run);
       const std::vector<Row> some(rows.begin() + static_cast<std::ptrdiff_t>(begin),
                                   rows.begin() + static_cast<std::ptrdiff_t>(end));
-      const RunResult result = run_rows(group, patches, some);
       std::vector<std::size_t> numbers;
       for (const Row& row : some) numbers.push_back(row.patch);
-      deliver(numbers, &result);
       begin = end;
+      if (!receiver.wants(numbers)) continue;
+      const RunResult result = run_rows(group, patches, some);
+      if (!receiver.takes(numbers, &result)) return false;
     }
   }
+  return true;
 }
 
 std::int64_t PatchedRuns::rows_at_once(const Group& group) const {
+  if (group.alone) return 1;
   std::int64_t bytes = 1;
   if (group.point) bytes = static_cast<std::int64_t>(value(points_.name(*group.point)).nbytes());
   if (unpatched_.output() == Output::logits) {
@@ -329,7 +334,10 @@ RunResult PatchedRuns::run_columns(const Group& group, const std::vector<Patch>&
       if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
     }
   }
-  if (names.size() == 1) {
+  if (group.alone) {
+    for (const PatchedBlock& block : patches[rows.front().patch])
+      options.edits.push_back(set(block.place, block.value));
+  } else if (names.size() == 1) {
     options.edits.push_back(set(Address(names.front()), patched(names.front(), patches, rows, 0)));
   } else {
     for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -343,6 +351,18 @@ RunResult PatchedRuns::run_columns(const Group& group, const std::vector<Patch>&
     }
   }
   return model_.run(rows_from(group.layer, static_cast<std::int64_t>(rows.size())), options);
+}
+
+ActivationCache PatchedRuns::resume(std::int64_t layer, const at::Tensor& streams, std::vector<Edit> edits,
+                                    Selection capture) const {
+  RunOptions options = options_from(layer);
+  options.edits.insert(options.edits.end(), edits.begin(), edits.end());
+  options.capture = std::move(capture);
+  options.output = Output::none;
+  options.logit_positions.reset();
+  Input rows = rows_from(layer, streams.size(0));
+  rows.start->residual = streams;
+  return model_.run(rows, options).cache;
 }
 
 Input PatchedRuns::rows_from(std::optional<std::int64_t> layer, std::int64_t rows) const {

@@ -52,10 +52,21 @@ class PatchedRuns {
   /// What it kept of an activation, [1, ...].
   at::Tensor value(const ActivationName& name) const { return unpatched_.cache[Address(name)]; }
 
-  /// Runs with one row for each of some patches, by their numbers; no result for patches that change nothing.
-  using Deliver = std::function<void(const std::vector<std::size_t>& patches, const RunResult* run)>;
-  /// Runs all patches, in no particular order.
-  void run(const std::vector<Patch>& patches, const Deliver& deliver) const;
+  /// What runs from the stream before a block of the main stack on, [row, pos, d_model], compute there with
+  /// these edits besides the standing ones.
+  ActivationCache resume(std::int64_t layer, const at::Tensor& streams, std::vector<Edit> edits,
+                         Selection capture) const;
+
+  /// Who gets runs with one row for each of some patches, by their numbers; none for patches that change
+  /// nothing.
+  struct Receiver {
+    /// Whether any of these patches, which are run together, is still to be run.
+    std::function<bool(const std::vector<std::size_t>& patches)> wants;
+    /// Their runs, as rows in this order; false ends the work.
+    std::function<bool(const std::vector<std::size_t>& patches, const RunResult* run)> takes;
+  };
+  /// Runs all patches, in no particular order: always the same ones together. False where it was ended.
+  bool run(const std::vector<Patch>& patches, const Receiver& receiver) const;
 
  private:
   /// A patched run as a row of a larger one.

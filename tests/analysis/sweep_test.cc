@@ -21,11 +21,40 @@ using testing::HasSubstr;
 
 constexpr double kFloat64Tolerance = 1e-10;
 
+/// A sweep from a run that the tests patch from as well, cell by cell.
+struct Case {
+  SweepOptions options;
+  ActivationCache from;
+
+  Case(SweepOptions given, ActivationCache run) : options(std::move(given)), from(std::move(run)) {
+    options.from = from;
+  }
+  const Metric& metric() const { return options.metric.all().front(); }
+  Address whole(std::int64_t layer) const {
+    return ActivationName{
+        .site = options.site->site, .stack = options.stack, .layer = static_cast<std::int32_t>(layer)};
+  }
+  /// The address of a cell, of axes that are all swept whole.
+  Address place(const GridCell& cell) const {
+    std::int64_t layer = 0;
+    for (std::size_t i = 0; i < options.over.size(); ++i) {
+      if (options.over[i].axis == Axis::layer) layer = cell.index[i];
+    }
+    Address address = whole(layer);
+    for (std::size_t i = 0; i < options.over.size(); ++i) {
+      if (options.over[i].axis != Axis::layer) address = address.at(options.over[i].axis, cell.index[i]);
+    }
+    return address;
+  }
+};
+
 /// The score of one full run with the activation at `address` replaced.
-double one_at_a_time(const HookedTransformer& model, const at::Tensor& tokens, const Address& address,
-                     const SweepOptions& options) {
-  return options.metric.score(model, tokens, {.edits = {replace(address, options.from)}})[0].item<double>();
+double one_at_a_time(const HookedTransformer& model, const Input& input, const Address& address,
+                     const Case& of) {
+  return of.metric().score(model, input, {.edits = {replace(address, of.from)}})[0].item<double>();
 }
+
+std::vector<SweptAxis> all_of(const std::vector<Axis>& axes) { return {axes.begin(), axes.end()}; }
 
 struct Inputs {
   at::Tensor clean, corrupted;
@@ -48,27 +77,19 @@ TEST_P(SweepOverSite, EqualsOneFullRunPerPlace) {
   const auto& [name, site, over] = GetParam();
   const auto model = random_model_of(two_layer_config());
   const auto [clean, corrupted] = inputs_for(model);
-  const SweepOptions options{.site = site,
-                             .over = over,
-                             .from = model.run_with_cache(clean, act::everything).cache,
-                             .into = corrupted,
-                             .metric = logit_difference(3, 7),
-                             .tokens_per_run = 5};
-  const auto grid = sweep(model, options);
+  const Case swept({.site = site,
+                    .over = all_of(over),
+                    .into = corrupted,
+                    .metric = logit_difference(3, 7),
+                    .tokens_per_run = 5},
+                   model.run_with_cache(clean, act::everything).cache);
+  const auto grid = sweep(model, swept.options);
   ASSERT_EQ(grid.axes().size(), over.size());
-  const double unpatched =
-      options.metric(model.run(corrupted, {.logit_positions = {{-1}}}).logits())[0].item<double>();
+  const double unpatched = swept.metric().score(model, corrupted)[0].item<double>();
   double largest_effect = 0;
   for (const auto& cell : grid.largest(100000)) {
-    std::int64_t layer = 0;
-    for (std::size_t i = 0; i < over.size(); ++i) {
-      if (over[i] == Axis::layer) layer = cell.index[i];
-    }
-    Address address = site(static_cast<std::int32_t>(layer));
-    for (std::size_t i = 0; i < over.size(); ++i) {
-      if (over[i] != Axis::layer) address = address.at(over[i], cell.index[i]);
-    }
-    EXPECT_NEAR(cell.value, one_at_a_time(model, corrupted, address, options), kFloat64Tolerance)
+    const Address address = swept.place(cell);
+    EXPECT_NEAR(cell.value, one_at_a_time(model, corrupted, address, swept), kFloat64Tolerance)
         << address.to_string();
     largest_effect = std::max(largest_effect, std::abs(cell.value - unpatched));
   }
@@ -106,15 +127,12 @@ TEST_P(SweepOfRandomConfig, EqualsOneFullRunPerPlace) {
   const auto [clean, corrupted] = inputs_for(model);
   for (const auto& [site, axis] :
        {std::pair{act::resid_pre, Axis::pos}, {act::v, Axis::head}, {act::attn_out, Axis::pos}}) {
-    const SweepOptions options{.site = site,
-                               .over = {Axis::layer, axis},
-                               .from = model.run_with_cache(clean).cache,
-                               .into = corrupted,
-                               .metric = log_probability(1, 4)};
-    for (const auto& cell : sweep(model, options).largest(1000)) {
-      const auto address = site(static_cast<std::int32_t>(cell.index[0])).at(axis, cell.index[1]);
-      EXPECT_NEAR(cell.value, one_at_a_time(model, corrupted, address, options), kFloat64Tolerance)
-          << address.to_string();
+    const Case swept(
+        {.site = site, .over = {Axis::layer, axis}, .into = corrupted, .metric = log_probability(1, 4)},
+        model.run_with_cache(clean).cache);
+    for (const auto& cell : sweep(model, swept.options).largest(1000)) {
+      EXPECT_NEAR(cell.value, one_at_a_time(model, corrupted, swept.place(cell), swept), kFloat64Tolerance)
+          << swept.place(cell).to_string();
     }
   }
 }
@@ -123,53 +141,46 @@ INSTANTIATE_TEST_SUITE_P(Seeds, SweepOfRandomConfig, testing::Range<std::uint64_
 
 class Sweep : public testing::Test {
  protected:
-  SweepOptions options() const {
-    return {.site = act::resid_pre,
-            .over = {Axis::layer, Axis::pos},
-            .from = model_.run_with_cache(inputs_.clean).cache,
-            .into = inputs_.corrupted,
-            .metric = logit_difference(3, 7)};
+  Case options() const {
+    return {{.site = act::resid_pre,
+             .over = {Axis::layer, Axis::pos},
+             .into = inputs_.corrupted,
+             .metric = logit_difference(3, 7)},
+            model_.run_with_cache(inputs_.clean, act::everything).cache};
   }
+  SweepOptions plain() const { return options().options; }
 
   HookedTransformer model_ = random_model_of(two_layer_config());
   Inputs inputs_ = inputs_for(model_);
 };
 
 TEST_F(Sweep, PatchingWithItsOwnActivationsChangesNothing) {
-  auto own = options();
+  auto own = plain();
   own.from = model_.run_with_cache(inputs_.corrupted).cache;
-  const double score =
-      own.metric(model_.run(inputs_.corrupted, {.logit_positions = {{-1}}}).logits())[0].item<double>();
+  const double score = scores(model_, inputs_.corrupted, own.metric).at({});
   for (const auto& cell : sweep(model_, own).largest(100)) EXPECT_NEAR(cell.value, score, kFloat64Tolerance);
 }
 
 /// Every number is that of one full run with this patch.
-void expect_full_runs(const HookedTransformer& model, const SweepOptions& options, const Grid& grid) {
+void expect_full_runs(const HookedTransformer& model, const Case& swept) {
   double largest = 0;
+  const Grid grid = sweep(model, swept.options);
+  const double first = grid.largest(1).front().value;
   for (const auto& cell : grid.largest(100000)) {
-    const auto layer =
-        std::find(options.over.begin(), options.over.end(), Axis::layer) - options.over.begin();
-    Address address = options.site(static_cast<std::int32_t>(cell.index[static_cast<std::size_t>(layer)]));
-    for (std::size_t i = 0; i < options.over.size(); ++i) {
-      if (options.over[i] != Axis::layer) address = address.at(options.over[i], cell.index[i]);
-    }
-    const auto run =
-        model.run(options.into,
-                  options.metric.on(model, options.into).needs({.edits = {replace(address, options.from)}}));
-    const double alone = options.metric.on(model, options.into)(run)[0].item<double>();
-    EXPECT_NEAR(cell.value, alone, kFloat64Tolerance) << address.to_string();
-    largest = std::max(largest, std::abs(cell.value - grid.values().flatten()[0].item<double>()));
+    const Address address = swept.place(cell);
+    EXPECT_NEAR(cell.value, one_at_a_time(model, swept.options.into, address, swept), kFloat64Tolerance)
+        << address.to_string();
+    largest = std::max(largest, std::abs(cell.value - first));
   }
   EXPECT_GT(largest, 1e-4) << "all numbers are the same";
 }
 
 TEST_F(Sweep, EveryQueryAndKeyOfEveryHeadIsAPlace) {
   auto single = options();
-  single.site = act::pattern;
-  single.over = {Axis::layer, Axis::head, Axis::query, Axis::key};
-  const auto grid = sweep(model_, single);
-  EXPECT_EQ(grid.values().sizes(), (at::IntArrayRef{2, 4, 6, 6}));
-  expect_full_runs(model_, single, grid);
+  single.options.site = act::pattern;
+  single.options.over = {Axis::layer, Axis::head, Axis::query, Axis::key};
+  EXPECT_EQ(sweep(model_, single.options).values().sizes(), (at::IntArrayRef{2, 4, 6, 6}));
+  expect_full_runs(model_, single);
 }
 
 TEST_F(Sweep, ALayerWithoutTheSiteGivesNaN) {
@@ -177,7 +188,7 @@ TEST_F(Sweep, ALayerWithoutTheSiteGivesNaN) {
   config.mlp = MlpKind::gated;
   config.experts = Experts{.n_experts = 3, .per_token = 2, .d_expert = 8, .dense_layers = {true, false}};
   const auto model = random_model_of(config);
-  auto routed = options();
+  auto routed = plain();
   routed.site = act::expert_weights;
   routed.from = model.run_with_cache(inputs_.clean, act::everything).cache;
   const auto grid = sweep(model, routed);
@@ -190,8 +201,8 @@ TEST_F(Sweep, ScopedHooksStayInForce) {
   const auto steering = model_.hook(act::resid_pre(1), [](const at::Tensor& x) { return x + 0.5; });
   for (const act::BlockSite& site : {act::resid_pre, act::mlp_out}) {
     auto hooked = options();
-    hooked.site = site;
-    expect_full_runs(model_, hooked, sweep(model_, hooked));
+    hooked.options.site = site;
+    expect_full_runs(model_, hooked);
   }
 }
 
@@ -203,18 +214,22 @@ TEST_F(Sweep, PaddingOnEitherSideIsNotPatchedInto) {
     for (const auto& [site, axis] :
          {std::pair{act::resid_pre, Axis::pos}, {act::v, Axis::pos}, {act::z, Axis::head}}) {
       auto padded = options();
-      padded.over = {Axis::layer, axis};
-      padded.site = site;
-      padded.into = Input(inputs_.corrupted, {.attention_mask = mask});
+      padded.options.over = {Axis::layer, axis};
+      padded.options.site = site;
+      padded.options.into = Input(inputs_.corrupted, {.attention_mask = mask});
       padded.from = model_.run_with_cache(Input(inputs_.clean, {.attention_mask = mask})).cache;
-      expect_full_runs(model_, padded, sweep(model_, padded));
+      padded.options.from = padded.from;
+      expect_full_runs(model_, padded);
+      if (axis == Axis::pos) {
+        EXPECT_TRUE(std::isnan(sweep(model_, padded.options).at({1, left ? 0 : 5}))) << "that is padding";
+      }
     }
   }
 }
 
 TEST_F(Sweep, HowManyTokensAreComputedTogetherChangesNothing) {
   for (const act::BlockSite& site : {act::resid_pre, act::z, act::k, act::pattern}) {
-    auto some = options();
+    auto some = plain();
     some.site = site;
     const auto together = sweep(model_, some);
     some.tokens_per_run = 1;
@@ -223,10 +238,9 @@ TEST_F(Sweep, HowManyTokensAreComputedTogetherChangesNothing) {
 }
 
 TEST_F(Sweep, PatchingTheWholeStreamRestoresTheCleanRun) {
-  auto whole = options();
+  auto whole = plain();
   whole.over = {Axis::layer};
-  const double clean =
-      whole.metric(model_.run(inputs_.clean, {.logit_positions = {{-1}}}).logits())[0].item<double>();
+  const double clean = scores(model_, inputs_.clean, whole.metric).at({});
   const auto grid = sweep(model_, whole);
   for (const auto& cell : grid.largest(100)) EXPECT_NEAR(cell.value, clean, kFloat64Tolerance);
   EXPECT_EQ(grid.values().numel(), 2);
@@ -234,9 +248,9 @@ TEST_F(Sweep, PatchingTheWholeStreamRestoresTheCleanRun) {
 
 TEST_F(Sweep, MetricsMayLookAtSeveralPositions) {
   auto several = options();
-  several.metric =
+  several.options.metric =
       Metric([](const at::Tensor& logits) { return logits.select(2, 3).sum(1); }, {0, -2, 3}, "sum");
-  const auto grid = sweep(model_, several);
+  const auto grid = sweep(model_, several.options);
   EXPECT_NEAR(grid.at({1, 2}), one_at_a_time(model_, inputs_.corrupted, act::resid_pre(1).pos(2), several),
               kFloat64Tolerance);
   EXPECT_EQ(grid.unit(), "sum");
@@ -244,9 +258,9 @@ TEST_F(Sweep, MetricsMayLookAtSeveralPositions) {
 
 TEST_F(Sweep, MetricsMayReadActivations) {
   auto of_attention = options();
-  of_attention.metric = attention(act::pattern(0).head(1), Position::last(), 2);
-  const auto grid = sweep(model_, of_attention);
-  const auto unpatched = of_attention.metric.score(model_, inputs_.corrupted)[0].item<double>();
+  of_attention.options.metric = attention(act::pattern(0).head(1), Position::last(), 2);
+  const auto grid = sweep(model_, of_attention.options);
+  const auto unpatched = of_attention.metric().score(model_, inputs_.corrupted)[0].item<double>();
   for (std::int64_t pos = 0; pos < 6; ++pos) {
     EXPECT_NEAR(grid.at({0, pos}),
                 one_at_a_time(model_, inputs_.corrupted, act::resid_pre(0).pos(pos), of_attention),
@@ -258,10 +272,9 @@ TEST_F(Sweep, MetricsMayReadActivations) {
 
 TEST_F(Sweep, FourAxesFitAGrid) {
   auto by_edge = options();
-  by_edge.site = act::pattern;
-  by_edge.over = {Axis::layer, Axis::head, Axis::query, Axis::key};
-  by_edge.from = model_.run_with_cache(inputs_.clean, act::pattern).cache;
-  const auto grid = sweep(model_, by_edge);
+  by_edge.options.site = act::pattern;
+  by_edge.options.over = {Axis::layer, Axis::head, Axis::query, Axis::key};
+  const auto grid = sweep(model_, by_edge.options);
   ASSERT_EQ(grid.values().sizes(), at::IntArrayRef({2, 4, 6, 6}));
   EXPECT_NEAR(grid.at({1, 3, 5, 2}),
               one_at_a_time(model_, inputs_.corrupted, act::pattern(1).head(3).query(5).key(2), by_edge),
@@ -269,14 +282,14 @@ TEST_F(Sweep, FourAxesFitAGrid) {
 }
 
 TEST_F(Sweep, LabelsAreTheAxes) {
-  const auto grid = sweep(model_, options());
+  const auto grid = sweep(model_, plain());
   EXPECT_EQ(grid.title(), "Patching resid_pre");
   EXPECT_EQ(grid.axes()[0].name, "layer");
   EXPECT_EQ(grid.axes()[1].labels, std::vector<std::string>({"0", "1", "2", "3", "4", "5"}));
 }
 
 TEST_F(Sweep, RefusesAxesThatTheSiteDoesNotHave) {
-  auto wrong = options();
+  auto wrong = plain();
   wrong.over = {Axis::layer, Axis::head};
   EXPECT_THAT(text_thrown_by<HookError>([&] { sweep(model_, wrong); }),
               AllOf(HasSubstr("resid_pre cannot be swept over head"), HasSubstr("pos, d_model")));
@@ -284,30 +297,38 @@ TEST_F(Sweep, RefusesAxesThatTheSiteDoesNotHave) {
   EXPECT_THAT(text_thrown_by<HookError>([&] { sweep(model_, wrong); }), HasSubstr("no Axis::layer"));
   wrong.over = {Axis::layer, Axis::pos, Axis::pos};
   EXPECT_THAT(text_thrown_by<HookError>([&] { sweep(model_, wrong); }), HasSubstr("pos stands twice"));
-  wrong.over = {Axis::layer, Axis::batch};
-  EXPECT_THAT(text_thrown_by<HookError>([&] { sweep(model_, wrong); }), HasSubstr("over batch"));
+  wrong.over = {Axis::layer, {Axis::pos, {6}}};
+  EXPECT_THAT(text_thrown_by<ShapeError>([&] { sweep(model_, wrong); }), HasSubstr("outside the tokens"));
+  wrong.over = {{Axis::layer, {2}}};
+  EXPECT_THAT(text_thrown_by<HookError>([&] { sweep(model_, wrong); }),
+              HasSubstr("2 is no place on axis layer"));
+  wrong.over = {Axis::layer, {Axis::batch, {1}}};
+  EXPECT_THAT(text_thrown_by<HookError>([&] { sweep(model_, wrong); }), HasSubstr("1 is no row"));
+  wrong.table = {{act::z(0)}};
+  EXPECT_THAT(text_thrown_by<HookError>([&] { sweep(model_, wrong); }),
+              HasSubstr("either `site` and `over`"));
 }
 
 TEST_F(Sweep, RefusesInputsThatDoNotFit) {
-  auto longer = options();
+  auto longer = plain();
   longer.into = random_row(7, 11, 3);
   EXPECT_THAT(text_thrown_by<HookError>([&] { sweep(model_, longer); }),
-              AllOf(HasSubstr("blocks.0.hook_resid_pre"), HasSubstr("[1, 7, 16]"), HasSubstr("[1, 6, 16]")));
-  auto batch = options();
-  batch.into = inputs_.corrupted.expand({2, -1});
-  EXPECT_THAT(text_thrown_by<ShapeError>([&] { sweep(model_, batch); }), HasSubstr("got [2, 6]"));
-  auto missing = options();
+              AllOf(HasSubstr("blocks.0.hook_resid_pre"), HasSubstr("7 columns"), HasSubstr("6 columns")));
+  auto rows = plain();
+  rows.from = model_.run_with_cache(inputs_.clean.expand({2, -1})).cache;
+  EXPECT_THAT(text_thrown_by<HookError>([&] { sweep(model_, rows); }), HasSubstr("got 2"));
+  auto missing = plain();
   missing.from = model_.run_with_cache(inputs_.clean, act::z).cache;
   EXPECT_THAT(text_thrown_by<HookError>([&] { sweep(model_, missing); }),
               HasSubstr("blocks.0.hook_resid_pre"));
-  auto sliced = options();
+  auto sliced = plain();
   sliced.from =
       model_.run_with_cache(inputs_.clean, act::resid_pre, {.keep = {.positions = AxisIndex(-1)}}).cache;
   EXPECT_THROW(sweep(model_, sliced), HookError);
 }
 
 TEST_F(Sweep, RefusesMetricsThatMixRows) {
-  auto mixed = options();
+  auto mixed = plain();
   mixed.metric = Metric([](const at::Tensor& logits) { return logits.select(1, 0).select(1, 0).cumsum(0); },
                         {-1}, "running sum");
   const auto error = thrown_by<ShapeError>([&] { sweep(model_, mixed); });
@@ -318,7 +339,7 @@ TEST_F(Sweep, RefusesMetricsThatMixRows) {
 
 TEST_F(Sweep, LeavesNothingBehind) {
   const auto before = model_(inputs_.clean);
-  sweep(model_, options());
+  sweep(model_, plain());
   EXPECT_TRUE(model_(inputs_.clean).equal(before));
 }
 

@@ -178,7 +178,7 @@ TEST_P(SweepOfTwoStacks, EqualsOneFullRunPerPlace) {
   const auto& [name, site, over, stack] = GetParam();
   const Input corrupted = input(2);
   const SweepOptions options{.site = site,
-                             .over = over,
+                             .over = {over.begin(), over.end()},
                              .from = run_.cache,
                              .into = corrupted,
                              .metric = logit_difference(3, 7),
@@ -186,11 +186,12 @@ TEST_P(SweepOfTwoStacks, EqualsOneFullRunPerPlace) {
                              .stack = stack};
   const auto grid = sweep(model_, options);
   double largest_effect = 0;
-  const double unpatched = options.metric.score(model_, corrupted)[0].item<double>();
+  const double unpatched = options.metric.all().front().score(model_, corrupted)[0].item<double>();
   for (const auto& cell : grid.largest(100000)) {
     Address address = site.in(stack, static_cast<std::int32_t>(cell.index[0]));
     for (std::size_t i = 1; i < over.size(); ++i) address = address.at(over[i], cell.index[i]);
-    const auto patched = options.metric.score(model_, corrupted, {.edits = {replace(address, options.from)}});
+    const auto patched =
+        options.metric.all().front().score(model_, corrupted, {.edits = {replace(address, run_.cache)}});
     EXPECT_NEAR(cell.value, patched[0].item<double>(), kFloat64Tolerance) << address.to_string();
     largest_effect = std::max(largest_effect, std::abs(cell.value - unpatched));
   }

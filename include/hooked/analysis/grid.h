@@ -105,6 +105,9 @@ class Grid {
   /// The same grid on the scale on which `zero` is 0 and `one` is 1: for patching, how much of the clean
   /// run's score came back. `unit` says what the numbers are then. Throws ShapeError when the two are equal.
   Grid rescaled(double zero, double one, std::string unit) const;
+  /// The same with numbers for each place of some axes: those of each row and metric, as `scores` gives them.
+  /// Cells where the two are equal are NaN. Throws ShapeError for an axis that this grid has not.
+  Grid rescaled(const Grid& zero, const Grid& one, std::string unit) const;
 
   /// One line per number after a line of column names: each axis's label, behind it `<axis> address` where
   /// the axis has places, then `value`, `unit` and `title`. Throws ShapeError for what a CSV cannot tell

@@ -127,6 +127,8 @@ class BoundMetric {
   /// The metric for runs whose rows are these rows, in this order; a row may stand several times. Throws
   /// ShapeError out of range.
   BoundMetric of_rows(const std::vector<std::int64_t>& rows) const;
+  /// The metric of one row by itself: its needs() are the columns of that row only. Throws as of_rows().
+  BoundMetric of_row(std::int64_t row) const;
 
   /// For gradients: the sum over rows, of logits at logit_positions() only. Throws HookError as
   /// Metric's.
@@ -137,6 +139,7 @@ class BoundMetric {
   BoundMetric(Metric metric, const HookedTransformer& model, const Input& input);
 
   at::Tensor at_positions(const at::Tensor& logits) const;
+  void find_logit_columns();
 
   Metric metric_;
   at::Tensor columns_;  // [row, position] int64

@@ -2,40 +2,153 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <concepts>
 #include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "hooked/analysis/grid.h"
 #include "hooked/analysis/metric.h"
+#include "hooked/analysis/patch_source.h"
+#include "hooked/analysis/position.h"
 #include "hooked/core/export.h"
 #include "hooked/engine/hooked_transformer.h"
 #include "hooked/hooks/act.h"
-#include "hooked/hooks/activation_cache.h"
 
 namespace HOOKED_EXPORT hooked {
 
-/// What to patch, from where, into what, scored how. For designated initialisers.
+/// A kind of activation that every layer may have, an expert's included.
+struct SweptSite {
+  Site site;  ///< the kind of point
+  /// Of every layer.
+  SweptSite(act::BlockSite block) : site(block.site) {}  // NOLINT: a site can be swept
+  /// Of every expert of every layer.
+  SweptSite(act::ExpertSite expert) : site(expert.site) {}  // NOLINT
+};
+
+/// One place on an axis. On the axes of positions that is a Position, which may be another one in the run
+/// that values come from; on the others a number, negative from the end.
+struct SweptPlace {
+  Position into;  ///< in the run that is patched
+  Position from;  ///< in the run that values come from
+  /// The same in both.
+  template <std::convertible_to<Position> P>
+  SweptPlace(P place) : into(place), from(std::move(place)) {}  // NOLINT: 3 is a place
+  /// A place that stands elsewhere in the run that values come from.
+  SweptPlace(Position into_place, Position from_place)
+      : into(std::move(into_place)), from(std::move(from_place)) {}
+};
+
+/// An axis of a sweep: all of its places, or some.
+///
+///     {Axis::layer, {Axis::head, {0, 3}}, {Axis::pos, {Position::last(), pairs.clean_place("subject")}}}
+struct SweptAxis {
+  Axis axis;                       ///< which
+  std::vector<SweptPlace> places;  ///< in this order; empty: all
+  /// All places, or these.
+  SweptAxis(Axis of, std::vector<SweptPlace> some = {}) : axis(of), places(std::move(some)) {}  // NOLINT
+};
+
+/// One metric, or several that score the same runs.
+class Metrics {
+ public:
+  /// None yet.
+  Metrics() = default;
+  /// One.
+  template <std::convertible_to<Metric> M>
+  Metrics(M metric) : metrics_{Metric(std::move(metric))} {}  // NOLINT: a metric is one of them
+  /// Several.
+  Metrics(std::initializer_list<Metric> metrics) : metrics_(metrics) {}
+  /// The same.
+  Metrics(std::vector<Metric> metrics) : metrics_(std::move(metrics)) {}  // NOLINT
+
+  /// Each of them.
+  const std::vector<Metric>& all() const noexcept { return metrics_; }
+
+ private:
+  std::vector<Metric> metrics_;
+};
+
+/// How far a sweep has come.
+struct SweepProgress {
+  std::int64_t done;                   ///< cells that have their number, those of a resumed file among them
+  std::int64_t total;                  ///< cells of all rows
+  double seconds;                      ///< since the sweep began
+  std::optional<double> seconds_left;  ///< at the rate so far; nothing before the first run
+};
+
+/// What to patch, from where, into what, scored how. For designated initialisers. Either `site` and `over`,
+/// or `table`.
 struct SweepOptions {
-  act::BlockSite site;        ///< the kind of activation that is replaced
-  std::vector<Axis> over;     ///< the grid's axes: Axis::layer and any of the site's own but batch
-  ActivationCache from;       ///< the run that the replacing values come from: one row, all positions
-  Input into = at::Tensor();  ///< what the run that is patched reads: one sequence, [pos] or [1, pos]
-  Metric metric;              ///< scores each patched run, of its logits or of activations
-  std::int64_t tokens_per_run = 1024;  ///< patched runs are computed together up to so many tokens
-  Stack stack = Stack::none;           ///< whose layers: of the stack that predicts, or Stack::encoder
+  std::optional<SweptSite> site = {};  ///< the kind of activation that is replaced
+  /// The grid's axes: Axis::layer, any of the site's own, Axis::expert of an expert's site, and Axis::batch
+  /// for the rows of `into`, which stand first where it is not named.
+  std::vector<SweptAxis> over = {};
+  /// Cells written out: the activations, or blocks of them, that are replaced together in one run.
+  std::vector<std::vector<Address>> table = {};
+  PatchSource from = PatchSource::zero();  ///< what the places become
+  Input into = at::Tensor();               ///< what the patched runs read; each row is swept by itself
+  Metrics metric = {};                     ///< score each patched run
+  std::vector<Hook> hooks = {};            ///< in force in every run, besides those that are attached
+  std::vector<Edit> edits = {};            ///< in force in every run, before the patch
+  std::int64_t tokens_per_run = 1024;      ///< patched runs are computed together up to so many tokens
+  Stack stack = Stack::none;               ///< whose layers: of the stack that predicts, or Stack::encoder
+  std::optional<int> threads = {};         ///< as RunOptions::threads
+  /// Called after each run; false ends the sweep.
+  std::function<bool(const SweepProgress&)> progress = nullptr;
+  /// A safetensors file that holds what is done so far: read when the sweep begins, where there is one, and
+  /// written every half a minute and at the end, also when a hook throws. Empty: none.
+  std::filesystem::path partial = {};
+};
+
+/// A number that a metric could not give.
+struct FailedCell {
+  std::vector<std::int64_t> index;  ///< in the grid
+  std::vector<std::string> labels;  ///< one per axis
+  std::string error;                ///< what the metric threw
+};
+
+/// A sweep and how it went.
+struct SweepReport {
+  Grid grid;                       ///< NaN where there is no number
+  Grid unpatched;                  ///< the scores without a patch, on the grid's `metric` and `row` axes
+  std::vector<FailedCell> failed;  ///< whose metric threw
+  std::int64_t runs;               ///< patched runs that were computed, as rows of larger ones
+  double seconds;                  ///< all that it took
+  bool complete;                   ///< not ended by `progress`
 };
 
 /// Activation patching: for every place on the axes `over`, runs `into` with the activation of `site` at that
-/// place replaced by its value in `from`, and scores the logits with the metric.
+/// place replaced by its value in `from`, and scores the run with the metric.
 ///
-/// An axis of the site that is not in `over` is replaced whole. `Axis::pos` stands for the query axis of
-/// patterns and scores, `Axis::head` for the key/value heads of keys and values. The numbers equal those of
-/// one full run per place up to rounding; what comes before a patched layer of the stack that predicts is
-/// computed once. A layer without the site gives NaN.
+/// The grid has the axes `over`, before them `row` where `into` has several rows, and before that `metric`
+/// where there are several. An axis of the site that is not in `over` is replaced whole. `Axis::pos` stands
+/// for the query axis of patterns and scores, `Axis::head` for the key/value heads of keys and values. The
+/// numbers equal those of one full run per place up to rounding; what a patch cannot change is computed once.
+/// NaN stands where a layer does not have the site, where a position is padding, and where a stopped sweep
+/// did not come to. Of an expert's activations the tokens are patched that both runs send to it.
 ///
-/// Throws HookError for a site, an axis or a cache that does not fit, and ShapeError for tokens or a metric
-/// that do not. (Method: Vig et al. 2020; Meng et al. 2022, "causal tracing"; Wang et al. 2023, "path
-/// patching".)
+/// Hooks are called with rows of patched runs: they may not tell the rows of `into` apart.
+///
+/// Throws HookError for a site, an axis or a source that does not fit, ShapeError for tokens, positions or a
+/// metric that do not, CheckpointError for a partial file of another model, tokens or options. What a metric
+/// or a hook throws passes through. (Method: Vig et al. 2020; Meng et al. 2022, "causal tracing"; Wang et al.
+/// 2023, "path patching".)
 Grid sweep(const HookedTransformer& model, const SweepOptions& options);
+
+/// The same, with the scores of the unpatched runs; what a metric throws for a cell is listed, and the others
+/// stand.
+SweepReport sweep_report(const HookedTransformer& model, const SweepOptions& options);
+
+/// The scores of a run without patches, on the axes `metric` (where there are several) and `row` (where there
+/// are several): what a sweep is rescaled with.
+///
+///     grid.rescaled(scores(model, corrupted, metric), scores(model, clean, metric), "share restored")
+Grid scores(const HookedTransformer& model, const Input& input, const Metrics& metric);
 
 }  // namespace hooked

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "hooked/analysis/sweep.h"
+#include "hooked/core/export.h"
+
+namespace HOOKED_EXPORT hooked {
+
+/// Which input of a head a path ends at.
+enum class HeadInput : std::uint8_t { query, key, value };
+
+/// A head of the stack that predicts.
+struct HeadPlace {
+  std::int64_t layer;  ///< negative from the end
+  std::int64_t head;   ///< negative from the end
+};
+
+/// Which paths are patched. For designated initialisers.
+struct DirectPathOptions {
+  HeadInput input = HeadInput::query;    ///< where paths end
+  std::optional<HeadPlace> source = {};  ///< where they begin; nothing: at every head
+  /// From where, into what, how scored, and the rest; `site`, `over` and `table` stay empty. `from` must be a
+  /// run that kept z.
+  SweepOptions sweep = {};
+};
+
+/// Direct path patching: the patched run's queries (or keys, or values) of one later head change by what the
+/// difference of a head's output in `from` and in the run makes of them, with the scale of the later head's
+/// norm held fixed; nothing else sees the difference.
+///
+/// A Grid [source_layer, source_head, layer, head] or, with one source, [layer, head], where `head` counts
+/// key/value heads for keys and values; `row` and `metric` stand before as in sweep(). NaN where the later
+/// head is not later. The output norm and the weights of the norms are part of the path. Throws as sweep(),
+/// HookError for a model without one stream before all heads (post-norm blocks, latent attention,
+/// cross-attention). (Method: Wang et al. 2023, "path patching"; linearised as in TransformerLens.)
+Grid direct_path(const HookedTransformer& model, const DirectPathOptions& options);
+
+/// The same with a report.
+SweepReport direct_path_report(const HookedTransformer& model, const DirectPathOptions& options);
+
+}  // namespace hooked

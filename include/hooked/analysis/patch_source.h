@@ -1,0 +1,64 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hooked/core/export.h"
+#include "hooked/hooks/activation_cache.h"
+
+namespace HOOKED_EXPORT hooked {
+
+/// What the mean of activations over a data set is taken over.
+enum class MeanOver : std::uint8_t {
+  rows,                ///< each column has a mean of its own
+  rows_and_positions,  ///< all columns have the same one; not of scores and patterns
+};
+
+/// What patched places become: the values of another run, zeros, a mean, other prompts, or a mixture.
+///
+///     {.from = model.run_with_cache(clean).cache}
+///     {.from = PatchSource::mean(model.run_with_cache(many_prompts).cache)}
+class PatchSource {
+ public:
+  /// The values of another run: row i's for row i of the input, or its one row's for every row. All positions
+  /// must have been kept.
+  PatchSource(ActivationCache run);  // NOLINT: a run is where values come from
+  /// Zeros.
+  static PatchSource zero();
+  /// This number everywhere.
+  static PatchSource value(double number);
+  /// This tensor, broadcast to the activation [1, ...]: a direction [d_model] at every position.
+  static PatchSource value(at::Tensor tensor);
+  /// The mean over the rows of a run. Padding does not count. Throws HookError, when it is used, for
+  /// activations that were not kept and for scores and patterns over positions.
+  static PatchSource mean(ActivationCache data, MeanOver over = MeanOver::rows_and_positions);
+  /// The values of a row of `data` that is drawn for each row of the input ("resample ablation"): the same
+  /// row for all places of a sweep, the same rows for the same seed.
+  static PatchSource resampled(ActivationCache data, std::uint64_t seed);
+  /// (1 - share) * one + share * other. Throws ShapeError for a share that is not finite.
+  static PatchSource mixture(const PatchSource& one, const PatchSource& other, double share);
+
+  /// What it is, in words: `zeros`, `the mean over 32 rows`.
+  const std::string& description() const noexcept { return description_; }
+
+  class Kind;  ///< what a source may be, for its implementation
+
+ private:
+  friend class SourceReader;
+  /// One of what is added up.
+  struct Term {
+    std::shared_ptr<const Kind> kind;
+    double share;
+  };
+
+  PatchSource(std::shared_ptr<const Kind> kind, std::string description);
+
+  std::vector<Term> terms_;
+  std::string description_;
+};
+
+}  // namespace hooked

@@ -1,0 +1,110 @@
+#include "analysis/cell_plan.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "analysis/site_cells.h"
+#include "analysis/table_cells.h"
+#include "hooked/core/error.h"
+
+namespace hooked {
+namespace {
+
+std::int64_t places_on(const GridAxis& axis) { return static_cast<std::int64_t>(axis.labels.size()); }
+
+/// The number that a cell of a smaller plan has among the cells of larger axes.
+std::int64_t moved(std::int64_t cell, const std::vector<GridAxis>& small,
+                   const std::vector<GridAxis>& large) {
+  std::int64_t number = 0, stride = 1;
+  for (std::size_t i = small.size(); i-- > 0;) {
+    number += cell % places_on(small[i]) * stride;
+    cell /= places_on(small[i]);
+    stride *= places_on(large[i]);
+  }
+  return number;
+}
+
+std::vector<bool> real_columns(const TokenColumns& columns, std::int64_t row) {
+  std::vector<bool> real;
+  for (std::int64_t column = columns.first; column < columns.end; ++column)
+    real.push_back(!columns.is_padding(row, column));
+  return real;
+}
+
+}  // namespace
+
+std::int64_t CellPlan::cells() const {
+  std::int64_t cells = 1;
+  for (const GridAxis& axis : axes) cells *= places_on(axis);
+  return cells;
+}
+
+CellPlan make_plan(const HookedTransformer& model, const SweepOptions& options, const SweepInput& into) {
+  const bool by_site = options.site.has_value() || !options.over.empty();
+  if (by_site == !options.table.empty() || (by_site && !options.site)) {
+    throw HookError("sweep", fmt::format("{}; expected either `site` and `over`, or `table`",
+                                         options.table.empty() ? "nothing says what is patched"
+                                                               : "`table` stands beside `site` or `over`"));
+  }
+  return by_site ? cells_of_site(model, options, into) : cells_of_table(model, options, into);
+}
+
+CellPlan stacked(std::vector<CellPlan> plans, const std::string& name,
+                 const std::vector<std::string>& labels) {
+  CellPlan all{.axes = plans.front().axes, .patched = {}, .groups = {}, .title = {}, .record = {}};
+  for (const CellPlan& plan : plans) {
+    for (std::size_t i = 0; i < all.axes.size(); ++i) {
+      if (places_on(plan.axes[i]) > places_on(all.axes[i])) all.axes[i] = plan.axes[i];
+    }
+  }
+  const std::int64_t cells = all.cells();
+  std::vector<std::string> records;
+  for (std::size_t p = 0; p < plans.size(); ++p) {
+    const std::int64_t before = static_cast<std::int64_t>(p) * cells;
+    const std::vector<GridAxis> own = plans[p].axes;
+    for (const ActivationName& patched : plans[p].patched) {
+      if (std::find(all.patched.begin(), all.patched.end(), patched) == all.patched.end())
+        all.patched.push_back(patched);
+    }
+    records.push_back(plans[p].record);
+    for (CellGroup& group : plans[p].groups) {
+      const auto number = [before, own, large = all.axes](std::int64_t cell) {
+        return before + moved(cell, own, large);
+      };
+      std::vector<std::int64_t> numbers;
+      for (const std::int64_t cell : group.cells) numbers.push_back(number(cell));
+      all.groups.push_back({std::move(numbers), [number, patches = std::move(group.patches)](
+                                                    const PatchedRuns& runs, SweptRow row) {
+                              CellPatches made = patches(runs, row);
+                              for (std::int64_t& cell : made.cells) cell = number(cell);
+                              return made;
+                            }});
+    }
+  }
+  all.axes.insert(all.axes.begin(), {.name = name, .labels = labels});
+  all.record = fmt::format("{}", fmt::join(records, "; "));
+  return all;
+}
+
+void require_same_columns(const PatchSource& from, const SweepInput& into, const TokenAxis& axis,
+                          SweptRow row) {
+  const auto columns = SourceReader::columns(from, axis, row);
+  if (!columns) return;
+  const auto here = real_columns(into.columns(counts_source(axis.name, axis.axis)), row.number);
+  const auto there = real_columns(*columns, 0);
+  if (here == there) return;
+  const auto text = [](const std::vector<bool>& real) {
+    return fmt::format("{} columns, {} of them tokens", real.size(),
+                       std::count(real.begin(), real.end(), true));
+  };
+  throw HookError(axis.name.to_string(),
+                  fmt::format("`from` does not fit `into` in row {}; expected {} in the same places, got {}; "
+                              "where prompts differ in length give the places to patch, each with its own in "
+                              "`from`",
+                              row.number, text(here), text(there)));
+}
+
+}  // namespace hooked

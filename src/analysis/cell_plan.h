@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "analysis/patched_runs.h"
+#include "analysis/sweep_input.h"
+#include "hooked/analysis/grid.h"
+#include "hooked/analysis/sweep.h"
+
+namespace hooked {
+
+/// Patches for some of the cells of a plan, in the same order.
+struct CellPatches {
+  std::vector<std::int64_t> cells;
+  std::vector<Patch> patches;
+};
+
+/// Cells whose patches are made at one time: those of one activation, say.
+struct CellGroup {
+  std::vector<std::int64_t> cells;
+  /// The patches of one row; cells that it has not (padding, places that the layer lacks) have no number.
+  std::function<CellPatches(const PatchedRuns& runs, SweptRow row)> patches;
+};
+
+/// What a sweep does for each row of its input: patches for the cells of a grid.
+struct CellPlan {
+  std::vector<GridAxis> axes;           ///< cells are numbered along them, the last one fastest
+  std::vector<ActivationName> patched;  ///< what the run without patches must keep
+  std::vector<CellGroup> groups;
+  std::string title;   ///< of the grid
+  std::string record;  ///< what is patched, for the record of a partial file
+
+  std::int64_t cells() const;
+};
+
+/// The plan for `site` and `over`, or for `table`. Throws HookError and ShapeError for what does not fit.
+CellPlan make_plan(const HookedTransformer& model, const SweepOptions& options, const SweepInput& into);
+
+/// Throws HookError where a row of the run that values come from has its tokens in other columns: column by
+/// column they could not stand for one another.
+void require_same_columns(const PatchSource& from, const SweepInput& into, const TokenAxis& axis,
+                          SweptRow row);
+
+/// Several plans beside one another, as places with these labels of a new first axis `name`. The plans' axes
+/// have the same names; shorter ones are filled up with cells that have no number.
+CellPlan stacked(std::vector<CellPlan> plans, const std::string& name,
+                 const std::vector<std::string>& labels);
+
+}  // namespace hooked

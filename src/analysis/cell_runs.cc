@@ -1,0 +1,296 @@
+#include "analysis/cell_runs.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <exception>
+#include <limits>
+#include <memory>
+
+#include "analysis/partial_scores.h"
+#include "analysis/standing_edits.h"
+#include "hooked/core/error.h"
+
+namespace hooked {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::seconds kBetweenSaves{30};
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// One sweep while it runs.
+class RunningSweep {
+ public:
+  RunningSweep(const HookedTransformer& model, const SweepOptions& options, const SweepInput& into,
+               const CellPlan& plan, OnFailure on_failure)
+      : model_(model),
+        options_(options),
+        into_(into),
+        plan_(plan),
+        on_failure_(on_failure),
+        metrics_(bound_metrics(model, options.metric, into.all())),
+        points_(model.config()) {}
+
+  CellScores run(const std::vector<std::int64_t>& rows);
+
+ private:
+  /// Where one row's numbers go: its place among the rows that are swept.
+  struct RowOfScores {
+    SweptRow row;
+    std::int64_t place;
+  };
+
+  void begin(const std::vector<std::int64_t>& rows);
+  bool run_row(RowOfScores row);
+  bool run_group(RowOfScores row, std::size_t group, const PatchedRuns& runs, const RowMetrics& metrics);
+  void score(RowOfScores row, const std::vector<std::int64_t>& cells, const RunResult& run,
+             const RunResult& unpatched, const RowMetrics& metrics);
+  void score_one_by_one(RowOfScores row, std::int64_t metric, const std::vector<std::int64_t>& cells,
+                        const RunResult& run, const RowMetrics& metrics);
+  void fill_unpatched(RowOfScores row, const std::vector<std::int64_t>& cells);
+  bool go_on();
+  bool is_done(RowOfScores row, std::int64_t cell) const { return done_[row.place * cells_ + cell]; }
+  void mark_done(RowOfScores row, const std::vector<std::int64_t>& cells);
+  double* scores_of(std::int64_t metric, RowOfScores row) {
+    return scores_.scores[metric][row.place].mutable_data_ptr<double>();
+  }
+
+  const HookedTransformer& model_;
+  const SweepOptions& options_;
+  const SweepInput& into_;
+  const CellPlan& plan_;
+  OnFailure on_failure_;
+  std::vector<BoundMetric> metrics_;
+  PointIndex points_;
+  std::int64_t cells_ = 0;
+  CellScores scores_;
+  std::optional<PartialScores> file_;
+  bool* done_ = nullptr;  // scores_.done
+  std::int64_t n_done_ = 0, n_done_before_ = 0;
+  std::vector<char> metric_checked_;
+  Clock::time_point began_ = Clock::now(), saved_ = Clock::now();
+};
+
+void RunningSweep::begin(const std::vector<std::int64_t>& rows) {
+  cells_ = plan_.cells();
+  const auto n_rows = static_cast<std::int64_t>(rows.size());
+  const auto n_metrics = static_cast<std::int64_t>(metrics_.size());
+  const auto nan = std::numeric_limits<double>::quiet_NaN();
+  scores_.scores = at::full({n_metrics, n_rows, cells_}, nan, at::kDouble);
+  scores_.done = at::zeros({n_rows, cells_}, at::kBool);
+  scores_.unpatched = at::full({n_metrics, n_rows}, nan, at::kDouble);
+  scores_.sizes = at::full({n_rows, static_cast<std::int64_t>(plan_.groups.size())}, nan, at::kDouble);
+  if (!options_.partial.empty()) {
+    file_.emplace(options_.partial, record_of(model_, options_, into_, plan_, rows));
+    if (auto before = file_->load()) {
+      for (const auto& [now, then] : {std::pair{&scores_.scores, &before->scores},
+                                      {&scores_.done, &before->done},
+                                      {&scores_.unpatched, &before->unpatched},
+                                      {&scores_.sizes, &before->sizes}}) {
+        if (now->sizes() != then->sizes() || now->scalar_type() != then->scalar_type()) {
+          throw CheckpointError(options_.partial.string(),
+                                "the tensors of the partial file have other shapes; expected the file as the "
+                                "sweep wrote it");
+        }
+        *now = *then;
+      }
+    }
+  }
+  done_ = scores_.done.mutable_data_ptr<bool>();
+  // No patch belongs to cells of no group: layers without the site.
+  std::vector<char> in_a_group(static_cast<std::size_t>(cells_), 0);
+  for (const CellGroup& group : plan_.groups) {
+    for (const std::int64_t cell : group.cells) in_a_group[static_cast<std::size_t>(cell)] = 1;
+  }
+  for (std::int64_t row = 0; row < n_rows; ++row) {
+    for (std::int64_t cell = 0; cell < cells_; ++cell)
+      if (in_a_group[static_cast<std::size_t>(cell)] == 0) done_[row * cells_ + cell] = true;
+  }
+  n_done_ = std::count(done_, done_ + n_rows * cells_, true);
+  n_done_before_ = n_done_;
+  metric_checked_.assign(metrics_.size(), 0);
+}
+
+CellScores RunningSweep::run(const std::vector<std::int64_t>& rows) {
+  begin(rows);
+  try {
+    for (std::size_t place = 0; place < rows.size() && scores_.complete; ++place) {
+      scores_.complete = run_row({into_.row(rows[place]), static_cast<std::int64_t>(place)});
+    }
+  } catch (...) {
+    if (file_) file_->save(scores_);
+    throw;
+  }
+  if (file_) file_->save(scores_);
+  scores_.seconds = seconds_since(began_);
+  return scores_;
+}
+
+bool RunningSweep::run_row(RowOfScores row) {
+  const RowMetrics metrics(metrics_, row.row.number);
+  RunOptions run = metrics.needs({.hooks = options_.hooks,
+                                  .edits = edits_of_row(options_.edits, points_, row.row),
+                                  .threads = options_.threads});
+  // What lies behind a row's last token changes nothing, unless a metric looks at whole activations.
+  const bool with_padding_behind = !RowMetrics::read_places_only(metrics_) || !run.edits.empty() ||
+                                   !run.hooks.empty() || !model_.hooks().empty();
+  const PatchedRuns runs(model_, into_.of_row(row.row.number, with_padding_behind), plan_.patched,
+                         {.run = std::move(run), .tokens_per_run = options_.tokens_per_run});
+  for (std::size_t m = 0; m < metrics.size(); ++m) {
+    const double now = metrics.scores(m, runs.unpatched(), 1).item<double>();
+    double& kept = scores_.unpatched[static_cast<std::int64_t>(m)].mutable_data_ptr<double>()[row.place];
+    if (file_) {
+      file_->require_same(
+          kept, now, fmt::format("the unpatched {} of row {}", metrics.metric(m).name(), row.row.number));
+    }
+    kept = now;
+  }
+  for (std::size_t group = 0; group < plan_.groups.size(); ++group) {
+    if (!run_group(row, group, runs, metrics)) return false;
+  }
+  return true;
+}
+
+bool RunningSweep::run_group(RowOfScores row, std::size_t group, const PatchedRuns& runs,
+                             const RowMetrics& metrics) {
+  const std::vector<std::int64_t>& all = plan_.groups[group].cells;
+  const bool any_left = std::any_of(all.begin(), all.end(), [&](auto cell) { return !is_done(row, cell); });
+  if (!any_left) return true;
+  const CellPatches made = plan_.groups[group].patches(runs, row.row);
+  if (file_) {
+    double sum = 0;
+    for (const Patch& patch : made.patches) {
+      for (const PatchedBlock& block : patch)
+        sum += block.value.to(at::kDouble).square().sum().item<double>();
+    }
+    double& kept = scores_.sizes[row.place].mutable_data_ptr<double>()[group];
+    file_->require_same(kept, std::sqrt(sum), "the size of what is patched in");
+    kept = std::sqrt(sum);
+  }
+  // Padding and places that the layer lacks have no number.
+  std::vector<std::int64_t> without = all, with = made.cells;
+  std::sort(without.begin(), without.end());
+  std::sort(with.begin(), with.end());
+  std::vector<std::int64_t> left;
+  std::set_difference(without.begin(), without.end(), with.begin(), with.end(), std::back_inserter(left));
+  mark_done(row, left);
+
+  const auto cells_of = [&](const std::vector<std::size_t>& patches) {
+    std::vector<std::int64_t> cells;
+    for (const std::size_t patch : patches) cells.push_back(made.cells[patch]);
+    return cells;
+  };
+  return runs.run(made.patches, {.wants =
+                                     [&](const std::vector<std::size_t>& patches) {
+                                       return std::any_of(patches.begin(), patches.end(),
+                                                          [&](std::size_t patch) {
+                                                            return !is_done(row, made.cells[patch]);
+                                                          });
+                                     },
+                                 .takes =
+                                     [&](const std::vector<std::size_t>& patches, const RunResult* run) {
+                                       const std::vector<std::int64_t> cells = cells_of(patches);
+                                       const std::size_t failures = scores_.failures.size();
+                                       if (run != nullptr) {
+                                         scores_.runs += static_cast<std::int64_t>(cells.size());
+                                         score(row, cells, *run, runs.unpatched(), metrics);
+                                       } else {
+                                         fill_unpatched(row, cells);
+                                       }
+                                       mark_done(row, cells);
+                                       // A sweep that is resumed tries these again.
+                                       for (std::size_t i = failures; i < scores_.failures.size(); ++i)
+                                         done_[row.place * cells_ + scores_.failures[i].cell] = false;
+                                       return go_on();
+                                     }});
+}
+
+void RunningSweep::fill_unpatched(RowOfScores row, const std::vector<std::int64_t>& cells) {
+  for (std::int64_t m = 0; m < static_cast<std::int64_t>(metrics_.size()); ++m) {
+    const double same = scores_.unpatched[m][row.place].item<double>();
+    for (const std::int64_t cell : cells) scores_of(m, row)[cell] = same;
+  }
+}
+
+void RunningSweep::score(RowOfScores row, const std::vector<std::int64_t>& cells, const RunResult& run,
+                         const RunResult& unpatched, const RowMetrics& metrics) {
+  for (std::size_t m = 0; m < metrics.size(); ++m) {
+    const auto metric = static_cast<std::int64_t>(m);
+    at::Tensor made;
+    try {
+      if (metric_checked_[m] == 0) metrics.require_rowwise(m, unpatched, run);
+      metric_checked_[m] = 1;
+      made = metrics.scores(m, run, static_cast<std::int64_t>(cells.size()));
+    } catch (const std::exception&) {
+      if (on_failure_ == OnFailure::throws) throw;
+      score_one_by_one(row, metric, cells, run, metrics);
+      continue;
+    }
+    double* const scores = scores_of(metric, row);
+    for (std::size_t i = 0; i < cells.size(); ++i) scores[cells[i]] = made.const_data_ptr<double>()[i];
+  }
+}
+
+void RunningSweep::score_one_by_one(RowOfScores row, std::int64_t metric,
+                                    const std::vector<std::int64_t>& cells, const RunResult& run,
+                                    const RowMetrics& metrics) {
+  double* const scores = scores_of(metric, row);
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    try {
+      scores[cells[i]] =
+          metrics.score_alone(static_cast<std::size_t>(metric), run, static_cast<std::int64_t>(i))
+              .item<double>();
+    } catch (const std::exception& error) {
+      scores_.failures.push_back({metric, row.place, cells[i], error.what()});
+    }
+  }
+}
+
+void RunningSweep::mark_done(RowOfScores row, const std::vector<std::int64_t>& cells) {
+  for (const std::int64_t cell : cells) {
+    bool& done = done_[row.place * cells_ + cell];
+    n_done_ += done ? 0 : 1;
+    done = true;
+  }
+}
+
+bool RunningSweep::go_on() {
+  if (file_ && Clock::now() - saved_ > kBetweenSaves) {
+    file_->save(scores_);
+    saved_ = Clock::now();
+  }
+  if (!options_.progress) return true;
+  SweepProgress progress{.done = n_done_,
+                         .total = scores_.done.numel(),
+                         .seconds = seconds_since(began_),
+                         .seconds_left = std::nullopt};
+  const auto made = static_cast<double>(n_done_ - n_done_before_);
+  if (made > 0)
+    progress.seconds_left = progress.seconds / made * static_cast<double>(progress.total - n_done_);
+  return options_.progress(progress) || n_done_ == progress.total;
+}
+
+}  // namespace
+
+CellScores run_cells(const HookedTransformer& model, const SweepOptions& options, const SweepInput& into,
+                     const CellPlan& plan, const std::vector<std::int64_t>& rows, OnFailure on_failure) {
+  return RunningSweep(model, options, into, plan, on_failure).run(rows);
+}
+
+std::vector<BoundMetric> bound_metrics(const HookedTransformer& model, const Metrics& metrics,
+                                       const Input& into) {
+  if (metrics.all().empty()) throw HookError("sweep", "nothing scores the runs; expected a metric");
+  std::vector<BoundMetric> bound;
+  for (const Metric& metric : metrics.all()) bound.push_back(metric.on(model, into));
+  return bound;
+}
+
+}  // namespace hooked

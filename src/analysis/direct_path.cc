@@ -1,0 +1,211 @@
+#include "hooked/analysis/direct_path.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "analysis/row_columns.h"
+#include "analysis/sweep_grid.h"
+#include "hooked/core/error.h"
+#include "hooked/hooks/act.h"
+
+namespace hooked {
+namespace {
+
+act::BlockSite site_of(HeadInput input) {
+  switch (input) {
+    case HeadInput::query:
+      return act::q;
+    case HeadInput::key:
+      return act::k;
+    case HeadInput::value:
+      return act::v;
+  }
+  return act::q;
+}
+
+std::int64_t checked(std::int64_t number, std::int64_t size, const char* what) {
+  if (number >= -size && number < size) return number < 0 ? number + size : number;
+  throw HookError("direct_path",
+                  fmt::format("there is no {} {}; expected {} to {}", what, number, -size, size - 1));
+}
+
+/// The paths of one model, as cells.
+///
+/// The model itself says what a difference of z becomes, with the scales of the norms on the way set to those
+/// of the unpatched run: behind its own block, and before later heads.
+class Paths : public std::enable_shared_from_this<Paths> {
+ public:
+  Paths(const HookedTransformer& model, const DirectPathOptions& options, const SweepInput& into)
+      : points_(model.config()), into_(into), options_(options), site_(site_of(options.input)) {
+    const ModelConfig& config = model.config();
+    if (config.has_encoder() || config.norms_stream()) {
+      throw HookError("direct_path",
+                      fmt::format("{} has no one stream that every head reads; expected a model of one "
+                                  "stack whose norms stand beside the stream",
+                                  config.has_encoder() ? "a model with two stacks"
+                                                       : "a model that norms the stream itself"));
+    }
+    n_layers_ = config.n_layers;
+    n_ends_ = options.input == HeadInput::query ? config.n_heads : config.n_kv_heads;
+    if (options.source) {
+      sources_ = {{checked(options.source->layer, n_layers_, "layer"),
+                   checked(options.source->head, config.n_heads, "head")}};
+    } else {
+      for (std::int64_t layer = 0; layer < n_layers_; ++layer) {
+        for (std::int64_t head = 0; head < config.n_heads; ++head) sources_.push_back({layer, head});
+      }
+    }
+    n_heads_ = config.n_heads;
+  }
+
+  CellPlan plan() const;
+
+ private:
+  /// What each source's difference is in the stream, [source, pos, d_model], of one row.
+  at::Tensor differences(const PatchedRuns& runs, SweptRow row) const;
+  CellPatches patches(std::int64_t layer, const PatchedRuns& runs, SweptRow row) const;
+  bool has(const Address& address) const {
+    const auto& names = points_.names();
+    return std::find(names.begin(), names.end(), points_.resolve(address.name())) != names.end();
+  }
+  ActivationName full(const Address& address) const { return points_.resolve(address.name()); }
+  /// Edits that hold a norm's scale as it is in the run without patches.
+  std::vector<Edit> frozen(const PatchedRuns& runs, const Address& scale, std::int64_t rows) const {
+    if (!has(scale)) return {};
+    const at::Tensor value = runs.value(full(scale));
+    return {set(scale, value.expand({rows, value.size(1), value.size(2)}))};
+  }
+
+  PointIndex points_;
+  SweepInput into_;
+  DirectPathOptions options_;
+  act::BlockSite site_;
+  std::int64_t n_layers_ = 0, n_heads_ = 0, n_ends_ = 0;
+  std::vector<HeadPlace> sources_;
+  mutable std::map<std::int64_t, at::Tensor> differences_;  // by row; a sweep has one thread
+};
+
+at::Tensor Paths::differences(const PatchedRuns& runs, SweptRow row) const {
+  if (const auto made = differences_.find(row.number); made != differences_.end()) return made->second;
+  std::vector<at::Tensor> all;
+  for (std::size_t begin = 0; begin < sources_.size();) {
+    const auto layer = static_cast<std::int32_t>(sources_[begin].layer);
+    std::size_t end = begin;
+    while (end < sources_.size() && sources_[end].layer == layer) ++end;
+    const auto rows = static_cast<std::int64_t>(end - begin);
+    const ActivationName z = full(act::z(layer));
+    require_same_columns(options_.sweep.from, into_, {z, Axis::pos}, row);
+    const at::Tensor unpatched = runs.value(z);
+    const SourceReader from(options_.sweep.from, z, unpatched, row);
+    std::vector<std::int64_t> sizes = unpatched.sizes().vec();
+    sizes.front() = rows;
+    const at::Tensor values = unpatched.expand(sizes).clone();
+    for (std::size_t i = begin; i < end; ++i) {
+      PatchedPlace head;
+      head.into.add(Axis::head, sources_[i].head);
+      head.from.add(Axis::head, sources_[i].head);
+      values[static_cast<std::int64_t>(i - begin)].select(1, sources_[i].head).copy_(from.block(head)[0]);
+    }
+    std::vector<Edit> edits = frozen(runs, act::ln1_post_scale(layer), rows);
+    edits.push_back(set(act::z(layer), values));
+    const at::Tensor stream = runs.value(full(act::resid_pre(layer)));
+    const at::Tensor written =
+        runs.resume(layer, stream.expand({rows, -1, -1}), edits, act::attn_out(layer))[act::attn_out(layer)];
+    all.push_back(written - runs.value(full(act::attn_out(layer))));
+    begin = end;
+  }
+  differences_.clear();
+  return differences_[row.number] = at::cat(all);
+}
+
+CellPatches Paths::patches(std::int64_t layer, const PatchedRuns& runs, SweptRow row) const {
+  const auto to = static_cast<std::int32_t>(layer);
+  std::int64_t earlier = 0;  // sources are in the order of layers
+  while (earlier < static_cast<std::int64_t>(sources_.size()) &&
+         sources_[static_cast<std::size_t>(earlier)].layer < layer)
+    ++earlier;
+  CellPatches made;
+  if (earlier == 0) return made;
+  const at::Tensor differences = this->differences(runs, row);
+  const at::Tensor stream = runs.value(full(act::resid_pre(to)));  // [1, pos, d_model]
+  const std::int64_t step = std::max<std::int64_t>(1, options_.sweep.tokens_per_run / stream.size(1));
+  for (std::int64_t begin = 0; begin < earlier; begin += step) {
+    const std::int64_t rows = std::min(step, earlier - begin);
+    const at::Tensor ends = runs.resume(layer, stream + differences.narrow(0, begin, rows),
+                                        frozen(runs, act::ln1_scale(to), rows), site_(to))[site_(to)];
+    for (std::int64_t i = 0; i < rows; ++i) {
+      for (std::int64_t head = 0; head < n_ends_; ++head) {
+        made.cells.push_back(((begin + i) * n_layers_ + layer) * n_ends_ + head);
+        made.patches.push_back({{Address(full(site_(to))).head(head), ends.narrow(0, i, 1).select(2, head)}});
+      }
+    }
+  }
+  return made;
+}
+
+CellPlan Paths::plan() const {
+  const std::string end = std::string(hooked::row(site_.site).word);
+  CellPlan plan{.axes = {},
+                .patched = {},
+                .groups = {},
+                .title = fmt::format("Patching direct paths into {}", end),
+                .record = {}};
+  if (!options_.source) {
+    plan.axes = {numbered_axis("source_layer", n_layers_), numbered_axis("source_head", n_heads_)};
+  } else {
+    plan.title += fmt::format(" from head {}.{}", sources_.front().layer, sources_.front().head);
+  }
+  plan.axes.push_back(numbered_axis("layer", n_layers_));
+  plan.axes.push_back(numbered_axis("head", n_ends_));
+  plan.record = plan.title;
+  for (std::int32_t layer = 0; layer < n_layers_; ++layer) {
+    for (const Address& needed : {act::z(layer), act::attn_out(layer), act::ln1_post_scale(layer),
+                                  act::ln1_scale(layer), site_(layer)}) {
+      if (has(needed)) plan.patched.push_back(full(needed));
+    }
+  }
+  const auto self = shared_from_this();
+  for (std::int64_t layer = 0; layer < n_layers_; ++layer) {
+    std::vector<std::int64_t> cells;
+    for (std::int64_t source = 0; source < static_cast<std::int64_t>(sources_.size()); ++source) {
+      for (std::int64_t head = 0; head < n_ends_; ++head)
+        cells.push_back((source * n_layers_ + layer) * n_ends_ + head);
+    }
+    plan.groups.push_back({std::move(cells), [self, layer](const PatchedRuns& runs, SweptRow row) {
+                             return self->patches(layer, runs, row);
+                           }});
+  }
+  return plan;
+}
+
+SweepReport report_of(const HookedTransformer& model, const DirectPathOptions& options,
+                      OnFailure on_failure) {
+  const SweepOptions& sweep = options.sweep;
+  if (sweep.site || !sweep.table.empty() || sweep.stack != Stack::none ||
+      std::any_of(sweep.over.begin(), sweep.over.end(),
+                  [](const SweptAxis& a) { return a.axis != Axis::batch; })) {
+    throw HookError("direct_path",
+                    "paths are from head to head; expected neither `site`, `table`, `stack` nor axes in "
+                    "`over` but Axis::batch");
+  }
+  const SweepInput into(model, sweep.into);
+  return swept(model, sweep, into, std::make_shared<const Paths>(model, options, into)->plan(), on_failure);
+}
+
+}  // namespace
+
+Grid direct_path(const HookedTransformer& model, const DirectPathOptions& options) {
+  return report_of(model, options, OnFailure::throws).grid;
+}
+
+SweepReport direct_path_report(const HookedTransformer& model, const DirectPathOptions& options) {
+  return report_of(model, options, OnFailure::is_listed);
+}
+
+}  // namespace hooked

@@ -1,0 +1,122 @@
+#include "analysis/partial_scores.h"
+
+#include <ATen/TensorOperators.h>
+#include <c10/util/hash.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+
+#include "core/json.h"
+#include "hooked/core/error.h"
+#include "hooked/io/safetensors.h"
+
+namespace hooked {
+namespace {
+
+constexpr const char* kRecord = "sweep";
+
+/// A fingerprint of a tensor's bytes.
+std::string fingerprint(const at::Tensor& tensor) {
+  if (!tensor.defined()) return "none";
+  const at::Tensor bytes = tensor.cpu().contiguous();
+  return c10::sha1(std::string(static_cast<const char*>(bytes.const_data_ptr()), bytes.nbytes())).str();
+}
+
+std::string text_of(const Edit& edit, const PointIndex& points) {
+  std::vector<std::string> names;
+  for (const std::size_t point : edit.target.where.resolve(points, Reach::everything(points)))
+    names.push_back(points.name(point).to_string());
+  const auto* value = std::get_if<at::Tensor>(&edit.value);
+  return fmt::format(
+      "{}{} {} {}", fmt::join(names, ","), edit.target.indices.to_string(), static_cast<int>(edit.kind),
+      value != nullptr ? fingerprint(*value) : fmt::format("{}", std::get<double>(edit.value)));
+}
+
+}  // namespace
+
+SweepRecord record_of(const HookedTransformer& model, const SweepOptions& options, const SweepInput& into,
+                      const CellPlan& plan, const std::vector<std::int64_t>& rows) {
+  const Provenance provenance = model.provenance();
+  const PointIndex points(model.config());
+  std::vector<std::string> processing, metrics, edits;
+  for (const auto& [step, outcome] : provenance.processing) processing.push_back(step + ": " + outcome);
+  for (const Metric& metric : options.metric.all()) metrics.push_back(metric.name());
+  for (const Edit& edit : options.edits) edits.push_back(text_of(edit, points));
+  const Input& input = into.all();
+  return {
+      {"config", provenance.config_sha1},
+      {"dtype", provenance.dtype},
+      {"processing", fmt::format("{}", fmt::join(processing, ", "))},
+      {"places", plan.record},
+      {"rows", fmt::format("{}", fmt::join(rows, ", "))},
+      {"tokens", fmt::format("{} {} {} {} {}", fingerprint(input.tokens), fingerprint(input.attention_mask),
+                             fingerprint(input.token_types), fingerprint(input.decoder.tokens),
+                             fingerprint(input.decoder.attention_mask))},
+      {"source", options.from.description()},
+      {"metrics", fmt::format("{}", fmt::join(metrics, ", "))},
+      {"hooks", fmt::format("{}", options.hooks.size() + model.hooks().size())},
+      {"edits", fmt::format("{}", fmt::join(edits, "; "))},
+      {"tokens_per_run", std::to_string(options.tokens_per_run)}};
+}
+
+std::optional<CellScores> PartialScores::load() const {
+  if (file_.empty() || !std::filesystem::exists(file_)) return std::nullopt;
+  const auto file = SafetensorsFile::open(file_);
+  const auto found = file.metadata().find(kRecord);
+  if (found == file.metadata().end()) {
+    throw CheckpointError(file_.string(),
+                          "this is not the partial file of a sweep; expected one, or the name of a new file");
+  }
+  Json record;
+  try {
+    record = parse_json(found->second, {.bytes = std::size_t{1} << 28});
+  } catch (const std::invalid_argument& error) {
+    throw CheckpointError(file_.string(), fmt::format("the record of the sweep is damaged ({}); expected the "
+                                                      "file as the sweep wrote it",
+                                                      error.what()));
+  }
+  for (const auto& [key, value] : record_) {
+    const auto there = record.is_object() ? record.find(key) : record.end();
+    if (record.is_object() && there != record.end() && there->is_string() &&
+        there->get<std::string>() == value)
+      continue;
+    const std::string other = record.is_object() && there != record.end() && there->is_string()
+                                  ? printable(there->get<std::string>())
+                                  : "nothing";
+    throw CheckpointError(file_.string(),
+                          fmt::format("this is the partial file of another sweep: its {} differ; expected "
+                                      "'{}', got '{}'; remove the file or name another",
+                                      key, printable(value), other));
+  }
+  CellScores scores;
+  scores.scores = file.read("scores");
+  scores.done = file.read("done").to(at::kBool);
+  scores.unpatched = file.read("unpatched");
+  scores.sizes = file.read("sizes");
+  return scores;
+}
+
+void PartialScores::require_same(double in_file, double now, std::string_view what) const {
+  if (std::isnan(in_file) || in_file == now) return;
+  if (std::abs(in_file - now) <= 1e-4 * std::max({1.0, std::abs(in_file), std::abs(now)})) return;
+  throw CheckpointError(file_.string(),
+                        fmt::format("{} was {} when the file was written and is {} now; expected "
+                                    "the same model, source, hooks and metrics; remove the file "
+                                    "or name another",
+                                    what, in_file, now));
+}
+
+void PartialScores::save(const CellScores& scores) const {
+  if (file_.empty()) return;
+  Json record = Json::object();
+  for (const auto& [key, value] : record_) record[key] = value;
+  save_safetensors(file_,
+                   {{"scores", scores.scores},
+                    {"done", scores.done.to(at::kByte)},
+                    {"unpatched", scores.unpatched},
+                    {"sizes", scores.sizes}},
+                   {.metadata = {{kRecord, json_text(record)}}});
+}
+
+}  // namespace hooked

@@ -1,0 +1,188 @@
+#include "hooked/analysis/patch_source.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <fmt/format.h>
+
+#include <cmath>
+#include <random>
+#include <utility>
+
+#include "analysis/cache_reading.h"
+#include "analysis/source_reader.h"
+#include "hooked/core/error.h"
+#include "hooked/core/tensor_text.h"
+#include "hooked/hooks/site.h"
+
+namespace hooked {
+namespace {
+
+// The whole of an activation, all positions and rows of it.
+at::Tensor whole(const ActivationCache& cache, const ActivationName& name) {
+  const at::Tensor value = cache[Address(name)];
+  require_all_positions(cache, name, "patching");
+  return value;
+}
+
+// The dimension of positions or queries; nothing where the site has none.
+std::optional<std::int64_t> position_dimension(const SiteRow& site) {
+  for (const Axis axis : {Axis::pos, Axis::source, Axis::query}) {
+    if (const auto dim = site.axes.find(axis)) return dim;
+  }
+  return std::nullopt;
+}
+
+/// One tensor for every place.
+class Same final : public PatchSource::Kind {
+ public:
+  explicit Same(at::Tensor tensor) : tensor_(std::move(tensor)) {}
+  at::Tensor values(const ActivationName&, const at::Tensor& unpatched, SweptRow) const override {
+    return tensor_.to(unpatched.options());
+  }
+
+ private:
+  at::Tensor tensor_;
+};
+
+/// The values of a run, place by place.
+class OfRun : public PatchSource::Kind {
+ public:
+  explicit OfRun(ActivationCache run) : run_(std::move(run)) {}
+  at::Tensor values(const ActivationName& name, const at::Tensor&, SweptRow row) const override {
+    const at::Tensor all = whole(run_, name);
+    if (per_expert(hooked::row(name.site))) return all;
+    const std::int64_t rows = all.size(0);
+    const std::int64_t own = row_of(row, rows);
+    if (own < rows && (rows == 1 || fits(row, rows))) return all.narrow(0, own, 1);
+    throw HookError(name.to_string(),
+                    fmt::format("`from` does not fit `into`; expected a run of 1 row or of {}, got {} "
+                                "(one row of a batch is cache.row(i))",
+                                row.of, rows));
+  }
+  const ActivationCache* run() const override { return &run_; }
+
+ protected:
+  virtual bool fits(SweptRow row, std::int64_t rows) const { return rows == row.of; }
+
+ private:
+  ActivationCache run_;
+};
+
+/// A row that is drawn.
+class Drawn final : public OfRun {
+ public:
+  Drawn(ActivationCache data, std::uint64_t seed) : OfRun(std::move(data)), seed_(seed) {}
+  at::Tensor values(const ActivationName& name, const at::Tensor& unpatched, SweptRow row) const override {
+    if (!per_expert(hooked::row(name.site))) return OfRun::values(name, unpatched, row);
+    throw HookError(
+        name.to_string(),
+        "an expert's tokens are of all rows, so that none can be drawn; expected a site with rows");
+  }
+  std::int64_t row_of(SweptRow row, std::int64_t rows) const override {
+    std::mt19937_64 stream(seed_);
+    stream.discard(static_cast<unsigned long long>(row.number));
+    return static_cast<std::int64_t>(stream() % static_cast<std::uint64_t>(rows));
+  }
+
+ protected:
+  bool fits(SweptRow, std::int64_t) const override { return true; }
+
+ private:
+  std::uint64_t seed_;
+};
+
+/// The mean over a data set.
+class Mean final : public PatchSource::Kind {
+ public:
+  Mean(ActivationCache data, MeanOver over) : data_(std::move(data)), over_(over) {}
+
+  at::Tensor values(const ActivationName& name, const at::Tensor& unpatched, SweptRow) const override {
+    const SiteRow& site = row(name.site);
+    const at::Tensor all = whole(data_, name).to(at::kDouble);
+    const auto options = unpatched.options();
+    if (per_expert(site)) return all.mean(0, /*keepdim=*/true).to(options);
+    const auto dim = position_dimension(site);
+    const bool over_positions = over_ == MeanOver::rows_and_positions && dim;
+    if (over_positions && (site.axes.find(Axis::key) || site.axes.find(Axis::source_key))) {
+      throw HookError(name.to_string(),
+                      "keys of different queries have no mean; expected PatchSource::mean(data, "
+                      "MeanOver::rows)");
+    }
+    const auto& tokens = data_.tokens(name.stack);
+    if (!dim || !tokens || !tokens->mask.defined()) {
+      const at::Tensor rows = all.mean(0, true);
+      return (over_positions ? rows.mean(*dim, true) : rows).to(options);
+    }
+    at::Tensor real = tokens->mask.to(all.options());  // [row, pos], 1 where it counts
+    for (std::int64_t d = 1; d < *dim; ++d) real = real.unsqueeze(1);
+    while (real.dim() < all.dim()) real = real.unsqueeze(-1);
+    at::Tensor sum = (all.nan_to_num() * real).sum(0, true), count = real.sum(0, true);
+    if (over_positions) {
+      sum = sum.sum(*dim, true);
+      count = count.sum(*dim, true);
+    }
+    return (sum / count).to(options);
+  }
+
+ private:
+  ActivationCache data_;
+  MeanOver over_;
+};
+
+std::int64_t rows_of(const ActivationCache& cache) {
+  for (const auto& entry : cache) {
+    if (!per_expert(row(entry.name.site))) return cache[Address(entry.name)].size(0);
+  }
+  return 1;
+}
+
+}  // namespace
+
+PatchSource::PatchSource(std::shared_ptr<const Kind> kind, std::string description)
+    : terms_{{std::move(kind), 1.0}}, description_(std::move(description)) {}
+
+PatchSource::PatchSource(ActivationCache run)
+    : PatchSource(std::make_shared<OfRun>(std::move(run)), "another run") {}
+
+PatchSource PatchSource::zero() {
+  return {std::make_shared<Same>(at::scalar_tensor(0.0, at::kDouble)), "zeros"};
+}
+
+PatchSource PatchSource::value(double number) {
+  return {std::make_shared<Same>(at::scalar_tensor(number, at::kDouble)), fmt::format("{}", number)};
+}
+
+PatchSource PatchSource::value(at::Tensor tensor) {
+  if (!tensor.defined()) throw ShapeError("PatchSource::value", "the tensor is undefined; expected a value");
+  std::string words = fmt::format("a value {}", shape_text(tensor.sizes()));
+  return {std::make_shared<Same>(std::move(tensor)), std::move(words)};
+}
+
+PatchSource PatchSource::mean(ActivationCache data, MeanOver over) {
+  std::string words = fmt::format("the mean over {} rows{}", rows_of(data),
+                                  over == MeanOver::rows_and_positions ? " and their positions" : "");
+  return {std::make_shared<Mean>(std::move(data), over), std::move(words)};
+}
+
+PatchSource PatchSource::resampled(ActivationCache data, std::uint64_t seed) {
+  std::string words = fmt::format("rows drawn from {} with seed {}", rows_of(data), seed);
+  return {std::make_shared<Drawn>(std::move(data), seed), std::move(words)};
+}
+
+PatchSource PatchSource::mixture(const PatchSource& one, const PatchSource& other, double share) {
+  if (!std::isfinite(share)) {
+    throw ShapeError("PatchSource::mixture",
+                     fmt::format("the share {} is not finite; expected a number such as 0.5", share));
+  }
+  PatchSource mixed = one;
+  for (Term& term : mixed.terms_) term.share *= 1 - share;
+  for (Term term : other.terms_) {
+    term.share *= share;
+    mixed.terms_.push_back(term);
+  }
+  mixed.description_ =
+      fmt::format("{} of {} and {} of {}", 1 - share, one.description_, share, other.description_);
+  return mixed;
+}
+
+}  // namespace hooked

@@ -1,0 +1,103 @@
+#include "analysis/row_metrics.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/tensor.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "hooked/core/error.h"
+
+namespace hooked {
+namespace {
+
+bool reads_logits(const BoundMetric& metric) { return metric.metric().definition().reads_logits; }
+
+at::Tensor as_numbers(const at::Tensor& scores) {
+  return scores.detach().to(at::kCPU, at::kDouble).contiguous();
+}
+
+}  // namespace
+
+RowMetrics::RowMetrics(const std::vector<BoundMetric>& metrics, std::int64_t row) {
+  std::set<std::int64_t> columns;
+  bool all = false;
+  for (const BoundMetric& metric : metrics) {
+    metrics_.push_back(metric.of_row(row));
+    if (!reads_logits(metric)) continue;
+    const auto& own = metrics_.back().logit_positions();
+    all = all || !own;
+    if (own) columns.insert(own->begin(), own->end());
+  }
+  if (!all) logit_columns_.emplace(columns.begin(), columns.end());
+}
+
+RunOptions RowMetrics::needs(RunOptions options) const {
+  bool logits = false;
+  for (const BoundMetric& metric : metrics_) {
+    options.capture = options.capture | metric.metric().definition().activations;
+    logits = logits || reads_logits(metric);
+  }
+  options.output = logits ? Output::logits : Output::none;
+  options.logit_positions = logits ? logit_columns_ : std::nullopt;
+  return options;
+}
+
+bool RowMetrics::read_places_only(const std::vector<BoundMetric>& metrics) {
+  return std::all_of(metrics.begin(), metrics.end(), [](const BoundMetric& metric) {
+    return reads_logits(metric) && metric.logit_positions() &&
+           metric.metric().definition().activations.empty();
+  });
+}
+
+/// Out of the columns that were computed, those that one metric reads.
+at::Tensor RowMetrics::logits_for(std::size_t i, const at::Tensor& logits) const {
+  const auto& own = metrics_[i].logit_positions();
+  if (!own || (logit_columns_ && *own == *logit_columns_)) return logits;
+  std::vector<std::int64_t> places;
+  for (const std::int64_t column : *own) {
+    places.push_back(logit_columns_
+                         ? std::lower_bound(logit_columns_->begin(), logit_columns_->end(), column) -
+                               logit_columns_->begin()
+                         : column);
+  }
+  return logits.index_select(1, at::tensor(places, at::kLong).to(logits.device()));
+}
+
+at::Tensor RowMetrics::scores(std::size_t i, const RunResult& runs, std::int64_t n_runs) const {
+  const BoundMetric metric =
+      metrics_[i].of_rows(std::vector<std::int64_t>(static_cast<std::size_t>(n_runs), 0));
+  return as_numbers(reads_logits(metric) ? metric(logits_for(i, runs.logits()), runs.cache)
+                                         : metric({}, runs.cache));
+}
+
+at::Tensor RowMetrics::score_alone(std::size_t i, const RunResult& runs, std::int64_t run) const {
+  const BoundMetric& metric = metrics_[i];
+  const ActivationCache cache =
+      metric.metric().definition().activations.empty() ? ActivationCache() : runs.cache.row(run);
+  return as_numbers(reads_logits(metric) ? metric(logits_for(i, runs.logits().narrow(0, run, 1)), cache)
+                                         : metric({}, cache));
+}
+
+void RowMetrics::require_rowwise(std::size_t i, const RunResult& one, const RunResult& other) const {
+  const BoundMetric& metric = metrics_[i];
+  if (!reads_logits(metric) || !metric.metric().definition().activations.empty()) return;
+  const at::Tensor rows = logits_for(i, at::cat({one.logits(), other.logits().narrow(0, 0, 1)}));
+  const at::Tensor together = as_numbers(metric.of_rows({0, 0})(rows));
+  for (std::int64_t row = 0; row < 2; ++row) {
+    const double alone = as_numbers(metric(rows.narrow(0, row, 1))).item<double>();
+    const double in_company = together[row].item<double>();
+    if (std::isnan(alone) && std::isnan(in_company)) continue;
+    if (std::abs(alone - in_company) <= 1e-3 * std::max(1.0, std::abs(alone))) continue;
+    throw ShapeError(
+        metric.metric().name(),
+        fmt::format("row {} scores {} by itself and {} beside another row; expected a metric that looks at "
+                    "each row alone",
+                    row, alone, in_company));
+  }
+}
+
+}  // namespace hooked

@@ -1,0 +1,10 @@
+#pragma once
+
+#include "analysis/cell_plan.h"
+
+namespace hooked {
+
+/// The plan of a sweep over the axes of one site.
+CellPlan cells_of_site(const HookedTransformer& model, const SweepOptions& options, const SweepInput& into);
+
+}  // namespace hooked

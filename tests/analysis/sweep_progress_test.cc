@@ -1,0 +1,212 @@
+// Sweeps that are watched, stopped, resumed, and whose metric throws.
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/cat.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <random>
+#include <stdexcept>
+
+#include "hooked/analysis/sweep.h"
+#include "hooked/core/error.h"
+#include "hooked/hooks/edit.h"
+#include "tests/analysis/two_layer_model.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/thrown_by.h"
+
+namespace hooked::sweep_progress_test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+class SweepProgressed : public testing::Test {
+ protected:
+  SweepOptions options() const {
+    return {.site = act::pattern,
+            .over = {Axis::layer, Axis::head, Axis::query, Axis::key},
+            .from = model_.run_with_cache(at::cat({clean_, corrupted_}), act::everything).cache,
+            .into = at::cat({corrupted_, clean_}),
+            .metric = {logit(3), probability(4)},
+            .tokens_per_run = 16};
+  }
+
+  HookedTransformer model_ = random_model_of(two_layer_config());
+  at::Tensor clean_ = random_row(6, 11, 1), corrupted_ = random_row(6, 11, 2);
+  TempFolder folder_;
+};
+
+bool same_bits(const Grid& a, const Grid& b) {
+  return a.values().isnan().equal(b.values().isnan()) &&
+         a.values().nan_to_num().equal(b.values().nan_to_num());
+}
+
+TEST_F(SweepProgressed, SaysHowFarItIs) {
+  auto watched = options();
+  std::vector<SweepProgress> told;
+  watched.progress = [&](const SweepProgress& progress) {
+    told.push_back(progress);
+    return true;
+  };
+  const auto report = sweep_report(model_, watched);
+  ASSERT_GT(told.size(), 10U);
+  for (std::size_t i = 1; i < told.size(); ++i) {
+    EXPECT_GT(told[i].done, told[i - 1].done);
+    EXPECT_EQ(told[i].total, 2 * 2 * 4 * 36);
+    EXPECT_TRUE(told[i].seconds_left.has_value());
+  }
+  EXPECT_EQ(told.back().done, told.back().total);
+  EXPECT_TRUE(report.complete);
+  EXPECT_GT(report.runs, 100);
+  EXPECT_LT(report.runs, told.back().total) << "keys that a query cannot see need no run";
+  EXPECT_EQ(report.unpatched.values().sizes(), at::IntArrayRef({2, 2}));
+  EXPECT_NEAR(report.unpatched.at({0, 1}), logit(3).score(model_, clean_).item<double>(), 1e-12);
+}
+
+TEST_F(SweepProgressed, AResumedSweepHasTheBitsOfAnUnbrokenOne) {
+  const auto unbroken = sweep(model_, options());
+  std::mt19937 random(5);
+  for (int moment = 0; moment < 20; ++moment) {
+    auto broken = options();
+    broken.partial = folder_ / ("partial" + std::to_string(moment) + ".safetensors");
+    std::int64_t calls = static_cast<std::int64_t>(random() % 25);
+    bool complete = false;
+    int pieces = 0;
+    std::int64_t runs = 0;
+    std::optional<Grid> last;
+    while (!complete) {
+      std::int64_t left = calls;
+      broken.progress = [&](const SweepProgress&) { return left-- > 0; };
+      const auto report = sweep_report(model_, broken);
+      complete = report.complete;
+      runs += report.runs;
+      last = report.grid;
+      calls += static_cast<std::int64_t>(random() % 40) + 1;
+      ++pieces;
+    }
+    EXPECT_GT(pieces, 1);
+    EXPECT_TRUE(same_bits(*last, unbroken)) << "moment " << moment;
+    EXPECT_EQ(runs, sweep_report(model_, options()).runs) << "nothing is computed twice";
+  }
+}
+
+TEST_F(SweepProgressed, AStoppedSweepGivesWhatItHas) {
+  auto stopped = options();
+  int calls = 0;
+  stopped.progress = [&](const SweepProgress&) { return ++calls < 5; };
+  const auto report = sweep_report(model_, stopped);
+  EXPECT_FALSE(report.complete);
+  const auto all = sweep(model_, options()).values(), some = report.grid.values();
+  const auto there = some.isnan().logical_not();
+  EXPECT_GT(there.sum().item<std::int64_t>(), 0);
+  EXPECT_LT(there.sum().item<std::int64_t>(), all.numel());
+  EXPECT_TRUE(some.masked_select(there).equal(all.masked_select(there)));
+}
+
+TEST_F(SweepProgressed, WhatIsDoneSurvivesAHookThatThrows) {
+  auto failing = options();
+  failing.partial = folder_ / "partial.safetensors";
+  int calls = 0;
+  failing.progress = [&](const SweepProgress&) -> bool {
+    if (++calls == 6) throw std::runtime_error("the disk is full");
+    return true;
+  };
+  EXPECT_THROW(sweep(model_, failing), std::runtime_error);
+  failing.progress = nullptr;
+  const auto rest = sweep_report(model_, failing);
+  EXPECT_LT(rest.runs, sweep_report(model_, options()).runs);
+  EXPECT_TRUE(same_bits(rest.grid, sweep(model_, options())));
+}
+
+TEST_F(SweepProgressed, ThePartialFileOfAnotherSweepIsRefused) {
+  auto first = options();
+  first.partial = folder_ / "partial.safetensors";
+  first.progress = [](const SweepProgress&) { return false; };
+  sweep(model_, first);
+  const auto refusal = [&](const HookedTransformer& model, const auto& change) {
+    SweepOptions other = first;
+    change(other);
+    return text_thrown_by<CheckpointError>([&] { sweep(model, other); });
+  };
+  const auto unchanged = [](SweepOptions&) {};
+  EXPECT_THAT(refusal(model_,
+                      [&](SweepOptions& o) {
+                        o.into = at::cat({corrupted_, corrupted_});
+                      }),
+              AllOf(HasSubstr("partial.safetensors"), HasSubstr("its tokens differ")));
+  EXPECT_THAT(refusal(model_, [](SweepOptions& o) { o.site = act::attn_scores; }),
+              HasSubstr("its places differ"));
+  EXPECT_THAT(refusal(model_,
+                      [](SweepOptions& o) {
+                        o.over[1] = {Axis::head, {0, 1, 2, 2}};
+                      }),
+              HasSubstr("its places differ"));
+  EXPECT_THAT(refusal(model_, [](SweepOptions& o) { o.tokens_per_run = 17; }), HasSubstr("tokens_per_run"));
+  EXPECT_THAT(refusal(model_,
+                      [](SweepOptions& o) {
+                        o.metric = {logit(3), logit(4)};
+                      }),
+              HasSubstr("its metrics differ"));
+  EXPECT_THAT(refusal(model_,
+                      [](SweepOptions& o) {
+                        o.metric = {logit(5), probability(4)};
+                      }),
+              HasSubstr("the unpatched logit of row 0 was"));
+  EXPECT_THAT(refusal(model_, [](SweepOptions& o) { o.edits = {zero(act::z(0))}; }),
+              HasSubstr("its edits differ"));
+  EXPECT_THAT(refusal(model_, [](SweepOptions& o) { o.from = PatchSource::zero(); }),
+              HasSubstr("its source differ"));
+  EXPECT_THAT(refusal(model_,
+                      [&](SweepOptions& o) {
+                        o.from = model_.run_with_cache(at::cat({corrupted_, clean_}), act::everything).cache;
+                      }),
+              HasSubstr("the size of what is patched in was"));
+  ModelConfig wider = two_layer_config();
+  wider.d_mlp = 24;
+  EXPECT_THAT(refusal(random_model_of(wider), unchanged), HasSubstr("its config differ"));
+  const auto weights = HookedTransformer::create(two_layer_config(), {.seed = 3});
+  EXPECT_THAT(refusal(weights, unchanged), HasSubstr("the unpatched logit of row 0 was"));
+  std::ofstream(folder_ / "partial.safetensors") << "nothing of the kind";
+  EXPECT_FALSE(refusal(model_, unchanged).empty());
+}
+
+TEST_F(SweepProgressed, CellsWhoseMetricThrowsAreListedAndTheOthersStand) {
+  auto options = this->options();
+  options.over = {Axis::layer, Axis::head};
+  options.into = corrupted_;
+  options.from = model_.run_with_cache(clean_, act::everything).cache;
+  options.metric = logit(3);
+  const auto all = sweep(model_, options);
+  // The unpatched run is below it, half of the patched ones above it or so.
+  const double limit =
+      std::max(all.values().median().item<double>(), logit(3).score(model_, corrupted_).item<double>()) +
+      1e-9;
+  const Metric picky(
+      [limit](const at::Tensor& logits) {
+        const at::Tensor scores = logits.select(1, 0).select(1, 3);
+        if (scores.gt(limit).any().item<bool>()) throw std::runtime_error("too large");
+        return scores;
+      },
+      {Position::last()}, "picky");
+  options.metric = {logit(3), picky};
+  const auto report = sweep_report(model_, options);
+  EXPECT_TRUE(report.complete);
+  std::int64_t over = 0;
+  for (const auto& cell : all.largest(100)) {
+    const double made = report.grid.at({1, cell.index[0], cell.index[1]});
+    EXPECT_EQ(report.grid.at({0, cell.index[0], cell.index[1]}), cell.value);
+    over += cell.value > limit ? 1 : 0;
+    EXPECT_EQ(std::isnan(made), cell.value > limit);
+  }
+  EXPECT_GT(over, 0);
+  ASSERT_EQ(static_cast<std::int64_t>(report.failed.size()), over);
+  EXPECT_EQ(report.failed[0].labels[0], "picky");
+  EXPECT_THAT(report.failed[0].error, HasSubstr("too large"));
+  EXPECT_THROW(sweep(model_, options), std::runtime_error);
+}
+
+}  // namespace
+}  // namespace hooked::sweep_progress_test
