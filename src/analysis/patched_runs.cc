@@ -119,9 +119,11 @@ PatchedRuns::PatchedRuns(const HookedTransformer& model, Input input,
   }
   for (const Hook& hook : run.hooks) changes_shared_ |= changes_shared(hook.where, points_, config);
   for (const Edit& edit : run.edits) changes_shared_ |= changes_shared(edit.target.where, points_, config);
+  keeps_encoder_ = config.has_encoder() && run.hooks.empty() && run.edits.empty() && keys_last(config) &&
+                   config.direction == AttentionDirection::causal;
   RunOptions first = run;
   first.capture = first.capture | Selection(act::resid_pre);
-  first.keep_prefix = suffixes_;
+  first.keep_prefix = suffixes_ || keeps_encoder_;
   for (const ActivationName& name : patched) {
     first.capture = first.capture | Selection(name);
     if (!suffixes_ || !is_mixed(name)) continue;
@@ -350,7 +352,10 @@ RunResult PatchedRuns::run_columns(const Group& group, const std::vector<Patch>&
       }
     }
   }
-  return model_.run(rows_from(group.layer, static_cast<std::int64_t>(rows.size())), options);
+  const bool edits_source = std::any_of(names.begin(), names.end(), [](const ActivationName& name) {
+    return row(name.site).axes.find(Axis::source).has_value();
+  });
+  return model_.run(rows_from(group.layer, static_cast<std::int64_t>(rows.size()), edits_source), options);
 }
 
 ActivationCache PatchedRuns::resume(std::int64_t layer, const at::Tensor& streams, std::vector<Edit> edits,
@@ -365,7 +370,7 @@ ActivationCache PatchedRuns::resume(std::int64_t layer, const at::Tensor& stream
   return model_.run(rows, options).cache;
 }
 
-Input PatchedRuns::rows_from(std::optional<std::int64_t> layer, std::int64_t rows) const {
+Input PatchedRuns::rows_from(std::optional<std::int64_t> layer, std::int64_t rows, bool edits_source) const {
   Input input = input_;
   for (at::Tensor* tensor : {&input.tokens, &input.attention_mask, &input.token_types, &input.decoder.tokens,
                              &input.decoder.attention_mask}) {
@@ -373,8 +378,15 @@ Input PatchedRuns::rows_from(std::optional<std::int64_t> layer, std::int64_t row
   }
   if (!layer) return input;
   const at::Tensor stream = value(act::resid_pre(static_cast<std::int32_t>(*layer)).name());
-  const bool two_stacks = input.decoder.tokens.defined();
-  (two_stacks ? input.decoder.tokens : input.tokens) = at::Tensor();
+  if (keeps_encoder_ && !edits_source) {
+    // What the encoder read is read again, not made again.
+    input.attention_mask = input.decoder.attention_mask;
+    input.tokens = at::Tensor();
+    input.decoder = {};
+    input.prefix = unpatched_.prefix->first(0);
+  } else {
+    (input.decoder.tokens.defined() ? input.decoder.tokens : input.tokens) = at::Tensor();
+  }
   input.start = StartAtLayer{*layer, stream.expand({rows, -1, -1})};
   input.token_types = at::Tensor();  // they are part of the stream
   return input;

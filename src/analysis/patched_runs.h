@@ -97,8 +97,9 @@ class PatchedRuns {
   /// `unpatched` [1, pos, ...] from a column on for each row, with the rows' patches.
   at::Tensor patched(const ActivationName& name, const std::vector<Patch>& patches,
                      const std::vector<Row>& rows, std::int64_t from_column) const;
-  /// The input as rows that start before a layer, or from its tokens.
-  Input rows_from(std::optional<std::int64_t> layer, std::int64_t rows) const;
+  /// The input as rows that start before a layer, or from its tokens. Keys and values of what an encoder read
+  /// are made anew only where they are edited.
+  Input rows_from(std::optional<std::int64_t> layer, std::int64_t rows, bool edits_source = false) const;
   /// The options of a run that starts there: standing hooks and edits of what it computes.
   RunOptions options_from(std::optional<std::int64_t> layer) const;
 
@@ -107,6 +108,7 @@ class PatchedRuns {
   Options options_;
   PointIndex points_;
   bool changes_shared_ = false;  // hooks or edits change what all layers read besides the stream
+  bool keeps_encoder_ = false;   // what it read is the same in all runs
   bool suffixes_;                // rows may begin at columns of their own
   std::int64_t columns_;         // of the stack that predicts
   std::int64_t first_real_ = 0;

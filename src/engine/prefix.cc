@@ -11,9 +11,11 @@ std::int64_t Prefix::batch() const noexcept { return columns_->batch(); }
 std::int64_t Prefix::length() const noexcept { return columns_->length(); }
 
 Prefix Prefix::first(std::int64_t columns) const {
-  if (columns < 1 || columns > length()) {
-    throw ShapeError(
-        "prefix", fmt::format("a prefix cannot be cut to {} columns; expected 1 to {}", columns, length()));
+  // Without columns of its own it still holds what an encoder read.
+  const std::int64_t least = columns_->encoder().empty() ? 1 : 0;
+  if (columns < least || columns > length()) {
+    throw ShapeError("prefix", fmt::format("a prefix cannot be cut to {} columns; expected {} to {}", columns,
+                                           least, length()));
   }
   return {model_, std::make_shared<const KvCache>(columns_->first(columns))};
 }

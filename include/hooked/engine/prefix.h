@@ -20,7 +20,8 @@ class Prefix {
   std::int64_t batch() const noexcept;
   /// Columns: tokens, and padding if there was any.
   std::int64_t length() const noexcept;
-  /// Its first columns alone, sharing its memory. Throws ShapeError when it has fewer, and for none.
+  /// Its first columns alone, sharing its memory; 0 leaves what an encoder read, for decoders that start anew
+  /// (also inside, with `start`). Throws ShapeError when it has fewer, and for 0 without an encoder.
   Prefix first(std::int64_t columns) const;
 
   /// For the engine.
