@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -112,7 +113,24 @@ void InputFile::read(std::uint64_t offset, std::span<std::byte> into) const {
     }
     done += static_cast<std::size_t>(got);
   }
-  // Asked afterwards, so that a change before or during the read is seen.
+  check_unchanged();  // afterwards, so that a change before or during the read is seen
+}
+
+std::shared_ptr<const std::byte> InputFile::map() const {
+  const auto bytes = static_cast<std::size_t>(size());
+  if (bytes == 0) return nullptr;
+  void* const start = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, descriptor_, 0);
+  if (start == MAP_FAILED) {
+    throw IoError(path_text(path_), fmt::format("mapping {} bytes failed: {}", bytes, reason_text(errno)));
+  }
+  std::shared_ptr<const std::byte> mapped(static_cast<const std::byte*>(start),
+                                          [start, bytes](const std::byte*) { ::munmap(start, bytes); });
+  ::madvise(start, bytes, MADV_HUGEPAGE);  // an advice: some file systems keep files on large pages
+  check_unchanged();
+  return mapped;
+}
+
+void InputFile::check_unchanged() const {
   struct stat status {};
   if (::fstat(descriptor_, &status) != 0) {
     throw IoError(path_text(path_), fmt::format("cannot be examined: {}", reason_text(errno)));

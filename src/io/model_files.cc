@@ -28,9 +28,10 @@ struct KnownFile {
 };
 
 /// The first that is there is read.
-constexpr std::array<KnownFile, 9> kKnownFiles = {{
+constexpr std::array<KnownFile, 10> kKnownFiles = {{
     {"model.safetensors", TensorFormat::kSafetensors, Holds::kTensors},
     {"model.safetensors.index.json", TensorFormat::kSafetensors, Holds::kIndex},
+    {kPackedFile, TensorFormat::kSafetensors, Holds::kTensors},
     {"pytorch_model.bin", TensorFormat::kZip, Holds::kTensors},
     {"pytorch_model.bin.index.json", TensorFormat::kZip, Holds::kIndex},
     {"final.pth", TensorFormat::kZip, Holds::kTensors},  // TransformerLens

@@ -19,6 +19,9 @@ struct ModelFile {
 /// Where training runs in TransformerLens's manner keep their checkpoints, below the folder of the model.
 inline constexpr std::string_view kCheckpointsFolder = "checkpoints";
 
+/// A native folder's weights in packed form (loading/packed_file.h).
+inline constexpr std::string_view kPackedFile = "packed.safetensors";
+
 /// The file of `folder` to read, and what a user should know about the choice.
 struct ModelFileChoice {
   ModelFile file;

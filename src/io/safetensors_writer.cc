@@ -22,7 +22,6 @@ namespace {
 
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
-constexpr std::size_t kAlignment = 8;
 constexpr std::size_t kWrittenAtOnce = std::size_t{64} << 20;  // bytes, between two reports of progress
 
 void check_text(std::string_view text, std::string_view what, std::string_view where) {
@@ -100,8 +99,9 @@ std::vector<std::size_t> data_order(const NamedTensors& tensors) {
 
 std::string json_string(const std::string& text) { return Json(text).dump(); }
 
+// Padded so that what follows it begins at a multiple of `alignment`.
 std::string header_text(const NamedTensors& tensors, std::span<const std::size_t> order,
-                        const std::map<std::string, std::string>& metadata) {
+                        const std::map<std::string, std::string>& metadata, std::size_t alignment) {
   std::string text = "{";
   const auto separate = [&] {
     if (text.back() != '{') text += ',';
@@ -124,7 +124,8 @@ std::string header_text(const NamedTensors& tensors, std::span<const std::size_t
     begin = end;
   }
   text += '}';
-  text.resize((text.size() + kAlignment - 1) / kAlignment * kAlignment, ' ');  // the format pads with blanks
+  const std::size_t end = kLengthBytes + text.size();
+  text.append((alignment - end % alignment) % alignment, ' ');  // the format pads with blanks
   return text;
 }
 
@@ -135,7 +136,7 @@ void save_safetensors(const std::filesystem::path& path, const NamedTensors& ten
   const auto where = path_text(path);
   check_all(tensors, options.metadata, where);
   const auto order = data_order(tensors);
-  const auto header = header_text(tensors, order, options.metadata);
+  const auto header = header_text(tensors, order, options.metadata, options.alignment);
   if (header.size() > SafetensorsLimits::kHeaderBytes) {
     throw CheckpointError(where,
                           fmt::format("the header would be too large; expected at most {} bytes, got {}",

@@ -8,6 +8,7 @@
 
 #include <csignal>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "tests/io/file_bytes.h"
@@ -61,6 +62,29 @@ TEST(InputFile, ReplacedByNameKeepsTheOldBytes) {  // S23
   std::string part(10, ' ');
   file.read(0, std::as_writable_bytes(std::span(part)));
   EXPECT_EQ(part, "old bytes!");
+}
+
+TEST(InputFile, MapsTheBytesOfTheFileThatWasOpened) {
+  const TempFolder folder;
+  put_file(folder / "a", "old bytes!");
+  std::shared_ptr<const std::byte> mapped;
+  {
+    const auto file = InputFile::open(folder / "a");
+    mapped = file.map();
+    write_file(folder / "a", "new bytes!");
+  }
+  EXPECT_EQ(std::memcmp(mapped.get(), "old bytes!", 10), 0);
+  put_file(folder / "empty", "");
+  EXPECT_EQ(InputFile::open(folder / "empty").map(), nullptr);
+}
+
+TEST(InputFile, DoesNotMapAFileThatWasChanged) {
+  const TempFolder folder;
+  const auto path = folder / "a";
+  put_file(path, "0123456789");
+  const auto file = InputFile::open(path);
+  std::filesystem::resize_file(path, 5);
+  expect_refused<IoError>([&] { file.map(); }, path.native(), {"was changed", "expected 10 bytes"});
 }
 
 TEST(InputFile, FollowsSymbolicLinks) {  // I2

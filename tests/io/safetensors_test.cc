@@ -351,5 +351,17 @@ TEST_F(Safetensors, ThreadsReadOneFile) {
   EXPECT_EQ(right, 4 * 32);
 }
 
+TEST_F(Safetensors, DataBeginsWhereItIsAsked) {
+  const TempFolder folder;
+  for (const std::size_t alignment : {8, 64, 4096}) {
+    const auto path = folder / "a.safetensors";
+    const at::Tensor numbers = at::arange(5, at::TensorOptions(at::kFloat));
+    save_safetensors(path, {{"numbers", numbers}}, {.alignment = alignment});
+    const SafetensorsFile file = SafetensorsFile::open(path);
+    EXPECT_EQ(file.find("numbers")->begin % alignment, 0u);
+    EXPECT_TRUE(at::equal(file.read("numbers"), numbers));
+  }
+}
+
 }  // namespace
 }  // namespace hooked::safetensors_test

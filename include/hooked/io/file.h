@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,8 +26,8 @@ struct FileStamp {
 /// A regular file open for reading by offset (no shared position), so several threads may read from one.
 ///
 /// Symbolic links are followed: hub caches are made of them. Folders, pipes, sockets and devices are refused
-/// without blocking on them. Nothing is memory-mapped, so a file that shrinks is an error and never a SIGBUS
-/// or zeros.
+/// without blocking on them. What is read is copied, so a file that shrinks is an error and never a SIGBUS or
+/// zeros; only `map` does otherwise.
 class InputFile {
  public:
   /// Opens `path`. Throws IoError with the reason when it is absent, unreadable or not a regular file.
@@ -49,8 +50,16 @@ class InputFile {
   /// Throws IoError when the file ends first, was changed since it was opened, or cannot be read.
   void read(std::uint64_t offset, std::span<std::byte> into) const;
 
+  /// The file's bytes where the system keeps them, for as long as the pointer lives, also without this
+  /// object: nothing is copied, pages are read when they are first touched, and processes that map the same
+  /// file share them. They cannot be written to (SIGSEGV), and touching them after the file was cut short is
+  /// a SIGBUS; one that is replaced by another file of its name stays what it was. Null for an empty file.
+  /// Throws IoError when the system refuses or the file was changed since it was opened.
+  std::shared_ptr<const std::byte> map() const;
+
  private:
   InputFile() = default;
+  void check_unchanged() const;
 
   std::filesystem::path path_;
   int descriptor_ = -1;

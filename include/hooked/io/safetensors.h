@@ -107,6 +107,8 @@ at::Tensor read_safetensor(const InputFile& file, const TensorInfo& info);
 struct SafetensorsOptions {
   std::map<std::string, std::string> metadata = {};  ///< the header's `__metadata__`
   Progress progress = nullptr;                       ///< bytes of tensors written
+  /// The first tensor begins at a multiple of this many bytes of the file; itself a multiple of 8.
+  std::size_t alignment = 8;
 };
 
 /// Writes a safetensors file: all of it or, after an error, nothing (what was at `path` stays).
