@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "models/plain_kernels.h"
 #include "models/product.h"
 #include "models/threads.h"
 #include "models/workspace.h"
@@ -60,9 +59,19 @@ at::Tensor plain_matrix(std::int64_t out, std::int64_t in, const at::TensorOptio
   return by_rows ? at::empty({out, in}, options) : at::empty({in, out}, options).t();
 }
 
-// Whether LibTorch's products are to be taken on this processor: it multiplies tiles of bfloat16.
-bool suits_plain(const at::TensorOptions& options) {
-  return plain_kernels() || (options.dtype() == at::kBFloat16 && kernels::has_bfloat16_tiles());
+// Those that read such blocks, the best of them that this processor has.
+kernels::Instructions instructions_for(Storage storage) {
+  using enum kernels::Instructions;
+  switch (storage) {
+    case Storage::fastest:  // stands for one of the others
+    case Storage::plain:
+      return none;
+    case Storage::narrow_blocks:
+      return avx2;
+    case Storage::wide_blocks:
+      return kernels::best_instructions() == avx512_bf16 ? avx512_bf16 : avx512;
+  }
+  return none;
 }
 
 // [block, in / depth, column, depth] as [out, in].
@@ -84,9 +93,8 @@ Matrix::Matrix(std::int64_t out, std::int64_t in, Groups groups, const at::Tenso
   const bool is_float = dtype == at::kFloat;
   const std::int64_t depth = is_float ? 1 : kPairOfBfloat16;
   const std::int64_t sixteens = sixteens_of(groups.out, instructions);
-  packed_ = storage == Storage::fastest && options.device().is_cpu() &&
-            (is_float || dtype == at::kBFloat16) && sixteens > 0 && out > 0 && in > 0 &&
-            groups.in % depth == 0;
+  packed_ = storage != Storage::plain && options.device().is_cpu() && (is_float || dtype == at::kBFloat16) &&
+            sixteens > 0 && out > 0 && in > 0 && groups.in % depth == 0;
   if (!packed_) {
     stored_ = plain_matrix(out, in, options);
     return;
@@ -100,7 +108,7 @@ Matrix::Matrix(std::int64_t out, std::int64_t in, Groups groups, const at::Tenso
 Matrix::Matrix(std::int64_t out, std::int64_t in, Groups groups, const at::TensorOptions& options,
                Storage storage)
     : Matrix(out, in, groups, options, storage,
-             suits_plain(options) ? kernels::Instructions::none : kernels::best_instructions()) {}
+             instructions_for(storage == Storage::fastest ? fastest_storage(options) : storage)) {}
 
 std::int64_t Matrix::out() const { return packed_ ? stored_.size(0) * stored_.size(2) : stored_.size(0); }
 std::int64_t Matrix::in() const { return packed_ ? stored_.size(1) * stored_.size(3) : stored_.size(1); }

@@ -24,10 +24,10 @@ class Matrix {
 
   /// Undefined: the layer has no such matrix.
   Matrix() = default;
-  /// An uninitialised matrix. The instruction set is a parameter for the tests' sake.
+  /// An uninitialised matrix in the blocks that these instructions read, unless the storage is plain.
   Matrix(std::int64_t out, std::int64_t in, Groups groups, const at::TensorOptions& options, Storage storage,
          kernels::Instructions instructions);
-  /// With the instruction set of this processor, unless HOOKED_PLAIN_KERNELS says otherwise.
+  /// In a storage, which need not be one that this processor multiplies by: then it is only read and written.
   Matrix(std::int64_t out, std::int64_t in, Groups groups, const at::TensorOptions& options, Storage storage);
 
   bool defined() const { return stored_.defined(); }
