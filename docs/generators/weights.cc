@@ -48,7 +48,8 @@ TransformerLens writes beside them (`mask`, `IGNORE`, rotary tables) are skipped
 ## Packed parameters
 
 Weights are packed once, `[out, in]`, in memory as the product on this processor reads them fastest (`models/matrix.h`). Each weight
-above is a part of one of these:
+above is a part of one of these. They are also the tensors of a native folder's `packed.safetensors`
+([decision 44](decisions/0044-packed-folders.md)).
 
 | parameter | weights in it |
 |---|---|

@@ -17,17 +17,18 @@ void perform(const SaveOptions& options) {
   const auto model = load_model(options.model);
   {
     ProgressBar bar("saving");
-    model.save(options.out, {.progress = bar.progress()});
+    model.save(options.out, {.progress = bar.progress(), .packed = options.packed});
   }
   const auto& config = model.config();
   if (options.json) {
     return print_json({{"out", options.out},
                        {"parameters", config.parameter_count()},
                        {"dtype", dtype_text(config.dtype)},
+                       {"packed", options.packed},
                        {"processing", config.processing}});
   }
-  fmt::print("{}: {} parameters as {}\n", options.out, grouped(config.parameter_count()),
-             dtype_text(config.dtype));
+  fmt::print("{}: {} parameters as {}{}\n", options.out, grouped(config.parameter_count()),
+             dtype_text(config.dtype), options.packed ? ", packed" : "");
   Table steps({{}, {}});
   for (const auto& step : model.processing()) {
     steps.add({std::string(processing_step_name(step.step)), step.outcome});

@@ -13,16 +13,19 @@
 #include "hooked/io/safetensors.h"
 #include "hooked/loading/describe.h"
 #include "loading/load.h"
+#include "loading/packed_file.h"
 
 namespace hooked {
 namespace {
 
 // Where Hugging Face's folders say which tokens end a generation.
 constexpr const char* kGenerationConfig = "generation_config.json";
+constexpr const char* kPlainFile = "model.safetensors";
+constexpr const char* kPackedFile = "packed.safetensors";
 
 // Files that saving would leave beside the new ones and loading would read with them.
-void require_no_other_model(const std::filesystem::path& folder, const LoadedModel& model) {
-  std::vector<std::string> leftovers{"model.safetensors.index.json"};
+void require_no_other_model(const std::filesystem::path& folder, const LoadedModel& model, bool packed) {
+  std::vector<std::string> leftovers{"model.safetensors.index.json", packed ? kPlainFile : kPackedFile};
   if (model.stop_tokens.empty()) leftovers.emplace_back(kGenerationConfig);
   for (const std::string_view name : Tokenizer::file_names()) {
     if (!model.tokenizer_files.contains(std::string(name))) leftovers.emplace_back(name);
@@ -34,6 +37,13 @@ void require_no_other_model(const std::filesystem::path& folder, const LoadedMod
                               "folder; choose another or remove that file",
                               name));
   }
+}
+
+// The weights alone.
+std::shared_ptr<LoadedModel> on_cpu(const LoadedModel& model) {
+  auto copy = std::make_shared<LoadedModel>(model.config, at::kCPU);
+  fill(*copy, copy_weights(model));
+  return copy;
 }
 
 }  // namespace
@@ -97,10 +107,14 @@ void HookedTransformer::save(const std::filesystem::path& folder, const SaveOpti
   std::filesystem::create_directories(folder, failed);
   if (failed)
     throw IoError(folder.string(), fmt::format("the folder could not be made ({})", failed.message()));
-  require_no_other_model(folder, *model_);
-  const StateDict weights = copy_weights(*model_);
-  save_safetensors(folder / "model.safetensors", {weights.begin(), weights.end()},
-                   {.metadata = {{"format", "pt"}}, .progress = options.progress});
+  require_no_other_model(folder, *model_, options.packed);
+  if (options.packed) {
+    save_packed(folder / kPackedFile, model_->device.is_cpu() ? *model_ : *on_cpu(*model_), options.progress);
+  } else {
+    const StateDict weights = copy_weights(*model_);
+    save_safetensors(folder / kPlainFile, {weights.begin(), weights.end()},
+                     {.metadata = {{"format", "pt"}}, .progress = options.progress});
+  }
   write_file(folder / "config.json", config_json(model_->config));
   for (const auto& [name, content] : model_->tokenizer_files) write_file(folder / name, content);
   if (!model_->stop_tokens.empty()) {

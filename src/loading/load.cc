@@ -2,7 +2,9 @@
 #include "loading/load.h"
 
 #include <c10/core/ScalarType.h>
+#include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <exception>
 #include <filesystem>
@@ -19,10 +21,12 @@
 #include "hooked/io/model_folder.h"
 #include "hooked/loading/describe.h"
 #include "io/checkpoint_reader.h"
+#include "io/path_text.h"
 #include "io/source_tensor.h"
 #include "loading/device.h"
 #include "loading/identify.h"
 #include "loading/initialise.h"
+#include "loading/packed_file.h"
 #include "loading/plan_weights.h"
 #include "loading/recipe_reader.h"
 #include "loading/streamed_model.h"
@@ -40,22 +44,46 @@ void read_as_zeros(SourceTensors& source) {
   }
 }
 
+// The config that a packed file is of.
+const ModelConfig& native_config_of(const IdentifiedModel& identified) {
+  if (identified.family.model_type == native_family().model_type) return identified.read.config;
+  throw CheckpointError(
+      identified.family.model_type,
+      "packed weights lie beside another model's config.json; expected the one that was saved with them; put "
+      "it back or save the model again");
+}
+
 /// A checkpoint on disk and all that is known of its model before numbers are read.
 struct PlannedModel {
   PlannedModel(std::string_view id, const LoadOptions& options, Numbers numbers = Numbers::read)
       : place(locate_model(id)), identified(identify(place)), reader(open_checkpoint(place)) {
     FamilyConfig& read = identified.read;
+    if (is_packed(reader)) mapped = map_packed(reader, native_config_of(identified));
     read.config.dtype = options.dtype.value_or(read.config.dtype);
     // A model that was saved with a record of its processing is loaded as it was saved.
     const auto usual =
         read.processing_recorded ? WeightProcessing::none() : WeightProcessing::all_that_apply();
     processing = options.processing.value_or(usual);
-    source = source_tensors(reader);
+    source = mapped ? source_tensors(mapped, place) : source_tensors(reader);
     if (numbers == Numbers::zeros) read_as_zeros(source);
     plan = plan_weights(source, identified.family, read);
   }
   PlannedModel(const PlannedModel&) = delete;  // `source` refers to `reader`
   PlannedModel& operator=(const PlannedModel&) = delete;
+
+  /// Why a packed file cannot be the model as it lies: what was asked for is something else. Empty where it
+  /// can.
+  std::string reason_to_unpack(const LoadOptions& options) const {
+    if (!open_device(options.device).is_cpu()) return "another device was asked for";
+    if (plan.config.dtype != mapped->config.dtype) return "another dtype was asked for";
+    const auto steps = plan_processing(plan.config, processing);
+    const bool changes =
+        std::ranges::any_of(steps, [](const StepReport& step) { return step.outcome == "applied"; });
+    if (changes) return "processing was asked for";
+    return mapped->storage == fastest_storage(mapped->config.dtype)
+               ? ""
+               : "this processor multiplies by another layout";
+  }
 
   std::vector<std::string> notes() const {
     std::vector<std::string> all = identified.read.notes;
@@ -66,6 +94,7 @@ struct PlannedModel {
   const std::filesystem::path place;
   IdentifiedModel identified;
   const CheckpointReader reader;
+  std::shared_ptr<LoadedModel> mapped;  ///< a packed file's model as it lies there, else null
   SourceTensors source;
   WeightPlan plan;
   WeightProcessing processing;
@@ -78,16 +107,37 @@ std::shared_ptr<LoadedModel> build_model(SourceTensors source, const WeightPlan&
   return streamed_model(reader, plan.config, open_device(options.device), processing, options.progress);
 }
 
+// A packed file's model as it lies there, or one made of its weights.
+std::shared_ptr<LoadedModel> mapped_model(PlannedModel& planned, const LoadOptions& options) {
+  const std::string reason = planned.reason_to_unpack(options);
+  if (!reason.empty()) {
+    auto model = build_model(std::move(planned.source), planned.plan, options, planned.processing);
+    model->notes.push_back(fmt::format("[{}] the packed weights were unpacked into memory, not mapped: {}",
+                                       path_text(planned.place), reason));
+    return model;
+  }
+  planned.mapped->processing = plan_processing(planned.mapped->config, planned.processing);
+  if (options.progress) {
+    std::uint64_t total = 0;
+    for (const WeightSlot& slot : planned.mapped->slots()) total += slot.view.nbytes();
+    options.progress(total, total);
+  }
+  return planned.mapped;
+}
+
 }  // namespace
 
 std::shared_ptr<LoadedModel> load_model(std::string_view id, const LoadOptions& options) {
   const ThreadLimit limit(options.threads);
   PlannedModel planned(id, options);
-  const auto model = build_model(std::move(planned.source), planned.plan, options, planned.processing);
+  const auto model = planned.mapped
+                         ? mapped_model(planned, options)
+                         : build_model(std::move(planned.source), planned.plan, options, planned.processing);
   model->id = id;
   model->revision = revision_of_model(planned.place);
   model->family = planned.identified.family.model_type;
-  model->notes = planned.notes();
+  const auto notes = planned.notes();
+  model->notes.insert(model->notes.begin(), notes.begin(), notes.end());
   model->ignored_keys = std::move(planned.identified.read.ignored_keys);
   const std::filesystem::path folder = folder_of_model(planned.place);
   TokenizerFiles text = read_tokenizer_files(folder, model->config.d_vocab);

@@ -9,10 +9,12 @@
 
 namespace hooked {
 
-LoadedModel::LoadedModel(ModelConfig model_config, const c10::Device& where, Storage storage)
+LoadedModel::LoadedModel(ModelConfig model_config, const c10::Device& where, Storage wanted)
     : config(std::move(model_config)),
       points(config),
       device(where),
+      storage(wanted == Storage::fastest ? fastest_storage(at::TensorOptions(config.dtype).device(where))
+                                         : wanted),
       graph(std::make_shared<Transformer>(config, points, at::TensorOptions(config.dtype).device(where),
                                           storage)) {}
 

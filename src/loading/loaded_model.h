@@ -26,7 +26,7 @@ class Transformer;
 /// Everything that handles of one model share. Never moves: the graph refers to the config and the points.
 struct LoadedModel {
   /// A graph with uninitialised weights.
-  LoadedModel(ModelConfig model_config, const c10::Device& where, Storage storage = Storage::fastest);
+  LoadedModel(ModelConfig model_config, const c10::Device& where, Storage wanted = Storage::fastest);
   LoadedModel(const LoadedModel&) = delete;
   LoadedModel& operator=(const LoadedModel&) = delete;
   ~LoadedModel();
@@ -34,6 +34,7 @@ struct LoadedModel {
   const ModelConfig config;
   const PointIndex points;
   const c10::Device device;
+  const Storage storage;  ///< of the matrices; never Storage::fastest, but what it stands for
   const std::shared_ptr<Transformer> graph;
   Workspace workspace;
 

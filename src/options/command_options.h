@@ -113,6 +113,7 @@ struct GenerateCommandOptions {
 struct SaveOptions {
   ModelOptions model;
   std::string out;
+  bool packed = false;
   bool json = false;
 };
 

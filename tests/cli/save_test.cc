@@ -40,6 +40,27 @@ TEST_F(SaveTest, RawWeightsStayAsTheyAre) {
   EXPECT_EQ(read("saved/model.safetensors"), read("model/model.safetensors"));
 }
 
+TEST_F(SaveTest, PackedWeightsAreAModelLikeAnyOther) {
+  const auto out = succeed({"save", model(), "--out", path("saved"), "--packed"}).out;
+  EXPECT_NE(out.find("float32, packed"), std::string::npos) << out;
+  succeed({"save", model(), "--out", path("plain"), "--json"});
+  EXPECT_FALSE(std::filesystem::exists(path("saved/model.safetensors")));
+  for (const char* command : {"run", "info"}) {
+    std::vector<std::string> arguments{command, "", "--json"};
+    if (arguments[0] == "run") arguments.insert(arguments.end(), {"--tokens", "1,2,3"});
+    arguments[1] = path("saved");
+    const auto packed = succeed(arguments).json();
+    arguments[1] = path("plain");
+    auto plain = succeed(arguments).json();
+    for (const char* key : {"model", "id"}) {
+      if (plain.contains(key)) plain[key] = packed[key];
+    }
+    EXPECT_EQ(packed, plain);
+  }
+  succeed({"save", path("saved"), "--out", path("again")});
+  EXPECT_EQ(read("again/model.safetensors"), read("plain/model.safetensors"));
+}
+
 TEST_F(SaveTest, FilesOfAnotherModelAreNotMixedIn) {
   write_tokenizer("saved");
   expect_failure({"save", model(), "--out", path("saved")}, 1, "tokenizer.json");

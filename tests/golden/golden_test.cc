@@ -3,6 +3,7 @@
 // neither recorded nor an exception with a reason.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/log_softmax.h>
 #include <ATen/ops/ones.h>
@@ -17,6 +18,7 @@
 #include "hooked/engine/hooked_transformer.h"
 #include "tests/support/goldens.h"
 #include "tests/support/relative_difference.h"
+#include "tests/support/temp_folder.h"
 
 namespace hooked::golden_test {
 namespace {
@@ -104,6 +106,21 @@ TEST_P(RawGolden, EveryActivationAgrees) {
   EXPECT_EQ(model.family(), GetParam().family);
   ASSERT_EQ(model.config().has_unembedding(), golden.has_logits());
   EXPECT_TRUE(agrees(everything(model, golden), golden));
+}
+
+TEST_P(RawGolden, PackedAndPlainFoldersComputeTheSameBits) {
+  const GoldenRun golden = read_golden(GetParam());
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kDouble}) {
+    const TempFolder folder;
+    const auto model = HookedTransformer::load(GetParam().folder().string(), {.dtype = dtype});
+    model.save(folder / "plain");
+    model.save(folder / "packed", {.packed = true});
+    const auto output = [&](const char* name) {
+      const auto loaded = HookedTransformer::load((folder / name).string());
+      return output_of(loaded.run(input_of(golden), options_of(golden)));
+    };
+    EXPECT_TRUE(at::equal(output("packed"), output("plain"))) << dtype;
+  }
 }
 
 TEST_P(RawGolden, DefaultProcessingKeepsTheLogProbabilities) {

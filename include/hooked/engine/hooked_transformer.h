@@ -113,8 +113,8 @@ class HookedTransformer {
   WeightView weights() const { return WeightView(model_); }
   /// The weights by TransformerLens's names, contiguous copies.
   StateDict state_dict() const;
-  /// Writes a native folder (config.json, model.safetensors, and the tokenizer if there is one) that loads
-  /// bit-identically. Throws IoError.
+  /// Writes a native folder (config.json, model.safetensors or packed.safetensors, and the tokenizer if there
+  /// is one) that loads bit-identically. Throws IoError.
   void save(const std::filesystem::path& folder, const SaveOptions& options = {}) const;
 
   /// Whether the model came with a tokenizer. Without one the text functions throw TokenizerError.

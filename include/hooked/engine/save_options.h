@@ -8,6 +8,9 @@ namespace HOOKED_EXPORT hooked {
 /// How a model is saved. For designated initialisers.
 struct SaveOptions {
   Progress progress = nullptr;  ///< bytes of weights written
+  /// Matrices as they are multiplied on this machine's processor, in `packed.safetensors` instead of
+  /// `model.safetensors`: such a folder is mapped instead of read (docs/deploying.md).
+  bool packed = false;
 };
 
 }  // namespace hooked
