@@ -46,4 +46,10 @@ int main(int argc, char** argv) {
                                      .high = 1,
                                      .blank = at::ones({n_tokens, n_tokens}, at::kBool).triu(1),
                                      .cell = 24});
+
+  // Lines: how likely " Mary" is to come next, read after each layer and at each token.
+  const auto lens =
+      hooked::logit_lens(model, run.cache, {.positions = {}, .tokens = {model.to_token(" Mary")}});
+  const auto after_layers = lens.probabilities.slice("row", 0).slice("token", 0);  // [point, pos]
+  hooked::write_file(folder / "logit_lens.svg", hooked::line_plot_svg(after_layers));
 }

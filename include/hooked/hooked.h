@@ -8,6 +8,7 @@
 #include "hooked/analysis/grid.h"
 #include "hooked/analysis/heads.h"
 #include "hooked/analysis/heat_map.h"
+#include "hooked/analysis/line_plot.h"
 #include "hooked/analysis/logit_lens.h"
 #include "hooked/analysis/metric.h"
 #include "hooked/analysis/patch_source.h"

@@ -86,8 +86,6 @@ Rgb colour_at(const std::vector<std::uint32_t>& palette, double share) {
   return mixed;
 }
 
-std::string hex(const Rgb& c) { return fmt::format("#{:02x}{:02x}{:02x}", c[0], c[1], c[2]); }
-
 /// Relative luminance (WCAG 2.2).
 double luminance(const Rgb& c) {
   const auto linear = [](std::uint8_t part) {
@@ -122,6 +120,10 @@ void require_finite(const char* name, const std::optional<double>& number) {
 }
 
 }  // namespace
+
+std::string css_colour(const Rgb& colour) {
+  return fmt::format("#{:02x}{:02x}{:02x}", colour[0], colour[1], colour[2]);
+}
 
 ColourScale::ColourScale(const at::Tensor& values, const at::Tensor& blank, const HeatMapOptions& options) {
   require_finite("low", options.low);
@@ -222,7 +224,7 @@ Rgb ColourScale::colour(Paint paint, bool dark) const {
 
 std::string ColourScale::css_rule(Paint paint, bool dark) const {
   const Rgb fill = colour(paint, dark);
-  return fmt::format(".heat-map .{}{{fill:{};color:{}}}\n", css_class(paint), hex(fill), ink_on(fill));
+  return fmt::format(".heat-map .{}{{fill:{};color:{}}}\n", css_class(paint), css_colour(fill), ink_on(fill));
 }
 
 std::vector<Rgb> ColourScale::colours(bool dark) const {

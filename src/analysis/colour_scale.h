@@ -25,6 +25,9 @@ struct Paint {
   auto operator<=>(const Paint&) const = default;
 };
 
+/// A colour as a style sheet has it: `#0072b2`.
+std::string css_colour(const Rgb& colour);
+
 /// Which colour a number has, on a light and on a dark page.
 class ColourScale {
  public:

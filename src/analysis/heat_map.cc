@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -17,6 +16,7 @@
 #include "analysis/heat_map_layout.h"
 #include "analysis/heat_map_style.h"
 #include "analysis/number_format.h"
+#include "analysis/picture_page.h"
 #include "analysis/picture_text.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
@@ -24,12 +24,7 @@
 namespace hooked {
 namespace {
 
-constexpr double kFont = 12;  // pixels
 constexpr std::int64_t kMostNumbers = 400;
-
-std::string element(const char* name, double x, double y, double width, double height) {
-  return fmt::format("<{} x=\"{:g}\" y=\"{:g}\" width=\"{:g}\" height=\"{:g}\"", name, x, y, width, height);
-}
 
 /// Draws one grid; holds what the parts of the picture need of each other.
 class Drawing {
@@ -45,10 +40,10 @@ class Drawing {
     for (std::int64_t p = 0; p < layout_.panels; ++p) draw_panel(p);
     const double middle = (layout_.left + layout_.right()) / 2;
     const double foot = layout_.bottom() + layout_.label_height;
-    text(middle, foot + kFont + 2, "middle", grid_.axes().back().name);
+    text(middle, foot + kPictureFont + 2, "middle", grid_.axes().back().name);
     if (has_rows()) {
       const double centre = std::max((layout_.top + layout_.bottom()) / 2,
-                                     layout_.top + text_width(row_axis().name, kFont) / 2);
+                                     layout_.top + text_width(row_axis().name, kPictureFont) / 2);
       text(0, 0, "middle", row_axis().name,
            fmt::format(" transform=\"translate(22,{:.0f}) rotate(-90)\"", centre));
     }
@@ -56,20 +51,14 @@ class Drawing {
     if (numbers_ && numbers_->exponent != 0)
       unit += fmt::format("{}numbers in cells × 10{}", unit.empty() ? "" : " · ",
                           superscript(numbers_->exponent));
-    text(14, 22, "title", grid_.title());
-    text(14, 39, "unit", unit);
     const auto [right, bottom] = draw_legend(layout_.right() + 18, layout_.top);
-
-    const double width =
-        std::max({right, text_width(grid_.title(), 15) * 1.1, text_width(unit, 11) + 14}) + 14;
-    const double height = std::max(foot + kFont + 4, bottom) + 14;
-    return fmt::format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"heat-map\" role=\"img\" width=\"{0:.0f}\" "
-        "height=\"{1:.0f}\" viewBox=\"0 0 {0:.0f} {1:.0f}\" font-family=\"Helvetica, Arial, 'DejaVu Sans', "
-        "sans-serif\">\n<title>{2}</title>\n{3}"
-        "<rect class=\"page\" width=\"100%\" height=\"100%\"/>\n{4}</svg>\n",
-        width, height, xml_text(grid_.title()), heat_map_style(scale_, used_, n_row_bands_, n_column_bands_),
-        body_);
+    return picture_page({.css_class = "heat-map",
+                         .title = grid_.title(),
+                         .unit = unit,
+                         .rules = heat_map_style(scale_, used_, n_row_bands_, n_column_bands_),
+                         .body = body_,
+                         .right = right,
+                         .bottom = std::max(foot + kPictureFont + 4, bottom)});
   }
 
  private:
@@ -100,10 +89,7 @@ class Drawing {
 
   void text(double x, double y, std::string_view css_class, std::string_view words,
             std::string_view more = "") {
-    if (words.empty()) return;
-    body_ += more.empty() ? fmt::format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\">", css_class, x, y)
-                          : fmt::format("<text class=\"{}\"{}>", css_class, more);
-    body_ += xml_text(words) + "</text>\n";
+    body_ += svg_text(x, y, css_class, words, more);
   }
 
   void draw_panel(std::int64_t p) {
@@ -113,7 +99,7 @@ class Drawing {
       text(left, top - 8, "panel-title", layout_.panel_titles[static_cast<std::size_t>(p)]);
     if (layout_.is_image()) {
       draw_image(p);
-      body_ += element("rect", left - 0.5, top - 0.5, layout_.panel_width + 1, layout_.panel_height + 1) +
+      body_ += svg_element("rect", left - 0.5, top - 0.5, layout_.panel_width + 1, layout_.panel_height + 1) +
                " class=\"frame\"/>\n";
     } else if (layout_.cell >= 6) {
       draw_lines(p);
@@ -159,8 +145,8 @@ class Drawing {
     }
     for (const bool dark : {false, true}) {
       const auto palette = scale_.colours(dark);
-      body_ += element("image", layout_.panel_left(p), layout_.panel_top(p), layout_.panel_width,
-                       layout_.panel_height) +
+      body_ += svg_element("image", layout_.panel_left(p), layout_.panel_top(p), layout_.panel_width,
+                           layout_.panel_height) +
                fmt::format(" preserveAspectRatio=\"none\" class=\"pixels {}\" href=\"{}\"/>\n",
                            dark ? "dark" : "light",
                            png_data_address(places, static_cast<std::size_t>(layout_.columns), palette));
@@ -168,23 +154,17 @@ class Drawing {
   }
 
   void draw_square(const Square& square) {
-    double lowest = std::numeric_limits<double>::infinity(), highest = -lowest;
-    bool empty = true, has_nan = false;
+    NumberRange range;
+    bool empty = true;
     for (std::int64_t r = square.row; r < square.row_end; ++r) {
       for (std::int64_t c = square.column; c < square.column_end; ++c) {
         const auto i = flat(square.panel, r, c);
         if (paint(i) == Paint{Paint::blank}) continue;
         empty = false;
-        has_nan = has_nan || std::isnan(value(i));
-        if (std::isnan(value(i))) continue;
-        lowest = std::min(lowest, value(i));
-        highest = std::max(highest, value(i));
+        range.add(value(i));
       }
     }
     if (empty) return;
-    std::string range = lowest > highest ? "" : readable_number(lowest);
-    if (lowest < highest) range += " to " + readable_number(highest);
-    if (has_nan) range += range.empty() ? "NaN" : ", NaN";
 
     const auto first = flat(square.panel, square.row, square.column);
     const auto cell = static_cast<double>(layout_.cell);
@@ -193,9 +173,9 @@ class Drawing {
     const double y = layout_.panel_top(square.panel) + cell * static_cast<double>(square.row);
     body_ += fmt::format("<g class=\"{} c{}\"><title>{}: {}</title>",
                          layout_.is_image() ? "square" : used(paint(first)), square.column / layout_.block,
-                         xml_text(place(square)), range);
-    body_ += element("rect", x, y, cell * static_cast<double>(square.column_end - square.column) - gap,
-                     cell * static_cast<double>(square.row_end - square.row) - gap) +
+                         xml_text(place(square)), range.words());
+    body_ += svg_element("rect", x, y, cell * static_cast<double>(square.column_end - square.column) - gap,
+                         cell * static_cast<double>(square.row_end - square.row) - gap) +
              "/>";
     if (!layout_.is_image()) draw_inside(first, x, y);
     body_ += "</g>\n";
@@ -231,33 +211,27 @@ class Drawing {
   /// `layer 0, query 3 a, key 2 b`; from the first to the last where a square is more than a cell.
   std::string place(const Square& square) const {
     const auto& axes = grid_.axes();
-    const auto along = [](const GridAxis& axis, std::int64_t begin, std::int64_t end) {
-      const auto label = [&](std::int64_t i) {
-        return shortened(visible_label(axis.labels[static_cast<std::size_t>(i)]), end - begin > 1 ? 12 : 40);
-      };
-      return axis.name + ' ' + label(begin) + (end - begin > 1 ? " – " + label(end - 1) : "");
-    };
     std::string words;
     for (const auto& [axis, place] : panel_place(grid_, square.panel)) {
       const auto index = static_cast<std::int64_t>(place);
-      words += along(*axis, index, index + 1) + ", ";
+      words += place_words(*axis, index, index + 1) + ", ";
     }
-    if (has_rows()) words += along(row_axis(), square.row, square.row_end) + ", ";
-    return words + along(axes.back(), square.column, square.column_end);
+    if (has_rows()) words += place_words(row_axis(), square.row, square.row_end) + ", ";
+    return words + place_words(axes.back(), square.column, square.column_end);
   }
 
   /// Frames around each row and column, seen while the pointer is on a cell of theirs in any panel.
   void draw_bands(double left, double top) {
     const double side = static_cast<double>(layout_.block * layout_.cell);
     for (double i = 0; has_rows() && i * side < layout_.panel_height; ++i) {
-      body_ += element("rect", left - 0.5, top + i * side - 0.5, layout_.panel_width,
-                       std::min(side, layout_.panel_height - i * side)) +
+      body_ += svg_element("rect", left - 0.5, top + i * side - 0.5, layout_.panel_width,
+                           std::min(side, layout_.panel_height - i * side)) +
                fmt::format(" class=\"band in-r{:g}\"/>\n", i);
       n_row_bands_ = std::max(n_row_bands_, static_cast<std::int64_t>(i) + 1);
     }
     for (double i = 0; i * side < layout_.panel_width; ++i) {
-      body_ += element("rect", left + i * side - 0.5, top - 0.5,
-                       std::min(side, layout_.panel_width - i * side), layout_.panel_height) +
+      body_ += svg_element("rect", left + i * side - 0.5, top - 0.5,
+                           std::min(side, layout_.panel_width - i * side), layout_.panel_height) +
                fmt::format(" class=\"band in-c{:g}\"/>\n", i);
       n_column_bands_ = std::max(n_column_bands_, static_cast<std::int64_t>(i) + 1);
     }
@@ -267,7 +241,7 @@ class Drawing {
     const auto& labels = layout_.row_labels;
     for (std::int64_t r = 0; r < layout_.rows; r += labels.step) {
       const double y = top + static_cast<double>(layout_.cell) * (static_cast<double>(r) + 0.5);
-      label(layout_.left - 6, y + labels.font * 0.36, labels, r, "end in-r", "");
+      body_ += labels.beside_element(r, layout_.left - 6, y, fmt::format("in-r{}", r / layout_.block));
     }
   }
 
@@ -275,20 +249,8 @@ class Drawing {
     const auto& labels = layout_.column_labels;
     for (std::int64_t c = 0; c < layout_.columns; c += labels.step) {
       const double x = left + static_cast<double>(layout_.cell) * (static_cast<double>(c) + 0.5);
-      if (labels.tilted) {
-        label(x + 4, foot + labels.font, labels, c, "end in-c", " rotate(-45)");
-      } else {
-        label(x, foot + labels.font + 4, labels, c, "middle in-c", "");
-      }
+      body_ += labels.below_element(c, x, foot, fmt::format("in-c{}", c / layout_.block));
     }
-  }
-
-  void label(double x, double y, const LabelRow& labels, std::int64_t place, std::string_view css_class,
-             std::string_view turn) {
-    text(x, y, fmt::format("{}{}", css_class, place / layout_.block),
-         labels.texts[static_cast<std::size_t>(place)],
-         fmt::format(" transform=\"translate({:.1f},{:.1f}){}\" style=\"font-size:{:.1f}px\"", x, y, turn,
-                     labels.font));
   }
 
   /// The colour bar and what the other colours mean; returns how far it reaches to the right and down.
@@ -302,18 +264,18 @@ class Drawing {
       const double t = (kSteps - 1 - i) / (kSteps - 1.0);
       body_ +=
           fmt::format("<g class=\"{}\">", used(scale_.paint(scale_.low() * (1 - t) + scale_.high() * t)));
-      body_ += element("rect", x, top + i * step, kBarWidth, step) + "/></g>\n";
+      body_ += svg_element("rect", x, top + i * step, kBarWidth, step) + "/></g>\n";
     }
-    body_ += element("rect", x - 0.5, top - 0.5, kBarWidth + 1, height + 1) + " class=\"frame\"/>\n";
+    body_ += svg_element("rect", x - 0.5, top - 0.5, kBarWidth + 1, height + 1) + " class=\"frame\"/>\n";
     double right = x;
     const auto write = [&](double y, const std::string& words) {
-      text(x + kBarWidth + 6, y + kFont * 0.36, "tick", words);
-      right = std::max(right, x + kBarWidth + 6 + text_width(words, kFont));
+      text(x + kBarWidth + 6, y + kPictureFont * 0.36, "tick", words);
+      right = std::max(right, x + kBarWidth + 6 + text_width(words, kPictureFont));
     };
     const double low = scale_.low(), high = scale_.high();
     const double middle = (scale_.middle() / 2 - low / 2) / (high / 2 - low / 2);
     write(top, readable_number(high));
-    if (middle * height > kFont + 2 && (1 - middle) * height > kFont + 2)
+    if (middle * height > kPictureFont + 2 && (1 - middle) * height > kPictureFont + 2)
       write(top + (1 - middle) * height, readable_number(scale_.middle()));
     write(top + height, readable_number(low));
 
@@ -326,7 +288,7 @@ class Drawing {
     for (const auto& [code, words] : others) {
       if (!used_.contains(Paint{code})) continue;
       body_ += fmt::format("<g class=\"{}\">", used(Paint{code}));
-      body_ += element("rect", x, y - 6, kBarWidth, kBarWidth) + "/></g>\n";
+      body_ += svg_element("rect", x, y - 6, kBarWidth, kBarWidth) + "/></g>\n";
       write(y, words);
       y += 18;
     }

@@ -5,15 +5,12 @@
 #include <limits>
 
 #include "analysis/grid_panels.h"
+#include "analysis/picture_page.h"
 #include "analysis/picture_text.h"
 
 namespace hooked {
 namespace {
 
-constexpr double kMargin = 14;
-constexpr double kHeader = 50;                  // title and unit
-constexpr double kSinus = 0.7072;               // of the angle by which labels tilt
-constexpr std::size_t kLabelLength = 24;        // characters
 constexpr std::int64_t kSingleCells = 4096;     // more cells than these are an image
 constexpr std::int64_t kSquaresOfImage = 1024;  // that show their range
 
@@ -43,32 +40,6 @@ std::int64_t cell_for_a_page(std::int64_t widest) {
   return std::clamp<std::int64_t>(kPage / std::max<std::int64_t>(widest, 1), widest <= 600 ? 2 : 1, 34);
 }
 
-/// The least of 1, 2, 5, 10, 20, 50, ... that is no less than `number`, to rounding.
-std::int64_t round_step(double number) {
-  for (std::int64_t power = 1;; power *= 10) {
-    for (const std::int64_t digit : {1, 2, 5}) {
-      if (static_cast<double>(digit * power) >= number - 1e-6) return digit * power;
-    }
-  }
-}
-
-/// Labels whose lines need `line` times the font's size of each cell.
-LabelRow labels_of(const GridAxis& axis, std::int64_t cell, double line) {
-  LabelRow labels;
-  for (const auto& label : axis.labels) labels.texts.push_back(shortened(visible_label(label), kLabelLength));
-  labels.font = std::clamp(static_cast<double>(cell) / line, 9.0, 12.0);
-  return labels;
-}
-
-double widest_shown(const LabelRow& labels) {
-  double widest = 0;
-  for (std::size_t i = 0; i < labels.texts.size(); ++i) {
-    if (labels.shows(static_cast<std::int64_t>(i)))
-      widest = std::max(widest, text_width(labels.texts[i], labels.font));
-  }
-  return widest;
-}
-
 }  // namespace
 
 HeatMapLayout::HeatMapLayout(const Grid& grid, const HeatMapOptions& options) {
@@ -91,27 +62,16 @@ HeatMapLayout::HeatMapLayout(const Grid& grid, const HeatMapOptions& options) {
   panel_width = cell_width * static_cast<double>(columns);
   panel_height = cell_width * static_cast<double>(rows);
 
-  constexpr double kLine = 1.15, kTiltedLine = 1.15 / kSinus;
-  column_labels = labels_of(axes.back(), cell, kTiltedLine);
-  const double line = kTiltedLine * column_labels.font;
-  const double all_widest = widest_shown(column_labels);
-  const auto lying = round_step((all_widest + 6) / cell_width), tilted = round_step(line / cell_width);
-  column_labels.tilted = lying > 1 && (tilted == 1 || lying > 4 * tilted);
-  column_labels.step = column_labels.tilted ? tilted : lying;
-  column_labels.widest = widest_shown(column_labels);
-  label_height = column_labels.tilted ? kSinus * (column_labels.widest + column_labels.font) + 8
-                                      : column_labels.font + 8;
-  left = kMargin + 6;
+  column_labels = LabelRow::below(axes.back(), cell_width);
+  label_height = column_labels.height();
+  left = kPictureMargin + 6;
   if (axes.size() > 1) {
-    row_labels = labels_of(axes[axes.size() - 2], cell, kLine);
-    row_labels.step = round_step(kLine * row_labels.font / cell_width);
-    row_labels.widest = widest_shown(row_labels);
+    row_labels = LabelRow::beside(axes[axes.size() - 2], cell_width);
     left += 20 + row_labels.widest;
   }
   // How far the first of the tilted labels reaches to the left of its panel.
-  const double overhang =
-      column_labels.tilted ? kSinus * (column_labels.widest + column_labels.font) - cell_width / 2 : 0;
-  left = std::max(left, kMargin + overhang);
+  const double overhang = column_labels.tilted ? column_labels.overhang() - cell_width / 2 : 0;
+  left = std::max(left, kPictureMargin + overhang);
   left = std::ceil(left);
 
   double title_height = 0;
@@ -126,7 +86,7 @@ HeatMapLayout::HeatMapLayout(const Grid& grid, const HeatMapOptions& options) {
       panel_titles.push_back(std::move(title));
     }
   }
-  top = kHeader + title_height;
+  top = kPictureHeader + title_height;
   // Where the last row of panels is short, labels of the one above reach in beside its last panel.
   across = panel_width + std::max(18.0, panels % per_row != 0 ? std::ceil(overhang) : 0);
   down = panel_height + title_height + 10;

@@ -6,20 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "analysis/label_row.h"
 #include "hooked/analysis/grid.h"
 
 namespace hooked {
-
-/// Labels along one side of the panels: which are shown, and how.
-struct LabelRow {
-  std::vector<std::string> texts;  ///< as shown: blanks visible, cut when very long; one per place
-  std::int64_t step = 1;           ///< every step-th label is shown
-  double font = 12;                ///< pixels
-  double widest = 0;               ///< pixels, of those shown
-  bool tilted = false;
-
-  bool shows(std::int64_t place) const { return place % step == 0; }
-};
 
 /// Where the parts of a heat map lie, in pixels.
 struct HeatMapLayout {

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "hooked/analysis/grid.h"
+#include "hooked/core/export.h"
+
+namespace HOOKED_EXPORT hooked {
+
+/// How an axis of a line plot is divided.
+enum class PlotScale : std::uint8_t {
+  linear,       ///< equal distances are equal differences
+  logarithmic,  ///< equal distances are equal ratios; shows what is above zero
+};
+
+/// How a line plot is drawn. What is not set follows from the numbers; docs/figures.md shows a picture.
+struct LinePlotOptions {
+  PlotScale x = PlotScale::linear;  ///< logarithmic: labels that are ascending numbers above zero
+  PlotScale y = PlotScale::linear;
+  /// Numbers beyond the limits are marked at the edge, and the legend says so. Not set: a round number that
+  /// no finite number lies beyond, and that leaves 0 inside on a linear axis.
+  std::optional<double> low = {};
+  std::optional<double> high = {};  ///< as `low`
+  std::int64_t width = 0;           ///< pixels between the axes' ends, at most 4000; 0: 460
+  std::int64_t height = 0;          ///< as `width`; 0: 280
+};
+
+/// A grid of one or two axes as lines, in a self-contained SVG picture without scripts: the last axis runs to
+/// the right, and each place of the axis before it is a line that the legend names. Labels of the last axis
+/// that are ascending numbers stand where these numbers lie, all others at equal distances. NaN leaves a gap;
+/// infinities and numbers beyond the limits are marks at the edge. The colours follow the reader's light or
+/// dark scheme; pointing shows a point's place and value and puts the other lines back. Throws ConfigError on
+/// limits that contradict each other and where a logarithmic axis has nothing to show, ShapeError for a grid
+/// of no axis or of more than two.
+std::string line_plot_svg(const Grid& grid, const LinePlotOptions& options = {});
+
+}  // namespace hooked

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace hooked {
+
+inline constexpr double kPictureMargin = 14;  ///< pixels around all that is drawn
+inline constexpr double kPictureHeader =
+    50;                                     ///< pixels that title and unit take, with what is free below them
+inline constexpr double kPictureFont = 12;  ///< pixels, of ordinary text
+
+/// A style sheet's rules for a light page, and what differs on a dark one. Every selector begins with the
+/// picture's class, so that a picture inside a page changes nothing of the page.
+struct PictureRules {
+  std::string light, dark;
+};
+
+/// What a picture is made of besides what all pictures have.
+struct PicturePage {
+  std::string css_class;  ///< `heat-map`
+  std::string title, unit;
+  PictureRules rules;
+  std::string body;
+  double right, bottom;  ///< how far the body reaches, in pixels
+};
+
+/// The whole SVG document: title and unit at the top, then the body, on a page that follows the reader's
+/// light or dark scheme and is light on paper. Classes that every body has: `middle` and `end` for texts'
+/// anchors, `frame`, `panel-title`.
+std::string picture_page(const PicturePage& page);
+
+/// The start of an element that has a place and a size, without its end.
+std::string svg_element(const char* name, double x, double y, double width, double height);
+
+/// A text element; nothing where there are no words. `more` are attributes that stand instead of `x` and `y`.
+std::string svg_text(double x, double y, std::string_view css_class, std::string_view words,
+                     std::string_view more = "");
+
+}  // namespace hooked
