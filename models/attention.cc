@@ -14,6 +14,7 @@
 #include "models/recorded.h"
 #include "models/stream_projection.h"
 #include "models/tiled_attention.h"
+#include "models/workspace.h"
 
 namespace hooked {
 namespace {
@@ -29,13 +30,22 @@ constexpr AttentionSites kCrossSites{Site::cross_q,           Site::cross_k,    
                                      Site::cross_attn_scores, Site::cross_pattern, Site::cross_z,
                                      Site::cross_result};
 
+at::Tensor rotated(const at::Tensor& x, const RotaryAngles& angles, const RotaryPositions& rotary,
+                   const Workspace* workspace) {
+  if (workspace == nullptr || !can_rotate_rows(x, angles)) return rotate(x, angles, rotary);
+  const at::Tensor out = workspace->empty(x.sizes(), x.options());
+  rotate_into(out, x, angles, rotary);
+  return out;
+}
+
 // Gradients are turned back by the same angles.
 at::Tensor turned(const at::Tensor& x, const RotaryAngles& angles, const RotaryPositions& rotary,
                   const Run& run) {
-  if (run.workspace == nullptr || !records(x)) return rotate(x, angles, rotary);
-  return recorded(rotate(x.detach(), angles, rotary), {x},
-                  [back = RotaryAngles{angles.cosine, -angles.sine}, rotary](const at::Tensor& gradient) {
-                    return std::vector{rotate(gradient, back, rotary)};
+  if (run.workspace == nullptr || !records(x)) return rotated(x, angles, rotary, run.workspace);
+  const RotaryAngles back{angles.cosine, -angles.sine};
+  return recorded(rotated(x.detach(), angles, rotary, run.workspace), {x},
+                  [back, rotary, memory = *run.workspace](const at::Tensor& gradient) {
+                    return std::vector{rotated(gradient, back, rotary, &memory)};
                   });
 }
 

@@ -11,8 +11,14 @@
 #include <ATen/ops/where.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdint>
 #include <numbers>
+
+#include "models/each_row.h"
+#include "models/kernels/rotary_row.h"
+#include "models/plain_kernels.h"
 
 namespace hooked {
 namespace {
@@ -138,6 +144,31 @@ at::Tensor rotate(const at::Tensor& x, const RotaryAngles& angles, const RotaryP
   if (kept == 0) return rotated;
   return rotary.at_end ? at::cat({x.narrow(-1, 0, kept), rotated}, -1)
                        : at::cat({rotated, x.narrow(-1, 2 * half, kept)}, -1);
+}
+
+bool can_rotate_rows(const at::Tensor& x, const RotaryAngles& angles) {
+  const auto dtype = x.scalar_type();
+  const auto rows_of_that = [&](const at::Tensor& t) {
+    return t.device().is_cpu() && t.scalar_type() == dtype && t.numel() > 0 && t.stride(-1) == 1;
+  };
+  return (dtype == at::kFloat || dtype == at::kBFloat16) && rows_of_that(x) && rows_of_that(angles.cosine) &&
+         rows_of_that(angles.sine) && !plain_kernels();
+}
+
+void rotate_into(const at::Tensor& out, const at::Tensor& x, const RotaryAngles& angles,
+                 const RotaryPositions& rotary) {
+  const kernels::RotaryRow how{.size = x.size(-1),
+                               .half = angles.cosine.size(-1),
+                               .at_end = rotary.at_end,
+                               .adjacent_pairs = rotary.adjacent_pairs};
+  const auto turn = [&]<class Number>(Number) {
+    each_row<4>(x, {&out, &x, &angles.cosine, &angles.sine}, 1, [&](const std::array<char*, 4>& rows) {
+      kernels::rotary_row(how, reinterpret_cast<Number*>(rows[0]), reinterpret_cast<const Number*>(rows[1]),
+                          reinterpret_cast<const Number*>(rows[2]), reinterpret_cast<const Number*>(rows[3]));
+    });
+  };
+  if (x.scalar_type() == at::kFloat) return turn(float());
+  turn(std::uint16_t());
 }
 
 }  // namespace hooked

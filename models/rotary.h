@@ -51,4 +51,12 @@ RotaryAngles rotary_angles(const RotaryFrequencies& frequencies, const TokenPlac
 /// `x` [batch, pos, head, d_head] with its first (or last) rotary_dim dimensions turned (Su et al. 2021).
 at::Tensor rotate(const at::Tensor& x, const RotaryAngles& angles, const RotaryPositions& rotary);
 
+/// Whether rotate_into serves `x`: float32 and bfloat16 on the CPU, whose rows have no gaps.
+bool can_rotate_rows(const at::Tensor& x, const RotaryAngles& angles);
+
+/// The same as rotate in one pass, by a kernel of our own, into `out` of the shape of `x`; rounded once in
+/// bfloat16. Not while gradients are recorded.
+void rotate_into(const at::Tensor& out, const at::Tensor& x, const RotaryAngles& angles,
+                 const RotaryPositions& rotary);
+
 }  // namespace hooked

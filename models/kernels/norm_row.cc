@@ -1,24 +1,12 @@
 #include "models/kernels/norm_row.h"
 
 #include "models/kernels/many_processors.h"
+#include "models/kernels/numbers.h"
 
 namespace hooked::kernels {
 namespace {
 
 constexpr std::int64_t kLanes = 16;  // sums side by side: a vector of them, and less rounding than one sum
-
-[[gnu::always_inline]] inline float widened(float x) { return x; }
-[[gnu::always_inline]] inline float widened(std::uint16_t bits) {
-  return __builtin_bit_cast(float, static_cast<std::uint32_t>(bits) << 16);
-}
-
-[[gnu::always_inline]] inline void put(float* to, float x) { *to = x; }
-[[gnu::always_inline]] inline void put(std::uint16_t* to, float x) {  // to the nearest, of two the even one
-  const std::uint32_t bits = __builtin_bit_cast(std::uint32_t, x);
-  const std::uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-  const std::uint32_t quiet_nan = (bits >> 16) | 0x40u;
-  *to = static_cast<std::uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? quiet_nan : rounded);
-}
 
 // The sum of f(i) for i below n.
 template <class F>

@@ -3,7 +3,9 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/rand.h>
+#include <ATen/ops/randn.h>
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +13,7 @@
 #include <numbers>
 #include <vector>
 
+#include "models/plain_kernels.h"
 #include "tests/models/random_graph.h"
 
 namespace hooked::rotary_test {
@@ -214,6 +217,43 @@ TEST(RotaryAngles, DynamicScalingGrowsTheBaseWithEachRowsLength) {
     EXPECT_NEAR(angles.sine[0][3][0][i].item<double>(), std::sin(3.0 * plain(500.0, i, 8.0)), 1e-14);
     EXPECT_NEAR(angles.sine[1][3][0][i].item<double>(), std::sin(3.0 * plain(grown, i, 8.0)), 1e-14);
   }
+}
+
+TEST_P(Rotate, OnePassEqualsLibTorchsOperators) {
+  if (plain_kernels()) GTEST_SKIP() << "there is no pass of our own";
+  for (const std::int64_t size : {64, 80, 9}) {
+    for (const std::int64_t turning : {size / 2 * 2, size / 4 * 2, std::int64_t{2}}) {
+      for (const bool at_end : {false, true}) {
+        for (const std::int64_t angle_rows : {1, 2}) {
+          config_.rotary()->at_end = at_end;
+          // Queries as they lie beside keys and values: with gaps between rows, none in them.
+          const at::Tensor beside = at::randn({2, 7, 3, 3 * size}, at::kDouble);
+          const at::Tensor x = beside.narrow(-1, size, size);
+          const at::Tensor turns = at::randn({angle_rows, 7, 1, turning / 2}, at::kDouble);
+          const auto of_dtype = [&](at::ScalarType dtype) {
+            const at::Tensor in = beside.to(dtype).narrow(-1, size, size);
+            const RotaryAngles angles{turns.cos().to(dtype), turns.sin().to(dtype)};
+            EXPECT_TRUE(can_rotate_rows(in, angles));
+            const at::Tensor out = at::full(x.sizes(), 77.0, dtype);
+            rotate_into(out, in, angles, *config_.rotary());
+            // What numbers of that kind make, in float64.
+            const at::Tensor exact =
+                rotate(in.to(at::kDouble), {angles.cosine.to(at::kDouble), angles.sine.to(at::kDouble)},
+                       *config_.rotary());
+            return (out.to(at::kDouble) - exact).abs().max().item<double>();
+          };
+          EXPECT_LT(of_dtype(at::kFloat), 1e-6) << size << ' ' << turning << ' ' << at_end;
+          EXPECT_LT(of_dtype(at::kBFloat16), 0.02) << size << ' ' << turning << ' ' << at_end;
+        }
+      }
+    }
+  }
+  const at::Tensor x = at::randn({1, 2, 3, 8});
+  const RotaryAngles angles{at::randn({1, 2, 1, 4}), at::randn({1, 2, 1, 4})};
+  EXPECT_FALSE(
+      can_rotate_rows(x.to(at::kDouble), {angles.cosine.to(at::kDouble), angles.sine.to(at::kDouble)}));
+  EXPECT_FALSE(can_rotate_rows(x.transpose(2, 3), angles)) << "gaps in the rows";
+  EXPECT_FALSE(can_rotate_rows(x, {angles.cosine.to(at::kBFloat16), angles.sine.to(at::kBFloat16)}));
 }
 
 }  // namespace
