@@ -130,7 +130,7 @@ Curve layers(const Effort& effort) {
 }
 
 double sweep_seconds(const Effort& effort, const HookedTransformer& model, std::int64_t length,
-                     act::BlockSite site, const std::vector<hooked::Axis>& over) {
+                     act::BlockSite site, const std::vector<hooked::SweptAxis>& over) {
   const auto from = model.run_with_cache(random_tokens(model, 1, length), site).cache;
   const hooked::SweepOptions options{.site = site,
                                      .over = over,
@@ -220,7 +220,7 @@ Curve patches(const Effort& effort) {
   struct Kind {
     std::int64_t cells;
     act::BlockSite site;
-    std::vector<Axis> over;
+    std::vector<hooked::SweptAxis> over;
   };
   const std::vector<Kind> kinds{{12, act::z, {Axis::layer}},
                                 {96, act::z, {Axis::layer, Axis::pos}},

@@ -1,0 +1,142 @@
+// What does one pass of ours cost beside LibTorch's operators, and beside a copy: tanh-GELU, norms with all
+// that their points show, and the turning of queries?
+//
+//   bench_kernels --benchmark_filter='rotary'
+//
+// Widths are those of GPT-2-small, on one thread.
+#include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/native_layer_norm.h>
+#include <ATen/ops/randn.h>
+#include <benchmark/benchmark.h>
+
+#include "models/gelu.h"
+#include "models/norm_rows.h"
+#include "models/rotary.h"
+
+namespace {
+
+/// As many tokens as the case says, in float32 or (1) bfloat16.
+struct Rows {
+  Rows(const benchmark::State& state, std::int64_t width)
+      : dtype(state.range(1) == 0 ? at::kFloat : at::kBFloat16),
+        x(at::randn({state.range(0), width}).to(dtype)),
+        out(at::empty_like(x)) {}
+
+  at::ScalarType dtype;
+  at::Tensor x, out;
+};
+
+void gelu_ours(benchmark::State& state) {
+  Rows rows(state, 3072);
+  for (auto _ : state) hooked::gelu_tanh_into(rows.out, rows.x);
+}
+
+void gelu_libtorch(benchmark::State& state) {
+  Rows rows(state, 3072);
+  for (auto _ : state) at::gelu_out(rows.out, rows.x, "tanh");
+}
+
+void gelu_copy(benchmark::State& state) {
+  const Rows rows(state, 3072);
+  for (auto _ : state) rows.out.copy_(rows.x);
+}
+
+struct Normed : Rows {
+  explicit Normed(const benchmark::State& state)
+      : Rows(state, 768),
+        weight(at::randn({768}).to(dtype)),
+        bias(at::randn({768}).to(dtype)),
+        scale(at::empty({state.range(0), 1})),
+        normalized(at::empty_like(x)) {}
+
+  at::Tensor weight, bias, scale, normalized;
+};
+
+// Scale, normalized rows and weighted rows, as a watched norm shows them.
+void layer_norm_ours(benchmark::State& state) {
+  const Normed n(state);
+  for (auto _ : state)
+    hooked::norm_rows_into({.weighted = n.out, .normalized = n.normalized, .scale = n.scale}, n.x,
+                           {.centred = true, .eps = 1e-5, .weight = n.weight, .bias = n.bias});
+}
+
+// The weighted rows alone, with mean and scale besides.
+void layer_norm_libtorch(benchmark::State& state) {
+  const Normed n(state);
+  for (auto _ : state) benchmark::DoNotOptimize(at::native_layer_norm(n.x, {768}, n.weight, n.bias, 1e-5));
+}
+
+void rms_norm_ours(benchmark::State& state) {
+  const Normed n(state);
+  for (auto _ : state)
+    hooked::norm_rows_into({.weighted = n.out, .normalized = n.normalized, .scale = n.scale}, n.x,
+                           {.centred = false, .eps = 1e-5, .weight = n.weight});
+}
+
+void rms_norm_libtorch(benchmark::State& state) {
+  const Normed n(state);
+  for (auto _ : state) {
+    const at::Tensor x = n.x.to(at::kFloat);
+    const at::Tensor scale = (x.square().mean(-1, true) + 1e-5).sqrt();
+    benchmark::DoNotOptimize((x / scale).to(n.dtype) * n.weight);
+  }
+}
+
+void norm_copy(benchmark::State& state) {
+  const Rows rows(state, 768);
+  for (auto _ : state) rows.out.copy_(rows.x);
+}
+
+/// Queries of 12 heads.
+struct Queries : Rows {
+  explicit Queries(const benchmark::State& state) : Rows(state, 768) {
+    const auto angle = [&] { return at::randn({1, state.range(0), 1, 32}).to(dtype); };
+    x = x.view({1, -1, 12, 64});
+    out = out.view({1, -1, 12, 64});
+    angles = {angle(), angle()};
+  }
+
+  hooked::RotaryAngles angles;
+  hooked::RotaryPositions rotary = {};
+};
+
+void rotary_ours(benchmark::State& state) {
+  const Queries q(state);
+  for (auto _ : state) hooked::rotate_into(q.out, q.x, q.angles, q.rotary);
+}
+
+void rotary_libtorch(benchmark::State& state) {
+  const Queries q(state);
+  for (auto _ : state) benchmark::DoNotOptimize(hooked::rotate(q.x, q.angles, q.rotary));
+}
+
+void cases(benchmark::internal::Benchmark* benchmark) {
+  benchmark->ArgsProduct({{1, 16, 128, 1024}, {0, 1}})
+      ->ArgNames({"tokens", "bfloat16"})
+      ->Unit(benchmark::kMicrosecond);
+}
+
+BENCHMARK(gelu_ours)->Apply(cases);
+BENCHMARK(gelu_libtorch)->Apply(cases);
+BENCHMARK(gelu_copy)->Apply(cases);
+BENCHMARK(layer_norm_ours)->Apply(cases);
+BENCHMARK(layer_norm_libtorch)->Apply(cases);
+BENCHMARK(rms_norm_ours)->Apply(cases);
+BENCHMARK(rms_norm_libtorch)->Apply(cases);
+BENCHMARK(norm_copy)->Apply(cases);
+BENCHMARK(rotary_ours)->Apply(cases);
+BENCHMARK(rotary_libtorch)->Apply(cases);
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  at::set_num_threads(1);
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+}
