@@ -81,7 +81,7 @@ void rms_norm_libtorch(benchmark::State& state) {
   const Normed n(state);
   for (auto _ : state) {
     const at::Tensor x = n.x.to(at::kFloat);
-    const at::Tensor scale = (x.square().mean(-1, true) + 1e-5).sqrt();
+    const at::Tensor scale = (x.square().mean({-1}, true) + 1e-5).sqrt();
     benchmark::DoNotOptimize((x / scale).to(n.dtype) * n.weight);
   }
 }
