@@ -209,21 +209,21 @@ void patching(const HookedTransformer& model, const std::filesystem::path& folde
         {.site = site, .over = {Axis::layer, Axis::pos}, .from = clean, .into = corrupted, .metric = metric});
     std::cout << "  " << map.title() << ": at most " << map.values().max().item<double>() << '\n';
   }
-  const auto swept = [&](act::BlockSite site, std::vector<SweptAxis> over) {
-    return sweep(model, {.site = site, .over = over, .from = clean, .into = corrupted, .metric = metric});
-  };
-  const auto heads = swept(act::z, {Axis::layer, Axis::head});
-  const auto heads_by_pos = swept(act::z, {Axis::layer, Axis::pos, Axis::head});
-  const auto keys = swept(act::k, {Axis::layer, Axis::head});
-  const auto patterns = swept(act::pattern, {Axis::layer, Axis::head});
-  const auto rows_of_patterns = swept(act::pattern, {Axis::layer, Axis::head, Axis::query});
+  const auto every = sweep(model, patching_preset("attn_head_all_pos_every"),
+                           {.from = clean, .into = corrupted, .metric = metric});
+  const auto heads = every.slice("site", "z");
   heads.save(folder / "heads.svg");
+  const auto table = sweep(model, {.table = {{act::z(0).head(1), act::z(1).head(3)}, {act::mlp_out(1)}},
+                                   .from = clean,
+                                   .into = corrupted,
+                                   .metric = metric});
+  const auto paths = direct_path(
+      model, {.source = HeadPlace{0, 1}, .sweep = {.from = clean, .into = corrupted, .metric = metric}});
+  std::cout << table << paths;
 
   const auto patched = model.run(corrupted, {.edits = {replace(act::z(1).head(3), clean)}});
   require_same("a patched run by hand", metric(patched.logits().slice(1, -1)),
                heads.values()[1][3].to(at::kFloat).unsqueeze(0));
-  const auto one_cell =
-      model.run(corrupted, {.edits = {replace(act::pattern(1).head(3).query(14).key(4), clean)}});
   const auto tokens = model.to_tokens(text);
   const auto mary = model.to_token(" Mary");
   const auto share = probability(mary).score(model, corrupted);

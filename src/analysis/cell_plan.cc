@@ -42,19 +42,29 @@ std::int64_t CellPlan::cells() const {
   return cells;
 }
 
-CellPlan make_plan(const HookedTransformer& model, const SweepOptions& options, const SweepInput& into) {
-  const bool by_site = options.site.has_value() || !options.over.empty();
-  if (by_site == !options.table.empty() || (by_site && !options.site)) {
+CellPlan make_plan(const HookedTransformer& model, const SweepOptions& options, const SweepInput& into,
+                   std::int64_t heads) {
+  const bool has_axes = std::any_of(options.over.begin(), options.over.end(),
+                                    [](const SweptAxis& axis) { return axis.axis != Axis::batch; });
+  if (options.table.empty() ? !options.site : options.site || has_axes || options.stack != Stack::none) {
     throw HookError("sweep", fmt::format("{}; expected either `site` and `over`, or `table`",
-                                         options.table.empty() ? "nothing says what is patched"
-                                                               : "`table` stands beside `site` or `over`"));
+                                         options.table.empty()
+                                             ? "nothing says what is patched"
+                                             : "`table` stands beside `site`, `stack` or axes in `over`"));
   }
-  return by_site ? cells_of_site(model, options, into) : cells_of_table(model, options, into);
+  return options.table.empty() ? cells_of_site(model, options, into, heads)
+                               : cells_of_table(model, options, into);
 }
 
 CellPlan stacked(std::vector<CellPlan> plans, const std::string& name,
                  const std::vector<std::string>& labels) {
-  CellPlan all{.axes = plans.front().axes, .patched = {}, .groups = {}, .title = {}, .record = {}};
+  CellPlan all{
+      .axes = plans.front().axes, .patched = {}, .groups = {}, .check = nullptr, .title = {}, .record = {}};
+  std::vector<std::function<void(SweptRow)>> checks;
+  for (const CellPlan& plan : plans) checks.push_back(plan.check);
+  all.check = [checks](SweptRow row) {
+    for (const auto& check : checks) check(row);
+  };
   for (const CellPlan& plan : plans) {
     for (std::size_t i = 0; i < all.axes.size(); ++i) {
       if (places_on(plan.axes[i]) > places_on(all.axes[i])) all.axes[i] = plan.axes[i];
@@ -91,10 +101,10 @@ CellPlan stacked(std::vector<CellPlan> plans, const std::string& name,
 
 void require_same_columns(const PatchSource& from, const SweepInput& into, const TokenAxis& axis,
                           SweptRow row) {
-  const auto columns = SourceReader::columns(from, axis, row);
-  if (!columns) return;
+  const auto source = SourceReader::columns(from, axis, row);
+  if (!source) return;
   const auto here = real_columns(into.columns(counts_source(axis.name, axis.axis)), row.number);
-  const auto there = real_columns(*columns, 0);
+  const auto there = real_columns(source->columns, source->row);
   if (here == there) return;
   const auto text = [](const std::vector<bool>& real) {
     return fmt::format("{} columns, {} of them tokens", real.size(),

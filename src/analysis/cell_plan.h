@@ -30,6 +30,8 @@ struct CellPlan {
   std::vector<GridAxis> axes;           ///< cells are numbered along them, the last one fastest
   std::vector<ActivationName> patched;  ///< what the run without patches must keep
   std::vector<CellGroup> groups;
+  /// Throws where a row cannot be patched: before anything runs.
+  std::function<void(SweptRow row)> check;
   std::string title;   ///< of the grid
   std::string record;  ///< what is patched, for the record of a partial file
 
@@ -37,7 +39,9 @@ struct CellPlan {
 };
 
 /// The plan for `site` and `over`, or for `table`. Throws HookError and ShapeError for what does not fit.
-CellPlan make_plan(const HookedTransformer& model, const SweepOptions& options, const SweepInput& into);
+/// Beside a site with so many `heads`, one with fewer is asked for those as well: they have no number.
+CellPlan make_plan(const HookedTransformer& model, const SweepOptions& options, const SweepInput& into,
+                   std::int64_t heads = 0);
 
 /// Throws HookError where a row of the run that values come from has its tokens in other columns: column by
 /// column they could not stand for one another.

@@ -26,6 +26,18 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
+/// One number for all that is patched in, in this order.
+double size_of(const std::vector<Patch>& patches) {
+  double sum = 0, weight = 1;
+  for (const Patch& patch : patches) {
+    for (const PatchedBlock& block : patch) {
+      sum += weight * block.value.to(at::kDouble).square().sum().item<double>();
+      weight = weight < 2 ? weight + 0.01 : 1;
+    }
+  }
+  return std::sqrt(sum);
+}
+
 /// One sweep while it runs.
 class RunningSweep {
  public:
@@ -39,6 +51,7 @@ class RunningSweep {
         metrics_(bound_metrics(model, options.metric, into.all())),
         points_(model.config()) {}
 
+  /// Throws before anything runs where a row cannot be patched.
   CellScores run(const std::vector<std::int64_t>& rows);
 
  private:
@@ -104,6 +117,8 @@ void RunningSweep::begin(const std::vector<std::int64_t>& rows) {
       }
     }
   }
+  // What cannot be written is better known now than after the work.
+  if (file_) file_->save(scores_);
   done_ = scores_.done.mutable_data_ptr<bool>();
   // No patch belongs to cells of no group: layers without the site.
   std::vector<char> in_a_group(static_cast<std::size_t>(cells_), 0);
@@ -120,13 +135,18 @@ void RunningSweep::begin(const std::vector<std::int64_t>& rows) {
 }
 
 CellScores RunningSweep::run(const std::vector<std::int64_t>& rows) {
+  for (const std::int64_t row : rows) plan_.check(into_.row(row));
   begin(rows);
   try {
     for (std::size_t place = 0; place < rows.size() && scores_.complete; ++place) {
       scores_.complete = run_row({into_.row(rows[place]), static_cast<std::int64_t>(place)});
     }
   } catch (...) {
-    if (file_) file_->save(scores_);
+    try {
+      if (file_) file_->save(scores_);
+    } catch (const Error&) {
+      // What ended the sweep says more than what its file says now.
+    }
     throw;
   }
   if (file_) file_->save(scores_);
@@ -142,7 +162,9 @@ bool RunningSweep::run_row(RowOfScores row) {
   // What lies behind a row's last token changes nothing, unless a metric looks at whole activations.
   const bool with_padding_behind = !RowMetrics::read_places_only(metrics_) || !run.edits.empty() ||
                                    !run.hooks.empty() || !model_.hooks().empty();
-  const PatchedRuns runs(model_, into_.of_row(row.row.number, with_padding_behind), plan_.patched,
+  const Input input = into_.of_row(row.row.number, with_padding_behind);
+  row.row.without = into_.all().length() - input.length();
+  const PatchedRuns runs(model_, input, plan_.patched,
                          {.run = std::move(run), .tokens_per_run = options_.tokens_per_run});
   for (std::size_t m = 0; m < metrics.size(); ++m) {
     const double now = metrics.scores(m, runs.unpatched(), 1).item<double>();
@@ -163,18 +185,16 @@ bool RunningSweep::run_group(RowOfScores row, std::size_t group, const PatchedRu
                              const RowMetrics& metrics) {
   const std::vector<std::int64_t>& all = plan_.groups[group].cells;
   const bool any_left = std::any_of(all.begin(), all.end(), [&](auto cell) { return !is_done(row, cell); });
-  if (!any_left) return true;
+  // What was done before must have been patched from what is patched now.
+  if (!any_left && !file_) return true;
   const CellPatches made = plan_.groups[group].patches(runs, row.row);
   if (file_) {
-    double sum = 0;
-    for (const Patch& patch : made.patches) {
-      for (const PatchedBlock& block : patch)
-        sum += block.value.to(at::kDouble).square().sum().item<double>();
-    }
     double& kept = scores_.sizes[row.place].mutable_data_ptr<double>()[group];
-    file_->require_same(kept, std::sqrt(sum), "the size of what is patched in");
-    kept = std::sqrt(sum);
+    const double now = size_of(made.patches);
+    file_->require_same(kept, now, "the size of what is patched in");
+    kept = now;
   }
+  if (!any_left) return true;
   // Padding and places that the layer lacks have no number.
   std::vector<std::int64_t> without = all, with = made.cells;
   std::sort(without.begin(), without.end());

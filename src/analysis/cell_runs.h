@@ -16,7 +16,7 @@ struct CellScores {
   at::Tensor scores;     ///< [metric, row, cell] float64; NaN where there is no number
   at::Tensor done;       ///< [row, cell] bool: has its number, or can have none
   at::Tensor unpatched;  ///< [metric, row] float64
-  at::Tensor sizes;      ///< [row, group] float64: the norm of all that a group patches in; NaN: not known
+  at::Tensor sizes;      ///< [row, group] float64: how large all is that a group patches in; NaN: not known
   std::int64_t runs = 0;
   double seconds = 0;
   bool complete = true;

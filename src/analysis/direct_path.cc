@@ -44,24 +44,27 @@ class Paths : public std::enable_shared_from_this<Paths> {
   Paths(const HookedTransformer& model, const DirectPathOptions& options, const SweepInput& into)
       : points_(model.config()), into_(into), options_(options), site_(site_of(options.input)) {
     const ModelConfig& config = model.config();
-    if (config.has_encoder() || config.norms_stream()) {
+    if (config.has_encoder() || config.norms_stream() || config.latent_attention()) {
+      const char* kind = config.has_encoder()        ? "two stacks"
+                         : config.latent_attention() ? "latent attention"
+                                                     : "norms on the stream itself";
       throw HookError("direct_path",
-                      fmt::format("{} has no one stream that every head reads; expected a model of one "
-                                  "stack whose norms stand beside the stream",
-                                  config.has_encoder() ? "a model with two stacks"
-                                                       : "a model that norms the stream itself"));
+                      fmt::format("in a model with {} no straight path leads from head to head; "
+                                  "expected one stack whose norms stand beside the stream",
+                                  kind));
     }
     n_layers_ = config.n_layers;
+    n_heads_ = config.n_heads;
     n_ends_ = options.input == HeadInput::query ? config.n_heads : config.n_kv_heads;
     if (options.source) {
       sources_ = {{checked(options.source->layer, n_layers_, "layer"),
                    checked(options.source->head, config.n_heads, "head")}};
     } else {
+      // No head is later than those of the last layer; their cells have no number.
       for (std::int64_t layer = 0; layer < n_layers_; ++layer) {
         for (std::int64_t head = 0; head < config.n_heads; ++head) sources_.push_back({layer, head});
       }
     }
-    n_heads_ = config.n_heads;
   }
 
   CellPlan plan() const;
@@ -100,7 +103,6 @@ at::Tensor Paths::differences(const PatchedRuns& runs, SweptRow row) const {
     while (end < sources_.size() && sources_[end].layer == layer) ++end;
     const auto rows = static_cast<std::int64_t>(end - begin);
     const ActivationName z = full(act::z(layer));
-    require_same_columns(options_.sweep.from, into_, {z, Axis::pos}, row);
     const at::Tensor unpatched = runs.value(z);
     const SourceReader from(options_.sweep.from, z, unpatched, row);
     std::vector<std::int64_t> sizes = unpatched.sizes().vec();
@@ -154,6 +156,7 @@ CellPlan Paths::plan() const {
   CellPlan plan{.axes = {},
                 .patched = {},
                 .groups = {},
+                .check = nullptr,
                 .title = fmt::format("Patching direct paths into {}", end),
                 .record = {}};
   if (!options_.source) {
@@ -171,6 +174,12 @@ CellPlan Paths::plan() const {
     }
   }
   const auto self = shared_from_this();
+  plan.check = [self](SweptRow row) {
+    for (const HeadPlace& source : self->sources_) {
+      const ActivationName z = self->full(act::z(static_cast<std::int32_t>(source.layer)));
+      require_same_columns(self->options_.sweep.from, self->into_, {z, Axis::pos}, row);
+    }
+  };
   for (std::int64_t layer = 0; layer < n_layers_; ++layer) {
     std::vector<std::int64_t> cells;
     for (std::int64_t source = 0; source < static_cast<std::int64_t>(sources_.size()); ++source) {

@@ -3,6 +3,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/nanmean.h>
+#include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -37,6 +38,18 @@ std::vector<std::string> names_of(const std::vector<GridAxis>& axes) {
 std::vector<GridAxis> without(std::vector<GridAxis> axes, std::size_t dropped) {
   axes.erase(axes.begin() + static_cast<std::ptrdiff_t>(dropped));
   return axes;
+}
+
+/// Where each of some labels stands among others; nothing where one is not there.
+std::optional<std::vector<std::int64_t>> places_of(const std::vector<std::string>& labels,
+                                                   const std::vector<std::string>& among) {
+  std::vector<std::int64_t> places;
+  for (const auto& label : labels) {
+    const auto found = std::find(among.begin(), among.end(), label);
+    if (found == among.end()) return std::nullopt;
+    places.push_back(found - among.begin());
+  }
+  return places;
 }
 
 GridCell cell_at(const Grid& grid, std::int64_t flat) {
@@ -177,16 +190,21 @@ Grid Grid::rescaled(const Grid& zero, const Grid& one, std::string unit) const {
     at::Tensor values = numbers.values();
     std::vector<std::int64_t> shape(axes_.size(), 1), order;
     for (std::size_t i = 0; i < axes_.size(); ++i) {
-      const auto found = std::find(numbers.axes().begin(), numbers.axes().end(), axes_[i]);
+      const auto found = std::find_if(numbers.axes().begin(), numbers.axes().end(),
+                                      [&](const GridAxis& axis) { return axis.name == axes_[i].name; });
       if (found == numbers.axes().end()) continue;
+      const std::int64_t dim = found - numbers.axes().begin();
+      const auto places = places_of(axes_[i].labels, found->labels);
+      if (!places) continue;
+      values = values.index_select(dim, at::tensor(*places, at::kLong));
       shape[i] = values_.size(static_cast<std::int64_t>(i));
-      order.push_back(found - numbers.axes().begin());
+      order.push_back(dim);
     }
     if (order.size() != numbers.axes().size()) {
       throw ShapeError(
           numbers.title(),
           fmt::format("the grid has other axes than the one that is rescaled; expected some of "
-                      "[{}] with the same labels, got [{}]",
+                      "[{}] with all of their labels, got [{}]",
                       fmt::join(names_of(axes_), ", "), fmt::join(names_of(numbers.axes()), ", ")));
     }
     return values.permute(order).reshape(shape);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/json.h"
@@ -33,6 +34,17 @@ std::string text_of(const Edit& edit, const PointIndex& points) {
       value != nullptr ? fingerprint(*value) : fmt::format("{}", std::get<double>(edit.value)));
 }
 
+/// A metric's name, places and answers; what a callable computes has no text.
+std::string text_of(const Metric& metric, std::int64_t rows) {
+  std::vector<std::string> parts{metric.name()};
+  for (const Position& position : metric.definition().positions) parts.push_back(position.label());
+  for (const Answers& answers : metric.definition().answers) {
+    for (std::int64_t row = 0; row < std::max<std::int64_t>(1, answers.rows()) && row < rows; ++row)
+      parts.push_back(fmt::format("{}", fmt::join(answers.of_row(row), "+")));
+  }
+  return fmt::format("{}", fmt::join(parts, " "));
+}
+
 }  // namespace
 
 SweepRecord record_of(const HookedTransformer& model, const SweepOptions& options, const SweepInput& into,
@@ -41,7 +53,7 @@ SweepRecord record_of(const HookedTransformer& model, const SweepOptions& option
   const PointIndex points(model.config());
   std::vector<std::string> processing, metrics, edits;
   for (const auto& [step, outcome] : provenance.processing) processing.push_back(step + ": " + outcome);
-  for (const Metric& metric : options.metric.all()) metrics.push_back(metric.name());
+  for (const Metric& metric : options.metric.all()) metrics.push_back(text_of(metric, into.rows()));
   for (const Edit& edit : options.edits) edits.push_back(text_of(edit, points));
   const Input& input = into.all();
   return {
@@ -61,7 +73,7 @@ SweepRecord record_of(const HookedTransformer& model, const SweepOptions& option
 }
 
 std::optional<CellScores> PartialScores::load() const {
-  if (file_.empty() || !std::filesystem::exists(file_)) return std::nullopt;
+  if (!std::filesystem::exists(file_)) return std::nullopt;
   const auto file = SafetensorsFile::open(file_);
   const auto found = file.metadata().find(kRecord);
   if (found == file.metadata().end()) {
@@ -99,7 +111,8 @@ std::optional<CellScores> PartialScores::load() const {
 
 void PartialScores::require_same(double in_file, double now, std::string_view what) const {
   if (std::isnan(in_file) || in_file == now) return;
-  if (std::abs(in_file - now) <= 1e-4 * std::max({1.0, std::abs(in_file), std::abs(now)})) return;
+  const double rounding = std::max(1e-7, 1e-4 * std::max(std::abs(in_file), std::abs(now)));
+  if (std::abs(in_file - now) <= rounding) return;
   throw CheckpointError(file_.string(),
                         fmt::format("{} was {} when the file was written and is {} now; expected "
                                     "the same model, source, hooks and metrics; remove the file "
@@ -108,7 +121,6 @@ void PartialScores::require_same(double in_file, double now, std::string_view wh
 }
 
 void PartialScores::save(const CellScores& scores) const {
-  if (file_.empty()) return;
   Json record = Json::object();
   for (const auto& [key, value] : record_) record[key] = value;
   save_safetensors(file_,

@@ -16,7 +16,6 @@ using SweepRecord = std::map<std::string, std::string>;
 /// The file of a sweep that is under way.
 class PartialScores {
  public:
-  /// No file for an empty path.
   PartialScores(std::filesystem::path file, SweepRecord record)
       : file_(std::move(file)), record_(std::move(record)) {}
 

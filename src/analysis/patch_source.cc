@@ -2,9 +2,12 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/where.h>
 #include <fmt/format.h>
 
 #include <cmath>
+#include <map>
+#include <mutex>
 #include <random>
 #include <utility>
 
@@ -97,10 +100,19 @@ class Mean final : public PatchSource::Kind {
   Mean(ActivationCache data, MeanOver over) : data_(std::move(data)), over_(over) {}
 
   at::Tensor values(const ActivationName& name, const at::Tensor& unpatched, SweptRow) const override {
+    // A table's cells and a layer's rows ask for the same one again.
+    const std::lock_guard lock(mutex_);
+    const auto [made, is_new] = means_.try_emplace(name);
+    if (is_new) made->second = mean_of(name);
+    return made->second.defined() ? made->second.to(unpatched.options()) : at::Tensor();
+  }
+
+ private:
+  /// In float64, with the axes that it is taken over kept; undefined where no token counts.
+  at::Tensor mean_of(const ActivationName& name) const {
     const SiteRow& site = row(name.site);
     const at::Tensor all = whole(data_, name).to(at::kDouble);
-    const auto options = unpatched.options();
-    if (per_expert(site)) return all.mean(0, /*keepdim=*/true).to(options);
+    if (per_expert(site)) return all.size(0) > 0 ? all.mean(0, /*keepdim=*/true) : at::Tensor();
     const auto dim = position_dimension(site);
     const bool over_positions = over_ == MeanOver::rows_and_positions && dim;
     if (over_positions && (site.axes.find(Axis::key) || site.axes.find(Axis::source_key))) {
@@ -108,25 +120,35 @@ class Mean final : public PatchSource::Kind {
                       "keys of different queries have no mean; expected PatchSource::mean(data, "
                       "MeanOver::rows)");
     }
-    const auto& tokens = data_.tokens(name.stack);
-    if (!dim || !tokens || !tokens->mask.defined()) {
+    if (!dim) return all.mean(0, true);
+    const auto& of_encoder = data_.tokens(Stack::encoder);
+    const Axis axis = site.axes[static_cast<std::size_t>(*dim)];
+    const auto& tokens = of_encoder && counts_source(name, axis) ? of_encoder : data_.tokens();
+    if (!tokens || !tokens->mask.defined()) {
       const at::Tensor rows = all.mean(0, true);
-      return (over_positions ? rows.mean(*dim, true) : rows).to(options);
+      return over_positions ? rows.mean(*dim, true) : rows;
     }
-    at::Tensor real = tokens->mask.to(all.options());  // [row, pos], 1 where it counts
+    at::Tensor real = tokens->mask.to(all.device());  // [row, pos]
     for (std::int64_t d = 1; d < *dim; ++d) real = real.unsqueeze(1);
     while (real.dim() < all.dim()) real = real.unsqueeze(-1);
-    at::Tensor sum = (all.nan_to_num() * real).sum(0, true), count = real.sum(0, true);
+    at::Tensor sum = at::where(real, all, 0.0).sum(0, true), count = real.sum(0, true);
     if (over_positions) {
       sum = sum.sum(*dim, true);
       count = count.sum(*dim, true);
     }
-    return (sum / count).to(options);
+    if (count.eq(0).any().item<bool>()) {
+      throw HookError(
+          name.to_string(),
+          "a column is padding in all rows of the data and has no mean; expected data without it, "
+          "or a mean over rows and positions");
+    }
+    return sum / count;
   }
 
- private:
   ActivationCache data_;
   MeanOver over_;
+  mutable std::mutex mutex_;
+  mutable std::map<ActivationName, at::Tensor> means_;
 };
 
 std::int64_t rows_of(const ActivationCache& cache) {

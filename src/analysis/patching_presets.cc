@@ -66,6 +66,10 @@ std::vector<SweptAxis> axes_of(const PatchingPreset& preset, const SweepOptions&
     const auto own = std::find_if(over.begin(), over.end(),
                                   [&](const SweptAxis& axis) { return axis.axis == given.axis; });
     if (own != over.end()) {
+      if (!own->places.empty()) {
+        throw HookError(preset.name,
+                        fmt::format("{} stands twice in `over`; expected it once", axis_name(given.axis)));
+      }
       *own = given;
     } else if (given.axis != Axis::batch) {
       throw HookError(preset.name, fmt::format("the preset has no axis {} that could be narrowed; expected "
@@ -84,14 +88,14 @@ SweepReport report_of(const HookedTransformer& model, const PatchingPreset& pres
   const SweepInput into(model, options.into);
   std::vector<CellPlan> plans;
   std::vector<std::string> labels;
+  const bool several = preset.parts.size() > 1;
   for (const PresetPart& part : preset.parts) {
     SweepOptions own = options;
     own.site = act::BlockSite{part.site};
     own.over = axes_of(preset, options);
-    plans.push_back(make_plan(model, own, into));
+    plans.push_back(make_plan(model, own, into, several ? model.config().n_heads : 0));
     labels.emplace_back(part.label);
   }
-  const bool several = plans.size() > 1;
   CellPlan plan = several ? stacked(std::move(plans), "site", labels) : std::move(plans.front());
   plan.title = fmt::format("Patching {}", preset.name);
   // Where rows stand is said among the preset's axes.

@@ -50,13 +50,19 @@ std::optional<std::int64_t> Position::column() const {
   return column != nullptr ? std::optional(*column) : std::nullopt;
 }
 
+std::vector<std::int64_t> Position::named_columns() const {
+  const auto* named = std::get_if<Named>(&place_);
+  return named != nullptr ? named->columns : std::vector<std::int64_t>();
+}
+
 std::vector<std::int64_t> Position::columns(std::int64_t rows, const TokenColumns& tokens) const {
   std::vector<std::int64_t> columns;
-  if (is_last()) {
-    const auto last = tokens.last(rows).to(at::kCPU, at::kLong);
-    for (std::int64_t row = 0; row < rows; ++row) columns.push_back(last[row].item<std::int64_t>());
-    return columns;
-  }
+  for (std::int64_t row = 0; row < rows; ++row) columns.push_back(column_in(row, rows, tokens));
+  return columns;
+}
+
+std::int64_t Position::column_in(std::int64_t row, std::int64_t rows, const TokenColumns& tokens) const {
+  if (is_last()) return tokens.last(rows)[row].item<std::int64_t>();
   const auto* named = std::get_if<Named>(&place_);
   if (named != nullptr && static_cast<std::int64_t>(named->columns.size()) != rows) {
     throw ShapeError(
@@ -64,12 +70,9 @@ std::vector<std::int64_t> Position::columns(std::int64_t rows, const TokenColumn
         fmt::format("the place has columns for {} rows; expected one for each of the run's {} rows",
                     named->columns.size(), rows));
   }
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const auto column =
-        named != nullptr ? named->columns[static_cast<std::size_t>(row)] : std::get<std::int64_t>(place_);
-    columns.push_back(checked_column(column, row, tokens, label()));
-  }
-  return columns;
+  const auto column =
+      named != nullptr ? named->columns[static_cast<std::size_t>(row)] : std::get<std::int64_t>(place_);
+  return checked_column(column, row, tokens, label());
 }
 
 Position Position::of_rows(const std::vector<std::int64_t>& rows) const {

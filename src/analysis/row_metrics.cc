@@ -90,7 +90,7 @@ void RowMetrics::require_rowwise(std::size_t i, const RunResult& one, const RunR
   for (std::int64_t row = 0; row < 2; ++row) {
     const double alone = as_numbers(metric(rows.narrow(0, row, 1))).item<double>();
     const double in_company = together[row].item<double>();
-    if (std::isnan(alone) && std::isnan(in_company)) continue;
+    if (alone == in_company || (std::isnan(alone) && std::isnan(in_company))) continue;
     if (std::abs(alone - in_company) <= 1e-3 * std::max(1.0, std::abs(alone))) continue;
     throw ShapeError(
         metric.metric().name(),

@@ -2,7 +2,6 @@
 #include "analysis/site_cells.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/equal.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -43,18 +42,36 @@ std::vector<SweptPlace> numbered(std::int64_t size) {
   return places;
 }
 
+/// A place in one row, with its column where it has a name.
+std::string column_text(const Position& position, std::int64_t row) {
+  const auto& columns = position.named_columns();
+  if (columns.empty()) return position.label();
+  const auto own =
+      static_cast<std::size_t>(row) < columns.size() ? columns[static_cast<std::size_t>(row)] : -1;
+  return fmt::format("{}={}", position.label(), own);
+}
+
+std::set<std::int32_t> numbers_of_layers(const std::vector<ActivationName>& names) {
+  std::set<std::int32_t> layers;
+  for (const ActivationName& name : names) layers.insert(name.layer);
+  return layers;
+}
+
 /// A sweep over the axes of one site.
 class SiteCells : public std::enable_shared_from_this<SiteCells> {
  public:
-  SiteCells(const HookedTransformer& model, const SweepOptions& options, const SweepInput& into);
+  SiteCells(const HookedTransformer& model, const SweepOptions& options, const SweepInput& into,
+            std::int64_t heads);
 
   CellPlan plan() const;
 
  private:
   CellAxis axis_of(const SweptAxis& asked) const;
   GridAxis labelled(const CellAxis& axis) const;
-  std::vector<std::vector<ResolvedPlace>> places_of(SweptRow row) const;
-  void require_aligned(SweptRow row) const;
+  std::vector<std::vector<ResolvedPlace>> places_of(const ActivationName& name, SweptRow row) const;
+  void require_aligned(const ActivationName& name, SweptRow row) const;
+  std::vector<std::int64_t> cells_of(const ActivationName& name, std::int64_t cells) const;
+  std::string columns_text() const;
   CellPatches patches(const ActivationName& name, const std::vector<std::int64_t>& cells,
                       const PatchedRuns& runs, SweptRow row) const;
   PatchedPlace routed_to_both(const ActivationName& name, const PatchedRuns& runs, SweptRow row) const;
@@ -65,13 +82,15 @@ class SiteCells : public std::enable_shared_from_this<SiteCells> {
   SweepInput into_;
   PatchSource from_;
   Site site_;
+  std::int64_t heads_;  // that may be named; those that the site lacks have no number
   Stack stack_;
   std::vector<ActivationName> names_;  // in the order of the table
   std::vector<CellAxis> axes_;
 };
 
-SiteCells::SiteCells(const HookedTransformer& model, const SweepOptions& options, const SweepInput& into)
-    : model_(model.loaded()), into_(into), from_(options.from), site_(options.site->site) {
+SiteCells::SiteCells(const HookedTransformer& model, const SweepOptions& options, const SweepInput& into,
+                     std::int64_t heads)
+    : model_(model.loaded()), into_(into), from_(options.from), site_(options.site->site), heads_(heads) {
   const SiteRow& site = row(site_);
   require(site.scope == SiteScope::block,
           fmt::format("{} is outside the blocks; expected a site that every layer has", site.word));
@@ -128,6 +147,7 @@ CellAxis SiteCells::axis_of(const SweptAxis& asked) const {
   }
   if (axis.all) axis.places = numbered(size);
   if (axis.of_tokens) return axis;
+  if (axis.own == Axis::kv_head) size = std::max(size, heads_);
   for (SweptPlace& place : axis.places) {
     const auto number = place.into.column();
     if (number && place.from == place.into && *number >= -size && *number < size) {
@@ -162,7 +182,7 @@ std::size_t SiteCells::place_on(std::int64_t cell, std::size_t axis) const {
 }
 
 /// Each axis's places in one row.
-std::vector<std::vector<ResolvedPlace>> SiteCells::places_of(SweptRow row) const {
+std::vector<std::vector<ResolvedPlace>> SiteCells::places_of(const ActivationName& name, SweptRow row) const {
   std::vector<std::vector<ResolvedPlace>> places;
   for (const CellAxis& axis : axes_) {
     std::vector<ResolvedPlace>& own = places.emplace_back();
@@ -176,58 +196,48 @@ std::vector<std::vector<ResolvedPlace>> SiteCells::places_of(SweptRow row) const
         own.push_back({column, column, !columns.is_padding(row.number, column)});
       continue;
     }
-    const auto from = SourceReader::columns(from_, {names_.front(), axis.own}, row);
+    const auto from = SourceReader::columns(from_, {name, axis.own}, row);
     for (const SweptPlace& place : axis.places) {
-      const std::int64_t into = place.into.columns(row.of, columns)[static_cast<std::size_t>(row.number)];
-      own.push_back({into, from ? place.from.of_rows({row.number}).columns(1, *from)[0] : into});
+      const std::int64_t into = place.into.column_in(row.number, row.of, columns);
+      // A name with a column per row of `into` says nothing of a run with other rows.
+      const bool same =
+          place.from == place.into && !place.from.named_columns().empty() && from && from->rows != row.of;
+      own.push_back(
+          {into, !from || same ? into : place.from.column_in(from->row, from->rows, from->columns)});
     }
   }
   return places;
 }
 
 /// Where columns are not named one by one they stand for one another.
-void SiteCells::require_aligned(SweptRow row) const {
+void SiteCells::require_aligned(const ActivationName& name, SweptRow row) const {
   for (const Axis axis : hooked::row(site_).axes) {
     const bool named =
         std::any_of(axes_.begin(), axes_.end(), [&](const CellAxis& a) { return a.own == axis && !a.all; });
-    if (counts_tokens(axis) && !named) require_same_columns(from_, into_, {names_.front(), axis}, row);
+    if (counts_tokens(axis) && !named) require_same_columns(from_, into_, {name, axis}, row);
   }
 }
 
 /// The tokens of a row that an expert gets both in the patched run and in the one that values come from.
 PatchedPlace SiteCells::routed_to_both(const ActivationName& name, const PatchedRuns& runs,
                                        SweptRow row) const {
-  const ActivationName chosen = act::expert_indices.in(name.stack, name.layer).name();
-  const auto tokens_of = [&](const at::Tensor& indices) {
-    // An expert's tokens stand by rank, then position.
-    std::vector<std::pair<std::int64_t, std::int64_t>> tokens;
-    const at::Tensor ids = indices[0].to(at::kCPU);  // [pos, rank]
-    for (std::int64_t rank = 0; rank < ids.size(1); ++rank) {
-      for (std::int64_t pos = 0; pos < ids.size(0); ++pos) {
-        if (ids[pos][rank].item<std::int64_t>() == name.expert) tokens.emplace_back(pos, rank);
-      }
-    }
-    return tokens;
-  };
-  const auto into = tokens_of(runs.value(chosen));
-  std::vector<std::int64_t> all(into.size());
-  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int64_t>(i);
-  PatchedPlace places;
-  const at::Tensor there = SourceReader::of_run(from_, chosen, row);
-  if (!there.defined()) {
-    places.into.add(Axis::routed, all);
-    places.from.add(Axis::routed, all);
-    return places;
-  }
-  const auto from = tokens_of(there);
+  TokenColumns columns = into_.columns(/*of_encoder=*/false);
+  if (columns.mask.defined()) columns.mask = columns.mask.narrow(0, row.number, 1);
+  const at::Tensor chosen = runs.value(act::expert_indices.in(name.stack, name.layer).name());
+  const auto into = tokens_of_expert(chosen, columns, 0, name.expert);
+  const auto from = SourceReader::routed(from_, name, row);
   std::vector<std::int64_t> put, taken;
-  for (std::size_t i = 0; i < into.size(); ++i) {
-    const auto same = std::find_if(from.begin(), from.end(),
-                                   [&](const auto& token) { return token.first == into[i].first; });
-    if (same == from.end()) continue;
-    put.push_back(static_cast<std::int64_t>(i));
-    taken.push_back(same - from.begin());
+  for (const RoutedToken& token : into) {
+    const auto same = !from ? nullptr : &*from;
+    const auto there = same == nullptr ? std::vector<RoutedToken>::const_iterator()
+                                       : std::find_if(same->begin(), same->end(), [&](const RoutedToken& t) {
+                                           return t.column == token.column;
+                                         });
+    if (same != nullptr && there == same->end()) continue;
+    put.push_back(token.number);
+    taken.push_back(same == nullptr ? token.number : there->number);
   }
+  PatchedPlace places;
   places.into.add(Axis::routed, put);
   places.from.add(Axis::routed, taken);
   return places;
@@ -235,10 +245,10 @@ PatchedPlace SiteCells::routed_to_both(const ActivationName& name, const Patched
 
 CellPatches SiteCells::patches(const ActivationName& name, const std::vector<std::int64_t>& cells,
                                const PatchedRuns& runs, SweptRow row) const {
-  require_aligned(row);
-  const auto places = places_of(row);
+  const auto places = places_of(name, row);
   const at::Tensor unpatched = runs.value(name);
   const SourceReader source(from_, name, unpatched, row);
+  if (!source.has_values()) return {};
   PatchedPlace routed;
   if (per_expert(hooked::row(site_))) routed = routed_to_both(name, runs, row);
   CellPatches made;
@@ -268,50 +278,77 @@ CellPatches SiteCells::patches(const ActivationName& name, const std::vector<std
   return made;
 }
 
+/// The cells that patch an activation.
+std::vector<std::int64_t> SiteCells::cells_of(const ActivationName& name, std::int64_t cells) const {
+  std::vector<std::int64_t> own;
+  for (std::int64_t cell = 0; cell < cells; ++cell) {
+    bool here = true;
+    for (std::size_t i = 0; i < axes_.size() && here; ++i) {
+      const auto number = [&] { return *axes_[i].places[place_on(cell, i)].into.column(); };
+      if (axes_[i].own == Axis::layer) here = number() == name.layer;
+      if (axes_[i].own == Axis::expert && per_expert(row(site_))) here = number() == name.expert;
+    }
+    if (here) own.push_back(cell);
+  }
+  return own;
+}
+
 CellPlan SiteCells::plan() const {
   const SiteRow& site = row(site_);
   CellPlan plan{.axes = {},
-                .patched = names_,
+                .patched = {},
                 .groups = {},
+                .check = nullptr,
                 .title = fmt::format("Patching {}", site.word),
                 .record = {}};
   for (const CellAxis& axis : axes_) plan.axes.push_back(labelled(axis));
-  if (per_expert(site)) {
-    std::set<std::int32_t> layers;
-    for (const ActivationName& name : names_) {
-      if (layers.insert(name.layer).second)
-        plan.patched.push_back(act::expert_indices.in(name.stack, name.layer).name());
-    }
-  }
   const auto self = shared_from_this();
-  const std::int64_t all = plan.cells();
+  std::set<std::int32_t> layers;
   for (const ActivationName& name : names_) {
-    std::vector<std::int64_t> cells;
-    for (std::int64_t cell = 0; cell < all; ++cell) {
-      bool here = true;
-      for (std::size_t i = 0; i < axes_.size() && here; ++i) {
-        const auto number = [&] { return *axes_[i].places[place_on(cell, i)].into.column(); };
-        if (axes_[i].own == Axis::layer) here = number() == name.layer;
-        if (axes_[i].own == Axis::expert && per_expert(site)) here = number() == name.expert;
-      }
-      if (here) cells.push_back(cell);
-    }
+    std::vector<std::int64_t> cells = cells_of(name, plan.cells());
     if (cells.empty()) continue;
+    plan.patched.push_back(name);
+    if (per_expert(site) && layers.insert(name.layer).second)
+      plan.patched.push_back(act::expert_indices.in(name.stack, name.layer).name());
     plan.groups.push_back({cells, [self, name, cells](const PatchedRuns& runs, SweptRow row) {
                              return self->patches(name, cells, runs, row);
                            }});
   }
+  if (plan.groups.empty()) {
+    throw HookError("sweep", fmt::format("none of the layers in `over` has {}; expected some of {}",
+                                         site.word, fmt::join(numbers_of_layers(names_), ", ")));
+  }
+  plan.check = [self, name = plan.patched.front()](SweptRow row) {
+    if (!per_expert(hooked::row(self->site_))) self->require_aligned(name, row);
+    self->places_of(name, row);
+  };
   std::vector<std::string> axes;
   for (const GridAxis& axis : plan.axes)
     axes.push_back(fmt::format("{} [{}]", axis.name, fmt::join(axis.labels, ", ")));
-  plan.record = fmt::format("{} {} over {}", stack_name(stack_), site.word, fmt::join(axes, ", "));
+  plan.record =
+      fmt::format("{} {} over {}{}", stack_name(stack_), site.word, fmt::join(axes, ", "), columns_text());
   return plan;
+}
+
+/// Where places that the caller named stand in each row: a name alone does not say.
+std::string SiteCells::columns_text() const {
+  std::string text;
+  for (const CellAxis& axis : axes_) {
+    if (!axis.of_tokens || axis.all) continue;
+    for (std::int64_t r = 0; r < into_.rows(); ++r) {
+      for (const SweptPlace& place : axis.places) {
+        for (const Position& position : {place.into, place.from}) text += ' ' + column_text(position, r);
+      }
+    }
+  }
+  return text;
 }
 
 }  // namespace
 
-CellPlan cells_of_site(const HookedTransformer& model, const SweepOptions& options, const SweepInput& into) {
-  return std::make_shared<const SiteCells>(model, options, into)->plan();
+CellPlan cells_of_site(const HookedTransformer& model, const SweepOptions& options, const SweepInput& into,
+                       std::int64_t heads) {
+  return std::make_shared<const SiteCells>(model, options, into, heads)->plan();
 }
 
 }  // namespace hooked

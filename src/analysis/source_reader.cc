@@ -9,6 +9,7 @@
 #include "analysis/row_columns.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
+#include "hooked/hooks/act.h"
 #include "hooked/hooks/axis_block.h"
 #include "hooked/hooks/site.h"
 
@@ -17,15 +18,14 @@ namespace hooked {
 namespace {
 
 /// Values that are no run's, as large as the activation that they stand in for. Throws HookError.
-at::Tensor spread(at::Tensor values, const ActivationName& name, const at::Tensor& unpatched) {
-  const AxisList& axes = row(name.site).axes;
+at::Tensor spread(at::Tensor values, const ActivationName& name, const at::Tensor& unpatched, SweptRow row) {
+  const AxisList& axes = hooked::row(name.site).axes;
   const std::string given = shape_text(values.sizes());
   bool fits = values.dim() <= unpatched.dim();
   for (std::int64_t back = 1; fits && back <= values.dim(); ++back) {
     const std::int64_t here = unpatched.size(-back), there = values.size(-back);
-    // The patched run does without padding behind its last token.
     const Axis axis = axes[axes.size() - static_cast<std::size_t>(back)];
-    if (counts_tokens(axis) && there > here) values = values.narrow(-back, 0, here);
+    if (counts_tokens(axis) && there == here + row.without) values = values.narrow(-back, 0, here);
     fits = there == 1 || values.size(-back) == here;
   }
   if (fits) return values.expand_as(unpatched);
@@ -36,6 +36,22 @@ at::Tensor spread(at::Tensor values, const ActivationName& name, const at::Tenso
                   shape_text(unpatched.sizes()), given));
 }
 
+void require_row(const ActivationName& name, SweptRow row, std::int64_t rows, std::int64_t own) {
+  if (own < rows) return;
+  throw HookError(name.to_string(),
+                  fmt::format("`from` does not fit `into`; expected a run of 1 row or of {}, got {} (one row "
+                              "of a batch is cache.row(i))",
+                              row.of, rows));
+}
+
+bool same_row(const SourceReader::RowOfRun& one, const SourceReader::RowOfRun& other) {
+  if (one.columns.first != other.columns.first || one.columns.end != other.columns.end) return false;
+  for (std::int64_t column = one.columns.first; column < one.columns.end; ++column) {
+    if (one.columns.is_padding(one.row, column) != other.columns.is_padding(other.row, column)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 SourceReader::SourceReader(const PatchSource& source, const ActivationName& name, at::Tensor unpatched,
@@ -43,8 +59,13 @@ SourceReader::SourceReader(const PatchSource& source, const ActivationName& name
     : name_(name), unpatched_(std::move(unpatched)) {
   for (const PatchSource::Term& term : source.terms_) {
     const bool of_a_run = term.kind->run() != nullptr;
-    at::Tensor values = term.kind->values(name, unpatched_, row).to(unpatched_.options());
-    values_.push_back({of_a_run ? values : spread(values, name, unpatched_), of_a_run, term.share});
+    at::Tensor values = term.kind->values(name, unpatched_, row);
+    if (!values.defined()) {
+      values_.clear();
+      return;
+    }
+    values = values.to(unpatched_.options());
+    values_.push_back({of_a_run ? values : spread(values, name, unpatched_, row), of_a_run, term.share});
   }
 }
 
@@ -78,30 +99,64 @@ at::Tensor SourceReader::block(const PatchedPlace& place) const {
   return sum;
 }
 
-std::optional<TokenColumns> SourceReader::columns(const PatchSource& source, const TokenAxis& axis,
-                                                  SweptRow row) {
+std::optional<SourceReader::RowOfRun> SourceReader::columns(const PatchSource& source, const TokenAxis& axis,
+                                                            SweptRow row) {
+  std::optional<RowOfRun> found;
   for (const PatchSource::Term& term : source.terms_) {
     const ActivationCache* run = term.kind->run();
     if (run == nullptr) continue;
     require_all_positions(*run, axis.name, "patching");
-    const bool of_encoder = counts_source(axis.name, axis.axis);
-    const auto& tokens = run->tokens(of_encoder ? Stack::encoder : Stack::none);
-    if (!tokens) {
-      const std::int64_t dim = *hooked::row(axis.name.site).axes.find(axis.axis);
-      return TokenColumns{.first = 0, .end = (*run)[Address(axis.name)].size(dim)};
+    const at::Tensor value = (*run)[Address(axis.name)];
+    const std::int64_t rows = value.size(0), dim = *hooked::row(axis.name.site).axes.find(axis.axis);
+    const auto& of_encoder = run->tokens(Stack::encoder);
+    const auto& tokens = of_encoder && counts_source(axis.name, axis.axis) ? of_encoder : run->tokens();
+    RowOfRun own{.columns = tokens.value_or(TokenColumns{.first = 0, .end = value.size(dim)}),
+                 .rows = rows,
+                 .row = term.kind->row_of(row, rows)};
+    require_row(axis.name, row, rows, own.row);
+    if (found && !same_row(*found, own)) {
+      throw HookError(axis.name.to_string(),
+                      "the runs of a mixture have their tokens in different columns; expected the same ones");
     }
-    TokenColumns own = *tokens;
-    if (own.mask.defined()) own.mask = own.mask.narrow(0, term.kind->row_of(row, own.mask.size(0)), 1);
-    return own;
+    if (!found) found = std::move(own);
   }
-  return std::nullopt;
+  return found;
 }
 
-at::Tensor SourceReader::of_run(const PatchSource& source, const ActivationName& name, SweptRow row) {
+std::optional<std::vector<RoutedToken>> SourceReader::routed(const PatchSource& source,
+                                                             const ActivationName& expert, SweptRow row) {
+  std::optional<std::vector<RoutedToken>> found;
+  const ActivationName chosen = act::expert_indices.in(expert.stack, expert.layer).name();
   for (const PatchSource::Term& term : source.terms_) {
-    if (term.kind->run() != nullptr) return term.kind->values(name, {}, row);
+    if (term.kind->run() == nullptr) continue;
+    if (found) {
+      throw HookError(expert.to_string(),
+                      "runs send other tokens to an expert; expected a mixture of one run and of values");
+    }
+    const auto own = columns(PatchSource(term.kind, {}), {chosen, Axis::pos}, row);
+    found = tokens_of_expert((*term.kind->run())[Address(chosen)], own->columns, own->row, expert.expert);
   }
-  return {};
+  return found;
+}
+
+std::vector<RoutedToken> tokens_of_expert(const at::Tensor& indices, const TokenColumns& columns,
+                                          std::int64_t row, std::int32_t expert) {
+  const at::Tensor ids = indices.to(at::kCPU, at::kLong).contiguous();  // [row, pos, rank]
+  const auto id = ids.accessor<std::int64_t, 3>();
+  at::Tensor real;
+  if (columns.mask.defined()) real = columns.mask.to(at::kCPU);
+  std::vector<RoutedToken> tokens;
+  std::int64_t number = 0;
+  for (std::int64_t rank = 0; rank < ids.size(2); ++rank) {
+    for (std::int64_t r = 0; r < ids.size(0); ++r) {
+      for (std::int64_t pos = 0; pos < ids.size(1); ++pos) {
+        if (id[r][pos][rank] != expert || (real.defined() && !real[r][pos].item<bool>())) continue;
+        if (r == row) tokens.push_back({columns.first + pos, number});
+        ++number;
+      }
+    }
+  }
+  return tokens;
 }
 
 }  // namespace hooked

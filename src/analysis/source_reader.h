@@ -15,6 +15,8 @@ namespace hooked {
 struct SweptRow {
   std::int64_t number;
   std::int64_t of;
+  /// Columns of padding behind the row's last token that its patched runs do without.
+  std::int64_t without = 0;
 };
 
 /// A kind of source: values of an activation for one row.
@@ -22,7 +24,7 @@ class PatchSource::Kind {
  public:
   virtual ~Kind() = default;
   /// Values that stand in place of `unpatched` [1, ...] (an expert's: [routed, ...]), or broadcast to it; a
-  /// run's have its own places. Throws HookError and ShapeError.
+  /// run's have its own places; undefined where there are none. Throws HookError and ShapeError.
   virtual at::Tensor values(const ActivationName& name, const at::Tensor& unpatched, SweptRow row) const = 0;
   /// The run that they come from place by place, or null, and which of its rows serves `row` where a tensor
   /// of it has so many.
@@ -42,6 +44,16 @@ struct TokenAxis {
   Axis axis;
 };
 
+/// A token that an expert gets.
+struct RoutedToken {
+  std::int64_t column;  ///< of its row
+  std::int64_t number;  ///< among all tokens of the expert: by rank, then row and column
+};
+
+/// The tokens of a row that an expert gets, of hook_expert_indices [row, pos, rank]. Padding meets no expert.
+std::vector<RoutedToken> tokens_of_expert(const at::Tensor& indices, const TokenColumns& columns,
+                                          std::int64_t row, std::int32_t expert);
+
 /// What a source gives for one activation and one row.
 class SourceReader {
  public:
@@ -51,11 +63,20 @@ class SourceReader {
   /// The values for one place, of the block's shape. Throws HookError where they do not fit.
   at::Tensor block(const PatchedPlace& place) const;
 
-  /// The columns along an axis of positions in the run that values come from, with the mask of the one row
-  /// [1, column]; nothing where no part of the source is a run.
-  static std::optional<TokenColumns> columns(const PatchSource& source, const TokenAxis& axis, SweptRow row);
-  /// An activation of that run's row, [1, ...]; undefined where there is none.
-  static at::Tensor of_run(const PatchSource& source, const ActivationName& name, SweptRow row);
+  /// Whether there are values: no token may have met an expert in the data of a mean.
+  bool has_values() const noexcept { return !values_.empty(); }
+
+  /// The row of a run that values come from.
+  struct RowOfRun {
+    TokenColumns columns;  ///< along the axis asked for, of all rows
+    std::int64_t rows, row;
+  };
+  /// The columns along an axis of positions; nothing where no part of the source is a run. Throws HookError
+  /// for a mixture of runs whose tokens stand in different columns.
+  static std::optional<RowOfRun> columns(const PatchSource& source, const TokenAxis& axis, SweptRow row);
+  /// The tokens of that row that an expert got there; nothing where no part of the source is a run.
+  static std::optional<std::vector<RoutedToken>> routed(const PatchSource& source,
+                                                        const ActivationName& expert, SweptRow row);
 
  private:
   struct Values {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <variant>
 
+#include "hooked/core/error.h"
 #include "hooked/hooks/axis_block.h"
 
 namespace hooked {
@@ -14,6 +15,8 @@ namespace {
 /// Where `row` stands among the rows that an index names; nothing where it is none of them.
 std::optional<std::int64_t> place_among(const AxisIndex& rows, SweptRow row) {
   const AxisContext context{Site::tokens, "batch", {}};
+  if (std::holds_alternative<AxisIndex::Last>(rows.value))
+    throw HookError("batch", "'last' is a place in a row's tokens; expected the number of a row");
   const auto places = resolve_places(rows, {context, Axis::batch, row.of});
   const auto found = std::find(places.begin(), places.end(), row.number);
   return found == places.end() ? std::nullopt : std::optional(found - places.begin());

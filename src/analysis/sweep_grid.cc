@@ -48,14 +48,21 @@ std::string unit_of(const ScoreAxes& axes) {
   return axes.metrics.size() == 1 ? axes.metrics.front().name() : "score";
 }
 
+/// Where the options name the rows, or the end.
+std::vector<SweptAxis>::const_iterator batch_of(const SweepOptions& options) {
+  return std::find_if(options.over.begin(), options.over.end(),
+                      [](const SweptAxis& axis) { return axis.axis == Axis::batch; });
+}
+
 /// The rows that are swept, by Axis::batch of the options; all where it is not named.
 std::vector<std::int64_t> rows_of(const SweepOptions& options, const SweepInput& into) {
   std::vector<std::int64_t> rows;
   for (const SweptAxis& axis : options.over) {
     if (axis.axis != Axis::batch) continue;
+    if (&axis != &*batch_of(options)) throw HookError("sweep", "batch stands twice in `over`");
     for (const SweptPlace& place : axis.places) {
       const auto number = place.into.column();
-      if (!number || *number < -into.rows() || *number >= into.rows()) {
+      if (!number || place.from != place.into || *number < -into.rows() || *number >= into.rows()) {
         throw HookError("sweep", fmt::format("{} is no row of `into`; expected a number from {} to {}",
                                              place.into.label(), -into.rows(), into.rows() - 1));
       }
@@ -81,8 +88,7 @@ SweepReport swept(const HookedTransformer& model, const SweepOptions& options, c
     throw HookError("sweep",
                     fmt::format("tokens_per_run is {}; expected at least 1", options.tokens_per_run));
   }
-  const auto batch = std::find_if(options.over.begin(), options.over.end(),
-                                  [](const SweptAxis& axis) { return axis.axis == Axis::batch; });
+  const auto batch = batch_of(options);
   const ScoreAxes axes{.metrics = options.metric.all(),
                        .rows = rows_of(options, into),
                        .shows_rows = into.rows() > 1 || batch != options.over.end()};

@@ -35,6 +35,17 @@ SweepInput::SweepInput(const HookedTransformer& model, const Input& into)
     }
   }
   all_ = all_.with_decoder_start(model.config());
+  if (all_.tokens.size(0) == 0)
+    throw ShapeError("sweep", "`into` has no row; expected tokens [row, pos] with at least one");
+  const auto require_same = [](const at::Tensor& tokens, const at::Tensor& beside, const char* what) {
+    if (!beside.defined() || beside.sizes() == tokens.sizes()) return;
+    throw ShapeError(what, fmt::format("it does not fit the tokens; expected {}, got {}",
+                                       shape_text(tokens.sizes()), shape_text(beside.sizes())));
+  };
+  require_same(all_.tokens, all_.attention_mask, "attention_mask");
+  require_same(all_.tokens, all_.token_types, "token_types");
+  if (all_.decoder.tokens.defined())
+    require_same(all_.decoder.tokens, all_.decoder.attention_mask, "decoder_attention_mask");
 }
 
 Input SweepInput::of_row(std::int64_t row, bool with_padding_behind) const {

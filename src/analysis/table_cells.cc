@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "analysis/row_columns.h"
@@ -39,7 +40,6 @@ std::optional<PatchedPlace> place_of(const Address& address, const SweepOptions&
                      [&](const auto& entry) { return axis_on(name.site, entry.first) == axis; });
     const AxisIndex* index = found == address.indices().entries().end() ? nullptr : &found->second;
     const bool is_last = index != nullptr && std::holds_alternative<AxisIndex::Last>(index->value);
-    if (counts_tokens(axis) && !is_last) require_same_columns(options.from, into, {name, axis}, row);
     if (index == nullptr) continue;
     const std::int64_t size = unpatched.size(static_cast<std::int64_t>(dim));
     if (!counts_tokens(axis)) {
@@ -49,11 +49,14 @@ std::optional<PatchedPlace> place_of(const Address& address, const SweepOptions&
       continue;
     }
     const TokenColumns columns = into.columns(counts_source(name, axis));
-    const std::int64_t last = columns.last(row.of)[row.number].item<std::int64_t>();
+    const std::int64_t last =
+        is_last ? columns.last(row.of)[row.number].item<std::int64_t>() : columns.end - 1;
     const AxisIndex numbers = numbers_of(*index, {{name.site, where, {}}, axis, columns.end}, last);
     const auto from = SourceReader::columns(options.from, {name, axis}, row);
     place.into.add(axis, numbers);
-    place.from.add(axis, is_last && from ? AxisIndex(from->last(1)[0].item<std::int64_t>()) : numbers);
+    place.from.add(axis, is_last && from
+                             ? AxisIndex(Position::last().column_in(from->row, from->rows, from->columns))
+                             : numbers);
     const auto is_padding = [&](std::int64_t column) { return columns.is_padding(row.number, column); };
     const auto* one = std::get_if<std::int64_t>(&numbers.value);
     const auto* several = std::get_if<std::vector<std::int64_t>>(&numbers.value);
@@ -63,9 +66,31 @@ std::optional<PatchedPlace> place_of(const Address& address, const SweepOptions&
   return place;
 }
 
+/// Whether an address names an axis, and by `last`.
+bool is_last_on(const Address& address, Axis axis) {
+  for (const auto& [named, index] : address.indices().entries()) {
+    if (axis_on(address.name().site, named) == axis)
+      return std::holds_alternative<AxisIndex::Last>(index.value);
+  }
+  return false;
+}
+
+/// Columns by number stand for the same columns in `from`.
+void require_aligned(const Table& table, const SweepOptions& options, const SweepInput& into, SweptRow row) {
+  for (const std::vector<Address>& cell : table) {
+    for (const Address& address : cell) {
+      for (const Axis axis : hooked::row(address.name().site).axes) {
+        if (counts_tokens(axis) && !is_last_on(address, axis))
+          require_same_columns(options.from, into, {address.name(), axis}, row);
+      }
+    }
+  }
+}
+
 CellPatches patches_of(const Table& table, const SweepOptions& options, const SweepInput& into,
                        const PatchedRuns& runs, SweptRow row) {
   CellPatches made;
+  std::map<ActivationName, SourceReader> readers;
   for (std::size_t cell = 0; cell < table.size(); ++cell) {
     Patch patch;
     for (const Address& address : table[cell]) {
@@ -74,8 +99,8 @@ CellPatches patches_of(const Table& table, const SweepOptions& options, const Sw
       if (!place) break;
       Address put = name;
       for (const auto& [axis, index] : place->into.entries()) put = put.at(axis, index);
-      patch.push_back(
-          {std::move(put), SourceReader(options.from, name, runs.value(name), row).block(*place)});
+      const auto reader = readers.try_emplace(name, options.from, name, runs.value(name), row).first;
+      patch.push_back({std::move(put), reader->second.block(*place)});
     }
     if (patch.size() != table[cell].size()) continue;
     made.cells.push_back(static_cast<std::int64_t>(cell));
@@ -91,6 +116,7 @@ CellPlan cells_of_table(const HookedTransformer& model, const SweepOptions& opti
   CellPlan plan{.axes = {{.name = "place", .labels = {}, .places = {}}},
                 .patched = {},
                 .groups = {},
+                .check = nullptr,
                 .title = "Patching",
                 .record = {}};
   Table table;
@@ -124,6 +150,7 @@ CellPlan cells_of_table(const HookedTransformer& model, const SweepOptions& opti
     return patches_of(table, options, into, runs, row);
   };
   plan.groups.push_back(std::move(group));
+  plan.check = [table, options, into](SweptRow row) { require_aligned(table, options, into, row); };
   return plan;
 }
 

@@ -147,7 +147,7 @@ TEST(DirectPath, RefusesWhatHasNoPaths) {
   const auto bert = random_model_of(post);
   options.sweep.site.reset();
   EXPECT_THAT(text_thrown_by<HookError>([&] { direct_path(bert, options); }),
-              HasSubstr("norms the stream itself"));
+              HasSubstr("norms on the stream itself"));
 }
 
 }  // namespace

@@ -103,6 +103,27 @@ TEST(PatchingPresets, MayBeNarrowedToSomePlacesAndRows) {
               HasSubstr("neither `site` nor `table`"));
 }
 
+TEST(PatchingPresets, HeadsThatASiteLacksHaveNoNumber) {
+  ModelConfig config = two_layer_config();
+  config.n_kv_heads = 2;
+  const auto model = random_model_of(config);
+  const at::Tensor clean = random_row(5, 11, 1), corrupted = random_row(5, 11, 2);
+  const auto cache = model.run_with_cache(clean).cache;
+  const auto grid =
+      sweep(model, patching_preset("attn_head_all_pos_every"),
+            {.over = {{Axis::head, {-1, 1}}}, .from = cache, .into = corrupted, .metric = logit(3)});
+  EXPECT_EQ(grid.axis("head").labels, (std::vector<std::string>{"3", "1"}));
+  EXPECT_TRUE(std::isnan(grid.slice("site", "k").at({1, 0}))) << "there is no key/value head 3";
+  EXPECT_NEAR(
+      grid.slice("site", "v").at({1, 1}),
+      logit(3).score(model, corrupted, {.edits = {replace(act::v(1).head(1), cache)}})[0].item<double>(),
+      1e-10);
+  EXPECT_NEAR(
+      grid.slice("site", "q").at({1, 0}),
+      logit(3).score(model, corrupted, {.edits = {replace(act::q(1).head(3), cache)}})[0].item<double>(),
+      1e-10);
+}
+
 TEST(PatchingPresets, Float32IsCloseToOneFullRunPerPlace) {
   ModelConfig config = two_layer_config();
   config.dtype = at::kFloat;

@@ -14,6 +14,7 @@
 #include "hooked/core/error.h"
 #include "hooked/hooks/edit.h"
 #include "tests/analysis/two_layer_model.h"
+#include "tests/support/process_memory.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/thrown_by.h"
 
@@ -147,6 +148,22 @@ TEST_F(SweepProgressed, ThePartialFileOfAnotherSweepIsRefused) {
   EXPECT_THAT(refusal(model_, [](SweepOptions& o) { o.tokens_per_run = 17; }), HasSubstr("tokens_per_run"));
   EXPECT_THAT(refusal(model_,
                       [](SweepOptions& o) {
+                        o.over[2] = {Axis::query, {Position("end", {5, 4})}};
+                      }),
+              HasSubstr("its places differ"));
+  // Groups that are done are compared as well.
+  SweepOptions further = first;
+  int calls = 0;
+  further.progress = [&](const SweepProgress&) { return ++calls < 30; };
+  sweep(model_, further);
+  EXPECT_THAT(refusal(model_,
+                      [&](SweepOptions& o) {
+                        o.from = model_.run_with_cache(at::cat({corrupted_, clean_}), act::everything).cache;
+                        o.progress = nullptr;
+                      }),
+              HasSubstr("the size of what is patched in was"));
+  EXPECT_THAT(refusal(model_,
+                      [](SweepOptions& o) {
                         o.metric = {logit(3), logit(4)};
                       }),
               HasSubstr("its metrics differ"));
@@ -154,7 +171,12 @@ TEST_F(SweepProgressed, ThePartialFileOfAnotherSweepIsRefused) {
                       [](SweepOptions& o) {
                         o.metric = {logit(5), probability(4)};
                       }),
-              HasSubstr("the unpatched logit of row 0 was"));
+              HasSubstr("its metrics differ"));
+  EXPECT_THAT(refusal(model_,
+                      [](SweepOptions& o) {
+                        o.over[2] = {Axis::query, {Position("end", {5, 4})}};
+                      }),
+              HasSubstr("its places differ"));
   EXPECT_THAT(refusal(model_, [](SweepOptions& o) { o.edits = {zero(act::z(0))}; }),
               HasSubstr("its edits differ"));
   EXPECT_THAT(refusal(model_, [](SweepOptions& o) { o.from = PatchSource::zero(); }),
@@ -171,6 +193,26 @@ TEST_F(SweepProgressed, ThePartialFileOfAnotherSweepIsRefused) {
   EXPECT_THAT(refusal(weights, unchanged), HasSubstr("the unpatched logit of row 0 was"));
   std::ofstream(folder_ / "partial.safetensors") << "nothing of the kind";
   EXPECT_FALSE(refusal(model_, unchanged).empty());
+}
+
+TEST(SweepMemory, DoesNotGrowWithTheNumberOfCells) {
+  ModelConfig config = two_layer_config();
+  config.n_layers = 4;
+  config.n_ctx = 45;
+  config.dtype = at::kFloat;
+  const auto model = HookedTransformer::create(config, {.seed = 1});
+  const at::Tensor clean = random_row(45, 11, 1), corrupted = random_row(45, 11, 2);
+  SweepOptions options{.site = act::resid_pre,
+                       .over = {Axis::layer, Axis::pos},
+                       .from = model.run_with_cache(clean).cache,
+                       .into = corrupted,
+                       .metric = logit(3)};
+  EXPECT_EQ(sweep(model, options).values().numel(), 180);
+  const std::int64_t before = process_status("VmHWM");
+  options.site = act::pattern;
+  options.over = {Axis::layer, Axis::head, Axis::query, Axis::key};
+  EXPECT_EQ(sweep(model, options).values().numel(), 32400);
+  EXPECT_LT(process_status("VmHWM") - before, std::int64_t{64} << 20);
 }
 
 TEST_F(SweepProgressed, CellsWhoseMetricThrowsAreListedAndTheOthersStand) {

@@ -33,8 +33,8 @@ struct DirectPathOptions {
 /// A Grid [source_layer, source_head, layer, head] or, with one source, [layer, head], where `head` counts
 /// key/value heads for keys and values; `row` and `metric` stand before as in sweep(). NaN where the later
 /// head is not later. The output norm and the weights of the norms are part of the path. Throws as sweep(),
-/// HookError for a model without one stream before all heads (post-norm blocks, latent attention,
-/// cross-attention). (Method: Wang et al. 2023, "path patching"; linearised as in TransformerLens.)
+/// HookError for models with two stacks, latent attention, or norms on the stream itself. (Method: Wang et
+/// al. 2023, "path patching"; linearised as in TransformerLens.)
 Grid direct_path(const HookedTransformer& model, const DirectPathOptions& options);
 
 /// The same with a report.

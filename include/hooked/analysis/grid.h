@@ -106,7 +106,8 @@ class Grid {
   /// run's score came back. `unit` says what the numbers are then. Throws ShapeError when the two are equal.
   Grid rescaled(double zero, double one, std::string unit) const;
   /// The same with numbers for each place of some axes: those of each row and metric, as `scores` gives them.
-  /// Cells where the two are equal are NaN. Throws ShapeError for an axis that this grid has not.
+  /// Cells where the two are equal are NaN. Throws ShapeError for an axis that this grid has not, or whose
+  /// places do not have all of this grid's labels.
   Grid rescaled(const Grid& zero, const Grid& one, std::string unit) const;
 
   /// One line per number after a line of column names: each axis's label, behind it `<axis> address` where

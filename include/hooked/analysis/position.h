@@ -37,6 +37,8 @@ class Position {
   /// The absolute column of each of so many rows, [row]. Throws ShapeError naming the row where that is
   /// outside the tokens or padding, and for a named place with another number of rows.
   std::vector<std::int64_t> columns(std::int64_t rows, const TokenColumns& tokens) const;
+  /// That of one of the rows; what the others have there does not matter. Throws as columns().
+  std::int64_t column_in(std::int64_t row, std::int64_t rows, const TokenColumns& tokens) const;
 
   /// The place in these rows alone, in this order: of a named place their columns, else the same. Throws
   /// ShapeError out of range.
@@ -44,6 +46,8 @@ class Position {
 
   /// The column that it was given as, or nothing for last() and for a named place.
   std::optional<std::int64_t> column() const;
+  /// The column of each row of a named place; none for the others.
+  std::vector<std::int64_t> named_columns() const;
   /// Whether it is each row's last token.
   bool is_last() const { return std::holds_alternative<AxisIndex::Last>(place_); }
 

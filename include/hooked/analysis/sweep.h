@@ -130,8 +130,9 @@ struct SweepReport {
 /// where there are several. An axis of the site that is not in `over` is replaced whole. `Axis::pos` stands
 /// for the query axis of patterns and scores, `Axis::head` for the key/value heads of keys and values. The
 /// numbers equal those of one full run per place up to rounding; what a patch cannot change is computed once.
-/// NaN stands where a layer does not have the site, where a position is padding, and where a stopped sweep
-/// did not come to. Of an expert's activations the tokens are patched that both runs send to it.
+/// NaN stands where a layer does not have the site, where a position is padding (one that `over` names must
+/// not be), where an expert got no token in the data of a mean, and where a stopped sweep did not come to. Of
+/// an expert's activations the tokens are patched that both runs send to it.
 ///
 /// Hooks are called with rows of patched runs: they may not tell the rows of `into` apart.
 ///
