@@ -5,6 +5,7 @@
     .venv/bin/python tests/golden/make.py compare [CASE-GLOB ...] [--program build/release/bin/hooked]
     .venv/bin/python tests/golden/make.py record [CASE-GLOB ...]
     .venv/bin/python tests/golden/make.py absent-keys | sampling | pickles | tokenizers | unicode-differences
+    .venv/bin/python tests/golden/make.py patching [MODEL-GLOB ...]
     .venv/bin/python tests/golden/make.py sentences MODEL-FOLDER
 """
 
@@ -20,7 +21,7 @@ warnings.filterwarnings("ignore")
 
 # The command, and the module of makers whose main() it calls with the arguments behind it.
 kCommands = {"compare": "compare", "record": "record", "absent-keys": "absent_keys", "sampling": "sampling",
-             "sentences": "sentences", "pickles": "pickles", "tokenizers": "tokenizers",
+             "sentences": "sentences", "patching": "patching", "pickles": "pickles", "tokenizers": "tokenizers",
              "unicode-differences": "unicode_differences"}
 
 
