@@ -3,14 +3,13 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/matmul.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "hooked/core/error.h"
-#include "hooked/hooks/edit.h"
+#include "tests/analysis/direct_path_by_hand.h"
 #include "tests/analysis/two_layer_model.h"
 #include "tests/support/thrown_by.h"
 
@@ -23,34 +22,6 @@ ModelConfig three_layers() {
   ModelConfig config = two_layer_config();
   config.n_layers = 3;
   return config;
-}
-
-/// The score of one path by plain algebra: the later head's queries, keys or values plus what the difference
-/// becomes behind a norm whose scale stays.
-double by_hand(const HookedTransformer& model, const at::Tensor& corrupted, const DirectPathOptions& options,
-               const ActivationCache& clean, HeadPlace source, HeadPlace end) {
-  const auto cache = model.run_with_cache(corrupted, act::everything).cache;
-  const ModelConfig& config = model.config();
-  const auto from = static_cast<std::int32_t>(source.layer), to = static_cast<std::int32_t>(end.layer);
-  const at::Tensor z = clean[act::z(from).head(source.head)] - cache[act::z(from).head(source.head)];
-  at::Tensor delta = at::matmul(z, model.weights().W_O(from)[source.head]);  // [1, pos, d_model]
-  const auto normed = [&](const at::Tensor& x, const at::Tensor& scale, const at::Tensor& w) {
-    const at::Tensor centred = config.norm == NormKind::layer_norm ? x - x.mean(-1, true) : x;
-    return centred / scale * w;
-  };
-  if (config.norm_place == NormPlace::output || config.norm_place == NormPlace::both)
-    delta = normed(delta, cache[act::ln1_post_scale(from)],
-                   model.weights()["blocks." + std::to_string(from) + ".ln1_post.w"]);
-  if (config.norm_place != NormPlace::output)
-    delta = normed(delta, cache[act::ln1_scale(to)], model.weights().ln1(to).w);
-  const std::int64_t group = config.n_heads / config.n_kv_heads;
-  const bool of_queries = options.input == HeadInput::query;
-  const act::BlockSite site = of_queries ? act::q : options.input == HeadInput::key ? act::k : act::v;
-  const at::Tensor weight = of_queries                        ? model.weights().W_Q(to)[end.head]
-                            : options.input == HeadInput::key ? model.weights().W_K(to, end.head * group)
-                                                              : model.weights().W_V(to, end.head * group);
-  const Edit edit = add(site(to).head(end.head), at::matmul(delta, weight));
-  return options.sweep.metric.all().front().score(model, corrupted, {.edits = {edit}})[0].item<double>();
 }
 
 struct PathModel {
@@ -78,6 +49,7 @@ TEST_P(DirectPathOf, EveryPathIsWhatAlgebraSays) {
   const auto model = random_model_of(GetParam().config);
   const at::Tensor clean_tokens = random_row(5, 11, 1), corrupted = random_row(5, 11, 2);
   const auto clean = model.run_with_cache(clean_tokens).cache;
+  const PathPair pair{corrupted, clean, model.run_with_cache(corrupted).cache};
   for (const HeadInput input : {HeadInput::query, HeadInput::key, HeadInput::value}) {
     const DirectPathOptions options{
         .input = input,
@@ -95,7 +67,7 @@ TEST_P(DirectPathOf, EveryPathIsWhatAlgebraSays) {
               EXPECT_TRUE(std::isnan(made));
               continue;
             }
-            const double alone = by_hand(model, corrupted, options, clean, {sl, sh}, {dl, dh});
+            const double alone = path_by_hand(model, pair, options, {sl, sh}, {dl, dh});
             EXPECT_NEAR(made, alone, 1e-9) << sl << '.' << sh << " -> " << dl << '.' << dh;
             largest = std::max(largest, std::abs(alone - grid.at({0, 0, 1, 0})));
           }

@@ -10,6 +10,7 @@
 
 #include "hooked/core/error.h"
 #include "hooked/hooks/edit.h"
+#include "tests/analysis/preset_cells.h"
 #include "tests/analysis/two_layer_model.h"
 #include "tests/support/random_config.h"
 #include "tests/support/thrown_by.h"
@@ -20,12 +21,6 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-/// Whether the model has the site in its last layer.
-bool has(const HookedTransformer& model, Site site) {
-  const auto& names = model.names();
-  return std::any_of(names.begin(), names.end(), [&](const auto& name) { return name.site == site; });
-}
-
 /// Every number of every preset is that of one full run. Returns how many were compared.
 std::int64_t expect_full_runs(const HookedTransformer& model, double tolerance) {
   const at::Tensor clean = random_row(5, model.config().d_vocab, 1),
@@ -34,10 +29,8 @@ std::int64_t expect_full_runs(const HookedTransformer& model, double tolerance) 
   const Metric metric = logit_difference(1, 3);
   std::int64_t compared = 0;
   for (const PatchingPreset& preset : patching_presets()) {
-    const bool exists = std::all_of(preset.parts.begin(), preset.parts.end(),
-                                    [&](const PresetPart& part) { return has(model, part.site); });
     const SweepOptions options{.from = cache, .into = corrupted, .metric = metric};
-    if (!exists) {
+    if (!fits(preset, model)) {
       EXPECT_THROW(sweep(model, preset, options), HookError) << preset.name;
       continue;
     }
@@ -45,11 +38,7 @@ std::int64_t expect_full_runs(const HookedTransformer& model, double tolerance) 
     const bool several = preset.parts.size() > 1;
     EXPECT_EQ(grid.axes().size(), preset.over.size() + (several ? 1 : 0));
     for (const auto& cell : grid.largest(100000)) {
-      const std::size_t first = several ? 1 : 0;
-      const Site site = preset.parts[several ? static_cast<std::size_t>(cell.index[0]) : 0].site;
-      Address address = ActivationName{.site = site, .layer = static_cast<std::int32_t>(cell.index[first])};
-      for (std::size_t i = 1; i < preset.over.size(); ++i)
-        address = address.at(preset.over[i], cell.index[first + i]);
+      const Address address = patched_at(preset, cell.index);
       const double alone =
           metric.score(model, corrupted, {.edits = {replace(address, cache)}})[0].item<double>();
       EXPECT_NEAR(cell.value, alone, tolerance) << preset.name << ' ' << address.to_string();

@@ -23,13 +23,6 @@ std::string read_text(const std::filesystem::path& path) {
   return text.str();
 }
 
-NamedTensors read_all(const std::filesystem::path& path) {
-  const SafetensorsFile file = SafetensorsFile::open(path);
-  NamedTensors tensors;
-  for (const TensorInfo& info : file.tensors()) tensors[info.name] = file.read(info.name);
-  return tensors;
-}
-
 std::vector<GoldenCase> read_index() {
   const auto index = nlohmann::json::parse(read_text(golden_root() / "index.json"));
   std::vector<GoldenCase> cases;
@@ -74,7 +67,7 @@ const GoldenCase& golden_case(const std::string& name) {
 }
 
 GoldenRun read_golden(const GoldenCase& golden, const std::string& file) {
-  NamedTensors recorded = read_all(golden.folder() / "golden.safetensors");
+  NamedTensors recorded = read_tensors(golden.folder() / "golden.safetensors");
   GoldenRun run{.tokens = taken(recorded, "tokens"),
                 .attention_mask = taken(recorded, "attention_mask"),
                 .token_types = taken(recorded, "token_type_ids"),
@@ -85,10 +78,17 @@ GoldenRun read_golden(const GoldenCase& golden, const std::string& file) {
   if (file == "golden") {
     run.outputs = std::move(recorded);
   } else {
-    run.outputs = read_all(golden.folder() / (file + ".safetensors"));
+    run.outputs = read_tensors(golden.folder() / (file + ".safetensors"));
     for (const char* input : {"tokens", "attention_mask", "token_type_ids"}) run.outputs.erase(input);
   }
   return run;
+}
+
+NamedTensors read_tensors(const std::filesystem::path& path) {
+  const SafetensorsFile file = SafetensorsFile::open(path);
+  NamedTensors tensors;
+  for (const TensorInfo& info : file.tensors()) tensors[info.name] = file.read(info.name);
+  return tensors;
 }
 
 ModelConfig native_config(const GoldenCase& golden) {
@@ -97,7 +97,7 @@ ModelConfig native_config(const GoldenCase& golden) {
 }
 
 StateDict native_weights(const GoldenCase& golden) {
-  StateDict weights = read_all(golden.folder() / "model.safetensors");
+  StateDict weights = read_tensors(golden.folder() / "model.safetensors");
   if (native_config(golden).grouped_query()) return weights;
   // TransformerLens writes `_W_K` as soon as n_key_value_heads is set, even where it equals n_heads.
   StateDict plain;

@@ -57,6 +57,9 @@ struct GoldenRun {
 /// Reads `golden`, `golden_processed` or `gradients` of a case; the inputs are always those of `golden`.
 GoldenRun read_golden(const GoldenCase& golden, const std::string& file = "golden");
 
+/// Every tensor of a safetensors file.
+NamedTensors read_tensors(const std::filesystem::path& path);
+
 /// The config of a native case.
 ModelConfig native_config(const GoldenCase& golden);
 
