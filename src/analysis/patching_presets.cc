@@ -14,11 +14,8 @@
 namespace hooked {
 namespace {
 
-constexpr std::array kByPos{Axis::layer, Axis::pos};
-constexpr std::array kByPosAndHead{Axis::layer, Axis::pos, Axis::head};
-constexpr std::array kByHead{Axis::layer, Axis::head};
-constexpr std::array kByHeadAndPos{Axis::layer, Axis::head, Axis::pos};
-constexpr std::array kByHeadQueryAndKey{Axis::layer, Axis::head, Axis::query, Axis::key};
+template <Axis... kAxis>
+constexpr std::array kAxes{kAxis...};
 
 template <Site kSite>
 constexpr std::array kOnly{PresetPart{"", kSite}};
@@ -28,36 +25,17 @@ constexpr std::array kEveryBlock{PresetPart{"resid_pre", Site::resid_pre},
                                  PresetPart{"attn_out", Site::attn_out},
                                  PresetPart{"mlp_out", Site::mlp_out}};
 
-// The order of TransformerLens's module.
+namespace preset_table {
+
+using enum Axis;
+
+#define HOOKED_AXES(...) kAxes<__VA_ARGS__>
+#define HOOKED_PRESET(name, also, over, sites, patches) PatchingPreset{name, also, over, sites, patches},
 constexpr std::array kPresets{
-    PatchingPreset{"resid_pre", "", kByPos, kOnly<Site::resid_pre>, "the stream before each block"},
-    PatchingPreset{"resid_mid", "", kByPos, kOnly<Site::resid_mid>, "the stream between attention and MLP"},
-    PatchingPreset{"attn_out", "", kByPos, kOnly<Site::attn_out>, "what attention adds to the stream"},
-    PatchingPreset{"mlp_out", "", kByPos, kOnly<Site::mlp_out>, "what the MLP adds to the stream"},
-    PatchingPreset{"attn_head_out_by_pos", "", kByPosAndHead, kOnly<Site::z>, "each head's output"},
-    PatchingPreset{"attn_head_q_by_pos", "", kByPosAndHead, kOnly<Site::q>, "each head's queries"},
-    PatchingPreset{"attn_head_k_by_pos", "", kByPosAndHead, kOnly<Site::k>, "each head's keys"},
-    PatchingPreset{"attn_head_v_by_pos", "", kByPosAndHead, kOnly<Site::v>, "each head's values"},
-    PatchingPreset{"attn_head_pattern_by_pos", "", kByHeadAndPos, kOnly<Site::pattern>,
-                   "each head's attention from one query"},
-    PatchingPreset{"attn_head_pattern_dest_src_pos", "", kByHeadQueryAndKey, kOnly<Site::pattern>,
-                   "each head's attention from one query to one key"},
-    PatchingPreset{"attn_head_out_all_pos", "", kByHead, kOnly<Site::z>,
-                   "each head's output, at all positions"},
-    PatchingPreset{"attn_head_q_all_pos", "", kByHead, kOnly<Site::q>,
-                   "each head's queries, at all positions"},
-    PatchingPreset{"attn_head_k_all_pos", "", kByHead, kOnly<Site::k>, "each head's keys, at all positions"},
-    PatchingPreset{"attn_head_v_all_pos", "", kByHead, kOnly<Site::v>,
-                   "each head's values, at all positions"},
-    PatchingPreset{"attn_head_pattern_all_pos", "", kByHead, kOnly<Site::pattern>,
-                   "each head's whole attention pattern"},
-    PatchingPreset{"attn_head_all_pos_every", "head_all_pos_every", kByHead, kEveryHead,
-                   "output, queries, keys, values and pattern of each head"},
-    PatchingPreset{"attn_head_by_pos_every", "head_by_pos_every", kByPosAndHead, kEveryHead,
-                   "the same at one position (of patterns: one query)"},
-    PatchingPreset{"block_every", "", kByPos, kEveryBlock,
-                   "the stream before each block, and what its halves add to it"},
+#include "core/patching_presets.inc"
 };
+
+}  // namespace preset_table
 
 /// The preset's axes, with the places that the caller narrowed them to.
 std::vector<SweptAxis> axes_of(const PatchingPreset& preset, const SweepOptions& options) {
@@ -106,11 +84,11 @@ SweepReport report_of(const HookedTransformer& model, const PatchingPreset& pres
 
 }  // namespace
 
-std::span<const PatchingPreset> patching_presets() noexcept { return kPresets; }
+std::span<const PatchingPreset> patching_presets() noexcept { return preset_table::kPresets; }
 
 const PatchingPreset& patching_preset(std::string_view name) {
   std::vector<std::string> names;
-  for (const PatchingPreset& preset : kPresets) {
+  for (const PatchingPreset& preset : patching_presets()) {
     if (preset.name == name || (!preset.also.empty() && preset.also == name)) return preset;
     names.emplace_back(preset.name);
   }

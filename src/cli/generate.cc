@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,7 +18,6 @@
 #include "cli/output.h"
 #include "cli/progress_bar.h"
 #include "core/json.h"
-#include "hooked/core/error.h"
 
 namespace hooked::cli {
 namespace {
@@ -102,13 +100,6 @@ Json result_json(const GenerateResult& result, const Input& input, const Seconds
                     {"seconds", {{"prefill", seconds.prefill}, {"decode", seconds.decode}}}});
   }
   return input.batch() == 1 ? rows[0] : rows;
-}
-
-// Before anything is computed, so that nothing is lost.
-void require_folder_of(const std::string& out) {
-  const auto folder = std::filesystem::absolute(out.empty() ? "." : out).parent_path();
-  if (std::filesystem::is_directory(folder)) return;
-  throw IoError(out, "the folder of the file is not there; expected an existing one; make it first");
 }
 
 // The file is an input, too (--tokens-file): what an encoder reads is `tokens`, what a decoder writes behind

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <filesystem>
 #include <utility>
 
+#include "hooked/core/error.h"
 #include "options/wrap.h"
 
 namespace hooked::cli {
@@ -70,6 +72,11 @@ void print_fields(const std::vector<Field>& fields) {
     fmt::print("{}{}{}{}\n", std::string(kIndent, ' '), label, std::string(widest - width(label) + kGap, ' '),
                lines);
   }
+}
+
+void require_folder_of(const std::string& file) {
+  if (file.empty() || std::filesystem::is_directory(std::filesystem::absolute(file).parent_path())) return;
+  throw IoError(file, "the folder of the file is not there; expected an existing one; make it first");
 }
 
 std::string grouped(std::int64_t number) {

@@ -46,6 +46,10 @@ struct Field {
 /// Writes each field to stdout: labels in a column, texts beside it, wrapped.
 void print_fields(const std::vector<Field>& fields);
 
+/// Throws IoError unless the folder of a file that is to be written is there; for no file, an empty name,
+/// there is nothing to say. Called before anything is computed, so that nothing is lost.
+void require_folder_of(const std::string& file);
+
 /// `124,439,808`
 std::string grouped(std::int64_t number);
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <utility>
 
@@ -15,18 +16,26 @@ namespace {
 constexpr std::size_t kCells = 30;
 constexpr std::chrono::milliseconds kBetween{100};
 
+// `40 s left`, `4 min left`, `2.5 h left`
+std::string time_text(double seconds) {
+  if (seconds < 90) return fmt::format("{:.0f} s left", std::ceil(seconds));
+  if (seconds < 90 * 60) return fmt::format("{:.0f} min left", seconds / 60);
+  return fmt::format("{:.1f} h left", seconds / 3600);
+}
+
 }  // namespace
 
-std::string progress_line(std::string_view label, ProgressUnit unit, std::uint64_t done,
-                          std::uint64_t total) {
+std::string progress_line(std::string_view label, ProgressUnit unit, std::uint64_t done, std::uint64_t total,
+                          std::optional<double> seconds_left) {
   const double share =
       total == 0 ? 1 : static_cast<double>(std::min(done, total)) / static_cast<double>(total);
   const auto filled = static_cast<std::size_t>(share * kCells);
   const auto text = [&](std::uint64_t amount) {
     return unit == ProgressUnit::bytes ? size_text(amount) : std::to_string(amount);
   };
-  return fmt::format("{} [{}{}] {} of {}", label, std::string(filled, '#'), std::string(kCells - filled, '.'),
-                     text(done), text(total));
+  return fmt::format("{} [{}{}] {} of {}{}", label, std::string(filled, '#'),
+                     std::string(kCells - filled, '.'), text(done), text(total),
+                     seconds_left ? ", " + time_text(*seconds_left) : "");
 }
 
 ProgressBar::ProgressBar(std::string label, ProgressUnit unit, std::chrono::milliseconds patience)
@@ -39,11 +48,11 @@ ProgressBar::~ProgressBar() {
   if (shown_) std::fputs("\r\033[K", stderr);
 }
 
-void ProgressBar::show(std::uint64_t done, std::uint64_t total) {
+void ProgressBar::show(std::uint64_t done, std::uint64_t total, std::optional<double> seconds_left) {
   if (!on_terminal_ || Clock::now() < next_) return;
   next_ = Clock::now() + kBetween;
   shown_ = true;
-  fmt::print(stderr, "\r{}\033[K", progress_line(label_, unit_, done, total));
+  fmt::print(stderr, "\r{}\033[K", progress_line(label_, unit_, done, total, seconds_left));
   std::fflush(stderr);
 }
 

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -11,8 +12,9 @@ namespace hooked::cli {
 
 enum class ProgressUnit : std::uint8_t { steps, bytes };
 
-/// `loading [######........................] 1.2 GiB of 5.9 GiB`
-std::string progress_line(std::string_view label, ProgressUnit unit, std::uint64_t done, std::uint64_t total);
+/// `loading [######........................] 1.2 GiB of 5.9 GiB`, and where it is known `, 4 min left`.
+std::string progress_line(std::string_view label, ProgressUnit unit, std::uint64_t done, std::uint64_t total,
+                          std::optional<double> seconds_left = std::nullopt);
 
 /// A line on stderr that says how far something is, if stderr is a terminal and it takes longer than
 /// `patience`; erased at the end.
@@ -25,7 +27,7 @@ class ProgressBar {
   ProgressBar& operator=(const ProgressBar&) = delete;
 
   /// So much is done.
-  void show(std::uint64_t done, std::uint64_t total);
+  void show(std::uint64_t done, std::uint64_t total, std::optional<double> seconds_left = std::nullopt);
   /// What calls `show`; not for longer than this lives.
   Progress progress();
 

@@ -95,8 +95,8 @@ std::variant<int, CommandLine> read_command_line(int argc, const char* const* ar
   app.footer(
       "`hooked COMMAND --help` lists a command's options. MODEL is a folder, or\n"
       "org/name[@revision] in the local Hugging Face cache; nothing is ever downloaded.\n"
-      "Ctrl-C ends cache, generate and bench after the current step and leaves what is\n"
-      "there; once more ends at once.\n"
+      "Ctrl-C ends cache, generate, patch and bench after the current step and leaves\n"
+      "what is there; once more ends at once.\n"
       "Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.\n\n"
       "Example:\n"
       "  hooked run examples/toy_model --text \"Then Mary and John went to\"");

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -126,9 +127,59 @@ struct BenchOptions {
   bool json = false;
 };
 
+/// What is swept: a preset, paths into heads, or a site over some axes.
+struct SweepChoice {
+  enum class Kind : std::uint8_t { preset, direct_path, site };
+  Kind kind;
+  std::string name;                    ///< of a preset its first name; `direct_path_q`; `post:layer,d_mlp`
+  std::string site = {};               ///< of a site
+  std::vector<std::string> axes = {};  ///< of a site
+};
+
+/// What scores a run.
+enum class MetricKind : std::uint8_t {
+  logit_difference,
+  logit,
+  probability,
+  log_probability,
+  rank,
+  top1,
+  loss,
+  kl_divergence,
+  js_divergence,
+};
+
+/// What places are patched with.
+enum class PatchWith : std::uint8_t { other_run, zero, mean, resampled };
+
+struct PatchOptions {
+  ModelOptions model;
+  std::optional<std::string> clean, corrupted;
+  IntegerList clean_tokens, corrupted_tokens;
+  std::string pairs;
+  std::vector<std::string> answers, against;
+  IntegerList answer_tokens, against_tokens;
+  std::string prepend_bos;
+  std::vector<SweepChoice> sweeps;
+  std::optional<std::pair<std::int64_t, std::int64_t>> source;  ///< layer and head where paths begin
+  std::vector<MetricKind> metrics;  ///< none: a logit difference, or a logit where nothing is held against it
+  std::string position = "last";
+  IntegerList layers, heads;
+  std::vector<std::string> positions;
+  PatchWith with = PatchWith::other_run;
+  std::optional<std::uint64_t> seed;
+  bool noising = false;
+  std::vector<std::string> edits;
+  bool per_pair = false;
+  std::string out;
+  bool rescaled = false;
+  std::string partial;
+  bool json = false;
+};
+
 /// One command's, whichever was called.
 using CommandOptions =
     std::variant<ListOptions, InfoOptions, NamesOptions, TokenizeOptions, RunCommandOptions, CacheOptions,
-                 ShowOptions, GenerateCommandOptions, SaveOptions, BenchOptions>;
+                 ShowOptions, GenerateCommandOptions, PatchOptions, SaveOptions, BenchOptions>;
 
 }  // namespace hooked::cli

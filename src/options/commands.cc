@@ -44,6 +44,15 @@ std::span<const Command> commands() {
               "  hooked generate examples/toy_model --text \"Then Mary\" --temperature 0.7 \\\n"
               "      --top-k 50 --seed 1 --capture '*.hook_resid_post' --out resid.safetensors",
               define_generate},
+      Command{"patch", "activation patching: puts activations of one run into another, everywhere",
+              "  hooked patch examples/toy_model \\\n"
+              "      --clean \"When John and Mary went to the shop, John gave a bag to\" \\\n"
+              "      --corrupted \"When John and Mary went to the shop, Mary gave a bag to\" \\\n"
+              "      --answer \" Mary\" --against \" John\" --sweep resid_pre\n"
+              "  hooked patch examples/toy_model --pairs examples/pairs.jsonl \\\n"
+              "      --sweep attn_head_out_all_pos --metric logit_difference,probability \\\n"
+              "      --rescaled --out heads.svg",
+              define_patch},
       Command{"save", "writes the loaded (processed, converted) model as a native folder",
               "  hooked save examples/toy_model --out toy_model_processed", define_save},
       Command{"bench", "times plain and cached runs on this machine",

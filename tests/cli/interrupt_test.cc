@@ -3,106 +3,17 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
-#include <fcntl.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
-#include <utility>
 
 #include "tests/cli/cli_fixture.h"
+#include "tests/cli/running_program.h"
 #include "tests/support/relative_difference.h"
 
 namespace hooked::interrupt_test {
 namespace {
-
-/// A running program, whose stdout is a pipe of one page, of which so much is free.
-class Running {
- public:
-  static constexpr int kPipeBytes = 4096;
-
-  Running(const std::vector<std::string>& arguments, const std::string& stderr_file, int free = kPipeBytes) {
-    int ends[2];
-    if (::pipe(ends) != 0) ADD_FAILURE() << "no pipe";
-    ::fcntl(ends[0], F_SETPIPE_SZ, kPipeBytes);
-    const std::string filler(static_cast<std::size_t>(kPipeBytes - free), ' ');
-    EXPECT_EQ(::write(ends[1], filler.data(), filler.size()), static_cast<ssize_t>(filler.size()));
-    pid_ = ::fork();
-    if (pid_ == 0) {
-      std::signal(SIGINT, SIG_DFL);  // as from a terminal, however the tests were started
-      ::dup2(ends[1], STDOUT_FILENO);
-      ::dup2(::open(stderr_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
-      ::close(ends[0]);
-      ::close(ends[1]);
-      std::vector<char*> argv{const_cast<char*>(HOOKED_CLI)};
-      for (const auto& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
-      argv.push_back(nullptr);
-      ::execv(HOOKED_CLI, argv.data());
-      ::_exit(127);
-    }
-    ::close(ends[1]);
-    out_ = ends[0];
-  }
-  ~Running() {
-    if (pid_ > 0) ::kill(pid_, SIGKILL), wait();
-    ::close(out_);
-  }
-  Running(const Running&) = delete;
-  Running& operator=(const Running&) = delete;
-
-  void interrupt() const { ::kill(pid_, SIGINT); }
-
-  /// Reads so many bytes, or to the end.
-  std::string read(std::size_t bytes = ~std::size_t{0}) const {
-    std::string text;
-    char one = 0;
-    while (text.size() < bytes && ::read(out_, &one, 1) == 1) text += one;
-    return text;
-  }
-
-  /// Waits until the program catches SIGINT (the kernel's list of what it catches); false where it ended.
-  bool wait_for_guard() const {
-    for (;; ::usleep(1000)) {
-      if (status("State:").starts_with("Z")) return false;
-      if ((std::stoull(status("SigCgt:"), nullptr, 16) >> (SIGINT - 1) & 1) != 0) return true;
-    }
-  }
-
-  /// Waits until its output fills the pipe, and it sleeps because of that; false where it ended.
-  bool wait_until_it_waits() const {
-    constexpr int kLongestWrite = 3;
-    for (;; ::usleep(1000)) {
-      int bytes = 0;
-      ::ioctl(out_, FIONREAD, &bytes);
-      const std::string state = status("State:");
-      if (state.starts_with("Z")) return false;
-      if (bytes > kPipeBytes - kLongestWrite && state.starts_with("S")) return true;
-    }
-  }
-
-  /// The status that waitpid gives.
-  int wait() {
-    int status = 0;
-    ::waitpid(std::exchange(pid_, -1), &status, 0);
-    return status;
-  }
-
- private:
-  // What stands behind that word in the kernel's account of the process.
-  std::string status(const std::string& word) const {
-    std::ifstream file("/proc/" + std::to_string(pid_) + "/status");
-    for (std::string line; std::getline(file, line);) {
-      if (line.starts_with(word)) return line.substr(line.find_first_not_of("\t ", word.size()));
-    }
-    return {};
-  }
-
-  pid_t pid_ = -1;
-  int out_ = -1;
-};
-
-bool ended_by_interrupt(int status) { return WIFSIGNALED(status) && WTERMSIG(status) == SIGINT; }
 
 class Interrupt : public CliTest {
  protected:
@@ -124,7 +35,8 @@ class Interrupt : public CliTest {
 
 TEST_F(Interrupt, AGenerationLeavesWhatIsThere) {
   const std::string out = path("made.safetensors");
-  Running program(generate({"--capture", "*.hook_resid_post,*.hook_pattern", "--out", out}), path("stderr"));
+  RunningProgram program(generate({"--capture", "*.hook_resid_post,*.hook_pattern", "--out", out}),
+                         path("stderr"));
   std::string printed = program.read(6);  // the first tokens
   program.interrupt();
   printed += program.read();
@@ -150,7 +62,7 @@ TEST_F(Interrupt, AGenerationLeavesWhatIsThere) {
 }
 
 TEST_F(Interrupt, JsonSaysWhyItEnded) {
-  Running program(generate({"--json"}), path("stderr"));
+  RunningProgram program(generate({"--json"}), path("stderr"));
   ASSERT_TRUE(program.wait_for_guard());
   program.interrupt();
   const Json json = parse_json(program.read(), {.bytes = std::size_t{1} << 26});
@@ -161,7 +73,7 @@ TEST_F(Interrupt, JsonSaysWhyItEnded) {
 
 TEST_F(Interrupt, TheSecondOneEndsAtOnce) {
   const std::string out = path("made.safetensors");
-  Running program(generate({"--capture", "*.hook_resid_post", "--out", out}), path("stderr"), 16);
+  RunningProgram program(generate({"--capture", "*.hook_resid_post", "--out", out}), path("stderr"), 16);
   // Nobody reads, so that the program waits in the midst of a step.
   ASSERT_TRUE(program.wait_until_it_waits());
   program.interrupt();
@@ -176,7 +88,7 @@ TEST_F(Interrupt, ACacheIsWrittenWhole) {
   std::string tokens = "1";
   for (int i = 0; i < 4000; ++i) tokens += ",2";
   // What it prints fills the pipe, so that it cannot end before it was interrupted.
-  Running program(
+  RunningProgram program(
       {"cache", path("endless"), "--tokens", tokens, "--names", "hook_embed", "--out", out, "--json"},
       path("stderr"));
   ASSERT_TRUE(program.wait_for_guard());
@@ -187,7 +99,8 @@ TEST_F(Interrupt, ACacheIsWrittenWhole) {
 }
 
 TEST_F(Interrupt, ABenchPrintsTheTimesThatItHas) {
-  Running program({"bench", model(), "--length", "4", "--iterations", "100000000", "--json"}, path("stderr"));
+  RunningProgram program({"bench", model(), "--length", "4", "--iterations", "100000000", "--json"},
+                         path("stderr"));
   ASSERT_TRUE(program.wait_for_guard());  // not before there is a time
   program.interrupt();
   const Json json = parse_json(program.read(), {});

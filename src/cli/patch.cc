@@ -1,0 +1,127 @@
+// hooked patch: activation patching.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "cli/actions.h"
+#include "cli/input_options.h"
+#include "cli/interrupt.h"
+#include "cli/model_options.h"
+#include "cli/output.h"
+#include "cli/patch_output.h"
+#include "cli/patch_prompts.h"
+#include "cli/patch_sweeps.h"
+#include "cli/progress_bar.h"
+
+namespace hooked::cli {
+namespace {
+
+// A sweep's own file: where there are several sweeps, their names stand before the ending.
+std::string file_of(const std::string& file, const SweepChoice& choice, const PatchOptions& options) {
+  if (file.empty() || options.sweeps.size() == 1) return file;
+  std::string name = choice.name;
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == ':' || c == ','; }, '-');
+  const std::filesystem::path path(file);
+  return (path.parent_path() / (path.stem().string() + '.' + name + path.extension().string())).string();
+}
+
+UnpatchedScores unpatched_scores(const PatchPrompts& prompts) {
+  UnpatchedScores scores{.kinds = prompts.metric_kinds(),
+                         .names = {},
+                         .clean = prompts.scores(PromptSide::clean),
+                         .corrupted = prompts.scores(PromptSide::corrupted)};
+  for (const Metric& metric : prompts.metrics(PromptSide::clean)) scores.names.push_back(metric.name());
+  return scores;
+}
+
+/// How far the sweeps came.
+struct Patching {
+  std::vector<SweepNumbers> sweeps;
+  std::int64_t done = 0, cells = 0;  ///< of the last one of them
+  bool complete = false;             ///< all of all sweeps
+};
+
+Patching run_sweeps(const PatchOptions& options, const PatchSweeps& sweeps, const UnpatchedScores& scores) {
+  Patching made;
+  for (const SweepChoice& choice : options.sweeps) {
+    if (interrupted()) return made;
+    ProgressBar bar(choice.name, ProgressUnit::steps);
+    const auto progress = [&](const SweepProgress& now) {
+      made.done = now.done;
+      made.cells = now.total;
+      bar.show(static_cast<std::uint64_t>(now.done), static_cast<std::uint64_t>(now.total), now.seconds_left);
+      return !interrupted();
+    };
+    made.sweeps.emplace_back(choice.name,
+                             sweeps.run(choice, progress, file_of(options.partial, choice, options)), scores);
+    if (!made.sweeps.back().report().complete) return made;
+  }
+  made.complete = true;
+  return made;
+}
+
+// What was not done, in one line.
+void print_rest(const Patching& made, const PatchOptions& options) {
+  const std::size_t begun = made.sweeps.size();
+  fmt::print("\nended early:");
+  if (begun > 0 && !made.sweeps.back().report().complete) {
+    fmt::print(" {} has {} of {} numbers", made.sweeps.back().name(), grouped(made.done),
+               grouped(made.cells));
+  }
+  if (begun < options.sweeps.size()) fmt::print(" {} sweeps were not begun", options.sweeps.size() - begun);
+  fmt::print("{}\n", options.partial.empty()
+                         ? "; nothing is kept for another call, which --partial F would do"
+                         : "; the same command line goes on from there");
+}
+
+Json with_tokens(Json json, const PatchPrompts& prompts, const PatchSweeps& sweeps, bool complete) {
+  json["complete"] = complete;
+  add_tokens(prompts.input(sweeps.into()), json);
+  json["clean_tokens"] = rows_json(prompts.pairs().clean().tokens);
+  json["corrupted_tokens"] = rows_json(prompts.pairs().corrupted().tokens);
+  return json;
+}
+
+}  // namespace
+
+void perform(const PatchOptions& options) {
+  require_folder_of(options.out);
+  require_folder_of(options.partial);
+  const auto model = load_model(options.model);
+  const PatchPrompts prompts(model, options);
+  const PatchSweeps sweeps(model, options, prompts);
+  const UnpatchedScores scores = unpatched_scores(prompts);
+  const InterruptGuard guard;
+  const Patching made = run_sweeps(options, sweeps, scores);
+  // Shown first: what was computed is not lost with a disk that is full.
+  if (options.json) {
+    print_json(
+        with_tokens(patching_json(made.sweeps, scores, options.per_pair), prompts, sweeps, made.complete));
+  } else {
+    print_unpatched(scores, options.per_pair);
+    for (const SweepNumbers& sweep : made.sweeps) print_sweep(sweep, scores, options.per_pair);
+    if (!made.complete) print_rest(made, options);
+  }
+  std::fflush(stdout);
+  const PatchScale scale = options.rescaled ? PatchScale::rescaled : PatchScale::scores;
+  for (std::size_t i = 0; i < made.sweeps.size() && !options.out.empty(); ++i) {
+    const std::string file = file_of(options.out, options.sweeps[i], options);
+    made.sweeps[i].all(scale, options.per_pair).save(file);
+    if (!options.json) fmt::print("{}{}\n", i == 0 ? "\n" : "", file);
+  }
+  if (options.partial.empty() || !made.complete) return;
+  for (const SweepChoice& choice : options.sweeps) {
+    std::error_code gone;  // it is in nobody's way
+    std::filesystem::remove(file_of(options.partial, choice, options), gone);
+  }
+}
+
+}  // namespace hooked::cli

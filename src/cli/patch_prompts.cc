@@ -1,0 +1,144 @@
+// The prompts of `hooked patch`: pairs, their answers, and what scores their runs.
+#include "cli/patch_prompts.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/stack.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "cli/edit_options.h"
+#include "core/parse_integer.h"
+#include "hooked/core/error.h"
+#include "options/command.h"
+#include "options/patch_names.h"
+
+namespace hooked::cli {
+namespace {
+
+// A token of the command line, by its text or its id.
+std::vector<PromptToken> tokens_of(const std::vector<std::string>& texts, const IntegerList& ids) {
+  std::vector<PromptToken> tokens(texts.begin(), texts.end());
+  tokens.insert(tokens.end(), ids.begin(), ids.end());
+  return tokens;
+}
+
+// What the command line says holds for all pairs; a pair that says something else is not overruled.
+void add_answers(std::vector<PromptPair>& pairs, const PatchOptions& options) {
+  const auto fill = [&](std::vector<PromptToken> PromptPair::*field, const std::vector<PromptToken>& given,
+                        std::string_view option) {
+    if (given.empty()) return;
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      if (!(pairs[i].*field).empty())
+        throw UsageError(
+            fmt::format("{}: pair {} of {} has its own; expected one of the two", option, i, options.pairs));
+      pairs[i].*field = given;
+    }
+  };
+  fill(&PromptPair::answers, tokens_of(options.answers, options.answer_tokens),
+       options.answers.empty() ? "--answer-token" : "--answer");
+  fill(&PromptPair::against, tokens_of(options.against, options.against_tokens),
+       options.against.empty() ? "--against-token" : "--against");
+}
+
+PromptPairs read_pairs(const HookedTransformer& model, const PatchOptions& options) {
+  std::vector<PromptPair> pairs;
+  if (!options.pairs.empty()) {
+    pairs = read_prompt_pairs(options.pairs);
+  } else if (options.clean) {
+    pairs.push_back({.clean = *options.clean, .corrupted = options.corrupted.value()});
+  } else {
+    pairs.push_back({.clean = options.clean_tokens, .corrupted = options.corrupted_tokens});
+  }
+  add_answers(pairs, options);
+  PromptPairOptions how;
+  if (!options.prepend_bos.empty()) how.prepend_bos = options.prepend_bos == "yes";
+  return {model, std::move(pairs), how};
+}
+
+// A file's pairs decide what is scored where the command line does not.
+std::vector<MetricKind> metric_kinds_of(const PromptPairs& pairs, const PatchOptions& options) {
+  if (!options.metrics.empty()) return options.metrics;
+  const auto all_have = [&](std::vector<PromptToken> PromptPair::*field) {
+    return std::all_of(pairs.pairs().begin(), pairs.pairs().end(),
+                       [&](const PromptPair& pair) { return !(pair.*field).empty(); });
+  };
+  if (!all_have(&PromptPair::answers)) {
+    throw UsageError(fmt::format(
+        "nothing says what is scored: not all pairs of {} have answers; expected these, --answer, or "
+        "--metric loss, kl_divergence or js_divergence",
+        options.pairs));
+  }
+  return {all_have(&PromptPair::against) ? MetricKind::logit_difference : MetricKind::logit};
+}
+
+bool compares_with_clean(MetricKind kind) {
+  return kind == MetricKind::kl_divergence || kind == MetricKind::js_divergence;
+}
+
+}  // namespace
+
+PatchPrompts::PatchPrompts(const HookedTransformer& model, const PatchOptions& options)
+    : model_(model.loaded()),
+      pairs_(read_pairs(model, options)),
+      clean_edits_(read_edits(options.edits, model, pairs_.clean())),
+      corrupted_edits_(read_edits(options.edits, model, pairs_.corrupted())),
+      kinds_(metric_kinds_of(pairs_, options)),
+      position_(options.position) {
+  if (!model.config().has_unembedding()) {
+    throw HookError("hooked patch",
+                    "this model has no unembedding and so no logits to score; expected a language model");
+  }
+  if (std::any_of(kinds_.begin(), kinds_.end(), compares_with_clean)) {
+    reference_ =
+        logits_at(model_, pairs_.clean(), {position(PromptSide::clean, position_)}, {.edits = clean_edits_});
+  }
+}
+
+Position PatchPrompts::position(PromptSide side, const std::string& text) const {
+  if (text == "last") return Position::last();
+  if (const auto column = parse_integer(text)) return *column;
+  return side == PromptSide::clean ? pairs_.clean_place(text) : pairs_.corrupted_place(text);
+}
+
+Metric PatchPrompts::metric(MetricKind kind, const Position& position) const {
+  switch (kind) {
+    case MetricKind::logit_difference:
+      return logit_difference(pairs_.answers(), pairs_.against(), position);
+    case MetricKind::logit:
+      return logit(pairs_.answers(), position);
+    case MetricKind::probability:
+      return probability(pairs_.answers(), position);
+    case MetricKind::log_probability:
+      return log_probability(pairs_.answers(), position);
+    case MetricKind::rank:
+      return rank(pairs_.answers(), position);
+    case MetricKind::top1:
+      return top1(pairs_.answers(), position);
+    case MetricKind::kl_divergence:
+      return kl_divergence(reference_, {position});
+    case MetricKind::js_divergence:
+      return js_divergence(reference_, {position});
+    case MetricKind::loss:
+      break;
+  }
+  return loss();
+}
+
+std::vector<Metric> PatchPrompts::metrics(PromptSide side) const {
+  const Position where = position(side, position_);
+  std::vector<Metric> metrics;
+  for (const MetricKind kind : kinds_) metrics.push_back(metric(kind, where));
+  return metrics;
+}
+
+at::Tensor PatchPrompts::scores(PromptSide side) const {
+  std::vector<at::Tensor> scores;
+  for (const Metric& metric : metrics(side))
+    scores.push_back(
+        metric.score(model_, input(side), {.edits = edits(side)}).detach().to(at::kCPU, at::kDouble));
+  return at::stack(scores);
+}
+
+}  // namespace hooked::cli

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hooked/analysis/metric.h"
+#include "hooked/analysis/prompt_pairs.h"
+#include "hooked/analysis/sweep.h"
+#include "hooked/engine/hooked_transformer.h"
+#include "hooked/hooks/edit.h"
+#include "options/command_options.h"
+
+namespace hooked::cli {
+
+/// The two runs of a pair of prompts.
+enum class PromptSide : std::uint8_t { clean, corrupted };
+
+/// The prompts of a patching, and what is known of them before anything is patched.
+class PatchPrompts {
+ public:
+  /// Throws UsageError where options and file do not fit together, and what PromptPairs, edits and metrics
+  /// throw.
+  PatchPrompts(const HookedTransformer& model, const PatchOptions& options);
+
+  const PromptPairs& pairs() const { return pairs_; }
+  const Input& input(PromptSide side) const {
+    return side == PromptSide::clean ? pairs_.clean() : pairs_.corrupted();
+  }
+  /// Those of --edit, which hold in every run.
+  const std::vector<Edit>& edits(PromptSide side) const {
+    return side == PromptSide::clean ? clean_edits_ : corrupted_edits_;
+  }
+  /// A column, `last` or the name of a place. Throws ShapeError for a name that a pair lacks.
+  Position position(PromptSide side, const std::string& text) const;
+  /// What scores the runs.
+  const std::vector<MetricKind>& metric_kinds() const { return kinds_; }
+  /// The same, where the runs of that side have their answers.
+  std::vector<Metric> metrics(PromptSide side) const;
+  /// Their scores of the runs of that side, [metric, row] float64.
+  at::Tensor scores(PromptSide side) const;
+
+ private:
+  Metric metric(MetricKind kind, const Position& position) const;
+
+  HookedTransformer model_;
+  PromptPairs pairs_;
+  std::vector<Edit> clean_edits_, corrupted_edits_;
+  std::vector<MetricKind> kinds_;
+  std::string position_;
+  at::Tensor
+      reference_;  // logits of the clean run, [row, 1, vocab]; undefined where no metric compares with it
+};
+
+}  // namespace hooked::cli

@@ -1,0 +1,120 @@
+#include "options/patch_names.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+
+#include "core/json.h"
+#include "core/nearest.h"
+#include "options/command.h"
+
+namespace hooked::cli {
+namespace {
+
+/// A preset as the command line names it.
+struct PresetName {
+  std::string_view name, also;
+};
+
+#define HOOKED_PRESET(name, also, over, sites, patches) PresetName{name, also},
+constexpr std::array kPresetNames{
+#include "core/patching_presets.inc"
+};
+
+constexpr std::array<std::string_view, 3> kDirectPaths{"direct_path_q", "direct_path_k", "direct_path_v"};
+
+#define HOOKED_AXIS(axis, written, ...) std::string_view{written},
+constexpr std::array kAxisNames{
+#include "hooked/core/axes.inc"
+};
+
+constexpr std::array kMetricNames{
+    MetricName{"logit_difference", MetricKind::logit_difference, true, true},
+    MetricName{"logit", MetricKind::logit, true, false},
+    MetricName{"probability", MetricKind::probability, true, false},
+    MetricName{"log_probability", MetricKind::log_probability, true, false},
+    MetricName{"rank", MetricKind::rank, true, false},
+    MetricName{"top1", MetricKind::top1, true, false},
+    MetricName{"loss", MetricKind::loss, false, false},
+    MetricName{"kl_divergence", MetricKind::kl_divergence, false, false},
+    MetricName{"js_divergence", MetricKind::js_divergence, false, false},
+};
+
+bool is_axis(std::string_view word) {
+  return std::find(kAxisNames.begin(), kAxisNames.end(), word) != kAxisNames.end();
+}
+
+void require_axis(std::string_view word, std::string_view sweep) {
+  if (is_axis(word)) return;
+  const std::vector<std::string> known(kAxisNames.begin(), kAxisNames.end());
+  throw UsageError(fmt::format(
+      "--sweep: '{}' in '{}' is no axis; expected SITE:layer and any of the site's own axes, such as "
+      "post:layer,d_mlp; did you mean '{}'?",
+      printable(word), printable(sweep), nearest(word, known)));
+}
+
+SweepChoice read_sweep(const std::string& word) {
+  if (const auto colon = word.find(':'); colon != std::string::npos) {
+    SweepChoice choice{SweepChoice::Kind::site, word, word.substr(0, colon), {word.substr(colon + 1)}};
+    require_axis(choice.axes.front(), word);
+    return choice;
+  }
+  for (const PresetName& preset : kPresetNames) {
+    if (preset.name == word || (!preset.also.empty() && preset.also == word))
+      return {SweepChoice::Kind::preset, std::string(preset.name)};
+  }
+  if (std::find(kDirectPaths.begin(), kDirectPaths.end(), word) != kDirectPaths.end())
+    return {SweepChoice::Kind::direct_path, word};
+  throw UsageError(
+      fmt::format("--sweep: there is no sweep '{}'; expected a name that --help lists, or a site "
+                  "and axes such as post:layer,d_mlp; did you mean '{}'?",
+                  printable(word), nearest(word, sweep_names())));
+}
+
+}  // namespace
+
+std::span<const MetricName> metric_names() noexcept { return kMetricNames; }
+
+const MetricName& metric_name(MetricKind kind) noexcept {
+  return kMetricNames[static_cast<std::size_t>(kind)];
+}
+
+MetricKind read_metric(std::string_view name) {
+  std::vector<std::string> known;
+  for (const MetricName& metric : kMetricNames) {
+    if (metric.name == name) return metric.kind;
+    known.emplace_back(metric.name);
+  }
+  throw UsageError(fmt::format("--metric: there is no metric '{}'; expected some of {}; did you mean '{}'?",
+                               printable(name), fmt::join(known, ", "), nearest(name, known)));
+}
+
+std::vector<std::string> sweep_names() {
+  std::vector<std::string> names;
+  for (const PresetName& preset : kPresetNames) names.emplace_back(preset.name);
+  names.insert(names.end(), kDirectPaths.begin(), kDirectPaths.end());
+  return names;
+}
+
+std::vector<SweepChoice> read_sweeps(const std::vector<std::string>& words) {
+  std::vector<SweepChoice> choices;
+  for (const std::string& word : words) {
+    if (!choices.empty() && choices.back().kind == SweepChoice::Kind::site && is_axis(word)) {
+      choices.back().name += ',' + word;
+      choices.back().axes.push_back(word);
+    } else {
+      choices.push_back(read_sweep(word));
+    }
+  }
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (choices[i].name == choices[j].name)
+        throw UsageError(fmt::format("--sweep: {} stands twice; expected each sweep once", choices[i].name));
+    }
+  }
+  return choices;
+}
+
+}  // namespace hooked::cli

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "options/command_options.h"
+
+namespace hooked::cli {
+
+/// A metric as the command line names it.
+struct MetricName {
+  std::string_view name;
+  MetricKind kind;
+  bool needs_answer;   ///< a token that is looked at
+  bool needs_against;  ///< and one that it is held against
+};
+
+/// All metrics, in the order of MetricKind.
+std::span<const MetricName> metric_names() noexcept;
+
+/// The row of a metric.
+const MetricName& metric_name(MetricKind kind) noexcept;
+
+/// The metric of a name. Throws UsageError with the nearest name.
+MetricKind read_metric(std::string_view name);
+
+/// Names of all sweeps that are not spelled out: the presets and the paths into heads.
+std::vector<std::string> sweep_names();
+
+/// The sweeps that a list such as `resid_pre,post:layer,d_mlp` names, cut at its commas: an axis's name
+/// behind a `SITE:axis` belongs to it. Throws UsageError for a name that there is not and for one that stands
+/// twice.
+std::vector<SweepChoice> read_sweeps(const std::vector<std::string>& words);
+
+}  // namespace hooked::cli

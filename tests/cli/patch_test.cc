@@ -1,0 +1,428 @@
+// `hooked patch`: its numbers are those of one run per place, its fields those of the contract.
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/tensor.h>
+
+#include <cmath>
+
+#include "hooked/hooked.h"
+#include "tests/cli/cli_fixture.h"
+#include "tests/cli/running_program.h"
+
+namespace hooked::patch_test {
+namespace {
+
+using Words = std::vector<std::string>;
+
+Words operator+(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+class PatchTest : public CliTest {
+ protected:
+  /// `hooked patch` of a pair of ids in float64.
+  Words call(const Words& more = {}) const {
+    return Words{"patch",   model(),   "--clean-tokens", "1,2,3,4", "--corrupted-tokens",
+                 "1,5,3,4", "--dtype", "float64"} +
+           more;
+  }
+  Words scored(const Words& more = {}) const {
+    return call({"--answer-token", "6", "--against-token", "7"}) + more;
+  }
+  Json json(const Words& arguments) const { return succeed(arguments + Words{"--json"}).json(); }
+
+  /// A file of two pairs of different lengths with a place `other`, which is another column in each prompt.
+  std::string pairs() const {
+    write(
+        "pairs.jsonl",
+        R"({"clean": [1,2,3,4], "corrupted": [1,5,3,4], "answers": 6, "against": 7, "places": {"other": 1}})"
+        "\n"
+        R"({"clean": [1,8,2,3,9], "corrupted": [1,8,8,5,3,9], "answers": 9, "against": [2,3], )"
+        R"("places": {"other": {"clean": 2, "corrupted": 3}}})"
+        "\n");
+    return path("pairs.jsonl");
+  }
+
+  HookedTransformer exact() const { return HookedTransformer::load(model(), {.dtype = at::kDouble}); }
+  static at::Tensor row(std::vector<std::int64_t> ids) {
+    return at::tensor(ids, at::TensorOptions(at::kLong)).unsqueeze(0);
+  }
+  at::Tensor clean() const { return row({1, 2, 3, 4}); }
+  at::Tensor corrupted() const { return row({1, 5, 3, 4}); }
+
+  double difference(const HookedTransformer& model, const at::Tensor& tokens,
+                    std::vector<Edit> edits = {}) const {
+    const auto logits = model.run(tokens, {.edits = std::move(edits)}).logits()[0][-1];
+    return (logits[6] - logits[7]).item<double>();
+  }
+};
+
+constexpr double kClose = 1e-9;
+
+/// All numbers of nested arrays are those of a tensor; null is NaN.
+void expect_numbers(const Json& values, const at::Tensor& expected, double tolerance = kClose) {
+  if (expected.dim() > 0) {
+    ASSERT_EQ(values.size(), static_cast<std::size_t>(expected.size(0)));
+    for (std::int64_t i = 0; i < expected.size(0); ++i)
+      expect_numbers(values[static_cast<std::size_t>(i)], expected[i], tolerance);
+    return;
+  }
+  const double number = expected.item<double>();
+  if (std::isnan(number)) {
+    EXPECT_TRUE(values.is_null()) << values;
+  } else {
+    ASSERT_TRUE(values.is_number()) << values;
+    EXPECT_NEAR(values.get<double>(), number, tolerance);
+  }
+}
+
+TEST_F(PatchTest, NumbersAreThoseOfOneRunPerPlace) {
+  const auto model = exact();
+  const auto cache = model.run_with_cache(clean()).cache;
+  const Json out = json(scored({"--sweep", "resid_pre,attn_head_out_all_pos"}));
+  EXPECT_EQ(out["metric"], "logit_difference");
+  EXPECT_NEAR(out["clean"].get<double>(), difference(model, clean()), kClose);
+  EXPECT_NEAR(out["corrupted"].get<double>(), difference(model, corrupted()), kClose);
+  EXPECT_EQ(out["tokens"], Json::parse("[[1,5,3,4]]"));
+  EXPECT_EQ(out["clean_tokens"], Json::parse("[[1,2,3,4]]"));
+  EXPECT_EQ(out["complete"], true);
+  ASSERT_EQ(out["sweeps"].size(), 2u);
+
+  const Json& stream = out["sweeps"][0];
+  EXPECT_EQ(stream["site"], "resid_pre");
+  EXPECT_EQ(stream["axes"], Json::parse(R"(["layer", "pos"])"));
+  EXPECT_EQ(stream["labels"], Json::parse(R"([["0", "1"], ["0", "1", "2", "3"]])"));
+  EXPECT_GT(stream["runs"].get<int>(), 0);
+  EXPECT_GE(stream["seconds"].get<double>(), 0);
+  const double low = out["corrupted"], high = out["clean"];
+  for (int layer = 0; layer < 2; ++layer) {
+    for (int pos = 0; pos < 4; ++pos) {
+      const double expected =
+          difference(model, corrupted(), {replace(act::resid_pre(layer).pos(pos), cache)});
+      const auto place = [&](const char* field) { return stream[field][layer][pos].get<double>(); };
+      EXPECT_NEAR(place("values"), expected, kClose);
+      EXPECT_NEAR(place("rescaled"), (expected - low) / (high - low), kClose);
+    }
+  }
+  const Json& heads = out["sweeps"][1];
+  EXPECT_EQ(heads["axes"], Json::parse(R"(["layer", "head"])"));
+  for (int layer = 0; layer < 2; ++layer) {
+    for (int head = 0; head < 3; ++head) {
+      EXPECT_NEAR(heads["values"][layer][head].get<double>(),
+                  difference(model, corrupted(), {replace(act::z(layer).head(head), cache)}), kClose);
+    }
+  }
+}
+
+TEST_F(PatchTest, ACellIsARunWithAnEditOfTheProgram) {
+  succeed({"cache", model(), "--tokens", "1,2,3,4", "--names", "*.hook_resid_pre", "--dtype", "float64",
+           "--out", path("clean.safetensors")});
+  const Json run =
+      succeed(
+          {"run", model(), "--tokens", "1,5,3,4", "--dtype", "float64", "--top-k", "11", "--edit",
+           "blocks.1.hook_resid_pre[pos=1] replace " + path("clean.safetensors") + "#blocks.1.hook_resid_pre",
+           "--json"})
+          .json();
+  double difference = 0;
+  for (const Json& next : run["rows"][0]["next"]) {
+    if (next["id"] == 6) difference += next["logit"].get<double>();
+    if (next["id"] == 7) difference -= next["logit"].get<double>();
+  }
+  const Json out = json(scored({"--sweep", "resid_pre", "--layers", "1", "--positions", "1"}));
+  EXPECT_NEAR(out["sweeps"][0]["values"][0][0].get<double>(), difference, 1e-6);
+}
+
+TEST_F(PatchTest, EverySweepThatHelpListsRuns) {
+  std::string all = "head_all_pos_every,direct_path_q,direct_path_k,direct_path_v";
+  for (const PatchingPreset& preset : patching_presets()) {
+    if (preset.name != "attn_head_all_pos_every") all += "," + std::string(preset.name);
+  }
+  const Json out = json(scored({"--sweep", all}));
+  ASSERT_EQ(out["sweeps"].size(), patching_presets().size() + 3);
+  EXPECT_EQ(out["sweeps"][0]["site"], "attn_head_all_pos_every");
+  const auto help = succeed({"patch", "--help"}).out;
+  for (const PatchingPreset& preset : patching_presets())
+    EXPECT_NE(help.find(std::string(preset.name)), std::string::npos) << preset.name;
+}
+
+TEST_F(PatchTest, PlacesMayBeSome) {
+  const Json all = json(scored({"--sweep", "attn_head_out_by_pos"}))["sweeps"][0];
+  const Json some = json(scored({"--sweep", "attn_head_out_by_pos,resid_pre", "--layers", "-1", "--heads",
+                                 "2,0", "--positions", "1,last"}))["sweeps"][0];
+  EXPECT_EQ(some["labels"], Json::parse(R"([["1"], ["1", "last"], ["2", "0"]])"));
+  for (int pos = 0; pos < 2; ++pos) {
+    for (int head = 0; head < 2; ++head) {
+      EXPECT_NEAR(some["values"][0][pos][head].get<double>(),
+                  all["values"][1][pos == 0 ? 1 : 3][head == 0 ? 2 : 0].get<double>(), kClose);
+    }
+  }
+}
+
+TEST_F(PatchTest, ASiteIsSweptOverItsAxes) {
+  const auto model = exact();
+  const auto cache = model.run_with_cache(clean(), act::post).cache;
+  const Json out = json(scored({"--sweep", "post:layer,d_mlp,mlp_out"}));
+  ASSERT_EQ(out["sweeps"].size(), 2u);
+  EXPECT_EQ(out["sweeps"][0]["site"], "post:layer,d_mlp");
+  EXPECT_EQ(out["sweeps"][0]["labels"][1].size(), 16u);
+  EXPECT_NEAR(out["sweeps"][0]["values"][1][5].get<double>(),
+              difference(model, corrupted(), {replace(act::post(1).at(Axis::d_mlp, 5), cache)}), kClose);
+}
+
+TEST_F(PatchTest, PathsBeginAtOneHead) {
+  const Json out = json(scored({"--sweep", "direct_path_k", "--source", "0.1"}))["sweeps"][0];
+  EXPECT_EQ(out["axes"], Json::parse(R"(["layer", "head"])"));
+  const auto model = exact();
+  const auto paths = direct_path(model, {.input = HeadInput::key,
+                                         .source = HeadPlace{0, 1},
+                                         .sweep = {.from = model.run_with_cache(clean(), act::z).cache,
+                                                   .into = corrupted(),
+                                                   .metric = logit_difference(6, 7)}});
+  expect_numbers(out["values"], paths.values());
+  EXPECT_TRUE(out["values"][0][0].is_null()) << "no later head";
+}
+
+TEST_F(PatchTest, ValuesComeFromWhereItIsSaid) {
+  const auto model = exact();
+  const auto of_run = model.run_with_cache(corrupted()).cache;
+  const Json noising = json(scored({"--noising", "--sweep", "resid_mid"}));
+  EXPECT_EQ(noising["tokens"], Json::parse("[[1,2,3,4]]"));
+  EXPECT_NEAR(noising["sweeps"][0]["values"][1][3].get<double>(),
+              difference(model, clean(), {replace(act::resid_mid(1).pos(3), of_run)}), kClose);
+  const Json zeros = json(scored({"--from", "zero", "--noising", "--sweep", "attn_head_out_all_pos"}));
+  EXPECT_NEAR(zeros["sweeps"][0]["values"][1][2].get<double>(),
+              difference(model, clean(), {zero(act::z(1).head(2))}), kClose);
+
+  const auto pairs = PromptPairs::load(model, this->pairs());
+  const auto data = model.run_with_cache(pairs.clean(), act::z).cache;
+  const auto metric = logit_difference(pairs.answers(), pairs.against());
+  const Words of_file{"patch",   this->model(),           "--pairs",   this->pairs(), "--dtype", "float64",
+                      "--sweep", "attn_head_out_all_pos", "--per-pair"};
+  for (const auto& [words, source] :
+       {std::pair{Words{"--from", "mean"}, PatchSource::mean(data)},
+        {Words{"--from", "resampled", "--seed", "3"}, PatchSource::resampled(data, 3)}}) {
+    const auto expected = sweep(model, patching_preset("attn_head_out_all_pos"),
+                                {.from = source, .into = pairs.clean(), .metric = metric});
+    expect_numbers(json(of_file + Words{"--noising"} + words)["sweeps"][0]["pair_values"], expected.values());
+  }
+}
+
+TEST_F(PatchTest, EditsHoldInEveryRun) {
+  const auto model = exact();
+  const std::vector<Edit> edits{zero(act::z(0).head(1))};
+  const auto cache = model.run(clean(), {.edits = edits, .capture = act::resid_pre}).cache;
+  const Json out = json(scored({"--edit", "blocks.0.attn.hook_z[head=1] zero", "--sweep", "resid_pre"}));
+  EXPECT_NEAR(out["clean"].get<double>(), difference(model, clean(), edits), kClose);
+  EXPECT_NEAR(out["corrupted"].get<double>(), difference(model, corrupted(), edits), kClose);
+  EXPECT_NEAR(out["sweeps"][0]["values"][1][1].get<double>(),
+              difference(model, corrupted(), {edits[0], replace(act::resid_pre(1).pos(1), cache)}), kClose);
+}
+
+TEST_F(PatchTest, PairsAndMetricsOnlyAddFields) {
+  const auto model = exact();
+  const auto pairs = PromptPairs::load(model, this->pairs());
+  const Words words{"patch",    this->model(),
+                    "--pairs",  this->pairs(),
+                    "--dtype",  "float64",
+                    "--sweep",  "attn_head_out_all_pos",
+                    "--metric", "probability,logit_difference,kl_divergence,top1,loss"};
+  const Json mean = json(words);
+  const Metrics metrics{probability(pairs.answers()), logit_difference(pairs.answers(), pairs.against())};
+  const auto expected = sweep(model, patching_preset("attn_head_out_all_pos"),
+                              {.from = model.run_with_cache(pairs.clean(), act::z).cache,
+                               .into = pairs.corrupted(),
+                               .metric = metrics})
+                            .values();  // [metric, row, layer, head]
+  const auto right = scores(model, pairs.clean(), metrics).values(),
+             wrong = scores(model, pairs.corrupted(), metrics).values();
+  EXPECT_EQ(mean["metric"], "probability");
+  EXPECT_EQ(mean["pairs"], 2);
+  expect_numbers(mean["clean"], right[0].mean());
+  expect_numbers(mean["metrics"][1]["corrupted"], wrong[1].mean());
+  const Json& sweep = mean["sweeps"][0];
+  ASSERT_EQ(sweep["metrics"].size(), 5u);
+  EXPECT_EQ(sweep["metrics"][2]["metric"], "kl_divergence");
+  EXPECT_NEAR(mean["metrics"][2]["clean"].get<double>(), 0, kClose);
+  expect_numbers(sweep["values"], expected[0].mean(0));
+  expect_numbers(sweep["metrics"][1]["values"], expected[1].mean(0));
+  expect_numbers(sweep["metrics"][1]["rescaled"],
+                 (expected[1].mean(0) - wrong[1].mean()) / (right[1].mean() - wrong[1].mean()));
+  EXPECT_FALSE(sweep["metrics"][0].contains("pair_values"));
+
+  const Json each = json(words + Words{"--per-pair"});
+  expect_numbers(each["metrics"][1]["pair_clean"], right[1]);
+  expect_numbers(each["sweeps"][0]["metrics"][1]["pair_values"], expected[1]);
+  expect_numbers(each["sweeps"][0]["metrics"][1]["pair_rescaled"],
+                 (expected[1] - wrong[1].view({2, 1, 1})) / (right[1] - wrong[1]).view({2, 1, 1}));
+  expect_numbers(each["sweeps"][0]["values"], expected[0].mean(0));
+}
+
+TEST_F(PatchTest, PlacesOfThePairsHaveAColumnInEachPrompt) {
+  const auto model = exact();
+  const auto pairs = PromptPairs::load(model, this->pairs());
+  const auto metric = logit(pairs.answers(), pairs.corrupted_place("other"));
+  const auto expected =
+      sweep(model, patching_preset("resid_pre"),
+            {.over = {SweptAxis(Axis::pos,
+                                {SweptPlace(pairs.corrupted_place("other"), pairs.clean_place("other"))})},
+             .from = model.run_with_cache(pairs.clean(), act::resid_pre).cache,
+             .into = pairs.corrupted(),
+             .metric = metric});
+  const Json out = json({"patch", this->model(), "--pairs", this->pairs(), "--dtype", "float64", "--sweep",
+                         "resid_pre", "--positions", "other", "--metric", "logit", "--position", "other"});
+  EXPECT_EQ(out["sweeps"][0]["labels"][1], Json::parse(R"(["other"])"));
+  expect_numbers(out["sweeps"][0]["values"], expected.values().mean(0));
+  expect_numbers(out["clean"],
+                 logit(pairs.answers(), pairs.clean_place("other")).score(model, pairs.clean()).mean());
+}
+
+TEST_F(PatchTest, FilesHoldTheScores) {
+  const Json out = json(scored({"--sweep", "resid_pre,attn_out", "--out", path("scores.csv")}));
+  expect_numbers(out["sweeps"][1]["values"], Grid::load(path("scores.attn_out.csv")).values());
+  expect_numbers(out["sweeps"][0]["values"], Grid::load(path("scores.resid_pre.csv")).values());
+  const Words rescaled = scored({"--sweep", "resid_pre", "--metric", "logit_difference,rank", "--rescaled"});
+  succeed(rescaled + Words{"--out", path("picture.svg")});
+  EXPECT_EQ(read("picture.svg").rfind("<svg", 0), 0u);
+  succeed(rescaled + Words{"--out", path("scores.safetensors")});
+  const auto grid = Grid::load(path("scores.safetensors"));
+  EXPECT_EQ(grid.axes().front().name, "metric");
+  expect_numbers(out["sweeps"][0]["rescaled"], grid.values()[0]);
+}
+
+TEST_F(PatchTest, PrintsScoresAndTheirScale) {
+  const auto text = succeed(scored({"--sweep", "resid_pre"})).out;
+  for (const char* words : {"clean run", "corrupted run", "logit difference", "Patching resid_pre",
+                            "corrupted run 0, clean run 1", "layer \\ pos"})
+    EXPECT_NE(text.find(words), std::string::npos) << words << "\n" << text;
+  const auto same = succeed(scored({"--sweep", "resid_pre", "--position", "0"})).out;
+  EXPECT_NE(same.find("score the same, so that nothing can be rescaled"), std::string::npos) << same;
+}
+
+TEST_F(PatchTest, TheCommandLineIsChecked) {
+  const auto usage = [&](const Words& words, const std::string& what) { expect_failure(words, 2, what); };
+  usage({"patch", model(), "--sweep", "resid_pre"}, "expected one of --clean, --clean-tokens, --pairs");
+  usage({"patch", model(), "--clean-tokens", "1", "--sweep", "resid_pre"}, "--corrupted-tokens");
+  usage(scored(), "--sweep");
+  usage(scored({"--sweep", "resid_pr"}), "there is no sweep 'resid_pr'");
+  usage(scored({"--sweep", "resid_pre,resid_pre"}), "resid_pre stands twice");
+  usage(scored({"--sweep", "post:layer,d_mpl"}), "there is no sweep 'd_mpl'");
+  usage(scored({"--sweep", "post:leyer"}), "did you mean 'layer'?");
+  usage(scored({"--sweep", "post:d_mlp"}), "has no axis layer");
+  usage(scored({"--sweep", "post:layer,head"}), "cannot be swept over head");
+  usage(scored({"--sweep", "embed:layer"}), "outside the blocks");
+  usage(call({"--sweep", "resid_pre"}), "nothing says what is scored");
+  usage(call({"--sweep", "resid_pre", "--metric", "rank"}), "--metric rank needs an answer");
+  usage(call({"--sweep", "resid_pre", "--metric", "logit_difference", "--answer-token", "1"}),
+        "needs what the answer is held against");
+  usage(scored({"--sweep", "resid_pre", "--metric", "lss"}), "did you mean 'loss'?");
+  usage(scored({"--sweep", "resid_pre", "--metric", "loss,loss"}), "loss stands twice");
+  usage(scored({"--sweep", "resid_pre", "--from", "mean"}), "expected --pairs");
+  usage(scored({"--sweep", "resid_pre", "--from", "clean", "--noising"}), "--noising patches into");
+  usage(scored({"--sweep", "resid_pre", "--from", "zero", "--seed", "1"}), "--seed is of --from resampled");
+  usage(scored({"--sweep", "resid_pre", "--source", "0.1"}), "--source is where paths begin");
+  usage(scored({"--sweep", "direct_path_q", "--source", "1"}), "expected LAYER.HEAD");
+  usage(scored({"--sweep", "resid_pre", "--heads", "0"}), "--heads narrows none of the sweeps");
+  usage(scored({"--sweep", "resid_pre", "--out", path("a.png")}), "expected a name that ends in one of .csv");
+  usage(scored({"--sweep", "resid_pre", "--rescaled"}), "--out");
+  usage({"patch", model(), "--pairs", pairs(), "--answer-token", "1", "--sweep", "resid_pre"},
+        "pair 0 of " + path("pairs.jsonl") + " has its own");
+  write("bare.jsonl", "{\"clean\": [1,2], \"corrupted\": [1,3]}\n");
+  usage({"patch", model(), "--pairs", path("bare.jsonl"), "--sweep", "resid_pre"},
+        "not all pairs of " + path("bare.jsonl") + " have answers");
+}
+
+TEST_F(PatchTest, WhatDoesNotFitTheModelFails) {
+  const auto fails = [&](const Words& words, const std::string& what) { expect_failure(words, 1, what); };
+  fails(scored({"--sweep", "pst:layer"}), "did you mean 'post'?");
+  fails(scored({"--sweep", "resid_pre", "--layers", "2"}), "expected a number from -2 to 1");
+  fails(scored({"--sweep", "resid_pre", "--positions", "4"}), "4");
+  fails(scored({"--sweep", "resid_pre", "--position", "subject"}), "subject");
+  fails(scored({"--sweep", "direct_path_q", "--source", "7.0"}), "7");
+  fails(call({"--sweep", "resid_pre", "--answer-token", "11"}), "outside the vocabulary");
+  fails(scored({"--sweep", "resid_pre", "--out", path("absent/a.csv")}),
+        "the folder of the file is not there");
+  fails({"patch", model(), "--clean-tokens", "1,2", "--corrupted-tokens", "1,2,3", "--answer-token", "1",
+         "--sweep", "resid_pre"},
+        "pair 0");
+  fails({"patch", model(), "--clean", "a", "--corrupted", "b", "--answer", "c", "--sweep", "resid_pre"},
+        "tokenizer");
+}
+
+TEST_F(PatchTest, TextsAreRead) {
+  write_tokenizer();
+  const Json out =
+      json({"patch", model(), "--clean", "w2 w3 w4", "--corrupted", "w5 w3 w4", "--answer", "w6", "--answer",
+            "w8", "--against", "w7", "--prepend-bos", "yes", "--sweep", "resid_pre"});
+  EXPECT_EQ(out["clean_tokens"], Json::parse("[[0,2,3,4]]"));
+  EXPECT_EQ(out["sweeps"][0]["labels"][1][1].get<std::string>().rfind("1 ", 0), 0u);
+  const auto logits = load().run(row({0, 2, 3, 4})).logits()[0][-1];
+  EXPECT_NEAR(out["clean"].get<double>(), ((logits[6] + logits[8]) / 2 - logits[7]).item<double>(), 1e-4);
+}
+
+class PatchInterrupted : public PatchTest {
+ protected:
+  /// Tens of thousands of cells.
+  PatchInterrupted() {
+    ModelConfig wide = config();
+    wide.n_ctx = 100;
+    wide.positions = RotaryPositions{.dim = 4};
+    HookedTransformer::create(wide, {.seed = 1, .initializer_range = 0.5}).save(folder_ / "wide");
+  }
+  Words long_call(const std::string& last, const Words& more = {}) const {
+    std::string clean = "1", corrupted = "2";
+    for (int i = 0; i < 78; ++i) {
+      clean += fmt::format(",{}", i * 7 % 11);
+      corrupted += fmt::format(",{}", i * 7 % 11);
+    }
+    return Words{"patch",
+                 path("wide"),
+                 "--clean-tokens",
+                 clean + "," + last,
+                 "--corrupted-tokens",
+                 corrupted + "," + last,
+                 "--answer-token",
+                 "3",
+                 "--sweep",
+                 "attn_head_pattern_dest_src_pos",
+                 "--threads",
+                 "1",
+                 "--json"} +
+           more;
+  }
+};
+
+TEST_F(PatchInterrupted, GoesOnWhereItEnded) {
+  const std::string partial = path("partial.safetensors");
+  RunningProgram program(long_call("4", {"--partial", partial}), path("stderr"));
+  ASSERT_TRUE(program.wait_for_guard());
+  program.interrupt();
+  const Json ended = parse_json(program.read(), {.bytes = std::size_t{1} << 26});
+  EXPECT_TRUE(ended_by_interrupt(program.wait()));
+  EXPECT_EQ(ended["complete"], false);
+  ASSERT_TRUE(std::filesystem::exists(partial));
+  expect_failure(long_call("5", {"--partial", partial}), 1,
+                 "this is the partial file of another sweep: its tokens");
+
+  const Json resumed = succeed(long_call("4", {"--partial", partial})).json();
+  EXPECT_FALSE(std::filesystem::exists(partial));
+  EXPECT_EQ(resumed["complete"], true);
+  const Json unbroken = succeed(long_call("4")).json();
+  EXPECT_EQ(resumed["sweeps"][0]["values"], unbroken["sweeps"][0]["values"]) << "to the last bit";
+  EXPECT_LT(resumed["sweeps"][0]["runs"].get<int>(), unbroken["sweeps"][0]["runs"].get<int>() + 1);
+}
+
+TEST_F(PatchInterrupted, PrintsWhatIsThere) {
+  Words words = long_call("4");
+  words.pop_back();  // --json
+  RunningProgram program(words, path("stderr"));
+  ASSERT_TRUE(program.wait_for_guard());
+  program.interrupt();
+  const std::string text = program.read();
+  EXPECT_TRUE(ended_by_interrupt(program.wait()));
+  EXPECT_NE(text.find("ended early: attn_head_pattern_dest_src_pos has "), std::string::npos);
+  EXPECT_NE(text.find("which --partial F would do"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace hooked::patch_test
