@@ -22,6 +22,13 @@ TEST(ProgressLine, ShowsHowMuchIsDone) {
             "timing [..............................] 0 of 7");
   EXPECT_EQ(progress_line("saving", ProgressUnit::bytes, 8, 8),
             "saving [##############################] 8 bytes of 8 bytes");
+  const auto left = [](double seconds) {
+    const std::string line = progress_line("resid_pre", ProgressUnit::steps, 1, 2, seconds);
+    return line.substr(line.find("1 of 2"));
+  };
+  EXPECT_EQ(left(0.2), "1 of 2, 1 s left");
+  EXPECT_EQ(left(240), "1 of 2, 4 min left");
+  EXPECT_EQ(left(9000), "1 of 2, 2.5 h left");
 }
 
 TEST(ProgressLine, FitsTheCellsWhateverItIsTold) {

@@ -152,6 +152,55 @@ TEST(Examples, TheReadmesCodeRuns) {
   EXPECT_THAT(read(picture), testing::StartsWith("<svg"));
 }
 
+TEST(Examples, TheReadmesPatchingMakesAPictureOfTwoMetrics) {
+  const hooked::TempFolder folder;
+  const auto picture = folder / "heads.svg";
+  const auto finished = run_program(
+      "readme_patching", "\"" + kModel.string() + "\" \"" HOOKED_SOURCE_DIR "/examples/pairs.jsonl\" \"" +
+                             picture.string() + "\"");
+  EXPECT_EQ(finished.status, 0) << finished.output;
+  EXPECT_THAT(read(picture), testing::AllOf(testing::StartsWith("<svg"), HasSubstr("logit difference"),
+                                            HasSubstr("probability")));
+}
+
+// What it prints is true of the model: where the answer stands, and which heads bring it back.
+TEST(Examples, ActivationPatchingFindsTheHeads) {
+  const auto finished =
+      run_program("activation_patching",
+                  "\"" + kModel.string() + "\" \"" HOOKED_SOURCE_DIR "/examples/pairs.jsonl\" --device cpu");
+  ASSERT_EQ(finished.status, 0) << finished.output;
+  EXPECT_THAT(finished.output, HasSubstr("6 pairs: logit difference "));
+  EXPECT_THAT(finished.output, HasSubstr("layer \\ pos"));
+
+  const auto model = hooked::HookedTransformer::load(kModel.string());
+  const auto pairs = hooked::PromptPairs::load(model, HOOKED_SOURCE_DIR "/examples/pairs.jsonl");
+  const auto metric = hooked::logit_difference(pairs.answers(), pairs.against());
+  EXPECT_GT(metric.score(model, pairs.clean()).min().item<double>(), 1);
+  EXPECT_LT(metric.score(model, pairs.corrupted()).max().item<double>(), -1);
+  // By one run with the head's output replaced, all positions of prompts of one length.
+  double most = -1;
+  std::string best;
+  const auto cache = model.run_with_cache(pairs.clean(), hooked::act::z).cache;
+  const double low = metric.score(model, pairs.corrupted()).mean().item<double>();
+  for (int layer = 0; layer < 2; ++layer) {
+    for (int head = 0; head < 4; ++head) {
+      const auto edit = hooked::replace(hooked::act::z(layer).head(head), cache);
+      const double back =
+          metric.score(model, pairs.corrupted(), {.edits = {edit}}).mean().item<double>() - low;
+      if (back <= most) continue;
+      most = back;
+      best = "heads  layer " + std::to_string(layer) + ", head " + std::to_string(head) + "  ";
+    }
+  }
+  EXPECT_THAT(finished.output, HasSubstr(best));
+}
+
+TEST(Examples, ActivationPatchingSaysWhatIsWrong) {
+  const auto finished = run_program("activation_patching", "\"" + kModel.string() + "\" absent.jsonl");
+  EXPECT_NE(finished.status, 0);
+  EXPECT_THAT(finished.output, HasSubstr("absent.jsonl"));
+}
+
 // The programs of docs/guide.md: each runs, and what it prints says what the page promises.
 class Guide : public testing::Test {
  protected:
