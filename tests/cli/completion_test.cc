@@ -90,6 +90,9 @@ TEST_F(CompletionTest, ChoicesAreThoseOfTheOption) {
   EXPECT_EQ(offered({"info", "m", "--process", "fold_"}), (Words{"fold_ln", "fold_value_biases"}));
   EXPECT_EQ(offered({"info", "m", "--process", "fold_ln,ce"}),
             (Words{"fold_ln,center_unembed", "fold_ln,center_writing_weights"}));
+  EXPECT_EQ(offered({"patch", "m", "--sweep", "block_every,mlp"}), Words{"block_every,mlp_out"});
+  EXPECT_EQ(offered({"patch", "m", "--metric", "lo"}),
+            (Words{"log_probability", "logit", "logit_difference", "loss"}));
 }
 
 // bash cuts words at = : and @ and puts what is offered after the last of them.
