@@ -1,5 +1,6 @@
 // hooked patch: activation patching.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -71,12 +72,14 @@ Patching run_sweeps(const PatchOptions& options, const PatchSweeps& sweeps, cons
 // What was not done, in one line.
 void print_rest(const Patching& made, const PatchOptions& options) {
   const std::size_t begun = made.sweeps.size();
-  fmt::print("\nended early:");
+  std::vector<std::string> rest;
   if (begun > 0 && !made.sweeps.back().report().complete) {
-    fmt::print(" {} has {} of {} numbers", made.sweeps.back().name(), grouped(made.done),
-               grouped(made.cells));
+    rest.push_back(fmt::format("{} has {} of {} numbers", made.sweeps.back().name(), grouped(made.done),
+                               grouped(made.cells)));
   }
-  if (begun < options.sweeps.size()) fmt::print(" {} sweeps were not begun", options.sweeps.size() - begun);
+  for (std::size_t i = begun; i < options.sweeps.size(); ++i)
+    rest.push_back(fmt::format("{} was not begun", options.sweeps[i].name));
+  fmt::print("\nended early: {}", fmt::join(rest, ", "));
   fmt::print("{}\n", options.partial.empty()
                          ? "; nothing is kept for another call, which --partial F would do"
                          : "; the same command line goes on from there");
