@@ -73,16 +73,16 @@ int main(int argc, char** argv) try {
   const auto stream = share(hooked::sweep(model, hooked::patching_preset("resid_pre"), options));
   std::cout << stream;
 
-  // 3. Which earlier head the strongest one listens to, and with what: its queries, keys or values.
+  // 3. Which later heads listen to the strongest one, and with what: queries, keys or values.
   options.over = {};
   const auto best = heads.largest(1).front();
+  const hooked::HeadPlace source{best.index[0], best.index[1]};
   for (const auto& [input, name] : {std::pair{hooked::HeadInput::query, "queries"},
                                     {hooked::HeadInput::key, "keys"},
                                     {hooked::HeadInput::value, "values"}}) {
-    const auto paths = share(hooked::direct_path(model, {.input = input, .sweep = options}))
-                           .slice("layer", best.index[0])
-                           .slice("head", best.index[1]);  // [source_layer, source_head]
-    print_largest(std::string("into its ") + name, paths);
+    const auto paths =
+        share(hooked::direct_path(model, {.input = input, .source = source, .sweep = options}));
+    print_largest(std::string("from it into ") + name, paths);  // [layer, head]
   }
   return 0;
 } catch (const std::exception& error) {
