@@ -44,6 +44,16 @@ class PatchTest : public CliTest {
     return path("pairs.jsonl");
   }
 
+  /// Pairs that are aligned column by column; the second one of these ids.
+  std::string aligned(std::string_view clean, std::string_view corrupted) const {
+    write("aligned.jsonl",
+          fmt::format(R"({{"clean": [1,2,3,4], "corrupted": [1,5,3,4], "answers": 6, "against": 7}}
+{{"clean": {}, "corrupted": {}, "answers": 9, "against": [2,3]}}
+)",
+                      clean, corrupted));
+    return path("aligned.jsonl");
+  }
+
   HookedTransformer exact() const { return HookedTransformer::load(model(), {.dtype = at::kDouble}); }
   static at::Tensor row(std::vector<std::int64_t> ids) {
     return at::tensor(ids, at::TensorOptions(at::kLong)).unsqueeze(0);
@@ -194,17 +204,19 @@ TEST_F(PatchTest, ValuesComeFromWhereItIsSaid) {
   EXPECT_NEAR(zeros["sweeps"][0]["values"][1][2].get<double>(),
               difference(model, clean(), {zero(act::z(1).head(2))}), kClose);
 
-  const auto pairs = PromptPairs::load(model, this->pairs());
+  const std::string file = aligned("[1,8,2,3]", "[1,8,5,3]");
+  const auto pairs = PromptPairs::load(model, file);
   const auto data = model.run_with_cache(pairs.clean(), act::z).cache;
   const auto metric = logit_difference(pairs.answers(), pairs.against());
-  const Words of_file{"patch",   this->model(),           "--pairs",   this->pairs(), "--dtype", "float64",
+  const Words of_file{"patch",   this->model(),           "--pairs",   file, "--dtype", "float64",
                       "--sweep", "attn_head_out_all_pos", "--per-pair"};
   for (const auto& [words, source] :
        {std::pair{Words{"--from", "mean"}, PatchSource::mean(data)},
         {Words{"--from", "resampled", "--seed", "3"}, PatchSource::resampled(data, 3)}}) {
     const auto expected = sweep(model, patching_preset("attn_head_out_all_pos"),
                                 {.from = source, .into = pairs.clean(), .metric = metric});
-    expect_numbers(json(of_file + Words{"--noising"} + words)["sweeps"][0]["pair_values"], expected.values());
+    expect_numbers(json(of_file + Words{"--noising"} + words)["sweeps"][0]["metrics"][0]["pair_values"],
+                   expected.values());
   }
 }
 
@@ -221,9 +233,10 @@ TEST_F(PatchTest, EditsHoldInEveryRun) {
 
 TEST_F(PatchTest, PairsAndMetricsOnlyAddFields) {
   const auto model = exact();
-  const auto pairs = PromptPairs::load(model, this->pairs());
+  const std::string file = aligned("[1,8,2,3,9]", "[1,8,5,3,9]");
+  const auto pairs = PromptPairs::load(model, file);
   const Words words{"patch",    this->model(),
-                    "--pairs",  this->pairs(),
+                    "--pairs",  file,
                     "--dtype",  "float64",
                     "--sweep",  "attn_head_out_all_pos",
                     "--metric", "probability,logit_difference,kl_divergence,top1,loss"};
