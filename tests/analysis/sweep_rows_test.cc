@@ -332,6 +332,7 @@ TEST_F(SweepOfOneRow, ExpertsOfPaddedRowsAndOfSeveralRowsAreFoundByTheirTokens) 
   ModelConfig config = two_layer_config();
   config.mlp = MlpKind::gated;
   config.experts = Experts{.n_experts = 3, .per_token = 2, .d_expert = 8};
+  config.d_mlp = 8;
   const auto model = random_model_of(config);
   at::Tensor mask = at::ones({2, 6}, at::kLong);
   mask[1].narrow(0, 0, 2).zero_();
@@ -411,6 +412,7 @@ TEST_F(SweepOfOneRow, MixturesInFloat32AreFullRunsWhereNoTokenIsNearlyTied) {
   ModelConfig config = two_layer_config();
   config.mlp = MlpKind::gated;
   config.experts = Experts{.n_experts = 4, .per_token = 2, .d_expert = 8};
+  config.d_mlp = 8;
   config.dtype = at::kFloat;
   const auto model = HookedTransformer::create(config, {.seed = 4});
   const auto clean = model.run_with_cache(clean_).cache;
