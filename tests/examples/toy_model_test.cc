@@ -222,7 +222,7 @@ TEST_F(Guide, Ablates) {
 }
 
 TEST_F(Guide, Patches) {
-  EXPECT_THAT(output_of("guide_patch"), HasSubstr("Patching the heads of two pairs"));
+  EXPECT_THAT(output_of("guide_patch"), HasSubstr("Patching z, mean over row"));
   EXPECT_THAT(read(folder_ / "heads.svg"), HasSubstr("<svg"));
 }
 

@@ -18,7 +18,7 @@ enum class PlotScale : std::uint8_t {
 /// How a line plot is drawn. What is not set follows from the numbers; docs/figures.md shows a picture.
 struct LinePlotOptions {
   PlotScale x = PlotScale::linear;  ///< logarithmic: labels that are ascending numbers above zero
-  PlotScale y = PlotScale::linear;
+  PlotScale y = PlotScale::linear;  ///< logarithmic: numbers above zero
   /// Numbers beyond the limits are marked at the edge, and the legend says so. Not set: a round number that
   /// no finite number lies beyond, and that leaves 0 inside on a linear axis.
   std::optional<double> low = {};
