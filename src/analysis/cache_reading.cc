@@ -56,6 +56,12 @@ at::Tensor read_columns(const ActivationCache& cache, const Address& address, co
   return value.flatten(0, 1).index_select(0, (rows + places).flatten().to(value.device())).view(shape);
 }
 
+const std::optional<TokenColumns>& tokens_along(const ActivationCache& cache, const ActivationName& name,
+                                                Axis axis) {
+  const auto& of_encoder = cache.tokens(Stack::encoder);
+  return of_encoder && counts_source(name, axis) ? of_encoder : cache.tokens();
+}
+
 void require_all_positions(const ActivationCache& cache, const ActivationName& name, const char* what) {
   const auto& entry = cache.entry(name);
   if (entry.positions.empty() && !entry.row_positions.defined()) return;

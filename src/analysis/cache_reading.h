@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <vector>
 
 #include "analysis/row_columns.h"
@@ -17,6 +18,11 @@ RowColumns columns_of(const ActivationCache& cache, const Address& like,
 /// What `cache` holds at these columns of a site whose first axes are batch and pos: [row, position, ...].
 /// Throws HookError when the activation is not there or a column was not kept.
 at::Tensor read_columns(const ActivationCache& cache, const Address& address, const RowColumns& columns);
+
+/// The columns of the run that made a cache, along an axis of positions of one of its activations: an
+/// encoder's or those of the stack that predicts. Nothing where no run made it.
+const std::optional<TokenColumns>& tokens_along(const ActivationCache& cache, const ActivationName& name,
+                                                Axis axis);
 
 /// Throws HookError unless the cache holds all positions of that activation: `what` needs them.
 void require_all_positions(const ActivationCache& cache, const ActivationName& name, const char* what);

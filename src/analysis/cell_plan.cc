@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "analysis/row_major.h"
 #include "analysis/site_cells.h"
 #include "analysis/table_cells.h"
 #include "hooked/core/error.h"
@@ -13,17 +14,12 @@
 namespace hooked {
 namespace {
 
-std::int64_t places_on(const GridAxis& axis) { return static_cast<std::int64_t>(axis.labels.size()); }
-
 /// The number that a cell of a smaller plan has among the cells of larger axes.
 std::int64_t moved(std::int64_t cell, const std::vector<GridAxis>& small,
                    const std::vector<GridAxis>& large) {
-  std::int64_t number = 0, stride = 1;
-  for (std::size_t i = small.size(); i-- > 0;) {
-    number += cell % places_on(small[i]) * stride;
-    cell /= places_on(small[i]);
-    stride *= places_on(large[i]);
-  }
+  std::int64_t number = 0;
+  const std::vector<std::int64_t> index = index_of(cell, small);
+  for (std::size_t i = 0; i < large.size(); ++i) number = number * places_on(large[i]) + index[i];
   return number;
 }
 
@@ -42,11 +38,15 @@ std::int64_t CellPlan::cells() const {
   return cells;
 }
 
+bool names_axes(const SweepOptions& options) {
+  return std::any_of(options.over.begin(), options.over.end(),
+                     [](const SweptAxis& axis) { return axis.axis != Axis::batch; });
+}
+
 CellPlan make_plan(const HookedTransformer& model, const SweepOptions& options, const SweepInput& into,
                    std::int64_t heads) {
-  const bool has_axes = std::any_of(options.over.begin(), options.over.end(),
-                                    [](const SweptAxis& axis) { return axis.axis != Axis::batch; });
-  if (options.table.empty() ? !options.site : options.site || has_axes || options.stack != Stack::none) {
+  if (options.table.empty() ? !options.site
+                            : options.site || names_axes(options) || options.stack != Stack::none) {
     throw HookError("sweep", fmt::format("{}; expected either `site` and `over`, or `table`",
                                          options.table.empty()
                                              ? "nothing says what is patched"

@@ -38,6 +38,9 @@ struct CellPlan {
   std::int64_t cells() const;
 };
 
+/// Whether `over` names an axis besides that of rows.
+bool names_axes(const SweepOptions& options);
+
 /// The plan for `site` and `over`, or for `table`. Throws HookError and ShapeError for what does not fit.
 /// Beside a site with so many `heads`, one with fewer is asked for those as well: they have no number.
 CellPlan make_plan(const HookedTransformer& model, const SweepOptions& options, const SweepInput& into,

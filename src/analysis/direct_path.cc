@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <utility>
 
@@ -60,7 +59,6 @@ class Paths : public std::enable_shared_from_this<Paths> {
       sources_ = {{checked(options.source->layer, n_layers_, "layer"),
                    checked(options.source->head, config.n_heads, "head")}};
     } else {
-      // No head is later than those of the last layer; their cells have no number.
       for (std::int64_t layer = 0; layer < n_layers_; ++layer) {
         for (std::int64_t head = 0; head < config.n_heads; ++head) sources_.push_back({layer, head});
       }
@@ -70,7 +68,8 @@ class Paths : public std::enable_shared_from_this<Paths> {
   CellPlan plan() const;
 
  private:
-  /// What each source's difference is in the stream, [source, pos, d_model], of one row.
+  /// What each source's difference is in the stream, [source, pos, d_model], of one row; of the sources that
+  /// some layer follows.
   at::Tensor differences(const PatchedRuns& runs, SweptRow row) const;
   CellPatches patches(std::int64_t layer, const PatchedRuns& runs, SweptRow row) const;
   bool has(const Address& address) const {
@@ -91,13 +90,14 @@ class Paths : public std::enable_shared_from_this<Paths> {
   act::BlockSite site_;
   std::int64_t n_layers_ = 0, n_heads_ = 0, n_ends_ = 0;
   std::vector<HeadPlace> sources_;
-  mutable std::map<std::int64_t, at::Tensor> differences_;  // by row; a sweep has one thread
+  mutable std::optional<std::pair<std::int64_t, at::Tensor>> differences_;  // of the row in work; one thread
 };
 
 at::Tensor Paths::differences(const PatchedRuns& runs, SweptRow row) const {
-  if (const auto made = differences_.find(row.number); made != differences_.end()) return made->second;
+  if (differences_ && differences_->first == row.number) return differences_->second;
   std::vector<at::Tensor> all;
-  for (std::size_t begin = 0; begin < sources_.size();) {
+  // No head is later than those of the last layer.
+  for (std::size_t begin = 0; begin < sources_.size() && sources_[begin].layer + 1 < n_layers_;) {
     const auto layer = static_cast<std::int32_t>(sources_[begin].layer);
     std::size_t end = begin;
     while (end < sources_.size() && sources_[end].layer == layer) ++end;
@@ -122,8 +122,8 @@ at::Tensor Paths::differences(const PatchedRuns& runs, SweptRow row) const {
     all.push_back(written - runs.value(full(act::attn_out(layer))));
     begin = end;
   }
-  differences_.clear();
-  return differences_[row.number] = at::cat(all);
+  differences_.emplace(row.number, at::cat(all));
+  return differences_->second;
 }
 
 CellPatches Paths::patches(std::int64_t layer, const PatchedRuns& runs, SweptRow row) const {
@@ -196,9 +196,7 @@ CellPlan Paths::plan() const {
 SweepReport report_of(const HookedTransformer& model, const DirectPathOptions& options,
                       OnFailure on_failure) {
   const SweepOptions& sweep = options.sweep;
-  if (sweep.site || !sweep.table.empty() || sweep.stack != Stack::none ||
-      std::any_of(sweep.over.begin(), sweep.over.end(),
-                  [](const SweptAxis& a) { return a.axis != Axis::batch; })) {
+  if (sweep.site || !sweep.table.empty() || sweep.stack != Stack::none || names_axes(sweep)) {
     throw HookError("direct_path",
                     "paths are from head to head; expected neither `site`, `table`, `stack` nor axes in "
                     "`over` but Axis::batch");

@@ -13,21 +13,12 @@
 #include <numeric>
 #include <set>
 
+#include "analysis/row_major.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
 
 namespace hooked {
 namespace {
-
-/// The index per axis of the `flat`th number in row-major order.
-std::vector<std::int64_t> unflatten(std::int64_t flat, at::IntArrayRef shape) {
-  std::vector<std::int64_t> index(shape.size());
-  for (std::size_t axis = shape.size(); axis-- > 0;) {
-    index[axis] = flat % shape[axis];
-    flat /= shape[axis];
-  }
-  return index;
-}
 
 std::vector<std::string> names_of(const std::vector<GridAxis>& axes) {
   std::vector<std::string> names;
@@ -53,7 +44,7 @@ std::optional<std::vector<std::int64_t>> places_of(const std::vector<std::string
 }
 
 GridCell cell_at(const Grid& grid, std::int64_t flat) {
-  GridCell cell{.index = unflatten(flat, grid.values().sizes()),
+  GridCell cell{.index = index_of(flat, grid.axes()),
                 .labels = {},
                 .place = std::nullopt,
                 .value = grid.values().const_data_ptr<double>()[flat]};

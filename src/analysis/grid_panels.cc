@@ -1,5 +1,7 @@
 #include "analysis/grid_panels.h"
 
+#include "analysis/row_major.h"
+
 namespace hooked {
 namespace {
 
@@ -9,19 +11,14 @@ std::size_t leading_axes(const Grid& grid) { return grid.axes().size() > 2 ? gri
 
 std::int64_t panel_count(const Grid& grid) {
   std::int64_t panels = 1;
-  for (std::size_t i = 0; i < leading_axes(grid); ++i)
-    panels *= static_cast<std::int64_t>(grid.axes()[i].labels.size());
+  for (std::size_t i = 0; i < leading_axes(grid); ++i) panels *= places_on(grid.axes()[i]);
   return panels;
 }
 
 std::vector<std::pair<const GridAxis*, std::size_t>> panel_place(const Grid& grid, std::int64_t panel) {
-  std::vector<std::pair<const GridAxis*, std::size_t>> place(leading_axes(grid));
-  auto rest = static_cast<std::size_t>(panel);
-  for (std::size_t i = place.size(); i-- > 0;) {
-    const auto& axis = grid.axes()[i];
-    place[i] = {&axis, rest % axis.labels.size()};
-    rest /= axis.labels.size();
-  }
+  std::vector<std::pair<const GridAxis*, std::size_t>> place;
+  for (const std::int64_t index : index_of(panel, grid.axes(), leading_axes(grid)))
+    place.emplace_back(&grid.axes()[place.size()], static_cast<std::size_t>(index));
   return place;
 }
 

@@ -121,9 +121,7 @@ class Mean final : public PatchSource::Kind {
                       "MeanOver::rows)");
     }
     if (!dim) return all.mean(0, true);
-    const auto& of_encoder = data_.tokens(Stack::encoder);
-    const Axis axis = site.axes[static_cast<std::size_t>(*dim)];
-    const auto& tokens = of_encoder && counts_source(name, axis) ? of_encoder : data_.tokens();
+    const auto& tokens = tokens_along(data_, name, site.axes[static_cast<std::size_t>(*dim)]);
     if (!tokens || !tokens->mask.defined()) {
       const at::Tensor rows = all.mean(0, true);
       return over_positions ? rows.mean(*dim, true) : rows;

@@ -8,6 +8,7 @@
 #include <map>
 #include <variant>
 
+#include "analysis/input_rows.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/axis_block.h"
 #include "hooked/hooks/edit.h"
@@ -372,8 +373,7 @@ ActivationCache PatchedRuns::resume(std::int64_t layer, const at::Tensor& stream
 
 Input PatchedRuns::rows_from(std::optional<std::int64_t> layer, std::int64_t rows, bool edits_source) const {
   Input input = input_;
-  for (at::Tensor* tensor : {&input.tokens, &input.attention_mask, &input.token_types, &input.decoder.tokens,
-                             &input.decoder.attention_mask}) {
+  for (at::Tensor* tensor : tensors_of_rows(input)) {
     if (tensor->defined()) *tensor = tensor->expand({rows, -1});
   }
   if (!layer) return input;

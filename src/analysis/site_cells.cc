@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <set>
 
@@ -70,7 +71,8 @@ class SiteCells : public std::enable_shared_from_this<SiteCells> {
   GridAxis labelled(const CellAxis& axis) const;
   std::vector<std::vector<ResolvedPlace>> places_of(const ActivationName& name, SweptRow row) const;
   void require_aligned(const ActivationName& name, SweptRow row) const;
-  std::vector<std::int64_t> cells_of(const ActivationName& name, std::int64_t cells) const;
+  using NamePlace = std::pair<std::int64_t, std::int64_t>;  // a layer, and an expert or -1
+  std::map<NamePlace, std::vector<std::int64_t>> cells_by_name(std::int64_t cells) const;
   std::string columns_text() const;
   CellPatches patches(const ActivationName& name, const std::vector<std::int64_t>& cells,
                       const PatchedRuns& runs, SweptRow row) const;
@@ -278,19 +280,19 @@ CellPatches SiteCells::patches(const ActivationName& name, const std::vector<std
   return made;
 }
 
-/// The cells that patch an activation.
-std::vector<std::int64_t> SiteCells::cells_of(const ActivationName& name, std::int64_t cells) const {
-  std::vector<std::int64_t> own;
+/// The cells of each activation, by its layer and its expert.
+std::map<SiteCells::NamePlace, std::vector<std::int64_t>> SiteCells::cells_by_name(std::int64_t cells) const {
+  std::map<NamePlace, std::vector<std::int64_t>> by_name;
   for (std::int64_t cell = 0; cell < cells; ++cell) {
-    bool here = true;
-    for (std::size_t i = 0; i < axes_.size() && here; ++i) {
+    NamePlace at{-1, -1};
+    for (std::size_t i = 0; i < axes_.size(); ++i) {
       const auto number = [&] { return *axes_[i].places[place_on(cell, i)].into.column(); };
-      if (axes_[i].own == Axis::layer) here = number() == name.layer;
-      if (axes_[i].own == Axis::expert && per_expert(row(site_))) here = number() == name.expert;
+      if (axes_[i].own == Axis::layer) at.first = number();
+      if (axes_[i].own == Axis::expert && per_expert(row(site_))) at.second = number();
     }
-    if (here) own.push_back(cell);
+    by_name[at].push_back(cell);
   }
-  return own;
+  return by_name;
 }
 
 CellPlan SiteCells::plan() const {
@@ -303,16 +305,18 @@ CellPlan SiteCells::plan() const {
                 .record = {}};
   for (const CellAxis& axis : axes_) plan.axes.push_back(labelled(axis));
   const auto self = shared_from_this();
+  const auto by_name = cells_by_name(plan.cells());
   std::set<std::int32_t> layers;
   for (const ActivationName& name : names_) {
-    std::vector<std::int64_t> cells = cells_of(name, plan.cells());
-    if (cells.empty()) continue;
+    const auto own = by_name.find({name.layer, per_expert(site) ? name.expert : -1});
+    if (own == by_name.end()) continue;
     plan.patched.push_back(name);
     if (per_expert(site) && layers.insert(name.layer).second)
       plan.patched.push_back(act::expert_indices.in(name.stack, name.layer).name());
-    plan.groups.push_back({cells, [self, name, cells](const PatchedRuns& runs, SweptRow row) {
-                             return self->patches(name, cells, runs, row);
-                           }});
+    plan.groups.push_back(
+        {own->second, [self, name, cells = own->second](const PatchedRuns& runs, SweptRow row) {
+           return self->patches(name, cells, runs, row);
+         }});
   }
   if (plan.groups.empty()) {
     throw HookError("sweep", fmt::format("none of the layers in `over` has {}; expected some of {}",

@@ -108,8 +108,7 @@ std::optional<SourceReader::RowOfRun> SourceReader::columns(const PatchSource& s
     require_all_positions(*run, axis.name, "patching");
     const at::Tensor value = (*run)[Address(axis.name)];
     const std::int64_t rows = value.size(0), dim = *hooked::row(axis.name.site).axes.find(axis.axis);
-    const auto& of_encoder = run->tokens(Stack::encoder);
-    const auto& tokens = of_encoder && counts_source(axis.name, axis.axis) ? of_encoder : run->tokens();
+    const auto& tokens = tokens_along(*run, axis.name, axis.axis);
     RowOfRun own{.columns = tokens.value_or(TokenColumns{.first = 0, .end = value.size(dim)}),
                  .rows = rows,
                  .row = term.kind->row_of(row, rows)};

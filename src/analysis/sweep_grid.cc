@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "analysis/row_major.h"
 #include "hooked/core/error.h"
 
 namespace hooked {
@@ -95,7 +96,7 @@ SweepReport swept(const HookedTransformer& model, const SweepOptions& options, c
   const CellScores made = run_cells(model, options, into, plan, axes.rows, on_failure);
 
   std::vector<std::int64_t> shape{made.scores.size(0), made.scores.size(1)};
-  for (const GridAxis& axis : plan.axes) shape.push_back(static_cast<std::int64_t>(axis.labels.size()));
+  for (const GridAxis& axis : plan.axes) shape.push_back(places_on(axis));
   auto [values, all] = lay_out(made.scores.view(shape), axes, plan.axes);
   if (batch != options.over.end()) {
     // The rows stand where the caller named them.
@@ -111,13 +112,7 @@ SweepReport swept(const HookedTransformer& model, const SweepOptions& options, c
                      .seconds = made.seconds,
                      .complete = made.complete};
   for (const CellScores::Failure& failure : made.failures) {
-    FailedCell failed{.index = {}, .labels = {}, .error = failure.error};
-    std::int64_t cell = failure.cell;
-    for (std::size_t i = plan.axes.size(); i-- > 0;) {
-      const auto places = static_cast<std::int64_t>(plan.axes[i].labels.size());
-      failed.index.insert(failed.index.begin(), cell % places);
-      cell /= places;
-    }
+    FailedCell failed{.index = index_of(failure.cell, plan.axes), .labels = {}, .error = failure.error};
     if (axes.shows_rows) {
       const std::ptrdiff_t place = batch == options.over.end() ? 0 : batch - options.over.begin();
       failed.index.insert(failed.index.begin() + place, failure.row);

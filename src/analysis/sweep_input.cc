@@ -3,29 +3,18 @@
 #include <ATen/TensorOperators.h>
 #include <fmt/format.h>
 
-#include <array>
-
+#include "analysis/input_rows.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
 
 namespace hooked {
-namespace {
-
-/// Everything of an input that has a row for each sequence.
-std::array<at::Tensor*, 5> tensors_of(Input& input) {
-  return {&input.tokens, &input.attention_mask, &input.token_types, &input.decoder.tokens,
-          &input.decoder.attention_mask};
-}
-
-}  // namespace
-
 SweepInput::SweepInput(const HookedTransformer& model, const Input& into)
     : all_(into.text ? Input(model.to_tokens(*into.text), into) : into) {
   if (!all_.tokens.defined())
     throw ShapeError("sweep", "`into` is missing; expected int64 tokens [row, pos] or [pos]");
   if (all_.start || all_.prefix || !all_.first_columns.empty())
     throw HookError("sweep", "`into` goes on from a residual or a prefix; expected all of the input");
-  for (at::Tensor* tensor : tensors_of(all_)) {
+  for (at::Tensor* tensor : tensors_of_rows(all_)) {
     if (tensor->defined() && tensor->dim() == 1) *tensor = tensor->unsqueeze(0);
     if (tensor->defined() && tensor->dim() != 2) {
       throw ShapeError("sweep",
@@ -50,12 +39,12 @@ SweepInput::SweepInput(const HookedTransformer& model, const Input& into)
 
 Input SweepInput::of_row(std::int64_t row, bool with_padding_behind) const {
   Input one = all_;
-  for (at::Tensor* tensor : tensors_of(one)) {
+  for (at::Tensor* tensor : tensors_of_rows(one)) {
     if (tensor->defined()) *tensor = tensor->narrow(0, row, 1);
   }
   if (with_padding_behind || one.feeds_encoder() || !one.attention_mask.defined()) return one;
   const std::int64_t end = one.last_columns()[0].item<std::int64_t>() + 1;
-  for (at::Tensor* tensor : tensors_of(one)) {
+  for (at::Tensor* tensor : tensors_of_rows(one)) {
     if (tensor->defined()) *tensor = tensor->narrow(1, 0, end);
   }
   return one;

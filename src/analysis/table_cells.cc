@@ -26,6 +26,14 @@ AxisIndex numbers_of(const AxisIndex& index, const AxisPlace& place, std::int64_
   return places;
 }
 
+/// An address's index on an axis of its site, or null.
+const AxisIndex* index_on(const Address& address, Axis axis) {
+  for (const auto& [named, index] : address.indices().entries()) {
+    if (axis_on(address.name().site, named) == axis) return &index;
+  }
+  return nullptr;
+}
+
 /// One row's block of an address: where it is put and taken, or nothing where that is padding.
 std::optional<PatchedPlace> place_of(const Address& address, const SweepOptions& options,
                                      const SweepInput& into, const at::Tensor& unpatched, SweptRow row) {
@@ -35,12 +43,9 @@ std::optional<PatchedPlace> place_of(const Address& address, const SweepOptions&
   PatchedPlace place;
   for (std::size_t dim = 1; dim < site.axes.size(); ++dim) {
     const Axis axis = site.axes[dim];
-    const auto found =
-        std::find_if(address.indices().entries().begin(), address.indices().entries().end(),
-                     [&](const auto& entry) { return axis_on(name.site, entry.first) == axis; });
-    const AxisIndex* index = found == address.indices().entries().end() ? nullptr : &found->second;
-    const bool is_last = index != nullptr && std::holds_alternative<AxisIndex::Last>(index->value);
+    const AxisIndex* index = index_on(address, axis);
     if (index == nullptr) continue;
+    const bool is_last = std::holds_alternative<AxisIndex::Last>(index->value);
     const std::int64_t size = unpatched.size(static_cast<std::int64_t>(dim));
     if (!counts_tokens(axis)) {
       const AxisIndex numbers = numbers_of(*index, {{name.site, where, {}}, axis, size}, 0);
@@ -66,21 +71,14 @@ std::optional<PatchedPlace> place_of(const Address& address, const SweepOptions&
   return place;
 }
 
-/// Whether an address names an axis, and by `last`.
-bool is_last_on(const Address& address, Axis axis) {
-  for (const auto& [named, index] : address.indices().entries()) {
-    if (axis_on(address.name().site, named) == axis)
-      return std::holds_alternative<AxisIndex::Last>(index.value);
-  }
-  return false;
-}
-
 /// Columns by number stand for the same columns in `from`.
 void require_aligned(const Table& table, const SweepOptions& options, const SweepInput& into, SweptRow row) {
   for (const std::vector<Address>& cell : table) {
     for (const Address& address : cell) {
       for (const Axis axis : hooked::row(address.name().site).axes) {
-        if (counts_tokens(axis) && !is_last_on(address, axis))
+        const AxisIndex* index = index_on(address, axis);
+        const bool is_last = index != nullptr && std::holds_alternative<AxisIndex::Last>(index->value);
+        if (counts_tokens(axis) && !is_last)
           require_same_columns(options.from, into, {address.name(), axis}, row);
       }
     }
