@@ -13,6 +13,7 @@
 #include <ATen/ops/gelu_backward.h>
 #include <ATen/ops/hardswish.h>
 #include <ATen/ops/hardtanh.h>
+#include <ATen/ops/index_select.h>
 #include <ATen/ops/leaky_relu.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/minimum.h>
@@ -94,14 +95,20 @@ at::Tensor elementwise(const at::Tensor& x, Memory memory, const Out& out, const
   });
 }
 
+// The numbers that a product gives for each of its rows.
+struct Outputs {
+  std::int64_t size;
+  at::ScalarType dtype;
+};
+
 // `multiply(result, rows)` over the last axis of `x`. Contiguous rows: a product over a sliced 3-D input goes
 // row by row.
 template <typename Multiply>
-at::Tensor product_of_rows(const at::Tensor& x, std::int64_t out_size, const Workspace& memory,
+at::Tensor product_of_rows(const at::Tensor& x, Outputs outputs, const Workspace& memory,
                            const Multiply& multiply) {
   const at::Tensor rows = x.reshape({-1, x.size(-1)}).contiguous();
-  at::Tensor result = memory.empty(with_last_size(x, out_size), x.options());
-  at::Tensor result_rows = result.view({-1, out_size});
+  at::Tensor result = memory.empty(with_last_size(x, outputs.size), x.options().dtype(outputs.dtype));
+  at::Tensor result_rows = result.view({-1, outputs.size});
   multiply(result_rows, rows);
   return result;
 }
@@ -124,25 +131,26 @@ at::Tensor few_rows_in_use(const at::Tensor& rows) {
 // product_of_rows for a gradient. Behind the last attention a metric of one position has gradients in one
 // row.
 template <typename Multiply>
-at::Tensor gradient_of_rows(const at::Tensor& gradient, std::int64_t out_size, const Workspace& memory,
+at::Tensor gradient_of_rows(const at::Tensor& gradient, Outputs inputs, const Workspace& memory,
                             const Multiply& multiply) {
-  const at::Tensor rows = gradient.reshape({-1, gradient.size(-1)}).contiguous();
+  const at::Tensor rows = gradient.reshape({-1, gradient.size(-1)}).to(inputs.dtype).contiguous();
   const at::Tensor used = few_rows_in_use(rows);
-  if (!used.defined()) return product_of_rows(rows.view(gradient.sizes()), out_size, memory, multiply);
-  at::Tensor result = memory.empty(with_last_size(gradient, out_size), gradient.options()).zero_();
-  const at::Tensor product = product_of_rows(rows.index_select(0, used), out_size, memory, multiply);
-  result.view({-1, out_size}).index_copy_(0, used, product);
+  if (!used.defined()) return product_of_rows(rows.view(gradient.sizes()), inputs, memory, multiply);
+  at::Tensor result = memory.empty(with_last_size(gradient, inputs.size), rows.options()).zero_();
+  const at::Tensor product = product_of_rows(rows.index_select(0, used), inputs, memory, multiply);
+  result.view({-1, inputs.size}).index_copy_(0, used, product);
   return result;
 }
 
 template <typename Multiply, typename Back>
-at::Tensor recorded_product(const at::Tensor& x, std::int64_t out_size, Memory memory,
-                            const Multiply& multiply, const Back& back) {
-  if (!records(x)) return product_of_rows(x, out_size, *memory.workspace, multiply);
-  return recorded(product_of_rows(x.detach(), out_size, *memory.workspace, multiply), {x},
-                  [memory = *memory.workspace, in_size = x.size(-1), back](const at::Tensor& gradient) {
+at::Tensor recorded_product(const at::Tensor& x, Outputs outputs, Memory memory, const Multiply& multiply,
+                            const Back& back) {
+  if (!records(x)) return product_of_rows(x, outputs, *memory.workspace, multiply);
+  return recorded(product_of_rows(x.detach(), outputs, *memory.workspace, multiply), {x},
+                  [memory = *memory.workspace, inputs = Outputs{x.size(-1), x.scalar_type()},
+                   back](const at::Tensor& gradient) {
                     return std::vector{gradient_of_rows(
-                        gradient, in_size, memory,
+                        gradient, inputs, memory,
                         [&](at::Tensor& result, const at::Tensor& rows) { back(result, rows, memory); })};
                   });
 }
@@ -152,8 +160,22 @@ at::Tensor recorded_product(const at::Tensor& x, std::int64_t out_size, Memory m
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, Memory memory) {
   if (memory.workspace == nullptr) return at::linear(x, weight, bias);
   return recorded_product(
-      x, weight.size(0), memory,
+      x, {weight.size(0), x.scalar_type()}, memory,
       [&](at::Tensor& result, const at::Tensor& rows) { linear_into(result, rows, weight, bias); },
+      [weight](at::Tensor& result, const at::Tensor& rows, const Workspace&) {
+        linear_into(result, rows, weight.t(), {});
+      });
+}
+
+at::Tensor unrounded_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                            Memory memory) {
+  const at::ScalarType dtype = sum_dtype(x.scalar_type());
+  if (memory.workspace == nullptr) {
+    return at::linear(x.to(dtype), weight.to(dtype), bias.defined() ? bias.to(dtype) : bias);
+  }
+  return recorded_product(
+      x, {weight.size(0), dtype}, memory,
+      [&](at::Tensor& result, const at::Tensor& rows) { sums_into(result, rows, weight, bias); },
       [weight](at::Tensor& result, const at::Tensor& rows, const Workspace&) {
         linear_into(result, rows, weight.t(), {});
       });
@@ -162,7 +184,7 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
 at::Tensor linear(const at::Tensor& x, const Matrix& matrix, const at::Tensor& bias, Memory memory) {
   if (memory.workspace == nullptr) return at::linear(x, matrix.plain(), bias);
   return recorded_product(
-      x, matrix.out(), memory,
+      x, {matrix.out(), x.scalar_type()}, memory,
       [&](at::Tensor& result, const at::Tensor& rows) { matrix.multiply_into(result, rows, bias); },
       [matrix](at::Tensor& result, const at::Tensor& rows, const Workspace& memory) {
         matrix.multiply_back_into(result, rows, memory);
@@ -194,6 +216,13 @@ at::Tensor by_head_product(const at::Tensor& x, const at::Tensor& weight, Memory
       },
       [&] { return at::bmm(rows, weight).transpose(0, 1); });
   return product.reshape({x.size(0), x.size(1), heads, out_size});
+}
+
+at::Tensor rows_at(const at::Tensor& x, const at::Tensor& numbers, Memory memory) {
+  return into_workspace(
+      {numbers.size(0), x.size(1)}, x, records(x), memory,
+      [&](at::Tensor& out) { at::index_select_out(out, x, 0, numbers); },
+      [&] { return x.index_select(0, numbers); });
 }
 
 at::Tensor add(const at::Tensor& a, const at::Tensor& b, Memory memory) {

@@ -17,6 +17,10 @@ namespace hooked::ops {
 /// x [..., in] times weight [out, in] transposed, plus bias [out] if defined: [..., out], contiguous.
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, Memory memory);
 
+/// The same in float32, or float64 where x is: sums of products of half precision are not rounded.
+at::Tensor unrounded_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                            Memory memory);
+
 /// x [..., in] times matrix [out, in] transposed, plus bias [out] if defined: [..., out], contiguous.
 at::Tensor linear(const at::Tensor& x, const Matrix& matrix, const at::Tensor& bias, Memory memory);
 
@@ -26,6 +30,9 @@ at::Tensor by_head_product(const at::Tensor& x, const at::Tensor& weight, Memory
 
 /// Neighbouring stretches of `sizes` along a dimension of x, which they fill: views.
 std::vector<at::Tensor> split(const at::Tensor& x, at::IntArrayRef sizes, std::int64_t dim, Memory memory);
+
+/// The rows of x [row, size] with these numbers [n] int64: [n, size].
+at::Tensor rows_at(const at::Tensor& x, const at::Tensor& numbers, Memory memory);
 
 /// a + b, same shapes.
 at::Tensor add(const at::Tensor& a, const at::Tensor& b, Memory memory);

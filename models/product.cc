@@ -27,6 +27,13 @@ namespace {
 // cache, and come from memory that the C library keeps mapped.
 constexpr std::int64_t kPieceBytes = std::int64_t{4} << 20;
 
+// Weights that many rows take in turns, some at a time: a part of the second cache.
+constexpr std::int64_t kCachedBytes = std::int64_t{128} << 10;
+// With more rows LibTorch's products are faster (benchmarks/products.cc, `unembedding`).
+constexpr std::int64_t kMostRowsByDots = 24;
+// Columns of weights that are widened at once.
+constexpr std::int64_t kWidenedColumns = 4096;
+
 bool maker_is_intel() {
 #if defined(__x86_64__)
   static const bool kIntel = __builtin_cpu_is("intel") != 0;
@@ -62,35 +69,50 @@ bool suits_one_dnn(const at::Tensor& rows, const at::Tensor& weight) {
          rows.scalar_type() == at::kFloat && !maker_is_intel() && one_dnn_linear() != nullptr;
 }
 
+bool suits_dots(const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& bias) {
+  return !plain_kernels() && rows.device().is_cpu() && weight.is_contiguous() &&
+         (!bias.defined() || bias.is_contiguous());
+}
+
 // Few rows are read as dots over the weight's rows: one stream of memory.
 kernels::DotKernel dots_for(const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& bias) {
-  if (plain_kernels() || !rows.device().is_cpu() || !weight.is_contiguous() ||
-      rows.size(0) > kernels::kMostDotRows || (bias.defined() && !bias.is_contiguous())) {
-    return nullptr;
-  }
+  if (rows.size(0) > kMostRowsByDots || !suits_dots(rows, weight, bias)) return nullptr;
   if (rows.scalar_type() == at::kFloat) return kernels::float_dots(kernels::best_instructions());
   if (rows.scalar_type() == at::kBFloat16) return kernels::bfloat16_dots(kernels::best_instructions());
   return nullptr;
 }
 
+// Any number of rows: some at a time over weights that stay in the cache.
 void dots_into(at::Tensor& out, const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& bias,
                kernels::DotKernel dots) {
-  const std::int64_t in = weight.size(1), element = weight.element_size();
+  const std::int64_t in = weight.size(1), element = weight.element_size(), result = out.element_size();
+  const std::int64_t row_count = rows.size(0);
+  const std::int64_t cached =
+      std::max<std::int64_t>(kCachedBytes / std::max<std::int64_t>(in * element, 1), 1);
+  const auto* x = static_cast<const std::byte*>(rows.const_data_ptr());
   const auto* w = static_cast<const std::byte*>(weight.const_data_ptr());
   const auto* b = bias.defined() ? static_cast<const std::byte*>(bias.const_data_ptr()) : nullptr;
   auto* y = static_cast<std::byte*>(out.mutable_data_ptr());
-  const auto work = [&](std::int64_t first, std::int64_t end) {
-    dots({.x = rows.const_data_ptr(),
+  const auto some = [&](std::int64_t row, std::int64_t first, std::int64_t columns) {
+    dots({.x = x + row * in * element,
           .x_stride = in,
           .block = w + first * in * element,
           .in = in,
           .bias = b == nullptr ? nullptr : b + first * element,
-          .out = y + first * element,
+          .out = y + (row * weight.size(0) + first) * result,
           .out_stride = weight.size(0),
-          .rows = rows.size(0)},
-         end - first);
+          .rows = std::min(kernels::kMostDotRows, row_count - row)},
+         columns);
   };
-  share_operations(weight.size(0), 2 * rows.size(0) * weight.numel(), work);
+  const auto work = [&](std::int64_t first, std::int64_t end) {
+    const std::int64_t piece = row_count > kernels::kMostDotRows ? cached : end - first;
+    for (; first < end; first += piece) {
+      for (std::int64_t row = 0; row < row_count; row += kernels::kMostDotRows) {
+        some(row, first, std::min(piece, end - first));
+      }
+    }
+  };
+  share_operations(weight.size(0), 2 * row_count * weight.numel(), work);
 }
 
 }  // namespace
@@ -118,6 +140,31 @@ void linear_into(at::Tensor& out, const at::Tensor& rows, const at::Tensor& weig
     at::addmm_out(out, bias, rows, weight.t());
   } else {
     at::mm_out(out, rows, weight.t());
+  }
+}
+
+at::ScalarType sum_dtype(at::ScalarType dtype) { return dtype == at::kDouble ? at::kDouble : at::kFloat; }
+
+void sums_into(at::Tensor& out, const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& bias) {
+  if (out.numel() == 0) return;
+  if (out.scalar_type() == rows.scalar_type()) return linear_into(out, rows, weight, bias);
+  if (rows.scalar_type() == at::kBFloat16 && suits_dots(rows, weight, bias)) {
+    if (const kernels::DotKernel dots = kernels::unrounded_dots(kernels::best_instructions())) {
+      return dots_into(out, rows, weight, bias, dots);
+    }
+  }
+  if (rows.is_cuda()) {  // the only device whose product has another dtype than its operands
+    at::mm_out(out, rows, weight.t(), out.scalar_type());
+    if (bias.defined()) out.add_(bias);
+    return;
+  }
+  const at::Tensor wide_rows = rows.to(out.scalar_type());
+  for (std::int64_t first = 0; first < weight.size(0); first += kWidenedColumns) {
+    const std::int64_t count = std::min(kWidenedColumns, weight.size(0) - first);
+    at::Tensor part = at::empty({rows.size(0), count}, out.options());
+    linear_into(part, wide_rows, weight.narrow(0, first, count).to(out.scalar_type()),
+                bias.defined() ? bias.narrow(0, first, count).to(out.scalar_type()) : bias);
+    out.narrow(1, first, count).copy_(part);
   }
 }
 

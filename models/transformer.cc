@@ -129,7 +129,7 @@ Unembed::Unembed(const at::Tensor& W_E, const GraphContext& context) : config_(c
 at::Tensor Unembed::forward(const at::Tensor& x, Run& run) const {
   const double scale = config_.unembedding->in_scale;
   const at::Tensor input = hook_in_->forward(scale == 1.0 ? x : x * scale, run.watch);
-  at::Tensor logits = ops::linear(input, W_U_, b_U_, run);
+  at::Tensor logits = ops::unrounded_linear(input, W_U_, b_U_, run);
   if (config_.unembedding->scale != 1.0) logits = logits * config_.unembedding->scale;
   logits = hook_out_->forward(std::move(logits), run.watch);
   return config_.unembedding->soft_cap > 0 ? ops::soft_cap(logits, config_.unembedding->soft_cap) : logits;

@@ -65,8 +65,8 @@ constexpr std::string_view kNotes = R"(
 **What you read is what downstream saw.** A cache holds the value after all hooks and edits at the point. The order at a
 point is: hooks attached to the handle, the run's own hooks, edits, then the cache.
 
-**Dtypes.** Activations have the model's dtype. Norms and softmax accumulate in float32 or better. `hook_scale` is float32
-(float64 in a float64 model). `hook_tokens` and
+**Dtypes.** Activations have the model's dtype. Norms and softmax accumulate in float32 or better. `hook_scale` and logits are float32
+(float64 in a float64 model): what half precision's products add up to is not rounded ([decision 50](decisions/0050-sums-of-half-precision.md)). `hook_tokens` and
 `hook_expert_indices` are int64 and have no gradient.
 
 **Embeddings.** `hook_tokens` and `hook_pos_embed` are copies; an edit of one never reaches your tensor or the weights.

@@ -15,6 +15,7 @@ PanelKernel float_panel_avx512() { return fill_panel<1>; }
 PanelKernel bfloat16_panel_avx512() { return fill_panel<2>; }
 DotKernel float_dots_avx512() { return row_dots<FloatElements>; }
 DotKernel bfloat16_dots_avx512() { return row_dots<Bfloat16Elements>; }
+DotKernel unrounded_dots_avx512() { return row_dots<UnroundedBfloat16>; }
 
 }  // namespace hooked::kernels
 #endif

@@ -13,6 +13,7 @@ BlockKernel bfloat16_kernel_avx512_bf16(std::int64_t sixteens) {
   return kernel_for<Bfloat16Elements>(sixteens);
 }
 DotKernel bfloat16_dots_avx512_bf16() { return row_dots<Bfloat16Elements>; }
+DotKernel unrounded_dots_avx512_bf16() { return row_dots<UnroundedBfloat16>; }
 
 }  // namespace hooked::kernels
 #endif

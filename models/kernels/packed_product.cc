@@ -72,6 +72,20 @@ DotKernel bfloat16_dots(Instructions instructions) {
   return nullptr;
 }
 
+DotKernel unrounded_dots(Instructions instructions) {
+  switch (instructions) {
+    case Instructions::none:
+      return nullptr;
+    case Instructions::avx2:
+      return unrounded_dots_avx2();
+    case Instructions::avx512:
+      return unrounded_dots_avx512();
+    case Instructions::avx512_bf16:
+      return unrounded_dots_avx512_bf16();
+  }
+  return nullptr;
+}
+
 PanelKernel float_panel(Instructions instructions) {
   if (instructions == Instructions::none) return nullptr;
   return instructions == Instructions::avx2 ? float_panel_avx2() : float_panel_avx512();
@@ -92,6 +106,7 @@ PanelKernel float_panel(Instructions) { return nullptr; }
 PanelKernel bfloat16_panel(Instructions) { return nullptr; }
 DotKernel float_dots(Instructions) { return nullptr; }
 DotKernel bfloat16_dots(Instructions) { return nullptr; }
+DotKernel unrounded_dots(Instructions) { return nullptr; }
 
 #endif
 

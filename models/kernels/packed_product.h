@@ -64,5 +64,7 @@ PanelKernel bfloat16_panel(Instructions instructions);  ///< as float_panel
 /// The kernel for columns in one piece; null for Instructions::none.
 DotKernel float_dots(Instructions instructions);
 DotKernel bfloat16_dots(Instructions instructions);  ///< as float_dots
+/// As float_dots, for rows and columns in bfloat16 and results in float32: the sums, not rounded.
+DotKernel unrounded_dots(Instructions instructions);
 
 }  // namespace hooked::kernels

@@ -22,6 +22,9 @@ DotKernel float_dots_avx512();
 DotKernel bfloat16_dots_avx2();
 DotKernel bfloat16_dots_avx512();
 DotKernel bfloat16_dots_avx512_bf16();
+DotKernel unrounded_dots_avx2();
+DotKernel unrounded_dots_avx512();
+DotKernel unrounded_dots_avx512_bf16();
 
 /// What fills panels.
 PanelKernel float_panel_avx2();

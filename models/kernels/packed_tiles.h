@@ -15,6 +15,7 @@ typedef std::uint32_t AnyWord __attribute__((aligned(2), may_alias));
 
 struct FloatElements {
   using Element = float;
+  using Result = Element;
   static constexpr int kDepth = 1;  // inputs that are added in one step
   using Weights = Floats;
   using Input = float;
@@ -40,6 +41,7 @@ struct FloatElements {
 // bfloat16 is the upper half of float32.
 struct Bfloat16Elements {
   using Element = std::uint16_t;
+  using Result = Element;
   static constexpr int kDepth = 2;
 
   [[gnu::always_inline]] static Floats bias(const Element* b) {
@@ -96,6 +98,12 @@ struct Bfloat16Elements {
 #endif
 };
 
+// Sums are left as they are.
+struct UnroundedBfloat16 : Bfloat16Elements {
+  using Result = float;
+  [[gnu::always_inline]] static void store_one(Result* out, float sum) { *out = sum; }
+};
+
 // kRows rows times the kVectors vectors of columns that begin at column `first`, all sums in registers.
 template <class Elements, int kSixteens, int kRows, int kVectors>
 void tile(const BlockProduct& p, std::int64_t row, std::int64_t first) {
@@ -149,43 +157,64 @@ void rows_of_tiles(const BlockProduct& p, std::int64_t row, std::int64_t first) 
   return sums[0];
 }
 
-// kRows rows times one column that lies in one piece.
-template <class Elements, int kRows>
+// kRows rows times kColumns neighbouring columns that lie in one piece each. Several columns share the loads
+// of the rows.
+template <class Elements, int kRows, int kColumns>
 void dots(const BlockProduct& p, std::int64_t column) {
   using Element = typename Elements::Element;
   constexpr std::int64_t kStep = kLanes * Elements::kDepth;
   constexpr std::int64_t kAhead =
       2048 / static_cast<std::int64_t>(sizeof(Element));  // what a page holds twice
-  const std::int64_t in = p.in, whole = in / kStep * kStep;
+  const std::int64_t in = p.in, whole = in / kStep * kStep, ahead = kColumns == 1 ? kAhead : kColumns * in;
   const Element* w = static_cast<const Element*>(p.block) + column * in;
   const Element* x = static_cast<const Element*>(p.x);
-  Floats sums[kRows] = {};
+  Floats sums[kRows][kColumns] = {};
   for (std::int64_t i = 0; i < whole; i += kStep) {
-    const typename Elements::Weights weights = Elements::weights(w + i);
-    __builtin_prefetch(w + i + kAhead);
+    typename Elements::Weights weights[kColumns];
+#pragma GCC unroll 4
+    for (int c = 0; c < kColumns; ++c) {
+      weights[c] = Elements::weights(w + c * in + i);
+      __builtin_prefetch(w + c * in + i + ahead);
+    }
 #pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r)
-      Elements::add(sums[r], weights, Elements::weights(x + r * p.x_stride + i));
+    for (int r = 0; r < kRows; ++r) {
+      const typename Elements::Weights inputs = Elements::weights(x + r * p.x_stride + i);
+#pragma GCC unroll 4
+      for (int c = 0; c < kColumns; ++c) Elements::add(sums[r][c], weights[c], inputs);
+    }
   }
   const Element* bias = static_cast<const Element*>(p.bias);
-  Element* out = static_cast<Element*>(p.out) + column;
+  auto* out = static_cast<typename Elements::Result*>(p.out) + column;
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
-    float sum = sum_of(sums[r]);
-    for (std::int64_t i = whole; i < in; ++i)
-      sum += Elements::number(w[i]) * Elements::number(x[r * p.x_stride + i]);
-    if (bias != nullptr) sum += Elements::number(bias[column]);
-    Elements::store_one(out + r * p.out_stride, sum);
+#pragma GCC unroll 4
+    for (int c = 0; c < kColumns; ++c) {
+      float sum = sum_of(sums[r][c]);
+      for (std::int64_t i = whole; i < in; ++i)
+        sum += Elements::number(w[c * in + i]) * Elements::number(x[r * p.x_stride + i]);
+      if (bias != nullptr) sum += Elements::number(bias[column + c]);
+      Elements::store_one(out + r * p.out_stride + c, sum);
+    }
   }
+}
+
+template <class Elements, int kRows>
+void dots_of_rows(const BlockProduct& p, std::int64_t columns) {
+  // 24 of 32 registers hold sums; where there are 16, one column at a time. Few rows wait for memory alone.
+  constexpr int kColumns = kLanes == 16 && kRows > 2 ? 3 : 1;
+  std::int64_t column = 0;
+  for (; column + kColumns <= columns; column += kColumns) dots<Elements, kRows, kColumns>(p, column);
+  for (; column < columns; ++column) dots<Elements, kRows, 1>(p, column);
 }
 
 template <class Elements>
 void row_dots(const BlockProduct& p, std::int64_t columns) {
   using Dots = void (*)(const BlockProduct&, std::int64_t);
-  static constexpr Dots kDots[kMostDotRows] = {dots<Elements, 1>, dots<Elements, 2>, dots<Elements, 3>,
-                                               dots<Elements, 4>, dots<Elements, 5>, dots<Elements, 6>,
-                                               dots<Elements, 7>, dots<Elements, 8>};
-  for (std::int64_t column = 0; column < columns; ++column) kDots[p.rows - 1](p, column);
+  static constexpr Dots kDots[kMostDotRows] = {dots_of_rows<Elements, 1>, dots_of_rows<Elements, 2>,
+                                               dots_of_rows<Elements, 3>, dots_of_rows<Elements, 4>,
+                                               dots_of_rows<Elements, 5>, dots_of_rows<Elements, 6>,
+                                               dots_of_rows<Elements, 7>, dots_of_rows<Elements, 8>};
+  kDots[p.rows - 1](p, columns);
 }
 
 template <class Elements, int kSixteens>

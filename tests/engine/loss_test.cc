@@ -1,7 +1,9 @@
 #include "hooked/engine/loss.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/abs.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/matmul.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
@@ -92,6 +94,26 @@ TEST_F(Loss, OfHalfPrecisionLogitsIsFloat32) {
   EXPECT_NEAR(
       loss.item<double>(),
       next_token_loss(model(tokens_).to(at::kDouble), tokens_, {}, LossReduction::mean).item<double>(), 1e-5);
+}
+
+// Whatever LibTorch's products of that dtype would round them to.
+TEST_F(Loss, LogitsOfHalfPrecisionAreFloat32) {
+  for (const at::ScalarType dtype : {at::kBFloat16, at::kHalf}) {
+    ModelConfig config = small_config();
+    config.dtype = dtype;
+    config.unembedding->bias = true;
+    const HookedTransformer model = random_model(config);
+    const auto run = model.run_with_cache(tokens_, act::unembed_in | act::unembed_out);
+    EXPECT_EQ(run.logits().scalar_type(), at::kFloat);
+    EXPECT_EQ(run.cache[act::unembed_out].scalar_type(), at::kFloat);
+    EXPECT_EQ(run.cache[act::unembed_in].scalar_type(), dtype);
+    const at::Tensor exact =
+        run.cache[act::unembed_in].to(at::kDouble).matmul(model.weights()["unembed.W_U"].to(at::kDouble)) +
+        model.weights()["unembed.b_U"].to(at::kDouble);
+    EXPECT_LT((run.logits() - exact).abs().max().item<double>(), 1e-5);
+    EXPECT_TRUE(
+        at::equal(model.run(tokens_, {.logit_positions = {{-1}}}).logits(), run.logits().narrow(1, 5, 1)));
+  }
 }
 
 // Rows of one real token predict nothing: there is no mean to give.

@@ -1,6 +1,9 @@
 #include "models/ops.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/abs.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/randn.h>
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
@@ -113,6 +116,44 @@ TEST_P(ActivationFunction, EqualsItsFormulaWithAndWithoutAWorkspace) {
           << kPoints[i];
     }
   }
+}
+
+// Half precision's products, exact but for what float32 sums round, in every way that rows are multiplied.
+TEST(UnroundedLinear, AddsUpInFloat32WhateverTheDtype) {
+  const Workspace workspace;
+  for (const at::ScalarType dtype : {at::kBFloat16, at::kHalf, at::kFloat, at::kDouble}) {
+    const at::ScalarType sums = dtype == at::kDouble ? at::kDouble : at::kFloat;
+    for (const std::int64_t rows : {1, 7, 8, 9, 40}) {
+      for (const std::int64_t in : {3, 66, 129}) {
+        const at::Tensor x = at::randn({1, rows, in}, at::kDouble).to(dtype);
+        const at::Tensor weight = at::randn({3001, in}, at::kDouble).to(dtype);
+        const at::Tensor bias = at::randn({3001}, at::kDouble).to(dtype);
+        const at::Tensor exact = at::linear(x.to(at::kDouble), weight.to(at::kDouble), bias.to(at::kDouble));
+        for (const Workspace* where : {static_cast<const Workspace*>(nullptr), &workspace}) {
+          const at::Tensor y = ops::unrounded_linear(x, weight, bias, Memory{where});
+          EXPECT_EQ(y.scalar_type(), sums);
+          EXPECT_LT((y.to(at::kDouble) - exact).abs().max().item<double>(), 5e-6 * std::sqrt(in))
+              << dtype << ", rows " << rows << " of " << in;
+          const at::Tensor bare = ops::unrounded_linear(x, weight, {}, Memory{where});
+          EXPECT_LT((bare + bias.to(sums) - y).abs().max().item<double>(), 1e-5);
+        }
+      }
+    }
+  }
+}
+
+TEST(UnroundedLinear, PassesGradientsBackInTheDtypeOfItsInput) {
+  const Workspace workspace;
+  const at::Tensor weight = at::randn({50, 24}).to(at::kBFloat16), asked = at::randn({2, 3, 50});
+  at::Tensor passed[2];
+  const at::Tensor x = at::randn({2, 3, 24}).to(at::kBFloat16);
+  for (const Workspace* where : {static_cast<const Workspace*>(nullptr), &workspace}) {
+    at::Tensor leaf = x.clone().set_requires_grad(true);
+    (ops::unrounded_linear(leaf, weight, {}, Memory{where}) * asked).sum().backward();
+    passed[where != nullptr] = leaf.grad();
+  }
+  EXPECT_EQ(passed[1].scalar_type(), at::kBFloat16);
+  EXPECT_LT((passed[0] - passed[1]).abs().max().item<double>(), 0.02 * passed[0].abs().max().item<double>());
 }
 
 TEST(SoftCap, IsBetweenTheCapsAndNearTheIdentityAtZero) {

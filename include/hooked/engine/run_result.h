@@ -22,7 +22,7 @@ class RunResult {
   ActivationCache gradients;     ///< d metric / d activation, same names and shapes as the activations
   std::optional<Prefix> prefix;  ///< with `keep_prefix`: the run's prefix and its own columns
 
-  /// [batch, pos or logit_positions, vocab].
+  /// [batch, pos or logit_positions, vocab], in float32, of a float64 model in float64.
   const at::Tensor& logits() const { return require(Output::logits); }
   /// Scalar or [batch, pos - 1], nats.
   const at::Tensor& loss() const { return require(Output::loss); }
