@@ -1,5 +1,5 @@
 // What does one pass of ours cost beside LibTorch's operators, and beside a copy: tanh-GELU, norms with all
-// that their points show, and the turning of queries?
+// that their points show, the turning of queries, and the sum of what a mixture's experts wrote?
 //
 //   bench_kernels --benchmark_filter='rotary'
 //
@@ -10,12 +10,18 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/native_layer_norm.h>
+#include <ATen/ops/rand.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/randperm.h>
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
+
+#include "models/expert_rows.h"
 #include "models/gelu.h"
 #include "models/norm_rows.h"
 #include "models/rotary.h"
+#include "models/workspace.h"
 
 namespace {
 
@@ -114,6 +120,36 @@ void rotary_libtorch(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(hooked::rotate(q.x, q.angles, q.rotary));
 }
 
+/// What 4 of 32 experts wrote for each token.
+struct Experts : Rows {
+  explicit Experts(const benchmark::State& state) : Rows(state, 768) {
+    const std::int64_t tokens = x.size(0), of_an_expert = std::max<std::int64_t>(tokens / 8, 1);
+    rows = {.tokens = tokens,
+            .ranks = 4,
+            .d_model = 768,
+            .places = at::randperm(4 * tokens, at::kLong),
+            .written = {}};
+    for (std::int64_t first = 0; first < 4 * tokens; first += of_an_expert) {
+      rows.written.push_back(at::randn({of_an_expert, 768}).to(dtype));
+    }
+    weights = at::rand({tokens, 4}).to(dtype);
+  }
+
+  hooked::ExpertRows rows;
+  at::Tensor weights;
+};
+
+void experts_ours(benchmark::State& state) {
+  const Experts e(state);
+  const hooked::Workspace workspace;
+  for (auto _ : state) benchmark::DoNotOptimize(hooked::weighted_sum(e.rows, e.weights, {&workspace}));
+}
+
+void experts_libtorch(benchmark::State& state) {
+  const Experts e(state);
+  for (auto _ : state) benchmark::DoNotOptimize(hooked::weighted_sum(e.rows, e.weights, {nullptr}));
+}
+
 void cases(benchmark::internal::Benchmark* benchmark) {
   benchmark->ArgsProduct({{1, 16, 128, 1024}, {0, 1}})
       ->ArgNames({"tokens", "bfloat16"})
@@ -130,6 +166,8 @@ BENCHMARK(rms_norm_libtorch)->Apply(cases);
 BENCHMARK(norm_copy)->Apply(cases);
 BENCHMARK(rotary_ours)->Apply(cases);
 BENCHMARK(rotary_libtorch)->Apply(cases);
+BENCHMARK(experts_ours)->Apply(cases);
+BENCHMARK(experts_libtorch)->Apply(cases);
 
 }  // namespace
 

@@ -5,14 +5,12 @@
 #include <ATen/ops/bincount.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/index_copy.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/topk.h>
 #include <ATen/ops/where.h>
-#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
 
@@ -21,6 +19,7 @@
 #include <utility>
 
 #include "hooked/core/error.h"
+#include "models/expert_rows.h"
 #include "models/ops.h"
 
 namespace hooked {
@@ -171,18 +170,16 @@ at::Tensor MixtureMlp::routed(const at::Tensor& tokens, const Routing& routing, 
   const at::Tensor places = at::argsort(owners, /*stable=*/true, /*dim=*/0, /*descending=*/false);
   const at::Tensor counts = at::bincount(owners, {}, n_experts + 1).to(at::kCPU);
   const std::int64_t* count = counts.data_ptr<std::int64_t>();
-  std::vector<at::Tensor> written;
+  ExpertRows rows{.tokens = n_tokens, .ranks = ranks, .d_model = tokens.size(1), .places = {}, .written = {}};
   std::int64_t first = 0;
   for (std::int64_t e = 0; e < n_experts; first += count[e++]) {
     const auto& expert = experts_[static_cast<std::size_t>(e)];
     if (count[e] == 0 && !expert->watched(run)) continue;
     const at::Tensor whose = places.narrow(0, first, count[e]).remainder(n_tokens);
-    written.push_back(expert->forward(tokens.index_select(0, whose), run));
+    rows.written.push_back(expert->forward(ops::rows_at(tokens, whose, run), run));
   }
-  at::Tensor by_place = at::zeros({ranks * n_tokens, tokens.size(1)}, tokens.options());
-  if (!written.empty()) by_place = at::index_copy(by_place, 0, places.narrow(0, 0, first), at::cat(written));
-  const at::Tensor weights = routing.weights.reshape({n_tokens, ranks}).t().unsqueeze(-1);
-  return (by_place.view({ranks, n_tokens, -1}) * weights).sum(0);
+  rows.places = places.narrow(0, 0, first);
+  return weighted_sum(rows, routing.weights.reshape({n_tokens, ranks}), run);
 }
 
 at::Tensor MixtureMlp::shared(const at::Tensor& x, Run& run) const {

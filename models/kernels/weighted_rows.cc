@@ -1,0 +1,43 @@
+#include "models/kernels/weighted_rows.h"
+
+#include <algorithm>
+
+#include "models/kernels/many_processors.h"
+#include "models/kernels/numbers.h"
+
+namespace hooked::kernels {
+namespace {
+
+constexpr std::int64_t kAtOnce = 128;  // sums that stay in registers or the nearest cache
+
+template <class Number>
+[[gnu::always_inline]] inline void add_up(Number* __restrict out, const Number* const* rows,
+                                          const Number* weights, std::int64_t count, std::int64_t size) {
+  for (std::int64_t first = 0; first < size; first += kAtOnce) {
+    const std::int64_t numbers = std::min(kAtOnce, size - first);
+    float sums[kAtOnce] = {};
+    for (std::int64_t r = 0; r < count; ++r) {
+      if (rows[r] == nullptr) continue;
+      const Number* __restrict row = rows[r] + first;
+      const float weight = widened(weights[r]);
+      for (std::int64_t i = 0; i < numbers; ++i) sums[i] += weight * widened(row[i]);
+    }
+    for (std::int64_t i = 0; i < numbers; ++i) put(out + first + i, sums[i]);
+  }
+}
+
+}  // namespace
+
+HOOKED_MANY_PROCESSORS
+void weighted_rows(float* out, const float* const* rows, const float* weights, std::int64_t count,
+                   std::int64_t size) {
+  add_up(out, rows, weights, count, size);
+}
+
+HOOKED_MANY_PROCESSORS
+void weighted_rows(std::uint16_t* out, const std::uint16_t* const* rows, const std::uint16_t* weights,
+                   std::int64_t count, std::int64_t size) {
+  add_up(out, rows, weights, count, size);
+}
+
+}  // namespace hooked::kernels
