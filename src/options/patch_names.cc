@@ -55,7 +55,24 @@ void require_axis(std::string_view word, std::string_view sweep) {
       printable(word), printable(sweep), nearest(word, known)));
 }
 
-SweepChoice read_sweep(const std::string& word) {
+// `site`: the choice before, where it is a site, to which the word may be meant as an axis.
+[[noreturn]] void refuse_sweep(const std::string& word, const SweepChoice* site) {
+  std::vector<std::string> known = sweep_names();
+  if (site == nullptr) {
+    throw UsageError(
+        fmt::format("--sweep: there is no sweep '{}'; expected a name that --help lists, or a site "
+                    "and axes such as post:layer,d_mlp; did you mean '{}'?",
+                    printable(word), nearest(word, known)));
+  }
+  known.insert(known.end(), kAxisNames.begin(), kAxisNames.end());
+  throw UsageError(
+      fmt::format("--sweep: '{}' behind '{}' is neither an axis nor a sweep; expected one of the site's "
+                  "axes, or a name that "
+                  "--help lists; did you mean '{}'?",
+                  printable(word), printable(site->name), nearest(word, known)));
+}
+
+SweepChoice read_sweep(const std::string& word, const SweepChoice* site) {
   if (const auto colon = word.find(':'); colon != std::string::npos) {
     SweepChoice choice{SweepChoice::Kind::site, word, word.substr(0, colon), {word.substr(colon + 1)}};
     require_axis(choice.axes.front(), word);
@@ -67,10 +84,7 @@ SweepChoice read_sweep(const std::string& word) {
   }
   if (std::find(kDirectPaths.begin(), kDirectPaths.end(), word) != kDirectPaths.end())
     return {SweepChoice::Kind::direct_path, word};
-  throw UsageError(
-      fmt::format("--sweep: there is no sweep '{}'; expected a name that --help lists, or a site "
-                  "and axes such as post:layer,d_mlp; did you mean '{}'?",
-                  printable(word), nearest(word, sweep_names())));
+  refuse_sweep(word, site);
 }
 
 }  // namespace
@@ -101,11 +115,13 @@ std::vector<std::string> sweep_names() {
 std::vector<SweepChoice> read_sweeps(const std::vector<std::string>& words) {
   std::vector<SweepChoice> choices;
   for (const std::string& word : words) {
-    if (!choices.empty() && choices.back().kind == SweepChoice::Kind::site && is_axis(word)) {
-      choices.back().name += ',' + word;
-      choices.back().axes.push_back(word);
+    SweepChoice* site =
+        !choices.empty() && choices.back().kind == SweepChoice::Kind::site ? &choices.back() : nullptr;
+    if (site != nullptr && is_axis(word)) {
+      site->name += ',' + word;
+      site->axes.push_back(word);
     } else {
-      choices.push_back(read_sweep(word));
+      choices.push_back(read_sweep(word, site));
     }
   }
   for (std::size_t i = 0; i < choices.size(); ++i) {
