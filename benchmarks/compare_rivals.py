@@ -116,12 +116,14 @@ class Comparison:
     def times(self, question, processes: dict) -> dict:
         """Milliseconds by engine and round."""
         engines = list(question.engines)
-        # The first turn warms up, and says how many runs make a turn.
-        repeats = {e: max(1, min(REPEATS, int(TURN_MS / self.turn(processes[e], question, 1)))) for e in engines}
+        if question.rounds is None:  # the first turn warms up, and says how many runs make a turn
+            repeats = {e: max(1, min(REPEATS, int(TURN_MS / self.turn(processes[e], question, 1)))) for e in engines}
+        else:
+            repeats = dict.fromkeys(engines, 1)
         if question.command["do"] == "decode":
             repeats = dict.fromkeys(engines, 1)
         ms = {engine: [] for engine in engines}
-        for number in range(self.args.rounds):
+        for number in range(question.rounds or self.args.rounds):
             for engine in engines if number % 2 == 0 else reversed(engines):
                 ms[engine].append(self.turn(processes[engine], question, repeats[engine]))
         return ms

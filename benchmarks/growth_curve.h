@@ -35,12 +35,14 @@ struct Curve {
             description};
   }
 
-  /// Of the whole cost of a line, between its last two places.
+  /// Of the whole cost of a line, from half of the last place, or what comes before it, to the last.
   double exponent(std::size_t line) const {
-    const auto n = places.size();
-    if (n < 2 || places[n - 2] == 0) return std::numeric_limits<double>::quiet_NaN();
-    const double cost = std::log(values[line][n - 1] / values[line][n - 2]),
-                 work = std::log(static_cast<double>(places[n - 1]) / static_cast<double>(places[n - 2]));
+    const auto last = places.size() - 1;
+    auto half = last;
+    while (half > 0 && 2 * places[half] > places[last]) --half;
+    if (half == last || places[half] == 0) return std::numeric_limits<double>::quiet_NaN();
+    const double cost = std::log(values[line][last] / values[line][half]),
+                 work = std::log(static_cast<double>(places[last]) / static_cast<double>(places[half]));
     return cost / work + (per_unit ? 1 : 0);
   }
 };
@@ -66,7 +68,7 @@ inline Curve measured(Curve curve, const std::function<double(std::size_t, std::
 /// As Markdown, a row for each line.
 inline std::string table_of(const std::vector<Curve>& curves) {
   std::string text =
-      "| as what grows | what is counted | line | first | last | exponent of the last step "
+      "| as what grows | what is counted | line | first | last | exponent at the end "
       "|\n|---|---|---|---|---|---|\n";
   for (const Curve& curve : curves) {
     for (std::size_t line = 0; line < curve.lines.size(); ++line) {

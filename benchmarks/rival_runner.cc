@@ -38,7 +38,7 @@ using hooked::Json;
 using Tensors = std::vector<std::pair<std::string, at::Tensor>>;
 
 /// What a command leaves: it is made and released within the measured time, as by somebody who reads it.
-using Outcome = std::variant<hooked::RunResult, hooked::GenerateResult, at::Tensor>;
+using Outcome = std::variant<hooked::RunResult, hooked::GenerateResult, Tensors>;
 using Call = std::function<Outcome()>;
 
 /// A command and the model and tokens it works on.
@@ -109,15 +109,29 @@ Call attribution(const Work& work) {
       const at::Tensor stream = run.cache[act::resid_pre(layer)];
       layers.push_back(((stream[0] - stream[1]) * run.gradients[act::resid_pre(layer)][1]).sum(-1));
     }
-    return at::stack(layers);
+    return Tensors{{"attribution", at::stack(layers)}};
+  };
+}
+
+/// Activation patching of a preset: the difference of two logits at the end for every cell, flat.
+Call sweep(const Work& work) {
+  const auto& patched = hooked::patching_preset(work.command.at("preset").get<std::string>());
+  const auto every = work.number("every"), answer = work.number("answer"), against = work.number("against");
+  const auto metric = hooked::logit_difference(answer, against);
+  return [=, &patched] {
+    const at::Tensor clean = work.tokens.narrow(0, 0, 1), corrupted = work.tokens.narrow(0, 1, 1);
+    const auto run = work.model.run_with_cache(clean, hooked::act::BlockSite{patched.parts.front().site});
+    const hooked::Grid grid =
+        hooked::sweep(work.model, patched, {.from = run.cache, .into = corrupted, .metric = metric});
+    return Tensors{{"scores", grid.values().flatten().slice(0, 0, std::nullopt, every)}};
   };
 }
 
 const std::map<std::string, Call (*)(const Work&)>& commands() {
   static const std::map<std::string, Call (*)(const Work&)> kCommands = {
-      {"forward", forward},        {"cache", cache},   {"until", until},
-      {"harvest", harvest},        {"decode", decode}, {"edit_rows", edit_rows},
-      {"attribution", attribution}};
+      {"forward", forward},         {"cache", cache},   {"until", until},
+      {"harvest", harvest},         {"decode", decode}, {"edit_rows", edit_rows},
+      {"attribution", attribution}, {"sweep", sweep}};
   return kCommands;
 }
 
@@ -128,8 +142,8 @@ Tensors tensors_of(const Outcome& outcome) {
     for (const auto& entry : cache)
       tensors.emplace_back(entry.name.to_string(), entry.value().to(at::kFloat));
   };
-  if (const auto* attributed = std::get_if<at::Tensor>(&outcome)) {
-    tensors.emplace_back("attribution", attributed->to(at::kFloat));
+  if (const auto* analysed = std::get_if<Tensors>(&outcome)) {
+    for (const auto& [name, value] : *analysed) tensors.emplace_back(name, value.to(at::kFloat).contiguous());
   } else if (const auto* generated = std::get_if<hooked::GenerateResult>(&outcome)) {
     tensors.emplace_back("tokens", generated->tokens);
     add(generated->cache);

@@ -55,7 +55,7 @@ def rows(results: dict) -> list:
             above = result["ms"].get(ratio.above[1], {}).get(ratio.above[0])
             below = result["ms"].get(ratio.below[1], {}).get(ratio.below[0])
             if above and below and combination[1] in ratio.dtypes:
-                cells[combination] = divided(above, below)
+                cells[combination] = divided([ratio.times * ms for ms in above], below)
         text = ratio.text
         for engine, title in TITLES.items():
             text = text.replace(engine + " ÷", title + " ÷")

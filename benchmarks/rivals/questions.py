@@ -20,6 +20,7 @@ class Question:
     engines: tuple = ALL
     dtypes: tuple = BOTH
     quick: bool = True  # also with --quick
+    rounds: int | None = None  # where a turn takes minutes: as many, and no turn to warm up
     shapes: tuple = ("gpt2-small", "llama")
 
 
@@ -34,6 +35,13 @@ def cache(what: str, points: str, batch: int, length: int, engines=ALL, **option
 def edits(text: str, edited: bool, engines: tuple) -> Question:
     return Question(text, {"do": "edit_rows", "layer": MIDDLE, "edited": edited, "step": 0.001}, 256, 16, engines, FLOAT,
                     shapes=("gpt2-small",))
+
+
+def sweep(preset: str, cells: int, every: int = 1) -> Question:
+    part = f" (TransformerLens: every {every}th)" if every > 1 else ""
+    return Question(f"activation patching, {preset}, {cells} cells{part}",
+                    {"do": "sweep", "preset": preset, "every": every, "answer": 11, "against": 12}, 2, 15, LENS, FLOAT,
+                    quick=False, rounds=2, shapes=("gpt2-small",))
 
 
 QUESTIONS = {
@@ -60,6 +68,9 @@ QUESTIONS = {
     "row_edits": edits("256 × 16, another edit in each row", True, ALL),
     "attribution": Question("attribution patching of the stream, every layer and position, 128 tokens",
                             {"do": "attribution", "answer": 11, "against": 12}, 2, 128, dtypes=FLOAT),
+    "sweep_stream": sweep("resid_pre", 180),
+    "sweep_heads": sweep("attn_head_out_all_pos", 144),
+    "sweep_heads_by_pos": sweep("attn_head_out_by_pos", 2160, every=10),
 }
 
 
@@ -71,11 +82,17 @@ class Ratio:
     below: tuple
     target: str  # ≤ or ≥ and a number
     dtypes: tuple = BOTH
+    times: int = 1  # what is above answered this part of what is below
 
 
 def rival(row: str, engine: str, question: str, target: str = "", dtypes: tuple = BOTH) -> Ratio:
     return Ratio(row, f"{engine} ÷ hooked: {QUESTIONS[question].text}", (engine, question), ("hooked", question), target,
                  dtypes)
+
+
+def patched(question: str, target: str) -> Ratio:
+    asked_for = QUESTIONS[question]
+    return dataclasses.replace(rival("G", "transformer_lens", question, target, FLOAT), times=asked_for.command["every"])
 
 
 def own(row: str, text: str, above: str, below: str, target: str, dtypes: tuple = BOTH) -> Ratio:
@@ -113,6 +130,9 @@ RATIOS = (
     rival("H", "transformers", "attribution"),
     rival("H", "transformer_lens", "attribution"),
     rival("H", "nnsight", "attribution"),
+    patched("sweep_stream", "≥ 40"),
+    patched("sweep_heads", "≥ 22"),
+    patched("sweep_heads_by_pos", "≥ 45"),
     own("K", "256 rows, each with its edit ÷ without edits", "row_edits", "unedited", "≤ 1.1"),
     rival("K", "transformers", "row_edits"),
     rival("K", "transformer_lens", "row_edits"),

@@ -14,6 +14,8 @@ and, with `tokens` (a file), `repeats` and, where the results are wanted, `write
   edit_rows  layer, step, edited                row r of what the layer reads is r × step larger; logits at the last position
   attribution  answer, against                  rows are clean and corrupted: (clean - corrupted) · d metric / d corrupted of what
                                                 each layer reads, [layer, pos]; metric: difference of two logits at the end
+  sweep    preset, every, answer, against       rows are clean and corrupted: that metric for every cell of a preset, of which every
+                                                so many-th are wanted, flat
 Results have TransformerLens's names.
 """
 import gc

@@ -1,7 +1,11 @@
 """TransformerLens's HookedTransformer, with the weights of a folder of Hugging Face, not processed."""
+import itertools
+
+import pandas
 import torch
 from transformers import AutoModelForCausalLM
 import transformer_lens
+from transformer_lens import patching
 from transformer_lens.cache.key_value_cache import TransformerLensKeyValueCache
 from transformer_lens.pretrained.weight_conversions.gpt2 import convert_gpt2_weights
 from transformer_lens.pretrained.weight_conversions.llama import convert_llama_weights
@@ -90,6 +94,19 @@ class Engine:
         more = torch.arange(len(tokens), dtype=self.model.cfg.dtype)[:, None, None] * step
         logits = self.model.run_with_hooks(tokens, fwd_hooks=[(f"blocks.{layer}.hook_resid_pre", lambda x, hook: x + more)])
         return {"logits": logits[:, -1:]}
+
+    def sweep(self, tokens, preset, every, answer, against):
+        name, axes, setter = {
+            "resid_pre": ("resid_pre", ("layer", "pos"), patching.layer_pos_patch_setter),
+            "attn_head_out_all_pos": ("z", ("layer", "head"), patching.layer_head_vector_patch_setter),
+            "attn_head_out_by_pos": ("z", ("layer", "pos", "head"), patching.layer_pos_head_vector_patch_setter)}[preset]
+        sizes = {"layer": self.model.cfg.n_layers, "pos": tokens.shape[1], "head": self.model.cfg.n_heads}
+        cells = pandas.DataFrame(list(itertools.product(*(range(sizes[axis]) for axis in axes)))[::every], columns=axes)
+        _, clean = self.model.run_with_cache(tokens[:1])
+        scores = patching.generic_activation_patch(
+            self.model, tokens[1:], clean, lambda logits: logits[0, -1, answer] - logits[0, -1, against], setter, name,
+            index_df=cells)
+        return {"scores": scores}
 
     def attribution(self, tokens, answer, against):
         read = []
