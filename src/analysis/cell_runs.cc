@@ -1,5 +1,6 @@
 #include "analysis/cell_runs.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
@@ -11,9 +12,14 @@
 #include <exception>
 #include <limits>
 #include <memory>
+#include <mutex>
+#include <optional>
+#include <tuple>
+#include <utility>
 
 #include "analysis/partial_scores.h"
 #include "analysis/standing_edits.h"
+#include "core/parallel.h"
 #include "hooked/core/error.h"
 
 namespace hooked {
@@ -21,6 +27,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kBetweenSaves{30};
+// Runs that are made ready at a time: enough that threads end about together.
+constexpr std::int64_t kBatchesOfAThread = 8;
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -63,7 +71,16 @@ class RunningSweep {
 
   void begin(const std::vector<std::int64_t>& rows);
   bool run_row(RowOfScores row);
-  bool run_group(RowOfScores row, std::size_t group, const PatchedRuns& runs, const RowMetrics& metrics);
+  /// A group's patches, and the runs that make them up.
+  struct PatchedGroup {
+    CellPatches made;
+    std::vector<PatchedRuns::Batch> batches;
+  };
+  std::optional<PatchedGroup> patch_group(RowOfScores row, std::size_t group, const PatchedRuns& runs);
+  bool run_groups(RowOfScores row, const std::vector<PatchedGroup>& groups, const PatchedRuns& runs,
+                  const RowMetrics& metrics);
+  void take(RowOfScores row, const std::vector<std::int64_t>& cells, const RunResult* run,
+            const RunResult& unpatched, const RowMetrics& metrics);
   void score(RowOfScores row, const std::vector<std::int64_t>& cells, const RunResult& run,
              const RunResult& unpatched, const RowMetrics& metrics);
   void score_one_by_one(RowOfScores row, std::int64_t metric, const std::vector<std::int64_t>& cells,
@@ -135,11 +152,13 @@ void RunningSweep::begin(const std::vector<std::int64_t>& rows) {
 }
 
 CellScores RunningSweep::run(const std::vector<std::int64_t>& rows) {
+  const ThreadLimit limit(options_.threads);
   for (const std::int64_t row : rows) plan_.check(into_.row(row));
   begin(rows);
   try {
     for (std::size_t place = 0; place < rows.size() && scores_.complete; ++place) {
-      scores_.complete = run_row({into_.row(rows[place]), static_cast<std::int64_t>(place)});
+      scores_.complete = run_row({into_.row(rows[place]), static_cast<std::int64_t>(place)}) ||
+                         n_done_ == scores_.done.numel();
     }
   } catch (...) {
     try {
@@ -150,15 +169,17 @@ CellScores RunningSweep::run(const std::vector<std::int64_t>& rows) {
     throw;
   }
   if (file_) file_->save(scores_);
+  std::sort(scores_.failures.begin(), scores_.failures.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.row, a.cell, a.metric) < std::tie(b.row, b.cell, b.metric);
+  });
   scores_.seconds = seconds_since(began_);
   return scores_;
 }
 
 bool RunningSweep::run_row(RowOfScores row) {
   const RowMetrics metrics(metrics_, row.row.number);
-  RunOptions run = metrics.needs({.hooks = options_.hooks,
-                                  .edits = edits_of_row(options_.edits, points_, row.row),
-                                  .threads = options_.threads});
+  RunOptions run =
+      metrics.needs({.hooks = options_.hooks, .edits = edits_of_row(options_.edits, points_, row.row)});
   // What lies behind a row's last token changes nothing, unless a metric looks at whole activations.
   const bool with_padding_behind = !RowMetrics::read_places_only(metrics_) || !run.edits.empty() ||
                                    !run.hooks.empty() || !model_.hooks().empty();
@@ -175,26 +196,35 @@ bool RunningSweep::run_row(RowOfScores row) {
     }
     kept = now;
   }
+  std::vector<PatchedGroup> groups;
+  std::int64_t batches = 0;
   for (std::size_t group = 0; group < plan_.groups.size(); ++group) {
-    if (!run_group(row, group, runs, metrics)) return false;
+    if (auto patched = patch_group(row, group, runs)) {
+      batches += static_cast<std::int64_t>(patched->batches.size());
+      groups.push_back(std::move(*patched));
+    }
+    if (batches < kBatchesOfAThread * at::get_num_threads() && group + 1 < plan_.groups.size()) continue;
+    if (!run_groups(row, groups, runs, metrics)) return false;
+    groups.clear();
+    batches = 0;
   }
   return true;
 }
 
-bool RunningSweep::run_group(RowOfScores row, std::size_t group, const PatchedRuns& runs,
-                             const RowMetrics& metrics) {
+std::optional<RunningSweep::PatchedGroup> RunningSweep::patch_group(RowOfScores row, std::size_t group,
+                                                                    const PatchedRuns& runs) {
   const std::vector<std::int64_t>& all = plan_.groups[group].cells;
   const bool any_left = std::any_of(all.begin(), all.end(), [&](auto cell) { return !is_done(row, cell); });
   // What was done before must have been patched from what is patched now.
-  if (!any_left && !file_) return true;
-  const CellPatches made = plan_.groups[group].patches(runs, row.row);
+  if (!any_left && !file_) return std::nullopt;
+  CellPatches made = plan_.groups[group].patches(runs, row.row);
   if (file_) {
     double& kept = scores_.sizes[row.place].mutable_data_ptr<double>()[group];
     const double now = size_of(made.patches);
     file_->require_same(kept, now, "the size of what is patched in");
     kept = now;
   }
-  if (!any_left) return true;
+  if (!any_left) return std::nullopt;
   // Padding and places that the layer lacks have no number.
   std::vector<std::int64_t> without = all, with = made.cells;
   std::sort(without.begin(), without.end());
@@ -203,34 +233,61 @@ bool RunningSweep::run_group(RowOfScores row, std::size_t group, const PatchedRu
   std::set_difference(without.begin(), without.end(), with.begin(), with.end(), std::back_inserter(left));
   mark_done(row, left);
 
-  const auto cells_of = [&](const std::vector<std::size_t>& patches) {
+  std::vector<PatchedRuns::Batch> batches = runs.batches(made.patches);
+  return PatchedGroup{std::move(made), std::move(batches)};
+}
+
+// Note [Runs beside one another]
+// A patched run of some hundred tokens keeps one thread busy, but not several: its many small operators are
+// not shared, and of the others the threads wait for one another. So where there are more runs than threads,
+// each thread takes whole runs. Hooks are called by one thread, and so are metrics. How runs are computed
+// does not depend on what a partial file holds: a resumed sweep gives the same bits.
+bool RunningSweep::run_groups(RowOfScores row, const std::vector<PatchedGroup>& groups,
+                              const PatchedRuns& runs, const RowMetrics& metrics) {
+  std::vector<std::pair<const CellPatches*, const PatchedRuns::Batch*>> work;
+  for (const PatchedGroup& group : groups) {
+    for (const PatchedRuns::Batch& batch : group.batches) work.emplace_back(&group.made, &batch);
+  }
+  std::mutex one_at_a_time;
+  bool going = true;
+  const auto run_batch = [&](std::int64_t number) {
+    const auto& [made, batch] = work[static_cast<std::size_t>(number)];
     std::vector<std::int64_t> cells;
-    for (const std::size_t patch : patches) cells.push_back(made.cells[patch]);
-    return cells;
+    for (const PatchedRuns::Row& patched : batch->rows) cells.push_back(made->cells[patched.patch]);
+    {
+      const std::lock_guard lock(one_at_a_time);
+      const auto left = [&](std::int64_t cell) { return !is_done(row, cell); };
+      if (!going || std::none_of(cells.begin(), cells.end(), left)) return;
+    }
+    std::optional<RunResult> run;
+    if (batch->changes) run = runs.run(made->patches, *batch);
+    const std::lock_guard lock(one_at_a_time);
+    take(row, cells, run ? &*run : nullptr, runs.unpatched(), metrics);
+    if (going) going = go_on();
   };
-  return runs.run(made.patches, {.wants =
-                                     [&](const std::vector<std::size_t>& patches) {
-                                       return std::any_of(patches.begin(), patches.end(),
-                                                          [&](std::size_t patch) {
-                                                            return !is_done(row, made.cells[patch]);
-                                                          });
-                                     },
-                                 .takes =
-                                     [&](const std::vector<std::size_t>& patches, const RunResult* run) {
-                                       const std::vector<std::int64_t> cells = cells_of(patches);
-                                       const std::size_t failures = scores_.failures.size();
-                                       if (run != nullptr) {
-                                         scores_.runs += static_cast<std::int64_t>(cells.size());
-                                         score(row, cells, *run, runs.unpatched(), metrics);
-                                       } else {
-                                         fill_unpatched(row, cells);
-                                       }
-                                       mark_done(row, cells);
-                                       // A sweep that is resumed tries these again.
-                                       for (std::size_t i = failures; i < scores_.failures.size(); ++i)
-                                         done_[row.place * cells_ + scores_.failures[i].cell] = false;
-                                       return go_on();
-                                     }});
+  const auto count = static_cast<std::int64_t>(work.size());
+  const bool hooked = !options_.hooks.empty() || !model_.hooks().empty();
+  if (!hooked && model_.device().is_cpu() && count >= 2 * at::get_num_threads()) {
+    for_each_task(count, run_batch);
+  } else {
+    for (std::int64_t number = 0; number < count; ++number) run_batch(number);
+  }
+  return going;
+}
+
+void RunningSweep::take(RowOfScores row, const std::vector<std::int64_t>& cells, const RunResult* run,
+                        const RunResult& unpatched, const RowMetrics& metrics) {
+  const std::size_t failures = scores_.failures.size();
+  if (run != nullptr) {
+    scores_.runs += static_cast<std::int64_t>(cells.size());
+    score(row, cells, *run, unpatched, metrics);
+  } else {
+    fill_unpatched(row, cells);
+  }
+  mark_done(row, cells);
+  // A sweep that is resumed tries these again.
+  for (std::size_t i = failures; i < scores_.failures.size(); ++i)
+    done_[row.place * cells_ + scores_.failures[i].cell] = false;
 }
 
 void RunningSweep::fill_unpatched(RowOfScores row, const std::vector<std::int64_t>& cells) {

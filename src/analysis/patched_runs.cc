@@ -4,6 +4,7 @@
 #include <ATen/ops/equal.h>
 
 #include <algorithm>
+#include <cassert>
 #include <limits>
 #include <map>
 #include <variant>
@@ -89,14 +90,6 @@ bool keys_last(const ModelConfig& config) {
 }
 
 }  // namespace
-
-struct PatchedRuns::Group {
-  std::optional<std::int64_t> layer;  // the run starts before this block; nothing: from its tokens
-  std::optional<std::size_t> point;   // the one that is patched; nothing: several
-  bool alone = false;                 // each run by itself: an expert's tokens are of all rows
-
-  auto operator<=>(const Group&) const = default;
-};
 
 PatchedRuns::PatchedRuns(const HookedTransformer& model, Input input,
                          const std::vector<ActivationName>& patched, Options options)
@@ -193,8 +186,8 @@ PatchedRuns::Group PatchedRuns::group_of(const Patch& patch) const {
   return group;
 }
 
-bool PatchedRuns::run(const std::vector<Patch>& patches, const Receiver& receiver) const {
-  std::vector<std::size_t> unchanged;
+std::vector<PatchedRuns::Batch> PatchedRuns::batches(const std::vector<Patch>& patches) const {
+  Batch unchanged{.group = {}, .rows = {}, .changes = false};
   std::map<Group, std::vector<Row>> groups;
   const auto& asked = options_.run.logit_positions;
   for (std::size_t p = 0; p < patches.size(); ++p) {
@@ -209,13 +202,10 @@ bool PatchedRuns::run(const std::vector<Patch>& patches, const Receiver& receive
       same = same || row.first_column > *most;  // nobody reads what it changes
       row.first_column = std::min(row.first_column, *least);
     }
-    if (same) {
-      unchanged.push_back(p);
-    } else {
-      groups[group_of(patches[p])].push_back(row);
-    }
+    (same ? unchanged.rows : groups[group_of(patches[p])]).push_back(row);
   }
-  if (!unchanged.empty() && receiver.wants(unchanged) && !receiver.takes(unchanged, nullptr)) return false;
+  std::vector<Batch> made;
+  if (!unchanged.rows.empty()) made.push_back(std::move(unchanged));
   for (auto& [group, rows] : groups) {
     std::stable_sort(rows.begin(), rows.end(),
                      [](const Row& a, const Row& b) { return a.first_column < b.first_column; });
@@ -230,17 +220,13 @@ bool PatchedRuns::run(const std::vector<Patch>& patches, const Receiver& receive
         tokens += tokens_of(rows[end++]);
       } while (end < rows.size() && static_cast<std::int64_t>(end - begin) < most_rows &&
                tokens + tokens_of(rows[end]) <= options_.tokens_per_run);
-      const std::vector<Row> some(rows.begin() + static_cast<std::ptrdiff_t>(begin),
-                                  rows.begin() + static_cast<std::ptrdiff_t>(end));
-      std::vector<std::size_t> numbers;
-      for (const Row& row : some) numbers.push_back(row.patch);
+      made.push_back({group,
+                      {rows.begin() + static_cast<std::ptrdiff_t>(begin),
+                       rows.begin() + static_cast<std::ptrdiff_t>(end)}});
       begin = end;
-      if (!receiver.wants(numbers)) continue;
-      const RunResult result = run_rows(group, patches, some);
-      if (!receiver.takes(numbers, &result)) return false;
     }
   }
-  return true;
+  return made;
 }
 
 std::int64_t PatchedRuns::rows_at_once(const Group& group) const {
@@ -253,8 +239,9 @@ std::int64_t PatchedRuns::rows_at_once(const Group& group) const {
   return std::max<std::int64_t>(1, kBytesAtOnce / bytes);
 }
 
-RunResult PatchedRuns::run_rows(const Group& group, const std::vector<Patch>& patches,
-                                const std::vector<Row>& rows) const {
+RunResult PatchedRuns::run(const std::vector<Patch>& patches, const Batch& batch) const {
+  const auto& [group, rows, changes] = batch;
+  assert(changes);
   if (!has_suffixes(group)) return run_columns(group, patches, rows);
   const ActivationName& name = points_.name(*group.point);
   const std::int64_t first = rows.front().first_column;

@@ -3,7 +3,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -57,26 +56,31 @@ class PatchedRuns {
   ActivationCache resume(std::int64_t layer, const at::Tensor& streams, std::vector<Edit> edits,
                          Selection capture) const;
 
-  /// Who gets runs with one row for each of some patches, by their numbers; none for patches that change
-  /// nothing.
-  struct Receiver {
-    /// Whether any of these patches, which are run together, is still to be run.
-    std::function<bool(const std::vector<std::size_t>& patches)> wants;
-    /// Their runs, as rows in this order; false ends the work.
-    std::function<bool(const std::vector<std::size_t>& patches, const RunResult* run)> takes;
-  };
-  /// Runs all patches, in no particular order: always the same ones together. False where it was ended.
-  bool run(const std::vector<Patch>& patches, const Receiver& receiver) const;
-
- private:
   /// A patched run as a row of a larger one.
   struct Row {
-    std::size_t patch;
+    std::size_t patch;          ///< its number
     std::int64_t first_column;  ///< that can differ
   };
   /// Patches whose runs can be rows of one: those of one activation, or of several from the same layer on.
-  struct Group;
+  struct Group {
+    std::optional<std::int64_t> layer;  ///< the run starts before this block; nothing: from its tokens
+    std::optional<std::size_t> point;   ///< the one that is patched; nothing: several
+    bool alone = false;                 ///< each run by itself: an expert's tokens are of all rows
 
+    auto operator<=>(const Group&) const = default;
+  };
+  /// Patches that are run together.
+  struct Batch {
+    Group group;
+    std::vector<Row> rows;
+    bool changes = true;  ///< false: they change nothing, and there is nothing to run
+  };
+  /// All patches, each in one batch: always the same ones together.
+  std::vector<Batch> batches(const std::vector<Patch>& patches) const;
+  /// The runs of a batch of these patches, as its rows. May be called by several threads.
+  RunResult run(const std::vector<Patch>& patches, const Batch& batch) const;
+
+ private:
   std::int64_t first_column(const PatchedBlock& block) const;
   /// Whether z of its own layer is all that an activation changes: queries, keys, values, scores, pattern.
   bool is_mixed(const ActivationName& name) const;
@@ -86,8 +90,6 @@ class PatchedRuns {
   bool reaches_into_padding(const PatchedBlock& block) const;
   Group group_of(const Patch& patch) const;
   std::int64_t rows_at_once(const Group& group) const;
-  RunResult run_rows(const Group& group, const std::vector<Patch>& patches,
-                     const std::vector<Row>& rows) const;
   RunResult run_suffixes(const ActivationName& name, const at::Tensor& values,
                          const std::vector<Row>& rows) const;
   RunResult run_columns(const Group& group, const std::vector<Patch>& patches,

@@ -5,10 +5,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <fstream>
+#include <mutex>
 #include <random>
+#include <set>
 #include <stdexcept>
+#include <thread>
 
 #include "hooked/analysis/sweep.h"
 #include "hooked/core/error.h"
@@ -24,7 +29,8 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-class SweepProgressed : public testing::Test {
+/// With runs one after another, and beside one another.
+class SweepProgressed : public testing::TestWithParam<int> {
  protected:
   SweepOptions options() const {
     return {.site = act::pattern,
@@ -32,7 +38,8 @@ class SweepProgressed : public testing::Test {
             .from = model_.run_with_cache(at::cat({clean_, corrupted_}), act::everything).cache,
             .into = at::cat({corrupted_, clean_}),
             .metric = {logit(3), probability(4)},
-            .tokens_per_run = 16};
+            .tokens_per_run = 16,
+            .threads = GetParam()};
   }
 
   HookedTransformer model_ = random_model_of(two_layer_config());
@@ -40,12 +47,15 @@ class SweepProgressed : public testing::Test {
   TempFolder folder_;
 };
 
+INSTANTIATE_TEST_SUITE_P(Threads, SweepProgressed, testing::Values(1, 3),
+                         [](const auto& info) { return std::to_string(info.param); });
+
 bool same_bits(const Grid& a, const Grid& b) {
   return a.values().isnan().equal(b.values().isnan()) &&
          a.values().nan_to_num().equal(b.values().nan_to_num());
 }
 
-TEST_F(SweepProgressed, SaysHowFarItIs) {
+TEST_P(SweepProgressed, SaysHowFarItIs) {
   auto watched = options();
   std::vector<SweepProgress> told;
   watched.progress = [&](const SweepProgress& progress) {
@@ -67,7 +77,7 @@ TEST_F(SweepProgressed, SaysHowFarItIs) {
   EXPECT_NEAR(report.unpatched.at({0, 1}), logit(3).score(model_, clean_).item<double>(), 1e-12);
 }
 
-TEST_F(SweepProgressed, AResumedSweepHasTheBitsOfAnUnbrokenOne) {
+TEST_P(SweepProgressed, AResumedSweepHasTheBitsOfAnUnbrokenOne) {
   const auto unbroken = sweep(model_, options());
   std::mt19937 random(5);
   for (int moment = 0; moment < 20; ++moment) {
@@ -94,7 +104,7 @@ TEST_F(SweepProgressed, AResumedSweepHasTheBitsOfAnUnbrokenOne) {
   }
 }
 
-TEST_F(SweepProgressed, AStoppedSweepGivesWhatItHas) {
+TEST_P(SweepProgressed, AStoppedSweepGivesWhatItHas) {
   auto stopped = options();
   int calls = 0;
   stopped.progress = [&](const SweepProgress&) { return ++calls < 5; };
@@ -107,7 +117,7 @@ TEST_F(SweepProgressed, AStoppedSweepGivesWhatItHas) {
   EXPECT_TRUE(some.masked_select(there).equal(all.masked_select(there)));
 }
 
-TEST_F(SweepProgressed, WhatIsDoneSurvivesAHookThatThrows) {
+TEST_P(SweepProgressed, WhatIsDoneSurvivesAHookThatThrows) {
   auto failing = options();
   failing.partial = folder_ / "partial.safetensors";
   int calls = 0;
@@ -122,7 +132,7 @@ TEST_F(SweepProgressed, WhatIsDoneSurvivesAHookThatThrows) {
   EXPECT_TRUE(same_bits(rest.grid, sweep(model_, options())));
 }
 
-TEST_F(SweepProgressed, ThePartialFileOfAnotherSweepIsRefused) {
+TEST_P(SweepProgressed, ThePartialFileOfAnotherSweepIsRefused) {
   auto first = options();
   first.partial = folder_ / "partial.safetensors";
   first.progress = [](const SweepProgress&) { return false; };
@@ -214,7 +224,47 @@ TEST(SweepMemory, DoesNotGrowWithTheNumberOfCells) {
   EXPECT_LT(process_status("VmHWM") - before, std::int64_t{32} << 20);
 }
 
-TEST_F(SweepProgressed, CellsWhoseMetricThrowsAreListedAndTheOthersStand) {
+// Callers' functions need not be made for several threads.
+TEST_P(SweepProgressed, MetricsAndProgressAreCalledByOneThreadAtATime) {
+  std::atomic<int> inside = 0, most = 0;
+  std::mutex mutex;
+  std::set<std::thread::id> threads;
+  const auto enter = [&] {
+    most = std::max<int>(most, ++inside);
+    const std::lock_guard lock(mutex);
+    threads.insert(std::this_thread::get_id());
+    std::this_thread::yield();
+    --inside;
+  };
+  auto watched = options();
+  watched.metric = Metric(
+      [&](const at::Tensor& logits) {
+        enter();
+        return logits.select(1, 0).select(1, 3);
+      },
+      {Position::last()}, "watched");
+  watched.progress = [&](const SweepProgress&) {
+    enter();
+    return true;
+  };
+  const Grid made = sweep(model_, watched);
+  auto plain = options();
+  plain.metric = logit(3);
+  plain.threads = 1;
+  EXPECT_LT((made.values() - sweep(model_, plain).values()).nan_to_num().abs().max().item<double>(), 1e-12);
+  EXPECT_EQ(most, 1);
+  EXPECT_LE(threads.size(), static_cast<std::size_t>(GetParam()));
+}
+
+TEST_P(SweepProgressed, HooksAreCalledByTheCallersThread) {
+  std::set<std::thread::id> threads;
+  auto hooked = options();
+  hooked.hooks = {{act::resid_post, [&](const at::Tensor&) { threads.insert(std::this_thread::get_id()); }}};
+  sweep(model_, hooked);
+  EXPECT_EQ(threads, std::set{std::this_thread::get_id()});
+}
+
+TEST_P(SweepProgressed, CellsWhoseMetricThrowsAreListedAndTheOthersStand) {
   auto options = this->options();
   options.over = {Axis::layer, Axis::head};
   options.into = corrupted_;

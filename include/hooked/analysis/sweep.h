@@ -98,8 +98,10 @@ struct SweepOptions {
   std::vector<Edit> edits = {};            ///< in force in every run, before the patch
   std::int64_t tokens_per_run = 1024;      ///< patched runs are computed together up to so many tokens
   Stack stack = Stack::none;               ///< whose layers: of the stack that predicts, or Stack::encoder
-  std::optional<int> threads = {};         ///< as RunOptions::threads
-  /// Called after each run; false ends the sweep.
+  /// As RunOptions::threads. Many small runs are computed beside one another, each by one thread; with hooks
+  /// one run after another, by all threads.
+  std::optional<int> threads = {};
+  /// Called after each run, by one thread at a time; false ends the sweep.
   std::function<bool(const SweepProgress&)> progress = nullptr;
   /// A safetensors file that holds what is done so far: read when the sweep begins, where there is one, and
   /// written every half a minute and at the end, also when a hook throws. Empty: none.
