@@ -26,7 +26,7 @@ file(INSTALL DESTINATION ${CMAKE_INSTALL_PREFIX}/${torch_folder}/lib TYPE SHARED
      FILES ${libraries})
 
 # Their licences: beside the package in a wheel, in the package's own folder otherwise.
-file(GLOB_RECURSE notices RELATIVE ${package} ${package}/torch-*.dist-info/licenses/* ${package}/nvidia_*.dist-info/licenses/*)
+file(GLOB_RECURSE notices RELATIVE ${package} ${package}/torch-*.dist-info/licenses/* ${package}/nvidia_cuda_*.dist-info/licenses/*)
 foreach(notice IN LISTS notices)
   get_filename_component(name ${notice} NAME)
   string(REGEX REPLACE "-.*" "" wheel ${notice})

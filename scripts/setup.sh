@@ -3,10 +3,17 @@
 #   - compiler, build tools and libraries from the packages of Debian 12 / Ubuntu;
 #   - LibTorch from the torch wheel, without torch's Python dependencies, in third_party/libtorch (git-ignored).
 # A LibTorch that you already have is used instead where TORCH_ROOT names it.
-# Usage: scripts/setup.sh [further Debian package]...
+# With --cuda also the NVIDIA libraries that LibTorch's CUDA half loads, as far as this machine lacks them: the program runs on a
+# GPU where they and a driver are there, and does not need them elsewhere.
+# Usage: scripts/setup.sh [--cuda] [further Debian package]...
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+cuda=
+if [[ ${1:-} == --cuda ]]; then
+  cuda=yes
+  shift
+fi
 packages=(g++ cmake ninja-build ccache mold pkg-config ca-certificates git
           libfmt-dev nlohmann-json3-dev libcli11-dev libonig-dev libutf8proc-dev libdeflate-dev libgtest-dev libbenchmark-dev "$@")
 
@@ -44,5 +51,9 @@ if ((${#missing[@]})); then
 fi
 
 [[ -n ${TORCH_ROOT:-} ]] || bash scripts/fetch_libtorch.sh >/dev/null
+if [[ -n $cuda ]]; then
+  [[ -z ${TORCH_ROOT:-} ]] || fail "--cuda fetches libraries for third_party/libtorch, and TORCH_ROOT names another LibTorch"
+  bash scripts/fetch_cuda.sh
+fi
 
 say "ready"

@@ -20,6 +20,16 @@ std::string opened_with_stand_in(const std::string& argument = "") {
 
 TEST(Device, CudaIsOpenedWhereItsLibraryIsThere) { EXPECT_EQ(opened_with_stand_in(), "cuda:0\n"); }
 
+// The same with LibTorch's own CUDA half: its hooks are the real ones, and only the number of devices is not.
+TEST(Device, CudaIsOpenedWithLibTorchsOwnLibrary) {
+  const std::string preload = "LD_PRELOAD='" HOOKED_BINARY_DIR "/tests/one_gpu/libone_gpu.so'";
+  const std::string output = run_test_program("open_device", "", preload).output;
+  if (output.find("could not be loaded") != std::string::npos) {
+    GTEST_SKIP() << "scripts/setup.sh --cuda fetches what is missing: " << output;
+  }
+  EXPECT_EQ(output, "cuda:0\n");
+}
+
 TEST(Device, SaysWhenLibTorchWasAskedForCudaTooEarly) {
   const std::string output = opened_with_stand_in("gradients");
   EXPECT_NE(output.find("[cuda] LibTorch was asked for CUDA before its CUDA library was loaded"),
