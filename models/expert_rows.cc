@@ -18,9 +18,7 @@ namespace {
 
 bool in_one_pass(const ExpertRows& rows, const at::Tensor& weights, Memory memory) {
   const at::ScalarType dtype = weights.scalar_type();
-  const auto serves = [&](const at::Tensor& x) {
-    return x.device().is_cpu() && x.scalar_type() == dtype && !records(x);
-  };
+  const auto serves = [&](const at::Tensor& x) { return x.device().is_cpu() && x.scalar_type() == dtype; };
   return memory.workspace != nullptr && !plain_kernels() && (dtype == at::kFloat || dtype == at::kBFloat16) &&
          !rows.written.empty() && serves(weights) && std::ranges::all_of(rows.written, serves);
 }
@@ -54,14 +52,40 @@ at::Tensor by_operators(const ExpertRows& rows, const at::Tensor& weights) {
   return (by_place.view({rows.ranks, rows.tokens, -1}) * weights.t().unsqueeze(-1)).sum(0);
 }
 
+// The gradients of all that experts wrote, and of the weights, given that of the sums.
+std::vector<at::Tensor> passed_back(const ExpertRows& rows, const at::Tensor& weights,
+                                    const at::Tensor& gradient) {
+  std::vector<at::Tensor> passed;
+  const at::Tensor by_place = weights.t().reshape({-1, 1});
+  at::Tensor of_weights = at::zeros({rows.ranks * rows.tokens}, weights.options());
+  std::int64_t first = 0;
+  for (const at::Tensor& written : rows.written) {
+    const at::Tensor places = rows.places.narrow(0, first, written.size(0));
+    const at::Tensor sums = gradient.index_select(0, places.remainder(rows.tokens));
+    of_weights.index_copy_(0, places, (written * sums).sum(-1));
+    passed.push_back(sums * by_place.index_select(0, places));
+    first += written.size(0);
+  }
+  passed.push_back(of_weights.view({rows.ranks, rows.tokens}).t());
+  return passed;
+}
+
 }  // namespace
 
 at::Tensor weighted_sum(const ExpertRows& rows, const at::Tensor& weights, Memory memory) {
   if (!in_one_pass(rows, weights, memory)) return by_operators(rows, weights);
+  ExpertRows plain = rows;
+  for (at::Tensor& written : plain.written) written = without_history(written);
+  const at::Tensor plain_weights = without_history(weights).contiguous();
   const at::Tensor out = memory.workspace->empty({rows.tokens, rows.d_model}, weights.options());
-  weights.scalar_type() == at::kFloat ? add_up<float>(out, rows, weights.contiguous())
-                                      : add_up<std::uint16_t>(out, rows, weights.contiguous());
-  return out;
+  weights.scalar_type() == at::kFloat ? add_up<float>(out, plain, plain_weights)
+                                      : add_up<std::uint16_t>(out, plain, plain_weights);
+  std::vector<at::Tensor> inputs = rows.written;
+  inputs.push_back(weights);
+  if (std::ranges::none_of(inputs, records)) return out;
+  return recorded(out, inputs, [plain, plain_weights](const at::Tensor& gradient) {
+    return passed_back(plain, plain_weights, gradient);
+  });
 }
 
 }  // namespace hooked

@@ -20,7 +20,7 @@ struct ExpertRows {
 };
 
 /// The sum that each token takes, [token, d_model]: what its experts wrote times weights [token, rank], in
-/// the order of the ranks; zeros for tokens without a place. One pass in float32 and bfloat16 on the CPU.
+/// the order of the ranks; zeros for padding. One pass in float32 and bfloat16 on the CPU.
 at::Tensor weighted_sum(const ExpertRows& rows, const at::Tensor& weights, Memory memory);
 
 }  // namespace hooked

@@ -29,8 +29,9 @@ constexpr std::int64_t kPieceBytes = std::int64_t{4} << 20;
 
 // Weights that many rows take in turns, some at a time: a part of the second cache.
 constexpr std::int64_t kCachedBytes = std::int64_t{128} << 10;
-// With more rows LibTorch's products are faster (benchmarks/products.cc, `unembedding`).
-constexpr std::int64_t kMostRowsByDots = 24;
+// With more rows oneDNN is faster (benchmarks/products.cc, `unembedding`). MKL's on Intel's processors were
+// not measured.
+constexpr std::int64_t kMostFloatRowsByDots = 24;
 // Columns of weights that are widened at once.
 constexpr std::int64_t kWidenedColumns = 4096;
 
@@ -76,8 +77,11 @@ bool suits_dots(const at::Tensor& rows, const at::Tensor& weight, const at::Tens
 
 // Few rows are read as dots over the weight's rows: one stream of memory.
 kernels::DotKernel dots_for(const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& bias) {
-  if (rows.size(0) > kMostRowsByDots || !suits_dots(rows, weight, bias)) return nullptr;
-  if (rows.scalar_type() == at::kFloat) return kernels::float_dots(kernels::best_instructions());
+  if (!suits_dots(rows, weight, bias)) return nullptr;
+  const bool floats = rows.scalar_type() == at::kFloat;
+  if (rows.size(0) > (floats && !maker_is_intel() ? kMostFloatRowsByDots : kernels::kMostDotRows))
+    return nullptr;
+  if (floats) return kernels::float_dots(kernels::best_instructions());
   if (rows.scalar_type() == at::kBFloat16) return kernels::bfloat16_dots(kernels::best_instructions());
   return nullptr;
 }
@@ -87,13 +91,13 @@ void dots_into(at::Tensor& out, const at::Tensor& rows, const at::Tensor& weight
                kernels::DotKernel dots) {
   const std::int64_t in = weight.size(1), element = weight.element_size(), result = out.element_size();
   const std::int64_t row_count = rows.size(0);
-  const std::int64_t cached =
-      std::max<std::int64_t>(kCachedBytes / std::max<std::int64_t>(in * element, 1), 1);
+  const std::int64_t cached =  // kernels take three columns at a time
+      std::max<std::int64_t>(kCachedBytes / std::max<std::int64_t>(in * element, 1) / 3 * 3, 3);
   const auto* x = static_cast<const std::byte*>(rows.const_data_ptr());
   const auto* w = static_cast<const std::byte*>(weight.const_data_ptr());
   const auto* b = bias.defined() ? static_cast<const std::byte*>(bias.const_data_ptr()) : nullptr;
   auto* y = static_cast<std::byte*>(out.mutable_data_ptr());
-  const auto some = [&](std::int64_t row, std::int64_t first, std::int64_t columns) {
+  const auto multiply = [&](std::int64_t row, std::int64_t first, std::int64_t columns) {
     dots({.x = x + row * in * element,
           .x_stride = in,
           .block = w + first * in * element,
@@ -108,7 +112,7 @@ void dots_into(at::Tensor& out, const at::Tensor& rows, const at::Tensor& weight
     const std::int64_t piece = row_count > kernels::kMostDotRows ? cached : end - first;
     for (; first < end; first += piece) {
       for (std::int64_t row = 0; row < row_count; row += kernels::kMostDotRows) {
-        some(row, first, std::min(piece, end - first));
+        multiply(row, first, std::min(piece, end - first));
       }
     }
   };
@@ -148,10 +152,11 @@ at::ScalarType sum_dtype(at::ScalarType dtype) { return dtype == at::kDouble ? a
 void sums_into(at::Tensor& out, const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& bias) {
   if (out.numel() == 0) return;
   if (out.scalar_type() == rows.scalar_type()) return linear_into(out, rows, weight, bias);
-  if (rows.scalar_type() == at::kBFloat16 && suits_dots(rows, weight, bias)) {
-    if (const kernels::DotKernel dots = kernels::unrounded_dots(kernels::best_instructions())) {
-      return dots_into(out, rows, weight, bias, dots);
-    }
+  if (suits_dots(rows, weight, bias)) {
+    const kernels::DotKernel dots = rows.scalar_type() == at::kBFloat16
+                                        ? kernels::unrounded_dots(kernels::best_instructions())
+                                        : kernels::half_dots(kernels::best_instructions());
+    if (dots != nullptr) return dots_into(out, rows, weight, bias, dots);
   }
   if (rows.is_cuda()) {  // the only device whose product has another dtype than its operands
     at::mm_out(out, rows, weight.t(), out.scalar_type());

@@ -16,6 +16,7 @@ PanelKernel bfloat16_panel_avx2() { return fill_panel<2>; }
 DotKernel float_dots_avx2() { return row_dots<FloatElements>; }
 DotKernel bfloat16_dots_avx2() { return row_dots<Bfloat16Elements>; }
 DotKernel unrounded_dots_avx2() { return row_dots<UnroundedBfloat16>; }
+DotKernel half_dots_avx2() { return row_dots<UnroundedHalf>; }
 
 }  // namespace hooked::kernels
 #endif

@@ -86,6 +86,11 @@ DotKernel unrounded_dots(Instructions instructions) {
   return nullptr;
 }
 
+DotKernel half_dots(Instructions instructions) {
+  if (instructions == Instructions::none) return nullptr;
+  return instructions == Instructions::avx2 ? half_dots_avx2() : half_dots_avx512();
+}
+
 PanelKernel float_panel(Instructions instructions) {
   if (instructions == Instructions::none) return nullptr;
   return instructions == Instructions::avx2 ? float_panel_avx2() : float_panel_avx512();
@@ -107,6 +112,7 @@ PanelKernel bfloat16_panel(Instructions) { return nullptr; }
 DotKernel float_dots(Instructions) { return nullptr; }
 DotKernel bfloat16_dots(Instructions) { return nullptr; }
 DotKernel unrounded_dots(Instructions) { return nullptr; }
+DotKernel half_dots(Instructions) { return nullptr; }
 
 #endif
 

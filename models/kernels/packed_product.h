@@ -66,5 +66,6 @@ DotKernel float_dots(Instructions instructions);
 DotKernel bfloat16_dots(Instructions instructions);  ///< as float_dots
 /// As float_dots, for rows and columns in bfloat16 and results in float32: the sums, not rounded.
 DotKernel unrounded_dots(Instructions instructions);
+DotKernel half_dots(Instructions instructions);  ///< the same for IEEE half precision
 
 }  // namespace hooked::kernels

@@ -25,6 +25,8 @@ DotKernel bfloat16_dots_avx512_bf16();
 DotKernel unrounded_dots_avx2();
 DotKernel unrounded_dots_avx512();
 DotKernel unrounded_dots_avx512_bf16();
+DotKernel half_dots_avx2();
+DotKernel half_dots_avx512();
 
 /// What fills panels.
 PanelKernel float_panel_avx2();

@@ -104,6 +104,32 @@ struct UnroundedBfloat16 : Bfloat16Elements {
   [[gnu::always_inline]] static void store_one(Result* out, float sum) { *out = sum; }
 };
 
+// IEEE half precision, of which only dots are needed.
+struct UnroundedHalf {
+  using Element = std::uint16_t;
+  using Result = float;
+  static constexpr int kDepth = 1;
+  using Weights = Floats;
+  typedef short Shorts __attribute__((vector_size(2 * kLanes)));
+  typedef short AnyShorts __attribute__((vector_size(2 * kLanes), aligned(2), may_alias));
+
+  [[gnu::always_inline]] static Floats widened(const Shorts& bits) {
+#if HOOKED_PACKED_LANES == 16
+    return __builtin_ia32_vcvtph2ps512_mask(bits, Floats{}, 0xffff, 4);  // in the current rounding mode
+#else
+    return __builtin_ia32_vcvtph2ps256(bits);
+#endif
+  }
+  [[gnu::always_inline]] static Weights weights(const Element* w) {
+    return widened(*reinterpret_cast<const AnyShorts*>(w));
+  }
+  [[gnu::always_inline]] static void add(Floats& sum, const Weights& w, const Weights& x) { sum += w * x; }
+  [[gnu::always_inline]] static float number(Element element) {
+    return widened(Shorts{static_cast<short>(element)})[0];
+  }
+  [[gnu::always_inline]] static void store_one(Result* out, float sum) { *out = sum; }
+};
+
 // kRows rows times the kVectors vectors of columns that begin at column `first`, all sums in registers.
 template <class Elements, int kSixteens, int kRows, int kVectors>
 void tile(const BlockProduct& p, std::int64_t row, std::int64_t first) {

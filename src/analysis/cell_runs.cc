@@ -28,7 +28,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kBetweenSaves{30};
 // Runs that are made ready at a time: enough that threads end about together.
-constexpr std::int64_t kBatchesOfAThread = 8;
+constexpr std::int64_t kRunsOfAThread = 8;
+// What runs that are under way at the same time may take.
+constexpr std::int64_t kBytesBesideOneAnother = std::int64_t{1} << 30;
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -69,14 +71,17 @@ class RunningSweep {
     std::int64_t place;
   };
 
-  void begin(const std::vector<std::int64_t>& rows);
-  bool run_row(RowOfScores row);
   /// A group's patches, and the runs that make them up.
   struct PatchedGroup {
     CellPatches made;
     std::vector<PatchedRuns::Batch> batches;
   };
+
+  void begin(const std::vector<std::int64_t>& rows);
+  bool run_row(RowOfScores row);
   std::optional<PatchedGroup> patch_group(RowOfScores row, std::size_t group, const PatchedRuns& runs);
+  /// Whether several threads may compute runs.
+  bool beside_one_another() const;
   bool run_groups(RowOfScores row, const std::vector<PatchedGroup>& groups, const PatchedRuns& runs,
                   const RowMetrics& metrics);
   void take(RowOfScores row, const std::vector<std::int64_t>& cells, const RunResult* run,
@@ -196,19 +201,25 @@ bool RunningSweep::run_row(RowOfScores row) {
     }
     kept = now;
   }
+  const std::int64_t runs_at_once = beside_one_another() ? kRunsOfAThread * at::get_num_threads() : 1;
   std::vector<PatchedGroup> groups;
-  std::int64_t batches = 0;
+  std::int64_t ready = 0;
   for (std::size_t group = 0; group < plan_.groups.size(); ++group) {
     if (auto patched = patch_group(row, group, runs)) {
-      batches += static_cast<std::int64_t>(patched->batches.size());
+      ready += static_cast<std::int64_t>(patched->batches.size());
       groups.push_back(std::move(*patched));
     }
-    if (batches < kBatchesOfAThread * at::get_num_threads() && group + 1 < plan_.groups.size()) continue;
+    if (ready < runs_at_once && group + 1 < plan_.groups.size()) continue;
     if (!run_groups(row, groups, runs, metrics)) return false;
     groups.clear();
-    batches = 0;
+    ready = 0;
   }
   return true;
+}
+
+bool RunningSweep::beside_one_another() const {
+  return options_.hooks.empty() && model_.hooks().empty() && model_.device().is_cpu() &&
+         at::get_num_threads() > 1;
 }
 
 std::optional<RunningSweep::PatchedGroup> RunningSweep::patch_group(RowOfScores row, std::size_t group,
@@ -224,14 +235,14 @@ std::optional<RunningSweep::PatchedGroup> RunningSweep::patch_group(RowOfScores 
     file_->require_same(kept, now, "the size of what is patched in");
     kept = now;
   }
-  if (!any_left) return std::nullopt;
   // Padding and places that the layer lacks have no number.
   std::vector<std::int64_t> without = all, with = made.cells;
   std::sort(without.begin(), without.end());
   std::sort(with.begin(), with.end());
-  std::vector<std::int64_t> left;
-  std::set_difference(without.begin(), without.end(), with.begin(), with.end(), std::back_inserter(left));
-  mark_done(row, left);
+  std::vector<std::int64_t> numberless;
+  std::set_difference(without.begin(), without.end(), with.begin(), with.end(),
+                      std::back_inserter(numberless));
+  mark_done(row, numberless);
 
   std::vector<PatchedRuns::Batch> batches = runs.batches(made.patches);
   return PatchedGroup{std::move(made), std::move(batches)};
@@ -239,9 +250,10 @@ std::optional<RunningSweep::PatchedGroup> RunningSweep::patch_group(RowOfScores 
 
 // Note [Runs beside one another]
 // A patched run of some hundred tokens keeps one thread busy, but not several: its many small operators are
-// not shared, and of the others the threads wait for one another. So where there are more runs than threads,
-// each thread takes whole runs. Hooks are called by one thread, and so are metrics. How runs are computed
-// does not depend on what a partial file holds: a resumed sweep gives the same bits.
+// not shared, and of the others the threads wait for one another. So where there are at least twice as many
+// runs as threads, and their memory allows it, each thread takes whole runs. Hooks are called by the caller's
+// thread, metrics and progress by one thread at a time. How runs are computed does not depend on which of
+// them a partial file holds already, so that a resumed sweep gives the same bits.
 bool RunningSweep::run_groups(RowOfScores row, const std::vector<PatchedGroup>& groups,
                               const PatchedRuns& runs, const RowMetrics& metrics) {
   std::vector<std::pair<const CellPatches*, const PatchedRuns::Batch*>> work;
@@ -249,7 +261,7 @@ bool RunningSweep::run_groups(RowOfScores row, const std::vector<PatchedGroup>& 
     for (const PatchedRuns::Batch& batch : group.batches) work.emplace_back(&group.made, &batch);
   }
   std::mutex one_at_a_time;
-  bool going = true;
+  bool going = true, threw = false;
   const auto run_batch = [&](std::int64_t number) {
     const auto& [made, batch] = work[static_cast<std::size_t>(number)];
     std::vector<std::int64_t> cells;
@@ -257,17 +269,27 @@ bool RunningSweep::run_groups(RowOfScores row, const std::vector<PatchedGroup>& 
     {
       const std::lock_guard lock(one_at_a_time);
       const auto left = [&](std::int64_t cell) { return !is_done(row, cell); };
-      if (!going || std::none_of(cells.begin(), cells.end(), left)) return;
+      if (!going || threw || std::none_of(cells.begin(), cells.end(), left)) return;
     }
     std::optional<RunResult> run;
     if (batch->changes) run = runs.run(made->patches, *batch);
     const std::lock_guard lock(one_at_a_time);
-    take(row, cells, run ? &*run : nullptr, runs.unpatched(), metrics);
-    if (going) going = go_on();
+    if (threw) return;
+    try {
+      take(row, cells, run ? &*run : nullptr, runs.unpatched(), metrics);
+      if (going) going = go_on();
+    } catch (...) {
+      threw = true;
+      throw;
+    }
   };
-  const auto count = static_cast<std::int64_t>(work.size());
-  const bool hooked = !options_.hooks.empty() || !model_.hooks().empty();
-  if (!hooked && model_.device().is_cpu() && count >= 2 * at::get_num_threads()) {
+  std::int64_t computed = 0, largest = 0;
+  for (const auto& [made, batch] : work) {
+    computed += batch->changes ? 1 : 0;
+    largest = std::max(largest, runs.bytes(*batch));
+  }
+  const std::int64_t count = static_cast<std::int64_t>(work.size()), threads = at::get_num_threads();
+  if (beside_one_another() && computed >= 2 * threads && threads * largest <= kBytesBesideOneAnother) {
     for_each_task(count, run_batch);
   } else {
     for (std::int64_t number = 0; number < count; ++number) run_batch(number);

@@ -239,6 +239,24 @@ std::int64_t PatchedRuns::rows_at_once(const Group& group) const {
   return std::max<std::int64_t>(1, kBytesAtOnce / bytes);
 }
 
+std::int64_t PatchedRuns::bytes(const Batch& batch) const {
+  if (!batch.changes) return 0;
+  const ModelConfig& config = model_.config();
+  const std::int64_t element = c10::elementSize(config.dtype);
+  const bool suffixes = has_suffixes(batch.group);
+  std::int64_t tokens = 0;
+  for (const Row& row : batch.rows) tokens += suffixes ? columns_ - row.first_column : columns_;
+  // The stream, what a norm and queries, keys and values make of it, and both branches of an MLP.
+  const std::int64_t of_a_token = (6 * config.d_model + 3 * config.d_mlp) * element;
+  std::int64_t of_a_row = 0;
+  if (batch.group.point)
+    of_a_row += static_cast<std::int64_t>(value(points_.name(*batch.group.point)).nbytes());
+  if (unpatched_.output() == Output::logits) {
+    of_a_row += static_cast<std::int64_t>(unpatched_.logits().nbytes());
+  }
+  return tokens * of_a_token + static_cast<std::int64_t>(batch.rows.size()) * of_a_row;
+}
+
 RunResult PatchedRuns::run(const std::vector<Patch>& patches, const Batch& batch) const {
   const auto& [group, rows, changes] = batch;
   assert(changes);

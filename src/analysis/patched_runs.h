@@ -77,6 +77,8 @@ class PatchedRuns {
   };
   /// All patches, each in one batch: always the same ones together.
   std::vector<Batch> batches(const std::vector<Patch>& patches) const;
+  /// About what the runs of a batch take while they are computed.
+  std::int64_t bytes(const Batch& batch) const;
   /// The runs of a batch of these patches, as its rows. May be called by several threads.
   RunResult run(const std::vector<Patch>& patches, const Batch& batch) const;
 

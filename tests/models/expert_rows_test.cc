@@ -59,6 +59,29 @@ TEST(ExpertRows, AreAddedUpForEveryTokenAsByLoops) {
   }
 }
 
+TEST(ExpertRows, PassGradientsBackAsLibTorchsOperatorsDo) {
+  const Workspace workspace;
+  for (const std::int64_t padded : {0, 3}) {
+    const ExpertRows rows = random_rows(13, 4, 20, padded, at::kFloat);
+    const at::Tensor weights = at::rand({13, 4}), asked = at::randn({13, 20});
+    std::vector<at::Tensor> passed[2], sums;
+    for (const Workspace* where : {static_cast<const Workspace*>(nullptr), &workspace}) {
+      ExpertRows leaves = rows;
+      for (at::Tensor& written : leaves.written) written = written.clone().set_requires_grad(true);
+      const at::Tensor of_weights = weights.clone().set_requires_grad(true);
+      sums.push_back(weighted_sum(leaves, of_weights, Memory{where}));
+      (sums.back() * asked).sum().backward();
+      for (const at::Tensor& written : leaves.written) passed[where != nullptr].push_back(written.grad());
+      passed[where != nullptr].push_back(of_weights.grad());
+    }
+    for (std::size_t i = 0; i < passed[0].size(); ++i) {
+      if (passed[0][i].numel() == 0) continue;
+      EXPECT_LT((passed[0][i] - passed[1][i]).abs().max().item<double>(), 1e-5) << i;
+    }
+    EXPECT_TRUE(at::equal(sums[1].detach(), weighted_sum(rows, weights, Memory{&workspace})));
+  }
+}
+
 TEST(ExpertRows, TokensWithoutAPlaceGetZeros) {
   const Workspace workspace;
   const at::Tensor weights = at::rand({5, 2});

@@ -93,13 +93,14 @@ struct SweepOptions {
   std::vector<std::vector<Address>> table = {};
   PatchSource from = PatchSource::zero();  ///< what the places become
   Input into = at::Tensor();               ///< what the patched runs read; each row is swept by itself
-  Metrics metric = {};                     ///< score each patched run
-  std::vector<Hook> hooks = {};            ///< in force in every run, besides those that are attached
-  std::vector<Edit> edits = {};            ///< in force in every run, before the patch
-  std::int64_t tokens_per_run = 1024;      ///< patched runs are computed together up to so many tokens
-  Stack stack = Stack::none;               ///< whose layers: of the stack that predicts, or Stack::encoder
-  /// As RunOptions::threads. Many small runs are computed beside one another, each by one thread; with hooks
-  /// one run after another, by all threads.
+  /// Score each patched run. They may be called by threads of the sweep's own, by one at a time.
+  Metrics metric = {};
+  std::vector<Hook> hooks = {};        ///< in force in every run, besides those that are attached
+  std::vector<Edit> edits = {};        ///< in force in every run, before the patch
+  std::int64_t tokens_per_run = 1024;  ///< patched runs are computed together up to so many tokens
+  Stack stack = Stack::none;           ///< whose layers: of the stack that predicts, or Stack::encoder
+  /// As RunOptions::threads. Many small runs on the CPU are computed beside one another, each by one thread;
+  /// with hooks, and where there are few or large ones, one after another by all threads.
   std::optional<int> threads = {};
   /// Called after each run, by one thread at a time; false ends the sweep.
   std::function<bool(const SweepProgress&)> progress = nullptr;
