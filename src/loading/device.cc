@@ -1,6 +1,8 @@
 #include "loading/device.h"
 
 #include <ATen/detail/CUDAHooksInterface.h>
+#include <c10/core/DeviceType.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <dlfcn.h>
 #include <fmt/format.h>
 
@@ -20,6 +22,12 @@ std::optional<c10::Device> parse_device(const std::string& name) {
   }
 }
 
+// A backend of its own that the program has registered with LibTorch.
+bool is_registered_backend(const c10::Device& device) {
+  return device.is_privateuseone() && c10::is_privateuse1_backend_registered() &&
+         c10::impl::hasDeviceGuardImpl(device.type());
+}
+
 // Note [Loading CUDA before asking for it]
 // A program linked to LibTorch's CPU library registers the CUDA kernels by loading the other half of it.
 // LibTorch makes its hooks into CUDA once, at the first question about CUDA, and without that library they
@@ -37,16 +45,7 @@ void load_cuda_library(const std::string& name) {
   }
 }
 
-}  // namespace
-
-c10::Device open_device(const std::string& name) {
-  const auto device = parse_device(name);
-  if (!device || !(device->is_cpu() || device->is_cuda())) {
-    throw ConfigError(
-        "device",
-        fmt::format("'{}' is not a device this engine runs on; expected cpu, cuda or cuda:N", name));
-  }
-  if (!device->is_cuda()) return *device;
+int visible_gpus(const std::string& name) {
   load_cuda_library(name);
   const at::CUDAHooksInterface& cuda = at::detail::getCUDAHooks();
   if (!cuda.hasCUDART()) {
@@ -56,7 +55,22 @@ c10::Device open_device(const std::string& name) {
         "CPU or by another library, and does without CUDA from then on; open the first CUDA model or "
         "cache_device before that");
   }
-  const auto count = static_cast<int>(cuda.hasCUDA() ? cuda.deviceCount() : 0);
+  return cuda.hasCUDA() ? cuda.deviceCount() : 0;
+}
+
+}  // namespace
+
+c10::Device open_device(const std::string& name) {
+  const auto device = parse_device(name);
+  const bool registered = device && is_registered_backend(*device);
+  if (!device || !(device->is_cpu() || device->is_cuda() || registered)) {
+    throw ConfigError(
+        "device",
+        fmt::format("'{}' is not a device this engine runs on; expected cpu, cuda or cuda:N", name));
+  }
+  if (device->is_cpu()) return *device;
+  const int count =
+      registered ? c10::impl::getDeviceGuardImpl(device->type())->deviceCount() : visible_gpus(name);
   const int index = device->has_index() ? device->index() : 0;
   if (index >= count) {
     throw IoError(
@@ -65,7 +79,7 @@ c10::Device open_device(const std::string& name) {
                     "cpu",
                     count));
   }
-  return {c10::kCUDA, static_cast<c10::DeviceIndex>(index)};
+  return {device->type(), static_cast<c10::DeviceIndex>(index)};
 }
 
 }  // namespace hooked

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+/// What happened on the strict device.
+namespace hooked::strict {
+
+/// How often; of the whole process.
+struct Counts {
+  /// Operators that launch at least one kernel, and copies that the host does not wait for. Views and
+  /// allocations launch none; sort, topk and cumsum count once.
+  std::int64_t launches = 0;
+  /// Times that the host would have waited for a GPU: for a number, a size, or a copy that is not between
+  /// pinned memory and the device.
+  std::int64_t waits = 0;
+
+  friend Counts operator-(const Counts& a, const Counts& b) {
+    return {a.launches - b.launches, a.waits - b.waits};
+  }
+  friend Counts operator+(const Counts& a, const Counts& b) {
+    return {a.launches + b.launches, a.waits + b.waits};
+  }
+  bool operator==(const Counts&) const = default;
+};
+
+/// Since the process began.
+Counts counts();
+
+/// Those of a call.
+template <typename Call>
+Counts counts_of(const Call& call) {
+  const Counts before = counts();
+  call();
+  return counts() - before;
+}
+
+/// Keeps what happens while it lives, with the place in the program that it comes from.
+class Trace {
+ public:
+  enum class Of : std::uint8_t { waits, waits_and_launches };
+  explicit Trace(Of of = Of::waits);
+  ~Trace();
+  Trace(const Trace&) = delete;
+  Trace& operator=(const Trace&) = delete;
+
+  /// A line for each kind of event and place: `2 waits: item < hooked::Sampler::pick < ...`, the functions of
+  /// the program's own code from the innermost on.
+  std::string text() const;
+};
+
+/// While it lives, a wait throws c10::Error, as it does while CUDA records a graph.
+class Recording {
+ public:
+  Recording();
+  ~Recording();
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+};
+
+// For the device.
+
+/// A kernel, or a copy that nobody waits for.
+void note_launch(const std::string& what);
+/// A wait. Throws c10::Error while something is recorded.
+void note_wait(const std::string& what);
+
+}  // namespace hooked::strict

@@ -1,0 +1,165 @@
+#include "tests/support/strict_device/device.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/NativeFunctions.h>
+#include <ATen/detail/PrivateUse1HooksInterface.h>
+#include <ATen/native/transformers/attention.h>
+#include <ATen/native/transformers/sdp_utils_cpp.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <torch/library.h>
+
+#include "tests/support/strict_device/boxed_kernel.h"
+#include "tests/support/strict_device/counts.h"
+#include "tests/support/strict_device/kernels.h"
+#include "tests/support/strict_device/memory.h"
+
+namespace hooked::strict {
+namespace {
+
+constexpr auto kType = c10::DeviceType::PrivateUse1;
+constexpr c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
+
+// ---- tensors and copies
+
+at::Tensor empty(at::IntArrayRef sizes, std::optional<at::ScalarType> dtype,
+                 std::optional<at::Layout> /*layout*/, std::optional<at::Device> device,
+                 std::optional<bool> /*pinned*/, std::optional<at::MemoryFormat> format) {
+  const c10::DeviceGuard guard(*device);
+  return at::detail::empty_generic(sizes, device_allocator(), kKeys, c10::dtype_or_default(dtype), format);
+}
+
+at::Tensor empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides, std::optional<at::ScalarType> dtype,
+                         std::optional<at::Layout> /*layout*/, std::optional<at::Device> device,
+                         std::optional<bool> /*pinned*/) {
+  const c10::DeviceGuard guard(*device);
+  return at::detail::empty_strided_generic(sizes, strides, device_allocator(), kKeys,
+                                           c10::dtype_or_default(dtype));
+}
+
+// For an `out` that its operator overwrites: old contents go.
+const at::Tensor& resize(const at::Tensor& self, at::IntArrayRef sizes,
+                         std::optional<at::MemoryFormat> /*format*/) {
+  const auto bytes = at::detail::computeStorageNbytesContiguous(
+      sizes, self.itemsize(), static_cast<std::size_t>(self.storage_offset()));
+  if (bytes > self.storage().nbytes()) {
+    const c10::DeviceGuard guard(self.device());
+    auto* const storage = self.storage().unsafeGetStorageImpl();
+    storage->set_data_ptr_noswap(device_allocator()->allocate(bytes));
+    storage->set_nbytes(bytes);
+  }
+  self.unsafeGetTensorImpl()->set_sizes_contiguous(sizes);
+  return self;
+}
+
+// LibTorch waits unless it is told not to, and CUDA for pageable memory also then.
+bool waits_for(const at::Tensor& of_host, bool non_blocking) {
+  return !non_blocking || !is_pinned(of_host.storage().data());
+}
+
+at::Tensor copy_from(const at::Tensor& source, const at::Tensor& destination, bool non_blocking) {
+  if (destination.numel() == 0) return destination;
+  if (source.is_cpu() && waits_for(source, non_blocking)) note_wait("a copy from memory of the host");
+  if (destination.is_cpu() && waits_for(destination, non_blocking)) note_wait("a copy to the host");
+  OpenMemory opened;
+  const at::Tensor to = on_device(destination) ? opened.alias(destination) : destination;
+  to.copy_(on_device(source) ? opened.alias(source) : source);
+  note_launch("copy_");
+  return destination;
+}
+
+at::Scalar local_scalar(const at::Tensor& self) {
+  note_wait("item");
+  OpenMemory opened;
+  return opened.alias(self).item();
+}
+
+// ---- registration
+
+// The macro wants these names unqualified.
+using at::native::_fused_sdp_choice_stub;
+using at::native::_fused_sdp_choice_stub_DECLARE_DISPATCH_type;
+using at::native::RegisterPRIVATEUSE1Dispatch;
+REGISTER_PRIVATEUSE1_DISPATCH(_fused_sdp_choice_stub, &choose_attention)
+
+TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&run_host_kernel>());
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("empty.memory_format", &empty);
+  m.impl("empty_strided", &empty_strided);
+  m.impl("resize_", &resize);
+  m.impl("_copy_from", &copy_from);
+  m.impl("_local_scalar_dense", &local_scalar);
+  // Views.
+  m.impl("as_strided", TORCH_FN(at::native::as_strided_tensorimpl));
+  m.impl("view", TORCH_FN(at::native::view));
+  m.impl("_reshape_alias", TORCH_FN(at::native::_reshape_alias));
+  m.impl("unfold", TORCH_FN(at::native::unfold));
+  // Unknown devices get a composite of these, CUDA has a kernel.
+  m.impl("_scaled_dot_product_fused_attention_overrideable", &attend);
+  m.impl("_fused_rms_norm_backward", &rms_norm_backward);
+  for (const char* op : {"native_layer_norm", "_fused_rms_norm", "mish_backward"}) {
+    m.impl(op, torch::CppFunction::makeFromBoxedFunction<&run_host_kernel>());
+  }
+}
+
+// ---- the device itself
+
+class Guard final : public c10::impl::DeviceGuardImplInterface {
+ public:
+  c10::DeviceType type() const override { return kType; }
+  c10::Device exchangeDevice(c10::Device to) const override {
+    const c10::Device before = getDevice();
+    setDevice(to);
+    return before;
+  }
+  c10::Device getDevice() const override { return {kType, current_device()}; }
+  void setDevice(c10::Device to) const override {
+    TORCH_CHECK(to.index() >= 0 && to.index() < kDevices, "strict device: there is no ", to);
+    set_current_device(to.index());
+  }
+  void uncheckedSetDevice(c10::Device to) const noexcept override { set_current_device(to.index()); }
+  c10::Stream getStream(c10::Device of) const override { return c10::Stream(c10::Stream::DEFAULT, of); }
+  c10::Stream getDefaultStream(c10::Device of) const override { return getStream(of); }
+  c10::Stream exchangeStream(c10::Stream stream) const override { return stream; }
+  c10::DeviceIndex deviceCount() const noexcept override { return kDevices; }
+  void record(void** /*event*/, const c10::Stream& /*stream*/, c10::DeviceIndex /*device*/,
+              c10::EventFlag /*flag*/) const override {}
+  void block(void* /*event*/, const c10::Stream& /*stream*/) const override {}
+  bool queryEvent(void* /*event*/) const override { return true; }
+  bool queryStream(const c10::Stream& /*stream*/) const override { return true; }
+  void synchronizeStream(const c10::Stream& /*stream*/) const override { note_wait("synchronize"); }
+  void synchronizeEvent(void* /*event*/) const override { note_wait("synchronize"); }
+  void synchronizeDevice(c10::DeviceIndex /*device*/) const override { note_wait("synchronize"); }
+};
+
+class Hooks final : public at::PrivateUse1HooksInterface {
+ public:
+  bool isBuilt() const override { return true; }
+  bool isAvailable() const override { return true; }
+  bool hasPrimaryContext(c10::DeviceIndex /*device*/) const override { return true; }
+  c10::DeviceIndex deviceCount() const override { return kDevices; }
+  c10::DeviceIndex getCurrentDevice() const override { return current_device(); }
+  bool isPinnedPtr(const void* data) const override { return is_pinned(data); }
+  c10::Allocator* getPinnedMemoryAllocator() const override { return pinned_allocator(); }
+};
+
+}  // namespace
+
+void install() {
+  static const bool kOnce = [] {
+    c10::register_privateuse1_backend("strict");
+    c10::SetAllocator(kType, device_allocator());
+    c10::impl::registerDeviceGuard(kType, new Guard);
+    at::RegisterPrivateUse1HooksInterface(new Hooks);
+    watch_for_touches();
+    return true;
+  }();
+  static_cast<void>(kOnce);
+}
+
+c10::Device device(int index) { return {kType, static_cast<c10::DeviceIndex>(index)}; }
+
+}  // namespace hooked::strict
