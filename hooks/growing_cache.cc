@@ -103,17 +103,22 @@ void GrowingCache::append(Grown& grown, const ActivationCache::Entry& entry) con
 std::optional<TokenColumns> GrowingCache::joined_columns() const {
   std::optional<TokenColumns> all;
   std::int64_t batch = 0;
+  c10::Device device = at::kCPU;  // of the masks
   for (const std::optional<TokenColumns>& columns : columns_) {
     if (!columns || (all && columns->first != all->end)) return std::nullopt;
     if (!all) all = TokenColumns{.first = columns->first, .end = columns->first};
     all->end = columns->end;
-    if (columns->mask.defined()) batch = columns->mask.size(0);
+    if (columns->mask.defined()) {
+      batch = columns->mask.size(0);
+      device = columns->mask.device();
+    }
   }
   if (batch == 0) return all;
   std::vector<at::Tensor> masks;
+  const at::TensorOptions options = at::TensorOptions(at::kBool).device(device);
   for (const std::optional<TokenColumns>& columns : columns_) {
     masks.push_back(columns->mask.defined() ? columns->mask
-                                            : at::ones({batch, columns->end - columns->first}, at::kBool));
+                                            : at::ones({batch, columns->end - columns->first}, options));
   }
   all->mask = at::cat(masks, 1);
   return all;
