@@ -3,7 +3,6 @@
 #include <ATen/TensorIndexing.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 
 #include <optional>
@@ -11,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/to_device.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
 
@@ -118,9 +118,8 @@ at::Tensor take_block(const at::Tensor& value, const AxisIndices& indices, const
       block = block.slice(d, begin, end);
     } else if (const auto* list = std::get_if<std::vector<std::int64_t>>(&index->value)) {
       const std::vector<std::int64_t> resolved = resolve_places(*list, place);
-      block = resolved.size() == 1
-                  ? block.slice(d, resolved[0], resolved[0] + 1)
-                  : block.index_select(d, at::tensor(resolved, at::kLong).to(value.device()));
+      block = resolved.size() == 1 ? block.slice(d, resolved[0], resolved[0] + 1)
+                                   : block.index_select(d, to_device(resolved, value.device()));
     } else {
       if (axes[dim] != Axis::pos && axes[dim] != Axis::source && axes[dim] != Axis::query) {
         throw HookError(context.where,
@@ -150,7 +149,7 @@ void write_block(const at::Tensor& value, const AxisIndices& indices, const Axis
     if (const auto* list = std::get_if<std::vector<std::int64_t>>(&apart->index.value)) {
       const std::int64_t size = value.size(*row(context.site).axes.find(apart->axis));
       const std::vector<std::int64_t> places = resolve_places(*list, {context, apart->axis, size});
-      view.index_copy_(apart->dimension, at::tensor(places, at::kLong).to(value.device()), from);
+      view.index_copy_(apart->dimension, to_device(places, value.device()), from);
     } else {
       const at::Tensor last = last_of_each_row(value, context, view.size(apart->dimension));
       view.movedim(apart->dimension, 1).index_put_({at::arange(value.size(0), last.options()), last}, from);

@@ -1,12 +1,13 @@
 #include "hooks/ragged_rows.h"
 
 #include <ATen/ops/full.h>
-#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <limits>
 #include <map>
+
+#include "core/to_device.h"
 
 namespace hooked {
 
@@ -29,8 +30,8 @@ RaggedRows::RaggedRows(const std::vector<std::int64_t>& first_columns, std::int6
       for (std::int64_t c = column; c < end; ++c) places.push_back(row * columns_ + c - first);
     }
   }
-  places_ = at::tensor(places, at::kLong).to(device);
-  order_ = at::tensor(order, at::kLong).to(device);
+  places_ = to_device(places, device);
+  order_ = to_device(order, device);
 }
 
 bool RaggedRows::can_show(Site site) {

@@ -3,7 +3,6 @@
 #include <ATen/TensorIndexing.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/tensor.h>
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
@@ -12,6 +11,7 @@
 #include <functional>
 #include <utility>
 
+#include "core/to_device.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/site.h"
 
@@ -25,7 +25,7 @@ at::Tensor places_of_input(const at::Tensor& x, std::int64_t dim, const std::vec
   const auto apart = [](std::int64_t a, std::int64_t b) { return b != a + 1; };
   if (std::adjacent_find(places.begin(), places.end(), apart) == places.end())
     return x.narrow(dim, places.front(), static_cast<std::int64_t>(places.size()));
-  return x.index_select(dim, at::tensor(places, at::kLong).to(x.device()));
+  return x.index_select(dim, to_device(places, x.device()));
 }
 
 }  // namespace

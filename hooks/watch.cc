@@ -4,7 +4,6 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/full_like.h>
-#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
@@ -14,6 +13,7 @@
 #include <exception>
 #include <numeric>
 
+#include "core/to_device.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
 #include "hooked/hooks/axis_block.h"
@@ -128,7 +128,7 @@ std::optional<Watch::Places> Watch::places_of(const AxisIndices& indices, const 
     if (on != Axis::pos && on != Axis::query && (on != Axis::key || last)) {
       places.indices.add(axis, index);
     } else if (last && rows_end.defined()) {
-      const at::Tensor here = at::tensor(*covered, at::kLong).to(rows_end.device());
+      const at::Tensor here = to_device(*covered, rows_end.device());
       const at::Tensor matches = rows_end.unsqueeze(1) == here;  // [batch, position]
       if (!matches.any(1).all().item<bool>()) refuse();
       places.last = matches.to(at::kLong).argmax(1);

@@ -32,7 +32,9 @@ constexpr AttentionSites kCrossSites{Site::cross_q,           Site::cross_k,    
 
 at::Tensor rotated(const at::Tensor& x, const RotaryAngles& angles, const RotaryPositions& rotary,
                    const Workspace* workspace) {
-  if (workspace == nullptr || !can_rotate_rows(x, angles)) return rotate(x, angles, rotary);
+  if (workspace == nullptr) return rotate(x, angles, rotary);
+  if (!x.device().is_cpu()) return rotate_in_few(x, angles, rotary);
+  if (!can_rotate_rows(x, angles)) return rotate(x, angles, rotary);
   const at::Tensor out = workspace->empty(x.sizes(), x.options());
   rotate_into(out, x, angles, rotary);
   return out;
@@ -47,6 +49,42 @@ at::Tensor turned(const at::Tensor& x, const RotaryAngles& angles, const RotaryP
                   [back, rotary, memory = *run.workspace](const at::Tensor& gradient) {
                     return std::vector{rotated(gradient, back, rotary, &memory)};
                   });
+}
+
+// Queries and keys that lie side by side, as one product leaves them, as one tensor [batch, pos, heads of
+// both, d_head]; undefined where they do not.
+at::Tensor side_by_side(const Heads& heads) {
+  const at::Tensor &q = heads.q, &k = heads.k;
+  const bool neighbours = q.is_alias_of(k) && q.strides() == k.strides() && q.size(1) == k.size(1) &&
+                          k.storage_offset() == q.storage_offset() + q.size(2) * q.stride(2);
+  if (!neighbours) return {};
+  return q.as_strided({q.size(0), q.size(1), q.size(2) + k.size(2), q.size(3)}, q.strides());
+}
+
+void turn(Heads& heads, const RotaryAngles& angles, const RotaryPositions& rotary, const Run& run) {
+  if (run.workspace != nullptr && !heads.q.device().is_cpu() && !records(heads.q) && !records(heads.k)) {
+    if (const at::Tensor both = side_by_side(heads); both.defined()) {
+      const std::int64_t h = heads.q.size(2), kv = heads.k.size(2);
+      const at::Tensor turned_both = rotate_in_few(both, angles, rotary);
+      heads.q = turned_both.narrow(2, 0, h);
+      heads.k = turned_both.narrow(2, h, kv);
+      return;
+    }
+  }
+  heads.q = turned(heads.q, angles, rotary, run);
+  heads.k = turned(heads.k, angles, rotary, run);
+}
+
+// LibTorch's fused kernels of other devices take keys that heads share in 16 bits without a mask only.
+bool fused_shares_keys(const at::Tensor& q, bool masked) {
+  const bool narrow = q.scalar_type() == at::kHalf || q.scalar_type() == at::kBFloat16;
+  return q.device().is_cpu() || (narrow && !masked);
+}
+
+// [batch, kv_head, key, width] for every head.
+at::Tensor for_each_head(const at::Tensor& x, std::int64_t heads) {
+  const std::int64_t group = heads / x.size(1);
+  return x.unsqueeze(2).expand({-1, -1, group, -1, -1}).flatten(1, 2);
 }
 
 }  // namespace
@@ -125,8 +163,9 @@ at::Tensor Attention::forward(const AttentionInput& input, const StackInputs& st
       *x = at::clamp(*x, -config_.qkv_clip, config_.qkv_clip);
   }
   if (hook_rot_q_) {
-    heads.q = hook_rot_q_->forward(turned(heads.q, layer.angles, *config_.rotary(), run), run.watch);
-    heads.k = hook_rot_k_->forward(turned(heads.k, layer.angles, *config_.rotary(), run), run.watch);
+    turn(heads, layer.angles, *config_.rotary(), run);
+    heads.q = hook_rot_q_->forward(heads.q, run.watch);
+    heads.k = hook_rot_k_->forward(heads.k, run.watch);
   }
   return write(hook_z_->forward(attend_parts(heads, layer, stack, run), run.watch), run);
 }
@@ -252,7 +291,11 @@ at::Tensor Attention::attend_explicitly(const at::Tensor& q, const Segments& att
 
 bool Attention::fused_is_faster(const at::Tensor& q, const KeysAndValues& attended,
                                 const LayerKind& kind) const {
-  if (!q.device().is_cpu()) return true;
+  if (!q.device().is_cpu()) {
+    // Products read keys that heads share where they lie; for one query that is less work than repeating
+    // them.
+    return q.size(1) > 1 || !config_.grouped_query() || fused_shares_keys(q, kind.mask.forbids());
+  }
   // LibTorch multiplies all scores at a time where values have a width of their own, and reads biases and
   // windows as masks of all queries and keys.
   if (q.size(3) != attended.values.size(3) || kind.mask.score_bias().defined() || kind.windowed) return false;
@@ -265,9 +308,12 @@ at::Tensor Attention::attend_fused(const at::Tensor& q, const KeysAndValues& att
   if (!kind.plain_causal) {
     if (const at::Tensor& summand = kind.mask.summand(q.scalar_type()); summand.defined()) mask = summand;
   }
+  // Their way around it would be 19 operators.
+  const bool shares = !config_.grouped_query() || fused_shares_keys(q, mask.has_value());
+  const auto keys_of = [&](const at::Tensor& x) { return shares ? x : for_each_head(x, q.size(2)); };
   const at::Tensor z = at::scaled_dot_product_attention(
-      q.transpose(1, 2), attended.keys, attended.values, mask, /*dropout_p=*/0.0,
-      /*is_causal=*/kind.plain_causal, scale_, /*enable_gqa=*/config_.grouped_query());
+      q.transpose(1, 2), keys_of(attended.keys), keys_of(attended.values), mask, /*dropout_p=*/0.0,
+      /*is_causal=*/kind.plain_causal, scale_, /*enable_gqa=*/shares && config_.grouped_query());
   return z.transpose(1, 2);
 }
 

@@ -41,6 +41,12 @@ void require_experts(const at::Tensor& experts, std::int64_t n_experts, const st
                   n_experts - 1, experts.min().item<std::int64_t>(), experts.max().item<std::int64_t>()));
 }
 
+// How often each number below `end` occurs. On CUDA bincount asks for the least and the largest, and waits for both.
+at::Tensor counts_of(const at::Tensor& numbers, std::int64_t end) {
+  if (numbers.device().is_cpu()) return at::bincount(numbers, {}, end);
+  return at::zeros({end}, numbers.options()).scatter_add_(0, numbers, at::ones_like(numbers));
+}
+
 }  // namespace
 
 MixtureMlp::MixtureMlp(const GraphContext& context) : config_(context.config) {
@@ -168,7 +174,7 @@ at::Tensor MixtureMlp::routed(const at::Tensor& tokens, const Routing& routing, 
     owners = owners.masked_fill(real.logical_not().reshape({-1}).repeat({ranks}), n_experts);
   }
   const at::Tensor places = at::argsort(owners, /*stable=*/true, /*dim=*/0, /*descending=*/false);
-  const at::Tensor counts = at::bincount(owners, {}, n_experts + 1).to(at::kCPU);
+  const at::Tensor counts = counts_of(owners, n_experts + 1).to(at::kCPU);
   const std::int64_t* count = counts.data_ptr<std::int64_t>();
   ExpertRows rows{.tokens = n_tokens, .ranks = ranks, .d_model = tokens.size(1), .places = {}, .written = {}};
   std::int64_t first = 0;

@@ -1,6 +1,7 @@
 #include "models/norm.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/_fused_rms_norm.h>
 #include <ATen/ops/addcmul.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/native_layer_norm.h>
@@ -132,21 +133,37 @@ at::Tensor Norm::without_weight(const at::Tensor& x) const {
   return std::get<0>(at::native_layer_norm(x, division_.shape, std::nullopt, std::nullopt, division_.eps));
 }
 
+Norm::NormedByKernel Norm::by_kernel(const at::Tensor& x) const {
+  const std::optional<at::Tensor> w = w_.defined() ? std::optional(weight()) : std::nullopt;
+  at::Tensor normed, mean, reciprocal;
+  if (division_.kind == NormKind::rms_norm) {
+    std::tie(normed, reciprocal) = at::_fused_rms_norm(x, division_.shape, w, division_.eps);
+  } else {
+    const std::optional<at::Tensor> b = b_.defined() ? std::optional(b_.view(division_.shape)) : std::nullopt;
+    std::tie(normed, mean, reciprocal) = at::native_layer_norm(x, division_.shape, w, b, division_.eps);
+  }
+  return {normed, reciprocal};
+}
+
 at::Tensor Norm::forward(const at::Tensor& x, Run& run) const { return forward_with_edits(x, run).normed; }
 
 at::Tensor Norm::forward_unchanged(const at::Tensor& x, Run& run) const {
   at::Tensor normed, scale;
+  const bool scale_watched = hook_scale_->watched(run.watch);
   const auto rows = rows_of(x, run);
   if (rows) {
     const at::Tensor weighted = run.workspace->empty(rows->x.sizes(), x.options());
-    if (hook_scale_->watched(run.watch))
-      scale = at::empty(with_last_size(rows->x, 1), x.options().dtype(at::kFloat));
+    if (scale_watched) scale = at::empty(with_last_size(rows->x, 1), x.options().dtype(at::kFloat));
     norm_rows_into({.weighted = weighted, .scale = scale}, rows->x, rows->how);
     normed = weighted.view(x.sizes());
     if (scale.defined() && division_.shape.size() > 1) scale = scale.unsqueeze(-1);
+  } else if (scale_watched && !x.device().is_cpu() && weight_shape_ == division_.shape) {
+    const NormedByKernel made = by_kernel(x);
+    normed = made.normed;
+    scale = made.reciprocal_scale.reciprocal();
   } else {
     normed = without_points(x, run);
-    if (hook_scale_->watched(run.watch)) scale = division_.scale(division_.dividend(x));
+    if (scale_watched) scale = division_.scale(division_.dividend(x));
   }
   hook_scale_->forward(scale, run.watch);
   const auto recipe = [&](const ActivationName& name) -> Recipe {

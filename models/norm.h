@@ -85,6 +85,12 @@ class Norm : public torch::nn::Module {
   at::Tensor weighted(const at::Tensor& normalized) const;
   at::Tensor weight() const;
   at::Tensor without_weight(const at::Tensor& x) const;
+  struct NormedByKernel {
+    at::Tensor normed;            // x, weighted
+    at::Tensor reciprocal_scale;  // [.., 1], in float32 or better
+  };
+  /// In one operator, for devices on which that is one kernel. Of norms whose weight is of the normed axes.
+  NormedByKernel by_kernel(const at::Tensor& x) const;
   /// `x` normed the shorter way, where nobody changes what the points show and `normalized` may be left to
   /// the cache.
   at::Tensor forward_unchanged(const at::Tensor& x, Run& run) const;

@@ -6,6 +6,7 @@
 #include <ATen/ops/baddbmm.h>
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/clamp.h>
+#include <ATen/ops/clamp_min.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/erf.h>
 #include <ATen/ops/expm1.h>
@@ -255,7 +256,7 @@ at::Tensor activate(Activation activation, const at::Tensor& x, Memory memory) {
   switch (activation.kind()) {
     case Activation::relu:
       return elementwise(
-          x, memory, [](at::Tensor& out, const at::Tensor& in) { at::relu_out(out, in); },
+          x, memory, [](at::Tensor& out, const at::Tensor& in) { at::clamp_min_out(out, in, 0); },
           [](at::Tensor& out, const at::Tensor& gradient, const at::Tensor& in) {
             at::threshold_backward_out(out, gradient, in, 0);
           },

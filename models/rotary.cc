@@ -4,6 +4,8 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/cos.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mul.h>
 #include <ATen/ops/pow.h>
 #include <ATen/ops/sin.h>
 #include <ATen/ops/stack.h>
@@ -100,10 +102,11 @@ RotaryAngles rotary_angles(const RotaryFrequencies& frequencies, const TokenPlac
   const at::Tensor& positions = places.positions;
   const auto* longrope = std::get_if<LongropeScaling>(&frequencies.scaling);
   const auto* yarn = std::get_if<YarnScaling>(&frequencies.scaling);
-  at::Tensor f = frequencies.values.to(positions.device());  // [rotary_dim / 2], or [batch or 1, 1, 1, same]
-  at::Tensor beyond;                                         // longrope: [batch or 1, 1, 1, 1], long rows
+  at::Tensor f = frequencies.values;  // [rotary_dim / 2], or [batch or 1, 1, 1, same]
+  at::Tensor beyond;                  // longrope: [batch or 1, 1, 1, 1], long rows
   if (depends_on_length(frequencies.scaling)) {
-    const at::Tensor lengths = places.lengths.view({-1, 1, 1, 1});
+    const at::Tensor lengths =
+        (places.lengths.defined() ? places.lengths : positions.amax(-1).add(1)).view({-1, 1, 1, 1});
     if (longrope != nullptr) {
       beyond = lengths > longrope->original_n_ctx;
       f = at::where(beyond, f.select(0, 1), f.select(0, 0));
@@ -115,8 +118,9 @@ RotaryAngles rotary_angles(const RotaryFrequencies& frequencies, const TokenPlac
   const double magnitude = longrope != nullptr ? longrope->attention_factor
                            : yarn != nullptr   ? yarn->attention_factor
                                                : 1.0;
-  at::Tensor cosine = at::cos(angles) * magnitude;
-  at::Tensor sine = at::sin(angles) * magnitude;
+  const auto scaled = [&](const at::Tensor& x) { return magnitude == 1.0 ? x : x * magnitude; };
+  at::Tensor cosine = scaled(at::cos(angles));
+  at::Tensor sine = scaled(at::sin(angles));
   if (longrope != nullptr && longrope->long_attention_factor) {
     cosine = at::where(beyond, at::cos(angles) * *longrope->long_attention_factor, cosine);
     sine = at::where(beyond, at::sin(angles) * *longrope->long_attention_factor, sine);
@@ -144,6 +148,27 @@ at::Tensor rotate(const at::Tensor& x, const RotaryAngles& angles, const RotaryP
   if (kept == 0) return rotated;
   return rotary.at_end ? at::cat({x.narrow(-1, 0, kept), rotated}, -1)
                        : at::cat({rotated, x.narrow(-1, 2 * half, kept)}, -1);
+}
+
+at::Tensor rotate_in_few(const at::Tensor& x, const RotaryAngles& angles, const RotaryPositions& rotary) {
+  const std::int64_t half = angles.cosine.size(-1), kept = x.size(-1) - 2 * half;
+  at::Tensor out = at::empty(x.sizes(), x.options());
+  // The turned dimensions, in two halves or in pairs, and the parts of each pair.
+  const std::int64_t part = rotary.adjacent_pairs ? -1 : -2;
+  const auto pairs = [&](const at::Tensor& t) {
+    const at::Tensor turned = t.narrow(-1, rotary.at_end ? kept : 0, 2 * half);
+    return rotary.adjacent_pairs ? turned.unflatten(-1, {half, 2}) : turned.unflatten(-1, {2, half});
+  };
+  const at::Tensor from = pairs(x);
+  at::Tensor to = pairs(out);
+  at::mul_out(to, from, angles.cosine.unsqueeze(part));
+  to.select(part, 0).addcmul_(from.select(part, 1), angles.sine, -1);
+  to.select(part, 1).addcmul_(from.select(part, 0), angles.sine);
+  if (kept > 0) {
+    const std::int64_t first = rotary.at_end ? 0 : 2 * half;
+    out.narrow(-1, first, kept).copy_(x.narrow(-1, first, kept));
+  }
+  return out;
 }
 
 bool can_rotate_rows(const at::Tensor& x, const RotaryAngles& angles) {

@@ -8,7 +8,7 @@
 
 namespace hooked {
 
-/// The inverse frequencies of one kind of layer, on the CPU: float64 in float64 models, else float32, because
+/// The inverse frequencies of one kind of layer: float64 in float64 models, else float32, because
 /// that is what models were trained with.
 struct RotaryFrequencies {
   /// [rotary_dim / 2] after any scaling that does not depend on a row's length; under longrope
@@ -29,12 +29,12 @@ RotaryFrequencies rotary_frequencies(const ModelConfig& config, bool windowed);
 /// Where the tokens of a run stand.
 struct TokenPlaces {
   at::Tensor positions;  ///< [batch or 1, pos] int64
-  at::Tensor lengths;    ///< [batch or 1] int64: tokens of each row that angles depending on them go by
+  /// [batch or 1] int64: tokens of each row that angles depending on them go by; undefined: as many as its
+  /// largest position says.
+  at::Tensor lengths;
 
-  /// Without lengths a row is as long as its largest position says.
   TokenPlaces(at::Tensor at, at::Tensor of_rows = {})  // NOLINT: positions are places
-      : positions(std::move(at)),
-        lengths(of_rows.defined() ? std::move(of_rows) : positions.amax(-1).add(1)) {}
+      : positions(std::move(at)), lengths(std::move(of_rows)) {}
 };
 
 /// Cosines and sines of the angles of one run, both [batch or 1, pos, 1, rotary_dim / 2].
@@ -50,6 +50,10 @@ RotaryAngles rotary_angles(const RotaryFrequencies& frequencies, const TokenPlac
 
 /// `x` [batch, pos, head, d_head] with its first (or last) rotary_dim dimensions turned (Su et al. 2021).
 at::Tensor rotate(const at::Tensor& x, const RotaryAngles& angles, const RotaryPositions& rotary);
+
+/// The same in three operators, and one more where dimensions are not turned: on a GPU each is a launch. Not
+/// while gradients are recorded.
+at::Tensor rotate_in_few(const at::Tensor& x, const RotaryAngles& angles, const RotaryPositions& rotary);
 
 /// Whether rotate_into serves `x`: float32 and bfloat16 on the CPU, whose rows have no gaps.
 bool can_rotate_rows(const at::Tensor& x, const RotaryAngles& angles);

@@ -14,6 +14,8 @@
 
 #include <utility>
 
+#include "core/to_device.h"
+
 namespace hooked {
 
 namespace {
@@ -111,7 +113,7 @@ ScoreBias Sequence::bias_by_distance(const BiasOfDistances& of, bool whole) cons
 
 ScoreBias Sequence::alibi_bias() const {
   const AlibiPositions& alibi = *config_.alibi();
-  const at::Tensor slopes = at::tensor(alibi.slopes, at::kDouble).to(input_.device).view({1, -1, 1});
+  const at::Tensor slopes = to_device(at::tensor(alibi.slopes, at::kDouble), input_.device).view({1, -1, 1});
   const auto scaled = [&](const at::Tensor& bias) { return alibi.scaled ? bias / config_.attn_scale : bias; };
   if (alibi.in_bfloat16) {
     // Rounding does not commute with the difference of positions, so each end is rounded by itself.

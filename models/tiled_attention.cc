@@ -46,6 +46,8 @@ BatchRows batch_rows(const AttentionSizes& sizes, const std::vector<KeysAndValue
   if (any([](const KeysAndValues& segment) { return segment.keys.size(0) == 1; })) {
     return sizes.queries < kFewestQueries ? BatchRows::sharing : BatchRows::one;
   }
+  if (!attended.front().keys.device().is_cpu())
+    return BatchRows::together;  // a copy is less than many launches
   const auto apart = [](const at::Tensor& x) {
     return x.defined() && x.stride(0) != x.size(1) * x.stride(1);
   };
@@ -172,8 +174,11 @@ class Tiles {
   }
 
   at::Tensor by_operators(const at::Tensor& products, const ScoreTile& tile) const {
-    const TileRules here{.bias = rules_.mask.bias(tile),
-                         .blocked = rules_.mask.blocked(tile),
+    // On other devices one tile is mostly all there is, and its masks are those of the other layers.
+    const bool all = !q_.device().is_cpu() && tile.rows.size() == q_.size(0) &&
+                     tile.heads.size() == q_.size(2) && tile.queries.size() == q_.size(1);
+    const TileRules here{.bias = all ? rules_.mask.bias() : rules_.mask.bias(tile),
+                         .blocked = all ? rules_.mask.blocked() : rules_.mask.blocked(tile),
                          .sinks = rules_.sinks.defined() ? cut(rules_.sinks, 0, tile.heads) : at::Tensor()};
     const at::Tensor scores = finished_scores(products, rules_, here, memory_);
     keep(out_.scores, scores, tile, kMasked);

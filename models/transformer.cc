@@ -177,8 +177,12 @@ Transformer::Transformer(const ModelConfig& config, const PointIndex& points,
         std::make_shared<Norm>(stream_norm(config, kind, at, /*weighted=*/!config.norm_folded), context));
   };
   if (config.rotary() != nullptr) {
-    frequencies_ = {rotary_frequencies(config, /*windowed=*/false),
-                    rotary_frequencies(config, /*windowed=*/true)};
+    const auto there = [&](bool windowed) {
+      RotaryFrequencies frequencies = rotary_frequencies(config, windowed);
+      frequencies.values = frequencies.values.to(options.device());
+      return frequencies;
+    };
+    frequencies_ = {there(/*windowed=*/false), there(/*windowed=*/true)};
   }
   if (config.has_encoder()) {
     encoder_ = stack(Stack::encoder);

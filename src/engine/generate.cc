@@ -3,7 +3,6 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/full_like.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
@@ -13,10 +12,12 @@
 
 #include <algorithm>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "core/id_list.h"
 #include "core/parallel.h"
+#include "core/to_device.h"
 #include "engine/generated_text.h"
 #include "engine/make_plan.h"
 #include "engine/run_input.h"
@@ -96,10 +97,22 @@ void require_reached_by_new_tokens(const LoadedModel& model, const std::vector<E
 struct Step {
   at::Tensor tokens;            // [batch, pos] int64
   at::Tensor real;              // [batch, pos] bool; undefined: all are
-  at::Tensor last;              // [batch] int64: the columns whose logits are wanted, among the step's own
+  at::Tensor last = {};         // [batch] int64: the columns whose logits are wanted, among the step's own;
+                                // undefined: the last of all
   at::Tensor row_lengths = {};  // [batch] int64, where they are not what was run so far
   bool is_prompt = false;
 };
+
+// Each row's real tokens.
+std::vector<std::vector<std::int64_t>> real_tokens(const Input& prompt) {
+  const at::Tensor tokens = prompt.main_tokens().to(at::kCPU);
+  const at::Tensor real = prompt.main_mask().defined() ? prompt.main_mask().to(at::kCPU) : at::Tensor();
+  std::vector<std::vector<std::int64_t>> rows;
+  for (std::int64_t row = 0; row < prompt.batch(); ++row) {
+    rows.push_back(id_list(real.defined() ? tokens[row].index({real[row]}) : tokens[row]));
+  }
+  return rows;
+}
 
 class Generation {
  public:
@@ -119,9 +132,12 @@ class Generation {
     prompt_plan_ = plan(options.prompt_edits, options.capture);
     new_token_plan_ = plan(options.new_token_edits, options.capture);
     if (model_->tokenizer) {
-      for (std::int64_t row = 0; row < prompt.batch(); ++row) {
-        texts_.emplace_back(*model_->tokenizer, real_tokens(row), options_.stop.strings);
-      }
+      for (const std::vector<std::int64_t>& row : real_tokens(prompt_))
+        texts_.emplace_back(*model_->tokenizer, row, options_.stop.strings);
+    }
+    if (trained_context()) {
+      for (const std::vector<std::int64_t>& row : real_tokens(prompt_))
+        lengths_.push_back(static_cast<std::int64_t>(row.size()));
     }
   }
 
@@ -131,7 +147,7 @@ class Generation {
       const bool more = pick_next(logits, made);
       // The last token need not be run, but what is kept of a generation covers it, too.
       if (!more && !new_token_plan_->captures()) break;
-      if (passes_trained_context()) refill_cache();
+      if (passed_trained_context_) refill_cache();
       logits = run(newest_step(), new_token_plan_);
       if (!more) break;
     }
@@ -144,51 +160,44 @@ class Generation {
     return {model_->config, {.batch = prompt_.batch(), .capacity = end_ - past_}, model_->device};
   }
 
-  std::vector<std::int64_t> real_tokens(std::int64_t row) const {
-    at::Tensor tokens = prompt_.main_tokens()[row];
-    if (prompt_.main_mask().defined()) tokens = tokens.index({prompt_.main_mask()[row]});
-    return id_list(tokens);
-  }
-
   Step prompt_step() const {
     return {.tokens = prompt_.main_tokens(),
             .real = prompt_.main_mask(),
-            .last = prompt_.last_columns(),
+            .last = prompt_.main_mask().defined() ? prompt_.last_columns() : at::Tensor(),
             .is_prompt = true};
   }
 
   // The new tokens from the `from`-th on.
   Step new_step(std::size_t from) const {
-    const auto since = [&](const std::vector<at::Tensor>& steps) {
-      return at::stack(at::TensorList(steps).slice(from), 1);
-    };
-    const at::Tensor real = since(reals_);
-    const bool all_real = real.all().item<bool>();
-    return {.tokens = since(tokens_),
-            .real = all_real ? at::Tensor() : real,
-            .last = at::full({prompt_.batch()}, real.size(1) - 1, prompt_.main_tokens().options())};
+    const bool one = from + 1 == tokens_.size();
+    return {.tokens = one ? tokens_.back().unsqueeze(1) : at::stack(at::TensorList(tokens_).slice(from), 1),
+            .real = real_since(from)};
   }
   Step newest_step() const { return new_step(tokens_.size() - 1); }
 
-  // Tokens of each row, the newest included, [batch] int64.
-  at::Tensor row_lengths() const {
-    const at::Tensor made = at::stack(reals_, 1).sum(1);
-    return made + (prompt_.main_mask().defined() ? prompt_.main_mask().sum(1)
-                                                 : at::full_like(made, prompt_.length()));
+  // Which of the new tokens from the `from`-th on are no padding, [batch, pos] bool; undefined: all of them.
+  at::Tensor real_since(std::size_t from) const {
+    std::vector<at::Tensor> steps(reals_.begin() + static_cast<std::ptrdiff_t>(from), reals_.end());
+    const auto all_are = [](const at::Tensor& real) { return !real.defined(); };
+    if (std::all_of(steps.begin(), steps.end(), all_are)) return {};
+    for (at::Tensor& real : steps) {
+      if (!real.defined()) real = at::ones_like(tokens_.front(), at::kBool);
+    }
+    return at::stack(steps, 1);
   }
+
+  // Tokens of each row, the newest included, [batch] int64.
+  at::Tensor row_lengths() const { return to_device(lengths_, model_->device); }
 
   // Note [Keys that rotate again]
   // Under longrope all of a row's keys rotate by other frequencies once the row is longer than the trained
   // context. All columns are run again when the newest token crosses that line, as transformers does by
   // dropping its cache.
-  bool passes_trained_context() const {
+  std::optional<std::int64_t> trained_context() const {
     const RotaryPositions* rotary = model_->config.rotary();
     const auto* longrope = rotary == nullptr ? nullptr : std::get_if<LongropeScaling>(&rotary->scaling);
-    if (longrope == nullptr) return false;
-    const at::Tensor crossed = (row_lengths() - 1 <= longrope->original_n_ctx)
-                                   .logical_and(row_lengths() > longrope->original_n_ctx)
-                                   .logical_and(reals_.back());
-    return crossed.any().item<bool>();
+    return longrope == nullptr ? std::nullopt
+                               : std::optional(static_cast<std::int64_t>(longrope->original_n_ctx));
   }
 
   void refill_cache() {
@@ -200,7 +209,6 @@ class Generation {
     Step before = new_step(0);
     before.tokens = before.tokens.narrow(1, 0, before.tokens.size(1) - 1);
     if (before.real.defined()) before.real = before.real.narrow(1, 0, before.tokens.size(1));
-    before.last = before.last - 1;
     before.row_lengths = row_lengths();
     run(before, plan(options_.new_token_edits, {}));
   }
@@ -215,14 +223,13 @@ class Generation {
 
   // Runs a step and keeps what it captures; logits [batch, vocab] at its last columns.
   at::Tensor run(const Step& step, const std::shared_ptr<const WatchPlan>& plan) {
-    const std::int64_t first = past_ + cache_.length();
-    RunExtent extent =
-        extent_of(prompt_, {.first = first, .end = first + step.tokens.size(1), .limit = end_});
+    const std::int64_t first = past_ + cache_.length(), length = step.tokens.size(1);
+    RunExtent extent = extent_of(prompt_, {.first = first, .end = first + length, .limit = end_});
     extent.columns.set_mask(step.real);
     Run run{.watch = Watch(plan, std::move(extent)),
             .sequence = Sequence(model_->config, model_->config.main_stack(),
                                  {.batch = step.tokens.size(0),
-                                  .length = step.tokens.size(1),
+                                  .length = length,
                                   .attention_mask = step.real,
                                   .device = model_->device,
                                   .prefix = prompt_.prefix ? prompt_.prefix->columns() : nullptr,
@@ -233,38 +240,40 @@ class Generation {
     GraphInput input{.tokens = step.tokens};
     if (step.is_prompt) input.encoder_tokens = graph_input(prompt_).encoder_tokens;
     // Logits of other columns than the last cost much and are made only where they are watched.
-    const bool all_columns = plan->watches_exit();
     at::Tensor wanted = step.last;
-    if (!all_columns && step.tokens.size(1) > 1) {
-      const auto [columns, inverse, counts] =
-          at::unique_dim(step.last, 0, /*sorted=*/true, /*return_inverse=*/true, /*return_counts=*/false);
-      input.logit_columns = columns;
-      wanted = inverse;
+    if (!plan->watches_exit() && length > 1) {
+      if (wanted.defined()) {
+        std::tie(input.logit_columns, wanted, std::ignore) =
+            at::unique_dim(step.last, 0, /*sorted=*/true, /*return_inverse=*/true, /*return_counts=*/false);
+      } else {
+        input.logit_columns = at::full({1}, length - 1, step.tokens.options());
+      }
     }
     const at::Tensor logits = model_->graph->forward(input, reach_, run);  // [batch, column, vocab]
-    cache_.advance(step.tokens.size(1), step.real);
+    cache_.advance(length, step.real);
     if (const ActivationCache kept = run.watch.take_cache(); !kept.empty()) captured_.append(kept);
+    if (!wanted.defined()) return logits.select(1, -1);
     return logits.index({at::arange(logits.size(0), wanted.options()), wanted});
   }
 
   // Picks the next token of every row that has not ended; returns whether any row continues after it.
   bool pick_next(const at::Tensor& logits, std::int64_t made) {
-    const at::Tensor picked = sampler_.pick(logits);
-    const at::Tensor log_probs = token_log_probs(logits, picked);  // [batch]
-    std::vector<std::int64_t> ids = id_list(picked);
-    std::vector<std::int64_t> reported = ids;
-    std::vector<bool> continued;
+    const PickedTokens picked = sampler_.pick(logits);
+    std::vector<std::int64_t> reported = picked.here;
+    std::vector<std::int64_t> continued;
+    passed_trained_context_ = false;
     const bool last_step = made + 1 == options_.max_new_tokens;
     std::string piece;
-    for (std::size_t r = 0; r < ids.size(); ++r) {
-      continued.push_back(!ended_[r]);
+    for (std::size_t r = 0; r < reported.size(); ++r) {
+      continued.push_back(ended_[r] ? 0 : 1);
       if (ended_[r]) {
         reported[r] = kNoToken;
-        ids[r] = padding();
         continue;
       }
-      if (!texts_.empty()) piece = texts_[r].add(ids[r]);
-      if (std::find(stop_tokens_.begin(), stop_tokens_.end(), ids[r]) != stop_tokens_.end()) {
+      const std::int64_t id = reported[r];
+      if (!lengths_.empty()) passed_trained_context_ |= ++lengths_[r] == *trained_context() + 1;
+      if (!texts_.empty()) piece = texts_[r].add(id);
+      if (std::find(stop_tokens_.begin(), stop_tokens_.end(), id) != stop_tokens_.end()) {
         ended_[r] = StopReason::stop_token;
       } else if (!texts_.empty() && texts_[r].stopped()) {
         ended_[r] = StopReason::stop_string;
@@ -276,11 +285,7 @@ class Generation {
         if (texts_[r].stopped()) ended_[r] = StopReason::stop_string;
       }
     }
-    const at::TensorOptions on_device = prompt_.main_tokens().options();
-    tokens_.push_back(at::tensor(ids, at::kLong).to(on_device.device()));
-    reals_.push_back(at::tensor(std::vector<std::int64_t>(continued.begin(), continued.end()), at::kLong)
-                         .to(on_device.device(), at::kBool));
-    log_probs_.push_back(log_probs.masked_fill(reals_.back().logical_not(), 0.0));
+    add_tokens(logits, picked, continued);
     bool proceed = true;
     if (options_.on_text && !piece.empty()) proceed = options_.on_text(piece);
     if (options_.on_tokens) proceed = options_.on_tokens(at::tensor(reported, at::kLong)) && proceed;
@@ -292,14 +297,31 @@ class Generation {
     return std::any_of(ended_.begin(), ended_.end(), [](const auto& reason) { return !reason; });
   }
 
+  // Adds a column: what was picked, and padding in rows that had ended before.
+  void add_tokens(const at::Tensor& logits, const PickedTokens& picked,
+                  const std::vector<std::int64_t>& continued) {
+    tokens_.push_back(picked.there);
+    reals_.emplace_back();
+    log_probs_.push_back(token_log_probs(logits, picked.there));  // [batch]
+    if (std::find(continued.begin(), continued.end(), 0) == continued.end()) return;
+    const at::Tensor real = to_device(at::tensor(continued, at::kLong).to(at::kBool), model_->device);
+    const at::Tensor ended = real.logical_not();
+    tokens_.back() = tokens_.back().masked_fill(ended, padding());
+    reals_.back() = real;
+    log_probs_.back() = log_probs_.back().masked_fill(ended, 0.0);
+  }
+
   std::int64_t padding() const { return stop_tokens_.empty() ? 0 : stop_tokens_.front(); }
 
   GenerateResult result() {
     GenerateResult result;
-    const at::Tensor prompt_real =
-        prompt_.main_mask().defined() ? prompt_.main_mask() : at::ones_like(prompt_.main_tokens(), at::kBool);
-    result.tokens = at::cat({prompt_.main_tokens(), at::stack(tokens_, 1)}, 1);
-    result.attention_mask = at::cat({prompt_real, at::stack(reals_, 1)}, 1);
+    const auto or_all = [](const at::Tensor& real, const at::Tensor& tokens) {
+      return real.defined() ? real : at::ones_like(tokens, at::kBool);
+    };
+    const at::Tensor made = at::stack(tokens_, 1);
+    result.tokens = at::cat({prompt_.main_tokens(), made}, 1);
+    result.attention_mask =
+        at::cat({or_all(prompt_.main_mask(), prompt_.main_tokens()), or_all(real_since(0), made)}, 1);
     result.log_probs = at::stack(log_probs_, 1);
     for (GeneratedText& text : texts_) {
       text.finish();
@@ -323,7 +345,10 @@ class Generation {
   std::shared_ptr<const WatchPlan> prompt_plan_, new_token_plan_;
   std::vector<GeneratedText> texts_;  // one a row; none without a tokenizer
   std::vector<std::optional<StopReason>> ended_;
-  std::vector<at::Tensor> tokens_, reals_, log_probs_;  // one a step, [batch]
+  std::vector<std::int64_t> lengths_;           // each row's tokens; empty where nothing depends on them
+  bool passed_trained_context_ = false;         // with the newest token
+  std::vector<at::Tensor> tokens_, log_probs_;  // one a step, [batch]
+  std::vector<at::Tensor> reals_;               // the same in bool; undefined: all rows go on
   GrowingCache captured_;
 };
 

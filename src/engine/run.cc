@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/parallel.h"
+#include "core/to_device.h"
 #include "engine/make_plan.h"
 #include "engine/run_input.h"
 #include "engine/scoped_hooks.h"
@@ -185,7 +186,7 @@ at::Tensor logits_at(const std::vector<std::int64_t>& wanted, const at::Tensor& 
     }
     places.push_back(found - extent.logit_positions->begin());
   }
-  return logits.index_select(1, at::tensor(places, at::kLong).to(logits.device()));
+  return logits.index_select(1, to_device(places, logits.device()));
 }
 
 // What a loss may hold of logits at a time: 32 MiB in float32.
@@ -259,7 +260,7 @@ RunResult HookedTransformer::run(const Input& given, const RunOptions& options) 
           .workspace = options.gradients && plain_kernels() ? nullptr : &model.workspace};
   GraphInput from = graph_input(input);
   if (extent.logit_positions) {
-    from.logit_columns = at::tensor(*extent.logit_positions, at::kLong).sub(past).to(model.device);
+    from.logit_columns = to_device(at::tensor(*extent.logit_positions, at::kLong).sub(past), model.device);
   }
   const bool in_parts = options.output == Output::loss && !options.gradients && !plan->watches_exit();
   const auto compute = [&]() -> at::Tensor {

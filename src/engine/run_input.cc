@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "core/to_device.h"
 #include "engine/model_text.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
@@ -67,7 +68,7 @@ at::Tensor check_token_types(const at::Tensor& given, const Input& input, const 
                     "expected 0 to {}",
                     types[row][position].item<std::int64_t>(), row, position, config.token_types - 1));
   }
-  return types.to(model.device);
+  return to_device(types, model.device);
 }
 
 // The mask of `columns` [batch, pos, ...]; undefined where it masks nothing.
@@ -78,18 +79,19 @@ at::Tensor check_mask(const at::Tensor& mask, const char* where, const at::Tenso
                                         "got {}",
                                         columns.size(0), columns.size(1), shape_text(mask.sizes())));
   }
-  const at::Tensor binary = (mask == 0).logical_or(mask == 1);
+  const at::Tensor here = mask.to(at::kCPU);
+  const at::Tensor binary = (here == 0).logical_or(here == 1);
   if (!binary.all().item<bool>()) {
     throw ShapeError(where,
                      "the mask holds other numbers than 0 and 1; expected 1 for real tokens, 0 for "
                      "padding");
   }
-  const at::Tensor real = mask.to(columns.device(), at::kBool);
+  const at::Tensor real = here.to(at::kBool);
   if (!real.any(1).all().item<bool>()) {
     throw ShapeError(where, "a row is all padding; expected at least one real token in each row");
   }
   // A mask of ones is dropped: the same plan, the same bits.
-  return real.all().item<bool>() ? at::Tensor() : real;
+  return real.all().item<bool>() ? at::Tensor() : to_device(real, columns.device());
 }
 
 at::Tensor check_ids(const at::Tensor& tokens, const char* where, const LoadedModel& model) {
@@ -97,7 +99,7 @@ at::Tensor check_ids(const at::Tensor& tokens, const char* where, const LoadedMo
     throw ShapeError(where, "the input is an undefined tensor; expected token ids [batch, pos]");
   const at::Tensor ids = tokens.dim() == 1 ? tokens.unsqueeze(0) : tokens;
   require_ids(ids, where, model.config.d_vocab);
-  return ids.to(model.device);
+  return to_device(ids, model.device);
 }
 
 StartAtLayer check_start(const StartAtLayer& start, const LoadedModel& model) {
@@ -118,7 +120,7 @@ StartAtLayer check_start(const StartAtLayer& start, const LoadedModel& model) {
                                  dtype_text(config.dtype), dtype_text(residual.scalar_type())));
   }
   return {resolve_layer(start.layer, config, "start_at_layer"),
-          residual.detach().to(model.device).clone(at::MemoryFormat::Contiguous)};
+          to_device(residual.detach(), model.device).clone(at::MemoryFormat::Contiguous)};
 }
 
 // Fills in what the only stack reads, or, behind the prefix of an encoder-decoder, the decoder.
@@ -302,7 +304,10 @@ at::Tensor check_targets(const LoadedModel& model, const Input& input, const Run
                      "a loss needs token ids and this run starts from a residual; expected loss.targets "
                      "[batch, pos]");
   }
-  require_ids(targets, "target_tokens", model.config.d_vocab_out());
+  // The ids of the input were checked, but for another vocabulary.
+  if (options.loss.targets.defined() || model.config.d_vocab_out() != model.config.d_vocab) {
+    require_ids(targets, "target_tokens", model.config.d_vocab_out());
+  }
   if (targets.size(0) != input.batch() || targets.size(1) != input.length()) {
     throw ShapeError("target_tokens",
                      fmt::format("the targets do not fit the input; expected [{}, {}], got {}", input.batch(),
@@ -320,7 +325,7 @@ at::Tensor check_targets(const LoadedModel& model, const Input& input, const Run
                      "no two neighbouring tokens are real, so nothing is predicted; expected at least "
                      "one prediction for a loss");
   }
-  return targets.to(model.device);
+  return to_device(targets, model.device);
 }
 
 Reach reach_of(const LoadedModel& model, const Input& input) {

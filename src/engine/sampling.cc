@@ -2,6 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/argmax.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/cumsum.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/isfinite.h>
@@ -19,7 +20,10 @@
 #include <cmath>
 #include <limits>
 #include <tuple>
+#include <utility>
 
+#include "core/id_list.h"
+#include "core/to_device.h"
 #include "hooked/core/error.h"
 
 namespace hooked {
@@ -139,29 +143,32 @@ Sampler::Sampler(const SamplingOptions& options, const at::Tensor& tokens, const
   occurred_ = at::zeros({tokens.size(0), d_vocab}, tokens.options()).scatter_add(1, tokens, counted);
 }
 
-at::Tensor Sampler::pick(const at::Tensor& logits) {
+at::Tensor Sampler::drawn(const at::Tensor& logits) {
+  const at::Tensor sums = at::cumsum(at::softmax(logits.to(at::kDouble), -1), -1);  // [batch, vocab]
+  std::vector<double> draws;
+  for (std::mt19937_64& stream : streams_) draws.push_back(static_cast<double>(stream() >> 11) * 0x1.0p-53);
+  const at::Tensor draw = to_device(at::tensor(draws, at::kDouble), logits.device()).unsqueeze(1);
+  const at::Tensor total = sums.narrow(1, -1, 1);  // 1 up to rounding
+  // The first token whose sum is above the draw: one that was ruled out adds nothing and is never that.
+  return at::searchsorted(sums.contiguous(), draw * total, /*out_int32=*/false, /*right=*/true).squeeze(1);
+}
+
+PickedTokens Sampler::pick(const at::Tensor& logits) {
   const at::Tensor changed = sampling_logits(logits, occurred_, options_);
-  if (const at::Tensor sound = changed.amax(-1).isfinite(); !sound.all().item<bool>()) {
+  const at::Tensor sound = changed.amax(-1).isfinite();
+  const at::Tensor picked = options_.greedy ? at::argmax(changed, -1) : drawn(changed);
+  // All that the host has to know of a step comes in one piece.
+  const auto rows = static_cast<std::ptrdiff_t>(picked.size(0));
+  std::vector<std::int64_t> here = id_list(at::cat({picked, sound.to(at::kLong)}));
+  if (const auto bad = std::find(here.begin() + rows, here.end(), 0); bad != here.end()) {
     throw HookError("logits",
                     fmt::format("the logits of the next token in row {} are not finite numbers; expected "
                                 "finite ones; look at the weights, edits and sampling options",
-                                sound.to(at::kLong).argmin().item<std::int64_t>()));
+                                bad - here.begin() - rows));
   }
-  at::Tensor picked;
-  if (options_.greedy) {
-    picked = at::argmax(changed, -1);
-  } else {
-    const at::Tensor sums = at::cumsum(at::softmax(changed.to(at::kDouble), -1), -1);  // [batch, vocab]
-    std::vector<double> draws;
-    for (std::mt19937_64& stream : streams_) draws.push_back(static_cast<double>(stream() >> 11) * 0x1.0p-53);
-    const at::Tensor drawn = at::tensor(draws, at::kDouble).to(logits.device()).unsqueeze(1);
-    const at::Tensor total = sums.narrow(1, -1, 1);  // 1 up to rounding
-    // The first token whose sum is above the draw: one that was ruled out adds nothing and is never that.
-    picked =
-        at::searchsorted(sums.contiguous(), drawn * total, /*out_int32=*/false, /*right=*/true).squeeze(1);
-  }
+  here.resize(static_cast<std::size_t>(rows));
   if (occurred_.defined()) occurred_.scatter_add_(1, picked.unsqueeze(1), at::ones_like(picked.unsqueeze(1)));
-  return picked;
+  return {picked, std::move(here)};
 }
 
 }  // namespace hooked

@@ -13,6 +13,12 @@ namespace hooked {
 /// Throws ConfigError naming the option for values that mean nothing.
 void require_sampling_options(const SamplingOptions& options);
 
+/// The next token of each row, on the device of the logits and on the host.
+struct PickedTokens {
+  at::Tensor there;                ///< int64 [batch]
+  std::vector<std::int64_t> here;  ///< the same
+};
+
 /// Picks the next token of each row.
 class Sampler {
  public:
@@ -20,10 +26,12 @@ class Sampler {
   Sampler(const SamplingOptions& options, const at::Tensor& tokens, const at::Tensor& real,
           std::int64_t d_vocab);
 
-  /// One token for each row of `logits` [batch, vocab], int64 [batch] on the same device.
-  at::Tensor pick(const at::Tensor& logits);
+  /// One token for each row of `logits` [batch, vocab]. The host waits once for the device.
+  PickedTokens pick(const at::Tensor& logits);
 
  private:
+  at::Tensor drawn(const at::Tensor& logits);
+
   const SamplingOptions& options_;
   at::Tensor occurred_;                   // [batch, vocab] how often; undefined without penalties
   std::vector<std::mt19937_64> streams_;  // one per row, so that a row does not depend on its neighbours

@@ -106,8 +106,7 @@ TEST(Sampling, RefusesOptionsThatMeanNothing) {
 std::vector<std::int64_t> draws(const SamplingOptions& options, const at::Tensor& logits, int steps) {
   Sampler sampler(options, at::zeros({logits.size(0), 1}, at::kLong), {}, logits.size(1));
   std::vector<std::int64_t> picked;
-  for (int i = 0; i < steps; ++i)
-    picked.push_back(sampler.pick(logits)[logits.size(0) - 1].item<std::int64_t>());
+  for (int i = 0; i < steps; ++i) picked.push_back(sampler.pick(logits).here.back());
   return picked;
 }
 
