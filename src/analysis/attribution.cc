@@ -10,6 +10,7 @@
 #include "analysis/cache_reading.h"
 #include "analysis/final_stage.h"
 #include "analysis/row_columns.h"
+#include "core/to_device.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
 
@@ -54,7 +55,7 @@ at::Tensor as_double(const at::Tensor& value) { return value.to(at::kCPU, at::kD
 /// The mean over each row's answers of their places on the last axis of `by_token`, [row, ...].
 at::Tensor at_answers(const at::Tensor& by_token, const Answers& answers, std::int64_t rows) {
   const auto of_row = [&](std::int64_t row) {
-    const auto ids = at::tensor(answers.of_row(row), at::kLong).to(by_token.device());
+    const auto ids = to_device(answers.of_row(row), by_token.device());
     return as_double(by_token.index_select(-1, ids)).mean(-1);
   };
   std::vector<at::Tensor> each;

@@ -5,6 +5,7 @@
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 
+#include "core/to_device.h"
 #include "hooked/core/error.h"
 
 namespace hooked {
@@ -53,7 +54,9 @@ at::Tensor read_columns(const ActivationCache& cache, const Address& address, co
   const auto rows = at::arange(columns.rows(), at::kLong).unsqueeze(1) * value.size(1);
   auto shape = value.sizes().vec();
   shape[1] = columns.positions();
-  return value.flatten(0, 1).index_select(0, (rows + places).flatten().to(value.device())).view(shape);
+  return value.flatten(0, 1)
+      .index_select(0, to_device((rows + places).flatten(), value.device()))
+      .view(shape);
 }
 
 const std::optional<TokenColumns>& tokens_along(const ActivationCache& cache, const ActivationName& name,

@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "analysis/row_columns.h"
+#include "core/to_device.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
 #include "hooks/ragged_rows.h"
@@ -179,7 +180,7 @@ at::Tensor BoundMetric::at_positions(const at::Tensor& logits) const {
   const auto places = columns_.unsqueeze(2).eq(union_columns).to(at::kLong).argmax(2);  // [row, position]
   const auto flat = places + at::arange(rows(), at::kLong).unsqueeze(1) * computed;
   return logits.flatten(0, 1)
-      .index_select(0, flat.flatten().to(logits.device()))
+      .index_select(0, to_device(flat.flatten(), logits.device()))
       .view({rows(), columns_.size(1), logits.size(2)});
 }
 

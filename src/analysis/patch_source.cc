@@ -13,6 +13,7 @@
 
 #include "analysis/cache_reading.h"
 #include "analysis/source_reader.h"
+#include "core/to_device.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
 #include "hooked/hooks/site.h"
@@ -40,7 +41,7 @@ class Same final : public PatchSource::Kind {
  public:
   explicit Same(at::Tensor tensor) : tensor_(std::move(tensor)) {}
   at::Tensor values(const ActivationName&, const at::Tensor& unpatched, SweptRow) const override {
-    return tensor_.to(unpatched.options());
+    return to_device(tensor_.to(unpatched.scalar_type()), unpatched.device());
   }
 
  private:

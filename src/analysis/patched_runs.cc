@@ -1,7 +1,6 @@
 #include "analysis/patched_runs.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/equal.h>
 
 #include <algorithm>
 #include <cassert>
@@ -10,6 +9,7 @@
 #include <variant>
 
 #include "analysis/input_rows.h"
+#include "analysis/without_effect.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/axis_block.h"
 #include "hooked/hooks/edit.h"
@@ -102,9 +102,11 @@ PatchedRuns::PatchedRuns(const HookedTransformer& model, Input input,
   const std::vector<Hook> attached = model.hooks();
   run.hooks.insert(run.hooks.begin(), attached.begin(), attached.end());
   const ModelConfig& config = model.config();
-  suffixes_ = config.direction == AttentionDirection::causal && !config.has_encoder() && keys_last(config) &&
-              run.hooks.empty() && run.edits.empty() && run.capture.empty() &&
-              run.logit_positions.has_value();
+  // Rows with columns of their own attend one after another: less work, and more launches, which on other
+  // devices than the CPU are what small runs cost.
+  suffixes_ = model.device().is_cpu() && config.direction == AttentionDirection::causal &&
+              !config.has_encoder() && keys_last(config) && run.hooks.empty() && run.edits.empty() &&
+              run.capture.empty() && run.logit_positions.has_value();
   if (const at::Tensor& mask = input_.main_mask(); mask.defined()) {
     const at::Tensor real = mask[0].to(at::kByte);
     first_real_ = real.argmax().item<std::int64_t>();
@@ -160,13 +162,6 @@ bool PatchedRuns::reaches_into_padding(const PatchedBlock& block) const {
   return std::any_of(places.begin(), places.end(), [&](std::int64_t place) { return place < first_real_; });
 }
 
-bool PatchedRuns::changes_nothing(const PatchedBlock& block) const {
-  const ActivationName& name = block.place.name();
-  const std::string where = name.to_string();
-  const at::Tensor now = take_block(value(name), block.place.indices(), {name.site, where, {}});
-  return at::equal(now, block.value.expand_as(now));
-}
-
 PatchedRuns::Group PatchedRuns::group_of(const Patch& patch) const {
   const ActivationName& first = patch.front().place.name();
   Group group{.layer = std::numeric_limits<std::int64_t>::max(), .point = points_.require(first)};
@@ -190,12 +185,12 @@ std::vector<PatchedRuns::Batch> PatchedRuns::batches(const std::vector<Patch>& p
   Batch unchanged{.group = {}, .rows = {}, .changes = false};
   std::map<Group, std::vector<Row>> groups;
   const auto& asked = options_.run.logit_positions;
+  const std::vector<char> no_effect = without_effect(patches, unpatched_.cache);
   for (std::size_t p = 0; p < patches.size(); ++p) {
     Row row{.patch = p, .first_column = columns_};
-    bool same = true;
+    bool same = no_effect[p] != 0;
     for (const PatchedBlock& block : patches[p]) {
       row.first_column = std::min(row.first_column, first_column(block));
-      same = same && changes_nothing(block);
     }
     if (suffixes_) {
       const auto [least, most] = std::minmax_element(asked->begin(), asked->end());

@@ -31,7 +31,8 @@ using Patch = std::vector<PatchedBlock>;
 /// patched in a run that ends at z. A patch that changes nothing needs no run.
 ///
 /// With standing hooks or edits, or where activations are read, rows have all columns; the same holds for
-/// models that attend both ways, or whose keys turn with the length. Patches of an encoder are whole runs.
+/// models that attend both ways, or whose keys turn with the length, and on other devices than the CPU.
+/// Patches of an encoder are whole runs.
 class PatchedRuns {
  public:
   /// What every run does besides. For designated initialisers.
@@ -88,7 +89,6 @@ class PatchedRuns {
   bool is_mixed(const ActivationName& name) const;
   /// Whether the rows of a group may begin at columns of their own.
   bool has_suffixes(const Group& group) const;
-  bool changes_nothing(const PatchedBlock& block) const;
   bool reaches_into_padding(const PatchedBlock& block) const;
   Group group_of(const Patch& patch) const;
   std::int64_t rows_at_once(const Group& group) const;

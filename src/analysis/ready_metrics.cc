@@ -13,6 +13,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/to_device.h"
 #include "hooked/analysis/metric.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
@@ -47,7 +48,7 @@ OfAnswers of_answers(const at::Tensor& by_token, const Answers& answers, const M
     ids[row].narrow(0, 0, count).copy_(at::tensor(set, at::kLong));
     is_answer[row].narrow(0, 0, count).fill_(true);
   }
-  return {by_token.gather(1, ids.to(by_token.device())), is_answer.to(by_token.device())};
+  return {by_token.gather(1, to_device(ids, by_token.device())), to_device(is_answer, by_token.device())};
 }
 
 /// The next token's logits at the metric's one position, [row, vocab].
@@ -83,7 +84,7 @@ Metric of_answer(const char* name, Answers answer, Position position,
 /// [row, position] to the mean over the positions that are not padding, [row].
 at::Tensor mean_of_real(const at::Tensor& values, const MetricInput& run) {
   if (!run.real.defined()) return values.mean(1);
-  const auto real = run.real.to(values.device());
+  const auto real = to_device(run.real, values.device());
   return values.masked_fill(real.logical_not(), 0.0).sum(1) / real.sum(1);
 }
 
@@ -102,36 +103,36 @@ Metric from_reference(const char* name, const at::Tensor& reference, std::vector
                           reference.defined() ? shape_text(reference.sizes()) : "an undefined tensor"));
   }
   const auto log_reference = at::log_softmax(wide(reference.detach()), -1);
-  return Metric(
-      {.name = name,
-       .function =
-           [=](const MetricInput& run) {
-             auto expected = log_reference;
-             if (expected.size(0) != 1 && !run.rows.empty()) {
-               const auto last = *std::max_element(run.rows.begin(), run.rows.end());
-               if (last < expected.size(0)) {
-                 expected = expected.index_select(0, at::tensor(run.rows, at::kLong).to(expected.device()));
-               }
-             }
-             const auto log_run = at::log_softmax(wide(run.logits), -1);
-             if ((expected.size(0) != 1 && expected.size(0) != log_run.size(0)) ||
-                 expected.size(1) != log_run.size(1) || expected.size(2) != log_run.size(2)) {
-               throw ShapeError(name,
-                                fmt::format("the reference does not fit the run; expected logits "
-                                            "{}, or of one row, got {}",
-                                            shape_text(log_run.sizes()), shape_text(log_reference.sizes())));
-             }
-             expected = expected.to(log_run.options());
-             return mean_of_real(compare(expected, log_run), run);
-           },
-       .positions = std::move(positions)});
+  return Metric({.name = name,
+                 .function =
+                     [=](const MetricInput& run) {
+                       auto expected = log_reference;
+                       if (expected.size(0) != 1 && !run.rows.empty()) {
+                         const auto last = *std::max_element(run.rows.begin(), run.rows.end());
+                         if (last < expected.size(0)) {
+                           expected = expected.index_select(0, to_device(run.rows, expected.device()));
+                         }
+                       }
+                       const auto log_run = at::log_softmax(wide(run.logits), -1);
+                       if ((expected.size(0) != 1 && expected.size(0) != log_run.size(0)) ||
+                           expected.size(1) != log_run.size(1) || expected.size(2) != log_run.size(2)) {
+                         throw ShapeError(
+                             name,
+                             fmt::format("the reference does not fit the run; expected logits "
+                                         "{}, or of one row, got {}",
+                                         shape_text(log_run.sizes()), shape_text(log_reference.sizes())));
+                       }
+                       expected = expected.to(log_run.options());
+                       return mean_of_real(compare(expected, log_run), run);
+                     },
+                 .positions = std::move(positions)});
 }
 
 /// The value [row, pos, ...] of an activation at each row's column `position`, [row, ...].
 at::Tensor at_column(const at::Tensor& value, const MetricInput& run, std::int64_t position) {
   const auto columns = run.columns.select(1, position) - run.first_column;
   std::vector<at::Tensor> rows;
-  const auto index = columns.to(value.device());
+  const auto index = to_device(columns, value.device());
   std::vector<std::int64_t> shape(static_cast<std::size_t>(value.dim()), 1);
   shape[0] = value.size(0);
   auto wanted = value.sizes().vec();
@@ -189,8 +190,9 @@ Metric loss() {
                                           "the tokens that are predicted are not known; expected a run "
                                           "of token ids (Metric::score, Metric::on)");
                        }
-                       const auto tokens = run.tokens.to(run.logits.device());
-                       const auto real = run.real.defined() ? run.real.to(run.logits.device()) : run.real;
+                       const auto tokens = to_device(run.tokens, run.logits.device());
+                       const auto real =
+                           run.real.defined() ? to_device(run.real, run.logits.device()) : run.real;
                        const auto losses =
                            next_token_loss(run.logits, tokens, real, LossReduction::per_token);
                        const auto n = losses.size(1);

@@ -2,13 +2,13 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <set>
 
+#include "core/to_device.h"
 #include "hooked/core/error.h"
 
 namespace hooked {
@@ -64,7 +64,7 @@ at::Tensor RowMetrics::logits_for(std::size_t i, const at::Tensor& logits) const
                                logit_columns_->begin()
                          : column);
   }
-  return logits.index_select(1, at::tensor(places, at::kLong).to(logits.device()));
+  return logits.index_select(1, to_device(places, logits.device()));
 }
 
 at::Tensor RowMetrics::scores(std::size_t i, const RunResult& runs, std::int64_t n_runs) const {

@@ -1,0 +1,41 @@
+#include "analysis/without_effect.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/stack.h>
+
+#include <cstdint>
+#include <string>
+
+#include "core/id_list.h"
+#include "hooked/hooks/axis_block.h"
+
+namespace hooked {
+
+std::vector<char> without_effect(const std::vector<Patch>& patches, const ActivationCache& unpatched) {
+  std::vector<char> here;
+  std::vector<at::Tensor> there;  // answers of other devices
+  for (const Patch& patch : patches) {
+    bool all_same = true;
+    at::Tensor same;
+    for (const PatchedBlock& block : patch) {
+      const ActivationName& name = block.place.name();
+      const std::string where = name.to_string();
+      const at::Tensor now =
+          take_block(unpatched[Address(name)], block.place.indices(), {name.site, where, {}});
+      if (now.device().is_cpu()) {
+        all_same = all_same && at::equal(now, block.value.expand_as(now));
+        continue;
+      }
+      const at::Tensor equal = (now == block.value).all();
+      same = same.defined() ? same.logical_and(equal) : equal;
+    }
+    here.push_back(all_same ? 1 : 0);
+    if (same.defined()) there.push_back(same);
+  }
+  if (there.empty()) return here;
+  const std::vector<std::int64_t> answers = id_list(at::stack(there));
+  return {answers.begin(), answers.end()};
+}
+
+}  // namespace hooked
