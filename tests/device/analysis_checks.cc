@@ -1,0 +1,122 @@
+#include <ATen/TensorOperators.h>
+
+#include <array>
+
+#include "hooked/analysis/attribution.h"
+#include "hooked/analysis/heads.h"
+#include "hooked/analysis/logit_lens.h"
+#include "hooked/analysis/patching_presets.h"
+#include "hooked/analysis/sweep.h"
+#include "tests/device/checks.h"
+
+namespace hooked::device_tests {
+namespace analysis_group {
+namespace {
+
+Input other(const Subject& s) {
+  Input other = s.input();
+  other.tokens = other.tokens.flip(1);
+  return other;
+}
+
+// NaN stands for what has no number: of both the same.
+constexpr double kNoNumber = 12345.0;
+
+ActivationCache cache_of(const Subject& s, const Input& input) {
+  return s.model.run_with_cache(input, act::everything, s.options()).cache;
+}
+
+Metrics metrics() { return {logit_difference(1, 2), log_probability(3), rank(4), top1(5)}; }
+
+NamedTensors swept(const Subject& s, act::BlockSite site, std::vector<SweptAxis> over) {
+  return {{"sweep", sweep(s.model, {.site = site,
+                                    .over = std::move(over),
+                                    .from = cache_of(s, other(s)),
+                                    .into = s.input(),
+                                    .metric = metrics()})
+                        .values()
+                        .nan_to_num(kNoNumber)}};
+}
+
+NamedTensors stream(const Subject& s) { return swept(s, act::resid_pre, {Axis::layer, Axis::pos}); }
+NamedTensors heads(const Subject& s) { return swept(s, act::z, {Axis::layer, Axis::head}); }
+NamedTensors patterns(const Subject& s) { return swept(s, act::pattern, {Axis::layer, Axis::head}); }
+NamedTensors norms(const Subject& s) { return swept(s, act::attn_out, {Axis::layer, Axis::pos}); }
+
+NamedTensors presets(const Subject& s) {
+  NamedTensors all;
+  for (const char* name : {"attn_head_all_pos_every", "block_every"}) {
+    all[name] = sweep(s.model, patching_preset(name),
+                      {.from = cache_of(s, other(s)), .into = s.input(), .metric = logit_difference(1, 2)})
+                    .values()
+                    .nan_to_num(kNoNumber);
+  }
+  return all;
+}
+
+NamedTensors ablated(const Subject& s) {
+  const auto swept = [&](PatchSource from) {
+    return sweep(s.model, {.site = act::z,
+                           .over = {Axis::layer, Axis::head},
+                           .from = std::move(from),
+                           .into = s.input(),
+                           .metric = logit(1)})
+        .values()
+        .nan_to_num(kNoNumber);
+  };
+  const ActivationCache data = cache_of(s, other(s));
+  return {{"zero", swept(PatchSource::zero())},
+          {"mean", swept(PatchSource::mean(data))},
+          {"resampled", swept(PatchSource::resampled(data, 3))}};
+}
+
+NamedTensors scored(const Subject& s) {
+  return {{"scores", scores(s.model, s.input(), metrics()).values().nan_to_num(kNoNumber)},
+          {"loss", loss().score(s.model, s.input())}};
+}
+
+NamedTensors lens(const Subject& s) {
+  const LogitLens seen = logit_lens(s.model, cache_of(s, s.input()), {.tokens = {1, 2}, .top_k = 1});
+  return {{"logits", seen.logits.values().nan_to_num(kNoNumber)},
+          {"probabilities", seen.probabilities.values().nan_to_num(kNoNumber)}};
+}
+
+NamedTensors attributed(const Subject& s) {
+  const ActivationCache cache = cache_of(s, s.input());
+  return {{"layers", direct_logit_attribution(s.model, cache, {.answer = 1, .against = Answers(2)})
+                         .values()
+                         .nan_to_num(kNoNumber)},
+          {"heads", direct_logit_attribution(s.model, cache, {.answer = 1, .grain = Grain::head})
+                        .values()
+                        .nan_to_num(kNoNumber)}};
+}
+
+NamedTensors head_scores(const Subject& s) {
+  const ActivationCache cache = cache_of(s, s.input());
+  return {{"previous", previous_token_scores(cache).values().nan_to_num(kNoNumber)},
+          {"duplicate", duplicate_token_scores(cache, s.golden.tokens).values().nan_to_num(kNoNumber)},
+          {"induction", induction_scores(cache, s.golden.tokens).values().nan_to_num(kNoNumber)}};
+}
+
+bool swept_here(const Subject& s) { return s.predicts() && s.one_stack() && !s.golden.token_types.defined(); }
+bool stream_is_read(const Subject& s) { return swept_here(s) && s.config().norm_place != NormPlace::post; }
+
+constexpr std::array<Check, 10> kChecks{{
+    {"stream", swept_here, stream},
+    {"heads", swept_here, heads},
+    {"patterns", swept_here, patterns},
+    {"attention_outputs", swept_here, norms},
+    {"presets", swept_here, presets},
+    {"ablated", swept_here, ablated},
+    {"scored", [](const Subject& s) { return swept_here(s) && s.causal(); }, scored},
+    {"lens", stream_is_read, lens},
+    {"attributed", stream_is_read, attributed},
+    {"head_scores", [](const Subject& s) { return s.one_stack(); }, head_scores},
+}};
+
+}  // namespace
+}  // namespace analysis_group
+
+std::span<const Check> analysis_checks() { return analysis_group::kChecks; }
+
+}  // namespace hooked::device_tests

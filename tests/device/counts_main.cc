@@ -1,0 +1,70 @@
+// Prints docs/device-counts.md: what runs on a device cost in launches and waits.
+#include <fmt/format.h>
+
+#include <iostream>
+
+#include "tests/device/counts_table.h"
+#include "tests/support/strict_device/device.h"
+
+namespace {
+
+using hooked::strict::Counts;
+
+constexpr const char* kPreface = R"(# Launches and waits on a device
+
+Generated: the program `tests/device/counts_main.cc` runs small models on the strict test device and counts. Do not edit; run
+`cmake --build --preset release --target docs`. A test holds the numbers.
+
+At small batches a GPU is as fast as the host hands it work: what counts is how many kernels are launched, and how often the host
+waits for an answer. Both are properties of the program and are counted here without a GPU, on a device of LibTorch's that the
+tests register: it computes on the host, closes its memory to everybody else, refuses tensors of several devices in one operator as
+CUDA does, and counts ([decision 46](decisions/0046-a-strict-test-device.md)). What it cannot tell is time.
+
+A launch is an operator that launches at least one kernel (sort, topk and cumsum launch several), or a copy that nobody waits for;
+views and allocations are none. A wait is a number that the host asks for, an operator whose result's size depends on numbers, or a
+copy to or from memory that is not pinned. Numbers are `launches / waits`.
+
+- **A run** of tokens that lie on the host waits nowhere, and so can be recorded as a graph; mixtures do, for how many tokens each
+  expert got. Ids that lie on the device are checked there before the first launch: one wait.
+- **A step of a generation** waits once: for the ids that were picked, which the caller sees.
+- **A block** is what the second block adds: plain, and with all default points kept.
+
+Checkpoints are the small ones of the tests, in float32, with the steps of processing that apply.
+
+| checkpoint (blocks) | run | tokens there | cached | a block | a block, cached | gradients | a step | a sweep's cell |
+|---|---|---|---|---|---|---|---|---|
+)";
+
+constexpr const char* kEnd = R"(
+- gradients: of the stream before each block. A sweep: over the stream before each block and all positions of one row, over its cells.
+- llama's and mistral's keys are shared by heads, which no fused attention of CUDA's takes in float32: keys and values are repeated,
+  2 launches a block.
+- gemma2 caps its scores, and gpt_oss has sinks, so that attention is one operator after another.
+- The places of all waits: `strict::Trace` in a test (tests/support/strict_device/counts.h).
+)";
+
+std::string text(const std::optional<Counts>& counts) {
+  return counts ? fmt::format("{} / {}", counts->launches, counts->waits) : "–";
+}
+
+std::string per_cell(const hooked::device_tests::CountedModel& model) {
+  if (!model.sweep) return "–";
+  const auto cells = static_cast<double>(model.cells);
+  return fmt::format("{:.1f} / {:.2f}", static_cast<double>(model.sweep->launches) / cells,
+                     static_cast<double>(model.sweep->waits) / cells);
+}
+
+}  // namespace
+
+int main() {
+  hooked::strict::install();
+  std::cout << kPreface;
+  for (const std::string& name : hooked::device_tests::counted_checkpoints()) {
+    const auto model = hooked::device_tests::counted(name);
+    std::cout << fmt::format("| {} ({}) | {} | {} | {} | {} | {} | {} | {} | {} |\n", name, model.layers,
+                             text(model.run), text(model.run_there), text(model.cached), text(model.block),
+                             text(model.cached_block), text(model.gradients), text(model.step),
+                             per_cell(model));
+  }
+  std::cout << kEnd;
+}

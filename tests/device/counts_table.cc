@@ -1,0 +1,72 @@
+#include "tests/device/counts_table.h"
+
+#include <ATen/TensorOperators.h>
+
+#include "hooked/analysis/sweep.h"
+#include "tests/device/checks.h"
+
+namespace hooked::device_tests {
+namespace {
+
+strict::Counts steps_of(const HookedTransformer& model, const at::Tensor& prompt, std::int64_t steps) {
+  return strict::counts_of([&] {
+    model.generate(prompt, {.max_new_tokens = steps,
+                            .sampling = {.greedy = true},
+                            .stop = {.tokens = std::vector<std::int64_t>()}});
+  });
+}
+
+}  // namespace
+
+const std::vector<std::string>& counted_checkpoints() {
+  static const std::vector<std::string> kNames{"gpt2",    "llama",       "mistral", "bloom", "gemma2",
+                                               "mixtral", "deepseek_v3", "gpt_oss", "bert",  "t5"};
+  return kNames;
+}
+
+CountedModel counted(const std::string& checkpoint) {
+  const GoldenCase& golden_of = golden_case(checkpoint);
+  const GoldenRun golden = read_golden(golden_of);
+  const auto model = HookedTransformer::load(golden_of.folder().string(), {.device = "strict"});
+  const Subject subject{model, golden};
+  const auto count = [&](const Input& input, const RunOptions& options) {
+    return strict::counts_of([&] { model.run(input, subject.options(options)); });
+  };
+  const auto block = [&](const Selection& capture) {
+    return count(subject.input(), {.capture = capture, .stop_at_layer = 2}) -
+           count(subject.input(), {.capture = capture, .stop_at_layer = 1});
+  };
+  CountedModel all{.name = checkpoint,
+                   .layers = model.config().n_layers,
+                   .run = count(subject.input(), {}),
+                   .run_there = count(subject.input_there(), {}),
+                   .cached = count(subject.input(), {.capture = act::defaults}),
+                   .block = block({}),
+                   .cached_block = block(act::defaults),
+                   .gradients = {},
+                   .step = {},
+                   .sweep = {}};
+  if (subject.predicts()) {
+    const LogitMetric metric([](const at::Tensor& logits) { return logits.square().mean(); });
+    all.gradients = count(subject.input(), {.gradients = GradientRequest{act::resid_pre, metric}});
+  }
+  if (subject.predicts() && subject.causal()) {
+    const at::Tensor prompt = subject.one_stack() ? golden.tokens.narrow(1, 0, 3) : golden.tokens;
+    all.step = steps_of(model, prompt, 4) - steps_of(model, prompt, 3);
+  }
+  if (subject.predicts() && subject.one_stack()) {
+    const Input row(golden.tokens.narrow(0, 0, 1));
+    std::optional<Grid> grid;
+    all.sweep = strict::counts_of([&] {
+      grid = sweep(model, {.site = act::resid_pre,
+                           .over = {Axis::layer, Axis::pos},
+                           .from = PatchSource::zero(),
+                           .into = row,
+                           .metric = logit_difference(1, 2)});
+    });
+    all.cells = grid->values().numel();
+  }
+  return all;
+}
+
+}  // namespace hooked::device_tests

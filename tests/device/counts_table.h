@@ -1,0 +1,31 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/support/strict_device/counts.h"
+
+namespace hooked::device_tests {
+
+/// What kinds of runs of one golden checkpoint cost on the strict device, in float32.
+struct CountedModel {
+  std::string name;
+  std::int64_t layers;
+  strict::Counts run;        ///< of tokens on the host
+  strict::Counts run_there;  ///< of tokens on the device
+  strict::Counts cached;     ///< with all default points kept
+  strict::Counts block;      ///< what the second block adds to a plain run
+  strict::Counts cached_block;
+  std::optional<strict::Counts> gradients;  ///< of the stream before each block
+  std::optional<strict::Counts> step;       ///< of a greedy generation
+  std::optional<strict::Counts> sweep;      ///< over the stream before each block, at each position
+  std::int64_t cells = 0;                   ///< of that sweep
+};
+
+/// The checkpoints that docs/device-counts.md tells of.
+const std::vector<std::string>& counted_checkpoints();
+
+CountedModel counted(const std::string& checkpoint);
+
+}  // namespace hooked::device_tests
