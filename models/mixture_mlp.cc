@@ -41,7 +41,8 @@ void require_experts(const at::Tensor& experts, std::int64_t n_experts, const st
                   n_experts - 1, experts.min().item<std::int64_t>(), experts.max().item<std::int64_t>()));
 }
 
-// How often each number below `end` occurs. On CUDA bincount asks for the least and the largest, and waits for both.
+// How often each number below `end` occurs. On CUDA bincount asks for the least and the largest, and waits
+// for both.
 at::Tensor counts_of(const at::Tensor& numbers, std::int64_t end) {
   if (numbers.device().is_cpu()) return at::bincount(numbers, {}, end);
   return at::zeros({end}, numbers.options()).scatter_add_(0, numbers, at::ones_like(numbers));

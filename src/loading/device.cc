@@ -35,14 +35,26 @@ bool is_registered_backend(const c10::Device& device) {
 // whether CUDA is there. Loading a loaded library costs nothing.
 void load_cuda_library(const std::string& name) {
   for (const char* library : {"libc10_cuda.so", "libtorch_cuda.so"}) {
-    if (dlopen(library, RTLD_NOW | RTLD_GLOBAL) == nullptr) {
-      throw IoError(
-          name, fmt::format("LibTorch's CUDA library could not be loaded ({}); expected a LibTorch built for "
-                            "CUDA with the NVIDIA libraries it needs; install the full torch package or use "
-                            "the device cpu",
-                            dlerror()));
+    if (dlopen(library, RTLD_NOW | RTLD_GLOBAL) != nullptr) continue;
+    const std::string reason = dlerror();
+    if (reason.starts_with(library)) {
+      throw IoError(name,
+                    fmt::format("this LibTorch was built without CUDA ({}); expected one with CUDA, or the "
+                                "device cpu",
+                                reason));
     }
+    throw IoError(name,
+                  fmt::format("LibTorch's CUDA library could not be loaded ({}); expected NVIDIA's libraries "
+                              "at the versions that torch pins; install them (in a checkout: "
+                              "scripts/setup.sh --cuda) or use the device cpu",
+                              reason));
   }
+}
+
+bool has_driver() {
+  void* const driver = dlopen("libcuda.so.1", RTLD_LAZY);
+  if (driver != nullptr) dlclose(driver);
+  return driver != nullptr;
 }
 
 int visible_gpus(const std::string& name) {
@@ -55,7 +67,12 @@ int visible_gpus(const std::string& name) {
         "CPU or by another library, and does without CUDA from then on; open the first CUDA model or "
         "cache_device before that");
   }
-  return cuda.hasCUDA() ? cuda.deviceCount() : 0;
+  const int count = cuda.hasCUDA() ? cuda.deviceCount() : 0;
+  if (count == 0 && !has_driver()) {
+    throw IoError(
+        name, "no driver of NVIDIA's is installed (libcuda.so.1); expected one and a GPU, or the device cpu");
+  }
+  return count;
 }
 
 }  // namespace
