@@ -174,28 +174,30 @@ void attributing(const HookedTransformer& model) {
   const auto [logits, cache] = model.run_with_cache(text, act::everything);
   const auto w = model.weights();
 
-  const auto streams = at::cat({cache.stack(act::resid_pre), cache[act::resid_post(-1)].unsqueeze(0)});
+  const auto streams = accumulated_residual(model, cache);  // [row, point, pos, d_model]
   const auto lens = logit_lens(model, cache, {.positions = {}, .tokens = {mary, john}});
   std::cout << lens.probabilities.slice("row", 0).slice("token", "Mary");
 
-  const auto outputs = at::stack({cache.stack(act::attn_out), cache.stack(act::mlp_out)}, 1).flatten(0, 1);
-  const auto parts = at::cat({cache["embed"].unsqueeze(0), outputs});
-  require_same("the sum of the parts", parts.sum(0), streams[-1]);
-  const auto heads =
-      cache.stack(act::result).movedim(3, 1).flatten(0, 1);  // [layer * head, batch, pos, d_model]
-  require_same("the sum of the heads", heads.sum(0) + w.b_O().sum(0), cache.stack(act::attn_out).sum(0));
-  const auto neurons = cache[act::post(1)].unsqueeze(-1) * w.W_out(1);  // [batch, pos, d_mlp, d_model]
-  require_same("the sum of the neurons", neurons.sum(2) + w.b_out(1), cache[act::mlp_out(1)]);
-
-  const auto scaled = (parts - parts.mean(-1, true)) / cache[act::ln_final_scale];
-  const auto attributed = scaled.matmul(w.W_U().select(1, mary) - w.W_U().select(1, john));
+  const auto parts = residual_parts(model, cache);  // [row, part, pos, d_model]
+  const auto whole = streams.slice("point", -1).values().to(at::kFloat);
+  require_same("the sum of the parts", parts.values().sum(1).to(at::kFloat), whole);
+  const auto heads = residual_parts(model, cache, {.grain = Grain::head});
+  require_same("the sum of the heads", heads.values().sum(1).to(at::kFloat), whole);
+  const auto neurons = residual_parts(model, cache, {.of = act::mlp_out(1), .grain = Grain::neuron});
+  require_same("the sum of the neurons", neurons.values().sum(1)[0].to(at::kFloat),
+               cache[act::mlp_out(1)][0].slice(0, -1));
+  const auto scaled = normed_stack(model, cache, parts, {.norm = {act::ln_final_scale}});
+  require_same("the parts through the final norm", scaled.values().sum(1)[0].to(at::kFloat),
+               cache[act::ln_final_normalized][0].slice(0, -1));
   const auto difference = logits.select(-1, mary) - logits.select(-1, john);  // [batch, pos]
-  require_same("the sum of the attributions", attributed.sum(0) + w.b_U()[mary] - w.b_U()[john], difference);
 
   const AttributionOptions options = {.answer = mary, .against = john, .grain = Grain::head};
   const auto by_head = direct_logit_attribution(model, cache, options);  // [row, part, pos]
   require_same("the sum of direct_logit_attribution", by_head.values().sum().to(at::kFloat),
                difference[0][-1]);
+  const auto of_stack = direct_logit_attribution(model, cache, heads, options);  // the same without biases
+  require_same("a stack of one's own", of_stack.slice("part", "head 1.3").values().to(at::kFloat),
+               by_head.slice("part", "head 1.3").values().to(at::kFloat));
 }
 
 void patching(const HookedTransformer& model, const std::filesystem::path& folder) {

@@ -47,9 +47,8 @@ RowColumns columns_of(const ActivationCache& cache, const Address& like,
                         tokens ? *tokens : TokenColumns{.first = 0, .end = value.size(1)});
 }
 
-at::Tensor read_columns(const ActivationCache& cache, const Address& address, const RowColumns& columns) {
-  const auto value = cache[address];  // [row, pos, ...]
-  const auto& entry = cache.entry(address.name());
+at::Tensor columns_like(const ActivationCache::Entry& entry, const at::Tensor& value,
+                        const RowColumns& columns) {
   const auto places = places_in(entry, columns);
   const auto rows = at::arange(columns.rows(), at::kLong).unsqueeze(1) * value.size(1);
   auto shape = value.sizes().vec();
@@ -57,6 +56,10 @@ at::Tensor read_columns(const ActivationCache& cache, const Address& address, co
   return value.flatten(0, 1)
       .index_select(0, to_device((rows + places).flatten(), value.device()))
       .view(shape);
+}
+
+at::Tensor read_columns(const ActivationCache& cache, const Address& address, const RowColumns& columns) {
+  return columns_like(cache.entry(address.name()), cache[address], columns);
 }
 
 const std::optional<TokenColumns>& tokens_along(const ActivationCache& cache, const ActivationName& name,

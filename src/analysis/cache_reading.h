@@ -19,6 +19,10 @@ RowColumns columns_of(const ActivationCache& cache, const Address& like,
 /// Throws HookError when the activation is not there or a column was not kept.
 at::Tensor read_columns(const ActivationCache& cache, const Address& address, const RowColumns& columns);
 
+/// The same of `value` [row, pos, ...], whose columns are those of the entry.
+at::Tensor columns_like(const ActivationCache::Entry& entry, const at::Tensor& value,
+                        const RowColumns& columns);
+
 /// The columns of the run that made a cache, along an axis of positions of one of its activations: an
 /// encoder's or those of the stack that predicts. Nothing where no run made it.
 const std::optional<TokenColumns>& tokens_along(const ActivationCache& cache, const ActivationName& name,

@@ -26,10 +26,12 @@ double sum_without_remainder(const Grid& grid, std::int64_t row, std::int64_t po
   return (grid.values().sum(1)[row][position] - remainder.values()[row][position]).item<double>();
 }
 
+/// To the logits before any soft cap.
 void expect_rows_add_up(const HookedTransformer& model, Grain grain) {
   const auto vocab = model.config().d_vocab;
   const auto tokens = at::cat({random_row(6, vocab, 4), random_row(6, vocab, 5)});
   const auto run = model.run_with_cache(tokens);
+  const auto all_logits = run.cache[act::unembed_out];
   const auto answers = Answers::by_row({3, 4});
   const auto difference = direct_logit_attribution(
       model, run.cache, {.answer = answers, .against = 5, .grain = grain, .positions = {-1, 2}});
@@ -37,12 +39,12 @@ void expect_rows_add_up(const HookedTransformer& model, Grain grain) {
       direct_logit_attribution(model, run.cache, {.answer = 3, .grain = grain, .positions = {}});
   for (std::int64_t row = 0; row < 2; ++row) {
     for (std::int64_t i = 0; i < 2; ++i) {
-      const auto logits = run.logits()[row][i == 0 ? 5 : 2];
+      const auto logits = all_logits[row][i == 0 ? 5 : 2];
       EXPECT_NEAR(sum_without_remainder(difference, row, i), (logits[3 + row] - logits[5]).item<double>(),
                   kFloat64Tolerance);
     }
     for (std::int64_t position = 0; position < 6; ++position) {
-      EXPECT_NEAR(sum_without_remainder(alone, row, position), run.logits()[row][position][3].item<double>(),
+      EXPECT_NEAR(sum_without_remainder(alone, row, position), all_logits[row][position][3].item<double>(),
                   kFloat64Tolerance);
     }
   }
@@ -81,12 +83,8 @@ class AttributionOfRandomConfig : public testing::TestWithParam<std::uint64_t> {
 TEST_P(AttributionOfRandomConfig, RowsAddUpOrAreRefused) {
   const auto config = random_config(GetParam());
   const auto model = random_model_of(config);
-  for (const auto grain : {Grain::layer, Grain::head}) {
-    const bool normed = config.norm != NormKind::none;
-    const bool exact = config.unembedding->soft_cap == 0 && !config.has_mlm_head() &&
-                       !config.norms_stream() &&
-                       !(normed && grain == Grain::head && config.norm_place != NormPlace::pre);
-    if (exact) {
+  for (const auto grain : {Grain::layer, Grain::head, Grain::expert, Grain::neuron}) {
+    if (!config.has_mlm_head()) {
       expect_rows_add_up(model, grain);
     } else {
       const auto cache = model.run_with_cache(random_row(6, config.d_vocab, 4)).cache;
@@ -185,22 +183,91 @@ TEST(Attribution, ASetOfAnswersCountsByItsMean) {
 }
 
 TEST(Attribution, RefusesWhereNoSplitIsExact) {
-  const auto text_for = [](const ModelConfig& config, Grain grain) {
-    const auto model = random_model_of(config);
-    const auto cache = model.run_with_cache(random_row(6, 11, 4)).cache;
-    return text_thrown_by<HookError>(
-        [&] { direct_logit_attribution(model, cache, {.answer = 1, .grain = grain}); });
+  auto masked = two_layer_config();
+  masked.unembedding->mlm_head = Activation::gelu;
+  const auto model = random_model_of(masked);
+  const auto cache = model.run_with_cache(random_row(6, 11, 4)).cache;
+  EXPECT_THAT(text_thrown_by<HookError>([&] { direct_logit_attribution(model, cache, {.answer = 1}); }),
+              HasSubstr("masked-LM head"));
+}
+
+// Processing moves constants: the parts of a logit difference stay, but for biases.
+TEST(Attribution, RawAndProcessedWeightsGiveTheSamePartsOfADifference) {
+  const auto raw = random_model_of(two_layer_config());
+  const auto processed = random_model_of(two_layer_config(), WeightProcessing::all_that_apply());
+  const auto tokens = random_row(6, 11, 4);
+  const auto parts = [&](const HookedTransformer& model, ValueBiases value_biases) {
+    return direct_logit_attribution(
+        model, model.run_with_cache(tokens).cache,
+        {.answer = 3, .against = 5, .grain = Grain::neuron, .value_biases = value_biases, .positions = {}});
   };
-  auto capped = two_layer_config();
-  capped.unembedding->soft_cap = 30;
-  EXPECT_THAT(text_for(capped, Grain::layer), HasSubstr("soft cap of 30"));
-  auto output_normed = two_layer_config();
-  output_normed.norm_place = NormPlace::output;
-  EXPECT_THAT(text_for(output_normed, Grain::head), HasSubstr("use Grain::layer"));
-  auto post = two_layer_config();
-  post.norm_place = NormPlace::post;
-  post.final_norm = NormKind::none;
-  EXPECT_THAT(text_for(post, Grain::layer), HasSubstr("norm_place post"));
+  const auto of_raw = parts(raw, ValueBiases::in_bias),
+             of_processed = parts(processed, ValueBiases::in_heads);
+  ASSERT_EQ(of_raw.axis("part"), of_processed.axis("part"));
+  double of_biases = 0;
+  for (const auto& label : of_raw.axis("part").labels) {
+    const auto difference = (of_raw.slice("part", label) - of_processed.slice("part", label)).values();
+    if (label == "final norm bias" || label == "unembed bias") {
+      of_biases += difference[0][0].item<double>();
+    } else {
+      EXPECT_LT(difference.abs().max().item<double>(), kFloat64Tolerance) << label;
+    }
+  }
+  EXPECT_NEAR(of_biases, 0, kFloat64Tolerance);
+  // Of one logit they are not: W_U is centred over the vocabulary.
+}
+
+TEST(Attribution, TakesStacksOfYourOwn) {
+  const auto model = random_model_of(two_layer_config());
+  const auto cache = model.run_with_cache(random_row(6, 11, 4)).cache;
+  const AttributionOptions options{.answer = 1, .against = 2, .grain = Grain::head, .positions = {2, -1}};
+  const auto stack = residual_parts(model, cache, {.grain = Grain::head, .positions = {2, -1}});
+  const auto of_stack = direct_logit_attribution(model, cache, stack, options);
+  const auto parts = direct_logit_attribution(model, cache, options);
+  ASSERT_EQ(of_stack.axis("part"), stack.axis("part"));
+  const auto count = of_stack.values().size(1);
+  EXPECT_LT((of_stack.values() - parts.values().narrow(1, 0, count)).abs().max().item<double>(),
+            kFloat64Tolerance);
+}
+
+// What a head moved from a token: its attention to it times the token's value through W_O.
+TEST(SourceAttribution, IsAttentionTimesValuesThroughTheOutputMatrix) {
+  auto config = two_layer_config();
+  config.n_kv_heads = 2;
+  const auto model = random_model_of(config);
+  const auto run = model.run_with_cache(random_row(6, 11, 4));
+  const auto grid = source_attribution(model, run.cache, {.answer = 1, .against = 2, .positions = {3}});
+  ASSERT_EQ(grid.values().sizes(), at::IntArrayRef({1, 8, 1, 6}));
+  EXPECT_EQ(grid.axes()[3].name, "key");
+  EXPECT_EQ(grid.axis("part").labels[7], "head 1.3");
+  const auto weights = model.weights();
+  const auto direction = weights.W_U().select(1, 1) - weights.W_U().select(1, 2);
+  const auto scale = run.cache[Address(act::ln_final_scale).row(0).pos(3)];
+  const auto v = run.cache[act::v(1).row(0)].select(1, 1);  // [key, d_head] of the kv head of head 3
+  for (std::int64_t key = 0; key < 6; ++key) {
+    const auto x = v[key].matmul(weights.W_O(1, 3)) * run.cache[act::pattern(1).row(0).head(3)][3][key];
+    const auto expected = ((x - x.mean()) / scale * weights.ln_final().w).dot(direction).item<double>();
+    EXPECT_NEAR(grid.at({0, 7, 0, key}), expected, kFloat64Tolerance);
+    if (key > 3) {
+      EXPECT_EQ(grid.at({0, 7, 0, key}), 0);
+    }
+  }
+}
+
+TEST(SourceAttribution, SaysWhatIsMissing) {
+  const auto model = random_model_of(two_layer_config());
+  const auto tokens = random_row(6, 11, 4);
+  const auto prefix = model.run(tokens.narrow(1, 0, 2), {.keep_prefix = true}).prefix;
+  const auto cache = model.run_with_cache({tokens.narrow(1, 2, 4), {.prefix = prefix}}).cache;
+  EXPECT_THAT(text_thrown_by<HookError>([&] { source_attribution(model, cache, {.answer = 1}); }),
+              testing::AllOf(HasSubstr("hook_v"), HasSubstr("without a prefix")));
+  const auto whole = model.run_with_cache(tokens).cache;
+  EXPECT_THAT(text_thrown_by<HookError>(
+                  [&] { source_attribution(model, whole, {.answer = 1, .pattern = act::cross_pattern}); }),
+              HasSubstr("no cross-attention"));
+  EXPECT_THAT(
+      text_thrown_by<HookError>([&] { source_attribution(model, whole, {.answer = 1, .pattern = act::z}); }),
+      HasSubstr("act::pattern"));
 }
 
 TEST(Attribution, SaysWhatIsMissing) {

@@ -2,6 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/tensor.h>
 #include <gmock/gmock.h>
@@ -11,7 +12,9 @@
 
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
+#include "hooked/io/safetensors.h"
 #include "tests/analysis/two_layer_model.h"
+#include "tests/support/temp_folder.h"
 #include "tests/support/thrown_by.h"
 
 namespace hooked::logit_lens_test {
@@ -147,6 +150,103 @@ TEST(LogitLens, PrintsAHeadingWhereThereAreSeveralPlaces) {
   EXPECT_THAT(two.str(), testing::StartsWith("row 0, pos 0\nblocks.0.hook_resid_pre"));
   EXPECT_THAT(two.str(), testing::EndsWith(one.str()));
   EXPECT_THAT(two.str(), HasSubstr("\nrow 0, pos 5\n"));
+}
+
+TEST(LogitLens, ReadsBetweenSublayersToo) {
+  const auto model = random_model_of(two_layer_config());
+  const auto tokens = random_row(6, 11, 1);
+  const auto run = model.run_with_cache(tokens);
+  const auto lens = logit_lens(model, run.cache, {.tokens = {4}, .mid = true});
+  EXPECT_THAT(
+      lens.logits.axis("point").labels,
+      testing::ElementsAre("resid_pre 0", "resid_mid 0", "resid_post 0", "resid_mid 1", "resid_post 1"));
+  const auto silenced = model.run(tokens, {.edits = {zero(act::mlp_out(1))}}).logits()[0][5];
+  EXPECT_NEAR(lens.logits.at({0, 0, 3, 0}), silenced[4].item<double>(), kFloat64Tolerance);
+}
+
+// A part by itself: the final stage of the model reads it as it would the stream.
+TEST(LogitLens, ReadsWhatEachPartWrote) {
+  const auto model = random_model_of(two_layer_config());
+  const auto run = model.run_with_cache(random_row(6, 11, 1), act::everything);
+  const auto lens = logit_lens(model, run.cache, {.positions = {2}, .tokens = {4}, .parts = Grain::head});
+  const auto& points = lens.logits.axis("point");
+  EXPECT_EQ(points.labels[3], "head 0.1");
+  EXPECT_EQ(points.places[3], Address("blocks.0.attn.hook_result[head=1]"));
+  const auto written = run.cache[act::result(0).head(1)].narrow(1, 2, 1);  // [row, one, d_model]
+  const auto logits = model.run(Input::start_at_layer(2, written)).logits()[0][0];
+  EXPECT_NEAR(lens.logits.at({0, 0, 3, 0}), logits[4].item<double>(), kFloat64Tolerance);
+  EXPECT_EQ(lens.top[3].part, "head 0.1");
+  std::ostringstream out;
+  out << lens.top[3];
+  EXPECT_THAT(out.str(), testing::StartsWith("head 0.1 "));
+}
+
+TEST(LogitLens, RanksCountTheLargerLogits) {
+  const auto model = random_model_of(two_layer_config());
+  const auto run = model.run_with_cache(random_row(6, 11, 1));
+  const auto lens = logit_lens(model, run.cache, {.positions = {}, .tokens = {4, 9}});
+  const auto rank = run.logits()[0].gt(run.logits()[0].select(1, 9).unsqueeze(1)).sum(1);  // [pos]
+  EXPECT_TRUE(lens.ranks.values()[0][1][2].eq(rank).all().item<bool>());
+  EXPECT_EQ(lens.ranks.unit(), "rank");
+}
+
+class LensFile : public testing::Test {
+ protected:
+  LensMaps written(const std::vector<std::pair<std::string, at::Tensor>>& tensors) const {
+    save_safetensors(folder_ / "lens.safetensors", tensors);
+    return LensMaps::load(folder_ / "lens.safetensors");
+  }
+  std::string refused(const std::vector<std::pair<std::string, at::Tensor>>& tensors) const {
+    return text_thrown_by<CheckpointError>([&] { written(tensors); });
+  }
+
+  TempFolder folder_;
+  at::Tensor A_ = at::arange(256, at::kDouble).sin().view({16, 16});
+  at::Tensor B_ = at::arange(256, at::kDouble).cos().view({16, 16});
+  at::Tensor b_ = at::arange(16, at::kDouble).cos();
+  HookedTransformer model_ = random_model_of(two_layer_config());
+  RunResult run_ = model_.run_with_cache(random_row(6, 11, 1));
+
+  /// The logit of token 4 that the model reads from a point of the stream.
+  double read(const at::Tensor& x) const {
+    return model_.run(Input::start_at_layer(2, x.view({1, 1, 16}))).logits()[0][0][4].item<double>();
+  }
+};
+
+TEST_F(LensFile, ATunedLensAddsAnAffineMap) {
+  const auto maps = written({{"0.weight", A_}, {"0.bias", b_}, {"1.weight", B_}, {"1.bias", b_}});
+  const auto lens = logit_lens(model_, run_.cache, {.positions = {3}, .tokens = {4}, .maps = maps});
+  EXPECT_THAT(lens.logits.axis("point").labels,
+              testing::ElementsAre("resid_pre 0", "resid_post 0", "resid_post 1"));
+  const auto first = run_.cache[act::resid_pre(0)][0][3], second = run_.cache[act::resid_post(0)][0][3];
+  EXPECT_NEAR(lens.logits.at({0, 0, 0, 0}), read(first + A_.matmul(first) + b_), kFloat64Tolerance);
+  EXPECT_NEAR(lens.logits.at({0, 0, 1, 0}), read(second + B_.matmul(second) + b_), kFloat64Tolerance);
+  EXPECT_NEAR(lens.logits.at({0, 0, 2, 0}), run_.logits()[0][3][4].item<double>(), kFloat64Tolerance);
+}
+
+TEST_F(LensFile, AJacobianLensMapsTheStreamBehindItsLayers) {
+  const auto one = written({{"J.0", A_}});
+  const auto all = written({{"J", A_.unsqueeze(0)}, {"source_layers", at::tensor({0}, at::kLong)}});
+  const auto x = run_.cache[act::resid_post(0)][0][3];
+  for (const auto& maps : {one, all}) {
+    const auto lens = logit_lens(model_, run_.cache, {.positions = {3}, .tokens = {4}, .maps = maps});
+    EXPECT_THAT(lens.logits.axis("point").labels, testing::ElementsAre("resid_post 0", "resid_post 1"));
+    EXPECT_NEAR(lens.logits.at({0, 0, 0, 0}), read(A_.matmul(x)), kFloat64Tolerance);
+  }
+}
+
+TEST_F(LensFile, SaysWhatIsWrong) {
+  EXPECT_THAT(refused({{"0.bias", b_}}), HasSubstr("no '0.weight'"));
+  EXPECT_THAT(refused({{"0.weight", b_}}), HasSubstr("not square"));
+  EXPECT_THAT(refused({{"0.weight", A_}, {"0.bias", A_}}), HasSubstr("'0.bias'"));
+  EXPECT_THAT(refused({{"unembed", A_}}), HasSubstr("'unembed'"));
+  EXPECT_THAT(refused({{"J", A_.unsqueeze(0)}}), HasSubstr("source_layers"));
+  const auto maps = written({{"J.0", A_.narrow(0, 0, 4).narrow(1, 0, 4).contiguous()}});
+  EXPECT_THAT(text_thrown_by<ShapeError>([&] { logit_lens(model_, run_.cache, {.maps = maps}); }),
+              HasSubstr("width 4"));
+  const auto processed = random_model_of(two_layer_config(), {});
+  EXPECT_THAT(text_thrown_by<HookError>([&] { logit_lens(processed, run_.cache, {.maps = maps}); }),
+              HasSubstr("WeightProcessing::none()"));
 }
 
 TEST(LogitLens, RowsPrint) {

@@ -265,6 +265,14 @@ TEST_F(Guide, ReadsTheStreamAndItsParts) {
   EXPECT_THAT(read(folder_ / "lens.svg"), HasSubstr("resid_post 1"));
 }
 
+TEST_F(Guide, TakesTheStreamApart) {
+  const auto output = output_of("analysis_residual");
+  EXPECT_THAT(output, HasSubstr("14 places: Parts of blocks.1.hook_resid_post"));
+  EXPECT_THAT(output, HasSubstr("head 1.3 from column 4: "));  // where Mary stands
+  EXPECT_THAT(output, HasSubstr("(rank)"));
+  EXPECT_THAT(read(folder_ / "sources.svg"), HasSubstr("head 1.3"));
+}
+
 TEST_F(Guide, ScoresPairs) {
   const auto output = output_of("analysis_pairs");
   EXPECT_THAT(output, HasSubstr("CPUFloatType{2}"));

@@ -7,49 +7,64 @@
 #include "hooked/analysis/answers.h"
 #include "hooked/analysis/grid.h"
 #include "hooked/analysis/position.h"
+#include "hooked/analysis/residual.h"
 #include "hooked/core/export.h"
 #include "hooked/engine/hooked_transformer.h"
+#include "hooked/hooks/act.h"
 #include "hooked/hooks/activation_cache.h"
 
 namespace HOOKED_EXPORT hooked {
-
-/// How finely the writers of the stream are told apart.
-enum class Grain : std::uint8_t {
-  layer,  ///< attention and MLP of each layer
-  head,   ///< each attention head by itself
-};
 
 /// Which logit is taken apart, where, and how finely. For designated initialisers.
 struct AttributionOptions {
   Answers answer = 0;  ///< the token whose logit is taken apart; of a set the mean of the logits
   std::optional<Answers> against = std::nullopt;         ///< subtracted from it, if given
   Grain grain = Grain::layer;                            ///< the parts that get a place each
+  ValueBiases value_biases = ValueBiases::in_heads;      ///< where a head's value bias counts
   std::vector<Position> positions = {Position::last()};  ///< of each row; empty: all
 };
 
 /// Direct logit attribution: splits a logit, or a difference of two, into what each part wrote to the stream.
-/// A Grid [row, part, pos] in logits, NaN where the position is padding; where a part is an activation that
-/// was added to the stream, its place has the address (of a head: its `result`).
+/// A Grid [row, part, pos] in logits, NaN where the position is padding. Parts, their names and their places
+/// are those of residual_parts, with `final norm bias` and `unembed bias` behind them.
 ///
-/// With the final norm's scale s taken from the cache the logits are linear in the stream, so the parts add
-/// up to the run's logit (difference), to float precision: part x gives (w * centred(x) / s) . d, where d is
-/// the answer's column of W_U minus the other's (Elhage et al. 2021, "logit attribution"). Biases are parts,
-/// too, and `remainder` is what the last resid_post holds besides all parts: rounding, or, in runs whose
-/// stream a hook or an edit changed, that change. (A change behind the last block is in no part.) On an
-/// encoder-decoder the stream is the decoder's, and cross-attention has parts of its own.
+/// With the scales of the norms on the way taken from the cache the logits are linear in the stream, so the
+/// parts add up to the run's logit (difference), to float precision: part x gives (w * centred(x) / s) . d,
+/// where s is the final norm's scale and d the answer's column of W_U minus the other's (Elhage et al. 2021,
+/// "logit attribution"). Biases are parts, too, and `remainder` is what the stream holds besides all parts:
+/// rounding, or, in runs whose stream a hook or an edit changed, that change. (A change behind the last block
+/// is in no part.) Where the model caps its logits the sum is the logit before the cap, `unembed.hook_out`.
+/// On an encoder-decoder the stream is the decoder's, and cross-attention has parts of its own. No part is
+/// made as a vector: heads are read from z through W_O, neurons from `post` through W_out.
 ///
-/// The parts are `embed`, `pos_embed`, `attn 0`, `cross attn 0`, `mlp 0`, ..., by head `head 1.3`,
-/// `attn bias 1`, `cross head 1.3`, `cross attn bias 1`, and last `remainder`, `final norm bias` and
-/// `unembed bias`.
-///
-/// Needs embed and pos_embed (learned positions), or full_embed where the sum of embeddings is normed,
-/// attn_out or (by head) z, mlp_out, the last resid_post and ln_final_scale in the cache; on an
-/// encoder-decoder resid_pre(0) as the embedding, cross_attn_out, decoder_final_ln_scale, and by head result
-/// and cross_result (wide points: capture them). Throws HookError where one is missing or a position was not
-/// kept, and where no exact split exists: a soft cap on the logits, a masked-LM head, norms that stand after
-/// the additions, and by head when the attention's output is normed before it is added. Throws ShapeError for
-/// answers and positions that do not fit the run.
+/// Needs what residual_parts needs and the final norm's scale. Throws HookError where one is missing or a
+/// position was not kept, and for models without an unembedding or with a masked-LM head, whose activation no
+/// sum of parts passes; ShapeError for answers and positions that do not fit the run.
 Grid direct_logit_attribution(const HookedTransformer& model, const ActivationCache& cache,
                               const AttributionOptions& options);
+
+/// The same of vectors of your own: what each would add to the logit (difference) as a part of the stream at
+/// its end. `stack` has the axes `row`, `pos` and, last, `d_model` and any others, as normed_stack takes it;
+/// the result has all but d_model. The options' grain and value_biases say nothing here. Throws as above.
+Grid direct_logit_attribution(const HookedTransformer& model, const ActivationCache& cache, const Grid& stack,
+                              const AttributionOptions& options);
+
+/// Which logit is taken apart by the tokens that heads read, and where. For designated initialisers.
+struct SourceAttributionOptions {
+  Answers answer = 0;                                    ///< as AttributionOptions has it
+  std::optional<Answers> against = std::nullopt;         ///< subtracted from it, if given
+  act::BlockSite pattern = act::pattern;                 ///< whose heads: pattern or cross_pattern
+  std::vector<Position> positions = {Position::last()};  ///< of each row; empty: all
+};
+
+/// Direct logit attribution of heads by the token that was read: a Grid [row, part, pos, key] in logits,
+/// where a part is a head and `key` the column that it attended to. What a head moved from a token is the
+/// attention times that token's value through W_O; over the keys this adds up to the head's part in
+/// direct_logit_attribution (unless somebody changed z). 0 for keys that are not attended to.
+///
+/// Needs pattern and v of every layer at all positions besides what direct_logit_attribution needs. Throws as
+/// it does, and HookError behind a prefix, whose values are not in the cache.
+Grid source_attribution(const HookedTransformer& model, const ActivationCache& cache,
+                        const SourceAttributionOptions& options);
 
 }  // namespace hooked

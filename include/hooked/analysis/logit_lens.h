@@ -2,22 +2,32 @@
 
 #include <cstdint>
 #include <iosfwd>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "hooked/analysis/grid.h"
+#include "hooked/analysis/lens_maps.h"
 #include "hooked/analysis/position.h"
+#include "hooked/analysis/residual.h"
 #include "hooked/core/export.h"
 #include "hooked/engine/hooked_transformer.h"
 #include "hooked/hooks/activation_cache.h"
 
 namespace HOOKED_EXPORT hooked {
 
-/// Where the stream is read, and what is reported. For designated initialisers.
+/// What is read, where, and what is reported. For designated initialisers.
 struct LogitLensOptions {
   std::vector<Position> positions = {Position::last()};  ///< empty: all
-  std::vector<std::int64_t> tokens = {};  ///< whose logits and probabilities the grids have; may be none
-  std::int64_t top_k = 3;                 ///< predictions per point
+  std::vector<std::int64_t> tokens = {};                 ///< whose numbers the grids have; may be none
+  std::int64_t top_k = 3;                                ///< predictions per point
+  bool mid = false;                                      ///< also the points between a block's sublayers
+  /// Instead of the stream what each part wrote to it, by itself, as residual_parts has it (but no
+  /// remainder).
+  std::optional<Grain> parts = std::nullopt;
+  /// Of the stream: what its points are read through, a tuned or a Jacobian lens. Points that the maps do not
+  /// have, and those between sublayers, are left out; the end is read as it is.
+  std::optional<LensMaps> maps = std::nullopt;
 };
 
 /// What the model would predict if it stopped at one point of the residual stream.
@@ -29,10 +39,12 @@ struct LogitLensRow {
     double logit;        ///< after any soft cap of the model
     double probability;  ///< of the softmax over the whole vocabulary
   };
-  ActivationName name;                  ///< the point that was read
+  /// The activation that was read; of parts that are none (biases) the default.
+  ActivationName name;
   std::int64_t row;                     ///< batch row
   std::int64_t column;                  ///< the token's absolute column
   std::vector<Prediction> predictions;  ///< likeliest first
+  std::string part = {};                ///< the part that was read; empty: a point of the stream
 };
 
 /// What the logit lens reads at some points, rows and positions of the stream. Prints its likeliest tokens.
@@ -40,14 +52,20 @@ struct LogitLens {
   /// Of the tokens that were asked for: [row, token, point, pos]. A place of `point` has the address of the
   /// activation that was read. NaN where the position is padding.
   Grid logits;
-  Grid probabilities;             ///< the same as probabilities
+  Grid probabilities;  ///< the same as probabilities
+  /// The same as ranks: how many tokens have a larger logit; 0 is the likeliest.
+  Grid ranks;
   std::vector<LogitLensRow> top;  ///< the likeliest tokens: by row, then position, then point; no padding
 };
 
 /// Reads each point of the residual stream as if it were the last: final norm (of that point's own size) and
 /// unembedding. One point for the first block's input and one after each block, so the last is what the run
 /// predicted. On an encoder-decoder the stream is the decoder's. Needs resid_pre(0) and every resid_post in
-/// the cache.
+/// the cache, with `mid` resid_mid (and resid_mid_cross), and for parts what residual_parts needs.
+///
+/// A part is read as if it were all of the stream, by its own size: what it says by itself, not what it adds,
+/// which is direct_logit_attribution's.
+///
 /// Throws HookError when one is missing, when a position was not kept, and for blocks that normalise the
 /// stream itself (post-norm); ShapeError for a position that is padding or outside, and for a token outside
 /// the vocabulary. (nostalgebraist 2020.)

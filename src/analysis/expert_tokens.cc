@@ -1,0 +1,77 @@
+#include "analysis/expert_tokens.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/format.h>
+
+#include "analysis/cache_reading.h"
+#include "hooked/core/error.h"
+#include "hooked/hooks/act.h"
+
+namespace hooked {
+namespace {
+
+/// What each chosen expert's output is multiplied by, [batch, pos, rank], of the router's weights of all.
+at::Tensor weights_of_chosen(const at::Tensor& weights, const at::Tensor& chosen, const Experts& experts) {
+  const auto ranked = weights.gather(-1, chosen);
+  if (!experts.renormalised) return ranked;
+  const auto sum = ranked.sum(-1, /*keepdim=*/true);
+  // Only edits can make the sum zero.
+  return ranked /
+         (experts.least_sum > 0 ? sum.clamp_min(experts.least_sum) : sum.masked_fill(sum == 0.0, 1.0));
+}
+
+// [batch, pos, rank] by rank first, then row and position: the order in which experts get their tokens.
+at::Tensor by_rank(const at::Tensor& x) { return x.permute({2, 0, 1}).flatten(); }
+
+}  // namespace
+
+ExpertTokens::ExpertTokens(std::int32_t layer, const RunReading& run)
+    : run_(run), indices_(run.cache.entry(Address(act::expert_indices(layer)).name()).name) {
+  const auto chosen = run.cache[indices_].to(at::kCPU);
+  const auto weights = run.cache[act::expert_weights(layer)].to(at::kCPU, at::kDouble);
+  batch_ = chosen.size(0);
+  length_ = chosen.size(1);
+  ranks_ = chosen.size(2);
+  const auto& tokens = run.cache.tokens();
+  if (tokens && tokens->end - tokens->first != length_) {
+    throw HookError(
+        indices_.to_string(),
+        "only some positions were kept; expected all of them for the experts' tokens; run without "
+        "RunOptions::keep.positions");
+  }
+  auto owners = chosen;
+  if (tokens && tokens->mask.defined())
+    owners = owners.masked_fill(tokens->mask.to(at::kCPU).logical_not().unsqueeze(-1), -1);
+  owners_ = by_rank(owners);
+  weights_ = by_rank(weights_of_chosen(weights, chosen, *run.model.config().experts));
+}
+
+at::Tensor ExpertTokens::places_of(std::int64_t expert) const {
+  return owners_.eq(expert).nonzero().flatten();
+}
+
+at::Tensor ExpertTokens::at_columns(const at::Tensor& by_token) const {
+  return columns_like(run_.cache.entry(indices_), by_token.view({batch_, length_, -1}), run_.columns);
+}
+
+at::Tensor ExpertTokens::weight(std::int32_t expert) const {
+  const auto places = places_of(expert);
+  return at_columns(
+      at::zeros({batch_ * length_, 1}, at::kDouble)
+          .index_add(0, places.remainder(batch_ * length_), weights_.index_select(0, places).unsqueeze(1)));
+}
+
+at::Tensor ExpertTokens::by_token(const Address& activation) const {
+  const auto value = run_.cache[activation].to(at::kCPU, at::kDouble);  // [routed, width]
+  const auto places = places_of(activation.name().expert);
+  if (value.size(0) != places.size(0)) {
+    throw HookError(run_.cache.entry(activation.name()).name.to_string(),
+                    fmt::format("it holds {} tokens; expected the {} that the router sent to this expert",
+                                value.size(0), places.size(0)));
+  }
+  return at_columns(at::zeros({batch_ * length_, value.size(1)}, at::kDouble)
+                        .index_add(0, places.remainder(batch_ * length_), value));
+}
+
+}  // namespace hooked

@@ -1,0 +1,80 @@
+#include "analysis/frozen_norm.h"
+
+#include <ATen/TensorOperators.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace hooked {
+namespace {
+
+// In the table of sites a norm's scale stands right before what the norm makes.
+constexpr std::array kScalesOfStream{
+    Site::embed_ln_scale,        Site::ln1_scale, Site::ln1_post_scale,         Site::ln2_scale,
+    Site::ln2_post_scale,        Site::ln3_scale, Site::encoder_final_ln_scale, Site::ln_final_scale,
+    Site::decoder_final_ln_scale};
+
+Site normalized_of(Site scale) { return static_cast<Site>(static_cast<int>(scale) + 1); }
+Site scale_of(Site site) {
+  return is_scale_of_stream(site) ? site : static_cast<Site>(static_cast<int>(site) - 1);
+}
+
+NormKind kind_of(Site scale, const ModelConfig& config) {
+  if (scale == Site::embed_ln_scale) return NormKind::layer_norm;
+  const bool last = scale == Site::ln_final_scale || scale == Site::decoder_final_ln_scale;
+  return last ? config.final_norm : config.norm;
+}
+
+// Norms of embeddings and of sublayers' outputs are never folded.
+bool keeps_weight(Site scale, const ModelConfig& config) {
+  return !config.norm_folded || scale == Site::embed_ln_scale || scale == Site::ln1_post_scale ||
+         scale == Site::ln2_post_scale;
+}
+
+}  // namespace
+
+at::Tensor centred(const at::Tensor& x, bool centres) { return centres ? x - x.mean(-1, true) : x; }
+
+at::Tensor FrozenNorm::of(const at::Tensor& x) const {
+  const auto normalized = centred(x, centres) / scale;
+  return weight.defined() ? normalized * weight : normalized;
+}
+
+at::Tensor FrozenNorm::before(const at::Tensor& directions) const {
+  // Centring is a projection, so it may be applied to either side of a product.
+  return centred(weight.defined() ? directions * weight : directions, centres) / scale.unsqueeze(2);
+}
+
+bool is_scale_of_stream(Site site) {
+  return std::ranges::find(kScalesOfStream, site) != kScalesOfStream.end();
+}
+
+bool is_normalized_stream(Site site) {
+  return std::ranges::any_of(kScalesOfStream, [&](Site scale) { return normalized_of(scale) == site; });
+}
+
+StreamNorm stream_norm_at(const HookedTransformer& model, const ActivationName& point) {
+  const auto& config = model.config();
+  StreamNorm norm{.scale = point, .normalized = point, .kind = {}, .weight = {}, .bias = {}};
+  norm.scale.site = scale_of(point.site);
+  norm.normalized.site = normalized_of(norm.scale.site);
+  norm.kind = kind_of(norm.scale.site, config);
+  if (!keeps_weight(norm.scale.site, config)) return norm;
+  // One norm before both branches of a block has its weights under ln1.
+  auto owner = norm.scale;
+  if (owner.site == Site::ln2_scale && config.layout == BlockLayout::parallel_one_norm)
+    owner.site = Site::ln1_scale;
+  const auto name = owner.to_string();
+  const auto path = std::string_view(name).substr(0, name.rfind('.'));
+  const auto read = [&](const char* leaf) {
+    return model.weights()[fmt::format("{}.{}", path, leaf)].to(at::kCPU, at::kDouble);
+  };
+  norm.weight = read("w");
+  if (config.norm_offset && owner.site != Site::embed_ln_scale) norm.weight = norm.weight + 1.0;
+  if (config.norm_bias && norm.centres()) norm.bias = read("b");
+  return norm;
+}
+
+}  // namespace hooked

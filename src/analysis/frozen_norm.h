@@ -1,0 +1,46 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+
+#include "hooked/engine/hooked_transformer.h"
+#include "hooked/hooks/activation_name.h"
+
+namespace hooked {
+
+/// A norm with its scale held at some numbers: a linear map, behind which its bias is added.
+struct FrozenNorm {
+  bool centres = false;
+  at::Tensor scale;        ///< [row, pos, 1] float64
+  at::Tensor weight = {};  ///< [d_model] float64; undefined: ones
+
+  /// What it makes of `x` [.., row, pos, d_model].
+  at::Tensor of(const at::Tensor& x) const;
+  /// Directions [row, pos, direction, d_model] behind the norm as directions before it: x . before(d) is
+  /// of(x) . d.
+  at::Tensor before(const at::Tensor& directions) const;
+};
+
+/// One of the norms that stand on the stream, before it or behind it.
+struct StreamNorm {
+  ActivationName scale;       ///< full name of the point that shows what it divides by
+  ActivationName normalized;  ///< and of the one that shows the result
+  NormKind kind;
+  at::Tensor weight;  ///< [d_model] float64 without any offset; undefined: ones
+  at::Tensor bias;    ///< [d_model] float64; undefined: none
+
+  bool centres() const { return kind == NormKind::layer_norm; }
+};
+
+/// Whether a site is the scale of such a norm, and whether it is what such a norm makes.
+bool is_scale_of_stream(Site site);
+bool is_normalized_stream(Site site);
+
+/// The norm that has a point of this full name (its scale, or `normalized`).
+StreamNorm stream_norm_at(const HookedTransformer& model, const ActivationName& point);
+
+/// `x` [.., d_model] less its mean where `centres`.
+at::Tensor centred(const at::Tensor& x, bool centres);
+
+}  // namespace hooked

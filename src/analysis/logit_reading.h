@@ -1,0 +1,34 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+
+#include "analysis/stream_path.h"
+#include "hooked/analysis/answers.h"
+
+namespace hooked {
+
+/// How a logit, or a difference of two, is read from the end of the stream of one run, where the final norm's
+/// scale is that of the run: x . direction + biases.
+struct LogitReading {
+  at::Tensor directions;    ///< [row, pos, 1, d_model] float64
+  at::Tensor norm_bias;     ///< [row, 1]: what the final norm's bias adds
+  at::Tensor unembed_bias;  ///< [row, 1]: what b_U adds
+};
+
+/// What is read. `where` names the analysis in errors.
+struct ReadLogit {
+  const char* where;
+  const Answers& answer;
+  const std::optional<Answers>& against;
+};
+
+/// Throws HookError for models whose logits, before a soft cap, are no linear function of the normed stream,
+/// ShapeError for answers that do not fit.
+LogitReading logit_reading(const ReadLogit& logit, const RunReading& run);
+
+/// The mean over each row's answers of their places on the last axis of `by_token` [.., vocab]: [row, ..].
+at::Tensor at_answers(const at::Tensor& by_token, const Answers& answers, std::int64_t rows);
+
+}  // namespace hooked

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/frozen_norm.h"
+#include "analysis/row_columns.h"
+#include "hooked/analysis/residual.h"
+
+namespace hooked {
+
+/// A run as analyses read it: its model, what it kept, and where.
+struct RunReading {
+  const HookedTransformer& model;
+  const ActivationCache& cache;
+  RowColumns columns;
+
+  /// What was kept at the columns, [row, pos, ...] float64 on the CPU. Throws HookError where it was not.
+  at::Tensor operator()(const Address& address) const;
+  /// A norm of the stream with the scale that it had; without its bias.
+  FrozenNorm frozen(const StreamNorm& norm) const;
+  /// The same without its weight, too.
+  FrozenNorm division(const StreamNorm& norm) const;
+};
+
+/// What one module wrote, in parts: each part is values times a matrix of its own.
+struct Writing {
+  std::vector<std::string> labels = {};              ///< one per part
+  std::vector<std::optional<Address>> places = {};   ///< one per part
+  std::function<at::Tensor()> values = {};           ///< [row, pos, part, width] float64
+  std::function<at::Tensor()> matrix = {};           ///< [part, width, d_model] float64; none: the identity
+  std::optional<FrozenNorm> through = std::nullopt;  ///< a norm between the module and the stream
+  std::optional<ActivationName> z = std::nullopt;    ///< of heads: what W_O reads, by its full name
+
+  /// [part, row, pos, d_model]
+  at::Tensor vectors() const;
+  /// Along directions [row, pos, direction, d_model], [part, row, pos, direction]: without the vectors.
+  at::Tensor along(const at::Tensor& directions) const;
+};
+
+/// A norm of all that was written before (or none), and what is written then.
+struct StreamStep {
+  std::optional<FrozenNorm> norm = std::nullopt;
+  std::vector<Writing> written = {};
+};
+
+/// The way of the stream from the embedding to an activation.
+using StreamPath = std::vector<StreamStep>;
+
+/// How the writers are split.
+struct Split {
+  Grain grain = Grain::layer;
+  ValueBiases value_biases = ValueBiases::in_heads;
+};
+
+/// The way to `of`, a full name as ResidualOptions has it. Throws HookError where it is none of these.
+StreamPath path_to(const ActivationName& of, const Split& split, const RunReading& run);
+
+/// The point of the stream behind the last block of the stack that predicts, or the encoder: its full name.
+ActivationName end_of_stream(const ModelConfig& config, Stack stack = Stack::none);
+
+/// Calls `use` with each writing and the directions as they stand behind the module that wrote it, the last
+/// writing first. `directions` [row, pos, direction, d_model] stand at the end of the path.
+void walk_back(const StreamPath& path, at::Tensor directions,
+               const std::function<void(const Writing& writing, const at::Tensor& seen)>& use);
+
+/// Puts the parts of a writing on an axis.
+void append(GridAxis& axis, const Writing& writing);
+
+/// Parts and their numbers.
+struct Parts {
+  GridAxis axis;      ///< `part`
+  at::Tensor values;  ///< [part, row, pos, d_model or direction] float64
+};
+
+/// The parts as vectors, carried to the end of the path. `whole` [row, pos, d_model] is what stands there:
+/// what it has besides is the remainder.
+Parts vectors_along(const StreamPath& path, const at::Tensor& whole);
+/// The parts read along directions [row, pos, direction, d_model] at the end of the path.
+Parts directions_along(const StreamPath& path, const at::Tensor& whole, const at::Tensor& directions);
+
+// What the modules of block `layer` of `stack` wrote. (stream_writers.cc)
+std::vector<Writing> attention_written(const BlockPlace& block, const Split& split, const RunReading& run);
+std::vector<Writing> cross_attention_written(const BlockPlace& block, const Split& split,
+                                             const RunReading& run);
+std::vector<Writing> mlp_written(const BlockPlace& block, const Split& split, const RunReading& run);
+/// One part that is the same everywhere, `vector` [d_model].
+Writing constant_part(std::string label, const at::Tensor& vector, const RunReading& run);
+/// One part that was kept as a vector.
+Writing kept_part(std::string label, const Address& address, const RunReading& run);
+
+}  // namespace hooked
