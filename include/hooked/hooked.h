@@ -12,6 +12,7 @@
 #include "hooked/analysis/line_plot.h"
 #include "hooked/analysis/logit_lens.h"
 #include "hooked/analysis/metric.h"
+#include "hooked/analysis/norm_geometry.h"
 #include "hooked/analysis/patch_source.h"
 #include "hooked/analysis/patching_presets.h"
 #include "hooked/analysis/position.h"

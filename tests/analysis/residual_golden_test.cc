@@ -13,6 +13,7 @@
 #include <algorithm>
 
 #include "hooked/analysis/attribution.h"
+#include "hooked/analysis/norm_geometry.h"
 #include "hooked/analysis/residual.h"
 #include "hooked/analysis/score_attribution.h"
 #include "hooked/core/error.h"
@@ -162,6 +163,22 @@ TEST_P(StreamOfGolden, PartsOfALogitAddUpToIt) {
       EXPECT_TRUE(adds_up(parts));
       EXPECT_LE(largest(parts.values().sum(1) - logits), kTolerance * std::max(1.0, largest(logits)));
     }
+  }
+}
+
+TEST_P(StreamOfGolden, SharesOfTheNormAndOfTheCosineAddUp) {
+  for (const bool processed : {false, true}) {
+    const auto [model, input, run] = loaded(GetParam(), processed);
+    const auto& config = model.config();
+    const AttributionOptions options{.answer = 1, .against = 2, .grain = Grain::expert, .positions = {}};
+    if (!config.has_unembedding() || config.has_mlm_head() || config.final_norm == NormKind::none) {
+      EXPECT_THROW(norm_shares(model, run.cache, options), HookError);
+      continue;
+    }
+    const auto shares = norm_shares(model, run.cache, options);
+    EXPECT_LE(largest(shares.length.values().sum(1) - 1.0), kTolerance);
+    const auto cosine = normed_logit(model, run.cache, options).terms.slice("quantity", "cosine").values();
+    EXPECT_LE(largest(shares.cosine.values().sum(1) - cosine), kTolerance);
   }
 }
 

@@ -273,6 +273,13 @@ TEST_F(Guide, TakesTheStreamApart) {
   EXPECT_THAT(read(folder_ / "sources.svg"), HasSubstr("head 1.3"));
 }
 
+TEST_F(Guide, MeasuresNorms) {
+  const auto output = output_of("layernorm");
+  EXPECT_THAT(output, HasSubstr("normed length"));
+  EXPECT_THAT(output, HasSubstr("without mlp 1: "));
+  EXPECT_THAT(output, HasSubstr("error with scale"));
+}
+
 TEST_F(Guide, ScoresPairs) {
   const auto output = output_of("analysis_pairs");
   EXPECT_THAT(output, HasSubstr("CPUFloatType{2}"));

@@ -1,0 +1,180 @@
+#include "hooked/analysis/norm_geometry.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/stack.h>
+#include <fmt/format.h>
+
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "analysis/cache_reading.h"
+#include "analysis/final_stage.h"
+#include "analysis/logit_reading.h"
+#include "analysis/stream_path.h"
+#include "hooked/core/error.h"
+#include "hooked/hooks/act.h"
+
+namespace hooked {
+namespace {
+
+/// The end of the stream as the final norm reads it, and the probe of a logit.
+struct ProbedStream {
+  ProbedStream(const HookedTransformer& model, const ActivationCache& cache,
+               const AttributionOptions& options, const char* where)
+      : end(end_of_stream(model.config())), run{model, cache, columns_of(cache, end, options.positions)} {
+    const auto& config = model.config();
+    const auto reading = logit_reading({where, options.answer, options.against}, run);
+    if (config.final_norm == NormKind::none) {
+      throw HookError(where, "this model has no final norm; expected one with a norm before its unembedding");
+    }
+    centres = config.final_norm == NormKind::layer_norm;
+    const auto scale = run(final_norm_of(config).scale);           // [row, pos, 1]
+    probe = (reading.directions.squeeze(2) * scale).select(1, 0);  // the same at every position
+    bias = (reading.norm_bias + reading.unembed_bias).squeeze(1);
+    x = centred(run(end), centres);
+    square = x.square().sum(-1);
+    width = static_cast<double>(config.d_model);
+    eps = config.eps;
+  }
+
+  /// The scale that the norm has for a stream of that squared length.
+  at::Tensor scale_of(const at::Tensor& squared_length) const {
+    return (squared_length / width + eps).sqrt();
+  }
+
+  Grid grid(const at::Tensor& by_row, GridAxis axis, const char* title, const char* unit) const {
+    return Grid(without_padding(by_row, run.columns),
+                {numbered_axis("row", run.columns.rows()), std::move(axis), run.columns.axis},
+                {.title = title, .unit = unit});
+  }
+
+  ActivationName end;
+  RunReading run;
+  bool centres = false;
+  at::Tensor probe;   // [row, d_model]
+  at::Tensor bias;    // [row]
+  at::Tensor x;       // [row, pos, d_model], c of the stream
+  at::Tensor square;  // [row, pos]
+  double width = 0, eps = 0;
+};
+
+/// The parts of that stream, by what they are to it and to the probe, [part, row, pos] each.
+struct ProbedParts {
+  ProbedParts(const ProbedStream& stream, const AttributionOptions& options) {
+    auto parts = vectors_along(path_to(stream.end, {options.grain, options.value_biases}, stream.run),
+                               stream.run(stream.end));
+    const auto c = centred(parts.values, stream.centres);
+    axis = std::move(parts.axis);
+    along_stream = (c * stream.x).sum(-1);
+    along_probe = (c * stream.probe.unsqueeze(1)).sum(-1);
+    square = c.square().sum(-1);
+  }
+
+  GridAxis axis;
+  at::Tensor along_stream, along_probe, square;
+};
+
+// LN(x) W and x W of one layer's MLP, each [row, pos, neuron].
+struct Readings {
+  at::Tensor normed, unnormed, scaled;
+};
+
+Readings readings_of(const RunReading& run, std::int32_t layer) {
+  const auto& config = run.model.config();
+  const auto weights = run.model.weights();
+  auto W = weights.W_in(layer).to(at::kCPU, at::kDouble);  // [d_model, neuron]
+  if (config.mlp == MlpKind::gated) W = at::cat({weights.W_gate(layer).to(at::kCPU, at::kDouble), W}, 1);
+  const auto norm =
+      stream_norm_at(run.model, {.site = Site::ln2_scale, .stack = config.main_stack(), .layer = layer});
+  auto normed = run(act::ln2_normalized(layer));
+  if (norm.weight.defined()) normed = normed * norm.weight;
+  if (norm.bias.defined()) normed = normed + norm.bias;
+  const auto x = run(config.parallel() ? act::resid_pre(layer) : act::resid_mid(layer));
+  return {normed.matmul(W), x.matmul(W), (x / run(act::ln2_scale(layer))).matmul(W)};
+}
+
+}  // namespace
+
+NormedLogit normed_logit(const HookedTransformer& model, const ActivationCache& cache,
+                         const AttributionOptions& options) {
+  const ProbedStream s(model, cache, options, "normed_logit");
+  const auto length = s.square.sqrt();  // [row, pos]
+  const auto probe_length = s.probe.square().sum(-1, true).sqrt().expand_as(length);
+  const auto along = (s.x * s.probe.unsqueeze(1)).sum(-1);
+  const auto scale = s.scale_of(s.square);
+  const auto bias = s.bias.unsqueeze(1).expand_as(length);
+  const auto terms = at::stack(
+      {along / scale + bias, probe_length, length / scale, along / (probe_length * length), bias, length}, 1);
+  GridAxis quantities{
+      .name = "quantity",
+      .labels = {"logit", "probe length", "normed length", "cosine", "bias", "stream length"}};
+  return {s.probe, s.bias,
+          s.grid(terms, std::move(quantities), "A logit read through the final norm", "as named")};
+}
+
+NormShares norm_shares(const HookedTransformer& model, const ActivationCache& cache,
+                       const AttributionOptions& options) {
+  const ProbedStream s(model, cache, options, "norm_shares");
+  const ProbedParts parts(s, options);
+  const auto probe_length = s.probe.square().sum(-1, true).sqrt();  // [row, 1]
+  return {s.grid((parts.along_stream / s.square).transpose(0, 1), parts.axis, "Shares of the stream's length",
+                 "share"),
+          s.grid((parts.along_probe / (probe_length * s.square.sqrt())).transpose(0, 1), parts.axis,
+                 "Shares of the cosine with the probe", "cosine")};
+}
+
+LeaveOneOut leave_one_out(const HookedTransformer& model, const ActivationCache& cache,
+                          const AttributionOptions& options) {
+  const ProbedStream s(model, cache, options, "leave_one_out");
+  const ProbedParts parts(s, options);
+  const auto whole = (s.x * s.probe.unsqueeze(1)).sum(-1);  // [row, pos]
+  const auto scale = s.scale_of(s.square);
+  // What is left is as long as the cosine theorem says; rounding may make nothing less than nothing.
+  const auto left = (s.square - 2.0 * parts.along_stream + parts.square).clamp_min(0.0);
+  const auto exact = (whole - parts.along_probe) / s.scale_of(left) - whole / scale;
+  return {s.grid(exact.transpose(0, 1), parts.axis, "Without one part", "logits"),
+          s.grid((-parts.along_probe / scale).transpose(0, 1), parts.axis, "Without one part, the scale held",
+                 "logits")};
+}
+
+Grid unnormed_reading(const HookedTransformer& model, const ActivationCache& cache,
+                      const UnnormedReadingOptions& options) {
+  const auto& config = model.config();
+  const bool reads_through_norms =
+      config.norm != NormKind::none && config.has_mlp() && !config.has_encoder() &&
+      (config.norm_place == NormPlace::pre || config.norm_place == NormPlace::both);
+  if (!reads_through_norms) {
+    throw HookError("unnormed_reading",
+                    "this model's MLPs do not read the stream through ln2; expected norms before "
+                    "the MLPs of one stack");
+  }
+  const RunReading run{model, cache, columns_of(cache, act::resid_pre(0), options.positions)};
+  GridAxis layers = numbered_axis("layer", config.n_layers);
+  std::vector<at::Tensor> by_layer;  // [row, quantity, pos] each
+  const auto length = [](const at::Tensor& x) { return x.square().sum(-1).sqrt(); };
+  for (std::int32_t layer = 0; layer < config.n_layers; ++layer) {
+    layers.places.emplace_back(
+        stream_norm_at(model, {.site = Site::ln2_scale, .stack = config.main_stack(), .layer = layer})
+            .normalized);
+    if (!config.dense_mlp(layer)) {
+      by_layer.push_back(at::full({run.columns.rows(), 3, run.columns.positions()},
+                                  std::numeric_limits<double>::quiet_NaN(), at::kDouble));
+      continue;
+    }
+    const auto [normed, unnormed, scaled] = readings_of(run, layer);
+    const auto cosine = (normed * unnormed).sum(-1) / (length(normed) * length(unnormed));
+    by_layer.push_back(at::stack(
+        {cosine, length(unnormed - normed) / length(normed), length(scaled - normed) / length(normed)}, 1));
+  }
+  GridAxis quantities{.name = "quantity", .labels = {"cosine", "error", "error with scale"}};
+  return Grid(
+      without_padding(at::stack(by_layer, 1), run.columns),
+      {numbered_axis("row", run.columns.rows()), std::move(layers), std::move(quantities), run.columns.axis},
+      {.title = "Reading an MLP's stream without its norm", .unit = "of the normed reading"});
+}
+
+}  // namespace hooked
