@@ -1,0 +1,140 @@
+// Prints docs/reading-functions.md from the index of the goldens of TransformerLens's ActivationCache.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+constexpr std::string_view kPreface = R"(# TransformerLens's functions for reading a run
+
+Generated from the golden results (`tests/golden/reading/index.json`); do not edit. Run
+`cmake --build --preset release --target docs` after a change. A test fails when this page is out of date.
+
+A test holds the functions of [analysis.md](analysis.md) to what the methods of {oracle}'s `ActivationCache` returned in
+float64 for {models} models, each as it is and with folded weights, on three rows padded on the left: {recorded} results of
+{calls} calls with every mode, label, slice and projection, each number within 1e-9. In {absent} more TransformerLens crashes
+or returns another number than its definition says.
+
+| method | ours | not TransformerLens's number where |
+|---|---|---|
+)";
+
+constexpr std::pair<std::string_view, std::string_view> kMethods[] = {
+    {"accumulated_resid",
+     "`accumulated_residual`; `layer` and `mlp_input` are `.until`, `apply_ln` is `.norm`"},
+    {"decompose_resid",
+     "`residual_parts`; `layer`, `mlp_input` and `apply_ln` are `.of`, modes are labels of the axis `part`"},
+    {"stack_head_results", "`residual_parts` with `Grain::head`"},
+    {"stack_neuron_results",
+     "`residual_parts` with `Grain::neuron`; `project_output_onto` is `.along`, transposed"},
+    {"get_neuron_results", "the same with `.of = act::mlp_out(layer)`"},
+    {"get_full_resid_decomposition",
+     "`residual_parts` with `Grain::neuron`; their `bias` is the sum of ours"},
+    {"apply_ln_to_stack", "`normed_stack`"},
+    {"stack_activation", "`cache.stack(site)`"},
+    {"logit_attrs", "`direct_logit_attribution` of a stack; tokens are `Answers`"}};
+
+constexpr std::string_view kHabits = R"(
+## What differs everywhere
+
+| | TransformerLens | hooked |
+|---|---|---|
+| axes | component first; an int slice drops an axis | a `Grid` [row, part, pos, d_model] with labels and addresses |
+| labels | `0_attn_out`, `L0H1`, `L0N2`, `0_pre`, `final_post` | `attn 0`, `head 0.1`, `neuron 0.2`, `resid_pre 0`, `resid_post 2` |
+| padding | numbers | NaN |
+| remainder | what the parts of this call are not | what the stream holds besides all parts: rounding, or what edits changed |
+| a norm that is recomputed | only the last, with its weight and bias | any norm of the stream, without |
+| a norm without folded weights in `logit_attrs` | its weight is left out | it counts |
+| a layer's norm before a parallel MLP, output norms, norms on the stream, experts, two stacks | parts do not add up, or a crash | parts add up |
+
+## Where TransformerLens's number is not taken
+
+| | what TransformerLens does | calls | models |
+|---|---|---|---|
+)";
+
+constexpr std::string_view kRefused = R"(
+## What is refused
+
+| function | where | because |
+|---|---|---|
+| `direct_logit_attribution`, `source_attribution`, `normed_logit` and its like | models without unembedding | they have no logits; `residual_parts` takes their stream apart |
+| the same | models with a masked-LM head | its activation function stands between the stream and the logits, and no sum of parts passes it |
+| `normed_logit`, `norm_shares`, `leave_one_out` | models without a final norm | there is no norm to measure |
+| `unnormed_reading` | two stacks, and models whose MLPs do not read through a norm | there is no such reading |
+| `ValueBiases::in_bias` | sinks, clipped values, latents | what is constant in the values does not stand apart |
+| `source_attribution`, `score_attribution` | caches of runs behind a prefix | the prefix's keys and values are not in the cache |
+| `score_attribution` | clipped queries and keys | clipping is not linear |
+| the same | an encoder's heads, cross-attention | runs start in the stack that predicts |
+| `logit_lens` | norms on the stream itself | no point can be read as the last one |
+| the same with `maps` | processed weights | fitted maps are of the stream as published weights make it |
+)";
+
+/// One thing that TransformerLens gets wrong, and where.
+struct Fault {
+  std::string reason;
+  std::string kind;
+  std::size_t calls = 0;
+  std::vector<std::string> models;
+};
+
+std::string replaced(std::string text, std::string_view what, const std::string& by) {
+  return text.replace(text.find(what), what.size(), by);
+}
+
+/// A reason without the layer that it names.
+std::string general(std::string reason) {
+  for (char& c : reason) {
+    if (c >= '0' && c <= '9') c = 'L';
+  }
+  return reason.substr(0, reason.find(". "));
+}
+
+}  // namespace
+
+int main(int, char** argv) {
+  const auto index = nlohmann::json::parse(
+      std::ifstream(std::filesystem::path(argv[1]) / "tests/golden/reading/index.json"));
+  std::vector<Fault> faults;
+  std::map<std::string, std::set<std::size_t>> of_method;
+  std::size_t absent = 0;
+  for (const auto& model : index.at("models")) {
+    for (const auto& call : model.at("absent")) {
+      ++absent;
+      const std::string reason = general(call.at("reason")), name = model.at("model");
+      auto fault = std::ranges::find(faults, reason, &Fault::reason);
+      if (fault == faults.end())
+        fault = faults.insert(fault, {.reason = reason, .kind = call.at("kind"), .calls = 0, .models = {}});
+      ++fault->calls;
+      if (std::ranges::find(fault->models, name) == fault->models.end()) fault->models.push_back(name);
+      of_method[index.at("calls").at(call.at("call").get<std::size_t>()).at("method")].insert(
+          static_cast<std::size_t>(fault - faults.begin()) + 1);
+    }
+  }
+  const auto models = index.at("models").size(), calls = index.at("calls").size();
+  std::string preface(kPreface);
+  preface = replaced(preface, "{oracle}", index.at("oracle"));
+  preface = replaced(preface, "{models}", std::to_string(models));
+  preface = replaced(preface, "{recorded}", std::to_string(models * 2 * calls - absent));
+  preface = replaced(preface, "{calls}", std::to_string(calls));
+  std::cout << replaced(preface, "{absent}", std::to_string(absent));
+  for (const auto& [method, ours] : kMethods)
+    std::cout << fmt::format("| `{}` | {} | {} |\n", method, ours,
+                             fmt::join(of_method[std::string(method)], ", "));
+  std::cout << kHabits;
+  for (std::size_t i = 0; i < faults.size(); ++i) {
+    std::cout << fmt::format("| {} | {}: {} | {} | {} |\n", i + 1, faults[i].kind, faults[i].reason,
+                             faults[i].calls, fmt::join(faults[i].models, ", "));
+  }
+  std::cout << kRefused;
+}

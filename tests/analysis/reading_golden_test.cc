@@ -1,0 +1,309 @@
+// Parts of the stream, its points, norms and attributions against what the methods of TransformerLens's
+// ActivationCache returned in float64 (tests/golden/README.md).
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/tensor.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <ostream>
+#include <set>
+
+#include "hooked/analysis/attribution.h"
+#include "hooked/analysis/residual.h"
+#include "hooked/hooks/act.h"
+#include "tests/support/reading_goldens.h"
+
+namespace hooked::reading_golden_test {
+namespace {
+
+constexpr double kTolerance = 1e-9;  // of the largest number
+
+/// One file of a model.
+struct File {
+  const ReadingGolden* golden;
+  std::string name;
+};
+
+std::vector<File> files() {
+  std::vector<File> all;
+  for (const auto& golden : reading_goldens()) {
+    for (const auto& [name, steps] : golden.processing) all.push_back({&golden, name});
+  }
+  return all;
+}
+
+void PrintTo(const File& file, std::ostream* out) { *out << file.golden->model << ' ' << file.name; }
+
+HookedTransformer load(const File& file) {
+  std::vector<ProcessingStep> steps;
+  for (const auto& name : file.golden->processing.at(file.name)) steps.push_back(parse_processing_step(name));
+  return HookedTransformer::load(file.golden->folder.string(),
+                                 {.dtype = at::kDouble, .processing = WeightProcessing::only(steps)});
+}
+
+/// Places on a dimension that a slice of TransformerLens means; one number drops it.
+at::Tensor sliced(const at::Tensor& x, const Json& slice, std::int64_t dimension) {
+  if (slice.is_number()) return x.select(dimension, slice.get<std::int64_t>());
+  if (slice.is_object())
+    return x.index_select(dimension,
+                          at::tensor(slice.at("list").get<std::vector<std::int64_t>>(), at::kLong));
+  return x.slice(dimension, slice[0].get<std::int64_t>(), slice[1].get<std::int64_t>());
+}
+
+/// Our number for each of their labels: parts by layer and by neuron, points of the stream.
+class Reader {
+ public:
+  explicit Reader(const File& file)
+      : model_(load(file)),
+        tensors_(file.golden->read(file.name)),
+        cache_(model_
+                   .run_with_cache({tensors_.at("tokens"), {.attention_mask = tensors_.at("attention_mask")}},
+                                   act::everything)
+                   .cache) {}
+
+  const NamedTensors& recorded() const { return tensors_; }
+  std::int64_t n_layers() const { return model_.config().n_layers; }
+
+  /// What a call returns, [.., row, pos, ..] as recorded, padding NaN. `labels` are theirs.
+  at::Tensor result(const std::string& method, const Json& arguments,
+                    const std::vector<std::string>& labels) const {
+    if (method == "stack_activation") return activation(arguments);
+    if (method == "get_neuron_results") return with_slices(neurons_of_layer(arguments), arguments, 0);
+    if (method == "logit_attrs") return with_slices(attributed(arguments), arguments, 1);
+    if (method == "apply_ln_to_stack") return with_slices(normed(arguments), arguments, 1);
+    return with_slices(
+        method == "accumulated_resid" ? points(arguments, labels) : parts(method, arguments, labels),
+        arguments, 1);
+  }
+
+ private:
+  static bool is(const Json& arguments, const char* name) { return arguments.value(name, false); }
+
+  /// The layer before which a call stops; n_layers for the end.
+  std::int64_t layer_of(const Json& arguments) const {
+    const auto found = arguments.find("layer");
+    return found == arguments.end() || found->is_null() ? n_layers() : found->get<std::int64_t>();
+  }
+
+  Address stream(const Json& arguments) const {
+    const auto layer = static_cast<std::int32_t>(layer_of(arguments));
+    if (layer == n_layers()) return act::resid_post(layer - 1);
+    if (!is(arguments, "mlp_input")) return act::resid_pre(layer);
+    return model_.config().has_mlp() ? act::resid_mid(layer) : act::resid_post(layer);
+  }
+  Address norm_scale(const Json& arguments) const {
+    const auto layer = static_cast<std::int32_t>(layer_of(arguments));
+    if (layer == n_layers()) return act::ln_final_scale;
+    return is(arguments, "mlp_input") ? act::ln2_scale(layer) : act::ln1_scale(layer);
+  }
+  at::Tensor through_norm(const at::Tensor& stack, const Json& arguments, NormScale scale) const {
+    const auto as_grid = [&] {
+      GridAxis place{.name = "place", .labels = {}}, width{.name = "d_model", .labels = {}};
+      for (std::int64_t i = 0; i < stack.size(0); ++i) place.labels.push_back(std::to_string(i));
+      for (std::int64_t i = 0; i < stack.size(3); ++i) width.labels.push_back(std::to_string(i));
+      const auto like = accumulated_residual(model_, cache_, {.positions = {}});
+      return Grid(stack, {place, like.axis("row"), like.axis("pos"), width}, {.title = "", .unit = ""});
+    };
+    return normed_stack(model_, cache_, as_grid(), {.norm = {norm_scale(arguments), scale}, .positions = {}})
+        .values();
+  }
+  /// Their recomputed norm at the end has the final norm's weight and bias, which norms of ours leave out.
+  at::Tensor recomputed(const at::Tensor& stack) const {
+    auto made = through_norm(stack, Json::object(), NormScale::own);
+    if (model_.config().norm_folded) return made;
+    const auto weights = model_.weights().ln_final();
+    made = made * weights.w;
+    return weights.b.defined() ? made + weights.b : made;
+  }
+
+  at::Tensor with_slices(at::Tensor x, const Json& arguments, std::int64_t row) const {
+    // Positions first: their dimension is the one behind the rows.
+    if (const auto slice = arguments.find("pos_slice"); slice != arguments.end())
+      x = sliced(x, *slice, row + 1);
+    if (const auto slice = arguments.find("batch_slice"); slice != arguments.end())
+      x = sliced(x, *slice, row);
+    return x;
+  }
+
+  at::Tensor activation(const Json& arguments) const {
+    std::vector<at::Tensor> layers;
+    for (std::int64_t layer = 0; layer < layer_of(arguments); ++layer) {
+      const auto name = arguments.at("activation").get<std::string>();
+      layers.push_back(cache_[Address(name + std::to_string(layer))]);
+    }
+    return at::stack(layers);
+  }
+
+  at::Tensor neurons_of_layer(const Json& arguments) const {
+    const auto layer = static_cast<std::int32_t>(layer_of(arguments));
+    const auto grid = residual_parts(
+        model_, cache_,
+        {.of = act::mlp_out(layer), .grain = Grain::neuron, .along = along(arguments), .positions = {}});
+    auto neurons = grid.values().narrow(1, 0, model_.config().d_mlp).movedim(1, 2);  // [row, pos, neuron, ..]
+    if (const auto slice = arguments.find("neuron_slice"); slice != arguments.end())
+      return sliced(neurons, *slice, 2);
+    return neurons;
+  }
+
+  at::Tensor along(const Json& arguments) const {
+    const auto found = arguments.find("project");
+    if (found == arguments.end()) return {};
+    const auto& directions = tensors_.at("directions");
+    return found->get<int>() == 2 ? directions : directions[0];
+  }
+
+  at::Tensor points(const Json& arguments, const std::vector<std::string>& labels) const {
+    const auto grid =
+        accumulated_residual(model_, cache_, {.until = stream(arguments), .mid = true, .positions = {}});
+    std::vector<at::Tensor> rows;
+    for (const auto& label : labels) {
+      const auto end = label.find('_');
+      const auto ours = label == "final_post" ? "resid_post " + std::to_string(n_layers() - 1)
+                                              : "resid_" + label.substr(end + 1) + " " + label.substr(0, end);
+      rows.push_back(grid.slice("point", ours).values());
+    }
+    const auto stack = at::stack(rows);
+    if (!is(arguments, "apply_ln")) return stack;
+    return layer_of(arguments) == n_layers() ? recomputed(stack)
+                                             : through_norm(stack, arguments, NormScale::of_run);
+  }
+
+  /// [part, row, pos, ..] by their labels.
+  at::Tensor parts(const std::string& method, const Json& arguments,
+                   const std::vector<std::string>& labels) const {
+    Address of = stream(arguments);
+    if (is(arguments, "apply_ln")) {
+      auto name = norm_scale(arguments).name();
+      name.site = static_cast<Site>(static_cast<int>(name.site) + 1);
+      of = Address(name);
+    }
+    const auto read = [&](Grain grain) {
+      return residual_parts(model_, cache_,
+                            {.of = of, .grain = grain, .along = along(arguments), .positions = {}});
+    };
+    const auto by_layer = read(Grain::layer), by_neuron = read(Grain::neuron);
+    std::vector<at::Tensor> rows;
+    const auto take = [&](const Grid& grid, const std::string& label) {
+      rows.push_back(grid.slice("part", label).values());
+    };
+    for (const auto& label : labels) {
+      const auto number = [&](std::size_t begin, char end) {
+        return label.substr(begin, label.find(end, begin) - begin);
+      };
+      if (label == "embed" || label == "pos_embed") {
+        take(by_layer, label);
+      } else if (label.ends_with("_attn_out")) {
+        take(by_layer, "attn " + number(0, '_'));
+      } else if (label.ends_with("_mlp_out")) {
+        take(by_layer, "mlp " + number(0, '_'));
+      } else if (label.starts_with('L') && label.find('H') != std::string::npos) {
+        take(by_neuron, "head " + number(1, 'H') + "." + label.substr(label.find('H') + 1));
+      } else if (label.starts_with('L')) {
+        take(by_neuron, "neuron " + number(1, 'N') + "." + label.substr(label.find('N') + 1));
+      } else if (label == "bias") {
+        at::Tensor sum;
+        const bool all = !arguments.contains("expand_neurons");
+        for (const auto& part : by_neuron.axis("part").labels) {
+          if (!part.starts_with("attn bias") && !(all && part.starts_with("mlp bias"))) continue;
+          const auto value = by_neuron.slice("part", part).values();
+          sum = sum.defined() ? sum + value : value;
+        }
+        rows.push_back(sum);
+      } else {
+        EXPECT_EQ(label, "remainder") << method;
+        rows.push_back(by_layer.values().sum(1) -
+                       (rows.empty() ? at::zeros_like(by_layer.values().sum(1)) : at::stack(rows).sum(0)));
+      }
+    }
+    return at::stack(rows);
+  }
+
+  /// Their stack: embeddings, attention and MLPs, [part, row, pos, d_model].
+  at::Tensor stack() const {
+    const auto grid = residual_parts(model_, cache_, {.positions = {}});
+    return grid.values().narrow(1, 0, grid.values().size(1) - 1).transpose(0, 1);  // without the remainder
+  }
+
+  at::Tensor normed(const Json& arguments) const {
+    if (is(arguments, "recompute_ln")) return recomputed(stack());
+    return through_norm(stack(), arguments, NormScale::of_run);
+  }
+
+  /// [part, row, pos] in logits.
+  at::Tensor attributed(const Json& arguments) const {
+    const auto kind = arguments.at("tokens").get<std::string>();
+    const auto length = tensors_.at("tokens").size(1);
+    const auto answers = [&](const char* name, std::int64_t column) {
+      const auto& tokens = tensors_.at(name);  // [row, pos]
+      if (kind == "int") return Answers(tokens[0][0].item<std::int64_t>());
+      const auto of_rows = tokens.select(1, kind == "batch" ? 0 : column).contiguous();
+      return Answers::by_row(
+          {of_rows.data_ptr<std::int64_t>(), of_rows.data_ptr<std::int64_t>() + of_rows.numel()});
+    };
+    std::vector<at::Tensor> columns;
+    for (std::int64_t column = 0; column < length; ++column) {
+      AttributionOptions options{.answer = answers("answer", column), .positions = {}};
+      if (is(arguments, "incorrect")) options.against = answers("against", column);
+      const auto grid = direct_logit_attribution(
+          model_, cache_, residual_parts(model_, cache_, {.positions = {}}), options);  // [row, part, pos]
+      columns.push_back(grid.values().select(2, column));
+    }
+    const auto all = at::stack(columns, 2);
+    return all.narrow(1, 0, all.size(1) - 1).transpose(0, 1);  // without the remainder
+  }
+
+  HookedTransformer model_;
+  NamedTensors tensors_;
+  ActivationCache cache_;
+};
+
+class ReadingGoldenFile : public testing::TestWithParam<File> {};
+
+TEST_P(ReadingGoldenFile, EqualsWhatTransformerLensReturns) {
+  const Reader reader(GetParam());
+  const auto& golden = *GetParam().golden;
+  std::size_t compared = 0;
+  for (std::size_t number = 0; number < reading_calls().size(); ++number) {
+    const auto& call = reading_calls()[number];
+    const auto recorded = reader.recorded().find(std::to_string(number));
+    if (recorded == reader.recorded().end()) continue;  // the index says why
+    SCOPED_TRACE(call.method + " " + call.arguments.dump());
+    auto theirs = recorded->second;
+    if (theirs.numel() == 0) continue;
+    const auto labels = golden.labels.find(number);
+    auto ours = reader.result(call.method, call.arguments,
+                              labels == golden.labels.end() ? std::vector<std::string>() : labels->second);
+    ASSERT_EQ(ours.sizes(), theirs.sizes());
+    // Padding: NaN of ours, anything of theirs. Patterns have numbers there.
+    theirs = theirs.masked_fill(ours.isnan(), 0.0);
+    ours = ours.nan_to_num(0.0);
+    EXPECT_GT(theirs.abs().max().item<double>(), 0);
+    if (call.method == "stack_activation") continue;
+    EXPECT_LE((ours - theirs).abs().max().item<double>(),
+              kTolerance * std::max(1.0, theirs.abs().max().item<double>()));
+    ++compared;
+  }
+  EXPECT_GT(compared, 50u);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ReadingGoldenFile, testing::ValuesIn(files()),
+                         [](const auto& info) { return info.param.golden->model + "_" + info.param.name; });
+
+TEST(ReadingGoldens, EveryCallIsRecordedOrSaysWhyNot) {
+  for (const auto& file : files()) {
+    const auto tensors = file.golden->read(file.name);
+    std::set<std::string> known{"tokens", "attention_mask", "answer", "against", "directions"};
+    for (std::size_t number = 0; number < reading_calls().size(); ++number) {
+      const bool absent = file.golden->absent.at(file.name).contains(number);
+      EXPECT_NE(tensors.contains(std::to_string(number)), absent) << file.golden->model << ' ' << number;
+      known.insert(std::to_string(number));
+    }
+    for (const auto& [name, tensor] : tensors) EXPECT_TRUE(known.contains(name)) << name;
+  }
+}
+
+}  // namespace
+}  // namespace hooked::reading_golden_test
