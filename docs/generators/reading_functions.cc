@@ -92,11 +92,11 @@ std::string replaced(std::string text, std::string_view what, const std::string&
   return text.replace(text.find(what), what.size(), by);
 }
 
-/// A reason without the layer that it names.
-std::string general(std::string reason) {
-  for (char& c : reason) {
-    if (c >= '0' && c <= '9') c = 'L';
-  }
+/// The reason of a call without the layer that an error names.
+std::string general(const nlohmann::json& call) {
+  std::string reason = call.at("reason");
+  if (call.at("kind") == "wrong") return reason;
+  if (const auto layer = reason.find("blocks."); layer != std::string::npos) reason[layer + 7] = 'L';
   return reason.substr(0, reason.find(". "));
 }
 
@@ -111,7 +111,7 @@ int main(int, char** argv) {
   for (const auto& model : index.at("models")) {
     for (const auto& call : model.at("absent")) {
       ++absent;
-      const std::string reason = general(call.at("reason")), name = model.at("model");
+      const std::string reason = general(call), name = model.at("model");
       auto fault = std::ranges::find(faults, reason, &Fault::reason);
       if (fault == faults.end())
         fault = faults.insert(fault, {.reason = reason, .kind = call.at("kind"), .calls = 0, .models = {}});

@@ -14,6 +14,8 @@ void perform(const RunCommandOptions& options);
 void perform(const CacheOptions& options);
 void perform(const ShowOptions& options);
 void perform(const GenerateCommandOptions& options);
+void perform(const LensOptions& options);
+void perform(const AttributeOptions& options);
 void perform(const PatchOptions& options);
 void perform(const SaveOptions& options);
 void perform(const BenchOptions& options);

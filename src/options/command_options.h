@@ -70,6 +70,42 @@ struct RunCommandOptions {
   bool json = false;
 };
 
+/// Tokens given as texts or as ids.
+struct TokenChoice {
+  std::vector<std::string> texts;
+  IntegerList ids;
+
+  bool empty() const { return texts.empty() && ids.empty(); }
+};
+
+struct LensOptions {
+  ModelOptions model;
+  InputOptions input;
+  std::vector<std::string> edits;
+  IntegerList positions;
+  std::int64_t top_k = 3;
+  TokenChoice answers;
+  bool mid = false;
+  std::string parts;  ///< a grain; empty: the stream
+  std::string maps;
+  std::string out;
+  bool json = false;
+};
+
+struct AttributeOptions {
+  ModelOptions model;
+  InputOptions input;
+  std::vector<std::string> edits;
+  TokenChoice answers, against;
+  IntegerList positions;
+  std::string grain = "layer";
+  bool value_biases_apart = false;
+  bool sources = false;
+  std::int64_t top_k = 20;
+  std::string out;
+  bool json = false;
+};
+
 struct CacheOptions {
   ModelOptions model;
   InputOptions input;
@@ -178,8 +214,8 @@ struct PatchOptions {
 };
 
 /// One command's, whichever was called.
-using CommandOptions =
-    std::variant<ListOptions, InfoOptions, NamesOptions, TokenizeOptions, RunCommandOptions, CacheOptions,
-                 ShowOptions, GenerateCommandOptions, PatchOptions, SaveOptions, BenchOptions>;
+using CommandOptions = std::variant<ListOptions, InfoOptions, NamesOptions, TokenizeOptions,
+                                    RunCommandOptions, CacheOptions, ShowOptions, GenerateCommandOptions,
+                                    LensOptions, AttributeOptions, PatchOptions, SaveOptions, BenchOptions>;
 
 }  // namespace hooked::cli

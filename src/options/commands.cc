@@ -44,6 +44,18 @@ std::span<const Command> commands() {
               "  hooked generate examples/toy_model --text \"Then Mary\" --temperature 0.7 \\\n"
               "      --top-k 50 --seed 1 --capture '*.hook_resid_post' --out resid.safetensors",
               define_generate},
+      Command{"lens", "what the model would predict if it stopped at each point of its stream",
+              "  hooked lens examples/toy_model --answer \" Mary\" --mid \\\n"
+              "      --text \"When John and Mary went to the shop, John gave a bag to\"\n"
+              "  hooked lens examples/toy_model --tokens 1,2,3 --parts head --top-k 1 --json",
+              define_lens},
+      Command{"attribute", "what each layer, head, expert or neuron adds to a logit",
+              "  hooked attribute examples/toy_model --answer \" Mary\" --against \" John\" \\\n"
+              "      --text \"When John and Mary went to the shop, John gave a bag to\" \\\n"
+              "      --grain head\n"
+              "  hooked attribute examples/toy_model --tokens 1,2,3 --answer-token 4 \\\n"
+              "      --sources --out sources.csv",
+              define_attribute},
       Command{"patch", "activation patching: puts activations of one run into another, everywhere",
               "  hooked patch examples/toy_model \\\n"
               "      --clean \"When John and Mary went to the shop, John gave a bag to\" \\\n"

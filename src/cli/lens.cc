@@ -1,0 +1,157 @@
+// hooked lens and hooked attribute: what the stream would predict, and what wrote a logit.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/actions.h"
+#include "cli/edit_options.h"
+#include "cli/input_options.h"
+#include "cli/model_options.h"
+#include "cli/output.h"
+#include "core/json.h"
+#include "hooked/analysis/attribution.h"
+#include "hooked/analysis/logit_lens.h"
+
+namespace hooked::cli {
+namespace {
+
+Grain grain_of(const std::string& word) {
+  if (word == "head") return Grain::head;
+  if (word == "expert") return Grain::expert;
+  return word == "neuron" ? Grain::neuron : Grain::layer;
+}
+
+std::vector<std::int64_t> ids_of_choice(const TokenChoice& choice, const HookedTransformer& model) {
+  auto ids = choice.ids;
+  for (const std::string& text : choice.texts) ids.push_back(model.to_token(text));
+  return ids;
+}
+
+std::vector<Position> lens_positions(const IntegerList& columns) {
+  if (columns.empty()) return {Position::last()};
+  return {columns.begin(), columns.end()};
+}
+
+Json grid_json(const Grid& grid) {
+  const std::string text = grid.to_json();
+  return parse_json(text, {.bytes = text.size()});
+}
+
+template <typename Printed>
+void print_printed(const Printed& value) {
+  std::ostringstream text;
+  text << value;
+  fmt::print("{}", text.str());
+}
+
+Json next_json(const LogitLensRow& row) {
+  auto next = Json::array();
+  for (const auto& guess : row.predictions) {
+    next.push_back({{"id", guess.token},
+                    {"piece", guess.piece},
+                    {"logit", guess.logit},
+                    {"probability", guess.probability}});
+  }
+  return {{"row", row.row},
+          {"position", row.column},
+          {"point", row.part.empty() ? row.name.to_string() : row.part},
+          {"next", std::move(next)}};
+}
+
+void print_lens(const LogitLens& lens) {
+  print_printed(lens);
+  for (const Grid* grid : {&lens.ranks, &lens.probabilities}) {
+    if (grid->values().numel() == 0) continue;
+    fmt::print("\n");
+    print_printed(*grid);
+  }
+}
+
+/// The largest parts of one row and position.
+void print_parts(const Grid& parts, std::int64_t top_k) {
+  const bool sources = parts.axes().size() > 3;
+  const auto n_positions = static_cast<std::int64_t>(parts.axis("pos").labels.size());
+  for (std::size_t row = 0; row < parts.axis("row").labels.size(); ++row) {
+    for (std::int64_t pos = 0; pos < n_positions; ++pos) {
+      const Grid one =
+          parts.slice("row", static_cast<std::int64_t>(row)).slice("pos", pos);  // [part] or [part, key]
+      fmt::print("row {}, position {}\n", row, parts.axis("pos").labels[static_cast<std::size_t>(pos)]);
+      std::vector<Table::Column> columns = {{"part"}, {"logits", Align::right}, {"activation"}};
+      if (sources) columns.insert(columns.begin() + 1, {"from column", Align::right});
+      Table table(std::move(columns));
+      for (const auto& cell : one.largest(static_cast<std::size_t>(top_k), LargestBy::size)) {
+        std::vector<std::string> cells = {cell.labels[0], fmt::format("{:.4f}", cell.value),
+                                          cell.place ? cell.place->to_string() : ""};
+        if (sources) cells.insert(cells.begin() + 1, cell.labels[1]);
+        table.add(std::move(cells));
+      }
+      table.print("  ");
+      fmt::print("  {} {:.4f} logits\n\n", sources ? "all heads together" : "all parts together",
+                 one.values().sum().item<double>());
+    }
+  }
+}
+
+}  // namespace
+
+void perform(const LensOptions& options) {
+  require_folder_of(options.out);
+  const auto model = load_model(options.model);
+  const auto input = read_input(options.input, model).input;
+  LogitLensOptions lens{.positions = lens_positions(options.positions),
+                        .tokens = ids_of_choice(options.answers, model),
+                        .top_k = options.top_k,
+                        .mid = options.mid};
+  if (!options.parts.empty()) lens.parts = grain_of(options.parts);
+  if (!options.maps.empty()) lens.maps = LensMaps::load(options.maps);
+  const auto run = model.run_with_cache(
+      input, act::defaults, {.edits = read_edits(options.edits, model, input), .output = Output::none});
+  const auto made = logit_lens(model, run.cache, lens);
+  if (!options.out.empty()) made.probabilities.save(options.out);
+  if (!options.json) return print_lens(made);
+  auto rows = Json::array();
+  for (const auto& row : made.top) rows.push_back(next_json(row));
+  Json json = {{"rows", std::move(rows)}};
+  if (!lens.tokens.empty()) {
+    json["logits"] = grid_json(made.logits);
+    json["probabilities"] = grid_json(made.probabilities);
+    json["ranks"] = grid_json(made.ranks);
+  }
+  cli::add_tokens(input, json);
+  print_json(json);
+}
+
+void perform(const AttributeOptions& options) {
+  require_folder_of(options.out);
+  const auto model = load_model(options.model);
+  const auto input = read_input(options.input, model).input;
+  const auto answer = Answers::any_of(ids_of_choice(options.answers, model));
+  const auto against = options.against.empty()
+                           ? std::nullopt
+                           : std::optional(Answers::any_of(ids_of_choice(options.against, model)));
+  const auto positions = lens_positions(options.positions);
+  const auto run =
+      model.run_with_cache(input, act::defaults, {.edits = read_edits(options.edits, model, input)});
+  const auto parts =
+      options.sources
+          ? source_attribution(model, run.cache,
+                               {.answer = answer, .against = against, .positions = positions})
+          : direct_logit_attribution(
+                model, run.cache,
+                {.answer = answer,
+                 .against = against,
+                 .grain = grain_of(options.grain),
+                 .value_biases = options.value_biases_apart ? ValueBiases::in_bias : ValueBiases::in_heads,
+                 .positions = positions});
+  if (!options.out.empty()) parts.save(options.out);
+  if (!options.json) return print_parts(parts, options.top_k);
+  Json json = grid_json(parts);
+  cli::add_tokens(input, json);
+  print_json(json);
+}
+
+}  // namespace hooked::cli

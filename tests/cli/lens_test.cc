@@ -1,0 +1,88 @@
+// `hooked lens` and `hooked attribute`: the numbers of the library.
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/tensor.h>
+
+#include "hooked/analysis/attribution.h"
+#include "hooked/analysis/logit_lens.h"
+#include "tests/cli/cli_fixture.h"
+
+namespace hooked::lens_cli_test {
+namespace {
+
+class LensTest : public CliTest {
+ protected:
+  using Words = std::vector<std::string>;
+
+  Words with(const char* command, const Words& more) const {
+    Words words{command, model(), "--tokens", "1,2,3,4", "--dtype", "float64"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  HookedTransformer in_float64() const { return HookedTransformer::load(model(), {.dtype = at::kDouble}); }
+  static at::Tensor tokens() { return at::tensor({1, 2, 3, 4}, at::kLong).view({1, 4}); }
+};
+
+TEST_F(LensTest, JsonIsWhatTheLensReads) {
+  const auto json = succeed(with("lens", {"--top-k", "2", "--answer-token", "5", "--mid", "--json"})).json();
+  const auto model = in_float64();
+  const auto lens =
+      logit_lens(model, model.run_with_cache(tokens()).cache, {.tokens = {5}, .top_k = 2, .mid = true});
+  ASSERT_EQ(json["rows"].size(), lens.top.size());
+  for (std::size_t i = 0; i < lens.top.size(); ++i) {
+    EXPECT_EQ(json["rows"][i]["point"], lens.top[i].name.to_string());
+    EXPECT_EQ(json["rows"][i]["position"], 3);
+    EXPECT_EQ(json["rows"][i]["next"][1]["id"], lens.top[i].predictions[1].token);
+    EXPECT_NEAR(json["rows"][i]["next"][1]["logit"].get<double>(), lens.top[i].predictions[1].logit, 1e-9);
+  }
+  EXPECT_EQ(json["ranks"]["values"][0][0][2][0], lens.ranks.at({0, 0, 2, 0}));
+  EXPECT_EQ(json["probabilities"]["axes"][2]["name"], "point");
+}
+
+TEST_F(LensTest, PartsAndTextOutput) {
+  const auto text =
+      succeed(with("lens", {"--parts", "head", "--positions", "0,-1", "--answer-token", "5"})).out;
+  EXPECT_NE(text.find("row 0, pos 0"), std::string::npos);
+  EXPECT_NE(text.find("head 1.2 "), std::string::npos);
+  EXPECT_NE(text.find("Logit lens (rank)"), std::string::npos) << text;
+}
+
+TEST_F(LensTest, AttributionIsTheLibrarys) {
+  const Words words{"--answer-token", "5", "--against-token", "6", "--grain", "neuron"};
+  auto json_words = words;
+  json_words.push_back("--json");
+  const auto json = succeed(with("attribute", json_words)).json();
+  const auto model = in_float64();
+  const auto run = model.run_with_cache(tokens());
+  const auto grid =
+      direct_logit_attribution(model, run.cache, {.answer = 5, .against = 6, .grain = Grain::neuron});
+  EXPECT_EQ(json["axes"][1]["labels"].get<Words>(), grid.axis("part").labels);
+  EXPECT_NEAR(json["values"][0][3][0].get<double>(), grid.at({0, 3, 0}), 1e-9);
+  const auto text = succeed(with("attribute", words)).out;
+  const auto logits = run.logits()[0][3];
+  EXPECT_NE(
+      text.find(fmt::format("all parts together {:.4f} logits", (logits[5] - logits[6]).item<double>())),
+      std::string::npos)
+      << text;
+}
+
+TEST_F(LensTest, SourcesAndFiles) {
+  const auto text =
+      succeed(with("attribute", {"--answer-token", "5", "--sources", "--out", path("s.csv")})).out;
+  EXPECT_NE(text.find("from column"), std::string::npos);
+  EXPECT_EQ(Grid::load(path("s.csv")).axis("key").labels.size(), 4u);
+  succeed(with("lens", {"--answer-token", "5", "--out", path("lens.svg")}));
+  EXPECT_NE(read("lens.svg").find("resid_post 1"), std::string::npos);
+}
+
+TEST_F(LensTest, SaysWhatDoesNotFit) {
+  expect_failure({"lens", model()}, 2, "expected one of");
+  expect_failure(with("attribute", {}), 2, "--answer or --answer-token");
+  expect_failure(with("lens", {"--out", "x.svg"}), 2, "--answer");
+  expect_failure(with("lens", {"--answer-token", "5", "--out", "x.png"}), 2, "x.png");
+  expect_failure(with("lens", {"--parts", "letters"}), 2, "letters");
+  expect_failure(with("lens", {"--answer-token", "11"}), 1, "token id 11");
+  expect_failure(with("attribute", {"--answer-token", "5", "--positions", "9"}), 1, "column 9");
+}
+
+}  // namespace
+}  // namespace hooked::lens_cli_test
