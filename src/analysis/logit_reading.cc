@@ -3,10 +3,10 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/stack.h>
-#include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 
 #include "analysis/final_stage.h"
+#include "core/to_device.h"
 #include "hooked/core/error.h"
 
 namespace hooked {
@@ -29,7 +29,7 @@ void require_linear(const ModelConfig& config, const char* where) {
 
 at::Tensor at_answers(const at::Tensor& by_token, const Answers& answers, std::int64_t rows) {
   const auto of_row = [&](std::int64_t row) {
-    const auto ids = at::tensor(answers.of_row(row), at::kLong).to(by_token.device());
+    const auto ids = to_device(answers.of_row(row), by_token.device());
     return by_token.index_select(-1, ids).to(at::kCPU, at::kDouble).mean(-1);
   };
   std::vector<at::Tensor> each;

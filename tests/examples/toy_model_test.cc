@@ -308,7 +308,8 @@ TEST(Examples, TheCallsForTransformerLensRun) {
   const auto finished =
       run_program("from_transformerlens", "\"" + kModel.string() + "\" \"" + folder.path().string() + "\"");
   EXPECT_EQ(finished.status, 0) << finished.output;
-  for (const char* what : {"the sum of the parts", "the sum of direct_logit_attribution", "a patched run by hand"})
+  for (const char* what :
+       {"the sum of the parts", "the sum of direct_logit_attribution", "a patched run by hand"})
     EXPECT_THAT(finished.output, HasSubstr(std::string("the same: ") + what));
   EXPECT_THAT(finished.output, HasSubstr("watched [1, 19, 128]"));
 }
