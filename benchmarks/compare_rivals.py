@@ -123,7 +123,7 @@ class Comparison:
         if question.command["do"] == "decode":
             repeats = dict.fromkeys(engines, 1)
         ms = {engine: [] for engine in engines}
-        for number in range(question.rounds or self.args.rounds):
+        for number in range(min(question.rounds or self.args.rounds, self.args.rounds)):
             for engine in engines if number % 2 == 0 else reversed(engines):
                 ms[engine].append(self.turn(processes[engine], question, repeats[engine]))
         return ms

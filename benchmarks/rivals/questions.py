@@ -20,7 +20,7 @@ class Question:
     engines: tuple = ALL
     dtypes: tuple = BOTH
     quick: bool = True  # also with --quick
-    rounds: int | None = None  # where a turn takes minutes: as many, and no turn to warm up
+    rounds: int | None = None  # where a turn takes minutes: at most as many, and no turn to warm up
     shapes: tuple = ("gpt2-small", "llama")
 
 

@@ -37,8 +37,8 @@ struct ResidualOptions {
   /// a norm of the stream makes of it (ln1_normalized, ln_final_normalized, ...), with the scale of this run;
   /// or what a sublayer adds to it (attn_out, mlp_out, cross_attn_out). Nothing: the end of the stream.
   std::optional<Address> of = std::nullopt;
-  Grain grain = Grain::layer;  ///< the parts that get a place each
-  ValueBiases value_biases = ValueBiases::in_heads;
+  Grain grain = Grain::layer;                        ///< the parts that get a place each
+  ValueBiases value_biases = ValueBiases::in_heads;  ///< where a head's value bias counts
   /// Directions [d_model] or [direction, d_model] that the parts are read along. Then no part is made as a
   /// vector: neurons are read through W_out times the directions. Undefined: the vectors themselves.
   at::Tensor along = {};
@@ -79,7 +79,7 @@ enum class NormScale : std::uint8_t {
 struct ReadingNorm {
   /// Its scale: act::ln1_scale(3), act::ln_final_scale, act::ln1_post_scale(0).
   Address norm;
-  NormScale scale = NormScale::of_run;
+  NormScale scale = NormScale::of_run;  ///< by what it divides
 };
 
 /// Which points of the stream are stacked. For designated initialisers.
@@ -97,7 +97,7 @@ Grid accumulated_residual(const HookedTransformer& model, const ActivationCache&
 
 /// How a stack of vectors is normed. For designated initialisers.
 struct NormStackOptions {
-  ReadingNorm norm;
+  ReadingNorm norm;  ///< through which they are read
   /// Where the vectors stand: what the axis `pos` of the stack counts. Empty: all columns.
   std::vector<Position> positions = {Position::last()};
 };

@@ -13,9 +13,9 @@ namespace HOOKED_EXPORT hooked {
 
 /// Which attention score is taken apart. For designated initialisers.
 struct ScoreAttributionOptions {
-  Address scores;              ///< of one head: act::attn_scores(1).head(3)
-  Grain grain = Grain::layer;  ///< the parts of the stream, on both sides
-  ValueBiases value_biases = ValueBiases::in_heads;
+  Address scores;                                      ///< of one head: act::attn_scores(1).head(3)
+  Grain grain = Grain::layer;                          ///< the parts of the stream, on both sides
+  ValueBiases value_biases = ValueBiases::in_heads;    ///< where a head's value bias counts
   std::vector<Position> queries = {Position::last()};  ///< who attends; empty: all columns
   std::vector<Position> keys = {};                     ///< what to; empty: all columns
 };
