@@ -10,7 +10,7 @@
 namespace hooked {
 
 // Both functions ask the model itself, by a run of its last stage, so that no second implementation of the
-// final norm can disagree with the first.
+// final norm can disagree with the first. Hooks of the caller's handle belong to other runs.
 
 namespace {
 
@@ -26,7 +26,8 @@ Input behind_last_block(const HookedTransformer& model, const at::Tensor& residu
 
 at::Tensor logits_of_residuals(const HookedTransformer& model, const at::Tensor& residuals) {
   // One row per point, one position each: [point, 1, d_model].
-  return model.run(behind_last_block(model, residuals.unsqueeze(1)))
+  return HookedTransformer(model.loaded())
+      .run(behind_last_block(model, residuals.unsqueeze(1)))
       .logits()
       .select(1, 0)
       .to(at::kCPU, at::kDouble);
@@ -46,10 +47,11 @@ FinalAffine final_affine(const HookedTransformer& model) {
   }
   const auto zeros = at::zeros({2, 1, config.d_model}, model.weights().W_U().options());
   const Address normalized = final_norm_of(config).normalized;
-  const auto probe = model.run(behind_last_block(model, zeros),
-                               {.edits = {set(normalized.row(0), 0.0), set(normalized.row(1), 1.0)},
-                                .capture = act::unembed_in,
-                                .output = Output::none});
+  const auto probe = HookedTransformer(model.loaded())
+                         .run(behind_last_block(model, zeros),
+                              {.edits = {set(normalized.row(0), 0.0), set(normalized.row(1), 1.0)},
+                               .capture = act::unembed_in,
+                               .output = Output::none});
   const auto out = probe.cache[act::unembed_in].select(1, 0).to(at::kCPU, at::kDouble);  // [2, d_model]
   return {out[1] - out[0], out[0]};
 }

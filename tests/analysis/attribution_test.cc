@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "hooked/analysis/logit_lens.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
 #include "tests/analysis/two_layer_model.h"
@@ -282,6 +283,22 @@ TEST(Attribution, SaysWhatIsMissing) {
                 direct_logit_attribution(model, whole, {.answer = Answers::by_row({1, 2})});
               }),
               testing::AllOf(HasSubstr("answers for 2 rows"), HasSubstr("1 rows")));
+}
+
+// The weight and bias of the final norm are asked of the model, not of the caller's handle.
+TEST(Attribution, DoesNotRunTheHooksOfTheHandle) {
+  auto model = random_model_of(two_layer_config());
+  const auto cache = model.run_with_cache(random_row(6, 11, 4)).cache;
+  const auto made = [&] {
+    return std::vector{direct_logit_attribution(model, cache, {.answer = 3, .against = 5}).values(),
+                       source_attribution(model, cache, {.answer = 3}).values(),
+                       logit_lens(model, cache, {.tokens = {3}}).probabilities.values()};
+  };
+  const auto plain = made();
+  const auto inside = model.hook(act::z(1), [](const at::Tensor& z) { return z * 0.0; });
+  const auto behind = model.hook(act::unembed_in, [](const at::Tensor& x) { return x * 2.0; });
+  const auto hooked = made();
+  for (std::size_t i = 0; i < plain.size(); ++i) EXPECT_TRUE(plain[i].equal(hooked[i])) << i;
 }
 
 }  // namespace

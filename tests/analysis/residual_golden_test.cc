@@ -82,7 +82,11 @@ double largest(const at::Tensor& x) { return x.nan_to_num(0.0).abs().max().item<
 /// Whether what is left over is nothing beside the whole.
 testing::AssertionResult adds_up(const Grid& parts) {
   const auto remainder = parts.slice("part", "remainder").values();
-  const auto whole = parts.values().sum(1);
+  const auto whole = parts.values().sum(1), missing = parts.values().isnan();
+  // Padding has no number in any part; elsewhere every part has one.
+  if (!missing.any(1).equal(missing.all(1))) {
+    return testing::AssertionFailure() << parts.title() << ": some parts alone are not numbers";
+  }
   if (largest(remainder) <= kTolerance * largest(whole)) return testing::AssertionSuccess();
   return testing::AssertionFailure() << parts.title() << ": " << largest(remainder) << " is left over of "
                                      << largest(whole);
