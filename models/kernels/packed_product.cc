@@ -18,87 +18,58 @@ Instructions best_instructions() {
 
 bool has_bfloat16_tiles() { return __builtin_cpu_supports("amx-bf16") != 0; }
 
-BlockKernel float_kernel(Instructions instructions, std::int64_t sixteens) {
+namespace {
+
+// The kernel that a getter of the instruction set gives; null without any set.
+template <class Kernel, class... Arguments>
+Kernel kernel_of(Instructions instructions, Kernel (*avx2)(Arguments...), Kernel (*avx512)(Arguments...),
+                 Kernel (*avx512_bf16)(Arguments...), Arguments... arguments) {
   switch (instructions) {
     case Instructions::none:
       return nullptr;
     case Instructions::avx2:
-      return float_kernel_avx2(sixteens);
+      return avx2(arguments...);
     case Instructions::avx512:
+      return avx512(arguments...);
     case Instructions::avx512_bf16:
-      return float_kernel_avx512(sixteens);
+      return avx512_bf16(arguments...);
   }
   return nullptr;
+}
+
+}  // namespace
+
+BlockKernel float_kernel(Instructions instructions, std::int64_t sixteens) {
+  return kernel_of(instructions, float_kernel_avx2, float_kernel_avx512, float_kernel_avx512, sixteens);
 }
 
 BlockKernel bfloat16_kernel(Instructions instructions, std::int64_t sixteens) {
-  switch (instructions) {
-    case Instructions::none:
-      return nullptr;
-    case Instructions::avx2:
-      return bfloat16_kernel_avx2(sixteens);
-    case Instructions::avx512:
-      return bfloat16_kernel_avx512(sixteens);
-    case Instructions::avx512_bf16:
-      return bfloat16_kernel_avx512_bf16(sixteens);
-  }
-  return nullptr;
+  return kernel_of(instructions, bfloat16_kernel_avx2, bfloat16_kernel_avx512, bfloat16_kernel_avx512_bf16,
+                   sixteens);
 }
 
 DotKernel float_dots(Instructions instructions) {
-  switch (instructions) {
-    case Instructions::none:
-      return nullptr;
-    case Instructions::avx2:
-      return float_dots_avx2();
-    case Instructions::avx512:
-    case Instructions::avx512_bf16:
-      return float_dots_avx512();
-  }
-  return nullptr;
+  return kernel_of(instructions, float_dots_avx2, float_dots_avx512, float_dots_avx512);
 }
 
 DotKernel bfloat16_dots(Instructions instructions) {
-  switch (instructions) {
-    case Instructions::none:
-      return nullptr;
-    case Instructions::avx2:
-      return bfloat16_dots_avx2();
-    case Instructions::avx512:
-      return bfloat16_dots_avx512();
-    case Instructions::avx512_bf16:
-      return bfloat16_dots_avx512_bf16();
-  }
-  return nullptr;
+  return kernel_of(instructions, bfloat16_dots_avx2, bfloat16_dots_avx512, bfloat16_dots_avx512_bf16);
 }
 
 DotKernel unrounded_dots(Instructions instructions) {
-  switch (instructions) {
-    case Instructions::none:
-      return nullptr;
-    case Instructions::avx2:
-      return unrounded_dots_avx2();
-    case Instructions::avx512:
-      return unrounded_dots_avx512();
-    case Instructions::avx512_bf16:
-      return unrounded_dots_avx512_bf16();
-  }
-  return nullptr;
+  return kernel_of(instructions, unrounded_dots_avx2, unrounded_dots_avx512, unrounded_dots_avx512_bf16);
 }
 
 DotKernel half_dots(Instructions instructions) {
-  if (instructions == Instructions::none) return nullptr;
-  return instructions == Instructions::avx2 ? half_dots_avx2() : half_dots_avx512();
+  return kernel_of(instructions, half_dots_avx2, half_dots_avx512, half_dots_avx512);
 }
 
 PanelKernel float_panel(Instructions instructions) {
-  if (instructions == Instructions::none) return nullptr;
-  return instructions == Instructions::avx2 ? float_panel_avx2() : float_panel_avx512();
+  return kernel_of(instructions, float_panel_avx2, float_panel_avx512, float_panel_avx512);
 }
 
 PanelKernel bfloat16_panel(Instructions instructions) {
-  if (instructions == Instructions::none) return nullptr;
-  return instructions == Instructions::avx2 ? bfloat16_panel_avx2() : bfloat16_panel_avx512();
+  return kernel_of(instructions, bfloat16_panel_avx2, bfloat16_panel_avx512, bfloat16_panel_avx512);
 }
 
 #else
