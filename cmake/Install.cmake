@@ -5,6 +5,7 @@
 #   library           headers, archive, CMake package
 #   libtorch          on request: the LibTorch that it was built with, as far as a CPU program needs it, so that the
 #                     prefix runs without the checkout
+#   cuda              on request: what records runs on a GPU (cmake/CudaLibrary.cmake)
 #   libtorch_headers  on request: its headers, so that projects compile without the checkout
 include(CMakePackageConfigHelpers)
 
@@ -17,7 +18,8 @@ set(hooked_torch_folder ${CMAKE_INSTALL_LIBDIR}/hooked/torch)
 function(hooked_set_install_rpath target folder)
   file(RELATIVE_PATH torch /prefix/${folder} /prefix/${hooked_torch_folder}/lib)
   file(RELATIVE_PATH lib /prefix/${folder} /prefix/${CMAKE_INSTALL_LIBDIR})
-  set(carried "$ORIGIN/${torch}")
+  file(RELATIVE_PATH cuda /prefix/${folder} /prefix/${hooked_cuda_folder})
+  set(carried "$ORIGIN/${torch}:$ORIGIN/${cuda}")
   if(BUILD_SHARED_LIBS AND lib)
     set(carried "$ORIGIN/${lib}:${carried}")
   endif()

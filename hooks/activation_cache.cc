@@ -180,6 +180,12 @@ ActivationCache ActivationCache::to(const c10::Device& device) const {
   return moved;
 }
 
+ActivationCache ActivationCache::in_form(const std::function<at::Tensor(const at::Tensor&)>& form) const {
+  ActivationCache formed = *this;
+  for (Entry& e : formed.entries_) e.held = e.held.in_form(form);
+  return formed;
+}
+
 void ActivationCache::insert(Entry entry) {
   entry.name = stacks_.resolve(entry.name);
   const auto [number, added] = numbers_.try_emplace(entry.name, entries_.size());

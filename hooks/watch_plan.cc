@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "hooked/core/error.h"
-#include "hooked/core/tensor_text.h"
+#include "hooks/layout_text.h"
 
 namespace hooked {
 namespace {
@@ -113,8 +113,9 @@ std::optional<std::string> WatchPlan::recording_key() const {
     key += fmt::format("{}{}{};", point, plan.capture ? "c" : "", plan.gradient ? "g" : "");
     for (const PointEdit& edit : plan.edits) {
       const auto* value = std::get_if<at::Tensor>(&edit.value);
-      key += fmt::format("{}{}{};", static_cast<int>(edit.kind), edit.indices.to_string(),
-                         value == nullptr ? "number" : shape_text(value->sizes()));
+      key += fmt::format(
+          "{}{}{};", static_cast<int>(edit.kind), edit.indices.to_string(),
+          value == nullptr ? fmt::format("{}", std::get<double>(edit.value)) : layout_text(*value));
     }
   }
   return key;

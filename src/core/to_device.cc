@@ -2,6 +2,9 @@
 
 #include <ATen/ops/tensor.h>
 
+#include <cassert>
+#include <stdexcept>
+
 // Note [What the host waits for]
 // A GPU works behind the host, which only hands it kernels. Wherever the host wants a number, or a size that
 // depends on numbers, it waits until all that it has handed out is done, and the GPU is idle afterwards until
@@ -12,10 +15,46 @@
 // are told.
 
 namespace hooked {
+namespace {
+
+// Of the thread that records; there is one such scope at a time.
+struct Scope {
+  HostCopies* kept = nullptr;
+  const HostCopies* reused = nullptr;
+  std::size_t next = 0;  // of those that are used again
+};
+thread_local Scope scope;
+
+// The work is the same as the first time, so its copies are, too.
+at::Tensor next_copy(const at::Tensor& x) {
+  if (scope.next == scope.reused->size()) throw std::logic_error("work that is recorded brings more over");
+  const at::Tensor& copy = (*scope.reused)[scope.next++];
+  if (copy.sizes() != x.sizes() || copy.scalar_type() != x.scalar_type()) {
+    throw std::logic_error("work that is recorded brings something else over");
+  }
+  return copy;
+}
+
+}  // namespace
+
+KeepHostCopies::KeepHostCopies(HostCopies& into) {
+  assert(scope.kept == nullptr && scope.reused == nullptr);
+  scope.kept = &into;
+}
+KeepHostCopies::~KeepHostCopies() { scope = {}; }
+
+ReuseHostCopies::ReuseHostCopies(const HostCopies& from) {
+  assert(scope.kept == nullptr && scope.reused == nullptr);
+  scope.reused = &from;
+}
+ReuseHostCopies::~ReuseHostCopies() { scope = {}; }
 
 at::Tensor to_device(const at::Tensor& x, const c10::Device& device) {
   if (device.is_cpu() || !x.is_cpu()) return x.to(device);
-  return x.pin_memory().to(device, x.scalar_type(), /*non_blocking=*/true);
+  if (scope.reused != nullptr) return next_copy(x);
+  at::Tensor there = x.pin_memory().to(device, x.scalar_type(), /*non_blocking=*/true);
+  if (scope.kept != nullptr) scope.kept->push_back(there);
+  return there;
 }
 
 at::Tensor to_device(const std::vector<std::int64_t>& numbers, const c10::Device& device) {

@@ -14,6 +14,7 @@
 #include "core/parallel.h"
 #include "core/to_device.h"
 #include "engine/make_plan.h"
+#include "engine/recorded_run.h"
 #include "engine/run_input.h"
 #include "engine/scoped_hooks.h"
 #include "hooked/core/error.h"
@@ -246,44 +247,70 @@ RunResult HookedTransformer::run(const Input& given, const RunOptions& options) 
   // Grad modes belong to the thread and are restored when the run ends, also by a throw.
   const at::AutoGradMode grad_mode(options.gradients.has_value());
   const std::shared_ptr<KvCache> kept = options.keep_prefix ? room_for(model, input) : nullptr;
-  Run run{.watch = Watch(plan, extent),
-          .sequence = Sequence(model.config, model.config.main_stack(),
-                               {.batch = input.batch(),
-                                .length = input.length(),
-                                .attention_mask = input.main_mask(),
-                                .device = model.device,
-                                .prefix = input.prefix && !kept ? input.prefix->columns() : nullptr,
-                                .ragged = extent.ragged,
-                                .cache = kept.get()}),
-          .encoder_sequence = encoder_sequence(model, input),
-          .token_types = input.token_types,
-          .workspace = options.gradients && plain_kernels() ? nullptr : &model.workspace};
-  GraphInput from = graph_input(input);
-  if (extent.logit_positions) {
-    from.logit_columns = to_device(at::tensor(*extent.logit_positions, at::kLong).sub(past), model.device);
-  }
+  const auto started = [&](const Input& read, const std::shared_ptr<const WatchPlan>& watched) {
+    return Run{.watch = Watch(watched, extent),
+               .sequence = Sequence(model.config, model.config.main_stack(),
+                                    {.batch = read.batch(),
+                                     .length = read.length(),
+                                     .attention_mask = read.main_mask(),
+                                     .device = model.device,
+                                     .prefix = read.prefix && !kept ? read.prefix->columns() : nullptr,
+                                     .ragged = extent.ragged,
+                                     .cache = kept.get()}),
+               .encoder_sequence = encoder_sequence(model, read),
+               .token_types = read.token_types,
+               .workspace = options.gradients && plain_kernels() ? nullptr : &model.workspace};
+  };
   const bool in_parts = options.output == Output::loss && !options.gradients && !plan->watches_exit();
-  const auto compute = [&]() -> at::Tensor {
+  const auto output_of = [&](const Input& read, Run& run) -> at::Tensor {
     if (run.watch.is_over()) return {};
+    GraphInput from = graph_input(read);
+    if (extent.logit_positions) {
+      from.logit_columns = to_device(at::tensor(*extent.logit_positions, at::kLong).sub(past), model.device);
+    }
     try {
       const auto [residual, asked] = model.graph->stream(from, reach, run);
       if (!reach.exit) return residual;
       if (in_parts)
-        return loss_in_parts(model, residual, targets, input.main_mask(), options.loss.reduction, run);
+        return loss_in_parts(model, residual, targets, read.main_mask(), options.loss.reduction, run);
       return model.graph->exit(residual, asked, run);
     } catch (const LastPointPassed&) {
       return {};
     }
   };
-  const at::Tensor output = compute();
 
   RunResult result;
-  if (reach.exit && options.gradients) {
-    const at::Tensor read = metric_reads.empty() ? output : logits_at(metric_reads, output, extent);
-    const at::Tensor metric = require_scalar(options.gradients->metric(read));
-    result.gradients = run.watch.take_gradients(metric);
-    result.metric_ = metric.detach();
+  at::Tensor output;
+  RunKey key;
+  if (!options.eager) {
+    key = model.recordings ? run_key(model, given, input, options, reach, extent, *plan)
+                           : RunKey{{}, model.recording_problem};
   }
+  std::string& refusal = key.refusal;
+  if (!key.key.empty()) {
+    const auto work = [&](const std::vector<at::Tensor>& tensors) -> Computed {
+      Input read = input;
+      RunOptions with = options;
+      put_tensors(tensors, read, with);
+      Run run = started(read, make_plan(model, reach, {}, with));
+      at::Tensor made = output_of(read, run);
+      return {std::move(made), run.watch.take_cache()};
+    };
+    Computed computed = model.recordings->run(key.key, read_tensors(input, options), work, refusal);
+    output = std::move(computed.output);
+    result.cache = std::move(computed.cache);
+  } else {
+    Run run = started(input, plan);
+    output = output_of(input, run);
+    if (reach.exit && options.gradients) {
+      const at::Tensor read = metric_reads.empty() ? output : logits_at(metric_reads, output, extent);
+      const at::Tensor metric = require_scalar(options.gradients->metric(read));
+      result.gradients = run.watch.take_gradients(metric);
+      result.metric_ = metric.detach();
+    }
+    result.cache = run.watch.take_cache();
+  }
+  if (!refusal.empty()) result.notes.push_back(fmt::format("computed kernel by kernel: {}", refusal));
   if (options.output == Output::loss) {
     result.kind_ = Output::loss;
     result.output_ =
@@ -293,7 +320,6 @@ RunResult HookedTransformer::run(const Input& given, const RunOptions& options) 
     result.kind_ = reach.exit && model.config.has_unembedding() ? Output::logits : Output::residual;
     result.output_ = output.detach();
   }
-  result.cache = run.watch.take_cache();
   if (kept) {
     kept->advance(input.length(), input.main_mask());
     result.prefix.emplace(model_, kept);

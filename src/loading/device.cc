@@ -99,4 +99,18 @@ c10::Device open_device(const std::string& name) {
   return {device->type(), static_cast<c10::DeviceIndex>(index)};
 }
 
+OpenedRecorder open_recorder(const c10::Device& device) {
+  if (device.is_cpu()) return {};
+  void* in = RTLD_DEFAULT;
+  if (device.is_cuda()) {
+    in = dlopen("libhooked_cuda.so", RTLD_NOW | RTLD_LOCAL);
+    if (in == nullptr)
+      return {nullptr, fmt::format("hooked's CUDA library could not be loaded ({})", dlerror())};
+  }
+  const std::string maker = "hooked_recorder_" + c10::DeviceTypeName(device.type(), /*lower_case=*/true);
+  void* const make = dlsym(in, maker.c_str());
+  if (make == nullptr) return {nullptr, fmt::format("there is no {}", maker)};
+  return {std::unique_ptr<Recorder>(reinterpret_cast<MakeRecorder>(make)(device.index())), {}};
+}
+
 }  // namespace hooked

@@ -2,7 +2,10 @@
 
 #include <c10/core/Device.h>
 
+#include <memory>
 #include <string>
+
+#include "models/recorder.h"
 
 namespace hooked {
 
@@ -11,5 +14,15 @@ namespace hooked {
 /// it was given there. Throws IoError saying which library or driver is missing, ConfigError for a name that
 /// is not a valid device.
 c10::Device open_device(const std::string& name);
+
+/// What records runs on a device.
+struct OpenedRecorder {
+  std::unique_ptr<Recorder> recorder;  ///< null: runs are handed out kernel by kernel
+  std::string problem;                 ///< why; empty on the CPU, which has nothing to gain
+};
+
+/// Of an open device: CUDA's comes with libhooked_cuda.so. A backend of the program's own brings one by a
+/// function `hooked_recorder_<its name>` that is a MakeRecorder with C linkage.
+OpenedRecorder open_recorder(const c10::Device& device);
 
 }  // namespace hooked

@@ -15,6 +15,7 @@
 #include "hooked/hooks/point_index.h"
 #include "hooked/text/tokenizer.h"
 #include "hooked/weights/processing.h"
+#include "models/recordings.h"
 #include "models/storage.h"
 #include "models/weight_slot.h"
 #include "models/workspace.h"
@@ -37,6 +38,8 @@ struct LoadedModel {
   const Storage storage;  ///< of the matrices; never Storage::fastest, but what it stands for
   const std::shared_ptr<Transformer> graph;
   Workspace workspace;
+  std::unique_ptr<Recordings> recordings;  ///< null: runs on this device are not recorded
+  std::string recording_problem;           ///< why; empty on the CPU
 
   std::string id;        ///< that load_model was called with; empty for other models
   std::string revision;  ///< the commit, where it came from a hub cache

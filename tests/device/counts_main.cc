@@ -27,12 +27,13 @@ copy to or from memory that is not pinned. Numbers are `launches / waits`.
 - **A run** of tokens that lie on the host waits nowhere, and so can be recorded as a graph; mixtures do, for how many tokens each
   expert got. Ids that lie on the device are checked there before the first launch: one wait.
 - **A step of a generation** waits once: for the ids that were picked, which the caller sees.
+- **A run that is replayed** ([gpu.md](gpu.md)) is one launch, and the copies of what it reads and of what it made.
 - **A block** is what the second block adds: plain, and with all default points kept.
 
 Checkpoints are the small ones of the tests, in float32, with the steps of processing that apply.
 
-| checkpoint (blocks) | run | tokens there | cached | a block | a block, cached | gradients | a step | a sweep's cell |
-|---|---|---|---|---|---|---|---|---|
+| checkpoint (blocks) | run | tokens there | cached | a block | a block, cached | cached, replayed | gradients | a step | a sweep's cell |
+|---|---|---|---|---|---|---|---|---|---|
 )";
 
 constexpr const char* kEnd = R"(
@@ -61,10 +62,10 @@ int main() {
   std::cout << kPreface;
   for (const std::string& name : hooked::device_tests::counted_checkpoints()) {
     const auto model = hooked::device_tests::counted(name);
-    std::cout << fmt::format("| {} ({}) | {} | {} | {} | {} | {} | {} | {} | {} |\n", name, model.layers,
+    std::cout << fmt::format("| {} ({}) | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", name, model.layers,
                              text(model.run), text(model.run_there), text(model.cached), text(model.block),
-                             text(model.cached_block), text(model.gradients), text(model.step),
-                             per_cell(model));
+                             text(model.cached_block), text(model.replayed), text(model.gradients),
+                             text(model.step), per_cell(model));
   }
   std::cout << kEnd;
 }

@@ -29,7 +29,8 @@ CountedModel counted(const std::string& checkpoint) {
   const GoldenRun golden = read_golden(golden_of);
   const auto model = HookedTransformer::load(golden_of.folder().string(), {.device = "strict"});
   const Subject subject{model, golden};
-  const auto count = [&](const Input& input, const RunOptions& options) {
+  const auto count = [&](const Input& input, RunOptions options) {
+    options.eager = true;
     return strict::counts_of([&] { model.run(input, subject.options(options)); });
   };
   const auto block = [&](const Selection& capture) {
@@ -43,9 +44,15 @@ CountedModel counted(const std::string& checkpoint) {
                    .cached = count(subject.input(), {.capture = act::defaults}),
                    .block = block({}),
                    .cached_block = block(act::defaults),
+                   .replayed = {},
                    .gradients = {},
                    .step = {},
                    .sweep = {}};
+  const auto cached = [&] { return model.run(subject.input(), subject.options({.capture = act::defaults})); };
+  if (cached().notes.empty()) {
+    cached();  // is recorded
+    all.replayed = strict::counts_of(cached);
+  }
   if (subject.predicts()) {
     const LogitMetric metric([](const at::Tensor& logits) { return logits.square().mean(); });
     all.gradients = count(subject.input(), {.gradients = GradientRequest{act::resid_pre, metric}});

@@ -17,6 +17,7 @@ struct CountedModel {
   strict::Counts cached;     ///< with all default points kept
   strict::Counts block;      ///< what the second block adds to a plain run
   strict::Counts cached_block;
+  std::optional<strict::Counts> replayed;   ///< with all default points kept; of what can be recorded
   std::optional<strict::Counts> gradients;  ///< of the stream before each block
   std::optional<strict::Counts> step;       ///< of a greedy generation
   std::optional<strict::Counts> sweep;      ///< over the stream before each block, at each position

@@ -1,67 +1,22 @@
-// The engine on the strict device against itself on the CPU, golden checkpoint by golden checkpoint:
-// everything that can be asked of a model comes to the same, and the device finds nothing to refuse. The
-// checkpoints of the ordinary suite are one for each mechanism; with HOOKED_ALL_CHECKPOINTS in the
-// environment (scripts/strict_device.sh) they are all of them.
+// The engine on a device against itself on the CPU, golden checkpoint by golden checkpoint: everything that
+// can be asked of a model comes to the same. The device is the strict one, which also finds what to refuse,
+// or a GPU (device_under_test.h). The checkpoints of the ordinary suite are one for each mechanism; with
+// HOOKED_ALL_CHECKPOINTS in the environment (scripts/strict_device.sh) they are all of them.
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdlib>
 #include <map>
 #include <string>
 
 #include "hooked/core/error.h"
+#include "loading/device.h"
 #include "tests/device/checks.h"
-#include "tests/support/strict_device/device.h"
+#include "tests/device/device_under_test.h"
+#include "tests/device/suite_cases.h"
 
 namespace hooked::device_tests {
 namespace {
-
-// What mechanism each of them stands for.
-constexpr std::array kOfTheSuite = {
-    "gpt2",                    // learned positions, LayerNorm, biases
-    "gpt2_all_points",         // every point of it
-    "gpt2_left_padding",       // a golden run with padding
-    "bloom",                   // ALiBi, embedding norm
-    "llama",                   // rotary, RMSNorm, gated, shared keys
-    "llama_dynamic",           // angles by the length of a row
-    "llama_longrope",          // angles by the length of a row, keys that turn again
-    "gptj",                    // adjacent pairs, some dimensions, parallel with one norm
-    "gpt_neox",                // parallel with two norms
-    "mistral",                 // windows
-    "gemma2",                  // windows in some layers, soft caps, output norms, scaled embedding
-    "gemma3_text",             // two kinds of frequencies, head norms
-    "qwen3",                   // norms of queries and keys
-    "olmo2",                   // norms of whole projections
-    "falcon",                  // one key for all heads
-    "mixtral",                 // a mixture
-    "phimoe",                  // a sparse mixer
-    "deepseek_v3",             // latent attention, shared experts, groups
-    "gpt_oss",                 // sinks, biased experts
-    "qwen2_moe",               // a gated shared expert
-    "bert",                    // both directions, token types, norms after, a masked-LM head
-    "t5",                      // an encoder and a decoder, relative positions
-    "t5_encoder",              // an encoder alone
-    "xglm",                    // sinusoids
-    "opt_post_norm",           // norms after the additions, projected embedding
-    "apertus",                 // xIELU
-    "tl_shortformer_mlp",      // positions for queries and keys only
-    "tl_attn_only",            // no MLP
-    "tl_solu_ln",              // SoLU, normed neurons
-    "tl_bidirectional_alibi",  // ALiBi in both directions
-    "tl_left_padding_window",  // windows beside padding
-    "tl_score_cap_alibi",      // capped scores with biases
-};
-
-bool all_checkpoints() { return std::getenv("HOOKED_ALL_CHECKPOINTS") != nullptr; }
-
-std::vector<GoldenCase> cases() {
-  if (all_checkpoints()) return golden_cases();
-  std::vector<GoldenCase> some;
-  for (const char* name : kOfTheSuite) some.push_back(golden_case(name));
-  return some;
-}
 
 /// How often each check came to something, so that none is refused everywhere.
 std::map<std::string, int>& served() {
@@ -110,8 +65,8 @@ class OnTheDevice : public testing::TestWithParam<GoldenCase> {
     const std::string folder = GetParam().folder().string();
     const GoldenRun golden = read_golden(GetParam());
     const auto here = HookedTransformer::load(folder, {.dtype = dtype});
-    const auto there = HookedTransformer::load(folder, {.device = "strict", .dtype = dtype});
-    ASSERT_EQ(there.device(), strict::device(0));
+    const auto there = HookedTransformer::load(folder, {.device = device_under_test(), .dtype = dtype});
+    ASSERT_EQ(there.device(), open_device(device_under_test()));
     for (const Check& check : checks) {
       const Subject on_cpu{here, golden}, on_device{there, golden};
       if (!check.applies(on_cpu)) continue;
@@ -131,8 +86,8 @@ class OnTheDevice : public testing::TestWithParam<GoldenCase> {
   enum class Turns : std::uint8_t { most, some };
 
   void expect_the_same(const char* group, std::span<const Check> checks, Turns turns,
-                       double float_tolerance = 2e-5) {
-    const auto all_cases = cases();
+                       double float_tolerance = on_strict_device() ? 2e-5 : 1e-4) {
+    const auto all_cases = suite_cases();
     const auto own = std::find_if(all_cases.begin(), all_cases.end(),
                                   [](const GoldenCase& golden) { return golden.name == GetParam().name; });
     auto turn = own - all_cases.begin();
@@ -148,6 +103,11 @@ class OnTheDevice : public testing::TestWithParam<GoldenCase> {
   }
 };
 
+TEST(Device, IsThere) {
+  if (!missing_device().empty()) GTEST_SKIP() << missing_device();
+  EXPECT_NO_THROW(open_device(device_under_test()));
+}
+
 TEST_P(OnTheDevice, Runs) { expect_the_same("run", run_checks(), Turns::most); }
 TEST_P(OnTheDevice, Edits) { expect_the_same("edit", edit_checks(), Turns::some); }
 TEST_P(OnTheDevice, Gradients) { expect_the_same("gradients", gradient_checks(), Turns::most, 1e-4); }
@@ -155,7 +115,7 @@ TEST_P(OnTheDevice, Generates) { expect_the_same("generation", generation_checks
 TEST_P(OnTheDevice, IsSavedAndTrained) { expect_the_same("model", model_checks(), Turns::some); }
 TEST_P(OnTheDevice, IsAnalysed) { expect_the_same("analysis", analysis_checks(), Turns::some); }
 
-INSTANTIATE_TEST_SUITE_P(Golden, OnTheDevice, testing::ValuesIn(cases()), golden_test_name);
+INSTANTIATE_TEST_SUITE_P(Golden, OnTheDevice, testing::ValuesIn(suite_cases()), golden_test_name);
 
 }  // namespace
 }  // namespace hooked::device_tests

@@ -6,6 +6,7 @@
 
 #include "hooked/engine/trainable_transformer.h"
 #include "tests/device/checks.h"
+#include "tests/device/device_under_test.h"
 #include "tests/support/temp_folder.h"
 
 namespace hooked::device_tests {
@@ -41,7 +42,7 @@ NamedTensors from_state_dict(const Subject& s) {
 }
 
 NamedTensors other_device(const Subject& s) {
-  const std::string other = s.model.device().is_cpu() ? "cpu" : "strict:1";
+  const std::string other = s.model.device().is_cpu() ? "cpu" : second_device_under_test();
   const auto model = HookedTransformer::from_state_dict(
       s.model.state_dict(), s.config(),
       {.device = other, .dtype = s.model.dtype(), .processing = WeightProcessing::none()});

@@ -100,6 +100,9 @@ struct RunOptions {
   /// Give back the keys and values of all columns, for later runs to go on from.
   bool keep_prefix = false;
   LossOptions loss = {};  ///< for Output::loss
+  /// Compute kernel by kernel, also where the device could replay the recording of an equal run
+  /// (docs/gpu.md).
+  bool eager = false;
   /// Threads that LibTorch uses for this run, and for this run only; its own number
   /// (`at::get_num_threads()`) when absent. See docs/threads.md.
   std::optional<int> threads = std::nullopt;

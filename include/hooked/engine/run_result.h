@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <tuple>
 #include <type_traits>
+#include <vector>
 
 #include "hooked/core/export.h"
 #include "hooked/engine/prefix.h"
@@ -21,6 +23,9 @@ class RunResult {
   ActivationCache cache;         ///< what was captured
   ActivationCache gradients;     ///< d metric / d activation, same names and shapes as the activations
   std::optional<Prefix> prefix;  ///< with `keep_prefix`: the run's prefix and its own columns
+  /// What is worth knowing about how the run was computed: on a device that replays recorded runs, why this
+  /// one was not to be recorded.
+  std::vector<std::string> notes;
 
   /// [batch, pos or logit_positions, vocab], in float32, of a float64 model in float64.
   const at::Tensor& logits() const { return require(Output::logits); }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -129,6 +130,10 @@ class ActivationCache {
 
   /// Copies on another device (`"cpu"`, `"cuda:0"`).
   ActivationCache to(const c10::Device& device) const;
+
+  /// The same with every tensor that it holds (values, and what values are made of) in the form that `form`
+  /// gives it: in firing order, one call for each handle.
+  ActivationCache in_form(const std::function<at::Tensor(const at::Tensor&)>& form) const;
 
   /// Writes a safetensors file: each activation under its name, contiguous, with the names of its axes.
   ///

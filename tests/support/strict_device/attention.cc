@@ -9,6 +9,7 @@
 #include "tests/support/strict_device/counts.h"
 #include "tests/support/strict_device/kernels.h"
 #include "tests/support/strict_device/memory.h"
+#include "tests/support/strict_device/recorder.h"
 
 namespace hooked::strict {
 
@@ -35,13 +36,18 @@ Attended attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
   const at::AutoDispatchBelowADInplaceOrView below;
   const at::Tensor out = at::empty({q.size(0), q.size(2), q.size(1), v.size(3)}, q.options()).transpose(1, 2);
   const at::Tensor none = at::empty({0}, q.options());
-  OpenMemory opened;
-  const auto host_mask = masked ? std::optional(opened.alias(*mask)) : std::nullopt;
-  opened.alias(out).copy_(std::get<0>(
-      at::_scaled_dot_product_attention_math(opened.alias(q), opened.alias(k), opened.alias(v), host_mask,
-                                             /*dropout_p=*/0.0, causal, std::nullopt, scale,
-                                             /*enable_gqa=*/q.size(1) != k.size(1))));
-  note_launch("fused attention");
+  const auto compute = [=] {
+    const at::AutoDispatchBelowADInplaceOrView below_here;
+    OpenMemory opened;
+    const auto host_mask = masked ? std::optional(opened.alias(*mask)) : std::nullopt;
+    opened.alias(out).copy_(std::get<0>(
+        at::_scaled_dot_product_attention_math(opened.alias(q), opened.alias(k), opened.alias(v), host_mask,
+                                               /*dropout_p=*/0.0, causal, std::nullopt, scale,
+                                               /*enable_gqa=*/q.size(1) != k.size(1))));
+    note_launch("fused attention");
+  };
+  compute();
+  record_step(compute);
   return {out, none, none, none, 0, 0, none, none, none};
 }
 

@@ -15,6 +15,7 @@
 
 #include "tests/support/strict_device/counts.h"
 #include "tests/support/strict_device/memory.h"
+#include "tests/support/strict_device/recorder.h"
 
 namespace hooked::strict {
 namespace {
@@ -35,6 +36,19 @@ void each_tensor(c10::IValue& value, const Use& use) {
     }
     value = std::move(list);
   }
+}
+
+// Writes what a step made into what it made when it was recorded.
+void write_again(const c10::IValue& recorded, const c10::IValue& made) {
+  const auto write = [](const at::Tensor& into, const at::Tensor& from) {
+    if (!into.defined() || into.numel() == 0 || into.is_same(from)) return;
+    OpenMemory opened;
+    opened.alias(into).copy_(opened.alias(from));
+  };
+  if (made.isTensor()) write(recorded.toTensor(), made.toTensor());
+  if (!made.isTensorList()) return;
+  const std::vector<at::Tensor> into = recorded.toTensorVector(), from = made.toTensorVector();
+  for (std::size_t i = 0; i < into.size(); ++i) write(into[i], from[i]);
 }
 
 class Call {
@@ -176,6 +190,21 @@ class Call {
 
 }  // namespace
 
-void run_host_kernel(const c10::OperatorHandle& op, torch::jit::Stack* stack) { Call(op, *stack).run(); }
+void run_host_kernel(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  if (!is_recording()) {
+    Call(op, *stack).run();
+    return;
+  }
+  const std::size_t arguments = op.schema().arguments().size();
+  const torch::jit::Stack given(stack->end() - static_cast<std::ptrdiff_t>(arguments), stack->end());
+  Call(op, *stack).run();
+  const std::size_t returns = op.schema().returns().size();
+  const torch::jit::Stack made(stack->end() - static_cast<std::ptrdiff_t>(returns), stack->end());
+  record_step([op, given, made] {
+    torch::jit::Stack again = given;
+    Call(op, again).run();
+    for (std::size_t i = 0; i < made.size(); ++i) write_again(made[i], again[again.size() - made.size() + i]);
+  });
+}
 
 }  // namespace hooked::strict

@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "tests/support/strict_device/places.h"
+#include "tests/support/strict_device/recorder.h"
 
 namespace hooked::strict {
 namespace {
@@ -34,11 +35,14 @@ void trace(const char* kind, const std::string& what) {
   ++log().events[{kind, what, frames_here()}];
 }
 
+thread_local bool uncounted = false;
+
 }  // namespace
 
 Counts counts() { return {.launches = log().launches, .waits = log().waits}; }
 
 void note_launch(const std::string& what) {
+  if (uncounted) return;
   ++log().launches;
   if (log().launches_traced > 0) trace("launches", what);
 }
@@ -46,7 +50,7 @@ void note_launch(const std::string& what) {
 void note_wait(const std::string& what) {
   ++log().waits;
   if (log().waits_traced > 0) trace("waits", what);
-  TORCH_CHECK(log().recordings == 0, "strict device: ", what,
+  TORCH_CHECK(log().recordings == 0 && !is_recording(), "strict device: ", what,
               " makes the host wait for the device, which is refused while its work is recorded\n",
               described(frames_here()));
 }
@@ -72,6 +76,9 @@ std::string Trace::text() const {
   }
   return text;
 }
+
+Uncounted::Uncounted() { uncounted = true; }
+Uncounted::~Uncounted() { uncounted = false; }
 
 Recording::Recording() { ++log().recordings; }
 Recording::~Recording() { --log().recordings; }

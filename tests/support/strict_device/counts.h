@@ -59,6 +59,15 @@ class Recording {
   Recording& operator=(const Recording&) = delete;
 };
 
+/// While it lives, launches of this thread are not counted: those of a recording are one.
+class Uncounted {
+ public:
+  Uncounted();
+  ~Uncounted();
+  Uncounted(const Uncounted&) = delete;
+  Uncounted& operator=(const Uncounted&) = delete;
+};
+
 // For the device.
 
 /// A kernel, or a copy that nobody waits for.

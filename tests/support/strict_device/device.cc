@@ -13,6 +13,7 @@
 #include "tests/support/strict_device/counts.h"
 #include "tests/support/strict_device/kernels.h"
 #include "tests/support/strict_device/memory.h"
+#include "tests/support/strict_device/recorder.h"
 
 namespace hooked::strict {
 namespace {
@@ -61,10 +62,17 @@ at::Tensor copy_from(const at::Tensor& source, const at::Tensor& destination, bo
   if (destination.numel() == 0) return destination;
   if (source.is_cpu() && waits_for(source, non_blocking)) note_wait("a copy from memory of the host");
   if (destination.is_cpu() && waits_for(destination, non_blocking)) note_wait("a copy to the host");
-  OpenMemory opened;
-  const at::Tensor to = on_device(destination) ? opened.alias(destination) : destination;
-  to.copy_(on_device(source) ? opened.alias(source) : source);
-  note_launch("copy_");
+  TORCH_CHECK(!is_recording() || (on_device(source) && on_device(destination)),
+              "strict device: a copy from or to memory of the host, which will hold something else when the "
+              "recording is replayed");
+  const auto copy = [source, destination] {
+    OpenMemory opened;
+    const at::Tensor to = on_device(destination) ? opened.alias(destination) : destination;
+    to.copy_(on_device(source) ? opened.alias(source) : source);
+    note_launch("copy_");
+  };
+  copy();
+  record_step(copy);
   return destination;
 }
 

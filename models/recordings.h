@@ -1,0 +1,62 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "hooked/hooks/activation_cache.h"
+#include "models/recorder.h"
+
+namespace hooked {
+
+/// What a run came to on its device.
+struct Computed {
+  at::Tensor output;      ///< undefined: none was asked for
+  ActivationCache cache;  ///< what it kept
+};
+
+/// The recorded runs of one model. Any thread may use them, one at a time.
+///
+/// At small batches a GPU waits for the host, which needs longer to hand out a run's kernels than the GPU to
+/// compute them. So a run that is asked for the second time is recorded, and from the third time on replayed:
+/// what it reads is copied into memory of the recording, and what it made is copied out of it, in one piece.
+class Recordings {
+ public:
+  explicit Recordings(std::unique_ptr<Recorder> recorder);
+  ~Recordings();
+
+  using Inputs = std::vector<at::Tensor>;
+  /// Computes from tensors like the inputs, on the model's device: always the same kernels, as far as the key
+  /// tells. Nothing that it gives back may be written into.
+  using Work = std::function<Computed(const Inputs&)>;
+
+  /// What `work` makes of `inputs`, of which there is one at least. `key` says everything that the kernels
+  /// depend on but the numbers in `inputs`. Where such runs turned out not to be recordable, `refusal` says
+  /// why. Throws what the work throws.
+  Computed run(const std::string& key, const Inputs& inputs, const Work& work, std::string& refusal);
+
+  /// Lets all recordings and their memory go.
+  void clear();
+
+ private:
+  class OutputBlock;
+  struct Recorded;
+  struct Kind;
+
+  /// The kind of that key, as the one used last.
+  Kind& kind(const std::string& key);
+  void record(Recorded& made, const Inputs& inputs, const Work& work);
+  /// Those that were not used for longest, where all together take too much memory.
+  void drop_oldest();
+
+  std::mutex mutex_;  // of all that follows
+  std::unique_ptr<Recorder> recorder_;
+  std::list<Kind> kinds_;  // those used last in front
+};
+
+}  // namespace hooked

@@ -1,0 +1,217 @@
+// Runs that are recorded and replayed come to the same as the same runs kernel by kernel, to the last bit:
+// with other numbers than those that were there when they were recorded, and what was handed out before stays
+// what it was.
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/ones_like.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "hooked/core/error.h"
+#include "tests/device/checks.h"
+#include "tests/device/device_under_test.h"
+#include "tests/device/suite_cases.h"
+#include "tests/support/strict_device/counts.h"
+
+namespace hooked::device_tests {
+namespace {
+
+/// A kind of run that can be recorded, of other numbers for each `seed`.
+struct Recordable {
+  const char* name;
+  bool (*applies)(const Subject& subject);
+  RunResult (*run)(const Subject& subject, std::uint64_t seed, bool eager);
+};
+
+Input tokens(const Subject& s, std::uint64_t seed) {
+  Input input = s.input();
+  const auto shift = static_cast<std::int64_t>(seed);
+  input.tokens = (input.tokens + shift) % s.config().d_vocab;
+  if (input.decoder.tokens.defined()) {
+    input.decoder.tokens = (input.decoder.tokens + shift) % s.config().d_vocab;
+  }
+  return input;
+}
+
+RunResult run(const Subject& s, const Input& input, RunOptions options, bool eager) {
+  options.eager = eager;
+  return s.model.run(input, s.options(std::move(options)));
+}
+
+RunResult plain(const Subject& s, std::uint64_t seed, bool eager) {
+  return run(s, tokens(s, seed), {}, eager);
+}
+RunResult defaults(const Subject& s, std::uint64_t seed, bool eager) {
+  return run(s, tokens(s, seed), {.capture = act::defaults}, eager);
+}
+RunResult everything(const Subject& s, std::uint64_t seed, bool eager) {
+  return run(s, tokens(s, seed), {.capture = act::everything}, eager);
+}
+RunResult positions(const Subject& s, std::uint64_t seed, bool eager) {
+  return run(s, tokens(s, seed),
+             {.capture = act::defaults, .keep = {.positions = std::vector<std::int64_t>{0, 2}}}, eager);
+}
+RunResult asked_logits(const Subject& s, std::uint64_t seed, bool eager) {
+  return run(s, tokens(s, seed),
+             {.capture = act::resid_post, .logit_positions = std::vector<std::int64_t>{1, -1}}, eager);
+}
+RunResult stream_only(const Subject& s, std::uint64_t seed, bool eager) {
+  return run(s, tokens(s, seed), {.capture = act::resid_pre, .stop_at_layer = 1}, eager);
+}
+RunResult last_point(const Subject& s, std::uint64_t seed, bool eager) {
+  return run(s, tokens(s, seed), {.capture = act::resid_pre(0), .output = Output::none}, eager);
+}
+RunResult from_residual(const Subject& s, std::uint64_t seed, bool eager) {
+  const at::Tensor residual =
+      s.random({s.golden.tokens.size(0), s.golden.tokens.size(1), s.config().d_model}, seed);
+  return run(s, Input::start_at_layer(1, residual), {.capture = act::defaults}, eager);
+}
+RunResult steered(const Subject& s, std::uint64_t seed, bool eager) {
+  return run(s, tokens(s, seed),
+             {.edits = {add(act::resid_post(0), s.random({s.config().d_model}, seed)),
+                        set(act::attn_out(0).pos(1), s.random({s.config().d_model}, seed + 10)),
+                        scale(act::z(0).head(0), 0.5), scale(act::pattern(0), s.random({1}, seed + 20)),
+                        project_out(act::resid_pre(1), s.random({s.config().d_model}, seed + 30))},
+              .capture = act::defaults},
+             eager);
+}
+RunResult replaced(const Subject& s, std::uint64_t seed, bool eager) {
+  const at::Tensor stream =
+      s.random({s.golden.tokens.size(0), s.golden.tokens.size(1), s.config().d_model}, seed);
+  return run(s, tokens(s, seed), {.edits = {set(act::attn_out(1), stream)}, .capture = act::attn_out}, eager);
+}
+RunResult padded(const Subject& s, std::uint64_t seed, bool eager) {
+  Input input = tokens(s, seed);
+  const at::Tensor mask = at::ones_like(input.tokens);
+  mask[-1].narrow(0, 0, 2).zero_();
+  input.attention_mask = mask;
+  return run(s, input, {.capture = act::resid_post}, eager);
+}
+
+bool unpadded(const Subject& s) { return !s.golden.attention_mask.defined(); }
+bool predicts_unpadded(const Subject& s) { return s.predicts() && unpadded(s); }
+bool resumes(const Subject& s) {
+  return s.one_stack() && !s.golden.token_types.defined() && s.config().n_layers > 1;
+}
+bool edits(const Subject& s) { return s.one_stack() && s.config().n_layers > 1 && unpadded(s); }
+
+constexpr std::array<Recordable, 11> kRuns{{
+    {"plain", always, plain},
+    {"defaults", always, defaults},
+    {"everything", always, everything},
+    {"positions", unpadded, positions},
+    {"asked_logits", predicts_unpadded, asked_logits},
+    {"stream_only", always, stream_only},
+    {"last_point", always, last_point},
+    {"from_residual", resumes, from_residual},
+    {"steered", edits, steered},
+    {"replaced", edits, replaced},
+    {"padded", unpadded, padded},
+}};
+
+bool has_mixture(const ModelConfig& config) {
+  for (std::int64_t layer = 0; layer < config.n_layers; ++layer) {
+    if (config.mixture(layer)) return true;
+  }
+  return false;
+}
+
+class RecordedOnTheDevice : public testing::TestWithParam<GoldenCase> {};
+
+TEST_P(RecordedOnTheDevice, EqualsKernelByKernel) {
+  const GoldenRun golden = read_golden(GetParam());
+  const auto model = HookedTransformer::load(GetParam().folder().string(), {.device = device_under_test()});
+  const Subject s{model, golden};
+  for (const Recordable& kind : kRuns) {
+    if (!kind.applies(s)) continue;
+    SCOPED_TRACE(kind.name);
+    const auto eager = [&](std::uint64_t seed) { return all_of(kind.run(s, seed, true)); };
+    const NamedTensors first = eager(1), second = eager(2), third = eager(3);
+    const Comparison kExact{.tolerance = 0};
+    EXPECT_TRUE(agree(all_of(kind.run(s, 1, false)), first, kExact)) << "before it is recorded";
+    EXPECT_TRUE(agree(all_of(kind.run(s, 2, false)), second, kExact)) << "while it is recorded";
+    const RunResult replayed = kind.run(s, 3, false);
+    EXPECT_TRUE(agree(all_of(kind.run(s, 1, false)), first, kExact)) << "the second replay";
+    EXPECT_TRUE(agree(all_of(replayed), third, kExact)) << "the first replay, after the second";
+    if (has_mixture(s.config())) {
+      EXPECT_THAT(replayed.notes, testing::ElementsAre(testing::HasSubstr("experts")));
+    } else {
+      EXPECT_THAT(replayed.notes, testing::ElementsAre());
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Golden, RecordedOnTheDevice, testing::ValuesIn(suite_cases()), golden_test_name);
+
+class RecordedModel : public testing::Test {
+ protected:
+  const GoldenRun golden_ = read_golden(golden_case("llama"));
+  const HookedTransformer model_ =
+      HookedTransformer::load(golden_case("llama").folder().string(), {.device = device_under_test()});
+  const Subject s_{model_, golden_};
+};
+
+TEST_F(RecordedModel, IsReplayedInAFewLaunches) {
+  if (!on_strict_device()) GTEST_SKIP() << "launches are counted on the strict device only";
+  for (std::uint64_t seed = 0; seed < 2; ++seed) defaults(s_, seed, false);
+  // The ids, into the recording, the recording, out of it.
+  EXPECT_EQ(strict::counts_of([&] { defaults(s_, 2, false); }), (strict::Counts{.launches = 4, .waits = 0}));
+}
+
+TEST_F(RecordedModel, IsSharedByThreads) {
+  std::vector<NamedTensors> expected(6), got(6);
+  for (std::uint64_t seed = 0; seed < 6; ++seed) expected[seed] = all_of(steered(s_, seed, true));
+  for (int round = 0; round < 3; ++round) {
+    std::vector<std::thread> threads;
+    for (std::uint64_t seed = 0; seed < 6; ++seed) {
+      threads.emplace_back([&, seed] { got[seed] = all_of(steered(s_, seed, false)); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (std::uint64_t seed = 0; seed < 6; ++seed) {
+      EXPECT_TRUE(agree(got[seed], expected[seed], {.tolerance = 0})) << seed;
+    }
+  }
+}
+
+TEST_F(RecordedModel, OutlivesAnException) {
+  const auto wrong = [&] { model_.run(s_.input(), {.edits = {add(act::resid_post(0), s_.random({3}, 1))}}); };
+  for (int time = 0; time < 3; ++time) EXPECT_THROW(wrong(), HookError);
+  const NamedTensors expected = all_of(steered(s_, 5, true));
+  for (int time = 0; time < 3; ++time) {
+    EXPECT_TRUE(agree(all_of(steered(s_, 5, false)), expected, {.tolerance = 0}));
+    EXPECT_THROW(wrong(), HookError);
+  }
+}
+
+TEST_F(RecordedModel, SeesWeightsThatWereChanged) {
+  const auto logits = [&](bool eager) { return plain(s_, 1, eager).logits().cpu(); };
+  for (int time = 0; time < 3; ++time) logits(false);
+  model_.weights()["blocks.0.mlp.W_out"].mul_(2.0);
+  EXPECT_TRUE(logits(false).equal(logits(true)));
+}
+
+TEST_F(RecordedModel, SaysWhatIsNotRecorded) {
+  const auto note = [&](const RunOptions& options) {
+    const RunResult result = model_.run(s_.input(), options);
+    return result.notes.empty() ? std::string() : result.notes.front();
+  };
+  EXPECT_THAT(note({.hooks = {Hook(act::z, [](const at::Tensor& z) { return z * 0.5; })}}),
+              testing::HasSubstr("hooks"));
+  EXPECT_THAT(note({.output = Output::loss}), testing::HasSubstr("a loss"));
+  EXPECT_THAT(note({.keep_prefix = true}), testing::HasSubstr("prefix"));
+  EXPECT_EQ(note({}), "");
+  EXPECT_EQ(note({.hooks = {Hook(act::z, [](const at::Tensor& z) { return z * 0.5; })}, .eager = true}), "");
+}
+
+TEST(Recorded, NothingOnTheCpu) {
+  const auto model = HookedTransformer::load(golden_case("gpt2").folder().string());
+  const GoldenRun golden = read_golden(golden_case("gpt2"));
+  EXPECT_TRUE(model.run(golden.tokens, {.output = Output::loss}).notes.empty());
+}
+
+}  // namespace
+}  // namespace hooked::device_tests

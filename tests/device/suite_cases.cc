@@ -1,0 +1,56 @@
+#include "tests/device/suite_cases.h"
+
+#include <array>
+#include <cstdlib>
+
+namespace hooked::device_tests {
+namespace {
+
+// What mechanism each of them stands for.
+constexpr std::array kOfTheSuite = {
+    "gpt2",                    // learned positions, LayerNorm, biases
+    "gpt2_all_points",         // every point of it
+    "gpt2_left_padding",       // a golden run with padding
+    "bloom",                   // ALiBi, embedding norm
+    "llama",                   // rotary, RMSNorm, gated, shared keys
+    "llama_dynamic",           // angles by the length of a row
+    "llama_longrope",          // angles by the length of a row, keys that turn again
+    "gptj",                    // adjacent pairs, some dimensions, parallel with one norm
+    "gpt_neox",                // parallel with two norms
+    "mistral",                 // windows
+    "gemma2",                  // windows in some layers, soft caps, output norms, scaled embedding
+    "gemma3_text",             // two kinds of frequencies, head norms
+    "qwen3",                   // norms of queries and keys
+    "olmo2",                   // norms of whole projections
+    "falcon",                  // one key for all heads
+    "mixtral",                 // a mixture
+    "phimoe",                  // a sparse mixer
+    "deepseek_v3",             // latent attention, shared experts, groups
+    "gpt_oss",                 // sinks, biased experts
+    "qwen2_moe",               // a gated shared expert
+    "bert",                    // both directions, token types, norms after, a masked-LM head
+    "t5",                      // an encoder and a decoder, relative positions
+    "t5_encoder",              // an encoder alone
+    "xglm",                    // sinusoids
+    "opt_post_norm",           // norms after the additions, projected embedding
+    "apertus",                 // xIELU
+    "tl_shortformer_mlp",      // positions for queries and keys only
+    "tl_attn_only",            // no MLP
+    "tl_solu_ln",              // SoLU, normed neurons
+    "tl_bidirectional_alibi",  // ALiBi in both directions
+    "tl_left_padding_window",  // windows beside padding
+    "tl_score_cap_alibi",      // capped scores with biases
+};
+
+}  // namespace
+
+bool all_checkpoints() { return std::getenv("HOOKED_ALL_CHECKPOINTS") != nullptr; }
+
+std::vector<GoldenCase> suite_cases() {
+  if (all_checkpoints()) return golden_cases();
+  std::vector<GoldenCase> some;
+  for (const char* name : kOfTheSuite) some.push_back(golden_case(name));
+  return some;
+}
+
+}  // namespace hooked::device_tests
