@@ -58,7 +58,8 @@ class Bench:
     def process(self, form: str) -> Process:
         process = Process("hooked", self.args)
         process.ask(do="peak")  # it has started
-        process.load_ms = process.ask(do="load", folder=str(self.scratch / form), dtype="float32", threads=self.args.threads)["ms"][0]
+        process.load_ms = process.ask(do="load", folder=str(self.scratch / form), dtype="float32", threads=self.args.threads,
+                                      device="cpu")["ms"][0]
         return process
 
     def run(self, process: Process, what: str, tokens: pathlib.Path, repeats: int = 1, **more) -> float:

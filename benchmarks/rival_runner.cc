@@ -1,17 +1,18 @@
 // hooked's side of benchmarks/compare_rivals.py: a process that stays alive, is told over stdin what to run,
 // one JSON object a line, and answers with one JSON object a line.
 //
-//   {"do": "load", "folder": F, "dtype": "float32", "threads": 2}         -> {"ms": [...], ...}
+//   {"do": "load", "folder": F, "dtype": "float32", "threads": 2, "device": "cpu"}   -> {"ms": [...], ...}
 //   {"do": "cache", "points": "defaults", "tokens": FILE, "repeats": 5}   -> {"ms": [5 numbers]}
 //   {"do": "cache", ..., "repeats": 0, "write": FILE}                     -> {"ms": []}, and the results as
 //   safetensors
 //   {"do": "peak"}                                                        -> {"bytes": peak resident memory}
 //
 // rivals/serve.py says what the other commands mean; the rivals answer the same ones. A failure is {"error":
-// text}.
+// text}. Times end when the device has done all that it was given.
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
 #include <ATen/ops/stack.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include <chrono>
 #include <cstdio>
@@ -135,27 +136,31 @@ const std::map<std::string, Call (*)(const Work&)>& commands() {
   return kCommands;
 }
 
+at::Tensor on_host(const at::Tensor& value) { return value.to(at::kCPU, at::kFloat); }
+
 /// Everything in an outcome, by its name; activations in float32, so that dtypes can be compared.
 Tensors tensors_of(const Outcome& outcome) {
   Tensors tensors;
   const auto add = [&](const hooked::ActivationCache& cache) {
-    for (const auto& entry : cache)
-      tensors.emplace_back(entry.name.to_string(), entry.value().to(at::kFloat));
+    for (const auto& entry : cache) tensors.emplace_back(entry.name.to_string(), on_host(entry.value()));
   };
   if (const auto* analysed = std::get_if<Tensors>(&outcome)) {
-    for (const auto& [name, value] : *analysed) tensors.emplace_back(name, value.to(at::kFloat).contiguous());
+    for (const auto& [name, value] : *analysed) tensors.emplace_back(name, on_host(value).contiguous());
   } else if (const auto* generated = std::get_if<hooked::GenerateResult>(&outcome)) {
-    tensors.emplace_back("tokens", generated->tokens);
+    tensors.emplace_back("tokens", generated->tokens.cpu());
     add(generated->cache);
   } else {
     const auto& run = std::get<hooked::RunResult>(outcome);
-    if (run.output() == hooked::Output::logits) tensors.emplace_back("logits", run.logits().to(at::kFloat));
-    if (run.output() == hooked::Output::residual) {
-      tensors.emplace_back("residual", run.residual().to(at::kFloat));
-    }
+    if (run.output() == hooked::Output::logits) tensors.emplace_back("logits", on_host(run.logits()));
+    if (run.output() == hooked::Output::residual) tensors.emplace_back("residual", on_host(run.residual()));
     add(run.cache);
   }
   return tensors;
+}
+
+/// Waits until the device has nothing left to do.
+void synchronise(c10::Device device) {
+  if (!device.is_cpu()) c10::impl::getDeviceGuardImpl(device.type())->synchronizeDevice(device.index());
 }
 
 template <typename F>
@@ -169,9 +174,11 @@ Json load(const Json& command, std::optional<hooked::HookedTransformer>& model) 
   at::set_num_threads(command.at("threads").get<int>());
   const auto dtype = command.at("dtype").get<std::string>() == "bfloat16" ? at::kBFloat16 : at::kFloat;
   const double ms = milliseconds([&] {
-    model.emplace(
-        hooked::HookedTransformer::load(command.at("folder").get<std::string>(),
-                                        {.dtype = dtype, .processing = hooked::WeightProcessing::none()}));
+    model.emplace(hooked::HookedTransformer::load(command.at("folder").get<std::string>(),
+                                                  {.device = command.at("device").get<std::string>(),
+                                                   .dtype = dtype,
+                                                   .processing = hooked::WeightProcessing::none()}));
+    synchronise(model->device());
   });
   return {{"ms", {ms}},
           {"threads", at::get_num_threads()},
@@ -188,9 +195,13 @@ Json run(const Json& command, const hooked::HookedTransformer& model) {
   if (command.contains("write")) {
     hooked::save_safetensors(command.at("write").get<std::string>(), tensors_of(call()));
   }
+  synchronise(model.device());
   std::vector<double> ms;
   for (int repeat = 0; repeat < command.at("repeats").get<int>(); ++repeat) {
-    ms.push_back(milliseconds([&] { call(); }));
+    ms.push_back(milliseconds([&] {
+      const Outcome kept = call();
+      synchronise(model.device());
+    }));
   }
   return {{"ms", ms}};
 }

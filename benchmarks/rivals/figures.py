@@ -5,6 +5,8 @@ import statistics
 from .process import TITLES
 from .questions import RATIOS
 
+WAYS = {"linear_ms": "`at::linear`", "one_dnn_ms": "oneDNN through LibTorch", "recorded_ms": "`at::linear`, recorded as a graph"}
+
 
 @dataclasses.dataclass(frozen=True)
 class Spread:
@@ -46,7 +48,7 @@ def divided(above: list, below: list) -> Spread:
     return spread([a / b for a, b in zip(above, below)])
 
 
-def rows(results: dict) -> list:
+def rows(results: dict, device: str) -> list:
     """`results` by (shape, dtype): {"ms": {question: {engine: ms by round}}, "floor": …, "fresh": …}."""
     made = []
     for ratio in RATIOS:
@@ -59,18 +61,24 @@ def rows(results: dict) -> list:
         text = ratio.text
         for engine, title in TITLES.items():
             text = text.replace(engine + " ÷", title + " ÷")
-        made.append(Row(ratio.row, text, ratio.target, cells))
-    made += reading(results) + products(results) + memory(results)
+        made.append(Row(ratio.row, text, ratio.target if device == "cpu" else ratio.on_card, cells))
+    made += reading(results, device) + products(results) + memory(results)
     return sorted((row for row in made if row.cells), key=lambda row: row.row or "Z")
 
 
-def reading(results: dict) -> list:
+def reading(results: dict, device: str) -> list:
     cells = {}
     for combination, result in results.items():
         floor, steps = result["floor"], result["ms"].get("decode", {}).get("hooked")
-        if steps:
+        if steps and floor["products"]:
             cells[combination] = spread([floor["weight_bytes"] / 1e6 / ms / floor["read_gb_per_s"] for ms in steps])
-    return [Row("F", "weights that a step of a generation reads, GB/s ÷ what the machine reads", "≥ 0.7", cells)]
+    return [Row("F", "weights that a step of a generation reads, GB/s ÷ what the machine reads",
+                "≥ 0.7" if device == "cpu" else "", cells)]
+
+
+def ways(product: dict) -> list:
+    """The ways in which the products of a run were made (floor.py)."""
+    return [way for way in WAYS if way in product]
 
 
 def products(results: dict) -> list:
@@ -79,12 +87,13 @@ def products(results: dict) -> list:
     for combination, result in results.items():
         for product in result["floor"]["products"]:
             count = product["rows"]
-            question = {16: "forward_1x16", 128: "forward_1x128", 512: "forward_4x128", 1024: "forward_1x1024"}[count]
+            question = {16: "forward_1x16", 128: "forward_1x128", 512: "forward_4x128", 1024: "forward_1x1024",
+                        4096: "forward_32x128"}[count]
             ms = result["ms"].get(question, {}).get("hooked")
             if ms:
-                least = min(product["linear_ms"], product["one_dnn_ms"])
+                least = min(product[way] for way in ways(product))
                 made.setdefault(question, {})[combination] = spread([m / least for m in ms])
-    return [Row("", f"{question.replace('_', ' ').replace('x', ' × ')} ÷ its products alone (the faster of `at::linear` and oneDNN)",
+    return [Row("", f"{question.replace('_', ' ').replace('x', ' × ')} ÷ its products alone (the faster way of the next table)",
                 "", cells) for question, cells in made.items()]
 
 
@@ -98,7 +107,7 @@ def memory(results: dict) -> list:
         made.append(Row(row, text, target, {
             combination: divided([f[unit] for f in result["fresh"][kind]["hooked"]],
                                  [f[unit] for f in result["fresh"][kind][engine]])
-            for combination, result in results.items() if result["fresh"]}))
+            for combination, result in results.items() if result["fresh"] and engine in result["fresh"][kind]}))
     made.append(Row("J", "peak memory that loading adds ÷ the weights", "≤ 1.15", {
         combination: spread([(f["bytes"] - f["bytes_before"]) / result["weight_bytes"] for f in result["fresh"]["load"]["hooked"]])
         for combination, result in results.items() if result["fresh"]}))

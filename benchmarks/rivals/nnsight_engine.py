@@ -11,9 +11,9 @@ from .transformers_engine import attributed
 class Engine:
     packages = ("nnsight", "transformers")
 
-    def __init__(self, folder: str, dtype: torch.dtype, context: int):
+    def __init__(self, folder: str, dtype: torch.dtype, context: int, device: str):
         del context
-        self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype).eval().requires_grad_(False)
+        self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype).eval().requires_grad_(False).to(device)
         self.model.generation_config.eos_token_id = None
         words = {"0": 0}  # nnsight wants a tokenizer; all input is ids
         tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.WordLevel(words, unk_token="0")), pad_token="0")
@@ -58,7 +58,7 @@ class Engine:
 
     def edit_rows(self, tokens, layer, step, edited):
         assert edited
-        more = torch.arange(len(tokens), dtype=self.model.dtype)[:, None, None] * step
+        more = torch.arange(len(tokens), dtype=self.model.dtype, device=tokens.device)[:, None, None] * step
         with self.sight.trace(tokens, logits_to_keep=1):
             self.blocks[layer].input = self.blocks[layer].input + more
             logits = self.sight.output.logits.save()

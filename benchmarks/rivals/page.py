@@ -1,8 +1,9 @@
 """The generated section of docs/speed.md, which is also what is printed."""
 import pathlib
 import platform
+import sys
 
-from .figures import met, number, rows, spread
+from .figures import WAYS, met, number, rows, spread, ways
 from .process import TITLES
 from .questions import QUESTIONS
 
@@ -31,9 +32,9 @@ def title(combination: tuple, shapes: dict) -> str:
     return f"{shapes[combination[0]].name}, {combination[1]}"
 
 
-def ratio_table(results: dict, shapes: dict) -> str:
+def ratio_table(results: dict, shapes: dict, device: str) -> str:
     lines = []
-    for row in rows(results):
+    for row in rows(results, device):
         cells = []
         for combination in results:
             cell = row.cells.get(combination)
@@ -50,12 +51,11 @@ def time_table(result: dict) -> str:
 
 
 def floor_table(results: dict, shapes: dict) -> str:
-    lines = []
-    for combination, result in results.items():
-        for p in result["floor"]["products"]:
-            lines.append([title(combination, shapes), str(p["rows"]), *(
-                f"{number(p[kind])} ms, {number(p['flop'] / p[kind] / 1e6)} GFLOP/s" for kind in ("linear_ms", "one_dnn_ms"))])
-    return table(["products of a run", "tokens", "`at::linear`", "oneDNN through LibTorch"], lines)
+    made = [(title(combination, shapes), p) for combination, result in results.items() for p in result["floor"]["products"]]
+    kinds = ways(made[0][1]) if made else []
+    return table(["products of a run", "tokens", *(WAYS[way] for way in kinds)],
+                 [[name, str(p["rows"]), *(f"{number(p[way])} ms, {number(p['flop'] / p[way] / 1e6)} GFLOP/s" for way in kinds)]
+                  for name, p in made])
 
 
 def fresh_table(results: dict, shapes: dict) -> str:
@@ -66,29 +66,57 @@ def fresh_table(results: dict, shapes: dict) -> str:
                 continue
             costs = result["fresh"][kind]
             lines.append([f"{title(combination, shapes)}: {text}", *(
-                "" if e not in costs else f"{spread([c['seconds'] for c in costs[e]])} s, "
+                "" if not costs.get(e) else f"{spread([c['seconds'] for c in costs[e]])} s, "
                 f"{number(max(c['bytes'] for c in costs[e]) / 1e9)} GB" for e in TITLES)])
-    return table(["from the start of a process; peak of resident memory", *TITLES.values()], lines)
+    return table(["from the start of a process; peak of resident memory", *TITLES.values()], lines) if lines else ""
+
+
+def machine(about: dict) -> str:
+    """What computed, and what with."""
+    host = (f"{processor()}; {about['threads']} threads; LibTorch's kernels for {', '.join(sorted(about['instructions']))}")
+    if about["device"] == "cpu":
+        return host
+    return (f"{', '.join(sorted(about['devices'] - {about['device']}) or ['an unknown GPU'])}; the host is {host}. Everybody's model lies on the GPU, "
+            "and a time ends when the GPU has done all that it was given. hooked is given the tokens on the host, the others on the "
+            "GPU. No product rounds to TF32")
+
+
+def left_out(about: dict) -> str:
+    engines = [f"{TITLES[engine]} ({reason.splitlines()[0]})" for engine, reason in about["absent"].items()]
+    lines = [f"Not asked: {'; '.join(engines)}."] if engines else []
+    if about["unasked"]:
+        lines.append(f"There was no time for: {'; '.join(about['unasked'])}.")
+    return " ".join(lines)
+
+
+def problems(agreements: list) -> str:
+    lines = [f"- {a.question}, {TITLES.get(a.engine, a.engine)}: {problem.splitlines()[0]}" for a in agreements for problem in a.problems]
+    return "\n".join(["What disagreed or failed:", "", *lines]) if lines else ""
 
 
 def section(results: dict, about: dict, shapes: dict, agreements: list) -> str:
+    shapes = {name: shape for name, shape in shapes.items() if any(name == combination[0] for combination in results)}
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
     names = "; ".join(f"{name} is {shape.title}" for name, shape in shapes.items())
     worst = max((a.worst for a in agreements if a.top_1 is None), default=0.0)
     compared = sum(a.tensors for a in agreements)
+    if not any(result["ms"] for result in results.values()):
+        return "\n\n".join(filter(None, ["Nothing was measured.", left_out(about), problems(agreements)]))
     parts = [
-        f"{processor()}; {about['threads']} threads; LibTorch's kernels for {', '.join(about['instructions'])}; {versions}.",
+        f"{machine(about)}; {versions}.",
+        left_out(about),
         f"{names}; random weights, logits of every position unless said. Median (smallest to largest) over {about['rounds']} rounds"
         f"{', with --quick' if about['quick'] else ''}. Ratios are taken within a round; those that miss their target are bold.",
         f"{compared} tensors were compared, {sum(len(a.problems) for a in agreements)} disagreed; the largest difference of float32 "
         f"tensors, over their largest value, is {worst:.2g}.",
-        ratio_table(results, shapes),
+        problems(agreements),
+        ratio_table(results, shapes, about["device"]),
         "What the machine itself allows, measured in the same run. "
-        f"It reads {number(max(r['floor']['read_gb_per_s'] for r in results.values()))} GB/s.",
+        f"Its memory moves {number(max(r['floor']['read_gb_per_s'] for r in results.values()))} GB/s.",
         floor_table(results, shapes), fresh_table(results, shapes)]
     for combination, result in results.items():
         parts += [f"Milliseconds, {title(combination, shapes)}:", time_table(result)]
-    return "\n\n".join(parts)
+    return "\n\n".join(filter(None, parts))
 
 
 def write(page: pathlib.Path, text: str) -> None:
@@ -96,3 +124,7 @@ def write(page: pathlib.Path, text: str) -> None:
     before, rest = page.read_text().split(BEGIN)
     after = rest.split(END)[1]
     page.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}")
+
+
+if __name__ == "__main__":  # python -m rivals.page docs/gpu.md TABLES
+    write(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]).read_text().rstrip())

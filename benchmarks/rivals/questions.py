@@ -6,6 +6,8 @@ LENS = ("hooked", "transformer_lens")
 HOOKED = ("hooked",)
 BOTH = ("float32", "bfloat16")
 FLOAT = ("float32",)
+CPU = ("cpu",)
+CARD = ("cuda",)
 
 MIDDLE = 6  # the layer that is harvested up to and edited
 PROMPT = 32  # tokens that a generation goes on from
@@ -20,6 +22,7 @@ class Question:
     engines: tuple = ALL
     dtypes: tuple = BOTH
     quick: bool = True  # also with --quick
+    devices: tuple = ("cpu", "cuda")
     rounds: int | None = None  # where a turn takes minutes: at most as many, and no turn to warm up
     shapes: tuple = ("gpt2-small", "llama")
 
@@ -37,11 +40,11 @@ def edits(text: str, edited: bool, engines: tuple) -> Question:
                     shapes=("gpt2-small",))
 
 
-def sweep(preset: str, cells: int, every: int = 1) -> Question:
+def sweep(preset: str, cells: int, every: int = 1, **options) -> Question:
     part = f" (TransformerLens: every {every}th)" if every > 1 else ""
     return Question(f"activation patching, {preset}, {cells} cells{part}",
                     {"do": "sweep", "preset": preset, "every": every, "answer": 11, "against": 12}, 2, 15, LENS, FLOAT,
-                    quick=False, rounds=2, shapes=("gpt2-small",))
+                    quick=False, rounds=2, shapes=("gpt2-small",), **options)
 
 
 QUESTIONS = {
@@ -51,12 +54,14 @@ QUESTIONS = {
     "forward_2x128": forward(2, 128, engines=HOOKED, dtypes=FLOAT),
     "forward_4x128": forward(4, 128),
     "forward_1x1024": forward(1, 1024),
-    "forward_1x4096": forward(1, 4096, quick=False, shapes=("llama",), dtypes=FLOAT),
+    "forward_1x4096": forward(1, 4096, quick=False, shapes=("llama",), dtypes=FLOAT, devices=CPU),
+    "forward_32x128": forward(32, 128, engines=("hooked", "transformers", "transformer_lens"), devices=CARD),
     "cache_1x128": cache("run_with_cache of all default points", "defaults", 1, 128, LENS),
     "cache_4x128": cache("run_with_cache of all default points", "defaults", 4, 128, LENS),
     "stream_1x128": cache("the stream after every layer", "resid_post", 1, 128),
-    "result_1x128": cache("every head's result", "result", 1, 128, LENS, dtypes=FLOAT),
-    "split_1x128": cache("every head's own inputs", "q_input, k_input, v_input", 1, 128, LENS, dtypes=FLOAT),
+    "result_1x128": cache("every head's result", "result", 1, 128, LENS, dtypes=FLOAT, devices=CPU),
+    "split_1x128": cache("every head's own inputs", "q_input, k_input, v_input", 1, 128, LENS, dtypes=FLOAT,
+                         devices=CPU),
     "until": Question(f"forward up to layer {MIDDLE}, 8 × 128", {"do": "until", "layer": MIDDLE}, 8, 128, HOOKED),
     "harvest": Question(f"harvest of the stream after layer {MIDDLE - 1}, ending there, 8 × 128",
                         {"do": "harvest", "layer": MIDDLE}, 8, 128),
@@ -68,8 +73,8 @@ QUESTIONS = {
     "row_edits": edits("256 × 16, another edit in each row", True, ALL),
     "attribution": Question("attribution patching of the stream, every layer and position, 128 tokens",
                             {"do": "attribution", "answer": 11, "against": 12}, 2, 128, dtypes=FLOAT),
-    "sweep_stream": sweep("resid_pre", 180),
-    "sweep_heads": sweep("attn_head_out_all_pos", 144),
+    "sweep_stream": sweep("resid_pre", 180, devices=CPU),
+    "sweep_heads": sweep("attn_head_out_all_pos", 144, devices=CPU),
     "sweep_heads_by_pos": sweep("attn_head_out_by_pos", 2160, every=10),
 }
 
@@ -83,16 +88,16 @@ class Ratio:
     target: str  # ≤ or ≥ and a number
     dtypes: tuple = BOTH
     times: int = 1  # what is above answered this part of what is below
+    on_card: str = ""  # the target on a GPU
 
 
-def rival(row: str, engine: str, question: str, target: str = "", dtypes: tuple = BOTH) -> Ratio:
+def rival(row: str, engine: str, question: str, target: str = "", dtypes: tuple = BOTH, **more) -> Ratio:
     return Ratio(row, f"{engine} ÷ hooked: {QUESTIONS[question].text}", (engine, question), ("hooked", question), target,
-                 dtypes)
+                 dtypes, **more)
 
 
-def patched(question: str, target: str) -> Ratio:
-    asked_for = QUESTIONS[question]
-    return dataclasses.replace(rival("G", "transformer_lens", question, target, FLOAT), times=asked_for.command["every"])
+def patched(question: str, target: str, on_card: str = "") -> Ratio:
+    return rival("G", "transformer_lens", question, target, FLOAT, times=QUESTIONS[question].command["every"], on_card=on_card)
 
 
 def own(row: str, text: str, above: str, below: str, target: str, dtypes: tuple = BOTH) -> Ratio:
@@ -104,7 +109,7 @@ RATIOS = (
     own("A", "run_with_cache ÷ plain run, 4 × 128", "cache_4x128", "forward_4x128", "≤ 1.03"),
     own("A", "with every head's result ÷ plain run, 1 × 128", "result_1x128", "forward_1x128", "≤ 1.5"),
     own("A", "with every head's own inputs ÷ plain run, 1 × 128", "split_1x128", "forward_1x128", "≤ 1.5"),
-    rival("B", "transformer_lens", "cache_1x128", "≥ 2.8", FLOAT),
+    rival("B", "transformer_lens", "cache_1x128", "≥ 2.8", FLOAT, on_card="≥ 10"),
     rival("C", "transformer_lens", "cache_1x128", "≥ 6 with AMX", ("bfloat16",)),
     rival("B", "transformer_lens", "cache_4x128"),
     rival("B", "transformer_lens", "result_1x128"),
@@ -115,6 +120,7 @@ RATIOS = (
     rival("D", "transformers", "forward_4x128"),
     rival("D", "transformers", "forward_1x1024", "≥ 1.1"),
     rival("D", "transformers", "forward_1x4096"),
+    rival("D", "transformers", "forward_32x128"),
     rival("D", "transformer_lens", "forward_1x128"),
     rival("D", "transformer_lens", "forward_1x1024"),
     rival("D", "nnsight", "forward_1x128"),
@@ -124,6 +130,8 @@ RATIOS = (
     rival("F", "transformers", "decode", "≥ 1.5"),
     rival("F", "transformer_lens", "decode"),
     rival("F", "nnsight", "decode"),
+    rival("F", "transformers", "decode_kept"),
+    rival("F", "transformer_lens", "decode_kept"),
     rival("F", "nnsight", "decode_kept"),
     own("H", "attribution patching ÷ forward 1 × 128", "attribution", "forward_1x128", "≤ 3.2"),
     own("H", "attribution patching ÷ forward 2 × 128", "attribution", "forward_2x128", ""),
@@ -132,7 +140,7 @@ RATIOS = (
     rival("H", "nnsight", "attribution"),
     patched("sweep_stream", "≥ 40"),
     patched("sweep_heads", "≥ 22"),
-    patched("sweep_heads_by_pos", "≥ 45"),
+    patched("sweep_heads_by_pos", "≥ 45", "≥ 50"),
     own("K", "256 rows, each with its edit ÷ without edits", "row_edits", "unedited", "≤ 1.1"),
     rival("K", "transformers", "row_edits"),
     rival("K", "transformer_lens", "row_edits"),
@@ -145,7 +153,7 @@ RATIOS = (
 )
 
 
-def asked(shape: str, dtype: str, quick: bool) -> dict:
-    """The questions for a shape and a dtype, by key."""
+def asked(shape: str, dtype: str, device: str, quick: bool) -> dict:
+    """The questions for a shape, a dtype and a device, by key."""
     return {key: q for key, q in QUESTIONS.items()
-            if shape in q.shapes and dtype in q.dtypes and (q.quick or not quick)}
+            if shape in q.shapes and dtype in q.dtypes and device in q.devices and (q.quick or not quick)}

@@ -2,7 +2,7 @@
 
 It is told over stdin what to run, one JSON object a line, and answers with one JSON object a line, as rival_runner.cc does:
 
-  load     folder, dtype, threads, context      a model, without weight processing
+  load     folder, dtype, threads, context, device   a model, without weight processing
   peak                                          the peak of the process's resident memory, in bytes
   floor    rows                                 what the machine itself allows (floor.py)
 and, with `tokens` (a file), `repeats` and, where the results are wanted, `write` (a file):
@@ -16,7 +16,8 @@ and, with `tokens` (a file), `repeats` and, where the results are wanted, `write
                                                 each layer reads, [layer, pos]; metric: difference of two logits at the end
   sweep    preset, every, answer, against       rows are clean and corrupted: that metric for every cell of a preset, of which every
                                                 so many-th are wanted, flat
-Results have TransformerLens's names.
+Results have TransformerLens's names. A rival's tokens lie on its device before its time begins; a time ends when the device has
+done all that it was given.
 """
 import gc
 import importlib
@@ -25,9 +26,6 @@ import os
 import pathlib
 import sys
 import time
-
-os.environ["CUDA_VISIBLE_DEVICES"] = ""
-os.environ["HF_HUB_OFFLINE"] = "1"
 
 
 def versions(*packages) -> dict:
@@ -41,26 +39,42 @@ def load(engine: str, command: dict):
     import torch
     torch.set_num_threads(command["threads"])
     torch.set_grad_enabled(False)
-    model = rival.Engine(command["folder"], getattr(torch, command["dtype"]), command["context"])
+    model = rival.Engine(command["folder"], getattr(torch, command["dtype"]), command["context"], command["device"])
+    synchronise(command["device"])
     return model, {"ms": [1e3 * (time.perf_counter() - started)], "threads": torch.get_num_threads(),
                    "versions": versions("torch", *rival.Engine.packages),
-                   "instructions": torch.backends.cpu.get_cpu_capability()}
+                   "instructions": torch.backends.cpu.get_cpu_capability(),
+                   "device": device_name(command["device"])}
 
 
-def run(model, command: dict) -> dict:
+def device_name(device: str) -> str:
+    import torch
+    return device if device == "cpu" else f"{torch.cuda.get_device_name()}, CUDA {torch.version.cuda}"
+
+
+def synchronise(device: str) -> None:
+    if device != "cpu":
+        import torch
+        torch.cuda.synchronize()
+
+
+def run(model, device: str, command: dict) -> dict:
     from safetensors.torch import load_file, save_file
     command = dict(command)
     work = getattr(model, command.pop("do"))
-    tokens, repeats, write = load_file(command.pop("tokens"))["tokens"], command.pop("repeats"), command.pop("write", None)
+    tokens = load_file(command.pop("tokens"))["tokens"].to(device)
+    repeats, write = command.pop("repeats"), command.pop("write", None)
     if write:
-        save_file({name: (value if value.dtype.is_floating_point is False else value.float()).detach().contiguous().clone()
+        save_file({name: (value if value.dtype.is_floating_point is False else value.float()).detach().cpu().contiguous().clone()
                    for name, value in work(tokens, **command).items()}, write)
     ms = []
     gc.collect()
     gc.disable()
+    synchronise(device)
     for _ in range(repeats):
         started = time.perf_counter()
         kept = work(tokens, **command)
+        synchronise(device)
         del kept
         ms.append(1e3 * (time.perf_counter() - started))
     gc.enable()
@@ -74,7 +88,7 @@ def peak() -> dict:
 
 
 def main() -> None:
-    model = None
+    model, device = None, "cpu"
     answers = os.fdopen(os.dup(1), "w")  # what libraries print goes elsewhere
     os.dup2(2, 1)
     for line in sys.stdin:
@@ -82,13 +96,14 @@ def main() -> None:
         try:
             if command["do"] == "load":
                 model, reply = load(sys.argv[1], command)
+                device = command["device"]
             elif command["do"] == "peak":
                 reply = peak()
             elif command["do"] == "floor":
                 from rivals.floor import floor
-                reply = floor(model.model, command["rows"])
+                reply = floor(model.model, command["rows"], device)
             else:
-                reply = run(model, command)
+                reply = run(model, device, command)
         except Exception as error:  # whatever it is, the one who asked shall say so
             import traceback
             traceback.print_exc()

@@ -13,11 +13,11 @@ from transformer_lens.pretrained.weight_conversions.llama import convert_llama_w
 from .transformers_engine import attributed
 
 
-def lens_config(config, dtype: torch.dtype, context: int):
+def lens_config(config, dtype: torch.dtype, context: int, device: str):
     """As TransformerLens describes a checkpoint of either kind."""
     head = config.hidden_size // config.num_attention_heads
     common = {"n_layers": config.num_hidden_layers, "d_model": config.hidden_size, "n_ctx": context, "d_head": head,
-              "n_heads": config.num_attention_heads, "d_vocab": config.vocab_size, "device": "cpu", "dtype": dtype}
+              "n_heads": config.num_attention_heads, "d_vocab": config.vocab_size, "device": device, "dtype": dtype}
     if config.model_type == "gpt2":
         common |= {"act_fn": "gelu_new", "eps": config.layer_norm_epsilon}
     else:
@@ -31,9 +31,9 @@ def lens_config(config, dtype: torch.dtype, context: int):
 class Engine:
     packages = ("transformer-lens", "transformers")
 
-    def __init__(self, folder: str, dtype: torch.dtype, context: int):
+    def __init__(self, folder: str, dtype: torch.dtype, context: int, device: str):
         source = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
-        config = lens_config(source.config, dtype, context)
+        config = lens_config(source.config, dtype, context, device)
         self.model = transformer_lens.HookedTransformer(config)
         convert = convert_gpt2_weights if source.config.model_type == "gpt2" else convert_llama_weights
         weights = convert(source, config)
@@ -81,7 +81,7 @@ class Engine:
     def greedy(self, tokens, new_tokens):
         """Step by step: without a tokenizer `generate` of 3.9 gives new tokens wrong learned positions (it adds the remembered
         length to places that count from the beginning already)."""
-        remembered = TransformerLensKeyValueCache.init_cache(self.model.cfg, "cpu", len(tokens))
+        remembered = TransformerLensKeyValueCache.init_cache(self.model.cfg, tokens.device, len(tokens))
         ids, newest = tokens, tokens
         for _ in range(new_tokens):
             logits = self.model(newest, past_kv_cache=remembered, attention_mask=torch.ones_like(newest))
@@ -91,7 +91,7 @@ class Engine:
 
     def edit_rows(self, tokens, layer, step, edited):
         assert edited
-        more = torch.arange(len(tokens), dtype=self.model.cfg.dtype)[:, None, None] * step
+        more = torch.arange(len(tokens), dtype=self.model.cfg.dtype, device=tokens.device)[:, None, None] * step
         logits = self.model.run_with_hooks(tokens, fwd_hooks=[(f"blocks.{layer}.hook_resid_pre", lambda x, hook: x + more)])
         return {"logits": logits[:, -1:]}
 

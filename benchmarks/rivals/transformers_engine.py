@@ -17,9 +17,9 @@ def tensor_of(output):
 class Engine:
     packages = ("transformers",)
 
-    def __init__(self, folder: str, dtype: torch.dtype, context: int):
+    def __init__(self, folder: str, dtype: torch.dtype, context: int, device: str):
         del context
-        self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype).eval().requires_grad_(False)
+        self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype).eval().requires_grad_(False).to(device)
         self.blocks = self.model.transformer.h if hasattr(self.model, "transformer") else self.model.model.layers
         self.model.generation_config.eos_token_id = None
 
@@ -72,7 +72,7 @@ class Engine:
 
     def edit_rows(self, tokens, layer, step, edited):
         assert edited
-        more = torch.arange(len(tokens), dtype=self.model.dtype)[:, None, None] * step
+        more = torch.arange(len(tokens), dtype=self.model.dtype, device=tokens.device)[:, None, None] * step
 
         def change(module, inputs):
             return (inputs[0] + more, *inputs[1:])
