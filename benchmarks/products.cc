@@ -105,7 +105,7 @@ void layers(benchmark::internal::Benchmark* benchmark) {
 
 void vocabulary(benchmark::internal::Benchmark* benchmark) {
   benchmark->ArgNames({"rows", "in", "out"})->UseRealTime();
-  for (const std::int64_t rows : {1, 2, 4, 8, 16, 32, 64, 128}) benchmark->Args({rows, 768, 50257});
+  for (const std::int64_t rows : {1, 2, 4, 8, 16, 32, 64, 128, 512}) benchmark->Args({rows, 768, 50257});
 }
 
 BENCHMARK_CAPTURE(ours, float32, at::kFloat)->Apply(layers);

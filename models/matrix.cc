@@ -69,7 +69,7 @@ kernels::Instructions instructions_for(Storage storage) {
     case Storage::narrow_blocks:
       return avx2;
     case Storage::wide_blocks:
-      return kernels::best_instructions() == avx512_bf16 ? avx512_bf16 : avx512;
+      return std::max(kernels::best_instructions(), avx512);
   }
   return none;
 }
@@ -163,6 +163,7 @@ void Matrix::multiply_packed(at::Tensor& out, const at::Tensor& rows, const at::
   const auto* w = static_cast<const std::byte*>(stored_.const_data_ptr());
   const auto* b = bias.defined() ? static_cast<const std::byte*>(bias.const_data_ptr()) : nullptr;
   auto* y = static_cast<std::byte*>(out.mutable_data_ptr());
+  const std::int64_t block_bytes = columns * row_in * element;
   const kernels::BlockKernel kernel = block_kernel(stored_, instructions_, columns / kernels::kPackedColumns);
   const auto one = [&](std::int64_t share) {
     const std::int64_t block = share / stretches, first = share % stretches * stretch;
@@ -170,12 +171,14 @@ void Matrix::multiply_packed(at::Tensor& out, const at::Tensor& rows, const at::
     if (count <= 0) return;
     kernel({.x = x + first * row_in * element,
             .x_stride = row_in,
-            .block = w + block * columns * row_in * element,
+            .block = w + block * block_bytes,
             .in = row_in,
             .bias = b == nullptr ? nullptr : b + block * columns * element,
             .out = y + (first * row_out + block * columns) * element,
             .out_stride = row_out,
-            .rows = count});
+            .rows = count,
+            .next = w + (block + 1) * block_bytes,
+            .next_bytes = block + 1 < blocks ? block_bytes : 0});
   };
   share_operations(blocks * stretches, 2 * row_count * stored_.numel(),
                    [&](std::int64_t first, std::int64_t end) {

@@ -2,7 +2,9 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/addmm.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/mm.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -11,6 +13,7 @@
 
 #include "core/parallel.h"
 #include "models/kernels/packed_product.h"
+#include "models/matrix.h"
 #include "models/plain_kernels.h"
 #include "models/threads.h"
 
@@ -29,9 +32,6 @@ constexpr std::int64_t kPieceBytes = std::int64_t{4} << 20;
 
 // Weights that many rows take in turns, some at a time: a part of the second cache.
 constexpr std::int64_t kCachedBytes = std::int64_t{128} << 10;
-// With more rows oneDNN is faster (benchmarks/products.cc, `unembedding`). MKL's on Intel's processors were
-// not measured.
-constexpr std::int64_t kMostFloatRowsByDots = 24;
 // Columns of weights that are widened at once.
 constexpr std::int64_t kWidenedColumns = 4096;
 
@@ -79,8 +79,7 @@ bool suits_dots(const at::Tensor& rows, const at::Tensor& weight, const at::Tens
 kernels::DotKernel dots_for(const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& bias) {
   if (!suits_dots(rows, weight, bias)) return nullptr;
   const bool floats = rows.scalar_type() == at::kFloat;
-  if (rows.size(0) > (floats && !maker_is_intel() ? kMostFloatRowsByDots : kernels::kMostDotRows))
-    return nullptr;
+  if (rows.size(0) > kernels::kMostDotRows) return nullptr;
   if (floats) return kernels::float_dots(kernels::best_instructions());
   if (rows.scalar_type() == at::kBFloat16) return kernels::bfloat16_dots(kernels::best_instructions());
   return nullptr;
@@ -119,12 +118,78 @@ void dots_into(at::Tensor& out, const at::Tensor& rows, const at::Tensor& weight
   share_operations(weight.size(0), 2 * row_count * weight.numel(), work);
 }
 
+// Rows as the columns of a packed matrix; the last block is filled up.
+Matrix as_columns(const at::Tensor& rows) {
+  constexpr std::int64_t kMostColumns = 4 * kernels::kPackedColumns;
+  const auto whole = [](std::int64_t count, std::int64_t of) { return (count + of - 1) / of * of; };
+  const std::int64_t count = rows.size(0), in = rows.size(1);
+  const std::int64_t columns = std::min(whole(count, kernels::kPackedColumns), kMostColumns);
+  const std::int64_t filled_up = whole(count, columns);
+  const Matrix packed(filled_up, in, {.out = columns, .in = in}, rows.options(), Storage::fastest);
+  packed.as_out_in().write(
+      filled_up == count ? rows : at::cat({rows, at::zeros({filled_up - count, in}, rows.options())}));
+  return packed;
+}
+
+kernels::ColumnKernel columns_for(const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& bias) {
+  if (!suits_dots(rows, weight, bias) || rows.size(0) <= kernels::kMostDotRows || weight.size(1) == 0)
+    return nullptr;
+  if (rows.scalar_type() == at::kFloat) return kernels::float_columns(kernels::best_instructions());
+  if (rows.scalar_type() == at::kBFloat16 && weight.size(1) % 2 == 0) {
+    return kernels::unrounded_columns(kernels::best_instructions());
+  }
+  return nullptr;
+}
+
+// Many rows by a matrix that lies by rows: the roles are exchanged, so that the matrix is read as it lies, in
+// one stream, and what is packed for the product is the few numbers of the rows.
+void columns_into(at::Tensor& out, const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& bias,
+                  kernels::ColumnKernel kernel) {
+  constexpr std::int64_t kWeightRows = 48;  // at a time, in the second cache
+  const Matrix packed = as_columns(rows);
+  const std::int64_t blocks = packed.stored().size(0), columns = packed.stored().size(2);
+  const std::int64_t row_count = rows.size(0), in = weight.size(1), outs = weight.size(0);
+  const std::int64_t row_bytes = in * weight.element_size();
+  const auto* x = static_cast<const std::byte*>(packed.stored().const_data_ptr());
+  const auto* w = static_cast<const std::byte*>(weight.const_data_ptr());
+  const auto* b = bias.defined() ? static_cast<const std::byte*>(bias.const_data_ptr()) : nullptr;
+  auto* y = out.mutable_data_ptr<float>();
+  const auto multiply = [&](std::int64_t first, std::int64_t count, std::int64_t block) {
+    const std::int64_t next = std::min(kWeightRows, outs - first - count);
+    kernel({.x = w + first * row_bytes,
+            .x_stride = in,
+            .block = x + block * columns * row_bytes,
+            .in = in,
+            .bias = b == nullptr ? nullptr : b + first * weight.element_size(),
+            .out = y + block * columns * outs + first,
+            .out_stride = outs,
+            .rows = count,
+            .next = w + (first + count) * row_bytes,
+            .next_bytes = block == 0 ? next * row_bytes : 0},
+           columns / kernels::kPackedColumns, std::min(columns, row_count - block * columns));
+  };
+  share_operations((outs + kWeightRows - 1) / kWeightRows, 2 * row_count * weight.numel(),
+                   [&](std::int64_t begin, std::int64_t end) {
+                     for (std::int64_t first = begin * kWeightRows; first < std::min(end * kWeightRows, outs);
+                          first += kWeightRows) {
+                       for (std::int64_t block = 0; block < blocks; ++block) {
+                         multiply(first, std::min(kWeightRows, outs - first), block);
+                       }
+                     }
+                   });
+}
+
 }  // namespace
 
 void linear_into(at::Tensor& out, const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& bias) {
   if (out.numel() == 0) return;
   if (const kernels::DotKernel dots = dots_for(rows, weight, bias)) {
     return dots_into(out, rows, weight, bias, dots);
+  }
+  if (rows.scalar_type() == at::kFloat && !small(rows, weight)) {
+    if (const kernels::ColumnKernel columns = columns_for(rows, weight, bias)) {
+      return columns_into(out, rows, weight, bias, columns);
+    }
   }
   const ThreadLimit limit(small(rows, weight) ? std::optional(1) : std::nullopt);
   if (suits_one_dnn(rows, weight)) {
@@ -152,6 +217,9 @@ at::ScalarType sum_dtype(at::ScalarType dtype) { return dtype == at::kDouble ? a
 void sums_into(at::Tensor& out, const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& bias) {
   if (out.numel() == 0) return;
   if (out.scalar_type() == rows.scalar_type()) return linear_into(out, rows, weight, bias);
+  if (const kernels::ColumnKernel columns = columns_for(rows, weight, bias)) {
+    return columns_into(out, rows, weight, bias, columns);
+  }
   if (suits_dots(rows, weight, bias)) {
     const kernels::DotKernel dots = rows.scalar_type() == at::kBFloat16
                                         ? kernels::unrounded_dots(kernels::best_instructions())

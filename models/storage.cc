@@ -21,12 +21,9 @@ constexpr std::array<StorageRow, 3> kNamedStorages = {{{Storage::plain, "plain"}
 
 Storage fastest_storage(const at::TensorOptions& options) {
   const auto dtype = options.dtype().toScalarType();
-  const bool bfloat16 = dtype == at::kBFloat16;
-  if (!options.device().is_cpu() || !(bfloat16 || dtype == at::kFloat) || plain_kernels()) {
+  if (!options.device().is_cpu() || !(dtype == at::kBFloat16 || dtype == at::kFloat) || plain_kernels()) {
     return Storage::plain;
   }
-  // LibTorch's products are faster where the processor multiplies tiles of bfloat16.
-  if (bfloat16 && kernels::has_bfloat16_tiles()) return Storage::plain;
   switch (kernels::best_instructions()) {
     case kernels::Instructions::none:
       return Storage::plain;
@@ -34,6 +31,7 @@ Storage fastest_storage(const at::TensorOptions& options) {
       return Storage::narrow_blocks;
     case kernels::Instructions::avx512:
     case kernels::Instructions::avx512_bf16:
+    case kernels::Instructions::amx_bf16:
       return Storage::wide_blocks;
   }
   return Storage::plain;

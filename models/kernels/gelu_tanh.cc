@@ -2,6 +2,7 @@
 
 #include "models/kernels/exp2.h"
 #include "models/kernels/many_processors.h"
+#include "models/kernels/numbers.h"
 
 namespace hooked::kernels {
 namespace {
@@ -9,11 +10,12 @@ namespace {
 constexpr float kRoot = 0.7978845608028654f;                    // of 2 / pi
 constexpr float kFactor = -2.0f * kRoot * 1.4426950408889634f;  // of the exponent, in base 2
 
-[[gnu::always_inline]] inline void each(float* __restrict out, const float* __restrict in,
+template <class Number>
+[[gnu::always_inline]] inline void each(Number* __restrict out, const Number* __restrict in,
                                         std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) {
-    const float x = in[i];
-    out[i] = x / (1.0f + exp2_of(kFactor * (x + 0.044715f * x * x * x)));
+    const float x = widened(in[i]);
+    put(out + i, x / (1.0f + exp2_of(kFactor * (x + 0.044715f * x * x * x))));
   }
 }
 
@@ -34,6 +36,9 @@ constexpr float kFactor = -2.0f * kRoot * 1.4426950408889634f;  // of the expone
 
 HOOKED_MANY_PROCESSORS
 void gelu_tanh(float* out, const float* in, std::int64_t count) { each(out, in, count); }
+
+HOOKED_MANY_PROCESSORS
+void gelu_tanh(std::uint16_t* out, const std::uint16_t* in, std::int64_t count) { each(out, in, count); }
 
 HOOKED_MANY_PROCESSORS
 void gelu_tanh_back(float* out, const float* gradient, const float* in, std::int64_t count) {

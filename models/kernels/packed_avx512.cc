@@ -6,6 +6,8 @@
 #include "models/kernels/packed_tiles.h"
 // In this order.
 #include "models/kernels/packed_panels.h"
+// And then.
+#include "models/kernels/packed_columns.h"
 
 namespace hooked::kernels {
 
@@ -17,6 +19,8 @@ DotKernel float_dots_avx512() { return row_dots<FloatElements>; }
 DotKernel bfloat16_dots_avx512() { return row_dots<Bfloat16Elements>; }
 DotKernel unrounded_dots_avx512() { return row_dots<UnroundedBfloat16>; }
 DotKernel half_dots_avx512() { return row_dots<UnroundedHalf>; }
+ColumnKernel float_columns_avx512() { return columns_of_block<FloatElements>; }
+ColumnKernel unrounded_columns_avx512() { return columns_of_block<UnroundedBfloat16>; }
 
 }  // namespace hooked::kernels
 #endif

@@ -6,6 +6,10 @@
 #define HOOKED_PACKED_LANES 16
 #define HOOKED_PACKED_BFLOAT16_SUMS
 #include "models/kernels/packed_tiles.h"
+// In this order.
+#include "models/kernels/packed_panels.h"
+// And then.
+#include "models/kernels/packed_columns.h"
 
 namespace hooked::kernels {
 
@@ -14,6 +18,7 @@ BlockKernel bfloat16_kernel_avx512_bf16(std::int64_t sixteens) {
 }
 DotKernel bfloat16_dots_avx512_bf16() { return row_dots<Bfloat16Elements>; }
 DotKernel unrounded_dots_avx512_bf16() { return row_dots<UnroundedBfloat16>; }
+ColumnKernel unrounded_columns_avx512_bf16() { return columns_of_block<UnroundedBfloat16>; }
 
 }  // namespace hooked::kernels
 #endif

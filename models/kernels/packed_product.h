@@ -18,6 +18,8 @@ struct BlockProduct {
   void* out;
   std::int64_t out_stride;
   std::int64_t rows;
+  const void* next = nullptr;   ///< what the next product reads first, which may be fetched meanwhile
+  std::int64_t next_bytes = 0;  ///< of that
 };
 
 using BlockKernel = void (*)(const BlockProduct&);
@@ -29,6 +31,10 @@ constexpr std::int64_t kMostSixteens = 6;
 /// The same for columns that lie in one piece each, [columns, in], and 1 to kMostDotRows rows.
 using DotKernel = void (*)(const BlockProduct&, std::int64_t columns);
 constexpr std::int64_t kMostDotRows = 8;
+
+/// The first `columns` columns of a block of 16 * `sixteens`, with rows and columns exchanged and the sums
+/// not rounded: out[c, r] in float32 for columns c and rows r. A bias is [rows].
+using ColumnKernel = void (*)(const BlockProduct&, std::int64_t sixteens, std::int64_t columns);
 
 /// Some inputs of a packed matrix with all its outputs, exchanged: a block whose columns are those inputs and
 /// whose inputs are the matrix's outputs, for a product with the matrix itself instead of its transpose.
@@ -43,15 +49,12 @@ struct PanelOfInputs {
 };
 using PanelKernel = void (*)(const PanelOfInputs&);
 
-/// Instruction sets that there are kernels for, each with those before it.
-enum class Instructions { none, avx2, avx512, avx512_bf16 };
+/// Instruction sets that there are kernels for, each with those before it; the last multiplies tiles of
+/// bfloat16.
+enum class Instructions { none, avx2, avx512, avx512_bf16, amx_bf16 };
 
 /// The best of this processor, as far as this build has kernels.
 Instructions best_instructions();
-
-/// Whether the processor multiplies tiles of bfloat16 (AMX), which LibTorch's products then use: they are
-/// several times as fast as any of these kernels with many rows.
-bool has_bfloat16_tiles();
 
 /// The kernel for blocks of 16 * `sixteens` columns (1 to kMostSixteens); null for Instructions::none.
 BlockKernel float_kernel(Instructions instructions, std::int64_t sixteens);
@@ -67,5 +70,9 @@ DotKernel bfloat16_dots(Instructions instructions);  ///< as float_dots
 /// As float_dots, for rows and columns in bfloat16 and results in float32: the sums, not rounded.
 DotKernel unrounded_dots(Instructions instructions);
 DotKernel half_dots(Instructions instructions);  ///< the same for IEEE half precision
+
+/// The kernel for exchanged rows and columns; null for Instructions::none.
+ColumnKernel float_columns(Instructions instructions);
+ColumnKernel unrounded_columns(Instructions instructions);  ///< as float_columns, in bfloat16
 
 }  // namespace hooked::kernels

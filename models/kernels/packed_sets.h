@@ -15,6 +15,7 @@ BlockKernel float_kernel_avx512(std::int64_t sixteens);
 BlockKernel bfloat16_kernel_avx2(std::int64_t sixteens);
 BlockKernel bfloat16_kernel_avx512(std::int64_t sixteens);
 BlockKernel bfloat16_kernel_avx512_bf16(std::int64_t sixteens);
+BlockKernel bfloat16_kernel_amx(std::int64_t sixteens);
 
 /// As above, for columns that lie in one piece.
 DotKernel float_dots_avx2();
@@ -27,6 +28,14 @@ DotKernel unrounded_dots_avx512();
 DotKernel unrounded_dots_avx512_bf16();
 DotKernel half_dots_avx2();
 DotKernel half_dots_avx512();
+
+/// As above, with rows and columns exchanged.
+ColumnKernel float_columns_avx2();
+ColumnKernel float_columns_avx512();
+ColumnKernel unrounded_columns_avx2();
+ColumnKernel unrounded_columns_avx512();
+ColumnKernel unrounded_columns_avx512_bf16();
+ColumnKernel unrounded_columns_amx();
 
 /// What fills panels.
 PanelKernel float_panel_avx2();

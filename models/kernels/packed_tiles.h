@@ -102,6 +102,9 @@ struct Bfloat16Elements {
 struct UnroundedBfloat16 : Bfloat16Elements {
   using Result = float;
   [[gnu::always_inline]] static void store_one(Result* out, float sum) { *out = sum; }
+  [[gnu::always_inline]] static void store(Result* out, const Floats& sum) {
+    *reinterpret_cast<AnyFloats*>(out) = sum;
+  }
 };
 
 // IEEE half precision, of which only dots are needed.
@@ -130,16 +133,51 @@ struct UnroundedHalf {
   [[gnu::always_inline]] static void store_one(Result* out, float sum) { *out = sum; }
 };
 
+constexpr std::int64_t kLine = 64;  // bytes of a line of the cache
+
+// What the next product reads comes into the second-level cache meanwhile, in `parts` equal parts of some
+// lines at each of their steps: a block is as large as what the processor foresees is small.
+class Fetching {
+ public:
+  Fetching(const BlockProduct& p, std::int64_t parts, std::int64_t steps)
+      : next_(static_cast<const char*>(p.next)),
+        of_part_(share(p.next_bytes / kLine, parts)),
+        of_step_(share(of_part_, steps)) {}
+
+  void begin_part() { left_ = of_part_; }
+  [[gnu::always_inline]] void step() {
+    if (left_ <= 0) return;
+    left_ -= of_step_;
+    for (std::int64_t line = 0; line < of_step_; ++line, next_ += kLine) __builtin_prefetch(next_, 0, 2);
+  }
+
+ private:
+  // No rows, or no inputs, are no parts.
+  static std::int64_t share(std::int64_t all, std::int64_t of) { return of > 0 ? (all + of - 1) / of : 0; }
+
+  const char* next_;
+  std::int64_t of_part_, of_step_, left_ = 0;
+};
+
 // kRows rows times the kVectors vectors of columns that begin at column `first`, all sums in registers.
 template <class Elements, int kSixteens, int kRows, int kVectors>
-void tile(const BlockProduct& p, std::int64_t row, std::int64_t first) {
+void tile(const BlockProduct& p, std::int64_t row, std::int64_t first, Fetching& fetching) {
   using Element = typename Elements::Element;
   constexpr std::int64_t kColumns = kPackedColumns * kSixteens;
   const std::int64_t in = p.in, x_stride = p.x_stride;
   const Element* x = static_cast<const Element*>(p.x) + row * x_stride;
   const Element* w = static_cast<const Element*>(p.block) + first * Elements::kDepth;
+  auto* out = static_cast<typename Elements::Result*>(p.out) + row * p.out_stride + first;
+  // Results may lie in no cache; they are fetched while sums are added up.
+#pragma GCC unroll 12
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 12
+    for (int v = 0; v < kVectors; ++v) __builtin_prefetch(out + r * p.out_stride + v * kLanes, 1, 3);
+  }
   Floats sums[kRows][kVectors] = {};
+  fetching.begin_part();
   for (std::int64_t i = 0; i < in; i += Elements::kDepth) {
+    if constexpr (kRows > 1) fetching.step();
     typename Elements::Weights weights[kVectors];
 #pragma GCC unroll 12
     for (int v = 0; v < kVectors; ++v)
@@ -152,7 +190,6 @@ void tile(const BlockProduct& p, std::int64_t row, std::int64_t first) {
     }
   }
   const Element* bias = static_cast<const Element*>(p.bias);
-  Element* out = static_cast<Element*>(p.out) + row * p.out_stride + first;
 #pragma GCC unroll 12
   for (int v = 0; v < kVectors; ++v) {
     const Floats added = bias == nullptr ? Floats{} : Elements::bias(bias + first + v * kLanes);
@@ -163,10 +200,11 @@ void tile(const BlockProduct& p, std::int64_t row, std::int64_t first) {
 
 // The rows from `row` on in tiles of kRows, what is left in the largest smaller tile.
 template <class Elements, int kSixteens, int kRows, int kVectors>
-void rows_of_tiles(const BlockProduct& p, std::int64_t row, std::int64_t first) {
-  for (; row + kRows <= p.rows; row += kRows) tile<Elements, kSixteens, kRows, kVectors>(p, row, first);
+void rows_of_tiles(const BlockProduct& p, std::int64_t row, std::int64_t first, Fetching& fetching) {
+  for (; row + kRows <= p.rows; row += kRows)
+    tile<Elements, kSixteens, kRows, kVectors>(p, row, first, fetching);
   if constexpr (kRows > 1) {
-    if (row < p.rows) rows_of_tiles<Elements, kSixteens, kRows - 1, kVectors>(p, row, first);
+    if (row < p.rows) rows_of_tiles<Elements, kSixteens, kRows - 1, kVectors>(p, row, first, fetching);
   }
 }
 
@@ -246,13 +284,20 @@ void row_dots(const BlockProduct& p, std::int64_t columns) {
 template <class Elements, int kSixteens>
 void block_product(const BlockProduct& p) {
   constexpr int kVectors = kSixteens * static_cast<int>(kPackedColumns) / kLanes;
+  const std::int64_t steps = (p.in + Elements::kDepth - 1) / Elements::kDepth;
   if constexpr (kLanes == 16) {  // 24 of 32 registers hold sums
-    rows_of_tiles<Elements, kSixteens, (kSixteens < 2 ? 12 : 24 / kSixteens), kVectors>(p, 0, 0);
-  } else if (p.rows == 1) {
-    tile<Elements, kSixteens, 1, kVectors>(p, 0, 0);
+    constexpr int kRows = kSixteens < 2 ? 12 : 24 / kSixteens;
+    Fetching fetching(p, (p.rows + kRows - 1) / kRows, steps);
+    rows_of_tiles<Elements, kSixteens, kRows, kVectors>(p, 0, 0, fetching);
   } else {  // 12 of 16
-    for (int first = 0; first < kVectors * kLanes; first += 2 * kLanes) {
-      rows_of_tiles<Elements, kSixteens, 6, 2>(p, 0, first);
+    constexpr int kRows = 6;
+    Fetching fetching(p, kVectors / 2 * ((p.rows + kRows - 1) / kRows), steps);
+    if (p.rows == 1) {
+      tile<Elements, kSixteens, 1, kVectors>(p, 0, 0, fetching);
+    } else {
+      for (int first = 0; first < kVectors * kLanes; first += 2 * kLanes) {
+        rows_of_tiles<Elements, kSixteens, kRows, 2>(p, 0, first, fetching);
+      }
     }
   }
 }

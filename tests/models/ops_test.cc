@@ -123,7 +123,7 @@ TEST(UnroundedLinear, AddsUpInFloat32WhateverTheDtype) {
   const Workspace workspace;
   for (const at::ScalarType dtype : {at::kBFloat16, at::kHalf, at::kFloat, at::kDouble}) {
     const at::ScalarType sums = dtype == at::kDouble ? at::kDouble : at::kFloat;
-    for (const std::int64_t rows : {1, 7, 8, 9, 40}) {
+    for (const std::int64_t rows : {1, 7, 8, 9, 40, 130}) {
       for (const std::int64_t in : {3, 66, 129}) {
         const at::Tensor x = at::randn({1, rows, in}, at::kDouble).to(dtype);
         const at::Tensor weight = at::randn({3001, in}, at::kDouble).to(dtype);
