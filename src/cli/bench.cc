@@ -21,6 +21,7 @@
 #include "cli/output.h"
 #include "cli/progress_bar.h"
 #include "core/json.h"
+#include "core/size_text.h"
 #include "hooked/core/tensor_text.h"
 
 namespace hooked::cli {

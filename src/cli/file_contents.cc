@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cli/output.h"
+#include "core/size_text.h"
 #include "hooked/core/tensor_text.h"
 #include "hooked/hooks/activation_name.h"
 

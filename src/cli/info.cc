@@ -8,6 +8,7 @@
 #include "cli/model_options.h"
 #include "cli/output.h"
 #include "core/json.h"
+#include "core/size_text.h"
 #include "hooked/core/tensor_text.h"
 #include "hooked/loading/describe.h"
 

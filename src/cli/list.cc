@@ -17,6 +17,7 @@
 #include "cli/actions.h"
 #include "cli/output.h"
 #include "core/json.h"
+#include "core/size_text.h"
 #include "hooked/core/error.h"
 #include "hooked/io/hub_cache.h"
 #include "hooked/loading/describe.h"

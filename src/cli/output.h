@@ -53,7 +53,4 @@ void require_folder_of(const std::string& file);
 /// `124,439,808`
 std::string grouped(std::int64_t number);
 
-/// `474.7 MiB`
-std::string size_text(std::uint64_t bytes);
-
 }  // namespace hooked::cli

@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "cli/output.h"
+#include "core/size_text.h"
 
 namespace hooked::cli {
 namespace {

@@ -16,6 +16,7 @@ ShapeError::~ShapeError() = default;
 HookError::~HookError() = default;
 TokenizerError::~TokenizerError() = default;
 IoError::~IoError() = default;
+MemoryError::~MemoryError() = default;
 
 std::string_view Error::message() const noexcept {
   constexpr std::size_t kBrackets = std::string_view("[] ").size();

@@ -13,7 +13,8 @@ TEST(Error, PutsWhereInBrackets) {
 
 template <class Class>
 class ErrorClass : public testing::Test {};
-using Classes = testing::Types<CheckpointError, ConfigError, ShapeError, HookError, TokenizerError, IoError>;
+using Classes =
+    testing::Types<CheckpointError, ConfigError, ShapeError, HookError, TokenizerError, IoError, MemoryError>;
 TYPED_TEST_SUITE(ErrorClass, Classes);
 
 TYPED_TEST(ErrorClass, IsCaughtAsTheRootAndAsStandard) {

@@ -71,4 +71,12 @@ class IoError : public Error {
   ~IoError() override;
 };
 
+/// Memory ran out, of a device or of the host. Nothing of the work that needed it is kept, and the model is
+/// as before: the same with less, fewer rows for instance, can be asked for at once.
+class MemoryError : public Error {
+ public:
+  using Error::Error;
+  ~MemoryError() override;
+};
+
 }  // namespace hooked

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <optional>
+#include <string_view>
+#include <type_traits>
+
+#include "hooked/core/error.h"
+
+namespace hooked {
+
+/// What was said when memory ran out.
+struct OutOfMemory {
+  bool of_host = false;  ///< not of a device beside it
+  std::optional<std::uint64_t> needed =
+      std::nullopt;  ///< bytes that there was no room for, where it was told
+};
+
+/// What `error` says of memory that ran out: LibTorch has a class for it on some devices, and only words on
+/// others. Nothing where it says something else, or is a MemoryError already.
+std::optional<OutOfMemory> out_of_memory(const std::exception& error);
+
+/// Whether `error` says that memory ran out; a MemoryError does, too.
+bool tells_of_memory(const std::exception& error);
+
+/// Who needs memory, for work that may run out of it.
+struct MemoryUse {
+  std::string_view where;                            ///< for the error: `run`
+  std::string_view cure;                             ///< what to do, for the error: `give fewer rows`
+  std::optional<c10::Device> device = std::nullopt;  ///< where the work computes
+  /// Lets go of memory that is only kept for later, and says whether the work may be done once more. Null:
+  /// nothing is kept.
+  std::function<bool(const OutOfMemory&)> make_room = nullptr;
+};
+
+/// The error that tells it, with what is free on the device at this moment.
+MemoryError memory_error(const OutOfMemory& said, const MemoryUse& use);
+
+/// What `work` gives. Where memory runs out, room is made and the work is done once more, if it may be; then
+/// MemoryError is thrown. By then nothing of the work is left.
+template <typename Work>
+std::invoke_result_t<const Work&> with_memory(const MemoryUse& use, const Work& work) {
+  for (bool again = false;; again = true) {
+    std::optional<OutOfMemory> said;
+    try {
+      return work();
+    } catch (const std::exception& error) {
+      said = out_of_memory(error);
+      if (!said) throw;
+    }
+    if (again || use.make_room == nullptr || !use.make_room(*said)) throw memory_error(*said, use);
+  }
+}
+
+}  // namespace hooked
