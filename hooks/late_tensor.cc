@@ -2,8 +2,10 @@
 
 #include <mutex>
 #include <optional>
+#include <string>
 #include <utility>
 
+#include "core/out_of_memory.h"
 #include "hooked/core/error.h"
 #include "hooks/recipe.h"
 
@@ -14,6 +16,14 @@ namespace {
   throw HookError(name.to_string(),
                   "somebody has written into this tensor since it was captured, so it is not the activation "
                   "any more; expected an unchanged one; write into a copy: cache[...].clone()");
+}
+
+// What `make` gives of the activation `name`.
+template <typename Make>
+at::Tensor made_of(const ActivationName& name, const c10::Device& device, const Make& make) {
+  const std::string where = name.to_string();
+  return with_memory(
+      {.where = where, .cure = "read only some rows, positions or heads of it", .device = device}, make);
 }
 
 }  // namespace
@@ -41,7 +51,7 @@ const at::Tensor& LateTensor::value(const ActivationName& name) const {
   }
   const std::lock_guard lock(late_->mutex);
   if (late_->recipe) {
-    late_->made = late_->recipe->make();
+    late_->made = made_of(name, device(), [&] { return late_->recipe->make(); });
     late_->version = version_of(late_->made);
     late_->recipe.reset();
   }
@@ -57,7 +67,7 @@ at::Tensor LateTensor::block(const ActivationName& name, const AxisIndices& indi
       const std::lock_guard lock(late_->mutex);
       recipe = late_->recipe;
     }
-    if (recipe) return recipe->block(indices, context);
+    if (recipe) return made_of(name, device(), [&] { return recipe->block(indices, context); });
   }
   return take_block(value(name), indices, context);
 }

@@ -11,6 +11,7 @@
 #include <exception>
 #include <utility>
 
+#include "core/out_of_memory.h"
 #include "core/to_device.h"
 
 namespace hooked {
@@ -163,7 +164,9 @@ Computed Recordings::run(const std::string& key, const Inputs& inputs, const Wor
     asked.recorded = std::move(made);
     drop_oldest();
   } catch (const std::exception& error) {
-    refusal = asked.refusal = error.what();
+    // Until memory is let go the next would fail as well, after the work of two runs.
+    asked.refusal = out_of_memory(error) ? "there is no memory for its recording" : error.what();
+    refusal = asked.refusal;
   }
   return computed;
 }
@@ -199,9 +202,12 @@ void Recordings::drop_oldest() {
   }
 }
 
-void Recordings::clear() {
+bool Recordings::release() {
   const std::lock_guard lock(mutex_);
+  const bool any =
+      std::any_of(kinds_.begin(), kinds_.end(), [](const Kind& kind) { return kind.recorded != nullptr; });
   kinds_.clear();
+  return any;
 }
 
 }  // namespace hooked

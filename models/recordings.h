@@ -36,12 +36,14 @@ class Recordings {
   using Work = std::function<Computed(const Inputs&)>;
 
   /// What `work` makes of `inputs`, of which there is one at least. `key` says everything that the kernels
-  /// depend on but the numbers in `inputs`. Where such runs turned out not to be recordable, `refusal` says
-  /// why. Throws what the work throws.
+  /// depend on but the numbers in `inputs`. Where such runs turned out not to be recordable, or there was no
+  /// memory for the recording, `refusal` says why. Throws what the work throws, and c10::Error where there is
+  /// no memory for what a replay hands out.
   Computed run(const std::string& key, const Inputs& inputs, const Work& work, std::string& refusal);
 
-  /// Lets all recordings and their memory go.
-  void clear();
+  /// Lets all recordings and their memory go; whether there were any. What ran before counts as not having
+  /// run. Not to be called from within work.
+  bool release();
 
  private:
   class OutputBlock;

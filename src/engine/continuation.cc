@@ -8,6 +8,7 @@
 #include <numeric>
 #include <vector>
 
+#include "engine/model_memory.h"
 #include "engine/run_input.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
@@ -47,7 +48,9 @@ at::Tensor continuation_log_probs(const HookedTransformer& model, const Input& g
   tokens = at::cat({tokens, next}, 1);
   options.logit_positions = before;
   options.output = Output::logits;
-  return token_log_probs(model.run(input, options).logits(), next);
+  const Again again = options.hooks.empty() && model.hooks().empty() ? Again::allowed : Again::refused;
+  return with_memory(memory_of(*model.loaded(), kRunDoor, again),
+                     [&] { return token_log_probs(model.run(input, options).logits(), next); });
 }
 
 }  // namespace hooked

@@ -20,6 +20,7 @@
 #include "core/to_device.h"
 #include "engine/generated_text.h"
 #include "engine/make_plan.h"
+#include "engine/model_memory.h"
 #include "engine/run_input.h"
 #include "engine/sampling.h"
 #include "engine/scoped_hooks.h"
@@ -354,7 +355,13 @@ class Generation {
 
 }  // namespace
 
-GenerateResult HookedTransformer::generate(const Input& given, const GenerateOptions& options) const {
+GenerateResult HookedTransformer::generate(const Input& prompt, const GenerateOptions& options) const {
+  const bool unseen = !options.on_text && !options.on_tokens && options.hooks.empty() && hooks_->empty();
+  return with_memory(memory_of(*model_, kGenerateDoor, unseen ? Again::allowed : Again::refused),
+                     [&] { return generate_once(prompt, options); });
+}
+
+GenerateResult HookedTransformer::generate_once(const Input& given, const GenerateOptions& options) const {
   const LoadedModel& model = *model_;
   const ThreadLimit limit(options.threads);
   require_generation(model, options);

@@ -14,6 +14,7 @@
 #include "core/parallel.h"
 #include "core/to_device.h"
 #include "engine/make_plan.h"
+#include "engine/model_memory.h"
 #include "engine/recorded_run.h"
 #include "engine/run_input.h"
 #include "engine/scoped_hooks.h"
@@ -211,7 +212,12 @@ at::Tensor loss_in_parts(const LoadedModel& model, const at::Tensor& stream, con
 
 }  // namespace
 
-RunResult HookedTransformer::run(const Input& given, const RunOptions& options) const {
+RunResult HookedTransformer::run(const Input& input, const RunOptions& options) const {
+  const Again again = options.hooks.empty() && hooks_->empty() ? Again::allowed : Again::refused;
+  return with_memory(memory_of(*model_, kRunDoor, again), [&] { return run_once(input, options); });
+}
+
+RunResult HookedTransformer::run_once(const Input& given, const RunOptions& options) const {
   const LoadedModel& model = *model_;
   const ThreadLimit limit(options.threads);
   require_output(model.config, options);

@@ -25,6 +25,11 @@ class ScopedHooks {
     removed = hooks_.extract(id);
   }
 
+  bool empty() const {
+    const std::lock_guard lock(mutex_);
+    return hooks_.empty();
+  }
+
   /// What a run starts with: changes made while it is under way take effect in the next one.
   std::vector<Hook> snapshot() const {
     const std::lock_guard lock(mutex_);

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "engine/model_memory.h"
 #include "engine/run_input.h"
 #include "hooked/engine/loss.h"
 #include "loading/load.h"
@@ -41,7 +42,9 @@ TrainableTransformer TrainableTransformer::create(const ModelConfig& config, con
 }
 
 TrainableTransformer TrainableTransformer::from(const HookedTransformer& model) {
-  return TrainableTransformer(copy_model(*model.loaded(), Storage::plain));
+  const LoadedModel& loaded = *model.loaded();
+  return with_memory(memory_of(loaded, kTrainDoor, Again::allowed),
+                     [&] { return TrainableTransformer(copy_model(loaded, Storage::plain)); });
 }
 
 const ModelConfig& TrainableTransformer::config() const noexcept { return model_->config; }
@@ -56,17 +59,23 @@ std::vector<at::Tensor> TrainableTransformer::parameters() const { return model_
 
 at::Tensor TrainableTransformer::forward(const Input& input) const {
   require_output(model_->config, {});
-  return logits_of(*model_, check_input(*model_, input));
+  return with_memory(memory_of(*model_, kTrainDoor, Again::allowed),
+                     [&] { return logits_of(*model_, check_input(*model_, input)); });
 }
 
 at::Tensor TrainableTransformer::loss(const Input& given) const {
   const RunOptions options{.output = Output::loss};
   require_output(model_->config, options);
-  const Input input = check_input(*model_, given);
-  const at::Tensor targets = check_targets(*model_, input, options);
-  return next_token_loss(logits_of(*model_, input), targets, input.main_mask());
+  return with_memory(memory_of(*model_, kTrainDoor, Again::allowed), [&] {
+    const Input input = check_input(*model_, given);
+    const at::Tensor targets = check_targets(*model_, input, options);
+    return next_token_loss(logits_of(*model_, input), targets, input.main_mask());
+  });
 }
 
-HookedTransformer TrainableTransformer::freeze() const { return HookedTransformer(copy_model(*model_)); }
+HookedTransformer TrainableTransformer::freeze() const {
+  return with_memory(memory_of(*model_, kTrainDoor, Again::allowed),
+                     [&] { return HookedTransformer(copy_model(*model_)); });
+}
 
 }  // namespace hooked

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/json.h"
+#include "core/out_of_memory.h"
 #include "core/parallel.h"
 #include "families/family.h"
 #include "families/shared/native_config.h"
@@ -34,6 +35,11 @@
 
 namespace hooked {
 namespace {
+
+// The memory of a model's weights, for the error.
+MemoryUse memory_of_weights(std::string_view door, const c10::Device& device) {
+  return {.where = door, .cure = "take a smaller dtype, or another device", .device = device};
+}
 
 /// What a plan that compares tensors gets to see.
 enum class Numbers : std::uint8_t { read, zeros };
@@ -104,7 +110,10 @@ struct PlannedModel {
 std::shared_ptr<LoadedModel> build_model(SourceTensors source, const WeightPlan& plan,
                                          const LoadOptions& options, const WeightProcessing& processing) {
   RecipeReader reader(std::move(source), plan.recipes);
-  return streamed_model(reader, plan.config, open_device(options.device), processing, options.progress);
+  const c10::Device device = open_device(options.device);
+  return with_memory(memory_of_weights("load", device), [&] {
+    return streamed_model(reader, plan.config, device, processing, options.progress);
+  });
 }
 
 // A packed file's model as it lies there, or one made of its weights.
@@ -169,10 +178,13 @@ std::shared_ptr<LoadedModel> create_model(const ModelConfig& config, const Creat
   ModelConfig chosen = config;
   chosen.dtype = options.dtype.value_or(config.dtype);
   chosen.validate();
-  auto model = std::make_shared<LoadedModel>(std::move(chosen), open_device(options.device), storage);
-  initialise(*model, options);
-  model->processing = plan_processing(model->config, WeightProcessing::none());
-  return model;
+  const c10::Device device = open_device(options.device);
+  return with_memory(memory_of_weights("create", device), [&] {
+    auto model = std::make_shared<LoadedModel>(chosen, device, storage);
+    initialise(*model, options);
+    model->processing = plan_processing(model->config, WeightProcessing::none());
+    return model;
+  });
 }
 
 std::shared_ptr<LoadedModel> copy_model(const LoadedModel& model, Storage storage) {

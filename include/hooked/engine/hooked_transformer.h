@@ -38,14 +38,14 @@ class ScopedHooks;
 class HookedTransformer {
  public:
   /// Loads a model folder, or `org/name[@revision]` from the local hub cache; never downloads.
-  /// Throws CheckpointError, ConfigError, IoError.
+  /// Throws CheckpointError, ConfigError, IoError, MemoryError.
   static HookedTransformer load(std::string_view model, const LoadOptions& options = {});
 
-  /// A model with fresh random weights, raw (no processing). Throws ConfigError.
+  /// A model with fresh random weights, raw (no processing). Throws ConfigError, MemoryError.
   static HookedTransformer create(const ModelConfig& config, const CreateOptions& options = {});
 
   /// A model from weights under TransformerLens's names. Throws CheckpointError listing missing, extra and
-  /// misshapen tensors.
+  /// misshapen tensors, MemoryError.
   static HookedTransformer from_state_dict(StateDict weights, const ModelConfig& config,
                                            const LoadOptions& options = {});
 
@@ -80,7 +80,8 @@ class HookedTransformer {
   const std::vector<ActivationName>& names() const noexcept;
 
   /// Runs an input: tokens int64 [batch, pos] or [pos], a text, or what Input says besides. Throws ShapeError
-  /// and HookError before anything runs, TokenizerError for a text; what a hook throws passes through.
+  /// and HookError before anything runs, TokenizerError for a text, MemoryError where memory runs out; what a
+  /// hook throws passes through.
   RunResult run(const Input& input, const RunOptions& options = {}) const;
 
   /// `run` that keeps `capture` too: `act::pattern`, `"blocks.*.attn.hook_pattern"`.
@@ -93,7 +94,8 @@ class HookedTransformer {
 
   /// Continues a prompt token by token. Hooks, edits and captures work as in a run, at every step. Throws
   /// ShapeError, ConfigError and HookError before anything runs, where the model's context is too short for
-  /// prompt and continuation as well; what a hook or callback throws passes through.
+  /// prompt and continuation as well, MemoryError where memory runs out; what a hook or callback throws
+  /// passes through.
   GenerateResult generate(const Input& prompt, const GenerateOptions& options = {}) const;
 
   /// The logits, [batch, pos, vocab].
@@ -142,6 +144,9 @@ class HookedTransformer {
 
  private:
   HookHandle attach(Hook hook);
+  /// `run` and `generate`, which throw what was thrown where memory ran out.
+  RunResult run_once(const Input& input, const RunOptions& options) const;
+  GenerateResult generate_once(const Input& prompt, const GenerateOptions& options) const;
 
   std::shared_ptr<const LoadedModel> model_;
   std::shared_ptr<ScopedHooks> hooks_;

@@ -15,6 +15,7 @@ namespace HOOKED_EXPORT hooked {
 /// The same graph with leaf parameters, for training. Move-only: one owner changes the weights.
 ///
 /// An optimizer takes `parameters()`; steps are taken outside any run. No hooks: freeze() to look inside.
+/// Where memory runs out MemoryError is thrown, but in the caller's own backward() LibTorch's error.
 class TrainableTransformer {
  public:
   /// Fresh weights. Throws ConfigError.
@@ -37,10 +38,11 @@ class TrainableTransformer {
   /// The same without their paths.
   std::vector<at::Tensor> parameters() const;
 
-  /// Logits [batch, pos, vocab] with gradients. Throws HookError for a model without unembedding.
+  /// Logits [batch, pos, vocab] with gradients. Throws HookError for a model without unembedding,
+  /// MemoryError.
   at::Tensor forward(const Input& input) const;
   /// Mean next-token cross entropy in nats, a scalar with gradients. Throws HookError for a bidirectional
-  /// model, which sees the tokens it would predict.
+  /// model, which sees the tokens it would predict, MemoryError.
   at::Tensor loss(const Input& input) const;
 
   /// An immutable model with a copy of the weights as they are now.

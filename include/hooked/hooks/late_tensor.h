@@ -19,7 +19,8 @@ class Recipe;
 /// A tensor that is there, or that is made of others when it is first read, and kept from then on.
 ///
 /// Copies share what is made. Whatever is held must not be written into: reading throws HookError where
-/// somebody has. Reading from several threads is fine.
+/// somebody has, and MemoryError where there is no memory for what is made; it can be read again. Reading
+/// from several threads is fine.
 class LateTensor {
  public:
   /// Undefined.

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "core/out_of_memory.h"
+#include "loading/loaded_model.h"
+
+namespace hooked {
+
+/// A way into the engine, as its errors name it, and what needs less memory there.
+struct Door {
+  std::string_view name, cure;
+};
+inline constexpr Door kRunDoor{"run", "give fewer rows or columns, or keep fewer points"};
+inline constexpr Door kGenerateDoor{"generate", "give fewer rows or new tokens, or keep fewer points"};
+inline constexpr Door kTrainDoor{"train", "give fewer rows or columns"};
+
+/// Whether work may be done once more: not where it may have called functions of the caller's, which would
+/// see everything twice.
+enum class Again : std::uint8_t { allowed, refused };
+
+/// The memory that a model's work needs. Where it runs out, the model lets go of its recorded runs, or of
+/// idle memory for activations. The model must outlive it.
+MemoryUse memory_of(const LoadedModel& model, const Door& door, Again again);
+
+}  // namespace hooked
