@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
-#include <cmath>
 #include <exception>
 #include <limits>
 #include <memory>
@@ -17,6 +17,7 @@
 #include <tuple>
 #include <utility>
 
+#include "analysis/as_memory_allows.h"
 #include "analysis/partial_scores.h"
 #include "analysis/standing_edits.h"
 #include "core/parallel.h"
@@ -32,20 +33,11 @@ constexpr std::int64_t kRunsOfAThread = 8;
 // What runs that are under way at the same time may take.
 constexpr std::int64_t kBytesBesideOneAnother = std::int64_t{1} << 30;
 
+constexpr const char* kSweep = "sweep";
+constexpr std::int64_t kAllRows = std::numeric_limits<std::int64_t>::max();
+
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-/// One number for all that is patched in, in this order.
-double size_of(const std::vector<Patch>& patches) {
-  double sum = 0, weight = 1;
-  for (const Patch& patch : patches) {
-    for (const PatchedBlock& block : patch) {
-      sum += weight * block.value.to(at::kDouble).square().sum().item<double>();
-      weight = weight < 2 ? weight + 0.01 : 1;
-    }
-  }
-  return std::sqrt(sum);
 }
 
 /// One sweep while it runs.
@@ -111,6 +103,7 @@ class RunningSweep {
   bool* done_ = nullptr;  // scores_.done
   std::int64_t n_done_ = 0, n_done_before_ = 0;
   std::vector<char> metric_checked_;
+  std::atomic<std::int64_t> rows_at_once_ = kAllRows;  // fewer once memory has run out
   Clock::time_point began_ = Clock::now(), saved_ = Clock::now();
 };
 
@@ -162,8 +155,9 @@ CellScores RunningSweep::run(const std::vector<std::int64_t>& rows) {
   begin(rows);
   try {
     for (std::size_t place = 0; place < rows.size() && scores_.complete; ++place) {
-      scores_.complete = run_row({into_.row(rows[place]), static_cast<std::int64_t>(place)}) ||
-                         n_done_ == scores_.done.numel();
+      const RowOfScores row{into_.row(rows[place]), static_cast<std::int64_t>(place)};
+      const bool all = with_memory(memory_of_analysis(model_.device(), kSweep), [&] { return run_row(row); });
+      scores_.complete = all || n_done_ == scores_.done.numel();
     }
   } catch (...) {
     try {
@@ -253,7 +247,8 @@ std::optional<RunningSweep::PatchedGroup> RunningSweep::patch_group(RowOfScores 
 // not shared, and of the others the threads wait for one another. So where there are at least twice as many
 // runs as threads, and their memory allows it, each thread takes whole runs. Hooks are called by the caller's
 // thread, metrics and progress by one thread at a time. How runs are computed does not depend on which of
-// them a partial file holds already, so that a resumed sweep gives the same bits.
+// them a partial file holds already, so that a resumed sweep gives the same bits, unless memory ran out
+// meanwhile: then fewer rows are computed together from there on.
 bool RunningSweep::run_groups(RowOfScores row, const std::vector<PatchedGroup>& groups,
                               const PatchedRuns& runs, const RowMetrics& metrics) {
   std::vector<std::pair<const CellPatches*, const PatchedRuns::Batch*>> work;
@@ -262,26 +257,37 @@ bool RunningSweep::run_groups(RowOfScores row, const std::vector<PatchedGroup>& 
   }
   std::mutex one_at_a_time;
   bool going = true, threw = false;
-  const auto run_batch = [&](std::int64_t number) {
-    const auto& [made, batch] = work[static_cast<std::size_t>(number)];
+  const auto run_some = [&](const CellPatches& made, const PatchedRuns::Batch& batch) {
     std::vector<std::int64_t> cells;
-    for (const PatchedRuns::Row& patched : batch->rows) cells.push_back(made->cells[patched.patch]);
+    for (const PatchedRuns::Row& patched : batch.rows) cells.push_back(made.cells[patched.patch]);
     {
       const std::lock_guard lock(one_at_a_time);
       const auto left = [&](std::int64_t cell) { return !is_done(row, cell); };
       if (!going || threw || std::none_of(cells.begin(), cells.end(), left)) return;
     }
     std::optional<RunResult> run;
-    if (batch->changes) run = runs.run(made->patches, *batch);
+    if (batch.changes) run = runs.run(made.patches, batch);
     const std::lock_guard lock(one_at_a_time);
     if (threw) return;
     try {
       take(row, cells, run ? &*run : nullptr, runs.unpatched(), metrics);
       if (going) going = go_on();
+    } catch (const std::exception& error) {
+      threw = !tells_of_memory(error);
+      throw;
     } catch (...) {
       threw = true;
       throw;
     }
+  };
+  const auto run_batch = [&](std::int64_t number) {
+    const CellPatches& made = *work[static_cast<std::size_t>(number)].first;
+    const PatchedRuns::Batch& batch = *work[static_cast<std::size_t>(number)].second;
+    const auto count = static_cast<std::int64_t>(batch.rows.size());
+    const std::int64_t fit =
+        as_memory_allows(model_.device(), kSweep, count, rows_at_once_,
+                         [&](auto begin, auto end) { run_some(made, batch.part(begin, end)); });
+    rows_at_once_ = std::min(rows_at_once_.load(), fit);
   };
   std::int64_t computed = 0, largest = 0;
   for (const auto& [made, batch] : work) {
@@ -301,8 +307,13 @@ void RunningSweep::take(RowOfScores row, const std::vector<std::int64_t>& cells,
                         const RunResult& unpatched, const RowMetrics& metrics) {
   const std::size_t failures = scores_.failures.size();
   if (run != nullptr) {
+    try {
+      score(row, cells, *run, unpatched, metrics);
+    } catch (...) {
+      scores_.failures.resize(failures);  // what is tried again with fewer rows is listed again
+      throw;
+    }
     scores_.runs += static_cast<std::int64_t>(cells.size());
-    score(row, cells, *run, unpatched, metrics);
   } else {
     fill_unpatched(row, cells);
   }
@@ -328,8 +339,8 @@ void RunningSweep::score(RowOfScores row, const std::vector<std::int64_t>& cells
       if (metric_checked_[m] == 0) metrics.require_rowwise(m, unpatched, run);
       metric_checked_[m] = 1;
       made = metrics.scores(m, run, static_cast<std::int64_t>(cells.size()));
-    } catch (const std::exception&) {
-      if (on_failure_ == OnFailure::throws) throw;
+    } catch (const std::exception& error) {
+      if (on_failure_ == OnFailure::throws || tells_of_memory(error)) throw;
       score_one_by_one(row, metric, cells, run, metrics);
       continue;
     }
@@ -348,6 +359,7 @@ void RunningSweep::score_one_by_one(RowOfScores row, std::int64_t metric,
           metrics.score_alone(static_cast<std::size_t>(metric), run, static_cast<std::int64_t>(i))
               .item<double>();
     } catch (const std::exception& error) {
+      if (tells_of_memory(error)) throw;
       scores_.failures.push_back({metric, row.place, cells[i], error.what()});
     }
   }
@@ -382,14 +394,6 @@ bool RunningSweep::go_on() {
 CellScores run_cells(const HookedTransformer& model, const SweepOptions& options, const SweepInput& into,
                      const CellPlan& plan, const std::vector<std::int64_t>& rows, OnFailure on_failure) {
   return RunningSweep(model, options, into, plan, on_failure).run(rows);
-}
-
-std::vector<BoundMetric> bound_metrics(const HookedTransformer& model, const Metrics& metrics,
-                                       const Input& into) {
-  if (metrics.all().empty()) throw HookError("sweep", "nothing scores the runs; expected a metric");
-  std::vector<BoundMetric> bound;
-  for (const Metric& metric : metrics.all()) bound.push_back(metric.on(model, into));
-  return bound;
 }
 
 }  // namespace hooked

@@ -35,8 +35,4 @@ enum class OnFailure : std::uint8_t { throws, is_listed };
 CellScores run_cells(const HookedTransformer& model, const SweepOptions& options, const SweepInput& into,
                      const CellPlan& plan, const std::vector<std::int64_t>& rows, OnFailure on_failure);
 
-/// The options' metrics for this input. Throws HookError where there is none.
-std::vector<BoundMetric> bound_metrics(const HookedTransformer& model, const Metrics& metrics,
-                                       const Input& into);
-
 }  // namespace hooked

@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "analysis/as_memory_allows.h"
 #include "analysis/row_columns.h"
 #include "analysis/sweep_grid.h"
 #include "hooked/core/error.h"
@@ -15,6 +16,8 @@
 
 namespace hooked {
 namespace {
+
+constexpr const char* kDirectPath = "direct_path";
 
 act::BlockSite site_of(HeadInput input) {
   switch (input) {
@@ -30,7 +33,7 @@ act::BlockSite site_of(HeadInput input) {
 
 std::int64_t checked(std::int64_t number, std::int64_t size, const char* what) {
   if (number >= -size && number < size) return number < 0 ? number + size : number;
-  throw HookError("direct_path",
+  throw HookError(kDirectPath,
                   fmt::format("there is no {} {}; expected {} to {}", what, number, -size, size - 1));
 }
 
@@ -41,16 +44,19 @@ std::int64_t checked(std::int64_t number, std::int64_t size, const char* what) {
 class Paths : public std::enable_shared_from_this<Paths> {
  public:
   Paths(const HookedTransformer& model, const DirectPathOptions& options, const SweepInput& into)
-      : points_(model.config()), into_(into), options_(options), site_(site_of(options.input)) {
+      : points_(model.config()),
+        device_(model.device()),
+        into_(into),
+        options_(options),
+        site_(site_of(options.input)) {
     const ModelConfig& config = model.config();
     if (config.has_encoder() || config.norms_stream() || config.latent_attention()) {
       const char* kind = config.has_encoder()        ? "two stacks"
                          : config.latent_attention() ? "latent attention"
                                                      : "norms on the stream itself";
-      throw HookError("direct_path",
-                      fmt::format("in a model with {} no straight path leads from head to head; "
-                                  "expected one stack whose norms stand beside the stream",
-                                  kind));
+      throw HookError(kDirectPath, fmt::format("in a model with {} no straight path leads from head to head; "
+                                               "expected one stack whose norms stand beside the stream",
+                                               kind));
     }
     n_layers_ = config.n_layers;
     n_heads_ = config.n_heads;
@@ -85,6 +91,7 @@ class Paths : public std::enable_shared_from_this<Paths> {
   }
 
   PointIndex points_;
+  c10::Device device_;
   SweepInput into_;
   DirectPathOptions options_;
   act::BlockSite site_;
@@ -105,21 +112,24 @@ at::Tensor Paths::differences(const PatchedRuns& runs, SweptRow row) const {
     const ActivationName z = full(act::z(layer));
     const at::Tensor unpatched = runs.value(z);
     const SourceReader from(options_.sweep.from, z, unpatched, row);
-    std::vector<std::int64_t> sizes = unpatched.sizes().vec();
-    sizes.front() = rows;
-    const at::Tensor values = unpatched.expand(sizes).clone();
-    for (std::size_t i = begin; i < end; ++i) {
-      PatchedPlace head;
-      head.into.add(Axis::head, sources_[i].head);
-      head.from.add(Axis::head, sources_[i].head);
-      values[static_cast<std::int64_t>(i - begin)].select(1, sources_[i].head).copy_(from.block(head)[0]);
-    }
-    std::vector<Edit> edits = frozen(runs, act::ln1_post_scale(layer), rows);
-    edits.push_back(set(act::z(layer), values));
     const at::Tensor stream = runs.value(full(act::resid_pre(layer)));
-    const at::Tensor written =
-        runs.resume(layer, stream.expand({rows, -1, -1}), edits, act::attn_out(layer))[act::attn_out(layer)];
-    all.push_back(written - runs.value(full(act::attn_out(layer))));
+    as_memory_allows(device_, kDirectPath, rows, rows, [&](std::int64_t first, std::int64_t last) {
+      std::vector<std::int64_t> sizes = unpatched.sizes().vec();
+      sizes.front() = last - first;
+      const at::Tensor values = unpatched.expand(sizes).clone();
+      for (std::int64_t i = first; i < last; ++i) {
+        const std::int64_t number = sources_[begin + static_cast<std::size_t>(i)].head;
+        PatchedPlace head;
+        head.into.add(Axis::head, number);
+        head.from.add(Axis::head, number);
+        values[i - first].select(1, number).copy_(from.block(head)[0]);
+      }
+      std::vector<Edit> edits = frozen(runs, act::ln1_post_scale(layer), last - first);
+      edits.push_back(set(act::z(layer), values));
+      const Address out = act::attn_out(layer);
+      const at::Tensor written = runs.resume(layer, stream.expand({last - first, -1, -1}), edits, out)[out];
+      all.push_back(written - runs.value(full(out)));
+    });
     begin = end;
   }
   differences_.emplace(row.number, at::cat(all));
@@ -137,8 +147,8 @@ CellPatches Paths::patches(std::int64_t layer, const PatchedRuns& runs, SweptRow
   const at::Tensor differences = this->differences(runs, row);
   const at::Tensor stream = runs.value(full(act::resid_pre(to)));  // [1, pos, d_model]
   const std::int64_t step = std::max<std::int64_t>(1, options_.sweep.tokens_per_run / stream.size(1));
-  for (std::int64_t begin = 0; begin < earlier; begin += step) {
-    const std::int64_t rows = std::min(step, earlier - begin);
+  as_memory_allows(device_, kDirectPath, earlier, step, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t rows = end - begin;
     const at::Tensor ends = runs.resume(layer, stream + differences.narrow(0, begin, rows),
                                         frozen(runs, act::ln1_scale(to), rows), site_(to))[site_(to)];
     for (std::int64_t i = 0; i < rows; ++i) {
@@ -147,7 +157,7 @@ CellPatches Paths::patches(std::int64_t layer, const PatchedRuns& runs, SweptRow
         made.patches.push_back({{Address(full(site_(to))).head(head), ends.narrow(0, i, 1).select(2, head)}});
       }
     }
-  }
+  });
   return made;
 }
 
@@ -197,7 +207,7 @@ SweepReport report_of(const HookedTransformer& model, const DirectPathOptions& o
                       OnFailure on_failure) {
   const SweepOptions& sweep = options.sweep;
   if (sweep.site || !sweep.table.empty() || sweep.stack != Stack::none || names_axes(sweep)) {
-    throw HookError("direct_path",
+    throw HookError(kDirectPath,
                     "paths are from head to head; expected neither `site`, `table`, `stack` nor axes in "
                     "`over` but Axis::batch");
   }

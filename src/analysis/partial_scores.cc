@@ -47,6 +47,17 @@ std::string text_of(const Metric& metric, std::int64_t rows) {
 
 }  // namespace
 
+double size_of(const std::vector<Patch>& patches) {
+  double sum = 0, weight = 1;
+  for (const Patch& patch : patches) {
+    for (const PatchedBlock& block : patch) {
+      sum += weight * block.value.to(at::kDouble).square().sum().item<double>();
+      weight = weight < 2 ? weight + 0.01 : 1;
+    }
+  }
+  return std::sqrt(sum);
+}
+
 SweepRecord record_of(const HookedTransformer& model, const SweepOptions& options, const SweepInput& into,
                       const CellPlan& plan, const std::vector<std::int64_t>& rows) {
   const Provenance provenance = model.provenance();

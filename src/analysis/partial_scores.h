@@ -32,6 +32,9 @@ class PartialScores {
   SweepRecord record_;
 };
 
+/// One number for all that is patched in, in this order.
+double size_of(const std::vector<Patch>& patches);
+
 /// The record of a sweep.
 SweepRecord record_of(const HookedTransformer& model, const SweepOptions& options, const SweepInput& into,
                       const CellPlan& plan, const std::vector<std::int64_t>& rows);

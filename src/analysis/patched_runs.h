@@ -75,6 +75,11 @@ class PatchedRuns {
     Group group;
     std::vector<Row> rows;
     bool changes = true;  ///< false: they change nothing, and there is nothing to run
+
+    /// Its rows from the `begin`-th to before the `end`-th.
+    Batch part(std::int64_t begin, std::int64_t end) const {
+      return {group, {rows.begin() + begin, rows.begin() + end}, changes};
+    }
   };
   /// All patches, each in one batch: always the same ones together.
   std::vector<Batch> batches(const std::vector<Patch>& patches) const;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "hooked/analysis/metric.h"
+#include "hooked/analysis/sweep.h"
 
 namespace hooked {
 
@@ -37,5 +38,9 @@ class RowMetrics {
   std::vector<BoundMetric> metrics_;                        // of the one row
   std::optional<std::vector<std::int64_t>> logit_columns_;  // of all of them; nothing: every column
 };
+
+/// These metrics for an input. Throws HookError where there is none.
+std::vector<BoundMetric> bound_metrics(const HookedTransformer& model, const Metrics& metrics,
+                                       const Input& into);
 
 }  // namespace hooked

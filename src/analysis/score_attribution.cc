@@ -13,6 +13,7 @@
 #include <utility>
 #include <variant>
 
+#include "analysis/as_memory_allows.h"
 #include "analysis/cache_reading.h"
 #include "analysis/stream_path.h"
 #include "hooked/core/error.h"
@@ -140,25 +141,28 @@ class Side {
     const auto rows = columns.rows(), length = tokens->end;
     const auto step = std::max<std::int64_t>(1, kTokensAtOnce / (rows * length));
     std::vector<at::Tensor> made;
-    for (std::int64_t begin = 0; begin < streams.size(0); begin += step) {
-      const auto some = streams.slice(0, begin, begin + step);
-      const auto count = some.size(0);
-      const auto places = for_each_part(columns.columns, count);  // [part * row, position]
-      const auto of_model = at::TensorOptions(model_.dtype()).device(model_.device());
-      const auto residual =
-          laid_out(some.flatten(0, 1), places, length, 0.0).to(of_model.device(), model_.dtype());
-      RunOptions options{.capture = Selection(point_), .output = Output::none};
-      options.stop_at_layer = layer_ + 1;
-      for (const auto& name : scales_) {
-        const auto scale = for_each_part(read_columns(cache_, name, columns).to(at::kCPU), count);
-        options.edits.push_back(set(Address(name), laid_out(scale, places, length, 1.0).to(model_.device())));
-      }
-      const auto run = model_.run(input(residual, count), options);
-      const auto shown = run.cache[point_].to(at::kCPU, at::kDouble);  // [part * row, length, head, d_head]
-      const auto wanted = shown.gather(
-          1, places.view({places.size(0), -1, 1, 1}).expand({-1, -1, shown.size(2), shown.size(3)}));
-      made.push_back(of_head(wanted).unflatten(0, {count, rows}));
-    }
+    as_memory_allows(
+        model_.device(), kScores, streams.size(0), step, [&](std::int64_t begin, std::int64_t end) {
+          const auto some = streams.slice(0, begin, end);
+          const auto count = some.size(0);
+          const auto places = for_each_part(columns.columns, count);  // [part * row, position]
+          const auto of_model = at::TensorOptions(model_.dtype()).device(model_.device());
+          const auto residual =
+              laid_out(some.flatten(0, 1), places, length, 0.0).to(of_model.device(), model_.dtype());
+          RunOptions options{.capture = Selection(point_), .output = Output::none};
+          options.stop_at_layer = layer_ + 1;
+          for (const auto& name : scales_) {
+            const auto scale = for_each_part(read_columns(cache_, name, columns).to(at::kCPU), count);
+            options.edits.push_back(
+                set(Address(name), laid_out(scale, places, length, 1.0).to(model_.device())));
+          }
+          const auto run = model_.run(input(residual, count), options);
+          const auto shown =
+              run.cache[point_].to(at::kCPU, at::kDouble);  // [part * row, length, head, d_head]
+          const auto wanted = shown.gather(
+              1, places.view({places.size(0), -1, 1, 1}).expand({-1, -1, shown.size(2), shown.size(3)}));
+          made.push_back(of_head(wanted).unflatten(0, {count, rows}));
+        });
     return at::cat(made);
   }
 

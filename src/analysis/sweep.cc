@@ -9,6 +9,7 @@
 #include <numeric>
 #include <utility>
 
+#include "analysis/as_memory_allows.h"
 #include "analysis/sweep_grid.h"
 #include "hooked/core/error.h"
 
@@ -35,8 +36,11 @@ Grid scores(const HookedTransformer& model, const Input& input, const Metrics& m
   std::vector<std::int64_t> rows(static_cast<std::size_t>(all.rows()));
   std::iota(rows.begin(), rows.end(), 0);
   std::vector<at::Tensor> values;
-  for (const BoundMetric& bound : bound_metrics(model, metric, all.all()))
-    values.push_back(bound(model.run(all.all(), bound.needs())).detach().to(at::kCPU, at::kDouble));
+  for (const BoundMetric& bound : bound_metrics(model, metric, all.all())) {
+    with_memory(memory_of_analysis(model.device(), "scores"), [&] {
+      values.push_back(bound(model.run(all.all(), bound.needs())).detach().to(at::kCPU, at::kDouble));
+    });
+  }
   return score_grid(at::stack(values), {.metrics = metric.all(), .rows = rows, .shows_rows = rows.size() > 1},
                     "Scores");
 }

@@ -95,10 +95,11 @@ struct SweepOptions {
   Input into = at::Tensor();               ///< what the patched runs read; each row is swept by itself
   /// Score each patched run. They may be called by threads of the sweep's own, by one at a time.
   Metrics metric = {};
-  std::vector<Hook> hooks = {};        ///< in force in every run, besides those that are attached
-  std::vector<Edit> edits = {};        ///< in force in every run, before the patch
-  std::int64_t tokens_per_run = 1024;  ///< patched runs are computed together up to so many tokens
-  Stack stack = Stack::none;           ///< whose layers: of the stack that predicts, or Stack::encoder
+  std::vector<Hook> hooks = {};  ///< in force in every run, besides those that are attached
+  std::vector<Edit> edits = {};  ///< in force in every run, before the patch
+  /// Patched runs are computed together up to so many tokens, and fewer where memory runs out.
+  std::int64_t tokens_per_run = 1024;
+  Stack stack = Stack::none;  ///< whose layers: of the stack that predicts, or Stack::encoder
   /// As RunOptions::threads. Many small runs on the CPU are computed beside one another, each by one thread;
   /// with hooks, and where there are few or large ones, one after another by all threads.
   std::optional<int> threads = {};
@@ -137,12 +138,13 @@ struct SweepReport {
 /// not be), where an expert got no token in the data of a mean, and where a stopped sweep did not come to. Of
 /// an expert's activations the tokens are patched that both runs send to it.
 ///
-/// Hooks are called with rows of patched runs: they may not tell the rows of `into` apart.
+/// Hooks are called with rows of patched runs: they may not tell the rows of `into` apart. Where memory runs
+/// out, fewer patches are run together from there on; hooks are called again for those that did not fit.
 ///
 /// Throws HookError for a site, an axis or a source that does not fit, ShapeError for tokens, positions or a
-/// metric that do not, CheckpointError for a partial file of another model, tokens or options. What a metric
-/// or a hook throws passes through. (Method: Vig et al. 2020; Meng et al. 2022, "causal tracing"; Wang et al.
-/// 2023, "path patching".)
+/// metric that do not, CheckpointError for a partial file of another model, tokens or options, MemoryError
+/// where there is no memory for one patch alone. What a metric or a hook throws passes through. (Method: Vig
+/// et al. 2020; Meng et al. 2022, "causal tracing"; Wang et al. 2023, "path patching".)
 Grid sweep(const HookedTransformer& model, const SweepOptions& options);
 
 /// The same, with the scores of the unpatched runs; what a metric throws for a cell is listed, and the others
