@@ -42,9 +42,10 @@ prints it as one line on stderr and exits with 1; wrong usage of an option exits
 | `HookError` | a name, selection, hook, edit or cache access |
 | `TokenizerError` | text, ids or a tokenizer's file |
 | `IoError` | the operating system refused a file or a device |
+| `MemoryError` | memory ran out, of a device or of the host |
 
 What your own hook throws is not wrapped: it leaves `run` as it was thrown. After any error the model is as before, and no hook
-of that run stays attached. An error of LibTorch itself (`c10::Error`, for instance when memory runs out) passes through.
+of that run stays attached. An error of LibTorch itself (`c10::Error`) passes through, unless it says that memory ran out.
 )";
 
 /// One thing that goes wrong: when, how to make it happen, and what helps.
@@ -337,6 +338,22 @@ void io_errors() {
         "Choose another folder. A file that could not be written whole leaves what was there before."}});
 }
 
+void memory_errors() {
+  const auto model = HookedTransformer::create(small_config());
+  print_section<hooked::MemoryError>(
+      "MemoryError",
+      "There was not enough memory to load, run, continue, train or analyse. Nothing of what was asked for "
+      "is kept, so that\n"
+      "the same with less can be asked for at once. Sweeps try fewer patches at a time before they throw it.",
+      {{"A run does not fit",
+        [&] {
+          const auto wide = [](const at::Tensor& z) { return z.new_empty({std::int64_t{1} << 50}); };
+          model.run(at::tensor({1, 2}, at::kLong), {.hooks = {hooked::Hook(act::z(0), wide)}});
+        },
+        "Give fewer rows or columns, or keep fewer points ([gpu.md](gpu.md#memory)). Here a hook asked for "
+        "too much."}});
+}
+
 }  // namespace
 
 int main(int count, char** arguments) try {
@@ -351,6 +368,7 @@ int main(int count, char** arguments) try {
   hook_errors(model, tokens);
   tokenizer_errors(model);
   io_errors();
+  memory_errors();
   return EXIT_SUCCESS;
 } catch (const std::exception& error) {
   std::cerr << error.what() << '\n';

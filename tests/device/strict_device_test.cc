@@ -15,11 +15,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "core/to_device.h"
 #include "hooked/core/error.h"
 #include "loading/device.h"
 #include "tests/support/strict_device/counts.h"
 #include "tests/support/strict_device/device.h"
+#include "tests/support/strict_device/limits.h"
 #include "tests/support/thrown_by.h"
 
 namespace hooked::strict_device_test {
@@ -150,6 +153,40 @@ TEST(StrictDevice, GradientsPassThroughIt) {
   const at::Tensor x = on(0).requires_grad_(true);
   (x * x).sum().backward();
   EXPECT_TRUE(x.grad().cpu().equal(at::ones({2, 3}) * 2.0));
+}
+
+TEST(StrictDevice, ItsMemoryRunsOut) {
+  const std::int64_t before = strict::bytes_in_use();
+  const at::TensorOptions bytes = at::TensorOptions(at::kByte).device(strict::device());
+  const auto page = [&] { return at::empty({4096}, bytes); };
+  {
+    const at::Tensor one = page();
+    EXPECT_EQ(strict::bytes_in_use() - before, 4096);
+    const strict::MemoryLimit limit(before + 3 * 4096);
+    const at::Tensor two = page(), three = page();
+    EXPECT_THAT(refusal(page), HasSubstr("out of memory. Tried to allocate 4096 bytes"));
+    EXPECT_THROW(page(), c10::OutOfMemoryError);
+    EXPECT_EQ(limit.refusals(), 2);
+    EXPECT_EQ(limit.peak(), before + 3 * 4096);
+    EXPECT_NO_THROW(on(1)) << "another device has memory of its own";
+  }
+  EXPECT_EQ(strict::bytes_in_use(), before);
+  EXPECT_NO_THROW(page());
+}
+
+TEST(StrictDevice, AnAllocationFails) {
+  const at::TensorOptions there = at::TensorOptions(at::kFloat).device(strict::device());
+  const auto outcomes = [&](std::int64_t k, strict::RunsOut runs_out) {
+    const strict::FailingAllocation failing(k, runs_out);
+    EXPECT_FALSE(failing.failed());
+    std::vector<bool> failed;
+    for (int i = 0; i < 4; ++i) failed.push_back(refusal([&] { at::empty({1}, there); }) != "");
+    EXPECT_TRUE(failing.failed());
+    return failed;
+  };
+  EXPECT_THAT(outcomes(2, strict::RunsOut::once), testing::ElementsAre(false, true, false, false));
+  EXPECT_THAT(outcomes(2, strict::RunsOut::for_good), testing::ElementsAre(false, true, true, true));
+  EXPECT_NO_THROW(at::empty({1}, there));
 }
 
 TEST(StrictDevice, IsOpenedByName) {

@@ -1,11 +1,13 @@
 #include "tests/support/strict_device/memory.h"
 
+#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/util/Exception.h>
 #include <execinfo.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <cstring>
@@ -13,13 +15,16 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/strict_device/limits.h"
+
 namespace hooked::strict {
 namespace {
 
 struct Block {
   std::size_t bytes = 0;
-  int users = 0;      // kernels that are at work on it
-  bool fresh = true;  // nobody has opened it since it was handed out
+  c10::DeviceIndex device = 0;  // of the tensor that has it
+  int users = 0;                // kernels that are at work on it
+  bool fresh = true;            // nobody has opened it since it was handed out
 };
 
 struct Memory {
@@ -42,6 +47,7 @@ void release(void* pages) {
   const std::lock_guard lock(memory().mutex);
   Block& block = memory().blocks.at(pages);
   block.fresh = true;
+  give_memory_back(block.device, block.bytes);
   memory().free[block.bytes].push_back(pages);
 }
 
@@ -50,26 +56,46 @@ std::size_t in_pages(std::size_t bytes) {
   return (bytes + kPage - 1) / kPage * kPage;
 }
 
-class DeviceAllocator final : public c10::Allocator {
+class DeviceAllocator final : public c10::DeviceAllocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) override {
     const c10::Device device(c10::DeviceType::PrivateUse1, device_of_thread);
     if (bytes == 0) return {nullptr, nullptr, [](void*) {}, device};
     const std::size_t size = in_pages(bytes);
     const std::lock_guard lock(memory().mutex);
+    take_memory(device.index(), size, bytes);
     std::vector<void*>& free = memory().free[size];
-    if (!free.empty()) {
-      void* const pages = free.back();
-      free.pop_back();
-      return {pages, pages, &release, device};
+    if (free.empty()) {
+      void* const fresh = mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      TORCH_CHECK(fresh != MAP_FAILED, "strict device: the host's memory ran out");
+      memory().blocks.emplace(fresh, Block{.bytes = size});
+      free.push_back(fresh);
     }
-    void* const pages = mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    TORCH_CHECK(pages != MAP_FAILED, "strict device: out of memory");
-    memory().blocks.emplace(pages, Block{.bytes = size});
+    void* const pages = free.back();
+    free.pop_back();
+    memory().blocks.at(pages).device = device.index();
     return {pages, pages, &release, device};
   }
   void copy_data(void* /*to*/, const void* /*from*/, std::size_t /*bytes*/) const override {
     TORCH_CHECK(false, "strict device: the host cannot copy its memory");
+  }
+
+  // What LibTorch may ask of a device's memory.
+  bool initialized() override { return true; }
+  void emptyCache(c10::MempoolId_t /*pool*/) override {}
+  void recordStream(const c10::DataPtr& /*memory*/, c10::Stream /*stream*/) override {}
+  c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex device) override {
+    c10::CachingDeviceAllocator::DeviceStats stats;
+    constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+    stats.allocated_bytes[kAll].current = stats.reserved_bytes[kAll].current = bytes_in_use(device);
+    return stats;
+  }
+  void resetAccumulatedStats(c10::DeviceIndex /*device*/) override {}
+  void resetPeakStats(c10::DeviceIndex /*device*/) override {}
+  std::pair<std::size_t, std::size_t> getMemoryInfo(c10::DeviceIndex device) override {
+    const std::int64_t all = memory_of_device();
+    return {static_cast<std::size_t>(std::max<std::int64_t>(all - bytes_in_use(device), 0)),
+            static_cast<std::size_t>(all)};
   }
 };
 
