@@ -19,10 +19,10 @@ in_kinds {
   print ""
   next
 }
-/^#define HOOKED_(SITE|AXIS)\(/ { body = $0; sub(/^#define HOOKED_[A-Z]+\([^)]*\) /, "", body); print ""; next }
+/^#define HOOKED_(SITE|AXIS|HEAD_SCORE)\(/ { body = $0; sub(/^#define HOOKED_[A-Z_]+\([^)]*\) /, "", body); print ""; next }
 /^#define HOOKED_NORM\(/ { in_norm = 1 }
 in_norm { if ($0 !~ /\\$/) in_norm = 0; print ""; next }
-/^#include "hooked\/[a-z]+\/[a-z]+\.inc"$/ {
+/^#include "hooked\/[a-z]+\/[a-z_]+\.inc"$/ {
   split($0, quoted, "\"")
   read_table(include_folder quoted[2])
   next
@@ -49,7 +49,7 @@ function read_table(file,    line, row) {
 function declare_row(row,    words, texts, axes, n, path, rest) {
   split(row, words, /[(,] */)
   split(row, texts, "\"")  # every second part stands between quotes
-  if (row ~ /^HOOKED_AXIS/) {
+  if (row ~ /^HOOKED_(AXIS|HEAD_SCORE)/) {
     declare("", words[2], texts[4])
     return
   }
@@ -73,6 +73,6 @@ function declare(kind, word, comment,    text) {
   text = body
   sub(/kinds::kind/, kinds[kind], text)
   sub(/\{Site::word\}/, "", text)
-  gsub(/word|axis/, word, text)
+  gsub(/word|axis|score/, word, text)
   printf "/** @brief %s */ %s\n", comment, text
 }

@@ -13,8 +13,10 @@ int main(int argc, char** argv) {
   const auto cache = model.run_with_cache(tokens, act::pattern).cache;
 
   // [row, layer, head]; a mean leaves out what was not computed (NaN).
-  const auto previous = hooked::previous_token_scores(cache, {.rows = hooked::HeadRows::each});
-  const auto induction = hooked::induction_scores(cache, tokens, {.rows = hooked::HeadRows::each});
+  const auto previous =
+      hooked::head_scores(cache, hooked::HeadScore::previous_token, {.rows = hooked::HeadRows::each});
+  const auto induction = hooked::head_scores(cache, hooked::HeadScore::induction,
+                                             {.tokens = tokens, .rows = hooked::HeadRows::each});
   std::cout << previous.mean("row") << previous.slice("row", 0).slice("layer", "1");
 
   // Grids with the same axes, labels and unit subtract; the largest may be by value or by size.

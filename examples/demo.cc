@@ -26,6 +26,7 @@
 #include "hooked/analysis/heads.h"
 #include "hooked/analysis/logit_lens.h"
 #include "hooked/analysis/metric.h"
+#include "hooked/analysis/repetition.h"
 #include "hooked/analysis/sweep.h"
 #include "hooked/hooked.h"
 
@@ -115,7 +116,7 @@ Head find_induction_head(const hooked::HookedTransformer& model) {
   const auto tokens = hooked::repeated_random_tokens(
       {.rows = 20, .half = 20, .vocab_begin = 1, .vocab_end = model.config().d_vocab, .bos = 0, .seed = 3});
   const auto run = model.run_with_cache(tokens, act::pattern);
-  const auto scores = hooked::induction_scores(run.cache, tokens);
+  const auto scores = hooked::head_scores(run.cache, hooked::HeadScore::induction, {.tokens = tokens});
   std::cout << scores;
   const auto best = scores.largest(1).at(0);
   const Head head{static_cast<std::int32_t>(best.index[0]), best.index[1]};

@@ -231,8 +231,17 @@ void patching(const HookedTransformer& model, const std::filesystem::path& folde
   const auto share = probability(mary).score(model, corrupted);
   const Metric own([=](const at::Tensor& logits) { return logits.select(-1, mary).squeeze(1); });
   std::cout << "  the corrupted run gives Mary " << share.item<double>() << '\n';
-  std::cout << induction_scores(clean, tokens) << previous_token_scores(clean)
-            << duplicate_token_scores(clean, tokens);
+  std::cout << head_scores(clean, HeadScore::induction, {.tokens = tokens})
+            << head_scores(clean, HeadScore::duplicate_token, {.tokens = tokens, .measure = HeadMeasure::mul})
+            << head_scores(clean, HeadScore::previous_token,
+                           {.exclude_bos = true, .exclude_current_token = true});
+  const auto to_first =
+      at::zeros({tokens.size(1), tokens.size(1)}).index_fill(1, at::tensor({0}, at::kLong), 1.0);
+  std::cout << head_scores(clean, to_first, {.measure = HeadMeasure::abs});
+  const auto [loss, accuracy] = repetition_scores(model);
+  std::cout << loss.mean("row") << accuracy.mean("row");
+  const auto pairs = indirect_object_pairs(model, {.count = 4, .seed = 1});
+  std::cout << "  " << std::get<std::string>(pairs.pairs().front().clean) << '\n';
 }
 
 void generating(const HookedTransformer& model) {

@@ -1,4 +1,5 @@
-// Prints docs/reading-functions.md from the index of the goldens of TransformerLens's ActivationCache.
+// Prints docs/reading-functions.md from the indices of the goldens of TransformerLens's ActivationCache and
+// detect_head.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -17,7 +18,7 @@ namespace {
 
 constexpr std::string_view kPreface = R"(# TransformerLens's functions for reading a run
 
-Generated from the golden results (`tests/golden/reading/index.json`); do not edit. Run
+Generated from the golden results (`tests/golden/reading/index.json`, `tests/golden/heads.json`); do not edit. Run
 `cmake --build --preset release --target docs` after a change. A test fails when this page is out of date.
 
 A test holds the functions of [analysis.md](analysis.md) to what the methods of {oracle}'s `ActivationCache` returned in
@@ -63,6 +64,17 @@ constexpr std::string_view kHabits = R"(
 |---|---|---|---|
 )";
 
+constexpr std::string_view kHeads = R"(
+## Heads
+
+`detect_head` is `head_scores`. A test holds it to what {oracle}'s returned in float64 for {models} models, on two whole prompts and on three
+rows padded on the left: `{patterns}`, `{measures}`, with and without each exclusion, each number within 1e-9. Its rounding of `abs` to three
+digits is left out, and each row of the padded batch was given to it by itself, for it takes one prompt at a time.
+
+| of a row padded on the left | TransformerLens's number is not taken because |
+|---|---|
+)";
+
 constexpr std::string_view kRefused = R"(
 ## What is refused
 
@@ -76,6 +88,10 @@ constexpr std::string_view kRefused = R"(
 | `source_attribution`, `score_attribution` | caches of runs behind a prefix | the prefix's keys and values are not in the cache |
 | `score_attribution` | clipped queries and keys | clipping is not linear |
 | the same | an encoder's heads, cross-attention | runs start in the stack that predicts |
+| `head_scores` | caches of runs behind a prefix | the prefix's attention is not in the cache |
+| the same | `previous_token`, `current_token`, `duplicate_token`, `induction`, `distance` of cross-attention | queries and keys are of two texts |
+| `repetition_scores` | two stacks, bidirectional models, models without unembedding | they do not predict the next token |
+| `indirect_object_pairs` | two stacks | `PromptPairs` are of one stack |
 | `logit_lens` | norms on the stream itself | no point can be read as the last one |
 | the same with `maps` | processed weights | fitted maps are of the stream as published weights make it |
 )";
@@ -100,11 +116,28 @@ std::string general(const nlohmann::json& call) {
   return reason.substr(0, reason.find(". "));
 }
 
+nlohmann::json read_index(const std::filesystem::path& root, const char* file) {
+  return nlohmann::json::parse(std::ifstream(root / "tests/golden" / file));
+}
+
+void print_heads(const nlohmann::json& index) {
+  const auto joined = [&](const char* key) {
+    return fmt::format("{}", fmt::join(index.at(key).get<std::vector<std::string>>(), "`, `"));
+  };
+  std::string text = replaced(std::string(kHeads), "{oracle}", index.at("oracle"));
+  text = replaced(text, "{models}", std::to_string(index.at("models").size()));
+  text = replaced(text, "{patterns}", joined("patterns"));
+  std::cout << replaced(text, "{measures}", joined("measures"));
+  for (const auto& fault : index.at("faults")) {
+    std::cout << fmt::format("| `{}` | {} |\n", fault.at("of").get<std::string>(),
+                             fault.at("reason").get<std::string>());
+  }
+}
+
 }  // namespace
 
 int main(int, char** argv) {
-  const auto index = nlohmann::json::parse(
-      std::ifstream(std::filesystem::path(argv[1]) / "tests/golden/reading/index.json"));
+  const auto index = read_index(argv[1], "reading/index.json");
   std::vector<Fault> faults;
   std::map<std::string, std::set<std::size_t>> of_method;
   std::size_t absent = 0;
@@ -136,5 +169,6 @@ int main(int, char** argv) {
     std::cout << fmt::format("| {} | {}: {} | {} | {} |\n", i + 1, faults[i].kind, faults[i].reason,
                              faults[i].calls, fmt::join(faults[i].models, ", "));
   }
+  print_heads(read_index(argv[1], "heads.json"));
   std::cout << kRefused;
 }

@@ -12,7 +12,7 @@
 #include <set>
 #include <stdexcept>
 
-#include "hooked/analysis/heads.h"
+#include "hooked/analysis/repetition.h"
 #include "toy_words.h"
 
 namespace toy {

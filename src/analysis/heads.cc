@@ -1,135 +1,248 @@
 #include "hooked/analysis/heads.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/core/Tensor.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/eye.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/nanmean.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/xlogy.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <numeric>
-#include <random>
+#include <array>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "analysis/attended.h"
 #include "analysis/cache_reading.h"
+#include "core/nearest.h"
+#include "core/to_device.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
-#include "hooked/hooks/act.h"
 
 namespace hooked {
 namespace {
 
-/// Which keys each query of a run should look at, and what is padding.
-struct Wanted {
-  at::Tensor keys;  ///< bool [row, query, key] on the CPU
-  Stack stack;
+namespace head_score_table {
+
+using enum HeadScoreKind;
+
+#define HOOKED_HEAD_SCORE(score, kind, crosses, unit, says) \
+  HeadScoreRow{HeadScore::score, #score, kind, crosses, unit, says},
+constexpr std::array kRows{
+#include "hooked/core/head_scores.inc"
 };
 
-/// The average, over the queries that have a key to look at, of the attention given to those keys.
-Grid attention_to(const ActivationCache& cache, const Wanted& wanted, HeadRows rows, std::string title) {
-  const auto mask = wanted.keys.unsqueeze(1);                  // [row, 1, query, key]
-  auto queries = wanted.keys.any(-1).sum(1).view({1, -1, 1});  // [1, row, 1] that have a key to look at
-  if (queries.sum().item<std::int64_t>() == 0) {
-    throw ShapeError(title,
-                     "no position has a token to look back to; expected tokens that occur more than once "
-                     "(repeated_random_tokens makes some)");
-  }
-  std::vector<at::Tensor> layers;
-  GridAxis layer_axis = numbered_axis("layer", cache.n_layers(wanted.stack));
-  for (std::int32_t layer = 0; layer < cache.n_layers(wanted.stack); ++layer) {
-    const auto pattern = cache[act::pattern.in(wanted.stack, layer)];  // [row, head, query, key]
-    layers.push_back((pattern.to(at::kCPU, at::kDouble) * mask).sum({2, 3}));
-    layer_axis.places.emplace_back(cache.entry(act::pattern.in(wanted.stack, layer).name()).name);
-  }
-  auto given = at::stack(layers);  // [layer, row, head]
-  GridAxis head_axis = numbered_axis("head", given.size(2));
-  const Grid::Description description{.title = std::move(title), .unit = "mean attention"};
-  if (rows == HeadRows::mean)
-    return Grid(given.sum(1) / queries.sum(), {std::move(layer_axis), std::move(head_axis)}, description);
-  return Grid((given / queries).movedim(1, 0),  // 0 / 0 is NaN: the row has no such query
-              {numbered_axis("row", given.size(1)), std::move(layer_axis), std::move(head_axis)},
-              description);
+}  // namespace head_score_table
+
+constexpr std::array<std::int64_t, 2> kQueriesAndKeys{2, 3};  // dimensions of a pattern
+
+/// A quotient of two sums over each row's queries and keys, of one layer: [row, head].
+struct Sums {
+  at::Tensor above, below;
+};
+
+/// What is looked for: a pattern [row, 1, query, key] on the device of the patterns, zero where nothing
+/// counts, or how attention is spread.
+struct Sought {
+  at::Tensor pattern = {};
+  HeadMeasure measure = HeadMeasure::share;
+  std::optional<HeadScore> spread = std::nullopt;
+
+  /// Whether several rows have the quotient of their sums; else the mean of their quotients, as
+  /// TransformerLens has it.
+  bool pools_rows() const { return spread || measure == HeadMeasure::share; }
+};
+
+/// Which queries and keys count, as numbers on the device of the patterns: [row, 1, query, key].
+struct Counted {
+  at::Tensor keys;      ///< of real tokens, without the excluded ones
+  at::Tensor excluded;  ///< undefined: none is
+  at::Tensor queries;   ///< [row, 1, query] of real tokens
+};
+
+Sums spread_sums(const at::Tensor& attention, const Counted& counted, HeadScore score) {
+  const auto left = attention * counted.keys;
+  const auto total = left.sum(-1);  // [row, head, query]
+  const auto any = total.gt(0);
+  const auto of_one = left / total.masked_fill(any.logical_not(), 1.0).unsqueeze(-1);
+  if (score == HeadScore::entropy) return {-at::xlogy(of_one, of_one).sum(kQueriesAndKeys), any.sum(2)};
+  const auto size = attention.size(2);
+  const auto column = at::arange(size, attention.options());
+  const auto distance = (column.unsqueeze(1) - column.unsqueeze(0)).abs();  // [query, key]
+  return {(of_one * distance).sum(kQueriesAndKeys), any.sum(2)};
 }
 
-/// Every layer's pattern must hold all positions; returns [row, pos] bool: which tokens are real.
-at::Tensor real_tokens(const ActivationCache& cache, Stack of, const char* what) {
-  if (cache.n_layers(of) == 0) throw HookError(what, "the cache is empty; expected every layer's pattern");
-  for (std::int32_t layer = 0; layer < cache.n_layers(of); ++layer)
-    require_all_positions(cache, act::pattern.in(of, layer).name(), what);
-  const auto first = cache[act::pattern.in(of, 0)];
-  const auto& columns = cache.tokens(of);
-  if (columns && columns->mask.defined()) return columns->mask.to(at::kCPU, at::kBool);
-  return at::ones({first.size(0), first.size(2)}, at::kBool);
+/// `attention` [row, head, query, key] in float64.
+Sums sums_of(const at::Tensor& attention, const Counted& counted, const Sought& sought) {
+  if (sought.spread) return spread_sums(attention, counted, *sought.spread);
+  if (sought.measure == HeadMeasure::abs) {
+    const auto queries = counted.queries.sum(2).expand({-1, attention.size(1)});
+    return {queries - ((attention - sought.pattern).abs() * counted.keys).sum(kQueriesAndKeys), queries};
+  }
+  const auto found = (attention * sought.pattern).sum(kQueriesAndKeys);
+  if (sought.measure == HeadMeasure::mul) return {found, (attention * counted.keys).sum(kQueriesAndKeys)};
+  const auto looking = sought.pattern.ne(0).any(-1).to(at::kDouble);  // [row, 1, query]
+  auto given = looking.sum(2).expand({-1, attention.size(1)});
+  if (counted.excluded.defined())
+    given = given - (attention * counted.excluded * looking.unsqueeze(-1)).sum(kQueriesAndKeys);
+  return {found, given};
+}
+
+/// The scores of every head, [row, layer, head] or [layer, head].
+Grid scored(const ActivationCache& cache, const Attended& attended, const Sought& sought, HeadRows rows,
+            Grid::Description description) {
+  const auto device = attended.device;
+  const auto numbers = [&](const at::Tensor& mask) { return to_device(mask.to(at::kDouble), device); };
+  const Counted counted{
+      .keys = numbers(attended.counted()).unsqueeze(1),
+      .excluded = attended.excluded.defined() ? numbers(attended.excluded).unsqueeze(1) : at::Tensor(),
+      .queries = numbers(attended.queries).unsqueeze(1)};
+  GridAxis layer_axis = numbered_axis("layer", static_cast<std::int64_t>(attended.layers.size()));
+  std::vector<at::Tensor> above, below;
+  const auto none = at::full({attended.rows(), attended.heads}, std::numeric_limits<double>::quiet_NaN(),
+                             at::TensorOptions(at::kDouble).device(device));
+  for (const auto& layer : attended.layers) {
+    layer_axis.places.emplace_back(layer.name);
+    Sums sums{none, none};
+    if (layer.kept) sums = sums_of(cache[Address(layer.name)].to(at::kDouble), counted, sought);
+    above.push_back(sums.above);
+    below.push_back(sums.below.to(at::kDouble));
+  }
+  const auto over = at::stack(above), under = at::stack(below);  // [layer, row, head]
+  GridAxis head_axis = numbered_axis("head", attended.heads);
+  if (rows == HeadRows::each) {
+    return Grid((over / under).movedim(1, 0),  // 0 / 0 is NaN: nothing of the row counts
+                {numbered_axis("row", attended.rows()), std::move(layer_axis), std::move(head_axis)},
+                std::move(description));
+  }
+  return Grid(sought.pools_rows() ? over.sum(1) / under.sum(1) : at::nanmean(over / under, 1),
+              {std::move(layer_axis), std::move(head_axis)}, std::move(description));
 }
 
 /// [row, query, key]: an earlier place with the query's token.
-at::Tensor same_token_before(const ActivationCache& cache, Stack of, const at::Tensor& tokens,
-                             const char* what) {
-  const auto real = real_tokens(cache, of, what);
-  if (!tokens.defined()) throw ShapeError(what, "the tokens are missing; expected what the cached run read");
-  const auto rows = (tokens.dim() == 1 ? tokens.unsqueeze(0) : tokens).to(at::kCPU);
-  if (rows.sizes() != real.sizes()) {
-    throw ShapeError(what, fmt::format("the tokens are not those of the patterns; expected shape {}, got {}",
-                                       shape_text(real.sizes()), shape_text(rows.sizes())));
+at::Tensor same_token_before(const at::Tensor& tokens) {
+  return tokens.unsqueeze(2).eq(tokens.unsqueeze(1)).tril(-1);
+}
+
+/// [row, query, key]: the places behind these, and still not after the query. Rows are padded at their ends
+/// only, so what stands between two real tokens is real.
+at::Tensor places_behind(const at::Tensor& places) {
+  auto behind = at::zeros_like(places);
+  const auto positions = places.size(2);
+  behind.narrow(2, 1, positions - 1).copy_(places.narrow(2, 0, positions - 1));
+  return behind.tril();
+}
+
+/// Where a head of that kind looks, bool [row, query, key] or broadcast to it.
+at::Tensor pattern_of(HeadScore score, const ActivationCache& cache, const Attended& attended,
+                      const HeadScoreOptions& options) {
+  const auto size = attended.queries.size(1);
+  switch (score) {
+    case HeadScore::previous_token:
+      return at::eye(size, at::kBool).roll({1}, {0}).tril(-1).unsqueeze(0);
+    case HeadScore::current_token:
+      return at::eye(size, at::kBool).unsqueeze(0);
+    case HeadScore::first_token:
+      return attended.first_keys().unsqueeze(1);
+    case HeadScore::duplicate_token:
+      return same_token_before(attended.tokens(cache, options.tokens));
+    default:
+      return places_behind(same_token_before(attended.tokens(cache, options.tokens)));
   }
-  return rows.unsqueeze(2).eq(rows.unsqueeze(1)).tril(-1) * real.unsqueeze(2) * real.unsqueeze(1);
+}
+
+std::string_view unit_of(HeadMeasure measure) {
+  if (measure == HeadMeasure::abs) return "1 - distance from the pattern";
+  return measure == HeadMeasure::mul ? "share of all attention" : "share of attention";
+}
+
+Grid::Description described(std::string_view says, std::string_view unit, const HeadScoreOptions& options) {
+  std::string title(says);
+  if (options.site.site == Site::cross_pattern) title += ", in cross-attention";
+  if (options.exclude_bos) title += ", without the first token";
+  if (options.exclude_current_token) title += ", without the token itself";
+  return {.title = std::move(title), .unit = std::string(unit)};
+}
+
+/// Scores by the keys that `wanted` [row, query, key] says, of which what does not count is left out.
+Grid scores_by_keys(const ActivationCache& cache, const Attended& attended, const at::Tensor& wanted,
+                    const HeadScoreOptions& options, Grid::Description description) {
+  const auto pattern = wanted.to(at::kCPU, at::kDouble) * attended.counted();
+  if (options.measure == HeadMeasure::share && pattern.count_nonzero().item<std::int64_t>() == 0) {
+    throw ShapeError(
+        description.title,
+        "no position has a token to look at; expected one, of repetitions tokens that occur more "
+        "than once (repeated_random_tokens makes some), or HeadMeasure::mul");
+  }
+  return scored(cache, attended, {to_device(pattern, attended.device).unsqueeze(1), options.measure},
+                options.rows, std::move(description));
 }
 
 }  // namespace
 
-Grid previous_token_scores(const ActivationCache& cache, const HeadScoreOptions& options) {
-  const auto real = real_tokens(cache, options.stack, "previous-token heads");
-  const auto query = at::arange(real.size(1), at::kLong);
-  const auto before = query.unsqueeze(1).eq(query.unsqueeze(0) + 1);  // [query, key]
-  return attention_to(cache, {before * real.unsqueeze(2) * real.unsqueeze(1), options.stack}, options.rows,
-                      "Attention to the previous token");
+std::span<const HeadScoreRow> head_score_rows() noexcept { return head_score_table::kRows; }
+
+const HeadScoreRow& head_score_row(HeadScore score) noexcept {
+  return head_score_table::kRows[static_cast<std::size_t>(score)];
 }
 
-Grid duplicate_token_scores(const ActivationCache& cache, const at::Tensor& tokens,
-                            const HeadScoreOptions& options) {
-  const auto same = same_token_before(cache, options.stack, tokens, "duplicate-token heads");
-  return attention_to(cache, {same, options.stack}, options.rows,
-                      "Attention to earlier occurrences of the same token");
+const HeadScoreRow& head_score_row(std::string_view name) {
+  std::vector<std::string> names;
+  for (const HeadScoreRow& row : head_score_rows()) {
+    if (row.name == name) return row;
+    names.emplace_back(row.name);
+  }
+  throw HookError(
+      name, fmt::format("there is no score of heads of this name; the nearest is {}; expected one of {}",
+                        nearest(name, names), fmt::join(names, ", ")));
 }
 
-Grid induction_scores(const ActivationCache& cache, const at::Tensor& tokens,
-                      const HeadScoreOptions& options) {
-  const auto same = same_token_before(cache, options.stack, tokens, "induction heads");
-  // The key after an occurrence: shifted right by one, and still not after the query. Rows are padded at
-  // their ends only, so what stands between two real tokens is real.
-  auto wanted = at::zeros_like(same);
-  const auto positions = same.size(2);
-  wanted.narrow(2, 1, positions - 1).copy_(same.narrow(2, 0, positions - 1));
-  return attention_to(cache, {wanted.tril(), options.stack}, options.rows,
-                      "Attention to what followed earlier occurrences of the same token");
+Grid head_scores(const ActivationCache& cache, HeadScore score, const HeadScoreOptions& options) {
+  const auto& row = head_score_row(score);
+  const Attended attended(cache, options, row.name);
+  if (attended.crosses && !row.crosses) {
+    throw HookError(row.name,
+                    "in cross-attention queries and keys are of two texts, where this score has no meaning; "
+                    "expected first_token, entropy or a pattern");
+  }
+  if (row.kind != HeadScoreKind::spread) {
+    const auto wanted = pattern_of(score, cache, attended, options);
+    return scores_by_keys(cache, attended, wanted, options,
+                          described(row.says, unit_of(options.measure), options));
+  }
+  if (options.measure != HeadMeasure::share) {
+    throw HookError(
+        row.name, "this score compares attention with no pattern; expected HeadMeasure::share, its default");
+  }
+  return scored(cache, attended, {.pattern = {}, .measure = options.measure, .spread = score}, options.rows,
+                described(row.says, row.unit, options));
 }
 
-at::Tensor repeated_random_tokens(const RepeatedTokensOptions& options) {
-  const auto count = options.vocab_end - options.vocab_begin;
-  if (options.rows < 1 || options.half < 1 || options.half > count) {
+Grid head_scores(const ActivationCache& cache, const at::Tensor& pattern, const HeadScoreOptions& options) {
+  constexpr std::string_view kWhere = "head_scores";
+  const Attended attended(cache, options, kWhere);
+  const auto counted = attended.counted();
+  const auto sizes = counted.sizes();
+  const bool fits = pattern.defined() && ((pattern.dim() == 2 && pattern.sizes() == sizes.slice(1)) ||
+                                          (pattern.dim() == 3 && pattern.sizes() == sizes));
+  if (!fits) {
     throw ShapeError(
-        "repeated_random_tokens",
-        fmt::format("{} rows of {} different ids cannot be drawn from {} ids; expected rows and half of at "
-                    "least 1 and half at most the number of ids",
-                    options.rows, options.half, count));
+        kWhere,
+        fmt::format("the pattern is not that of the cache's queries and keys; expected shape {} or {}, "
+                    "got {}",
+                    shape_text(sizes.slice(1)), shape_text(sizes),
+                    pattern.defined() ? shape_text(pattern.sizes()) : "an undefined tensor"));
   }
-  const std::int64_t start = options.bos >= 0 ? 1 : 0;
-  auto tokens = at::full({options.rows, start + 2 * options.half}, options.bos, at::kLong);
-  // Fisher-Yates by hand: the standard's shuffle may differ between libraries, and a seed should mean one
-  // thing.
-  std::mt19937_64 random(options.seed);
-  std::vector<std::int64_t> ids(static_cast<std::size_t>(count));
-  std::iota(ids.begin(), ids.end(), options.vocab_begin);
-  for (std::int64_t row = 0; row < options.rows; ++row) {
-    for (std::int64_t i = 0; i < options.half; ++i) {
-      const auto left = static_cast<std::uint64_t>(count - i);
-      std::swap(ids[static_cast<std::size_t>(i)], ids[static_cast<std::size_t>(i) + random() % left]);
-      tokens[row][start + i] = ids[static_cast<std::size_t>(i)];
-      tokens[row][start + options.half + i] = ids[static_cast<std::size_t>(i)];
-    }
-  }
-  return tokens;
+  return scores_by_keys(cache, attended, pattern, options,
+                        described("Attention to a pattern", unit_of(options.measure), options));
 }
 
 }  // namespace hooked

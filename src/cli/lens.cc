@@ -2,17 +2,16 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "cli/actions.h"
 #include "cli/edit_options.h"
+#include "cli/grid_output.h"
 #include "cli/input_options.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
-#include "core/json.h"
 #include "hooked/analysis/attribution.h"
 #include "hooked/analysis/logit_lens.h"
 
@@ -34,18 +33,6 @@ std::vector<std::int64_t> ids_of_choice(const TokenChoice& choice, const HookedT
 std::vector<Position> lens_positions(const IntegerList& columns) {
   if (columns.empty()) return {Position::last()};
   return {columns.begin(), columns.end()};
-}
-
-Json grid_json(const Grid& grid) {
-  const std::string text = grid.to_json();
-  return parse_json(text, {.bytes = text.size()});
-}
-
-template <typename Printed>
-void print_printed(const Printed& value) {
-  std::ostringstream text;
-  text << value;
-  fmt::print("{}", text.str());
 }
 
 Json next_json(const LogitLensRow& row) {

@@ -50,6 +50,10 @@ void print_fields(const std::vector<Field>& fields);
 /// there is nothing to say. Called before anything is computed, so that nothing is lost.
 void require_folder_of(const std::string& file);
 
+/// A file of one of several results: where there are several, the name of each stands before the ending.
+/// Characters that are awkward in names of files become `-`.
+std::string file_of(const std::string& file, std::string name, bool several);
+
 /// `124,439,808`
 std::string grouped(std::int64_t number);
 

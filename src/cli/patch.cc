@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
@@ -24,14 +23,8 @@
 namespace hooked::cli {
 namespace {
 
-// A sweep's own file: where there are several sweeps, their names stand before the ending.
-std::string file_of(const std::string& file, const SweepChoice& choice, const PatchOptions& options) {
-  if (file.empty() || options.sweeps.size() == 1) return file;
-  std::string name = choice.name;
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return c == ':' || c == ','; }, '-');
-  const std::filesystem::path path(file);
-  return (path.parent_path() / (path.stem().string() + '.' + name + path.extension().string())).string();
+std::string file_of_sweep(const std::string& file, const SweepChoice& choice, const PatchOptions& options) {
+  return file_of(file, choice.name, options.sweeps.size() > 1);
 }
 
 UnpatchedScores unpatched_scores(const PatchPrompts& prompts) {
@@ -61,8 +54,8 @@ Patching run_sweeps(const PatchOptions& options, const PatchSweeps& sweeps, cons
       bar.show(static_cast<std::uint64_t>(now.done), static_cast<std::uint64_t>(now.total), now.seconds_left);
       return !interrupted();
     };
-    made.sweeps.emplace_back(choice.name,
-                             sweeps.run(choice, progress, file_of(options.partial, choice, options)), scores);
+    made.sweeps.emplace_back(
+        choice.name, sweeps.run(choice, progress, file_of_sweep(options.partial, choice, options)), scores);
     if (!made.sweeps.back().report().complete) return made;
   }
   made.complete = true;
@@ -116,14 +109,14 @@ void perform(const PatchOptions& options) {
   std::fflush(stdout);
   const PatchScale scale = options.rescaled ? PatchScale::rescaled : PatchScale::scores;
   for (std::size_t i = 0; i < made.sweeps.size() && !options.out.empty(); ++i) {
-    const std::string file = file_of(options.out, options.sweeps[i], options);
+    const std::string file = file_of_sweep(options.out, options.sweeps[i], options);
     made.sweeps[i].all(scale, options.per_pair).save(file);
     if (!options.json) fmt::print("{}{}\n", i == 0 ? "\n" : "", file);
   }
   if (options.partial.empty() || !made.complete) return;
   for (const SweepChoice& choice : options.sweeps) {
     std::error_code gone;  // it is in nobody's way
-    std::filesystem::remove(file_of(options.partial, choice, options), gone);
+    std::filesystem::remove(file_of_sweep(options.partial, choice, options), gone);
   }
 }
 

@@ -45,6 +45,7 @@ Reader define_show(CLI::App& app);
 Reader define_generate(CLI::App& app);
 Reader define_lens(CLI::App& app);
 Reader define_attribute(CLI::App& app);
+Reader define_heads(CLI::App& app);
 Reader define_patch(CLI::App& app);
 Reader define_save(CLI::App& app);
 Reader define_bench(CLI::App& app);

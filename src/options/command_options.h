@@ -106,6 +106,22 @@ struct AttributeOptions {
   bool json = false;
 };
 
+struct HeadsOptions {
+  ModelOptions model;
+  InputOptions input;
+  std::int64_t half = 0;  ///< of random tokens said twice; 0: the input
+  std::int64_t rows = 8;  ///< of these
+  std::uint64_t seed = 0;
+  std::vector<std::string> edits;
+  std::vector<std::string> scores;
+  std::string measure = "share";
+  bool exclude_bos = false, exclude_current_token = false;
+  std::string of;  ///< whose heads: encoder or cross; empty: those of the stack that predicts
+  bool per_row = false;
+  std::string out;
+  bool json = false;
+};
+
 struct CacheOptions {
   ModelOptions model;
   InputOptions input;
@@ -214,8 +230,9 @@ struct PatchOptions {
 };
 
 /// One command's, whichever was called.
-using CommandOptions = std::variant<ListOptions, InfoOptions, NamesOptions, TokenizeOptions,
-                                    RunCommandOptions, CacheOptions, ShowOptions, GenerateCommandOptions,
-                                    LensOptions, AttributeOptions, PatchOptions, SaveOptions, BenchOptions>;
+using CommandOptions =
+    std::variant<ListOptions, InfoOptions, NamesOptions, TokenizeOptions, RunCommandOptions, CacheOptions,
+                 ShowOptions, GenerateCommandOptions, LensOptions, AttributeOptions, HeadsOptions,
+                 PatchOptions, SaveOptions, BenchOptions>;
 
 }  // namespace hooked::cli

@@ -1,30 +1,13 @@
 // The options of `hooked lens` and `hooked attribute`.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <CLI/CLI.hpp>
-#include <array>
 #include <memory>
 #include <string>
-#include <string_view>
 
-#include "core/json.h"
 #include "options/command.h"
 #include "options/shared_options.h"
 
 namespace hooked::cli {
 namespace {
-
-constexpr std::array<std::string_view, 4> kLensEndings{".csv", ".json", ".svg", ".safetensors"};
-
-void require_written(std::string_view out) {
-  for (const std::string_view ending : kLensEndings) {
-    if (out.empty() || out.ends_with(ending)) return;
-  }
-  throw UsageError(
-      fmt::format("--out: '{}' is of no kind that can be written; expected a name that ends in one of {}",
-                  printable(out), fmt::join(kLensEndings, ", ")));
-}
 
 void add_positions(CLI::App& app, IntegerList& positions) {
   add_integers(app, "--positions", positions,
@@ -73,7 +56,7 @@ Reader define_lens(CLI::App& app) {
   add_json_option(app, options->json);
   return [options, inputs] {
     require_one(inputs);
-    require_written(options->out);
+    require_grid_file(options->out);
     if (!options->out.empty() && options->answers.empty())
       throw UsageError("--out holds the probabilities of chosen tokens; expected --answer or --answer-token");
     return *options;
@@ -100,7 +83,7 @@ Reader define_attribute(CLI::App& app) {
   add_json_option(app, options->json);
   return [options, inputs] {
     require_one(inputs);
-    require_written(options->out);
+    require_grid_file(options->out);
     if (options->answers.empty())
       throw UsageError("nothing says which logit is taken apart; expected --answer or --answer-token");
     return *options;

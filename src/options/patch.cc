@@ -28,7 +28,6 @@ constexpr std::array<std::pair<std::string_view, PatchWith>, 4> kWith{{{"clean",
                                                                        {"zero", PatchWith::zero},
                                                                        {"mean", PatchWith::mean},
                                                                        {"resampled", PatchWith::resampled}}};
-constexpr std::array<std::string_view, 4> kEndings{".csv", ".json", ".svg", ".safetensors"};
 
 std::pair<std::int64_t, std::int64_t> read_head(std::string_view text) {
   const auto dot = text.find('.');
@@ -80,11 +79,7 @@ void require_fit(const PatchOptions& options) {
   require(!options.source || paths,
           "--source is where paths begin; expected --sweep with direct_path_q, direct_path_k or "
           "direct_path_v");
-  const std::string_view out = options.out;
-  require(out.empty() || std::any_of(kEndings.begin(), kEndings.end(),
-                                     [&](std::string_view ending) { return out.ends_with(ending); }),
-          fmt::format("--out: '{}' is of no kind that can be written; expected a name that ends in one of {}",
-                      printable(out), fmt::join(kEndings, ", ")));
+  require_grid_file(options.out);
 }
 
 void add_prompts(CLI::App& app, PatchOptions& options, OneOf& inputs) {

@@ -1,9 +1,11 @@
 #include "options/shared_options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <system_error>
 #include <utility>
@@ -17,6 +19,8 @@
 
 namespace hooked::cli {
 namespace {
+
+constexpr std::array<std::string_view, 4> kGridEndings{".csv", ".json", ".svg", ".safetensors"};
 
 // Wrong spellings of option values are errors of usage, found while the command line is read. A usual
 // abbreviation of a dtype becomes its name.
@@ -66,6 +70,15 @@ IntegerList read_integers(std::string_view text, std::string_view option) {
 
 CLI::Validator offering(const std::vector<std::string>& values) {
   return CLI::Validator([](const std::string&) { return std::string(); }, set_text(values));
+}
+
+void require_grid_file(std::string_view out) {
+  for (const std::string_view ending : kGridEndings) {
+    if (out.empty() || out.ends_with(ending)) return;
+  }
+  throw UsageError(
+      fmt::format("--out: '{}' is of no kind that can be written; expected a name that ends in one of {}",
+                  printable(out), fmt::join(kGridEndings, ", ")));
 }
 
 CLI::Validator at_least_one() {
@@ -129,7 +142,6 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
 }
 
 OneOf add_input_options(CLI::App& app, InputOptions& options) {
-  static constexpr auto* kGroup = "Input, one of";
   auto* text = app.add_option("--text", options.texts,
                               "text, for models with a tokenizer; - reads standard input; repeat for the "
                               "rows of a batch, shorter ones are padded");
@@ -140,10 +152,10 @@ OneOf add_input_options(CLI::App& app, InputOptions& options) {
       app.add_option("--tokens-file", options.tokens_file,
                      "safetensors file with `tokens` int64 [batch, pos] and, if wanted, `attention_mask`, "
                      "`token_type_ids`, `decoder_tokens` and `decoder_attention_mask`");
-  text->option_text("T")->group(kGroup)->allow_extra_args(false);
-  lines->option_text(kFileWord)->group(kGroup);
-  tokens->group(kGroup);
-  file->option_text(kFileWord)->group(kGroup);
+  text->option_text("T")->group(kInputGroup)->allow_extra_args(false);
+  lines->option_text(kFileWord)->group(kInputGroup);
+  tokens->group(kInputGroup);
+  file->option_text(kFileWord)->group(kInputGroup);
   app.add_option("--prepend-bos", options.prepend_bos,
                  "yes or no: whether text gets a BOS token, or an encoder's special tokens (default: as the "
                  "model wants)")

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "options/command_options.h"
@@ -20,6 +21,9 @@ inline constexpr const char* kModelWord = "MODEL";
 inline constexpr const char* kFileWord = "F";
 inline constexpr const char* kFileArgument = "FILE";  // without an option's name before it
 inline constexpr const char* kFolderWord = "DIR";
+
+/// The options of which one says what a command reads, in help.
+inline constexpr const char* kInputGroup = "Input, one of";
 
 /// Adds MODEL.
 CLI::Option* add_model(CLI::App& app, std::string& model);
@@ -45,6 +49,9 @@ CLI::Option* add_list_option(CLI::App& app, bool& list);
 
 /// Adds --json.
 CLI::Option* add_json_option(CLI::App& app, bool& json);
+
+/// Throws UsageError unless --out is empty or a kind of file that a grid is written as.
+void require_grid_file(std::string_view out);
 
 /// An option's check: an integer from 1 on.
 CLI::Validator at_least_one();

@@ -11,13 +11,12 @@ namespace hooked::cli {
 Reader define_tokenize(CLI::App& app) {
   auto options = std::make_shared<TokenizeOptions>();
   add_model(app, options->model)->description("a folder with a tokenizer, a tokenizer.json, or org/name");
-  static constexpr auto* kGroup = "Input, one of";
   auto* text = app.add_option("--text", options->text, "text to turn into ids");
   auto* file = app.add_option("--texts-file", options->texts_file, "JSON file with an array of texts");
   auto* decode = add_integers(app, "--decode", options->decode, "ids such as 1,2,3 to turn into text");
-  text->option_text("T")->group(kGroup);
-  file->option_text(kFileWord)->group(kGroup);
-  decode->group(kGroup);
+  text->option_text("T")->group(kInputGroup);
+  file->option_text(kFileWord)->group(kInputGroup);
+  decode->group(kInputGroup);
   app.add_flag("--add-special-tokens", options->add_special_tokens,
                "put the tokens around the text that the tokenizer's file asks for");
   app.add_flag("--json", options->json, "one JSON value on stdout");

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/matmul.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/rsqrt.h>
 #include <gmock/gmock.h>
@@ -19,6 +20,7 @@
 #include "hooked/analysis/sweep.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
+#include "tests/analysis/head_scores_by_hand.h"
 #include "tests/analysis/two_layer_model.h"
 #include "tests/support/thrown_by.h"
 
@@ -120,49 +122,62 @@ TEST_F(TwoStacks, AttributionByHeadIsThatOfTheOutputMatrix) {
               testing::Contains(Address("decoder.1.cross_attn.hook_result[head=2]")));
 }
 
-// The mean of the attention that each query gives to the keys before it which `wanted` says, by plain loops.
-template <typename F>
-double mean_attention(const at::Tensor& pattern, std::int64_t head, F&& wanted) {
-  double sum = 0;
-  std::int64_t queries = 0;
-  for (std::int64_t q = 0; q < pattern.size(2); ++q) {
-    bool any = false;
-    for (std::int64_t k = 0; k < pattern.size(3); ++k) {
-      if (!wanted(q, k)) continue;
-      any = true;
-      sum += pattern[0][head][q][k].item<double>();
-    }
-    queries += any ? 1 : 0;
-  }
-  return sum / static_cast<double>(queries);
-}
-
-TEST_F(TwoStacks, DetectorsScoreTheDecodersHeadsOrTheEncodersByName) {
+TEST_F(TwoStacks, HeadsOfTheDecoderOfTheEncoderAndBetweenThem) {
   const at::Tensor read = at::cat({random_row(3, 11, 7), random_row(3, 11, 7)}, 1);  // said twice
-  const Input said{read, {.decoder = {.tokens = read}}};
-  const ActivationCache cache = model_.run_with_cache(said, act::pattern).cache;
-  const auto token = [&](std::int64_t place) { return read[0][place].item<std::int64_t>(); };
-  const auto previous = [](std::int64_t q, std::int64_t k) { return k == q - 1; };
-  const auto same = [&](std::int64_t q, std::int64_t k) { return k < q && token(k) == token(q); };
-  const auto followed = [&](std::int64_t q, std::int64_t k) {
-    return k > 0 && k <= q && k - 1 < q && token(k - 1) == token(q);
-  };
+  const at::Tensor source = at::cat({read, random_row(2, 11, 9)}, 1);
+  const at::Tensor mask = at::ones({1, 8}, at::kLong);
+  mask[0][0] = 0;
+  const Input said{source, {.attention_mask = mask, .decoder = {.tokens = read}}};
+  const ActivationCache cache = model_.run_with_cache(said, act::pattern | act::cross_pattern).cache;
   for (const Stack stack : {Stack::none, Stack::encoder}) {
-    const Grid by_previous = previous_token_scores(cache, {.stack = stack});
-    const Grid by_same = duplicate_token_scores(cache, read, {.stack = stack});
-    const Grid by_followed = induction_scores(cache, read, {.stack = stack});
-    const std::int32_t layers = stack == Stack::encoder ? 2 : 3;
-    ASSERT_EQ(by_previous.values().size(0), layers);
+    const bool encodes = stack == Stack::encoder;
+    const at::Tensor& ids = encodes ? source : read;
+    const auto id = [&](std::int64_t place) { return ids[0][place].item<std::int64_t>(); };
+    const std::int64_t first = encodes ? 1 : 0, end = encodes ? 8 : 6;
+    std::vector<std::int64_t> reals;
+    for (std::int64_t column = first; column < end; ++column) reals.push_back(column);
+    const std::int32_t layers = encodes ? 2 : 3;
+    const auto scored = [&](HeadScore score) {
+      return head_scores(cache, score, {.tokens = ids, .stack = stack});
+    };
+    const Grid previous = scored(HeadScore::previous_token), same = scored(HeadScore::duplicate_token);
+    ASSERT_EQ(previous.values().size(0), layers);
     for (std::int32_t layer = 0; layer < layers; ++layer) {
-      const at::Tensor pattern = cache[act::pattern.in(stack, layer)];
       for (std::int64_t head = 0; head < 4; ++head) {
-        const auto at_cell = [&](const Grid& grid) { return grid.values()[layer][head].item<double>(); };
-        EXPECT_NEAR(at_cell(by_previous), mean_attention(pattern, head, previous), 1e-12);
-        EXPECT_NEAR(at_cell(by_same), mean_attention(pattern, head, same), 1e-12);
-        EXPECT_NEAR(at_cell(by_followed), mean_attention(pattern, head, followed), 1e-12);
+        const AttentionByHand seen{.pattern = cache[act::pattern.in(stack, layer)][0][head], .reals = reals};
+        EXPECT_NEAR(previous.at({layer, head}),
+                    seen.score(HeadMeasure::share, [](auto q, auto k) { return k == q - 1; }), 1e-12);
+        EXPECT_NEAR(same.at({layer, head}),
+                    seen.score(HeadMeasure::share, [&](auto q, auto k) { return k < q && id(k) == id(q); }),
+                    1e-12);
       }
     }
   }
+  // What the decoder's heads see of the encoder: 6 queries, 8 keys of which the first is padding.
+  const HeadScoreOptions cross{.site = act::cross_pattern};
+  const Grid first = head_scores(cache, HeadScore::first_token, cross);
+  const Grid entropy = head_scores(cache, HeadScore::entropy, cross);
+  const at::Tensor own = at::rand({6, 8}, at::kDouble);
+  const Grid by_pattern = head_scores(cache, own, {.measure = HeadMeasure::mul, .site = act::cross_pattern});
+  ASSERT_EQ(first.values().sizes(), at::IntArrayRef({3, 4}));
+  EXPECT_EQ(first.axis("layer").places[1]->to_string(), "decoder.1.cross_attn.hook_pattern");
+  for (std::int32_t layer = 0; layer < 3; ++layer) {
+    for (std::int64_t head = 0; head < 4; ++head) {
+      const at::Tensor pattern = cache[act::cross_pattern(layer)][0][head].narrow(1, 1, 7);
+      EXPECT_NEAR(first.at({layer, head}), pattern.select(1, 0).mean().item<double>(), 1e-12);
+      EXPECT_NEAR(entropy.at({layer, head}), -(pattern * pattern.log()).sum(1).mean().item<double>(), 1e-12);
+      EXPECT_NEAR(by_pattern.at({layer, head}), (pattern * own.narrow(1, 1, 7)).sum().item<double>() / 6,
+                  1e-12);
+    }
+  }
+  for (const HeadScoreRow& row : head_score_rows()) {
+    if (row.crosses) continue;
+    EXPECT_THAT(text_thrown_by<HookError>([&] { head_scores(cache, row.score, cross); }),
+                testing::AllOf(testing::HasSubstr(std::string(row.name)), testing::HasSubstr("two texts")));
+  }
+  EXPECT_THROW(
+      head_scores(cache, HeadScore::first_token, {.exclude_current_token = true, .site = act::cross_pattern}),
+      HookError);
 }
 
 struct TwoStackSweep {

@@ -6,6 +6,7 @@
 #include "hooked/analysis/heads.h"
 #include "hooked/analysis/logit_lens.h"
 #include "hooked/analysis/patching_presets.h"
+#include "hooked/analysis/repetition.h"
 #include "hooked/analysis/sweep.h"
 #include "tests/device/checks.h"
 
@@ -91,17 +92,31 @@ NamedTensors attributed(const Subject& s) {
                         .nan_to_num(kNoNumber)}};
 }
 
-NamedTensors head_scores(const Subject& s) {
+NamedTensors scores_of_heads(const Subject& s) {
   const ActivationCache cache = cache_of(s, s.input());
-  return {{"previous", previous_token_scores(cache).values().nan_to_num(kNoNumber)},
-          {"duplicate", duplicate_token_scores(cache, s.golden.tokens).values().nan_to_num(kNoNumber)},
-          {"induction", induction_scores(cache, s.golden.tokens).values().nan_to_num(kNoNumber)}};
+  NamedTensors all{{"share", head_scores(cache, HeadScore::current_token).values().nan_to_num(kNoNumber)}};
+  for (const HeadScoreRow& row : head_score_rows()) {
+    const HeadMeasure measure = row.kind == HeadScoreKind::spread ? HeadMeasure::share : HeadMeasure::mul;
+    all[std::string(row.name)] =
+        head_scores(cache, row.score, {.tokens = s.golden.tokens, .measure = measure, .exclude_bos = true})
+            .values()
+            .nan_to_num(kNoNumber);
+  }
+  return all;
+}
+
+NamedTensors repetition(const Subject& s) {
+  auto options = repeated_tokens_of(s.model);
+  options.rows = 2;
+  options.half = 2;
+  const auto scores = repetition_scores(s.model, options);
+  return {{"loss", scores.loss.values()}, {"accuracy", scores.accuracy.values()}};
 }
 
 bool swept_here(const Subject& s) { return s.predicts() && s.one_stack() && !s.golden.token_types.defined(); }
 bool stream_is_read(const Subject& s) { return swept_here(s) && s.config().norm_place != NormPlace::post; }
 
-constexpr std::array<Check, 10> kChecks{{
+constexpr std::array<Check, 11> kChecks{{
     {"stream", swept_here, stream},
     {"heads", swept_here, heads},
     {"patterns", swept_here, patterns},
@@ -111,7 +126,8 @@ constexpr std::array<Check, 10> kChecks{{
     {"scored", [](const Subject& s) { return swept_here(s) && s.causal(); }, scored},
     {"lens", stream_is_read, lens},
     {"attributed", stream_is_read, attributed},
-    {"head_scores", [](const Subject& s) { return s.one_stack(); }, head_scores},
+    {"head_scores", [](const Subject& s) { return s.one_stack(); }, scores_of_heads},
+    {"repetition", [](const Subject& s) { return swept_here(s) && s.causal(); }, repetition},
 }};
 
 }  // namespace

@@ -265,6 +265,14 @@ TEST_F(Guide, ReadsTheStreamAndItsParts) {
   EXPECT_THAT(read(folder_ / "lens.svg"), HasSubstr("resid_post 1"));
 }
 
+TEST_F(Guide, LooksAtHeads) {
+  const auto output = output_of("analysis_heads");
+  EXPECT_THAT(output, HasSubstr("Attention to what followed earlier occurrences of the same token"));
+  EXPECT_THAT(output, HasSubstr("looks there"));
+  EXPECT_THAT(output, HasSubstr("share of all attention"));
+  EXPECT_EQ(hooked::read_prompt_pairs(folder_ / "indirect_object.jsonl").size(), 16U);
+}
+
 TEST_F(Guide, TakesTheStreamApart) {
   const auto output = output_of("analysis_residual");
   EXPECT_THAT(output, HasSubstr("14 places: Parts of blocks.1.hook_resid_post"));

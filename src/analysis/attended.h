@@ -1,0 +1,46 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "hooked/analysis/heads.h"
+
+namespace hooked {
+
+/// The attention patterns of a run that heads are scored by, and which of their queries and keys count. Masks
+/// lie on the CPU.
+struct Attended {
+  struct Layer {
+    ActivationName name;  ///< its full name
+    bool kept;            ///< whether the cache has it
+  };
+
+  /// Throws what head_scores() throws about the cache and the options, naming `where`.
+  Attended(const ActivationCache& cache, const HeadScoreOptions& options, std::string_view where);
+
+  std::int64_t rows() const { return queries.size(0); }
+  /// Bool [row, query, key]: both tokens are real, and the key is not excluded.
+  at::Tensor counted() const;
+  /// Bool [row, key]: each row's first real token.
+  at::Tensor first_keys() const;
+  /// int64 [row, pos]: what the stack read, from `given`, or where that is undefined from the cache; -1 for
+  /// padding, which no token equals. Throws ShapeError.
+  at::Tensor tokens(const ActivationCache& cache, const at::Tensor& given) const;
+
+  std::vector<Layer> layers;
+  std::int64_t heads = 0;
+  c10::Device device = at::kCPU;  ///< of the patterns
+  bool crosses = false;           ///< queries and keys are of two texts
+  at::Tensor queries;             ///< bool [row, query]: real tokens
+  at::Tensor keys;                ///< bool [row, key]
+  at::Tensor excluded;            ///< bool [row, query, key] of real tokens; undefined: none is
+
+ private:
+  std::string_view where_;
+  Stack stack_;
+};
+
+}  // namespace hooked

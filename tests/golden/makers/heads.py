@@ -1,0 +1,108 @@
+"""Makes tests/golden/heads.safetensors: what TransformerLens's detect_head says of every head, in float64.
+
+For each model two batches: `whole`, two prompts without padding, and `padded`, three rows padded on the left. Of each the tokens
+(and the mask), and `<model>.<batch>.scores` [pattern, measure, exclusions, row, layer, head]. index.json names what the places
+mean, and where a number of the padded batch is another one than its definition says: those are NaN.
+
+TransformerLens scores one prompt at a time and rounds "abs" to three digits; here each row of the batch is given to it as a
+cache of that row, and its rounding is left out.
+"""
+
+import itertools
+import json
+import math
+import sys
+import warnings
+
+import torch
+from safetensors.torch import save_file
+from transformer_lens import head_detector
+
+from .case_files import check, generator_for, kGoldens
+from .float64 import float64
+from .patching import kRows
+from .reading import read
+from .transformer_lens_cases import build, kOracle
+
+kFile = kGoldens / "heads.safetensors"
+kIndex = kGoldens / "heads.json"
+# LayerNorm, RMSNorm, attention only, grouped heads with windows, grouped heads alone.
+kModels = ("gpt2_like", "llama_like", "attention_only", "mistral_like", "tl_grouped")
+kPatterns = ("previous_token_head", "duplicate_token_head", "induction_head")
+kMeasures = ("mul", "abs")
+kExclusions = tuple({"exclude_bos": bos, "exclude_current_token": current} for bos, current in
+                    itertools.product((False, True), (False, True)))
+kWidth = 7
+kLengths = (7, 4, 5)  # real columns of the padded rows
+kFaults = ({"of": "abs", "reason": "queries and keys of padding are counted: what the pattern has there is a difference, "
+                                       "and the sum is divided by all columns"},
+           {"of": "exclude_bos", "reason": "column 0 is left out, which is padding, and not the row's first token"})
+
+
+def repeated(vocab: int, generator: torch.Generator, rows: int) -> torch.Tensor:
+    """Rows in which tokens come again."""
+    some = torch.randint(1, min(vocab, 4), (rows, kWidth), generator=generator)
+    some[:, kWidth - 3:] = some[:, :3]
+    return some
+
+
+class RowCache:
+    """One row of a cache, as detect_head reads it."""
+
+    def __init__(self, cache, row: int):
+        self.cache, self.row = cache, row
+
+    def __getitem__(self, key) -> torch.Tensor:
+        return self.cache[key][self.row]
+
+
+def wrong(measure: str, exclusions: dict, padded: bool) -> bool:
+    return padded and (measure == "abs" or exclusions["exclude_bos"])
+
+
+def scores(model, tokens: torch.Tensor, mask) -> torch.Tensor:
+    """[pattern, measure, exclusions, row, layer, head]; rows that begin with padding are NaN where a number is wrong."""
+    model.to_tokens = lambda prompt: prompt  # there is no tokenizer
+    _, cache = model.run_with_cache(tokens, **({} if mask is None else {"attention_mask": mask}))
+    shape = (len(kPatterns), len(kMeasures), len(kExclusions), len(tokens), model.cfg.n_layers, model.cfg.n_heads)
+    made = torch.full(shape, math.nan, dtype=torch.float64)
+    for (p, pattern), (m, measure), (e, exclusions) in itertools.product(enumerate(kPatterns), enumerate(kMeasures),
+                                                                         enumerate(kExclusions)):
+        for row in range(len(tokens)):
+            if wrong(measure, exclusions, mask is not None and not bool(mask[row].all())):
+                continue
+            made[p, m, e, row] = head_detector.detect_head(model, tokens[row:row + 1], pattern, cache=RowCache(cache, row),
+                                                           error_measure=measure, **exclusions)
+    return made
+
+
+def main(_: list) -> None:
+    torch.set_num_threads(1)
+    warnings.filterwarnings("ignore")
+    head_detector.round = lambda number, digits: number
+    tensors, models = {}, []
+    for name in kModels:
+        row = next(row for row in kRows if row.model == name)
+        fields, weights = read(row)
+        generator = generator_for("heads/" + name)
+        whole, padded = repeated(fields["d_vocab"], generator, 2), repeated(fields["d_vocab"], generator, 3)
+        mask = torch.ones_like(padded)
+        for index, length in enumerate(kLengths):
+            mask[index, :kWidth - length] = 0
+        padded *= mask
+        with float64(), torch.no_grad():
+            model = build(fields, weights)
+            for batch, (tokens, real) in {"whole": (whole, None), "padded": (padded, mask)}.items():
+                tensors[f"{name}.{batch}.scores"] = scores(model, tokens, real)
+                tensors[f"{name}.{batch}.tokens"] = tokens
+        tensors[f"{name}.padded.attention_mask"] = mask
+        models.append({"model": name, "folder": row.folder})
+        print(name, file=sys.stderr, flush=True)
+    check({name: torch.nan_to_num(t) if t.is_floating_point() else t for name, t in tensors.items()}, "heads")
+    save_file({n: t.clone().contiguous() for n, t in sorted(tensors.items())}, kFile)
+    kFile.chmod(0o644)
+    index = {"oracle": kOracle, "patterns": kPatterns, "measures": kMeasures, "exclusions": kExclusions, "faults": kFaults}
+    head = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in index.items())
+    rows = ",\n".join(" " + json.dumps(model) for model in models)
+    kIndex.write_text(f"{{\n{head},\n\"models\": [\n{rows}\n]\n}}\n")
+    print(f"{len(models)} models, {kFile.stat().st_size / 1e3:.0f} kB", file=sys.stderr)
