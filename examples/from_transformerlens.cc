@@ -161,10 +161,21 @@ void weights(const HookedTransformer& model) {
   const auto direction = w.W_U().select(1, model.to_token(" Mary"));
   std::cout << "  W_E " << w.W_E().sizes() << ", directions " << directions.sizes() << " and "
             << direction.sizes() << '\n';
-  const auto ov = w.W_V(0, 3).matmul(w.W_O(0, 3));      // [d_model, d_model]
-  const auto qk = w.W_Q(1, 3).matmul(w.W_K(1, 3).t());  // [d_model, d_model]
-  const auto composition = ov.matmul(qk.t()).norm() / (ov.norm() * qk.norm());
-  std::cout << "  head 0.3 composes with the keys of head 1.3: " << composition.item<double>() << '\n';
+  const auto circuit = ov_circuits(model)[0][3];  // [d_model, d_model]
+  const auto ov =
+      FactoredMatrix(w.W_V(0, 3), w.W_O(0, 3));  // the same without the norm that the head reads through
+  const auto qk = qk_circuits(model, {.norms = false})[1][3].AB();
+  const auto [U, S, V] = ov.svd();
+  std::cout << "  eigenvalues " << ov.eigenvalues().sizes() << ", " << ov.collapse_l().sizes() << '\n';
+  require_same("the norm of a circuit", ov.norm(), S.norm());
+  require_same("a circuit and a vector", ov.mv(direction), ov.AB().mv(direction));
+  const auto full = matmul(matmul(w.W_E(), ov), w.W_U());  // [vocab, vocab] of rank d_head
+  std::cout << "  the full circuit " << at::IntArrayRef(full.sizes()) << " of "
+            << circuit.norm().item<double>() << '\n';
+  const auto composition = composition_scores(model, HeadInput::key, {.circuits = {.norms = false}});
+  require_same("composition by hand",
+               (ov.AB().matmul(qk.t()).norm() / (ov.norm() * qk.norm())).to(at::kDouble),
+               composition.scores.values()[0][3][1][3]);
   const auto bias = w.b_O().sum(0) + w.b_out().sum(0);  // [d_model]
 }
 

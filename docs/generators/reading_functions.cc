@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view kPreface = R"(# TransformerLens's functions for reading a run
 
-Generated from the golden results (`tests/golden/reading/index.json`, `tests/golden/heads.json`); do not edit. Run
+Generated from the golden results (`tests/golden/reading/index.json`, `tests/golden/heads.json`, `tests/golden/circuits.json`); do not edit. Run
 `cmake --build --preset release --target docs` after a change. A test fails when this page is out of date.
 
 A test holds the functions of [analysis.md](analysis.md) to what the methods of {oracle}'s `ActivationCache` returned in
@@ -75,6 +75,22 @@ digits is left out, and each row of the padded batch was given to it by itself, 
 |---|---|
 )";
 
+constexpr std::string_view kCircuits = R"(
+## Circuits
+
+`FactoredMatrix` has the names of {oracle}'s; a test holds it to what theirs returned for {matrices} shapes of factors: products on either
+side, transpose, SVD, eigenvalues, norm, `make_even`, `collapse_l` and `collapse_r`, slices. `all_composition_scores` is `composition_scores`, `OV.eigenvalues` are those of
+`ov_circuits`, for {models} models, each raw and folded, with `.norms = false`. Each number within 1e-9.
+
+| | TransformerLens | hooked |
+|---|---|---|
+| circuits of unfolded models | without the norms' weights | with them, unless asked otherwise |
+| grouped heads | keys and values repeated | the same |
+| no composition (the same layer or an earlier one) | 0 | NaN |
+| query and key norms | left out | QK circuits are refused |
+| indices | Python's, on all axes | `[]` for leading axes, `rows`, `columns`, `row`, `column`, `at` |
+)";
+
 constexpr std::string_view kRefused = R"(
 ## What is refused
 
@@ -90,6 +106,10 @@ constexpr std::string_view kRefused = R"(
 | the same | an encoder's heads, cross-attention | runs start in the stack that predicts |
 | `head_scores` | caches of runs behind a prefix | the prefix's attention is not in the cache |
 | the same | `previous_token`, `current_token`, `duplicate_token`, `induction`, `distance` of cross-attention | queries and keys are of two texts |
+| `ov_circuits`, `qk_circuits` and what is made of them | latent attention | queries, keys and values come from behind norms of their own |
+| the same | clipped queries, keys and values | clipping is not linear |
+| `qk_circuits`, `composition_scores` by queries and keys | query and key norms | only a run has their scales |
+| `copying_scores` | two stacks, masked-LM heads, models that predict another vocabulary or none | there is no circuit from tokens to their own logits |
 | `repetition_scores` | two stacks, bidirectional models, models without unembedding | they do not predict the next token |
 | `indirect_object_pairs` | two stacks | `PromptPairs` are of one stack |
 | `logit_lens` | norms on the stream itself | no point can be read as the last one |
@@ -134,6 +154,12 @@ void print_heads(const nlohmann::json& index) {
   }
 }
 
+void print_circuits(const nlohmann::json& index) {
+  std::string text = replaced(std::string(kCircuits), "{oracle}", index.at("oracle"));
+  text = replaced(text, "{matrices}", std::to_string(index.at("matrices").size()));
+  std::cout << replaced(text, "{models}", std::to_string(index.at("models").size()));
+}
+
 }  // namespace
 
 int main(int, char** argv) {
@@ -170,5 +196,6 @@ int main(int, char** argv) {
                              faults[i].calls, fmt::join(faults[i].models, ", "));
   }
   print_heads(read_index(argv[1], "heads.json"));
+  print_circuits(read_index(argv[1], "circuits.json"));
   std::cout << kRefused;
 }

@@ -4,7 +4,9 @@
 
 #include "hooked/analysis/answers.h"
 #include "hooked/analysis/attribution.h"
+#include "hooked/analysis/circuits.h"
 #include "hooked/analysis/direct_path.h"
+#include "hooked/analysis/factored_matrix.h"
 #include "hooked/analysis/grid.h"
 #include "hooked/analysis/heads.h"
 #include "hooked/analysis/heat_map.h"

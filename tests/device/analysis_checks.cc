@@ -3,6 +3,7 @@
 #include <array>
 
 #include "hooked/analysis/attribution.h"
+#include "hooked/analysis/circuits.h"
 #include "hooked/analysis/heads.h"
 #include "hooked/analysis/logit_lens.h"
 #include "hooked/analysis/patching_presets.h"
@@ -113,10 +114,21 @@ NamedTensors repetition(const Subject& s) {
   return {{"loss", scores.loss.values()}, {"accuracy", scores.accuracy.values()}};
 }
 
+NamedTensors circuits(const Subject& s) {
+  return {{"norms", ov_circuits(s.model).norm()},
+          {"singular", ov_circuits(s.model).svd().S},
+          {"composition", composition_scores(s.model, HeadInput::key).scores.values().nan_to_num(kNoNumber)}};
+}
+
+bool has_circuits(const Subject& s) {
+  const ModelConfig& config = s.config();
+  return s.one_stack() && !config.latent_attention() && !config.qk_norm && config.qkv_clip == 0;
+}
+
 bool swept_here(const Subject& s) { return s.predicts() && s.one_stack() && !s.golden.token_types.defined(); }
 bool stream_is_read(const Subject& s) { return swept_here(s) && s.config().norm_place != NormPlace::post; }
 
-constexpr std::array<Check, 11> kChecks{{
+constexpr std::array<Check, 12> kChecks{{
     {"stream", swept_here, stream},
     {"heads", swept_here, heads},
     {"patterns", swept_here, patterns},
@@ -127,6 +139,7 @@ constexpr std::array<Check, 11> kChecks{{
     {"lens", stream_is_read, lens},
     {"attributed", stream_is_read, attributed},
     {"head_scores", [](const Subject& s) { return s.one_stack(); }, scores_of_heads},
+    {"circuits", has_circuits, circuits},
     {"repetition", [](const Subject& s) { return swept_here(s) && s.causal(); }, repetition},
 }};
 

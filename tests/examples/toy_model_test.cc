@@ -273,6 +273,14 @@ TEST_F(Guide, LooksAtHeads) {
   EXPECT_EQ(hooked::read_prompt_pairs(folder_ / "indirect_object.jsonl").size(), 16U);
 }
 
+TEST_F(Guide, ReadsCircuits) {
+  const auto output = output_of("analysis_circuits");
+  EXPECT_THAT(output, HasSubstr("rank 32"));
+  EXPECT_THAT(output, HasSubstr("random heads: "));
+  EXPECT_THAT(output, HasSubstr("Eigenvalues of the full OV circuit"));
+  EXPECT_THAT(read(folder_ / "composition.svg"), HasSubstr("<svg"));
+}
+
 TEST_F(Guide, TakesTheStreamApart) {
   const auto output = output_of("analysis_residual");
   EXPECT_THAT(output, HasSubstr("14 places: Parts of blocks.1.hook_resid_post"));

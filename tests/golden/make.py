@@ -6,7 +6,7 @@
     .venv/bin/python tests/golden/make.py record [CASE-GLOB ...]
     .venv/bin/python tests/golden/make.py absent-keys | sampling | pickles | tokenizers | unicode-differences
     .venv/bin/python tests/golden/make.py patching [MODEL-GLOB ...]
-    .venv/bin/python tests/golden/make.py reading | heads
+    .venv/bin/python tests/golden/make.py reading | heads | circuits
     .venv/bin/python tests/golden/make.py sentences MODEL-FOLDER
 """
 
@@ -22,7 +22,7 @@ warnings.filterwarnings("ignore")
 
 # The command, and the module of makers whose main() it calls with the arguments behind it.
 kCommands = {"compare": "compare", "record": "record", "absent-keys": "absent_keys", "sampling": "sampling",
-             "sentences": "sentences", "patching": "patching", "reading": "reading", "heads": "heads", "pickles": "pickles", "tokenizers": "tokenizers",
+             "sentences": "sentences", "patching": "patching", "reading": "reading", "heads": "heads", "circuits": "circuits", "pickles": "pickles", "tokenizers": "tokenizers",
              "unicode-differences": "unicode_differences"}
 
 

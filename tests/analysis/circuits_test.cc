@@ -1,0 +1,284 @@
+#include "hooked/analysis/circuits.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/complex.h>
+#include <ATen/ops/einsum.h>
+#include <ATen/ops/linalg_eigvals.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/real.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "core/json.h"
+#include "hooked/analysis/residual.h"
+#include "hooked/core/error.h"
+#include "hooked/hooks/act.h"
+#include "tests/analysis/two_layer_model.h"
+#include "tests/support/goldens.h"
+#include "tests/support/thrown_by.h"
+
+namespace hooked::circuits_test {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr double kTolerance = 1e-10;  // of the largest number
+constexpr double kGoldenTolerance = 1e-9;
+
+double largest(const at::Tensor& x) { return x.abs().max().item<double>(); }
+
+// --- On every golden checkpoint.
+
+class CircuitsOfGolden : public testing::TestWithParam<GoldenCase> {};
+
+/// The model and a run of its golden prompts, with what heads read and make.
+struct Loaded {
+  HookedTransformer model;
+  ActivationCache cache;
+};
+
+Loaded loaded(const GoldenCase& golden, bool processed) {
+  const auto recorded = read_golden(golden);
+  auto model = HookedTransformer::load(
+      golden.folder().string(),
+      {.dtype = at::kDouble,
+       .processing = processed ? WeightProcessing::all_that_apply() : WeightProcessing::none()});
+  const Input input{recorded.tokens,
+                    {.token_types = recorded.token_types, .decoder = {.tokens = recorded.decoder_tokens}}};
+  auto cache = model.run_with_cache(input, act::everything, {.output = Output::none}).cache;
+  return {std::move(model), std::move(cache)};
+}
+
+/// How much more of it stands at the last position than at the first, [row, ..]: biases go.
+at::Tensor difference(const at::Tensor& x) { return x.select(1, x.size(1) - 1) - x.select(1, 0); }
+
+/// Whether `stream` [row, d_model] through matrices [head, d_model, d_head] is `made` [row, head or kv_head,
+/// d_head].
+void expect_reads(const at::Tensor& stream, const at::Tensor& matrices, const at::Tensor& made,
+                  const char* what) {
+  const auto read = at::einsum("rm,hmd->rhd", {stream, matrices});
+  const auto shown = made.repeat_interleave(read.size(1) / made.size(1), 1);
+  EXPECT_LE(largest(read - shown), kTolerance * std::max(1.0, largest(shown))) << what;
+}
+
+TEST_P(CircuitsOfGolden, ReadWhatARunReads) {
+  for (const bool processed : {false, true}) {
+    const auto [model, cache] = loaded(GetParam(), processed);
+    const auto& config = model.config();
+    if (config.latent_attention()) {
+      EXPECT_THAT(text_thrown_by<ConfigError>([&] { ov_circuits(model); }), HasSubstr("latent"));
+      EXPECT_THAT(text_thrown_by<ConfigError>([&] { qk_circuits(model); }), HasSubstr("latent"));
+      continue;
+    }
+    if (config.qkv_clip > 0) {
+      EXPECT_THAT(text_thrown_by<HookError>([&] { ov_circuits(model); }), HasSubstr("clips"));
+      continue;
+    }
+    for (const Stack stack :
+         config.has_encoder() ? std::vector{Stack::encoder, Stack::none} : std::vector{Stack::none}) {
+      const auto ov = ov_circuits(model, {.stack = stack});
+      for (std::int32_t layer = 0; layer < cache.n_layers(stack); ++layer) {
+        const auto name = [&](act::BlockSite site) { return site.in(stack, layer); };
+        if (cache[name(act::resid_pre)].size(1) < 2) continue;
+        auto stream = cache[name(act::resid_pre)];
+        if (cache.contains(name(act::ln1_scale).name()) && config.norm_place != NormPlace::post)
+          stream = stream / cache[name(act::ln1_scale)];
+        expect_reads(difference(stream), ov.A()[layer], difference(cache[name(act::v)]), "values");
+        // What a head writes goes through its half of the circuit, and the norm behind it at the run's scale.
+        auto written = at::einsum("rphd,hdm->rhpm", {cache[name(act::z)], ov.B()[layer]});
+        auto shown = cache[name(act::result)].transpose(1, 2);
+        if (cache.contains(name(act::ln1_post_scale).name())) {
+          written = written / cache[name(act::ln1_post_scale)].unsqueeze(1);
+          const auto parts = residual_parts(
+              model, cache, {.of = name(act::attn_out), .grain = Grain::head, .positions = {}});
+          shown = parts.values().narrow(1, 0, written.size(1));
+        }
+        EXPECT_LE(largest(written - shown), kTolerance * std::max(1.0, largest(shown)));
+        if (config.qk_norm) {
+          EXPECT_THAT(text_thrown_by<HookError>([&] { qk_circuits(model, {.stack = stack}); }),
+                      HasSubstr("norms of their own"));
+          continue;
+        }
+        if (config.shortformer()) continue;  // positions are added to what queries and keys read
+        const auto qk = qk_circuits(model, {.stack = stack});
+        expect_reads(difference(stream), qk.A()[layer], difference(cache[name(act::q)]), "queries");
+        expect_reads(difference(stream), qk.B()[layer].mT(), difference(cache[name(act::k)]), "keys");
+      }
+    }
+  }
+}
+
+TEST_P(CircuitsOfGolden, OfRawAndFoldedWeightsAreTheSame) {
+  const auto raw = loaded(GetParam(), false).model;
+  const auto folded = HookedTransformer::load(
+      GetParam().folder().string(), {.dtype = at::kDouble, .processing = WeightProcessing::all_that_apply()});
+  const auto& steps = folded.config().processing;
+  const auto applied = [&](const char* step) { return std::ranges::find(steps, step) != steps.end(); };
+  if (raw.config().latent_attention() || raw.config().qkv_clip > 0 || raw.config().qk_norm ||
+      !applied("fold_ln"))
+    return;
+  const auto before = qk_circuits(raw), after = qk_circuits(folded);
+  EXPECT_LE(largest(before.AB() - after.AB()), kTolerance * std::max(1.0, largest(before.AB())));
+}
+
+INSTANTIATE_TEST_SUITE_P(Golden, CircuitsOfGolden, testing::ValuesIn(golden_cases()), golden_test_name);
+
+// --- Beside TransformerLens.
+
+TEST(Circuits, CompositionEqualsTransformerLenss) {
+  const auto root = std::filesystem::path(HOOKED_SOURCE_DIR) / "tests/golden";
+  const auto tensors = read_tensors(root / "circuits.safetensors");
+  const auto index = Json::parse(std::ifstream(root / "circuits.json"));
+  for (const auto& row : index.at("models")) {
+    for (const auto& [processed, names] : row.at("processing").items()) {
+      SCOPED_TRACE(row.at("model").get<std::string>() + " " + processed);
+      std::vector<ProcessingStep> steps;
+      for (const std::string name : names) steps.push_back(parse_processing_step(name));
+      const auto model =
+          HookedTransformer::load((root / row.at("folder").get<std::string>()).string(),
+                                  {.dtype = at::kDouble, .processing = WeightProcessing::only(steps)});
+      const auto prefix = row.at("model").get<std::string>() + "." + processed + ".";
+      for (const auto& [input, mode] :
+           {std::pair{HeadInput::query, "Q"}, {HeadInput::key, "K"}, {HeadInput::value, "V"}}) {
+        const auto ours = composition_scores(model, input, {.circuits = {.norms = false}}).scores.values();
+        const auto& theirs = tensors.at(prefix + mode);  // zero where there is no composition
+        ASSERT_EQ(ours.sizes(), theirs.sizes());
+        EXPECT_TRUE(ours.isnan().equal(theirs.eq(0))) << mode;
+        EXPECT_LE(largest(ours.nan_to_num(0) - theirs), kGoldenTolerance) << mode;
+      }
+      const auto parts = tensors.at(prefix + "eigenvalues");  // [layer, head, d_head, 2]
+      const auto theirs = at::complex(parts.select(-1, 0), parts.select(-1, 1));
+      const auto ours = ov_circuits(model, {.norms = false}).eigenvalues();
+      const auto distance = (ours.unsqueeze(-1) - theirs.unsqueeze(-2)).abs();
+      EXPECT_LE(largest(std::get<0>(distance.min(-1))), kGoldenTolerance);
+      EXPECT_LE(largest(std::get<0>(distance.min(-2))), kGoldenTolerance);
+    }
+  }
+}
+
+// --- By themselves.
+
+ModelConfig grouped_config() {
+  auto config = two_layer_config();
+  config.n_kv_heads = 2;
+  return config;
+}
+
+TEST(Circuits, CompositionIsThatOfTheWholeMatrices) {
+  const auto model = random_model_of(grouped_config());
+  const auto ov = ov_circuits(model).AB(), qk = qk_circuits(model).AB();  // [layer, head, d_model, d_model]
+  const auto queries = composition_scores(model, HeadInput::query, {.random_draws = 200, .seed = 3});
+  const auto keys = composition_scores(model, HeadInput::key);
+  const auto values = composition_scores(model, HeadInput::value);
+  EXPECT_EQ(queries.scores.axes()[2].name, "to_layer");
+  const auto norm = [](const at::Tensor& x) { return x.square().sum().sqrt().item<double>(); };
+  for (std::int64_t from = 0; from < 4; ++from) {
+    for (std::int64_t to = 0; to < 4; ++to) {
+      const auto L = ov[0][from];
+      const auto score = [&](const at::Tensor& R) { return norm(at::matmul(L, R)) / (norm(L) * norm(R)); };
+      EXPECT_NEAR(queries.scores.at({0, from, 1, to}), score(qk[1][to]), 1e-12);
+      EXPECT_NEAR(keys.scores.at({0, from, 1, to}), score(qk[1][to].t()), 1e-12);
+      EXPECT_NEAR(values.scores.at({0, from, 1, to}), score(ov[1][to]), 1e-12);
+      EXPECT_TRUE(std::isnan(queries.scores.at({1, from, 0, to})));
+      EXPECT_TRUE(std::isnan(queries.scores.at({0, from, 0, to})));
+    }
+  }
+  // The baseline: |L R| of random matrices, drawn here as whole products.
+  auto generator = at::detail::createCPUGenerator(11);
+  const auto random = [&] {
+    const auto A = at::randn({16, 6}, generator, at::TensorOptions(at::kDouble));
+    return at::matmul(A, at::randn({6, 16}, generator, at::TensorOptions(at::kDouble)));
+  };
+  double sum = 0, squares = 0;
+  constexpr int kDraws = 400;
+  for (int draw = 0; draw < kDraws; ++draw) {
+    const auto L = random(), R = random();
+    const double score = norm(at::matmul(L, R)) / (norm(L) * norm(R));
+    sum += score;
+    squares += score * score;
+  }
+  const double mean = sum / kDraws, deviation = std::sqrt(squares / kDraws - mean * mean);
+  EXPECT_NEAR(queries.random_mean, mean, 4 * deviation * std::sqrt(1.0 / 200 + 1.0 / kDraws));
+  EXPECT_NEAR(queries.random_deviation, deviation, 0.3 * deviation);
+  EXPECT_EQ(composition_scores(model, HeadInput::query, {.random_draws = 200, .seed = 3}).random_mean,
+            queries.random_mean);
+  EXPECT_NE(composition_scores(model, HeadInput::query, {.random_draws = 200, .seed = 4}).random_mean,
+            queries.random_mean);
+}
+
+TEST(Circuits, KeepTheDtypeOfTheWeights) {
+  const auto model = HookedTransformer::create(two_layer_config(), {.seed = 1});
+  EXPECT_EQ(ov_circuits(model).A().scalar_type(), at::kDouble);
+  auto half = two_layer_config();
+  half.dtype = at::kBFloat16;
+  const auto narrow = HookedTransformer::create(half, {.seed = 1});
+  EXPECT_EQ(qk_circuits(narrow).A().scalar_type(), at::kBFloat16);
+  EXPECT_FALSE(composition_scores(narrow, HeadInput::key)
+                   .scores.slice("layer", 0)
+                   .slice("to_layer", 1)
+                   .values()
+                   .isnan()
+                   .any()
+                   .item<bool>());
+}
+
+TEST(Circuits, CopyingIsThatOfTheFullCircuit) {
+  const auto model = random_model_of(grouped_config());
+  const auto w = model.weights();
+  const auto scores = copying_scores(model, {.circuits = {.norms = false}, .top_k = 3});
+  for (std::int64_t layer = 0; layer < 2; ++layer) {
+    for (std::int64_t head = 0; head < 4; ++head) {
+      const auto ov = at::matmul(w.W_V(layer, head), w.W_O(layer, head));
+      const auto full = at::matmul(at::matmul(w.W_E(), ov), w.W_U());  // [vocab, vocab]
+      const auto eigenvalues = at::linalg_eigvals(full);
+      EXPECT_NEAR(scores.eigenvalues.at({layer, head}),
+                  (at::real(eigenvalues).sum() / eigenvalues.abs().sum()).item<double>(), 1e-4)
+          << "zeros of the big matrix are not quite zero";
+      EXPECT_NEAR(scores.eigenvalues.at({layer, head}),
+                  (full.trace() / eigenvalues.abs().sum()).item<double>(), 1e-4);
+      double top = 0;
+      for (std::int64_t token = 0; token < 11; ++token)
+        top += full[token].gt(full[token][token]).sum().item<std::int64_t>() < 3 ? 1 : 0;
+      EXPECT_NEAR(scores.top_k.at({layer, head}), top / 11, 1e-12);
+    }
+  }
+}
+
+TEST(Circuits, AHeadThatCopiesHasOnes) {
+  // Values and outputs that are each other's transposes, and an embedding that is the unembedding's.
+  auto weights = HookedTransformer::create(two_layer_config(), {.seed = 2}).state_dict();
+  weights["unembed.W_U"] = weights["embed.W_E"].t().contiguous();
+  weights["blocks.0.attn.W_O"] = weights["blocks.0.attn.W_V"].transpose(1, 2).contiguous();
+  weights["blocks.1.attn.W_O"] = -weights["blocks.1.attn.W_V"].transpose(1, 2).contiguous();
+  const auto model = HookedTransformer::from_state_dict(
+      weights, two_layer_config(), {.dtype = at::kDouble, .processing = WeightProcessing::none()});
+  const auto scores = copying_scores(model, {.circuits = {.norms = false}});
+  EXPECT_LT(largest(scores.eigenvalues.slice("layer", 0).values() - 1), 1e-12);
+  EXPECT_LT(largest(scores.eigenvalues.slice("layer", 1).values() + 1), 1e-12);
+}
+
+TEST(Circuits, RefuseByName) {
+  auto clipped = two_layer_config();
+  clipped.qkv_clip = 2.0;
+  EXPECT_THAT(text_thrown_by<HookError>([&] { ov_circuits(random_model_of(clipped)); }),
+              HasSubstr("ov_circuits"));
+  EXPECT_THROW(composition_scores(random_model_of(two_layer_config()), HeadInput::query, {.random_draws = 1}),
+               ShapeError);
+  auto other = two_layer_config();
+  other.unembedding->d_vocab = 7;
+  EXPECT_THAT(text_thrown_by<HookError>([&] { copying_scores(random_model_of(other)); }),
+              HasSubstr("another vocabulary"));
+  EXPECT_THROW(copying_scores(random_model_of(two_layer_config()), {.top_k = 0}), ShapeError);
+}
+
+}  // namespace
+}  // namespace hooked::circuits_test

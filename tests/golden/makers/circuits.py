@@ -1,0 +1,88 @@
+"""Makes tests/golden/circuits.safetensors: TransformerLens's FactoredMatrix and composition scores, in float64.
+
+`matrix.*` are factors of several shapes with what TransformerLens says of each; what signs of singular vectors are free in is
+recorded as a product that does not depend on them. `<model>.<raw|folded>.<Q|K|V>` are all_composition_scores, and
+`.eigenvalues` those of the OV circuits [layer, head, d_head, 2].
+"""
+
+import json
+import sys
+import warnings
+
+import torch
+from safetensors.torch import save_file
+from transformer_lens import FactoredMatrix
+
+from .case_files import check, generator_for, kGoldens
+from .float64 import float64
+from .patching import kRows, steps_that_preserve
+from .reading import read
+from .transformer_lens_cases import build, kOracle, process
+
+kFile = kGoldens / "circuits.safetensors"
+kIndex = kGoldens / "circuits.json"
+kModels = ("gpt2_like", "llama_like", "attention_only", "gptj_like", "mistral_like", "tl_grouped")
+# Leading axes and [m, r], [r, n] of each pair of factors.
+kShapes = {"tall": ((2, 3), (7, 2), (2, 5)), "square": ((3,), (6, 3), (3, 6)), "wide_inside": ((), (3, 6), (6, 4)),
+           "square_inside": ((2,), (4, 6), (6, 4)), "vectors": ((), (5, 1), (1, 5))}
+
+
+def parts(complex_numbers: torch.Tensor) -> torch.Tensor:
+    return torch.view_as_real(complex_numbers)
+
+
+def record_matrix(name: str, leading, left, right, tensors: dict) -> None:
+    generator = generator_for("circuits/" + name)
+
+    def drawn(*sizes):
+        return torch.randn(sizes, generator=generator, dtype=torch.float64)
+
+    m = FactoredMatrix(drawn(*leading, *left), drawn(*right))  # B has no leading axes: they broadcast
+    before, after, vector = drawn(4, left[0]), drawn(right[1], 8), drawn(right[1])
+    other = FactoredMatrix(drawn(right[1], 2), drawn(2, 4))
+    made = {"A": m.A, "B": m.B, "before": before, "after": after, "vector": vector, "other.A": other.A, "other.B": other.B,
+            "AB": m.AB, "T": m.T.AB, "S": m.S, "norm": m.norm(), "usv": m.U @ torch.diag_embed(m.S) @ m.V.mT,
+            "even.left": m.make_even().A @ m.make_even().A.mT, "even.right": m.make_even().B.mT @ m.make_even().B,
+            "collapse_l": m.collapse_l().mT @ m.collapse_l(), "collapse_r": m.collapse_r() @ m.collapse_r().mT,
+            "matmul.after": (m @ after).AB, "matmul.before": (before @ m).AB, "matmul.other": (m @ other).AB,
+            "matmul.inner": torch.tensor([(m @ after).mdim, (before @ m).mdim, (m @ other).mdim]), "mv": m @ vector,
+            "scaled": (m * 2.5).AB, "corner": m.get_corner(2)}
+    made["left_vector"] = drawn(left[0])
+    made["vm"] = made["left_vector"] @ m
+    if left[0] == right[1]:
+        made["BA"], made["eigenvalues"] = m.BA, parts(m.eigenvalues)
+    if leading:
+        made["second"] = m[1].AB
+    made["rows"] = m[(slice(None),) * len(leading) + (slice(1, 3),)].AB
+    made["element"] = m[(slice(None),) * len(leading) + (2, -1)].AB[..., 0, 0]
+    tensors.update({f"matrix.{name}.{key}": value for key, value in made.items()})
+
+
+def main(_: list) -> None:
+    torch.set_num_threads(1)
+    warnings.filterwarnings("ignore")
+    tensors, models = {}, []
+    with torch.no_grad():
+        for name, (leading, left, right) in kShapes.items():
+            record_matrix(name, leading, left, right, tensors)
+    for name in kModels:
+        row = next(row for row in kRows if row.model == name)
+        fields, weights = read(row)
+        generator = generator_for("circuits/" + name)
+        with float64(), torch.no_grad():
+            steps = steps_that_preserve(fields, weights, torch.randint(0, fields["d_vocab"], (1, 4), generator=generator))
+            models.append({"model": name, "folder": row.folder, "processing": {"raw": [], "folded": list(steps)}})
+            for processed, of in {"raw": (), "folded": steps}.items():
+                model = build(fields, weights)
+                if of:
+                    process(model, of)
+                for mode in "QKV":
+                    tensors[f"{name}.{processed}.{mode}"] = model.all_composition_scores(mode)
+                tensors[f"{name}.{processed}.eigenvalues"] = parts(model.OV.eigenvalues)
+        print(name, file=sys.stderr, flush=True)
+    check(tensors, "circuits")
+    save_file({n: t.clone().contiguous() for n, t in sorted(tensors.items())}, kFile)
+    kFile.chmod(0o644)
+    rows = ",\n".join(" " + json.dumps(model) for model in models)
+    kIndex.write_text(f"{{\n\"oracle\": {json.dumps(kOracle)},\n\"matrices\": {json.dumps(list(kShapes))},\n\"models\": [\n{rows}\n]\n}}\n")
+    print(f"{len(models)} models, {kFile.stat().st_size / 1e3:.0f} kB", file=sys.stderr)
