@@ -48,18 +48,14 @@ const HeadScoreRow& head_score_row(std::string_view name);
 /// of them counts: 1 or 0, or what a pattern of your own has. Let a be the attention, w that pattern.
 enum class HeadMeasure : std::uint8_t {
   /// Of the attention of the queries that have such a key (any w but 0), how much goes to such keys: the sum
-  /// of a w
-  /// over the number of these queries. What a query gives to excluded keys is as if it were not given. NaN
-  /// where
-  /// there is no such query; of several rows all queries together.
+  /// of a w over the number of these queries. What a query gives to excluded keys is as if it were not given.
+  /// NaN where there is no such query; of several rows all queries together.
   share,
   /// TransformerLens's "mul": the sum of a w over the sum of a, of all queries, so that queries without such
-  /// a key
-  /// count as misses. Of several rows the mean of theirs.
+  /// a key count as misses. Of several rows the mean of theirs.
   mul,
   /// TransformerLens's "abs": 1 less the sum of |a - w| over the number of queries, between -1 and 1. Of
-  /// several rows
-  /// the mean of theirs. (TransformerLens rounds it to three digits.)
+  /// several rows the mean of theirs. (TransformerLens rounds it to three digits.)
   abs,
 };
 
