@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "core/config_reader.h"
+#include "core/json.h"
+#include "families/composite.h"
 #include "families/shared/hf_config.h"
 #include "hooked/core/error.h"
 
@@ -32,13 +36,15 @@ const Family& native_family() { return families::hooked_transformer::kFamily; }
 
 FamilyConfig read_family_config(const Family& family, const ConfigText& config) {
   if (family.read_all != nullptr) return family.read_all(config);
-  HfConfig hf(config.text, config.where);
+  HfConfig hf(config.text, config.where, config.group);
   ModelConfig made = family.read(hf);
   RecipeMaker recipes = family.recipes.of_config;
   if (family.recipes.of_both != nullptr) {
     recipes = [make = family.recipes.of_both, hf](const ModelConfig& c) { return make(c, hf); };
   }
-  return std::move(hf).finish(std::move(made), std::move(recipes));
+  FamilyConfig read = std::move(hf).finish(std::move(made), std::move(recipes));
+  if (family.inside != nullptr) settle_logits(*family.inside, read);
+  return read;
 }
 
 const Family& family_of(std::string_view model_type, std::string_view where) {
@@ -47,17 +53,35 @@ const Family& family_of(std::string_view model_type, std::string_view where) {
     if (family.model_type == model_type) return family;
     known.push_back(family.model_type);
   }
-  throw ConfigError(where, fmt::format("model_type '{}' is not supported; expected one of [{}]", model_type,
-                                       fmt::join(known, ", ")));
+  throw ConfigError(where, fmt::format("model_type '{}' is not supported; expected one of [{}]",
+                                       printable(model_type), fmt::join(known, ", ")));
+}
+
+RecognisedFamily named_family(const ConfigText& config) {
+  const ConfigReader reader(config.text, config.where);
+  const std::string model_type = reader.text("model_type");
+  if (const Composite* composite = find_composite(model_type)) return text_part(*composite, config);
+  const auto named = [&](const Family& family) { return family.model_type == model_type; };
+  if (reader.holds_object(kTextGroup) && std::ranges::none_of(all_families(), named)) {
+    std::vector<std::string_view> known;
+    for (const Composite& composite : all_composites()) known.push_back(composite.model_type);
+    throw ConfigError(
+        reader.where("model_type"),
+        fmt::format(
+            "checkpoints of type '{}' hold several models and are not supported; expected one of [{}], "
+            "of which the text part is read; save the text part as a model of its own",
+            printable(model_type), fmt::join(known, ", ")));
+  }
+  return {family_of(model_type, config.where), config};
 }
 
 std::optional<RecognisedFamily> recognise_family(const CheckpointTraits& seen) {
   const ConfigReader config(seen.config, seen.config_where);
   if (config.has("model_type")) {
-    const Family& family = family_of(config.text("model_type"), seen.config_where);
-    auto completed = family.recognise == nullptr ? std::nullopt : family.recognise(seen);
-    return RecognisedFamily{family,
-                            completed ? std::move(*completed) : ConfigText{seen.config, seen.config_where}};
+    RecognisedFamily named = named_family({seen.config, seen.config_where});
+    auto completed = named.family.recognise == nullptr ? std::nullopt : named.family.recognise(seen);
+    if (completed) named.config = std::move(*completed);
+    return named;
   }
   for (const Family& family : all_families()) {
     if (family.recognise == nullptr) continue;

@@ -19,6 +19,7 @@ class Tensor;
 namespace hooked {
 
 class HfConfig;
+struct Composite;
 
 /// How one of our tensors is made from some of theirs.
 struct TensorRecipe {
@@ -73,6 +74,7 @@ struct CheckpointTraits {
 struct ConfigText {
   std::string text;
   std::string where;
+  std::string group = {};  ///< the key of the object that is the config; empty: all of the text is
 };
 
 /// A part that checkpoints of a family are published with and without. The files decide: one that holds no
@@ -123,6 +125,9 @@ struct Family {
   std::string_view recognised_by = {};
   /// In place of `read` and `recipes`: for configs that do not have the keys that all of transformers' have.
   FamilyConfig (*read_all)(const ConfigText& config) = nullptr;
+  /// The checkpoint of several models that this one is a part of (families/composite.h), which then says what
+  /// its tensors' names begin with; null for a model by itself.
+  const Composite* inside = nullptr;
 };
 
 /// All families, in alphabetical order.
@@ -137,9 +142,13 @@ FamilyConfig read_family_config(const Family& family, const ConfigText& config);
 
 /// A family and the config that is to be read under it.
 struct RecognisedFamily {
-  const Family& family;
+  Family family;
   ConfigText config;
 };
+
+/// The family that a config's `model_type` names, or that of its text part. Throws ConfigError for a name that
+/// is not supported.
+RecognisedFamily named_family(const ConfigText& config);
 
 /// The family of a checkpoint: the one that config.json names, else the first that recognises it, else
 /// nothing. Throws ConfigError for a name that is not supported, and where a family cannot do without a key.

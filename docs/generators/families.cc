@@ -9,9 +9,13 @@
 #include <nlohmann/json.hpp>
 #include <ranges>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
+#include "families/composite.h"
 #include "families/family.h"
 
 namespace {
@@ -49,6 +53,21 @@ quantisation, unless it says no (null, false, 0). Other unread keys are listed b
 itself does not read a key of a family, neither do we, and a note says so. Longer inputs than `n_ctx` are refused; families whose
 configs name no longest context (BLOOM, dynamic rotary scaling) have none here.
 
+## The text part of several models
+
+Models that read images or sounds as well are published in one checkpoint with their towers. The text model inside is loaded as a
+model of its own: what its group of config.json says, `text_config`, is honoured or refused by key as above; the keys of the whole that
+concern the towers are ignored by name; and the towers' tensors are left unread, which a note counts. Its only input is token ids, of which those
+that stand for images mean no more than their embedding. Rotary positions in sections (m-rope) are plain ones for text.
+
+| `model_type` | text part | names in the files begin with | left unread |
+|---|---|---|---|
+{composites}
+The text part is read by the family that its `text_config` names; the table has the one where it names none. The cases `in_gemma3` and so
+on are such checkpoints. Sizes that a `text_config` leaves out are those of its class in transformers, which once wrote nothing else
+down. {composite_notes}
+Other checkpoints of several models are refused by name. `hooked save` makes a native folder of the text part.
+
 ## Without a `model_type`
 
 These are known by what their files hold; a `model_type` in config.json goes first.
@@ -82,6 +101,12 @@ std::string replaced(std::string text, std::string_view what, std::string_view b
   return text.replace(text.find(what), what.size(), by);
 }
 
+std::string code_list(std::span<const std::string_view> names) {
+  std::vector<std::string> quoted;
+  for (const std::string_view name : names) quoted.push_back(fmt::format("`{}`", name));
+  return fmt::format("{}", fmt::join(quoted, ", "));
+}
+
 }  // namespace
 
 int main(int, char** argv) {
@@ -112,5 +137,14 @@ int main(int, char** argv) {
     if (family.recognise == nullptr) continue;
     recognised += fmt::format("| `{}` | {} |\n", family.model_type, family.recognised_by);
   }
-  std::cout << replaced(std::string(kClosing), "{recognised}", recognised);
+  std::string composites, notes;
+  for (const hooked::Composite& composite : hooked::all_composites()) {
+    composites += fmt::format("| `{}` | `{}`{} | {} | {} |\n", composite.model_type, composite.text_type,
+                              composite.flat ? ", perhaps without a group" : "", code_list(composite.prefixes),
+                              code_list(composite.others));
+    if (!composite.note.empty()) notes += fmt::format("{}.\n", composite.note);
+  }
+  std::string closing = replaced(std::string(kClosing), "{composites}", composites);
+  closing = replaced(std::move(closing), "{composite_notes}", notes);
+  std::cout << replaced(std::move(closing), "{recognised}", recognised);
 }

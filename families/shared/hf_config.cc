@@ -102,7 +102,8 @@ LayerFlags none_if_all_false(LayerFlags flags) {
   return flags;
 }
 
-HfConfig::HfConfig(std::string_view text, std::string_view where) : json_(text, where) {}
+HfConfig::HfConfig(std::string_view text, std::string_view where, const std::string& group)
+    : whole_(text, where), json_(group.empty() ? whole_ : whole_.object(group)), group_(group) {}
 
 std::int64_t HfConfig::count(std::string_view key) const {
   const std::int64_t value = json_.integer(key);
@@ -217,24 +218,34 @@ void HfConfig::comes_from(std::string field, std::string where) {
 
 void HfConfig::note(std::string_view text) { notes_.emplace_back(text); }
 
+std::vector<std::string> HfConfig::ignored_keys() const {
+  std::vector<std::string> ignored;
+  const auto look_at = [&](const ConfigReader& reader, const std::string& path) {
+    for (const char* key : kWithoutEffect) reader.ignore({key});
+    for (const std::string& key : reader.unread()) {
+      if (contains_any(key, kTrainingOnly)) continue;
+      if (&reader == &whole_ && key.starts_with(group_ + '.')) continue;  // looked at by itself
+      if (contains_any(key, kGroups) && !contains_any(key, kHarmless) && !reader.is_unset(key)) {
+        reader.refuse(
+            key,
+            "is not a key this family honours, and one of its name may change what the model computes; "
+            "expected null, false or no such key");
+      }
+      ignored.push_back(path + key);
+    }
+  };
+  if (!group_.empty()) look_at(whole_, "");
+  look_at(json_, group_.empty() ? "" : group_ + '.');
+  return ignored;
+}
+
 FamilyConfig HfConfig::finish(ModelConfig config, RecipeMaker recipes) && {
-  for (const char* key : kWithoutEffect) json_.ignore({key});
   require_unset({"quantization_config"});
   const bool causal = config.direction == AttentionDirection::causal;
   if (json_.boolean_or("is_causal", causal) != causal) {
     json_.refuse("is_causal", fmt::format("is not supported by this family; expected {}", causal));
   }
-  std::vector<std::string> ignored;
-  for (const std::string& key : json_.unread()) {
-    if (contains_any(key, kTrainingOnly)) continue;
-    if (contains_any(key, kGroups) && !contains_any(key, kHarmless) && !json_.is_unset(key)) {
-      json_.refuse(
-          key,
-          "is not a key this family honours, and one of its name may change what the model computes; "
-          "expected null, false or no such key");
-    }
-    ignored.push_back(key);
-  }
+  std::vector<std::string> ignored = ignored_keys();
   try {
     config.validate();
   } catch (const ConfigError& error) {

@@ -53,8 +53,8 @@ struct WindowKey {
 /// reads from `json`. A copy shares the document, and the record of what was read of it.
 class HfConfig {
  public:
-  /// Throws ConfigError when `text` is not a config.
-  HfConfig(std::string_view text, std::string_view where);
+  /// The config that the object `group` of `text` is, or all of the text. Throws ConfigError when it is none.
+  HfConfig(std::string_view text, std::string_view where, const std::string& group = {});
 
   const ConfigReader& json() const noexcept { return json_; }
 
@@ -89,7 +89,12 @@ class HfConfig {
   FamilyConfig finish(ModelConfig config, RecipeMaker recipes) &&;
 
  private:
-  ConfigReader json_;
+  /// Keys that nothing has read and that change nothing. Throws ConfigError at one that may.
+  std::vector<std::string> ignored_keys() const;
+
+  ConfigReader whole_;
+  ConfigReader json_;  // `group_` of it, the config
+  std::string group_;
   std::vector<std::string> notes_;
   std::map<std::string, std::string, std::less<>> origins_;  // places in the file, by our fields
 };

@@ -9,10 +9,10 @@ void refuse_windows_without_use(HfConfig& hf, const LayerFlags& windowed) {
                    "full_attention, or use_sliding_window = true");
 }
 
-void read_qwen_windows(HfConfig& hf, ModelConfig& config) {
+void read_qwen_windows(HfConfig& hf, ModelConfig& config, std::int64_t first) {
   const ConfigReader& json = hf.json();
   const bool used = json.boolean_or("use_sliding_window", false);
-  const std::int64_t first = json.integer_or("max_window_layers", 28);
+  first = json.integer_or("max_window_layers", first);
   LayerFlags windowed = hf.windowed_layers(config, [&](std::int64_t l) { return l >= first; });
   json.ignore({"sliding_window"});
   const bool named = json.has("layer_types");

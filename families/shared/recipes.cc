@@ -264,8 +264,16 @@ void Recipes::mixture(const MixtureNames& names, double scale) {
       make("mlp.W_gate.weight", {names.router}, [](const Tensors& weight) { return weight[0]; });
   if (!names.router_alias.empty()) or_named(router, names.router_alias);
   const std::int64_t d = config_.experts->d_expert;
-  const auto half = [d](std::int64_t which) {
-    return [d, which](const at::Tensor& both) { return both.unflatten(0, {2, d}).select(0, which); };
+  const auto with_rows = [either_way = names.either_way](const at::Tensor& stored, std::int64_t rows) {
+    return either_way && stored.size(0) != rows ? stored.t() : stored;
+  };
+  const auto half = [d, with_rows](std::int64_t which) {
+    return [d, which, with_rows](const at::Tensor& both) {
+      return with_rows(both, 2 * d).unflatten(0, {2, d}).select(0, which);
+    };
+  };
+  const auto whole = [m = config_.d_model, with_rows](const at::Tensor& weight) {
+    return with_rows(weight, m);
   };
   for (std::int64_t e = 0; e < config_.experts->n_experts; ++e) {
     const auto add = [&](const char* part, const std::string& theirs_part, double factor, const Cut& cut) {
@@ -275,8 +283,7 @@ void Recipes::mixture(const MixtureNames& names, double scale) {
     };
     add("gate", names.gate, 1.0, {names.gate_up, names.gate_up_alias, e, half(0)});
     add("in", names.in, 1.0, {names.gate_up, names.gate_up_alias, e, half(1)});
-    add("out", names.out, scale,
-        {names.down, names.down_alias, e, [](const at::Tensor& weight) { return weight; }});
+    add("out", names.out, scale, {names.down, names.down_alias, e, whole});
   }
 }
 

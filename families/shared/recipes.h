@@ -40,6 +40,9 @@ struct MixtureNames {
   /// d_mlp]. Read where a file does not have the experts one by one.
   std::string gate_up = "mlp.experts.gate_up_proj", down = "mlp.experts.down_proj";
   std::string gate_up_alias = {}, down_alias = {};
+  /// Whether matrices in those two may also be turned over, [expert, d_model, 2 d_mlp] and [expert, d_mlp,
+  /// d_model], where they fit only so.
+  bool either_way = false;
 };
 
 /// Builds the recipes of a family: each call says under which name one part of the model is stored. Biases

@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 namespace hooked {
 namespace {
@@ -73,6 +75,17 @@ void name_scaling_keys(HfConfig& hf, const ConfigReader& group, const RopeDefaul
   }
 }
 
+// Sections are three lengths; which ones does not matter to text.
+void read_sections(const ConfigReader& group) {
+  constexpr std::string_view kKey = "mrope_section";
+  group.ignore({"mrope_interleaved"});
+  if (!group.has(kKey)) return;
+  const std::vector<std::int64_t> lengths = group.integers(kKey);
+  const bool good = lengths.size() == 3 && std::ranges::all_of(lengths, [](auto n) { return n >= 0; });
+  if (!good)
+    group.refuse(kKey, "is not one length for each of time, height and width; expected three of them");
+}
+
 RopeScaling read_scaling(HfConfig& hf, const ConfigReader& group, const ModelConfig& config,
                          const RopeDefaults& defaults) {
   const std::string_view key = group.first_of({"rope_type", "type"});
@@ -80,7 +93,8 @@ RopeScaling read_scaling(HfConfig& hf, const ConfigReader& group, const ModelCon
   name_scaling_keys(hf, group, defaults);
   // Keys that transformers leaves beside kinds that do not have them.
   group.ignore({"rope_type", "type", "original_max_position_embeddings"});
-  if (type == "default") {
+  if (defaults.sections) read_sections(group);
+  if (type == "default" || (defaults.sections && type == "mrope")) {
     group.ignore({"factor"});
     return NoScaling{};
   }

@@ -18,6 +18,9 @@ struct RopeDefaults {
   /// Of the family's own key `original_max_position_embeddings`, which then holds whatever a scaling's group
   /// says; none: only the group has it.
   std::optional<double> original_n_ctx = std::nullopt;
+  /// Whether dimensions are turned by sections (`mrope_section`), each by another coordinate of a place in an
+  /// image or a video. All coordinates of a token of text are its position, so that sections say nothing.
+  bool sections = false;
 };
 
 /// Makes `config` rotary as config.json says: `rope_parameters`, or in the older style `rope_theta` with

@@ -318,7 +318,7 @@ void ConfigReader::ignore(std::initializer_list<std::string_view> keys) const {
 
 std::vector<std::string> ConfigReader::unread() const {
   std::vector<std::string> keys;
-  document_->collect_unread(document_->root, "", keys);
+  document_->collect_unread(*value_, "", keys);
   return keys;
 }
 

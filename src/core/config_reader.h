@@ -108,7 +108,7 @@ class ConfigReader {
   /// The keys of this object, in document order.
   std::vector<std::string> keys() const;
 
-  /// Keys of the whole document that nothing has read yet, as dotted paths in document order. An object that
+  /// Keys of this object that nothing has read yet, as dotted paths below it in document order. An object that
   /// no child reader was made for counts as one key.
   std::vector<std::string> unread() const;
 

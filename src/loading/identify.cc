@@ -63,8 +63,11 @@ IdentifiedModel identify(const std::filesystem::path& model) {
   const std::string text = has_config ? read_text_file(file, kModelConfigBytes) : "{}";
   const ConfigReader config(text, where);
   if (config.has("model_type")) {
-    const Family& family = family_of(config.text("model_type"), where);
-    if (family.recognise == nullptr) return {family, read_family_config(family, {text, where}), text};
+    const RecognisedFamily named = named_family({text, where});
+    if (named.family.recognise == nullptr) {
+      return {
+          named.family, read_family_config(named.family, named.config), {text, where, named.config.group}};
+    }
   }
   const CheckpointReader reader = open_checkpoint(model);
   const auto found = recognise_family(traits_of(reader, text, where));
@@ -72,7 +75,7 @@ IdentifiedModel identify(const std::filesystem::path& model) {
     if (!has_config) throw IoError(where, "the file does not exist; expected the model's config");
     refuse_unnamed_family(where);
   }
-  return {found->family, read_family_config(found->family, found->config), text};
+  return {found->family, read_family_config(found->family, found->config), {text, where}};
 }
 
 }  // namespace hooked

@@ -14,9 +14,9 @@ inline constexpr std::uint64_t kModelConfigBytes = 1 << 20;
 
 /// The family of a model and what it makes of the config.
 struct IdentifiedModel {
-  const Family& family;
+  Family family;
   FamilyConfig read;
-  std::string config;  ///< the text of config.json, `{}` where there is none
+  ConfigText config;  ///< config.json as it is, `{}` where there is none, and the group that was read
 };
 
 /// The tensors of a located model (locate_model): a folder's, or one file's.

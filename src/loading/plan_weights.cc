@@ -12,6 +12,7 @@
 
 #include "core/name_list.h"
 #include "core/weight_table.h"
+#include "families/composite.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
 #include "hooked/hooks/selection.h"
@@ -56,14 +57,20 @@ bool is_beside_body(std::string_view name, const Family& family) {
 
 // What `name` has of the family's prefix: all of it, what follows one of its dots, or nothing.
 std::string_view prefix_of(std::string_view name, const Family& family) {
+  if (family.inside != nullptr) return prefix_in_composite(*family.inside, name);
   for (std::string_view prefix = family.prefix; !prefix.empty(); prefix.remove_prefix(prefix.find('.') + 1)) {
     if (name.starts_with(prefix)) return prefix;
   }
   return {};
 }
 
-// The source's names without the family's prefix. Some files have it, some do not; one file has one kind,
-// among the tensors that the recipes know.
+// The other model of the checkpoint that a tensor belongs to, or nothing.
+std::optional<std::string_view> other_model_of(const std::string& name, const Family& family) {
+  return family.inside == nullptr ? std::nullopt : other_part(*family.inside, name);
+}
+
+// The source's names without the family's prefix, those of other models left out. Some files have it, some do
+// not; one file has one kind, among the tensors that the recipes know.
 std::map<std::string, std::string> names_without_prefix(const SourceTensors& source, const Family& family,
                                                         const std::vector<TensorRecipe>& recipes) {
   std::set<std::string> known;
@@ -75,10 +82,12 @@ std::map<std::string, std::string> names_without_prefix(const SourceTensors& sou
   std::map<std::string, std::string> found;
   std::map<std::string_view, std::string> example;  // of each kind of prefix
   for (const auto& [name, tensor] : source) {
+    if (other_model_of(name, family)) continue;
     const std::string_view prefix = prefix_of(name, family);
     const std::string rest = name.substr(prefix.size());
     found.emplace(rest, name);
-    if (known.contains(rest) && !is_beside_body(name, family)) example.emplace(prefix, name);
+    const bool beside = is_beside_body(family.inside == nullptr ? name : rest, family);
+    if (known.contains(rest) && !beside) example.emplace(prefix, name);
   }
   if (example.size() > 1) {
     const std::string &one = example.begin()->second, &other = std::next(example.begin())->second;
@@ -86,7 +95,7 @@ std::map<std::string, std::string> names_without_prefix(const SourceTensors& sou
         where_of(source, one),
         fmt::format("some tensors have the prefix '{}' and some do not, such as '{}' and '{}'; expected "
                     "one kind; save the model again",
-                    family.prefix, other, one));
+                    std::next(example.begin())->first, other, one));
   }
   return found;
 }
@@ -137,7 +146,8 @@ class RecipeBook {
         present_(names_without_prefix(source, family, recipes)),
         tied_(tied) {
     for (const auto& [name, full_name] : present_) {
-      if (full_name.size() > name.size()) prefix_ = full_name.substr(0, full_name.size() - name.size());
+      if (full_name.size() == name.size() || is_beside_body(name, family)) continue;
+      prefix_ = full_name.substr(0, full_name.size() - name.size());
     }
     for (TensorRecipe& recipe : recipes) add(std::move(recipe));
     if (missing_.empty()) return;
@@ -269,6 +279,15 @@ std::vector<std::string> resolve_tying(const SourceTensors& source, const Family
                   embedding->second, unembedding->second)};
 }
 
+// How many tensors the other models of the checkpoint have.
+std::map<std::string, std::size_t> unread_models(const SourceTensors& source, const Family& family) {
+  std::map<std::string, std::size_t> counts;
+  for (const auto& [name, tensor] : source) {
+    if (const auto other = other_model_of(name, family)) ++counts[std::string(*other)];
+  }
+  return counts;
+}
+
 }  // namespace
 
 // Note [Files without a part]
@@ -302,6 +321,8 @@ WeightPlan plan_weights(const SourceTensors& source, const Family& family, Famil
     });
   }
 
+  if (family.inside != nullptr)
+    plan.notes.push_back(composite_note(*family.inside, unread_models(source, family)));
   const RecipeBook book(source, family, read.recipes(config), config.tied_unembedding());
   for (const TensorRecipe& recipe : book.recipes()) require_shape(source, recipe, shapes.at(recipe.target));
   if (const std::vector<std::string> extra = book.extra(); !extra.empty()) {

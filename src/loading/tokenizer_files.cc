@@ -60,7 +60,7 @@ TokenizerFiles read_tokenizer_files(const std::filesystem::path& folder, std::in
   return text;
 }
 
-std::vector<std::int64_t> read_stop_tokens(const std::filesystem::path& folder, const std::string& config,
+std::vector<std::int64_t> read_stop_tokens(const std::filesystem::path& folder, const ConfigText& config,
                                            const TokenizerFiles& text) {
   constexpr const char* kKey = "eos_token_id";
   const auto named_by = [&](const ConfigReader& reader) -> std::optional<std::vector<std::int64_t>> {
@@ -72,7 +72,11 @@ std::vector<std::int64_t> read_stop_tokens(const std::filesystem::path& folder, 
     if (auto tokens = named_by({read_text_file(file, kModelConfigBytes), file.string()}))
       return *std::move(tokens);
   }
-  if (auto tokens = named_by({config, (folder / "config.json").string()})) return *std::move(tokens);
+  const ConfigReader whole(config.text, config.where);
+  if (auto tokens = named_by(whole)) return *std::move(tokens);
+  if (!config.group.empty()) {
+    if (auto tokens = named_by(whole.object(config.group))) return *std::move(tokens);
+  }
   if (text.tokenizer && text.tokenizer->eos_id()) return {*text.tokenizer->eos_id()};
   return {};
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "families/family.h"
 #include "hooked/core/error.h"
 #include "hooked/text/tokenizer.h"
 
@@ -24,9 +25,9 @@ struct TokenizerFiles {
 /// and so is one with more pieces than the model's `d_vocab`.
 TokenizerFiles read_tokenizer_files(const std::filesystem::path& folder, std::int64_t d_vocab);
 
-/// The tokens that end a generation, from the first that names some: generation_config.json, config.json
-/// (whose text is `config`), the tokenizer.
-std::vector<std::int64_t> read_stop_tokens(const std::filesystem::path& folder, const std::string& config,
+/// The tokens that end a generation, from the first that names some: generation_config.json, config.json, its
+/// group that was read, the tokenizer.
+std::vector<std::int64_t> read_stop_tokens(const std::filesystem::path& folder, const ConfigText& config,
                                            const TokenizerFiles& text);
 
 }  // namespace hooked

@@ -36,8 +36,7 @@ struct Outcome {
 
 Outcome outcome(const GoldenConfig& base, const Json& json) {
   try {
-    ModelConfig config =
-        read_family_config(family_of(base.model_type, "config.json"), {json.dump(), "config.json"}).config;
+    ModelConfig config = read_as(base, json).config;
     config.dtype = at::kFloat;
     return {std::move(config), ""};
   } catch (const ConfigError& error) {

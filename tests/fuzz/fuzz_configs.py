@@ -27,7 +27,9 @@ from makers.checkpoints import encoder_decoders, hub_models  # noqa: E402
 from makers.checkpoints.table import Case, kCases  # noqa: E402
 from makers.compare import compare, is_good, kProgram, shown  # noqa: E402
 
-kFamilies = sorted({case.model_type for case in kCases} | {"t5"})
+# Text parts of checkpoints of several models, by the name of their first case.
+kParts = {case.name: case for case in kCases if case.inside and case.name == f"{case.model_type}_in_{case.inside}"}
+kFamilies = sorted({case.model_type for case in kCases if not case.inside} | {"t5"} | set(kParts))
 kAttempts = 40  # configs drawn for one that transformers accepts
 
 # Flags that say nothing about the model, or make it one of another kind.
@@ -224,12 +226,24 @@ def head_of(model_type: str):
     return next(case.head for case in kCases if case.model_type == model_type)
 
 
+def drawn_part(rng, base: Case, name: str) -> Case:
+    """The text part of a checkpoint of several models, whose others are the table's."""
+    keys = draw(rng, base.model_type)
+    if "_vl_" in base.model_type:
+        half = (keys.get("head_dim") or keys["hidden_size"] // keys["num_attention_heads"]) // 2
+        first = rng.randint(0, half)
+        keys.setdefault("rope_parameters", dict(rope_type="default", rope_theta=1000.0))["mrope_section"] = [first, half - first, 0]
+    return Case(name, base.model_type, keys, length=rng.choice([1, 3, 9, 13]), greedy=False, inside=base.inside, whole=base.whole)
+
+
 def drawn_case(rng, model_type: str, name: str):
     """(the module that makes the model, the case)."""
     if model_type == "t5":
         lengths = dict(length=rng.choice([1, 3, 9, 25]), decoder_length=rng.choice([1, 2, 7, 19]))
         return encoder_decoders, encoder_decoders.TwoStackCase(name, "t5", draw_two_stacks(rng), **lengths,
                                                                padded=lengths["length"] > 4 and rng.random() < 0.3)
+    if model_type in kParts:
+        return hub_models, drawn_part(rng, kParts[model_type], name)
     keys = draw(rng, model_type)
     return hub_models, Case(name, model_type, keys, length=rng.choice([1, 3, 9, 13]), eager=not keys.get("alibi", False),
                             head=head_of(model_type), greedy=False)

@@ -16,47 +16,13 @@
 #include "hooked/core/error.h"
 #include "hooked/engine/hooked_transformer.h"
 #include "hooked/io/safetensors.h"
+#include "tests/support/checkpoint_tensors.h"
 #include "tests/support/goldens.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/thrown_by.h"
 
 namespace hooked::plan_weights_test {
 namespace {
-
-/// A copy of a golden checkpoint whose tensors a test may change.
-class CheckpointTensors : public testing::Test {
- protected:
-  void take(const std::string& name) {
-    const GoldenCase& golden = golden_case(name);
-    golden_ = read_golden(golden);
-    std::filesystem::copy_file(golden.folder() / "config.json", folder_.path() / "config.json");
-    const SafetensorsFile file = SafetensorsFile::open(golden.folder() / "model.safetensors");
-    for (const TensorInfo& info : file.tensors()) tensors_[info.name] = file.read(info.name);
-    ASSERT_FALSE(tensors_.empty()) << name;
-  }
-
-  HookedTransformer load() const {
-    save_safetensors(folder_.path() / "model.safetensors", {tensors_.begin(), tensors_.end()}, {});
-    return HookedTransformer::load(folder_.path().string(),
-                                   {.dtype = at::kDouble, .processing = WeightProcessing::none()});
-  }
-
-  double difference(const HookedTransformer& model) const {
-    return (model.run(golden_.tokens).logits() - golden_.outputs.at("logits")).abs().max().item<double>();
-  }
-
-  void rename(std::string_view from, std::string_view to) {
-    StateDict renamed;
-    for (const auto& [name, tensor] : tensors_) {
-      renamed[name.starts_with(from) ? std::string(to) + name.substr(from.size()) : name] = tensor;
-    }
-    tensors_ = renamed;
-  }
-
-  GoldenRun golden_;
-  StateDict tensors_;
-  TempFolder folder_;
-};
 
 TEST_F(CheckpointTensors, ThePrefixMayBeMissing) {
   take("llama");
@@ -180,12 +146,13 @@ TEST(CheckpointShapes, AWrongShapeIsRefusedWhereverItStands) {
     if (golden.native()) continue;
     if (!std::filesystem::exists(golden.folder() / "model.safetensors"))
       continue;  // a training script's file, or shards
-    const Family& family = family_of(golden.family, "config.json");
     std::ifstream config(golden.folder() / "config.json");
     const std::string text{std::istreambuf_iterator<char>(config), {}};
+    const RecognisedFamily named = named_family({text, "config.json"});
+    const Family& family = named.family;
     SourceTensors source = shapes_of(golden.folder() / "model.safetensors");
     const auto plan = [&] {
-      FamilyConfig read = read_family_config(family, {text, "config.json"});
+      FamilyConfig read = read_family_config(family, named.config);
       resolve_optional_part(source, family, read);
       return plan_weights(source, family, std::move(read));
     };

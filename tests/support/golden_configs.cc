@@ -49,6 +49,13 @@ const std::vector<GoldenConfig>& golden_configs() {
   return configs;
 }
 
+FamilyConfig read_as(const GoldenConfig& golden, const Json& json) {
+  Json named = json;
+  named["model_type"] = golden.model_type;
+  const RecognisedFamily found = named_family({named.dump(), "config.json"});
+  return read_family_config(found.family, found.config);
+}
+
 std::vector<JsonPath> paths_of(const Json& object) {
   std::vector<JsonPath> paths;
   add_paths(object, {}, paths);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/json.h"
+#include "families/family.h"
 
 namespace hooked {
 
@@ -16,6 +17,10 @@ struct GoldenConfig {
 
 /// Those of every golden case of a family, native ones left out, by name.
 const std::vector<GoldenConfig>& golden_configs();
+
+/// What the family of `golden` makes of `json`, a config of it that may have been changed. Throws
+/// ConfigError.
+FamilyConfig read_as(const GoldenConfig& golden, const Json& json);
 
 /// Where a value stands in a config: keys and places in lists, the outermost first.
 using JsonPath = std::vector<std::string>;

@@ -21,12 +21,20 @@ kSummands = {"word_embeddings": "embed.hook_embed", "position_embeddings": "embe
              "token_type_embeddings": "embed.hook_token_type_embed", "LayerNorm": "hook_full_embed"}
 
 
+def config_of(case):
+    if case.inside is None:
+        return transformers.AutoConfig.for_model(case.model_type, **case.keys)
+    return transformers.AutoConfig.for_model(case.inside, text_config=dict(case.keys, model_type=case.model_type), **case.whole)
+
+
 def build(case) -> torch.nn.Module:
     """The case's model in float64 with random parameters that float32 can hold. Call inside float64()."""
-    config = transformers.AutoConfig.for_model(case.model_type, **case.keys)
+    config = config_of(case)
     config._attn_implementation = "eager" if case.eager else "sdpa"
-    config._experts_implementation = "eager"  # expert by expert, so that their parts can be seen
-    auto = getattr(transformers, f"AutoModelFor{case.head}" if case.head else "AutoModel")
+    for each in (config, config.get_text_config()):
+        each._experts_implementation = "eager"  # expert by expert, so that their parts can be seen
+    of = "ImageTextToText" if case.inside else case.head
+    auto = getattr(transformers, f"AutoModelFor{of}" if of else "AutoModel")
     model = auto.from_config(config)
     model.to(torch.float64)
     model.eval()
@@ -61,8 +69,9 @@ def random_token_types(case, model) -> dict:
 
 
 def _layers(model):
-    count = model.config.num_hidden_layers
-    lists = [m for m in model.modules() if isinstance(m, torch.nn.ModuleList) and len(m) == count]
+    stack = getattr(getattr(model, "model", None), "language_model", model)  # of several models the one that reads text
+    count = stack.config.num_hidden_layers
+    lists = [m for m in stack.modules() if isinstance(m, torch.nn.ModuleList) and len(m) == count]
     return lists[0]
 
 
@@ -192,7 +201,7 @@ class Recorder(contextlib.AbstractContextManager):
             for leaf, name in kSummands.items():
                 self._keep(getattr(embeddings, leaf, None), name, "out")
         unembed = model.get_output_embeddings()
-        if unembed is not None and unembed.in_features == model.config.hidden_size:  # not behind a projection that the engine multiplies in
+        if unembed is not None and unembed.in_features == model.config.get_text_config().hidden_size:  # not behind a projection that the engine multiplies in
             self._keep(unembed, "unembed.hook_in", "in")
 
     def _keep(self, module, name, side):
@@ -223,7 +232,7 @@ def record(case) -> tuple:
     """(model, activations by hook name with tokens, logits and greedy continuation)."""
     with float64(), torch.no_grad():
         model = build(case)
-        tokens = random_tokens(case, model.config)
+        tokens = random_tokens(case, model.config.get_text_config())
         types = random_token_types(case, model)
         with Recorder(model, case) as recorder:
             result = model(tokens, output_attentions=case.eager, **types,
@@ -237,7 +246,7 @@ def record(case) -> tuple:
                   for name, value in points.items()}
         for i, pattern in enumerate(result.attentions or ()):
             points[f"blocks.{i}.attn.hook_pattern"] = pattern
-        limit = getattr(model.config, "max_position_embeddings", None) or 10**6
+        limit = getattr(model.config.get_text_config(), "max_position_embeddings", None) or 10**6
         fits = case.length + kGreedyTokens <= limit or case.name.endswith("dynamic")
         if case.greedy and case.head == "CausalLM" and fits:
             points["greedy"] = greedy(case, model, tokens)

@@ -14,6 +14,8 @@ class Case:
     `eager` false: transformers' eager attention is wrong for this config, so patterns are not compared.
     `cached` false: transformers remembers keys of other angles than those of the whole row, so the greedy continuation
     is recorded without its cache.
+    `inside` is the `model_type` of the checkpoint of several models that the model is the text part of, and `whole` what
+    else that one's config class takes.
     """
 
     name: str
@@ -26,6 +28,8 @@ class Case:
     greedy: bool = True  # whether a continuation is compared, too
     head: str | None = "CausalLM"  # of transformers' AutoModelFor...; None is AutoModel, without a head
     written: dict = dataclasses.field(default_factory=dict)  # keys replaced in the written config.json; None drops one
+    inside: str | None = None
+    whole: dict = dataclasses.field(default_factory=dict)
 
 
 kIds = dict(bos_token_id=1, eos_token_id=2, pad_token_id=0)
@@ -58,6 +62,27 @@ def rows(model_type, base, **variants):
         keys = {k: v for k, v in keys.items() if k not in case}
         cases.append(Case(f"{model_type}_{name}", model_type, base | keys, **case))
     return cases
+
+
+def part(inside, model_type, keys, whole, length=7, golden=True, **variants):
+    """Cases of a text model inside of a checkpoint of several models: the base one, and one for each variant's keys."""
+    name = f"{model_type}_in_{inside}"
+    base = Case(name, model_type, keys, length=length, golden=golden, inside=inside, whole=whole)
+    return [base] + [dataclasses.replace(base, name=f"{name}_{variant}", keys=keys | more, golden=False)
+                     for variant, more in variants.items()]
+
+
+# The other models of a checkpoint, as small as they can be.
+kTower = dict(hidden_size=4, intermediate_size=6, num_hidden_layers=1, num_attention_heads=2, image_size=4, patch_size=2)
+kSiglip = dict(vision_config=dict(kTower, model_type="siglip_vision_model", vision_use_head=False))
+kClip = dict(vision_config=dict(kTower, model_type="clip_vision_model", projection_dim=4))
+kPixtral = dict(vision_config=dict(kTower, model_type="pixtral", num_attention_heads=1, head_dim=4))
+kQwenTower = dict(depth=1, hidden_size=8, intermediate_size=6, num_heads=2, patch_size=2, in_channels=1, temporal_patch_size=1,
+                  spatial_merge_size=1)
+kQwen2Eye = dict(vision_config=dict(depth=1, embed_dim=8, hidden_size=16, mlp_ratio=1, num_heads=2, patch_size=2, in_channels=1,
+                                    temporal_patch_size=1, spatial_merge_size=1))
+kQwen25Eye = dict(vision_config=dict(kQwenTower, out_hidden_size=16, window_size=4, fullatt_block_indexes=[0]))
+kQwen3Eye = dict(vision_config=dict(kQwenTower, out_hidden_size=16, num_position_embeddings=4, deepstack_visual_indexes=[0]))
 
 
 kNeo = dict(bos_token_id=1, eos_token_id=2, hidden_size=12, num_layers=2, num_heads=2, vocab_size=23,
@@ -280,4 +305,30 @@ kCases = [
           biases=dict(use_bias=True, tie_word_embeddings=False, moe_norm_min=0.9, moe_layer_start_index=0),
           layers=dict(num_hidden_layers=4, moe_layer_start_index=0, moe_layer_interval=2, moe_num_shared_experts=0,
                       moe_layer_end_index=2)),
+    *part("gemma3", "gemma3_text", dict(kGemma, sliding_window=4, query_pre_attn_scalar=7, layer_types=kLayers),
+          dict(kSiglip, mm_tokens_per_image=4), long=dict(kFour, layer_types=kLayers * 2, final_logit_softcapping=3.0)),
+    *part("mistral3", "mistral", dict(kLlama, head_dim=8, sliding_window=None), dict(kPixtral, tie_word_embeddings=False),
+          window=dict(sliding_window=4)),
+    *part("qwen2_5_vl", "qwen2_5_vl_text", dict(kSixteen, **rope(mrope_section=[1, 1, 0])), kQwen25Eye,
+          windows=dict(kFour, use_sliding_window=True, sliding_window=4, max_window_layers=2)),
+    *part("qwen2_vl", "qwen2_vl_text", dict(kSixteen, **rope(mrope_section=[0, 1, 1])), kQwen2Eye, golden=False),
+    *part("qwen3_vl", "qwen3_vl_text", dict(kSixteen, head_dim=8, **rope(mrope_section=[2, 1, 1], mrope_interleaved=True)),
+          dict(kQwen3Eye, tie_word_embeddings=True), biases=dict(attention_bias=True, num_key_value_heads=1),
+          yarn=rope("yarn", factor=4.0, original_max_position_embeddings=8, mrope_section=[2, 1, 1])),
+    *part("qwen3_vl_moe", "qwen3_vl_moe_text",
+          dict(kQwenMoe, head_dim=6, num_experts=3, **rope(mrope_section=[1, 1, 1])), kQwen3Eye,
+          dense=dict(num_hidden_layers=4, mlp_only_layers=[1], decoder_sparse_step=2),
+          equal_sizes=dict(moe_intermediate_size=8)),  # twice that is the model's width
+    *part("paligemma", "gemma", dict(kGemma, num_key_value_heads=1), dict(kSiglip, projection_dim=12, hidden_size=12)),
+    *part("paligemma", "gemma2", dict(kGemma, sliding_window=4, query_pre_attn_scalar=7),
+          dict(kSiglip, projection_dim=12, hidden_size=12), golden=False),
+    *part("llava", "llama", kSixteen, kClip, tied=dict(tie_word_embeddings=True)),
+    *part("llava", "mistral", kSixteen, kClip, golden=False),
+    *part("llava_next", "llama", kSixteen, kClip, golden=False),
+    *part("llava_next", "qwen2", kSixteen, kClip, golden=False),
+    *part("llava_onevision", "qwen2", kSixteen, kSiglip, golden=False),
+    *part("aya_vision", "cohere2", dict(kLlama, hidden_size=16, sliding_window=4, layer_types=kLayers), kSiglip, golden=False),
+    *part("internvl", "qwen2", kSixteen, dict(vision_config=dict(kTower, image_size=[4, 4], patch_size=[2, 2])), golden=False),
+    *part("internvl", "qwen3", dict(kLlama, head_dim=8), dict(vision_config=dict(kTower, image_size=[4, 4], patch_size=[2, 2])),
+          golden=False),
 ]

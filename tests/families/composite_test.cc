@@ -1,0 +1,257 @@
+// config.json of checkpoints that hold several models: what of it is the text model's.
+#include "families/composite.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "core/json.h"
+#include "families/shared/native_config.h"
+#include "hooked/core/error.h"
+#include "tests/support/thrown_by.h"
+
+namespace hooked::composite_test {
+namespace {
+
+FamilyConfig read(const std::string& config) {
+  const RecognisedFamily named = named_family({config, "config.json"});
+  return read_family_config(named.family, named.config);
+}
+
+void expect_refused(const std::string& config, std::string_view key, const std::vector<std::string>& said) {
+  const auto error = thrown_by<ConfigError>([&] { read(config); });
+  ASSERT_TRUE(error) << key;
+  EXPECT_EQ(error->where(), fmt::format("config.json: {}", key)) << error->what();
+  for (const std::string& words : said) {
+    EXPECT_NE(std::string(error->what()).find(words), std::string::npos) << words << ": " << error->what();
+  }
+}
+
+// A text model of few keys, and the whole around it.
+std::string text(const std::string& more = "") {
+  return R"({"hidden_size": 16, "intermediate_size": 20, "num_hidden_layers": 2, "num_attention_heads": 4,
+             "num_key_value_heads": 2, "vocab_size": 23, "max_position_embeddings": 32, "head_dim": 4)" +
+         (more.empty() ? "" : ", " + more) + "}";
+}
+
+std::string whole(std::string_view model_type, const std::string& group, const std::string& more = "") {
+  return fmt::format(
+      R"({{"model_type": "{}", "text_config": {}, "vision_config": {{"hidden_size": 3}}{}{}}})", model_type,
+      group, more.empty() ? "" : ", ", more);
+}
+
+TEST(Composites, StandInOrderAndAreNoFamilies) {
+  std::string_view last;
+  std::set<std::string_view> families;
+  for (const Family& family : all_families()) families.insert(family.model_type);
+  for (const Composite& composite : all_composites()) {
+    EXPECT_LT(last, composite.model_type);
+    last = composite.model_type;
+    EXPECT_FALSE(families.contains(composite.model_type)) << composite.model_type;
+    EXPECT_FALSE(composite.prefixes.empty());
+    EXPECT_FALSE(composite.others.empty());
+  }
+}
+
+// A prefix that begins with another would never be found behind it.
+TEST(Composites, LongerPrefixesGoFirst) {
+  for (const Composite& composite : all_composites()) {
+    for (std::size_t i = 0; i < composite.prefixes.size(); ++i) {
+      for (std::size_t j = 0; j < i; ++j) {
+        EXPECT_FALSE(composite.prefixes[i].starts_with(composite.prefixes[j]))
+            << composite.model_type << ": " << composite.prefixes[i];
+      }
+    }
+  }
+}
+
+// tests/golden/make.py text-parts asked transformers.
+TEST(CompositeConfigs, SizesThatTheGroupLeavesOutAreThoseOfTransformers) {
+  const std::ifstream file(HOOKED_SOURCE_DIR "/tests/golden/text_parts.json", std::ios::binary);
+  std::ostringstream rows;
+  rows << file.rdbuf();
+  std::set<std::string> compared;
+  for (const Json& row : parse_json(rows.str(), {})) {
+    SCOPED_TRACE(row.at("config").dump());
+    const ModelConfig got = read(row.at("config").dump()).config, meant = read(row.at("means").dump()).config;
+    EXPECT_EQ(got, meant) << write_native_config(got) << "\nmeant " << write_native_config(meant);
+    compared.insert(row.at("config").at("model_type"));
+  }
+  for (const Composite& composite : all_composites()) {
+    EXPECT_TRUE(compared.contains(std::string(composite.model_type))) << composite.model_type;
+  }
+}
+
+// As on the hub: the group of google/gemma-3-4b-it, written when defaults were left out.
+TEST(CompositeConfigs, PublishedGemma3) {
+  const FamilyConfig gemma = read(R"({"architectures": ["Gemma3ForConditionalGeneration"],
+      "boi_token_index": 255999, "eoi_token_index": 256000, "eos_token_id": [1, 106], "image_token_index": 262144,
+      "initializer_range": 0.02, "mm_tokens_per_image": 256, "model_type": "gemma3",
+      "text_config": {"hidden_size": 2560, "intermediate_size": 10240, "model_type": "gemma3_text",
+        "num_hidden_layers": 34, "rope_scaling": {"factor": 8.0, "rope_type": "linear"}, "sliding_window": 1024},
+      "torch_dtype": "bfloat16", "transformers_version": "4.50.0.dev0",
+      "vision_config": {"hidden_size": 1152, "model_type": "siglip_vision_model", "vision_use_head": false}})");
+  EXPECT_EQ(gemma.config.n_heads, 8);
+  EXPECT_EQ(gemma.config.n_kv_heads, 4);
+  EXPECT_EQ(gemma.config.d_head, 256);
+  EXPECT_EQ(gemma.config.d_vocab, 262208);
+  EXPECT_EQ(gemma.config.window->size, 1024);
+  EXPECT_EQ(gemma.config.rotary()->base, 1e6);
+  EXPECT_TRUE(gemma.config.tied_unembedding());
+  EXPECT_TRUE(gemma.ignored_keys.empty()) << gemma.ignored_keys.front();
+}
+
+// As on the hub: Qwen/Qwen2.5-VL-3B-Instruct, whose text keys stand beside those of the whole.
+TEST(CompositeConfigs, PublishedQwen25Vl) {
+  const std::string keys = R"("attention_dropout": 0.0, "bos_token_id": 151643, "eos_token_id": 151645,
+      "hidden_act": "silu", "hidden_size": 2048, "initializer_range": 0.02, "intermediate_size": 11008,
+      "max_position_embeddings": 128000, "max_window_layers": 70, "num_attention_heads": 16,
+      "num_hidden_layers": 36, "num_key_value_heads": 2, "rms_norm_eps": 1e-06, "rope_theta": 1000000.0,
+      "sliding_window": 32768, "tie_word_embeddings": true, "use_cache": true, "use_sliding_window": false,
+      "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]}, "vocab_size": 151936)";
+  const std::string beside = R"("model_type": "qwen2_5_vl", "vision_start_token_id": 151652,
+      "vision_end_token_id": 151653, "vision_token_id": 151654, "image_token_id": 151655,
+      "video_token_id": 151656, "vision_config": {"depth": 32, "hidden_act": "silu", "window_size": 112}, )";
+  const FamilyConfig flat = read("{" + beside + keys + "}");
+  EXPECT_EQ(flat.config.d_head, 128);
+  EXPECT_EQ(flat.config.rotary()->scaling, RopeScaling(NoScaling{}));
+  EXPECT_TRUE(flat.config.qkv_bias);
+  EXPECT_TRUE(flat.config.tied_unembedding());
+  EXPECT_TRUE(flat.ignored_keys.empty()) << flat.ignored_keys.front();
+  const FamilyConfig grouped =
+      read("{" + beside + R"("text_config": {"model_type": "qwen2_5_vl_text", )" + keys + "}}");
+  EXPECT_EQ(flat.config, grouped.config);
+}
+
+TEST(CompositeConfigs, KeysOfTheWholeAreIgnoredByNameOrListedOrRefused) {
+  const FamilyConfig listed =
+      read(whole("gemma3", text(R"("colour": "green")"), R"("favourite": 3, "image_token_index": 5)"));
+  EXPECT_EQ(listed.ignored_keys, (std::vector<std::string>{"favourite", "text_config.colour"}));
+  expect_refused(whole("gemma3", text(), R"("attention_multiplier": 3)"), "attention_multiplier",
+                 {"3", "expected null"});
+  expect_refused(whole("gemma3", text(R"("attention_multiplier": 3)")), "text_config.attention_multiplier",
+                 {"3", "expected null"});
+  expect_refused(whole("gemma3", text(), R"("quantization_config": {"bits": 4})"), "quantization_config",
+                 {"expected null"});
+  EXPECT_NO_THROW(read(whole("gemma3", text(R"("attention_multiplier": null)"))));
+}
+
+TEST(CompositeConfigs, ErrorsNameTheKeyInItsGroup) {
+  expect_refused(whole("gemma3", text(R"("sliding_window": "wide")")), "text_config.sliding_window",
+                 {"expected an integer"});
+  expect_refused(whole("mistral3", text(R"("rope_scaling": {"rope_type": "spiral"})")),
+                 "text_config.rope_scaling.rope_type", {"spiral"});
+  // Where a number is refused beside others.
+  expect_refused(whole("mistral3", text(R"("rope_theta": -1.5)")), "text_config.rope_theta", {"-1.5"});
+}
+
+TEST(CompositeConfigs, TheGroupMustBeThereAndOfAFamily) {
+  expect_refused(R"({"model_type": "gemma3"})", "text_config", {"missing", "expected"});
+  expect_refused(R"({"model_type": "gemma3", "text_config": 3})", "text_config", {"expected an object"});
+  expect_refused(whole("mistral3", text(R"("model_type": "ministral3")")), "text_config.model_type",
+                 {"'ministral3' is not supported", "mistral"});
+  expect_refused(whole("mistral3", text(R"("model_type": 3)")), "text_config.model_type",
+                 {"expected a string"});
+  expect_refused(whole("flamingo9", text()), "model_type", {"'flamingo9'", "gemma3", "qwen3_vl"});
+}
+
+TEST(CompositeConfigs, SectionsOfRotaryPositionsSayNothingOfText) {
+  const auto rope = [](const std::string& group) { return text(R"("rope_scaling": )" + group); };
+  const std::string sections = R"("mrope_section": [1, 1, 0])";
+  const ModelConfig plain = read(whole("qwen2_5_vl", text())).config;
+  EXPECT_EQ(read(whole("qwen2_5_vl", rope(R"({"type": "mrope", )" + sections + "}"))).config, plain);
+  EXPECT_EQ(
+      read(whole("qwen2_5_vl", rope(R"({"rope_type": "default", "type": "default", )" + sections + "}")))
+          .config,
+      plain);
+  EXPECT_EQ(read(whole("qwen3_vl",
+                       rope(R"({"rope_type": "default", "mrope_interleaved": true, )" + sections + "}")))
+                .config,
+            read(whole("qwen3_vl", text())).config);
+  for (const char* bad : {"[1, 1]", "[1, -1, 2]", "3", R"(["a", 1, 1])"}) {
+    const auto error = thrown_by<ConfigError>(
+        [&] { read(whole("qwen3_vl", rope(fmt::format(R"({{"mrope_section": {}}})", bad)))); });
+    ASSERT_TRUE(error) << bad;
+    EXPECT_EQ(error->where().find("config.json: text_config.rope_scaling.mrope_section"), 0u)
+        << error->what();
+  }
+  // A model by itself has no sections.
+  expect_refused(whole("llava", text(R"("model_type": "qwen2", "rope_scaling": {"type": "mrope"})")),
+                 "text_config.rope_scaling.type", {"mrope"});
+}
+
+TEST(CompositeConfigs, TheWholeTiesTheUnembedding) {
+  const auto tied = [](std::string_view type, const std::string& of_group, const std::string& of_whole) {
+    return read(whole(type, text(of_group), of_whole)).config.tied_unembedding();
+  };
+  const std::string yes = R"("tie_word_embeddings": true)", no = R"("tie_word_embeddings": false)";
+  EXPECT_TRUE(tied("gemma3", "", ""));
+  EXPECT_TRUE(tied("gemma3", no, ""));
+  EXPECT_FALSE(tied("gemma3", yes, no));
+  EXPECT_FALSE(tied("llava", "", ""));
+  EXPECT_TRUE(tied("llava", yes, ""));
+  EXPECT_TRUE(tied("llava", no, yes));
+  EXPECT_FALSE(tied("qwen3_vl", yes, ""));
+  EXPECT_TRUE(tied("qwen3_vl", "", yes));
+}
+
+TEST(CompositeConfigs, PaliGemmaSettlesWhatItsTextSees) {
+  const std::string both = R"("use_bidirectional_attention": true, "num_image_tokens": 4, "model_type": )";
+  for (const char* type : {R"("gemma")", R"("gemma2")"}) {
+    const ModelConfig c = read(whole("paligemma", text(both + type), R"("hidden_size": 16)")).config;
+    EXPECT_EQ(c.direction, AttentionDirection::causal);
+  }
+  expect_refused(whole("llava", text(both + R"("gemma")")), "text_config.use_bidirectional_attention",
+                 {"true"});
+}
+
+// As transformers has it: only PaliGemma's code caps what its unembedding makes.
+TEST(CompositeConfigs, LogitsAreScaledAndCappedWhereTheWholeDoes) {
+  const std::string capped = R"("final_logit_softcapping": 5.0)";
+  const FamilyConfig gemma = read(whole("gemma3", text(capped)));
+  EXPECT_EQ(gemma.config.unembedding->soft_cap, 0.0);
+  ASSERT_EQ(gemma.notes.size(), 1u);
+  EXPECT_NE(gemma.notes[0].find("nor capped (at 5)"), std::string::npos) << gemma.notes[0];
+  EXPECT_TRUE(read(whole("gemma3", text())).notes.empty());
+  const FamilyConfig aya = read(whole("aya_vision", text(R"("logit_scale": 0.25)")));
+  EXPECT_EQ(aya.config.unembedding->scale, 1.0);
+  ASSERT_EQ(aya.notes.size(), 1u);
+  EXPECT_NE(aya.notes[0].find("scaled (by 0.25)"), std::string::npos) << aya.notes[0];
+  EXPECT_EQ(
+      read(whole("paligemma", text(capped + R"(, "model_type": "gemma2")"))).config.unembedding->soft_cap,
+      5.0);
+}
+
+TEST(CompositeConfigs, Qwen3VlMoeAlwaysRenormalises) {
+  const std::string moe =
+      R"("num_experts": 3, "num_experts_per_tok": 2, "moe_intermediate_size": 7, "norm_topk_prob": )";
+  const FamilyConfig yes = read(whole("qwen3_vl_moe", text(moe + "true")));
+  const FamilyConfig no = read(whole("qwen3_vl_moe", text(moe + "false")));
+  EXPECT_TRUE(yes.config.experts->renormalised);
+  EXPECT_TRUE(no.config.experts->renormalised);
+  EXPECT_TRUE(yes.notes.empty());
+  ASSERT_EQ(no.notes.size(), 1u);
+  EXPECT_NE(no.notes[0].find("norm_topk_prob"), std::string::npos);
+}
+
+TEST(CompositeNames, SayWhoseATensorIs) {
+  const Composite &gemma = *find_composite("gemma3"), &qwen = *find_composite("qwen2_5_vl");
+  for (const char* name : {"vision_tower.a", "model.vision_tower.a"}) {
+    EXPECT_EQ(other_part(gemma, name), "vision_tower") << name;
+  }
+  EXPECT_EQ(other_part(gemma, "model.multi_modal_projector.mm_input_projection_weight"),
+            "multi_modal_projector");
+  EXPECT_EQ(other_part(gemma, "language_model.model.vision_tower.a"), std::nullopt);
+  EXPECT_EQ(other_part(qwen, "visual.blocks.0.a"), "visual");
+  EXPECT_EQ(prefix_in_composite(gemma, "language_model.model.norm.weight"), "language_model.model.");
+  EXPECT_EQ(prefix_in_composite(gemma, "language_model.lm_head.weight"), "language_model.");
+  EXPECT_EQ(prefix_in_composite(gemma, "model.language_model.norm.weight"), "model.language_model.");
+  EXPECT_EQ(prefix_in_composite(gemma, "lm_head.weight"), "");
+  EXPECT_EQ(prefix_in_composite(qwen, "model.norm.weight"), "model.");
+}
+
+}  // namespace
+}  // namespace hooked::composite_test
