@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "families/storage.h"
 #include "hooked/core/model_config.h"
 
 namespace at {
@@ -59,6 +60,8 @@ struct FamilyConfig {
   std::vector<std::string> notes = {};
   std::vector<std::string> ignored_keys = {};
   bool processing_recorded = false;  ///< the weights are a saved model's, processed as it was
+  /// In which form matrices are stored, if not as numbers.
+  std::optional<QuantisedStorage> storage = std::nullopt;
 };
 
 /// What a checkpoint shows besides a `model_type`: enough to know a family whose files do not name it.
@@ -146,8 +149,8 @@ struct RecognisedFamily {
   ConfigText config;
 };
 
-/// The family that a config's `model_type` names, or that of its text part. Throws ConfigError for a name that
-/// is not supported.
+/// The family that a config's `model_type` names, or that of its text part. Throws ConfigError for a name
+/// that is not supported.
 RecognisedFamily named_family(const ConfigText& config);
 
 /// The family of a checkpoint: the one that config.json names, else the first that recognises it, else

@@ -68,6 +68,23 @@ on are such checkpoints. Sizes that a `text_config` leaves out are those of its 
 down. {composite_notes}
 Other checkpoints of several models are refused by name. `hooked save` makes a native folder of the text part.
 
+## Quantised storage
+
+Matrices that are stored in fewer bits are read as the numbers that they stand for, into the dtype asked for, block by block while they
+are loaded: nothing is computed in the storage's format. They are the weights of the quantised model; its activations, keys and values are not quantised
+here, and factors for them are left unread. A note says what the storage was.
+
+| `quant_method` | read as | stored |
+|---|---|---|
+{formats}
+MXFP4 is `*_blocks` with `*_scales`: groups of 32 numbers (e2m1), two in a byte, the first in its lower half, times a power of two. fp8 is e4m3
+times a factor (`weight_scale_inv`, `weight_scale`) for the whole matrix, for each row, or for each block of rows and columns (`weight_block_size`),
+of which the last may be smaller. Factors are floating point numbers or powers of two (e8m0). The product is rounded to float32 once.
+
+The numbers are equal to the last bit to those of `transformers` where it makes them on a CPU (MXFP4; fp8 in whole blocks), else to a decoder in NumPy written from
+the formats' descriptions (`tests/golden/makers/number_codes.py`); the two agree where both exist. Each key of `quantization_config` is honoured or
+refused; modules that it says are not quantised must not be.
+
 ## Without a `model_type`
 
 These are known by what their files hold; a `model_type` in config.json goes first.
@@ -140,11 +157,19 @@ int main(int, char** argv) {
   std::string composites, notes;
   for (const hooked::Composite& composite : hooked::all_composites()) {
     composites += fmt::format("| `{}` | `{}`{} | {} | {} |\n", composite.model_type, composite.text_type,
-                              composite.flat ? ", perhaps without a group" : "", code_list(composite.prefixes),
-                              code_list(composite.others));
+                              composite.flat ? ", perhaps without a group" : "",
+                              code_list(composite.prefixes), code_list(composite.others));
     if (!composite.note.empty()) notes += fmt::format("{}.\n", composite.note);
   }
   std::string closing = replaced(std::string(kClosing), "{composites}", composites);
   closing = replaced(std::move(closing), "{composite_notes}", notes);
+  std::string formats;
+  for (const hooked::StorageFormat& format : hooked::storage_formats()) {
+    std::vector<std::string> factors;
+    for (const std::string_view ending : format.factors) factors.push_back(fmt::format("`*{}`", ending));
+    formats += fmt::format("| `{}` | {} | `*{}` ({}) with {} |\n", format.method, format.name, format.ending,
+                           format.dtype, fmt::join(factors, " or "));
+  }
+  closing = replaced(std::move(closing), "{formats}", formats);
   std::cout << replaced(std::move(closing), "{recognised}", recognised);
 }

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 
+#include "families/storage.h"
 #include "hooked/core/error.h"
 
 namespace hooked {
@@ -239,8 +240,16 @@ std::vector<std::string> HfConfig::ignored_keys() const {
   return ignored;
 }
 
+std::optional<QuantisedStorage> HfConfig::storage() const {
+  if (group_.empty() || json_.is_unset(kQuantisationKey)) return read_storage(whole_);
+  if (!whole_.is_unset(kQuantisationKey)) {
+    json_.refuse(kQuantisationKey, "stands beside another one of the whole; expected one of them");
+  }
+  return read_storage(json_);
+}
+
 FamilyConfig HfConfig::finish(ModelConfig config, RecipeMaker recipes) && {
-  require_unset({"quantization_config"});
+  std::optional<QuantisedStorage> stored = storage();
   const bool causal = config.direction == AttentionDirection::causal;
   if (json_.boolean_or("is_causal", causal) != causal) {
     json_.refuse("is_causal", fmt::format("is not supported by this family; expected {}", causal));
@@ -253,7 +262,11 @@ FamilyConfig HfConfig::finish(ModelConfig config, RecipeMaker recipes) && {
     throw ConfigError(origin == origins_.end() ? json_.where(error.where()) : origin->second,
                       error.message());
   }
-  return {std::move(config), std::move(recipes), std::move(notes_), std::move(ignored)};
+  return {.config = std::move(config),
+          .recipes = std::move(recipes),
+          .notes = std::move(notes_),
+          .ignored_keys = std::move(ignored),
+          .storage = std::move(stored)};
 }
 
 }  // namespace hooked

@@ -89,6 +89,8 @@ class HfConfig {
   FamilyConfig finish(ModelConfig config, RecipeMaker recipes) &&;
 
  private:
+  /// What `quantization_config` says, of the config or of the whole that it is a part of.
+  std::optional<QuantisedStorage> storage() const;
   /// Keys that nothing has read and that change nothing. Throws ConfigError at one that may.
   std::vector<std::string> ignored_keys() const;
 

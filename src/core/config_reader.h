@@ -108,8 +108,8 @@ class ConfigReader {
   /// The keys of this object, in document order.
   std::vector<std::string> keys() const;
 
-  /// Keys of this object that nothing has read yet, as dotted paths below it in document order. An object that
-  /// no child reader was made for counts as one key.
+  /// Keys of this object that nothing has read yet, as dotted paths below it in document order. An object
+  /// that no child reader was made for counts as one key.
   std::vector<std::string> unread() const;
 
   /// Throws ConfigError when this object has a key that was not read (for groups in which unknown keys change

@@ -249,6 +249,27 @@ void CheckpointReader::read_elements(std::string_view name, std::int64_t first,
   shard.contents->read_elements(*contents_->opened(stored), stored.index, first, into);
 }
 
+bool CheckpointReader::has_bytes(std::string_view name) const {
+  const auto& stored = contents_->at(name);
+  return contents_->shards[stored.shard].contents->begin_of_bytes(stored.index).has_value();
+}
+
+void CheckpointReader::read_bytes(std::string_view name, std::uint64_t first,
+                                  std::span<std::byte> into) const {
+  const auto& stored = contents_->at(name);
+  const auto& shard = contents_->shards[stored.shard];
+  const auto begin = shard.contents->begin_of_bytes(stored.index);
+  const std::uint64_t all = contents_->info(stored).bytes();
+  if (!begin || first > all || into.size() > all - first) {
+    throw CheckpointError(
+        path_text(shard.file.path),
+        fmt::format("tensor '{}' does not have these bytes in order; expected some of {}, got {} "
+                    "from {} on",
+                    printable(name), begin ? all : 0, into.size(), first));
+  }
+  if (!into.empty()) contents_->opened(stored)->read(*begin + first, into);
+}
+
 std::uint64_t CheckpointReader::bytes() const noexcept { return contents_->bytes; }
 
 const std::map<std::string, std::string>& CheckpointReader::metadata() const noexcept {

@@ -2,10 +2,12 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -84,6 +86,14 @@ class CheckpointReader {
   /// The first read of a pickle's record goes over all of it and compares its checksum. Throws as read()
   /// does, and CheckpointError for another `into` or elements that the tensor does not have.
   void read_elements(std::string_view name, std::int64_t first, const at::Tensor& into) const;
+
+  /// Whether a tensor's bytes can be read as they lie, whatever its dtype: in safetensors.
+  bool has_bytes(std::string_view name) const;
+
+  /// Fills `into` with the bytes from number `first` on of such a tensor, whose elements lie one after
+  /// another, the last axis' first. Throws CheckpointError for bytes that the tensor does not have, IoError
+  /// when the file was changed.
+  void read_bytes(std::string_view name, std::uint64_t first, std::span<std::byte> into) const;
 
   /// Bytes of all tensors as stored; what several tensors of a pickle share is counted once.
   std::uint64_t bytes() const noexcept;

@@ -42,4 +42,8 @@ void SafetensorsTensors::read_elements(const InputFile& file, std::size_t index,
   if (into.scalar_type() == at::kBool) check_bools(file, tensors_[index], bytes);
 }
 
+std::optional<std::uint64_t> SafetensorsTensors::begin_of_bytes(std::size_t index) const {
+  return tensors_[index].begin;
+}
+
 }  // namespace hooked

@@ -17,6 +17,7 @@ class SafetensorsTensors final : public TensorFile {
   bool in_order(std::size_t index) const override;
   void read_elements(const InputFile& file, std::size_t index, std::int64_t first,
                      const at::Tensor& into) const override;
+  std::optional<std::uint64_t> begin_of_bytes(std::size_t index) const override;
 };
 
 }  // namespace hooked

@@ -1,9 +1,9 @@
 #include "io/source_tensor.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
 #include <utility>
 
@@ -24,7 +24,10 @@ std::vector<std::int64_t> memory_order(const at::Tensor& tensor) {
 
 }  // namespace
 
-at::Tensor SourceTensor::meta() const { return at::empty(shape, at::TensorOptions(dtype).device(at::kMeta)); }
+at::Tensor SourceTensor::meta() const {
+  const at::TensorOptions options = at::TensorOptions(dtype).device(at::kMeta);
+  return strides.empty() ? at::empty(shape, options) : at::empty_strided(shape, strides, options);
+}
 
 SourceTensors source_tensors(const CheckpointReader& reader) {
   SourceTensors all;
@@ -37,10 +40,16 @@ SourceTensors source_tensors(const CheckpointReader& reader) {
               .where = path_text(reader.file_of(name)),
               .read = [&reader, name] { return reader.read(name); },
               .read_elements = nullptr};
-    if (!reader.in_order(name)) continue;
-    tensor.read_elements = [&reader, name](std::int64_t first, const at::Tensor& into) {
-      reader.read_elements(name, first, into);
-    };
+    if (reader.in_order(name)) {
+      tensor.read_elements = [&reader, name](std::int64_t first, const at::Tensor& into) {
+        reader.read_elements(name, first, into);
+      };
+    }
+    if (reader.has_bytes(name)) {
+      tensor.read_bytes = [&reader, name](std::uint64_t first, std::span<std::byte> into) {
+        reader.read_bytes(name, first, into);
+      };
+    }
   }
   return all;
 }
@@ -72,21 +81,27 @@ std::optional<StoredTensor> view_in_file(const SourceTensor& source, const at::T
     return std::nullopt;
   }
   const std::vector<std::int64_t> order = memory_order(made);
-  if (!made.permute(order).is_contiguous()) return std::nullopt;
-  std::vector<std::int64_t> back(order.size()), sizes(order.size());
+  const at::Tensor ordered = made.permute(order);
+  const std::vector<std::int64_t> sizes = ordered.sizes().vec(), strides = ordered.strides().vec();
+  std::vector<std::int64_t> back(order.size());
+  std::int64_t slice = 1,
+               extent = 1;  // of one index of the outermost axis: its elements, and the run they lie in
   for (std::size_t i = 0; i < order.size(); ++i) {
     back[static_cast<std::size_t>(order[i])] = static_cast<std::int64_t>(i);
-    sizes[i] = made.size(order[i]);
+    if (i == 0) continue;
+    slice *= sizes[i];
+    extent += (sizes[i] - 1) * strides[i];
   }
-  const std::int64_t slice =
-      std::accumulate(sizes.begin() + 1, sizes.end(), std::int64_t{1}, std::multiplies<>());
+  const bool any = made.numel() > 0;
+  const std::int64_t step = sizes.front() > 1 ? strides.front() : extent;
+  if (!ordered.is_contiguous() && (!any || step < extent || step > 2 * slice)) return std::nullopt;
   const auto read = [=, read_elements = source.read_elements, offset = made.storage_offset(),
                      dtype = made.scalar_type()](std::int64_t first, std::int64_t count) {
-    const at::Tensor flat = at::empty({count * slice}, dtype);
-    read_elements(offset + first * slice, flat);
+    const at::Tensor run = at::empty({any && count > 0 ? (count - 1) * step + extent : 0}, dtype);
+    read_elements(offset + first * step, run);
     std::vector<std::int64_t> block = sizes;
     block.front() = count;
-    return flat.view(block).permute(back);
+    return run.as_strided(block, strides).permute(back);
   };
   return StoredTensor{.shape = made.sizes().vec(),
                       .dtype = made.scalar_type(),

@@ -2,10 +2,12 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,6 +29,12 @@ struct SourceTensor {
   /// Fills a contiguous tensor on the CPU with the elements from number `first` on; null where the tensor
   /// must be read whole.
   std::function<void(std::int64_t first, const at::Tensor& into)> read_elements;
+  /// Fills `into` with the bytes that its elements lie in, from number `first` on, also of a dtype that
+  /// cannot be read; null where they do not lie in order.
+  std::function<void(std::uint64_t first, std::span<std::byte> into)> read_bytes = nullptr;
+  /// How far apart neighbours along each axis are among the elements that `read_elements` numbers; empty: as
+  /// in a contiguous tensor.
+  std::vector<std::int64_t> strides = {};
 
   /// Its shape and dtype without memory (meta device).
   at::Tensor meta() const;
@@ -47,10 +55,11 @@ StoredTensor stored_tensor(const SourceTensor& source);
 /// Note [Blocks from the file]
 /// What a recipe makes is often a view of one tensor of the file, whole or a run of its rows, with its axes
 /// in another order. Run on a meta tensor, the recipe says so by strides and offset, and then any block of
-/// ours is one run of the file: nothing of the tensor need be held.
+/// ours is one run of the file: nothing of the tensor need be held. Of two that alternate (gate and up
+/// in neighbouring rows), each is read by a run that holds the other's numbers as well.
 ///
 /// `made` is such a view of `meta`, both on the meta device. Nothing where its blocks are not runs of the
-/// file.
+/// file, or are less than half of them.
 std::optional<StoredTensor> view_in_file(const SourceTensor& source, const at::Tensor& meta,
                                          const at::Tensor& made);
 

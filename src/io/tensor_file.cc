@@ -18,6 +18,8 @@ std::unique_ptr<TensorFile> describe_tensors(const InputFile& file, TensorFormat
   return std::make_unique<SafetensorsTensors>(file);
 }
 
+std::optional<std::uint64_t> TensorFile::begin_of_bytes(std::size_t) const { return std::nullopt; }
+
 void check_rows(const InputFile& file, const TensorInfo& info, Rows rows) {
   const auto size = info.shape.empty() ? 0 : info.shape[0];
   if (!info.shape.empty() && rows.first >= 0 && rows.count >= 0 && rows.first <= size &&

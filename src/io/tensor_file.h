@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,10 @@ class TensorFile {
   /// tensor that lies in order. Throws CheckpointError or IoError.
   virtual void read_elements(const InputFile& file, std::size_t index, std::int64_t first,
                              const at::Tensor& into) const = 0;
+
+  /// Where in the file the bytes of tensor `index` begin, of whatever dtype, if its elements lie there in
+  /// order; nothing in formats whose dtypes are all known.
+  virtual std::optional<std::uint64_t> begin_of_bytes(std::size_t index) const;
 
  protected:
   TensorFile() = default;

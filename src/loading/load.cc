@@ -29,6 +29,7 @@
 #include "loading/initialise.h"
 #include "loading/packed_file.h"
 #include "loading/plan_weights.h"
+#include "loading/quantised_source.h"
 #include "loading/recipe_reader.h"
 #include "loading/streamed_model.h"
 #include "loading/tokenizer_files.h"
@@ -71,6 +72,7 @@ struct PlannedModel {
         read.processing_recorded ? WeightProcessing::none() : WeightProcessing::all_that_apply();
     processing = options.processing.value_or(usual);
     source = mapped ? source_tensors(mapped, place) : source_tensors(reader);
+    if (read.storage) storage_notes = read_quantised(source, *read.storage, identified.family);
     if (numbers == Numbers::zeros) read_as_zeros(source);
     plan = plan_weights(source, identified.family, read);
   }
@@ -93,7 +95,8 @@ struct PlannedModel {
 
   std::vector<std::string> notes() const {
     std::vector<std::string> all = identified.read.notes;
-    for (const auto& more : {reader.notes(), plan.notes}) all.insert(all.end(), more.begin(), more.end());
+    for (const auto& more : {reader.notes(), storage_notes, plan.notes})
+      all.insert(all.end(), more.begin(), more.end());
     return all;
   }
 
@@ -102,6 +105,7 @@ struct PlannedModel {
   const CheckpointReader reader;
   std::shared_ptr<LoadedModel> mapped;  ///< a packed file's model as it lies there, else null
   SourceTensors source;
+  std::vector<std::string> storage_notes;
   WeightPlan plan;
   WeightProcessing processing;
 };

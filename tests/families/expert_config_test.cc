@@ -82,7 +82,8 @@ TEST(MixtureConfigs, GptOss) {
   EXPECT_EQ(c.window->layers, (std::vector<bool>{true, false, true, false}));
   EXPECT_EQ(c.activation, Activation::swish_with(1.702));
   EXPECT_EQ(read("gpt_oss", published).config, c) << "its usual scaling is meant where none is given";
-  expect_refused("gpt_oss", published + R"(, "quantization_config": {"quant_method": "mxfp4"})",
+  EXPECT_TRUE(read("gpt_oss", published + R"(, "quantization_config": {"quant_method": "mxfp4"})").storage);
+  expect_refused("gpt_oss", published + R"(, "quantization_config": {"quant_method": "bitnet"})",
                  "quantization_config");
 }
 

@@ -61,8 +61,8 @@ def main(_arguments: list) -> None:
     for file in sorted((kGoldens / "cases").glob("*/config.json")):
         config = json.loads(file.read_text())
         family = config.get("model_type")
-        if family not in transformers.CONFIG_MAPPING or "text_config" in config:
-            continue  # of training code, or native; of text parts text_parts.py tells
+        if family not in transformers.CONFIG_MAPPING or {"text_config", "quantization_config"} & set(config):
+            continue  # of training code, native, or only stored otherwise; of text parts text_parts.py tells
         for path in [()] + paths(config):
             if kSkipped & set(path) or path[-1:] == ("model_type",):
                 continue

@@ -9,6 +9,7 @@ import transformers
 
 from ..case_files import generator_for, random_parameter
 from ..float64 import float64
+from . import storage
 
 kGreedyTokens = 20
 
@@ -232,6 +233,9 @@ def record(case) -> tuple:
     """(model, activations by hook name with tokens, logits and greedy continuation)."""
     with float64(), torch.no_grad():
         model = build(case)
+        stored = {}
+        if case.stored:
+            model, stored = storage.quantised(case, model)
         tokens = random_tokens(case, model.config.get_text_config())
         types = random_token_types(case, model)
         with Recorder(model, case) as recorder:
@@ -252,6 +256,7 @@ def record(case) -> tuple:
             points["greedy"] = greedy(case, model, tokens)
     logits = getattr(result, "prediction_logits" if case.head == "PreTraining" else "logits", None)
     points |= types | {"tokens": tokens} | ({} if logits is None else {"logits": logits})
+    model.stored_tensors = stored
     return model, {name: value.detach().contiguous() for name, value in points.items()}
 
 
@@ -267,3 +272,5 @@ def write_folder(model, case, folder: pathlib.Path) -> None:
     for key, value in case.written.items():
         config.pop(key, None) if value is None else config.__setitem__(key, value)
     config_file.write_text(json.dumps(config, indent=1) + "\n")
+    if stored := getattr(model, "stored_tensors", None):
+        storage.store(case, stored, folder)

@@ -15,7 +15,7 @@ class Case:
     `cached` false: transformers remembers keys of other angles than those of the whole row, so the greedy continuation
     is recorded without its cache.
     `inside` is the `model_type` of the checkpoint of several models that the model is the text part of, and `whole` what
-    else that one's config class takes.
+    else that one's config class takes. `stored` is a format of storage.py in which matrices are written.
     """
 
     name: str
@@ -30,6 +30,7 @@ class Case:
     written: dict = dataclasses.field(default_factory=dict)  # keys replaced in the written config.json; None drops one
     inside: str | None = None
     whole: dict = dataclasses.field(default_factory=dict)
+    stored: str | None = None
 
 
 kIds = dict(bos_token_id=1, eos_token_id=2, pad_token_id=0)
@@ -58,13 +59,13 @@ def rows(model_type, base, **variants):
     cases = [Case(model_type, model_type, base, **shared)]
     for name, keys in variants.items():
         keys = shared | keys
-        case = {k: keys[k] for k in ("length", "golden", "eager", "cached", "greedy", "head", "written") if k in keys}
+        case = {k: keys[k] for k in ("length", "golden", "eager", "cached", "greedy", "head", "written", "stored") if k in keys}
         keys = {k: v for k, v in keys.items() if k not in case}
         cases.append(Case(f"{model_type}_{name}", model_type, base | keys, **case))
     return cases
 
 
-def part(inside, model_type, keys, whole, length=7, golden=True, **variants):
+def part(inside, model_type, keys, whole, length=5, golden=True, **variants):
     """Cases of a text model inside of a checkpoint of several models: the base one, and one for each variant's keys."""
     name = f"{model_type}_in_{inside}"
     base = Case(name, model_type, keys, length=length, golden=golden, inside=inside, whole=whole)
@@ -164,6 +165,8 @@ kCases = [
     *rows("llama", dict(kLlama, head_dim=8),
           biases=dict(attention_bias=True, mlp_bias=True, tie_word_embeddings=True),
           multi_query=dict(num_key_value_heads=1, hidden_act="gelu", rms_norm_eps=1e-3),
+          fp8_rows=dict(stored="fp8_rows", length=5), fp8_tensor=dict(stored="fp8_tensor", golden=False),
+          fbgemm=dict(stored="fbgemm", golden=False),
           equal_sizes=dict(intermediate_size=12, vocab_size=12, num_key_value_heads=4, head_dim=2),
           linear=rope("linear", factor=4.0),
           dynamic=dict(rope("dynamic", factor=2.0), max_position_embeddings=6),
@@ -265,14 +268,17 @@ kCases = [
           all=dict(num_experts=3, num_experts_per_tok=3, moe_intermediate_size=16, tie_word_embeddings=True)),
     *rows("qwen3_moe", dict(kMoe, head_dim=6, moe_intermediate_size=7),
           renormalised=dict(norm_topk_prob=True, attention_bias=True, use_sliding_window=True, sliding_window=4),
-          dense=dict(num_hidden_layers=4, mlp_only_layers=[0], decoder_sparse_step=1, num_experts_per_tok=1)),
+          dense=dict(num_hidden_layers=4, mlp_only_layers=[0], decoder_sparse_step=1, num_experts_per_tok=1),
+          fp8=dict(stored="fp8_blocks", num_local_experts=3, length=5)),
     *rows("olmoe", dict(kOlmoe, num_key_value_heads=4),
           renormalised=dict(norm_topk_prob=True, clip_qkv=0.7, attention_bias=True, num_key_value_heads=2)),
     *rows("gpt_oss", dict(kMoe, **kFour, head_dim=6, sliding_window=4, **kYarn),
           limits=dict(num_hidden_layers=2, swiglu_alpha=1.1, swiglu_limit=0.8, num_experts_per_tok=4,
                       attention_bias=False),
           full=dict(num_hidden_layers=2, layer_types=["full_attention"] * 2, num_experts_per_tok=1,
-                    **rope("default"), tie_word_embeddings=True)),
+                    **rope("default"), tie_word_embeddings=True),
+          mxfp4=dict(stored="mxfp4", num_hidden_layers=1, hidden_size=32, intermediate_size=32, head_dim=4,
+                     num_attention_heads=2, num_key_value_heads=1, num_local_experts=3, length=5)),
     *rows("granitemoe", dict(kMoe, embedding_multiplier=3.0, logits_scaling=1.7, residual_multiplier=0.3,
                              attention_multiplier=0.11),
           biases=dict(attention_bias=True, num_experts_per_tok=5, tie_word_embeddings=True)),
@@ -291,6 +297,7 @@ kCases = [
               aux_loss_alpha=0.001, seq_aux=True, ep_size=1, head_dim=None, qk_head_dim=None, dtype=None,
               torch_dtype="bfloat16"))),
     *rows("deepseek_v3", kDeepseek3,
+          fp8=dict(stored="fp8_blocks", golden=False),
           plain_queries=dict(q_lora_rank=None, attention_bias=True, first_k_dense_replace=0, v_head_dim=7, n_group=1,
                              topk_group=1, norm_topk_prob=False, tie_word_embeddings=True),
           halves=dict(rope_interleave=False, v_head_dim=6, attention_bias=True, rms_norm_eps=1e-3,

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+namespace hooked {
+
+/// The numbers that a byte stands for in the formats of the Open Compute Project (OCP Microscaling
+/// Formats 1.0, OFP8 1.0).
+using ByteNumbers = std::array<float, 256>;
+
+/// e4m3: sign, 4 bits of exponent, 3 of mantissa; no infinities; 0x7f and 0xff are NaN.
+const ByteNumbers& e4m3_numbers();
+
+/// e8m0: 2^(byte - 127); 0xff is NaN.
+const ByteNumbers& e8m0_numbers();
+
+/// e2m1: the 16 numbers of four bits, sign, 2 bits of exponent, 1 of mantissa.
+inline constexpr std::array<float, 16> kE2m1Numbers = {
+    0.0F, 0.5F, 1.0F, 1.5F, 2.0F, 3.0F, 4.0F, 6.0F, -0.0F, -0.5F, -1.0F, -1.5F, -2.0F, -3.0F, -4.0F, -6.0F};
+
+}  // namespace hooked

@@ -1,0 +1,313 @@
+// Weights that are stored in four or eight bits: the numbers that they stand for, and files that cannot be
+// right.
+#include "loading/quantised_source.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "core/config_reader.h"
+#include "core/json.h"
+#include "hooked/core/error.h"
+#include "hooked/loading/describe.h"
+#include "io/checkpoint_reader.h"
+#include "tests/support/checkpoint_tensors.h"
+#include "tests/support/thrown_by.h"
+
+namespace hooked::quantised_source_test {
+namespace {
+
+QuantisedStorage storage_of(const std::string& group) {
+  return *read_storage(ConfigReader(R"({"quantization_config": )" + group + "}", "config.json"));
+}
+
+const std::string kMxfp4 = R"({"quant_method": "mxfp4"})";
+
+std::string blocks_of(int rows, int columns) {
+  return fmt::format(R"({{"quant_method": "fp8", "weight_block_size": [{}, {}]}})", rows, columns);
+}
+
+std::string compressed(const char* strategy) {
+  return fmt::format(
+      R"({{"quant_method": "compressed-tensors", "config_groups": {{"g": {{"weights": {{"strategy": "{}"}}}}}}}})",
+      strategy);
+}
+
+bool same_bits(const at::Tensor& one, const at::Tensor& other) {
+  return at::equal(one.contiguous().view(at::kInt), other.contiguous().view(at::kInt));
+}
+
+/// The recorded weights (tests/golden/make.py stored-numbers).
+class StoredNumbers : public testing::Test {
+ protected:
+  SourceTensors source(const std::string& name, const std::string& group) const {
+    SourceTensors all = source_tensors(reader_), some;
+    for (auto& [tensor, source] : all) {
+      if (tensor.starts_with(name + ".") && !tensor.ends_with(".expected")) some.emplace(tensor, source);
+    }
+    read_quantised(some, storage_of(group), family_of("llama", "config.json"));
+    return some;
+  }
+
+  at::Tensor expected(const std::string& name) const {
+    return reader_.read(name + ".expected").to(at::kFloat);
+  }
+
+  const CheckpointReader reader_ =
+      CheckpointReader::open_file(HOOKED_SOURCE_DIR "/tests/golden/stored_numbers.safetensors");
+};
+
+TEST_F(StoredNumbers, AreThoseOfTransformersOrTheDecoder) {
+  const std::vector<std::pair<std::string, std::string>> rows = {
+      {"block", blocks_of(8, 16)},
+      {"ends", blocks_of(8, 16)},
+      {"experts", blocks_of(4, 6)},
+      {"exponents", blocks_of(8, 8)},
+      {"row", compressed("channel")},
+      {"tensor", compressed("tensor")},
+      {"scalar", R"({"quant_method": "fp8", "weight_block_size": null})"}};
+  for (const auto& [name, group] : rows) {
+    SCOPED_TRACE(name);
+    const SourceTensors all = source(name, group);
+    ASSERT_EQ(all.size(), 1u);
+    EXPECT_TRUE(same_bits(all.at(name + ".weight").read(), expected(name)));
+  }
+  const SourceTensors all = source("mxfp4", kMxfp4);
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_TRUE(same_bits(all.at("mxfp4.w").read(), expected("mxfp4")));
+}
+
+// Any run of elements is what it is of the whole.
+TEST_F(StoredNumbers, AreReadFromAnywhere) {
+  for (const auto& [name, weight, group] :
+       {std::tuple{"mxfp4", "mxfp4.w", kMxfp4}, std::tuple{"ends", "ends.weight", blocks_of(8, 16)},
+        std::tuple{"experts", "experts.weight", blocks_of(4, 6)},
+        std::tuple{"row", "row.weight", compressed("channel")}}) {
+    const SourceTensors all = source(name, group);
+    const SourceTensor& tensor = all.at(weight);
+    const at::Tensor flat = at::empty({tensor.meta().numel()}, at::kFloat);
+    tensor.read_elements(0, flat);
+    for (std::int64_t first = 0; first < std::min<std::int64_t>(flat.numel(), 90); ++first) {
+      for (const std::int64_t count : {0, 1, 2, 7, 31, 32, 33, 64, 100}) {
+        if (first + count > flat.numel()) continue;
+        const at::Tensor run = at::empty({count}, at::kFloat);
+        tensor.read_elements(first, run);
+        ASSERT_TRUE(same_bits(run, flat.narrow(0, first, count))) << name << ' ' << first << ' ' << count;
+      }
+    }
+  }
+}
+
+/// Golden checkpoints as published ones are stored.
+class QuantisedCheckpoint : public CheckpointTensors {
+ protected:
+  // Safetensors of fp8 are not written by the engine: files are copied, and what a test changes is their
+  // config.
+  void copy(const std::string& name) {
+    take_config(name);
+    std::filesystem::copy_file(golden_case(name).folder() / "model.safetensors",
+                               folder_ / "model.safetensors",
+                               std::filesystem::copy_options::overwrite_existing);
+  }
+
+  void take_config(const std::string& name) {
+    const std::ifstream file(golden_case(name).folder() / "config.json", std::ios::binary);
+    std::ostringstream text;
+    text << file.rdbuf();
+    config_ = parse_json(text.str(), {});
+    golden_ = read_golden(golden_case(name));
+    configure();
+  }
+
+  void configure() const { std::ofstream(folder_ / "config.json") << config_.dump(); }
+
+  HookedTransformer loaded() const {
+    return HookedTransformer::load(folder_.path().string(),
+                                   {.dtype = at::kDouble, .processing = WeightProcessing::none()});
+  }
+
+  Json config_;
+};
+
+TEST_F(QuantisedCheckpoint, ANoteSaysWhatTheStorageWas) {
+  for (const auto& [name, said] : {std::pair{"gpt_oss_mxfp4", "2 weights are stored as MXFP4"},
+                                   std::pair{"llama_fp8_rows", "14 weights are stored as fp8 (e4m3)"}}) {
+    copy(name);
+    const HookedTransformer model = loaded();
+    ASSERT_EQ(model.notes().size(), 1u);
+    EXPECT_NE(model.notes()[0].find(said), std::string::npos) << model.notes()[0];
+    EXPECT_NE(model.notes()[0].find("those of the quantised model"), std::string::npos) << model.notes()[0];
+    EXPECT_EQ(describe(folder_.path().string()).notes, model.notes());
+    EXPECT_GT(outline(folder_.path().string()).parameters, 0);
+  }
+}
+
+TEST_F(QuantisedCheckpoint, SavedItIsStoredAsNumbers) {
+  for (const char* name : {"gpt_oss_mxfp4", "qwen3_moe_fp8"}) {
+    copy(name);
+    const HookedTransformer model = loaded();
+    const TempFolder saved;
+    model.save(saved.path());
+    const auto again = HookedTransformer::load(saved.path().string());
+    EXPECT_EQ(again.notes().size(), 1u) << "that it is loaded as it was saved";
+    EXPECT_TRUE(at::equal(again.run(golden_.tokens).logits(), model.run(golden_.tokens).logits()));
+  }
+}
+
+// Loading in half precision rounds the numbers once.
+TEST_F(QuantisedCheckpoint, NumbersAreReadIntoTheDtypeAskedFor) {
+  copy("gpt_oss_mxfp4");
+  const auto load = [&](at::ScalarType dtype) {
+    return HookedTransformer::load(folder_.path().string(),
+                                   {.dtype = dtype, .processing = WeightProcessing::none()})
+        .weights()["blocks.0.mlp.experts.1.W_in.weight"];
+  };
+  const at::Tensor wide = load(at::kDouble);
+  EXPECT_TRUE(at::equal(load(at::kBFloat16).to(at::kDouble), wide)) << "bfloat16 holds them all";
+  EXPECT_TRUE(at::equal(load(at::kFloat).to(at::kDouble), wide));
+  EXPECT_GT(wide.abs().max().item<double>(), 0.0);
+}
+
+TEST_F(QuantisedCheckpoint, AConfigThatSaysSoOfNumbersIsNoted) {
+  take("llama");
+  std::ifstream file(folder_ / "config.json", std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  config_ = parse_json(text.str(), {});
+  config_["quantization_config"] = Json{{"quant_method", "fp8"}};
+  configure();
+  const HookedTransformer model = load();
+  EXPECT_LT(difference(model), 1e-12);
+  ASSERT_EQ(model.notes().size(), 1u);
+  EXPECT_NE(model.notes()[0].find("no tensor is"), std::string::npos) << model.notes()[0];
+}
+
+TEST_F(QuantisedCheckpoint, WithoutAGroupInTheConfigItIsRefused) {
+  copy("llama_fp8_rows");
+  config_.erase("quantization_config");
+  configure();
+  const std::string text = text_thrown_by<CheckpointError>([&] { loaded(); });
+  EXPECT_NE(text.find("'F8_E4M3' is not supported"), std::string::npos) << text;
+}
+
+// What a file may not be, as sources of zeros.
+class BadStorage : public testing::Test {
+ protected:
+  void add(const std::string& name, const std::string& dtype, std::vector<std::int64_t> shape) {
+    const bool real = dtype == "F32", whole = dtype == "I32";
+    source_[name] = {.shape = std::move(shape),
+                     .dtype = real            ? at::kFloat
+                              : whole         ? at::kInt
+                              : dtype == "U8" ? at::kByte
+                                              : at::ScalarType::Undefined,
+                     .dtype_name = dtype,
+                     .where = "model.safetensors",
+                     .read = nullptr,
+                     .read_elements = [](std::int64_t, const at::Tensor& into) { into.zero_(); }};
+    source_[name].read_bytes = [](std::uint64_t, std::span<std::byte> into) {
+      std::ranges::fill(into, std::byte{0});
+    };
+  }
+
+  void expect_refused(const std::string& group, const std::vector<std::string>& said) {
+    SourceTensors source = source_;
+    const auto error = thrown_by<CheckpointError>(
+        [&] { read_quantised(source, storage_of(group), family_of("llama", "config.json")); });
+    ASSERT_TRUE(error) << said.front();
+    EXPECT_EQ(error->where(), "model.safetensors");
+    EXPECT_NE(std::string(error->what()).find("; expected "), std::string::npos) << error->what();
+    EXPECT_EQ(std::string(error->what()).find('\n'), std::string::npos) << error->what();
+    for (const std::string& words : said) {
+      EXPECT_NE(std::string(error->what()).find(words), std::string::npos) << words << ": " << error->what();
+    }
+  }
+
+  SourceTensors source_;
+};
+
+TEST_F(BadStorage, Mxfp4) {
+  const std::vector<std::int64_t> good = {2, 6, 3, 16}, scales = {2, 6, 3};
+  add("x_blocks", "U8", good);
+  expect_refused(kMxfp4, {"'x_blocks'", "without its factors", "'x_scales'"});
+  add("x_scales", "U8", scales);
+  SourceTensors fine = source_;
+  EXPECT_NO_THROW(read_quantised(fine, storage_of(kMxfp4), family_of("gpt_oss", "config.json")));
+  EXPECT_EQ(fine.at("x").shape, (std::vector<std::int64_t>{2, 96, 6}));
+  for (const std::vector<std::int64_t>& odd :
+       {std::vector<std::int64_t>{2, 6, 3, 15}, {2, 6, 3}, {16}, {}, {2, 6, 3, 16, 16}, {2, 6, 3, 32}}) {
+    add("x_blocks", "U8", odd);
+    expect_refused(kMxfp4, {"'x_blocks'", "[expert, row, group, 16]"});
+  }
+  add("x_blocks", "U8", good);
+  for (const std::vector<std::int64_t>& odd :
+       {std::vector<std::int64_t>{2, 6, 2}, {2, 6, 3, 1}, {6, 2, 3}, {36}, {}}) {
+    add("x_scales", "U8", odd);
+    expect_refused(kMxfp4, {"'x_scales'", "does not fit 'x_blocks'", "U8 [2, 6, 3]"});
+  }
+  add("x_scales", "F32", scales);
+  expect_refused(kMxfp4, {"'x_scales'", "F32"});
+  add("x_scales", "U8", scales);
+  add("x", "F32", {2, 96, 6});
+  expect_refused(kMxfp4, {"'x_blocks'", "'x' a second time"});
+  source_.erase("x");
+  source_.at("x_blocks").read_bytes = nullptr;
+  expect_refused(kMxfp4, {"'x_blocks'", "safetensors"});
+}
+
+TEST_F(BadStorage, Fp8) {
+  add("m.weight", "F8_E4M3", {10, 12});
+  expect_refused(blocks_of(4, 5),
+                 {"'m.weight'", "without its factors", "'m.weight_scale_inv'", "'m.weight_scale'"});
+  add("m.weight_scale_inv", "F32", {3, 3});
+  SourceTensors fine = source_;
+  EXPECT_NO_THROW(read_quantised(fine, storage_of(blocks_of(4, 5)), family_of("llama", "config.json")));
+  EXPECT_EQ(fine.size(), 1u);
+  for (const std::vector<std::int64_t>& odd :
+       {std::vector<std::int64_t>{2, 3}, {3, 2}, {4, 3}, {9}, {1}, {}, {10, 1}}) {
+    add("m.weight_scale_inv", "F32", odd);
+    expect_refused(blocks_of(4, 5),
+                   {"'m.weight_scale_inv'", "does not fit 'm.weight'", "block of 4 x 5", "[10, 12]"});
+  }
+  add("m.weight_scale_inv", "F32", {3, 3});
+  expect_refused(R"({"quant_method": "fbgemm_fp8"})", {"'m.weight_scale_inv'", "one for each row"});
+  expect_refused(R"({"quant_method": "fp8", "weight_block_size": null})",
+                 {"'m.weight_scale_inv'", "one for all"});
+  add("m.weight_scale_inv", "I32", {3, 3});
+  expect_refused(blocks_of(4, 5), {"'m.weight_scale_inv'", "I32"});
+  add("m.weight_scale_inv", "F32", {3, 3});
+  expect_refused(R"({"quant_method": "fp8", "weight_block_size": [4, 5], "modules_to_not_convert": ["m"]})",
+                 {"'m.weight'", "says of 'm'", "quantization_config"});
+  add("m.weight", "F8_E4M3", {120});
+  expect_refused(blocks_of(4, 5), {"'m.weight'", "matrices", "[120]"});
+}
+
+TEST_F(BadStorage, EmptyMatricesAreNoTrouble) {
+  add("m.weight", "F8_E4M3", {0, 12});
+  add("m.weight_scale_inv", "F32", {0, 3});
+  SourceTensors source = source_;
+  read_quantised(source, storage_of(blocks_of(4, 5)), family_of("llama", "config.json"));
+  EXPECT_EQ(source.at("m.weight").read().numel(), 0);
+}
+
+TEST_F(BadStorage, FactorsOfActivationsAreTakenOut) {
+  add("m.weight", "F8_E4M3", {10, 12});
+  add("m.weight_scale", "F32", {1});
+  for (const char* name : {"m.input_scale", "m.activation_scale", "attn.k_scale", "attn.v_scale"})
+    add(name, "F32", {1});
+  add("norm.weight", "F32", {10});
+  SourceTensors source = source_;
+  read_quantised(source, storage_of(compressed("tensor")), family_of("llama", "config.json"));
+  EXPECT_EQ(source.size(), 2u);
+}
+
+}  // namespace
+}  // namespace hooked::quantised_source_test
