@@ -15,9 +15,10 @@
 #include "hooked/engine/loss.h"
 
 namespace hooked {
+namespace {
 
-at::Tensor continuation_log_probs(const HookedTransformer& model, const Input& given,
-                                  const at::Tensor& continuation, RunOptions options) {
+at::Tensor log_probs_of(const HookedTransformer& model, const Input& given, const at::Tensor& continuation,
+                        RunOptions options) {
   Input input = check_input(*model.loaded(), given);
   at::Tensor& tokens = input.feeds_encoder() ? input.decoder.tokens : input.tokens;
   at::Tensor& mask = input.feeds_encoder() ? input.decoder.attention_mask : input.attention_mask;
@@ -48,9 +49,16 @@ at::Tensor continuation_log_probs(const HookedTransformer& model, const Input& g
   tokens = at::cat({tokens, next}, 1);
   options.logit_positions = before;
   options.output = Output::logits;
+  return token_log_probs(model.run(input, options).logits(), next);
+}
+
+}  // namespace
+
+at::Tensor continuation_log_probs(const HookedTransformer& model, const Input& prompt,
+                                  const at::Tensor& continuation, RunOptions options) {
   const Again again = options.hooks.empty() && model.hooks().empty() ? Again::allowed : Again::refused;
   return with_memory(memory_of(*model.loaded(), kRunDoor, again),
-                     [&] { return token_log_probs(model.run(input, options).logits(), next); });
+                     [&] { return log_probs_of(model, prompt, continuation, options); });
 }
 
 }  // namespace hooked

@@ -74,7 +74,7 @@ Read read_of(RunResult result) {
 /// What a kind of work reads besides the golden run's tokens.
 struct Given {
   const Subject& s;
-  at::Tensor direction;  ///< [d_model]
+  std::vector<Edit> edits;
   std::optional<Prefix> prefix;
   at::Tensor first, rest;  ///< the tokens in two parts
 };
@@ -97,12 +97,7 @@ Read cached(const Given& g) { return asked(g, g.s.input(), {.capture = act::ever
 Read cached_on_the_host(const Given& g) {
   return asked(g, g.s.input(), {.capture = act::defaults, .keep = {.device = "cpu"}});
 }
-Read edited(const Given& g) {
-  return asked(g, g.s.input(),
-               {.edits = {add(act::resid_post(0), g.direction), scale(act::z(0).head(0), 0.5),
-                          project_out(act::resid_pre(1), g.direction)},
-                .capture = act::resid_post});
-}
+Read edited(const Given& g) { return asked(g, g.s.input(), {.edits = g.edits, .capture = act::resid_post}); }
 Read hooked_by_functions(const Given& g) {
   return asked(g, g.s.input(), {.hooks = {Hook(act::z, [](const at::Tensor& z) { return z * 0.5; })}});
 }
@@ -149,7 +144,12 @@ class MemoryRunsOutIn : public MemoryRunsOut, public testing::WithParamInterface
   Given given() const {
     const at::Tensor first = golden_.tokens.narrow(1, 0, 3);
     const at::Tensor rest = golden_.tokens.narrow(1, 3, golden_.tokens.size(1) - 3);
-    return {s_, s_.random({s_.config().d_model}, 3), model_.run(first, {.keep_prefix = true}).prefix, first,
+    const at::Tensor direction = s_.random({s_.config().d_model}, 3);
+    return {s_,
+            {add(act::resid_post(0), direction), scale(act::z(0).head(0), 0.5),
+             project_out(act::resid_pre(1), direction)},
+            model_.run(first, {.keep_prefix = true}).prefix,
+            first,
             rest};
   }
 };
