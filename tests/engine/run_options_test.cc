@@ -229,6 +229,16 @@ TEST_F(Options, LogitPositionsOutOfRangeAreRefused) {
   EXPECT_THROW(model_.run(tokens_, {.output = Output::loss, .logit_positions = List{0}}), ShapeError);
 }
 
+// Bit by bit, but for heads' results: their product is made of the positions that were asked for, and
+// LibTorch's libraries add up in another order for another number of rows.
+void expect_same(const ActivationCache::Entry& entry, const at::Tensor& expected) {
+  if (entry.name.site == Site::result) {
+    EXPECT_LT(relative_difference(entry.value(), expected), kDoubleTolerance) << entry.name.to_string();
+  } else {
+    EXPECT_TRUE(at::equal(entry.value(), expected)) << entry.name.to_string();
+  }
+}
+
 TEST_F(Options, PositionsCutEverySiteAlongItsOwnAxis) {
   struct Case {
     AxisIndex index;
@@ -244,7 +254,8 @@ TEST_F(Options, PositionsCutEverySiteAlongItsOwnAxis) {
       const std::int64_t dim = query ? *query : *axes.find(Axis::pos);
       const at::Tensor expected =
           full_.cache[Address(entry.name)].index_select(dim, at::tensor(c.places, at::kLong));
-      EXPECT_TRUE(at::equal(entry.value(), expected)) << entry.name.to_string() << " " << c.index.to_string();
+      SCOPED_TRACE(c.index.to_string());
+      expect_same(entry, expected);
       EXPECT_EQ(entry.positions, c.places) << entry.name.to_string();
     }
     EXPECT_TRUE(at::equal(run.logits(), full_.logits())) << "positions are about the cache only";
@@ -269,7 +280,7 @@ TEST_F(Options, LastPositionIsEachRowsOwn) {
     const at::Tensor full = whole.cache[Address(entry.name)];
     const at::Tensor expected =
         at::cat({full.narrow(0, 0, 1).narrow(dim, 5, 1), full.narrow(0, 1, 1).narrow(dim, 2, 1)}, 0);
-    EXPECT_TRUE(at::equal(entry.value(), expected)) << entry.name.to_string();
+    expect_same(entry, expected);
   }
 }
 
