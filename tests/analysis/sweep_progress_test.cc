@@ -221,7 +221,9 @@ TEST(SweepMemory, DoesNotGrowWithTheNumberOfCells) {
   const std::int64_t before = process_status("VmHWM");
   options.over = {Axis::layer, Axis::head, Axis::query, Axis::key};
   EXPECT_EQ(sweep(model, options).values().numel(), 32400);
-  EXPECT_LT(process_status("VmHWM") - before, std::int64_t{32} << 20);
+  // A layer's patches take some 15 KB a cell, so three layers more would be 350 MB. Heaps of two threads
+  // differ by tens.
+  EXPECT_LT(process_status("VmHWM") - before, std::int64_t{96} << 20);
 }
 
 // Callers' functions need not be made for several threads.
