@@ -177,7 +177,7 @@ void tile(const BlockProduct& p, std::int64_t row, std::int64_t first, Fetching&
   Floats sums[kRows][kVectors] = {};
   fetching.begin_part();
   for (std::int64_t i = 0; i < in; i += Elements::kDepth) {
-    if constexpr (kRows > 1) fetching.step();
+    if constexpr (kRows > 1 && kLanes == 16) fetching.step();  // where sums hide it
     typename Elements::Weights weights[kVectors];
 #pragma GCC unroll 12
     for (int v = 0; v < kVectors; ++v)
