@@ -68,7 +68,7 @@ def compare(folder, expected, program) -> dict:
     worst = {}
 
     def note(kind, value):
-        worst[kind] = max(worst.get(kind, 0.0), value)
+        worst[kind] = max(worst.get(kind, 0.0), float("inf") if value != value else value)  # NaN is no agreement
 
     def kept(logits):
         return real_rows(expected, "logits", logits)
