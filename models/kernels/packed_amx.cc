@@ -11,7 +11,7 @@
 #include "models/kernels/packed_tiles.h"
 // In this order.
 #include "models/kernels/packed_panels.h"
-// And then.
+// Which this one needs.
 #include "models/kernels/packed_columns.h"
 
 // Products by AMX (Intel, "Intel Architecture Instruction Set Extensions Programming Reference", chapter 3):
@@ -157,9 +157,8 @@ template <class Store>
 void in_parts(const BlockProduct& p, std::int64_t sixteens, std::int64_t column_tiles, const Store& store) {
   const std::int64_t stride = 2 * kSide * sixteens;
   alignas(64) Sums sums = {};
-  const auto parts = [](std::int64_t all, std::int64_t of) { return (all + of - 1) / of; };
-  Fetching fetching(p, parts(p.rows, 2 * kSide) * parts(column_tiles, p.rows > kSide ? 2 : 4),
-                    parts(p.in, kInputs));
+  Fetching fetching(p, parts_of(p.rows, 2 * kSide) * parts_of(column_tiles, p.rows > kSide ? 2 : 4),
+                    parts_of(p.in, kInputs));
   std::int64_t shaped = 0;
   for (std::int64_t row = 0; row < p.rows; row += 2 * kSide) {
     const std::int64_t rows = std::min(p.rows - row, 2 * kSide);
@@ -199,7 +198,7 @@ void block_product_by_tiles(const BlockProduct& p) {
 void unrounded_columns_by_tiles(const BlockProduct& p, std::int64_t sixteens, std::int64_t columns) {
   in_parts(
       p, sixteens,
-      (columns + kSide - 1) / kSide, [&](const Part& part, const Sums& sums) __attribute__((always_inline)) {
+      parts_of(columns, kSide), [&](const Part& part, const Sums& sums) __attribute__((always_inline)) {
         write_exchanged<UnroundedBfloat16>(p, {&sums[0][0], kMostColumns, part.row, part.rows, part.column,
                                                std::min(kSide * part.column_tiles, columns - part.column)});
       });

@@ -6,7 +6,7 @@
 #include "models/kernels/packed_tiles.h"
 // In this order.
 #include "models/kernels/packed_panels.h"
-// And then.
+// Which this one needs.
 #include "models/kernels/packed_columns.h"
 
 namespace hooked::kernels {

@@ -46,7 +46,7 @@ template <class Elements, int kSixteens>
 void column_sums(const BlockProduct& p, std::int64_t columns) {
   constexpr std::int64_t kColumns = kPackedColumns * kSixteens;
   alignas(64) float sums[kRowsOfColumns * kColumns] = {};
-  const std::int64_t chunks = (p.rows + kRowsOfColumns - 1) / kRowsOfColumns;
+  const std::int64_t chunks = parts_of(p.rows, kRowsOfColumns);
   for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
     const std::int64_t row = chunk * kRowsOfColumns;
     const std::int64_t rows = p.rows - row < kRowsOfColumns ? p.rows - row : kRowsOfColumns;

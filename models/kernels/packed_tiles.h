@@ -135,14 +135,19 @@ struct UnroundedHalf {
 
 constexpr std::int64_t kLine = 64;  // bytes of a line of the cache
 
+// How many parts of size `of` hold `all`; none where either is 0.
+constexpr std::int64_t parts_of(std::int64_t all, std::int64_t of) {
+  return of > 0 ? (all + of - 1) / of : 0;
+}
+
 // What the next product reads comes into the second-level cache meanwhile, in `parts` equal parts of some
 // lines at each of their steps: a block is as large as what the processor foresees is small.
 class Fetching {
  public:
   Fetching(const BlockProduct& p, std::int64_t parts, std::int64_t steps)
       : next_(static_cast<const char*>(p.next)),
-        of_part_(share(p.next_bytes / kLine, parts)),
-        of_step_(share(of_part_, steps)) {}
+        of_part_(parts_of(p.next_bytes / kLine, parts)),
+        of_step_(parts_of(of_part_, steps)) {}
 
   void begin_part() { left_ = of_part_; }
   [[gnu::always_inline]] void step() {
@@ -152,9 +157,6 @@ class Fetching {
   }
 
  private:
-  // No rows, or no inputs, are no parts.
-  static std::int64_t share(std::int64_t all, std::int64_t of) { return of > 0 ? (all + of - 1) / of : 0; }
-
   const char* next_;
   std::int64_t of_part_, of_step_, left_ = 0;
 };
@@ -284,14 +286,14 @@ void row_dots(const BlockProduct& p, std::int64_t columns) {
 template <class Elements, int kSixteens>
 void block_product(const BlockProduct& p) {
   constexpr int kVectors = kSixteens * static_cast<int>(kPackedColumns) / kLanes;
-  const std::int64_t steps = (p.in + Elements::kDepth - 1) / Elements::kDepth;
+  const std::int64_t steps = parts_of(p.in, Elements::kDepth);
   if constexpr (kLanes == 16) {  // 24 of 32 registers hold sums
     constexpr int kRows = kSixteens < 2 ? 12 : 24 / kSixteens;
-    Fetching fetching(p, (p.rows + kRows - 1) / kRows, steps);
+    Fetching fetching(p, parts_of(p.rows, kRows), steps);
     rows_of_tiles<Elements, kSixteens, kRows, kVectors>(p, 0, 0, fetching);
   } else {  // 12 of 16
     constexpr int kRows = 6;
-    Fetching fetching(p, kVectors / 2 * ((p.rows + kRows - 1) / kRows), steps);
+    Fetching fetching(p, kVectors / 2 * parts_of(p.rows, kRows), steps);
     if (p.rows == 1) {
       tile<Elements, kSixteens, 1, kVectors>(p, 0, 0, fetching);
     } else {
