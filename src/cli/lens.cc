@@ -121,8 +121,8 @@ void perform(const AttributeOptions& options) {
                            ? std::nullopt
                            : std::optional(Answers::any_of(ids_of_choice(options.against, model)));
   const auto positions = lens_positions(options.positions);
-  const auto run =
-      model.run_with_cache(input, act::defaults, {.edits = read_edits(options.edits, model, input)});
+  const auto run = model.run_with_cache(
+      input, act::defaults, {.edits = read_edits(options.edits, model, input), .output = Output::none});
   const auto parts =
       options.sources
           ? source_attribution(model, run.cache,

@@ -59,6 +59,9 @@ RunResult asked_logits(const Subject& s, std::uint64_t seed, bool eager) {
   return run(s, tokens(s, seed),
              {.capture = act::resid_post, .logit_positions = std::vector<std::int64_t>{1, -1}}, eager);
 }
+RunResult asked_tokens(const Subject& s, std::uint64_t seed, bool eager) {
+  return run(s, tokens(s, seed), {.logit_tokens = std::vector<std::int64_t>{2, 0}}, eager);
+}
 RunResult stream_only(const Subject& s, std::uint64_t seed, bool eager) {
   return run(s, tokens(s, seed), {.capture = act::resid_pre, .stop_at_layer = 1}, eager);
 }
@@ -99,12 +102,13 @@ bool resumes(const Subject& s) {
 }
 bool edits(const Subject& s) { return s.one_stack() && s.config().n_layers > 1 && unpadded(s); }
 
-constexpr std::array<Recordable, 11> kRuns{{
+constexpr std::array<Recordable, 12> kRuns{{
     {"plain", always, plain},
     {"defaults", always, defaults},
     {"everything", always, everything},
     {"positions", unpadded, positions},
     {"asked_logits", predicts_unpadded, asked_logits},
+    {"asked_tokens", predicts_unpadded, asked_tokens},
     {"stream_only", always, stream_only},
     {"last_point", always, last_point},
     {"from_residual", resumes, from_residual},
