@@ -4,11 +4,11 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/scaled_dot_product_attention.h>
 
 #include <algorithm>
 
 #include "models/attention_recipes.h"
+#include "models/fused_attention.h"
 #include "models/latent_projection.h"
 #include "models/ops.h"
 #include "models/recorded.h"
@@ -73,18 +73,6 @@ void turn(Heads& heads, const RotaryAngles& angles, const RotaryPositions& rotar
   }
   heads.q = turned(heads.q, angles, rotary, run);
   heads.k = turned(heads.k, angles, rotary, run);
-}
-
-// LibTorch's fused kernels of other devices take keys that heads share in 16 bits without a mask only.
-bool fused_shares_keys(const at::Tensor& q, bool masked) {
-  const bool narrow = q.scalar_type() == at::kHalf || q.scalar_type() == at::kBFloat16;
-  return q.device().is_cpu() || (narrow && !masked);
-}
-
-// [batch, kv_head, key, width] for every head.
-at::Tensor for_each_head(const at::Tensor& x, std::int64_t heads) {
-  const std::int64_t group = heads / x.size(1);
-  return x.unsqueeze(2).expand({-1, -1, group, -1, -1}).flatten(1, 2);
 }
 
 }  // namespace
@@ -256,10 +244,11 @@ at::Tensor Attention::attend(const at::Tensor& q, const Segments& attended, cons
   const bool not_fused =
       config_.score_soft_cap > 0 || attended.size() > 1 || sinks_.defined() || kept.scores || kept.pattern;
   if (whole) {
-    return not_fused ? attend_explicitly(q, attended, rules, run) : attend_fused(q, attended.front(), kind);
+    return not_fused ? attend_explicitly(q, attended, rules, run)
+                     : attend_fused(q, attended.front(), kind, scale_);
   }
   if (!not_fused && fused_is_faster(q, attended.front(), kind)) {
-    return attend_fused(q, attended.front(), kind);
+    return attend_fused(q, attended.front(), kind, scale_);
   }
   const Attended made = attend_in_tiles(q, attended, rules, kept, run);
   if (kept.scores) hook_attn_scores_->forward(made.scores, run.watch);
@@ -287,34 +276,6 @@ at::Tensor Attention::attend_explicitly(const at::Tensor& q, const Segments& att
     first_key += keys;
   }
   return z;
-}
-
-bool Attention::fused_is_faster(const at::Tensor& q, const KeysAndValues& attended,
-                                const LayerKind& kind) const {
-  if (!q.device().is_cpu()) {
-    // Products read keys that heads share where they lie; for one query that is less work than repeating
-    // them.
-    return q.size(1) > 1 || !config_.grouped_query() || fused_shares_keys(q, kind.mask.forbids());
-  }
-  // LibTorch multiplies all scores at a time where values have a width of their own, and reads biases and
-  // windows as masks of all queries and keys.
-  if (q.size(3) != attended.values.size(3) || kind.mask.score_bias().defined() || kind.windowed) return false;
-  return kind.plain_causal || !kind.mask.forbids() || !own_softmax(q);
-}
-
-at::Tensor Attention::attend_fused(const at::Tensor& q, const KeysAndValues& attended,
-                                   const LayerKind& kind) const {
-  std::optional<at::Tensor> mask;
-  if (!kind.plain_causal) {
-    if (const at::Tensor& summand = kind.mask.summand(q.scalar_type()); summand.defined()) mask = summand;
-  }
-  // Their way around it would be 19 operators.
-  const bool shares = !config_.grouped_query() || fused_shares_keys(q, mask.has_value());
-  const auto keys_of = [&](const at::Tensor& x) { return shares ? x : for_each_head(x, q.size(2)); };
-  const at::Tensor z = at::scaled_dot_product_attention(
-      q.transpose(1, 2), keys_of(attended.keys), keys_of(attended.values), mask, /*dropout_p=*/0.0,
-      /*is_causal=*/kind.plain_causal, scale_, /*enable_gqa=*/shares && config_.grouped_query());
-  return z.transpose(1, 2);
 }
 
 at::Tensor Attention::write(const at::Tensor& z, Run& run) const {

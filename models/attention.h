@@ -52,8 +52,6 @@ class Attention : public torch::nn::Module {
   at::Tensor attend(const at::Tensor& q, const Segments& attended, const LayerKind& kind, Run& run) const;
   at::Tensor attend_explicitly(const at::Tensor& q, const Segments& attended, const ScoreRules& rules,
                                Run& run) const;
-  at::Tensor attend_fused(const at::Tensor& q, const KeysAndValues& attended, const LayerKind& kind) const;
-  bool fused_is_faster(const at::Tensor& q, const KeysAndValues& attended, const LayerKind& kind) const;
   at::Tensor write(const at::Tensor& z, Run& run) const;
 
   const ModelConfig& config_;
