@@ -157,7 +157,7 @@ class Generation {
  private:
   // For every column behind the prefix.
   KvCache room() const {
-    return {model_->config, {.batch = prompt_.batch(), .capacity = end_ - past_}, model_->device};
+    return {model_->config.n_layers, {.batch = prompt_.batch(), .capacity = end_ - past_}};
   }
 
   Step prompt_step() const {
