@@ -8,6 +8,7 @@
 #include <benchmark/benchmark.h>
 
 #include <chrono>
+#include <ctime>
 
 #include "shapes.h"
 
@@ -23,18 +24,26 @@ void generate(benchmark::State& state, const hooked::HookedTransformer& model, c
   using Clock = std::chrono::steady_clock;
   options.max_new_tokens = kSteps + 1;
   options.sampling.greedy = true;
+  double processor_seconds = 0;
   for (auto _ : state) {
     Clock::time_point begin;
+    std::clock_t processor_begin = 0;
     bool begun = false;
     options.on_tokens = [&](const at::Tensor&) {
-      if (!begun) begin = Clock::now();
+      if (!begun) {
+        begin = Clock::now();
+        processor_begin = std::clock();
+      }
       begun = true;
       return true;
     };
     benchmark::DoNotOptimize(model.generate(prompt, options));
     state.SetIterationTime(std::chrono::duration<double>(Clock::now() - begin).count());
+    processor_seconds += static_cast<double>(std::clock() - processor_begin) / CLOCKS_PER_SEC;
   }
   state.SetItemsProcessed(state.iterations() * kSteps * prompt.size(0));
+  state.counters["processor_ms_a_step"] =
+      1000 * processor_seconds / static_cast<double>(state.iterations() * kSteps);
 }
 
 void generate(benchmark::State& state, const hooked::GenerateOptions& options) {

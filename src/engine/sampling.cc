@@ -176,11 +176,15 @@ Sampler::Sampler(const SamplingOptions& options, const at::Tensor& tokens, const
   occurred_ = at::zeros({tokens.size(0), d_vocab}, tokens.options()).scatter_add(1, tokens, counted);
 }
 
-at::Tensor Sampler::drawn(const at::Tensor& logits) {
-  const at::Tensor sums = at::cumsum(at::softmax(logits.to(at::kDouble), -1), -1);  // [batch, vocab]
+std::vector<double> Sampler::draws() {
   std::vector<double> draws;
   for (std::mt19937_64& stream : streams_) draws.push_back(static_cast<double>(stream() >> 11) * 0x1.0p-53);
-  const at::Tensor draw = to_device(at::tensor(draws, at::kDouble), logits.device()).unsqueeze(1);
+  return draws;
+}
+
+at::Tensor Sampler::drawn(const at::Tensor& logits) {
+  const at::Tensor sums = at::cumsum(at::softmax(logits.to(at::kDouble), -1), -1);  // [batch, vocab]
+  const at::Tensor draw = to_device(at::tensor(draws(), at::kDouble), logits.device()).unsqueeze(1);
   const at::Tensor total = sums.narrow(1, -1, 1);  // 1 up to rounding
   // The first token whose sum is above the draw: one that was ruled out adds nothing and is never that.
   return at::searchsorted(sums.contiguous(), draw * total, /*out_int32=*/false, /*right=*/true).squeeze(1);
@@ -192,13 +196,13 @@ PickedTokens Sampler::picked_by_rows(const at::Tensor& logits, const at::Tensor&
     if (std::isnan(by[row].sum) || std::isinf(by[row].largest)) refuse_row(row);
   }
   PickedTokens picked;
-  if (options_.greedy) {
-    for (const kernels::RowPeak& peak : by) picked.here.push_back(peak.place);
-    picked.there = at::tensor(picked.here, at::kLong);
-  } else {
-    picked.there = drawn(changed);
-    picked.here = id_list(picked.there);
+  const std::vector<double> shares = options_.greedy ? std::vector<double>() : draws();
+  for (std::size_t row = 0; row < by.size(); ++row) {
+    picked.here.push_back(options_.greedy ? by[row].place
+                                          : kernels::place_of_share(row_of(changed, row), changed.size(1),
+                                                                    by[row], shares[row]));
   }
+  picked.there = at::tensor(picked.here, at::kLong);
   // The model's own probabilities.
   const std::vector<kernels::RowPeak> own = changed.is_same(logits) ? by : peaks_of(logits);
   std::vector<float> log_probs;

@@ -36,6 +36,8 @@ class Sampler {
   PickedTokens picked_by_rows(const at::Tensor& logits, const at::Tensor& changed);
   PickedTokens picked_by_operators(const at::Tensor& logits, const at::Tensor& changed);  ///< the same
   at::Tensor drawn(const at::Tensor& logits);
+  /// A number from 0 to less than 1 for each row.
+  std::vector<double> draws();
 
   const SamplingOptions& options_;
   at::Tensor occurred_;                   // [batch, vocab] how often; undefined without penalties

@@ -1,9 +1,11 @@
 #include "models/kernels/row_peak.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/cumsum.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/logsumexp.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/softmax.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -38,6 +40,23 @@ TEST(RowPeak, IsTheFirstOfEquals) {
   for (const std::int64_t place : {4999, 4000, 2048, 2047, 3, 0}) {
     row[place] = 50.0f;
     EXPECT_EQ(peak_of(row).place, place);
+  }
+}
+
+TEST(RowPeak, SharesFallOnPlacesAsSumsInFloat64Do) {
+  for (const std::int64_t count : {1, 40, 2048, 5000, 50257}) {
+    at::Tensor row = at::randn({count}) * 3.0;
+    if (count > 3000) row.narrow(0, 2000, 800).fill_(-kInfinity);  // ruled out
+    if (count > 1) row[count - 1] = -kInfinity;
+    const at::Tensor sums = at::cumsum(at::softmax(row.to(at::kDouble), 0), 0);
+    const kernels::RowPeak peak = peak_of(row);
+    for (int i = 0; i < 300; ++i) {
+      const double share = i == 299 ? 1.0 - 0x1.0p-53 : i / 299.0;
+      const std::int64_t place = kernels::place_of_share(row.const_data_ptr<float>(), count, peak, share);
+      ASSERT_NE(row[place].item<float>(), -kInfinity);
+      EXPECT_LE(place == 0 ? 0.0 : sums[place - 1].item<double>(), share + 1e-6) << count;
+      EXPECT_GE(sums[place].item<double>(), share - 1e-6) << count;
+    }
   }
 }
 
