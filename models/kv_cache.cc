@@ -8,26 +8,57 @@
 
 namespace hooked {
 
-KvCache::KvCache(const ModelConfig& config, Size size, const c10::Device& device) : size_(size) {
-  const at::TensorOptions options = at::TensorOptions(config.dtype).device(device);
-  const auto room = [&](std::int64_t width) {
-    return at::empty({size.batch, config.n_kv_heads, size.capacity, width}, options);
+namespace {
+
+// Uninitialised, for `size` columns like those of `own`.
+KeysAndValues room_for(const KeysAndValues& own, const KvCache::Size& size) {
+  const auto room = [&](const at::Tensor& like) {
+    return at::empty({size.batch, like.size(1), size.capacity, like.size(3)}, like.options());
   };
-  for (std::int64_t layer = 0; layer < config.n_layers; ++layer) {
-    layers_.push_back({room(config.d_head), room(config.value_dim())});
-  }
+  const at::Tensor keys = room(own.keys);
+  if (own.form == KeyForm::heads) return {keys, room(own.values)};
+  return {keys, keys.narrow(3, 0, own.values.size(3)), own.form};
 }
 
-void KvCache::append(std::int64_t layer, const at::Tensor& keys, const at::Tensor& values) {
-  assert(length_ + keys.size(1) <= size_.capacity);
-  const KeysAndValues& own = layers_[static_cast<std::size_t>(layer)];
-  own.keys.narrow(2, length_, keys.size(1)).copy_(keys.transpose(1, 2));
-  own.values.narrow(2, length_, values.size(1)).copy_(values.transpose(1, 2));
+}  // namespace
+
+KvCache::KvCache(std::int64_t layers, Size size) : size_(size), layers_(static_cast<std::size_t>(layers)) {}
+
+void KvCache::append(std::int64_t layer, const KeysAndValues& own) {
+  KeysAndValues& room = layers_[static_cast<std::size_t>(layer)];
+  if (!room.keys.defined()) room = room_for(own, size_);
+  assert(room.form == own.form && length_ + own.keys.size(2) <= size_.capacity);
+  const auto write = [&](const at::Tensor& to, const at::Tensor& from) {
+    to.narrow(2, length_, from.size(2)).copy_(from);
+  };
+  write(room.keys, own.keys);
+  if (own.form == KeyForm::heads) write(room.values, own.values);
+}
+
+void KvCache::replace(std::int64_t layer, const KeysAndValues& filled) {
+  assert(filled.keys.size(2) == length_);
+  KeysAndValues& room = layers_[static_cast<std::size_t>(layer)];
+  room = room_for(filled, size_);
+  room.keys.narrow(2, 0, length_).copy_(filled.keys);
+  if (filled.form == KeyForm::heads) room.values.narrow(2, 0, length_).copy_(filled.values);
+}
+
+std::int64_t KvCache::bytes() const {
+  std::int64_t bytes = 0;
+  const auto add = [&](const KeysAndValues& held) {
+    if (!held.keys.defined()) return;
+    bytes += static_cast<std::int64_t>(held.keys.nbytes());
+    if (held.form == KeyForm::heads) bytes += static_cast<std::int64_t>(held.values.nbytes());
+  };
+  for (std::int64_t l = 0; l < static_cast<std::int64_t>(layers_.size()); ++l) add(layer(l, length_));
+  for (const KeysAndValues& made : encoder_.layers) add(made);
+  return bytes;
 }
 
 KeysAndValues KvCache::layer(std::int64_t layer, std::int64_t columns) const {
   const KeysAndValues& own = layers_[static_cast<std::size_t>(layer)];
-  return {own.keys.narrow(2, 0, columns), own.values.narrow(2, 0, columns)};
+  if (!own.keys.defined()) return {};
+  return {own.keys.narrow(2, 0, columns), own.values.narrow(2, 0, columns), own.form};
 }
 
 KvCache KvCache::first(std::int64_t columns) const {
@@ -43,10 +74,10 @@ KvCache KvCache::first(std::int64_t columns) const {
 
 void KvCache::advance(std::int64_t columns, const at::Tensor& real) {
   if (real.defined() || real_.defined()) {
+    const c10::Device device = (real.defined() ? real : real_).device();
     const auto or_all = [&](const at::Tensor& mask, std::int64_t width) {
       return mask.defined() ? mask
-                            : at::ones({size_.batch, width},
-                                       at::TensorOptions(at::kBool).device(layers_.front().keys.device()));
+                            : at::ones({size_.batch, width}, at::TensorOptions(at::kBool).device(device));
     };
     real_ = at::cat({or_all(real_, length_), or_all(real, columns)}, 1);
   }

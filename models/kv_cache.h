@@ -9,11 +9,20 @@
 
 namespace hooked {
 
+/// As what keys and values are held.
+enum class KeyForm : std::uint8_t {
+  heads,    ///< one key and one value for each key/value head
+  latents,  ///< of latent attention: what all heads are made from, as one head that every query reads
+};
+
 /// The keys (after rotary and after hooks) and values of some columns of one layer, both
-/// [batch or 1, kv_head, pos, d_head]; values may have a width of their own.
+/// [batch or 1, kv_head, pos, d_head]; values may have a width of their own. As latents: keys
+/// [batch or 1, 1, pos, kv_latent + d_shared_key], the latent and behind it the turned part that heads share,
+/// and values [batch or 1, 1, pos, kv_latent], the latents among these keys.
 struct KeysAndValues {
   at::Tensor keys;
   at::Tensor values;
+  KeyForm form = KeyForm::heads;
 };
 
 /// What the decoder's cross-attention made of an encoder's output: computed by the run that runs the encoder,
@@ -28,7 +37,8 @@ struct EncoderKeys {
 };
 
 /// The key/value cache: keys and values of the columns that were run, in every layer. Has room for `capacity`
-/// columns, filled from the left. One thread fills it; filled and const it may be read by many.
+/// columns, filled from the left. Each layer holds them in the form in which its first columns came. One
+/// thread fills it; filled and const it may be read by many.
 class KvCache {
  public:
   /// How much room, for how many rows.
@@ -37,8 +47,8 @@ class KvCache {
     std::int64_t capacity;
   };
 
-  /// Allocates the room on `device`, in the config's dtype.
-  KvCache(const ModelConfig& config, Size size, const c10::Device& device);
+  /// The room of a layer is allocated when it appends its first columns.
+  KvCache(std::int64_t layers, Size size);
 
   std::int64_t batch() const noexcept { return size_.batch; }
   /// Columns that are filled.
@@ -46,9 +56,11 @@ class KvCache {
   /// [batch, length] bool, true for tokens that are not padding; undefined: all are.
   const at::Tensor& real() const noexcept { return real_; }
 
-  /// Writes what `layer` computed for the columns after those that are filled, [batch, pos, kv_head, d_head]
-  /// each. They count as filled once `advance` is called.
-  void append(std::int64_t layer, const at::Tensor& keys, const at::Tensor& values);
+  /// Writes what `layer` computed for the columns after those that are filled, of as many rows and in the
+  /// form of these. They count as filled once `advance` is called.
+  void append(std::int64_t layer, const KeysAndValues& own);
+  /// Puts `filled`, all columns that are filled, in place of what the layer holds, in another form.
+  void replace(std::int64_t layer, const KeysAndValues& filled);
   /// The first `columns` columns of a layer, as views.
   KeysAndValues layer(std::int64_t layer, std::int64_t columns) const;
   /// The first `columns` of the filled columns, sharing their memory; without room for more.
@@ -56,6 +68,9 @@ class KvCache {
   /// Counts as filled the columns that every layer has appended. `real` is their part of the mask, [batch,
   /// columns] bool, or undefined.
   void advance(std::int64_t columns, const at::Tensor& real);
+
+  /// Bytes of the filled columns.
+  std::int64_t bytes() const;
 
   /// Of encoder-decoders: what the decoder reads of the encoder.
   const EncoderKeys& encoder() const noexcept { return encoder_; }
@@ -65,7 +80,7 @@ class KvCache {
   Size size_;
   std::int64_t length_ = 0;
   at::Tensor real_;
-  std::vector<KeysAndValues> layers_;  // [batch, kv_head, capacity, d_head]
+  std::vector<KeysAndValues> layers_;  // of all the capacity; undefined before anything is appended
   EncoderKeys encoder_;
 };
 

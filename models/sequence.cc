@@ -70,15 +70,23 @@ Sequence::Sequence(const ModelConfig& config, Stack stack, Input input)
   positions_ = key_positions_.narrow(1, past_, input_.length);
 }
 
-std::vector<KeysAndValues> Sequence::append(std::int64_t l, const at::Tensor& keys,
-                                            const at::Tensor& values) const {
+std::vector<KeysAndValues> Sequence::past(std::int64_t l) const {
+  std::vector<KeysAndValues> segments;
+  if (input_.prefix) segments.push_back(input_.prefix->layer(l, input_.prefix->length()));
+  if (input_.cache != nullptr && input_.cache->length() > 0) {
+    segments.push_back(input_.cache->layer(l, input_.cache->length()));
+  }
+  return segments;
+}
+
+std::vector<KeysAndValues> Sequence::append(std::int64_t l, const KeysAndValues& own) const {
   std::vector<KeysAndValues> segments;
   if (input_.prefix) segments.push_back(input_.prefix->layer(l, input_.prefix->length()));
   if (input_.cache != nullptr) {
-    input_.cache->append(l, keys, values);
+    input_.cache->append(l, own);
     segments.push_back(input_.cache->layer(l, input_.cache->length() + input_.length));
   } else {
-    segments.push_back({keys.transpose(1, 2), values.transpose(1, 2)});
+    segments.push_back(own);
   }
   return segments;
 }

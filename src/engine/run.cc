@@ -100,15 +100,13 @@ void refuse_padding(const std::vector<std::int64_t>& positions, const RunColumns
 std::shared_ptr<KvCache> room_for(const LoadedModel& model, const Input& input) {
   const std::int64_t past = input.first_column();
   auto room = std::make_shared<KvCache>(
-      model.config, KvCache::Size{.batch = input.batch(), .capacity = past + input.length()}, model.device);
+      model.config.n_layers, KvCache::Size{.batch = input.batch(), .capacity = past + input.length()});
   if (!input.prefix) return room;
   const KvCache& before = *input.prefix->columns();
   for (std::int64_t layer = 0; layer < model.config.n_layers; ++layer) {
-    const KeysAndValues columns = before.layer(layer, past);
-    const auto for_each_row = [&](const at::Tensor& x) {  // [batch, pos, kv_head, d_head]
-      return x.expand({input.batch(), -1, -1, -1}).transpose(1, 2);
-    };
-    room->append(layer, for_each_row(columns.keys), for_each_row(columns.values));
+    KeysAndValues columns = before.layer(layer, past);
+    for (at::Tensor* x : {&columns.keys, &columns.values}) *x = x->expand({input.batch(), -1, -1, -1});
+    room->append(layer, columns);
   }
   const at::Tensor& real = before.real();
   room->advance(past, real.defined() ? real.expand({input.batch(), past}) : real);
