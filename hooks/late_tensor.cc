@@ -23,7 +23,7 @@ template <typename Make>
 at::Tensor made_of(const ActivationName& name, const c10::Device& device, const Make& make) {
   const std::string where = name.to_string();
   return with_memory(
-      {.where = where, .cure = "read only some rows, positions or heads of it", .device = device}, make);
+      {.where = where, .cure = "read only some rows, positions or heads of it", .devices = {device}}, make);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "hooked/core/placement.h"
 #include "hooked/hooks/edit.h"
 #include "hooked/hooks/hook.h"
 #include "hooked/hooks/point_index.h"
@@ -49,8 +50,10 @@ class WatchPlan {
     const at::Tensor* replacement() const;
   };
 
-  /// Of the part of a model that `reach` names. The points must outlive the plan.
-  WatchPlan(const PointIndex& points, Reach reach, Kept kept = {});
+  /// Of the part of a model that `reach` names. The points must outlive the plan. In a model that is spread
+  /// over devices edits' values may lie on any of them: they are brought to their layers.
+  WatchPlan(const PointIndex& points, Reach reach, Kept kept = {},
+            const Placement& placement = Placement(at::kCPU));
 
   // Building, in the order of firing. All throw HookError for selections that this model cannot honour.
   void add_hook(const Hook& hook);
@@ -93,6 +96,7 @@ class WatchPlan {
   const PointIndex& points_;
   Reach reach_;
   Kept kept_;
+  Placement placement_;
   std::vector<std::uint32_t> place_of_;
   std::vector<PointPlan> plans_;
 };

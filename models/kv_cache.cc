@@ -8,12 +8,12 @@
 
 namespace hooked {
 
-KvCache::KvCache(const ModelConfig& config, Size size, const c10::Device& device) : size_(size) {
-  const at::TensorOptions options = at::TensorOptions(config.dtype).device(device);
-  const auto room = [&](std::int64_t width) {
-    return at::empty({size.batch, config.n_kv_heads, size.capacity, width}, options);
-  };
+KvCache::KvCache(const ModelConfig& config, Size size, const Placement& placement) : size_(size) {
   for (std::int64_t layer = 0; layer < config.n_layers; ++layer) {
+    const auto options = at::TensorOptions(config.dtype).device(placement.of({config.main_stack(), layer}));
+    const auto room = [&](std::int64_t width) {
+      return at::empty({size.batch, config.n_kv_heads, size.capacity, width}, options);
+    };
     layers_.push_back({room(config.d_head), room(config.value_dim())});
   }
 }
@@ -43,10 +43,9 @@ KvCache KvCache::first(std::int64_t columns) const {
 
 void KvCache::advance(std::int64_t columns, const at::Tensor& real) {
   if (real.defined() || real_.defined()) {
+    const at::TensorOptions options = (real.defined() ? real : real_).options();
     const auto or_all = [&](const at::Tensor& mask, std::int64_t width) {
-      return mask.defined() ? mask
-                            : at::ones({size_.batch, width},
-                                       at::TensorOptions(at::kBool).device(layers_.front().keys.device()));
+      return mask.defined() ? mask : at::ones({size_.batch, width}, options);
     };
     real_ = at::cat({or_all(real_, length_), or_all(real, columns)}, 1);
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "hooked/core/model_config.h"
+#include "hooked/core/placement.h"
 
 namespace hooked {
 
@@ -37,8 +38,8 @@ class KvCache {
     std::int64_t capacity;
   };
 
-  /// Allocates the room on `device`, in the config's dtype.
-  KvCache(const ModelConfig& config, Size size, const c10::Device& device);
+  /// Allocates the room where each layer lies, in the config's dtype.
+  KvCache(const ModelConfig& config, Size size, const Placement& placement);
 
   std::int64_t batch() const noexcept { return size_.batch; }
   /// Columns that are filled.

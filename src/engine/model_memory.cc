@@ -16,7 +16,7 @@ bool let_go(const LoadedModel& model, const OutOfMemory& said) {
 MemoryUse memory_of(const LoadedModel& model, const Door& door, Again again) {
   return {.where = door.name,
           .cure = door.cure,
-          .device = model.device,
+          .devices = model.placement.devices(),
           .make_room = [&model, again](const OutOfMemory& said) {
             return let_go(model, said) && again == Again::allowed;
           }};

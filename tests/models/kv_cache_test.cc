@@ -18,7 +18,7 @@ class Cached : public testing::Test {
     return at::rand({2, columns, config_.n_kv_heads, config_.d_head}).to(config_.dtype);
   }
   ModelConfig config_ = graph_config();
-  KvCache cache_{config_, {.batch = 2, .capacity = 5}, at::kCPU};
+  KvCache cache_{config_, {.batch = 2, .capacity = 5}, c10::Device(at::kCPU)};
 };
 
 TEST_F(Cached, ColumnsFollowEachOther) {

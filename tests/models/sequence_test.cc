@@ -63,7 +63,7 @@ TEST_F(SequenceOf, ColumnsAfterCachedOnesAreTheEndOfTheWhole) {
   config_.positions = AlibiPositions{.slopes = {0.5, 0.25, 0.125, 0.0625}};
   for (const at::Tensor& mask : {at::Tensor(), mask_}) {
     const Sequence whole = make(mask);
-    KvCache cached(config_, {.batch = 2, .capacity = 5}, at::kCPU);
+    KvCache cached(config_, {.batch = 2, .capacity = 5}, c10::Device(at::kCPU));
     const auto columns = [&](std::int64_t begin, std::int64_t length) {
       return mask.defined() ? mask.narrow(1, begin, length).to(at::kBool) : at::Tensor();
     };
@@ -83,7 +83,7 @@ TEST_F(SequenceOf, ColumnsAfterCachedOnesAreTheEndOfTheWhole) {
 }
 
 TEST_F(SequenceOf, TheNewestColumnAloneIsBlockedFromNothing) {
-  KvCache cached(config_, {.batch = 2, .capacity = 5}, at::kCPU);
+  KvCache cached(config_, {.batch = 2, .capacity = 5}, c10::Device(at::kCPU));
   cached.advance(4, {});
   const Sequence newest(
       config_, Stack::blocks,

@@ -149,7 +149,7 @@ class Runs {
                                   const std::shared_ptr<const KvCache>& prefix) const {
     if (length == 0) return nullptr;
     auto cache = std::make_shared<KvCache>(
-        graph_.config, KvCache::Size{.batch = rows, .capacity = length + columns_.own}, at::kCPU);
+        graph_.config, KvCache::Size{.batch = rows, .capacity = length + columns_.own}, c10::Device(at::kCPU));
     once(rows, length, prefix, cache.get(), {}, {}, {});
     cache->advance(length, {});
     return cache;
