@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -15,10 +16,14 @@
 
 namespace hooked {
 
+class HostTransport;
+
 /// How much of each captured activation is kept, and where.
 struct Kept {
   std::optional<AxisIndex> positions = std::nullopt;  ///< these only, along the pos or query axis
   std::optional<c10::Device> device = std::nullopt;   ///< absent: where the activation is made
+  /// Takes what is kept on the host there in few pieces; null: each activation goes by itself.
+  std::shared_ptr<HostTransport> transport = nullptr;
 };
 
 /// What is done at the points of a model: at each the hooks, edits and captures that apply there, in that

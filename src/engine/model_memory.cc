@@ -5,7 +5,10 @@ namespace {
 
 // Whether there was any to let go.
 bool let_go(const LoadedModel& model, const OutOfMemory& said) {
-  if (!said.of_host) return model.recordings != nullptr && model.recordings->release();
+  if (!said.of_host) {
+    const bool sent = model.transport != nullptr && model.transport->let_go();
+    return (model.recordings != nullptr && model.recordings->release()) || sent;
+  }
   const std::size_t before = model.workspace.mapped_bytes();
   model.workspace.trim();
   return model.workspace.mapped_bytes() < before;

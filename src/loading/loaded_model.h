@@ -16,6 +16,7 @@
 #include "hooked/hooks/point_index.h"
 #include "hooked/text/tokenizer.h"
 #include "hooked/weights/processing.h"
+#include "hooks/host_transport.h"
 #include "models/recordings.h"
 #include "models/storage.h"
 #include "models/weight_slot.h"
@@ -40,6 +41,8 @@ struct LoadedModel {
   const Storage storage;     ///< of the matrices; never Storage::fastest, but what it stands for
   const std::shared_ptr<Transformer> graph;
   Workspace workspace;
+  /// What takes kept activations to the host; null where they are made there.
+  const std::shared_ptr<HostTransport> transport;
   std::unique_ptr<Recordings> recordings;  ///< null: runs on this device are not recorded
   std::string recording_problem;           ///< why; empty on the CPU
 
