@@ -40,6 +40,7 @@
 #include "hooked/engine/keep_options.h"
 #include "hooked/engine/loss.h"
 #include "hooked/engine/prefix.h"
+#include "hooked/engine/replicate.h"
 #include "hooked/engine/run_options.h"
 #include "hooked/engine/run_result.h"
 #include "hooked/engine/save_options.h"
