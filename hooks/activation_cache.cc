@@ -14,6 +14,7 @@
 #include <variant>
 
 #include "core/nearest.h"
+#include "core/to_device.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/axis_block.h"
 #include "hooked/hooks/point_index.h"
@@ -148,7 +149,10 @@ at::Tensor ActivationCache::stack(act::BlockSite site, Stack of) const {
   const auto end = static_cast<std::int32_t>(n_layers(of));
   if (end == 0) refuse_missing(site.in(of, 0).name());
   std::vector<at::Tensor> layers;
-  for (std::int32_t layer = 0; layer < end; ++layer) layers.push_back((*this)[site.in(of, layer)]);
+  for (std::int32_t layer = 0; layer < end; ++layer) {
+    const at::Tensor own = (*this)[site.in(of, layer)];
+    layers.push_back(layer == 0 ? own : to_device(own, layers.front().device()));
+  }
   return at::stack(layers);
 }
 

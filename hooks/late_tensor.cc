@@ -7,6 +7,7 @@
 
 #include "core/out_of_memory.h"
 #include "hooked/core/error.h"
+#include "hooks/arrival.h"
 #include "hooks/recipe.h"
 
 namespace hooked {
@@ -23,7 +24,7 @@ template <typename Make>
 at::Tensor made_of(const ActivationName& name, const c10::Device& device, const Make& make) {
   const std::string where = name.to_string();
   return with_memory(
-      {.where = where, .cure = "read only some rows, positions or heads of it", .device = device}, make);
+      {.where = where, .cure = "read only some rows, positions or heads of it", .devices = {device}}, make);
 }
 
 }  // namespace
@@ -42,11 +43,19 @@ struct LateTensor::Late {
 
 LateTensor::LateTensor(at::Tensor value) : given_(std::move(value)), version_(version_of(given_)) {}
 
+LateTensor::LateTensor(at::Tensor value, std::shared_ptr<Arrival> arrival)
+    : given_(std::move(value)), arrival_(std::move(arrival)), version_(version_of(given_)) {}
+
+void LateTensor::await() const {
+  if (arrival_) arrival_->wait();
+}
+
 LateTensor::LateTensor(Recipe recipe) : late_(std::make_shared<Late>(std::move(recipe))) {}
 
 const at::Tensor& LateTensor::value(const ActivationName& name) const {
   if (!late_) {
     require_unchanged(name);
+    await();
     return given_;
   }
   const std::lock_guard lock(late_->mutex);
@@ -127,7 +136,10 @@ std::vector<at::Tensor> LateTensor::held() const {
 }
 
 LateTensor LateTensor::in_form(const std::function<at::Tensor(const at::Tensor&)>& form) const {
-  if (!late_) return form(given_);
+  if (!late_) {
+    await();
+    return form(given_);
+  }
   const std::lock_guard lock(late_->mutex);
   return late_->recipe ? LateTensor(late_->recipe->in_form(form)) : LateTensor(form(late_->made));
 }

@@ -12,7 +12,7 @@
 namespace hooked {
 
 RaggedRows::RaggedRows(const std::vector<std::int64_t>& first_columns, std::int64_t end,
-                       const c10::Device& device)
+                       const std::vector<c10::Device>& devices)
     : rows_(static_cast<std::int64_t>(first_columns.size())) {
   const std::int64_t first = *std::min_element(first_columns.begin(), first_columns.end());
   columns_ = end - first;
@@ -30,8 +30,16 @@ RaggedRows::RaggedRows(const std::vector<std::int64_t>& first_columns, std::int6
       for (std::int64_t c = column; c < end; ++c) places.push_back(row * columns_ + c - first);
     }
   }
-  places_ = to_device(places, device);
-  order_ = to_device(order, device);
+  for (const c10::Device& device : devices) {
+    numbers_.push_back({.places = to_device(places, device), .order = to_device(order, device)});
+  }
+}
+
+const RaggedRows::Numbers& RaggedRows::beside(const at::Tensor& x) const {
+  const auto found = std::find_if(numbers_.begin(), numbers_.end(), [&](const Numbers& numbers) {
+    return numbers.places.device() == x.device();
+  });
+  return found == numbers_.end() ? numbers_.front() : *found;
 }
 
 bool RaggedRows::can_show(Site site) {
@@ -40,12 +48,13 @@ bool RaggedRows::can_show(Site site) {
 }
 
 at::Tensor RaggedRows::own() const {
-  const at::Tensor own = at::zeros({rows_ * columns_}, places_.options().dtype(at::kBool));
-  return own.index_fill_(0, places_, 1).view({rows_, columns_});
+  const at::Tensor& places = numbers_.front().places;
+  const at::Tensor own = at::zeros({rows_ * columns_}, places.options().dtype(at::kBool));
+  return own.index_fill_(0, places, 1).view({rows_, columns_});
 }
 
 at::Tensor RaggedRows::tokens_of(const at::Tensor& x) const {
-  return x.flatten(0, 1).index_select(0, places_).unsqueeze(0);
+  return x.flatten(0, 1).index_select(0, beside(x).places).unsqueeze(0);
 }
 
 at::Tensor RaggedRows::rows_of(const at::Tensor& tokens) const {
@@ -54,7 +63,7 @@ at::Tensor RaggedRows::rows_of(const at::Tensor& tokens) const {
   const at::Tensor rows = tokens.is_floating_point()
                               ? at::full(sizes, std::numeric_limits<double>::quiet_NaN(), tokens.options())
                               : at::zeros(sizes, tokens.options());
-  return rows.index_copy_(0, places_, tokens[0]).unflatten(0, {rows_, columns_});
+  return rows.index_copy_(0, beside(tokens).places, tokens[0]).unflatten(0, {rows_, columns_});
 }
 
 at::Tensor RaggedRows::part(const at::Tensor& tokens, const Group& group) {
@@ -64,7 +73,7 @@ at::Tensor RaggedRows::part(const at::Tensor& tokens, const Group& group) {
 }
 
 at::Tensor RaggedRows::rows_of_equal(const at::Tensor& tokens) const {
-  return tokens[0].unflatten(0, {rows_, -1}).index_select(0, order_);
+  return tokens[0].unflatten(0, {rows_, -1}).index_select(0, beside(tokens).order);
 }
 
 }  // namespace hooked

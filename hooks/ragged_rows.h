@@ -26,14 +26,17 @@ class RaggedRows {
   };
 
   /// Rows that begin at these columns, at least one each, and end before column `end`.
-  RaggedRows(const std::vector<std::int64_t>& first_columns, std::int64_t end, const c10::Device& device);
+  /// They are computed on these devices.
+  RaggedRows(const std::vector<std::int64_t>& first_columns, std::int64_t end,
+             const std::vector<c10::Device>& devices);
 
   const std::vector<Group>& groups() const noexcept { return groups_; }
   /// Rows, and columns from the smallest first column to the end.
   std::array<std::int64_t, 2> sizes() const noexcept { return {rows_, columns_}; }
   /// Whether a site's activations have rows and positions, and can be shown of such rows.
   static bool can_show(Site site);
-  /// Which columns of each row, from the smallest first column on, are its own: [row, column] bool.
+  /// Which columns of each row, from the smallest first column on, are its own: [row, column] bool on the
+  /// first device.
   at::Tensor own() const;
 
   /// What is there of `x` [row, column, ...], columns from the smallest first column on: [1, token, ...].
@@ -47,11 +50,17 @@ class RaggedRows {
   at::Tensor rows_of_equal(const at::Tensor& tokens) const;
 
  private:
+  /// Numbers as one device reads them.
+  struct Numbers {
+    at::Tensor places;  ///< of each token among rows and columns, [token] int64
+    at::Tensor order;   ///< where each row stands among the grouped ones, [row] int64
+  };
+  const Numbers& beside(const at::Tensor& x) const;
+
   std::int64_t rows_;
   std::int64_t columns_;  // from the smallest first column to the end
   std::vector<Group> groups_;
-  at::Tensor places_;  // of each token among rows and columns, [token] int64
-  at::Tensor order_;   // where each row stands among the grouped ones, [row] int64
+  std::vector<Numbers> numbers_;  // one for each device
 };
 
 }  // namespace hooked

@@ -276,6 +276,7 @@ ActivationCache Watch::take_gradients(const at::Tensor& metric) {
     const at::Tensor gradient = results[i].defined() ? results[i] : at::zeros_like(inputs[i]);
     if (auto entry = kept(asked[i]->point, gradient)) gradients.insert(*std::move(entry));
   }
+  send_to_host(gradients);
   return gradients;
 }
 

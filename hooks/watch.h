@@ -146,6 +146,8 @@ class Watch {
   std::optional<ActivationCache::Entry> kept(std::size_t point, LateTensor value) const;
   /// Puts it into the cache.
   void keep(ActivationCache::Entry entry);
+  /// Sends what a cache holds on devices to the host, where that is asked for.
+  void send_to_host(ActivationCache& cache) const;
   /// Bytes of what an entry holds that the cache does not hold already.
   std::size_t added_bytes(const ActivationCache::Entry& entry) const;
   /// One more point has fired. Throws LastPointPassed.
@@ -156,6 +158,7 @@ class Watch {
   std::size_t waiting_;  ///< watched points that have not fired
   ActivationCache cache_;
   std::set<std::pair<const void*, std::size_t>> held_;  ///< address and bytes of the tensors in it
+  std::size_t to_send_ = 0;                             ///< bytes in it that are to go to the host
   /// What downstream saw at each plan's point, kept for its gradient and so that backward hooks are reached.
   std::vector<at::Tensor> seen_;
   RegisteredHooks backward_hooks_;

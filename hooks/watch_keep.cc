@@ -11,6 +11,7 @@
 
 #include "hooked/core/error.h"
 #include "hooked/hooks/axis_block.h"
+#include "hooks/host_transport.h"
 #include "hooks/watch.h"
 
 namespace hooked {
@@ -78,7 +79,7 @@ std::optional<ActivationCache::Entry> Watch::kept(std::size_t point, LateTensor 
       entry.held = entry.held.at(name, *axis, columns, context);
     }
   }
-  if (plan_->kept().device) entry.held = entry.value().to(*plan_->kept().device);
+  if (plan_->kept().device && !plan_->kept().transport) entry.held = entry.value().to(*plan_->kept().device);
   return entry;
 }
 
@@ -86,7 +87,34 @@ void Watch::keep(ActivationCache::Entry entry) {
   // Else the whole value would live as long as the run.
   if (plan_->kept().positions) entry.held = entry.held.in_form(without_ballast);
   for (const at::Tensor& held : entry.held.held()) held_.insert(extent_of(held));
+  to_send_ += entry.held.nbytes();
   cache_.insert(std::move(entry));
+  if (plan_->kept().transport && to_send_ >= plan_->kept().transport->block_bytes) {
+    send_to_host(cache_);
+    to_send_ = 0;
+  }
+}
+
+void Watch::send_to_host(ActivationCache& cache) const {
+  if (!plan_->kept().transport) return;
+  struct Load {
+    std::vector<ActivationCache::Entry> entries;
+    std::vector<at::Tensor> tensors;
+  };
+  std::map<c10::DeviceIndex, Load> of_device;
+  for (const ActivationCache::Entry& entry : cache) {
+    if (entry.held.device().is_cpu()) continue;
+    Load& load = of_device[entry.held.device().index()];
+    load.entries.push_back(entry);
+    load.tensors.push_back(entry.value());
+  }
+  for (auto& [index, load] : of_device) {
+    const std::vector<LateTensor> sent = plan_->kept().transport->send(load.tensors);
+    for (std::size_t i = 0; i < sent.size(); ++i) {
+      load.entries[i].held = sent[i];
+      cache.insert(std::move(load.entries[i]));
+    }
+  }
 }
 
 std::size_t Watch::added_bytes(const ActivationCache::Entry& entry) const {
@@ -127,6 +155,7 @@ ActivationCache Watch::empty_cache() const {
 }
 
 ActivationCache Watch::take_cache() {
+  send_to_host(cache_);
   // Bytes of each storage that the kept views show together: q, k and v side by side fill a fused product, q
   // alone would pin the other two thirds.
   std::map<const void*, std::size_t> shown;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "core/to_device.h"
 #include "hooked/core/error.h"
 #include "hooks/layout_text.h"
 
@@ -23,10 +24,39 @@ void require_ids(const Edit& edit, const ActivationName& name) {
   }
 }
 
+// Where a point's activations lie.
+const c10::Device& device_of(const ActivationName& name, const Placement& placement) {
+  switch (row(name.site).scope) {
+    case SiteScope::block:
+      return placement.of({name.stack, name.layer});
+    case SiteScope::encoder_exit:
+      return placement.of({Stack::encoder, placement.last_encoder_layer()});
+    case SiteScope::exit:
+      return placement.exit();
+    case SiteScope::entry:
+      break;
+  }
+  return placement.entry();
+}
+
+// An edit's value where it is needed, if it lies on another of the model's devices; what lies elsewhere is
+// told when the point fires.
+std::variant<double, at::Tensor> brought(const std::variant<double, at::Tensor>& value,
+                                         const ActivationName& name, const Placement& placement) {
+  const auto* tensor = std::get_if<at::Tensor>(&value);
+  if (tensor == nullptr || !placement.spread() || tensor->device().type() != placement.entry().type())
+    return value;
+  return to_device(*tensor, device_of(name, placement));
+}
+
 }  // namespace
 
-WatchPlan::WatchPlan(const PointIndex& points, Reach reach, Kept kept)
-    : points_(points), reach_(reach), kept_(std::move(kept)), place_of_(points.size(), kUnwatched) {}
+WatchPlan::WatchPlan(const PointIndex& points, Reach reach, Kept kept, const Placement& placement)
+    : points_(points),
+      reach_(reach),
+      kept_(std::move(kept)),
+      placement_(placement),
+      place_of_(points.size(), kUnwatched) {}
 
 WatchPlan::PointPlan& WatchPlan::plan(std::size_t point) {
   if (place_of_[point] == kUnwatched) {
@@ -54,7 +84,7 @@ void WatchPlan::add_edit(const Edit& edit) {
       indices.add(Address(name).at(axis, index).indices().entries().front().first, index);
     }
     if (row(name.site).integers) require_ids(edit, name);
-    plan(point).edits.push_back({edit.kind, std::move(indices), edit.value});
+    plan(point).edits.push_back({edit.kind, std::move(indices), brought(edit.value, name, placement_)});
   }
 }
 

@@ -3,21 +3,27 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "hooked/core/placement.h"
 #include "hooked/hooks/edit.h"
 #include "hooked/hooks/hook.h"
 #include "hooked/hooks/point_index.h"
 
 namespace hooked {
 
+class HostTransport;
+
 /// How much of each captured activation is kept, and where.
 struct Kept {
   std::optional<AxisIndex> positions = std::nullopt;  ///< these only, along the pos or query axis
   std::optional<c10::Device> device = std::nullopt;   ///< absent: where the activation is made
+  /// Takes what is kept on the host there in few pieces; null: each activation goes by itself.
+  std::shared_ptr<HostTransport> transport = nullptr;
 };
 
 /// What is done at the points of a model: at each the hooks, edits and captures that apply there, in that
@@ -49,8 +55,10 @@ class WatchPlan {
     const at::Tensor* replacement() const;
   };
 
-  /// Of the part of a model that `reach` names. The points must outlive the plan.
-  WatchPlan(const PointIndex& points, Reach reach, Kept kept = {});
+  /// Of the part of a model that `reach` names. The points must outlive the plan. In a model that is spread
+  /// over devices edits' values may lie on any of them: they are brought to their layers.
+  WatchPlan(const PointIndex& points, Reach reach, Kept kept = {},
+            const Placement& placement = Placement(at::kCPU));
 
   // Building, in the order of firing. All throw HookError for selections that this model cannot honour.
   void add_hook(const Hook& hook);
@@ -93,6 +101,7 @@ class WatchPlan {
   const PointIndex& points_;
   Reach reach_;
   Kept kept_;
+  Placement placement_;
   std::vector<std::uint32_t> place_of_;
   std::vector<PointPlan> plans_;
 };

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/to_device.h"
+
 namespace hooked {
 namespace {
 
@@ -72,6 +74,16 @@ AttentionMask AttentionMask::of_queries(const at::Tensor& queries) const {
   return {{.queries = queries.size(0), .keys = sizes_.keys},
           {.first = some(visible_.first, 1), .end = some(visible_.end, 1), .real = visible_.real},
           {.values = bias_.values, .starts = some(bias_.starts, 1), .whole = some(bias_.whole, 2)}};
+}
+
+AttentionMask AttentionMask::on(const c10::Device& device) const {
+  AttentionMask there = *this;
+  for (at::Tensor* x :
+       {&there.visible_.first, &there.visible_.end, &there.visible_.real, &there.bias_.values,
+        &there.bias_.starts, &there.bias_.whole, &there.all_blocked_, &there.all_bias_, &there.summand_}) {
+    if (x->defined()) *x = to_device(*x, device);
+  }
+  return there;
 }
 
 at::Tensor AttentionMask::blocked(const ScoreTile& tile) const {

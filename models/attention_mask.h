@@ -71,6 +71,9 @@ class AttentionMask {
   /// The same for some of the queries, [query] int64.
   AttentionMask of_queries(const at::Tensor& queries) const;
 
+  /// The same on another device; itself where it lies there.
+  AttentionMask on(const c10::Device& device) const;
+
   /// [1 or rows, 1, query, key] bool of a tile, true where attention is forbidden; undefined: nowhere.
   at::Tensor blocked(const ScoreTile& tile) const;
   /// What is added to the scores of a tile, [1 or rows, heads, query, key]; undefined: nothing.

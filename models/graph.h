@@ -18,7 +18,7 @@ namespace hooked {
 struct GraphContext {
   const ModelConfig& config;
   const PointIndex& points;
-  at::TensorOptions options;  ///< dtype and device of the weights
+  at::TensorOptions options;  ///< dtype and device of the module's weights
   Storage storage = Storage::fastest;
   Stack stack = Stack::none;
   std::int64_t layer = -1;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "hooked/core/model_config.h"
+#include "hooked/core/placement.h"
 
 namespace hooked {
 

@@ -18,6 +18,7 @@
 #include <tuple>
 #include <utility>
 
+#include "core/to_device.h"
 #include "hooked/core/error.h"
 #include "models/expert_rows.h"
 #include "models/ops.h"
@@ -172,7 +173,8 @@ at::Tensor MixtureMlp::routed(const at::Tensor& tokens, const Routing& routing, 
   // One place per rank and token, by rank first; sorted by expert, each expert's places lie side by side.
   at::Tensor owners = routing.experts.reshape({n_tokens, ranks}).t().reshape({-1});
   if (const at::Tensor& real = run.sequence.real(); real.defined()) {
-    owners = owners.masked_fill(real.logical_not().reshape({-1}).repeat({ranks}), n_experts);
+    const at::Tensor here = to_device(real, owners.device());
+    owners = owners.masked_fill(here.logical_not().reshape({-1}).repeat({ranks}), n_experts);
   }
   const at::Tensor places = at::argsort(owners, /*stable=*/true, /*dim=*/0, /*descending=*/false);
   const at::Tensor counts = counts_of(owners, n_experts + 1).to(at::kCPU);

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <numbers>
 
+#include "core/to_device.h"
 #include "models/each_row.h"
 #include "models/kernels/rotary_row.h"
 #include "models/plain_kernels.h"
@@ -102,8 +103,9 @@ RotaryAngles rotary_angles(const RotaryFrequencies& frequencies, const TokenPlac
   const at::Tensor& positions = places.positions;
   const auto* longrope = std::get_if<LongropeScaling>(&frequencies.scaling);
   const auto* yarn = std::get_if<YarnScaling>(&frequencies.scaling);
-  at::Tensor f = frequencies.values;  // [rotary_dim / 2], or [batch or 1, 1, 1, same]
-  at::Tensor beyond;                  // longrope: [batch or 1, 1, 1, 1], long rows
+  // [rotary_dim / 2], or [batch or 1, 1, 1, same]
+  at::Tensor f = to_device(frequencies.values, positions.device());
+  at::Tensor beyond;  // longrope: [batch or 1, 1, 1, 1], long rows
   if (depends_on_length(frequencies.scaling)) {
     const at::Tensor lengths =
         (places.lengths.defined() ? places.lengths : positions.amax(-1).add(1)).view({-1, 1, 1, 1});

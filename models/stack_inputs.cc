@@ -2,6 +2,8 @@
 
 #include <ATen/ops/cat.h>
 
+#include "core/to_device.h"
+
 namespace hooked {
 
 StackInputs StackInputs::at_columns(const std::vector<at::Tensor>& columns) const {
@@ -14,6 +16,21 @@ StackInputs StackInputs::at_columns(const std::vector<at::Tensor>& columns) cons
   }
   if (some.cross) some.cross->kind = some.cross->kind.of_queries(columns.front());
   return some;
+}
+
+void StackInputs::bring_to(const c10::Device& device) {
+  const auto bring = [&](at::Tensor& x) {
+    if (x.defined()) x = to_device(x, device);
+  };
+  for (LayerInputs* layers : {&full, &windowed}) {
+    for (LayerKind& kind : layers->kinds) kind.mask = kind.mask.on(device);
+    bring(layers->angles.cosine);
+    bring(layers->angles.sine);
+  }
+  bring(query_key_positions);
+  if (!cross) return;
+  bring(cross->encoder_output);
+  cross->kind.mask = cross->kind.mask.on(device);
 }
 
 at::Tensor StackInputs::asked_of_part(const at::Tensor& x, std::size_t part) const {

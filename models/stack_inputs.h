@@ -38,6 +38,8 @@ struct StackInputs {
 
   /// The same for a block of which only these columns are asked for, of each of the sequence's parts.
   StackInputs at_columns(const std::vector<at::Tensor>& columns) const;
+  /// All of it that blocks read, on the device of those that come next.
+  void bring_to(const c10::Device& device);
   /// The columns that are asked for of one part's `x` [row, pos, ...].
   at::Tensor asked_of_part(const at::Tensor& x, std::size_t part) const;
   /// The same of all parts: `x` [batch, pos, ...], or the tokens of ragged rows.

@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "core/to_device.h"
 #include "hooked/core/error.h"
 #include "models/ops.h"
 
@@ -149,9 +150,12 @@ WeightSlots Unembed::slots(const std::string& path) const {
 }
 
 Transformer::Transformer(const ModelConfig& config, const PointIndex& points,
-                         const at::TensorOptions& options, Storage storage)
-    : config_(config) {
-  const GraphContext context{config, points, options, storage};
+                         const at::TensorOptions& options, Storage storage, Placement placement)
+    : config_(config), placement_(std::move(placement)) {
+  const auto on = [&](const c10::Device& device) {
+    return GraphContext{config, points, options.device(device), storage};
+  };
+  const GraphContext context = on(placement_.entry()), at_exit = on(placement_.exit());
   hook_tokens_ = add_point(*this, Site::tokens, context);
   embed_ = register_module("embed", std::make_shared<Embed>(context));
   // The parts of a normed sum belong to the module that makes the sum.
@@ -160,8 +164,8 @@ Transformer::Transformer(const ModelConfig& config, const PointIndex& points,
       summed ? add_point(*embed_, Site::token_embed, context) : add_point(*this, Site::embed, context);
   if (config.has_pos_embed()) {
     const auto positions = register_module("pos_embed", std::make_shared<Folder>());
-    W_pos_ =
-        positions->register_parameter("W_pos", at::empty({config.n_ctx, config.d_model}, options), false);
+    W_pos_ = positions->register_parameter("W_pos",
+                                           at::empty({config.n_ctx, config.d_model}, context.options), false);
   }
   hook_pos_embed_ =
       summed ? add_point(*embed_, Site::position_embed, context) : add_point(*this, Site::pos_embed, context);
@@ -171,21 +175,22 @@ Transformer::Transformer(const ModelConfig& config, const PointIndex& points,
     std::vector<std::shared_ptr<Block>> blocks;
     for (const BlockPlace& place : config.blocks()) {
       if (place.stack != name) continue;
-      blocks.push_back(folder->register_module(
-          std::to_string(place.layer),
-          std::make_shared<Block>(GraphContext{config, points, options, storage, name, place.layer})));
+      GraphContext of_block = on(placement_.of(place));
+      of_block.stack = name;
+      of_block.layer = place.layer;
+      blocks.push_back(
+          folder->register_module(std::to_string(place.layer), std::make_shared<Block>(of_block)));
     }
     return blocks;
   };
-  const auto norm = [&](const char* name, NormKind kind, Norm::Points at) {
+  const auto norm = [&](const char* name, NormKind kind, Norm::Points at, const GraphContext& where) {
     return register_module(
-        name,
-        std::make_shared<Norm>(stream_norm(config, kind, at, /*weighted=*/!config.norm_folded), context));
+        name, std::make_shared<Norm>(stream_norm(config, kind, at, /*weighted=*/!config.norm_folded), where));
   };
   if (config.rotary() != nullptr) {
     const auto there = [&](bool windowed) {
       RotaryFrequencies frequencies = rotary_frequencies(config, windowed);
-      frequencies.values = frequencies.values.to(options.device());
+      frequencies.values = frequencies.values.to(placement_.entry());
       return frequencies;
     };
     frequencies_ = {there(/*windowed=*/false), there(/*windowed=*/true)};
@@ -193,18 +198,20 @@ Transformer::Transformer(const ModelConfig& config, const PointIndex& points,
   if (config.has_encoder()) {
     encoder_ = stack(Stack::encoder);
     encoder_final_ln_ = norm("encoder_final_ln", config.norm,
-                             {Site::encoder_final_ln_scale, Site::encoder_final_ln_normalized});
+                             {Site::encoder_final_ln_scale, Site::encoder_final_ln_normalized},
+                             on(placement_.of({Stack::encoder, config.n_encoder_layers() - 1})));
   }
   blocks_ = stack(config.main_stack());
   if (config.final_norm != NormKind::none) {
-    ln_final_ = config.has_encoder()
-                    ? norm("decoder_final_ln", config.final_norm,
-                           {Site::decoder_final_ln_scale, Site::decoder_final_ln_normalized})
-                    : norm("ln_final", config.final_norm, {Site::ln_final_scale, Site::ln_final_normalized});
+    ln_final_ =
+        config.has_encoder()
+            ? norm("decoder_final_ln", config.final_norm,
+                   {Site::decoder_final_ln_scale, Site::decoder_final_ln_normalized}, at_exit)
+            : norm("ln_final", config.final_norm, {Site::ln_final_scale, Site::ln_final_normalized}, at_exit);
   }
-  if (config.has_mlm_head()) mlm_head_ = register_module("mlm_head", std::make_shared<MlmHead>(context));
+  if (config.has_mlm_head()) mlm_head_ = register_module("mlm_head", std::make_shared<MlmHead>(at_exit));
   if (config.has_unembedding()) {
-    unembed_ = register_module("unembed", std::make_shared<Unembed>(embed_->W_E(), context));
+    unembed_ = register_module("unembed", std::make_shared<Unembed>(embed_->W_E(), at_exit));
   }
 }
 
@@ -259,8 +266,9 @@ Stream Transformer::stream(const GraphInput& input, const Reach& reach, Run& run
     if (config_.has_encoder()) inputs.cross = cross_inputs(encoder_output, run);
     for (std::int64_t layer = reach.first_block; layer < reach.end_block; ++layer) {
       const auto& block = blocks_[static_cast<std::size_t>(layer)];
+      enter({config_.main_stack(), layer}, resid, inputs);
       if (narrowed && layer + 1 == reach.end_block) {
-        const auto asked = columns_of_parts(run.sequence, input.logit_columns);
+        const auto asked = columns_of_parts(run.sequence, to_device(input.logit_columns, resid.device()));
         resid = block->forward(std::move(resid), inputs.at_columns(asked), run);
       } else {
         resid = block->forward(std::move(resid), inputs, run);
@@ -273,11 +281,24 @@ Stream Transformer::stream(const GraphInput& input, const Reach& reach, Run& run
 
 at::Tensor Transformer::encode(const at::Tensor& tokens, const Reach& reach, Run& run) const {
   at::Tensor stream = hook_embed_->forward(embed_->forward(watched_tokens(tokens, run), run), run.watch);
-  const StackInputs inputs = stack_inputs(encoder_, *run.encoder_sequence, run);
+  StackInputs inputs = stack_inputs(encoder_, *run.encoder_sequence, run);
   for (std::int64_t layer = 0; layer < reach.encoder_blocks; ++layer) {
+    enter({Stack::encoder, layer}, stream, inputs);
     stream = encoder_[static_cast<std::size_t>(layer)]->forward(std::move(stream), inputs, run);
   }
   return reach.encoder_exit ? encoder_final_ln_->forward(stream, run) : at::Tensor();
+}
+
+// Note [Models on several devices]
+// The stream goes from device to device, and with it what the blocks read besides: masks, angles, what an
+// encoder made. All of it is made where its stack begins and copied at each boundary, once a run. Keys and
+// values stay with their layers, and so does whatever somebody watches: hooks see a layer's activations where
+// it computes them. On one device none of this does anything.
+void Transformer::enter(const BlockPlace& block, at::Tensor& stream, StackInputs& inputs) const {
+  if (!placement_.spread()) return;
+  const c10::Device& device = placement_.of(block);
+  inputs.bring_to(device);
+  stream = to_device(stream, device);
 }
 
 Transformer::Entry Transformer::embed(const at::Tensor& tokens, Run& run) const {
@@ -340,17 +361,19 @@ std::optional<CrossInputs> Transformer::cross_inputs(const at::Tensor& encoder_o
 
 at::Tensor Transformer::exit(const at::Tensor& stream, const at::Tensor& columns, const at::Tensor& tokens,
                              Run& run) const {
-  if (!unembed_) return ln_final_->forward(stream, run);
+  if (!unembed_) return ln_final_->forward(to_device(stream, placement_.exit()), run);
   const auto logits_of = [&](const at::Tensor& x) {
-    return unembed_->forward(mlm_head_ ? mlm_head_->forward(x, run) : x, tokens, run);
+    const at::Tensor asked = tokens.defined() ? to_device(tokens, x.device()) : tokens;
+    return unembed_->forward(mlm_head_ ? mlm_head_->forward(x, run) : x, asked, run);
   };
   const auto asked_for = [&](const at::Tensor& x) {
-    return columns.defined() ? x.index_select(1, columns) : x;
+    return columns.defined() ? x.index_select(1, to_device(columns, x.device())) : x;
   };
+  const auto there = [&](const at::Tensor& x) { return to_device(x, placement_.exit()); };
   // A watched final norm shows every position; otherwise only those whose logits are asked for are normed.
-  if (!ln_final_) return logits_of(asked_for(stream));
+  if (!ln_final_) return logits_of(there(asked_for(stream)));
   const bool watched = ln_final_->watched(run);
-  const at::Tensor input = watched ? stream : asked_for(stream);
+  const at::Tensor input = there(watched ? stream : asked_for(stream));
   const at::Tensor normed = ln_final_->forward(input, run);
   return logits_of(watched ? asked_for(normed) : normed);
 }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "hooked/core/placement.h"
 #include "models/block.h"
 #include "models/graph.h"
 #include "models/norm.h"
@@ -99,10 +100,14 @@ struct Stream {
 /// Run.
 class Transformer : public torch::nn::Module {
  public:
-  /// Uninitialised parameters of `options`; on the meta device nothing is allocated. The config and points
-  /// must outlive the graph.
+  /// Uninitialised parameters of `options`, on the devices of `placement`; on the meta device nothing is
+  /// allocated. The config and points must outlive the graph.
   Transformer(const ModelConfig& config, const PointIndex& points, const at::TensorOptions& options,
-              Storage storage = Storage::fastest);
+              Storage storage, Placement placement);
+  /// On the device of `options`.
+  Transformer(const ModelConfig& config, const PointIndex& points, const at::TensorOptions& options,
+              Storage storage = Storage::fastest)
+      : Transformer(config, points, options, storage, options.device()) {}
 
   /// Embeds, runs the blocks that `reach` names and unembeds: logits [batch, position, vocab] where the run
   /// reaches the exit, else the residual stream [batch, pos, d_model] where it ends. Without an unembedding
@@ -145,7 +150,11 @@ class Transformer : public torch::nn::Module {
   at::Tensor watched_tokens(const at::Tensor& tokens, Run& run) const;
   at::Tensor pos_embed(Run& run) const;
 
+  /// Brings what a block computes from to its device, where the block before it, or none, lies elsewhere.
+  void enter(const BlockPlace& block, at::Tensor& stream, StackInputs& inputs) const;
+
   const ModelConfig& config_;
+  const Placement placement_;
   LayerFrequencies frequencies_;  // of rotary models
   std::shared_ptr<Embed> embed_;
   at::Tensor W_pos_;                             // [pos, d_model]

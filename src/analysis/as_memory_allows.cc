@@ -5,7 +5,7 @@
 namespace hooked {
 
 MemoryUse memory_of_analysis(const c10::Device& device, std::string_view where) {
-  return {.where = where, .cure = "give fewer or shorter rows", .device = device};
+  return {.where = where, .cure = "give fewer or shorter rows", .devices = {device}};
 }
 
 std::int64_t as_memory_allows(const c10::Device& device, std::string_view where, std::int64_t count,

@@ -19,6 +19,7 @@
 
 #include "analysis/as_memory_allows.h"
 #include "analysis/partial_scores.h"
+#include "analysis/run_places.h"
 #include "analysis/standing_edits.h"
 #include "core/parallel.h"
 #include "hooked/core/error.h"
@@ -75,7 +76,7 @@ class RunningSweep {
   /// Whether several threads may compute runs.
   bool beside_one_another() const;
   bool run_groups(RowOfScores row, const std::vector<PatchedGroup>& groups, const PatchedRuns& runs,
-                  const RowMetrics& metrics);
+                  const std::vector<RunPlace>& places, const RowMetrics& metrics);
   void take(RowOfScores row, const std::vector<std::int64_t>& cells, const RunResult* run,
             const RunResult& unpatched, const RowMetrics& metrics);
   void score(RowOfScores row, const std::vector<std::int64_t>& cells, const RunResult& run,
@@ -184,8 +185,10 @@ bool RunningSweep::run_row(RowOfScores row) {
                                    !run.hooks.empty() || !model_.hooks().empty();
   const Input input = into_.of_row(row.row.number, with_padding_behind);
   row.row.without = into_.all().length() - input.length();
-  const PatchedRuns runs(model_, input, plan_.patched,
-                         {.run = std::move(run), .tokens_per_run = options_.tokens_per_run});
+  const PatchedRuns::Options patching{.run = std::move(run), .tokens_per_run = options_.tokens_per_run};
+  const PatchedRuns runs(model_, input, plan_.patched, patching);
+  const std::vector<RunPlace> places =
+      run_places(runs, model_, options_.replicas, input, plan_.patched, patching);
   for (std::size_t m = 0; m < metrics.size(); ++m) {
     const double now = metrics.scores(m, runs.unpatched(), 1).item<double>();
     double& kept = scores_.unpatched[static_cast<std::int64_t>(m)].mutable_data_ptr<double>()[row.place];
@@ -195,7 +198,8 @@ bool RunningSweep::run_row(RowOfScores row) {
     }
     kept = now;
   }
-  const std::int64_t runs_at_once = beside_one_another() ? kRunsOfAThread * at::get_num_threads() : 1;
+  std::int64_t runs_at_once = beside_one_another() ? kRunsOfAThread * at::get_num_threads() : 1;
+  if (places.size() > 1) runs_at_once = kRunsOfAThread * static_cast<std::int64_t>(places.size());
   std::vector<PatchedGroup> groups;
   std::int64_t ready = 0;
   for (std::size_t group = 0; group < plan_.groups.size(); ++group) {
@@ -204,7 +208,7 @@ bool RunningSweep::run_row(RowOfScores row) {
       groups.push_back(std::move(*patched));
     }
     if (ready < runs_at_once && group + 1 < plan_.groups.size()) continue;
-    if (!run_groups(row, groups, runs, metrics)) return false;
+    if (!run_groups(row, groups, runs, places, metrics)) return false;
     groups.clear();
     ready = 0;
   }
@@ -246,18 +250,20 @@ std::optional<RunningSweep::PatchedGroup> RunningSweep::patch_group(RowOfScores 
 // A patched run of some hundred tokens keeps one thread busy, but not several: its many small operators are
 // not shared, and of the others the threads wait for one another. So where there are at least twice as many
 // runs as threads, and their memory allows it, each thread takes whole runs. Hooks are called by the caller's
-// thread, metrics and progress by one thread at a time. How runs are computed does not depend on which of
+// thread, metrics and progress by one thread at a time. Replicas of the model take runs likewise, a thread
+// each. How runs are computed does not depend on which of
 // them a partial file holds already, so that a resumed sweep gives the same bits, unless memory ran out
 // meanwhile: then fewer rows are computed together from there on.
 bool RunningSweep::run_groups(RowOfScores row, const std::vector<PatchedGroup>& groups,
-                              const PatchedRuns& runs, const RowMetrics& metrics) {
+                              const PatchedRuns& runs, const std::vector<RunPlace>& places,
+                              const RowMetrics& metrics) {
   std::vector<std::pair<const CellPatches*, const PatchedRuns::Batch*>> work;
   for (const PatchedGroup& group : groups) {
     for (const PatchedRuns::Batch& batch : group.batches) work.emplace_back(&group.made, &batch);
   }
   std::mutex one_at_a_time;
   bool going = true, threw = false;
-  const auto run_some = [&](const CellPatches& made, const PatchedRuns::Batch& batch) {
+  const auto run_some = [&](const CellPatches& made, const PatchedRuns::Batch& batch, const RunPlace& place) {
     std::vector<std::int64_t> cells;
     for (const PatchedRuns::Row& patched : batch.rows) cells.push_back(made.cells[patched.patch]);
     {
@@ -266,7 +272,7 @@ bool RunningSweep::run_groups(RowOfScores row, const std::vector<PatchedGroup>& 
       if (!going || threw || std::none_of(cells.begin(), cells.end(), left)) return;
     }
     std::optional<RunResult> run;
-    if (batch.changes) run = runs.run(made.patches, batch);
+    if (batch.changes) run = place.run(made.patches, batch);
     const std::lock_guard lock(one_at_a_time);
     if (threw) return;
     try {
@@ -280,13 +286,13 @@ bool RunningSweep::run_groups(RowOfScores row, const std::vector<PatchedGroup>& 
       throw;
     }
   };
-  const auto run_batch = [&](std::int64_t number) {
+  const auto run_batch = [&](std::int64_t number, const RunPlace& place) {
     const CellPatches& made = *work[static_cast<std::size_t>(number)].first;
     const PatchedRuns::Batch& batch = *work[static_cast<std::size_t>(number)].second;
     const auto count = static_cast<std::int64_t>(batch.rows.size());
     const std::int64_t fit =
-        as_memory_allows(model_.device(), kSweep, count, rows_at_once_,
-                         [&](auto begin, auto end) { run_some(made, batch.part(begin, end)); });
+        as_memory_allows(place.device, kSweep, count, rows_at_once_,
+                         [&](auto begin, auto end) { run_some(made, batch.part(begin, end), place); });
     rows_at_once_ = std::min(rows_at_once_.load(), fit);
   };
   std::int64_t computed = 0, largest = 0;
@@ -295,11 +301,9 @@ bool RunningSweep::run_groups(RowOfScores row, const std::vector<PatchedGroup>& 
     largest = std::max(largest, runs.bytes(*batch));
   }
   const std::int64_t count = static_cast<std::int64_t>(work.size()), threads = at::get_num_threads();
-  if (beside_one_another() && computed >= 2 * threads && threads * largest <= kBytesBesideOneAnother) {
-    for_each_task(count, run_batch);
-  } else {
-    for (std::int64_t number = 0; number < count; ++number) run_batch(number);
-  }
+  const bool beside =
+      beside_one_another() && computed >= 2 * threads && threads * largest <= kBytesBesideOneAnother;
+  for_each_run(count, places, beside, run_batch);
   return going;
 }
 

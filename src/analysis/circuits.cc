@@ -64,7 +64,10 @@ class HeadMatrices {
   /// [layer, head, ..] of one of these.
   at::Tensor all(at::Tensor (HeadMatrices::*of_layer)(std::int64_t) const) const {
     std::vector<at::Tensor> matrices;
-    for (std::int64_t layer = 0; layer < layers(); ++layer) matrices.push_back((this->*of_layer)(layer));
+    for (std::int64_t layer = 0; layer < layers(); ++layer) {
+      const at::Tensor own = (this->*of_layer)(layer);
+      matrices.push_back(layer == 0 ? own : to_device(own, matrices.front().device()));
+    }
     return at::stack(matrices);
   }
 
@@ -168,6 +171,7 @@ Ends ends_of(const HookedTransformer& model, const CircuitOptions& options) {
                     fmt::format("{}; expected a model that predicts its own tokens", lacks));
   const auto weights = model.weights();
   Ends ends{computable(weights.W_E()), computable(weights.W_U())};
+  ends.W_U = to_device(ends.W_U, ends.W_E.device());
   if (!options.norms || config.final_norm == NormKind::none) return ends;
   const auto norm = stream_norm_at(model, PointIndex(config).resolve(Address(act::ln_final_scale).name()));
   if (norm.weight.defined()) ends.W_U = ends.W_U * HeadMatrices::there(norm.weight, ends.W_U).unsqueeze(-1);

@@ -11,6 +11,7 @@
 #include "analysis/as_memory_allows.h"
 #include "analysis/row_columns.h"
 #include "analysis/sweep_grid.h"
+#include "core/to_device.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
 
@@ -91,7 +92,7 @@ class Paths : public std::enable_shared_from_this<Paths> {
   }
 
   PointIndex points_;
-  c10::Device device_;
+  c10::Device device_;  // where the differences of all layers are brought
   SweepInput into_;
   DirectPathOptions options_;
   act::BlockSite site_;
@@ -128,7 +129,7 @@ at::Tensor Paths::differences(const PatchedRuns& runs, SweptRow row) const {
       edits.push_back(set(act::z(layer), values));
       const Address out = act::attn_out(layer);
       const at::Tensor written = runs.resume(layer, stream.expand({last - first, -1, -1}), edits, out)[out];
-      all.push_back(written - runs.value(full(out)));
+      all.push_back(to_device(written - runs.value(full(out)), device_));
     });
     begin = end;
   }
@@ -144,8 +145,8 @@ CellPatches Paths::patches(std::int64_t layer, const PatchedRuns& runs, SweptRow
     ++earlier;
   CellPatches made;
   if (earlier == 0) return made;
-  const at::Tensor differences = this->differences(runs, row);
   const at::Tensor stream = runs.value(full(act::resid_pre(to)));  // [1, pos, d_model]
+  const at::Tensor differences = to_device(this->differences(runs, row), stream.device());
   const std::int64_t step = std::max<std::int64_t>(1, options_.sweep.tokens_per_run / stream.size(1));
   as_memory_allows(device_, kDirectPath, earlier, step, [&](std::int64_t begin, std::int64_t end) {
     const std::int64_t rows = end - begin;

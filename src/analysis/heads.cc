@@ -112,7 +112,8 @@ Grid scored(const ActivationCache& cache, const Attended& attended, const Sought
   for (const auto& layer : attended.layers) {
     layer_axis.places.emplace_back(layer.name);
     Sums sums{none, none};
-    if (layer.kept) sums = sums_of(cache[Address(layer.name)].to(at::kDouble), counted, sought);
+    if (layer.kept)
+      sums = sums_of(to_device(cache[Address(layer.name)], device).to(at::kDouble), counted, sought);
     above.push_back(sums.above);
     below.push_back(sums.below.to(at::kDouble));
   }

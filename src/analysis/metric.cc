@@ -127,7 +127,7 @@ BoundMetric::BoundMetric(Metric metric, const HookedTransformer& model, const In
   TokenColumns tokens{.first = first_column_, .end = first_column_ + input.length()};
   if (const auto mask = as_rows(input.main_mask()); mask.defined()) tokens.mask = mask.ne(0).to(at::kCPU);
   if (!input.first_columns.empty()) {
-    tokens.mask = RaggedRows(input.first_columns, tokens.end, at::kCPU).own();
+    tokens.mask = RaggedRows(input.first_columns, tokens.end, {at::kCPU}).own();
   }
   const auto columns = RowColumns::of(metric_.definition().positions, input.batch(), tokens);
   columns_ = columns.columns;

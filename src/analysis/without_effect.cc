@@ -8,6 +8,7 @@
 #include <string>
 
 #include "core/id_list.h"
+#include "core/to_device.h"
 #include "hooked/hooks/axis_block.h"
 
 namespace hooked {
@@ -28,7 +29,8 @@ std::vector<char> without_effect(const std::vector<Patch>& patches, const Activa
         continue;
       }
       const at::Tensor equal = (now == block.value).all();
-      same = same.defined() ? same.logical_and(equal) : equal;
+      const c10::Device device = there.empty() ? equal.device() : there.front().device();
+      same = same.defined() ? same.logical_and(to_device(equal, device)) : to_device(equal, device);
     }
     here.push_back(all_same ? 1 : 0);
     if (same.defined()) there.push_back(same);

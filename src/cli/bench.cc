@@ -49,17 +49,25 @@ Json times_json(const Times& times) {
 }
 
 // Results of a GPU are there only when it has caught up.
-void wait_for(const c10::Device& device) {
-  if (device.is_cpu()) return;
-  c10::impl::getDeviceGuardImpl(device.type())->synchronizeDevice(device.has_index() ? device.index() : 0);
+void wait_for(const Placement& placement) {
+  if (placement.entry().is_cpu()) return;
+  for (const c10::Device& device : placement.devices())
+    c10::impl::getDeviceGuardImpl(device.type())->synchronizeDevice(device.has_index() ? device.index() : 0);
+}
+
+// `cuda:0`, or `cuda:0,cuda:1`.
+std::string devices_text(const Placement& placement) {
+  std::string text;
+  for (const c10::Device& device : placement.devices()) text += (text.empty() ? "" : ",") + device.str();
+  return text;
 }
 
 // Milliseconds of a call, with the release of what it returns: both belong to the cost of keeping
 // activations.
-double time_ms(const std::function<void()>& call, const c10::Device& device) {
+double time_ms(const std::function<void()>& call, const Placement& placement) {
   const auto begin = std::chrono::steady_clock::now();
   call();
-  wait_for(device);
+  wait_for(placement);
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
 }
 
@@ -151,7 +159,8 @@ void perform(const BenchOptions& given) {
   const auto model = load_model(given.model);
   BenchOptions options = given;
   if (options.length == 0) options.length = usual_length(model.config(), options.iterations);
-  const auto device = model.device();
+  const Placement& placement = model.placement();
+  const std::string device = devices_text(placement);
   const auto tokens = random_tokens(options, model);
 
   const bool logits = model.config().has_unembedding();
@@ -173,8 +182,8 @@ void perform(const BenchOptions& given) {
     for (std::int64_t i = -kWarmUps; i < options.iterations && !interrupted(); ++i) {
       bar.show(static_cast<std::uint64_t>(i + kWarmUps),
                static_cast<std::uint64_t>(options.iterations + kWarmUps));
-      const auto plain = time_ms([&] { model.run(tokens, run); }, device);
-      const auto cache = time_ms([&] { model.run_with_cache(tokens, act::defaults, run); }, device);
+      const auto plain = time_ms([&] { model.run(tokens, run); }, placement);
+      const auto cache = time_ms([&] { model.run_with_cache(tokens, act::defaults, run); }, placement);
       if (i >= 0) {
         plain_ms.push_back(plain);
         cache_ms.push_back(cache);
@@ -192,7 +201,7 @@ void perform(const BenchOptions& given) {
                        {"length", options.length},
                        {"dtype", dtype},
                        {"threads", at::get_num_threads()},
-                       {"device", device.str()},
+                       {"device", device},
                        {"iterations", plain_ms.size()},
                        {"points", points},
                        {"plain_ms", times_json(plain)},
@@ -203,7 +212,7 @@ void perform(const BenchOptions& given) {
                        {"max_logit_difference", difference}});
   }
   fmt::print("{} tokens ({} x {}), {}, {}, {} threads, {} iterations\n\n", options.batch * options.length,
-             options.batch, options.length, dtype, device.str(), at::get_num_threads(), plain_ms.size());
+             options.batch, options.length, dtype, device, at::get_num_threads(), plain_ms.size());
   print_times("", options.batch * options.length,
               {{"plain run", plain}, {fmt::format("with cache, {} points", points), cache}});
   if (decode) {

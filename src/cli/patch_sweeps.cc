@@ -11,6 +11,7 @@
 #include "hooked/analysis/direct_path.h"
 #include "hooked/analysis/patching_presets.h"
 #include "hooked/core/error.h"
+#include "hooked/engine/replicate.h"
 #include "options/command.h"
 
 namespace hooked::cli {
@@ -88,6 +89,7 @@ void require_axes(const SweepChoice& choice) {
 PatchSweeps::PatchSweeps(const HookedTransformer& model, const PatchOptions& options,
                          const PatchPrompts& prompts)
     : model_(model), options_(options), prompts_(prompts) {
+  if (!options.replicas.empty()) replicas_ = replicate(model, options.replicas);
   std::vector<Axis> axes;
   for (const SweepChoice& choice : options.sweeps) {
     require_axes(choice);
@@ -156,6 +158,7 @@ SweepReport PatchSweeps::run(const SweepChoice& choice, std::function<bool(const
   SweepOptions sweep = options_of(choice);
   sweep.progress = std::move(progress);
   sweep.partial = partial;
+  sweep.replicas = replicas_;
   if (choice.kind == SweepChoice::Kind::preset)
     return sweep_report(model_, patching_preset(choice.name), sweep);
   if (choice.kind == SweepChoice::Kind::site) return sweep_report(model_, sweep);

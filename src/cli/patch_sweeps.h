@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "cli/patch_prompts.h"
 #include "hooked/analysis/sweep.h"
@@ -13,7 +14,7 @@ namespace hooked::cli {
 class PatchSweeps {
  public:
   /// Throws HookError for sites that there are not, and UsageError where --layers, --heads or --positions
-  /// narrow none of the sweeps.
+  /// narrow none of the sweeps, and as replicate() for --replicas.
   PatchSweeps(const HookedTransformer& model, const PatchOptions& options, const PatchPrompts& prompts);
 
   /// Where the patches go, and where their values come from.
@@ -32,6 +33,7 @@ class PatchSweeps {
   const HookedTransformer& model_;
   const PatchOptions& options_;
   const PatchPrompts& prompts_;
+  std::vector<HookedTransformer> replicas_;
 };
 
 }  // namespace hooked::cli

@@ -93,10 +93,14 @@ bool tells_of_memory(const std::exception& error) {
 MemoryError memory_error(const OutOfMemory& said, const MemoryUse& use) {
   std::string text = said.of_host ? "the host's memory ran out" : "the device's memory ran out";
   if (said.needed) text += fmt::format("; expected room for another {}", size_text(*said.needed));
-  if (const auto room = said.of_host || !use.device ? std::nullopt : room_of(*use.device)) {
-    text += fmt::format("; with all of it let go, {} has {} of {} free", use.device->str(),
+  std::string free;
+  for (const c10::Device& device : use.devices) {
+    const auto room = said.of_host ? std::nullopt : room_of(device);
+    if (!room) continue;
+    free += fmt::format("{}{} has {} of {} free", free.empty() ? "" : ", ", device.str(),
                         size_text(room->free), size_text(room->total));
   }
+  if (!free.empty()) text += "; with all of it let go, " + free;
   return {use.where, fmt::format("{}; {}", text, use.cure)};
 }
 

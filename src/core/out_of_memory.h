@@ -8,6 +8,7 @@
 #include <optional>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include "hooked/core/error.h"
 
@@ -29,15 +30,15 @@ bool tells_of_memory(const std::exception& error);
 
 /// Who needs memory, for work that may run out of it.
 struct MemoryUse {
-  std::string_view where;                            ///< for the error: `run`
-  std::string_view cure;                             ///< what to do, for the error: `give fewer rows`
-  std::optional<c10::Device> device = std::nullopt;  ///< where the work computes
+  std::string_view where;                 ///< for the error: `run`
+  std::string_view cure;                  ///< what to do, for the error: `give fewer rows`
+  std::vector<c10::Device> devices = {};  ///< where the work computes
   /// Lets go of memory that is only kept for later, and says whether the work may be done once more. Null:
   /// nothing is kept.
   std::function<bool(const OutOfMemory&)> make_room = nullptr;
 };
 
-/// The error that tells it, with what is free on the device at this moment.
+/// The error that tells it, with what is free on the devices at this moment.
 MemoryError memory_error(const OutOfMemory& said, const MemoryUse& use);
 
 /// What `work` gives. Where memory runs out, room is made and the work is done once more, if it may be; then

@@ -45,16 +45,15 @@ void set_openmp_threads(int threads) {
   runtimes().set_openmp != nullptr ? runtimes().set_openmp(threads) : at::set_num_threads(threads);
 }
 
-}  // namespace
-
-void for_each_task(std::int64_t count, const std::function<void(std::int64_t)>& work) {
+void deal(std::int64_t count, std::int64_t workers, int threads_inside,
+          const std::function<void(std::int64_t, std::int64_t)>& work) {
   std::atomic<std::int64_t> next{0};
   std::mutex mutex;
   std::exception_ptr thrown;
-  const auto take_tasks = [&] {
-    const ThreadLimit limit(1);
+  const auto take_tasks = [&](std::int64_t worker) {
+    const ThreadLimit limit(threads_inside);
     try {
-      for (std::int64_t i = next++; i < count; i = next++) work(i);
+      for (std::int64_t i = next++; i < count; i = next++) work(i, worker);
     } catch (...) {
       next = count;
       const std::lock_guard lock(mutex);
@@ -63,15 +62,27 @@ void for_each_task(std::int64_t count, const std::function<void(std::int64_t)>& 
   };
   const at::ThreadLocalState modes;
   std::vector<std::jthread> helpers;
-  for (std::int64_t others = std::min<std::int64_t>(count, at::get_num_threads()) - 1; others > 0; --others) {
-    helpers.emplace_back([&] {
+  for (std::int64_t worker = 1; worker < workers; ++worker) {
+    helpers.emplace_back([&, worker] {
       const at::ThreadLocalStateGuard guard(modes);
-      take_tasks();
+      take_tasks(worker);
     });
   }
-  take_tasks();
+  take_tasks(0);
   helpers.clear();  // waits for them
   if (thrown) std::rethrow_exception(thrown);
+}
+
+}  // namespace
+
+void for_each_task(std::int64_t count, const std::function<void(std::int64_t)>& work) {
+  const std::int64_t workers = std::min<std::int64_t>(count, at::get_num_threads());
+  deal(count, workers, /*threads_inside=*/1, [&](std::int64_t i, std::int64_t) { work(i); });
+}
+
+void for_each_dealt(std::int64_t count, std::int64_t workers,
+                    const std::function<void(std::int64_t, std::int64_t)>& work) {
+  deal(count, std::min(count, workers), at::get_num_threads(), work);
 }
 
 ThreadLimit::ThreadLimit(std::optional<int> threads) {

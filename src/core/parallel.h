@@ -13,6 +13,12 @@ namespace hooked {
 /// threw first; numbers that were not begun by then are left out.
 void for_each_task(std::int64_t count, const std::function<void(std::int64_t)>& work);
 
+/// Calls `work(i, worker)` for every i from 0 to `count`, on a thread for each of the `workers`, of which the
+/// caller's is number 0: each takes the next i when it is free. For work that other devices do. LibTorch may
+/// use as many threads inside as the caller. Modes and what is thrown as above.
+void for_each_dealt(std::int64_t count, std::int64_t workers,
+                    const std::function<void(std::int64_t, std::int64_t)>& work);
+
 /// How many threads LibTorch may use for what the calling thread computes. Only that thread is concerned;
 /// the number before comes back at the end.
 class ThreadLimit {

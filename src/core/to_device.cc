@@ -50,6 +50,7 @@ ReuseHostCopies::ReuseHostCopies(const HostCopies& from) {
 ReuseHostCopies::~ReuseHostCopies() { scope = {}; }
 
 at::Tensor to_device(const at::Tensor& x, const c10::Device& device) {
+  if (x.device() == device) return x;
   if (device.is_cpu() || !x.is_cpu()) return x.to(device);
   if (scope.reused != nullptr) return next_copy(x);
   at::Tensor there = x.pin_memory().to(device, x.scalar_type(), /*non_blocking=*/true);

@@ -126,7 +126,8 @@ class Generation {
         past_(prompt.first_column()),
         end_(past_ + prompt.length() + options.max_new_tokens),
         cache_(room()),
-        sampler_(options.sampling, prompt.main_tokens(), prompt.main_mask(), model_->config.d_vocab),
+        sampler_(options.sampling, to_device(prompt.main_tokens(), model_->placement.exit()),
+                 prompt.main_mask(), model_->config.d_vocab),
         stop_tokens_(options.stop.tokens.value_or(model_->stop_tokens)),
         ended_(static_cast<std::size_t>(prompt.batch())) {
     prompt_plan_ = plan(options.prompt_edits, options.capture);
@@ -231,7 +232,7 @@ class Generation {
                                  {.batch = step.tokens.size(0),
                                   .length = length,
                                   .attention_mask = step.real,
-                                  .device = model_->device,
+                                  .device = model_->main_device(),
                                   .prefix = prompt_.prefix ? prompt_.prefix->columns() : nullptr,
                                   .cache = &cache_,
                                   .row_lengths = step.row_lengths}),
@@ -253,7 +254,8 @@ class Generation {
     cache_.advance(length, step.real);
     if (const ActivationCache kept = run.watch.take_cache(); !kept.empty()) captured_.append(kept);
     if (!wanted.defined()) return logits.select(1, -1);
-    return logits.index({at::arange(logits.size(0), wanted.options()), wanted});
+    const at::Tensor columns = to_device(wanted, logits.device());
+    return logits.index({at::arange(logits.size(0), columns.options()), columns});
   }
 
   // Picks the next token of every row that has not ended; returns whether any row continues after it.
@@ -299,9 +301,9 @@ class Generation {
 
   // Adds a column: what was picked, and padding in rows that had ended before.
   void add_tokens(const PickedTokens& picked, const std::vector<std::int64_t>& continued) {
-    tokens_.push_back(picked.there);
+    tokens_.push_back(to_device(picked.there, model_->device));
     reals_.emplace_back();
-    log_probs_.push_back(picked.log_probs);  // [batch]
+    log_probs_.push_back(to_device(picked.log_probs, model_->device));  // [batch]
     if (std::find(continued.begin(), continued.end(), 0) == continued.end()) return;
     const at::Tensor real = to_device(at::tensor(continued, at::kLong).to(at::kBool), model_->device);
     const at::Tensor ended = real.logical_not();

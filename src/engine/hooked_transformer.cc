@@ -41,7 +41,7 @@ void require_no_other_model(const std::filesystem::path& folder, const LoadedMod
 
 // The weights alone.
 std::shared_ptr<LoadedModel> on_cpu(const LoadedModel& model) {
-  auto copy = std::make_shared<LoadedModel>(model.config, at::kCPU);
+  auto copy = std::make_shared<LoadedModel>(model.config, c10::Device(at::kCPU));
   fill(*copy, copy_weights(model));
   return copy;
 }
@@ -92,6 +92,7 @@ Provenance HookedTransformer::provenance() const {
   return provenance;
 }
 c10::Device HookedTransformer::device() const noexcept { return model_->device; }
+const Placement& HookedTransformer::placement() const noexcept { return model_->placement; }
 StateDict HookedTransformer::state_dict() const { return copy_weights(*model_); }
 
 std::vector<Hook> HookedTransformer::hooks() const { return hooks_->snapshot(); }

@@ -3,11 +3,14 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/log_softmax.h>
 
+#include "core/to_device.h"
+
 namespace hooked {
 
 at::Tensor token_log_probs(const at::Tensor& logits, const at::Tensor& tokens) {
   const at::ScalarType precision = logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  return at::log_softmax(logits.to(precision), -1).gather(-1, tokens.unsqueeze(-1)).squeeze(-1);
+  const at::Tensor there = to_device(tokens, logits.device()).unsqueeze(-1);
+  return at::log_softmax(logits.to(precision), -1).gather(-1, there).squeeze(-1);
 }
 
 at::Tensor next_token_loss(const at::Tensor& logits, const at::Tensor& tokens, const at::Tensor& real,
@@ -21,7 +24,8 @@ at::Tensor next_token_loss(const at::Tensor& logits, const at::Tensor& tokens, c
 at::Tensor reduced_loss(const at::Tensor& losses, const at::Tensor& real, LossReduction reduction) {
   if (!real.defined()) return reduction == LossReduction::per_token ? losses : losses.mean();
   const std::int64_t predictions = losses.size(1);
-  const at::Tensor counted = real.narrow(1, 0, predictions).logical_and(real.narrow(1, 1, predictions));
+  const at::Tensor there = to_device(real, losses.device());
+  const at::Tensor counted = there.narrow(1, 0, predictions).logical_and(there.narrow(1, 1, predictions));
   const at::Tensor masked = losses.masked_fill(counted.logical_not(), 0.0);
   return reduction == LossReduction::per_token ? masked : masked.sum() / counted.sum();
 }

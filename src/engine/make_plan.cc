@@ -11,7 +11,8 @@ std::shared_ptr<const WatchPlan> make_plan(const LoadedModel& model, const Reach
                                            const std::vector<Hook>& scoped, const RunOptions& options) {
   Kept kept{.positions = options.keep.positions};
   if (!options.keep.device.empty()) kept.device = open_device(options.keep.device);
-  auto plan = std::make_shared<WatchPlan>(model.points, reach, std::move(kept));
+  if (kept.device && kept.device->is_cpu()) kept.transport = model.transport;
+  auto plan = std::make_shared<WatchPlan>(model.points, reach, std::move(kept), model.placement);
   for (const std::vector<Hook>* hooks : {&scoped, &options.hooks}) {
     for (const Hook& hook : *hooks) {
       if (hook.direction == HookDirection::backward && !options.gradients) {

@@ -5,7 +5,10 @@ namespace {
 
 // Whether there was any to let go.
 bool let_go(const LoadedModel& model, const OutOfMemory& said) {
-  if (!said.of_host) return model.recordings != nullptr && model.recordings->release();
+  if (!said.of_host) {
+    const bool sent = model.transport != nullptr && model.transport->let_go();
+    return (model.recordings != nullptr && model.recordings->release()) || sent;
+  }
   const std::size_t before = model.workspace.mapped_bytes();
   model.workspace.trim();
   return model.workspace.mapped_bytes() < before;
@@ -16,7 +19,7 @@ bool let_go(const LoadedModel& model, const OutOfMemory& said) {
 MemoryUse memory_of(const LoadedModel& model, const Door& door, Again again) {
   return {.where = door.name,
           .cure = door.cure,
-          .device = model.device,
+          .devices = model.placement.devices(),
           .make_room = [&model, again](const OutOfMemory& said) {
             return let_go(model, said) && again == Again::allowed;
           }};

@@ -216,7 +216,7 @@ at::Tensor loss_in_parts(const LoadedModel& model, const at::Tensor& stream, con
   std::vector<at::Tensor> log_probs;
   for (std::int64_t first = 0; first < predictions; first += at_once) {
     const std::int64_t end = std::min(first + at_once, predictions);
-    const at::Tensor columns = at::arange(first, end, at::TensorOptions(at::kLong).device(model.device));
+    const at::Tensor columns = at::arange(first, end, at::TensorOptions(at::kLong).device(stream.device()));
     log_probs.push_back(
         token_log_probs(model.graph->exit(stream, columns, {}, run), targets.slice(1, first + 1, end + 1)));
   }
@@ -273,7 +273,7 @@ RunResult HookedTransformer::run_once(const Input& given, const RunOptions& opti
                                     {.batch = read.batch(),
                                      .length = read.length(),
                                      .attention_mask = read.main_mask(),
-                                     .device = model.device,
+                                     .device = model.main_device(),
                                      .prefix = read.prefix && !kept ? read.prefix->columns() : nullptr,
                                      .ragged = extent.ragged,
                                      .cache = kept.get()}),

@@ -119,8 +119,9 @@ StartAtLayer check_start(const StartAtLayer& start, const LoadedModel& model) {
                      fmt::format("the input has another dtype than the model; expected {}, got {}",
                                  dtype_text(config.dtype), dtype_text(residual.scalar_type())));
   }
-  return {resolve_layer(start.layer, config, "start_at_layer"),
-          to_device(residual.detach(), model.device).clone(at::MemoryFormat::Contiguous)};
+  const std::int64_t layer = resolve_layer(start.layer, config, "start_at_layer");
+  const c10::Device& device = model.placement.of({config.main_stack(), layer});
+  return {layer, to_device(residual.detach(), device).clone(at::MemoryFormat::Contiguous)};
 }
 
 // Fills in what the only stack reads, or, behind the prefix of an encoder-decoder, the decoder.
@@ -344,7 +345,7 @@ Reach reach_of(const LoadedModel& model, const Input& input) {
 std::shared_ptr<const RaggedRows> ragged_rows(const LoadedModel& model, const Input& input) {
   if (input.first_columns.empty()) return nullptr;
   return std::make_shared<const RaggedRows>(input.first_columns, input.first_column() + input.length(),
-                                            model.device);
+                                            model.placement.devices());
 }
 
 RunExtent extent_of(const Input& prompt, const RunColumns& columns) {

@@ -36,6 +36,17 @@ const at::Tensor& RunResult::require(Output wanted) const {
   throw HookError(word(wanted), made);
 }
 
+RunResult RunResult::to(const c10::Device& device) const {
+  RunResult there;
+  there.cache = cache.to(device);
+  there.gradients = gradients.to(device);
+  there.notes = notes;
+  there.kind_ = kind_;
+  if (output_.defined()) there.output_ = output_.to(device);
+  if (metric_.defined()) there.metric_ = metric_.to(device);
+  return there;
+}
+
 const at::Tensor& RunResult::metric() const {
   if (!metric_.defined())
     throw HookError("metric", "this run took no gradients; expected RunOptions::gradients with a metric");

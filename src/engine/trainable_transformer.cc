@@ -22,7 +22,7 @@ at::Tensor logits_of(const LoadedModel& model, const Input& input) {
                                {.batch = input.batch(),
                                 .length = input.length(),
                                 .attention_mask = input.main_mask(),
-                                .device = model.device}),
+                                .device = model.main_device()}),
           .encoder_sequence = encoder_sequence(model, input),
           .token_types = input.token_types};
   return model.graph->forward(graph_input(input), reach, run);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/nearest.h"
+#include "core/to_device.h"
 #include "core/weight_table.h"
 #include "hooked/core/error.h"
 #include "loading/loaded_model.h"
@@ -55,7 +56,8 @@ at::Tensor weight_of(const LoadedModel& model, const ModelPart& part, std::strin
   const bool tied = model.config.tied_unembedding() && matrix == "unembed.W_U";
   if (!tied && !model.has_weight(matrix_name)) refuse(matrix_name, matrix, model);
   return at::zeros(weight_shape(row, model.config),
-                   at::TensorOptions(model.config.dtype).device(model.device));
+                   at::TensorOptions(model.config.dtype)
+                       .device(tied ? model.placement.exit() : model.weight_device(matrix_name)));
 }
 
 at::Tensor outside_blocks(const LoadedModel& model, std::string_view name) {
@@ -167,7 +169,10 @@ at::Tensor WeightView::of_all_layers(OfLayer weight) const {
   const ModelConfig& c = model_->config;
   const std::int64_t n = stack_ == Stack::encoder ? c.n_encoder_layers() : c.n_layers;
   std::vector<at::Tensor> layers;
-  for (std::int64_t layer = 0; layer < n; ++layer) layers.push_back((this->*weight)(layer));
+  for (std::int64_t layer = 0; layer < n; ++layer) {
+    const at::Tensor own = (this->*weight)(layer);
+    layers.push_back(layer == 0 ? own : to_device(own, layers.front().device()));
+  }
   return at::stack(layers);
 }
 

@@ -6,13 +6,18 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <exception>
 #include <optional>
+#include <string_view>
 
 #include "hooked/core/error.h"
 
 namespace hooked {
 namespace {
+
+// Behind a kind of device: every one that there is.
+constexpr std::string_view kAll = ":all";
 
 std::optional<c10::Device> parse_device(const std::string& name) {
   try {
@@ -75,20 +80,26 @@ int visible_gpus(const std::string& name) {
   return count;
 }
 
+// One that this engine runs on.
+c10::Device known_device(const std::string& name) {
+  const auto device = parse_device(name);
+  if (device && (device->is_cpu() || device->is_cuda() || is_registered_backend(*device))) return *device;
+  throw ConfigError(
+      "device", fmt::format("'{}' is not a device this engine runs on; expected cpu, cuda or cuda:N", name));
+}
+
+// How many there are of a kind.
+int count_of(const c10::Device& device, const std::string& name) {
+  return device.is_cuda() ? visible_gpus(name) : c10::impl::getDeviceGuardImpl(device.type())->deviceCount();
+}
+
 }  // namespace
 
 c10::Device open_device(const std::string& name) {
-  const auto device = parse_device(name);
-  const bool registered = device && is_registered_backend(*device);
-  if (!device || !(device->is_cpu() || device->is_cuda() || registered)) {
-    throw ConfigError(
-        "device",
-        fmt::format("'{}' is not a device this engine runs on; expected cpu, cuda or cuda:N", name));
-  }
-  if (device->is_cpu()) return *device;
-  const int count =
-      registered ? c10::impl::getDeviceGuardImpl(device->type())->deviceCount() : visible_gpus(name);
-  const int index = device->has_index() ? device->index() : 0;
+  const c10::Device device = known_device(name);
+  if (device.is_cpu()) return device;
+  const int count = count_of(device, name);
+  const int index = device.has_index() ? device.index() : 0;
   if (index >= count) {
     throw IoError(
         name,
@@ -96,7 +107,34 @@ c10::Device open_device(const std::string& name) {
                     "cpu",
                     count));
   }
-  return {device->type(), static_cast<c10::DeviceIndex>(index)};
+  return {device.type(), static_cast<c10::DeviceIndex>(index)};
+}
+
+std::vector<c10::Device> open_devices(const DeviceNames& names) {
+  std::vector<c10::Device> devices;
+  for (const std::string& name : names.all()) {
+    if (name.ends_with(kAll)) {
+      const c10::Device kind = known_device(name.substr(0, name.size() - kAll.size()));
+      const int count = kind.is_cpu() ? 1 : count_of(kind, name);
+      for (int index = 0; index < count; ++index)
+        devices.emplace_back(kind.type(), static_cast<c10::DeviceIndex>(kind.is_cpu() ? -1 : index));
+    } else {
+      devices.push_back(open_device(name));
+    }
+  }
+  if (devices.empty()) throw ConfigError("device", "no device is named; expected cpu, cuda or cuda:N");
+  for (auto device = devices.begin(); device != devices.end(); ++device) {
+    if (std::find(devices.begin(), device, *device) != device) {
+      throw ConfigError("device",
+                        fmt::format("'{}' is named twice; expected each device once", device->str()));
+    }
+    if (device->type() != devices.front().type()) {
+      throw ConfigError("device", fmt::format("'{}' and '{}' are of two kinds; expected several GPUs of one "
+                                              "kind, or one device",
+                                              devices.front().str(), device->str()));
+    }
+  }
+  return devices;
 }
 
 OpenedRecorder open_recorder(const c10::Device& device) {

@@ -4,7 +4,9 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "hooked/loading/device_names.h"
 #include "models/recorder.h"
 
 namespace hooked {
@@ -14,6 +16,10 @@ namespace hooked {
 /// it was given there. Throws IoError saying which library or driver is missing, ConfigError for a name that
 /// is not a valid device.
 c10::Device open_device(const std::string& name);
+
+/// All of these, in their order. Throws as open_device(), and ConfigError for a device that is named twice,
+/// for devices of several kinds, and where there is none.
+std::vector<c10::Device> open_devices(const DeviceNames& names);
 
 /// What records runs on a device.
 struct OpenedRecorder {

@@ -1,6 +1,7 @@
 // Folder or state dict to model: a pipe of values (docs/architecture.md).
 #include "loading/load.h"
 
+#include <c10/core/GradMode.h>
 #include <c10/core/ScalarType.h>
 #include <fmt/format.h>
 
@@ -8,6 +9,7 @@
 #include <cstdint>
 #include <exception>
 #include <filesystem>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -28,18 +30,20 @@
 #include "loading/identify.h"
 #include "loading/initialise.h"
 #include "loading/packed_file.h"
+#include "loading/place_layers.h"
 #include "loading/plan_weights.h"
 #include "loading/quantised_source.h"
 #include "loading/recipe_reader.h"
 #include "loading/streamed_model.h"
 #include "loading/tokenizer_files.h"
+#include "weights/processor.h"
 
 namespace hooked {
 namespace {
 
 // The memory of a model's weights, for the error.
-MemoryUse memory_of_weights(std::string_view door, const c10::Device& device) {
-  return {.where = door, .cure = "take a smaller dtype, or another device", .device = device};
+MemoryUse memory_of_weights(std::string_view door, const std::vector<c10::Device>& devices) {
+  return {.where = door, .cure = "take a smaller dtype, or another device", .devices = devices};
 }
 
 /// What a plan that compares tensors gets to see.
@@ -82,7 +86,7 @@ struct PlannedModel {
   /// Why a packed file cannot be the model as it lies: what was asked for is something else. Empty where it
   /// can.
   std::string reason_to_unpack(const LoadOptions& options) const {
-    if (!open_device(options.device).is_cpu()) return "another device was asked for";
+    if (!open_devices(options.device).front().is_cpu()) return "another device was asked for";
     if (plan.config.dtype != mapped->config.dtype) return "another dtype was asked for";
     const auto steps = plan_processing(plan.config, processing);
     const bool changes =
@@ -114,9 +118,9 @@ struct PlannedModel {
 std::shared_ptr<LoadedModel> build_model(SourceTensors source, const WeightPlan& plan,
                                          const LoadOptions& options, const WeightProcessing& processing) {
   RecipeReader reader(std::move(source), plan.recipes);
-  const c10::Device device = open_device(options.device);
-  return with_memory(memory_of_weights("load", device), [&] {
-    return streamed_model(reader, plan.config, device, processing, options.progress);
+  const std::vector<c10::Device> devices = open_devices(options.device);
+  return with_memory(memory_of_weights("load", devices), [&] {
+    return streamed_model(reader, plan.config, devices, processing, options.progress);
   });
 }
 
@@ -173,7 +177,7 @@ std::shared_ptr<LoadedModel> load_state_dict(StateDict weights, const ModelConfi
       plan_weights(source, native_family(), {.config = std::move(chosen), .recipes = native_recipes});
   const auto model = build_model(std::move(source), plan, options,
                                  options.processing.value_or(WeightProcessing::all_that_apply()));
-  model->notes = std::move(plan.notes);
+  model->notes.insert(model->notes.begin(), plan.notes.begin(), plan.notes.end());
   return model;
 }
 
@@ -182,9 +186,9 @@ std::shared_ptr<LoadedModel> create_model(const ModelConfig& config, const Creat
   ModelConfig chosen = config;
   chosen.dtype = options.dtype.value_or(config.dtype);
   chosen.validate();
-  const c10::Device device = open_device(options.device);
-  return with_memory(memory_of_weights("create", device), [&] {
-    auto model = std::make_shared<LoadedModel>(chosen, device, storage);
+  const std::vector<c10::Device> devices = open_devices(options.device);
+  return with_memory(memory_of_weights("create", devices), [&] {
+    auto model = std::make_shared<LoadedModel>(chosen, place_layers(chosen, devices), storage);
     initialise(*model, options);
     model->processing = plan_processing(model->config, WeightProcessing::none());
     return model;
@@ -192,13 +196,23 @@ std::shared_ptr<LoadedModel> create_model(const ModelConfig& config, const Creat
 }
 
 std::shared_ptr<LoadedModel> copy_model(const LoadedModel& model, Storage storage) {
-  auto copy = std::make_shared<LoadedModel>(model.config, model.device, storage);
+  return copy_model(model, model.placement, storage);
+}
+
+std::shared_ptr<LoadedModel> copy_model(const LoadedModel& model, const Placement& placement,
+                                        Storage storage) {
+  auto copy = std::make_shared<LoadedModel>(model.config, placement, storage);
   copy->family = model.family;
-  copy->notes = model.notes;
+  // Where its own layers lie it has said already.
+  std::copy_if(model.notes.begin(), model.notes.end(), std::back_inserter(copy->notes),
+               [&](const std::string& note) { return note != model.placement.text(); });
   copy->processing = model.processing;
   copy->tokenizer = model.tokenizer;
   copy->tokenizer_files = model.tokenizer_files;
-  fill(*copy, copy_weights(model));
+  // Tensor by tensor: the host never holds a second model.
+  const at::NoGradGuard no_grad;
+  const WeightSlots from = model.slots(), into = copy->slots();
+  for (std::size_t i = 0; i < into.size(); ++i) into[i].view.write(from[i].view.read());
   return copy;
 }
 
@@ -209,6 +223,10 @@ ModelDescription describe(std::string_view id, const LoadOptions& options) {
   TokenizerFiles text = read_tokenizer_files(folder_of_model(planned.place), config.d_vocab);
   std::vector<std::string> notes = planned.notes();
   notes.insert(notes.end(), text.notes.begin(), text.notes.end());
+  if (options.device.names_several()) {
+    const ModelConfig processed = weights::Processor(config, planned.processing).after();
+    notes.push_back(place_layers(processed, open_devices(options.device)).text());
+  }
   return {.family = std::string(planned.identified.family.model_type),
           .config = config,
           .parameters = parameters,

@@ -24,7 +24,10 @@ std::shared_ptr<LoadedModel> load_state_dict(StateDict weights, const ModelConfi
 std::shared_ptr<LoadedModel> create_model(const ModelConfig& config, const CreateOptions& options,
                                           Storage storage = Storage::fastest);
 
-/// A model of its own with the same weights and everything that goes with them, on the same device.
+/// A model of its own with the same weights and everything that goes with them, on the same devices.
 std::shared_ptr<LoadedModel> copy_model(const LoadedModel& model, Storage storage = Storage::fastest);
+/// The same elsewhere.
+std::shared_ptr<LoadedModel> copy_model(const LoadedModel& model, const Placement& placement,
+                                        Storage storage = Storage::fastest);
 
 }  // namespace hooked

@@ -10,14 +10,21 @@
 
 namespace hooked {
 
-LoadedModel::LoadedModel(ModelConfig model_config, const c10::Device& where, Storage wanted)
+LoadedModel::LoadedModel(ModelConfig model_config, Placement where, Storage wanted)
     : config(std::move(model_config)),
       points(config),
-      device(where),
-      storage(wanted == Storage::fastest ? fastest_storage(at::TensorOptions(config.dtype).device(where))
+      placement(std::move(where)),
+      device(placement.entry()),
+      storage(wanted == Storage::fastest ? fastest_storage(at::TensorOptions(config.dtype).device(device))
                                          : wanted),
-      graph(std::make_shared<Transformer>(config, points, at::TensorOptions(config.dtype).device(where),
-                                          storage)) {
+      graph(
+          std::make_shared<Transformer>(config, points, at::TensorOptions(config.dtype), storage, placement)),
+      transport(device.is_cpu() ? nullptr : std::make_shared<HostTransport>()) {
+  if (placement.spread()) {
+    recording_problem = "a model that is spread over several devices is not recorded";
+    notes.push_back(placement.text());
+    return;
+  }
   OpenedRecorder opened = open_recorder(device);
   recording_problem = std::move(opened.problem);
   if (opened.recorder) recordings = std::make_unique<Recordings>(std::move(opened.recorder));
@@ -41,6 +48,10 @@ at::Tensor LoadedModel::weight(const std::string& name) const {
 }
 
 bool LoadedModel::has_weight(const std::string& name) const { return weight_index().contains(name); }
+
+c10::Device LoadedModel::weight_device(const std::string& name) const {
+  return weight_index().at(name).pieces().device();
+}
 
 std::vector<std::string> LoadedModel::weight_names() const {
   std::vector<std::string> names;

@@ -11,10 +11,12 @@
 
 #include "hooked/core/error.h"
 #include "hooked/core/model_config.h"
+#include "hooked/core/placement.h"
 #include "hooked/core/state_dict.h"
 #include "hooked/hooks/point_index.h"
 #include "hooked/text/tokenizer.h"
 #include "hooked/weights/processing.h"
+#include "hooks/host_transport.h"
 #include "models/recordings.h"
 #include "models/storage.h"
 #include "models/weight_slot.h"
@@ -27,17 +29,20 @@ class Transformer;
 /// Everything that handles of one model share. Never moves: the graph refers to the config and the points.
 struct LoadedModel {
   /// A graph with uninitialised weights.
-  LoadedModel(ModelConfig model_config, const c10::Device& where, Storage wanted = Storage::fastest);
+  LoadedModel(ModelConfig model_config, Placement where, Storage wanted = Storage::fastest);
   LoadedModel(const LoadedModel&) = delete;
   LoadedModel& operator=(const LoadedModel&) = delete;
   ~LoadedModel();
 
   const ModelConfig config;
   const PointIndex points;
-  const c10::Device device;
-  const Storage storage;  ///< of the matrices; never Storage::fastest, but what it stands for
+  const Placement placement;
+  const c10::Device device;  ///< the placement's entry: where tokens and masks go
+  const Storage storage;     ///< of the matrices; never Storage::fastest, but what it stands for
   const std::shared_ptr<Transformer> graph;
   Workspace workspace;
+  /// What takes kept activations to the host; null where they are made there.
+  const std::shared_ptr<HostTransport> transport;
   std::unique_ptr<Recordings> recordings;  ///< null: runs on this device are not recorded
   std::string recording_problem;           ///< why; empty on the CPU
 
@@ -53,6 +58,8 @@ struct LoadedModel {
   /// Name and content of the files the tokenizer was read from, for saving beside the model.
   std::map<std::string, std::string> tokenizer_files;
 
+  /// The device of the first block that predicts, where what its stack reads is made.
+  const c10::Device& main_device() const { return placement.of({config.main_stack(), 0}); }
   /// Every tensor of the state dict and where it lives in the graph.
   WeightSlots slots() const;
   /// A weight by its name in the state dict, undefined where the model has none: a view, or a copy where the
@@ -61,6 +68,8 @@ struct LoadedModel {
   at::Tensor weight(const std::string& name) const;
   /// Whether the model has a weight of that name; copies nothing.
   bool has_weight(const std::string& name) const;
+  /// Where a weight that the model has lies; copies nothing.
+  c10::Device weight_device(const std::string& name) const;
   std::vector<std::string> weight_names() const;
 
  private:

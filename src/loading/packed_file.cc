@@ -113,7 +113,7 @@ std::shared_ptr<LoadedModel> map_packed(const CheckpointReader& reader, const Mo
   ModelConfig as_stored = config;
   as_stored.dtype = form.dtype;
   as_stored.validate();
-  const auto model = std::make_shared<LoadedModel>(std::move(as_stored), at::kCPU, form.storage);
+  const auto model = std::make_shared<LoadedModel>(std::move(as_stored), c10::Device(at::kCPU), form.storage);
   std::map<std::string, TensorInfo> stored;
   for (const TensorInfo& info : header.tensors) stored.emplace(info.name, info);
   const Parameters parameters = parameters_as_they_lie(*model->graph);

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/parallel.h"
+#include "loading/place_layers.h"
 #include "weights/processor.h"
 
 namespace hooked {
@@ -40,11 +41,11 @@ void fill_slot(const WeightSlot& slot, RecipeReader& reader, const weights::Chan
 }  // namespace
 
 std::shared_ptr<LoadedModel> streamed_model(RecipeReader& reader, const ModelConfig& config,
-                                            const c10::Device& device, const WeightProcessing& processing,
-                                            const Progress& progress) {
+                                            const std::vector<c10::Device>& devices,
+                                            const WeightProcessing& processing, const Progress& progress) {
   const at::NoGradGuard no_grad;
   const weights::Processor processor(config, processing);
-  auto model = std::make_shared<LoadedModel>(processor.after(), device);
+  auto model = std::make_shared<LoadedModel>(processor.after(), place_layers(processor.after(), devices));
   model->processing = processor.report();
   std::map<std::string, WeightSlots> slots;
   std::uint64_t total = 0;  // bytes

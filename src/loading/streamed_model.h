@@ -3,6 +3,7 @@
 #include <c10/core/Device.h>
 
 #include <memory>
+#include <vector>
 
 #include "hooked/core/model_config.h"
 #include "hooked/core/progress.h"
@@ -15,10 +16,10 @@ namespace hooked {
 /// A model of `config` with the reader's weights, processed. Goes through the model part by part and through
 /// large tensors block by block, from where they are stored into the packed parameters, so that hardly more
 /// than the model is in memory. Blocks of the model are filled on several threads at once, and the numbers
-/// are the same for any number of them. `progress` may be null. Throws ConfigError before anything is
-/// read.
+/// are the same for any number of them. Over several devices the layers are spread. `progress` may be null.
+/// Throws ConfigError before anything is read.
 std::shared_ptr<LoadedModel> streamed_model(RecipeReader& reader, const ModelConfig& config,
-                                            const c10::Device& device, const WeightProcessing& processing,
-                                            const Progress& progress);
+                                            const std::vector<c10::Device>& devices,
+                                            const WeightProcessing& processing, const Progress& progress);
 
 }  // namespace hooked

@@ -226,6 +226,7 @@ struct PatchOptions {
   std::string out;
   bool rescaled = false;
   std::string partial;
+  std::string replicas;
   bool json = false;
 };
 

@@ -210,6 +210,10 @@ Reader define_patch(CLI::App& app) {
   auto words = std::make_shared<PatchWords>();
   OneOf inputs;
   add_model_options(app, options->model);
+  app.add_option(
+         "--replicas", options->replicas,
+         "devices, as cuda:0,cuda:1 or cuda:all: the model is copied to each, and they share the runs")
+      ->option_text("DEVICES");
   add_prompts(app, *options, inputs);
   add_scores(app, *options, *words);
   add_sweeps(app, *options, *words);

@@ -117,7 +117,9 @@ CLI::Option* add_model(CLI::App& app, std::string& model) {
 
 void add_model_options(CLI::App& app, ModelOptions& options) {
   add_model(app, options.model);
-  app.add_option("--device", options.device, "cpu, cuda or cuda:N (default: cpu)")
+  app.add_option("--device", options.device,
+                 "cpu, cuda or cuda:N (default: cpu); over several, as cuda:0,cuda:1 or cuda:all, the layers "
+                 "are spread")
       ->option_text("D")
       ->check(offering({"cpu", "cuda"}));
   app.add_option("--dtype", options.dtype,

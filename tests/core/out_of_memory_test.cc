@@ -86,7 +86,7 @@ TEST(WithMemory, SaysWhatWasNeededAndWhatToDo) {
             }),
             "[run] the device's memory ran out; expected room for another 20.0 GiB; give fewer rows");
   EXPECT_EQ(text_thrown_by<MemoryError>([] {
-              with_memory({.where = "run", .cure = "give fewer rows", .device = at::kCPU},
+              with_memory({.where = "run", .cure = "give fewer rows", .devices = {at::kCPU}},
                           [] { throw std::bad_alloc(); });
             }),
             "[run] the host's memory ran out; give fewer rows");

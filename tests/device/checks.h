@@ -20,6 +20,8 @@ struct Subject {
   bool one_stack() const { return !config().has_encoder(); }
   bool predicts() const { return config().has_unembedding(); }
 
+  /// Where the model is.
+  DeviceNames devices() const;
   /// A tensor where the model is.
   at::Tensor there(const at::Tensor& x) const { return x.defined() ? x.to(model.device()) : x; }
   /// Numbers of the model's dtype that depend on the seed alone, where the model is.

@@ -28,12 +28,13 @@ copy to or from memory that is not pinned. Numbers are `launches / waits`.
   expert got. Ids that lie on the device are checked there before the first launch: one wait.
 - **A step of a generation** waits once: for the ids that were picked, which the caller sees.
 - **A run that is replayed** ([gpu.md](gpu.md)) is one launch, and the copies of what it reads and of what it made.
+- **What is kept on the host** goes there in one copy a run, and whoever reads it first waits ([gpu.md](gpu.md#to-the-host)).
 - **A block** is what the second block adds: plain, and with all default points kept.
 
 Checkpoints are the small ones of the tests, in float32, with the steps of processing that apply.
 
-| checkpoint (blocks) | run | tokens there | cached | a block | a block, cached | cached, replayed | gradients | a step | a sweep's cell |
-|---|---|---|---|---|---|---|---|---|---|
+| checkpoint (blocks) | run | tokens there | cached | cached, on the host | a block | a block, cached | cached, replayed | gradients | a step | a sweep's cell |
+|---|---|---|---|---|---|---|---|---|---|---|
 )";
 
 constexpr const char* kEnd = R"(
@@ -62,10 +63,10 @@ int main() {
   std::cout << kPreface;
   for (const std::string& name : hooked::device_tests::counted_checkpoints()) {
     const auto model = hooked::device_tests::counted(name);
-    std::cout << fmt::format("| {} ({}) | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", name, model.layers,
-                             text(model.run), text(model.run_there), text(model.cached), text(model.block),
-                             text(model.cached_block), text(model.replayed), text(model.gradients),
-                             text(model.step), per_cell(model));
+    std::cout << fmt::format("| {} ({}) | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", name,
+                             model.layers, text(model.run), text(model.run_there), text(model.cached),
+                             text(model.cached_here), text(model.block), text(model.cached_block),
+                             text(model.replayed), text(model.gradients), text(model.step), per_cell(model));
   }
   std::cout << kEnd;
 }

@@ -37,17 +37,19 @@ CountedModel counted(const std::string& checkpoint) {
     return count(subject.input(), {.capture = capture, .stop_at_layer = 2}) -
            count(subject.input(), {.capture = capture, .stop_at_layer = 1});
   };
-  CountedModel all{.name = checkpoint,
-                   .layers = model.config().n_layers,
-                   .run = count(subject.input(), {}),
-                   .run_there = count(subject.input_there(), {}),
-                   .cached = count(subject.input(), {.capture = act::defaults}),
-                   .block = block({}),
-                   .cached_block = block(act::defaults),
-                   .replayed = {},
-                   .gradients = {},
-                   .step = {},
-                   .sweep = {}};
+  CountedModel all{
+      .name = checkpoint,
+      .layers = model.config().n_layers,
+      .run = count(subject.input(), {}),
+      .run_there = count(subject.input_there(), {}),
+      .cached = count(subject.input(), {.capture = act::defaults}),
+      .cached_here = count(subject.input(), {.capture = act::defaults, .keep = {.device = "cpu"}}),
+      .block = block({}),
+      .cached_block = block(act::defaults),
+      .replayed = {},
+      .gradients = {},
+      .step = {},
+      .sweep = {}};
   const auto cached = [&] { return model.run(subject.input(), subject.options({.capture = act::defaults})); };
   if (cached().notes.empty()) {
     cached();  // is recorded

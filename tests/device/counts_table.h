@@ -12,10 +12,11 @@ namespace hooked::device_tests {
 struct CountedModel {
   std::string name;
   std::int64_t layers;
-  strict::Counts run;        ///< of tokens on the host
-  strict::Counts run_there;  ///< of tokens on the device
-  strict::Counts cached;     ///< with all default points kept
-  strict::Counts block;      ///< what the second block adds to a plain run
+  strict::Counts run;          ///< of tokens on the host
+  strict::Counts run_there;    ///< of tokens on the device
+  strict::Counts cached;       ///< with all default points kept
+  strict::Counts cached_here;  ///< the same, on the host
+  strict::Counts block;        ///< what the second block adds to a plain run
   strict::Counts cached_block;
   std::optional<strict::Counts> replayed;   ///< with all default points kept; of what can be recorded
   std::optional<strict::Counts> gradients;  ///< of the stream before each block

@@ -1,7 +1,5 @@
 #include "tests/device/device_under_test.h"
 
-#include <c10/core/impl/DeviceGuardImplInterface.h>
-
 #include <cstdlib>
 
 #include "hooked/core/error.h"
@@ -31,10 +29,15 @@ const std::string& missing_device() {
   return kReason;
 }
 
+std::vector<std::string> devices_under_test() {
+  std::vector<std::string> names;
+  for (const c10::Device& device : open_devices(device_under_test() + ":all")) names.push_back(device.str());
+  return names;
+}
+
 std::string second_device_under_test() {
-  const c10::Device first = open_device(device_under_test());
-  const int devices = c10::impl::getDeviceGuardImpl(first.type())->deviceCount();
-  return device_under_test() + (devices > 1 ? ":1" : ":0");
+  const std::vector<std::string> all = devices_under_test();
+  return all.size() > 1 ? all[1] : all.front();
 }
 
 }  // namespace hooked::device_tests

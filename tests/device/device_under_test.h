@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 /// Which device is compared with the CPU.
 namespace hooked::device_tests {
@@ -10,6 +11,9 @@ const std::string& device_under_test();
 
 /// Another of its kind; where there is only one, the same.
 std::string second_device_under_test();
+
+/// All of its kind, by their names.
+std::vector<std::string> devices_under_test();
 
 bool on_strict_device();
 

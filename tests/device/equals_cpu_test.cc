@@ -7,9 +7,12 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "hooked/core/error.h"
+#include "hooked/loading/describe.h"
 #include "loading/device.h"
 #include "tests/device/checks.h"
 #include "tests/device/device_under_test.h"
@@ -24,18 +27,27 @@ std::map<std::string, int>& served() {
   return times;
 }
 
+struct Group {
+  const char* name;
+  std::span<const Check> checks;
+};
+
+std::vector<Group> all_groups() {
+  return {{"run", run_checks()},
+          {"edit", edit_checks()},
+          {"gradients", gradient_checks()},
+          {"generation", generation_checks()},
+          {"model", model_checks()},
+          {"analysis", analysis_checks()}};
+}
+
 class OnTheDevice : public testing::TestWithParam<GoldenCase> {
  protected:
   // Each check served some checkpoint.
   static void TearDownTestSuite() {
     const auto& all = *testing::UnitTest::GetInstance();
     if (all.test_to_run_count() < all.total_test_count()) return;
-    for (const auto& [group, checks] : {std::pair{"run", run_checks()},
-                                        {"edit", edit_checks()},
-                                        {"gradients", gradient_checks()},
-                                        {"generation", generation_checks()},
-                                        {"model", model_checks()},
-                                        {"analysis", analysis_checks()}}) {
+    for (const auto& [group, checks] : all_groups()) {
       for (const Check& check : checks) {
         EXPECT_TRUE(served().contains(std::string(group) + "." + std::string(check.name)))
             << group << "." << check.name;
@@ -61,12 +73,12 @@ class OnTheDevice : public testing::TestWithParam<GoldenCase> {
   }
 
   void expect_the_same(const char* group, std::span<const Check> checks, at::ScalarType dtype,
-                       double tolerance) {
+                       double tolerance, const DeviceNames& devices = device_under_test()) {
     const std::string folder = GetParam().folder().string();
     const GoldenRun golden = read_golden(GetParam());
     const auto here = HookedTransformer::load(folder, {.dtype = dtype});
-    const auto there = HookedTransformer::load(folder, {.device = device_under_test(), .dtype = dtype});
-    ASSERT_EQ(there.device(), open_device(device_under_test()));
+    const auto there = HookedTransformer::load(folder, {.device = devices, .dtype = dtype});
+    ASSERT_EQ(there.placement().devices(), open_devices(devices));
     for (const Check& check : checks) {
       const Subject on_cpu{here, golden}, on_device{there, golden};
       if (!check.applies(on_cpu)) continue;
@@ -115,7 +127,37 @@ TEST_P(OnTheDevice, Generates) { expect_the_same("generation", generation_checks
 TEST_P(OnTheDevice, IsSavedAndTrained) { expect_the_same("model", model_checks(), Turns::some); }
 TEST_P(OnTheDevice, IsAnalysed) { expect_the_same("analysis", analysis_checks(), Turns::some); }
 
+// A model whose layers are spread: the checkpoints take turns at all checks.
+class OverDevices : public OnTheDevice {
+ public:
+  static void TearDownTestSuite() {}
+
+ protected:
+  void expect_the_same_over(int devices) {
+    const ModelConfig config = read_model_config(GetParam().folder().string());
+    if (static_cast<int>(config.blocks().size()) < devices) GTEST_SKIP() << "too few layers";
+    const std::vector<std::string> names = devices_under_test();
+    if (static_cast<int>(names.size()) < devices) GTEST_SKIP() << "too few devices";
+    const DeviceNames some(std::vector<std::string>(names.begin(), names.begin() + devices));
+    const auto all_cases = suite_cases();
+    const auto own = std::find_if(all_cases.begin(), all_cases.end(),
+                                  [](const GoldenCase& golden) { return golden.name == GetParam().name; });
+    auto turn = own - all_cases.begin() + devices;
+    for (const Group& group : all_groups()) {
+      std::vector<Check> checks;
+      for (const Check& check : group.checks) {
+        if (all_checkpoints() || ++turn % 4 == 0) checks.push_back(check);
+      }
+      expect_the_same(group.name, checks, at::kDouble, 1e-9, some);
+    }
+  }
+};
+
+TEST_P(OverDevices, TwoAreAsOne) { expect_the_same_over(2); }
+TEST_P(OverDevices, ThreeAreAsOne) { expect_the_same_over(3); }
+
 INSTANTIATE_TEST_SUITE_P(Golden, OnTheDevice, testing::ValuesIn(suite_cases()), golden_test_name);
+INSTANTIATE_TEST_SUITE_P(Golden, OverDevices, testing::ValuesIn(suite_cases()), golden_test_name);
 
 }  // namespace
 }  // namespace hooked::device_tests

@@ -11,7 +11,8 @@ int main(int count, char** arguments) {
   if (on_strict_device()) {
     hooked::strict::install();
   } else {
-    GTEST_FLAG_SET(filter, missing_device().empty() ? "*OnTheDevice*:Recorded*:Device.*" : "Device.*");
+    GTEST_FLAG_SET(filter,
+                   missing_device().empty() ? "*OnTheDevice*:*OverDevices*:Recorded*:Device.*" : "Device.*");
   }
   testing::InitGoogleTest(&count, arguments);
   return RUN_ALL_TESTS();

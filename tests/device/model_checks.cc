@@ -17,8 +17,6 @@ NamedTensors output_of(const HookedTransformer& model, const Subject& s) {
   return all_of(model.run(s.input(), s.options()));
 }
 
-std::string device_of(const Subject& s) { return s.model.device().str(); }
-
 NamedTensors weights(const Subject& s) {
   NamedTensors all;
   for (const auto& [name, weight] : s.model.state_dict()) all[name] = weight;
@@ -28,7 +26,7 @@ NamedTensors weights(const Subject& s) {
 NamedTensors saved(const Subject& s, bool packed) {
   const TempFolder folder;
   s.model.save(folder / "model", {.packed = packed});
-  return output_of(HookedTransformer::load((folder / "model").string(), {.device = device_of(s)}), s);
+  return output_of(HookedTransformer::load((folder / "model").string(), {.device = s.devices()}), s);
 }
 NamedTensors saved_plain(const Subject& s) { return saved(s, false); }
 NamedTensors saved_packed(const Subject& s) { return saved(s, true); }
@@ -37,7 +35,7 @@ NamedTensors from_state_dict(const Subject& s) {
   return output_of(
       HookedTransformer::from_state_dict(
           s.model.state_dict(), s.config(),
-          {.device = device_of(s), .dtype = s.model.dtype(), .processing = WeightProcessing::none()}),
+          {.device = s.devices(), .dtype = s.model.dtype(), .processing = WeightProcessing::none()}),
       s);
 }
 

@@ -192,9 +192,9 @@ TEST(StrictDevice, AnAllocationFails) {
 TEST(StrictDevice, IsOpenedByName) {
   EXPECT_EQ(open_device("strict"), strict::device(0));
   EXPECT_EQ(open_device("strict:1"), strict::device(1));
-  const auto error = thrown_by<IoError>([] { open_device("strict:2"); });
+  const auto error = thrown_by<IoError>([] { open_device("strict:3"); });
   ASSERT_TRUE(error);
-  EXPECT_THAT(error->what(), HasSubstr("2 visible"));
+  EXPECT_THAT(error->what(), HasSubstr("3 visible"));
 }
 
 }  // namespace

@@ -6,6 +6,12 @@
 
 namespace hooked::device_tests {
 
+DeviceNames Subject::devices() const {
+  std::vector<std::string> names;
+  for (const c10::Device& device : model.placement().devices()) names.push_back(device.str());
+  return names;
+}
+
 at::Tensor Subject::random(at::IntArrayRef sizes, std::uint64_t seed) const {
   const at::Tensor numbers =
       at::randn(sizes, at::detail::createCPUGenerator(seed), at::TensorOptions(at::kDouble));

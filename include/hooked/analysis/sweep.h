@@ -103,6 +103,10 @@ struct SweepOptions {
   /// As RunOptions::threads. Many small runs on the CPU are computed beside one another, each by one thread;
   /// with hooks, and where there are few or large ones, one after another by all threads.
   std::optional<int> threads = {};
+  /// The same model on more devices (`replicate(model, "cuda:0,cuda:1")`), which share the runs: each is
+  /// handed one after another by a thread of its own, and its results are scored where the model is. The
+  /// numbers are those of one device. With hooks all runs are the model's own.
+  std::vector<HookedTransformer> replicas = {};
   /// Called after each run, by one thread at a time; false ends the sweep.
   std::function<bool(const SweepProgress&)> progress = nullptr;
   /// A safetensors file that holds what is done so far: read when the sweep begins, where there is one, and

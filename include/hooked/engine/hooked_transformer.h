@@ -12,6 +12,7 @@
 
 #include "hooked/core/export.h"
 #include "hooked/core/model_config.h"
+#include "hooked/core/placement.h"
 #include "hooked/core/state_dict.h"
 #include "hooked/engine/generate_options.h"
 #include "hooked/engine/hook_handle.h"
@@ -72,8 +73,10 @@ class HookedTransformer {
   /// Where this model comes from, to be saved with what it computes; `edits` and the input are for the caller
   /// to add. Of a model that was not loaded from files: all but its name.
   Provenance provenance() const;
-  /// Where the weights are.
+  /// Where the weights are; of a model that is spread over devices the first of them, where its tokens go.
   c10::Device device() const noexcept;
+  /// Which part of the model lies on which device.
+  const Placement& placement() const noexcept;
   /// What they are: the config's dtype.
   at::ScalarType dtype() const noexcept { return config().dtype; }
   /// Every activation this model has, in the order of the table.

@@ -12,7 +12,7 @@ namespace HOOKED_EXPORT hooked {
 struct KeepOptions {
   /// These positions only, along each point's pos or query axis.
   std::optional<AxisIndex> positions = std::nullopt;
-  /// `"cpu"`, `"cuda:0"`; empty: where the activation is made.
+  /// `"cpu"` (from a GPU: in one piece, whoever reads first waits), `"cuda:0"`; empty: where it is made.
   std::string device = {};
 };
 

@@ -36,6 +36,9 @@ class RunResult {
   /// The metric's value, a scalar; throws HookError where no gradients were asked for.
   const at::Tensor& metric() const;
 
+  /// The same on another device, without the prefix: its output, cache, gradients and notes.
+  RunResult to(const c10::Device& device) const;
+
   /// Which output there is.
   Output output() const noexcept { return kind_; }
 

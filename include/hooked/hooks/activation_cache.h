@@ -115,7 +115,8 @@ class ActivationCache {
   std::size_t bytes() const;
 
   /// One layer after the other of a site, as a new first axis: [layer, ...]. Without the name of a stack the
-  /// layers are those of the stack that predicts. Throws HookError when a layer misses.
+  /// layers are those of the stack that predicts. Of a model that is spread over devices: on that of the
+  /// first of these layers. Throws HookError when a layer misses.
   at::Tensor stack(act::BlockSite site, Stack of = Stack::none) const;
 
   /// Only row `index` of every activation, with the batch axis kept (size 1). Experts' activations, whose

@@ -14,9 +14,11 @@
 
 namespace HOOKED_EXPORT hooked {
 
+class Arrival;
 class Recipe;
 
-/// A tensor that is there, or that is made of others when it is first read, and kept from then on.
+/// A tensor that is there, that is on its way from a device, or that is made of others when it is first read
+/// and kept from then on.
 ///
 /// Copies share what is made. Whatever is held must not be written into: reading throws HookError where
 /// somebody has, and MemoryError where there is no memory for what is made; it can be read again. Reading
@@ -27,6 +29,8 @@ class LateTensor {
   LateTensor() = default;
   /// A tensor that is there.
   LateTensor(at::Tensor value);  // NOLINT: a tensor is one that need not be made
+  /// One whose numbers are on their way: whoever reads it waits for them. Null: they are there.
+  LateTensor(at::Tensor value, std::shared_ptr<Arrival> arrival);
   /// One that is made when it is read.
   explicit LateTensor(Recipe recipe);
 
@@ -49,9 +53,10 @@ class LateTensor {
   c10::Device device() const;
   /// Bytes of the tensor, made or not.
   std::size_t nbytes() const;
-  /// Whether the tensor is there.
+  /// Whether the tensor is there or on its way.
   bool made() const;
-  /// The tensors that are held: itself, or those that it will be made of.
+  /// The tensors that are held: itself (its numbers may still be on their way), or those that it will be made
+  /// of.
   std::vector<at::Tensor> held() const;
   /// The same, with every tensor that is held in the form that `form` gives it.
   LateTensor in_form(const std::function<at::Tensor(const at::Tensor&)>& form) const;
@@ -59,7 +64,11 @@ class LateTensor {
  private:
   struct Late;
 
+  /// Waits for numbers that are on their way.
+  void await() const;
+
   at::Tensor given_;
+  std::shared_ptr<Arrival> arrival_;
   std::uint32_t version_ = 0;  ///< of the given tensor when it came: writing counts it up
   std::shared_ptr<Late> late_;
 };

@@ -4,18 +4,18 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 
 #include "hooked/core/export.h"
 #include "hooked/core/progress.h"
+#include "hooked/loading/device_names.h"
 #include "hooked/weights/processing.h"
 
 namespace HOOKED_EXPORT hooked {
 
 /// How a checkpoint becomes a model.
 struct LoadOptions {
-  /// `cpu`, `cuda` or `cuda:N`.
-  std::string device = "cpu";
+  /// `cpu`, `cuda` or `cuda:N`. Over several GPUs the layers are spread: about as many bytes on each.
+  DeviceNames device = "cpu";
   /// float32 when absent, or the dtype that a native folder records.
   std::optional<at::ScalarType> dtype = std::nullopt;
   /// When absent every step that preserves this model's function; none for a native folder that records which
@@ -36,8 +36,8 @@ struct CreateOptions {
   InitMode init = InitMode::gpt2;  ///< the distribution of the matrices
   /// Standard deviation for gpt2 (default 0.8 / sqrt(d_model)), gain for the others (default 1).
   std::optional<double> initializer_range = std::nullopt;
-  /// `cpu`, `cuda` or `cuda:N`.
-  std::string device = "cpu";
+  /// `cpu`, `cuda` or `cuda:N`. Over several GPUs the layers are spread: about as many bytes on each.
+  DeviceNames device = "cpu";
   /// The config's dtype when absent.
   std::optional<at::ScalarType> dtype = std::nullopt;
 };

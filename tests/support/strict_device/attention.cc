@@ -55,8 +55,12 @@ std::tuple<at::Tensor, at::Tensor> rms_norm_backward(const at::Tensor& gradient,
                                                      at::IntArrayRef shape, const at::Tensor& rstd,
                                                      const std::optional<at::Tensor>& weight,
                                                      std::array<bool, 2> wanted) {
-  const at::AutoDispatchBelowADInplaceOrView below;
   const bool weighted = weight && weight->defined();
+  for (const at::Tensor& t : {x, rstd, weighted ? *weight : x}) {
+    TORCH_CHECK(t.device() == gradient.device(), "strict device: _fused_rms_norm_backward got tensors on ",
+                gradient.device(), " and ", t.device());
+  }
+  const at::AutoDispatchBelowADInplaceOrView below;
   at::Tensor dx, dw;
   if (wanted[0]) dx = at::empty(x.sizes(), x.options());
   if (wanted[1] && weighted) dw = at::empty(shape, x.options());

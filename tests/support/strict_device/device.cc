@@ -9,11 +9,14 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/library.h>
 
+#include <cstring>
+
 #include "tests/support/strict_device/boxed_kernel.h"
 #include "tests/support/strict_device/counts.h"
 #include "tests/support/strict_device/kernels.h"
 #include "tests/support/strict_device/memory.h"
 #include "tests/support/strict_device/recorder.h"
+#include "tests/support/strict_device/streams.h"
 
 namespace hooked::strict {
 namespace {
@@ -65,6 +68,17 @@ at::Tensor copy_from(const at::Tensor& source, const at::Tensor& destination, bo
   TORCH_CHECK(!is_recording() || (on_device(source) && on_device(destination)),
               "strict device: a copy from or to memory of the host, which will hold something else when the "
               "recording is replayed");
+  if (on_device(source) && destination.is_cpu() && is_late(source.device())) {
+    // As on CUDA nobody holds the device's memory until the copy is done: who frees it too early gets what
+    // lies there then. Until then the host finds no numbers.
+    std::memset(destination.mutable_data_ptr(), 0xff, destination.nbytes());
+    hand_late(source.device(), [from = borrowed(source), destination] {
+      OpenMemory opened;
+      destination.copy_(opened.alias(from));
+    });
+    note_launch("copy_");
+    return destination;
+  }
   const auto copy = [source, destination] {
     OpenMemory opened;
     const at::Tensor to = on_device(destination) ? opened.alias(destination) : destination;
@@ -129,18 +143,41 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     set_current_device(to.index());
   }
   void uncheckedSetDevice(c10::Device to) const noexcept override { set_current_device(to.index()); }
-  c10::Stream getStream(c10::Device of) const override { return c10::Stream(c10::Stream::DEFAULT, of); }
-  c10::Stream getDefaultStream(c10::Device of) const override { return getStream(of); }
-  c10::Stream exchangeStream(c10::Stream stream) const override { return stream; }
+  c10::Stream getStream(c10::Device of) const override { return current_stream(of); }
+  c10::Stream getDefaultStream(c10::Device of) const override {
+    return c10::Stream(c10::Stream::DEFAULT, of);
+  }
+  c10::Stream getStreamFromGlobalPool(c10::Device of, bool /*urgent*/) const override {
+    return late_stream(of);
+  }
+  c10::Stream exchangeStream(c10::Stream stream) const override { return exchange_stream(stream); }
   c10::DeviceIndex deviceCount() const noexcept override { return kDevices; }
-  void record(void** /*event*/, const c10::Stream& /*stream*/, c10::DeviceIndex /*device*/,
-              c10::EventFlag /*flag*/) const override {}
-  void block(void* /*event*/, const c10::Stream& /*stream*/) const override {}
-  bool queryEvent(void* /*event*/) const override { return true; }
+  // An event is a place in the late stream's work; null: in that of the first, which is done.
+  void record(void** event, const c10::Stream& stream, c10::DeviceIndex device,
+              c10::EventFlag /*flag*/) const override {
+    destroyEvent(*event, device);
+    *event =
+        stream == late_stream(stream.device()) ? new LatePlace(late_place(stream.device_index())) : nullptr;
+  }
+  void block(void* event, const c10::Stream& /*stream*/) const override {
+    if (event != nullptr) reach(*static_cast<LatePlace*>(event));  // the device waits, not the host
+  }
+  void destroyEvent(void* event, const c10::DeviceIndex /*device*/) const noexcept override {
+    delete static_cast<LatePlace*>(event);
+  }
+  bool queryEvent(void* event) const override {
+    return event == nullptr || is_reached(*static_cast<LatePlace*>(event));
+  }
   bool queryStream(const c10::Stream& /*stream*/) const override { return true; }
   void synchronizeStream(const c10::Stream& /*stream*/) const override { note_wait("synchronize"); }
-  void synchronizeEvent(void* /*event*/) const override { note_wait("synchronize"); }
-  void synchronizeDevice(c10::DeviceIndex /*device*/) const override { note_wait("synchronize"); }
+  void synchronizeEvent(void* event) const override {
+    note_wait("synchronize");
+    block(event, current_stream({kType, current_device()}));
+  }
+  void synchronizeDevice(c10::DeviceIndex device) const override {
+    note_wait("synchronize");
+    reach(late_place(device));
+  }
 };
 
 class Hooks final : public at::PrivateUse1HooksInterface {

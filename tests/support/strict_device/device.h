@@ -11,8 +11,8 @@
 /// while a Recording lives.
 namespace hooked::strict {
 
-/// How many there are: `strict:0` and `strict:1`.
-inline constexpr int kDevices = 2;
+/// How many there are: `strict:0`, `strict:1` and `strict:2`.
+inline constexpr int kDevices = 3;
 
 /// Registers the device, once, for the life of the process. To be called before the first gradient:
 /// LibTorch's threads for gradients are made for the devices that there are then.

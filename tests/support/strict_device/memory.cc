@@ -171,6 +171,18 @@ bool is_pinned(const void* data) {
 
 bool on_device(const at::Tensor& tensor) { return tensor.device().is_privateuseone(); }
 
+at::Tensor borrowed(const at::Tensor& tensor) {
+  const c10::Storage& own = tensor.storage();
+  c10::Storage storage(c10::Storage::use_byte_size_t(), own.nbytes(),
+                       c10::DataPtr(const_cast<void*>(own.data()), tensor.device()), /*allocator=*/nullptr,
+                       /*resizable=*/false);
+  auto made = at::detail::make_tensor<c10::TensorImpl>(
+      std::move(storage), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), tensor.dtype());
+  made.unsafeGetTensorImpl()->set_sizes_and_strides(tensor.sizes(), tensor.strides(),
+                                                    tensor.storage_offset());
+  return made;
+}
+
 c10::Storage& OpenMemory::host_storage(const c10::Storage& storage) {
   auto [found, is_new] = storages_.try_emplace(storage.unsafeGetStorageImpl());
   if (!is_new) return found->second;

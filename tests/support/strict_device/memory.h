@@ -22,6 +22,9 @@ bool is_pinned(const void* data);
 /// Whether a tensor lies on the strict device.
 bool on_device(const at::Tensor& tensor);
 
+/// The same tensor, which does not keep its memory.
+at::Tensor borrowed(const at::Tensor& tensor);
+
 /// Memory of the device that its kernels work on: accessible while this lives.
 class OpenMemory {
  public:

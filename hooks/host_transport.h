@@ -1,0 +1,41 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "hooked/hooks/late_tensor.h"
+#include "hooks/arrival.h"
+
+namespace hooked {
+
+/// Brings what runs keep from a model's devices to the host (Note [To the host]). Any thread may send.
+class HostTransport {
+ public:
+  /// The same tensors on the host, all of one device: packed into one block there, which goes over in one
+  /// copy while the device computes on. Whoever reads one of them first waits until all are there.
+  std::vector<LateTensor> send(const std::vector<at::Tensor>& tensors);
+  /// Lets go of the device's memory of what was sent last. Whether there was any.
+  bool let_go();
+
+  /// Bytes that a run collects on a device before it sends them.
+  std::size_t block_bytes = std::size_t{1} << 26;
+
+ private:
+  /// What belongs to one device.
+  struct Line {
+    c10::Stream stream;                ///< that copies
+    std::weak_ptr<Arrival> last = {};  ///< what was sent last
+  };
+  Line& line_of(const c10::Device& device);
+
+  std::mutex mutex_;
+  std::map<c10::DeviceIndex, Line> lines_;
+};
+
+}  // namespace hooked

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "hooked/core/block_place.h"
+#include "hooked/core/export.h"
+#include "hooked/core/model_config.h"
+
+namespace HOOKED_EXPORT hooked {
+
+/// On which device each part of a model lies: on one, or its blocks, in the order in which they run, one
+/// stretch after the other on several. The embedding lies with the first block; what stands behind the last
+/// block lies with it, or, where the unembedding is the embedding, with that.
+class Placement {
+ public:
+  /// Everything on one device.
+  Placement(const c10::Device& device);  // NOLINT: one device is a placement
+  /// A device for each of `config.blocks()`.
+  Placement(const ModelConfig& config, std::vector<c10::Device> of_blocks);
+
+  /// Of the embedding: where tokens go.
+  const c10::Device& entry() const noexcept { return of_blocks_.front(); }
+  /// Of the final norm and the unembedding: where logits are made.
+  const c10::Device& exit() const noexcept { return exit_; }
+  /// Of a block; one behind its stack's last counts as the exit.
+  const c10::Device& of(const BlockPlace& block) const;
+
+  /// The number of the encoder's last layer; -1 without an encoder.
+  std::int64_t last_encoder_layer() const noexcept { return n_encoder_layers_ - 1; }
+
+  /// Whether there are several devices.
+  bool spread() const noexcept { return of_blocks_.front() != of_blocks_.back(); }
+  /// All of them, in the order in which the stream passes them.
+  std::vector<c10::Device> devices() const;
+  /// A sentence: which layers lie where; empty on one device.
+  std::string text() const;
+
+ private:
+  std::vector<c10::Device> of_blocks_;  // one, or one for each block: an encoder's, then those that predict
+  std::int64_t n_encoder_layers_ = 0;
+  c10::Device exit_;
+};
+
+/// Cuts blocks that follow one another into `parts` stretches, so that the largest holds as few bytes as can
+/// be: the number of blocks in each, at least one. The first holds `before` besides, the last `behind`.
+/// There are at least as many blocks as parts.
+std::vector<std::int64_t> evenly_cut(const std::vector<std::int64_t>& block_bytes, std::int64_t parts,
+                                     std::int64_t before, std::int64_t behind);
+
+}  // namespace hooked
