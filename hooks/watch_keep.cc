@@ -78,7 +78,7 @@ std::optional<ActivationCache::Entry> Watch::kept(std::size_t point, LateTensor 
       entry.held = entry.held.at(name, *axis, columns, context);
     }
   }
-  if (plan_->kept().device) entry.held = entry.value().to(*plan_->kept().device);
+  if (plan_->kept().device && !extent_.keeps_here) entry.held = entry.value().to(*plan_->kept().device);
   return entry;
 }
 

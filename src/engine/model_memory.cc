@@ -5,7 +5,11 @@ namespace {
 
 // Whether there was any to let go.
 bool let_go(const LoadedModel& model, const OutOfMemory& said) {
-  if (!said.of_host) return model.recordings != nullptr && model.recordings->release();
+  if (!said.of_host) {
+    if (model.recordings == nullptr) return false;
+    const bool recorded = model.recordings->release();
+    return model.key_rooms->release() || recorded;
+  }
   const std::size_t before = model.workspace.mapped_bytes();
   model.workspace.trim();
   return model.workspace.mapped_bytes() < before;
