@@ -19,7 +19,8 @@ KvCache::KvCache(const ModelConfig& config, Size size, const c10::Device& device
 void KvCache::split() {
   layers_.clear();
   for (std::int64_t layer = 0; layer < keys_.size(0); ++layer) {
-    layers_.push_back({keys_.select(0, layer), values_.select(0, layer)});
+    // With versions of their own: what is kept of one layer has not been written into when the next is.
+    layers_.push_back({keys_.select(0, layer).variable_data(), values_.select(0, layer).variable_data()});
   }
 }
 

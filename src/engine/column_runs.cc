@@ -45,25 +45,20 @@ ColumnRuns::ColumnRuns(std::shared_ptr<const LoadedModel> model, const Input& pr
   if (!in_room) past_ = prompt.first_column();
   if (!refusal.empty() && !eager)
     notes_.push_back(fmt::format("steps are computed kernel by kernel: {}", refusal));
-  if (in_room) {
-    room_ = room_for(prompt.first_column() + prompt.length() + 1);
-  } else {
-    restart();
-  }
+  if (in_room) room_ = room_for(prompt.first_column() + prompt.length() + 1);
+  restart();
 }
 
 KeyRooms::Lent ColumnRuns::room_for(std::int64_t columns) const {
   KeyRooms& rooms = *model_->key_rooms;
   // One that is lent again would keep memory for recordings that there will not be.
-  KeyRooms::Lent room = eager_ ? rooms.own(prompt_.batch(), columns, source_columns_)
-                               : rooms.lend(prompt_.batch(), columns, source_columns_);
-  if (prompt_.prefix) room->columns.take_over(*prompt_.prefix->columns());
-  return room;
+  return eager_ ? rooms.own(prompt_.batch(), columns, source_columns_)
+                : rooms.lend(prompt_.batch(), columns, source_columns_);
 }
 
 void ColumnRuns::restart() {
   if (room_) {
-    room_->columns.clear();
+    if (room_->columns.length() > 0) room_->columns.clear();
     if (prompt_.prefix) room_->columns.take_over(*prompt_.prefix->columns());
   } else {
     columns_.emplace(model_->config, KvCache::Size{.batch = prompt_.batch(), .capacity = end_ - past_},
@@ -118,10 +113,7 @@ at::Tensor ColumnRuns::run_columns(const Step& step, const StepWatch& watch) {
 
 at::Tensor ColumnRuns::run_at_column(const Step& step, const StepWatch& watch) {
   if (cache().length() == cache().capacity()) {
-    KeyRooms& rooms = *model_->key_rooms;
-    const std::int64_t batch = cache().batch(), columns = cache().length() + 1;
-    KeyRooms::Lent larger =
-        eager_ ? rooms.own(batch, columns, source_columns_) : rooms.lend(batch, columns, source_columns_);
+    KeyRooms::Lent larger = room_for(cache().length() + 1);
     larger->columns.take_over(cache());
     larger->columns.settle_encoder();
     room_ = std::move(larger);

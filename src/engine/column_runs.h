@@ -60,7 +60,7 @@ class ColumnRuns {
 
  private:
   KvCache& cache() { return room_ ? room_->columns : *columns_; }
-  /// A room for so many columns, with the prefix's in it.
+  /// An empty room for so many columns.
   KeyRooms::Lent room_for(std::int64_t columns) const;
   RunExtent extent_of_step(const Step& step);
   /// Of any columns, behind those that are there.

@@ -85,6 +85,27 @@ TEST_F(RecordedGeneration, AnotherOneReplaysTheSameRecordings) {
   }
 }
 
+TEST_F(RecordedGeneration, WhatIsKeptKnowsItsColumns) {
+  const auto kept = [&](bool eager) {
+    return generated(1, {.max_new_tokens = 6,
+                         .capture = act::resid_post | act::pattern,
+                         .keep = {.positions = std::vector<std::int64_t>{1, 4, 5, 7}},
+                         .eager = eager})
+        .cache;
+  };
+  kept(false);
+  for (const ActivationCache& cache : {kept(true), kept(false)}) {
+    ASSERT_GT(cache.size(), 0u);
+    ASSERT_TRUE(cache.tokens());
+    EXPECT_EQ(cache.tokens()->first, 0);
+    EXPECT_EQ(cache.tokens()->end, 9);
+    for (const auto& entry : cache) {
+      EXPECT_EQ(entry.positions, (std::vector<std::int64_t>{1, 4, 5, 7})) << entry.name.to_string();
+    }
+    EXPECT_EQ(cache[act::pattern(0)].size(3), 8) << "the keys that the last kept column could see";
+  }
+}
+
 TEST_F(RecordedGeneration, WhatWasHandedOutStays) {
   const NamedTensors expected = steered(1, true), first = steered(1, false);
   for (std::int64_t shift = 2; shift < 5; ++shift) steered(shift, false);
