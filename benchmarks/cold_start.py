@@ -2,7 +2,7 @@
 """What does a start cost with weights in packed form, and what do processes share? GPT-2-small's shape as a plain native folder
 and as one that `hooked save --packed` wrote, in alternation, each in a fresh process: seconds to load, of the first run (a
 mapped file's pages are met there) and of the second, with the file in the page cache and read from the disk; memory of 1, 2
-and 4 processes that hold the model; and what as many processes as there are processors, with a thread each, harvest beside as
+and 4 processes that hold the model, started together, with their starts; and what as many processes as there are processors, with a thread each, harvest beside as
 many times one. Prints medians (smallest to largest).
 
   benchmarks/cold_start.py [--rounds N] [--runner FILE] [--program FILE] [--questions start,memory,harvest]
@@ -38,6 +38,17 @@ def forget(folder: pathlib.Path) -> None:
         with open(file, "rb") as opened:
             os.fsync(opened.fileno())
             os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def memory_of(process: int) -> dict:
+    """Bytes of a process: Rss, Pss and Private, which is what only it has."""
+    sizes = {"Rss": 0, "Pss": 0, "Private": 0}
+    for line in pathlib.Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()[1:]:
+        key, size = line.split()[:2]
+        key = "Private" if key.startswith("Private_") and not key.startswith("Private_Hugetlb") else key.rstrip(":")
+        if key in sizes:
+            sizes[key] += int(size) * 1024
+    return sizes
 
 
 def text(seconds: list) -> str:
@@ -84,20 +95,23 @@ class Bench:
                       f"both {text(both)}, second run {text(second)}", flush=True)
 
     def memory(self) -> None:
-        """Pss counts a page that n processes share as its nth part in each."""
+        """Pss counts a page that n processes share as its nth part in each; private pages are one process's alone, and Rss counts
+        a shared page in each."""
         tokens = write_tokens(self.scratch / "short.safetensors", 1, 16)
         for form in FORMS:
             for count in (1, 2, 4):
-                processes = [self.process(form) for _ in range(count)]
-                for process in processes:
-                    self.run(process, "forward", tokens)
-                pss = 0
-                for process in processes:
-                    lines = pathlib.Path(f"/proc/{process.process.pid}/smaps_rollup").read_text().splitlines()
-                    pss += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) * 1024
+                with concurrent.futures.ThreadPoolExecutor(count) as pool:
+                    def started(_) -> tuple:
+                        process = self.process(form)
+                        return process, process.load_ms / 1000 + self.run(process, "forward", tokens)
+
+                    processes, seconds = zip(*pool.map(started, range(count)))
+                sizes = [memory_of(process.process.pid) for process in processes]
                 for process in processes:
                     process.__exit__()
-                print(f"{form}, {count} processes: {pss / 1e6:.0f} MB in all", flush=True)
+                of_all = {key: sum(size[key] for size in sizes) / 1e6 for key in sizes[0]}
+                print(f"{form}, {count} processes: {of_all['Pss']:.0f} MB in all (Pss), {of_all['Private'] / count:.0f} MB of each "
+                      f"private, {of_all['Rss'] / count:.0f} MB of each resident (Rss); load and first run {text(seconds)}", flush=True)
 
     def harvest(self) -> None:
         tokens = write_tokens(self.scratch / "long.safetensors", 8, 128)

@@ -1,5 +1,9 @@
-// What does picking a token cost, by kind of sampling and size of the vocabulary?
+// What does picking a token cost, by kind of sampling and size of the vocabulary? `greedy` and `drawn` are
+// all that a step does behind its logits, with the logarithm of the token's probability.
+#include "engine/sampling.h"
+
 #include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
 #include <benchmark/benchmark.h>
 
 #include "hooked/engine/generate_options.h"
@@ -15,6 +19,15 @@ void top_k(benchmark::State& state) { pick(state, {.top_k = 50}); }
 void top_p(benchmark::State& state) { pick(state, {.top_p = 0.9}); }
 void min_p(benchmark::State& state) { pick(state, {.min_p = 0.1}); }
 
+void step(benchmark::State& state, const hooked::SamplingOptions& options) {
+  const at::Tensor logits = at::randn({1, state.range(0)}).mul_(4);
+  hooked::Sampler sampler(options, at::zeros({1, 1}, at::kLong), {}, state.range(0));
+  for (auto _ : state) benchmark::DoNotOptimize(sampler.pick(logits));
+}
+
+void greedy(benchmark::State& state) { step(state, {.greedy = true}); }
+void drawn(benchmark::State& state) { step(state, {.temperature = 0.7}); }
+
 void vocabularies(benchmark::internal::Benchmark* benchmark) {
   benchmark->Arg(50257)->Arg(128256)->Unit(benchmark::kMillisecond);
 }
@@ -22,6 +35,8 @@ void vocabularies(benchmark::internal::Benchmark* benchmark) {
 BENCHMARK(top_k)->Apply(vocabularies);
 BENCHMARK(top_p)->Apply(vocabularies);
 BENCHMARK(min_p)->Apply(vocabularies);
+BENCHMARK(greedy)->Apply(vocabularies);
+BENCHMARK(drawn)->Apply(vocabularies);
 
 }  // namespace
 

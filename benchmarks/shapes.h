@@ -3,6 +3,7 @@
 #include <hooked/hooked.h>
 
 #include <array>
+#include <cmath>
 #include <map>
 #include <string_view>
 #include <tuple>
@@ -46,10 +47,24 @@ inline void windowed(hooked::ModelConfig& config) {
   for (int layer = 0; layer < config.n_layers; ++layer) config.window->layers.push_back(layer % 4 != 3);
 }
 
+/// Attention of DeepSeek-V2-Lite's widths in four layers, with small MLPs and a small vocabulary beside it.
+inline void latent(hooked::ModelConfig& config) {
+  llama(config);
+  config.n_layers = 4;
+  config.d_model = 2048;
+  config.n_ctx = 8192;
+  config.n_heads = config.n_kv_heads = 16;
+  config.d_head = 192;
+  config.attn_scale = std::sqrt(192.0);
+  config.latent = hooked::Latents{.d_kv = 512, .d_query = 0, .d_shared_key = 64, .d_value = 128};
+  config.positions = hooked::RotaryPositions{.dim = 64, .adjacent_pairs = true, .at_end = true};
+}
+
 inline constexpr Shape kGpt2Small{"gpt2_small", as_it_is};
 inline constexpr Shape kLlama{"llama", llama};
 inline constexpr Shape kMixture{"mixture", mixture};
 inline constexpr Shape kWindowed{"windowed", windowed};
+inline constexpr Shape kLatent{"latent", latent};
 inline constexpr std::array kAll{kGpt2Small, kLlama, kMixture, kWindowed};
 
 }  // namespace shapes

@@ -106,7 +106,8 @@ Recipe Recipe::cut(Axis axis, std::int64_t size, const Take& take) const {
       const Axis of_input = kept.input.axes[d];
       const bool grouped = axis == Axis::head && of_input == Axis::kv_head;  // several heads share one
       if (of_input != axis && !grouped) continue;
-      if (axis == Axis::batch && x.size(dim) != before) continue;  // one row that serves all
+      // One row that serves all, or one key/value head.
+      if ((axis == Axis::batch && x.size(dim) != before) || (grouped && x.size(dim) == 1)) continue;
       x = take(x, dim, grouped ? before / x.size(dim) : 1);
     }
     kept.version = version_of(x);

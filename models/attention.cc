@@ -4,12 +4,11 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/scaled_dot_product_attention.h>
 
 #include <algorithm>
 
 #include "models/attention_recipes.h"
-#include "models/latent_projection.h"
+#include "models/fused_attention.h"
 #include "models/ops.h"
 #include "models/recorded.h"
 #include "models/stream_projection.h"
@@ -61,8 +60,10 @@ at::Tensor side_by_side(const Heads& heads) {
   return q.as_strided({q.size(0), q.size(1), q.size(2) + k.size(2), q.size(3)}, q.strides());
 }
 
+// Queries, and keys where there are any.
 void turn(Heads& heads, const RotaryAngles& angles, const RotaryPositions& rotary, const Run& run) {
-  if (run.workspace != nullptr && !heads.q.device().is_cpu() && !records(heads.q) && !records(heads.k)) {
+  if (heads.k.defined() && run.workspace != nullptr && !heads.q.device().is_cpu() && !records(heads.q) &&
+      !records(heads.k)) {
     if (const at::Tensor both = side_by_side(heads); both.defined()) {
       const std::int64_t h = heads.q.size(2), kv = heads.k.size(2);
       const at::Tensor turned_both = rotate_in_few(both, angles, rotary);
@@ -72,19 +73,7 @@ void turn(Heads& heads, const RotaryAngles& angles, const RotaryPositions& rotar
     }
   }
   heads.q = turned(heads.q, angles, rotary, run);
-  heads.k = turned(heads.k, angles, rotary, run);
-}
-
-// LibTorch's fused kernels of other devices take keys that heads share in 16 bits without a mask only.
-bool fused_shares_keys(const at::Tensor& q, bool masked) {
-  const bool narrow = q.scalar_type() == at::kHalf || q.scalar_type() == at::kBFloat16;
-  return q.device().is_cpu() || (narrow && !masked);
-}
-
-// [batch, kv_head, key, width] for every head.
-at::Tensor for_each_head(const at::Tensor& x, std::int64_t heads) {
-  const std::int64_t group = heads / x.size(1);
-  return x.unsqueeze(2).expand({-1, -1, group, -1, -1}).flatten(1, 2);
+  if (heads.k.defined()) heads.k = turned(heads.k, angles, rotary, run);
 }
 
 }  // namespace
@@ -100,7 +89,9 @@ Attention::Attention(const GraphContext& context, Attends attends)
     return register_parameter(name, at::empty(sizes, context.options), /*requires_grad=*/false);
   };
   if (c.latent_attention()) {
-    projection_ = std::make_unique<LatentProjection>(*this, context);
+    auto latents = std::make_unique<LatentProjection>(*this, context);
+    latents_ = latents.get();
+    projection_ = std::move(latents);
   } else {
     projection_ = std::make_unique<StreamProjection>(*this, context);
   }
@@ -150,10 +141,16 @@ at::Tensor Attention::forward(const AttentionInput& input, const StackInputs& st
   }
   const LayerInputs& layer = config_.windowed(layer_) ? stack.windowed : stack.full;
   const std::optional<Heads> replaced = replaced_heads(input, run);
-  Heads heads = replaced ? *replaced : projection_->project(input, run);
+  const std::optional<LatentKeys> latents = latent_keys(stack.sequence, run);
+  const bool without_keys = latents && latents->absorbed() && !watches_keys(&Watch::watches, run.watch);
+  Heads heads = replaced       ? *replaced
+                : without_keys ? latents_->project_to_latents(input, run)
+                               : projection_->project(input, run);
   heads.q = hook_q_->forward(heads.q, run.watch);
-  heads.k = hook_k_->forward(heads.k, run.watch);
-  heads.v = hook_v_->forward(heads.v, run.watch);
+  if (!without_keys) {
+    heads.k = hook_k_->forward(heads.k, run.watch);
+    heads.v = hook_v_->forward(heads.v, run.watch);
+  }
   if (q_norm_) {
     heads.q = q_norm_->forward(heads.q, run);
     heads.k = k_norm_->forward(heads.k, run);
@@ -163,11 +160,27 @@ at::Tensor Attention::forward(const AttentionInput& input, const StackInputs& st
       *x = at::clamp(*x, -config_.qkv_clip, config_.qkv_clip);
   }
   if (hook_rot_q_) {
+    if (latents && latents->takes_own_latents()) {
+      heads.shared = turned(heads.shared, layer.angles, *config_.rotary(), run);
+    }
     turn(heads, layer.angles, *config_.rotary(), run);
     heads.q = hook_rot_q_->forward(heads.q, run.watch);
-    heads.k = hook_rot_k_->forward(heads.k, run.watch);
+    if (!without_keys) heads.k = hook_rot_k_->forward(heads.k, run.watch);
   }
-  return write(hook_z_->forward(attend_parts(heads, layer, stack, run), run.watch), run);
+  const LatentKeys* by_latents = latents ? &*latents : nullptr;
+  return write(hook_z_->forward(attend_parts(heads, by_latents, layer, stack, run), run.watch), run);
+}
+
+bool Attention::watches_keys(bool (Watch::*how)(std::size_t) const, const Watch& watch) const {
+  const auto is_watched = [&](const Point& point) { return point && (watch.*how)(point->number()); };
+  return is_watched(hook_k_) || is_watched(hook_v_) || is_watched(hook_rot_k_);
+}
+
+std::optional<LatentKeys> Attention::latent_keys(const Sequence& sequence, Run& run) const {
+  if (latents_ == nullptr) return std::nullopt;
+  const bool may_change =
+      watches_keys(&Watch::may_change, run.watch) || watches_keys(&Watch::wants_gradient, run.watch);
+  return LatentKeys(*latents_, layer_, sequence, may_change, run);
 }
 
 std::optional<Heads> Attention::replaced_heads(const AttentionInput& input, const Run& run) const {
@@ -192,18 +205,27 @@ at::Tensor Attention::replaced_z(const AttentionInput& input, const StackInputs&
       input.shared.options());
 }
 
-at::Tensor Attention::attend_parts(const Heads& heads, const LayerInputs& layer, const StackInputs& stack,
-                                   Run& run) const {
+at::Tensor Attention::attend_parts(const Heads& heads, const LatentKeys* latents, const LayerInputs& layer,
+                                   const StackInputs& stack, Run& run) const {
   const auto attend_part = [&](const Heads& own, std::size_t part) {
-    const Segments attended = stack.sequence.parts()[part].append(layer_, own.k, own.v);
-    return attend(stack.asked_of_part(own.q, part), attended, layer.kinds[part], run);
+    const Segments attended =
+        latents != nullptr
+            ? latents->append(part, own)
+            : stack.sequence.parts()[part].append(layer_, {own.k.transpose(1, 2), own.v.transpose(1, 2)});
+    const at::Tensor q = stack.asked_of_part(own.q, part);
+    if (latents == nullptr || !latents->absorbed()) return attend(q, attended, layer.kinds[part], run);
+    const at::Tensor sums = attend(latents_->queries_of_latents(q, run), attended, layer.kinds[part], run);
+    return latents_->sums_of_values(sums, run);
   };
   const RaggedRows* ragged = stack.sequence.ragged();
   if (ragged == nullptr) return attend_part(heads, 0);
   std::vector<at::Tensor> tokens;  // [token, head, d_value] each
   for (std::size_t part = 0; part < ragged->groups().size(); ++part) {
-    const auto own = [&](const at::Tensor& x) { return RaggedRows::part(x, ragged->groups()[part]); };
-    tokens.push_back(attend_part({own(heads.q), own(heads.k), own(heads.v)}, part).flatten(0, 1));
+    const auto own = [&](const at::Tensor& x) {
+      return x.defined() ? RaggedRows::part(x, ragged->groups()[part]) : x;
+    };
+    const Heads of_part{own(heads.q), own(heads.k), own(heads.v), own(heads.latent), own(heads.shared)};
+    tokens.push_back(attend_part(of_part, part).flatten(0, 1));
   }
   return at::cat(tokens).unsqueeze(0);
 }
@@ -253,13 +275,14 @@ at::Tensor Attention::attend(const at::Tensor& q, const Segments& attended, cons
   };
   const bool scores_wanted = is_wanted(hook_attn_scores_, Square::scores);
   const KeptScores kept{.scores = scores_wanted, .pattern = is_wanted(hook_pattern_, Square::pattern)};
-  const bool not_fused =
-      config_.score_soft_cap > 0 || attended.size() > 1 || sinks_.defined() || kept.scores || kept.pattern;
+  const bool not_fused = config_.score_soft_cap > 0 || attended.size() > 1 || sinks_.defined() ||
+                         kept.scores || kept.pattern || attended.front().form == KeyForm::latents;
   if (whole) {
-    return not_fused ? attend_explicitly(q, attended, rules, run) : attend_fused(q, attended.front(), kind);
+    return not_fused ? attend_explicitly(q, attended, rules, run)
+                     : attend_fused(q, attended.front(), kind, scale_);
   }
   if (!not_fused && fused_is_faster(q, attended.front(), kind)) {
-    return attend_fused(q, attended.front(), kind);
+    return attend_fused(q, attended.front(), kind, scale_);
   }
   const Attended made = attend_in_tiles(q, attended, rules, kept, run);
   if (kept.scores) hook_attn_scores_->forward(made.scores, run.watch);
@@ -287,34 +310,6 @@ at::Tensor Attention::attend_explicitly(const at::Tensor& q, const Segments& att
     first_key += keys;
   }
   return z;
-}
-
-bool Attention::fused_is_faster(const at::Tensor& q, const KeysAndValues& attended,
-                                const LayerKind& kind) const {
-  if (!q.device().is_cpu()) {
-    // Products read keys that heads share where they lie; for one query that is less work than repeating
-    // them.
-    return q.size(1) > 1 || !config_.grouped_query() || fused_shares_keys(q, kind.mask.forbids());
-  }
-  // LibTorch multiplies all scores at a time where values have a width of their own, and reads biases and
-  // windows as masks of all queries and keys.
-  if (q.size(3) != attended.values.size(3) || kind.mask.score_bias().defined() || kind.windowed) return false;
-  return kind.plain_causal || !kind.mask.forbids() || !own_softmax(q);
-}
-
-at::Tensor Attention::attend_fused(const at::Tensor& q, const KeysAndValues& attended,
-                                   const LayerKind& kind) const {
-  std::optional<at::Tensor> mask;
-  if (!kind.plain_causal) {
-    if (const at::Tensor& summand = kind.mask.summand(q.scalar_type()); summand.defined()) mask = summand;
-  }
-  // Their way around it would be 19 operators.
-  const bool shares = !config_.grouped_query() || fused_shares_keys(q, mask.has_value());
-  const auto keys_of = [&](const at::Tensor& x) { return shares ? x : for_each_head(x, q.size(2)); };
-  const at::Tensor z = at::scaled_dot_product_attention(
-      q.transpose(1, 2), keys_of(attended.keys), keys_of(attended.values), mask, /*dropout_p=*/0.0,
-      /*is_causal=*/kind.plain_causal, scale_, /*enable_gqa=*/shares && config_.grouped_query());
-  return z.transpose(1, 2);
 }
 
 at::Tensor Attention::write(const at::Tensor& z, Run& run) const {

@@ -6,6 +6,8 @@
 
 #include "models/graph.h"
 #include "models/head_projection.h"
+#include "models/latent_keys.h"
+#include "models/latent_projection.h"
 #include "models/norm.h"
 #include "models/relative_bias.h"
 #include "models/run.h"
@@ -41,19 +43,22 @@ class Attention : public torch::nn::Module {
  private:
   using Segments = std::vector<KeysAndValues>;
 
+  // Whether keys or values are watched in that way.
+  bool watches_keys(bool (Watch::*how)(std::size_t) const, const Watch& watch) const;
+  // Of latent attention: how this run reads and remembers keys.
+  std::optional<LatentKeys> latent_keys(const Sequence& sequence, Run& run) const;
   at::Tensor forward_cross(const AttentionInput& input, const CrossInputs& cross, Run& run) const;
   // What edits put in place of all queries, keys and values, or of z, where what leads to them is not needed.
   std::optional<Heads> replaced_heads(const AttentionInput& input, const Run& run) const;
   at::Tensor replaced_z(const AttentionInput& input, const StackInputs& stack, const Run& run) const;
-  // Of all parts of the sequence: z [batch, pos, head, d_value] at the columns that are asked for.
-  at::Tensor attend_parts(const Heads& heads, const LayerInputs& layer, const StackInputs& stack,
-                          Run& run) const;
+  // Of all parts of the sequence: z [batch, pos, head, d_value] at the columns that are asked for. `latents`
+  // is null where keys and values have no latents.
+  at::Tensor attend_parts(const Heads& heads, const LatentKeys* latents, const LayerInputs& layer,
+                          const StackInputs& stack, Run& run) const;
   // `q` is [batch, pos, head, d_head], and z as well, with the values' width.
   at::Tensor attend(const at::Tensor& q, const Segments& attended, const LayerKind& kind, Run& run) const;
   at::Tensor attend_explicitly(const at::Tensor& q, const Segments& attended, const ScoreRules& rules,
                                Run& run) const;
-  at::Tensor attend_fused(const at::Tensor& q, const KeysAndValues& attended, const LayerKind& kind) const;
-  bool fused_is_faster(const at::Tensor& q, const KeysAndValues& attended, const LayerKind& kind) const;
   at::Tensor write(const at::Tensor& z, Run& run) const;
 
   const ModelConfig& config_;
@@ -62,9 +67,10 @@ class Attention : public torch::nn::Module {
   std::size_t block_;  // the first point of its block
   double scale_;       // scores are multiplied by it
   std::unique_ptr<const HeadProjection> projection_;
-  Matrix W_O_;        // [d_model, head * d_head]
-  at::Tensor b_O_;    // [d_model]
-  at::Tensor sinks_;  // [head]; undefined without
+  const LatentProjection* latents_ = nullptr;  // the same, where keys and values are made from latents
+  Matrix W_O_;                                 // [d_model, head * d_head]
+  at::Tensor b_O_;                             // [d_model]
+  at::Tensor sinks_;                           // [head]; undefined without
   std::shared_ptr<Norm> q_norm_, k_norm_;
   std::optional<RelativeBias> relative_bias_;  // in the first block of a stack with relative positions
   Point hook_q_, hook_k_, hook_v_, hook_rot_q_, hook_rot_k_, hook_attn_scores_, hook_pattern_, hook_z_,

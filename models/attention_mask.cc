@@ -18,6 +18,13 @@ at::Tensor column_numbers(const Span& span, const at::Tensor& like) {
   return at::arange(span.first, span.end, like.options().dtype(at::kLong));
 }
 
+// -inf where attention is forbidden, and elsewhere the bias; undefined: neither.
+at::Tensor both_in_one(const at::Tensor& blocked, const at::Tensor& bias, at::ScalarType dtype) {
+  if (!blocked.defined()) return bias;
+  if (bias.defined()) return bias.masked_fill(blocked, kMasked);
+  return at::zeros(blocked.sizes(), blocked.options().dtype(dtype)).masked_fill_(blocked, kMasked);
+}
+
 }  // namespace
 
 at::Tensor cut(const at::Tensor& x, std::int64_t axis, const Span& span) {
@@ -111,16 +118,12 @@ const at::Tensor& AttentionMask::bias() const {
 }
 
 const at::Tensor& AttentionMask::summand(at::ScalarType dtype) const {
-  if (summand_.defined()) return summand_;
-  const at::Tensor& where = blocked();
-  if (!where.defined()) {
-    summand_ = bias();
-  } else if (bias().defined()) {
-    summand_ = bias().masked_fill(where, kMasked);
-  } else {
-    summand_ = at::zeros(where.sizes(), where.options().dtype(dtype)).masked_fill_(where, kMasked);
-  }
+  if (!summand_.defined()) summand_ = both_in_one(blocked(), bias(), dtype);
   return summand_;
+}
+
+at::Tensor AttentionMask::summand(const ScoreTile& tile, at::ScalarType dtype) const {
+  return both_in_one(blocked(tile), bias(tile), dtype);
 }
 
 }  // namespace hooked

@@ -82,6 +82,8 @@ class AttentionMask {
   /// Both in one, for kernels that add it: [1 or batch, 1 or head, query, key] of the scores' dtype, -inf
   /// where attention is forbidden; undefined: neither.
   const at::Tensor& summand(at::ScalarType dtype) const;
+  /// The same of a tile.
+  at::Tensor summand(const ScoreTile& tile, at::ScalarType dtype) const;
 
  private:
   ScoreTile everything() const;

@@ -26,9 +26,11 @@ struct AttentionInput {
 
 /// Queries, keys and values before their norms and rotary.
 struct Heads {
-  at::Tensor q;  ///< [batch, pos, head, d_head]
-  at::Tensor k;  ///< [batch, pos, kv_head, d_head]
-  at::Tensor v;  ///< [batch, pos, kv_head, d_head]; latent attention gives them a width of their own
+  at::Tensor q;            ///< [batch, pos, head, d_head]
+  at::Tensor k;            ///< [batch, pos, kv_head, d_head]; undefined where latents serve in their place
+  at::Tensor v;            ///< the same; latent attention gives them a width of their own
+  at::Tensor latent = {};  ///< latent attention: what keys and values are made from, [batch, pos, kv_latent]
+  at::Tensor shared = {};  ///< [batch, pos, 1, d_shared_key]: the part that keys share; undefined without one
 };
 
 /// How attention makes heads of what it reads. Its parameters and points are registered in the attention

@@ -14,7 +14,7 @@ constexpr std::int64_t kFewestColumns = 64;
 
 // Of rooms that nobody uses.
 constexpr std::size_t kMostRooms = 8;
-constexpr std::size_t kMostBytes = std::size_t{1} << 30;
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;
 
 KvCache::Size size_for(std::int64_t batch, std::int64_t columns) {
   std::int64_t capacity = kFewestColumns;
@@ -28,8 +28,10 @@ KeyRoom::KeyRoom(const ModelConfig& config, KvCache::Size size, std::int64_t sou
                  const c10::Device& device)
     : source_columns(source),
       number(which),
-      columns(config, size, device),
-      numbers(at::arange(size.capacity, at::TensorOptions(at::kLong).device(device))) {}
+      columns(config.n_layers, size),
+      numbers(at::arange(size.capacity, at::TensorOptions(at::kLong).device(device))) {
+  columns.allot(config, device);
+}
 
 KeyRooms::Lent KeyRooms::own(std::int64_t batch, std::int64_t columns, std::int64_t source) const {
   Lent made(nullptr, std::make_shared<KeyRoom>(config_, size_for(batch, columns), source, 0, device_));
@@ -67,7 +69,8 @@ void KeyRooms::take_back(const std::shared_ptr<KeyRoom>& room) {
   std::vector<std::shared_ptr<KeyRoom>> dropped;
   {
     const std::lock_guard lock(mutex_);
-    std::size_t count = 0, bytes = 0;
+    std::size_t count = 0;
+    std::int64_t bytes = 0;
     bool known = false;  // not where all were let go meanwhile
     for (auto kept = rooms_.begin(); kept != rooms_.end();) {
       if (kept->room == room) {
@@ -77,7 +80,7 @@ void KeyRooms::take_back(const std::shared_ptr<KeyRoom>& room) {
       const bool free = !kept->lent;
       if (free) {
         ++count;
-        bytes += kept->room->columns.bytes();
+        bytes += kept->room->columns.room_bytes();
       }
       if (free && (count > kMostRooms || bytes > kMostBytes)) {
         dropped.push_back(kept->room);

@@ -6,41 +6,57 @@
 
 namespace hooked {
 
-KvCache::KvCache(const ModelConfig& config, Size size, const c10::Device& device) : size_(size) {
-  const at::TensorOptions options = at::TensorOptions(config.dtype).device(device);
-  const auto room = [&](std::int64_t width) {
-    return at::empty({config.n_layers, size.batch, config.n_kv_heads, size.capacity, width}, options);
+namespace {
+
+// Uninitialised, for `size` columns like those of `own`.
+KeysAndValues room_for(const KeysAndValues& own, const KvCache::Size& size) {
+  const auto room = [&](const at::Tensor& like) {
+    return at::empty({size.batch, like.size(1), size.capacity, like.size(3)}, like.options());
   };
-  keys_ = room(config.d_head);
-  values_ = room(config.value_dim());
-  split();
+  const at::Tensor keys = room(own.keys);
+  if (own.form == KeyForm::heads) return {keys, room(own.values)};
+  return {keys, keys.narrow(3, 0, own.values.size(3)), own.form};
 }
 
-void KvCache::split() {
-  layers_.clear();
-  for (std::int64_t layer = 0; layer < keys_.size(0); ++layer) {
-    // With versions of their own: what is kept of one layer has not been written into when the next is.
-    layers_.push_back({keys_.select(0, layer).variable_data(), values_.select(0, layer).variable_data()});
-  }
+}  // namespace
+
+KvCache::KvCache(std::int64_t layers, Size size) : size_(size), layers_(static_cast<std::size_t>(layers)) {}
+
+void KvCache::append(std::int64_t layer, const KeysAndValues& own) {
+  KeysAndValues& room = layers_[static_cast<std::size_t>(layer)];
+  if (!room.keys.defined()) room = room_for(own, size_);
+  assert(room.form == own.form && length_ + own.keys.size(2) <= size_.capacity);
+  const auto write = [&](const at::Tensor& to, const at::Tensor& from) {
+    to.narrow(2, length_, from.size(2)).copy_(from);
+  };
+  write(room.keys, own.keys);
+  if (own.form == KeyForm::heads) write(room.values, own.values);
 }
 
-void KvCache::append(std::int64_t layer, const at::Tensor& keys, const at::Tensor& values) {
-  assert(length_ + keys.size(1) <= size_.capacity);
-  const KeysAndValues& own = layers_[static_cast<std::size_t>(layer)];
-  own.keys.narrow(2, length_, keys.size(1)).copy_(keys.transpose(1, 2));
-  own.values.narrow(2, length_, values.size(1)).copy_(values.transpose(1, 2));
+void KvCache::replace(std::int64_t layer, const KeysAndValues& filled) {
+  assert(filled.keys.size(2) == length_);
+  KeysAndValues& room = layers_[static_cast<std::size_t>(layer)];
+  room = room_for(filled, size_);
+  room.keys.narrow(2, 0, length_).copy_(filled.keys);
+  if (filled.form == KeyForm::heads) room.values.narrow(2, 0, length_).copy_(filled.values);
 }
 
-void KvCache::append_at(std::int64_t layer, const at::Tensor& column, const at::Tensor& keys,
-                        const at::Tensor& values) {
-  KeysAndValues& own = layers_[static_cast<std::size_t>(layer)];
-  own.keys.index_copy_(2, column, keys.transpose(1, 2));
-  own.values.index_copy_(2, column, values.transpose(1, 2));
+std::int64_t KvCache::bytes() const {
+  std::int64_t bytes = 0;
+  const auto add = [&](const KeysAndValues& held) {
+    if (!held.keys.defined()) return;
+    bytes += static_cast<std::int64_t>(held.keys.nbytes());
+    if (held.form == KeyForm::heads) bytes += static_cast<std::int64_t>(held.values.nbytes());
+  };
+  for (std::int64_t l = 0; l < static_cast<std::int64_t>(layers_.size()); ++l) add(layer(l, length_));
+  for (const KeysAndValues& made : encoder_.layers) add(made);
+  return bytes;
 }
 
 KeysAndValues KvCache::layer(std::int64_t layer, std::int64_t columns) const {
   const KeysAndValues& own = layers_[static_cast<std::size_t>(layer)];
-  return {own.keys.narrow(2, 0, columns), own.values.narrow(2, 0, columns)};
+  if (!own.keys.defined()) return {};
+  return {own.keys.narrow(2, 0, columns), own.values.narrow(2, 0, columns), own.form};
 }
 
 KvCache KvCache::first(std::int64_t columns) const {
@@ -48,18 +64,16 @@ KvCache KvCache::first(std::int64_t columns) const {
   KvCache cut = *this;
   cut.size_.capacity = cut.length_ = columns;
   if (padded_) cut.real_ = real_.narrow(1, 0, columns);
-  cut.keys_ = keys_.narrow(3, 0, columns);
-  cut.values_ = values_.narrow(3, 0, columns);
-  cut.split();
+  for (std::size_t l = 0; l < layers_.size(); ++l) {
+    cut.layers_[l] = layer(static_cast<std::int64_t>(l), columns);
+  }
   return cut;
 }
 
 void KvCache::mark(std::int64_t columns, const at::Tensor& real) {
   assert(length_ + columns <= size_.capacity);
   if (!real.defined() && !padded_) return;
-  if (!real_.defined()) {
-    real_ = at::empty({size_.batch, size_.capacity}, keys_.options().dtype(at::kBool));
-  }
+  if (!real_.defined()) real_ = at::empty({size_.batch, size_.capacity}, real.options().dtype(at::kBool));
   if (!padded_) real_.fill_(true);
   padded_ = true;
   const at::Tensor place = real_.narrow(1, length_, columns);
@@ -76,19 +90,40 @@ void KvCache::advance(std::int64_t columns, const at::Tensor& real) {
 }
 
 void KvCache::take_over(const KvCache& before) {
-  const std::int64_t columns = before.length();
-  keys_.narrow(3, length_, columns).copy_(before.keys_.narrow(3, 0, columns));
-  values_.narrow(3, length_, columns).copy_(before.values_.narrow(3, 0, columns));
-  advance(columns, before.real());
+  for (std::size_t l = 0; l < layers_.size(); ++l) {
+    const auto number = static_cast<std::int64_t>(l);
+    KeysAndValues columns = before.layer(number, before.length());
+    if (!columns.keys.defined()) continue;
+    for (at::Tensor* x : {&columns.keys, &columns.values}) *x = x->expand({size_.batch, -1, -1, -1});
+    append(number, columns);
+  }
+  advance(before.length(), before.real());
   encoder_ = before.encoder_;
 }
 
+void KvCache::allot(const ModelConfig& config, const c10::Device& device) {
+  const auto room = [&](std::int64_t width) {
+    return at::empty({size_.batch, config.n_kv_heads, size_.capacity, width},
+                     at::TensorOptions(config.dtype).device(device));
+  };
+  for (KeysAndValues& layer : layers_) layer = {room(config.d_head), room(config.value_dim())};
+}
+
 void KvCache::clear() {
-  keys_.zero_();
-  values_.zero_();
+  for (const KeysAndValues& layer : layers_) {
+    layer.keys.zero_();
+    layer.values.zero_();
+  }
   padded_ = false;
   length_ = 0;
   encoder_ = {};
+}
+
+void KvCache::append_at(std::int64_t layer, const at::Tensor& column, const KeysAndValues& own) {
+  KeysAndValues& room = layers_[static_cast<std::size_t>(layer)];
+  assert(room.form == own.form && own.form == KeyForm::heads);
+  room.keys.index_copy_(2, column, own.keys);
+  room.values.index_copy_(2, column, own.values);
 }
 
 void KvCache::settle_encoder() {
@@ -109,15 +144,23 @@ void KvCache::settle_encoder() {
   settle(encoder_room_.real, encoder_.real);
 }
 
+std::int64_t KvCache::room_bytes() const {
+  std::size_t bytes = 0;
+  for (const KeysAndValues& layer : layers_) bytes += layer.keys.nbytes() + layer.values.nbytes();
+  return static_cast<std::int64_t>(bytes);
+}
+
 template <typename Cache, typename Use>
 void KvCache::for_each_tensor(Cache& cache, const Use& use) {
-  use(cache.keys_);
-  use(cache.values_);
+  const auto use_both = [&](auto& held) {
+    if (!held.keys.defined()) return;
+    use(held.keys);
+    // Latents lie once.
+    if (held.form == KeyForm::heads) use(held.values);
+  };
+  for (auto& layer : cache.layers_) use_both(layer);
   if (cache.padded_) use(cache.real_);
-  for (auto& layer : cache.encoder_.layers) {
-    use(layer.keys);
-    use(layer.values);
-  }
+  for (auto& layer : cache.encoder_.layers) use_both(layer);
   if (cache.encoder_.real.defined()) use(cache.encoder_.real);
 }
 
@@ -131,10 +174,10 @@ KvCache KvCache::with_tensors(const std::vector<at::Tensor>& tensors) const {
   KvCache other = *this;
   std::size_t next = 0;
   for_each_tensor(other, [&](at::Tensor& tensor) { tensor = tensors[next++]; });
-  other.split();
+  for (KeysAndValues& layer : other.layers_) {
+    if (layer.form == KeyForm::latents) layer.values = layer.keys.narrow(3, 0, layer.values.size(3));
+  }
   return other;
 }
-
-std::size_t KvCache::bytes() const { return keys_.nbytes() + values_.nbytes(); }
 
 }  // namespace hooked

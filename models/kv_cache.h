@@ -9,11 +9,20 @@
 
 namespace hooked {
 
+/// As what keys and values are held.
+enum class KeyForm : std::uint8_t {
+  heads,    ///< one key and one value for each key/value head
+  latents,  ///< of latent attention: what all heads are made from, as one head that every query reads
+};
+
 /// The keys (after rotary and after hooks) and values of some columns of one layer, both
-/// [batch or 1, kv_head, pos, d_head]; values may have a width of their own.
+/// [batch or 1, kv_head, pos, d_head]; values may have a width of their own. As latents: keys
+/// [batch or 1, 1, pos, kv_latent + d_shared_key], the latent and behind it the turned part that heads share,
+/// and values [batch or 1, 1, pos, kv_latent], the latents among these keys.
 struct KeysAndValues {
   at::Tensor keys;
   at::Tensor values;
+  KeyForm form = KeyForm::heads;
 };
 
 /// What the decoder's cross-attention made of an encoder's output: computed by the run that runs the encoder,
@@ -28,7 +37,8 @@ struct EncoderKeys {
 };
 
 /// The key/value cache: keys and values of the columns that were run, in every layer. Has room for `capacity`
-/// columns, filled from the left. One thread fills it; filled and const it may be read by many.
+/// columns, filled from the left. Each layer holds them in the form in which its first columns came. One
+/// thread fills it; filled and const it may be read by many.
 class KvCache {
  public:
   /// How much room, for how many rows.
@@ -39,8 +49,8 @@ class KvCache {
     bool operator==(const Size&) const = default;
   };
 
-  /// Allocates the room on `device`, in the config's dtype.
-  KvCache(const ModelConfig& config, Size size, const c10::Device& device);
+  /// The room of a layer is allocated when it appends its first columns.
+  KvCache(std::int64_t layers, Size size);
 
   std::int64_t batch() const noexcept { return size_.batch; }
   /// Columns that there is room for.
@@ -50,9 +60,11 @@ class KvCache {
   /// [batch, length] bool, true for tokens that are not padding; undefined: all are.
   at::Tensor real() const { return padded_ ? real_.narrow(1, 0, length_) : at::Tensor(); }
 
-  /// Writes what `layer` computed for the columns after those that are filled, [batch, pos, kv_head, d_head]
-  /// each. They count as filled once `advance` is called.
-  void append(std::int64_t layer, const at::Tensor& keys, const at::Tensor& values);
+  /// Writes what `layer` computed for the columns after those that are filled, of as many rows and in the
+  /// form of these. They count as filled once `advance` is called.
+  void append(std::int64_t layer, const KeysAndValues& own);
+  /// Puts `filled`, all columns that are filled, in place of what the layer holds, in another form.
+  void replace(std::int64_t layer, const KeysAndValues& filled);
   /// The first `columns` columns of a layer, as views.
   KeysAndValues layer(std::int64_t layer, std::int64_t columns) const;
   /// The first `columns` of the filled columns, sharing their memory; without room for more.
@@ -66,11 +78,16 @@ class KvCache {
   /// knows of an encoder.
   void take_over(const KvCache& before);
 
+  /// Bytes of the filled columns.
+  std::int64_t bytes() const;
+
   // Note [A column that the device knows]
   // A recorded step of a generation is the same work at every column: it writes its keys where a number on
   // the device says, and reads all of the room, of which it masks what is not filled. So nothing of the work
   // depends on how far the generation has come, but the numbers that it reads.
 
+  /// Allocates the room of every layer on `device`, for keys and values of heads in the config's dtype.
+  void allot(const ModelConfig& config, const c10::Device& device);
   /// Fills nothing: all of the room is 0 (what is masked must be finite), and no column counts as filled.
   void clear();
   /// Says which of the `columns` behind those that are filled are no padding, before they are run: `real`
@@ -79,19 +96,18 @@ class KvCache {
   /// Of all columns that there is room for, [batch, capacity] bool; behind the marked ones anything.
   /// Undefined: no column is padding.
   at::Tensor real_room() const { return padded_ ? real_ : at::Tensor(); }
-  /// As `append`, at the column that `column` [1] int64 holds, of one column.
-  void append_at(std::int64_t layer, const at::Tensor& column, const at::Tensor& keys,
-                 const at::Tensor& values);
+  /// As `append`, of one column, at that which `column` [1] int64 holds.
+  void append_at(std::int64_t layer, const at::Tensor& column, const KeysAndValues& own);
   /// Takes what it knows of an encoder, for each row, into memory of the room, the same at every call. Only
   /// for encoders that read as many tokens as the first.
   void settle_encoder();
+  /// Bytes of all the room.
+  std::int64_t room_bytes() const;
 
   /// All tensors that it holds, in an order that depends on the shapes alone.
   std::vector<at::Tensor> tensors() const;
   /// The same columns in other memory: `tensors` are like its own, in their order.
   KvCache with_tensors(const std::vector<at::Tensor>& tensors) const;
-  /// Bytes of the room.
-  std::size_t bytes() const;
 
   /// Of encoder-decoders: what the decoder reads of the encoder.
   const EncoderKeys& encoder() const noexcept { return encoder_; }
@@ -100,15 +116,12 @@ class KvCache {
  private:
   template <typename Cache, typename Use>
   static void for_each_tensor(Cache& cache, const Use& use);
-  /// Makes the layers' views of the memory of all.
-  void split();
 
   Size size_;
   std::int64_t length_ = 0;
   bool padded_ = false;
   at::Tensor real_;                    // [batch, capacity] bool; undefined before there was any padding
-  at::Tensor keys_, values_;           // [layer, batch, kv_head, capacity, d_head]
-  std::vector<KeysAndValues> layers_;  // views of them
+  std::vector<KeysAndValues> layers_;  // of all the capacity; undefined before anything is appended
   EncoderKeys encoder_;
   EncoderKeys encoder_room_;  // what settle_encoder() fills
 };

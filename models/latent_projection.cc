@@ -52,28 +52,86 @@ std::int64_t LatentProjection::query_width() const {
 }
 
 Heads LatentProjection::project(const AttentionInput& input, Run& run) const {
+  Heads heads = project_to_latents(input, run);
+  const Heads made = made_of(heads.latent, heads.shared, run);
+  heads.k = made.k;
+  heads.v = made.v;
+  return heads;
+}
+
+Heads LatentProjection::project_to_latents(const AttentionInput& input, Run& run) const {
   assert(!input.query && !input.key && !input.value && "such a model has no split inputs");
   const Latents& latent = *config_.latent;
-  const std::int64_t h = config_.n_heads;
   const at::Tensor read = ops::linear(input.shared, W_down_, b_down_, run);
   at::Tensor q = read.narrow(-1, 0, query_width());
   if (q_norm_) {
     q = hook_q_latent_->forward(q_norm_->forward(q, run), run.watch);
     q = ops::linear(q, W_UQ_, {}, run);
   }
-  at::Tensor kv = kv_norm_->forward(read.narrow(-1, query_width(), latent.d_kv), run);
-  kv = ops::linear(hook_kv_latent_->forward(kv, run.watch), W_UKV_, {}, run);
-
-  const std::int64_t own = h * config_.own_key_dim();
-  at::Tensor k = kv.narrow(-1, 0, own).unflatten(-1, {h, config_.own_key_dim()});
+  Heads heads{.q = q.unflatten(-1, {config_.n_heads, config_.d_head}), .k = {}, .v = {}};
+  heads.latent = hook_kv_latent_->forward(kv_norm_->forward(read.narrow(-1, query_width(), latent.d_kv), run),
+                                          run.watch);
   if (hook_k_shared_) {
-    const at::Tensor shared =
-        hook_k_shared_->forward(read.narrow(-1, query_width() + latent.d_kv, latent.d_shared_key),
-                                run.watch);  // [batch, pos, shared part]
-    k = at::cat({k, shared.unsqueeze(2).expand({-1, -1, h, -1})}, -1);
+    heads.shared = hook_k_shared_
+                       ->forward(read.narrow(-1, query_width() + latent.d_kv, latent.d_shared_key),
+                                 run.watch)  // [batch, pos, shared part]
+                       .unsqueeze(2);
   }
-  return {q.unflatten(-1, {h, config_.d_head}), k,
-          kv.narrow(-1, own, h * latent.d_value).unflatten(-1, {h, latent.d_value})};
+  return heads;
+}
+
+Heads LatentProjection::made_of(const at::Tensor& latent, const at::Tensor& shared, Memory memory) const {
+  const std::int64_t h = config_.n_heads, own = h * config_.own_key_dim();
+  const at::Tensor kv = ops::linear(latent, W_UKV_, {}, memory);
+  at::Tensor k = kv.narrow(-1, 0, own).unflatten(-1, {h, config_.own_key_dim()});
+  if (shared.defined()) k = at::cat({k, shared.expand({-1, -1, h, -1})}, -1);
+  const at::Tensor v = kv.narrow(-1, own, h * config_.value_dim()).unflatten(-1, {h, config_.value_dim()});
+  return {.q = {}, .k = k, .v = v};
+}
+
+Matrix LatentProjection::key_maps() const {
+  return W_UKV_.narrow(0, config_.n_heads * config_.own_key_dim());
+}
+
+Matrix LatentProjection::value_maps() const {
+  return W_UKV_.narrow(config_.n_heads * config_.own_key_dim(), config_.n_heads * config_.value_dim());
+}
+
+bool LatentProjection::can_remember_latents() const {
+  const ModelConfig& c = config_;
+  const RotaryPositions* rotary = c.rotary();
+  const bool turns_shared_parts_alone =
+      rotary == nullptr || (rotary->at_end && c.rotary_dim() <= c.latent->d_shared_key);
+  return !c.qk_norm && c.qkv_clip == 0 && turns_shared_parts_alone &&
+         c.latent->d_kv + c.latent->d_shared_key < c.n_heads * (c.d_head + c.value_dim());
+}
+
+KeysAndValues LatentProjection::heads_of(const KeysAndValues& latents, Memory memory) const {
+  const at::Tensor columns = latents.keys.transpose(1, 2);  // [batch or 1, pos, 1, latent and shared part]
+  const std::int64_t d_kv = config_.latent->d_kv, d_shared = config_.latent->d_shared_key;
+  const Heads made = made_of(columns.narrow(3, 0, d_kv).squeeze(2),
+                             d_shared > 0 ? columns.narrow(3, d_kv, d_shared) : at::Tensor(), memory);
+  return {made.k.transpose(1, 2), made.v.transpose(1, 2)};
+}
+
+at::Tensor LatentProjection::queries_of_latents(const at::Tensor& q, Memory memory) const {
+  const at::Tensor own =
+      ops::by_head_product_back(q.narrow(-1, 0, config_.own_key_dim()), key_maps(), memory);
+  const std::int64_t shared = config_.latent->d_shared_key;
+  return shared > 0 ? at::cat({own, q.narrow(-1, config_.own_key_dim(), shared)}, -1) : own;
+}
+
+at::Tensor LatentProjection::sums_of_values(const at::Tensor& sums, Memory memory) const {
+  return ops::by_head_product(sums, value_maps(), memory);
+}
+
+std::int64_t LatentProjection::multiplications_of_heads() const {
+  return config_.latent->d_kv * config_.n_heads * (config_.own_key_dim() + config_.value_dim());
+}
+
+std::int64_t LatentProjection::more_for_a_latent() const {
+  const Latents& latent = *config_.latent;
+  return config_.n_heads * (2 * latent.d_kv + latent.d_shared_key - config_.d_head - config_.value_dim());
 }
 
 WeightSlots LatentProjection::slots(const std::string& path) const {

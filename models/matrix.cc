@@ -1,6 +1,7 @@
 #include "models/matrix.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/bmm.h>
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
@@ -149,10 +150,19 @@ void Matrix::multiply_into(at::Tensor& out, const at::Tensor& rows, const at::Te
   packed_ ? multiply_packed(out, rows, bias) : linear_into(out, rows, stored_, bias);
 }
 
-void Matrix::multiply_packed(at::Tensor& out, const at::Tensor& rows, const at::Tensor& bias) const {
+void Matrix::multiply_heads_into(at::Tensor& out, const at::Tensor& rows) const {
+  const std::int64_t heads = rows.size(0);
+  if (packed_) return multiply_packed(out, rows, {}, heads);
+  at::bmm_out(out, rows, stored_.view({heads, -1, in()}).transpose(1, 2));
+}
+
+void Matrix::multiply_packed(at::Tensor& out, const at::Tensor& rows, const at::Tensor& bias,
+                             std::int64_t heads) const {
   assert(rows.is_contiguous() && out.is_contiguous() && (!bias.defined() || bias.is_contiguous()));
   const std::int64_t blocks = stored_.size(0), columns = stored_.size(2), element = stored_.element_size();
-  const std::int64_t row_count = rows.size(0), row_in = in(), row_out = this->out();
+  const std::int64_t row_count = rows.size(-2), row_in = in(), row_out = this->out() / heads;
+  const std::int64_t of_head = blocks / heads;  // blocks
+  assert(of_head * heads == blocks);
   // Few blocks among many threads: each block's rows are shared as well.
   const std::int64_t wanted = 4 * at::get_num_threads();
   const std::int64_t stretches = std::clamp<std::int64_t>(
@@ -169,12 +179,13 @@ void Matrix::multiply_packed(at::Tensor& out, const at::Tensor& rows, const at::
     const std::int64_t block = share / stretches, first = share % stretches * stretch;
     const std::int64_t count = std::min(stretch, row_count - first);
     if (count <= 0) return;
-    kernel({.x = x + first * row_in * element,
+    const std::int64_t head = block / of_head, row = head * row_count + first;
+    kernel({.x = x + row * row_in * element,
             .x_stride = row_in,
             .block = w + block * block_bytes,
             .in = row_in,
             .bias = b == nullptr ? nullptr : b + block * columns * element,
-            .out = y + (first * row_out + block * columns) * element,
+            .out = y + (row * row_out + block % of_head * columns) * element,
             .out_stride = row_out,
             .rows = count,
             .next = w + (block + 1) * block_bytes,
@@ -190,41 +201,57 @@ void Matrix::multiply_back_into(at::Tensor& out, const at::Tensor& rows, const W
   packed_ ? multiply_packed_back(out, rows, memory) : linear_into(out, rows, stored_.t(), {});
 }
 
-void Matrix::multiply_packed_back(at::Tensor& out, const at::Tensor& rows, const Workspace& memory) const {
+void Matrix::multiply_heads_back_into(at::Tensor& out, const at::Tensor& rows,
+                                      const Workspace& memory) const {
+  const std::int64_t heads = rows.size(0);
+  if (packed_) return multiply_packed_back(out, rows, memory, heads);
+  at::bmm_out(out, rows, stored_.view({heads, -1, in()}));
+}
+
+void Matrix::multiply_packed_back(at::Tensor& out, const at::Tensor& rows, const Workspace& memory,
+                                  std::int64_t heads) const {
   assert(rows.is_contiguous() && out.is_contiguous());
-  const std::int64_t row_count = rows.size(0), row_in = in(), row_out = this->out();
+  const std::int64_t row_count = rows.size(-2), row_in = in(), row_out = this->out() / heads;
+  const std::int64_t of_head = stored_.size(0) / heads;  // blocks
+  assert(of_head * heads == stored_.size(0));
   const std::int64_t element = stored_.element_size(), sixteens = sixteens_of(kPanel, instructions_);
   const std::int64_t width = sixteens * kernels::kPackedColumns, panels = (row_in + width - 1) / width;
   const bool is_float = stored_.scalar_type() == at::kFloat;
   const kernels::PanelKernel fill =
       is_float ? kernels::float_panel(instructions_) : kernels::bfloat16_panel(instructions_);
   const kernels::BlockKernel kernel = block_kernel(stored_, instructions_, sixteens);
+  const auto* x = static_cast<const std::byte*>(rows.const_data_ptr());
+  const auto* w = static_cast<const std::byte*>(stored_.const_data_ptr());
   auto* y = static_cast<std::byte*>(out.mutable_data_ptr());
   const auto work = [&](std::int64_t first_panel, std::int64_t end_panel) {
     const at::Tensor panel = memory.empty({row_out, width}, stored_.options());
     at::Tensor last;  // a panel may be wider than the inputs that are left
     for (std::int64_t p = first_panel; p < end_panel; ++p) {
-      const std::int64_t first = p * width, count = std::min(width, row_in - first);
-      fill({.packed = stored_.const_data_ptr(),
-            .blocks = stored_.size(0),
+      const std::int64_t head = p / panels, first = p % panels * width,
+                         count = std::min(width, row_in - first);
+      std::byte* const of_rows = y + head * row_count * row_in * element;
+      fill({.packed = w + head * row_out * row_in * element,
+            .blocks = of_head,
             .sixteens = stored_.size(2) / kernels::kPackedColumns,
             .in = row_in,
             .first = first,
             .width = width,
             .panel = panel.mutable_data_ptr()});
       if (count < width) last = memory.empty({row_count, width}, out.options());
-      kernel({.x = rows.const_data_ptr(),
+      kernel({.x = x + head * row_count * row_out * element,
               .x_stride = row_out,
               .block = panel.const_data_ptr(),
               .in = row_out,
               .bias = nullptr,
-              .out = count < width ? static_cast<std::byte*>(last.mutable_data_ptr()) : y + first * element,
+              .out = count < width ? static_cast<std::byte*>(last.mutable_data_ptr())
+                                   : of_rows + first * element,
               .out_stride = count < width ? width : row_in,
               .rows = row_count});
-      if (count < width) out.narrow(1, first, count).copy_(last.narrow(1, 0, count));
+      if (count == width) continue;
+      (heads == 1 ? out : out.select(0, head)).narrow(-1, first, count).copy_(last.narrow(1, 0, count));
     }
   };
-  share_operations(panels, 2 * row_count * stored_.numel(), work);
+  share_operations(heads * panels, 2 * row_count * stored_.numel(), work);
 }
 
 }  // namespace hooked

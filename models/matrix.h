@@ -54,10 +54,18 @@ class Matrix {
   /// out := rows matrix, for contiguous rows [row, out] and contiguous out [row, in]: how a gradient passes
   /// back through `multiply_into`. Rows of zeros give zeros. No gradients.
   void multiply_back_into(at::Tensor& out, const at::Tensor& rows, const Workspace& memory) const;
+  /// The same of heads, each with its stretch of the outputs: out [head, row, out / head] := rows
+  /// [head, row, in] times it, and the way back. Contiguous, without bias.
+  void multiply_heads_into(at::Tensor& out, const at::Tensor& rows) const;
+  void multiply_heads_back_into(at::Tensor& out, const at::Tensor& rows,
+                                const Workspace& memory) const;  ///< as multiply_heads_into
 
  private:
-  void multiply_packed(at::Tensor& out, const at::Tensor& rows, const at::Tensor& bias) const;
-  void multiply_packed_back(at::Tensor& out, const at::Tensor& rows, const Workspace& memory) const;
+  // Rows and outputs are those of `heads`, head by head.
+  void multiply_packed(at::Tensor& out, const at::Tensor& rows, const at::Tensor& bias,
+                       std::int64_t heads = 1) const;
+  void multiply_packed_back(at::Tensor& out, const at::Tensor& rows, const Workspace& memory,
+                            std::int64_t heads = 1) const;
 
   at::Tensor stored_;  ///< [out, in], or packed [block, in / depth, column, depth]
   bool packed_ = false;

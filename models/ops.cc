@@ -114,6 +114,17 @@ at::Tensor product_of_rows(const at::Tensor& x, Outputs outputs, const Workspace
   return result;
 }
 
+// `multiply(result, rows)` of each head's rows, [head, batch * pos, size] both, of x [batch, pos, head, in]:
+// [batch, pos, head, size].
+template <typename Multiply>
+at::Tensor by_head_rows(const at::Tensor& x, std::int64_t size, const Workspace& memory,
+                        const Multiply& multiply) {
+  const at::Tensor rows = x.flatten(0, 1).transpose(0, 1).contiguous();
+  at::Tensor result = memory.empty({rows.size(0), rows.size(1), size}, x.options());
+  multiply(result, rows);
+  return result.transpose(0, 1).unflatten(0, {x.size(0), x.size(1)});
+}
+
 // The numbers of the rows that are not all zeros; undefined where those are more than half of them.
 at::Tensor few_rows_in_use(const at::Tensor& rows) {
   if (!rows.device().is_cpu()) return {};
@@ -217,6 +228,26 @@ at::Tensor by_head_product(const at::Tensor& x, const at::Tensor& weight, Memory
       },
       [&] { return at::bmm(rows, weight).transpose(0, 1); });
   return product.reshape({x.size(0), x.size(1), heads, out_size});
+}
+
+at::Tensor by_head_product(const at::Tensor& x, const Matrix& matrix, Memory memory) {
+  const std::int64_t heads = x.size(2);
+  if (memory.workspace == nullptr || records(x)) {
+    return by_head_product(x, matrix.by_output_heads(heads).read(), memory);
+  }
+  return by_head_rows(
+      x, matrix.out() / heads, *memory.workspace,
+      [&](at::Tensor& out, const at::Tensor& rows) { matrix.multiply_heads_into(out, rows); });
+}
+
+at::Tensor by_head_product_back(const at::Tensor& x, const Matrix& matrix, Memory memory) {
+  const std::int64_t heads = x.size(2);
+  if (memory.workspace == nullptr || records(x)) {
+    return by_head_product(x, matrix.by_output_heads(heads).read().transpose(1, 2), memory);
+  }
+  return by_head_rows(x, matrix.in(), *memory.workspace, [&](at::Tensor& out, const at::Tensor& rows) {
+    matrix.multiply_heads_back_into(out, rows, *memory.workspace);
+  });
 }
 
 at::Tensor rows_at(const at::Tensor& x, const at::Tensor& numbers, Memory memory) {

@@ -28,6 +28,13 @@ at::Tensor linear(const at::Tensor& x, const Matrix& matrix, const at::Tensor& b
 /// [batch, pos, head, out].
 at::Tensor by_head_product(const at::Tensor& x, const at::Tensor& weight, Memory memory);
 
+/// Each head's rows times that head's stretch of a matrix's outputs: x [batch, pos, head, in] times matrix
+/// [head * out, in]: [batch, pos, head, out].
+at::Tensor by_head_product(const at::Tensor& x, const Matrix& matrix, Memory memory);
+
+/// The way back: x [batch, pos, head, out] to [batch, pos, head, in].
+at::Tensor by_head_product_back(const at::Tensor& x, const Matrix& matrix, Memory memory);
+
 /// Neighbouring stretches of `sizes` along a dimension of x, which they fill: views.
 std::vector<at::Tensor> split(const at::Tensor& x, at::IntArrayRef sizes, std::int64_t dim, Memory memory);
 

@@ -21,10 +21,11 @@ namespace hooked {
 namespace {
 
 // Note [Which float32 product]
-// LibTorch's float32 products are MKL's, which on processors of other makers than Intel reach little more
-// than half of what oneDNN reaches, with many rows (measured on a Zen core at 128 rows: 125 to 170 against
-// 200 GFLOP/s) as with one (7 to 12 against 17 to 24 GB/s of weights), where a generation spends its time.
-// The choice depends on the processor and the dtype alone, so equal runs give equal bits.
+// Matrices that lie by rows are multiplied by kernels of our own, as packed ones are. To a library go those
+// by columns (plain matrices of layers that no block fits), small products of several rows, and everything
+// where the processor has no kernels of ours. LibTorch's library is MKL, which on processors of other makers
+// than Intel reaches 0.6 to 0.85 of what oneDNN does (a Zen core at 128 rows), so there oneDNN takes its
+// place. The choice depends on the processor, dtype, strides and sizes alone: equal runs give equal bits.
 
 // oneDNN's operator allocates its result; pieces of this many bytes are copied out while they are in the
 // cache, and come from memory that the C library keeps mapped.

@@ -88,19 +88,27 @@ at::Tensor Sequence::own_columns() const {
       .unsqueeze(0);
 }
 
-std::vector<KeysAndValues> Sequence::append(std::int64_t l, const at::Tensor& keys,
-                                            const at::Tensor& values) const {
+std::vector<KeysAndValues> Sequence::past(std::int64_t l) const {
+  std::vector<KeysAndValues> segments;
+  if (input_.prefix) segments.push_back(input_.prefix->layer(l, input_.prefix->length()));
+  if (input_.cache != nullptr && input_.cache->length() > 0) {
+    segments.push_back(input_.cache->layer(l, input_.cache->length()));
+  }
+  return segments;
+}
+
+std::vector<KeysAndValues> Sequence::append(std::int64_t l, const KeysAndValues& own) const {
   if (input_.column.defined()) {
-    input_.cache->append_at(l, input_.column, keys, values);
+    input_.cache->append_at(l, input_.column, own);
     return {input_.cache->layer(l, input_.cache->capacity())};
   }
   std::vector<KeysAndValues> segments;
   if (input_.prefix) segments.push_back(input_.prefix->layer(l, input_.prefix->length()));
   if (input_.cache != nullptr) {
-    input_.cache->append(l, keys, values);
+    input_.cache->append(l, own);
     segments.push_back(input_.cache->layer(l, input_.cache->length() + input_.length));
   } else {
-    segments.push_back({keys.transpose(1, 2), values.transpose(1, 2)});
+    segments.push_back(own);
   }
   return segments;
 }

@@ -78,9 +78,11 @@ class Sequence {
   /// Of this sequence's queries and keys; `whole`: as a tensor by query and key in any case.
   ScoreBias bias_by_distance(const BiasOfDistances& of, bool whole = false) const;
 
-  /// Appends this run's `keys` and `values` [batch, pos, kv_head, d_head] to layer `l` and returns what the
-  /// layer attends to: segments of columns, from left to right.
-  std::vector<KeysAndValues> append(std::int64_t l, const at::Tensor& keys, const at::Tensor& values) const;
+  /// What earlier runs left of layer `l`: segments of columns, from left to right.
+  std::vector<KeysAndValues> past(std::int64_t l) const;
+  /// Appends this run's own keys and values to layer `l` and returns all that the layer attends to, segments
+  /// like those of `past`.
+  std::vector<KeysAndValues> append(std::int64_t l, const KeysAndValues& own) const;
 
   /// What earlier runs made of an encoder's output; null where this run makes it, or there is no encoder.
   const EncoderKeys* encoder_keys() const noexcept;

@@ -126,12 +126,18 @@ Unembed::Unembed(const at::Tensor& W_E, const GraphContext& context) : config_(c
   hook_out_ = add_point(*this, Site::unembed_out, context);
 }
 
-at::Tensor Unembed::forward(const at::Tensor& x, Run& run) const {
+at::Tensor Unembed::forward(const at::Tensor& x, const at::Tensor& tokens, Run& run) const {
   const double scale = config_.unembedding->in_scale;
   const at::Tensor input = hook_in_->forward(scale == 1.0 ? x : x * scale, run.watch);
-  at::Tensor logits = ops::unrounded_linear(input, W_U_, b_U_, run);
+  // Who watches the logits sees those of the whole vocabulary.
+  const bool some = tokens.defined() && !hook_out_->watched(run.watch);
+  const auto asked = [&](const at::Tensor& rows) {
+    return some && rows.defined() ? rows.index_select(0, tokens) : rows;
+  };
+  at::Tensor logits = ops::unrounded_linear(input, asked(W_U_), asked(b_U_), run);
   if (config_.unembedding->scale != 1.0) logits = logits * config_.unembedding->scale;
   logits = hook_out_->forward(std::move(logits), run.watch);
+  if (tokens.defined() && !some) logits = logits.index_select(2, tokens);
   return config_.unembedding->soft_cap > 0 ? ops::soft_cap(logits, config_.unembedding->soft_cap) : logits;
 }
 
@@ -227,7 +233,7 @@ at::Tensor Transformer::watched_tokens(const at::Tensor& tokens, Run& run) const
 
 at::Tensor Transformer::forward(const GraphInput& input, const Reach& reach, Run& run) const {
   const auto [residual, columns] = stream(input, reach, run);
-  return reach.exit ? exit(residual, columns, run) : residual;
+  return reach.exit ? exit(residual, columns, input.logit_tokens, run) : residual;
 }
 
 bool Transformer::narrows(const GraphInput& input, const Reach& reach, const Run& run) const {
@@ -332,10 +338,11 @@ std::optional<CrossInputs> Transformer::cross_inputs(const at::Tensor& encoder_o
   return CrossInputs{encoder_output, nullptr, kept, cross_attention_kind(real, queries)};
 }
 
-at::Tensor Transformer::exit(const at::Tensor& stream, const at::Tensor& columns, Run& run) const {
+at::Tensor Transformer::exit(const at::Tensor& stream, const at::Tensor& columns, const at::Tensor& tokens,
+                             Run& run) const {
   if (!unembed_) return ln_final_->forward(stream, run);
   const auto logits_of = [&](const at::Tensor& x) {
-    return unembed_->forward(mlm_head_ ? mlm_head_->forward(x, run) : x, run);
+    return unembed_->forward(mlm_head_ ? mlm_head_->forward(x, run) : x, tokens, run);
   };
   const auto asked_for = [&](const at::Tensor& x) {
     return columns.defined() ? x.index_select(1, columns) : x;

@@ -65,8 +65,9 @@ class Unembed : public torch::nn::Module {
   /// `W_E` is used when the unembedding is tied.
   Unembed(const at::Tensor& W_E, const GraphContext& context);
 
-  /// `x` [batch, pos, d_model] to logits [batch, pos, vocab] after any soft cap.
-  at::Tensor forward(const at::Tensor& x, Run& run) const;
+  /// `x` [batch, pos, d_model] to logits after any soft cap: [batch, pos, vocab], or of these tokens [token]
+  /// int64 alone where they are defined.
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& tokens, Run& run) const;
 
   WeightSlots slots(const std::string& path) const;
 
@@ -83,6 +84,7 @@ struct GraphInput {
   at::Tensor tokens = {};          ///< [batch, pos] int64 of the main stack; undefined with `residual`
   at::Tensor residual = {};        ///< [batch, pos, d_model], the stream before the first block that runs
   at::Tensor logit_columns = {};   ///< columns whose logits are computed, [position] int64; undefined: all
+  at::Tensor logit_tokens = {};    ///< tokens whose logits are computed, [token] int64; undefined: all
 };
 
 /// The residual stream behind the last block that runs.
@@ -110,9 +112,10 @@ class Transformer : public torch::nn::Module {
   /// The first part of it. Where only some logits are asked for, and nobody watches other columns, the last
   /// block computes no more than their columns (and the keys and values of all).
   Stream stream(const GraphInput& input, const Reach& reach, Run& run) const;
-  /// The second: final norm, masked-LM head and unembedding at those columns [position] of a stream,
-  /// undefined for all. Without an unembedding the final norm's output.
-  at::Tensor exit(const at::Tensor& stream, const at::Tensor& columns, Run& run) const;
+  /// The second: final norm, masked-LM head and unembedding at those columns [position] of a stream, to the
+  /// logits of those tokens [token]; undefined for all. Without an unembedding the final norm's output.
+  at::Tensor exit(const at::Tensor& stream, const at::Tensor& columns, const at::Tensor& tokens,
+                  Run& run) const;
 
   /// Every tensor of the state dict and where it lives.
   WeightSlots slots() const;

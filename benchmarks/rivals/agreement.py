@@ -19,6 +19,7 @@ TOP_1 = 0.99
 class Agreement:
     question: str
     engine: str  # whose tensors, beside ours
+    dtype: str = "float32"  # of the question
     tensors: int = 0  # compared
     worst: float = 0.0
     where: str = ""  # the worst
@@ -91,7 +92,7 @@ def error(value, exact) -> float:
 def bfloat16(question: str, exact_file: str, files: dict, columns: int | None) -> list:
     """`files` by engine, ours among them. `columns`: only so many positions are compared (those of a generation's prompt:
     behind it other tokens may have been chosen)."""
-    results = {engine: Agreement(question, engine) for engine in files}
+    results = {engine: Agreement(question, engine, "bfloat16") for engine in files}
     opened = {engine: safe_open(file, "pt") for engine, file in files.items()}
     exact = safe_open(exact_file, "pt")
     errors = {}  # by name and engine

@@ -98,7 +98,7 @@ def section(results: dict, about: dict, shapes: dict, agreements: list) -> str:
     shapes = {name: shape for name, shape in shapes.items() if any(name == combination[0] for combination in results)}
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
     names = "; ".join(f"{name} is {shape.title}" for name, shape in shapes.items())
-    worst = max((a.worst for a in agreements if a.top_1 is None), default=0.0)
+    worst = max((a.worst for a in agreements if a.dtype == "float32"), default=0.0)
     compared = sum(a.tensors for a in agreements)
     if not any(result["ms"] for result in results.values()):
         return "\n\n".join(filter(None, ["Nothing was measured.", left_out(about), problems(agreements)]))

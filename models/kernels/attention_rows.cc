@@ -2,19 +2,13 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 
 #include "models/kernels/exp2.h"
 #include "models/kernels/many_processors.h"
+#include "models/kernels/softmax_parts.h"
 
 namespace hooked::kernels {
 namespace {
-
-constexpr float kForbidden = -std::numeric_limits<float>::infinity();
-constexpr float kLog2E = 1.4426950408889634f;
-constexpr std::int64_t kLanes = 16;
-// Lanes by hand: GCC keeps the order of additions, and so takes one number at a time.
-using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
 
 // A quotient of polynomials in x, 4e-7 off at most, which is what LibTorch's vectors are.
 [[gnu::always_inline]] inline float tanh_of(float x) {
@@ -35,38 +29,6 @@ using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
   return x * p / q;
 }
 
-[[gnu::always_inline]] inline float largest_of(const float* __restrict x, std::int64_t count) {
-  float largest = kForbidden;
-  std::int64_t k = 0;
-  if (count >= kLanes) {
-    Lanes most, next;
-    __builtin_memcpy(&most, x, sizeof most);
-    for (k = kLanes; k + kLanes <= count; k += kLanes) {
-      __builtin_memcpy(&next, x + k, sizeof next);
-      most = next > most ? next : most;
-    }
-    for (std::int64_t lane = 0; lane < kLanes; ++lane) largest = most[lane] > largest ? most[lane] : largest;
-  }
-  for (; k < count; ++k) largest = x[k] > largest ? x[k] : largest;
-  return largest;
-}
-
-[[gnu::always_inline]] inline float sum_of(const float* __restrict x, std::int64_t count) {
-  float sum = 0.0f;
-  std::int64_t k = 0;
-  if (count >= kLanes) {
-    Lanes sums, next;
-    __builtin_memcpy(&sums, x, sizeof sums);
-    for (k = kLanes; k + kLanes <= count; k += kLanes) {
-      __builtin_memcpy(&next, x + k, sizeof next);
-      sums += next;
-    }
-    for (std::int64_t lane = 0; lane < kLanes; ++lane) sum += sums[lane];
-  }
-  for (; k < count; ++k) sum += x[k];
-  return sum;
-}
-
 [[gnu::always_inline]] inline void cap(float* __restrict x, std::int64_t count, float size) {
   const float inverse = 1.0f / size;
   for (std::int64_t k = 0; k < count; ++k) x[k] = size * tanh_of(x[k] * inverse);
@@ -80,14 +42,6 @@ using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
 [[gnu::always_inline]] inline void forbid_padding(float* __restrict x, const bool* __restrict real,
                                                   std::int64_t count) {
   for (std::int64_t k = 0; k < count; ++k) x[k] = real[k] ? x[k] : kForbidden;
-}
-
-[[gnu::always_inline]] inline void exponentiate(float* __restrict x, std::int64_t count, float largest) {
-  for (std::int64_t k = 0; k < count; ++k) {
-    const float t = (x[k] - largest) * kLog2E;
-    const float power = exp2_of(t);
-    x[k] = t < -126.0f ? 0.0f : power;
-  }
 }
 
 [[gnu::always_inline]] inline void multiply(float* __restrict x, std::int64_t count, float factor) {

@@ -43,6 +43,13 @@ void require_readable(const ModelConfig& config, const LogitLensOptions& options
                         : "maps are of the stream as the published weights make it, and this model's "
                           "weights are processed; load it with WeightProcessing::none()");
   }
+  if (options.maps && !options.maps->by_depth.empty() &&
+      options.maps->by_depth.rbegin()->first > config.n_layers) {
+    throw ShapeError(kLogitLens,
+                     fmt::format("the lens has a map of the stream behind {} blocks; expected one of "
+                                 "a model with {}",
+                                 options.maps->by_depth.rbegin()->first, config.n_layers));
+  }
   if (options.top_k < 1) {
     throw HookError(kLogitLens, fmt::format("top_k is {}; expected at least 1", options.top_k));
   }

@@ -46,6 +46,12 @@ void require_gradient(const Metric& metric) {
   }
 }
 
+std::vector<std::int64_t> distinct(std::vector<std::int64_t> numbers) {
+  std::sort(numbers.begin(), numbers.end());
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  return numbers;
+}
+
 std::vector<std::int64_t> counted(std::int64_t rows) {
   std::vector<std::int64_t> numbers(static_cast<std::size_t>(rows));
   std::iota(numbers.begin(), numbers.end(), 0);
@@ -80,6 +86,7 @@ at::Tensor Metric::operator()(const at::Tensor& logits) const {
   require_answers_fit(*this, logits.size(0), logits);
   return checked_scores(*this,
                         {.logits = logits,
+                         .logit_tokens = {},
                          .cache = {},
                          .columns = {},
                          .real = {},
@@ -128,17 +135,26 @@ BoundMetric::BoundMetric(Metric metric, const HookedTransformer& model, const In
   if (!input.start) tokens_ = as_rows(input.main_tokens()).to(at::kCPU);
   for (const auto& answers : metric_.definition().answers)
     answers.require_fit(rows(), model.config().d_vocab_out(), metric_.name());
-  find_logit_columns();
+  find_read_logits();
 }
 
-void BoundMetric::find_logit_columns() {
-  if (metric_.definition().positions.empty()) return;
-  const auto flat = columns_.flatten();
-  const auto* numbers = flat.const_data_ptr<std::int64_t>();
-  std::vector<std::int64_t> distinct(numbers, numbers + flat.numel());
-  std::sort(distinct.begin(), distinct.end());
-  distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
-  logit_columns_ = std::move(distinct);
+void BoundMetric::find_read_logits() {
+  const auto& definition = metric_.definition();
+  if (!definition.positions.empty()) {
+    const auto flat = columns_.flatten();
+    const auto* numbers = flat.const_data_ptr<std::int64_t>();
+    logit_columns_ = distinct({numbers, numbers + flat.numel()});
+  }
+  if (definition.reads_answers_only) {
+    std::vector<std::int64_t> tokens;
+    for (const auto& answers : definition.answers) {
+      for (const auto row : rows_) {
+        const auto& of_row = answers.of_row(row);
+        tokens.insert(tokens.end(), of_row.begin(), of_row.end());
+      }
+    }
+    logit_tokens_ = distinct(std::move(tokens));
+  }
 }
 
 RunOptions BoundMetric::needs(RunOptions options) const {
@@ -146,6 +162,7 @@ RunOptions BoundMetric::needs(RunOptions options) const {
   options.capture = options.capture | definition.activations;
   options.output = definition.reads_logits ? Output::logits : Output::none;
   options.logit_positions = definition.reads_logits ? logit_columns_ : std::nullopt;
+  options.logit_tokens = definition.reads_logits ? logit_tokens_ : std::nullopt;
   return options;
 }
 
@@ -154,7 +171,10 @@ at::Tensor BoundMetric::operator()(const RunResult& run) const {
 }
 
 at::Tensor BoundMetric::operator()(const at::Tensor& logits, const ActivationCache& cache) const {
+  const bool whole = !logit_tokens_ || !logits.defined() ||
+                     logits.size(-1) != static_cast<std::int64_t>(logit_tokens_->size());
   const MetricInput run{.logits = metric_.definition().reads_logits ? at_positions(logits) : at::Tensor(),
+                        .logit_tokens = whole ? std::vector<std::int64_t>() : *logit_tokens_,
                         .cache = cache,
                         .columns = columns_,
                         .real = real_,
@@ -202,7 +222,7 @@ BoundMetric BoundMetric::of_rows(const std::vector<std::int64_t>& rows) const {
 
 BoundMetric BoundMetric::of_row(std::int64_t row) const {
   BoundMetric one = of_rows({row});
-  one.find_logit_columns();
+  one.find_read_logits();
   return one;
 }
 

@@ -366,6 +366,7 @@ ActivationCache PatchedRuns::resume(std::int64_t layer, const at::Tensor& stream
   options.capture = std::move(capture);
   options.output = Output::none;
   options.logit_positions.reset();
+  options.logit_tokens.reset();
   Input rows = rows_from(layer, streams.size(0));
   rows.start->residual = streams;
   return model_.run(rows, options).cache;

@@ -35,7 +35,7 @@ struct OfAnswers {
   at::Tensor is_answer;  ///< bool, false where a row has fewer
 };
 
-/// `by_token` [row, vocab].
+/// `by_token` [row, vocab or logit_tokens].
 OfAnswers of_answers(const at::Tensor& by_token, const Answers& answers, const MetricInput& run) {
   std::size_t most = 0;
   for (const auto row : run.rows) most = std::max(most, answers.of_row(row).size());
@@ -45,13 +45,20 @@ OfAnswers of_answers(const at::Tensor& by_token, const Answers& answers, const M
   for (std::size_t i = 0; i < run.rows.size(); ++i) {
     const auto& set = answers.of_row(run.rows[i]);
     const auto row = static_cast<std::int64_t>(i), count = static_cast<std::int64_t>(set.size());
-    ids[row].narrow(0, 0, count).copy_(at::tensor(set, at::kLong));
+    auto places = set;
+    if (!run.logit_tokens.empty()) {
+      for (auto& place : places) {
+        const auto& tokens = run.logit_tokens;
+        place = std::lower_bound(tokens.begin(), tokens.end(), place) - tokens.begin();
+      }
+    }
+    ids[row].narrow(0, 0, count).copy_(at::tensor(places, at::kLong));
     is_answer[row].narrow(0, 0, count).fill_(true);
   }
   return {by_token.gather(1, to_device(ids, by_token.device())), to_device(is_answer, by_token.device())};
 }
 
-/// The next token's logits at the metric's one position, [row, vocab].
+/// The next token's logits at the metric's one position, [row, vocab or logit_tokens].
 at::Tensor at_position(const MetricInput& run) { return wide(run.logits.select(1, 0)); }
 
 at::Tensor mean_logit(const MetricInput& run, const Answers& answers) {
@@ -77,6 +84,7 @@ Metric of_answer(const char* name, Answers answer, Position position,
   return Metric({.name = name,
                  .function = [answer, score](const MetricInput& run) { return score(run, answer); },
                  .positions = {std::move(position)},
+                 .reads_answers_only = score == &mean_logit,
                  .differentiable = score != &rank_of,
                  .answers = {answer}});
 }
@@ -152,6 +160,7 @@ Metric logit_difference(Answers answer, Answers against, Position position) {
        .function = [answer, against](
                        const MetricInput& run) { return mean_logit(run, answer) - mean_logit(run, against); },
        .positions = {std::move(position)},
+       .reads_answers_only = true,
        .answers = {answer, against}});
 }
 

@@ -6,7 +6,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
+#include <iterator>
+#include <utility>
 
 #include "core/to_device.h"
 #include "hooked/core/error.h"
@@ -16,6 +17,29 @@ namespace {
 
 bool reads_logits(const BoundMetric& metric) { return metric.metric().definition().reads_logits; }
 
+/// Distinct ones in rising order; nothing: all.
+using Numbers = std::optional<std::vector<std::int64_t>>;
+
+Numbers joined(const Numbers& a, const Numbers& b) {
+  if (!a || !b) return std::nullopt;
+  std::vector<std::int64_t> both;
+  std::set_union(a->begin(), a->end(), b->begin(), b->end(), std::back_inserter(both));
+  return both;
+}
+
+/// Of logits for `computed` on an axis those for `wanted`, which are among them.
+at::Tensor read_of(const at::Tensor& logits, std::int64_t axis, const Numbers& wanted,
+                   const Numbers& computed) {
+  if (!wanted || wanted == computed) return logits;
+  std::vector<std::int64_t> places = *wanted;
+  if (computed) {
+    for (std::int64_t& place : places) {
+      place = std::lower_bound(computed->begin(), computed->end(), place) - computed->begin();
+    }
+  }
+  return logits.index_select(axis, to_device(places, logits.device()));
+}
+
 at::Tensor as_numbers(const at::Tensor& scores) {
   return scores.detach().to(at::kCPU, at::kDouble).contiguous();
 }
@@ -23,16 +47,15 @@ at::Tensor as_numbers(const at::Tensor& scores) {
 }  // namespace
 
 RowMetrics::RowMetrics(const std::vector<BoundMetric>& metrics, std::int64_t row) {
-  std::set<std::int64_t> columns;
-  bool all = false;
+  Numbers columns(std::in_place), tokens(std::in_place);
   for (const BoundMetric& metric : metrics) {
     metrics_.push_back(metric.of_row(row));
     if (!reads_logits(metric)) continue;
-    const auto& own = metrics_.back().logit_positions();
-    all = all || !own;
-    if (own) columns.insert(own->begin(), own->end());
+    columns = joined(columns, metrics_.back().logit_positions());
+    tokens = joined(tokens, metrics_.back().logit_tokens());
   }
-  if (!all) logit_columns_.emplace(columns.begin(), columns.end());
+  logit_columns_ = std::move(columns);
+  logit_tokens_ = std::move(tokens);
 }
 
 RunOptions RowMetrics::needs(RunOptions options) const {
@@ -43,6 +66,7 @@ RunOptions RowMetrics::needs(RunOptions options) const {
   }
   options.output = logits ? Output::logits : Output::none;
   options.logit_positions = logits ? logit_columns_ : std::nullopt;
+  options.logit_tokens = logits ? logit_tokens_ : std::nullopt;
   return options;
 }
 
@@ -53,18 +77,10 @@ bool RowMetrics::read_places_only(const std::vector<BoundMetric>& metrics) {
   });
 }
 
-/// Out of the columns that were computed, those that one metric reads.
+/// Out of the columns and tokens whose logits were computed, those that one metric reads.
 at::Tensor RowMetrics::logits_for(std::size_t i, const at::Tensor& logits) const {
-  const auto& own = metrics_[i].logit_positions();
-  if (!own || (logit_columns_ && *own == *logit_columns_)) return logits;
-  std::vector<std::int64_t> places;
-  for (const std::int64_t column : *own) {
-    places.push_back(logit_columns_
-                         ? std::lower_bound(logit_columns_->begin(), logit_columns_->end(), column) -
-                               logit_columns_->begin()
-                         : column);
-  }
-  return logits.index_select(1, to_device(places, logits.device()));
+  const at::Tensor columns = read_of(logits, 1, metrics_[i].logit_positions(), logit_columns_);
+  return read_of(columns, 2, metrics_[i].logit_tokens(), logit_tokens_);
 }
 
 at::Tensor RowMetrics::scores(std::size_t i, const RunResult& runs, std::int64_t n_runs) const {

@@ -35,8 +35,9 @@ class RowMetrics {
  private:
   at::Tensor logits_for(std::size_t i, const at::Tensor& logits) const;
 
-  std::vector<BoundMetric> metrics_;                        // of the one row
-  std::optional<std::vector<std::int64_t>> logit_columns_;  // of all of them; nothing: every column
+  std::vector<BoundMetric> metrics_;  // of the one row
+  // What all of them read; nothing: every column, every token.
+  std::optional<std::vector<std::int64_t>> logit_columns_, logit_tokens_;
 };
 
 /// These metrics for an input. Throws HookError where there is none.

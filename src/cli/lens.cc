@@ -122,8 +122,8 @@ void perform(const AttributeOptions& options) {
                            ? std::nullopt
                            : std::optional(Answers::any_of(ids_of_choice(options.against, model)));
   const auto positions = lens_positions(options.positions);
-  const auto run =
-      model.run_with_cache(input, act::defaults, {.edits = read_edits(options.edits, model, input)});
+  const auto run = model.run_with_cache(
+      input, act::defaults, {.edits = read_edits(options.edits, model, input), .output = Output::none});
   print_notes(run.notes);
   const auto parts =
       options.sources

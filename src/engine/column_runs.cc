@@ -61,8 +61,8 @@ void ColumnRuns::restart() {
     if (room_->columns.length() > 0) room_->columns.clear();
     if (prompt_.prefix) room_->columns.take_over(*prompt_.prefix->columns());
   } else {
-    columns_.emplace(model_->config, KvCache::Size{.batch = prompt_.batch(), .capacity = end_ - past_},
-                     model_->device);
+    columns_.emplace(model_->config.n_layers,
+                     KvCache::Size{.batch = prompt_.batch(), .capacity = end_ - past_});
   }
 }
 

@@ -48,6 +48,7 @@ at::Tensor log_probs_of(const HookedTransformer& model, const Input& given, cons
   std::iota(before.begin(), before.end(), past + tokens.size(1) - 1);
   tokens = at::cat({tokens, next}, 1);
   options.logit_positions = before;
+  options.logit_tokens.reset();
   options.output = Output::logits;
   return token_log_probs(model.run(input, options).logits(), next);
 }

@@ -23,7 +23,6 @@
 #include "engine/scoped_hooks.h"
 #include "hooked/core/error.h"
 #include "hooked/engine/hooked_transformer.h"
-#include "hooked/engine/loss.h"
 #include "loading/loaded_model.h"
 
 namespace hooked {
@@ -230,7 +229,7 @@ class Generation {
         if (texts_[r].stopped()) ended_[r] = StopReason::stop_string;
       }
     }
-    add_tokens(logits, picked, continued);
+    add_tokens(picked, continued);
     bool proceed = true;
     if (options_.on_text && !piece.empty()) proceed = options_.on_text(piece);
     if (options_.on_tokens) proceed = options_.on_tokens(at::tensor(reported, at::kLong)) && proceed;
@@ -243,11 +242,10 @@ class Generation {
   }
 
   // Adds a column: what was picked, and padding in rows that had ended before.
-  void add_tokens(const at::Tensor& logits, const PickedTokens& picked,
-                  const std::vector<std::int64_t>& continued) {
+  void add_tokens(const PickedTokens& picked, const std::vector<std::int64_t>& continued) {
     tokens_.push_back(picked.there);
     reals_.emplace_back();
-    log_probs_.push_back(token_log_probs(logits, picked.there));  // [batch]
+    log_probs_.push_back(picked.log_probs);  // [batch]
     if (std::find(continued.begin(), continued.end(), 0) == continued.end()) return;
     const at::Tensor real = to_device(at::tensor(continued, at::kLong).to(at::kBool), model_->device);
     const at::Tensor ended = real.logical_not();

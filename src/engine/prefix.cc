@@ -9,6 +9,7 @@ namespace hooked {
 
 std::int64_t Prefix::batch() const noexcept { return columns_->batch(); }
 std::int64_t Prefix::length() const noexcept { return columns_->length(); }
+std::int64_t Prefix::bytes() const { return columns_->bytes(); }
 
 Prefix Prefix::first(std::int64_t columns) const {
   // Without columns of its own it still holds what an encoder read.

@@ -99,10 +99,11 @@ RunKey run_key(const LoadedModel& model, const Input& given, const Input& input,
   const auto joined = [](const std::optional<std::vector<std::int64_t>>& numbers) {
     return numbers ? fmt::format("{}", fmt::join(*numbers, ",")) : "all";
   };
-  std::string key = fmt::format("{}|{}|{}|{}|{}-{}{}{}|{}", settings_text(), mask_text(given.attention_mask),
-                                mask_text(given.decoder.attention_mask), prefix_text(input.prefix),
-                                reach.first_block, reach.end_block, reach.exit ? "x" : "",
-                                extent.ends_with_last_point ? "l" : "", joined(extent.logit_positions));
+  std::string key =
+      fmt::format("{}|{}|{}|{}|{}-{}{}{}|{}|{}", settings_text(), mask_text(given.attention_mask),
+                  mask_text(given.decoder.attention_mask), prefix_text(input.prefix), reach.first_block,
+                  reach.end_block, reach.exit ? "x" : "", extent.ends_with_last_point ? "l" : "",
+                  joined(extent.logit_positions), joined(options.logit_tokens));
   for_each_tensor_of(input, [&](const at::Tensor& tensor) {
     key += fmt::format("|{}{}", dtype_text(tensor.scalar_type()), shape_text(tensor.sizes()));
   });
@@ -119,6 +120,9 @@ std::string refusal_of_steps(const LoadedModel& model, const WatchPlan& plan) {
                          name.to_string());
     }
   }
+  // How they are read depends on how many there are.
+  if (model.config.latent_attention())
+    return "keys that are remembered as latents are not recorded in a generation";
   return refusal_of_model(model);
 }
 

@@ -41,16 +41,17 @@ Reach allowed_reach(const LoadedModel& model, const Input& input, const RunOptio
                                    "stop_at_layer >= start_at_layer",
                                    reach.end_block, reach.first_block));
     }
-    if (options.output == Output::loss || options.logit_positions || options.gradients) {
+    if (options.output == Output::loss || options.logit_positions || options.logit_tokens ||
+        options.gradients) {
       throw HookError("stop_at_layer",
-                      "a run that stops at a layer has no logits; expected no loss, logit_positions or "
-                      "gradients with stop_at_layer");
+                      "a run that stops at a layer has no logits; expected no loss, logit_positions, "
+                      "logit_tokens or gradients with stop_at_layer");
     }
   } else if (options.output == Output::residual) {
-    if (options.logit_positions || options.gradients) {
+    if (options.logit_positions || options.logit_tokens || options.gradients) {
       throw HookError("output",
-                      "a run whose output is the residual has no logits; expected no logit_positions or "
-                      "gradients with Output::residual");
+                      "a run whose output is the residual has no logits; expected no logit_positions, "
+                      "logit_tokens or gradients with Output::residual");
     }
     if (model.config.has_unembedding()) reach.exit = false;
   }
@@ -99,7 +100,7 @@ void refuse_padding(const std::vector<std::int64_t>& positions, const RunColumns
 std::shared_ptr<KvCache> room_for(const LoadedModel& model, const Input& input) {
   const std::int64_t past = input.first_column();
   auto room = std::make_shared<KvCache>(
-      model.config, KvCache::Size{.batch = input.batch(), .capacity = past + input.length()}, model.device);
+      model.config.n_layers, KvCache::Size{.batch = input.batch(), .capacity = past + input.length()});
   if (!input.prefix) return room;
   room->take_over(*input.prefix->columns());
   return room;
@@ -158,6 +159,20 @@ void require_ragged(const Input& input, const RunOptions& options, const RunExte
   }
 }
 
+void require_tokens(const std::vector<std::int64_t>& tokens, const ModelConfig& config,
+                    const RunOptions& options) {
+  constexpr const char* where = "logit_tokens";
+  if (options.output == Output::loss) {
+    throw ShapeError(where, "a loss needs the logits of all tokens; expected no logit_tokens");
+  }
+  if (tokens.empty()) throw ShapeError(where, "no token is given; expected at least one");
+  for (const std::int64_t token : tokens) {
+    if (token >= 0 && token < config.d_vocab_out()) continue;
+    throw ShapeError(where, fmt::format("token {} is not in the vocabulary; expected 0 to {}", token,
+                                        config.d_vocab_out() - 1));
+  }
+}
+
 // The logits at `wanted` columns, out of those that the run computed.
 at::Tensor logits_at(const std::vector<std::int64_t>& wanted, const at::Tensor& logits,
                      const RunExtent& extent) {
@@ -195,7 +210,7 @@ at::Tensor loss_in_parts(const LoadedModel& model, const at::Tensor& stream, con
     const std::int64_t end = std::min(first + at_once, predictions);
     const at::Tensor columns = at::arange(first, end, at::TensorOptions(at::kLong).device(model.device));
     log_probs.push_back(
-        token_log_probs(model.graph->exit(stream, columns, run), targets.slice(1, first + 1, end + 1)));
+        token_log_probs(model.graph->exit(stream, columns, {}, run), targets.slice(1, first + 1, end + 1)));
   }
   return reduced_loss(-at::cat(log_probs, 1), real, reduction);
 }
@@ -235,6 +250,7 @@ RunResult HookedTransformer::run_once(const Input& given, const RunOptions& opti
     }
     extent.logit_positions = once;
   }
+  if (options.logit_tokens) require_tokens(*options.logit_tokens, model.config, options);
   const auto plan = make_plan(model, reach, hooks_->snapshot(), options);
   if (extent.ragged) require_ragged(input, options, extent, *plan);
   extent.ends_with_last_point =
@@ -265,12 +281,13 @@ RunResult HookedTransformer::run_once(const Input& given, const RunOptions& opti
     if (extent.logit_positions) {
       from.logit_columns = to_device(at::tensor(*extent.logit_positions, at::kLong).sub(past), model.device);
     }
+    if (options.logit_tokens) from.logit_tokens = to_device(*options.logit_tokens, model.device);
     try {
       const auto [residual, asked] = model.graph->stream(from, reach, run);
       if (!reach.exit) return residual;
       if (in_parts)
         return loss_in_parts(model, residual, targets, read.main_mask(), options.loss.reduction, run);
-      return model.graph->exit(residual, asked, run);
+      return model.graph->exit(residual, asked, from.logit_tokens, run);
     } catch (const LastPointPassed&) {
       return {};
     }

@@ -225,9 +225,10 @@ void require_output(const ModelConfig& config, const RunOptions& options) {
           "this model has no unembedding, so there are no logits to take a metric of; expected no "
           "gradients");
     }
-    if (options.logit_positions) {
-      throw HookError("logit_positions",
-                      "this model has no unembedding and so no logits; expected no logit_positions");
+    if (options.logit_positions || options.logit_tokens) {
+      throw HookError(options.logit_positions ? "logit_positions" : "logit_tokens",
+                      "this model has no unembedding and so no logits; expected neither logit_positions nor "
+                      "logit_tokens");
     }
     if (wants_logits && !options.stop_at_layer) {
       throw HookError("output",

@@ -25,6 +25,10 @@
 #include "core/id_list.h"
 #include "core/to_device.h"
 #include "hooked/core/error.h"
+#include "hooked/engine/loss.h"
+#include "models/kernels/row_peak.h"
+#include "models/plain_kernels.h"
+#include "models/threads.h"
 
 namespace hooked {
 namespace {
@@ -92,6 +96,35 @@ at::Tensor only_min_p(const at::Tensor& logits, double p) {
   return logits.masked_fill(probabilities < p * probabilities.amax(-1, /*keepdim=*/true), kRuledOut);
 }
 
+[[noreturn]] void refuse_row(std::size_t row) {
+  throw HookError("logits",
+                  fmt::format("the logits of the next token in row {} are not finite numbers; expected "
+                              "finite ones; look at the weights, edits and sampling options",
+                              row));
+}
+
+// Whether the kernel of rows serves the logits [batch, vocab].
+bool can_take_rows(const at::Tensor& logits) {
+  return logits.device().is_cpu() && logits.scalar_type() == at::kFloat && logits.stride(1) == 1 &&
+         !plain_kernels();
+}
+
+const float* row_of(const at::Tensor& logits, std::size_t row) {
+  return logits.const_data_ptr<float>() + static_cast<std::int64_t>(row) * logits.stride(0);
+}
+
+std::vector<kernels::RowPeak> peaks_of(const at::Tensor& logits) {
+  std::vector<kernels::RowPeak> peaks(static_cast<std::size_t>(logits.size(0)));
+  constexpr std::int64_t kOperationsOfANumber = 16;
+  share_operations(
+      logits.size(0), kOperationsOfANumber * logits.numel(), [&](std::int64_t first, std::int64_t end) {
+        for (auto row = static_cast<std::size_t>(first); row < static_cast<std::size_t>(end); ++row) {
+          peaks[row] = kernels::row_peak(row_of(logits, row), logits.size(1));
+        }
+      });
+  return peaks;
+}
+
 [[noreturn]] void refuse(const char* option, double value, const char* expected) {
   throw ConfigError(option, fmt::format("{} is out of range; expected {}", value, expected));
 }
@@ -143,32 +176,68 @@ Sampler::Sampler(const SamplingOptions& options, const at::Tensor& tokens, const
   occurred_ = at::zeros({tokens.size(0), d_vocab}, tokens.options()).scatter_add(1, tokens, counted);
 }
 
-at::Tensor Sampler::drawn(const at::Tensor& logits) {
-  const at::Tensor sums = at::cumsum(at::softmax(logits.to(at::kDouble), -1), -1);  // [batch, vocab]
+std::vector<double> Sampler::draws() {
   std::vector<double> draws;
   for (std::mt19937_64& stream : streams_) draws.push_back(static_cast<double>(stream() >> 11) * 0x1.0p-53);
-  const at::Tensor draw = to_device(at::tensor(draws, at::kDouble), logits.device()).unsqueeze(1);
+  return draws;
+}
+
+at::Tensor Sampler::drawn(const at::Tensor& logits) {
+  const at::Tensor sums = at::cumsum(at::softmax(logits.to(at::kDouble), -1), -1);  // [batch, vocab]
+  const at::Tensor draw = to_device(at::tensor(draws(), at::kDouble), logits.device()).unsqueeze(1);
   const at::Tensor total = sums.narrow(1, -1, 1);  // 1 up to rounding
   // The first token whose sum is above the draw: one that was ruled out adds nothing and is never that.
   return at::searchsorted(sums.contiguous(), draw * total, /*out_int32=*/false, /*right=*/true).squeeze(1);
 }
 
-PickedTokens Sampler::pick(const at::Tensor& logits) {
-  const at::Tensor changed = sampling_logits(logits, occurred_, options_);
+PickedTokens Sampler::picked_by_rows(const at::Tensor& logits, const at::Tensor& changed) {
+  const std::vector<kernels::RowPeak> by = peaks_of(changed);
+  for (std::size_t row = 0; row < by.size(); ++row) {
+    if (std::isnan(by[row].sum) || std::isinf(by[row].largest)) refuse_row(row);
+  }
+  PickedTokens picked;
+  const std::vector<double> shares = options_.greedy ? std::vector<double>() : draws();
+  for (std::size_t row = 0; row < by.size(); ++row) {
+    picked.here.push_back(options_.greedy ? by[row].place
+                                          : kernels::place_of_share(row_of(changed, row), changed.size(1),
+                                                                    by[row], shares[row]));
+  }
+  picked.there = at::tensor(picked.here, at::kLong);
+  // The model's own probabilities.
+  const std::vector<kernels::RowPeak> own = changed.is_same(logits) ? by : peaks_of(logits);
+  std::vector<float> log_probs;
+  for (std::size_t row = 0; row < own.size(); ++row) {
+    const float logit = row_of(logits, row)[picked.here[row]];
+    log_probs.push_back(
+        static_cast<float>(static_cast<double>(logit - own[row].largest) - std::log(own[row].sum)));
+  }
+  picked.log_probs = at::tensor(log_probs, at::kFloat);
+  return picked;
+}
+
+PickedTokens Sampler::picked_by_operators(const at::Tensor& logits, const at::Tensor& changed) {
   const at::Tensor sound = changed.amax(-1).isfinite();
   const at::Tensor picked = options_.greedy ? at::argmax(changed, -1) : drawn(changed);
   // All that the host has to know of a step comes in one piece.
   const auto rows = static_cast<std::ptrdiff_t>(picked.size(0));
   std::vector<std::int64_t> here = id_list(at::cat({picked, sound.to(at::kLong)}));
   if (const auto bad = std::find(here.begin() + rows, here.end(), 0); bad != here.end()) {
-    throw HookError("logits",
-                    fmt::format("the logits of the next token in row {} are not finite numbers; expected "
-                                "finite ones; look at the weights, edits and sampling options",
-                                bad - here.begin() - rows));
+    refuse_row(static_cast<std::size_t>(bad - here.begin() - rows));
   }
   here.resize(static_cast<std::size_t>(rows));
-  if (occurred_.defined()) occurred_.scatter_add_(1, picked.unsqueeze(1), at::ones_like(picked.unsqueeze(1)));
-  return {picked, std::move(here)};
+  return {picked, std::move(here), token_log_probs(logits, picked)};
+}
+
+PickedTokens Sampler::pick(const at::Tensor& given) {
+  const at::Tensor logits = given.to(given.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+  const at::Tensor changed = sampling_logits(logits, occurred_, options_);
+  PickedTokens picked =
+      can_take_rows(logits) ? picked_by_rows(logits, changed) : picked_by_operators(logits, changed);
+  if (occurred_.defined()) {
+    const at::Tensor columns = picked.there.unsqueeze(1);
+    occurred_.scatter_add_(1, columns, at::ones_like(columns));
+  }
+  return picked;
 }
 
 }  // namespace hooked

@@ -17,6 +17,7 @@ void require_sampling_options(const SamplingOptions& options);
 struct PickedTokens {
   at::Tensor there;                ///< int64 [batch]
   std::vector<std::int64_t> here;  ///< the same
+  at::Tensor log_probs;            ///< what the logits say of them, whatever they were picked by, [batch]
 };
 
 /// Picks the next token of each row.
@@ -30,7 +31,13 @@ class Sampler {
   PickedTokens pick(const at::Tensor& logits);
 
  private:
+  /// From `logits` as sampling options leave them: `changed`. In one pass over each row, for float32 on the
+  /// CPU.
+  PickedTokens picked_by_rows(const at::Tensor& logits, const at::Tensor& changed);
+  PickedTokens picked_by_operators(const at::Tensor& logits, const at::Tensor& changed);  ///< the same
   at::Tensor drawn(const at::Tensor& logits);
+  /// A number from 0 to less than 1 for each row.
+  std::vector<double> draws();
 
   const SamplingOptions& options_;
   at::Tensor occurred_;                   // [batch, vocab] how often; undefined without penalties

@@ -72,9 +72,11 @@ Reader define_attribute(CLI::App& app) {
   add_token_choice(app, "against", options->against, "the token whose logit is subtracted");
   add_positions(app, options->positions);
   auto* grain = add_grain(app, "--grain", options->grain, "what has a part of its own (default: layer)");
-  app.add_flag("--value-biases-apart", options->value_biases_apart,
-               "heads without their value biases, which count as the attention's bias");
-  app.add_flag("--sources", options->sources, "heads by the token that they read")->excludes(grain);
+  auto* biases = app.add_flag("--value-biases-apart", options->value_biases_apart,
+                              "heads without their value biases, which count as the attention's bias");
+  app.add_flag("--sources", options->sources, "heads by the token that they read")
+      ->excludes(grain)
+      ->excludes(biases);
   app.add_option("--top-k", options->top_k, "how many parts are shown, the largest (default: 20)")
       ->option_text("K")
       ->check(at_least_one());

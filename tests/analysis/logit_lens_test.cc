@@ -244,6 +244,9 @@ TEST_F(LensFile, SaysWhatIsWrong) {
   const auto maps = written({{"J.0", A_.narrow(0, 0, 4).narrow(1, 0, 4).contiguous()}});
   EXPECT_THAT(text_thrown_by<ShapeError>([&] { logit_lens(model_, run_.cache, {.maps = maps}); }),
               HasSubstr("width 4"));
+  const auto of_a_deeper = written({{"J.0", A_}, {"J.2", A_}});
+  EXPECT_THAT(text_thrown_by<ShapeError>([&] { logit_lens(model_, run_.cache, {.maps = of_a_deeper}); }),
+              HasSubstr("behind 3 blocks; expected one of a model with 2"));
   const auto processed = random_model_of(two_layer_config(), {});
   EXPECT_THAT(text_thrown_by<HookError>([&] { logit_lens(processed, run_.cache, {.maps = maps}); }),
               HasSubstr("WeightProcessing::none()"));

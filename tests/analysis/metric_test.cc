@@ -193,6 +193,19 @@ TEST_F(MetricOfARun, CallablesGetTheirPositionsInTheirOrder) {
   }
 }
 
+TEST_F(MetricOfARun, OnlyTheAnswersThatItReadsAreUnembedded) {
+  const auto bound = logit_difference(Answers::by_row({7, 3, 7}), Answers::any_of({9, 1})).on(model_, input_);
+  EXPECT_EQ(bound.logit_tokens(), std::vector<std::int64_t>({1, 3, 7, 9}));
+  const auto run = model_.run(input_, bound.needs());
+  EXPECT_EQ(run.logits().size(2), 4);
+  const auto whole = model_.run(input_, {.logit_positions = bound.logit_positions()});
+  EXPECT_LT((bound(run) - bound(whole)).abs().max().item<double>(), 1e-12);
+  EXPECT_EQ(bound.of_row(1).logit_tokens(), std::vector<std::int64_t>({1, 3, 9}));
+  for (const auto& metric : {probability(3), rank(3), top1(3), loss()}) {
+    EXPECT_EQ(metric.on(model_, input_).logit_tokens(), std::nullopt) << metric.name();
+  }
+}
+
 TEST_F(MetricOfARun, OnlyTheColumnsThatARowNeedsAreUnembedded) {
   const auto bound = logit(3, Position("a", {4, 3, 4})).on(model_, input_);
   EXPECT_EQ(bound.logit_positions(), std::vector<std::int64_t>({3, 4}));

@@ -290,7 +290,8 @@ TEST_P(SweepProgressed, CellsWhoseMetricThrowsAreListedAndTheOthersStand) {
   std::int64_t over = 0;
   for (const auto& cell : all.largest(100)) {
     const double made = report.grid.at({1, cell.index[0], cell.index[1]});
-    EXPECT_EQ(report.grid.at({0, cell.index[0], cell.index[1]}), cell.value);
+    // The picky metric reads the whole vocabulary, whose product rounds otherwise than that of one token.
+    EXPECT_NEAR(report.grid.at({0, cell.index[0], cell.index[1]}), cell.value, 1e-12);
     over += cell.value > limit ? 1 : 0;
     EXPECT_EQ(std::isnan(made), cell.value > limit);
   }

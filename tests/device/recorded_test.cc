@@ -59,6 +59,9 @@ RunResult asked_logits(const Subject& s, std::uint64_t seed, bool eager) {
   return run(s, tokens(s, seed),
              {.capture = act::resid_post, .logit_positions = std::vector<std::int64_t>{1, -1}}, eager);
 }
+RunResult asked_tokens(const Subject& s, std::uint64_t seed, bool eager) {
+  return run(s, tokens(s, seed), {.logit_tokens = std::vector<std::int64_t>{2, 0}}, eager);
+}
 RunResult stream_only(const Subject& s, std::uint64_t seed, bool eager) {
   return run(s, tokens(s, seed), {.capture = act::resid_pre, .stop_at_layer = 1}, eager);
 }
@@ -105,8 +108,7 @@ RunResult kept_on_the_host(const Subject& s, std::uint64_t seed, bool eager) {
 RunResult behind_prefix(const Subject& s, std::uint64_t seed, bool eager) {
   const at::Tensor read = tokens(s, seed).tokens;
   const auto before = s.model.run(read.narrow(1, 0, 3), {.keep_prefix = true});
-  return run(s, {read.narrow(1, 3, read.size(1) - 3), {.prefix = before.prefix}}, {.capture = act::defaults},
-             eager);
+  return run(s, {read.narrow(1, 3, 2), {.prefix = before.prefix}}, {.capture = act::defaults}, eager);
 }
 RunResult padded(const Subject& s, std::uint64_t seed, bool eager) {
   Input input = tokens(s, seed);
@@ -124,12 +126,13 @@ bool resumes(const Subject& s) {
 bool goes_on(const Subject& s) { return resumes(s) && s.causal() && unpadded(s); }
 bool edits(const Subject& s) { return s.one_stack() && s.config().n_layers > 1 && unpadded(s); }
 
-constexpr std::array<Recordable, 14> kRuns{{
+constexpr std::array<Recordable, 15> kRuns{{
     {"plain", always, plain},
     {"defaults", always, defaults},
     {"everything", always, everything},
     {"positions", unpadded, positions},
     {"asked_logits", predicts_unpadded, asked_logits},
+    {"asked_tokens", predicts_unpadded, asked_tokens},
     {"stream_only", always, stream_only},
     {"last_point", always, last_point},
     {"from_residual", resumes, from_residual},

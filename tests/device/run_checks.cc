@@ -45,6 +45,12 @@ NamedTensors logit_positions(const Subject& s) {
   return run(s, s.input(), {.capture = act::unembed_in, .logit_positions = std::vector<std::int64_t>{0, 1}});
 }
 
+NamedTensors logit_tokens(const Subject& s) {
+  return run(
+      s, s.input(),
+      {.logit_positions = std::vector<std::int64_t>{-1}, .logit_tokens = std::vector<std::int64_t>{2, 0}});
+}
+
 NamedTensors last_logits(const Subject& s) {
   return run(s, s.input(), {.logit_positions = std::vector<std::int64_t>{-1}});
 }
@@ -138,7 +144,7 @@ bool unpadded(const Subject& s) {
   return !s.golden.attention_mask.defined() && !s.golden.token_types.defined();
 }
 
-constexpr std::array<Check, 22> kChecks{{
+constexpr std::array<Check, 23> kChecks{{
     {"run", always, run},
     {"run_there", always, run_there},
     {"defaults", always, defaults},
@@ -147,6 +153,7 @@ constexpr std::array<Check, 22> kChecks{{
     {"two_positions", unpadded, two_positions},
     {"last_position", always, last_position},
     {"logit_positions", has_unembed, logit_positions},
+    {"logit_tokens", has_unembed, logit_tokens},
     {"last_logits", [](const Subject& s) { return s.predicts() && unpadded(s); }, last_logits},
     {"loss", causal_predictor, loss},
     {"losses", causal_predictor, losses},

@@ -44,6 +44,12 @@ void expect_the_whole_runs_logits(at::ScalarType dtype, double tolerance) {
         EXPECT_LT(relative_difference(seen.logits(), expected), tolerance);
         watched.capture = act::unembed_in;
         EXPECT_LT(relative_difference(model.run(input, watched).logits(), expected), tolerance);
+        RunOptions some_tokens = asked;
+        some_tokens.logit_tokens = {config.d_vocab_out() - 1, 0, 2, 0};
+        const at::Tensor tokens_of = at::tensor(*some_tokens.logit_tokens, at::kLong);
+        EXPECT_LT(
+            relative_difference(model.run(input, some_tokens).logits(), expected.index_select(2, tokens_of)),
+            tolerance);
       }
     }
   }

@@ -118,7 +118,7 @@ TEST(LatentAttention, HasNoSplitInputs) {
   EXPECT_NE(std::string(error->what()).find("no latents"), std::string::npos) << error->what();
 }
 
-TEST(LatentAttention, GenerationAndPrefixesRememberWholeHeads) {
+TEST(LatentAttention, GenerationAndPrefixesGoOnAsOneRun) {
   for (const ModelConfig& c : kConfigs) {
     const HookedTransformer model = random_model(c);
     const at::Tensor tokens = random_tokens(c, {2, 9});

@@ -222,6 +222,46 @@ TEST_F(Options, LogitPositionsAreSlices) {
   }
 }
 
+TEST_F(Options, LogitTokensAreSlices) {
+  for (const List& tokens : {List{3}, List{4, 0, 4}, List{7, 6, 5, 4, 3, 2, 1, 0}}) {
+    const at::Tensor expected = full_.logits().index_select(2, at::tensor(tokens, at::kLong));
+    EXPECT_LT(relative_difference(model_.run(tokens_, {.logit_tokens = tokens}).logits(), expected),
+              kDoubleTolerance);
+    const auto watched = model_.run(
+        tokens_, {.capture = act::unembed_out, .logit_positions = List{-1}, .logit_tokens = tokens});
+    EXPECT_LT(relative_difference(watched.logits(), expected.slice(1, 5)), kDoubleTolerance);
+    EXPECT_LT(relative_difference(watched.cache[act::unembed_out], full_.logits().slice(1, 5)),
+              kDoubleTolerance)
+        << "a watched point is whole";
+  }
+  const Address first = Address(act::unembed_out).pos(2);
+  EXPECT_TRUE(model_.run(tokens_, {.edits = {zero(first)}, .logit_tokens = List{3}})
+                  .logits()
+                  .select(1, 2)
+                  .eq(0)
+                  .all()
+                  .item<bool>());
+}
+
+TEST_F(Options, AGradientsMetricGetsTheTokensThatAreAskedFor) {
+  const auto gradient = [&](const List& tokens, std::int64_t place) {
+    const LogitMetric metric([place](const at::Tensor& logits) { return logits.select(2, place).sum(); });
+    RunOptions options{.gradients = GradientRequest{.of = act::resid_pre(0), .metric = metric}};
+    if (!tokens.empty()) options.logit_tokens = tokens;
+    return model_.run(tokens_, options).gradients[act::resid_pre(0)];
+  };
+  EXPECT_LT(relative_difference(gradient({5, 2}, 1), gradient({}, 2)), kDoubleTolerance);
+}
+
+TEST_F(Options, LogitTokensOutsideTheVocabularyAreRefused) {
+  for (const List& tokens : {List{}, List{-1}, List{0, model_.config().d_vocab_out()}}) {
+    EXPECT_THROW(model_.run(tokens_, {.logit_tokens = tokens}), ShapeError);
+  }
+  EXPECT_THROW(model_.run(tokens_, {.output = Output::loss, .logit_tokens = List{0}}), ShapeError);
+  EXPECT_THROW(model_.run(tokens_, {.output = Output::residual, .logit_tokens = List{0}}), HookError);
+  EXPECT_THROW(model_.run(tokens_, {.logit_tokens = List{0}, .stop_at_layer = 2}), HookError);
+}
+
 TEST_F(Options, LogitPositionsOutOfRangeAreRefused) {
   for (const List& positions : {List{6}, List{-7}, List{0, 6}, List{}}) {
     EXPECT_THROW(model_.run(tokens_, {.logit_positions = positions}), ShapeError);

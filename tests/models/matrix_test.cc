@@ -100,6 +100,32 @@ TEST(Matrix, MultipliesAsInFloat64) {
   }
 }
 
+// Heads are groups of outputs here; among the cases are blocks of which a head has several.
+TEST(Matrix, MultipliesHeadsByTheirOwnOutputs) {
+  const Workspace memory;
+  for (const Case& c : cases()) {
+    const at::Tensor numbers = random({c.group * c.groups, c.in}, c.dtype);
+    const auto of_head = [&](std::int64_t head) { return numbers.narrow(0, head * c.group, c.group); };
+    for (const Instructions set : instruction_sets()) {
+      const Matrix matrix = filled(c, set, numbers);
+      for (const std::int64_t rows : {1, 3, 33}) {
+        const at::Tensor x = random({c.groups, rows, c.in}, c.dtype);
+        at::Tensor out = at::empty({c.groups, rows, c.group}, c.dtype);
+        matrix.multiply_heads_into(out, x);
+        const at::Tensor y = random({c.groups, rows, c.group}, c.dtype);
+        at::Tensor back = at::empty({c.groups, rows, c.in}, c.dtype);
+        matrix.multiply_heads_back_into(back, y, memory);
+        for (std::int64_t head = 0; head < c.groups; ++head) {
+          ASSERT_LT(error_of(out[head], x[head], of_head(head), {}), tolerance(c.dtype))
+              << text(c, set, rows);
+          ASSERT_LT(error_of(back[head], y[head], of_head(head).t(), {}), tolerance(c.dtype))
+              << text(c, set, rows);
+        }
+      }
+    }
+  }
+}
+
 TEST(Matrix, IsPackedWhereGroupsAreWholeBlocks) {
   for (const Instructions set : instruction_sets()) {
     const auto packed = [&](std::int64_t group, std::int64_t in, at::ScalarType dtype, Storage storage) {

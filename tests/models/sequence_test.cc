@@ -63,7 +63,7 @@ TEST_F(SequenceOf, ColumnsAfterCachedOnesAreTheEndOfTheWhole) {
   config_.positions = AlibiPositions{.slopes = {0.5, 0.25, 0.125, 0.0625}};
   for (const at::Tensor& mask : {at::Tensor(), mask_}) {
     const Sequence whole = make(mask);
-    KvCache cached(config_, {.batch = 2, .capacity = 5}, at::kCPU);
+    KvCache cached(config_.n_layers, {.batch = 2, .capacity = 5});
     const auto columns = [&](std::int64_t begin, std::int64_t length) {
       return mask.defined() ? mask.narrow(1, begin, length).to(at::kBool) : at::Tensor();
     };
@@ -83,7 +83,7 @@ TEST_F(SequenceOf, ColumnsAfterCachedOnesAreTheEndOfTheWhole) {
 }
 
 TEST_F(SequenceOf, TheNewestColumnAloneIsBlockedFromNothing) {
-  KvCache cached(config_, {.batch = 2, .capacity = 5}, at::kCPU);
+  KvCache cached(config_.n_layers, {.batch = 2, .capacity = 5});
   cached.advance(4, {});
   const Sequence newest(
       config_, Stack::blocks,
@@ -99,11 +99,10 @@ TEST_F(SequenceOf, AColumnThatTheDeviceKnowsIsThatOfTheWhole) {
     const Sequence whole = make(mask);
     for (const std::int64_t column : {0, 2, 4}) {
       SCOPED_TRACE(column);
-      KvCache room(config_, {.batch = 2, .capacity = 8}, at::kCPU);
+      KvCache room(config_.n_layers, {.batch = 2, .capacity = 8});
       const auto columns = [&](std::int64_t begin, std::int64_t length) {
         return mask.defined() ? mask.narrow(1, begin, length).to(at::kBool) : at::Tensor();
       };
-      room.clear();
       room.advance(column, columns(0, column));
       room.mark(1, columns(column, 1));
       const Sequence step(config_, Stack::blocks,

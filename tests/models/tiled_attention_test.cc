@@ -148,8 +148,8 @@ class Runs {
   std::shared_ptr<KvCache> filled(std::int64_t rows, std::int64_t length,
                                   const std::shared_ptr<const KvCache>& prefix) const {
     if (length == 0) return nullptr;
-    auto cache = std::make_shared<KvCache>(
-        graph_.config, KvCache::Size{.batch = rows, .capacity = length + columns_.own}, at::kCPU);
+    auto cache = std::make_shared<KvCache>(graph_.config.n_layers,
+                                           KvCache::Size{.batch = rows, .capacity = length + columns_.own});
     once(rows, length, prefix, cache.get(), {}, {}, {});
     cache->advance(length, {});
     return cache;

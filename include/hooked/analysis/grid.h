@@ -59,8 +59,8 @@ struct HeatMapOptions {
   std::int64_t cell = 0;            ///< side of a cell in pixels, at most 400; 0: by the number of cells
 };
 
-/// Numbers with labels on their axes: what sweeps, lenses, attributions and detectors return. NaN stands for
-/// what was not computed. A value: it owns its numbers and keeps no model alive.
+/// Numbers with labels on their axes: what sweeps, lenses, attributions and scores of heads return. NaN
+/// stands for what was not computed. A value: it owns its numbers and keeps no model alive.
 ///
 /// Prints as tables and saves as CSV, JSON, safetensors or an SVG heat map; all but the picture are read
 /// back.

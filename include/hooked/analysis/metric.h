@@ -21,6 +21,9 @@ namespace HOOKED_EXPORT hooked {
 /// What a metric's function gets: the part of a run that the metric reads, row by row.
 struct MetricInput {
   at::Tensor logits;  ///< [row, position, vocab] at the metric's positions; undefined: it reads none
+  /// The tokens that the last axis of `logits` stands for, in rising order, where the metric reads its
+  /// answers' logits only; empty: the vocabulary.
+  std::vector<std::int64_t> logit_tokens;
   const ActivationCache& cache;   ///< what it asked for
   at::Tensor columns;             ///< int64 [row, position] on the CPU: where its positions are, absolute
   at::Tensor real;                ///< bool [row, position] on the CPU: no padding; undefined: all
@@ -74,6 +77,7 @@ class Metric {
     std::vector<Position> positions = {Position::last()};  ///< empty: all columns
     Selection activations = {};                            ///< that the function reads
     bool reads_logits = true;                              ///< whether there are logits in its input
+    bool reads_answers_only = false;                       ///< of the logits those of `answers` alone
     bool differentiable = true;                            ///< whether its gradient says something
     std::vector<Answers> answers = {};                     ///< that must fit the run
   };
@@ -111,17 +115,20 @@ class BoundMetric {
  public:
   /// Distinct absolute columns in rising order whose logits it reads in some row; nothing: all.
   const std::optional<std::vector<std::int64_t>>& logit_positions() const noexcept { return logit_columns_; }
+  /// Distinct tokens in rising order whose logits it reads in some row; nothing: the vocabulary.
+  const std::optional<std::vector<std::int64_t>>& logit_tokens() const noexcept { return logit_tokens_; }
   /// The metric.
   const Metric& metric() const noexcept { return metric_; }
   /// Rows that it scores.
   std::int64_t rows() const noexcept { return columns_.size(0); }
 
-  /// These options with what the metric reads: `capture`, and logits at logit_positions() or no output.
+  /// These options with what the metric reads: `capture`, and logits at logit_positions() of logit_tokens(),
+  /// or no output.
   RunOptions needs(RunOptions options = {}) const;
 
   /// The score of each row, [row], of a run made with needs(). Throws ShapeError for other shapes.
   at::Tensor operator()(const RunResult& run) const;
-  /// The same from logits [row, logit_positions(), vocab] and activations.
+  /// The same from logits [row, logit_positions(), vocab or logit_tokens()] and activations.
   at::Tensor operator()(const at::Tensor& logits, const ActivationCache& cache = {}) const;
 
   /// The metric for runs whose rows are these rows, in this order; a row may stand several times. Throws
@@ -139,7 +146,7 @@ class BoundMetric {
   BoundMetric(Metric metric, const HookedTransformer& model, const Input& input);
 
   at::Tensor at_positions(const at::Tensor& logits) const;
-  void find_logit_columns();
+  void find_read_logits();
 
   Metric metric_;
   at::Tensor columns_;  // [row, position] int64
@@ -147,7 +154,7 @@ class BoundMetric {
   at::Tensor tokens_;   // [row, pos] int64, or undefined
   std::int64_t first_column_ = 0;
   std::vector<std::int64_t> rows_;
-  std::optional<std::vector<std::int64_t>> logit_columns_;
+  std::optional<std::vector<std::int64_t>> logit_columns_, logit_tokens_;
 };
 
 // Ready metrics. An answer is a token or a set of tokens, for all rows or each row's own; scores are computed

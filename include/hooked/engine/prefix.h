@@ -20,6 +20,9 @@ class Prefix {
   std::int64_t batch() const noexcept;
   /// Columns: tokens, and padding if there was any.
   std::int64_t length() const noexcept;
+  /// Bytes of memory that its columns take. Latent attention remembers latents, which are few, in layers
+  /// whose keys and values nobody might have changed; docs/generation.md.
+  std::int64_t bytes() const;
   /// Its first columns alone, sharing its memory; 0 leaves what an encoder read, for decoders that start anew
   /// (also inside, with `start`). Throws ShapeError when it has fewer, and for 0 without an encoder.
   Prefix first(std::int64_t columns) const;

@@ -93,6 +93,10 @@ struct RunOptions {
   /// Positions whose logits are computed (negative count from the end); absent: those that the gradients'
   /// metric declares, else all. One that counts from the end and is padding in some row is refused.
   std::optional<std::vector<std::int64_t>> logit_positions = std::nullopt;
+  /// Tokens whose logits are computed, in this order: the last axis of the logits, also of those that a
+  /// gradients' metric gets. Absent: the vocabulary. `unembed.hook_out` stays whole where it is watched. Not
+  /// for a loss, which is about all tokens.
+  std::optional<std::vector<std::int64_t>> logit_tokens = std::nullopt;
   /// The run ends before this block and returns the residual stream there; n_layers means after the last
   /// block.
   std::optional<std::int64_t> stop_at_layer = std::nullopt;

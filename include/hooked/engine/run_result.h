@@ -27,7 +27,7 @@ class RunResult {
   /// one was not to be recorded.
   std::vector<std::string> notes;
 
-  /// [batch, pos or logit_positions, vocab], in float32, of a float64 model in float64.
+  /// [batch, pos or logit_positions, vocab or logit_tokens], in float32, of a float64 model in float64.
   const at::Tensor& logits() const { return require(Output::logits); }
   /// Scalar or [batch, pos - 1], nats.
   const at::Tensor& loss() const { return require(Output::loss); }

@@ -1,0 +1,323 @@
+// Prefixes and generations of latent attention remember latents where nobody changes keys and values, and
+// whoever goes on from them computes what one whole run computes.
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/log_softmax.h>
+#include <ATen/ops/ones.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "hooked/engine/prefix.h"
+#include "tests/engine/small_models.h"
+#include "tests/support/goldens.h"
+
+namespace hooked::remembered_latents_test {
+namespace {
+
+constexpr double kTolerance = 1e-10;
+constexpr std::int64_t kColumns = 10;
+
+struct Kind {
+  const char* name;
+  void (*change)(ModelConfig& config);
+};
+
+ModelConfig latent_config(const Kind& kind) {
+  ModelConfig config = small_config();
+  config.norm = config.final_norm = NormKind::rms_norm;
+  config.n_ctx = kColumns;
+  config.positions = RotaryPositions{.dim = 2, .adjacent_pairs = true, .at_end = true};
+  config.latent = Latents{.d_kv = 5, .d_query = 7, .d_shared_key = 2, .d_value = 3, .eps = 1e-3};
+  kind.change(config);
+  return config;
+}
+
+constexpr Kind kKinds[] = {
+    {"deepseek_v3", [](ModelConfig&) {}},
+    {"plain_queries", [](ModelConfig& c) { c.latent->d_query = 0; }},
+    {"no_shared_part",
+     [](ModelConfig& c) {
+       c.latent->d_shared_key = 0;
+       c.positions = LearnedPositions{};
+     }},
+    {"part_of_the_shared_part_turns", [](ModelConfig& c) { c.latent->d_shared_key = 4; }},
+    {"one_head",
+     [](ModelConfig& c) {
+       c.n_heads = c.n_kv_heads = 1;
+       c.latent->d_kv = 2;
+     }},
+    {"sinks_and_a_cap",
+     [](ModelConfig& c) {
+       c.attention_sinks = true;
+       c.score_soft_cap = 2.0;
+     }},
+    {"windows",
+     [](ModelConfig& c) {
+       c.window = Window{.size = 3, .layers = {true, false, true}};
+     }},
+    {"alibi",
+     [](ModelConfig& c) {
+       c.positions = AlibiPositions{.slopes = {0.5, 0.25, 0.125, 0.0625}};
+     }},
+};
+
+void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
+
+std::int64_t bytes_of_latents(const ModelConfig& c, std::int64_t rows, std::int64_t columns) {
+  return c.n_layers * rows * columns * (c.latent->d_kv + c.latent->d_shared_key) * 8;
+}
+
+std::int64_t bytes_of_heads(const ModelConfig& c, std::int64_t rows, std::int64_t columns) {
+  return c.n_layers * rows * columns * c.n_heads * (c.d_head + c.value_dim()) * 8;
+}
+
+Prefix prefix_of(const HookedTransformer& model, const Input& input, std::vector<Edit> edits = {},
+                 const Selection& capture = {}) {
+  return model
+      .run(input,
+           {.edits = std::move(edits), .capture = capture, .output = Output::none, .keep_prefix = true})
+      .prefix.value();
+}
+
+/// Logits and everything kept of the columns from `first` on, beside those of the whole run.
+void expect_end_of(const RunResult& whole, const RunResult& rest, std::int64_t first) {
+  const std::int64_t columns = rest.logits().size(1);
+  const auto end_of = [&](const at::Tensor& x, std::int64_t axis) {
+    return x.narrow(axis, x.size(axis) - columns, columns);
+  };
+  EXPECT_LT(relative_difference(rest.logits(), end_of(whole.logits(), 1)), kTolerance) << "from " << first;
+  for (const auto& entry : rest.cache) {
+    const auto& axes = row(entry.name.site).axes;
+    const auto dim = axes.find(Axis::pos) ? axes.find(Axis::pos) : axes.find(Axis::query);
+    if (!dim) continue;
+    EXPECT_LT(relative_difference(entry.value(), end_of(whole.cache[entry.name], *dim)), kTolerance)
+        << entry.name.to_string() << " from " << first;
+  }
+}
+
+class RememberedLatents : public testing::TestWithParam<Kind> {
+ protected:
+  ModelConfig config_ = latent_config(GetParam());
+  HookedTransformer model_ = random_model(config_);
+  at::Tensor tokens_ = random_tokens(config_, {3, kColumns});
+
+  at::Tensor columns(std::int64_t first, std::int64_t end) const { return tokens_.slice(1, first, end); }
+};
+
+INSTANTIATE_TEST_SUITE_P(Kinds, RememberedLatents, testing::ValuesIn(kKinds),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST_P(RememberedLatents, TakeTheMemoryOfLatents) {
+  const Prefix prefix = prefix_of(model_, columns(0, 8));
+  EXPECT_EQ(prefix.bytes(), bytes_of_latents(config_, 3, 8));
+  EXPECT_LT(prefix.bytes(), bytes_of_heads(config_, 3, 8));
+  EXPECT_EQ(prefix.first(3).bytes(), bytes_of_latents(config_, 3, 3));
+  // Who only looks changes nothing.
+  EXPECT_EQ(prefix_of(model_, columns(0, 8), {}, act::everything).bytes(), prefix.bytes());
+}
+
+TEST_P(RememberedLatents, ARunBehindThemIsTheEndOfTheWholeRun) {
+  const RunResult whole = model_.run_with_cache(tokens_, act::everything);
+  for (const std::int64_t first : {1, 4, 9}) {  // few queries behind many columns, and the other way round
+    const Prefix prefix = prefix_of(model_, columns(0, kColumns - 1)).first(first);
+    for (const Selection& capture :
+         {Selection(), Selection(act::pattern), Selection(act::k | act::v), Selection(act::everything)}) {
+      expect_end_of(whole, model_.run({columns(first, kColumns), {.prefix = prefix}}, {.capture = capture}),
+                    first);
+    }
+  }
+}
+
+TEST_P(RememberedLatents, OfOneRowServeManyAlsoFromColumnsOfTheirOwn) {
+  at::Tensor rows = tokens_.clone();
+  rows.slice(1, 0, 5).copy_(tokens_.slice(0, 0, 1).slice(1, 0, 5).expand({3, 5}));
+  const RunResult whole = model_.run_with_cache(rows, act::z);
+  const Prefix prefix = prefix_of(model_, columns(0, 5).narrow(0, 0, 1));
+  EXPECT_EQ(prefix.bytes(), bytes_of_latents(config_, 1, 5));
+  expect_end_of(whole, model_.run({rows.slice(1, 5), {.prefix = prefix}}, {.capture = act::z}), 5);
+  expect_end_of(whole, model_.run({rows.slice(1, 2), {.prefix = prefix.first(2)}}, {.capture = act::z}), 2);
+  const std::vector<std::int64_t> first{3, 5, 4};
+  const at::Tensor ragged =
+      model_.run({rows.slice(1, 3), {.prefix = prefix, .first_columns = first}}).logits();
+  for (std::size_t r = 0; r < first.size(); ++r) {
+    const auto row = static_cast<std::int64_t>(r);
+    EXPECT_LT(relative_difference(ragged[row].slice(0, first[r] - 3), whole.logits()[row].slice(0, first[r])),
+              kTolerance);
+  }
+}
+
+TEST_P(RememberedLatents, GrowByEveryRunThatKeepsThem) {
+  const RunResult whole = model_.run_with_cache(tokens_, act::resid_post);
+  Prefix prefix = prefix_of(model_, columns(0, 2));
+  for (const std::int64_t end : {5, 6, 9}) {  // of many columns beside the past, and of few
+    prefix = prefix_of(model_, {columns(prefix.length(), end), {.prefix = prefix}});
+    EXPECT_EQ(prefix.bytes(), bytes_of_latents(config_, 3, end));
+  }
+  expect_end_of(whole, model_.run({columns(9, kColumns), {.prefix = prefix}}, {.capture = act::resid_post}),
+                9);
+}
+
+TEST_P(RememberedLatents, PaddingBesideThemIsNotSeen) {
+  at::Tensor mask = at::ones({3, 7}, at::kLong);
+  mask[1].narrow(0, 0, 2).zero_();
+  mask[2].narrow(0, 3, 4).zero_();
+  const Prefix prefix = prefix_of(model_, {columns(0, 7), {.attention_mask = mask}});
+  const at::Tensor logits = model_.run({columns(7, kColumns), {.prefix = prefix}}).logits();
+  for (std::int64_t r = 0; r < 3; ++r) {
+    const at::Tensor row = tokens_[r], real = mask[r].to(at::kBool);
+    const at::Tensor alone = at::cat({row.narrow(0, 0, 7).index({real}), row.narrow(0, 7, 3)}).unsqueeze(0);
+    const at::Tensor expected = model_.run(alone).logits();
+    EXPECT_LT(relative_difference(logits[r], expected[0].slice(0, expected.size(1) - 3)), kTolerance) << r;
+  }
+}
+
+TEST_P(RememberedLatents, AGenerationStepIsTheEndOfTheWholeRun) {
+  const auto steps = model_.generate(columns(0, 4), {.max_new_tokens = 6,
+                                                     .sampling = {.greedy = true},
+                                                     .stop = {.tokens = std::vector<std::int64_t>()},
+                                                     .capture = act::defaults});
+  const RunResult whole = model_.run_with_cache(steps.tokens);
+  const at::Tensor log_probs = at::log_softmax(whole.logits(), -1).narrow(1, 3, 6);
+  EXPECT_LT((std::get<0>(log_probs.max(-1)) - steps.log_probs).abs().max().item<double>(), kTolerance);
+  for (const auto& entry : steps.cache) {
+    if (row(entry.name.site).axes.find(Axis::query)) continue;  // of other keys at every step
+    EXPECT_LT(relative_difference(entry.value(), whole.cache[entry.name]), kTolerance)
+        << entry.name.to_string();
+  }
+}
+
+TEST_P(RememberedLatents, EditsOfKeysAndValuesPersistAndTakeTheirMemory) {
+  for (const act::BlockSite site : {act::k, act::v}) {
+    const Edit edit = scale(site(1), 0.5);
+    const Prefix prefix = prefix_of(model_, columns(0, 6), {edit});
+    const std::int64_t of_two_layers = bytes_of_latents(config_, 3, 6) / 3 * 2;
+    EXPECT_EQ(prefix.bytes(), of_two_layers + bytes_of_heads(config_, 3, 6) / 3);
+    const Edit same = scale(site(1).pos(AxisIndex::Range{.begin = 0, .end = 6}), 0.5);
+    const RunResult whole = model_.run(tokens_, {.edits = {same}, .capture = act::everything});
+    expect_end_of(whole, model_.run({columns(6, kColumns), {.prefix = prefix}}, {.capture = act::everything}),
+                  6);
+    const Prefix longer = prefix_of(model_, {columns(6, 9), {.prefix = prefix}});
+    expect_end_of(whole, model_.run({columns(9, kColumns), {.prefix = longer}}), 9);
+  }
+}
+
+TEST_P(RememberedLatents, BecomeKeysAndValuesWhereTheseAreEdited) {
+  const Prefix prefix = prefix_of(model_, columns(0, 6));
+  for (const act::BlockSite site : {act::k, act::v}) {
+    const AxisIndex::Range late{.begin = 6, .end = {}};
+    const RunResult whole =
+        model_.run(tokens_, {.edits = {scale(site(1).pos(late), 0.5)}, .capture = act::everything});
+    const std::vector<Edit> edits{scale(site(1), 0.5)};
+    expect_end_of(
+        whole,
+        model_.run({columns(6, kColumns), {.prefix = prefix}}, {.edits = edits, .capture = act::everything}),
+        6);
+    const Prefix longer = prefix_of(model_, {columns(6, 8), {.prefix = prefix}}, edits);
+    expect_end_of(whole, model_.run({columns(8, kColumns), {.prefix = longer}}, {.edits = edits}), 8);
+    const auto generated = model_.generate(columns(0, 6), {.max_new_tokens = 4,
+                                                           .sampling = {.greedy = true},
+                                                           .stop = {.tokens = std::vector<std::int64_t>()},
+                                                           .new_token_edits = edits});
+    const at::Tensor expected =
+        model_.run(generated.tokens, {.edits = {scale(site(1).pos(late), 0.5)}}).logits().narrow(1, 5, 4);
+    EXPECT_LT(
+        (std::get<0>(at::log_softmax(expected, -1).max(-1)) - generated.log_probs).abs().max().item<double>(),
+        kTolerance);
+  }
+}
+
+TEST_P(RememberedLatents, EditsOfLatentsPersistInThem) {
+  const AxisIndex::Range early{.begin = 0, .end = 6};
+  const Prefix prefix = prefix_of(model_, columns(0, 6), {scale(act::kv_latent(1), 0.5)});
+  EXPECT_EQ(prefix.bytes(), bytes_of_latents(config_, 3, 6));
+  const RunResult whole =
+      model_.run(tokens_, {.edits = {scale(act::kv_latent(1).pos(early), 0.5)}, .capture = act::resid_post});
+  expect_end_of(whole, model_.run({columns(6, kColumns), {.prefix = prefix}}, {.capture = act::resid_post}),
+                6);
+}
+
+TEST_P(RememberedLatents, GradientsPassThroughWhatTheyAreReadBy) {
+  const LogitMetric metric([](const at::Tensor& logits) { return logits.select(1, -1).square().sum(); });
+  const Prefix prefix = prefix_of(model_, columns(0, 7));
+  for (const Selection& points : {Selection(act::resid_pre | act::z), Selection(act::k | act::v)}) {
+    const RunOptions options{.gradients = GradientRequest{.of = points, .metric = metric}};
+    const RunResult whole = model_.run(tokens_, options);
+    const RunResult rest = model_.run({columns(7, kColumns), {.prefix = prefix}}, options);
+    for (const auto& entry : rest.gradients) {
+      EXPECT_LT(relative_difference(entry.value(), whole.gradients[entry.name].narrow(1, 7, 3)), kTolerance)
+          << entry.name.to_string();
+    }
+  }
+}
+
+TEST(RememberedLatentsRefused, WhereKeysDoNotFollowFromLatentsAlone) {
+  const Kind kinds[] = {
+      {"normed keys", [](ModelConfig& c) { c.qk_norm = QkNorm{}; }},
+      {"clipped keys", [](ModelConfig& c) { c.qkv_clip = 0.5; }},
+      {"every dimension turns", [](ModelConfig& c) { c.positions = RotaryPositions{}; }},
+      {"the first dimensions turn", [](ModelConfig& c) { c.positions = RotaryPositions{.dim = 2}; }},
+      {"latents are wide", [](ModelConfig& c) { c.latent->d_kv = 40; }},
+  };
+  for (const Kind& kind : kinds) {
+    const ModelConfig config = latent_config(kind);
+    const HookedTransformer model = random_model(config);
+    const at::Tensor tokens = random_tokens(config, {2, 9});
+    const Prefix prefix = prefix_of(model, tokens.narrow(1, 0, 7));
+    EXPECT_EQ(prefix.bytes(), bytes_of_heads(config, 2, 7)) << kind.name;
+    EXPECT_LT(relative_difference(model.run({tokens.narrow(1, 7, 2), {.prefix = prefix}}).logits(),
+                                  model.run(tokens).logits().narrow(1, 7, 2)),
+              kTolerance)
+        << kind.name;
+  }
+}
+
+// float32 has packed matrices and kernels of our own; widths are those of blocks.
+TEST(RememberedLatentsPacked, AgreeInFloat32AndBfloat16) {
+  ModelConfig config = latent_config(kKinds[0]);
+  config.d_model = 64;
+  config.d_head = 48;
+  config.attn_scale = std::sqrt(48.0);
+  config.positions = RotaryPositions{.dim = 16, .at_end = true};
+  config.latent = Latents{.d_kv = 32, .d_query = 48, .d_shared_key = 16, .d_value = 32, .eps = 1e-3};
+  config.n_ctx = 64;
+  for (const auto dtype : {at::kFloat, at::kBFloat16}) {
+    config.dtype = dtype;
+    const HookedTransformer model = random_model(config);
+    const at::Tensor tokens = random_tokens(config, {2, 40});
+    const at::Tensor whole = model.run(tokens).logits();
+    for (const std::int64_t first : {3, 30, 39}) {
+      const Prefix prefix = prefix_of(model, tokens.narrow(1, 0, first));
+      const at::Tensor rest = model.run({tokens.slice(1, first), {.prefix = prefix}}).logits();
+      EXPECT_LT(relative_difference(rest, whole.slice(1, first)), dtype == at::kFloat ? 2e-5 : 5e-2)
+          << toString(dtype) << " from " << first;
+    }
+  }
+}
+
+// Beside what transformers computed in float64, for every checkpoint with latents.
+TEST(RememberedLatentsGolden, ARunBehindThemIsWhatTheOracleRecorded) {
+  int tried = 0;
+  for (const GoldenCase& golden : golden_cases()) {
+    if (!golden.family.starts_with("deepseek")) continue;
+    SCOPED_TRACE(golden.name);
+    const auto model = HookedTransformer::load(
+        golden.folder().string(), {.dtype = at::kDouble, .processing = WeightProcessing::none()});
+    const GoldenRun recorded = read_golden(golden);
+    if (!model.config().latent_attention() || recorded.attention_mask.defined()) continue;
+    ++tried;
+    const std::int64_t length = recorded.tokens.size(1);
+    for (std::int64_t first = 1; first < length; ++first) {
+      const Prefix prefix = prefix_of(model, recorded.tokens.narrow(1, 0, first));
+      EXPECT_EQ(prefix.bytes(), bytes_of_latents(model.config(), recorded.tokens.size(0), first));
+      const at::Tensor rest = model.run({recorded.tokens.slice(1, first), {.prefix = prefix}}).logits();
+      EXPECT_LT(relative_difference(rest, recorded.outputs.at("logits").slice(1, first)), 1e-9) << first;
+    }
+  }
+  EXPECT_GT(tried, 5);
+}
+
+}  // namespace
+}  // namespace hooked::remembered_latents_test
