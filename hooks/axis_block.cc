@@ -106,12 +106,22 @@ at::Tensor take_block(const at::Tensor& value, const AxisIndices& indices, const
     }
     return nullptr;
   };
+  const auto places_there = [&](Axis axis) -> const at::Tensor* {
+    for (const auto& [named, places] : context.places_there) {
+      if (axis_on(context.site, named) == axis) return &places;
+    }
+    return nullptr;
+  };
   for (std::size_t dim = axes.size(); dim-- > 0;) {
     const AxisIndex* index = index_of(axes[dim]);
     if (index == nullptr) continue;
     const AxisPlace place{context, axes[dim], value.size(static_cast<std::int64_t>(dim))};
     const auto d = static_cast<std::int64_t>(dim);
-    if (const auto* one = std::get_if<std::int64_t>(&index->value)) {
+    const auto* one = std::get_if<std::int64_t>(&index->value);
+    if (const at::Tensor* there = places_there(axes[dim])) {
+      block = block.index_select(d, *there);
+      if (one != nullptr) block = block.select(d, 0);
+    } else if (one != nullptr) {
       block = block.select(d, checked(*one, place));
     } else if (const auto* range = std::get_if<AxisIndex::Range>(&index->value)) {
       const auto [begin, end] = checked(*range, place);
@@ -144,7 +154,9 @@ void write_block(const at::Tensor& value, const AxisIndices& indices, const Axis
     return;
   }
   const at::Tensor from = block.expand(target.sizes());
-  if (const auto apart = single_pick(indices, context.site)) {
+  const auto apart =
+      context.places_there.empty() ? single_pick(indices, context.site) : std::optional<SinglePick>();
+  if (apart) {
     const at::Tensor view = take_block(value, apart->others, context);
     if (const auto* list = std::get_if<std::vector<std::int64_t>>(&apart->index.value)) {
       const std::int64_t size = value.size(*row(context.site).axes.find(apart->axis));
@@ -156,7 +168,8 @@ void write_block(const at::Tensor& value, const AxisIndices& indices, const Axis
     }
     return;
   }
-  // Several lists: picking among the numbers of the places tells where the block goes.
+  // Several lists, or places that the host need not know: picking among the numbers of all places tells where
+  // the block goes.
   const at::Tensor numbers =
       at::arange(value.numel(), at::TensorOptions(at::kLong).device(value.device())).view(value.sizes());
   const at::Tensor places = take_block(numbers, indices, context);

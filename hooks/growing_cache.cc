@@ -67,34 +67,48 @@ void GrowingCache::append(const ActivationCache& stretch) {
 }
 
 void GrowingCache::append(Grown& grown, const ActivationCache::Entry& entry) const {
-  const std::int64_t along = sequence_dimension(entry.name.site);
-  const std::int64_t columns = entry.value().size(along);
-  const bool keyed = has_keys(entry.name);
-  const std::int64_t keys = keyed ? entry.value().size(-1) : 0;
   grown.positions.insert(grown.positions.end(), entry.positions.begin(), entry.positions.end());
   if (entry.row_positions.defined()) grown.row_positions.push_back(entry.row_positions);
   if (grown.stretches++ == 0) {
     grown.room = entry.value();  // what one stretch computes alone (an encoder's) is never copied
-    grown.columns = columns;
-    grown.keys = keys;
+    grown.columns = grown.room.size(sequence_dimension(entry.name.site));
+    grown.keys = has_keys(entry.name) ? grown.room.size(-1) : 0;
     return;
   }
   require_continuation(grown.room, entry);
+  if (at_once_ == 1 || has_keys(entry.name)) return put(grown, entry.value());
+  grown.waiting.push_back(entry);
+  if (grown.waiting.size() == at_once_) put_waiting(grown);
+}
+
+void GrowingCache::put_waiting(Grown& grown) {
+  if (grown.waiting.empty()) return;
+  std::vector<at::Tensor> values;
+  for (const ActivationCache::Entry& entry : grown.waiting) values.push_back(entry.value());
+  put(grown, at::cat(values, sequence_dimension(grown.name.site)));
+  grown.waiting.clear();
+}
+
+void GrowingCache::put(Grown& grown, const at::Tensor& value) {
+  const std::int64_t along = sequence_dimension(grown.name.site), columns = value.size(along);
+  const bool keyed = has_keys(grown.name);
+  const std::int64_t keys = keyed ? value.size(-1) : 0;
   std::vector<std::int64_t> sizes = grown.room.sizes().vec();
   const auto d = static_cast<std::size_t>(along);
   sizes[d] = grown_size(sizes[d], grown.columns + columns);
   if (keyed) sizes.back() = grown_size(sizes.back(), keys);
-  if (grown.stretches == 2 || at::IntArrayRef(sizes) != grown.room.sizes()) {
+  if (!grown.own || at::IntArrayRef(sizes) != grown.room.sizes()) {
     const at::Tensor before = grown.room.narrow(along, 0, grown.columns);
-    grown.room = keyed ? at::full(sizes, row(entry.name.site).unseen, before.options())
+    grown.room = keyed ? at::full(sizes, row(grown.name.site).unseen, before.options())
                        : at::empty(sizes, before.options());
+    grown.own = true;
     at::Tensor old = grown.room.narrow(along, 0, grown.columns);
     if (keyed) old = old.narrow(-1, 0, before.size(-1));
     old.copy_(before);
   }
   at::Tensor place = grown.room.narrow(along, grown.columns, columns);
   if (keyed) place = place.narrow(-1, 0, keys);
-  place.copy_(entry.value());
+  place.copy_(value);
   grown.columns += columns;
   grown.keys = std::max(grown.keys, keys);
 }
@@ -129,6 +143,7 @@ ActivationCache GrowingCache::take() {
   if (encoder_columns_) joined.set_tokens(*encoder_columns_, Stack::encoder);
   if (auto columns = joined_columns()) joined.set_tokens(*std::move(columns));
   for (Grown& grown : grown_) {
+    put_waiting(grown);
     at::Tensor value = grown.room.narrow(sequence_dimension(grown.name.site), 0, grown.columns);
     if (has_keys(grown.name)) value = value.narrow(-1, 0, grown.keys);
     // As in a run's cache: views that pin far more memory than they show are compacted.
@@ -138,7 +153,7 @@ ActivationCache GrowingCache::take() {
     joined.insert({grown.name, value, unless_all(std::move(grown.positions)),
                    each_row ? at::cat(grown.row_positions, 1) : at::Tensor()});
   }
-  *this = GrowingCache();
+  *this = GrowingCache(at_once_);
   return joined;
 }
 

@@ -18,6 +18,10 @@ namespace hooked {
 /// it is full, so that the work of all stretches together is that of copying the result once or twice.
 class GrowingCache {
  public:
+  /// Copies so many stretches together, of activations without a key axis: on a device each copy is a launch,
+  /// and one of many stretches takes hardly longer than one of one.
+  explicit GrowingCache(std::size_t at_once = 1) : at_once_(at_once) {}
+
   /// Adds what the next stretch computed. Throws HookError for an activation that has other rows, another
   /// dtype or device than in the stretches before it, or that somebody has written into.
   void append(const ActivationCache& stretch);
@@ -35,11 +39,18 @@ class GrowingCache {
     std::vector<std::int64_t> positions = {};
     std::vector<at::Tensor> row_positions = {};
     std::int64_t stretches = 0;
+    bool own = false;  ///< the room was made here, and is not the first stretch
+    std::vector<ActivationCache::Entry> waiting =
+        {};  ///< stretches that are still to be copied behind the room's
   };
 
   void append(Grown& grown, const ActivationCache::Entry& entry) const;
+  /// Copies `value` behind what the room holds, and makes the room larger where it has to be.
+  static void put(Grown& grown, const at::Tensor& value);
+  static void put_waiting(Grown& grown);
   std::optional<TokenColumns> joined_columns() const;
 
+  std::size_t at_once_;
   Stacks stacks_;  ///< of the model, as the first stretch knows them
   std::optional<TokenColumns> encoder_columns_;
   std::vector<Grown> grown_;  ///< in firing order

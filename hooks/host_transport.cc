@@ -116,4 +116,25 @@ bool HostTransport::let_go() {
   return any;
 }
 
+void send_to_host(ActivationCache& cache, HostTransport& transport) {
+  struct Load {
+    std::vector<ActivationCache::Entry> entries;
+    std::vector<at::Tensor> tensors;
+  };
+  std::map<c10::DeviceIndex, Load> of_device;
+  for (const ActivationCache::Entry& entry : cache) {
+    if (entry.held.device().is_cpu()) continue;
+    Load& load = of_device[entry.held.device().index()];
+    load.entries.push_back(entry);
+    load.tensors.push_back(entry.value());
+  }
+  for (auto& [index, load] : of_device) {
+    const std::vector<LateTensor> sent = transport.send(load.tensors);
+    for (std::size_t i = 0; i < sent.size(); ++i) {
+      load.entries[i].held = sent[i];
+      cache.insert(std::move(load.entries[i]));
+    }
+  }
+}
+
 }  // namespace hooked

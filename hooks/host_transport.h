@@ -9,6 +9,7 @@
 #include <mutex>
 #include <vector>
 
+#include "hooked/hooks/activation_cache.h"
 #include "hooked/hooks/late_tensor.h"
 #include "hooks/arrival.h"
 
@@ -37,5 +38,8 @@ class HostTransport {
   std::mutex mutex_;
   std::map<c10::DeviceIndex, Line> lines_;
 };
+
+/// Sends what a cache holds on devices; what lies on the host stays as it is.
+void send_to_host(ActivationCache& cache, HostTransport& transport);
 
 }  // namespace hooked

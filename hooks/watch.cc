@@ -149,7 +149,7 @@ at::Tensor Watch::apply_edit(const WatchPlan::PointEdit& edit, const at::Tensor&
   const std::string where = name.to_string();
   const std::optional<Places> places = places_of(edit.indices, name);
   if (!places) return value;
-  const AxisContext context{name.site, where, places->last};
+  const AxisContext context{name.site, where, places->last, places_there(edit)};
   const at::Tensor block = take_block(value, places->indices, context);
 
   at::Tensor operand;

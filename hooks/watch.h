@@ -4,12 +4,15 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "hooked/core/model_config.h"
 #include "hooked/hooks/activation_cache.h"
 #include "hooks/ragged_rows.h"
 #include "hooks/recipe.h"
@@ -41,6 +44,18 @@ struct RunExtent {
   /// Of rows that begin at columns of their own; null: at the same.
   std::shared_ptr<const RaggedRows> ragged = nullptr;
   bool ends_with_last_point = false;  ///< nobody asks for more than what is watched
+  /// What is to be kept on another device stays where it is made: who runs this copies it there afterwards.
+  bool keeps_here = false;
+};
+
+/// What runs have in common when one recording serves all of them.
+struct RecordingKey {
+  /// The points, what is kept of them, and the kind of each edit, the shape of its value, its number, and its
+  /// indices but for the places that follow.
+  std::string text;
+  /// Where the edits apply: the numbers on all axes that are indexed by one place or a list, in the order of
+  /// points, edits and axes.
+  std::vector<std::int64_t> places;
 };
 
 /// Thrown by the last watched point of a run that ends there, from the middle of the graph to its caller:
@@ -84,6 +99,14 @@ class Watch {
   /// the same, with this for its value.
   at::Tensor replacement(std::size_t point, at::IntArrayRef sizes, const at::TensorOptions& options) const;
   const PointIndex& points() const noexcept { return plan_->points(); }
+
+  /// Of a run of `batch` rows. Nothing where functions watch, which cannot be recorded. Throws HookError as
+  /// `fire`, for edits of places that are not there.
+  std::optional<RecordingKey> recording_key(const ModelConfig& config, std::int64_t batch) const;
+  /// Edits apply at these places from now on, which the recording key of such a run names: [place] int64 on
+  /// the activations' device. The host does not look at them.
+  void put_places(const at::Tensor& places);
+
   /// Whether every watched point has fired, in a run that ends there.
   bool is_over() const noexcept { return waiting_ == 0 && extent_.ends_with_last_point; }
 
@@ -132,6 +155,11 @@ class Watch {
   bool passes_tokens(std::size_t point) const;
   /// What an axis of a point counts: the run's own columns, or those that an encoder reads.
   const RunColumns& columns_of(const ActivationName& name, Axis axis) const;
+  /// Where an edit applies as far as the device knows, by the axes of `indices`; none where the host does.
+  std::vector<std::pair<Axis, at::Tensor>> places_there(const WatchPlan::PointEdit& edit) const;
+  /// Adds to the key where an edit applies.
+  void add_places(const WatchPlan::PointEdit& edit, const ActivationName& name, const ModelConfig& config,
+                  std::int64_t batch, RecordingKey& key) const;
   /// The absolute positions that a point's columns stand for; nothing when column and position are the same.
   std::optional<std::vector<std::int64_t>> positions_of(const ActivationName& name) const;
   /// Where absolute indices lie in this run's value; nothing when another step computes all of them.
@@ -156,6 +184,8 @@ class Watch {
   std::shared_ptr<const WatchPlan> plan_;
   RunExtent extent_;
   std::size_t waiting_;  ///< watched points that have not fired
+  at::Tensor places_;    ///< what put_places() was given, or undefined
+  std::map<const WatchPlan::PointEdit*, std::int64_t> first_place_;  ///< of each edit among these
   ActivationCache cache_;
   std::set<std::pair<const void*, std::size_t>> held_;  ///< address and bytes of the tensors in it
   std::size_t to_send_ = 0;                             ///< bytes in it that are to go to the host

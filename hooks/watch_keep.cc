@@ -79,7 +79,9 @@ std::optional<ActivationCache::Entry> Watch::kept(std::size_t point, LateTensor 
       entry.held = entry.held.at(name, *axis, columns, context);
     }
   }
-  if (plan_->kept().device && !plan_->kept().transport) entry.held = entry.value().to(*plan_->kept().device);
+  if (plan_->kept().device && !plan_->kept().transport && !extent_.keeps_here) {
+    entry.held = entry.value().to(*plan_->kept().device);
+  }
   return entry;
 }
 
@@ -89,32 +91,14 @@ void Watch::keep(ActivationCache::Entry entry) {
   for (const at::Tensor& held : entry.held.held()) held_.insert(extent_of(held));
   to_send_ += entry.held.nbytes();
   cache_.insert(std::move(entry));
-  if (plan_->kept().transport && to_send_ >= plan_->kept().transport->block_bytes) {
+  if (plan_->kept().transport && !extent_.keeps_here && to_send_ >= plan_->kept().transport->block_bytes) {
     send_to_host(cache_);
     to_send_ = 0;
   }
 }
 
 void Watch::send_to_host(ActivationCache& cache) const {
-  if (!plan_->kept().transport) return;
-  struct Load {
-    std::vector<ActivationCache::Entry> entries;
-    std::vector<at::Tensor> tensors;
-  };
-  std::map<c10::DeviceIndex, Load> of_device;
-  for (const ActivationCache::Entry& entry : cache) {
-    if (entry.held.device().is_cpu()) continue;
-    Load& load = of_device[entry.held.device().index()];
-    load.entries.push_back(entry);
-    load.tensors.push_back(entry.value());
-  }
-  for (auto& [index, load] : of_device) {
-    const std::vector<LateTensor> sent = plan_->kept().transport->send(load.tensors);
-    for (std::size_t i = 0; i < sent.size(); ++i) {
-      load.entries[i].held = sent[i];
-      cache.insert(std::move(load.entries[i]));
-    }
-  }
+  if (plan_->kept().transport && !extent_.keeps_here) hooked::send_to_host(cache, *plan_->kept().transport);
 }
 
 std::size_t Watch::added_bytes(const ActivationCache::Entry& entry) const {

@@ -8,7 +8,6 @@
 
 #include "core/to_device.h"
 #include "hooked/core/error.h"
-#include "hooks/layout_text.h"
 
 namespace hooked {
 namespace {
@@ -132,23 +131,6 @@ bool WatchPlan::watches_exit() const {
   return std::any_of(plans_.begin(), plans_.end(), [&](const PointPlan& plan) {
     return row(points_.name(plan.point).site).scope == SiteScope::exit;
   });
-}
-
-std::optional<std::string> WatchPlan::recording_key() const {
-  std::string key = kept_.positions ? fmt::format("keep {} ", kept_.positions->to_string()) : std::string();
-  if (kept_.device) key += fmt::format("on {} ", kept_.device->str());
-  for (const std::size_t point : watched_points()) {
-    const PointPlan& plan = *find(point);
-    if (!plan.forward.empty() || !plan.backward.empty()) return std::nullopt;
-    key += fmt::format("{}{}{};", point, plan.capture ? "c" : "", plan.gradient ? "g" : "");
-    for (const PointEdit& edit : plan.edits) {
-      const auto* value = std::get_if<at::Tensor>(&edit.value);
-      key += fmt::format(
-          "{}{}{};", static_cast<int>(edit.kind), edit.indices.to_string(),
-          value == nullptr ? fmt::format("{}", std::get<double>(edit.value)) : layout_text(*value));
-    }
-  }
-  return key;
 }
 
 }  // namespace hooked

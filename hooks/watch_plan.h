@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
 #include <variant>
 #include <vector>
 
@@ -87,11 +86,6 @@ class WatchPlan {
   bool watches_all_columns_behind(std::size_t point) const;
   /// Whether anything behind the last block is watched.
   bool watches_exit() const;
-
-  /// What two plans have in common when one recording of a run, with other values put in, serves both: the
-  /// points, what is kept of them, and the kind, place and shape of each edit. Nothing for plans with
-  /// functions, which cannot be recorded.
-  std::optional<std::string> recording_key() const;
 
  private:
   static constexpr std::uint32_t kUnwatched = 0xffffffff;

@@ -1,8 +1,6 @@
 #include "models/kv_cache.h"
 
-#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/ones.h>
 
 #include <cassert>
 
@@ -65,23 +63,121 @@ KvCache KvCache::first(std::int64_t columns) const {
   assert(columns <= length_);
   KvCache cut = *this;
   cut.size_.capacity = cut.length_ = columns;
-  if (real_.defined()) cut.real_ = real_.narrow(1, 0, columns);
+  if (padded_) cut.real_ = real_.narrow(1, 0, columns);
   for (std::size_t l = 0; l < layers_.size(); ++l) {
     cut.layers_[l] = layer(static_cast<std::int64_t>(l), columns);
   }
   return cut;
 }
 
-void KvCache::advance(std::int64_t columns, const at::Tensor& real) {
-  if (real.defined() || real_.defined()) {
-    const c10::Device device = (real.defined() ? real : real_).device();
-    const auto or_all = [&](const at::Tensor& mask, std::int64_t width) {
-      return mask.defined() ? mask
-                            : at::ones({size_.batch, width}, at::TensorOptions(at::kBool).device(device));
-    };
-    real_ = at::cat({or_all(real_, length_), or_all(real, columns)}, 1);
+void KvCache::mark(std::int64_t columns, const at::Tensor& real) {
+  assert(length_ + columns <= size_.capacity);
+  if (!real.defined() && !padded_) return;
+  if (!real_.defined()) real_ = at::empty({size_.batch, size_.capacity}, real.options().dtype(at::kBool));
+  if (!padded_) real_.fill_(true);
+  padded_ = true;
+  const at::Tensor place = real_.narrow(1, length_, columns);
+  if (real.defined()) {
+    place.copy_(real);
+  } else {
+    place.fill_(true);
   }
-  length_ += columns;
+}
+
+void KvCache::advance(std::int64_t columns, const at::Tensor& real) {
+  mark(columns, real);
+  advance(columns);
+}
+
+void KvCache::take_over(const KvCache& before) {
+  for (std::size_t l = 0; l < layers_.size(); ++l) {
+    const auto number = static_cast<std::int64_t>(l);
+    KeysAndValues columns = before.layer(number, before.length());
+    if (!columns.keys.defined()) continue;
+    for (at::Tensor* x : {&columns.keys, &columns.values}) *x = x->expand({size_.batch, -1, -1, -1});
+    append(number, columns);
+  }
+  advance(before.length(), before.real());
+  encoder_ = before.encoder_;
+}
+
+void KvCache::allot(const ModelConfig& config, const c10::Device& device) {
+  const auto room = [&](std::int64_t width) {
+    return at::empty({size_.batch, config.n_kv_heads, size_.capacity, width},
+                     at::TensorOptions(config.dtype).device(device));
+  };
+  for (KeysAndValues& layer : layers_) layer = {room(config.d_head), room(config.value_dim())};
+}
+
+void KvCache::clear() {
+  for (const KeysAndValues& layer : layers_) {
+    layer.keys.zero_();
+    layer.values.zero_();
+  }
+  padded_ = false;
+  length_ = 0;
+  encoder_ = {};
+}
+
+void KvCache::append_at(std::int64_t layer, const at::Tensor& column, const KeysAndValues& own) {
+  KeysAndValues& room = layers_[static_cast<std::size_t>(layer)];
+  assert(room.form == own.form && own.form == KeyForm::heads);
+  room.keys.index_copy_(2, column, own.keys);
+  room.values.index_copy_(2, column, own.values);
+}
+
+void KvCache::settle_encoder() {
+  if (encoder_.empty()) return;
+  const auto settle = [&](at::Tensor& room, at::Tensor& given) {
+    if (!given.defined()) return;
+    std::vector<std::int64_t> sizes = given.sizes().vec();
+    sizes.front() = size_.batch;
+    if (!room.defined()) room = at::empty(sizes, given.options());
+    room.copy_(given);
+    given = room;
+  };
+  encoder_room_.layers.resize(encoder_.layers.size());
+  for (std::size_t l = 0; l < encoder_.layers.size(); ++l) {
+    settle(encoder_room_.layers[l].keys, encoder_.layers[l].keys);
+    settle(encoder_room_.layers[l].values, encoder_.layers[l].values);
+  }
+  settle(encoder_room_.real, encoder_.real);
+}
+
+std::int64_t KvCache::room_bytes() const {
+  std::size_t bytes = 0;
+  for (const KeysAndValues& layer : layers_) bytes += layer.keys.nbytes() + layer.values.nbytes();
+  return static_cast<std::int64_t>(bytes);
+}
+
+template <typename Cache, typename Use>
+void KvCache::for_each_tensor(Cache& cache, const Use& use) {
+  const auto use_both = [&](auto& held) {
+    if (!held.keys.defined()) return;
+    use(held.keys);
+    // Latents lie once.
+    if (held.form == KeyForm::heads) use(held.values);
+  };
+  for (auto& layer : cache.layers_) use_both(layer);
+  if (cache.padded_) use(cache.real_);
+  for (auto& layer : cache.encoder_.layers) use_both(layer);
+  if (cache.encoder_.real.defined()) use(cache.encoder_.real);
+}
+
+std::vector<at::Tensor> KvCache::tensors() const {
+  std::vector<at::Tensor> all;
+  for_each_tensor(*this, [&](const at::Tensor& tensor) { all.push_back(tensor); });
+  return all;
+}
+
+KvCache KvCache::with_tensors(const std::vector<at::Tensor>& tensors) const {
+  KvCache other = *this;
+  std::size_t next = 0;
+  for_each_tensor(other, [&](at::Tensor& tensor) { tensor = tensors[next++]; });
+  for (KeysAndValues& layer : other.layers_) {
+    if (layer.form == KeyForm::latents) layer.values = layer.keys.narrow(3, 0, layer.values.size(3));
+  }
+  return other;
 }
 
 }  // namespace hooked

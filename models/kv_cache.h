@@ -46,16 +46,20 @@ class KvCache {
   struct Size {
     std::int64_t batch;
     std::int64_t capacity;
+
+    bool operator==(const Size&) const = default;
   };
 
   /// The room of a layer is allocated when it appends its first columns.
   KvCache(std::int64_t layers, Size size);
 
   std::int64_t batch() const noexcept { return size_.batch; }
+  /// Columns that there is room for.
+  std::int64_t capacity() const noexcept { return size_.capacity; }
   /// Columns that are filled.
   std::int64_t length() const noexcept { return length_; }
   /// [batch, length] bool, true for tokens that are not padding; undefined: all are.
-  const at::Tensor& real() const noexcept { return real_; }
+  at::Tensor real() const { return padded_ ? real_.narrow(1, 0, length_) : at::Tensor(); }
 
   /// Writes what `layer` computed for the columns after those that are filled, of as many rows and in the
   /// form of these. They count as filled once `advance` is called.
@@ -69,20 +73,58 @@ class KvCache {
   /// Counts as filled the columns that every layer has appended. `real` is their part of the mask, [batch,
   /// columns] bool, or undefined.
   void advance(std::int64_t columns, const at::Tensor& real);
+  /// The same for columns that were marked before.
+  void advance(std::int64_t columns) noexcept { length_ += columns; }
+  /// Copies the columns of another behind those that are filled, for each row where that has one, and what it
+  /// knows of an encoder.
+  void take_over(const KvCache& before);
 
   /// Bytes of the filled columns.
   std::int64_t bytes() const;
+
+  // Note [A column that the device knows]
+  // A recorded step of a generation is the same work at every column: it writes its keys where a number on
+  // the device says, and reads all of the room, of which it masks what is not filled. So nothing of the work
+  // depends on how far the generation has come, but the numbers that it reads.
+
+  /// Allocates the room of every layer on `device`, for keys and values of heads in the config's dtype.
+  void allot(const ModelConfig& config, const c10::Device& device);
+  /// Fills nothing: all of the room is 0 (what is masked must be finite), and no column counts as filled.
+  void clear();
+  /// Says which of the `columns` behind those that are filled are no padding, before they are run: `real`
+  /// [batch, columns] bool, undefined for all.
+  void mark(std::int64_t columns, const at::Tensor& real);
+  /// Of all columns that there is room for, [batch, capacity] bool; behind the marked ones anything.
+  /// Undefined: no column is padding.
+  at::Tensor real_room() const { return padded_ ? real_ : at::Tensor(); }
+  /// As `append`, of one column, at that which `column` [1] int64 holds.
+  void append_at(std::int64_t layer, const at::Tensor& column, const KeysAndValues& own);
+  /// Takes what it knows of an encoder, for each row, into memory of the room, the same at every call. Only
+  /// for encoders that read as many tokens as the first.
+  void settle_encoder();
+  /// Bytes of all the room.
+  std::int64_t room_bytes() const;
+
+  /// All tensors that it holds, in an order that depends on the shapes alone.
+  std::vector<at::Tensor> tensors() const;
+  /// The same columns in other memory: `tensors` are like its own, in their order.
+  KvCache with_tensors(const std::vector<at::Tensor>& tensors) const;
 
   /// Of encoder-decoders: what the decoder reads of the encoder.
   const EncoderKeys& encoder() const noexcept { return encoder_; }
   EncoderKeys& encoder() noexcept { return encoder_; }
 
  private:
+  template <typename Cache, typename Use>
+  static void for_each_tensor(Cache& cache, const Use& use);
+
   Size size_;
   std::int64_t length_ = 0;
-  at::Tensor real_;
+  bool padded_ = false;
+  at::Tensor real_;                    // [batch, capacity] bool; undefined before there was any padding
   std::vector<KeysAndValues> layers_;  // of all the capacity; undefined before anything is appended
   EncoderKeys encoder_;
+  EncoderKeys encoder_room_;  // what settle_encoder() fills
 };
 
 }  // namespace hooked

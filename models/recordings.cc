@@ -3,9 +3,12 @@
 #include <ATen/core/TensorBase.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/empty_strided.h>
 #include <c10/core/Event.h>
 #include <c10/core/TensorImpl.h>
+#include <c10/core/UndefinedTensorImpl.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <c10/util/intrusive_ptr.h>
 
 #include <algorithm>
 #include <exception>
@@ -96,11 +99,19 @@ class Recordings::OutputBlock {
 };
 
 struct Recordings::Recorded {
-  explicit Recorded(const c10::Device& device) : done(device.type()) {}
+  explicit Recorded(const Asked& asked)
+      : memory(asked.memory),
+        first_frozen(asked.inputs.size() - asked.frozen),
+        done(device_of(asked).type()) {}
 
-  Inputs inputs;         ///< where the numbers go that a run reads
-  HostCopies constants;  ///< what the work brings from the host: the same at every replay
-  Computed computed;     ///< in the recording's own memory, which every replay writes anew
+  using Weak = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
+
+  std::shared_ptr<const void> memory;  ///< what the work reads and writes besides
+  Inputs inputs;                       ///< where the numbers go that a run reads
+  std::size_t first_frozen;            ///< among them
+  std::vector<Weak> frozen;            ///< whose numbers are there
+  HostCopies constants;                ///< what the work brings from the host: the same at every replay
+  Computed computed;                   ///< in the recording's own memory, which every replay writes anew
   OutputBlock outputs;
   c10::Event done;  ///< of the last replay: the next may be on another stream
   std::unique_ptr<Recording> recording;
@@ -109,13 +120,27 @@ struct Recordings::Recorded {
     const c10::Device device = inputs.front().device();
     const c10::Stream stream = c10::impl::VirtualGuardImpl(device.type()).getStream(device);
     if (done.was_marked_for_recording()) done.block(stream);
-    for (std::size_t i = 0; i < given.size(); ++i) inputs[i].copy_(given[i]);
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      if (!holds(i, given[i])) inputs[i].copy_(given[i]);
+    }
+    remember(given);
     recording->replay();
     OutputBlock::Taken taken(outputs);
     done.record(stream);
     const auto next = [&](const at::Tensor& recorded_one) { return taken.next(recorded_one); };
     at::Tensor output = computed.output.defined() ? next(computed.output) : at::Tensor();
     return {std::move(output), computed.cache.in_form(next)};
+  }
+
+  static c10::Device device_of(const Asked& asked) { return asked.inputs.front().device(); }
+
+  /// Whether an input's numbers are there already.
+  bool holds(std::size_t input, const at::Tensor& given) const {
+    return input >= first_frozen && frozen[input - first_frozen].lock().get() == given.unsafeGetTensorImpl();
+  }
+  void remember(const Inputs& given) {
+    frozen.clear();
+    for (std::size_t i = first_frozen; i < given.size(); ++i) frozen.emplace_back(given[i].getIntrusivePtr());
   }
 };
 
@@ -142,45 +167,49 @@ Recordings::Kind& Recordings::kind(const std::string& key) {
   return kinds_.front();
 }
 
-Computed Recordings::run(const std::string& key, const Inputs& inputs, const Work& work,
-                         std::string& refusal) {
+Computed Recordings::run(const Asked& asked, const Work& work, std::string& refusal) {
   std::unique_lock lock(mutex_);
-  Kind& asked = kind(key);
-  if (asked.recorded) return asked.recorded->replay(inputs);
-  refusal = asked.refusal;
-  if (!asked.seen || !refusal.empty()) {
-    asked.seen = true;
+  Kind& found = kind(asked.key);
+  if (found.recorded) return found.recorded->replay(asked.inputs);
+  refusal = found.refusal;
+  if (!found.seen || !refusal.empty()) {
+    found.seen = true;
     lock.unlock();
-    return work(inputs);
+    return work(asked.inputs);
   }
-  auto made = std::make_unique<Recorded>(inputs.front().device());
+  auto made = std::make_unique<Recorded>(asked);
   Computed computed;
   recorder_->warm_up([&] {
     const KeepHostCopies keep(made->constants);
-    computed = work(inputs);
+    computed = work(asked.inputs);
   });
   try {
-    record(*made, inputs, work);
-    asked.recorded = std::move(made);
+    record(*made, asked, work);
+    found.recorded = std::move(made);
     drop_oldest();
   } catch (const std::exception& error) {
     // Until memory is let go the next would fail as well, after the work of two runs.
-    asked.refusal = out_of_memory(error) ? "there is no memory for its recording" : error.what();
-    refusal = asked.refusal;
+    found.refusal = out_of_memory(error) ? "there is no memory for its recording" : error.what();
+    refusal = found.refusal;
   }
   return computed;
 }
 
-void Recordings::record(Recorded& made, const Inputs& inputs, const Work& work) {
+void Recordings::record(Recorded& made, const Asked& asked, const Work& work) {
   // Handles with versions of their own: what is kept of an input has not been written into when the next
   // run's numbers come.
   Inputs read_by_work;
-  for (const at::Tensor& input : inputs) {
-    const at::Tensor read = at::empty_like(input, {}, {}, {}, {}, at::MemoryFormat::Contiguous);
+  for (std::size_t i = 0; i < asked.inputs.size(); ++i) {
+    const at::Tensor& input = asked.inputs[i];
+    // What nobody writes into lies as it lay, for kernels may be chosen by that.
+    const at::Tensor read = i < made.first_frozen
+                                ? at::empty_like(input, {}, {}, {}, {}, at::MemoryFormat::Contiguous)
+                                : at::empty_strided(input.sizes(), input.strides(), input.options());
     made.inputs.push_back(read.variable_data());
     made.inputs.back().copy_(input);
     read_by_work.push_back(read);
   }
+  made.remember(asked.inputs);
   made.recording = recorder_->record([&] {
     const ReuseHostCopies reuse(made.constants);
     made.computed = work(read_by_work);
@@ -189,7 +218,7 @@ void Recordings::record(Recorded& made, const Inputs& inputs, const Work& work) 
       made.outputs.add(held);
       return held;
     });
-    made.outputs.gather(inputs.front().device());
+    made.outputs.gather(Recorded::device_of(asked));
   });
 }
 
@@ -200,6 +229,12 @@ void Recordings::drop_oldest() {
     const bool newest = kind == kinds_.begin();
     kind = bytes > kMostBytes && !newest ? kinds_.erase(kind) : std::next(kind);
   }
+}
+
+void Recordings::forget(const void* memory) {
+  const std::lock_guard lock(mutex_);
+  kinds_.remove_if(
+      [&](const Kind& kind) { return kind.recorded != nullptr && kind.recorded->memory.get() == memory; });
 }
 
 bool Recordings::release() {

@@ -35,11 +35,24 @@ class Recordings {
   /// tells. Nothing that it gives back may be written into.
   using Work = std::function<Computed(const Inputs&)>;
 
-  /// What `work` makes of `inputs`, of which there is one at least. `key` says everything that the kernels
-  /// depend on but the numbers in `inputs`. Where such runs turned out not to be recordable, or there was no
-  /// memory for the recording, `refusal` says why. Throws what the work throws, and c10::Error where there is
-  /// no memory for what a replay hands out.
-  Computed run(const std::string& key, const Inputs& inputs, const Work& work, std::string& refusal);
+  /// A run that may be recorded.
+  struct Asked {
+    std::string key;  ///< everything that its kernels depend on but the numbers in `inputs`
+    Inputs inputs;    ///< one at least, the first of which is on the device
+    /// So many of the last inputs are never written into by anybody, so that their numbers are copied into
+    /// the recording only where they are other tensors than the last time.
+    std::size_t frozen = 0;
+    /// What the work reads and writes besides, always at the same place; null: nothing.
+    std::shared_ptr<const void> memory = nullptr;
+  };
+
+  /// What `work` makes of the inputs. Where such runs turned out not to be recordable, or there was no memory
+  /// for the recording, `refusal` says why. Throws what the work throws, and c10::Error where there is no
+  /// memory for what a replay hands out.
+  Computed run(const Asked& asked, const Work& work, std::string& refusal);
+
+  /// Lets go what reads and writes that memory.
+  void forget(const void* memory);
 
   /// Lets all recordings and their memory go; whether there were any. What ran before counts as not having
   /// run. Not to be called from within work.
@@ -52,7 +65,7 @@ class Recordings {
 
   /// The kind of that key, as the one used last.
   Kind& kind(const std::string& key);
-  void record(Recorded& made, const Inputs& inputs, const Work& work);
+  void record(Recorded& made, const Asked& asked, const Work& work);
   /// Those that were not used for longest, where all together take too much memory.
   void drop_oldest();
 

@@ -20,8 +20,16 @@ namespace hooked {
 
 namespace {
 
+// Columns before the run's own.
+std::int64_t past_of(const Sequence::Input& input) {
+  if (input.column.defined()) return input.cache->capacity() - 1;
+  const std::int64_t prefix = input.prefix ? input.prefix->length() : 0;
+  return prefix + (input.cache != nullptr ? input.cache->length() : 0);
+}
+
 // Which columns are not padding, of all that a run sees, [batch, key]; undefined: all.
 at::Tensor joined_mask(const Sequence::Input& input) {
+  if (input.column.defined()) return input.cache->real_room();
   std::vector<at::Tensor> parts;
   bool padded = input.attention_mask.defined();
   const auto add = [&](std::int64_t columns, const at::Tensor& real) {
@@ -42,7 +50,7 @@ Sequence::Sequence(const ModelConfig& config, Stack stack, Input input)
     : config_(config),
       bidirectional_(config.bidirectional(stack)),
       input_(std::move(input)),
-      past_(prefix_columns() + (input_.cache != nullptr ? input_.cache->length() : 0)),
+      past_(past_of(input_)),
       real_keys_(input_.ragged ? at::Tensor() : joined_mask(input_)) {
   if (input_.ragged) {
     std::vector<at::Tensor> positions;
@@ -59,15 +67,25 @@ Sequence::Sequence(const ModelConfig& config, Stack stack, Input input)
     positions_ = at::cat(positions).unsqueeze(0);
     return;
   }
-  const std::int64_t end = past_ + input_.length;
+  const auto own = [&](const at::Tensor& of_keys) {
+    return input_.column.defined() ? of_keys.index_select(1, input_.column)
+                                   : of_keys.narrow(1, past_, input_.length);
+  };
   if (real_keys_.defined()) {
     // Positions count real tokens, so that a padded row equals the row alone.
     key_positions_ = (at::cumsum(real_keys_, 1, at::kLong) - 1).clamp_min(0);
-    real_ = real_keys_.narrow(1, past_, input_.length);
+    real_ = own(real_keys_);
   } else {
+    const std::int64_t end = past_ + input_.length;
     key_positions_ = at::arange(end, at::TensorOptions(at::kLong).device(input_.device)).unsqueeze(0);
   }
-  positions_ = key_positions_.narrow(1, past_, input_.length);
+  positions_ = own(key_positions_);
+}
+
+at::Tensor Sequence::own_columns() const {
+  if (input_.column.defined()) return input_.column.unsqueeze(0);
+  return at::arange(past_, past_ + input_.length, at::TensorOptions(at::kLong).device(input_.device))
+      .unsqueeze(0);
 }
 
 std::vector<KeysAndValues> Sequence::past(std::int64_t l) const {
@@ -80,6 +98,10 @@ std::vector<KeysAndValues> Sequence::past(std::int64_t l) const {
 }
 
 std::vector<KeysAndValues> Sequence::append(std::int64_t l, const KeysAndValues& own) const {
+  if (input_.column.defined()) {
+    input_.cache->append_at(l, input_.column, own);
+    return {input_.cache->layer(l, input_.cache->capacity())};
+  }
   std::vector<KeysAndValues> segments;
   if (input_.prefix) segments.push_back(input_.prefix->layer(l, input_.prefix->length()));
   if (input_.cache != nullptr) {
@@ -139,8 +161,7 @@ ScoreBias Sequence::alibi_bias() const {
 
 VisibleKeys Sequence::visible_by_place(bool windows) const {
   const std::int64_t keys = past_ + input_.length;
-  const at::Tensor own =
-      at::arange(past_, keys, at::TensorOptions(at::kLong).device(input_.device)).unsqueeze(0);
+  const at::Tensor own = own_columns();
   VisibleKeys visible;
   visible.first = at::zeros_like(own);
   visible.end = bidirectional_ ? at::full_like(own, keys) : own + 1;
@@ -172,7 +193,8 @@ RotaryAngles Sequence::angles(const RotaryFrequencies& frequencies) const {
 
 LayerKind Sequence::layer_kind(bool windowed, const ScoreBias& relative_bias) const {
   const bool windows = windowed && config_.window->size < past_ + input_.length;
-  const bool newest_alone = input_.length == 1 && past_ > 0;  // it may see everything before it
+  // It may see everything before it; of a room also what is not filled yet.
+  const bool newest_alone = input_.length == 1 && past_ > 0 && !input_.column.defined();
   const bool by_place = windows || (!bidirectional_ && !newest_alone);
   VisibleKeys visible;
   if (by_place) visible = visible_by_place(windows);

@@ -42,6 +42,11 @@ class Sequence {
     std::shared_ptr<const RaggedRows> ragged = nullptr;
     /// Holds the columns between those of the prefix and the run's own, which are appended to it.
     KvCache* cache = nullptr;
+    /// The column of the one token of each row, [1] int64 on the device, where the work is to be the same for
+    /// every column (Note [A column that the device knows]); `cache` has marked it. Queries then attend to
+    /// the whole room, of which they see nothing behind that column. Undefined: the columns behind the
+    /// cache's. Then there is no prefix.
+    at::Tensor column = {};
     /// Tokens of each row that length-dependent rotary angles go by, [batch] int64; undefined: those so far.
     at::Tensor row_lengths = {};
   };
@@ -59,7 +64,7 @@ class Sequence {
   const at::Tensor& key_positions() const noexcept { return key_positions_; }  ///< [1 or batch, key] int64
   /// [batch, pos] bool; undefined: all tokens are real, those of earlier runs too.
   const at::Tensor& real() const noexcept { return real_; }
-  /// Columns before the run's own.
+  /// Columns before the run's own; where the device knows the column, all that there may be.
   std::int64_t past() const noexcept { return past_; }
 
   /// What windowed layers, or the others, attend by; not of ragged rows. `relative_bias` is added to all
@@ -85,6 +90,8 @@ class Sequence {
   KvCache* cache() const noexcept { return input_.cache; }
 
  private:
+  /// The columns of the queries, [1, query] int64.
+  at::Tensor own_columns() const;
   /// What causal stacks and windows let each query see.
   VisibleKeys visible_by_place(bool windows) const;
   /// -slope * (query position - key position).
@@ -92,9 +99,6 @@ class Sequence {
   /// Each query's column if the first column held the first token, [1 or batch, query] int64; undefined where
   /// padding may stand between tokens, so that columns do not tell distances.
   at::Tensor columns_by_distance() const;
-
-  // What earlier runs made, as far as this sequence reads it.
-  std::int64_t prefix_columns() const { return input_.prefix ? input_.prefix->length() : 0; }
 
   const ModelConfig& config_;
   bool bidirectional_;

@@ -92,6 +92,7 @@ struct DecodeTimes {
   std::int64_t prompt;  // tokens
   Times plain;
   Times captured;
+  std::vector<std::string> notes;  // of a generation
 };
 
 // Nothing for models that do not continue text, or have no room for it, and where Ctrl-C came before there
@@ -106,6 +107,7 @@ std::optional<DecodeTimes> time_decode(const BenchOptions& options, const Hooked
       config.direction == AttentionDirection::causal && config.d_vocab == config.d_vocab_out() && prompt >= 1;
   if (!continues) return std::nullopt;
   std::vector<double> plain_ms, captured_ms;
+  std::vector<std::string> notes;
   ProgressBar bar("decoding", ProgressUnit::steps);
   // Alternating, as above.
   for (std::int64_t turn = 0; turn < 2 * kTurns && !interrupted(); ++turn) {
@@ -123,10 +125,11 @@ std::optional<DecodeTimes> time_decode(const BenchOptions& options, const Hooked
       begin = now;
       return !interrupted();
     };
-    model.generate(tokens.narrow(1, 0, prompt), generate);
+    const auto result = model.generate(tokens.narrow(1, 0, prompt), generate);
+    if (turn == 0) notes = result.notes;
   }
   if (plain_ms.empty() || captured_ms.empty()) return std::nullopt;
-  return DecodeTimes{prompt, summary(plain_ms), summary(captured_ms)};
+  return DecodeTimes{prompt, summary(plain_ms), summary(captured_ms), std::move(notes)};
 }
 
 // Times of several kinds of one thing, each beside the first; `tokens` is how many one of them takes.
@@ -172,6 +175,7 @@ void perform(const BenchOptions& given) {
   const auto cached = model.run_with_cache(tokens, act::defaults, run);
   const double difference = plain_output.sub(output_of(cached)).abs().max().item<double>();
   const auto points = cached.cache.size();
+  print_notes(cached.notes);
 
   // Alternating, so that both meet the machine in the same moods.
   std::vector<double> plain_ms;
@@ -193,6 +197,7 @@ void perform(const BenchOptions& given) {
   }
 
   const auto decode = time_decode(options, model, tokens);
+  if (decode) print_notes(decode->notes);
   const auto plain = summary(plain_ms);
   const auto cache = summary(cache_ms);
   const auto dtype = dtype_text(model.config().dtype);

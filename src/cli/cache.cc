@@ -123,6 +123,7 @@ void perform(const CacheOptions& options) {
   }
   const InterruptGuard guard;  // a run is one step
   auto result = model.run(input, run);
+  print_notes(result.notes);
 
   SaveCacheOptions save{.provenance = provenance_of(model, given),
                         .beside = beside(input, result, options.stop_at_layer.has_value())};

@@ -231,6 +231,7 @@ void perform(const GenerateCommandOptions& options) {
     print_rows(result, input);
   }
   std::fflush(stdout);
+  print_notes(result.notes);
   if (options.out.empty()) return;
   save_captured(options, model, given, result);
   if (!options.json) {

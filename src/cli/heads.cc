@@ -69,6 +69,7 @@ std::vector<NamedScores> scores_of_heads(const HookedTransformer& model, const H
   const auto how = score_options(options, input);
   const auto run = model.run_with_cache(
       input, how.site, {.edits = read_edits(options.edits, model, input), .output = Output::none});
+  print_notes(run.notes);
   std::vector<NamedScores> scores;
   for (const std::string& name : scores_of(options)) {
     const auto& row = head_score_row(name);

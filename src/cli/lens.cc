@@ -97,6 +97,7 @@ void perform(const LensOptions& options) {
   if (!options.maps.empty()) lens.maps = LensMaps::load(options.maps);
   const auto run = model.run_with_cache(
       input, act::defaults, {.edits = read_edits(options.edits, model, input), .output = Output::none});
+  print_notes(run.notes);
   const auto made = logit_lens(model, run.cache, lens);
   if (!options.out.empty()) made.probabilities.save(options.out);
   if (!options.json) return print_lens(made);
@@ -123,6 +124,7 @@ void perform(const AttributeOptions& options) {
   const auto positions = lens_positions(options.positions);
   const auto run = model.run_with_cache(
       input, act::defaults, {.edits = read_edits(options.edits, model, input), .output = Output::none});
+  print_notes(run.notes);
   const auto parts =
       options.sources
           ? source_attribution(model, run.cache,

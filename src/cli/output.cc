@@ -96,4 +96,8 @@ std::string grouped(std::int64_t number) {
   return text;
 }
 
+void print_notes(const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) fmt::print(stderr, "note: {}\n", note);
+}
+
 }  // namespace hooked::cli

@@ -54,6 +54,10 @@ void require_folder_of(const std::string& file);
 /// Characters that are awkward in names of files become `-`.
 std::string file_of(const std::string& file, std::string name, bool several);
 
+/// Writes what is worth knowing about how something was computed to stderr, a line for each note: on a device
+/// that replays recorded runs, why this one is not recorded.
+void print_notes(const std::vector<std::string>& notes);
+
 /// `124,439,808`
 std::string grouped(std::int64_t number);
 

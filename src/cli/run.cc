@@ -155,6 +155,7 @@ void perform(const RunCommandOptions& options) {
   // Before the run, so that a wrong --positions costs nothing.
   for (std::int64_t row = 0; row < input.batch(); ++row) positions_of_row(options, input, row);
   const auto result = model.run(input, {.edits = edits});
+  print_notes(result.notes);
   const auto rows = next_tokens(options, input, model, result.logits());
   // A model that sees both sides of a position is not asked for the token behind it.
   const bool causal = model.config().direction == AttentionDirection::causal;

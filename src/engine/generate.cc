@@ -1,23 +1,20 @@
 // Generation: the prompt is run once, then one column after the other, on cached keys and values.
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
-#include <ATen/ops/unique_dim.h>
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
-#include <tuple>
 #include <utility>
 
 #include "core/id_list.h"
 #include "core/parallel.h"
 #include "core/to_device.h"
+#include "engine/column_runs.h"
 #include "engine/generated_text.h"
 #include "engine/make_plan.h"
 #include "engine/model_memory.h"
@@ -26,9 +23,7 @@
 #include "engine/scoped_hooks.h"
 #include "hooked/core/error.h"
 #include "hooked/engine/hooked_transformer.h"
-#include "hooks/growing_cache.h"
 #include "loading/loaded_model.h"
-#include "models/transformer.h"
 
 namespace hooked {
 namespace {
@@ -93,16 +88,6 @@ void require_reached_by_new_tokens(const LoadedModel& model, const std::vector<E
   }
 }
 
-// What one step computes.
-struct Step {
-  at::Tensor tokens;            // [batch, pos] int64
-  at::Tensor real;              // [batch, pos] bool; undefined: all are
-  at::Tensor last = {};         // [batch] int64: the columns whose logits are wanted, among the step's own;
-                                // undefined: the last of all
-  at::Tensor row_lengths = {};  // [batch] int64, where they are not what was run so far
-  bool is_prompt = false;
-};
-
 // Each row's real tokens.
 std::vector<std::vector<std::int64_t>> real_tokens(const Input& prompt) {
   const at::Tensor tokens = prompt.main_tokens().to(at::kCPU);
@@ -122,16 +107,14 @@ class Generation {
         scoped_(scoped),
         options_(options),
         prompt_(prompt),
-        reach_(reach_of(*model_, prompt)),
-        past_(prompt.first_column()),
-        end_(past_ + prompt.length() + options.max_new_tokens),
-        cache_(room()),
+        prompt_watch_(watch(options.prompt_edits, options.capture)),
+        later_watch_(watch(options.new_token_edits, options.capture)),
+        columns_(model_, prompt, prompt.first_column() + prompt.length() + options.max_new_tokens,
+                 later_watch_, options.eager),
         sampler_(options.sampling, to_device(prompt.main_tokens(), model_->placement.exit()),
                  prompt.main_mask(), model_->config.d_vocab),
         stop_tokens_(options.stop.tokens.value_or(model_->stop_tokens)),
         ended_(static_cast<std::size_t>(prompt.batch())) {
-    prompt_plan_ = plan(options.prompt_edits, options.capture);
-    new_token_plan_ = plan(options.new_token_edits, options.capture);
     if (model_->tokenizer) {
       for (const std::vector<std::int64_t>& row : real_tokens(prompt_))
         texts_.emplace_back(*model_->tokenizer, row, options_.stop.strings);
@@ -143,24 +126,19 @@ class Generation {
   }
 
   GenerateResult finish() {
-    at::Tensor logits = run(prompt_step(), prompt_plan_);
+    at::Tensor logits = columns_.run(prompt_step(), prompt_watch_);
     for (std::int64_t made = 0;; ++made) {
       const bool more = pick_next(logits, made);
       // The last token need not be run, but what is kept of a generation covers it, too.
-      if (!more && !new_token_plan_->captures()) break;
-      if (passed_trained_context_) refill_cache();
-      logits = run(newest_step(), new_token_plan_);
+      if (!more && !later_watch_.plan->captures()) break;
+      if (passed_trained_context_) run_all_again();
+      logits = columns_.run(newest_step(), later_watch_);
       if (!more) break;
     }
     return result();
   }
 
  private:
-  // For every column behind the prefix.
-  KvCache room() const {
-    return {model_->config.n_layers, {.batch = prompt_.batch(), .capacity = end_ - past_}};
-  }
-
   Step prompt_step() const {
     return {.tokens = prompt_.main_tokens(),
             .real = prompt_.main_mask(),
@@ -201,61 +179,26 @@ class Generation {
                                : std::optional(static_cast<std::int64_t>(longrope->original_n_ctx));
   }
 
-  void refill_cache() {
-    cache_ = room();
+  void run_all_again() {
+    columns_.restart();
     Step prompt = prompt_step();
     prompt.row_lengths = row_lengths();
-    run(prompt, plan(options_.prompt_edits, {}));
+    columns_.run(prompt, watch(options_.prompt_edits, {}));
     if (tokens_.size() == 1) return;
     Step before = new_step(0);
     before.tokens = before.tokens.narrow(1, 0, before.tokens.size(1) - 1);
     if (before.real.defined()) before.real = before.real.narrow(1, 0, before.tokens.size(1));
     before.row_lengths = row_lengths();
-    run(before, plan(options_.new_token_edits, {}));
+    columns_.run(before, watch(options_.new_token_edits, {}));
   }
 
   // What is done at the points in steps of one kind, which have `more` edits than the others.
-  std::shared_ptr<const WatchPlan> plan(const std::vector<Edit>& more, const Selection& capture) const {
-    RunOptions watching{
+  StepWatch watch(const std::vector<Edit>& more, const Selection& capture) const {
+    RunOptions options{
         .hooks = options_.hooks, .edits = options_.edits, .capture = capture, .keep = options_.keep};
-    watching.edits.insert(watching.edits.end(), more.begin(), more.end());
-    return make_plan(*model_, reach_, scoped_, watching);
-  }
-
-  // Runs a step and keeps what it captures; logits [batch, vocab] at its last columns.
-  at::Tensor run(const Step& step, const std::shared_ptr<const WatchPlan>& plan) {
-    const std::int64_t first = past_ + cache_.length(), length = step.tokens.size(1);
-    RunExtent extent = extent_of(prompt_, {.first = first, .end = first + length, .limit = end_});
-    extent.columns.set_mask(step.real);
-    Run run{.watch = Watch(plan, std::move(extent)),
-            .sequence = Sequence(model_->config, model_->config.main_stack(),
-                                 {.batch = step.tokens.size(0),
-                                  .length = length,
-                                  .attention_mask = step.real,
-                                  .device = model_->main_device(),
-                                  .prefix = prompt_.prefix ? prompt_.prefix->columns() : nullptr,
-                                  .cache = &cache_,
-                                  .row_lengths = step.row_lengths}),
-            .encoder_sequence = step.is_prompt ? encoder_sequence(*model_, prompt_) : std::nullopt,
-            .workspace = &model_->workspace};
-    GraphInput input{.tokens = step.tokens};
-    if (step.is_prompt) input.encoder_tokens = graph_input(prompt_).encoder_tokens;
-    // Logits of other columns than the last cost much and are made only where they are watched.
-    at::Tensor wanted = step.last;
-    if (!plan->watches_exit() && length > 1) {
-      if (wanted.defined()) {
-        std::tie(input.logit_columns, wanted, std::ignore) =
-            at::unique_dim(step.last, 0, /*sorted=*/true, /*return_inverse=*/true, /*return_counts=*/false);
-      } else {
-        input.logit_columns = at::full({1}, length - 1, step.tokens.options());
-      }
-    }
-    const at::Tensor logits = model_->graph->forward(input, reach_, run);  // [batch, column, vocab]
-    cache_.advance(length, step.real);
-    if (const ActivationCache kept = run.watch.take_cache(); !kept.empty()) captured_.append(kept);
-    if (!wanted.defined()) return logits.select(1, -1);
-    const at::Tensor columns = to_device(wanted, logits.device());
-    return logits.index({at::arange(logits.size(0), columns.options()), columns});
+    options.edits.insert(options.edits.end(), more.begin(), more.end());
+    auto plan = make_plan(*model_, reach_of(*model_, prompt_), scoped_, options);
+    return {std::move(options), std::move(plan)};
   }
 
   // Picks the next token of every row that has not ended; returns whether any row continues after it.
@@ -329,7 +272,8 @@ class Generation {
       result.texts.push_back(text.text());
     }
     for (const auto& reason : ended_) result.stopped.push_back(*reason);
-    result.cache = captured_.take();
+    result.cache = columns_.take_captured();
+    result.notes = columns_.notes();
     return result;
   }
 
@@ -337,20 +281,16 @@ class Generation {
   const std::vector<Hook>& scoped_;
   const GenerateOptions& options_;
   const Input& prompt_;
-  const Reach reach_;
-  const std::int64_t past_;  // columns of the prefix
-  const std::int64_t end_;   // columns that there may be in the end
-  KvCache cache_;
+  const StepWatch prompt_watch_, later_watch_;
+  ColumnRuns columns_;
   Sampler sampler_;
   const std::vector<std::int64_t> stop_tokens_;
-  std::shared_ptr<const WatchPlan> prompt_plan_, new_token_plan_;
   std::vector<GeneratedText> texts_;  // one a row; none without a tokenizer
   std::vector<std::optional<StopReason>> ended_;
   std::vector<std::int64_t> lengths_;           // each row's tokens; empty where nothing depends on them
   bool passed_trained_context_ = false;         // with the newest token
   std::vector<at::Tensor> tokens_, log_probs_;  // one a step, [batch]
   std::vector<at::Tensor> reals_;               // the same in bool; undefined: all rows go on
-  GrowingCache captured_;
 };
 
 }  // namespace

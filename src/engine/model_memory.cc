@@ -6,8 +6,12 @@ namespace {
 // Whether there was any to let go.
 bool let_go(const LoadedModel& model, const OutOfMemory& said) {
   if (!said.of_host) {
-    const bool sent = model.transport != nullptr && model.transport->let_go();
-    return (model.recordings != nullptr && model.recordings->release()) || sent;
+    bool any = model.transport != nullptr && model.transport->let_go();
+    if (model.recordings != nullptr) {
+      any = model.recordings->release() || any;
+      any = model.key_rooms->release() || any;
+    }
+    return any;
   }
   const std::size_t before = model.workspace.mapped_bytes();
   model.workspace.trim();

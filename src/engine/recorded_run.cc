@@ -4,12 +4,15 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <utility>
 #include <variant>
 
+#include "core/to_device.h"
 #include "hooked/core/tensor_text.h"
+#include "models/kv_cache.h"
 
 namespace hooked {
 namespace {
@@ -23,10 +26,9 @@ void for_each_tensor_of(SomeInput& input, const Use& use) {
   }
 }
 
-// The same with those of the edits behind them.
-template <typename SomeInput, typename SomeOptions, typename Use>
-void for_each_tensor(SomeInput& input, SomeOptions& options, const Use& use) {
-  for_each_tensor_of(input, use);
+// The same with the values of edits.
+template <typename SomeOptions, typename Use>
+void for_each_edit_tensor(SomeOptions& options, const Use& use) {
   for (auto& edit : options.edits) {
     if (auto* value = std::get_if<at::Tensor>(&edit.value)) use(*value);
   }
@@ -51,51 +53,124 @@ std::string settings_text() {
       torch.userEnabledCuDNNSDP(), torch.userEnabledMathSDP());
 }
 
-// Why a run is not recorded, whatever is watched in it; empty where it may be.
-std::string refusal_of(const LoadedModel& model, const Input& input, const RunOptions& options,
-                       const RunExtent& extent, const Kept& kept) {
-  if (options.gradients) return "gradients are not recorded";
-  if (options.output == Output::loss) return "a loss is not recorded";
-  if (options.keep_prefix || input.prefix) return "prefixes are not recorded";
-  if (extent.ragged) return "rows that begin at columns of their own are not recorded";
+// What no run of a model can be recorded for; empty where there is nothing.
+std::string refusal_of_model(const LoadedModel& model) {
   for (std::int64_t layer = 0; layer < model.config.n_layers; ++layer) {
     if (model.config.mixture(layer)) return "a mixture of experts waits for how many tokens each got";
   }
-  if (kept.device && *kept.device != model.device) return "what is kept on another device is not recorded";
   return {};
+}
+
+// Why a run is not recorded, whatever is watched in it; empty where it may be.
+std::string refusal_of(const LoadedModel& model, const Input& input, const RunOptions& options,
+                       const RunExtent& extent) {
+  if (options.gradients) return "gradients are not recorded";
+  if (options.output == Output::loss) return "a loss is not recorded";
+  if (options.keep_prefix) return "a run that keeps a prefix for others is not recorded";
+  if (extent.ragged) return "rows that begin at columns of their own are not recorded";
+  if (input.prefix && input.prefix->columns()->encoder().real.defined()) {
+    return "a prefix whose encoder read padding is not recorded";
+  }
+  return refusal_of_model(model);
+}
+
+constexpr const char* kFunctions = "hooks that are functions cannot be recorded";
+
+// How a prefix lies, which decides on kernels; its numbers do not.
+std::string prefix_text(const std::optional<Prefix>& prefix) {
+  if (!prefix) return "none";
+  const KvCache& columns = *prefix->columns();
+  std::string text = columns.real().defined() ? "padded" : "";
+  for (const at::Tensor& tensor : columns.tensors()) {
+    text += fmt::format("{}/{}", shape_text(tensor.sizes()), fmt::join(tensor.strides(), ","));
+  }
+  return text;
 }
 
 }  // namespace
 
 RunKey run_key(const LoadedModel& model, const Input& given, const Input& input, const RunOptions& options,
-               const Reach& reach, const RunExtent& extent, const WatchPlan& plan) {
-  if (std::string refusal = refusal_of(model, input, options, extent, plan.kept()); !refusal.empty()) {
+               const Reach& reach, const RunExtent& extent, const std::shared_ptr<const WatchPlan>& plan) {
+  if (std::string refusal = refusal_of(model, input, options, extent); !refusal.empty()) {
     return {{}, std::move(refusal)};
   }
-  const std::optional<std::string> watched = plan.recording_key();
-  if (!watched) return {{}, "hooks that are functions cannot be recorded"};
+  std::optional<RecordingKey> watched = Watch(plan, extent).recording_key(model.config, input.batch());
+  if (!watched) return {{}, kFunctions};
   const auto joined = [](const std::optional<std::vector<std::int64_t>>& numbers) {
     return numbers ? fmt::format("{}", fmt::join(*numbers, ",")) : "all";
   };
-  std::string key = fmt::format("{}|{}|{}|{}-{}{}{}|{}|{}", settings_text(), mask_text(given.attention_mask),
-                                mask_text(given.decoder.attention_mask), reach.first_block, reach.end_block,
-                                reach.exit ? "x" : "", extent.ends_with_last_point ? "l" : "",
-                                joined(extent.logit_positions), joined(options.logit_tokens));
+  std::string key =
+      fmt::format("{}|{}|{}|{}|{}-{}{}{}|{}|{}", settings_text(), mask_text(given.attention_mask),
+                  mask_text(given.decoder.attention_mask), prefix_text(input.prefix), reach.first_block,
+                  reach.end_block, reach.exit ? "x" : "", extent.ends_with_last_point ? "l" : "",
+                  joined(extent.logit_positions), joined(options.logit_tokens));
   for_each_tensor_of(input, [&](const at::Tensor& tensor) {
     key += fmt::format("|{}{}", dtype_text(tensor.scalar_type()), shape_text(tensor.sizes()));
   });
-  return {key + "|" + *watched};
+  return {key + "|" + watched->text, {}, std::move(watched->places)};
 }
 
-std::vector<at::Tensor> read_tensors(const Input& input, const RunOptions& options) {
+std::string refusal_of_steps(const LoadedModel& model, const WatchPlan& plan) {
+  for (const WatchPlan::PointPlan& point : plan.plans()) {
+    if (!point.forward.empty() || !point.backward.empty()) return kFunctions;
+    const ActivationName& name = plan.points().name(point.point);
+    const bool by_key = name.stack == plan.points().stacks().main() && row(name.site).axes.find(Axis::key);
+    if (by_key && point.may_change()) {
+      return fmt::format("an edit of {}, which is wider with every step, is not recorded in a generation",
+                         name.to_string());
+    }
+  }
+  // How they are read depends on how many there are.
+  if (model.config.latent_attention())
+    return "keys that are remembered as latents are not recorded in a generation";
+  return refusal_of_model(model);
+}
+
+std::string step_key(const LoadedModel& model, const RunExtent& extent,
+                     const std::shared_ptr<const WatchPlan>& plan, const KeyRoom& room) {
+  const KvCache& columns = room.columns;
+  const RecordingKey watched = Watch(plan, extent).recording_key(model.config, columns.batch()).value();
+  return fmt::format("step|{}|room {}|{}{}|{}|{}", settings_text(), room.number,
+                     columns.real_room().defined() ? "padded" : "",
+                     columns.encoder().real.defined() ? " source padded" : "", watched.text,
+                     fmt::join(watched.places, ","));
+}
+
+RunTensors::RunTensors(const LoadedModel& model, const Input& input, const RunOptions& options,
+                       const std::vector<std::int64_t>& edit_places)
+    : places(!edit_places.empty()) {
+  const auto add = [&](const at::Tensor& tensor) { all.push_back(tensor); };
+  for_each_tensor_of(input, add);
+  for_each_edit_tensor(options, add);
+  if (places) add(to_device(edit_places, model.device));
+  if (!input.prefix) return;
+  const std::vector<at::Tensor> columns = input.prefix->columns()->tensors();
+  all.insert(all.end(), columns.begin(), columns.end());
+  frozen = columns.size();
+}
+
+at::Tensor RunTensors::put(const std::vector<at::Tensor>& tensors, Input& input, RunOptions& options) const {
+  std::size_t next = 0;
+  const auto put = [&](at::Tensor& tensor) { tensor = tensors[next++]; };
+  for_each_tensor_of(input, put);
+  for_each_edit_tensor(options, put);
+  const at::Tensor edit_places = places ? tensors[next++] : at::Tensor();
+  if (input.prefix) {
+    const std::vector<at::Tensor> columns(tensors.begin() + static_cast<std::ptrdiff_t>(next), tensors.end());
+    input.prefix = Prefix(input.prefix->model(),
+                          std::make_shared<const KvCache>(input.prefix->columns()->with_tensors(columns)));
+  }
+  return edit_places;
+}
+
+std::vector<at::Tensor> edit_tensors(const RunOptions& options) {
   std::vector<at::Tensor> tensors;
-  for_each_tensor(input, options, [&](const at::Tensor& tensor) { tensors.push_back(tensor); });
+  for_each_edit_tensor(options, [&](const at::Tensor& tensor) { tensors.push_back(tensor); });
   return tensors;
 }
 
-void put_tensors(const std::vector<at::Tensor>& tensors, Input& input, RunOptions& options) {
-  std::size_t next = 0;
-  for_each_tensor(input, options, [&](at::Tensor& tensor) { tensor = tensors[next++]; });
+void put_edit_tensors(const std::vector<at::Tensor>& tensors, std::size_t first, RunOptions& options) {
+  for_each_edit_tensor(options, [&](at::Tensor& tensor) { tensor = tensors[first++]; });
 }
 
 }  // namespace hooked

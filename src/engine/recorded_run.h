@@ -2,6 +2,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -18,16 +20,41 @@ struct RunKey {
   std::string key;
   /// Why it cannot be recorded; empty where it can. Then there is no key.
   std::string refusal = {};
+  /// Where its edits apply, which it reads as numbers.
+  std::vector<std::int64_t> places = {};
 };
 
 /// Of a run of `input`, which `given` became when it was checked.
 RunKey run_key(const LoadedModel& model, const Input& given, const Input& input, const RunOptions& options,
-               const Reach& reach, const RunExtent& extent, const WatchPlan& plan);
+               const Reach& reach, const RunExtent& extent, const std::shared_ptr<const WatchPlan>& plan);
 
-/// The tensors whose numbers such a run reads: of a checked input, and its edits' values.
-std::vector<at::Tensor> read_tensors(const Input& input, const RunOptions& options);
+/// Why steps of a generation are not recorded, where one column is computed behind others and that is done
+/// at the points; empty where they may be.
+std::string refusal_of_steps(const LoadedModel& model, const WatchPlan& plan);
 
-/// Puts others in their places, in the same order.
-void put_tensors(const std::vector<at::Tensor>& tensors, Input& input, RunOptions& options);
+/// Of a step that computes one column of `rows` in that room.
+std::string step_key(const LoadedModel& model, const RunExtent& extent,
+                     const std::shared_ptr<const WatchPlan>& plan, const KeyRoom& room);
+
+/// The tensors whose numbers such a run reads: of a checked input, its edits' values and places, and behind
+/// these a prefix, into which nobody writes.
+struct RunTensors {
+  /// Of such a run; `places` are those of its key.
+  RunTensors(const LoadedModel& model, const Input& input, const RunOptions& options,
+             const std::vector<std::int64_t>& places);
+
+  std::vector<at::Tensor> all;
+  std::size_t frozen = 0;  ///< how many of the last belong to the prefix
+  bool places = false;     ///< whether there are places, before these
+
+  /// Puts others into the input and the edits, which are in the same order. Gives back the edits' places,
+  /// undefined without.
+  at::Tensor put(const std::vector<at::Tensor>& tensors, Input& input, RunOptions& options) const;
+};
+
+/// The values of edits that are tensors, in order.
+std::vector<at::Tensor> edit_tensors(const RunOptions& options);
+/// Puts others in their places, from `tensors[first]` on.
+void put_edit_tensors(const std::vector<at::Tensor>& tensors, std::size_t first, RunOptions& options);
 
 }  // namespace hooked

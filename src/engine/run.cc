@@ -102,15 +102,7 @@ std::shared_ptr<KvCache> room_for(const LoadedModel& model, const Input& input) 
   auto room = std::make_shared<KvCache>(
       model.config.n_layers, KvCache::Size{.batch = input.batch(), .capacity = past + input.length()});
   if (!input.prefix) return room;
-  const KvCache& before = *input.prefix->columns();
-  for (std::int64_t layer = 0; layer < model.config.n_layers; ++layer) {
-    KeysAndValues columns = before.layer(layer, past);
-    for (at::Tensor* x : {&columns.keys, &columns.values}) *x = x->expand({input.batch(), -1, -1, -1});
-    room->append(layer, columns);
-  }
-  const at::Tensor& real = before.real();
-  room->advance(past, real.defined() ? real.expand({input.batch(), past}) : real);
-  room->encoder() = before.encoder();
+  room->take_over(*input.prefix->columns());
   return room;
 }
 
@@ -267,15 +259,16 @@ RunResult HookedTransformer::run_once(const Input& given, const RunOptions& opti
   // Grad modes belong to the thread and are restored when the run ends, also by a throw.
   const at::AutoGradMode grad_mode(options.gradients.has_value());
   const std::shared_ptr<KvCache> kept = options.keep_prefix ? room_for(model, input) : nullptr;
-  const auto started = [&](const Input& read, const std::shared_ptr<const WatchPlan>& watched) {
-    return Run{.watch = Watch(watched, extent),
+  const auto started = [&](const Input& read, const std::shared_ptr<const WatchPlan>& watched,
+                           const RunExtent& computed) {
+    return Run{.watch = Watch(watched, computed),
                .sequence = Sequence(model.config, model.config.main_stack(),
                                     {.batch = read.batch(),
                                      .length = read.length(),
                                      .attention_mask = read.main_mask(),
                                      .device = model.main_device(),
                                      .prefix = read.prefix && !kept ? read.prefix->columns() : nullptr,
-                                     .ragged = extent.ragged,
+                                     .ragged = computed.ragged,
                                      .cache = kept.get()}),
                .encoder_sequence = encoder_sequence(model, read),
                .token_types = read.token_types,
@@ -304,24 +297,34 @@ RunResult HookedTransformer::run_once(const Input& given, const RunOptions& opti
   at::Tensor output;
   RunKey key;
   if (!options.eager) {
-    key = model.recordings ? run_key(model, given, input, options, reach, extent, *plan)
+    key = model.recordings ? run_key(model, given, input, options, reach, extent, plan)
                            : RunKey{{}, model.recording_problem};
   }
   std::string& refusal = key.refusal;
   if (!key.key.empty()) {
-    const auto work = [&](const std::vector<at::Tensor>& tensors) -> Computed {
+    RunExtent recorded = extent;
+    recorded.keeps_here = true;
+    const RunTensors tensors(model, input, options, key.places);
+    const auto work = [&](const std::vector<at::Tensor>& given_now) -> Computed {
       Input read = input;
       RunOptions with = options;
-      put_tensors(tensors, read, with);
-      Run run = started(read, make_plan(model, reach, {}, with));
+      const at::Tensor places = tensors.put(given_now, read, with);
+      Run run = started(read, make_plan(model, reach, {}, with), recorded);
+      if (places.defined()) run.watch.put_places(places);
       at::Tensor made = output_of(read, run);
       return {std::move(made), run.watch.take_cache()};
     };
-    Computed computed = model.recordings->run(key.key, read_tensors(input, options), work, refusal);
+    Computed computed = model.recordings->run(
+        {.key = std::move(key.key), .inputs = tensors.all, .frozen = tensors.frozen}, work, refusal);
     output = std::move(computed.output);
     result.cache = std::move(computed.cache);
+    if (const Kept& asked = plan->kept(); asked.transport) {
+      send_to_host(result.cache, *asked.transport);
+    } else if (asked.device) {
+      result.cache = result.cache.to(*asked.device);
+    }
   } else {
-    Run run = started(input, plan);
+    Run run = started(input, plan, extent);
     output = output_of(input, run);
     if (reach.exit && options.gradients) {
       const at::Tensor read = metric_reads.empty() ? output : logits_at(metric_reads, output, extent);

@@ -27,7 +27,9 @@ LoadedModel::LoadedModel(ModelConfig model_config, Placement where, Storage want
   }
   OpenedRecorder opened = open_recorder(device);
   recording_problem = std::move(opened.problem);
-  if (opened.recorder) recordings = std::make_unique<Recordings>(std::move(opened.recorder));
+  if (!opened.recorder) return;
+  recordings = std::make_unique<Recordings>(std::move(opened.recorder));
+  key_rooms = std::make_unique<KeyRooms>(config, device, *recordings);
 }
 
 LoadedModel::~LoadedModel() = default;

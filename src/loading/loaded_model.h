@@ -17,6 +17,7 @@
 #include "hooked/text/tokenizer.h"
 #include "hooked/weights/processing.h"
 #include "hooks/host_transport.h"
+#include "models/key_rooms.h"
 #include "models/recordings.h"
 #include "models/storage.h"
 #include "models/weight_slot.h"
@@ -45,6 +46,7 @@ struct LoadedModel {
   const std::shared_ptr<HostTransport> transport;
   std::unique_ptr<Recordings> recordings;  ///< null: runs on this device are not recorded
   std::string recording_problem;           ///< why; empty on the CPU
+  std::unique_ptr<KeyRooms> key_rooms;     ///< of generations whose steps are recorded; null as those
 
   std::string id;        ///< that load_model was called with; empty for other models
   std::string revision;  ///< the commit, where it came from a hub cache

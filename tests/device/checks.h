@@ -13,6 +13,7 @@ namespace hooked::device_tests {
 struct Subject {
   const HookedTransformer& model;
   const GoldenRun& golden;
+  bool eager = false;  ///< generations are computed kernel by kernel
 
   const ModelConfig& config() const { return model.config(); }
   bool causal() const { return config().direction != AttentionDirection::bidirectional; }

@@ -27,14 +27,15 @@ copy to or from memory that is not pinned. Numbers are `launches / waits`.
 - **A run** of tokens that lie on the host waits nowhere, and so can be recorded as a graph; mixtures do, for how many tokens each
   expert got. Ids that lie on the device are checked there before the first launch: one wait.
 - **A step of a generation** waits once: for the ids that were picked, which the caller sees.
-- **A run that is replayed** ([gpu.md](gpu.md)) is one launch, and the copies of what it reads and of what it made.
+- **A run that is replayed** ([gpu.md](gpu.md)) is one launch, and the copies of what it reads and of what it made. The rest of
+  a replayed step is what picks the token: penalties, the likeliest, its probability.
 - **What is kept on the host** goes there in one copy a run, and whoever reads it first waits ([gpu.md](gpu.md#to-the-host)).
 - **A block** is what the second block adds: plain, and with all default points kept.
 
 Checkpoints are the small ones of the tests, in float32, with the steps of processing that apply.
 
-| checkpoint (blocks) | run | tokens there | cached | cached, on the host | a block | a block, cached | cached, replayed | gradients | a step | a sweep's cell |
-|---|---|---|---|---|---|---|---|---|---|---|
+| checkpoint (blocks) | run | tokens there | cached | cached, on the host | a block | a block, cached | cached, replayed | gradients | a step | replayed | a sweep's cell | replayed |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|
 )";
 
 constexpr const char* kEnd = R"(
@@ -49,11 +50,11 @@ std::string text(const std::optional<Counts>& counts) {
   return counts ? fmt::format("{} / {}", counts->launches, counts->waits) : "–";
 }
 
-std::string per_cell(const hooked::device_tests::CountedModel& model) {
-  if (!model.sweep) return "–";
-  const auto cells = static_cast<double>(model.cells);
-  return fmt::format("{:.1f} / {:.2f}", static_cast<double>(model.sweep->launches) / cells,
-                     static_cast<double>(model.sweep->waits) / cells);
+std::string per_cell(const std::optional<Counts>& sweep, std::int64_t all) {
+  if (!sweep) return "–";
+  const auto cells = static_cast<double>(all);
+  return fmt::format("{:.1f} / {:.2f}", static_cast<double>(sweep->launches) / cells,
+                     static_cast<double>(sweep->waits) / cells);
 }
 
 }  // namespace
@@ -63,10 +64,12 @@ int main() {
   std::cout << kPreface;
   for (const std::string& name : hooked::device_tests::counted_checkpoints()) {
     const auto model = hooked::device_tests::counted(name);
-    std::cout << fmt::format("| {} ({}) | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", name,
-                             model.layers, text(model.run), text(model.run_there), text(model.cached),
+    std::cout << fmt::format("| {} ({}) | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n",
+                             name, model.layers, text(model.run), text(model.run_there), text(model.cached),
                              text(model.cached_here), text(model.block), text(model.cached_block),
-                             text(model.replayed), text(model.gradients), text(model.step), per_cell(model));
+                             text(model.replayed), text(model.gradients), text(model.step),
+                             text(model.replayed_step), per_cell(model.sweep, model.cells),
+                             per_cell(model.replayed_sweep, model.cells));
   }
   std::cout << kEnd;
 }

@@ -8,11 +8,13 @@
 namespace hooked::device_tests {
 namespace {
 
-strict::Counts steps_of(const HookedTransformer& model, const at::Tensor& prompt, std::int64_t steps) {
+strict::Counts steps_of(const HookedTransformer& model, const at::Tensor& prompt, std::int64_t steps,
+                        bool eager) {
   return strict::counts_of([&] {
     model.generate(prompt, {.max_new_tokens = steps,
                             .sampling = {.greedy = true},
-                            .stop = {.tokens = std::vector<std::int64_t>()}});
+                            .stop = {.tokens = std::vector<std::int64_t>()},
+                            .eager = eager});
   });
 }
 
@@ -49,7 +51,9 @@ CountedModel counted(const std::string& checkpoint) {
       .replayed = {},
       .gradients = {},
       .step = {},
-      .sweep = {}};
+      .replayed_step = {},
+      .sweep = {},
+      .replayed_sweep = {}};
   const auto cached = [&] { return model.run(subject.input(), subject.options({.capture = act::defaults})); };
   if (cached().notes.empty()) {
     cached();  // is recorded
@@ -61,19 +65,31 @@ CountedModel counted(const std::string& checkpoint) {
   }
   if (subject.predicts() && subject.causal()) {
     const at::Tensor prompt = subject.one_stack() ? golden.tokens.narrow(1, 0, 3) : golden.tokens;
-    all.step = steps_of(model, prompt, 4) - steps_of(model, prompt, 3);
+    all.step = steps_of(model, prompt, 4, /*eager=*/true) - steps_of(model, prompt, 3, /*eager=*/true);
+    if (all.replayed) {
+      steps_of(model, prompt, 4, /*eager=*/false);  // is recorded
+      all.replayed_step =
+          steps_of(model, prompt, 4, /*eager=*/false) - steps_of(model, prompt, 3, /*eager=*/false);
+    }
   }
   if (subject.predicts() && subject.one_stack()) {
     const Input row(golden.tokens.narrow(0, 0, 1));
-    std::optional<Grid> grid;
-    all.sweep = strict::counts_of([&] {
-      grid = sweep(model, {.site = act::resid_pre,
-                           .over = {Axis::layer, Axis::pos},
-                           .from = PatchSource::zero(),
-                           .into = row,
-                           .metric = logit_difference(1, 2)});
-    });
-    all.cells = grid->values().numel();
+    const auto swept = [&] {
+      return strict::counts_of([&] {
+        all.cells = sweep(model, {.site = act::resid_pre,
+                                  .over = {Axis::layer, Axis::pos},
+                                  .from = PatchSource::zero(),
+                                  .into = row,
+                                  .metric = logit_difference(1, 2)})
+                        .values()
+                        .numel();
+      });
+    };
+    all.sweep = swept();
+    if (all.replayed) {
+      swept();  // is recorded
+      all.replayed_sweep = swept();
+    }
   }
   return all;
 }

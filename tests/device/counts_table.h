@@ -18,11 +18,13 @@ struct CountedModel {
   strict::Counts cached_here;  ///< the same, on the host
   strict::Counts block;        ///< what the second block adds to a plain run
   strict::Counts cached_block;
-  std::optional<strict::Counts> replayed;   ///< with all default points kept; of what can be recorded
-  std::optional<strict::Counts> gradients;  ///< of the stream before each block
-  std::optional<strict::Counts> step;       ///< of a greedy generation
-  std::optional<strict::Counts> sweep;      ///< over the stream before each block, at each position
-  std::int64_t cells = 0;                   ///< of that sweep
+  std::optional<strict::Counts> replayed;        ///< with all default points kept; of what can be recorded
+  std::optional<strict::Counts> gradients;       ///< of the stream before each block
+  std::optional<strict::Counts> step;            ///< of a greedy generation
+  std::optional<strict::Counts> replayed_step;   ///< of what can be recorded
+  std::optional<strict::Counts> sweep;           ///< over the stream before each block, at each position
+  std::optional<strict::Counts> replayed_sweep;  ///< a later one of as many tokens
+  std::int64_t cells = 0;                        ///< of that sweep
 };
 
 /// The checkpoints that docs/device-counts.md tells of.

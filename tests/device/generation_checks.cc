@@ -30,7 +30,8 @@ Input prompt(const Subject& s, bool there = false) {
 }
 
 NamedTensors generated(const Subject& s, const Input& from, GenerateOptions options) {
-  options.max_new_tokens = kNew;
+  if (options.max_new_tokens == GenerateOptions().max_new_tokens) options.max_new_tokens = kNew;
+  options.eager = s.eager;
   if (!options.stop.tokens) options.stop.tokens = std::vector<std::int64_t>();
   return all_of(s.model.generate(from, options));
 }
@@ -64,6 +65,45 @@ NamedTensors edited(const Subject& s) {
                     .prompt_edits = {zero(act::attn_out(0).pos(0))},
                     .new_token_edits = {add(act::resid_post(0), 0.5)},
                     .capture = act::resid_post});
+}
+// Each kind of edit, of one column, of some and of all that are still to come.
+NamedTensors edited_by_kind(const Subject& s) {
+  const std::int64_t first = 3;  // new column
+  const auto run = s.model.run(s.golden.tokens, {.capture = act::resid_post});
+  const Address later = act::resid_post(0).pos(AxisIndex::Range{first + 1, {}});
+  return generated(
+      s, prompt(s),
+      {.max_new_tokens = 5,
+       .sampling = {.greedy = true},
+       .edits = {set(act::z(0).head(0).pos(AxisIndex::Range{1, {}}), s.random({s.config().value_dim()}, 3)),
+                 set(act::resid_pre(0).pos(std::vector<std::int64_t>{1, first + 1}), 0.25),
+                 replace(act::resid_post(0).pos(first), run.cache)},
+       .new_token_edits = {add(later, s.random({s.config().d_model}, 4)),
+                           scale(act::attn_out(0), s.random({s.config().d_model}, 5)),
+                           scale(act::resid_post(0).pos(-1).row(0), 2.0),
+                           project_out(later, s.random({s.config().d_model}, 6))},
+       .capture = act::defaults});
+}
+NamedTensors everything(const Subject& s) {
+  return generated(s, prompt(s), {.sampling = {.greedy = true}, .capture = act::everything});
+}
+NamedTensors kept_in_part(const Subject& s) {
+  return generated(s, prompt(s),
+                   {.max_new_tokens = 5,
+                    .sampling = {.greedy = true},
+                    .capture = act::defaults,
+                    .keep = {.positions = std::vector<std::int64_t>{1, 4, 5}, .device = "cpu"}});
+}
+// More columns than the first room has.
+NamedTensors many(const Subject& s) {
+  return generated(
+      s, prompt(s),
+      {.max_new_tokens = 70, .sampling = {.temperature = 0.9, .seed = 3}, .capture = act::resid_post});
+}
+NamedTensors edited_pattern(const Subject& s) {
+  return generated(
+      s, prompt(s),
+      {.sampling = {.greedy = true}, .edits = {scale(act::pattern(0).key(0), 0.5)}, .capture = act::z});
 }
 NamedTensors with_hooks(const Subject& s) {
   return generated(s, prompt(s),
@@ -100,9 +140,13 @@ bool goes_on(const Subject& s) {
          !s.golden.token_types.defined();
 }
 bool goes_on_alone(const Subject& s) { return goes_on(s) && s.one_stack(); }
+bool goes_on_for_long(const Subject& s) {
+  const ModelConfig& c = s.config();
+  return goes_on(s) && !c.mixture(0) && (c.n_ctx > 75 || c.alibi() != nullptr || c.relative() != nullptr);
+}
 bool several_rows(const Subject& s) { return goes_on(s) && s.golden.tokens.size(0) > 1; }
 
-constexpr std::array<Check, 11> kChecks{{
+constexpr std::array<Check, 16> kChecks{{
     {"greedy", goes_on, greedy},
     {"greedy_there", goes_on, greedy_there},
     {"sampled", goes_on, sampled},
@@ -110,6 +154,11 @@ constexpr std::array<Check, 11> kChecks{{
     {"captured", goes_on, captured},
     {"captured_on_the_host", goes_on, captured_on_the_host},
     {"edited", goes_on_alone, edited},
+    {"edited_by_kind", goes_on_alone, edited_by_kind},
+    {"edited_pattern", goes_on_alone, edited_pattern},
+    {"everything", goes_on, everything},
+    {"kept_in_part", goes_on_alone, kept_in_part},
+    {"many", goes_on_for_long, many},
     {"hooked", goes_on, with_hooks},
     {"stopped", several_rows, stopped},
     {"padded", goes_on_alone, padded},

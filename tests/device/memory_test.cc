@@ -57,7 +57,10 @@ class MemoryRunsOut : public testing::Test {
         model_(HookedTransformer::load(golden_case(checkpoint).folder().string(),
                                        {.device = "strict", .dtype = at::kDouble})) {}
 
-  bool let_recordings_go() const { return model_.loaded()->recordings->release(); }
+  void let_recordings_go() const {
+    model_.loaded()->recordings->release();
+    model_.loaded()->key_rooms->release();
+  }
 
   const GoldenRun golden_;
   const HookedTransformer model_;
@@ -113,7 +116,8 @@ Read generated(const Given& g) {
   const auto made = g.s.model.generate(g.first, {.max_new_tokens = 3,
                                                  .sampling = {.greedy = true},
                                                  .stop = {.tokens = std::vector<std::int64_t>()},
-                                                 .capture = act::resid_post});
+                                                 .capture = act::resid_post,
+                                                 .eager = true});
   return [made] {
     NamedTensors all = by_name(made.cache);
     all["log_probs"] = made.log_probs;
@@ -225,6 +229,43 @@ TEST_F(MemoryRunsOut, WhileRunsAreRecorded) {
   }
   for (std::size_t i = 0; i < expected.size(); ++i) {
     EXPECT_TRUE(agree(all_of(run(static_cast<std::int64_t>(i), false)), expected[i], kExact));
+  }
+}
+
+// Generations whose steps are computed, recorded and replayed, in rooms that stay.
+TEST_F(MemoryRunsOut, WhileStepsAreRecorded) {
+  const auto generated = [&](bool eager) {
+    const auto made =
+        model_.generate(golden_.tokens.narrow(1, 0, 3), {.max_new_tokens = 4,
+                                                         .sampling = {.greedy = true},
+                                                         .stop = {.tokens = std::vector<std::int64_t>()},
+                                                         .capture = act::resid_post,
+                                                         .eager = eager});
+    NamedTensors all = by_name(made.cache);
+    all["log_probs"] = made.log_probs;
+    return all;
+  };
+  const NamedTensors expected = generated(true);
+  const std::int64_t before = bytes_in_use();
+  for (const RunsOut runs_out : {RunsOut::once, RunsOut::for_good}) {
+    bool all = false;
+    int errors = 0;
+    for (std::int64_t k = 1; !all; k += some_allocations()) {
+      SCOPED_TRACE(testing::Message() << "allocation " << k);
+      for (int time = 0; time < 2; ++time) {
+        const FailingAllocation failing(time == 0 ? k : 1 + k / 2, runs_out);
+        try {
+          ASSERT_TRUE(agree(generated(false), expected, kExact));
+          if (time == 0) all = !failing.failed();
+        } catch (const MemoryError&) {
+          ++errors;
+        }
+      }
+      ASSERT_TRUE(agree(generated(false), expected, kExact)) << "the next one";
+      let_recordings_go();
+      ASSERT_TRUE(holds_again(before));
+    }
+    EXPECT_GT(errors, 0);
   }
 }
 

@@ -87,6 +87,29 @@ RunResult replaced(const Subject& s, std::uint64_t seed, bool eager) {
       s.random({s.golden.tokens.size(0), s.golden.tokens.size(1), s.config().d_model}, seed);
   return run(s, tokens(s, seed), {.edits = {set(act::attn_out(1), stream)}, .capture = act::attn_out}, eager);
 }
+// At other rows, columns and heads each time.
+RunResult edited_elsewhere(const Subject& s, std::uint64_t seed, bool eager) {
+  const auto i = static_cast<std::int64_t>(seed);
+  const std::int64_t heads = s.config().n_heads;
+  return run(
+      s, tokens(s, seed),
+      {.edits = {zero(act::z(0).head(i % heads)),
+                 set(act::resid_pre(0).pos(i % 3), s.random({s.config().d_model}, seed)),
+                 scale(act::z(0).pos(std::vector<std::int64_t>{i % 2, 3}).head((i + 1) % heads).row(0), 2.0),
+                 add(act::attn_out(1).pos(-1 - i % 3), 0.5),
+                 project_out(act::resid_post(0).pos(i % 3), s.random({s.config().d_model}, seed + 1))},
+       .capture = act::z | act::resid_post},
+      eager);
+}
+RunResult kept_on_the_host(const Subject& s, std::uint64_t seed, bool eager) {
+  return run(s, tokens(s, seed), {.capture = act::everything, .keep = {.device = "cpu"}}, eager);
+}
+// Of other tokens each time.
+RunResult behind_prefix(const Subject& s, std::uint64_t seed, bool eager) {
+  const at::Tensor read = tokens(s, seed).tokens;
+  const auto before = s.model.run(read.narrow(1, 0, 3), {.keep_prefix = true});
+  return run(s, {read.narrow(1, 3, 2), {.prefix = before.prefix}}, {.capture = act::defaults}, eager);
+}
 RunResult padded(const Subject& s, std::uint64_t seed, bool eager) {
   Input input = tokens(s, seed);
   const at::Tensor mask = at::ones_like(input.tokens);
@@ -100,9 +123,10 @@ bool predicts_unpadded(const Subject& s) { return s.predicts() && unpadded(s); }
 bool resumes(const Subject& s) {
   return s.one_stack() && !s.golden.token_types.defined() && s.config().n_layers > 1;
 }
+bool goes_on(const Subject& s) { return resumes(s) && s.causal() && unpadded(s); }
 bool edits(const Subject& s) { return s.one_stack() && s.config().n_layers > 1 && unpadded(s); }
 
-constexpr std::array<Recordable, 12> kRuns{{
+constexpr std::array<Recordable, 15> kRuns{{
     {"plain", always, plain},
     {"defaults", always, defaults},
     {"everything", always, everything},
@@ -114,6 +138,9 @@ constexpr std::array<Recordable, 12> kRuns{{
     {"from_residual", resumes, from_residual},
     {"steered", edits, steered},
     {"replaced", edits, replaced},
+    {"edited_elsewhere", edits, edited_elsewhere},
+    {"kept_on_the_host", always, kept_on_the_host},
+    {"behind_prefix", goes_on, behind_prefix},
     {"padded", unpadded, padded},
 }};
 
@@ -164,6 +191,29 @@ TEST_F(RecordedModel, IsReplayedInAFewLaunches) {
   for (std::uint64_t seed = 0; seed < 2; ++seed) defaults(s_, seed, false);
   // The ids, into the recording, the recording, out of it.
   EXPECT_EQ(strict::counts_of([&] { defaults(s_, 2, false); }), (strict::Counts{.launches = 4, .waits = 0}));
+}
+
+TEST_F(RecordedModel, ReplaysEditsAtPlacesThatItHasNotSeen) {
+  if (!on_strict_device()) GTEST_SKIP() << "launches are counted on the strict device only";
+  const auto zeroed = [&](std::int64_t head) {
+    return model_.run(s_.input(), {.edits = {zero(act::z(1).head(head))}}).logits();
+  };
+  zeroed(0);
+  zeroed(1);
+  at::Tensor third;
+  // The ids and the place, both into the recording, the recording, out of it.
+  EXPECT_EQ(strict::counts_of([&] { third = zeroed(2); }), (strict::Counts{.launches = 6, .waits = 0}));
+  const auto eager = model_.run(s_.input(), {.edits = {zero(act::z(1).head(2))}, .eager = true});
+  EXPECT_TRUE(third.cpu().equal(eager.logits().cpu()));
+  EXPECT_THROW(zeroed(s_.config().n_heads), HookError);
+}
+
+TEST_F(RecordedModel, CopiesAPrefixOnce) {
+  if (!on_strict_device()) GTEST_SKIP() << "launches are counted on the strict device only";
+  const auto prefix = model_.run(golden_.tokens.narrow(1, 0, 3), {.keep_prefix = true}).prefix;
+  const Input input(golden_.tokens.narrow(1, 3, 2), {.prefix = prefix});
+  for (int time = 0; time < 2; ++time) model_.run(input);
+  EXPECT_EQ(strict::counts_of([&] { model_.run(input); }), (strict::Counts{.launches = 4, .waits = 0}));
 }
 
 TEST_F(RecordedModel, IsSharedByThreads) {

@@ -21,8 +21,8 @@ std::size_t fullest(const StateDict& weights, const ModelConfig& config, const P
   std::map<c10::Device, std::size_t, bool (*)(const c10::Device&, const c10::Device&)> held(
       [](const c10::Device& a, const c10::Device& b) { return a.index() < b.index(); });
   for (const auto& [name, weight] : weights) {
-    c10::Device device = name.starts_with("embed.") || name.starts_with("pos_embed.") ? placement.entry()
-                                                                                      : placement.exit();
+    c10::Device device =
+        name.starts_with("embed.") || name.starts_with("pos_embed.") ? placement.entry() : placement.exit();
     for (const BlockPlace& block : config.blocks()) {
       if (name.starts_with(block.path() + ".")) device = placement.of(block);
     }

@@ -92,6 +92,45 @@ TEST_F(SequenceOf, TheNewestColumnAloneIsBlockedFromNothing) {
   EXPECT_FALSE(kind(newest).plain_causal);
 }
 
+TEST_F(SequenceOf, AColumnThatTheDeviceKnowsIsThatOfTheWhole) {
+  config_.window = Window{.size = 3, .layers = {true, false}};
+  config_.positions = AlibiPositions{.slopes = {0.5, 0.25, 0.125, 0.0625}};
+  for (const at::Tensor& mask : {at::Tensor(), mask_}) {
+    const Sequence whole = make(mask);
+    for (const std::int64_t column : {0, 2, 4}) {
+      SCOPED_TRACE(column);
+      KvCache room(config_.n_layers, {.batch = 2, .capacity = 8});
+      const auto columns = [&](std::int64_t begin, std::int64_t length) {
+        return mask.defined() ? mask.narrow(1, begin, length).to(at::kBool) : at::Tensor();
+      };
+      room.advance(column, columns(0, column));
+      room.mark(1, columns(column, 1));
+      const Sequence step(config_, Stack::blocks,
+                          {.batch = 2,
+                           .length = 1,
+                           .attention_mask = {},
+                           .device = at::kCPU,
+                           .cache = &room,
+                           .column = at::tensor({column}, at::kLong)});
+      EXPECT_TRUE(at::equal(step.positions(), whole.positions().narrow(1, column, 1)));
+      for (const std::int64_t layer : {0, 1}) {
+        const LayerKind here = kind(step, layer), full = kind(whole, layer);
+        const std::int64_t seen = column + 1;
+        const auto of_column = [&](const at::Tensor& x) { return x.narrow(2, column, 1).narrow(3, 0, seen); };
+        EXPECT_TRUE(at::equal(here.mask.blocked().narrow(3, 0, seen), of_column(full.mask.blocked())));
+        // Padding lies at whatever distance.
+        at::Tensor any = of_column(full.mask.blocked());
+        if (mask.defined()) any = any.logical_or(columns(column, 1).logical_not().view({2, 1, 1, 1}));
+        const auto counted = [&](const at::Tensor& bias) { return bias.masked_fill(any, 0.0); };
+        EXPECT_TRUE(
+            at::equal(counted(here.mask.bias().narrow(3, 0, seen)), counted(of_column(full.mask.bias()))));
+        EXPECT_TRUE(here.mask.blocked().narrow(3, seen, 8 - seen).all().item<bool>());
+        EXPECT_FALSE(here.plain_causal);
+      }
+    }
+  }
+}
+
 TEST_F(SequenceOf, PaddingBetweenTokensDoesNotMoveThemOutOfTheWindow) {
   config_.window = Window{.size = 2, .layers = {true, true}};
   const at::Tensor mask = at::tensor({1, 1, 0, 0, 1}, at::kLong).unsqueeze(0).expand({2, 5});

@@ -73,6 +73,9 @@ struct GenerateOptions {
   /// 0 where keys were still to come.
   Selection capture = {};
   KeepOptions keep = {};  ///< how much of each captured activation, and where
+  /// Compute kernel by kernel, also where the device could replay the recordings of equal steps
+  /// (docs/gpu.md).
+  bool eager = false;
   /// Threads that LibTorch uses for this generation; its own number when absent.
   std::optional<int> threads = std::nullopt;
 };
@@ -87,6 +90,9 @@ struct GenerateResult {
   std::vector<std::string> texts;   ///< each row's continuation; empty without a tokenizer
   std::vector<StopReason> stopped;  ///< each row
   ActivationCache cache;            ///< what was captured
+  /// What is worth knowing about how it was computed: on a device that replays recorded runs, why steps were
+  /// not to be recorded.
+  std::vector<std::string> notes;
 };
 
 /// The logits that tokens are drawn by, [batch, vocab] in float32 or better, after the penalties and filters

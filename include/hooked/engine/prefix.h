@@ -13,7 +13,7 @@ struct LoadedModel;
 
 /// Tokens that were run once, for other runs to go on from: the keys and values that every layer made of
 /// them, and of an encoder-decoder those of what its encoder read. Frozen and cheap to copy; any number of
-/// runs, on any threads, read the same memory and none copies it.
+/// runs, on any threads, read the same memory. None copies it but what is recorded on a device (docs/gpu.md).
 class Prefix {
  public:
   /// Rows. A prefix of one row serves runs of any number of rows.

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "hooked/core/axis.h"
@@ -18,6 +19,10 @@ struct AxisContext {
   Site site;                  ///< whose axes the value has
   std::string_view where;     ///< the activation's name, for errors
   at::Tensor last_positions;  ///< [batch] int64, or undefined: every row ends at the last column
+  /// For work that is recorded: the places on some axes, [place] int64 each, as numbers on the value's
+  /// device. They are read instead of the numbers in the indices of these axes, as many and in the same
+  /// order.
+  std::vector<std::pair<Axis, at::Tensor>> places_there = {};
 };
 
 /// One axis of an activation, with its size in this run.
