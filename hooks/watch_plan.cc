@@ -69,6 +69,10 @@ void WatchPlan::add_gradients(const Selection& selection) {
   }
 }
 
+void WatchPlan::add_readings(const Selection& selection) {
+  for (const std::size_t point : selection.resolve(points_, reach_)) plan(point).reading = true;
+}
+
 std::vector<std::size_t> WatchPlan::watched_points() const {
   std::vector<std::size_t> watched;
   for (const PointPlan& plan : plans_) watched.push_back(plan.point);
@@ -110,7 +114,7 @@ std::optional<std::string> WatchPlan::recording_key() const {
   for (const std::size_t point : watched_points()) {
     const PointPlan& plan = *find(point);
     if (!plan.forward.empty() || !plan.backward.empty()) return std::nullopt;
-    key += fmt::format("{}{}{};", point, plan.capture ? "c" : "", plan.gradient ? "g" : "");
+    key += fmt::format("{}{}{};", point, plan.capture ? "c" : "", plan.wants_gradient() ? "g" : "");
     for (const PointEdit& edit : plan.edits) {
       const auto* value = std::get_if<at::Tensor>(&edit.value);
       key += fmt::format(
