@@ -4,8 +4,10 @@
 
 #include "hooked/analysis/answers.h"
 #include "hooked/analysis/attribution.h"
+#include "hooked/analysis/attribution_patching.h"
 #include "hooked/analysis/circuits.h"
 #include "hooked/analysis/direct_path.h"
+#include "hooked/analysis/edge_attribution.h"
 #include "hooked/analysis/factored_matrix.h"
 #include "hooked/analysis/grid.h"
 #include "hooked/analysis/heads.h"
