@@ -20,6 +20,7 @@
 #include "hooked/analysis/norm_geometry.h"
 #include "hooked/analysis/patch_source.h"
 #include "hooked/analysis/patching_presets.h"
+#include "hooked/analysis/path_patching.h"
 #include "hooked/analysis/position.h"
 #include "hooked/analysis/prompt_pairs.h"
 #include "hooked/analysis/repetition.h"
