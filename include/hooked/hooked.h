@@ -2,9 +2,12 @@
 
 // Everything a user needs, by room, and the tensor operations that go with it.
 
+#include "hooked/analysis/ablation.h"
 #include "hooked/analysis/answers.h"
 #include "hooked/analysis/attribution.h"
 #include "hooked/analysis/attribution_patching.h"
+#include "hooked/analysis/circuit.h"
+#include "hooked/analysis/circuit_judgement.h"
 #include "hooked/analysis/circuits.h"
 #include "hooked/analysis/direct_path.h"
 #include "hooked/analysis/edge_attribution.h"
