@@ -314,7 +314,7 @@ void Estimates::integrate_activations(Chunk chunk, const BoundMetric& metric, co
     if (options_.query_key) mixed.of.push_back(act::pattern.in(name.stack, name.layer).name());
     for (std::int64_t i = 0; i < options_.integration.steps; ++i) {
       mixed.run.edits = ask.run.edits;
-      mixed.run.edits.push_back(set(Address(name), here + (there - here) * step_of(options_.integration, i)));
+      mixed.run.edits.push_back(set(Address(name), between(here, there, step_of(options_.integration, i))));
       differentiate(input_of(chunk), metric, mixed, [&](const ActivationCache&, const ActivationCache& some) {
         gradients.add(some, 1.0 / static_cast<double>(options_.integration.steps));
       });

@@ -74,12 +74,15 @@ at::Tensor first_order(const CellPatches& made, const PatchedRuns& runs, const A
       const auto part = [&](const at::Tensor& whole) {
         return float32_at_least(take_block(whole, block.place.indices(), context));
       };
-      const at::Tensor effect =
-          ((float32_at_least(block.value) - part(runs.value(name))) * part(gradients[Address(name)]))
-              .sum(at::kDouble);
+      const at::Tensor unpatched = part(runs.value(name)), value = float32_at_least(block.value);
+      // (Scores that a query may not see are -inf in both.)
+      const at::Tensor change = at::where(value.eq(unpatched), 0.0, value - unpatched);
+      const at::Tensor effect = (change * part(gradients[Address(name)])).sum(at::kDouble);
       sum = sum.defined() ? sum + effect : effect;
     }
-    each.push_back(sum.defined() ? sum : at::zeros({}, at::kDouble));
+    // (No token of an expert may change.)
+    each.push_back(sum.defined() ? sum
+                                 : at::zeros({}, gradients.begin()->value().options().dtype(at::kDouble)));
   }
   return numbers_of(each);
 }

@@ -304,7 +304,8 @@ Circuit choose_circuit(const HookedTransformer& model, const Grid& given, const 
   return Circuit::of_edges(model, named(space, on_paths(space, std::move(edges))));
 }
 
-Grid node_attribution(const HookedTransformer& model, const AttributionPatchingOptions& options) {
+AttributionPatchingReport node_attribution_report(const HookedTransformer& model,
+                                                  const AttributionPatchingOptions& options) {
   if (options.sweep.site || !options.sweep.table.empty())
     throw HookError("node_attribution", "every head and MLP is a node; expected neither `site` nor `table`");
   AttributionPatchingOptions all = options;
@@ -314,10 +315,24 @@ Grid node_attribution(const HookedTransformer& model, const AttributionPatchingO
     axis.labels.push_back(part.name);
     axis.places.emplace_back(part.place);
   }
-  const Grid made = attribution_patching(model, all);
-  std::vector<GridAxis> axes = made.axes();
-  *std::find_if(axes.begin(), axes.end(), [](const GridAxis& own) { return own.name == "place"; }) = axis;
-  return Grid(made.values(), std::move(axes), {.title = "Attribution of nodes", .unit = made.unit()});
+  AttributionPatchingReport report = attribution_patching_report(model, all);
+  std::vector<GridAxis> axes = report.grid.axes();
+  const auto node =
+      std::find_if(axes.begin(), axes.end(), [](const GridAxis& own) { return own.name == "place"; });
+  const auto number = static_cast<std::size_t>(node - axes.begin());
+  *node = axis;
+  report.grid = Grid(report.grid.values(), std::move(axes),
+                     {.title = "Attribution of nodes", .unit = report.grid.unit()});
+  if (!report.check) return report;
+  for (auto* cells : {&report.check->cells, &report.check->missed}) {
+    for (CheckedCell& cell : *cells)
+      cell.labels[number] = axis.labels[static_cast<std::size_t>(cell.index[number])];
+  }
+  return report;
+}
+
+Grid node_attribution(const HookedTransformer& model, const AttributionPatchingOptions& options) {
+  return node_attribution_report(model, options).grid;
 }
 
 }  // namespace hooked

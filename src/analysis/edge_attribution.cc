@@ -20,6 +20,7 @@
 #include "analysis/work_clock.h"
 #include "core/parallel.h"
 #include "hooked/core/error.h"
+#include "hooked/hooks/point_index.h"
 
 namespace hooked {
 namespace {
@@ -42,6 +43,52 @@ void require(const EdgeAttributionOptions& options) {
         kEdgeAttribution,
         "an edge is no activation to integrate over; expected integration over inputs or nothing");
   step_of(options.integration, 0);
+}
+
+/// Whether what is done at a site changes how writers reach readers, which edges take as the model has it.
+bool is_on_the_way(Site site) {
+  switch (site) {
+    case Site::resid_pre:
+    case Site::attn_in:
+    case Site::q_input:
+    case Site::k_input:
+    case Site::v_input:
+    case Site::q_latent:
+    case Site::kv_latent:
+    case Site::k_shared:
+    case Site::q_latent_norm_scale:
+    case Site::q_latent_norm_normalized:
+    case Site::kv_latent_norm_scale:
+    case Site::kv_latent_norm_normalized:
+    case Site::result:
+    case Site::attn_out:
+    case Site::resid_mid:
+    case Site::mlp_in:
+    case Site::resid_post:
+    case Site::normalized_resid_post:
+    case Site::full_embed:
+      return true;
+    default:
+      return is_scale_of_stream(site) || is_normalized_stream(site);
+  }
+}
+
+// A hook need not change what it sees, but nothing says so.
+void require_free_way(const HookedTransformer& model, const SweepOptions& sweep) {
+  const PointIndex points(model.config());
+  const auto require_none = [&](const Selection& where) {
+    for (const std::size_t point : where.resolve(points, Reach::everything(points))) {
+      const ActivationName& name = points.name(point);
+      if (!is_on_the_way(name.site)) continue;
+      throw HookError(name.to_string(),
+                      "edges are carried from writers to readers as the model does it; expected hooks and "
+                      "edits inside of "
+                      "attention and MLPs, or of what is written (z, mlp_out, embeddings)");
+    }
+  };
+  for (const Hook& hook : model.hooks()) require_none(hook.where);
+  for (const Hook& hook : sweep.hooks) require_none(hook.where);
+  for (const Edit& edit : sweep.edits) require_none(edit.target.where);
 }
 
 /// The edges of some rows of one input.
@@ -144,6 +191,7 @@ class Edges {
 
 Grid edge_attribution(const HookedTransformer& model, const EdgeAttributionOptions& options) {
   require(options);
+  require_free_way(model, options.sweep);
   const ThreadLimit limit(options.sweep.threads);
   const SweepInput into(model, options.sweep.into);
   const StreamGraph graph = StreamGraph::of(model, kEdgeAttribution);

@@ -1,6 +1,7 @@
 #include "analysis/gradient_run.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/where.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -157,6 +158,10 @@ Input from_stream(const Input& input, std::int64_t layer, at::Tensor stream) {
   return from;
 }
 
+at::Tensor between(const at::Tensor& here, const at::Tensor& there, double share) {
+  return at::where(here.eq(there), here, here + (there - here) * share);
+}
+
 InputWay::InputWay(const HookedTransformer& model, const PatchSource& from, const ActivationCache& plain,
                    const std::vector<SweptRow>& rows)
     : names_(entries(model)) {
@@ -177,7 +182,7 @@ std::vector<ActivationName> InputWay::entries(const HookedTransformer& model) {
 std::vector<Edit> InputWay::at(double share) const {
   std::vector<Edit> edits;
   for (std::size_t i = 0; i < names_.size(); ++i)
-    edits.push_back(set(Address(names_[i]), here_[i] + (there_[i] - here_[i]) * share));
+    edits.push_back(set(Address(names_[i]), between(here_[i], there_[i], share)));
   return edits;
 }
 

@@ -29,6 +29,9 @@ using TakeGradients = std::function<void(const ActivationCache& values, const Ac
 at::Tensor gradient_run(const HookedTransformer& model, const Input& input, const BoundMetric& metric,
                         const GradientAsk& ask, const TakeGradients& take);
 
+/// A share of the way from one value to another; where both are the same, -inf among it, that.
+at::Tensor between(const at::Tensor& here, const at::Tensor& there, double share);
+
 /// The way of what the blocks read first, of both stacks where there are two, from one run to another.
 class InputWay {
  public:

@@ -216,7 +216,8 @@ CellPatches PathSets::patches(const Set& sender_sets, const PatchedRuns& runs, S
         const Sender& sender = senders_[number];
         const ActivationName& name = sender.place.name();
         const auto reader = readers.try_emplace(name, options_.sweep.from, name, runs.value(name), row).first;
-        const bool held = sender.is_stream || std::find(frozen_.begin(), frozen_.end(), name) != frozen_.end();
+        const bool held =
+            sender.is_stream || std::find(frozen_.begin(), frozen_.end(), name) != frozen_.end();
         for (const auto& [indices, value] : blocks(sender, reader->second, row)) {
           if (held) {
             const std::string where = sender.place.to_string();

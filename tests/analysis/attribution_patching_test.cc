@@ -3,13 +3,17 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/corrcoef.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/stack.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <set>
 
+#include "hooked/analysis/prompt_pairs.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
 #include "tests/analysis/two_layer_model.h"
@@ -59,6 +63,7 @@ TEST_F(AttributionPatchingOf, IsTheSlopeOfTheSweep) {
                         {"queries", act::q, {Axis::layer, Axis::head}},
                         {"keys", act::k, {Axis::layer, {Axis::head, {0, 2}}, Axis::pos}},
                         {"pattern", act::pattern, {Axis::layer, Axis::head, Axis::query, Axis::key}},
+                        {"scores", act::attn_scores, {Axis::layer, Axis::head}},
                         {"neurons", act::post, {{Axis::layer, {1, 3}}, Axis::d_mlp}}};
   for (const Case& one : cases) {
     SCOPED_TRACE(one.name);
@@ -265,6 +270,28 @@ TEST_F(AttributionPatchingOf, TakesPresets) {
   ASSERT_EQ(every.values().sizes(), at::IntArrayRef({5, 4, 4}));
   const Grid z = attribution_patching(model_, {.sweep = sweep_over(act::z, {Axis::layer, Axis::head})});
   EXPECT_TRUE(every.slice("site", "z").values().allclose(z.values()));
+}
+
+/// What docs/analysis.md says of the shipped model.
+TEST(AttributionPatching, ForetellsThePatchingOfTheShippedModel) {
+  const std::filesystem::path root = HOOKED_SOURCE_DIR;
+  const auto model = HookedTransformer::load((root / "examples/toy_model").string());
+  const auto pairs = PromptPairs::load(model, root / "examples/pairs.jsonl");
+  const auto from = model.run_with_cache(pairs.corrupted(), act::defaults).cache;
+  const auto correlation = [&](SweptSite site, bool query_key) {
+    const SweepOptions sweep{.site = site,
+                             .over = {Axis::layer, Axis::head},
+                             .from = from,
+                             .into = pairs.clean(),
+                             .metric = logit_difference(pairs.answers(), pairs.against())};
+    const SweepReport exact = sweep_report(model, sweep);
+    const at::Tensor effects = exact.grid.values() - exact.unpatched.values().view({-1, 1, 1});
+    const at::Tensor made = attribution_patching(model, {.sweep = sweep, .query_key = query_key}).values();
+    return at::corrcoef(at::stack({made.flatten(), effects.flatten()}))[0][1].item<double>();
+  };
+  EXPECT_GE(correlation(act::z, false), 0.99);
+  EXPECT_LT(correlation(act::q, false), 0.8) << "patterns are saturated";
+  EXPECT_GE(correlation(act::q, true), 0.99);
 }
 
 TEST_F(AttributionPatchingOf, RefusesWhatHasNoMeaning) {

@@ -74,6 +74,24 @@ TEST_P(EdgesOfGolden, AddUpToTheirWriters) {
   }
 }
 
+TEST_P(EdgesOfGolden, StretchesOfLayersGiveTheSame) {
+  AttributionPatchingOptions options{.sweep = {.site = act::z,
+                                               .over = {Axis::layer, Axis::head},
+                                               .from = PatchSource::zero(),
+                                               .into = input(recorded_.tokens),
+                                               .metric = metric()},
+                                     .layers_at_once = 1};
+  if (model_.config().has_encoder() || !model_.config().has_unembedding()) {
+    EXPECT_THROW(attribution_patching(model_, options), HookError);
+    return;
+  }
+  const at::Tensor made = attribution_patching(model_, options).values();
+  options.layers_at_once = 0;
+  const at::Tensor expected = attribution_patching(model_, options).values();
+  EXPECT_GT(largest(expected), 0);
+  EXPECT_LE(largest(made - expected), 1e-10 * largest(expected));
+}
+
 INSTANTIATE_TEST_SUITE_P(Cases, EdgesOfGolden, testing::ValuesIn(golden_cases()), golden_test_name);
 
 }  // namespace

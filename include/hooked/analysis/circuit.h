@@ -91,4 +91,8 @@ Circuit choose_circuit(const HookedTransformer& model, const Grid& scores, const
 /// `metric` stand before. `sweep.site`, `over` and `table` stay empty. Throws as attribution_patching().
 Grid node_attribution(const HookedTransformer& model, const AttributionPatchingOptions& options);
 
+/// The same with a report, and exact sweeps of some nodes.
+AttributionPatchingReport node_attribution_report(const HookedTransformer& model,
+                                                  const AttributionPatchingOptions& options);
+
 }  // namespace hooked

@@ -33,8 +33,9 @@ struct EdgeAttributionOptions {
 /// the edges from a writer add up to what attribution_patching gives for it, in every model with one stack,
 /// whatever stands on its stream. No switch of the model and no copy of shared heads is needed.
 ///
-/// Throws as sweep(), HookError for two stacks, for several metrics, one without a gradient, and integration
-/// over activations.
+/// Throws as sweep(), HookError for two stacks, for several metrics, one without a gradient, integration over
+/// activations, and for hooks and edits on the way from writers to readers (the stream, its norms, attn_out,
+/// split inputs), which edges are not carried through.
 Grid edge_attribution(const HookedTransformer& model, const EdgeAttributionOptions& options);
 
 }  // namespace hooked
