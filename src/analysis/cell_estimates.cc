@@ -7,7 +7,7 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
-#include <cassert>
+#include <cmath>
 #include <string>
 
 #include "hooked/core/error.h"
@@ -75,8 +75,9 @@ at::Tensor first_order(const CellPatches& made, const PatchedRuns& runs, const A
         return float32_at_least(take_block(whole, block.place.indices(), context));
       };
       const at::Tensor unpatched = part(runs.value(name)), value = float32_at_least(block.value);
-      // (Scores that a query may not see are -inf in both.)
-      const at::Tensor change = at::where(value.eq(unpatched), 0.0, value - unpatched);
+      at::Tensor change = value - unpatched;
+      // Scores that a query may not see are -inf in both.
+      if (std::isinf(row(name.site).unseen)) change = at::where(value.eq(unpatched), 0.0, change);
       const at::Tensor effect = (change * part(gradients[Address(name)])).sum(at::kDouble);
       sum = sum.defined() ? sum + effect : effect;
     }

@@ -1,6 +1,8 @@
 #include "analysis/edge_walk.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/bmm.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/einsum.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
@@ -150,6 +152,14 @@ class GraphBuilder {
   Graph graph_;
 };
 
+// Note [Reading through a norm]
+// With c the centring, s the scale, x^ the normed stream and w the weight of the norm in front of a
+// projection W, a change d of the stream changes what W gives by (c(d) / s - x^ (x^ . c(d)) / (N s)) w W. So
+// d . c(w W g) / s are the products of all writers with one direction for each reader, which the projection
+// makes of gradients g / s with W centred and weighted beforehand: nothing is done to the many directions one
+// by one. What the scale takes off is a number of the writer, d . x^, times one of the reader, x^ . (w W g) /
+// (N s), at each position.
+
 /// Carries what was written along the stream, and reads it.
 class EdgeWalk {
  public:
@@ -165,14 +175,22 @@ class EdgeWalk {
     if (run_.by_position) sizes.push_back(columns);
     const double nan = std::numeric_limits<double>::quiet_NaN();
     edges_ = at::full(sizes, nan, first.options().dtype(at::kDouble));
-    written_ = at::empty({writers, rows, columns, config_.d_model}, float32_at_least(first).options());
-    for (const Graph::Step& step : run_.graph.steps) {
-      if (step.kind == Graph::Step::Kind::write) write(step.number);
-      if (step.kind == Graph::Step::Kind::read) read(run_.graph.readers[step.number]);
-      if (step.kind == Graph::Step::Kind::norm && count_ > 0) {
-        const at::Tensor all = written_.narrow(0, 0, count_);
-        all.copy_(norm_at(run_.graph.norms[step.number]).of(all));
+    written_ = at::empty({rows, writers, columns, config_.d_model}, float32_at_least(first).options());
+    const auto& steps = run_.graph.steps;
+    for (std::size_t i = 0; i < steps.size();) {
+      if (steps[i].kind == Graph::Step::Kind::read) {
+        const std::size_t begin = i;
+        while (i < steps.size() && steps[i].kind == Graph::Step::Kind::read) ++i;
+        read(begin, i);
+        continue;
       }
+      if (steps[i].kind == Graph::Step::Kind::write) {
+        write(steps[i].number);
+      } else if (count_ > 0) {
+        const at::Tensor all = written_.narrow(1, 0, count_).transpose(0, 1);  // [writer, row, pos, d_model]
+        all.copy_(norm_at(run_.graph.norms[steps[i].number]).of(all));
+      }
+      ++i;
     }
     return edges_.to(at::kCPU);
   }
@@ -180,6 +198,9 @@ class EdgeWalk {
  private:
   at::Tensor value(const Address& address) const {
     return float32_at_least(run_.values[address]).to(written_.scalar_type());
+  }
+  at::Tensor gradient(const Address& address) const {
+    return float32_at_least(run_.gradients[address]).to(written_.scalar_type());
   }
   at::Tensor as_here(const at::Tensor& weight) const {
     return weight.defined() ? weight.to(written_.options()) : weight;
@@ -195,7 +216,8 @@ class EdgeWalk {
 
   void write(std::size_t number) {
     const Graph::Writer& writer = run_.graph.writers[number];
-    const at::Tensor to = written_.narrow(0, writer.first, writer.count);
+    const at::Tensor to =
+        written_.narrow(1, writer.first, writer.count).transpose(0, 1);  // [part, row, pos, d_model]
     const at::Tensor delta = float32_at_least(deltas_[number]).to(written_.scalar_type());
     if (!writer.of_heads) {
       to[0].copy_(delta);
@@ -211,31 +233,91 @@ class EdgeWalk {
     count_ = writer.first + writer.count;
   }
 
-  void read(const Graph::Reader& reader) {
-    const at::Tensor directions = this->directions(reader);  // [row, pos, reader, d_model]
-    const at::Tensor before = written_.narrow(0, 0, count_);
-    const at::Tensor numbers =
-        at::einsum(run_.by_position ? "urpm,rpnm->runp" : "urpm,rpnm->run", {before, directions});
-    edges_.narrow(1, 0, count_).narrow(2, reader.first, reader.count).copy_(numbers);
+  /// Readers of one point of the stream.
+  struct Directions {
+    at::Tensor along;  ///< [row, reader, pos, d_model]
+    /// What the norm in front of some of them, the first, takes off besides: a number for each writer (made
+    /// with `normalized` [row, pos, d_model]; undefined: nothing is taken off) times `taken_off` [row,
+    /// reader, pos].
+    at::Tensor normalized = {}, taken_off = {};
+  };
+
+  void read(std::size_t begin, std::size_t end) {
+    const auto& graph = run_.graph;
+    const Graph::Reader& first = graph.readers[graph.steps[begin].number];
+    const Graph::Reader& last = graph.readers[graph.steps[end - 1].number];
+    const std::int64_t n_readers = last.first + last.count - first.first;
+    const std::int64_t rows = written_.size(0), columns = written_.size(2);
+    Directions directions{.along =
+                              at::empty({rows, n_readers, columns, config_.d_model}, written_.options())};
+    for (std::size_t step = begin; step < end; ++step) {
+      const Graph::Reader& reader = graph.readers[graph.steps[step].number];
+      put(reader, reader.first - first.first, directions);
+    }
+    const at::Tensor before = written_.narrow(1, 0, count_);
+    const at::Tensor to = edges_.narrow(1, 0, count_).narrow(2, first.first, n_readers);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      at::Tensor numbers = products(before[row], directions.along[row]);
+      if (directions.normalized.defined()) {
+        const at::Tensor moved = at::einsum("upm,pm->up", {before[row], directions.normalized[row]});
+        const at::Tensor taken = directions.taken_off[row];  // [reader, pos]
+        const at::Tensor less =
+            run_.by_position ? moved.unsqueeze(1) * taken.unsqueeze(0) : moved.matmul(taken.t());
+        numbers.narrow(1, 0, taken.size(0)).sub_(less);
+      }
+      to[row].copy_(numbers);
+    }
   }
 
-  at::Tensor directions(const Graph::Reader& reader) const {
-    const at::Tensor gradient = float32_at_least(run_.gradients[reader.gradient]).to(written_.scalar_type());
-    if (reader.kind == Graph::Reader::Kind::stream) return gradient.unsqueeze(2);
+  /// Of writers and readers [.., pos, d_model]: [writer, reader] or [writer, reader, pos].
+  at::Tensor products(const at::Tensor& writers, const at::Tensor& readers) const {
+    if (run_.by_position) return at::einsum("upm,npm->unp", {writers, readers});
+    return writers.flatten(1).matmul(readers.flatten(1).t());
+  }
+
+  /// Puts the directions of a reader's parts from the `place`-th on.
+  void put(const Graph::Reader& reader, std::int64_t place, Directions& directions) const {
+    const at::Tensor to = directions.along.narrow(1, place, reader.count);
     const ActivationName& name = reader.gradient.name();
-    if (config_.latent_attention()) return through_latents(reader, gradient);
+    const at::Tensor given = gradient(reader.gradient);  // [row, pos, (head, d_head or) d_model]
+    if (reader.kind == Graph::Reader::Kind::stream) {
+      to.select(1, 0).copy_(given);
+      return;
+    }
+    if (config_.latent_attention()) {
+      to.copy_(through_latents(reader).transpose(1, 2));
+      return;
+    }
     const WeightView weights = run_.model.weights();
-    const at::Tensor weight = reader.kind == Graph::Reader::Kind::queries ? weights.W_Q(name.layer)
-                              : reader.kind == Graph::Reader::Kind::keys  ? weights.W_K(name.layer)
-                                                                          : weights.W_V(name.layer);
-    const at::Tensor read = at::einsum("rphd,hmd->rphm", {gradient, as_here(weight)});
-    if (!reads_through_norm(config_)) return read;
-    return norm_at({.site = Site::ln1_normalized, .stack = name.stack, .layer = name.layer}).before(read);
+    at::Tensor W = as_here(reader.kind == Graph::Reader::Kind::queries ? weights.W_Q(name.layer)
+                           : reader.kind == Graph::Reader::Kind::keys
+                               ? weights.W_K(name.layer)
+                               : weights.W_V(name.layer));  // [head, d_model, d_head]
+    at::Tensor by_head = given.transpose(1, 2);             // [row, head, pos, d_head]
+    if (reads_through_norm(config_)) {
+      const FrozenNorm norm =
+          norm_at({.site = Site::ln1_normalized, .stack = name.stack, .layer = name.layer});
+      if (norm.weight.defined()) W = W * norm.weight.unsqueeze(1);
+      if (norm.centres) W = W - W.mean(1, /*keepdim=*/true);
+      by_head = by_head / norm.scale.unsqueeze(1);
+      if (norm.normalized.defined()) {
+        const at::Tensor read = at::einsum("rpm,hmd->rhpd", {norm.normalized, W});
+        const at::Tensor off =
+            (read * by_head).sum(3) / static_cast<double>(config_.d_model);  // [row, head, pos]
+        directions.normalized = norm.normalized;
+        directions.taken_off = place == 0 ? off : at::cat({directions.taken_off, off}, 1);
+      }
+    }
+    const at::Tensor back = W.transpose(1, 2);  // [head, d_head, d_model]
+    for (std::int64_t row = 0; row < to.size(0); ++row) {
+      at::Tensor own = to[row];
+      at::bmm_out(own, by_head[row], back);
+    }
   }
 
   /// Between the stream and queries, keys and values stand norms of latents: the model itself says what
-  /// reaches the stream, in runs of its layer with a head for each row.
-  at::Tensor through_latents(const Graph::Reader& reader, const at::Tensor& gradient) const {
+  /// reaches the stream, in runs of its layer with a head for each. [row, pos, head, d_model]
+  at::Tensor through_latents(const Graph::Reader& reader) const {
     const ActivationName& name = reader.gradient.name();
     const Address stream = act::resid_pre.in(name.stack, name.layer);
     const at::Tensor before = run_.values[stream];
@@ -253,13 +335,13 @@ class EdgeWalk {
       heads.push_back(float32_at_least(
           run_.model.run(from_stream(run_.input, name.layer, before), options).gradients[stream]));
     }
-    return at::stack(heads, 2).to(gradient.scalar_type());
+    return at::stack(heads, 2);
   }
 
   const EdgeRun& run_;
   const ModelConfig& config_;
   const std::vector<at::Tensor>& deltas_;
-  at::Tensor written_;      // [writer, row, pos, d_model]: as it stands in the stream now
+  at::Tensor written_;      // [row, writer, pos, d_model]: as it stands in the stream now
   std::int64_t count_ = 0;  // of the writers so far
   at::Tensor edges_;
 };
