@@ -239,7 +239,8 @@ at::Tensor Watch::pass(std::size_t point, at::Tensor value) {
   }
   if (p.wants_gradient()) {
     // Whatever an edit put here without history becomes a leaf, so that it has a gradient too.
-    if (!value.requires_grad()) value = value.detach().requires_grad_(true);
+    // (Ids, which a metric may read, have none.)
+    if (!value.requires_grad() && value.is_floating_point()) value = value.detach().requires_grad_(true);
     // A name of its own: one tensor may pass several points (resid_post, then the next resid_pre).
     value = value.view_as(value);
     for (const HookFunction& hook : p.backward) {
@@ -256,12 +257,22 @@ at::Tensor Watch::pass(std::size_t point, at::Tensor value) {
   return value;
 }
 
+ActivationCache Watch::live() const {
+  ActivationCache read = empty_cache();
+  for (const std::size_t point : plan_->watched_points()) {
+    const at::Tensor& seen = seen_[plan_->place_of(point)];
+    if (plan_->find(point)->reading && seen.defined())
+      read.insert({.name = points().name(point), .held = seen});
+  }
+  return read;
+}
+
 ActivationCache Watch::take_gradients(const at::Tensor& metric) {
   std::vector<const WatchPlan::PointPlan*> asked;
   torch::autograd::variable_list inputs;
   for (const std::size_t point : plan_->watched_points()) {
     const at::Tensor& seen = seen_[plan_->place_of(point)];
-    if (!seen.defined()) continue;
+    if (!seen.defined() || !seen.requires_grad()) continue;
     asked.push_back(plan_->find(point));
     inputs.push_back(seen);
   }

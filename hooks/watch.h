@@ -125,6 +125,8 @@ class Watch {
 
   /// The kept activations. Views that pin far more memory than they show are compacted.
   ActivationCache take_cache();
+  /// What the metric reads, as downstream saw it, with what it was made of: for the metric alone.
+  ActivationCache live() const;
   /// The gradients of `metric` (a scalar) at the points asked for; zeros where it does not depend on them.
   ActivationCache take_gradients(const at::Tensor& metric);
 

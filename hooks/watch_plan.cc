@@ -98,6 +98,10 @@ void WatchPlan::add_gradients(const Selection& selection) {
   }
 }
 
+void WatchPlan::add_readings(const Selection& selection) {
+  for (const std::size_t point : selection.resolve(points_, reach_)) plan(point).reading = true;
+}
+
 std::vector<std::size_t> WatchPlan::watched_points() const {
   std::vector<std::size_t> watched;
   for (const PointPlan& plan : plans_) watched.push_back(plan.point);

@@ -47,9 +47,10 @@ class WatchPlan {
     std::vector<PointEdit> edits = {};
     bool capture = false;
     bool gradient = false;
+    bool reading = false;  ///< what is differentiated reads it
 
     bool may_change() const noexcept { return !forward.empty() || !edits.empty(); }
-    bool wants_gradient() const noexcept { return gradient || !backward.empty(); }
+    bool wants_gradient() const noexcept { return gradient || reading || !backward.empty(); }
     /// What the first thing done puts in place of the whole value, whatever that is; null where it does not.
     const at::Tensor* replacement() const;
   };
@@ -64,6 +65,7 @@ class WatchPlan {
   void add_edit(const Edit& edit);
   void add_capture(const Selection& selection);
   void add_gradients(const Selection& selection);
+  void add_readings(const Selection& selection);
 
   const PointIndex& points() const noexcept { return points_; }
   const Kept& kept() const noexcept { return kept_; }

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view kPreface = R"(# TransformerLens's functions for reading a run
 
-Generated from the golden results (`tests/golden/reading/index.json`, `tests/golden/heads.json`, `tests/golden/circuits.json`); do not edit. Run
+Generated from the golden results (`tests/golden/reading/index.json`, `tests/golden/heads.json`, `tests/golden/circuits.json`, `tests/golden/gradients/index.json`); do not edit. Run
 `cmake --build --preset release --target docs` after a change. A test fails when this page is out of date.
 
 A test holds the functions of [analysis.md](analysis.md) to what the methods of {oracle}'s `ActivationCache` returned in
@@ -91,6 +91,23 @@ side, transpose, SVD, eigenvalues, norm, `make_even`, `collapse_l` and `collapse
 | indices | Python's, on all axes | `[]` for leading axes, `rows`, `columns`, `row`, `column`, `at` |
 )";
 
+constexpr std::string_view kGradients = R"(
+## Gradients, paths and circuits
+
+TransformerLens 3.9 has no functions for these; its demonstrations, the papers' programs and TransformerLens 4 do. Tests hold ours to plain autograd over TransformerLens's models in float64, written
+from the papers, for {models} models on three pairs padded on the left, each number within 1e-9: nodes, held norms and patterns, integration over inputs and activations ({steps} steps), both
+corrections of AtP*, and edges.
+
+| there | ours |
+|---|---|
+| attribution patching (demonstration; `attribution_patching` of 4.x) | `attribution_patching`, `node_attribution` |
+| EAP, EAP-IG (inputs), with `use_split_qkv_input`, `use_attn_result`, `use_hook_mlp_in` and ungrouped heads | `edge_attribution`, without switches |
+| EAP-IG (activations) | `attribution_patching` with `IntegrateOver::activations`, of nodes |
+| AtP*: query-key correction, GradDrop | `.query_key`, `.drop_layers` |
+| path patching (ARENA, `path_patching`, `nnpatch`) | `path_patching` |
+| a circuit's graph: top-n, greedy, pruning, evaluation (EAP-IG's `Graph`) | `Circuit`, `choose_circuit`, `run_circuits`, `judge_circuit` |
+)";
+
 constexpr std::string_view kRefused = R"(
 ## What is refused
 
@@ -112,6 +129,10 @@ constexpr std::string_view kRefused = R"(
 | `copying_scores` | two stacks, masked-LM heads, models that predict another vocabulary or none | there is no circuit from tokens to their own logits |
 | `repetition_scores` | two stacks, bidirectional models, models without unembedding | they do not predict the next token |
 | `indirect_object_pairs` | two stacks | `PromptPairs` are of one stack |
+| `attribution_patching`, `edge_attribution` | metrics that move in steps (`rank`, `top1`) | their gradient is zero |
+| `attribution_patching` with `layers_at_once` | hooks, edits, two stacks, metrics of activations | stretches of layers cannot be computed anew by themselves |
+| `edge_attribution`, circuits of edges | two stacks | a graph of one stack's stream |
+| `run_circuits` of edges | norms on the stream or behind what is written to it, latent attention | a part's share of what is read is no sum |
 | `logit_lens` | norms on the stream itself | no point can be read as the last one |
 | the same with `maps` | processed weights | fitted maps are of the stream as published weights make it |
 )";
@@ -160,6 +181,12 @@ void print_circuits(const nlohmann::json& index) {
   std::cout << replaced(text, "{models}", std::to_string(index.at("models").size()));
 }
 
+void print_gradients(const nlohmann::json& index) {
+  const std::string text =
+      replaced(std::string(kGradients), "{models}", std::to_string(index.at("models").size()));
+  std::cout << replaced(text, "{steps}", std::to_string(index.at("steps").get<int>()));
+}
+
 }  // namespace
 
 int main(int, char** argv) {
@@ -197,5 +224,6 @@ int main(int, char** argv) {
   }
   print_heads(read_index(argv[1], "heads.json"));
   print_circuits(read_index(argv[1], "circuits.json"));
+  print_gradients(read_index(argv[1], "gradients/index.json"));
   std::cout << kRefused;
 }

@@ -2,10 +2,15 @@
 
 // Everything a user needs, by room, and the tensor operations that go with it.
 
+#include "hooked/analysis/ablation.h"
 #include "hooked/analysis/answers.h"
 #include "hooked/analysis/attribution.h"
+#include "hooked/analysis/attribution_patching.h"
+#include "hooked/analysis/circuit.h"
+#include "hooked/analysis/circuit_judgement.h"
 #include "hooked/analysis/circuits.h"
 #include "hooked/analysis/direct_path.h"
+#include "hooked/analysis/edge_attribution.h"
 #include "hooked/analysis/factored_matrix.h"
 #include "hooked/analysis/grid.h"
 #include "hooked/analysis/heads.h"
@@ -18,6 +23,7 @@
 #include "hooked/analysis/norm_geometry.h"
 #include "hooked/analysis/patch_source.h"
 #include "hooked/analysis/patching_presets.h"
+#include "hooked/analysis/path_patching.h"
 #include "hooked/analysis/position.h"
 #include "hooked/analysis/prompt_pairs.h"
 #include "hooked/analysis/repetition.h"

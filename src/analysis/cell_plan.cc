@@ -52,6 +52,8 @@ CellPlan make_plan(const HookedTransformer& model, const SweepOptions& options, 
                                              ? "nothing says what is patched"
                                              : "`table` stands beside `site`, `stack` or axes in `over`"));
   }
+  if (std::any_of(options.table.begin(), options.table.end(), [](const auto& cell) { return cell.empty(); }))
+    throw HookError("sweep", "a row of the table is empty; expected at least one address in each");
   return options.table.empty() ? cells_of_site(model, options, into, heads)
                                : cells_of_table(model, options, into);
 }
@@ -86,12 +88,14 @@ CellPlan stacked(std::vector<CellPlan> plans, const std::string& name,
       };
       std::vector<std::int64_t> numbers;
       for (const std::int64_t cell : group.cells) numbers.push_back(number(cell));
-      all.groups.push_back({std::move(numbers), [number, patches = std::move(group.patches)](
-                                                    const PatchedRuns& runs, SweptRow row) {
-                              CellPatches made = patches(runs, row);
-                              for (std::int64_t& cell : made.cells) cell = number(cell);
-                              return made;
-                            }});
+      all.groups.push_back(
+          {std::move(numbers),
+           [number, patches = std::move(group.patches)](const PatchedRuns& runs, SweptRow row) {
+             CellPatches made = patches(runs, row);
+             for (std::int64_t& cell : made.cells) cell = number(cell);
+             return made;
+           },
+           std::move(group.reads)});
     }
   }
   all.axes.insert(all.axes.begin(), {.name = name, .labels = labels});

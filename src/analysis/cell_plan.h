@@ -8,6 +8,7 @@
 #include "analysis/patched_runs.h"
 #include "analysis/sweep_input.h"
 #include "hooked/analysis/grid.h"
+#include "hooked/analysis/patching_presets.h"
 #include "hooked/analysis/sweep.h"
 
 namespace hooked {
@@ -23,6 +24,7 @@ struct CellGroup {
   std::vector<std::int64_t> cells;
   /// The patches of one row; cells that it has not (padding, places that the layer lacks) have no number.
   std::function<CellPatches(const PatchedRuns& runs, SweptRow row)> patches;
+  std::vector<ActivationName> reads = {};  ///< what they read of the run without patches; empty: of a path
 };
 
 /// What a sweep does for each row of its input: patches for the cells of a grid.
@@ -45,6 +47,10 @@ bool names_axes(const SweepOptions& options);
 /// Beside a site with so many `heads`, one with fewer is asked for those as well: they have no number.
 CellPlan make_plan(const HookedTransformer& model, const SweepOptions& options, const SweepInput& into,
                    std::int64_t heads = 0);
+
+/// The plan of a preset. (patching_presets.cc)
+CellPlan plan_of_preset(const HookedTransformer& model, const PatchingPreset& preset,
+                        const SweepOptions& options, const SweepInput& into);
 
 /// Throws HookError where a row of the run that values come from has its tokens in other columns: column by
 /// column they could not stand for one another.

@@ -37,14 +37,27 @@ bool keeps_weight(Site scale, const ModelConfig& config) {
 
 at::Tensor centred(const at::Tensor& x, bool centres) { return centres ? x - x.mean(-1, true) : x; }
 
+namespace {
+
+// What a change of the scale takes off: with y = c(x) / s, and s the root of the mean square of c(x), dy is
+// c(dx) / s less y times the mean of y c(dx) / s. The same holds for directions, as the map is symmetric.
+at::Tensor with_moving_scale(const at::Tensor& divided, const at::Tensor& normalized) {
+  return divided - normalized * (normalized * divided).mean(-1, /*keepdim=*/true);
+}
+
+}  // namespace
+
 at::Tensor FrozenNorm::of(const at::Tensor& x) const {
-  const auto normalized = centred(x, centres) / scale;
-  return weight.defined() ? normalized * weight : normalized;
+  auto divided = centred(x, centres) / scale;
+  if (normalized.defined()) divided = with_moving_scale(divided, normalized);
+  return weight.defined() ? divided * weight : divided;
 }
 
 at::Tensor FrozenNorm::before(const at::Tensor& directions) const {
   // Centring is a projection, so it may be applied to either side of a product.
-  return centred(weight.defined() ? directions * weight : directions, centres) / scale.unsqueeze(2);
+  const auto divided =
+      centred(weight.defined() ? directions * weight : directions, centres) / scale.unsqueeze(2);
+  return normalized.defined() ? with_moving_scale(divided, normalized.unsqueeze(2)) : divided;
 }
 
 bool is_scale_of_stream(Site site) {

@@ -9,11 +9,13 @@
 
 namespace hooked {
 
-/// A norm with its scale held at some numbers: a linear map, behind which its bias is added.
+/// A norm with its scale held at some numbers: a linear map, behind which its bias is added. Or, where it is
+/// told what it made of the stream, its derivative there, in which the scale moves as well.
 struct FrozenNorm {
   bool centres = false;
-  at::Tensor scale;        ///< [row, pos, 1] float64
-  at::Tensor weight = {};  ///< [d_model] float64; undefined: ones
+  at::Tensor scale;            ///< [row, pos, 1]; all in one dtype
+  at::Tensor weight = {};      ///< [d_model]; undefined: ones
+  at::Tensor normalized = {};  ///< [row, pos, d_model]; undefined: the scale is held
 
   /// What it makes of `x` [.., row, pos, d_model].
   at::Tensor of(const at::Tensor& x) const;

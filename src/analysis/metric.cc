@@ -33,12 +33,15 @@ void require_answers_fit(const Metric& metric, std::int64_t rows, const at::Tens
     answers.require_fit(rows, logits.size(2), metric.name());
 }
 
+void require_of_logits(const Metric& metric) {
+  if (metric.definition().reads_logits && metric.definition().activations.empty()) return;
+  throw HookError(
+      metric.name(),
+      "this metric reads activations; expected a metric of logits, or GradientRequest::of_run with "
+      "the metric of that input: metric.on(model, input)");
+}
+
 void require_gradient(const Metric& metric) {
-  if (!metric.definition().reads_logits) {
-    throw HookError(
-        metric.name(),
-        "this metric reads activations, and gradients are of logits; expected a metric of logits");
-  }
   if (!metric.definition().differentiable) {
     throw HookError(metric.name(),
                     "this metric moves in steps, so its gradient is zero everywhere; expected one that does "
@@ -96,6 +99,7 @@ at::Tensor Metric::operator()(const at::Tensor& logits) const {
 }
 
 Metric::operator LogitMetric() const {
+  require_of_logits(*this);
   require_gradient(*this);
   std::vector<std::int64_t> columns;
   for (const auto& position : definition_->positions) {
@@ -226,7 +230,16 @@ BoundMetric BoundMetric::of_row(std::int64_t row) const {
   return one;
 }
 
+BoundMetric::operator RunMetric() const {
+  require_gradient(metric_);
+  return {.reads = metric_.definition().activations,
+          .function = [metric = *this](const at::Tensor& output, const ActivationCache& read) {
+            return metric(output, read).sum();
+          }};
+}
+
 BoundMetric::operator LogitMetric() const {
+  require_of_logits(metric_);
   require_gradient(metric_);
   return {[metric = *this](const at::Tensor& logits) { return metric(logits).sum(); },
           logit_columns_.value_or(std::vector<std::int64_t>())};

@@ -91,16 +91,21 @@ bool keys_last(const ModelConfig& config) {
 
 }  // namespace
 
-PatchedRuns::PatchedRuns(const HookedTransformer& model, Input input,
-                         const std::vector<ActivationName>& patched, Options options)
+PatchedRuns::PatchedRuns(const HookedTransformer& model, Input input, Options options, RunResult unpatched)
     : model_(model.loaded()),
       input_(std::move(input)),
       options_(std::move(options)),
       points_(model.config()),
-      columns_(input_.length()) {
-  RunOptions& run = options_.run;
+      columns_(input_.length()),
+      unpatched_(std::move(unpatched)) {
   const std::vector<Hook> attached = model.hooks();
-  run.hooks.insert(run.hooks.begin(), attached.begin(), attached.end());
+  options_.run.hooks.insert(options_.run.hooks.begin(), attached.begin(), attached.end());
+}
+
+PatchedRuns::PatchedRuns(const HookedTransformer& model, Input input,
+                         const std::vector<ActivationName>& patched, Options options)
+    : PatchedRuns(model, std::move(input), std::move(options), RunResult()) {
+  RunOptions& run = options_.run;
   const ModelConfig& config = model.config();
   // Rows with columns of their own attend one after another: less work, and more launches, which on other
   // devices than the CPU are what small runs cost.

@@ -47,6 +47,10 @@ class PatchedRuns {
   PatchedRuns(const HookedTransformer& model, Input input, const std::vector<ActivationName>& patched,
               Options options);
 
+  /// The same around a run without patches that somebody has made with these standing hooks and edits: for
+  /// value() and resume(), as far as it kept what they read.
+  PatchedRuns(const HookedTransformer& model, Input input, Options options, RunResult unpatched);
+
   /// The run without patches.
   const RunResult& unpatched() const noexcept { return unpatched_; }
   /// What it kept of an activation, [1, ...].
@@ -118,7 +122,7 @@ class PatchedRuns {
   PointIndex points_;
   bool changes_shared_ = false;  // hooks or edits change what all layers read besides the stream
   bool keeps_encoder_ = false;   // what it read is the same in all runs
-  bool suffixes_;                // rows may begin at columns of their own
+  bool suffixes_ = false;        // rows may begin at columns of their own
   std::int64_t columns_;         // of the stack that predicts
   std::int64_t first_real_ = 0;
   RunResult unpatched_;

@@ -7,6 +7,7 @@
 #include <array>
 #include <string>
 
+#include "analysis/cell_plan.h"
 #include "analysis/sweep_grid.h"
 #include "core/nearest.h"
 #include "hooked/core/error.h"
@@ -58,12 +59,25 @@ std::vector<SweptAxis> axes_of(const PatchingPreset& preset, const SweepOptions&
   return over;
 }
 
+/// `options` without what the preset's plan says already: where rows stand is said among its axes.
+SweepOptions rows_alone(SweepOptions options) {
+  std::erase_if(options.over, [](const SweptAxis& axis) { return axis.axis != Axis::batch; });
+  return options;
+}
+
 SweepReport report_of(const HookedTransformer& model, const PatchingPreset& preset,
                       const SweepOptions& options, OnFailure on_failure) {
+  const SweepInput into(model, options.into);
+  return swept(model, rows_alone(options), into, plan_of_preset(model, preset, options, into), on_failure);
+}
+
+}  // namespace
+
+CellPlan plan_of_preset(const HookedTransformer& model, const PatchingPreset& preset,
+                        const SweepOptions& options, const SweepInput& into) {
   if (options.site || !options.table.empty()) {
     throw HookError(preset.name, "a preset says what is patched; expected neither `site` nor `table`");
   }
-  const SweepInput into(model, options.into);
   std::vector<CellPlan> plans;
   std::vector<std::string> labels;
   const bool several = preset.parts.size() > 1;
@@ -76,13 +90,8 @@ SweepReport report_of(const HookedTransformer& model, const PatchingPreset& pres
   }
   CellPlan plan = several ? stacked(std::move(plans), "site", labels) : std::move(plans.front());
   plan.title = fmt::format("Patching {}", preset.name);
-  // Where rows stand is said among the preset's axes.
-  SweepOptions own = options;
-  std::erase_if(own.over, [](const SweptAxis& axis) { return axis.axis != Axis::batch; });
-  return swept(model, own, into, plan, on_failure);
+  return plan;
 }
-
-}  // namespace
 
 std::span<const PatchingPreset> patching_presets() noexcept { return preset_table::kPresets; }
 

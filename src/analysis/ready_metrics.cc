@@ -242,8 +242,7 @@ Metric attention(const Address& head, Position query, Position key) {
            },
        .positions = {std::move(query), std::move(key)},
        .activations = Selection(head.name()),
-       .reads_logits = false,
-       .differentiable = false});
+       .reads_logits = false});
 }
 
 Metric projection(const Address& activation, at::Tensor direction, Position position) {
@@ -262,8 +261,7 @@ Metric projection(const Address& activation, at::Tensor direction, Position posi
                      },
                  .positions = {std::move(position)},
                  .activations = Selection(activation.name()),
-                 .reads_logits = false,
-                 .differentiable = false});
+                 .reads_logits = false});
 }
 
 }  // namespace hooked

@@ -311,12 +311,16 @@ CellPlan SiteCells::plan() const {
     const auto own = by_name.find({name.layer, per_expert(site) ? name.expert : -1});
     if (own == by_name.end()) continue;
     plan.patched.push_back(name);
-    if (per_expert(site) && layers.insert(name.layer).second)
-      plan.patched.push_back(act::expert_indices.in(name.stack, name.layer).name());
-    plan.groups.push_back(
-        {own->second, [self, name, cells = own->second](const PatchedRuns& runs, SweptRow row) {
-           return self->patches(name, cells, runs, row);
-         }});
+    std::vector<ActivationName> reads{name};
+    if (per_expert(site)) {
+      reads.push_back(act::expert_indices.in(name.stack, name.layer).name());
+      if (layers.insert(name.layer).second) plan.patched.push_back(reads.back());
+    }
+    plan.groups.push_back({own->second,
+                           [self, name, cells = own->second](const PatchedRuns& runs, SweptRow row) {
+                             return self->patches(name, cells, runs, row);
+                           },
+                           std::move(reads)});
   }
   if (plan.groups.empty()) {
     throw HookError("sweep", fmt::format("none of the layers in `over` has {}; expected some of {}",

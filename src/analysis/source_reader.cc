@@ -1,6 +1,7 @@
 #include "analysis/source_reader.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
 #include <fmt/format.h>
 
 #include <utility>
@@ -156,6 +157,17 @@ std::vector<RoutedToken> tokens_of_expert(const at::Tensor& indices, const Token
     }
   }
   return tokens;
+}
+
+at::Tensor whole_values(const PatchSource& source, const ActivationName& name, const at::Tensor& unpatched,
+                        const std::vector<SweptRow>& rows) {
+  std::vector<at::Tensor> all;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const at::Tensor own = unpatched.narrow(0, static_cast<std::int64_t>(i), 1);
+    const SourceReader reader(source, name, own, rows[i]);
+    all.push_back(reader.has_values() ? reader.block({}) : own);
+  }
+  return at::cat(all);
 }
 
 }  // namespace hooked

@@ -90,4 +90,9 @@ class SourceReader {
   std::vector<Values> values_;
 };
 
+/// What a source gives for all of an activation in some rows, [row, ...] beside `unpatched` [row, ...]; that
+/// itself where there are no values. Throws as SourceReader does.
+at::Tensor whole_values(const PatchSource& source, const ActivationName& name, const at::Tensor& unpatched,
+                        const std::vector<SweptRow>& rows);
+
 }  // namespace hooked

@@ -14,13 +14,8 @@
 namespace hooked {
 namespace {
 
-/// Scores [metric, row, ...] with the axes that have a name.
-struct Laid {
-  at::Tensor values;
-  std::vector<GridAxis> axes;
-};
-
-Laid lay_out(at::Tensor scores, const ScoreAxes& axes, std::vector<GridAxis> cells) {
+/// The axes of metrics and of rows, as far as there are several.
+std::vector<GridAxis> axes_before(const ScoreAxes& axes) {
   std::vector<GridAxis> all;
   if (axes.metrics.size() > 1) {
     GridAxis metric{.name = "metric", .labels = {}};
@@ -31,18 +26,19 @@ Laid lay_out(at::Tensor scores, const ScoreAxes& axes, std::vector<GridAxis> cel
       metric.labels.push_back(before == 0 ? one.name() : fmt::format("{} ({})", one.name(), before + 1));
     }
     all.push_back(std::move(metric));
-  } else {
-    scores = scores.select(0, 0);
   }
   if (axes.shows_rows) {
     GridAxis row{.name = "row", .labels = {}};
     for (const std::int64_t number : axes.rows) row.labels.push_back(std::to_string(number));
     all.push_back(std::move(row));
-  } else {
-    scores = scores.select(axes.metrics.size() > 1 ? 1 : 0, 0);
   }
-  std::move(cells.begin(), cells.end(), std::back_inserter(all));
-  return {std::move(scores), std::move(all)};
+  return all;
+}
+
+/// Scores [metric, row, ...] without the axes that have no name.
+at::Tensor without_single(at::Tensor scores, const ScoreAxes& axes) {
+  if (!axes.shows_rows) scores = scores.select(1, 0);
+  return axes.metrics.size() > 1 ? scores : scores.select(0, 0);
 }
 
 std::string unit_of(const ScoreAxes& axes) {
@@ -79,50 +75,63 @@ std::vector<std::int64_t> rows_of(const SweepOptions& options, const SweepInput&
 }  // namespace
 
 Grid score_grid(const at::Tensor& scores, const ScoreAxes& axes, std::string title) {
-  auto [values, all] = lay_out(scores, axes, {});
-  return Grid(values, std::move(all), {.title = std::move(title), .unit = unit_of(axes)});
+  return Grid(without_single(scores, axes), axes_before(axes),
+              {.title = std::move(title), .unit = unit_of(axes)});
 }
 
-SweepReport swept(const HookedTransformer& model, const SweepOptions& options, const SweepInput& into,
-                  const CellPlan& plan, OnFailure on_failure) {
+SweepLayout::SweepLayout(const SweepOptions& options, const SweepInput& into, const CellPlan& plan)
+    : plan_(plan) {
   if (options.tokens_per_run < 1) {
     throw HookError("sweep",
                     fmt::format("tokens_per_run is {}; expected at least 1", options.tokens_per_run));
   }
   const auto batch = batch_of(options);
-  const ScoreAxes axes{.metrics = options.metric.all(),
-                       .rows = rows_of(options, into),
-                       .shows_rows = into.rows() > 1 || batch != options.over.end()};
-  const CellScores made = run_cells(model, options, into, plan, axes.rows, on_failure);
+  const bool named = batch != options.over.end();
+  axes_ = {.metrics = options.metric.all(),
+           .rows = rows_of(options, into),
+           .shows_rows = into.rows() > 1 || named};
+  if (named) row_axis_ = batch - options.over.begin();
+  all_ = axes_before(axes_);
+  all_.insert(all_.end(), plan.axes.begin(), plan.axes.end());
+  const std::ptrdiff_t first = axes_.metrics.size() > 1 ? 1 : 0;
+  // The rows stand where the caller named them.
+  std::rotate(all_.begin() + first, all_.begin() + first + (named ? 1 : 0),
+              all_.begin() + first + row_axis_ + (named ? 1 : 0));
+}
 
+GridPlace SweepLayout::place(std::int64_t metric, std::int64_t row, std::int64_t cell) const {
+  GridPlace place{.index = index_of(cell, plan_.axes), .labels = {}};
+  if (axes_.shows_rows) place.index.insert(place.index.begin() + row_axis_, row);
+  if (axes_.metrics.size() > 1) place.index.insert(place.index.begin(), metric);
+  for (std::size_t i = 0; i < place.index.size(); ++i)
+    place.labels.push_back(all_[i].labels[static_cast<std::size_t>(place.index[i])]);
+  return place;
+}
+
+SweepReport SweepLayout::report(const CellScores& made) const {
   std::vector<std::int64_t> shape{made.scores.size(0), made.scores.size(1)};
-  for (const GridAxis& axis : plan.axes) shape.push_back(places_on(axis));
-  auto [values, all] = lay_out(made.scores.view(shape), axes, plan.axes);
-  if (batch != options.over.end()) {
-    // The rows stand where the caller named them.
-    const std::ptrdiff_t first = axes.metrics.size() > 1 ? 1 : 0;
-    const std::ptrdiff_t place = first + (batch - options.over.begin());
-    values = values.movedim(first, place);
-    std::rotate(all.begin() + first, all.begin() + first + 1, all.begin() + place + 1);
-  }
-  SweepReport report{.grid = Grid(values, all, {.title = plan.title, .unit = unit_of(axes)}),
-                     .unpatched = score_grid(made.unpatched, axes, "Unpatched"),
+  for (const GridAxis& axis : plan_.axes) shape.push_back(places_on(axis));
+  const at::Tensor values = without_single(made.scores.view(shape), axes_);
+  const std::ptrdiff_t first = axes_.metrics.size() > 1 ? 1 : 0;
+  SweepReport report{.grid = Grid(axes_.shows_rows ? values.movedim(first, first + row_axis_) : values, all_,
+                                  {.title = plan_.title, .unit = unit_of(axes_)}),
+                     .unpatched = score_grid(made.unpatched, axes_, "Unpatched"),
                      .failed = {},
                      .runs = made.runs,
                      .seconds = made.seconds,
                      .complete = made.complete};
   for (const CellScores::Failure& failure : made.failures) {
-    FailedCell failed{.index = index_of(failure.cell, plan.axes), .labels = {}, .error = failure.error};
-    if (axes.shows_rows) {
-      const std::ptrdiff_t place = batch == options.over.end() ? 0 : batch - options.over.begin();
-      failed.index.insert(failed.index.begin() + place, failure.row);
-    }
-    if (axes.metrics.size() > 1) failed.index.insert(failed.index.begin(), failure.metric);
-    for (std::size_t i = 0; i < failed.index.size(); ++i)
-      failed.labels.push_back(all[i].labels[static_cast<std::size_t>(failed.index[i])]);
-    report.failed.push_back(std::move(failed));
+    GridPlace at = place(failure.metric, failure.row, failure.cell);
+    report.failed.push_back(
+        {.index = std::move(at.index), .labels = std::move(at.labels), .error = failure.error});
   }
   return report;
+}
+
+SweepReport swept(const HookedTransformer& model, const SweepOptions& options, const SweepInput& into,
+                  const CellPlan& plan, OnFailure on_failure) {
+  const SweepLayout layout(options, into, plan);
+  return layout.report(run_cells(model, options, into, plan, layout.rows(), on_failure));
 }
 
 }  // namespace hooked

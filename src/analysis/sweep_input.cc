@@ -37,11 +37,16 @@ SweepInput::SweepInput(const HookedTransformer& model, const Input& into)
     require_same(all_.decoder.tokens, all_.decoder.attention_mask, "decoder_attention_mask");
 }
 
-Input SweepInput::of_row(std::int64_t row, bool with_padding_behind) const {
-  Input one = all_;
-  for (at::Tensor* tensor : tensors_of_rows(one)) {
-    if (tensor->defined()) *tensor = tensor->narrow(0, row, 1);
+Input SweepInput::of_rows(std::int64_t begin, std::int64_t end) const {
+  Input some = all_;
+  for (at::Tensor* tensor : tensors_of_rows(some)) {
+    if (tensor->defined()) *tensor = tensor->slice(0, begin, end);
   }
+  return some;
+}
+
+Input SweepInput::of_row(std::int64_t row, bool with_padding_behind) const {
+  Input one = of_rows(row, row + 1);
   if (with_padding_behind || one.feeds_encoder() || !one.attention_mask.defined()) return one;
   const std::int64_t end = one.last_columns()[0].item<std::int64_t>() + 1;
   for (at::Tensor* tensor : tensors_of_rows(one)) {

@@ -20,6 +20,8 @@ class SweepInput {
 
   /// One row, [1, pos]; perhaps without the padding behind its last token.
   Input of_row(std::int64_t row, bool with_padding_behind) const;
+  /// Rows from the `begin`-th to before the `end`-th, [row, pos].
+  Input of_rows(std::int64_t begin, std::int64_t end) const;
   /// The columns of the rows in the stack that predicts, or of what an encoder reads.
   TokenColumns columns(bool of_encoder) const;
 

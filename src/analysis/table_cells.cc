@@ -121,8 +121,6 @@ CellPlan cells_of_table(const HookedTransformer& model, const SweepOptions& opti
   std::set<ActivationName> names;
   CellGroup group;
   for (const std::vector<Address>& given : options.table) {
-    if (given.empty())
-      throw HookError("sweep", "a row of the table is empty; expected at least one address in each");
     std::vector<Address>& cell = table.emplace_back();
     std::vector<std::string> labels;
     for (const Address& address : given) {
@@ -147,6 +145,7 @@ CellPlan cells_of_table(const HookedTransformer& model, const SweepOptions& opti
   group.patches = [table, options, into](const PatchedRuns& runs, SweptRow row) {
     return patches_of(table, options, into, runs, row);
   };
+  group.reads = plan.patched;
   plan.groups.push_back(std::move(group));
   plan.check = [table, options, into](SweptRow row) { require_aligned(table, options, into, row); };
   return plan;

@@ -1,4 +1,4 @@
-// The prompts of `hooked patch`: pairs, their answers, and what scores their runs.
+// The prompts of `hooked patch` and `hooked circuits`: pairs, their answers, and what scores their runs.
 #include "cli/patch_prompts.h"
 
 #include <ATen/core/Tensor.h>
@@ -25,7 +25,7 @@ std::vector<PromptToken> tokens_of(const std::vector<std::string>& texts, const 
 }
 
 // What the command line says holds for all pairs; a pair that says something else is not overruled.
-void add_answers(std::vector<PromptPair>& pairs, const PatchOptions& options) {
+void add_answers(std::vector<PromptPair>& pairs, const ScoredPairOptions& options) {
   const auto fill = [&](std::vector<PromptToken> PromptPair::*field, const std::vector<PromptToken>& given,
                         std::string_view option) {
     if (given.empty()) return;
@@ -42,7 +42,7 @@ void add_answers(std::vector<PromptPair>& pairs, const PatchOptions& options) {
        options.against.empty() ? "--against-token" : "--against");
 }
 
-PromptPairs read_pairs(const HookedTransformer& model, const PatchOptions& options) {
+PromptPairs read_pairs(const HookedTransformer& model, const ScoredPairOptions& options) {
   std::vector<PromptPair> pairs;
   if (!options.pairs.empty()) {
     pairs = read_prompt_pairs(options.pairs);
@@ -58,7 +58,7 @@ PromptPairs read_pairs(const HookedTransformer& model, const PatchOptions& optio
 }
 
 // A file's pairs decide what is scored where the command line does not.
-std::vector<MetricKind> metric_kinds_of(const PromptPairs& pairs, const PatchOptions& options) {
+std::vector<MetricKind> metric_kinds_of(const PromptPairs& pairs, const ScoredPairOptions& options) {
   if (!options.metrics.empty()) return options.metrics;
   const auto all_have = [&](std::vector<PromptToken> PromptPair::*field) {
     return std::all_of(pairs.pairs().begin(), pairs.pairs().end(),
@@ -79,7 +79,7 @@ bool compares_with_clean(MetricKind kind) {
 
 }  // namespace
 
-PatchPrompts::PatchPrompts(const HookedTransformer& model, const PatchOptions& options)
+PatchPrompts::PatchPrompts(const HookedTransformer& model, const ScoredPairOptions& options)
     : model_(model.loaded()),
       pairs_(read_pairs(model, options)),
       clean_edits_(read_edits(options.edits, model, pairs_.clean())),
@@ -87,7 +87,7 @@ PatchPrompts::PatchPrompts(const HookedTransformer& model, const PatchOptions& o
       kinds_(metric_kinds_of(pairs_, options)),
       position_(options.position) {
   if (!model.config().has_unembedding()) {
-    throw HookError("hooked patch",
+    throw HookError("prompts",
                     "this model has no unembedding and so no logits to score; expected a language model");
   }
   if (std::any_of(kinds_.begin(), kinds_.end(), compares_with_clean)) {

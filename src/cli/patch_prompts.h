@@ -16,12 +16,12 @@ namespace hooked::cli {
 /// The two runs of a pair of prompts.
 enum class PromptSide : std::uint8_t { clean, corrupted };
 
-/// The prompts of a patching, and what is known of them before anything is patched.
+/// Pairs of prompts, and what is known of them before anything is patched.
 class PatchPrompts {
  public:
   /// Throws UsageError where options and file do not fit together, and what PromptPairs, edits and metrics
   /// throw.
-  PatchPrompts(const HookedTransformer& model, const PatchOptions& options);
+  PatchPrompts(const HookedTransformer& model, const ScoredPairOptions& options);
 
   const PromptPairs& pairs() const { return pairs_; }
   const Input& input(PromptSide side) const {

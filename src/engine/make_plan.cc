@@ -24,7 +24,10 @@ std::shared_ptr<const WatchPlan> make_plan(const LoadedModel& model, const Reach
   }
   for (const Edit& edit : options.edits) plan->add_edit(edit);
   plan->add_capture(options.capture);
-  if (options.gradients) plan->add_gradients(options.gradients->of);
+  if (options.gradients) {
+    plan->add_gradients(options.gradients->of);
+    plan->add_readings(options.gradients->of_run.reads);
+  }
   return plan;
 }
 

@@ -22,6 +22,7 @@
 #include "hooked/core/tensor_text.h"
 #include "hooked/engine/hooked_transformer.h"
 #include "hooked/engine/loss.h"
+#include "hooks/host_transport.h"
 #include "loading/loaded_model.h"
 #include "models/plain_kernels.h"
 #include "models/transformer.h"
@@ -42,10 +43,10 @@ Reach allowed_reach(const LoadedModel& model, const Input& input, const RunOptio
                                    reach.end_block, reach.first_block));
     }
     if (options.output == Output::loss || options.logit_positions || options.logit_tokens ||
-        options.gradients) {
+        (options.gradients && options.gradients->metric)) {
       throw HookError("stop_at_layer",
                       "a run that stops at a layer has no logits; expected no loss, logit_positions, "
-                      "logit_tokens or gradients with stop_at_layer");
+                      "logit_tokens or gradients of logits with stop_at_layer");
     }
   } else if (options.output == Output::residual) {
     if (options.logit_positions || options.logit_tokens || options.gradients) {
@@ -119,9 +120,10 @@ at::Tensor require_scalar(const at::Tensor& metric) {
 std::vector<std::int64_t> metric_columns(const RunOptions& options, const RunColumns& columns) {
   if (!options.gradients) return {};
   const LogitMetric& metric = options.gradients->metric;
-  if (!metric) {
+  if (static_cast<bool>(metric) == static_cast<bool>(options.gradients->of_run)) {
     throw HookError("gradients.metric",
-                    "there is no metric; expected a function of the logits to one number");
+                    metric ? "there are two metrics; expected `metric` or `of_run`"
+                           : "there is no metric; expected a function of the logits to one number");
   }
   if (metric.positions().empty()) return {};
   refuse_padding(metric.positions(), columns, "gradients.metric");
@@ -326,9 +328,11 @@ RunResult HookedTransformer::run_once(const Input& given, const RunOptions& opti
   } else {
     Run run = started(input, plan, extent);
     output = output_of(input, run);
-    if (reach.exit && options.gradients) {
+    if (options.gradients) {
+      const GradientRequest& asked = *options.gradients;
       const at::Tensor read = metric_reads.empty() ? output : logits_at(metric_reads, output, extent);
-      const at::Tensor metric = require_scalar(options.gradients->metric(read));
+      const at::Tensor metric =
+          require_scalar(asked.of_run ? asked.of_run.function(output, run.watch.live()) : asked.metric(read));
       result.gradients = run.watch.take_gradients(metric);
       result.metric_ = metric.detach();
     }

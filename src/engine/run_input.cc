@@ -220,7 +220,7 @@ void require_first_columns(const Input& input, const ModelConfig& config) {
 void require_output(const ModelConfig& config, const RunOptions& options) {
   const bool wants_logits = options.output == Output::logits || options.output == Output::loss;
   if (!config.has_unembedding()) {
-    if (options.gradients) {
+    if (options.gradients && options.gradients->metric) {
       throw HookError(
           "gradients",
           "this model has no unembedding, so there are no logits to take a metric of; expected no "

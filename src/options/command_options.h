@@ -204,7 +204,8 @@ enum class MetricKind : std::uint8_t {
 /// What places are patched with.
 enum class PatchWith : std::uint8_t { other_run, zero, mean, resampled };
 
-struct PatchOptions {
+/// Pairs of prompts, and what scores their runs.
+struct ScoredPairOptions {
   ModelOptions model;
   std::optional<std::string> clean, corrupted;
   IntegerList clean_tokens, corrupted_tokens;
@@ -212,16 +213,19 @@ struct PatchOptions {
   std::vector<std::string> answers, against;
   IntegerList answer_tokens, against_tokens;
   std::string prepend_bos;
-  std::vector<SweepChoice> sweeps;
-  std::optional<std::pair<std::int64_t, std::int64_t>> source;  ///< layer and head where paths begin
   std::vector<MetricKind> metrics;  ///< none: a logit difference, or a logit where nothing is held against it
   std::string position = "last";
+  std::vector<std::string> edits;
+};
+
+struct PatchOptions : ScoredPairOptions {
+  std::vector<SweepChoice> sweeps;
+  std::optional<std::pair<std::int64_t, std::int64_t>> source;  ///< layer and head where paths begin
   IntegerList layers, heads;
   std::vector<std::string> positions;
   PatchWith with = PatchWith::other_run;
   std::optional<std::uint64_t> seed;
   bool noising = false;
-  std::vector<std::string> edits;
   bool per_pair = false;
   std::string out;
   bool rescaled = false;
@@ -230,10 +234,28 @@ struct PatchOptions {
   bool json = false;
 };
 
+struct CircuitsOptions : ScoredPairOptions {
+  bool edges = false;      ///< scores of edges, not of nodes
+  std::int64_t steps = 0;  ///< of integration over inputs; 0: one gradient
+  bool hold_norms = false, hold_patterns = false;
+  std::int64_t check = 0;  ///< cells that are swept as well; of nodes
+  std::optional<std::int64_t> top;
+  std::optional<double> threshold;
+  bool greedy = false;
+  std::string circuit;                ///< a file: that circuit instead of a choice
+  std::string save;                   ///< a file for the chosen one
+  std::optional<std::int64_t> judge;  ///< other sets that it is compared with
+  PatchWith with = PatchWith::other_run;
+  std::uint64_t seed = 0;
+  std::int64_t top_k = 20;  ///< scores that are shown
+  std::string out;
+  bool json = false;
+};
+
 /// One command's, whichever was called.
 using CommandOptions =
     std::variant<ListOptions, InfoOptions, NamesOptions, TokenizeOptions, RunCommandOptions, CacheOptions,
                  ShowOptions, GenerateCommandOptions, LensOptions, AttributeOptions, HeadsOptions,
-                 PatchOptions, SaveOptions, BenchOptions>;
+                 PatchOptions, CircuitsOptions, SaveOptions, BenchOptions>;
 
 }  // namespace hooked::cli

@@ -70,6 +70,15 @@ std::span<const Command> commands() {
               "      --sweep attn_head_out_all_pos --metric logit_difference,probability \\\n"
               "      --rescaled --out heads.svg",
               define_patch},
+      Command{"circuits", "which heads, MLPs or edges do it: by gradients, judged by runs",
+              "  hooked circuits examples/toy_model --pairs examples/pairs.jsonl \\\n"
+              "      --check 5 --top 4 --judge 50\n"
+              "  hooked circuits examples/toy_model \\\n"
+              "      --clean \"When John and Mary went to the shop, John gave a bag to\" \\\n"
+              "      --corrupted \"When John and Mary went to the shop, Mary gave a bag to\" \\\n"
+              "      --answer \" Mary\" --against \" John\" --edges --steps 5 --top 12 --greedy \\\n"
+              "      --save circuit.json",
+              define_circuits},
       Command{"save", "writes the loaded (processed, converted) model as a native folder",
               "  hooked save examples/toy_model --out toy_model_processed", define_save},
       Command{"bench", "times plain and cached runs on this machine",

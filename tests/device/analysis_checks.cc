@@ -1,12 +1,19 @@
 #include <ATen/TensorOperators.h>
 
 #include <array>
+#include <optional>
+#include <utility>
+#include <vector>
 
+#include "hooked/analysis/ablation.h"
 #include "hooked/analysis/attribution.h"
+#include "hooked/analysis/attribution_patching.h"
 #include "hooked/analysis/circuits.h"
+#include "hooked/analysis/edge_attribution.h"
 #include "hooked/analysis/heads.h"
 #include "hooked/analysis/logit_lens.h"
 #include "hooked/analysis/patching_presets.h"
+#include "hooked/analysis/path_patching.h"
 #include "hooked/analysis/repetition.h"
 #include "hooked/analysis/sweep.h"
 #include "tests/device/checks.h"
@@ -120,6 +127,38 @@ NamedTensors circuits(const Subject& s) {
           {"composition", composition_scores(s.model, HeadInput::key).scores.values().nan_to_num(kNoNumber)}};
 }
 
+/// The other prompt's values into this one, by a metric with a gradient.
+SweepOptions paired(const Subject& s, std::optional<SweptSite> site = {}, std::vector<SweptAxis> over = {}) {
+  return {.site = site,
+          .over = std::move(over),
+          .from = cache_of(s, other(s)),
+          .into = s.input(),
+          .metric = logit_difference(1, 2)};
+}
+
+NamedTensors by_gradients(const Subject& s) {
+  const auto numbers = [&](const AttributionPatchingOptions& options) {
+    return attribution_patching(s.model, options).values().nan_to_num(kNoNumber);
+  };
+  const SweepOptions heads = paired(s, act::z, {Axis::layer, Axis::head});
+  return {
+      {"nodes", numbers({.sweep = heads})},
+      {"held", numbers({.sweep = heads, .hold = {.norms = true, .patterns = true}})},
+      {"integrated", numbers({.sweep = heads, .integration = {.over = IntegrateOver::inputs, .steps = 2}})},
+      {"query", numbers({.sweep = paired(s, act::q, {Axis::layer, Axis::head}), .query_key = true})},
+      {"key", numbers({.sweep = paired(s, act::k, {Axis::layer, Axis::pos}), .query_key = true})},
+      {"edges", edge_attribution(s.model, {.sweep = paired(s)}).values().nan_to_num(kNoNumber)}};
+}
+
+NamedTensors by_paths(const Subject& s) {
+  const std::vector<Address> senders{act::z(0).head(0), act::attn_out(0)};
+  return {
+      {"paths",
+       path_patching(s.model, {.senders = senders, .cells = PathCells::each_sender, .sweep = paired(s)})
+           .values()},
+      {"ablated", ablate(s.model, {.sets = {{act::z(0)}}, .complement = true, .sweep = paired(s)}).values()}};
+}
+
 bool has_circuits(const Subject& s) {
   const ModelConfig& config = s.config();
   return s.one_stack() && !config.latent_attention() && !config.qk_norm && config.qkv_clip == 0;
@@ -128,7 +167,7 @@ bool has_circuits(const Subject& s) {
 bool swept_here(const Subject& s) { return s.predicts() && s.one_stack() && !s.golden.token_types.defined(); }
 bool stream_is_read(const Subject& s) { return swept_here(s) && s.config().norm_place != NormPlace::post; }
 
-constexpr std::array<Check, 12> kChecks{{
+constexpr std::array<Check, 14> kChecks{{
     {"stream", swept_here, stream},
     {"heads", swept_here, heads},
     {"patterns", swept_here, patterns},
@@ -140,6 +179,8 @@ constexpr std::array<Check, 12> kChecks{{
     {"attributed", stream_is_read, attributed},
     {"head_scores", [](const Subject& s) { return s.one_stack(); }, scores_of_heads},
     {"circuits", has_circuits, circuits},
+    {"by_gradients", swept_here, by_gradients},
+    {"by_paths", swept_here, by_paths},
     {"repetition", [](const Subject& s) { return swept_here(s) && s.causal(); }, repetition},
 }};
 

@@ -1,5 +1,7 @@
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/zeros_like.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -246,6 +248,66 @@ TEST_F(GradientRun, BadMetricsAreRefused) {
   EXPECT_THROW(with([](const at::Tensor&) { return at::Tensor(); }), HookError);
   EXPECT_THROW(with([](const at::Tensor&) -> at::Tensor { throw 42; }), int);
   EXPECT_EQ(with([](const at::Tensor& logits) { return logits.sum().reshape({1, 1}); }).metric().dim(), 0);
+}
+
+// A function of activations: what a small change of an activation before them makes of it.
+TEST_F(GradientRun, OfActivationsEqualsFiniteDifferences) {
+  const Address read = act::pattern(2), at = act::resid_pre(1);
+  const auto score = [&](const at::Tensor& pattern) {
+    const at::Tensor weights = at::arange(pattern.numel(), pattern.options()).sin().view(pattern.sizes());
+    return (pattern * weights).sum();
+  };
+  const RunMetric metric{
+      .reads = Selection(act::pattern(2)) | Selection(act::tokens),
+      .function = [&](const at::Tensor&, const ActivationCache& run) { return score(run[read]); }};
+  const auto made =
+      model_.run(tokens_, {.capture = act::resid_pre(1),
+                           .gradients = GradientRequest{.of = act::resid_pre(1), .of_run = metric}});
+  EXPECT_EQ(made.gradients.size(), 1U) << "what is read has no gradient unless it is asked for";
+  EXPECT_FALSE(made.cache.contains(read.name()));
+  const at::Tensor value = made.cache[at], gradient = made.gradients[at];
+  const auto with = [&](const at::Tensor& changed) {
+    return score(model_.run(tokens_, {.edits = {set(at, changed)}, .capture = act::pattern(2)}).cache[read])
+        .item<double>();
+  };
+  EXPECT_NEAR(made.metric().item<double>(), with(value), 1e-10);
+  constexpr double kStep = 1e-5;
+  for (const std::int64_t place : {0, 17, 40}) {
+    const at::Tensor step = at::zeros_like(value);
+    step.view({-1})[place] = kStep;
+    EXPECT_NEAR(gradient.flatten()[place].item<double>(),
+                (with(value + step) - with(value - step)) / (2 * kStep), 1e-7);
+  }
+}
+
+// The stream where a run stops, times what its gradient is, gives the gradients before it.
+TEST_F(GradientRun, StopsAtALayerWhereNoLogitsAreRead) {
+  const auto whole = run(act::resid_pre(0) | act::resid_pre(2) | act::z(1));
+  const RunMetric onwards{.reads = {}, .function = [&](const at::Tensor& stream, const ActivationCache&) {
+                            return (stream * whole.gradients[act::resid_pre(2)]).sum();
+                          }};
+  const auto part = model_.run(
+      tokens_, {.output = Output::none,
+                .stop_at_layer = 2,
+                .gradients = GradientRequest{.of = act::resid_pre(0) | act::z(1), .of_run = onwards}});
+  for (const Address& place : {Address(act::resid_pre(0)), Address(act::z(1))})
+    EXPECT_LT(relative_difference(part.gradients[place], whole.gradients[place]), 1e-10);
+  EXPECT_THROW(model_.run(tokens_, {.stop_at_layer = 2, .gradients = GradientRequest{act::z(1), metric_}}),
+               HookError);
+}
+
+TEST_F(GradientRun, TakesOneMetric) {
+  const RunMetric nothing{
+      .reads = {}, .function = [](const at::Tensor& logits, const ActivationCache&) { return logits.sum(); }};
+  EXPECT_THROW(
+      model_.run(tokens_,
+                 {.gradients = GradientRequest{.of = act::z(0), .metric = metric_, .of_run = nothing}}),
+      HookError);
+  EXPECT_THROW(model_.run(tokens_, {.gradients = GradientRequest{.of = act::z(0)}}), HookError);
+  EXPECT_THROW(model_.run(tokens_, {.gradients = GradientRequest{.of = act::z(0),
+                                                                 .of_run = {.reads = act::pattern(9),
+                                                                            .function = nothing.function}}}),
+               HookError);
 }
 
 TEST_F(GradientRun, BackwardHooksSeeTheGradients) {

@@ -281,6 +281,15 @@ TEST_F(Guide, ReadsCircuits) {
   EXPECT_THAT(read(folder_ / "composition.svg"), HasSubstr("<svg"));
 }
 
+TEST_F(Guide, FindsACircuit) {
+  const auto output = output_of("analysis_gradients");
+  EXPECT_THAT(output, HasSubstr("correlation with patching: "));
+  EXPECT_THAT(output, HasSubstr("4 nodes: faithfulness "));
+  EXPECT_THAT(output, HasSubstr("straight to the logits: "));
+  EXPECT_THAT(read(folder_ / "edges.svg"), HasSubstr("head 1.3 q"));
+  EXPECT_THAT(read(folder_ / "circuit.json"), HasSubstr("hooked circuit 1"));
+}
+
 TEST_F(Guide, TakesTheStreamApart) {
   const auto output = output_of("analysis_residual");
   EXPECT_THAT(output, HasSubstr("14 places: Parts of blocks.1.hook_resid_post"));

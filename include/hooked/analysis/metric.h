@@ -58,8 +58,8 @@ class Metric {
                                 const MetricInput& run) { return at::Tensor(function(run.logits)); },
                 .positions = std::move(positions)}) {}
 
-  /// A callable of the activations that it asks for (attention to a place, a feature). Gradients of such a
-  /// metric are refused, for the engine's are of logits.
+  /// A callable of the activations that it asks for (attention to a place, a feature). Its gradients are
+  /// those of a BoundMetric: a LogitMetric it is not.
   template <std::invocable<const ActivationCache&> F>
   static Metric of_activations(Selection activations, F function, std::string name) {
     return Metric({.name = std::move(name),
@@ -140,6 +140,9 @@ class BoundMetric {
   /// For gradients: the sum over rows, of logits at logit_positions() only. Throws HookError as
   /// Metric's.
   operator LogitMetric() const;  // NOLINT: as a Metric
+  /// The same of a run made with needs(), of activations too: `{.of = act::z, .of_run = metric}`. Throws
+  /// HookError for a metric without a gradient (rank).
+  operator RunMetric() const;  // NOLINT: as a Metric
 
  private:
   friend class Metric;

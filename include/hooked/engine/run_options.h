@@ -12,6 +12,7 @@
 
 #include "hooked/core/export.h"
 #include "hooked/engine/keep_options.h"
+#include "hooked/hooks/activation_cache.h"
 #include "hooked/hooks/edit.h"
 #include "hooked/hooks/hook.h"
 #include "hooked/hooks/selection.h"
@@ -72,11 +73,26 @@ class LogitMetric {
   std::vector<std::int64_t> positions_;
 };
 
-/// Gradients of `metric` with respect to activations (as downstream saw them). First derivatives only: one of
+/// A differentiable function of activations, and of what comes out of the run, to one number.
+struct RunMetric {
+  /// Maps to a scalar. `output`: the logits at the positions that are computed, or the stream
+  /// [batch, pos, d_model] where the run stops at a layer or the model has no logits. `read`: the activations
+  /// asked for, as downstream sees them.
+  using Function = std::function<at::Tensor(const at::Tensor& output, const ActivationCache& read)>;
+
+  Selection reads = {};         ///< the activations that it reads
+  Function function = nullptr;  ///< the number
+
+  /// Whether there is a function.
+  explicit operator bool() const noexcept { return static_cast<bool>(function); }
+};
+
+/// Gradients of a metric with respect to activations (as downstream saw them). First derivatives only: one of
 /// a gradient, inside of the metric, throws HookError.
 struct GradientRequest {
-  Selection of;        ///< the activations
-  LogitMetric metric;  ///< what is differentiated
+  Selection of;             ///< the activations
+  LogitMetric metric = {};  ///< what is differentiated
+  RunMetric of_run = {};    ///< or a function of more than logits; one of the two
 };
 
 /// Everything about one run but its input: what is done at the points, in that order, then what comes out.

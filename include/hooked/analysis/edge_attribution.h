@@ -1,0 +1,41 @@
+#pragma once
+
+#include "hooked/analysis/attribution_patching.h"
+#include "hooked/analysis/grid.h"
+#include "hooked/core/export.h"
+#include "hooked/engine/hooked_transformer.h"
+
+namespace HOOKED_EXPORT hooked {
+
+/// Which edges are estimated, and how. For designated initialisers.
+struct EdgeAttributionOptions {
+  /// From where, into what, how scored (by one metric), and the rest; `site`, `over`, `table` and `partial`
+  /// stay empty. `from` must have kept what the parts write: the embeddings, z and mlp_out.
+  SweepOptions sweep = {};
+  HeldInGradient hold = {};      ///< what gradients do not pass through
+  Integration integration = {};  ///< over nothing ("EAP") or over inputs ("EAP-IG")
+  bool by_position = false;      ///< a number for each column; else their sum
+};
+
+/// Edge attribution patching: estimates by gradients how much the score of `into` changes where one part of
+/// the model reads what another one writes in `from`, and all others read on what it writes in `into`:
+///
+///     (what it writes in `from` - in `into`) . d score / d what the reader reads
+///
+/// (Syed et al. 2023; with integration over inputs Hanna et al. 2024). A Grid [writer, reader] or, by
+/// position, [writer, reader, pos]; `row` stands before where there are several rows. NaN where the reader is
+/// not behind the writer. Writers are the embeddings, heads and MLPs, named as in residual_parts; readers are
+/// `head 1.3 q`, `head 1.3 k`, `head 1.3 v` (of keys and values that heads share: `kv head 1.0 k`), `mlp 1`
+/// and `logits`, the end of the stream. Biases write the same in both runs and have no edge.
+///
+/// One gradient at queries, keys, values and the inputs of MLPs gives all edges: it is carried through the
+/// norms on the way by their derivatives in that run, or with `hold.norms` at the scales that they had. So
+/// the edges from a writer add up to what attribution_patching gives for it, in every model with one stack,
+/// whatever stands on its stream. No switch of the model and no copy of shared heads is needed.
+///
+/// Throws as sweep(), HookError for two stacks, for several metrics, one without a gradient, integration over
+/// activations, and for hooks and edits on the way from writers to readers (the stream, its norms, attn_out,
+/// split inputs), which edges are not carried through.
+Grid edge_attribution(const HookedTransformer& model, const EdgeAttributionOptions& options);
+
+}  // namespace hooked

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "hooked/analysis/grid.h"
+#include "hooked/analysis/sweep.h"
+#include "hooked/core/export.h"
+#include "hooked/engine/hooked_transformer.h"
+
+namespace HOOKED_EXPORT hooked {
+
+/// What paths from a sender to a receiver may pass besides the stream.
+enum class PathThrough : std::uint8_t {
+  nothing,  ///< direct paths
+  mlps,     ///< MLPs on the way are computed anew; heads on the way stay as they are (Wang et al. 2022)
+};
+
+/// Which sets of paths get a number each.
+enum class PathCells : std::uint8_t {
+  whole,          ///< all senders together to all receivers together: one number
+  each_sender,    ///< each sender to all receivers together: an axis `sender`
+  each_receiver,  ///< all senders together to each receiver: an axis `receiver`
+  each,           ///< each sender to each receiver: both axes
+};
+
+/// Which paths are patched. For designated initialisers.
+struct PathPatchingOptions {
+  /// What paths begin at: parts of the stream that predicts, by what they write. Heads `act::z(9).head(6)`
+  /// (or all of a layer's, `act::z(9)`), cross-attention's likewise, `act::attn_out(9)`, `act::mlp_out(9)`,
+  /// and the sum of the embeddings, `act::resid_pre(0)`. Empty: every head and every MLP.
+  std::vector<Address> senders = {};
+  /// What paths end at: queries, keys and values of heads, `act::q(9).head(6)` (of keys and values that heads
+  /// share the number of the kv head), what MLPs read, `act::mlp_in(9)`, and the end of the stream,
+  /// `act::resid_post(-1)`. Empty: the end of the stream.
+  std::vector<Address> receivers = {};
+  PathThrough through = PathThrough::nothing;  ///< what paths may pass
+  PathCells cells = PathCells::whole;          ///< what gets a number
+  /// Where senders are patched: columns, named places, last(); a place may stand elsewhere in `from`. Empty:
+  /// everywhere. (Receivers see it wherever it gets to.)
+  std::vector<SweptPlace> positions = {};
+  /// From where, into what, how scored, and the rest; `site`, `over`, `table` and `stack` stay empty.
+  SweepOptions sweep = {};
+};
+
+/// Path patching: what the score becomes where the receivers read the stream as it would be had the senders
+/// written what they write in `from`, while everything that lies on other paths stays as it is in `into`
+/// (Wang et al. 2022, "path patching"; Goldowsky-Dill et al. 2023).
+///
+/// Three runs for a set of paths: one without a patch; one with the senders patched in which every other head
+/// (and, for direct paths, every other MLP) writes what it wrote, where the receivers' values are taken; and
+/// one with the receivers patched by these. Norms are computed anew in all of them. (direct_path() holds
+/// their scales, as TransformerLens does.) Where no path leads the score is that of the run without a patch.
+///
+/// A Grid with the axes that `cells` says; `row` and `metric` stand before as in sweep(). Throws as sweep(),
+/// and HookError for senders and receivers that are none of the above.
+Grid path_patching(const HookedTransformer& model, const PathPatchingOptions& options);
+
+/// The same with a report.
+SweepReport path_patching_report(const HookedTransformer& model, const PathPatchingOptions& options);
+
+}  // namespace hooked

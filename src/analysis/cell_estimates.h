@@ -1,0 +1,24 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "analysis/cell_plan.h"
+
+namespace hooked {
+
+/// What gradients say that the patches of one row would change, [patch] float64 on the CPU: the sum of
+/// (value - unpatched value) . gradient. `gradients` are of that row. Throws HookError for ids, which have
+/// none.
+at::Tensor first_order(const CellPatches& made, const PatchedRuns& runs, const ActivationCache& gradients);
+
+/// The same for patches of the queries or the keys of one layer, where what they make of the attention
+/// probabilities is computed and the gradient with respect to these is used. The run must have kept
+/// resid_pre, q or k, scores and pattern of the layer. Throws HookError for patches of a part of a head's
+/// numbers, and for two patches that put different things into one place.
+at::Tensor through_patterns(const CellPatches& made, const ActivationName& name, const PatchedRuns& runs,
+                            const ActivationCache& gradients);
+
+/// x in float32 at least, where sums of many products keep their digits.
+at::Tensor float32_at_least(const at::Tensor& x);
+
+}  // namespace hooked

@@ -1,0 +1,232 @@
+#include "hooked/analysis/edge_attribution.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/full_like.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "analysis/as_memory_allows.h"
+#include "analysis/edge_walk.h"
+#include "analysis/gradient_run.h"
+#include "analysis/row_metrics.h"
+#include "analysis/standing_edits.h"
+#include "analysis/sweep_grid.h"
+#include "analysis/work_clock.h"
+#include "core/parallel.h"
+#include "hooked/core/error.h"
+#include "hooked/hooks/point_index.h"
+
+namespace hooked {
+namespace {
+
+constexpr const char* kEdgeAttribution = "edge_attribution";
+
+void require(const EdgeAttributionOptions& options) {
+  const SweepOptions& sweep = options.sweep;
+  if (sweep.site || !sweep.table.empty() || sweep.stack != Stack::none || names_axes(sweep) ||
+      !sweep.partial.empty()) {
+    throw HookError(
+        kEdgeAttribution,
+        "edges are between all parts; expected neither `site`, `table`, `stack`, `partial` nor axes "
+        "in `over` but Axis::batch");
+  }
+  if (sweep.metric.all().size() != 1)
+    throw HookError(kEdgeAttribution, fmt::format("expected one metric, got {}", sweep.metric.all().size()));
+  if (options.integration.over == IntegrateOver::activations)
+    throw HookError(
+        kEdgeAttribution,
+        "an edge is no activation to integrate over; expected integration over inputs or nothing");
+  step_of(options.integration, 0);
+}
+
+/// Whether what is done at a site changes how writers reach readers, which edges take as the model has it.
+bool is_on_the_way(Site site) {
+  switch (site) {
+    case Site::resid_pre:
+    case Site::attn_in:
+    case Site::q_input:
+    case Site::k_input:
+    case Site::v_input:
+    case Site::q_latent:
+    case Site::kv_latent:
+    case Site::k_shared:
+    case Site::q_latent_norm_scale:
+    case Site::q_latent_norm_normalized:
+    case Site::kv_latent_norm_scale:
+    case Site::kv_latent_norm_normalized:
+    case Site::result:
+    case Site::attn_out:
+    case Site::resid_mid:
+    case Site::mlp_in:
+    case Site::resid_post:
+    case Site::normalized_resid_post:
+    case Site::full_embed:
+      return true;
+    default:
+      return is_scale_of_stream(site) || is_normalized_stream(site);
+  }
+}
+
+// A hook need not change what it sees, but nothing says so.
+void require_free_way(const HookedTransformer& model, const SweepOptions& sweep) {
+  const PointIndex points(model.config());
+  const auto require_none = [&](const Selection& where) {
+    for (const std::size_t point : where.resolve(points, Reach::everything(points))) {
+      const ActivationName& name = points.name(point);
+      if (!is_on_the_way(name.site)) continue;
+      throw HookError(name.to_string(),
+                      "edges are carried from writers to readers as the model does it; expected hooks and "
+                      "edits inside of "
+                      "attention and MLPs, or of what is written (z, mlp_out, embeddings)");
+    }
+  };
+  for (const Hook& hook : model.hooks()) require_none(hook.where);
+  for (const Hook& hook : sweep.hooks) require_none(hook.where);
+  for (const Edit& edit : sweep.edits) require_none(edit.target.where);
+}
+
+/// The edges of some rows of one input.
+class Edges {
+ public:
+  Edges(const HookedTransformer& model, const EdgeAttributionOptions& options, const SweepInput& into,
+        const StreamGraph& graph)
+      : model_(model),
+        options_(options),
+        into_(into),
+        graph_(graph),
+        points_(model.config()),
+        metric_(bound_metrics(model, options.sweep.metric, into.all()).front()) {}
+
+  /// [row, writer, reader, ...] of rows that follow one another.
+  at::Tensor of_rows(std::int64_t begin, std::int64_t end) const {
+    const Input input = into_.of_rows(begin, end);
+    std::vector<SweptRow> rows;
+    std::vector<std::int64_t> numbers;
+    for (std::int64_t row = begin; row < end; ++row) {
+      rows.push_back(into_.row(row));
+      numbers.push_back(row);
+    }
+    const BoundMetric metric = end - begin == 1 ? metric_.of_row(begin) : metric_.of_rows(numbers);
+    GradientAsk ask{.of = graph_.differentiated(),
+                    .keep = graph_.kept(model_),
+                    .hold = options_.hold,
+                    .layers_at_once = 0,
+                    .run = {.hooks = options_.sweep.hooks,
+                            .edits = edits_of_row(options_.sweep.edits, points_, rows.front()),
+                            .threads = options_.sweep.threads}};
+    if (options_.integration.over == IntegrateOver::nothing) {
+      at::Tensor edges;
+      gradient_run(model_, input, metric, ask,
+                   [&](const ActivationCache& values, const ActivationCache& gradients) {
+                     edges = edges_of(run_of(input, values, gradients), deltas(values, rows));
+                   });
+      return edges;
+    }
+    RunOptions plain = ask.run;
+    plain.output = Output::none;
+    const std::vector<ActivationName> entries = InputWay::entries(model_);
+    for (const std::vector<ActivationName>* names : {&std::as_const(ask.keep), &entries}) {
+      for (const ActivationName& name : *names) plain.capture = plain.capture | Selection(name);
+    }
+    const ActivationCache values = model_.run(input, plain).cache;
+    const std::vector<at::Tensor> deltas = this->deltas(values, rows);
+    const InputWay way(model_, options_.sweep.from, values, rows);
+    at::Tensor sum;
+    for (std::int64_t i = 0; i < options_.integration.steps; ++i) {
+      GradientAsk mixed = ask;
+      mixed.run.edits = way.at(step_of(options_.integration, i));
+      mixed.run.edits.insert(mixed.run.edits.end(), ask.run.edits.begin(), ask.run.edits.end());
+      gradient_run(model_, input, metric, mixed,
+                   [&](const ActivationCache& own, const ActivationCache& gradients) {
+                     const at::Tensor edges = edges_of(run_of(input, own, gradients), deltas);
+                     sum = sum.defined() ? sum + edges : edges;
+                   });
+    }
+    return sum / static_cast<double>(options_.integration.steps);
+  }
+
+  std::int64_t rows_at_once() const {
+    const bool per_row = !options_.sweep.edits.empty();
+    return per_row ? 1 : std::max<std::int64_t>(1, options_.sweep.tokens_per_run / into_.all().length());
+  }
+
+ private:
+  EdgeRun run_of(const Input& input, const ActivationCache& values, const ActivationCache& gradients) const {
+    return {.model = model_,
+            .graph = graph_,
+            .input = input,
+            .values = values,
+            .gradients = gradients,
+            .norms_held = options_.hold.norms,
+            .by_position = options_.by_position};
+  }
+
+  std::vector<at::Tensor> deltas(const ActivationCache& values, const std::vector<SweptRow>& rows) const {
+    std::vector<at::Tensor> deltas;
+    for (const StreamGraph::Writer& writer : graph_.writers) {
+      const ActivationName name = points_.resolve(writer.written.name());
+      for (const SweptRow& row : rows)
+        require_same_columns(options_.sweep.from, into_, {name, Axis::pos}, row);
+      const at::Tensor here = values[writer.written];
+      deltas.push_back(whole_values(options_.sweep.from, name, here, rows) - here);
+    }
+    return deltas;
+  }
+
+  const HookedTransformer& model_;
+  const EdgeAttributionOptions& options_;
+  const SweepInput& into_;
+  const StreamGraph& graph_;
+  PointIndex points_;
+  BoundMetric metric_;
+};
+
+}  // namespace
+
+Grid edge_attribution(const HookedTransformer& model, const EdgeAttributionOptions& options) {
+  require(options);
+  require_free_way(model, options.sweep);
+  const ThreadLimit limit(options.sweep.threads);
+  const SweepInput into(model, options.sweep.into);
+  const StreamGraph graph = StreamGraph::of(model, kEdgeAttribution);
+  CellPlan plan{.axes = {graph.writer_axis, graph.reader_axis},
+                .patched = {},
+                .groups = {},
+                .check = nullptr,
+                .title = "Edge attribution",
+                .record = {}};
+  if (options.by_position) plan.axes.push_back(numbered_axis("pos", into.all().length()));
+  const SweepLayout layout(options.sweep, into, plan);
+  const Edges edges(model, options, into, graph);
+  const WorkClock clock;
+  const auto count = static_cast<std::int64_t>(layout.rows().size());
+  std::vector<at::Tensor> rows(layout.rows().size());  // [1, writer, reader, ...]
+  bool complete = true;
+  const bool all = count == into.rows() && std::is_sorted(layout.rows().begin(), layout.rows().end());
+  as_memory_allows(model.device(), kEdgeAttribution, count, all ? edges.rows_at_once() : 1,
+                   [&](std::int64_t begin, std::int64_t end) {
+                     if (!complete) return;
+                     const std::int64_t first = layout.rows()[static_cast<std::size_t>(begin)];
+                     const at::Tensor some = edges.of_rows(first, first + end - begin);
+                     for (std::int64_t i = begin; i < end; ++i)
+                       rows[static_cast<std::size_t>(i)] = some.narrow(0, i - begin, 1);
+                     if (!options.sweep.progress) return;
+                     complete = options.sweep.progress(clock.at(end, count)) || end == count;
+                   });
+  for (at::Tensor& row : rows) {
+    if (!row.defined()) row = at::full_like(rows.front(), std::numeric_limits<double>::quiet_NaN());
+  }
+  CellScores made;
+  made.scores = at::cat(rows).flatten(1).unsqueeze(0);
+  made.unpatched = at::full({1, count}, std::numeric_limits<double>::quiet_NaN(), at::kDouble);
+  made.complete = complete;
+  return layout.report(made).grid;
+}
+
+}  // namespace hooked

@@ -1,0 +1,388 @@
+#include "analysis/edge_walk.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/bmm.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/einsum.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/stack.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "analysis/cell_estimates.h"
+#include "analysis/gradient_run.h"
+#include "analysis/stream_path.h"
+#include "hooked/core/error.h"
+#include "hooked/hooks/act.h"
+
+namespace hooked {
+namespace {
+
+using Graph = StreamGraph;
+
+bool has_output_norm(const ModelConfig& config) {
+  return config.norm != NormKind::none &&
+         (config.norm_place == NormPlace::output || config.norm_place == NormPlace::both);
+}
+
+bool reads_through_norm(const ModelConfig& config) {
+  return config.norm != NormKind::none &&
+         (config.norm_place == NormPlace::pre || config.norm_place == NormPlace::both);
+}
+
+/// Follows the stream from the embedding to its end.
+class GraphBuilder {
+ public:
+  explicit GraphBuilder(const ModelConfig& config) : config_(config), stack_(config.main_stack()) {}
+
+  Graph build() && {
+    graph_.writer_axis.name = "writer";
+    graph_.reader_axis.name = "reader";
+    embedding();
+    for (std::int32_t layer = 0; layer < config_.n_layers; ++layer) block(layer);
+    const ActivationName end = end_of_stream(config_);
+    read(Graph::Reader::Kind::stream, end, {"logits"}, {Address(end)});
+    return std::move(graph_);
+  }
+
+ private:
+  void write(const Address& written, bool of_heads, const std::vector<std::string>& labels,
+             const std::vector<Address>& places) {
+    GridAxis& axis = graph_.writer_axis;
+    graph_.steps.push_back({Graph::Step::Kind::write, graph_.writers.size()});
+    graph_.writers.push_back({written, of_heads, static_cast<std::int64_t>(axis.labels.size()),
+                              static_cast<std::int64_t>(labels.size())});
+    axis.labels.insert(axis.labels.end(), labels.begin(), labels.end());
+    axis.places.insert(axis.places.end(), places.begin(), places.end());
+  }
+  void write(const Address& part, std::string label) { write(part, false, {std::move(label)}, {part}); }
+
+  void read(Graph::Reader::Kind kind, const Address& gradient, const std::vector<std::string>& labels,
+            const std::vector<Address>& places) {
+    GridAxis& axis = graph_.reader_axis;
+    graph_.steps.push_back({Graph::Step::Kind::read, graph_.readers.size()});
+    graph_.readers.push_back({kind, gradient, static_cast<std::int64_t>(axis.labels.size()),
+                              static_cast<std::int64_t>(labels.size())});
+    axis.labels.insert(axis.labels.end(), labels.begin(), labels.end());
+    axis.places.insert(axis.places.end(), places.begin(), places.end());
+  }
+
+  void norm(ActivationName normalized) {
+    graph_.steps.push_back({Graph::Step::Kind::norm, graph_.norms.size()});
+    graph_.norms.push_back(normalized);
+  }
+  void norm(Site normalized, std::int32_t layer) {
+    norm({.site = normalized, .stack = stack_, .layer = layer});
+  }
+
+  Address in(const act::BlockSite& site, std::int32_t layer) const { return site.in(stack_, layer); }
+
+  void embedding() {
+    if (!config_.embedding_sum_norm) {
+      write(act::embed, "embed");
+      if (config_.learned_positions()) write(act::pos_embed, "pos_embed");
+      return;
+    }
+    write(act::token_embed, "embed");
+    if (config_.learned_positions()) write(act::position_embed, "pos_embed");
+    if (config_.token_types > 0) write(act::token_type_embed, "token_type_embed");
+    norm({.site = Site::embed_ln_normalized});
+  }
+
+  void read_attention(std::int32_t layer) {
+    struct Branch {
+      Graph::Reader::Kind kind;
+      act::BlockSite site;
+      char letter;
+    };
+    for (const Branch& branch :
+         {Branch{Graph::Reader::Kind::queries, act::q, 'q'}, Branch{Graph::Reader::Kind::keys, act::k, 'k'},
+          Branch{Graph::Reader::Kind::values, act::v, 'v'}}) {
+      const bool queries = branch.kind == Graph::Reader::Kind::queries;
+      const bool shared = !queries && config_.n_kv_heads != config_.n_heads;
+      std::vector<std::string> labels;
+      std::vector<Address> places;
+      for (std::int64_t head = 0; head < (queries ? config_.n_heads : config_.n_kv_heads); ++head) {
+        labels.push_back(fmt::format("{}head {}.{} {}", shared ? "kv " : "", layer, head, branch.letter));
+        places.push_back(in(branch.site, layer).head(head));
+      }
+      read(branch.kind, in(branch.site, layer), labels, places);
+    }
+  }
+  void read_mlp(std::int32_t layer) {
+    read(Graph::Reader::Kind::stream, in(act::mlp_in, layer), {fmt::format("mlp {}", layer)},
+         {in(act::mlp_in, layer)});
+  }
+  void write_attention(std::int32_t layer) {
+    std::vector<std::string> labels;
+    std::vector<Address> places;
+    for (std::int64_t head = 0; head < config_.n_heads; ++head) {
+      labels.push_back(fmt::format("head {}.{}", layer, head));
+      places.push_back(in(act::z, layer).head(head));
+    }
+    write(in(act::z, layer), true, labels, places);
+  }
+  void write_mlp(std::int32_t layer) { write(in(act::mlp_out, layer), fmt::format("mlp {}", layer)); }
+
+  void block(std::int32_t layer) {
+    const bool on_stream = config_.norms_stream();
+    const bool post = on_stream && config_.norm_place == NormPlace::post;
+    const bool parallel = config_.parallel() && config_.has_mlp();
+    if (on_stream && !post) norm(Site::ln1_normalized, layer);
+    read_attention(layer);
+    if (parallel) read_mlp(layer);
+    write_attention(layer);
+    if (post) norm(Site::ln1_normalized, layer);
+    if (!config_.has_mlp()) return;
+    if (!parallel) {
+      if (on_stream && !post) norm(Site::ln2_normalized, layer);
+      read_mlp(layer);
+    }
+    write_mlp(layer);
+    if (post) norm(Site::ln2_normalized, layer);
+  }
+
+  const ModelConfig& config_;
+  Stack stack_;
+  Graph graph_;
+};
+
+// Note [Reading through a norm]
+// With c the centring, s the scale, x^ the normed stream and w the weight of the norm in front of a
+// projection W, a change d of the stream changes what W gives by (c(d) / s - x^ (x^ . c(d)) / (N s)) w W. So
+// d . c(w W g) / s are the products of all writers with one direction for each reader, which the projection
+// makes of gradients g / s with W centred and weighted beforehand: nothing is done to the many directions one
+// by one. What the scale takes off is a number of the writer, d . x^, times one of the reader, x^ . (w W g) /
+// (N s), at each position.
+
+/// Carries what was written along the stream, and reads it.
+class EdgeWalk {
+ public:
+  EdgeWalk(const EdgeRun& run, const std::vector<at::Tensor>& deltas)
+      : run_(run), config_(run.model.config()), deltas_(deltas) {}
+
+  at::Tensor walk() {
+    const auto writers = static_cast<std::int64_t>(run_.graph.writer_axis.labels.size());
+    const auto readers = static_cast<std::int64_t>(run_.graph.reader_axis.labels.size());
+    const at::Tensor& first = deltas_.front();  // [row, pos, d_model]
+    const std::int64_t rows = first.size(0), columns = first.size(1);
+    std::vector<std::int64_t> sizes{rows, writers, readers};
+    if (run_.by_position) sizes.push_back(columns);
+    const double nan = std::numeric_limits<double>::quiet_NaN();
+    edges_ = at::full(sizes, nan, first.options().dtype(at::kDouble));
+    written_ = at::empty({rows, writers, columns, config_.d_model}, float32_at_least(first).options());
+    const auto& steps = run_.graph.steps;
+    for (std::size_t i = 0; i < steps.size();) {
+      if (steps[i].kind == Graph::Step::Kind::read) {
+        const std::size_t begin = i;
+        while (i < steps.size() && steps[i].kind == Graph::Step::Kind::read) ++i;
+        read(begin, i);
+        continue;
+      }
+      if (steps[i].kind == Graph::Step::Kind::write) {
+        write(steps[i].number);
+      } else if (count_ > 0) {
+        const at::Tensor all = written_.narrow(1, 0, count_).transpose(0, 1);  // [writer, row, pos, d_model]
+        all.copy_(norm_at(run_.graph.norms[steps[i].number]).of(all));
+      }
+      ++i;
+    }
+    return edges_.to(at::kCPU);
+  }
+
+ private:
+  at::Tensor value(const Address& address) const {
+    return float32_at_least(run_.values[address]).to(written_.scalar_type());
+  }
+  at::Tensor gradient(const Address& address) const {
+    return float32_at_least(run_.gradients[address]).to(written_.scalar_type());
+  }
+  at::Tensor as_here(const at::Tensor& weight) const {
+    return weight.defined() ? weight.to(written_.options()) : weight;
+  }
+
+  FrozenNorm norm_at(const ActivationName& normalized) const {
+    const StreamNorm norm = stream_norm_at(run_.model, normalized);
+    return {.centres = norm.centres(),
+            .scale = value(Address(norm.scale)),
+            .weight = as_here(norm.weight),
+            .normalized = run_.norms_held ? at::Tensor() : value(Address(norm.normalized))};
+  }
+
+  void write(std::size_t number) {
+    const Graph::Writer& writer = run_.graph.writers[number];
+    const at::Tensor to =
+        written_.narrow(1, writer.first, writer.count).transpose(0, 1);  // [part, row, pos, d_model]
+    const at::Tensor delta = float32_at_least(deltas_[number]).to(written_.scalar_type());
+    if (!writer.of_heads) {
+      to[0].copy_(delta);
+    } else {
+      const ActivationName& z = writer.written.name();
+      const at::Tensor W_O = as_here(run_.model.weights().W_O(z.layer));  // [head, d_value, d_model]
+      const at::Tensor heads = at::einsum("rphw,hwm->hrpm", {delta, W_O});
+      to.copy_(
+          has_output_norm(config_)
+              ? norm_at({.site = Site::ln1_post_normalized, .stack = z.stack, .layer = z.layer}).of(heads)
+              : heads);
+    }
+    count_ = writer.first + writer.count;
+  }
+
+  /// Readers of one point of the stream.
+  struct Directions {
+    at::Tensor along;  ///< [row, reader, pos, d_model]
+    /// What the norm in front of some of them, the first, takes off besides: a number for each writer (made
+    /// with `normalized` [row, pos, d_model]; undefined: nothing is taken off) times `taken_off` [row,
+    /// reader, pos].
+    at::Tensor normalized = {}, taken_off = {};
+  };
+
+  void read(std::size_t begin, std::size_t end) {
+    const auto& graph = run_.graph;
+    const Graph::Reader& first = graph.readers[graph.steps[begin].number];
+    const Graph::Reader& last = graph.readers[graph.steps[end - 1].number];
+    const std::int64_t n_readers = last.first + last.count - first.first;
+    const std::int64_t rows = written_.size(0), columns = written_.size(2);
+    Directions directions{.along =
+                              at::empty({rows, n_readers, columns, config_.d_model}, written_.options())};
+    for (std::size_t step = begin; step < end; ++step) {
+      const Graph::Reader& reader = graph.readers[graph.steps[step].number];
+      put(reader, reader.first - first.first, directions);
+    }
+    const at::Tensor before = written_.narrow(1, 0, count_);
+    const at::Tensor to = edges_.narrow(1, 0, count_).narrow(2, first.first, n_readers);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      at::Tensor numbers = products(before[row], directions.along[row]);
+      if (directions.normalized.defined()) {
+        const at::Tensor moved = at::einsum("upm,pm->up", {before[row], directions.normalized[row]});
+        const at::Tensor taken = directions.taken_off[row];  // [reader, pos]
+        const at::Tensor less =
+            run_.by_position ? moved.unsqueeze(1) * taken.unsqueeze(0) : moved.matmul(taken.t());
+        numbers.narrow(1, 0, taken.size(0)).sub_(less);
+      }
+      to[row].copy_(numbers);
+    }
+  }
+
+  /// Of writers and readers [.., pos, d_model]: [writer, reader] or [writer, reader, pos].
+  at::Tensor products(const at::Tensor& writers, const at::Tensor& readers) const {
+    if (run_.by_position) return at::einsum("upm,npm->unp", {writers, readers});
+    return writers.flatten(1).matmul(readers.flatten(1).t());
+  }
+
+  /// Puts the directions of a reader's parts from the `place`-th on.
+  void put(const Graph::Reader& reader, std::int64_t place, Directions& directions) const {
+    const at::Tensor to = directions.along.narrow(1, place, reader.count);
+    const ActivationName& name = reader.gradient.name();
+    const at::Tensor given = gradient(reader.gradient);  // [row, pos, (head, d_head or) d_model]
+    if (reader.kind == Graph::Reader::Kind::stream) {
+      to.select(1, 0).copy_(given);
+      return;
+    }
+    if (config_.latent_attention()) {
+      to.copy_(through_latents(reader).transpose(1, 2));
+      return;
+    }
+    const WeightView weights = run_.model.weights();
+    at::Tensor W = as_here(reader.kind == Graph::Reader::Kind::queries ? weights.W_Q(name.layer)
+                           : reader.kind == Graph::Reader::Kind::keys
+                               ? weights.W_K(name.layer)
+                               : weights.W_V(name.layer));  // [head, d_model, d_head]
+    at::Tensor by_head = given.transpose(1, 2);             // [row, head, pos, d_head]
+    if (reads_through_norm(config_)) {
+      const FrozenNorm norm =
+          norm_at({.site = Site::ln1_normalized, .stack = name.stack, .layer = name.layer});
+      if (norm.weight.defined()) W = W * norm.weight.unsqueeze(1);
+      if (norm.centres) W = W - W.mean(1, /*keepdim=*/true);
+      by_head = by_head / norm.scale.unsqueeze(1);
+      if (norm.normalized.defined()) {
+        const at::Tensor read = at::einsum("rpm,hmd->rhpd", {norm.normalized, W});
+        const at::Tensor off =
+            (read * by_head).sum(3) / static_cast<double>(config_.d_model);  // [row, head, pos]
+        directions.normalized = norm.normalized;
+        directions.taken_off = place == 0 ? off : at::cat({directions.taken_off, off}, 1);
+      }
+    }
+    const at::Tensor back = W.transpose(1, 2);  // [head, d_head, d_model]
+    for (std::int64_t row = 0; row < to.size(0); ++row) {
+      at::Tensor own = to[row];
+      at::bmm_out(own, by_head[row], back);
+    }
+  }
+
+  /// Between the stream and queries, keys and values stand norms of latents: the model itself says what
+  /// reaches the stream, in runs of its layer with a head for each. [row, pos, head, d_model]
+  at::Tensor through_latents(const Graph::Reader& reader) const {
+    const ActivationName& name = reader.gradient.name();
+    const Address stream = act::resid_pre.in(name.stack, name.layer);
+    const at::Tensor before = run_.values[stream];
+    std::vector<at::Tensor> heads;
+    for (std::int64_t head = 0; head < reader.count; ++head) {
+      RunOptions options{.hooks = holding({.norms = run_.norms_held}),
+                         .output = Output::none,
+                         .stop_at_layer = name.layer + 1};
+      const auto one_head = [&](const at::Tensor&, const ActivationCache& read) {
+        return (read[reader.gradient].select(2, head) * run_.gradients[reader.gradient].select(2, head))
+            .sum();
+      };
+      options.gradients.emplace(
+          GradientRequest{.of = stream.name(), .of_run = {.reads = Selection(name), .function = one_head}});
+      heads.push_back(float32_at_least(
+          run_.model.run(from_stream(run_.input, name.layer, before), options).gradients[stream]));
+    }
+    return at::stack(heads, 2);
+  }
+
+  const EdgeRun& run_;
+  const ModelConfig& config_;
+  const std::vector<at::Tensor>& deltas_;
+  at::Tensor written_;      // [row, writer, pos, d_model]: as it stands in the stream now
+  std::int64_t count_ = 0;  // of the writers so far
+  at::Tensor edges_;
+};
+
+}  // namespace
+
+StreamGraph StreamGraph::of(const HookedTransformer& model, const char* where) {
+  if (model.config().has_encoder()) {
+    throw HookError(where, "edges between two stacks are not there; expected a model with one stack");
+  }
+  return GraphBuilder(model.config()).build();
+}
+
+std::vector<ActivationName> StreamGraph::differentiated() const {
+  std::vector<ActivationName> names;
+  for (const Reader& reader : readers) names.push_back(reader.gradient.name());
+  return names;
+}
+
+std::vector<ActivationName> StreamGraph::kept(const HookedTransformer& model) const {
+  const ModelConfig& config = model.config();
+  std::vector<ActivationName> names;
+  const auto keep_norm = [&](const ActivationName& normalized) {
+    const StreamNorm norm = stream_norm_at(model, normalized);
+    names.insert(names.end(), {norm.scale, norm.normalized});
+  };
+  for (const Writer& writer : writers) names.push_back(writer.written.name());
+  for (const ActivationName& norm : norms) keep_norm(norm);
+  for (std::int32_t layer = 0; layer < config.n_layers; ++layer) {
+    const auto in_block = [&](Site site) {
+      return ActivationName{.site = site, .stack = config.main_stack(), .layer = layer};
+    };
+    if (reads_through_norm(config)) keep_norm(in_block(Site::ln1_normalized));
+    if (has_output_norm(config)) keep_norm(in_block(Site::ln1_post_normalized));
+    if (config.latent_attention()) names.push_back(in_block(Site::resid_pre));
+  }
+  return names;
+}
+
+at::Tensor edges_of(const EdgeRun& run, const std::vector<at::Tensor>& deltas) {
+  return EdgeWalk(run, deltas).walk();
+}
+
+}  // namespace hooked

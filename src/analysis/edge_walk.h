@@ -1,0 +1,64 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analysis/frozen_norm.h"
+#include "hooked/analysis/grid.h"
+#include "hooked/engine/hooked_transformer.h"
+
+namespace hooked {
+
+/// What a model's parts write to its stream and what they read of it, in their order.
+struct StreamGraph {
+  /// What one module writes: one part, or a head each.
+  struct Writer {
+    Address written;            ///< what it is made of: z, or the part itself
+    bool of_heads;              ///< through W_O of the layer, and the output norm where there is one
+    std::int64_t first, count;  ///< its parts on the axis of writers
+  };
+  /// What one module reads.
+  struct Reader {
+    enum class Kind : std::uint8_t { queries, keys, values, stream } kind;
+    Address gradient;           ///< at which the gradient is taken
+    std::int64_t first, count;  ///< on the axis of readers
+  };
+  /// One thing that happens to the stream.
+  struct Step {
+    enum class Kind : std::uint8_t { write, read, norm } kind;
+    std::size_t number;  ///< among writers, readers or norms
+  };
+
+  std::vector<Writer> writers;
+  std::vector<Reader> readers;
+  std::vector<ActivationName> norms;  ///< on the stream itself, by their `normalized`
+  std::vector<Step> steps;
+  GridAxis writer_axis, reader_axis;
+
+  /// Of a model with one stack. Throws HookError, naming `where`, for others.
+  static StreamGraph of(const HookedTransformer& model, const char* where);
+
+  /// What gradients are asked for, and what else a run must keep.
+  std::vector<ActivationName> differentiated() const;
+  std::vector<ActivationName> kept(const HookedTransformer& model) const;
+};
+
+/// How edges are computed from a run and its gradients.
+struct EdgeRun {
+  const HookedTransformer& model;
+  const StreamGraph& graph;
+  const Input& input;
+  const ActivationCache& values;
+  const ActivationCache& gradients;
+  bool norms_held;
+  bool by_position;
+};
+
+/// The edges [row, writer, reader] or [row, writer, reader, pos], float64 on the CPU. `deltas` are by what
+/// the writers' activations change, [row, pos, ...] for each writer of the graph.
+at::Tensor edges_of(const EdgeRun& run, const std::vector<at::Tensor>& deltas);
+
+}  // namespace hooked

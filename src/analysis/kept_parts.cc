@@ -1,0 +1,219 @@
+#include "analysis/kept_parts.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/einsum.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "analysis/cell_plan.h"
+#include "analysis/gradient_run.h"
+#include "analysis/row_metrics.h"
+#include "analysis/work_clock.h"
+#include "core/parallel.h"
+#include "hooked/core/error.h"
+#include "hooked/hooks/act.h"
+#include "hooked/hooks/point_index.h"
+
+namespace hooked {
+namespace {
+
+constexpr const char* kRunCircuits = "run_circuits";
+
+void require_edges(const ModelConfig& config) {
+  const bool normed = config.norm != NormKind::none;
+  const bool behind =
+      normed && (config.norm_place == NormPlace::output || config.norm_place == NormPlace::both);
+  const char* why = config.norms_stream()       ? "norms on the stream itself"
+                    : behind                    ? "norms behind what is written to the stream"
+                    : config.latent_attention() ? "latent attention"
+                                                : nullptr;
+  if (why == nullptr) return;
+  throw HookError(kRunCircuits,
+                  fmt::format("in a model with {} what is read is no sum of edges; expected norms beside the "
+                              "stream, or a circuit of nodes",
+                              why));
+}
+
+/// One run in which readers read some writers as they are in another run.
+///
+/// Hooks at the writers note by how much they differ from what they are there, and hooks at the readers add
+/// that for every writer that is not kept.
+class EdgeRunHooks {
+ public:
+  EdgeRunHooks(const HookedTransformer& model, const StreamGraph& graph, const std::vector<at::Tensor>& there,
+               const at::Tensor& dropped)
+      : model_(model), graph_(graph), there_(there), dropped_(dropped) {}
+
+  std::vector<Hook> hooks() {
+    std::vector<Hook> all;
+    for (std::size_t i = 0; i < graph_.writers.size(); ++i) {
+      all.emplace_back(Selection(graph_.writers[i].written),
+                       [this, i](const at::Tensor& value) { note(i, value); });
+    }
+    for (const StreamGraph::Reader& reader : graph_.readers) {
+      all.emplace_back(Selection(input_of(reader)),
+                       [this, &reader](const at::Tensor& value) { return corrected(reader, value); });
+    }
+    return all;
+  }
+
+ private:
+  Address input_of(const StreamGraph::Reader& reader) const {
+    const ActivationName& name = reader.gradient.name();
+    switch (reader.kind) {
+      case StreamGraph::Reader::Kind::queries:
+        return act::q_input.in(name.stack, name.layer);
+      case StreamGraph::Reader::Kind::keys:
+        return act::k_input.in(name.stack, name.layer);
+      case StreamGraph::Reader::Kind::values:
+        return act::v_input.in(name.stack, name.layer);
+      case StreamGraph::Reader::Kind::stream:
+        break;
+    }
+    return reader.gradient;
+  }
+
+  void note(std::size_t number, const at::Tensor& value) {
+    const StreamGraph::Writer& writer = graph_.writers[number];
+    at::Tensor change = there_[number] - value;
+    if (writer.of_heads) {
+      const at::Tensor W_O = model_.weights().W_O(writer.written.name().layer).to(change.options());
+      change = at::einsum("rphw,hwm->hrpm", {change, W_O});
+    } else {
+      change = change.unsqueeze(0);
+    }
+    changes_ = changes_.defined() ? at::cat({changes_, change}) : change;
+  }
+
+  at::Tensor corrected(const StreamGraph::Reader& reader, const at::Tensor& value) const {
+    // [reader, writer], of the writers so far
+    const at::Tensor dropped = dropped_.narrow(0, reader.first, reader.count).narrow(1, 0, changes_.size(0));
+    const at::Tensor added = at::einsum("nu,urpm->rpnm", {dropped.to(changes_.options()), changes_});
+    return value + (reader.kind == StreamGraph::Reader::Kind::stream ? added.squeeze(2) : added);
+  }
+
+  const HookedTransformer& model_;
+  const StreamGraph& graph_;
+  const std::vector<at::Tensor>& there_;  // of each writer, in the other run
+  at::Tensor dropped_;                    // [reader, writer]: 1 where an edge is not kept
+  at::Tensor changes_;                    // [writer, row, pos, d_model]
+};
+
+}  // namespace
+
+KeptParts::KeptParts(const HookedTransformer& model, CircuitKind kind, const SweepOptions& sweep)
+    : model_(model), kind_(kind), sweep_(sweep), nodes_(model_parts(model)) {
+  if (sweep.site || !sweep.table.empty() || !sweep.over.empty() || sweep.stack != Stack::none ||
+      !sweep.partial.empty())
+    throw HookError(
+        kRunCircuits,
+        "circuits say what is left; expected neither `site`, `over`, `table`, `stack` nor `partial`");
+  if (sweep.metric.all().size() != 1)
+    throw HookError(kRunCircuits, fmt::format("expected one metric, got {}", sweep.metric.all().size()));
+  rows_.resize(static_cast<std::size_t>(SweepInput(model, sweep.into).rows()));
+  std::iota(rows_.begin(), rows_.end(), 0);
+  if (kind == CircuitKind::nodes) {
+    for (const ModelPart& node : nodes_) names_.push_back(node.name);
+    return;
+  }
+  space_.emplace(model, kRunCircuits);
+  require_edges(model.config());
+  for (std::int64_t writer = 0; writer < static_cast<std::int64_t>(space_->writers().size()); ++writer) {
+    for (std::int64_t reader = 0; reader < static_cast<std::int64_t>(space_->readers().size()); ++reader) {
+      if (!space_->is_behind(reader, writer)) continue;
+      edges_.emplace_back(writer, reader);
+      names_.push_back(fmt::format("{} -> {}", space_->writers()[static_cast<std::size_t>(writer)],
+                                   space_->readers()[static_cast<std::size_t>(reader)]));
+    }
+  }
+}
+
+PartSet KeptParts::parts_of(const Circuit& circuit) const {
+  if (circuit.kind() != kind_)
+    throw HookError(kRunCircuits, "circuits of nodes and of edges stand side by side; expected one kind");
+  std::set<std::string> wanted;
+  if (kind_ == CircuitKind::nodes) {
+    wanted.insert(circuit.nodes().begin(), circuit.nodes().end());
+  } else {
+    for (const CircuitEdge& edge : circuit.edges())
+      wanted.insert(fmt::format("{} -> {}", edge.writer, edge.reader));
+  }
+  PartSet parts;
+  for (std::int64_t part = 0; part < count(); ++part) {
+    if (wanted.contains(name(part))) parts.insert(part);
+  }
+  if (parts.size() != wanted.size())
+    throw HookError(kRunCircuits, "the circuit is one of another model; expected names that this one has");
+  return parts;
+}
+
+KeptScores KeptParts::scores(const std::vector<PartSet>& sets) const {
+  return kind_ == CircuitKind::nodes ? of_nodes(sets) : of_edges(sets);
+}
+
+KeptScores KeptParts::of_nodes(const std::vector<PartSet>& sets) const {
+  AblationOptions options{.sets = {}, .complement = false, .sweep = sweep_};
+  for (const PartSet& kept : sets) {
+    std::vector<Address>& ablated = options.sets.emplace_back();
+    for (std::int64_t part = 0; part < count(); ++part) {
+      if (!kept.contains(part)) ablated.push_back(nodes_[static_cast<std::size_t>(part)].place);
+    }
+  }
+  const SweepReport report = ablate_report(model_, options);
+  if (!report.failed.empty()) throw HookError(kRunCircuits, report.failed.front().error);
+  const auto n_rows = static_cast<std::int64_t>(rows_.size()),
+             n_sets = static_cast<std::int64_t>(sets.size());
+  return {.kept = report.grid.values().view({n_rows, n_sets}),
+          .whole = report.unpatched.values().view({n_rows}),
+          .complete = report.complete};
+}
+
+KeptScores KeptParts::of_edges(const std::vector<PartSet>& sets) const {
+  const ThreadLimit limit(sweep_.threads);
+  const SweepInput into(model_, sweep_.into);
+  const PointIndex points(model_.config());
+  const BoundMetric metric = bound_metrics(model_, sweep_.metric, into.all()).front();
+  const StreamGraph& graph = space_->graph();
+  std::vector<SweptRow> rows;
+  for (const std::int64_t row : rows_) rows.push_back(into.row(row));
+  RunOptions plain = metric.needs({.hooks = sweep_.hooks, .edits = sweep_.edits, .threads = sweep_.threads});
+  for (const StreamGraph::Writer& writer : graph.writers)
+    plain.capture = plain.capture | Selection(writer.written);
+  const RunResult whole = model_.run(into.all(), plain);
+  std::vector<at::Tensor> there;
+  for (const StreamGraph::Writer& writer : graph.writers) {
+    const ActivationName name = points.resolve(writer.written.name());
+    for (const SweptRow& row : rows) require_same_columns(sweep_.from, into, {name, Axis::pos}, row);
+    there.push_back(whole_values(sweep_.from, name, whole.cache[writer.written], rows));
+  }
+  const auto n_rows = static_cast<std::int64_t>(rows.size()), n_sets = static_cast<std::int64_t>(sets.size());
+  KeptScores scores{.kept = at::full({n_rows, n_sets}, std::numeric_limits<double>::quiet_NaN(), at::kDouble),
+                    .whole = metric(whole).detach().to(at::kCPU, at::kDouble)};
+  const WorkClock clock;
+  for (std::int64_t set = 0; set < n_sets && scores.complete; ++set) {
+    at::Tensor dropped = at::ones({static_cast<std::int64_t>(space_->readers().size()),
+                                   static_cast<std::int64_t>(space_->writers().size())});
+    for (const std::int64_t part : sets[static_cast<std::size_t>(set)]) {
+      const auto& [writer, reader] = edges_[static_cast<std::size_t>(part)];
+      dropped[reader][writer].zero_();
+    }
+    EdgeRunHooks state(model_, graph, there, dropped.to(model_.device()));
+    RunOptions options =
+        metric.needs({.hooks = sweep_.hooks, .edits = sweep_.edits, .threads = sweep_.threads});
+    const std::vector<Hook> hooks = state.hooks();
+    options.hooks.insert(options.hooks.end(), hooks.begin(), hooks.end());
+    scores.kept.select(1, set).copy_(metric(model_.run(into.all(), options)).detach());
+    if (!sweep_.progress) continue;
+    scores.complete = sweep_.progress(clock.at((set + 1) * n_rows, n_sets * n_rows)) || set + 1 == n_sets;
+  }
+  return scores;
+}
+
+}  // namespace hooked

@@ -1,0 +1,357 @@
+#include "hooked/analysis/path_patching.h"
+
+#include <ATen/TensorOperators.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "analysis/as_memory_allows.h"
+#include "analysis/row_columns.h"
+#include "analysis/stream_path.h"
+#include "analysis/sweep_grid.h"
+#include "hooked/core/error.h"
+#include "hooked/hooks/act.h"
+#include "hooked/hooks/axis_block.h"
+
+namespace hooked {
+namespace {
+
+constexpr const char* kPathPatching = "path_patching";
+
+bool is_of_heads(Site site) { return site == Site::z || site == Site::cross_z; }
+bool is_head_input(Site site) { return site == Site::q || site == Site::k || site == Site::v; }
+
+/// A sender: the block of an activation without its positions.
+struct Sender {
+  Address place;
+  bool is_stream;  ///< the embeddings
+};
+
+/// Paths as cells.
+class PathSets : public std::enable_shared_from_this<PathSets> {
+ public:
+  PathSets(const HookedTransformer& model, const PathPatchingOptions& options, const SweepInput& into)
+      : config_(model.config()), points_(config_), device_(model.device()), into_(into), options_(options) {
+    find_senders();
+    find_receivers();
+    find_frozen();
+    const bool by_sender = options.cells == PathCells::each_sender || options.cells == PathCells::each;
+    const bool by_receiver = options.cells == PathCells::each_receiver || options.cells == PathCells::each;
+    sender_sets_ = sets(senders_.size(), by_sender);
+    receiver_sets_ = sets(receivers_.size(), by_receiver);
+  }
+
+  CellPlan plan() const;
+
+ private:
+  using Set = std::vector<std::size_t>;  // numbers of senders or receivers
+
+  static std::vector<Set> sets(std::size_t count, bool each) {
+    std::vector<Set> all(each ? count : 1);
+    for (std::size_t i = 0; i < count; ++i) all[each ? i : 0].push_back(i);
+    return all;
+  }
+
+  /// A full name whose indices are on the head axis alone, as a number from 0 on.
+  Address checked(const Address& given, bool heads, const char* what) const {
+    const ActivationName name = points_.name(points_.require(points_.resolve(given.name())));
+    Address address = name;
+    for (const auto& [axis, index] : given.indices().entries()) {
+      const auto own = axis_on(name.site, axis);
+      const auto* number = std::get_if<std::int64_t>(&index.value);
+      if (!heads || !own || (*own != Axis::head && *own != Axis::kv_head) || number == nullptr) {
+        throw HookError(given.to_string(), fmt::format("a {} has at most the index of one head; expected {}",
+                                                       what, heads ? "[head=...]" : "none"));
+      }
+      const std::int64_t size = size_of(*own, config_);
+      if (*number < -size || *number >= size) {
+        throw HookError(given.to_string(),
+                        fmt::format("there is no head {}; expected {} to {}", *number, -size, size - 1));
+      }
+      address = address.at(*own, *number < 0 ? *number + size : *number);
+    }
+    return address;
+  }
+
+  void find_senders() {
+    std::vector<Address> given = options_.senders;
+    if (given.empty()) {
+      for (const ActivationName& name : points_.names()) {
+        if (name.stack != config_.main_stack()) continue;
+        if (is_of_heads(name.site)) {
+          for (std::int64_t head = 0; head < config_.n_heads; ++head)
+            given.push_back(Address(name).head(head));
+        } else if (name.site == Site::mlp_out) {
+          given.emplace_back(name);
+        }
+      }
+    }
+    for (const Address& address : given) {
+      const Site site = address.name().site;
+      const Address place = checked(address, is_of_heads(site), "sender");
+      const bool embeddings = site == Site::resid_pre && place.name().layer == 0;
+      const bool writes = is_of_heads(site) || site == Site::attn_out || site == Site::cross_attn_out ||
+                          site == Site::mlp_out;
+      if (!(embeddings || writes) || place.name().stack != config_.main_stack()) {
+        throw HookError(
+            address.to_string(),
+            "this writes nothing to the stream that predicts; expected z, attn_out or mlp_out of a layer, or "
+            "resid_pre of the first");
+      }
+      senders_.push_back({place, embeddings});
+    }
+  }
+
+  void find_receivers() {
+    std::vector<Address> given = options_.receivers;
+    const ActivationName end = end_of_stream(config_);
+    if (given.empty()) given.emplace_back(end);
+    for (const Address& address : given) {
+      const Site site = address.name().site;
+      Address place = checked(address, is_head_input(site), "receiver");
+      const bool at_end = place.name().layer == end.layer && (site == end.site || site == Site::resid_post);
+      if (at_end) place = end;
+      if (!(at_end || is_head_input(site) || site == Site::mlp_in) ||
+          place.name().stack != config_.main_stack()) {
+        throw HookError(
+            address.to_string(),
+            "this does not read the stream that predicts; expected q, k or v of heads, mlp_in of a layer, or "
+            "the end of the stream");
+      }
+      receivers_.push_back(std::move(place));
+    }
+  }
+
+  /// What stays as it is while the senders change.
+  void find_frozen() {
+    for (const ActivationName& name : points_.names()) {
+      const bool frozen =
+          is_of_heads(name.site) || (name.site == Site::mlp_out && options_.through == PathThrough::nothing);
+      if (frozen && name.stack == config_.main_stack()) frozen_.push_back(name);
+    }
+  }
+
+  CellPatches patches(const Set& sender_sets, const PatchedRuns& runs, SweptRow row) const;
+  /// A block of what a sender writes, and what it becomes.
+  struct SentBlock {
+    AxisIndices indices;
+    at::Tensor value;
+  };
+  std::vector<SentBlock> blocks(const Sender& sender, const SourceReader& from, SweptRow row) const;
+  std::vector<std::pair<std::int64_t, std::int64_t>> columns(const ActivationName& name, SweptRow row) const;
+
+  ModelConfig config_;
+  PointIndex points_;
+  c10::Device device_;
+  SweepInput into_;
+  PathPatchingOptions options_;
+  std::vector<Sender> senders_;
+  std::vector<Address> receivers_;
+  std::vector<ActivationName> frozen_;
+  std::vector<Set> sender_sets_, receiver_sets_;
+};
+
+/// Where senders are patched, in `into` and in `from`; none: everywhere.
+std::vector<std::pair<std::int64_t, std::int64_t>> PathSets::columns(const ActivationName& name,
+                                                                     SweptRow row) const {
+  std::vector<std::pair<std::int64_t, std::int64_t>> all;
+  const TokenColumns here = into_.columns(/*of_encoder=*/false);
+  const auto from = SourceReader::columns(options_.sweep.from, {name, Axis::pos}, row);
+  for (const SweptPlace& place : options_.positions) {
+    const std::int64_t into = place.into.column_in(row.number, row.of, here);
+    // A name with a column per row of `into` says nothing of a run with other rows.
+    const bool same =
+        place.from == place.into && !place.from.named_columns().empty() && from && from->rows != row.of;
+    all.emplace_back(into, !from || same ? into : place.from.column_in(from->row, from->rows, from->columns));
+  }
+  return all;
+}
+
+std::vector<PathSets::SentBlock> PathSets::blocks(const Sender& sender, const SourceReader& from,
+                                                  SweptRow row) const {
+  std::vector<SentBlock> blocks;
+  const auto add = [&](PatchedPlace place) {
+    for (const auto& [axis, index] : sender.place.indices().entries()) {
+      place.into.add(axis, index);
+      place.from.add(axis, index);
+    }
+    const at::Tensor value = from.block(place);
+    blocks.push_back({std::move(place.into), value});
+  };
+  if (options_.positions.empty()) add({});
+  for (const auto& [into, there] : columns(sender.place.name(), row)) {
+    PatchedPlace place;
+    place.into.add(Axis::pos, into);
+    place.from.add(Axis::pos, there);
+    add(std::move(place));
+  }
+  return blocks;
+}
+
+CellPatches PathSets::patches(const Set& sender_sets, const PatchedRuns& runs, SweptRow row) const {
+  CellPatches made;
+  std::map<ActivationName, SourceReader> readers;
+  const std::int64_t most = std::max<std::int64_t>(1, options_.sweep.tokens_per_run / into_.all().length());
+  const auto count = static_cast<std::int64_t>(sender_sets.size());
+  as_memory_allows(device_, kPathPatching, count, most, [&](std::int64_t begin, std::int64_t end) {
+    // Each activation that is held, with a row for each set of senders; of others what they send alone.
+    std::map<ActivationName, at::Tensor> values;
+    std::vector<Edit> edits;
+    const auto rows_of = [&](const ActivationName& name) -> at::Tensor& {
+      const auto found = values.find(name);
+      if (found != values.end()) return found->second;
+      const at::Tensor unpatched = runs.value(name);
+      std::vector<std::int64_t> sizes = unpatched.sizes().vec();
+      sizes.front() = end - begin;
+      return values.emplace(name, unpatched.expand(sizes).clone()).first->second;
+    };
+    std::int32_t first = std::numeric_limits<std::int32_t>::max();
+    for (std::int64_t i = begin; i < end; ++i) {
+      for (const std::size_t number : sender_sets_[sender_sets[static_cast<std::size_t>(i)]]) {
+        const Sender& sender = senders_[number];
+        const ActivationName& name = sender.place.name();
+        const auto reader = readers.try_emplace(name, options_.sweep.from, name, runs.value(name), row).first;
+        const bool held =
+            sender.is_stream || std::find(frozen_.begin(), frozen_.end(), name) != frozen_.end();
+        for (const auto& [indices, value] : blocks(sender, reader->second, row)) {
+          if (held) {
+            const std::string where = sender.place.to_string();
+            write_block(rows_of(name).narrow(0, i - begin, 1), indices, {name.site, where, {}}, value);
+            continue;
+          }
+          Address place = Address(name).row(AxisIndex::Range{i - begin, i - begin + 1});
+          for (const auto& [axis, index] : indices.entries()) place = place.at(axis, index);
+          edits.push_back(set(place, value));
+        }
+        first = std::min(first, name.layer);
+      }
+    }
+    for (const ActivationName& name : frozen_) {
+      if (name.layer >= first) rows_of(name);
+    }
+    const ActivationName entry = points_.resolve(act::resid_pre(first).name());
+    const at::Tensor stream = rows_of(entry);
+    values.erase(entry);
+    for (const auto& [name, value] : values) edits.push_back(set(Address(name), value));
+    Selection reached;
+    for (const Address& receiver : receivers_) {
+      if (receiver.name().layer >= first) reached = reached | Selection(receiver.name());
+    }
+    ActivationCache seen;
+    if (!reached.empty()) seen = runs.resume(first, stream, std::move(edits), reached);
+    for (std::int64_t i = begin; i < end; ++i) {
+      for (std::size_t set = 0; set < receiver_sets_.size(); ++set) {
+        Patch patch;
+        for (const std::size_t number : receiver_sets_[set]) {
+          const Address& receiver = receivers_[number];
+          if (receiver.name().layer < first) continue;
+          const std::string where = receiver.to_string();
+          const at::Tensor own = seen[Address(receiver.name())].narrow(0, i - begin, 1);
+          patch.push_back({receiver, take_block(own, receiver.indices(), {receiver.name().site, where, {}})});
+        }
+        const auto sender = static_cast<std::int64_t>(sender_sets[static_cast<std::size_t>(i)]);
+        made.cells.push_back(sender * static_cast<std::int64_t>(receiver_sets_.size()) +
+                             static_cast<std::int64_t>(set));
+        made.patches.push_back(std::move(patch));
+      }
+    }
+  });
+  return made;
+}
+
+CellPlan PathSets::plan() const {
+  CellPlan plan{
+      .axes = {}, .patched = {}, .groups = {}, .check = nullptr, .title = "Patching paths", .record = {}};
+  const auto axis = [](const char* name) { return GridAxis{.name = name, .labels = {}, .places = {}}; };
+  if (options_.cells == PathCells::each_sender || options_.cells == PathCells::each) {
+    plan.axes.push_back(axis("sender"));
+    for (const Sender& sender : senders_) {
+      plan.axes.back().labels.push_back(sender.place.to_string());
+      plan.axes.back().places.emplace_back(sender.place);
+    }
+  }
+  if (options_.cells == PathCells::each_receiver || options_.cells == PathCells::each) {
+    plan.axes.push_back(axis("receiver"));
+    for (const Address& receiver : receivers_) {
+      plan.axes.back().labels.push_back(receiver.to_string());
+      plan.axes.back().places.emplace_back(receiver);
+    }
+  }
+  plan.patched = frozen_;
+  const auto keep = [&](const ActivationName& name) {
+    if (std::find(plan.patched.begin(), plan.patched.end(), name) == plan.patched.end())
+      plan.patched.push_back(name);
+  };
+  for (const Sender& sender : senders_) keep(sender.place.name());
+  for (const Address& receiver : receivers_) keep(receiver.name());
+
+  std::vector<std::string> texts;
+  for (const Sender& sender : senders_) texts.push_back(sender.place.to_string());
+  texts.emplace_back("to");
+  for (const Address& receiver : receivers_) texts.push_back(receiver.to_string());
+  for (const SweptPlace& place : options_.positions)
+    texts.push_back(fmt::format("{}<-{}", place.into.label(), place.from.label()));
+  plan.record = fmt::format("paths {} {} {}", static_cast<int>(options_.through),
+                            static_cast<int>(options_.cells), fmt::join(texts, " "));
+
+  const auto self = shared_from_this();
+  plan.check = [self](SweptRow row) {
+    for (const Sender& sender : self->senders_) {
+      const ActivationName& name = sender.place.name();
+      if (self->options_.positions.empty())
+        require_same_columns(self->options_.sweep.from, self->into_, {name, Axis::pos}, row);
+      self->columns(name, row);
+    }
+  };
+  // Sets that begin in one layer are rows of one run.
+  std::map<std::int32_t, Set> by_layer;
+  for (std::size_t set = 0; set < sender_sets_.size(); ++set) {
+    std::int32_t first = std::numeric_limits<std::int32_t>::max();
+    for (const std::size_t number : sender_sets_[set])
+      first = std::min(first, senders_[number].place.name().layer);
+    by_layer[first].push_back(set);
+  }
+  const auto n_receivers = static_cast<std::int64_t>(receiver_sets_.size());
+  for (const auto& [layer, sets] : by_layer) {
+    std::vector<std::int64_t> cells;
+    for (const std::size_t set : sets) {
+      for (std::int64_t receiver = 0; receiver < n_receivers; ++receiver)
+        cells.push_back(static_cast<std::int64_t>(set) * n_receivers + receiver);
+    }
+    plan.groups.push_back({std::move(cells), [self, own = sets](const PatchedRuns& runs, SweptRow row) {
+                             return self->patches(own, runs, row);
+                           }});
+  }
+  return plan;
+}
+
+SweepReport report_of(const HookedTransformer& model, const PathPatchingOptions& options,
+                      OnFailure on_failure) {
+  const SweepOptions& sweep = options.sweep;
+  if (sweep.site || !sweep.table.empty() || sweep.stack != Stack::none || names_axes(sweep)) {
+    throw HookError(
+        kPathPatching,
+        "senders and receivers say what is patched; expected neither `site`, `table`, `stack` nor "
+        "axes in `over` but Axis::batch");
+  }
+  const SweepInput into(model, sweep.into);
+  return swept(model, sweep, into, std::make_shared<const PathSets>(model, options, into)->plan(),
+               on_failure);
+}
+
+}  // namespace
+
+Grid path_patching(const HookedTransformer& model, const PathPatchingOptions& options) {
+  return report_of(model, options, OnFailure::throws).grid;
+}
+
+SweepReport path_patching_report(const HookedTransformer& model, const PathPatchingOptions& options) {
+  return report_of(model, options, OnFailure::is_listed);
+}
+
+}  // namespace hooked

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include "hooked/analysis/sweep.h"
+
+namespace hooked {
+
+/// Tells how long some work takes.
+class WorkClock {
+ public:
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
+  }
+  /// Where so much of it is done.
+  SweepProgress at(std::int64_t done, std::int64_t total) const {
+    const double so_far = seconds();
+    SweepProgress progress{.done = done, .total = total, .seconds = so_far, .seconds_left = std::nullopt};
+    if (done > 0)
+      progress.seconds_left = so_far / static_cast<double>(done) * static_cast<double>(total - done);
+    return progress;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace hooked

@@ -1,0 +1,247 @@
+// hooked circuits: which parts do it, by gradients, and a circuit of them judged by runs.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "cli/actions.h"
+#include "cli/grid_output.h"
+#include "cli/input_options.h"
+#include "cli/interrupt.h"
+#include "cli/model_options.h"
+#include "cli/output.h"
+#include "cli/patch_prompts.h"
+#include "cli/progress_bar.h"
+#include "hooked/analysis/circuit.h"
+#include "hooked/analysis/circuit_judgement.h"
+#include "hooked/core/error.h"
+
+namespace hooked::cli {
+namespace {
+
+/// What was found before somebody ended it.
+struct Found {
+  std::optional<Grid> scores;  ///< of nodes or edges, mean over the pairs
+  std::optional<AttributionCheck> check;
+  std::optional<Circuit> circuit;
+  std::optional<CircuitJudgement> judgement;
+  bool complete = true;
+};
+
+/// The clean prompt is run; parts become what they are in the corrupted one.
+class CircuitFinder {
+ public:
+  CircuitFinder(const HookedTransformer& model, const CircuitsOptions& options)
+      : model_(model), options_(options), prompts_(model, options) {
+    sweep_ = {.from = source(),
+              .into = prompts_.input(PromptSide::clean),
+              .metric = prompts_.metrics(PromptSide::clean).front(),
+              .edits = prompts_.edits(PromptSide::clean)};
+  }
+
+  const PatchPrompts& prompts() const { return prompts_; }
+
+  Found find() const {
+    Found found;
+    if (options_.circuit.empty()) {
+      estimate(found);
+      if (found.complete && (options_.top || options_.threshold)) {
+        found.circuit = choose_circuit(
+            model_, *found.scores,
+            {.count = options_.top, .threshold = options_.threshold, .greedy = options_.greedy});
+      }
+    } else {
+      found.circuit = Circuit::load(model_, options_.circuit);
+    }
+    if (found.circuit && options_.judge && !interrupted()) {
+      ProgressBar bar("judging", ProgressUnit::steps);
+      found.judgement =
+          judge_circuit(model_, *found.circuit,
+                        {.sweep = with_progress(bar), .sets = *options_.judge, .seed = options_.seed});
+      found.complete = found.judgement->complete;
+    }
+    found.complete = found.complete && (found.judgement || !options_.judge);
+    return found;
+  }
+
+ private:
+  PatchSource source() const {
+    if (options_.with == PatchWith::zero) return PatchSource::zero();
+    ActivationCache run =
+        model_
+            .run(prompts_.input(PromptSide::corrupted), {.edits = prompts_.edits(PromptSide::corrupted),
+                                                         .capture = act::defaults,
+                                                         .output = Output::none})
+            .cache;
+    if (options_.with == PatchWith::mean) return PatchSource::mean(std::move(run));
+    if (options_.with == PatchWith::resampled) return PatchSource::resampled(std::move(run), options_.seed);
+    return run;
+  }
+
+  SweepOptions with_progress(ProgressBar& bar) const {
+    SweepOptions sweep = sweep_;
+    sweep.progress = [&bar](const SweepProgress& now) {
+      bar.show(static_cast<std::uint64_t>(now.done), static_cast<std::uint64_t>(now.total), now.seconds_left);
+      return !interrupted();
+    };
+    return sweep;
+  }
+
+  void estimate(Found& found) const {
+    ProgressBar bar("gradients", ProgressUnit::steps);
+    const HeldInGradient hold{.norms = options_.hold_norms, .patterns = options_.hold_patterns};
+    Integration integration;
+    if (options_.steps > 0) integration = {.over = IntegrateOver::inputs, .steps = options_.steps};
+    const SweepOptions sweep = with_progress(bar);
+    Grid scores = [&] {
+      if (options_.edges)
+        return edge_attribution(model_, {.sweep = sweep, .hold = hold, .integration = integration});
+      AttributionPatchingReport report = node_attribution_report(model_, {.sweep = sweep,
+                                                                          .hold = hold,
+                                                                          .integration = integration,
+                                                                          .check = options_.check,
+                                                                          .seed = options_.seed});
+      found.check = std::move(report.check);
+      return std::move(report.grid);
+    }();
+    found.complete = !interrupted();
+    if (prompts_.pairs().size() > 1) scores = scores.mean("row");
+    found.scores = std::move(scores);
+  }
+
+  const HookedTransformer& model_;
+  const CircuitsOptions& options_;
+  PatchPrompts prompts_;
+  SweepOptions sweep_;
+};
+
+std::string place_text(const GridCell& cell) {
+  return cell.labels.size() == 2 ? fmt::format("{} -> {}", cell.labels[0], cell.labels[1]) : cell.labels[0];
+}
+
+void print_scores(const Grid& scores, const CircuitsOptions& options) {
+  fmt::print("{} ({}): what replacing a part changes\n", scores.title(), scores.unit());
+  Table table({{options.edges ? "edge" : "node"}, {"score", Align::right}});
+  for (const GridCell& cell : scores.largest(static_cast<std::size_t>(options.top_k), LargestBy::size))
+    table.add({place_text(cell), fmt::format("{:.4f}", cell.value)});
+  table.print();
+}
+
+void print_check(const AttributionCheck& check) {
+  fmt::print("\n{} nodes patched: correlation of scores and effects {:.3f}, missed {}\n", check.cells.size(),
+             check.correlation, check.missed.size());
+}
+
+void print_circuit(const Circuit& circuit) {
+  fmt::print("\ncircuit of {} {}\n", circuit.size(),
+             circuit.kind() == CircuitKind::nodes ? "nodes" : "edges");
+  if (circuit.kind() == CircuitKind::nodes) {
+    for (const std::string& node : circuit.nodes()) fmt::print("  {}\n", node);
+  } else {
+    for (const CircuitEdge& edge : circuit.edges()) fmt::print("  {} -> {}\n", edge.writer, edge.reader);
+  }
+}
+
+void print_judgement(const CircuitJudgement& judged) {
+  fmt::print("\n");
+  const auto number = [](double value) { return fmt::format("{:.4f}", value); };
+  print_fields({{"whole model", number(judged.whole)},
+                {"everything ablated", number(judged.none)},
+                {"circuit alone", number(judged.circuit)},
+                {"circuit ablated", number(judged.without)},
+                {"faithfulness", number(judged.faithfulness)},
+                {"completeness", number(judged.completeness)},
+                {"incompleteness", number(judged.incompleteness)}});
+  const auto others = judged.others.values().size(0);
+  if (std::isfinite(judged.more_faithful)) {
+    fmt::print("{} of {} {}sets of its size are at least as faithful\n",
+               std::llround(judged.more_faithful * static_cast<double>(others)), others,
+               judged.all_others ? "" : "random ");
+  }
+  fmt::print("\n");
+  Table table({{"without"}, {"faithfulness lost", Align::right}});
+  for (const GridCell& cell : judged.minimality.largest(judged.minimality.axes()[0].labels.size()))
+    table.add({cell.labels[0], number(cell.value)});
+  table.print();
+}
+
+// JSON has no NaN.
+Json number_json(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+Json circuit_json(const Circuit& circuit) {
+  Json json{{"kind", circuit.kind() == CircuitKind::nodes ? "nodes" : "edges"}, {"nodes", circuit.nodes()}};
+  if (circuit.kind() == CircuitKind::nodes) return json;
+  json["edges"] = Json::array();
+  for (const CircuitEdge& edge : circuit.edges()) json["edges"].push_back(Json{edge.writer, edge.reader});
+  return json;
+}
+
+Json check_json(const AttributionCheck& check) {
+  Json json{{"correlation", number_json(check.correlation)},
+            {"missed", check.missed.size()},
+            {"cells", Json::array()}};
+  for (const CheckedCell& cell : check.cells) {
+    json["cells"].push_back({{"labels", cell.labels},
+                             {"estimate", number_json(cell.estimate)},
+                             {"effect", number_json(cell.effect)},
+                             {"drawn", cell.drawn}});
+  }
+  return json;
+}
+
+Json judgement_json(const CircuitJudgement& judged) {
+  return {{"whole", number_json(judged.whole)},
+          {"none", number_json(judged.none)},
+          {"circuit", number_json(judged.circuit)},
+          {"without", number_json(judged.without)},
+          {"faithfulness", number_json(judged.faithfulness)},
+          {"completeness", number_json(judged.completeness)},
+          {"incompleteness", number_json(judged.incompleteness)},
+          {"more_faithful", number_json(judged.more_faithful)},
+          {"all_others", judged.all_others},
+          {"minimality", grid_json(judged.minimality)},
+          {"others", grid_json(judged.others)},
+          {"complete", judged.complete}};
+}
+
+Json found_json(const Found& found, const PatchPrompts& prompts) {
+  Json json{{"metric", prompts.metrics(PromptSide::clean).front().name()}};
+  if (found.scores) json["scores"] = grid_json(*found.scores);
+  if (found.check) json["check"] = check_json(*found.check);
+  if (found.circuit) json["circuit"] = circuit_json(*found.circuit);
+  if (found.judgement) json["judgement"] = judgement_json(*found.judgement);
+  json["complete"] = found.complete;
+  add_tokens(prompts.input(PromptSide::clean), json);
+  json["clean_tokens"] = rows_json(prompts.pairs().clean().tokens);
+  json["corrupted_tokens"] = rows_json(prompts.pairs().corrupted().tokens);
+  return json;
+}
+
+}  // namespace
+
+void perform(const CircuitsOptions& options) {
+  require_folder_of(options.out);
+  require_folder_of(options.save);
+  const auto model = load_model(options.model);
+  const CircuitFinder finder(model, options);
+  const InterruptGuard guard;
+  const Found found = finder.find();
+  // Shown first: what was computed is not lost with a disk that is full.
+  if (options.json) {
+    print_json(found_json(found, finder.prompts()));
+  } else {
+    if (found.scores) print_scores(*found.scores, options);
+    if (found.check) print_check(*found.check);
+    if (found.circuit) print_circuit(*found.circuit);
+    if (found.judgement) print_judgement(*found.judgement);
+    if (!found.complete) fmt::print("\nended early\n");
+  }
+  std::fflush(stdout);
+  if (found.scores && !options.out.empty()) found.scores->save(options.out);
+  if (found.circuit && !options.save.empty()) found.circuit->save(options.save);
+}
+
+}  // namespace hooked::cli

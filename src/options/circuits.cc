@@ -1,0 +1,134 @@
+// The options of `hooked circuits`.
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+
+#include "options/command.h"
+#include "options/pair_options.h"
+#include "options/shared_options.h"
+
+namespace hooked::cli {
+namespace {
+
+/// What the parser fills in besides the options.
+struct CircuitWords {
+  std::vector<std::string> metrics, hold;
+  std::string with;
+};
+
+void require_fit(const CircuitsOptions& options) {
+  require_scored(options);
+  require(options.metrics.size() <= 1, "--metric: a circuit is scored by one number; expected one metric");
+  const bool over_data = options.with == PatchWith::mean || options.with == PatchWith::resampled;
+  require(!over_data || !options.pairs.empty(),
+          "--from mean and resampled are of the corrupted prompts of many pairs; expected --pairs");
+  require(!(options.top && options.threshold),
+          "--top and --threshold each say how many parts are chosen; expected one");
+  const bool chooses = options.top || options.threshold;
+  require(options.circuit.empty() || !chooses,
+          "--circuit is a choice already; expected no --top or --threshold");
+  require(!options.greedy || (options.edges && options.top),
+          "--greedy follows edges up to a number of them; expected --edges and --top");
+  require(options.check == 0 || !options.edges, "--check sweeps nodes; expected none with --edges");
+  require(options.save.empty() || chooses, "--save writes what is chosen; expected --top or --threshold");
+  require(!options.judge || chooses || !options.circuit.empty(),
+          "--judge needs a circuit; expected --top, --threshold or --circuit");
+  require_grid_file(options.out);
+}
+
+void add_estimates(CLI::App& app, CircuitsOptions& options, CircuitWords& words) {
+  static constexpr auto* kGroup = "Scores of parts, by gradients";
+  app.add_flag("--edges", options.edges,
+               "scores of what each part reads of each other, not of heads and MLPs")
+      ->group(kGroup);
+  app.add_option("--steps", options.steps,
+                 "integrate over so many runs between the two prompts' embeddings (default: one gradient)")
+      ->option_text("N")
+      ->check(at_least_one())
+      ->group(kGroup);
+  app.add_option("--hold", words.hold, "what passes no gradient: norms (their scales), patterns, or both")
+      ->option_text("LIST")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember({"norms", "patterns"}))
+      ->group(kGroup);
+  app.add_option("--from", words.with,
+                 "what stands in for a part: its value in the corrupted run, zero, the mean over all "
+                 "corrupted prompts of the file, or a resampled one of these (default: corrupted)")
+      ->option_text("WHAT")
+      ->check(CLI::IsMember(patch_with_names("corrupted")))
+      ->group(kGroup);
+  app.add_option("--check", options.check,
+                 "of nodes: patch the N with the largest scores and N others, and say how well the scores "
+                 "foretold it")
+      ->option_text("N")
+      ->check(at_least_one())
+      ->group(kGroup);
+  app.add_option("--seed", options.seed,
+                 "of what is drawn: resampled prompts, checked nodes, other sets (default: 0)")
+      ->option_text("X")
+      ->group(kGroup);
+  add_edit_option(app, options.edits);
+}
+
+void add_choice(CLI::App& app, CircuitsOptions& options) {
+  static constexpr auto* kGroup = "The circuit";
+  app.add_option("--top", options.top, "the N parts with the largest scores, pruned")
+      ->option_text("N")
+      ->check(at_least_one())
+      ->group(kGroup);
+  app.add_option("--threshold", options.threshold, "all parts whose score has at least this size, pruned")
+      ->option_text("X")
+      ->group(kGroup);
+  app.add_flag("--greedy", options.greedy, "of edges: each leads into those before, from the logits on")
+      ->group(kGroup);
+  app.add_option("--circuit", options.circuit, "the circuit of a file instead of a choice")
+      ->option_text(kFileWord)
+      ->group(kGroup);
+  app.add_option("--save", options.save, "writes the chosen circuit (JSON)")
+      ->option_text(kFileWord)
+      ->group(kGroup);
+  app.add_option(
+         "--judge", options.judge,
+         "run the circuit alone and ablated, without each part, and N other sets of its size (0: none)")
+      ->option_text("N")
+      ->check(CLI::NonNegativeNumber)
+      ->group(kGroup);
+}
+
+void add_output(CLI::App& app, CircuitsOptions& options) {
+  static constexpr auto* kGroup = "Output";
+  app.add_option("--top-k", options.top_k, "how many scores are shown (default: 20)")
+      ->option_text("K")
+      ->check(at_least_one())
+      ->group(kGroup);
+  app.add_option("--out", options.out, "writes all scores: .csv, .json, .svg (a heat map) or .safetensors")
+      ->option_text(kFileWord)
+      ->group(kGroup);
+  add_json_option(app, options.json)->group(kGroup);
+}
+
+}  // namespace
+
+Reader define_circuits(CLI::App& app) {
+  auto options = std::make_shared<CircuitsOptions>();
+  auto words = std::make_shared<CircuitWords>();
+  OneOf inputs;
+  add_model_options(app, options->model);
+  add_pairs(app, *options, inputs);
+  add_scores(app, *options, words->metrics);
+  add_estimates(app, *options, *words);
+  add_choice(app, *options);
+  add_output(app, *options);
+  return [options, words, inputs] {
+    require_one(inputs);
+    options->metrics = read_metrics(words->metrics);
+    if (!words->with.empty()) options->with = read_patch_with(words->with);
+    for (const std::string& held : words->hold)
+      (held == "norms" ? options->hold_norms : options->hold_patterns) = true;
+    require_fit(*options);
+    return *options;
+  };
+}
+
+}  // namespace hooked::cli

@@ -1,0 +1,330 @@
+#include "hooked/analysis/attribution_patching.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/corrcoef.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/stack.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <set>
+
+#include "hooked/analysis/prompt_pairs.h"
+#include "hooked/core/error.h"
+#include "hooked/hooks/act.h"
+#include "tests/analysis/two_layer_model.h"
+#include "tests/support/thrown_by.h"
+
+namespace hooked::attribution_patching_test {
+namespace {
+
+using testing::HasSubstr;
+
+ModelConfig four_layers() {
+  ModelConfig config = two_layer_config();
+  config.n_layers = 4;
+  return config;
+}
+
+class AttributionPatchingOf : public testing::Test {
+ protected:
+  HookedTransformer model_ = random_model_of(four_layers());
+  at::Tensor clean_ = random_row(6, 11, 1), corrupted_ = random_row(6, 11, 2);
+  ActivationCache from_ = model_.run_with_cache(clean_, act::everything).cache;
+
+  SweepOptions sweep_over(SweptSite site, std::vector<SweptAxis> over,
+                          const Metric& metric = logit_difference(3, 7)) const {
+    return {.site = site, .over = std::move(over), .from = from_, .into = corrupted_, .metric = metric};
+  }
+  /// What the exact sweep changes.
+  at::Tensor effects(const SweepOptions& options) const {
+    const SweepReport report = sweep_report(model_, options);
+    return report.grid.values() - report.unpatched.values().item<double>();
+  }
+};
+
+double largest(const at::Tensor& x) { return x.nan_to_num(0.0).abs().max().item<double>(); }
+
+/// A share of the way is patched in: what a gradient says is exact as the share goes to zero.
+TEST_F(AttributionPatchingOf, IsTheSlopeOfTheSweep) {
+  const auto here = model_.run_with_cache(corrupted_, act::everything).cache;
+  constexpr double kShare = 1e-4;
+  struct Case {
+    const char* name;
+    SweptSite site;
+    std::vector<SweptAxis> over;
+  };
+  const Case cases[] = {{"stream", act::resid_pre, {Axis::layer, Axis::pos}},
+                        {"heads", act::z, {Axis::layer, Axis::pos, Axis::head}},
+                        {"queries", act::q, {Axis::layer, Axis::head}},
+                        {"keys", act::k, {Axis::layer, {Axis::head, {0, 2}}, Axis::pos}},
+                        {"pattern", act::pattern, {Axis::layer, Axis::head, Axis::query, Axis::key}},
+                        {"scores", act::attn_scores, {Axis::layer, Axis::head}},
+                        {"neurons", act::post, {{Axis::layer, {1, 3}}, Axis::d_mlp}}};
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.name);
+    SweepOptions options = sweep_over(one.site, one.over);
+    const at::Tensor estimates = attribution_patching(model_, {.sweep = options}).values();
+    options.from = PatchSource::mixture(PatchSource(here), PatchSource(from_), kShare);
+    const at::Tensor slopes = effects(options) / kShare;
+    ASSERT_EQ(estimates.sizes(), slopes.sizes());
+    EXPECT_TRUE(estimates.isnan().equal(slopes.isnan()));
+    EXPECT_GT(largest(slopes), 1e-4);
+    EXPECT_LE(largest(estimates - slopes), 2e-3 * largest(slopes));
+  }
+}
+
+TEST_F(AttributionPatchingOf, PlacesMayStandElsewhere) {
+  const SweepOptions options = sweep_over(act::mlp_out, {Axis::layer, {Axis::pos, {SweptPlace(5, 2)}}});
+  const auto run = model_.run(
+      corrupted_,
+      {.capture = act::mlp_out, .gradients = GradientRequest{act::mlp_out, logit_difference(3, 7)}});
+  const Grid made = attribution_patching(model_, {.sweep = options});
+  for (std::int32_t layer = 0; layer < 4; ++layer) {
+    const Address place = act::mlp_out(layer).pos(5);
+    const at::Tensor change = from_[act::mlp_out(layer).pos(2)] - run.cache[place];
+    EXPECT_NEAR(made.at({layer, 0}), (change * run.gradients[place]).sum().item<double>(), 1e-12);
+  }
+}
+
+/// Integrated over the way of one activation the estimate of all of it is the effect.
+TEST_F(AttributionPatchingOf, IntegrationOverAnActivationIsComplete) {
+  for (const SweptSite& site :
+       {SweptSite(act::resid_pre), SweptSite(act::z), SweptSite(act::pattern), SweptSite(act::post)}) {
+    const SweepOptions options = sweep_over(site, {Axis::layer});
+    const at::Tensor exact = effects(options);
+    const auto error = [&](std::int64_t steps) {
+      const AttributionPatchingOptions many{
+          .sweep = options, .integration = {.over = IntegrateOver::activations, .steps = steps}};
+      return largest(attribution_patching(model_, many).values() - exact);
+    };
+    EXPECT_GT(largest(exact), 1e-3);
+    EXPECT_LE(error(64), 1e-3 * largest(exact));
+    EXPECT_LE(error(64), 0.1 * error(8) + 1e-12) << "the error falls with the square of the steps";
+    EXPECT_GT(largest(attribution_patching(model_, {.sweep = options}).values() - exact),
+              1e-3 * largest(exact));
+  }
+}
+
+/// Over inputs the numbers of the whole stream before the first block add up to what changes between the
+/// runs.
+TEST_F(AttributionPatchingOf, IntegrationOverInputsIsComplete) {
+  const SweepOptions options = sweep_over(act::resid_pre, {{Axis::layer, {0}}, Axis::pos});
+  const double whole =
+      (scores(model_, clean_, options.metric).values() - scores(model_, corrupted_, options.metric).values())
+          .item<double>();
+  const auto total = [&](StepRule rule) {
+    const AttributionPatchingOptions many{
+        .sweep = options, .integration = {.over = IntegrateOver::inputs, .steps = 200, .rule = rule}};
+    return attribution_patching(model_, many).values().nansum().item<double>();
+  };
+  EXPECT_NEAR(total(StepRule::midpoint), whole, 1e-4 * std::abs(whole));
+  EXPECT_NEAR((total(StepRule::left) + total(StepRule::right)) / 2, whole, 1e-3 * std::abs(whole));
+  EXPECT_GT(std::abs(total(StepRule::left) - total(StepRule::right)), 1e-3 * std::abs(whole));
+}
+
+TEST_F(AttributionPatchingOf, StretchesOfLayersChangeNothing) {
+  for (const std::int64_t layers : {1, 2, 3, 4, 9}) {
+    for (const SweptSite& site : {SweptSite(act::z), SweptSite(act::resid_post), SweptSite(act::resid_pre)}) {
+      AttributionPatchingOptions options{.sweep = sweep_over(site, {Axis::layer, Axis::pos})};
+      const at::Tensor whole = attribution_patching(model_, options).values();
+      options.layers_at_once = layers;
+      EXPECT_LE(largest(attribution_patching(model_, options).values() - whole), 1e-12 * largest(whole))
+          << layers;
+    }
+  }
+}
+
+TEST_F(AttributionPatchingOf, RowsArePaddedAndTheirOwn) {
+  const at::Tensor mask = at::ones({3, 6}, at::kLong);
+  mask[0].slice(0, 4) = 0;     // padded behind
+  mask[2].slice(0, 0, 1) = 0;  // and in front
+  const Input into{at::cat({corrupted_, random_row(6, 11, 5), random_row(6, 11, 6)}),
+                   {.attention_mask = mask}};
+  const Input clean{at::cat({clean_, random_row(6, 11, 7), random_row(6, 11, 8)}), {.attention_mask = mask}};
+  const auto from = model_.run_with_cache(clean, act::everything).cache;
+  for (const std::int64_t tokens : {1, 12, 1024}) {
+    const Grid made =
+        attribution_patching(model_, {.sweep = {.site = act::z,
+                                                .over = {Axis::layer, Axis::pos},
+                                                .from = from,
+                                                .into = into,
+                                                .metric = logit_difference(Answers::by_row({1, 2, 3}), 4),
+                                                .tokens_per_run = tokens}});
+    ASSERT_EQ(made.values().sizes(), at::IntArrayRef({3, 4, 6}));
+    EXPECT_TRUE(made.values().isnan().equal(mask.eq(0).unsqueeze(1).expand({3, 4, 6})));
+    for (std::int64_t row = 0; row < 3; ++row) {
+      const at::Tensor real = mask[row].nonzero().flatten();
+      const auto without_padding = [&](const Input& input) {
+        return input.tokens[row].index_select(0, real).unsqueeze(0);
+      };
+      const Grid alone = attribution_patching(
+          model_, {.sweep = {.site = act::z,
+                             .over = {Axis::layer, Axis::pos},
+                             .from = model_.run_with_cache(without_padding(clean), act::everything).cache,
+                             .into = without_padding(into),
+                             .metric = logit_difference(row + 1, 4)}});
+      EXPECT_LE(largest(made.values()[row].index_select(1, real) - alone.values()), 1e-12) << row;
+    }
+  }
+}
+
+/// Metrics of activations have gradients, too.
+TEST_F(AttributionPatchingOf, MetricsMayReadActivations) {
+  const Metric looks = attention(act::pattern(3).head(1), 5, 2);
+  const Metric along = projection(act::resid_post(2), at::ones({16}, at::kDouble), 4);
+  for (const Metric& metric : {looks, along}) {
+    SweepOptions options = sweep_over(act::resid_pre, {Axis::layer, Axis::pos}, metric);
+    const auto here = model_.run_with_cache(corrupted_, act::everything).cache;
+    const auto report = attribution_patching_report(model_, {.sweep = options});
+    options.from = PatchSource::mixture(PatchSource(here), PatchSource(from_), 1e-4);
+    const at::Tensor slopes = effects(options) / 1e-4;
+    EXPECT_GT(largest(slopes), 1e-5);
+    EXPECT_LE(largest(report.grid.values() - slopes), 2e-3 * largest(slopes)) << metric.name();
+    EXPECT_NEAR(report.unpatched.values().item<double>(), metric.score(model_, corrupted_).item<double>(),
+                1e-12);
+  }
+}
+
+TEST_F(AttributionPatchingOf, HoldsHooksAndEditsOfTheSweep) {
+  const Edit edit = zero(act::z(1).head(2));
+  AttributionPatchingOptions options{.sweep = sweep_over(act::resid_pre, {Axis::layer, Axis::pos})};
+  const at::Tensor plain = attribution_patching(model_, options).values();
+  options.sweep.edits = {edit};
+  const at::Tensor edited = attribution_patching(model_, options).values();
+  EXPECT_GT(largest(edited - plain), 1e-4);
+  options.sweep.edits.clear();
+  options.sweep.hooks = {Hook(act::z(1), [](const at::Tensor& z) {
+    const at::Tensor changed = z.clone();
+    changed.select(2, 2).zero_();
+    return changed;
+  })};
+  // The gradient of the hook is that of a copy in which the head is zero.
+  EXPECT_LE(largest(attribution_patching(model_, options).values() - edited), 1e-12);
+}
+
+TEST_F(AttributionPatchingOf, ChecksSomeCellsExactly) {
+  const SweepOptions options = sweep_over(act::z, {Axis::layer, Axis::head});
+  const at::Tensor exact = effects(options);
+  const auto report = attribution_patching_report(model_, {.sweep = options, .check = 5, .seed = 3});
+  ASSERT_TRUE(report.check.has_value());
+  ASSERT_EQ(report.check->cells.size(), 10U);
+  std::set<std::vector<std::int64_t>> seen;
+  const auto top = report.grid.largest(5, LargestBy::size);
+  for (std::size_t i = 0; i < 10; ++i) {
+    const CheckedCell& cell = report.check->cells[i];
+    EXPECT_TRUE(seen.insert(cell.index).second) << "a cell stands twice";
+    EXPECT_EQ(cell.drawn, i >= 5);
+    if (i < 5) {
+      EXPECT_EQ(cell.index, top[i].index);
+    }
+    EXPECT_EQ(cell.estimate, report.grid.at(cell.index));
+    EXPECT_NEAR(cell.effect, exact[cell.index[0]][cell.index[1]].item<double>(), 1e-10);
+  }
+  EXPECT_GT(report.check->correlation, 0.5);
+  EXPECT_LE(report.check->correlation, 1.0 + 1e-12);
+  const auto all = attribution_patching_report(model_, {.sweep = options, .check = 100});
+  EXPECT_EQ(all.check->cells.size(), 16U) << "no more than there are";
+  EXPECT_EQ(
+      attribution_patching_report(model_, {.sweep = options, .check = 5, .seed = 3}).check->missed.size(),
+      report.check->missed.size());
+}
+
+/// A saturated softmax hides a query from gradients, and not from the correction.
+TEST_F(AttributionPatchingOf, CorrectionSeesWhatSaturationHides) {
+  const Edit strong = scale(act::q(1), 60.0);
+  SweepOptions options = sweep_over(act::q, {{Axis::layer, {1}}, Axis::head});
+  options.edits = {strong};
+  const at::Tensor exact = effects(options);
+  const at::Tensor plain = attribution_patching(model_, {.sweep = options}).values();
+  const at::Tensor corrected = attribution_patching(model_, {.sweep = options, .query_key = true}).values();
+  EXPECT_LT(largest(corrected - exact), largest(plain - exact));
+}
+
+TEST_F(AttributionPatchingOf, CanBeEnded) {
+  AttributionPatchingOptions options{.sweep = sweep_over(act::z, {Axis::layer, Axis::head})};
+  options.sweep.into = at::cat({corrupted_, clean_});
+  options.sweep.from = model_.run_with_cache(at::cat({clean_, corrupted_}), act::z).cache;
+  options.sweep.tokens_per_run = 1;
+  std::int64_t calls = 0;
+  options.sweep.progress = [&](const SweepProgress& progress) {
+    ++calls;
+    EXPECT_EQ(progress.total, 32);
+    return false;
+  };
+  const auto report = attribution_patching_report(model_, options);
+  EXPECT_EQ(calls, 1);
+  EXPECT_FALSE(report.complete);
+  EXPECT_FALSE(report.grid.slice("row", 0).values().isnan().any().item<bool>());
+  EXPECT_TRUE(report.grid.slice("row", 1).values().isnan().all().item<bool>());
+}
+
+TEST_F(AttributionPatchingOf, TakesPresets) {
+  const AttributionPatchingOptions options{
+      .sweep = {.from = from_, .into = corrupted_, .metric = logit_difference(3, 7)}};
+  const Grid every = attribution_patching(model_, patching_preset("attn_head_all_pos_every"), options);
+  ASSERT_EQ(every.values().sizes(), at::IntArrayRef({5, 4, 4}));
+  const Grid z = attribution_patching(model_, {.sweep = sweep_over(act::z, {Axis::layer, Axis::head})});
+  EXPECT_TRUE(every.slice("site", "z").values().allclose(z.values()));
+}
+
+/// What docs/analysis.md says of the shipped model.
+TEST(AttributionPatching, ForetellsThePatchingOfTheShippedModel) {
+  const std::filesystem::path root = HOOKED_SOURCE_DIR;
+  const auto model = HookedTransformer::load((root / "examples/toy_model").string());
+  const auto pairs = PromptPairs::load(model, root / "examples/pairs.jsonl");
+  const auto from = model.run_with_cache(pairs.corrupted(), act::defaults).cache;
+  const auto correlation = [&](SweptSite site, bool query_key) {
+    const SweepOptions sweep{.site = site,
+                             .over = {Axis::layer, Axis::head},
+                             .from = from,
+                             .into = pairs.clean(),
+                             .metric = logit_difference(pairs.answers(), pairs.against())};
+    const SweepReport exact = sweep_report(model, sweep);
+    const at::Tensor effects = exact.grid.values() - exact.unpatched.values().view({-1, 1, 1});
+    const at::Tensor made = attribution_patching(model, {.sweep = sweep, .query_key = query_key}).values();
+    return at::corrcoef(at::stack({made.flatten(), effects.flatten()}))[0][1].item<double>();
+  };
+  EXPECT_GE(correlation(act::z, false), 0.99);
+  EXPECT_LT(correlation(act::q, false), 0.8) << "patterns are saturated";
+  EXPECT_GE(correlation(act::q, true), 0.99);
+}
+
+TEST_F(AttributionPatchingOf, RefusesWhatHasNoMeaning) {
+  const auto text = [&](const AttributionPatchingOptions& options) {
+    return text_thrown_by<HookError>([&] { attribution_patching(model_, options); });
+  };
+  AttributionPatchingOptions options{.sweep = sweep_over(act::z, {Axis::layer}, rank(3))};
+  EXPECT_THAT(text(options), HasSubstr("moves in steps"));
+  options.sweep = sweep_over(act::z, {Axis::layer});
+  options.query_key = true;
+  EXPECT_THAT(text(options), HasSubstr("site q or k"));
+  options = {.sweep = sweep_over(act::z, {Axis::layer}), .layers_at_once = 2};
+  options.sweep.edits = {zero(act::z(1))};
+  EXPECT_THAT(text(options), HasSubstr("with hooks or edits"));
+  options = {.sweep = sweep_over(act::z, {Axis::layer}),
+             .integration = {.over = IntegrateOver::inputs, .steps = 0}};
+  EXPECT_THAT(text(options), HasSubstr("expected at least 1"));
+  options = {.sweep = sweep_over(act::z, {Axis::layer})};
+  options.sweep.partial = "estimates.safetensors";
+  EXPECT_THAT(text(options), HasSubstr("expected no `partial`"));
+  const auto one = random_model_of([] {
+    ModelConfig config = two_layer_config();
+    config.n_layers = 1;
+    return config;
+  }());
+  const AttributionPatchingOptions alone{.sweep = {.site = act::z,
+                                                   .over = {Axis::layer},
+                                                   .from = one.run_with_cache(clean_, act::z).cache,
+                                                   .into = corrupted_,
+                                                   .metric = logit(3)},
+                                         .drop_layers = true};
+  EXPECT_THAT(text_thrown_by<HookError>([&] { attribution_patching(one, alone); }), HasSubstr("one layer"));
+}
+
+}  // namespace
+}  // namespace hooked::attribution_patching_test

@@ -1,0 +1,98 @@
+// The edges from each part add up to what gradients say of the part itself, in every family: over all golden
+// checkpoints with one stack, in float64.
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <gtest/gtest.h>
+
+#include "hooked/analysis/attribution_patching.h"
+#include "hooked/analysis/edge_attribution.h"
+#include "hooked/core/error.h"
+#include "hooked/hooks/act.h"
+#include "tests/support/goldens.h"
+
+namespace hooked::edge_families_test {
+namespace {
+
+class EdgesOfGolden : public testing::TestWithParam<GoldenCase> {
+ protected:
+  GoldenRun recorded_ = read_golden(GetParam());
+  HookedTransformer model_ = HookedTransformer::load(
+      GetParam().folder().string(), {.dtype = at::kDouble, .processing = WeightProcessing::none()});
+
+  Input input(const at::Tensor& tokens) const {
+    return {tokens,
+            {.attention_mask = recorded_.attention_mask,
+             .token_types = recorded_.token_types,
+             .decoder = {.tokens = recorded_.decoder_tokens}}};
+  }
+  /// A smooth number of everything that comes out of the model.
+  Metric metric() const {
+    if (model_.config().has_unembedding()) {
+      return Metric([](const at::Tensor& logits) { return logits.sin().sum({1, 2}); }, {}, "sines");
+    }
+    const auto last = static_cast<std::int32_t>(model_.config().n_layers - 1);
+    const bool normed = model_.config().norm_place == NormPlace::post;
+    const Address end = normed ? act::normalized_resid_post(last) : act::resid_post(last);
+    return Metric::of_activations(
+        Selection(end),
+        [end](const ActivationCache& run) {
+          return run[end].sin().sum({1, 2});
+        },
+        "sines");
+  }
+};
+
+double largest(const at::Tensor& x) { return x.nan_to_num(0.0).abs().max().item<double>(); }
+
+TEST_P(EdgesOfGolden, AddUpToTheirWriters) {
+  if (model_.config().has_encoder()) {
+    EXPECT_THROW(edge_attribution(model_, {.sweep = {.into = input(recorded_.tokens), .metric = metric()}}),
+                 HookError);
+    return;
+  }
+  // Other tokens in the same places.
+  const at::Tensor other = (recorded_.tokens + 1) % model_.config().d_vocab;
+  const SweepOptions sweep{
+      .from = model_.run_with_cache(input(other), act::everything, {.output = Output::none}).cache,
+      .into = input(recorded_.tokens),
+      .metric = metric()};
+  for (const bool held : {false, true}) {
+    const Grid edges = edge_attribution(model_, {.sweep = sweep, .hold = {.norms = held}});
+    const at::Tensor of_writers = edges.values().nan_to_num(0.0).sum(-1);  // [(row,) writer]
+    AttributionPatchingOptions nodes{.sweep = sweep, .hold = {.norms = held}};
+    const GridAxis& writers = edges.axis("writer");
+    for (std::size_t i = 0; i < writers.labels.size(); ++i) {
+      // The embeddings are one sum behind a norm of theirs; blocks have the rest.
+      if (row(writers.places[i]->name().site).scope == SiteScope::block)
+        nodes.sweep.table.push_back({*writers.places[i]});
+    }
+    const at::Tensor expected = attribution_patching(model_, nodes).values();  // [(row,) node]
+    const auto count = expected.size(-1), all = of_writers.size(-1);
+    const at::Tensor made = of_writers.narrow(-1, all - count, count);
+    EXPECT_GT(largest(expected), 0);
+    EXPECT_LE(largest(made - expected), 1e-9 * largest(expected)) << (held ? "norms held" : "norms move");
+  }
+}
+
+TEST_P(EdgesOfGolden, StretchesOfLayersGiveTheSame) {
+  AttributionPatchingOptions options{.sweep = {.site = act::z,
+                                               .over = {Axis::layer, Axis::head},
+                                               .from = PatchSource::zero(),
+                                               .into = input(recorded_.tokens),
+                                               .metric = metric()},
+                                     .layers_at_once = 1};
+  if (model_.config().has_encoder() || !model_.config().has_unembedding()) {
+    EXPECT_THROW(attribution_patching(model_, options), HookError);
+    return;
+  }
+  const at::Tensor made = attribution_patching(model_, options).values();
+  options.layers_at_once = 0;
+  const at::Tensor expected = attribution_patching(model_, options).values();
+  EXPECT_GT(largest(expected), 0);
+  EXPECT_LE(largest(made - expected), 1e-10 * largest(expected));
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, EdgesOfGolden, testing::ValuesIn(golden_cases()), golden_test_name);
+
+}  // namespace
+}  // namespace hooked::edge_families_test

@@ -1,0 +1,140 @@
+// Attribution by gradients against plain autograd in float64, written from the papers
+// (tests/golden/README.md).
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/where.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <ostream>
+
+#include "core/json.h"
+#include "hooked/analysis/attribution_patching.h"
+#include "hooked/analysis/edge_attribution.h"
+#include "hooked/hooks/act.h"
+#include "tests/support/goldens.h"
+
+namespace hooked::gradient_golden_test {
+namespace {
+
+constexpr double kTolerance = 1e-9;  // of the largest number
+
+std::filesystem::path folder() { return std::filesystem::path(HOOKED_SOURCE_DIR) / "tests/golden/gradients"; }
+
+/// A model of the index.
+struct GradientGolden {
+  std::string model;
+  std::filesystem::path folder;
+};
+
+void PrintTo(const GradientGolden& golden, std::ostream* out) { *out << golden.model; }
+
+std::vector<GradientGolden> goldens() {
+  std::vector<GradientGolden> all;
+  const Json index = Json::parse(std::ifstream(folder() / "index.json"));
+  for (const auto& row : index.at("models")) {
+    all.push_back(
+        {row.at("model").get<std::string>(), folder().parent_path() / row.at("folder").get<std::string>()});
+  }
+  return all;
+}
+
+std::vector<std::int64_t> numbers(const at::Tensor& tensor) {
+  return {tensor.const_data_ptr<std::int64_t>(), tensor.const_data_ptr<std::int64_t>() + tensor.numel()};
+}
+
+class GradientsOf : public testing::TestWithParam<GradientGolden> {
+ protected:
+  Input input(const std::string& which) const {
+    return {recorded_.at(which), {.attention_mask = recorded_.at("attention_mask")}};
+  }
+  SweepOptions sweep(std::optional<SweptSite> site = {}, std::vector<SweptAxis> over = {}) const {
+    return {.site = site,
+            .over = std::move(over),
+            .from = model_.run_with_cache(input("clean"), act::everything).cache,
+            .into = input("corrupted"),
+            .metric = logit_difference(Answers::by_row(numbers(recorded_.at("answer"))),
+                                       Answers::by_row(numbers(recorded_.at("against"))))};
+  }
+  AttributionPatchingOptions by_head() const { return {.sweep = sweep(act::z, {Axis::layer, Axis::head})}; }
+
+  /// Padding has no number here.
+  void expect_recorded(const std::string& name, const at::Tensor& made, bool only_real = false) const {
+    at::Tensor expected = recorded_.at(name);
+    ASSERT_EQ(made.sizes(), expected.sizes()) << name;
+    if (only_real) {
+      expected = at::where(made.isnan(), made, expected);
+      EXPECT_TRUE(made.isnan().any().item<bool>()) << "nothing was padding";
+    }
+    EXPECT_TRUE(made.isnan().equal(expected.isnan())) << name;
+    const at::Tensor here = made.nan_to_num(0.0), there = expected.nan_to_num(0.0);
+    const double largest = there.abs().max().item<double>();
+    EXPECT_GT(largest, 1e-6) << name;
+    EXPECT_LE((here - there).abs().max().item<double>(), kTolerance * largest) << name;
+  }
+
+  NamedTensors recorded_ = read_tensors(folder() / (GetParam().model + ".safetensors"));
+  HookedTransformer model_ = HookedTransformer::load(
+      GetParam().folder.string(), {.dtype = at::kDouble, .processing = WeightProcessing::none()});
+};
+
+TEST_P(GradientsOf, NodesAreThoseOfAutograd) {
+  AttributionPatchingOptions options = by_head();
+  expect_recorded("nodes.z", attribution_patching(model_, options).values());
+  options.sweep.tokens_per_run = 1;
+  expect_recorded("nodes.z", attribution_patching(model_, options).values());
+  options.hold = {.norms = true};
+  expect_recorded("nodes.z_held_norms", attribution_patching(model_, options).values());
+  options.hold = {.patterns = true};
+  expect_recorded("nodes.z_held_patterns", attribution_patching(model_, options).values());
+  const AttributionPatchingOptions stream{.sweep = sweep(act::resid_pre, {Axis::layer, Axis::pos})};
+  expect_recorded("nodes.resid_pre", attribution_patching(model_, stream).values(), true);
+  if (!model_.config().has_mlp()) return;
+  const AttributionPatchingOptions mlps{.sweep = sweep(act::mlp_out, {Axis::layer, Axis::pos})};
+  expect_recorded("nodes.mlp_out", attribution_patching(model_, mlps).values(), true);
+}
+
+TEST_P(GradientsOf, NodesInStretchesOfLayersAreTheSame) {
+  AttributionPatchingOptions options = by_head();
+  options.layers_at_once = 1;
+  expect_recorded("nodes.z", attribution_patching(model_, options).values());
+}
+
+TEST_P(GradientsOf, IntegratedNodesAreThoseOfAutograd) {
+  AttributionPatchingOptions options = by_head();
+  options.integration = {.over = IntegrateOver::inputs, .steps = 4};
+  expect_recorded("nodes.z_integrated_inputs", attribution_patching(model_, options).values());
+  options.integration.over = IntegrateOver::activations;
+  expect_recorded("nodes.z_integrated_activations", attribution_patching(model_, options).values());
+}
+
+TEST_P(GradientsOf, CorrectedNodesAreThoseOfRunsWithOnePatched) {
+  for (const auto& [name, site] : {std::pair{"atp.q", act::q}, {"atp.k", act::k}}) {
+    const AttributionPatchingOptions options{.sweep = sweep(site, {Axis::layer, Axis::pos, Axis::head}),
+                                             .query_key = true};
+    expect_recorded(name, attribution_patching(model_, options).values(), true);
+  }
+  AttributionPatchingOptions dropped = by_head();
+  dropped.drop_layers = true;
+  expect_recorded("atp.z_without_layers", attribution_patching(model_, dropped).values());
+}
+
+TEST_P(GradientsOf, EdgesAreThoseOfSplitInputs) {
+  EdgeAttributionOptions options{.sweep = sweep(), .by_position = true};
+  expect_recorded("edges.plain", edge_attribution(model_, options).values());
+  options.hold.norms = true;
+  expect_recorded("edges.held_norms", edge_attribution(model_, options).values());
+  options = {
+      .sweep = sweep(), .integration = {.over = IntegrateOver::inputs, .steps = 4}, .by_position = true};
+  expect_recorded("edges.integrated_inputs", edge_attribution(model_, options).values());
+  options = {.sweep = sweep()};
+  const auto summed = edge_attribution(model_, options).values();
+  EXPECT_TRUE(
+      summed.nan_to_num(0.0).allclose(recorded_.at("edges.plain").nan_to_num(0.0).sum(3), 1e-9, 1e-12));
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, GradientsOf, testing::ValuesIn(goldens()),
+                         [](const auto& info) { return info.param.model; });
+
+}  // namespace
+}  // namespace hooked::gradient_golden_test
