@@ -80,7 +80,8 @@ constexpr std::string_view kCircuits = R"(
 
 `FactoredMatrix` has the names of {oracle}'s; a test holds it to what theirs returned for {matrices} shapes of factors: products on either
 side, transpose, SVD, eigenvalues, norm, `make_even`, `collapse_l` and `collapse_r`, slices. `all_composition_scores` is `composition_scores`, `OV.eigenvalues` are those of
-`ov_circuits`, for {models} models, each raw and folded, with `.norms = false`. Each number within 1e-9.
+`ov_circuits`, for {models} models, each raw and folded, with `.norms = false`. `composition_scores` of two matrices is `composition`. `SVDInterpreter.get_singular_vectors` is
+`singular_directions`, whose signs are free, with the singular values of torch; `copying_scores` equal plain PyTorch's, by the vocabulary's whole matrix. Each number within 1e-9.
 
 | | TransformerLens | hooked |
 |---|---|---|
@@ -88,6 +89,10 @@ side, transpose, SVD, eigenvalues, norm, `make_even`, `collapse_l` and `collapse
 | grouped heads | keys and values repeated | the same |
 | no composition (the same layer or an earlier one) | 0 | NaN |
 | query and key norms | left out | QK circuits are refused |
+| `get_singular_vectors` of grouped heads | a KeyError | the heads of their group |
+| `get_singular_vectors("w_in")` of unfolded models | with ln2's weight, not centred, read through an unembedding without its norm | both with their norms, or both bare |
+| singular vectors of equal singular values | any basis | marked as one subspace |
+| QK circuits, W_gate, experts | none | `SingularOf`, `stream_matrix` |
 | indices | Python's, on all axes | `[]` for leading axes, `rows`, `columns`, `row`, `column`, `at` |
 )";
 
@@ -126,6 +131,11 @@ constexpr std::string_view kRefused = R"(
 | `ov_circuits`, `qk_circuits` and what is made of them | latent attention | queries, keys and values come from behind norms of their own |
 | the same | clipped queries, keys and values | clipping is not linear |
 | `qk_circuits`, `composition_scores` by queries and keys | query and key norms | only a run has their scales |
+| `full_qk_circuit` behind the first layer, `full_ov_circuit`, `virtual_weights`, `singular_directions`, `copying_scores`, with `.norms` | norms on the stream itself | between the two ends stands a norm whose scale only a run has |
+| `full_qk_circuit`, `full_ov_circuit` with `CircuitEnd::position` | positions that are no embeddings; of OV circuits shortformer's | nothing of them is in the stream |
+| `position_biases` | positions other than ALiBi and relative ones | nothing is added to scores |
+| `path_expansion`, `path_logits` | latent attention, clipped values | values are no matrix times the stream |
+| the same | caches of runs behind a prefix | the prefix's values are not in the cache |
 | `copying_scores` | two stacks, masked-LM heads, models that predict another vocabulary or none | there is no circuit from tokens to their own logits |
 | `repetition_scores` | two stacks, bidirectional models, models without unembedding | they do not predict the next token |
 | `indirect_object_pairs` | two stacks | `PromptPairs` are of one stack |

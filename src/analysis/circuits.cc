@@ -16,100 +16,19 @@
 #include <algorithm>
 #include <limits>
 #include <string>
-#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
 
-#include "analysis/frozen_norm.h"
 #include "analysis/row_columns.h"
+#include "analysis/stream_matrices.h"
 #include "core/to_device.h"
 #include "hooked/core/error.h"
-#include "hooked/hooks/act.h"
-#include "hooked/hooks/point_index.h"
 
 namespace hooked {
 namespace {
 
-/// The heads' matrices of one stack, layer by layer, as they meet the stream.
-class HeadMatrices {
- public:
-  HeadMatrices(const HookedTransformer& model, const CircuitOptions& options, std::string_view where)
-      : model_(model), config_(model.config()), options_(options), weights_(model.weights()) {
-    if (options.stack == Stack::encoder) weights_ = weights_.encoder();
-    if (config_.qkv_clip > 0)
-      throw HookError(where,
-                      "this model clips queries, keys and values, which no matrix does; expected a model "
-                      "without qkv_clip");
-  }
-
-  std::int64_t layers() const {
-    return options_.stack == Stack::encoder ? config_.n_encoder_layers() : config_.n_layers;
-  }
-
-  at::Tensor queries(std::int64_t layer) const { return read(layer, weights_.W_Q(layer)); }
-  at::Tensor keys(std::int64_t layer) const { return read(layer, for_each_head(weights_.W_K(layer))); }
-  at::Tensor values(std::int64_t layer) const { return read(layer, for_each_head(weights_.W_V(layer))); }
-
-  /// [head, d_head, d_model], behind the norm of the attention's output where there is one.
-  at::Tensor outputs(std::int64_t layer) const {
-    const auto W_O = weights_.W_O(layer);
-    const bool normed = config_.norm_place == NormPlace::output || config_.norm_place == NormPlace::both;
-    if (!options_.norms || config_.norm == NormKind::none || !normed) return W_O;
-    const auto norm = norm_at(act::ln1_post_scale, layer);
-    const auto centred_W_O = centred(W_O, norm.centres());
-    return norm.weight.defined() ? centred_W_O * there(norm.weight, W_O) : centred_W_O;
-  }
-
-  /// [layer, head, ..] of one of these.
-  at::Tensor all(at::Tensor (HeadMatrices::*of_layer)(std::int64_t) const) const {
-    std::vector<at::Tensor> matrices;
-    for (std::int64_t layer = 0; layer < layers(); ++layer) {
-      const at::Tensor own = (this->*of_layer)(layer);
-      matrices.push_back(layer == 0 ? own : to_device(own, matrices.front().device()));
-    }
-    return at::stack(matrices);
-  }
-
-  static at::Tensor there(const at::Tensor& x, const at::Tensor& like) {
-    return to_device(x.to(like.scalar_type()), like.device());
-  }
-
- private:
-  StreamNorm norm_at(act::BlockSite site, std::int64_t layer) const {
-    const auto address = site.in(options_.stack, static_cast<std::int32_t>(layer));
-    return stream_norm_at(model_, PointIndex(config_).resolve(address.name()));
-  }
-
-  /// `matrix` [head, d_model, d_head] behind the norm that heads read through.
-  at::Tensor read(std::int64_t layer, const at::Tensor& matrix) const {
-    const bool normed = config_.norm_place != NormPlace::post && config_.norm_place != NormPlace::output;
-    if (!options_.norms || config_.norm == NormKind::none || !normed) return matrix;
-    const auto norm = norm_at(act::ln1_scale, layer);
-    // Rows are places of the stream: x C diag(w) W.
-    auto weighted = matrix;
-    if (norm.weight.defined()) weighted = matrix * there(norm.weight, matrix).unsqueeze(-1);
-    return centred(weighted.transpose(-1, -2), norm.centres()).transpose(-1, -2);
-  }
-
-  /// [kv_head, ..] once for each of the heads that share it.
-  at::Tensor for_each_head(const at::Tensor& matrix) const {
-    const auto times = config_.n_heads / matrix.size(0);
-    return times == 1 ? matrix : matrix.repeat_interleave(times, 0);
-  }
-
-  const HookedTransformer& model_;
-  const ModelConfig& config_;
-  CircuitOptions options_;
-  WeightView weights_;
-};
-
 at::Tensor frobenius(const at::Tensor& x) { return x.square().sum(at::IntArrayRef{-2, -1}).sqrt(); }
-
-at::Tensor computable(const at::Tensor& x) {
-  const bool narrow = x.scalar_type() == at::kHalf || x.scalar_type() == at::kBFloat16;
-  return narrow ? x.to(at::kFloat) : x;
-}
 
 /// A matrix without its orthogonal factor on the left, [.., r, n], and on the right, [.., m, r]: norms of
 /// products stay.
@@ -158,25 +77,20 @@ struct Ends {
 };
 
 Ends ends_of(const HookedTransformer& model, const CircuitOptions& options) {
+  constexpr const char* kWhere = "copying_scores";
   const auto& config = model.config();
   const char* lacks = nullptr;
-  if (!config.unembedding) lacks = "this model has no unembedding";
   if (config.has_encoder())
     lacks = "this model has two stacks, and its decoder's tokens are not those it predicts from";
   if (config.unembedding && config.d_vocab_out() != config.d_vocab)
     lacks = "this model predicts another vocabulary than it reads";
-  if (config.has_mlm_head()) lacks = "a masked-LM head stands between this model's stream and its logits";
   if (lacks != nullptr)
-    throw HookError("copying_scores",
-                    fmt::format("{}; expected a model that predicts its own tokens", lacks));
-  const auto weights = model.weights();
-  Ends ends{computable(weights.W_E()), computable(weights.W_U())};
-  ends.W_U = to_device(ends.W_U, ends.W_E.device());
-  if (!options.norms || config.final_norm == NormKind::none) return ends;
-  const auto norm = stream_norm_at(model, PointIndex(config).resolve(Address(act::ln_final_scale).name()));
-  if (norm.weight.defined()) ends.W_U = ends.W_U * HeadMatrices::there(norm.weight, ends.W_U).unsqueeze(-1);
-  ends.W_U = centred(ends.W_U.t(), norm.centres()).t();
-  return ends;
+    throw HookError(kWhere, fmt::format("{}; expected a model that predicts its own tokens", lacks));
+  const StreamMatrices matrices(model, options, kWhere);
+  matrices.require_plain_stream();
+  auto W_U = computable(matrices.unembedding());
+  const auto W_E = computable(matrices.embedding());
+  return {W_E, to_device(W_U, W_E.device())};
 }
 
 /// Which of the vocabulary are asked, sorted.
@@ -195,21 +109,17 @@ Grid by_head(const at::Tensor& values, std::string title, const char* unit) {
 }  // namespace
 
 FactoredMatrix ov_circuits(const HookedTransformer& model, const CircuitOptions& options) {
-  const HeadMatrices heads(model, options, "ov_circuits");
-  auto values = heads.all(&HeadMatrices::values);
-  return {std::move(values), heads.all(&HeadMatrices::outputs)};
+  const StreamMatrices matrices(model, options, "ov_circuits");
+  auto values = matrices.all([&](std::int64_t layer) { return matrices.values(layer); });
+  return {std::move(values), matrices.all([&](std::int64_t layer) { return matrices.outputs(layer); })};
 }
 
 FactoredMatrix qk_circuits(const HookedTransformer& model, const CircuitOptions& options) {
-  const HeadMatrices heads(model, options, "qk_circuits");
-  auto keys = heads.all(&HeadMatrices::keys);  // refuses latents by name
-  if (model.config().qk_norm) {
-    throw HookError(
-        "qk_circuits",
-        "queries and keys of this model go through norms of their own, whose scales only a run has; expected "
-        "a model without, or score_attribution of a run");
-  }
-  return {heads.all(&HeadMatrices::queries), keys.mT()};
+  const StreamMatrices matrices(model, options, "qk_circuits");
+  const auto keys =
+      matrices.all([&](std::int64_t layer) { return matrices.keys(layer); });  // refuses latents
+  matrices.require_plain_scores();
+  return {matrices.all([&](std::int64_t layer) { return matrices.queries(layer); }), keys.mT()};
 }
 
 CompositionScores composition_scores(const HookedTransformer& model, HeadInput input,

@@ -119,12 +119,16 @@ NormedLogit normed_logit(const HookedTransformer& model, const ActivationCache& 
 NormShares norm_shares(const HookedTransformer& model, const ActivationCache& cache,
                        const AttributionOptions& options) {
   const ProbedStream s(model, cache, options, "norm_shares");
-  const ProbedParts parts(s, options);
+  // Both shares are of single numbers of a part: it is read along the stream and the probe, and never made.
+  const auto along = at::stack({s.x, s.probe.unsqueeze(1).expand_as(s.x)}, 2);  // [row, pos, 2, d_model]
+  const auto parts =
+      directions_along(path_to(s.end, {options.grain, options.value_biases}, s.run), s.run(s.end), along);
+  const auto along_stream = parts.values.select(-1, 0), along_probe = parts.values.select(-1, 1);
   const auto probe_length = s.probe.square().sum(-1, true).sqrt();  // [row, 1]
-  return {s.grid((parts.along_stream / s.square).transpose(0, 1), parts.axis, "Shares of the stream's length",
-                 "share"),
-          s.grid((parts.along_probe / (probe_length * s.square.sqrt())).transpose(0, 1), parts.axis,
-                 "Shares of the cosine with the probe", "cosine")};
+  return {
+      s.grid((along_stream / s.square).transpose(0, 1), parts.axis, "Shares of the stream's length", "share"),
+      s.grid((along_probe / (probe_length * s.square.sqrt())).transpose(0, 1), parts.axis,
+             "Shares of the cosine with the probe", "cosine")};
 }
 
 LeaveOneOut leave_one_out(const HookedTransformer& model, const ActivationCache& cache,

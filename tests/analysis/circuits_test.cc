@@ -3,6 +3,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/complex.h>
 #include <ATen/ops/einsum.h>
 #include <ATen/ops/linalg_eigvals.h>
@@ -17,11 +18,14 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <tuple>
 
 #include "core/json.h"
+#include "hooked/analysis/positional_circuits.h"
 #include "hooked/analysis/residual.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
+#include "tests/analysis/golden_model.h"
 #include "tests/analysis/two_layer_model.h"
 #include "tests/support/goldens.h"
 #include "tests/support/thrown_by.h"
@@ -40,24 +44,6 @@ double largest(const at::Tensor& x) { return x.abs().max().item<double>(); }
 
 class CircuitsOfGolden : public testing::TestWithParam<GoldenCase> {};
 
-/// The model and a run of its golden prompts, with what heads read and make.
-struct Loaded {
-  HookedTransformer model;
-  ActivationCache cache;
-};
-
-Loaded loaded(const GoldenCase& golden, bool processed) {
-  const auto recorded = read_golden(golden);
-  auto model = HookedTransformer::load(
-      golden.folder().string(),
-      {.dtype = at::kDouble,
-       .processing = processed ? WeightProcessing::all_that_apply() : WeightProcessing::none()});
-  const Input input{recorded.tokens,
-                    {.token_types = recorded.token_types, .decoder = {.tokens = recorded.decoder_tokens}}};
-  auto cache = model.run_with_cache(input, act::everything, {.output = Output::none}).cache;
-  return {std::move(model), std::move(cache)};
-}
-
 /// How much more of it stands at the last position than at the first, [row, ..]: biases go.
 at::Tensor difference(const at::Tensor& x) { return x.select(1, x.size(1) - 1) - x.select(1, 0); }
 
@@ -72,7 +58,8 @@ void expect_reads(const at::Tensor& stream, const at::Tensor& matrices, const at
 
 TEST_P(CircuitsOfGolden, ReadWhatARunReads) {
   for (const bool processed : {false, true}) {
-    const auto [model, cache] = loaded(GetParam(), processed);
+    const auto golden = golden_model(GetParam(), processed);
+    const auto& [model, cache] = std::tie(golden.model, golden.cache);
     const auto& config = model.config();
     if (config.latent_attention()) {
       EXPECT_THAT(text_thrown_by<ConfigError>([&] { ov_circuits(model); }), HasSubstr("latent"));
@@ -118,7 +105,7 @@ TEST_P(CircuitsOfGolden, ReadWhatARunReads) {
 }
 
 TEST_P(CircuitsOfGolden, OfRawAndFoldedWeightsAreTheSame) {
-  const auto raw = loaded(GetParam(), false).model;
+  const auto raw = golden_model(GetParam(), false).model;
   const auto folded = HookedTransformer::load(
       GetParam().folder().string(), {.dtype = at::kDouble, .processing = WeightProcessing::all_that_apply()});
   const auto& steps = folded.config().processing;
@@ -161,6 +148,33 @@ TEST(Circuits, CompositionEqualsTransformerLenss) {
       const auto distance = (ours.unsqueeze(-1) - theirs.unsqueeze(-2)).abs();
       EXPECT_LE(largest(std::get<0>(distance.min(-1))), kGoldenTolerance);
       EXPECT_LE(largest(std::get<0>(distance.min(-2))), kGoldenTolerance);
+    }
+  }
+}
+
+TEST(Circuits, CopyingEqualsPyTorchs) {
+  const auto root = std::filesystem::path(HOOKED_SOURCE_DIR) / "tests/golden";
+  const auto tensors = read_tensors(root / "circuits.safetensors");
+  const auto index = Json::parse(std::ifstream(root / "circuits.json"));
+  for (const auto& row : index.at("models")) {
+    for (const auto& [processed, names] : row.at("processing").items()) {
+      SCOPED_TRACE(row.at("model").get<std::string>() + " " + processed);
+      std::vector<ProcessingStep> steps;
+      for (const std::string name : names) steps.push_back(parse_processing_step(name));
+      const auto model =
+          HookedTransformer::load((root / row.at("folder").get<std::string>()).string(),
+                                  {.dtype = at::kDouble, .processing = WeightProcessing::only(steps)});
+      const auto& theirs = tensors.at(row.at("model").get<std::string>() + "." + processed + ".copying");
+      const auto ours = copying_scores(model, {.circuits = {.norms = false}, .top_k = 3});
+      EXPECT_LE(largest(ours.eigenvalues.values() - theirs.select(-1, 0)), kGoldenTolerance);
+      EXPECT_LE(largest(ours.top_k.values() - theirs.select(-1, 1)), kGoldenTolerance);
+      for (std::int64_t layer = 0; layer < theirs.size(0); ++layer) {
+        for (std::int64_t head = 0; head < theirs.size(1); ++head) {
+          const auto trace =
+              full_ov_circuit(model, {layer, head}, CircuitEnd::token, {.norms = false}).AB().trace();
+          EXPECT_NEAR(trace.item<double>(), theirs[layer][head][2].item<double>(), kGoldenTolerance);
+        }
+      }
     }
   }
 }
@@ -251,6 +265,28 @@ TEST(Circuits, CopyingIsThatOfTheFullCircuit) {
       EXPECT_NEAR(scores.top_k.at({layer, head}), top / 11, 1e-12);
     }
   }
+}
+
+// Tokens as a norm of the embedding leaves them, and the final norm's weight: what single tokens' runs show.
+TEST(Circuits, CopyingReadsTheEmbeddingsNorm) {
+  auto config = two_layer_config();
+  config.post_embedding_norm = true;
+  config.positions = NoPositions{};
+  const auto model = random_model_of(config);
+  const auto w = model.weights();
+  const auto tokens = at::arange(11, at::kLong).unsqueeze(1);
+  const auto E = model.run_with_cache(tokens, act::embed).cache[act::embed].select(1, 0);
+  EXPECT_GT(largest(E - w.W_E()), 0.1);
+  const auto scores = copying_scores(model, {.top_k = 3});
+  const auto weighted = w.W_U() * w.ln_final().w.unsqueeze(1);
+  const auto W_U = weighted - weighted.mean(0, true);
+  const auto full = at::matmul(at::matmul(E, ov_circuits(model)[1][2].AB()), W_U);
+  double top = 0;
+  for (std::int64_t token = 0; token < 11; ++token)
+    top += full[token].gt(full[token][token]).sum().item<std::int64_t>() < 3 ? 1 : 0;
+  EXPECT_NEAR(scores.top_k.at({1, 2}), top / 11, 1e-12);
+  const auto sizes = at::linalg_eigvals(full).abs().sum();
+  EXPECT_NEAR(scores.eigenvalues.at({1, 2}), (full.trace() / sizes).item<double>(), 1e-4);
 }
 
 TEST(Circuits, AHeadThatCopiesHasOnes) {

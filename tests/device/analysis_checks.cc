@@ -13,9 +13,14 @@
 #include "hooked/analysis/heads.h"
 #include "hooked/analysis/logit_lens.h"
 #include "hooked/analysis/patching_presets.h"
+#include "hooked/analysis/path_expansion.h"
 #include "hooked/analysis/path_patching.h"
+#include "hooked/analysis/positional_circuits.h"
 #include "hooked/analysis/repetition.h"
+#include "hooked/analysis/singular_directions.h"
+#include "hooked/analysis/superposition.h"
 #include "hooked/analysis/sweep.h"
+#include "hooked/analysis/virtual_weights.h"
 #include "tests/device/checks.h"
 
 namespace hooked::device_tests {
@@ -164,10 +169,43 @@ bool has_circuits(const Subject& s) {
   return s.one_stack() && !config.latent_attention() && !config.qk_norm && config.qkv_clip == 0;
 }
 
+NamedTensors from_weights(const Subject& s) {
+  const auto& config = s.config();
+  NamedTensors all{{"full_qk", full_qk_circuit(s.model, {0, 0}, {.distance = 1}).norm()},
+                   {"qk_at", qk_circuits_at(s.model, {0, 0}, {0, 2}).norm()}};
+  if (config.alibi() != nullptr || config.relative() != nullptr)
+    all["biases"] = position_biases(s.model, {.reach = 3}).values();
+  if (config.norms_stream() || !s.predicts()) return all;
+  all["full_ov"] = full_ov_circuit(s.model, {0, 0}).norm();
+  all["virtual"] =
+      virtual_weights(s.model, {.matrix = StreamMatrix::embedding}, {.matrix = StreamMatrix::unembedding})
+          .norm();
+  if (config.n_layers > 1) {
+    all["overlap"] = subspace_overlap(s.model, {.matrix = StreamMatrix::head_out, .layer = 0},
+                                      {.matrix = StreamMatrix::value, .layer = 1})
+                         .cosines;
+  }
+  const auto singular = singular_directions(s.model, {.layer = 0, .directions = 2});
+  all["singular"] = singular.values;
+  all["directions"] = singular.logits.square();
+  const auto directions = stream_matrix(s.model, {.matrix = StreamMatrix::embedding});
+  all["dimensions"] = superposition(directions).dimensions;
+  all["interference"] = expected_interference(directions).square;
+  return all;
+}
+
+NamedTensors by_path(const Subject& s) {
+  const auto cache = cache_of(s, s.input());
+  return {{"paths", path_expansion(s.model, cache, {.answer = 1, .against = 2, .order = 1})
+                        .values()
+                        .nan_to_num(kNoNumber)},
+          {"logits", path_logits(s.model, cache, {{0, 0}}).values().nan_to_num(kNoNumber)}};
+}
+
 bool swept_here(const Subject& s) { return s.predicts() && s.one_stack() && !s.golden.token_types.defined(); }
 bool stream_is_read(const Subject& s) { return swept_here(s) && s.config().norm_place != NormPlace::post; }
 
-constexpr std::array<Check, 14> kChecks{{
+constexpr std::array<Check, 16> kChecks{{
     {"stream", swept_here, stream},
     {"heads", swept_here, heads},
     {"patterns", swept_here, patterns},
@@ -181,6 +219,8 @@ constexpr std::array<Check, 14> kChecks{{
     {"circuits", has_circuits, circuits},
     {"by_gradients", swept_here, by_gradients},
     {"by_paths", swept_here, by_paths},
+    {"from_weights", has_circuits, from_weights},
+    {"by_path", [](const Subject& s) { return swept_here(s) && has_circuits(s); }, by_path},
     {"repetition", [](const Subject& s) { return swept_here(s) && s.causal(); }, repetition},
 }};
 

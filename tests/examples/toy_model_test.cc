@@ -290,6 +290,16 @@ TEST_F(Guide, FindsACircuit) {
   EXPECT_THAT(read(folder_ / "circuit.json"), HasSubstr("hooked circuit 1"));
 }
 
+TEST_F(Guide, FollowsPaths) {
+  const auto output = output_of("analysis_paths");
+  EXPECT_THAT(output, HasSubstr("John looks at the Mary before it with "));
+  EXPECT_THAT(output, HasSubstr(" % is read, by chance "));
+  EXPECT_THAT(output, HasSubstr("embed by 0.1 > 1.3: "));
+  EXPECT_THAT(output, HasSubstr("Singular directions of ov_written 1.3"));
+  EXPECT_THAT(output, HasSubstr("no arrangement less than "));
+  EXPECT_THAT(read(folder_ / "paths.svg"), HasSubstr("<svg"));
+}
+
 TEST_F(Guide, TakesTheStreamApart) {
   const auto output = output_of("analysis_residual");
   EXPECT_THAT(output, HasSubstr("14 places: Parts of blocks.1.hook_resid_post"));

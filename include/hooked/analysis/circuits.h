@@ -73,8 +73,9 @@ struct CopyingScores {
 };
 
 /// Copying scores of all heads, by d_head x d_head matrices. With CircuitOptions::norms the final norm's
-/// weight counts, too. Throws as ov_circuits, and HookError for models that have no unembedding, another
-/// vocabulary behind it, or an encoder.
+/// weight counts, too, and tokens are as a norm of the embedding leaves them. Throws as ov_circuits, and
+/// HookError for models that have no unembedding, another vocabulary behind it, or an encoder, and where
+/// norms stand on the stream itself.
 CopyingScores copying_scores(const HookedTransformer& model, const CopyingOptions& options = {});
 
 }  // namespace hooked

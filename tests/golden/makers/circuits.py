@@ -2,7 +2,10 @@
 
 `matrix.*` are factors of several shapes with what TransformerLens says of each; what signs of singular vectors are free in is
 recorded as a product that does not depend on them. `<model>.<raw|folded>.<Q|K|V>` are all_composition_scores, and
-`.eigenvalues` those of the OV circuits [layer, head, d_head, 2].
+`.eigenvalues` those of the OV circuits [layer, head, d_head, 2]. `.copying` are the copying scores of every head from weights in
+plain PyTorch, [layer, head, 3]: the trace of W_E W_V W_O W_U over the sum of its eigenvalues' sizes, the share of tokens that are among the 3 that
+they raise most, and the trace by itself, from the whole matrix. `.singular.<OV|w_in|w_out>.<layer>[.<head>]` are SVDInterpreter's, [vocab, vector], and
+`.singular_values...` the matrix's singular values by torch.linalg.svdvals.
 """
 
 import json
@@ -11,7 +14,7 @@ import warnings
 
 import torch
 from safetensors.torch import save_file
-from transformer_lens import FactoredMatrix
+from transformer_lens import FactoredMatrix, SVDInterpreter
 
 from .case_files import check, generator_for, kGoldens
 from .float64 import float64
@@ -29,6 +32,41 @@ kShapes = {"tall": ((2, 3), (7, 2), (2, 5)), "square": ((3,), (6, 3), (3, 6)), "
 
 def parts(complex_numbers: torch.Tensor) -> torch.Tensor:
     return torch.view_as_real(complex_numbers)
+
+
+def copying(model) -> torch.Tensor:
+    """[layer, head, 3] as the module says, by the vocabulary's whole matrix where that is exact."""
+    scores = torch.empty(model.cfg.n_layers, model.cfg.n_heads, 3, dtype=torch.float64)
+    for layer in range(model.cfg.n_layers):
+        for head in range(model.cfg.n_heads):
+            W_V, W_O = model.W_V[layer, head], model.W_O[layer, head]  # TransformerLens repeats grouped values
+            full = model.W_E @ W_V @ W_O @ model.W_U
+            sizes = torch.linalg.eigvals(W_O @ model.W_U @ model.W_E @ W_V).abs().sum()  # those of `full` but for zeros
+            above = (full > full.diagonal()[:, None]).sum(1)
+            scores[layer, head] = torch.stack([full.trace() / sizes, (above < 3).double().mean(), full.trace()])
+    return scores
+
+
+kVectors = 3
+
+
+def record_singular(prefix: str, model, folded: bool, tensors: dict) -> None:
+    """What SVDInterpreter can read: no grouped heads (KeyError), and W_in without a norm's weight, which it applies uncentred."""
+    reader = SVDInterpreter(model)
+    for layer in range(model.cfg.n_layers):
+        matrices = {}
+        if f"blocks.{layer}.attn.W_V" in reader.params:
+            for head in range(model.cfg.n_heads):
+                matrices["OV", head] = model.W_V[layer, head] @ model.W_O[layer, head]
+        if not model.cfg.attn_only:
+            matrices["w_out", None] = model.blocks[layer].mlp.W_out
+            if folded:
+                matrices["w_in", None] = model.blocks[layer].mlp.W_in
+        for (kind, head), matrix in matrices.items():
+            name = f"{kind}.{layer}" + ("" if head is None else f".{head}")
+            vectors = reader.get_singular_vectors(kind, layer, num_vectors=kVectors, head_index=head)
+            tensors[f"{prefix}.singular.{name}"] = vectors[:, 0]
+            tensors[f"{prefix}.singular_values.{name}"] = torch.linalg.svdvals(matrix)[:kVectors]
 
 
 def record_matrix(name: str, leading, left, right, tensors: dict) -> None:
@@ -79,6 +117,8 @@ def main(_: list) -> None:
                 for mode in "QKV":
                     tensors[f"{name}.{processed}.{mode}"] = model.all_composition_scores(mode)
                 tensors[f"{name}.{processed}.eigenvalues"] = parts(model.OV.eigenvalues)
+                tensors[f"{name}.{processed}.copying"] = copying(model)
+                record_singular(f"{name}.{processed}", model, processed == "folded", tensors)
         print(name, file=sys.stderr, flush=True)
     check(tensors, "circuits")
     save_file({n: t.clone().contiguous() for n, t in sorted(tensors.items())}, kFile)

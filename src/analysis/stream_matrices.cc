@@ -1,0 +1,210 @@
+#include "analysis/stream_matrices.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "analysis/final_stage.h"
+#include "core/to_device.h"
+#include "hooked/core/error.h"
+#include "hooked/hooks/act.h"
+#include "hooked/hooks/point_index.h"
+
+namespace hooked {
+namespace {
+
+constexpr std::int64_t kTokensAtOnce = 8192;  // of runs that show embeddings
+
+/// `numbers` of a norm, where those of `like` lie and in their dtype.
+at::Tensor there(const at::Tensor& numbers, const at::Tensor& like) {
+  return to_device(numbers.to(like.scalar_type()), like.device());
+}
+
+/// Rows of `matrix` [.., d_model] centred and weighted as the norm does it, without its scale.
+at::Tensor through(const StreamNorm& norm, const at::Tensor& matrix) {
+  const auto x = centred(matrix, norm.centres());
+  return norm.weight.defined() ? x * there(norm.weight, x) : x;
+}
+
+/// The same on the other side of a product: `matrix` [.., d_model, n] that reads what the norm makes.
+at::Tensor behind(const StreamNorm& norm, const at::Tensor& matrix) {
+  auto weighted = matrix;
+  if (norm.weight.defined()) weighted = matrix * there(norm.weight, matrix).unsqueeze(-1);
+  return centred(weighted.transpose(-1, -2), norm.centres()).transpose(-1, -2);
+}
+
+std::int64_t counted(std::int64_t index, std::int64_t count, const char* what, const std::string& where) {
+  if (index >= -count && index < count) return index < 0 ? index + count : index;
+  throw ShapeError(where,
+                   fmt::format("there is no {} {}; expected {} to {}", what, index, -count, count - 1));
+}
+
+}  // namespace
+
+at::Tensor computable(const at::Tensor& x) {
+  const bool narrow = x.scalar_type() == at::kHalf || x.scalar_type() == at::kBFloat16;
+  return narrow ? x.to(at::kFloat) : x;
+}
+
+StreamMatrices::StreamMatrices(const HookedTransformer& model, const CircuitOptions& options,
+                               std::string where)
+    : model_(model),
+      config_(model.config()),
+      options_(options),
+      where_(std::move(where)),
+      weights_(model.weights()) {
+  if (options.stack == Stack::encoder) weights_ = weights_.encoder();
+  if (config_.qkv_clip > 0)
+    throw HookError(where_,
+                    "this model clips queries, keys and values, which no matrix does; expected a model "
+                    "without qkv_clip");
+}
+
+at::Tensor StreamMatrices::here(const at::Tensor& weight) const { return to_device(weight, model_.device()); }
+
+std::int64_t StreamMatrices::layers() const {
+  return options_.stack == Stack::encoder ? config_.n_encoder_layers() : config_.n_layers;
+}
+
+std::int64_t StreamMatrices::layer(std::int64_t layer) const {
+  return counted(layer, layers(), "layer", where_);
+}
+
+HeadPlace StreamMatrices::head(const HeadPlace& place) const {
+  return {layer(place.layer), counted(place.head, config_.n_heads, "head", where_)};
+}
+
+at::Tensor StreamMatrices::queries(std::int64_t layer, Through through) const {
+  const auto W_Q = here(weights_.W_Q(layer));
+  return through == Through::norm ? read(Site::ln1_scale, layer, W_Q) : W_Q;
+}
+
+at::Tensor StreamMatrices::keys(std::int64_t layer, Through through) const {
+  const auto W_K = for_each_head(here(weights_.W_K(layer)));
+  return through == Through::norm ? read(Site::ln1_scale, layer, W_K) : W_K;
+}
+
+at::Tensor StreamMatrices::values(std::int64_t layer) const {
+  return read(Site::ln1_scale, layer, for_each_head(here(weights_.W_V(layer))));
+}
+
+at::Tensor StreamMatrices::outputs(std::int64_t layer) const {
+  return written(Site::ln1_post_scale, layer, here(weights_.W_O(layer)));
+}
+
+at::Tensor StreamMatrices::mlp_in(std::int64_t layer, std::optional<std::int64_t> expert) const {
+  return mlp_read(layer, expert ? here(weights_.W_in(layer, *expert)) : here(weights_.W_in(layer)));
+}
+
+at::Tensor StreamMatrices::mlp_gate(std::int64_t layer, std::optional<std::int64_t> expert) const {
+  return mlp_read(layer, expert ? here(weights_.W_gate(layer, *expert)) : here(weights_.W_gate(layer)));
+}
+
+at::Tensor StreamMatrices::mlp_out(std::int64_t layer, std::optional<std::int64_t> expert) const {
+  return written(Site::ln2_post_scale, layer,
+                 expert ? here(weights_.W_out(layer, *expert)) : here(weights_.W_out(layer)));
+}
+
+at::Tensor StreamMatrices::embedding() const {
+  if (!options_.norms || !config_.post_embedding_norm) {
+    auto W_E = here(weights_.W_E());
+    if (config_.embedding_scale != 1.0) W_E = W_E * config_.embedding_scale;
+    return summed_embedding(W_E);
+  }
+  // A token's norm is a function of the token alone: the model says what becomes of each.
+  const HookedTransformer plain(model_.loaded());  // without the hooks of the handle
+  RunOptions options{.capture = act::embed, .output = Output::none};
+  options.stop_at_layer = 0;
+  std::vector<at::Tensor> rows;
+  for (std::int64_t begin = 0; begin < config_.d_vocab; begin += kTokensAtOnce) {
+    const auto ids = at::arange(begin, std::min(config_.d_vocab, begin + kTokensAtOnce), at::kLong);
+    rows.push_back(plain.run(ids.unsqueeze(1), options).cache[act::embed].select(1, 0));
+  }
+  return at::cat(rows);
+}
+
+at::Tensor StreamMatrices::positions() const {
+  if (!config_.has_pos_embed()) {
+    throw HookError(where_,
+                    "this model has no embeddings of positions; expected learned or shortformer positions; "
+                    "of others the distance of query and key counts: qk_circuits_at, position_biases");
+  }
+  return config_.learned_positions() ? summed_embedding(here(weights_.W_pos())) : here(weights_.W_pos());
+}
+
+at::Tensor StreamMatrices::unembedding() const {
+  const char* lacks = nullptr;
+  if (!config_.has_unembedding()) lacks = "this model has no unembedding";
+  if (options_.stack == Stack::encoder) lacks = "no logits are read from an encoder's stream";
+  if (config_.has_mlm_head()) lacks = "a masked-LM head stands between this model's stream and its logits";
+  if (lacks != nullptr) {
+    throw HookError(where_, fmt::format("{}; expected a stack whose stream an unembedding reads", lacks));
+  }
+  const double scale = config_.unembedding->in_scale * config_.unembedding->scale;
+  auto W_U = here(weights_.W_U());
+  if (scale != 1.0) W_U = W_U * scale;
+  if (!options_.norms || config_.final_norm == NormKind::none) return W_U;
+  return behind(stream_norm_at(model_, PointIndex(config_).resolve(final_norm_of(config_).scale.name())),
+                W_U);
+}
+
+void StreamMatrices::require_plain_stream() const {
+  if (!options_.norms || !config_.norms_stream()) return;
+  throw HookError(where_,
+                  "norms stand on this model's stream itself, between what is written and what is read; "
+                  "expected a stream that is a sum, or `.norms = false` for the bare matrices");
+}
+
+void StreamMatrices::require_plain_scores() const {
+  if (!config_.qk_norm) return;
+  throw HookError(
+      where_,
+      "queries and keys of this model go through norms of their own, whose scales only a run has; expected "
+      "a model without, or score_attribution of a run");
+}
+
+bool StreamMatrices::reads_through_norms() const {
+  return options_.norms && config_.norm != NormKind::none && config_.norm_place != NormPlace::post &&
+         config_.norm_place != NormPlace::output;
+}
+
+bool StreamMatrices::writes_through_norms() const {
+  return options_.norms && config_.norm != NormKind::none &&
+         (config_.norm_place == NormPlace::output || config_.norm_place == NormPlace::both);
+}
+
+StreamNorm StreamMatrices::norm_at(Site site, std::int64_t layer) const {
+  const ActivationName name{.site = site, .stack = options_.stack, .layer = static_cast<std::int32_t>(layer)};
+  return stream_norm_at(model_, PointIndex(config_).resolve(name));
+}
+
+at::Tensor StreamMatrices::read(Site scale, std::int64_t layer, const at::Tensor& matrix) const {
+  return reads_through_norms() ? behind(norm_at(scale, layer), matrix) : matrix;
+}
+
+at::Tensor StreamMatrices::written(Site scale, std::int64_t layer, const at::Tensor& matrix) const {
+  return writes_through_norms() ? through(norm_at(scale, layer), matrix) : matrix;
+}
+
+at::Tensor StreamMatrices::mlp_read(std::int64_t layer, const at::Tensor& matrix) const {
+  // In a decoder of two stacks ln2 stands before cross-attention.
+  const bool crosses = config_.has_encoder() && options_.stack != Stack::encoder;
+  return read(crosses ? Site::ln3_scale : Site::ln2_scale, layer, matrix);
+}
+
+at::Tensor StreamMatrices::for_each_head(const at::Tensor& matrix) const {
+  const auto times = config_.n_heads / matrix.size(0);
+  return times == 1 ? matrix : matrix.repeat_interleave(times, 0);
+}
+
+at::Tensor StreamMatrices::summed_embedding(const at::Tensor& embedding) const {
+  if (!options_.norms || !config_.embedding_sum_norm) return embedding;
+  return through(stream_norm_at(model_, PointIndex(config_).resolve(Address(act::embed_ln_scale).name())),
+                 embedding);
+}
+
+}  // namespace hooked

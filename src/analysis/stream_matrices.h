@@ -1,0 +1,91 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/stack.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/frozen_norm.h"
+#include "hooked/analysis/circuits.h"
+#include "hooked/analysis/direct_path.h"
+#include "hooked/engine/hooked_transformer.h"
+
+namespace hooked {
+
+/// The matrices by which the parts of one stack read the stream and write to it, in the dtype of the weights,
+/// with the weights of the norms between where CircuitOptions::norms says so: what is linear in the stream
+/// when scales are held.
+class StreamMatrices {
+ public:
+  /// `where` names the analysis in errors. Throws HookError where queries, keys and values are clipped.
+  StreamMatrices(const HookedTransformer& model, const CircuitOptions& options, std::string where);
+
+  const ModelConfig& config() const { return config_; }
+  std::int64_t layers() const;
+  /// That layer from 0 on. Throws ShapeError.
+  std::int64_t layer(std::int64_t layer) const;
+  /// That head from 0 on. Throws ShapeError.
+  HeadPlace head(const HeadPlace& place) const;
+
+  /// Whether a matrix that reads does so through the norm before it.
+  enum class Through : std::uint8_t { norm, nothing };
+
+  // Of a layer's heads; keys and values once for each head that shares them. Throw ConfigError for latents.
+  at::Tensor queries(std::int64_t layer, Through through = Through::norm) const;  ///< [head, d_model, d_head]
+  at::Tensor keys(std::int64_t layer, Through through = Through::norm) const;     ///< [head, d_model, d_head]
+  at::Tensor values(std::int64_t layer) const;                                    ///< [head, d_model, d_head]
+  at::Tensor outputs(std::int64_t layer) const;                                   ///< [head, d_head, d_model]
+
+  /// Of a layer's MLP, or of one of its experts. Throw ConfigError where there is no such weight.
+  at::Tensor mlp_in(std::int64_t layer, std::optional<std::int64_t> expert) const;    ///< [d_model, neuron]
+  at::Tensor mlp_gate(std::int64_t layer, std::optional<std::int64_t> expert) const;  ///< [d_model, neuron]
+  at::Tensor mlp_out(std::int64_t layer, std::optional<std::int64_t> expert) const;   ///< [neuron, d_model]
+
+  /// Tokens as they stand in the stream before any block, [vocab, d_model]. A norm of theirs alone (BLOOM's)
+  /// is that of each token; of one over sums with other embeddings (BERT's) the scale is left out.
+  at::Tensor embedding() const;
+  /// W_pos likewise, [pos, d_model]. Throws HookError for models without.
+  at::Tensor positions() const;
+  /// What logits are read with, [d_model, vocab]. Throws HookError where something else than a matrix and a
+  /// norm stands between, and for an encoder.
+  at::Tensor unembedding() const;
+
+  /// Throws HookError where norms on the stream itself stand between what is written and what is read.
+  void require_plain_stream() const;
+  /// Throws HookError where queries and keys go through norms of their own.
+  void require_plain_scores() const;
+
+  /// [layer, ..] of one of the matrices above.
+  template <class OfLayer>
+  at::Tensor all(const OfLayer& of_layer) const {
+    std::vector<at::Tensor> matrices;
+    for (std::int64_t layer = 0; layer < layers(); ++layer) matrices.push_back(of_layer(layer));
+    return at::stack(matrices);
+  }
+
+ private:
+  /// On the model's first device, where layers may lie on several.
+  at::Tensor here(const at::Tensor& weight) const;
+  bool reads_through_norms() const;
+  bool writes_through_norms() const;
+  StreamNorm norm_at(Site site, std::int64_t layer) const;
+  at::Tensor read(Site scale, std::int64_t layer, const at::Tensor& matrix) const;
+  at::Tensor written(Site scale, std::int64_t layer, const at::Tensor& matrix) const;
+  at::Tensor mlp_read(std::int64_t layer, const at::Tensor& matrix) const;
+  at::Tensor for_each_head(const at::Tensor& matrix) const;
+  at::Tensor summed_embedding(const at::Tensor& embedding) const;
+
+  const HookedTransformer& model_;
+  const ModelConfig& config_;
+  CircuitOptions options_;
+  std::string where_;
+  WeightView weights_;
+};
+
+/// Float32 for 16 bit numbers, which LAPACK has not; others as they are.
+at::Tensor computable(const at::Tensor& x);
+
+}  // namespace hooked

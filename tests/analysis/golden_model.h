@@ -1,0 +1,41 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <utility>
+
+#include "hooked/engine/hooked_transformer.h"
+#include "hooked/hooks/act.h"
+#include "tests/support/goldens.h"
+
+namespace hooked {
+
+/// The model of a golden case in float64 and a run of its recorded prompts, of which everything is kept.
+struct GoldenModel {
+  HookedTransformer model;
+  ActivationCache cache;
+  at::Tensor logits;  ///< [batch, pos, vocab], after any cap; undefined without an unembedding
+  at::Tensor tokens;  ///< [batch, pos] of the stack that predicts
+};
+
+/// As it is, or with all processing that applies. Padding of the record counts as tokens.
+inline GoldenModel golden_model(const GoldenCase& golden, bool processed) {
+  const auto recorded = read_golden(golden);
+  auto model = HookedTransformer::load(
+      golden.folder().string(),
+      {.dtype = at::kDouble,
+       .processing = processed ? WeightProcessing::all_that_apply() : WeightProcessing::none()});
+  const Input input{recorded.tokens,
+                    {.token_types = recorded.token_types, .decoder = {.tokens = recorded.decoder_tokens}}};
+  const bool predicts = model.config().has_unembedding();
+  auto run =
+      model.run_with_cache(input, act::everything, {.output = predicts ? Output::logits : Output::none});
+  auto tokens = recorded.decoder_tokens.defined() ? recorded.decoder_tokens : recorded.tokens;
+  auto logits = predicts ? run.logits() : at::Tensor();
+  return {std::move(model), std::move(run.cache), std::move(logits), std::move(tokens)};
+}
+
+inline double largest_of(const at::Tensor& x) { return x.numel() == 0 ? 0.0 : x.abs().max().item<double>(); }
+
+}  // namespace hooked

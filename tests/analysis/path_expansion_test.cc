@@ -1,0 +1,190 @@
+#include "hooked/analysis/path_expansion.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/tensor.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "hooked/analysis/attribution.h"
+#include "hooked/core/error.h"
+#include "hooked/hooks/act.h"
+#include "tests/analysis/golden_model.h"
+#include "tests/analysis/two_layer_model.h"
+#include "tests/support/thrown_by.h"
+
+namespace hooked::path_expansion_test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr double kTolerance = 1e-10;  // of the largest number
+
+class PathsOfGolden : public testing::TestWithParam<GoldenCase> {};
+
+TEST_P(PathsOfGolden, AddUpToTheLogits) {
+  for (const bool processed : {false, true}) {
+    const auto golden = golden_model(GetParam(), processed);
+    const auto& [model, cache, logits, tokens] = golden;
+    const auto& config = model.config();
+    const PathExpansionOptions options{.answer = 1, .against = 3, .order = config.n_layers, .positions = {}};
+    if (!config.has_unembedding() || config.has_mlm_head() || config.latent_attention() ||
+        config.qkv_clip > 0) {
+      EXPECT_THROW(path_expansion(model, cache, options), HookError);
+      continue;
+    }
+    // Some models have too many chains for a test; their longer ones are one row.
+    auto bounded = options;
+    while (bounded.order > 1 && std::pow(config.n_heads, bounded.order) > 300) --bounded.order;
+    const auto paths = path_expansion(model, cache, bounded);  // [row, source, path, pos]
+    const auto before_cap = cache[act::unembed_out];
+    const auto difference = before_cap.select(-1, 1) - before_cap.select(-1, 3);  // [row, pos]
+    const double size = std::max({1.0, largest_of(difference), largest_of(paths.values())});
+    EXPECT_LE(largest_of(paths.values().sum({1, 2}) - difference), kTolerance * size) << processed;
+    EXPECT_LE(largest_of(paths.slice("source", "remainder").values()), kTolerance * size);
+    if (bounded.order == config.n_layers) {
+      EXPECT_LE(largest_of(paths.slice("path", "remainder").values()), kTolerance * size);
+    }
+    if (config.final_norm == NormKind::none || config.has_encoder()) continue;
+    // The direct path of a source is what the source wrote.
+    const auto written = direct_logit_attribution(model, cache, {.answer = 1, .against = 3, .positions = {}});
+    for (const std::string& label : paths.axis("source").labels) {
+      if (label == "bias" || label == "remainder") continue;
+      const auto direct = paths.slice("source", label).slice("path", "direct").values();
+      EXPECT_LE(largest_of(direct - written.slice("part", label).values()), kTolerance * size) << label;
+    }
+    // And one head's path from everything is what the head wrote, where it reads no other head.
+    const auto heads = direct_logit_attribution(
+        model, cache, {.answer = 1, .against = 3, .grain = Grain::head, .positions = {}});
+    const auto first = paths.slice("path", "0.0").values().sum(1);  // [row, pos]
+    EXPECT_LE(largest_of(first - heads.slice("part", "head 0.0").values()), kTolerance * size);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Golden, PathsOfGolden, testing::ValuesIn(golden_cases()), golden_test_name);
+
+ModelConfig attention_only_config() {
+  auto config = two_layer_config();
+  config.mlp = MlpKind::none;
+  config.d_mlp = 0;
+  config.n_layers = 3;
+  config.n_heads = 2;
+  config.n_kv_heads = 1;
+  return config;
+}
+
+// By whole matrices: A_later A_earlier (x W_V W_O / s) W_V W_O / s.
+TEST(PathExpansion, AVirtualHeadIsTheProductOfTwo) {
+  const auto model = random_model_of(attention_only_config());
+  const auto tokens = random_row(5, 11, 4);
+  const auto cache = model.run_with_cache(tokens, act::everything).cache;
+  const auto w = model.weights();
+  const auto grid = path_expansion(model, cache, {.answer = 2, .order = 3, .positions = {3}});
+  ASSERT_EQ(grid.values().sizes(), at::IntArrayRef({1, 4, 1 + 6 + 12 + 8 + 1, 1}));
+  EXPECT_THAT(grid.axis("source").labels, ElementsAre("embed", "pos_embed", "bias", "remainder"));
+  EXPECT_EQ(grid.axis("path").labels[1], "0.0");
+  EXPECT_EQ(grid.axis("path").labels[7], "0.0 > 1.0");
+  EXPECT_EQ(grid.axis("path").labels.back(), "remainder");
+  const auto through = [&](std::int64_t layer, std::int64_t head, const at::Tensor& x) {  // [pos, d_model]
+    const auto normed = (x - x.mean(-1, true)) / cache[act::ln1_scale(layer)][0] * w.ln1(layer).w;
+    return at::matmul(cache[act::pattern(layer)][0][head],
+                      normed.matmul(w.W_V(layer, head)).matmul(w.W_O(layer, head)));
+  };
+  const auto logit = [&](const at::Tensor& x) {
+    const auto at_pos = x[3];
+    const auto normed = (at_pos - at_pos.mean()) / cache[act::ln_final_scale][0][3] * w.ln_final().w;
+    return normed.matmul(w.W_U()).select(0, 2).item<double>();
+  };
+  const auto embed = cache[act::embed][0], positions = cache[act::pos_embed][0];
+  const auto number = [&](const char* source, const char* path) {
+    return grid.slice("source", source).slice("path", path).at({0, 0});
+  };
+  EXPECT_NEAR(number("embed", "0.1 > 2.0"), logit(through(2, 0, through(0, 1, embed))), kTolerance);
+  EXPECT_NEAR(number("pos_embed", "0.1 > 1.1 > 2.0"),
+              logit(through(2, 0, through(1, 1, through(0, 1, positions)))), kTolerance);
+  EXPECT_NEAR(number("embed", "1.0"), logit(through(1, 0, embed)), kTolerance);
+  // What is constant: b_O of the layer below and what the first head's values have of their own.
+  const auto ones = cache[act::embed][0].new_ones({5, 1});
+  const auto own = at::matmul(cache[act::pattern(1)][0][0],
+                              ones * (w.ln1(1).b.matmul(w.W_V(1, 0)) + w.b_V(1)[0]).matmul(w.W_O(1, 0)));
+  const auto bias = logit(through(2, 1, own + through(1, 0, ones * w.b_O(0))));
+  EXPECT_NEAR(number("bias", "1.0 > 2.1"), bias, kTolerance);
+}
+
+TEST(PathExpansion, LeavesLongerPathsToTheRemainder) {
+  const auto model = random_model_of(attention_only_config());
+  const auto tokens = random_row(10, 11, 5).view({2, 5});
+  const auto mask = at::tensor({1, 1, 1, 1, 1, 0, 0, 1, 1, 1}, at::kLong).view({2, 5});
+  const auto run = model.run_with_cache({tokens, {.attention_mask = mask}});
+  const auto all = path_expansion(model, run.cache, {.answer = 2, .order = 3, .positions = {}});
+  const auto some = path_expansion(model, run.cache, {.answer = 2, .order = 1, .positions = {}});
+  EXPECT_THAT(some.axis("path").labels,
+              ElementsAre("direct", "0.0", "0.1", "1.0", "1.1", "2.0", "2.1", "remainder"));
+  const auto kept = [](const at::Tensor& x) { return x.nan_to_num(0); };
+  EXPECT_LT(largest_of(kept(some.values().narrow(2, 0, 7) - all.values().narrow(2, 0, 7))), kTolerance);
+  EXPECT_LT(largest_of(kept(some.values().sum({1, 2}) - all.values().sum({1, 2}))), kTolerance);
+  EXPECT_GT(largest_of(kept(some.slice("path", "remainder").values())), 1e-3);
+  // Padding has no number, and a padded row is its unpadded one.
+  EXPECT_TRUE(some.values()[1].select(-1, 1).isnan().all().item<bool>());
+  const auto alone = model.run_with_cache(tokens.narrow(0, 1, 1).narrow(1, 2, 3)).cache;
+  const auto unpadded = path_expansion(model, alone, {.answer = 2, .order = 3, .positions = {}});
+  EXPECT_LT(largest_of(unpadded.values()[0] - all.values()[1].narrow(-1, 2, 3)), kTolerance);
+  // Of an edited stream the change is the remainder's.
+  const auto edited =
+      model.run_with_cache(tokens, act::defaults, {.edits = {scale(act::resid_pre(1), 2.0)}}).cache;
+  const auto changed = path_expansion(model, edited, {.answer = 2, .order = 3, .positions = {}});
+  EXPECT_GT(largest_of(changed.slice("source", "remainder").values()), 1e-3);
+  const auto logits = model.run(tokens, {.edits = {scale(act::resid_pre(1), 2.0)}}).logits();
+  EXPECT_LT(largest_of(changed.values().sum({1, 2}) - logits.select(-1, 2)), kTolerance);
+}
+
+TEST(PathExpansion, LogitsOfAPathAreItsNumbers) {
+  for (const auto& config : {attention_only_config(), two_layer_config()}) {  // the second one has MLPs
+    const auto model = random_model_of(config);
+    const auto cache = model.run_with_cache(random_row(5, 11, 4)).cache;
+    const auto grid = path_expansion(model, cache, {.answer = 6, .order = 2, .positions = {2, 4}});
+    for (const auto& path : std::vector<std::vector<HeadPlace>>{{}, {{1, 1}}, {{0, 1}, {1, 0}}}) {
+      const auto logits =
+          path_logits(model, cache, path, {.positions = {2, 4}});  // [row, source, pos, vocab]
+      const std::string name = path.empty() ? "direct" : path.size() == 1 ? "1.1" : "0.1 > 1.0";
+      const auto numbers = grid.slice("path", name).values();  // [row, source, pos]
+      const auto sources = logits.values().size(1);
+      ASSERT_EQ(sources, numbers.size(1) - 1);
+      EXPECT_LT(largest_of(logits.values().select(-1, 6) - numbers.narrow(1, 0, sources)), kTolerance)
+          << name;
+    }
+  }
+  const auto model = random_model_of(two_layer_config());
+  const auto cache = model.run_with_cache(random_row(5, 11, 4)).cache;
+  EXPECT_THAT(text_thrown_by<ShapeError>([&] {
+                path_logits(model, cache, {{1, 0}, {0, 0}});
+              }),
+              HasSubstr("1.0 > 0.0 is no path"));
+  EXPECT_THROW(path_logits(model, cache, {{0, 4}}), ShapeError);
+}
+
+TEST(PathExpansion, SaysWhatItRefuses) {
+  const auto model = random_model_of(two_layer_config());
+  const auto tokens = random_row(5, 11, 4);
+  const auto cache = model.run_with_cache(tokens).cache;
+  EXPECT_THAT(text_thrown_by<ShapeError>([&] { path_expansion(model, cache, {.order = -1}); }),
+              HasSubstr("no order -1"));
+  auto deep = two_layer_config();
+  deep.n_layers = 24;
+  const auto big = random_model_of(deep);
+  const auto of_big = big.run_with_cache(tokens).cache;
+  EXPECT_THAT(text_thrown_by<ShapeError>([&] { path_expansion(big, of_big, {.order = 6}); }),
+              HasSubstr("at most 1000000"));
+  const auto some = model.run_with_cache(tokens, act::z | act::resid_post).cache;
+  EXPECT_THROW(path_expansion(model, some, {}), HookError);
+}
+
+}  // namespace
+}  // namespace hooked::path_expansion_test

@@ -1,0 +1,220 @@
+#include "hooked/analysis/virtual_weights.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/eye.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "hooked/analysis/residual.h"
+#include "hooked/core/error.h"
+#include "hooked/hooks/act.h"
+#include "tests/analysis/golden_model.h"
+#include "tests/analysis/two_layer_model.h"
+#include "tests/support/thrown_by.h"
+
+namespace hooked::virtual_weights_test {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr double kTolerance = 1e-10;  // of the largest number
+
+/// How much more of it stands at the last position than at the first, [row, ..]: biases go.
+at::Tensor difference(const at::Tensor& x) { return x.select(1, x.size(1) - 1) - x.select(1, 0); }
+
+void expect_same(const at::Tensor& ours, const at::Tensor& shown, const std::string& what) {
+  ASSERT_EQ(ours.sizes(), shown.sizes()) << what;
+  EXPECT_LE(largest_of(ours - shown), kTolerance * std::max(1.0, largest_of(shown))) << what;
+}
+
+class StreamMatricesOfGolden : public testing::TestWithParam<GoldenCase> {};
+
+TEST_P(StreamMatricesOfGolden, ReadAndWriteWhatARunDoes) {
+  for (const bool processed : {false, true}) {
+    const auto golden = golden_model(GetParam(), processed);
+    const auto& [model, cache, logits, tokens] = golden;
+    const auto& config = model.config();
+    if (tokens.size(1) < 2) continue;
+    if (config.qkv_clip > 0) {
+      EXPECT_THROW(stream_matrix(model, {.matrix = StreamMatrix::embedding}), HookError);
+      continue;
+    }
+    const bool reads_norms = config.norm != NormKind::none && config.norm_place != NormPlace::post &&
+                             config.norm_place != NormPlace::output;
+    for (std::int32_t layer = 0; layer < config.n_layers; ++layer) {
+      if (!config.dense_mlp(layer)) continue;
+      const auto part = [&](StreamMatrix matrix) {
+        return stream_matrix(model, {.matrix = matrix, .layer = layer});
+      };
+      // Behind a norm of the stream itself an MLP reads what that makes.
+      const bool post = config.norm_place == NormPlace::post;
+      auto stream = post ? cache[act::ln1_normalized(layer)] * model.weights().ln1(layer).w
+                         : cache[config.has_encoder() ? act::resid_mid_cross(layer)
+                                 : config.parallel()  ? act::resid_pre(layer)
+                                                      : act::resid_mid(layer)];
+      if (reads_norms)
+        stream =
+            stream / (config.has_encoder() ? cache[act::ln3_scale(layer)] : cache[act::ln2_scale(layer)]);
+      const bool gated = config.mlp == MlpKind::gated;
+      expect_same(difference(stream).matmul(part(gated ? StreamMatrix::mlp_gate : StreamMatrix::mlp_in)),
+                  difference(cache[act::pre(layer)]), "pre");
+      if (gated)
+        expect_same(difference(stream).matmul(part(StreamMatrix::mlp_in)),
+                    difference(cache[act::pre_linear(layer)]), "pre_linear");
+      const auto written = cache[act::post(layer)].matmul(part(StreamMatrix::mlp_out));
+      if (cache.contains(act::ln2_post_scale(layer).name())) {
+        // The norm's scale differs between positions, so that b_out does not go with the difference.
+        const auto neurons = residual_parts(
+            model, cache, {.of = act::mlp_out(layer), .grain = Grain::neuron, .positions = {}});
+        const auto shown = neurons.values().narrow(1, 0, config.d_mlp).sum(1);  // [row, pos, d_model]
+        expect_same(written / cache[act::ln2_post_scale(layer)], shown, "mlp_out behind its norm");
+        continue;
+      }
+      expect_same(difference(written), difference(cache[act::mlp_out(layer)]), "mlp_out");
+    }
+    // What tokens are in the stream, and what logits are read with.
+    if (!config.has_encoder() && !config.embedding_sum_norm) {
+      const auto E = stream_matrix(model, {.matrix = StreamMatrix::embedding});
+      expect_same(E.index_select(0, tokens.flatten()).view_as(cache[act::embed]), cache[act::embed], "embed");
+    }
+    if (!config.has_unembedding() || config.has_mlm_head()) {
+      EXPECT_THROW(stream_matrix(model, {.matrix = StreamMatrix::unembedding}), HookError);
+      continue;
+    }
+    auto end = config.norms_stream() && config.norm_place == NormPlace::post
+                   ? cache[act::normalized_resid_post(static_cast<std::int32_t>(config.n_layers) - 1)]
+                   : cache[act::resid_post(static_cast<std::int32_t>(config.n_layers) - 1)];
+    if (config.final_norm != NormKind::none)
+      end = end / (config.has_encoder() ? cache[act::decoder_final_ln_scale] : cache[act::ln_final_scale]);
+    expect_same(difference(end).matmul(stream_matrix(model, {.matrix = StreamMatrix::unembedding})),
+                difference(cache[act::unembed_out]), "unembedding");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Golden, StreamMatricesOfGolden, testing::ValuesIn(golden_cases()), golden_test_name);
+
+// A run's later head, whose query changes by the earlier one's z through the two matrices alone.
+TEST(VirtualWeights, AreWhatALaterPartSees) {
+  auto config = two_layer_config();
+  config.n_kv_heads = 2;
+  const auto model = random_model_of(config);
+  const auto tokens = random_row(5, 11, 3);
+  const auto held = [&](Site site, std::int32_t layer) {
+    return set(Address(ActivationName{.site = site, .stack = Stack::blocks, .layer = layer}), 1.0);
+  };
+  // Scales held, and the MLP's output, so that the way through the stream is the only one.
+  const std::vector<Edit> scales{held(Site::ln1_scale, 1), held(Site::ln2_scale, 0), zero(act::mlp_out(0))};
+  const auto run = [&](double factor) {
+    auto edits = scales;
+    edits.push_back(scale(act::z(0).head(3), factor));
+    return model.run_with_cache(tokens, act::everything, {.edits = edits}).cache;
+  };
+  const auto once = run(1.0), twice = run(2.0);
+  const auto z = once[act::z(0)][0].select(1, 3);  // [pos, d_head]
+  const StreamPart writer{.matrix = StreamMatrix::head_out, .layer = 0, .index = 3};
+  for (const auto& [matrix, site] : {std::tuple{StreamMatrix::query, act::q}, {StreamMatrix::key, act::k}}) {
+    const auto weights = virtual_weights(model, writer, {.matrix = matrix, .layer = -1, .index = 2});
+    EXPECT_EQ(weights.sizes(), std::vector<std::int64_t>({6, 6}));
+    const auto head = matrix == StreamMatrix::key ? 1 : 2;  // two heads share a key
+    const auto gained = (twice[site(1)] - once[site(1)])[0].select(1, head);
+    EXPECT_LT(largest_of(z.matmul(weights.AB()) - gained), kTolerance);
+  }
+  const auto neurons = virtual_weights(model, writer, {.matrix = StreamMatrix::mlp_in, .layer = 0});
+  EXPECT_LT(largest_of(z.matmul(neurons.AB()) - (twice[act::pre(0)] - once[act::pre(0)])[0]), kTolerance);
+}
+
+TEST(VirtualWeights, OfTheBareMatricesAreTheirProducts) {
+  const auto model = random_model_of(two_layer_config());
+  const auto w = model.weights();
+  const CircuitOptions bare{.norms = false};
+  const auto direct = virtual_weights(model, {.matrix = StreamMatrix::embedding},
+                                      {.matrix = StreamMatrix::unembedding}, bare);
+  EXPECT_LT(largest_of(direct.AB() - w.W_E().matmul(w.W_U())), kTolerance);
+  const auto mlps = virtual_weights(model, {.matrix = StreamMatrix::mlp_out, .layer = 0},
+                                    {.matrix = StreamMatrix::mlp_in, .layer = 1}, bare);
+  EXPECT_LT(largest_of(mlps.AB() - w.W_out(0).matmul(w.W_in(1))), kTolerance);
+  const auto of_pos = virtual_weights(model, {.matrix = StreamMatrix::positions},
+                                      {.matrix = StreamMatrix::value, .layer = 1, .index = 1}, bare);
+  EXPECT_LT(largest_of(of_pos.AB() - w.W_pos().matmul(w.W_V(1, 1))), kTolerance);
+  // Composition is the number that composition_scores has.
+  const auto ov = ov_circuits(model), qk = qk_circuits(model);
+  const auto scores = composition_scores(model, HeadInput::query).scores;
+  EXPECT_NEAR(composition(ov[0][3], qk[1][2]).item<double>(), scores.at({0, 3, 1, 2}), 1e-12);
+  EXPECT_EQ(composition(ov[0].unsqueeze(1), qk[1]).sizes(), at::IntArrayRef({4, 4}));
+}
+
+TEST(VirtualWeights, RefusePartsThatDoNotMeet) {
+  const auto model = random_model_of(two_layer_config());
+  const StreamPart query{.matrix = StreamMatrix::query, .layer = 1, .index = 2};
+  const auto text = [&](const StreamPart& writer, const StreamPart& reader) {
+    return text_thrown_by<ShapeError>([&] { virtual_weights(model, writer, reader); });
+  };
+  EXPECT_THAT(text({.matrix = StreamMatrix::head_out, .layer = 1}, query),
+              HasSubstr("stands before the first"));
+  EXPECT_THAT(text(query, query), HasSubstr("query 1.2 and query 1.2 do not meet: the first one reads"));
+  EXPECT_THAT(text({.matrix = StreamMatrix::mlp_out, .layer = 0}, {.matrix = StreamMatrix::embedding}),
+              HasSubstr("the second one writes"));
+  EXPECT_THAT(text({.matrix = StreamMatrix::mlp_out, .layer = 2}, query), HasSubstr("no layer 2"));
+  auto parallel = two_layer_config();
+  parallel.layout = BlockLayout::parallel_two_norms;
+  const auto side_by_side = random_model_of(parallel);
+  EXPECT_THROW(virtual_weights(side_by_side, {.matrix = StreamMatrix::head_out, .layer = 0},
+                               {.matrix = StreamMatrix::mlp_in, .layer = 0}),
+               ShapeError);
+}
+
+TEST(SubspaceOverlap, IsTheAnglesOfPlanes) {
+  // Written: the first two axes. Read: the first, and one turned by 60 degrees out of the second.
+  const auto axes = at::eye(5, at::kDouble);
+  const auto written = at::stack({axes[0] * 7, axes[0] + axes[1], axes[1] - axes[0]});  // [3, 5], of rank 2
+  const auto read = at::stack({axes[0], axes[1] * 0.5 + axes[2] * std::sqrt(0.75)}, 1);
+  const auto overlap = subspace_overlap(written, read);
+  EXPECT_EQ(overlap.written, 2);
+  EXPECT_EQ(overlap.read, 2);
+  EXPECT_NEAR(overlap.cosines[0].item<double>(), 1.0, 1e-12);
+  EXPECT_NEAR(overlap.cosines[1].item<double>(), 0.5, 1e-12);
+  EXPECT_NEAR(overlap.overlap, (1 + 0.25) / 2, 1e-12);
+  EXPECT_DOUBLE_EQ(overlap.random, 2.0 / 5);
+  EXPECT_NEAR(subspace_overlap(at::stack({axes[3]}), read).overlap, 0.0, 1e-12);
+  EXPECT_THROW(subspace_overlap(at::zeros({2, 5}, at::kDouble), read), ShapeError);
+  EXPECT_THROW(subspace_overlap(read, read), ShapeError);
+}
+
+TEST(SubspaceOverlap, OfRandomSpacesIsTheirShare) {
+  auto generator = at::detail::createCPUGenerator(5);
+  double sum = 0;
+  constexpr int kDraws = 200;
+  for (int draw = 0; draw < kDraws; ++draw) {
+    const auto written = at::randn({4, 24}, generator, at::TensorOptions(at::kDouble));
+    const auto read = at::randn({24, 6}, generator, at::TensorOptions(at::kDouble));
+    const auto overlap = subspace_overlap(written, read);
+    EXPECT_EQ(overlap.cosines.size(0), 4);
+    sum += overlap.overlap / overlap.random;
+  }
+  EXPECT_NEAR(sum / kDraws, 1.0, 0.1);
+  // Sizes of what is written do not count, and an MLP spans all that the stream has.
+  const auto model = random_model_of(two_layer_config());
+  const auto all = subspace_overlap(model, {.matrix = StreamMatrix::head_out, .layer = 0, .index = 1},
+                                    {.matrix = StreamMatrix::mlp_in, .layer = 1}, {.norms = false});
+  EXPECT_EQ(all.read, 16);
+  EXPECT_NEAR(all.overlap, 1.0, 1e-12);
+  // Centring takes the ones direction away from what is read.
+  const auto centred = subspace_overlap(model, {.matrix = StreamMatrix::head_out, .layer = 0, .index = 1},
+                                        {.matrix = StreamMatrix::mlp_in, .layer = 1});
+  EXPECT_EQ(centred.read, 15);
+  EXPECT_LT(centred.overlap, 1.0 - 1e-6);
+}
+
+}  // namespace
+}  // namespace hooked::virtual_weights_test
