@@ -143,9 +143,10 @@ WeightSlots Unembed::slots(const std::string& path) const {
 }
 
 Transformer::Transformer(const ModelConfig& config, const PointIndex& points,
-                         const at::TensorOptions& options, Storage storage)
+                         const at::TensorOptions& options, Storage storage, bool multiplies_groups)
     : config_(config) {
-  const GraphContext context{config, points, options, storage};
+  GraphContext context{config, points, options, storage};
+  context.multiplies_groups = multiplies_groups;
   hook_tokens_ = add_point(*this, Site::tokens, context);
   embed_ = register_module("embed", std::make_shared<Embed>(context));
   // The parts of a normed sum belong to the module that makes the sum.
@@ -165,9 +166,11 @@ Transformer::Transformer(const ModelConfig& config, const PointIndex& points,
     std::vector<std::shared_ptr<Block>> blocks;
     for (const BlockPlace& place : config.blocks()) {
       if (place.stack != name) continue;
-      blocks.push_back(folder->register_module(
-          std::to_string(place.layer),
-          std::make_shared<Block>(GraphContext{config, points, options, storage, name, place.layer})));
+      GraphContext of_block = context;
+      of_block.stack = name;
+      of_block.layer = place.layer;
+      blocks.push_back(
+          folder->register_module(std::to_string(place.layer), std::make_shared<Block>(of_block)));
     }
     return blocks;
   };

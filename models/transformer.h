@@ -98,9 +98,9 @@ struct Stream {
 class Transformer : public torch::nn::Module {
  public:
   /// Uninitialised parameters of `options`; on the meta device nothing is allocated. The config and points
-  /// must outlive the graph.
+  /// must outlive the graph. `multiplies_groups`: see GraphContext.
   Transformer(const ModelConfig& config, const PointIndex& points, const at::TensorOptions& options,
-              Storage storage = Storage::fastest);
+              Storage storage = Storage::fastest, bool multiplies_groups = false);
 
   /// Embeds, runs the blocks that `reach` names and unembeds: logits [batch, position, vocab] where the run
   /// reaches the exit, else the residual stream [batch, pos, d_model] where it ends. Without an unembedding

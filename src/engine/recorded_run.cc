@@ -10,6 +10,7 @@
 #include <variant>
 
 #include "hooked/core/tensor_text.h"
+#include "hooked/hooks/site.h"
 
 namespace hooked {
 namespace {
@@ -58,20 +59,30 @@ std::string refusal_of(const LoadedModel& model, const Input& input, const RunOp
   if (options.output == Output::loss) return "a loss is not recorded";
   if (options.keep_prefix || input.prefix) return "prefixes are not recorded";
   if (extent.ragged) return "rows that begin at columns of their own are not recorded";
-  for (std::int64_t layer = 0; layer < model.config.n_layers; ++layer) {
-    if (model.config.mixture(layer)) return "a mixture of experts waits for how many tokens each got";
-  }
   if (kept.device && *kept.device != model.device) return "what is kept on another device is not recorded";
   return {};
 }
 
 }  // namespace
 
+std::string refusal_of_points(const WatchPlan& plan) {
+  for (const std::size_t point : plan.watched_points()) {
+    const SiteRow& site = row(plan.points().name(point).site);
+    if (per_expert(site)) {
+      return "points of single experts are watched: the run waits for how many tokens each of them got";
+    }
+    if (site.integers && plan.find(point)->may_change())
+      return "edits of ids are checked, for which the run waits";
+  }
+  return {};
+}
+
 RunKey run_key(const LoadedModel& model, const Input& given, const Input& input, const RunOptions& options,
                const Reach& reach, const RunExtent& extent, const WatchPlan& plan) {
   if (std::string refusal = refusal_of(model, input, options, extent, plan.kept()); !refusal.empty()) {
     return {{}, std::move(refusal)};
   }
+  if (std::string refusal = refusal_of_points(plan); !refusal.empty()) return {{}, std::move(refusal)};
   const std::optional<std::string> watched = plan.recording_key();
   if (!watched) return {{}, "hooks that are functions cannot be recorded"};
   const auto joined = [](const std::optional<std::vector<std::int64_t>>& numbers) {

@@ -24,6 +24,9 @@ struct RunKey {
 RunKey run_key(const LoadedModel& model, const Input& given, const Input& input, const RunOptions& options,
                const Reach& reach, const RunExtent& extent, const WatchPlan& plan);
 
+/// Why runs that are watched so cannot be recorded, whatever else they are; empty where they may be.
+std::string refusal_of_points(const WatchPlan& plan);
+
 /// The tensors whose numbers such a run reads: of a checked input, and its edits' values.
 std::vector<at::Tensor> read_tensors(const Input& input, const RunOptions& options);
 

@@ -17,7 +17,8 @@ LoadedModel::LoadedModel(ModelConfig model_config, const c10::Device& where, Sto
       storage(wanted == Storage::fastest ? fastest_storage(at::TensorOptions(config.dtype).device(where))
                                          : wanted),
       graph(std::make_shared<Transformer>(config, points, at::TensorOptions(config.dtype).device(where),
-                                          storage)) {
+                                          storage,
+                                          config.experts && multiplies_groups(where, config.dtype))) {
   OpenedRecorder opened = open_recorder(device);
   recording_problem = std::move(opened.problem);
   if (opened.recorder) recordings = std::make_unique<Recordings>(std::move(opened.recorder));
