@@ -1,6 +1,7 @@
 #include "models/transformer.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/scalar_tensor.h>
@@ -203,6 +204,10 @@ Transformer::Transformer(const ModelConfig& config, const PointIndex& points,
   if (config.has_unembedding()) {
     unembed_ = register_module("unembed", std::make_shared<Unembed>(embed_->W_E(), context));
   }
+  if (options.device().is_cpu()) return;
+  for (const auto& module : modules(/*include_self=*/false)) {
+    if (auto* const of_norm = module->as<Norm>()) of_norm->add_offset_weight(offset_weights_);
+  }
 }
 
 at::Tensor Transformer::pos_embed(Run& run) const {
@@ -241,6 +246,10 @@ bool Transformer::narrows(const GraphInput& input, const Reach& reach, const Run
 }
 
 Stream Transformer::stream(const GraphInput& input, const Reach& reach, Run& run) const {
+  // In training each weight has a gradient.
+  if (!offset_weights_.empty() && !offset_weights_.front().requires_grad()) {
+    run.offset_weights = at::_foreach_add(offset_weights_, 1.0);
+  }
   const RaggedRows* ragged = run.sequence.ragged();
   const bool narrowed = narrows(input, reach, run);
   const auto tokens_of = [&](const at::Tensor& rows) {

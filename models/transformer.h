@@ -144,6 +144,9 @@ class Transformer : public torch::nn::Module {
 
   const ModelConfig& config_;
   LayerFrequencies frequencies_;  // of rotary models
+  /// Of all norms, where a stored weight w means 1 + w, on other devices than the CPU: each addition would be
+  /// a launch.
+  std::vector<at::Tensor> offset_weights_;
   std::shared_ptr<Embed> embed_;
   at::Tensor W_pos_;                             // [pos, d_model]
   std::vector<std::shared_ptr<Block>> encoder_;  // empty without

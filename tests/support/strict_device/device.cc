@@ -109,7 +109,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_scaled_dot_product_fused_attention_overrideable", &attend);
   m.impl("_fused_rms_norm_backward", &rms_norm_backward);
   for (const char* op :
-       {"native_layer_norm", "_fused_rms_norm", "mish_backward", "_grouped_mm"}) {
+       {"native_layer_norm", "_fused_rms_norm", "mish_backward", "_grouped_mm", "_foreach_add.Scalar"}) {
     m.impl(op, torch::CppFunction::makeFromBoxedFunction<&run_host_kernel>());
   }
 }
