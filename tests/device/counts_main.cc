@@ -46,11 +46,11 @@ constexpr const char* kEnd = R"(
   for queries and keys together, a gate one. What is above that:
 - gemma2 has four norms, and caps its scores, which no fused attention of LibTorch's does: two products, cap, mask, softmax, and
   copies of queries, keys, values and z to where products read them, 9 in place of 1.
-- gpt_oss has sinks, which no fused attention has either: 11, of which one is the column of sinks. Its activation is 6 (two
+- gpt_oss has sinks, which no fused attention has either: 9, of which one is the column of sinks. Its activation is 6 (two
   limits, a swish with a factor of its own, a product), and biases of several experts are copied before their products.
-- A mixture's router takes 3 (softmax, the largest; renormalised 2 more), its experts 8 in place of an MLP's 4.
-- deepseek_v3 has two norms and three products more for its latents, turns queries and keys apart, has a shared expert (5, with
-  its sum), and chooses experts in groups (15).
+- A mixture's router takes 3 (product, softmax, the largest; renormalised 2 more), its experts 8 in place of an MLP's 4.
+- deepseek_v3 has two norms and two products more for its latents, turns queries and keys apart (9), has a shared expert (5, with
+  its sum), and chooses experts in groups (17).
 - The places of all waits: `strict::Trace` in a test (tests/support/strict_device/counts.h).
 )";
 
