@@ -27,7 +27,7 @@ if(hooked_cuda_problem)
   return()
 endif()
 
-add_library(hooked_cuda SHARED ${PROJECT_SOURCE_DIR}/src/cuda/recorder.cc)
+add_library(hooked_cuda SHARED ${PROJECT_SOURCE_DIR}/src/cuda/groups.cc ${PROJECT_SOURCE_DIR}/src/cuda/recorder.cc)
 target_compile_features(hooked_cuda PRIVATE cxx_std_20)
 target_include_directories(hooked_cuda PRIVATE ${PROJECT_SOURCE_DIR})
 target_include_directories(hooked_cuda SYSTEM PRIVATE ${HOOKED_CUDA_HEADERS})

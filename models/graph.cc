@@ -1,7 +1,11 @@
 #include "models/graph.h"
 
+#include <ATen/ops/empty.h>
+
 #include <string>
 #include <utility>
+
+#include "models/parameter_stack.h"
 
 namespace hooked {
 
@@ -23,8 +27,19 @@ Point add_point(torch::nn::Module& owner, Site site, const GraphContext& context
   return owner.register_module(std::string(leaf), std::make_shared<HookPoint>(context.points.require(name)));
 }
 
+at::Tensor add_parameter(torch::nn::Module& owner, const char* name, at::IntArrayRef sizes,
+                         const GraphContext& context) {
+  ParameterStack* const stack = context.stack_of_experts;
+  return owner.register_parameter(name,
+                                  stack == nullptr
+                                      ? at::empty(sizes, context.options)
+                                      : stack->part(name, context.expert, sizes, context.options),
+                                  /*requires_grad=*/false);
+}
+
 Matrix add_matrix(torch::nn::Module& owner, const char* name, std::int64_t out, std::int64_t in,
                   Matrix::Groups groups, const GraphContext& context) {
+  if (context.stack_of_experts != nullptr) return Matrix(add_parameter(owner, name, {out, in}, context));
   Matrix matrix(out, in, groups, context.options, context.storage);
   owner.register_parameter(name, matrix.stored(), /*requires_grad=*/false);
   return matrix;

@@ -14,6 +14,8 @@
 
 namespace hooked {
 
+class ParameterStack;
+
 /// What a module is built from.
 struct GraphContext {
   const ModelConfig& config;
@@ -23,6 +25,11 @@ struct GraphContext {
   Stack stack = Stack::none;
   std::int64_t layer = -1;
   std::int64_t expert = -1;
+  /// Where an expert's parameters lie beside those of the others; null: each by itself.
+  ParameterStack* stack_of_experts = nullptr;
+  /// The device multiplies each stretch of rows by a matrix of its own, in one kernel and in this dtype,
+  /// without telling the host how long they are.
+  bool multiplies_groups = false;
 };
 
 using Point = std::shared_ptr<HookPoint>;
@@ -36,6 +43,10 @@ bool has_point(Site site, const GraphContext& context);
 /// Registers the HookPoint of `site` in `owner` under the last part of its path; null when this config does
 /// not have the site.
 Point add_point(torch::nn::Module& owner, Site site, const GraphContext& context);
+
+/// Registers an uninitialised parameter, frozen.
+at::Tensor add_parameter(torch::nn::Module& owner, const char* name, at::IntArrayRef sizes,
+                         const GraphContext& context);
 
 /// Registers an uninitialised matrix [out, in] for ops::linear, frozen.
 Matrix add_matrix(torch::nn::Module& owner, const char* name, std::int64_t out, std::int64_t in,

@@ -111,6 +111,8 @@ Matrix::Matrix(std::int64_t out, std::int64_t in, Groups groups, const at::Tenso
     : Matrix(out, in, groups, options, storage,
              instructions_for(storage == Storage::fastest ? fastest_storage(options) : storage)) {}
 
+Matrix::Matrix(at::Tensor plain) : stored_(std::move(plain)) {}
+
 std::int64_t Matrix::out() const { return packed_ ? stored_.size(0) * stored_.size(2) : stored_.size(0); }
 std::int64_t Matrix::in() const { return packed_ ? stored_.size(1) * stored_.size(3) : stored_.size(1); }
 

@@ -30,6 +30,9 @@ class Matrix {
   /// In a storage, which need not be one that this processor multiplies by: then it is only read and written.
   Matrix(std::int64_t out, std::int64_t in, Groups groups, const at::TensorOptions& options, Storage storage);
 
+  /// A plain matrix [out, in], where it lies.
+  explicit Matrix(at::Tensor plain);
+
   bool defined() const { return stored_.defined(); }
   bool packed() const { return packed_; }
   std::int64_t out() const;

@@ -14,6 +14,7 @@
 #include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <tuple>
 #include <utility>
@@ -22,6 +23,7 @@
 #include "hooked/core/error.h"
 #include "models/expert_rows.h"
 #include "models/ops.h"
+#include "models/parameter_stack.h"
 
 namespace hooked {
 namespace {
@@ -66,6 +68,9 @@ MixtureMlp::MixtureMlp(const GraphContext& context) : config_(context.config) {
 
   const auto folder = register_module("experts", std::make_shared<Folder>());
   GraphContext of_expert = context;
+  ParameterStack stack(e.n_experts);
+  const bool on_cpu = context.options.device().is_cpu();
+  if (!on_cpu) of_expert.stack_of_experts = &stack;
   for (of_expert.expert = 0; of_expert.expert < e.n_experts; ++of_expert.expert) {
     const MlpPlace place{.width = e.d_expert,
                          .bias = e.bias,
@@ -75,6 +80,13 @@ MixtureMlp::MixtureMlp(const GraphContext& context) : config_(context.config) {
                          .linear_names = true};
     experts_.push_back(
         folder->register_module(std::to_string(of_expert.expert), std::make_shared<Mlp>(of_expert, place)));
+  }
+  if (!on_cpu) {
+    stacked_.emplace(StackedExperts::Weights{.W_in = stack.whole("W_gate_in"),
+                                             .b_in = stack.whole("b_gate_in"),
+                                             .W_out = stack.whole("W_out"),
+                                             .b_out = stack.whole("b_out")},
+                     neurons_of(c), context.multiplies_groups);
   }
   if (e.d_shared == 0) return;
   const MlpPlace place{.width = e.d_shared,
@@ -98,21 +110,21 @@ at::Tensor MixtureMlp::forward(const at::Tensor& x, Run& run) const {
 MixtureMlp::Routing MixtureMlp::route(const at::Tensor& x, Run& run) const {
   const Experts& e = *config_.experts;
   const at::ScalarType precision = config_.dtype == at::kDouble ? at::kDouble : at::kFloat;
-  const Choice choice = choose(ops::linear(x, W_gate_, b_gate_, run).to(precision));
-  const at::Tensor weights = hook_expert_weights_->forward(choice.weights, run.watch);
-  at::Tensor chosen = choice.experts;
+  const bool weights_watched = hook_expert_weights_->watched(run.watch);
+  const Choice choice = choose(ops::linear(x, W_gate_, b_gate_, run).to(precision), weights_watched);
+  const at::Tensor weights =
+      weights_watched ? hook_expert_weights_->forward(choice.weights, run.watch) : choice.weights;
+  at::Tensor chosen = choice.experts, ranked = weights_watched ? at::Tensor() : choice.ranked;
   if (!chosen.defined()) {
-    chosen = chosen_by(weights);
+    const Choice by_weights = chosen_by(weights);
+    chosen = by_weights.experts;
+    ranked = by_weights.ranked;
   } else if (run.watch.may_change(hook_expert_weights_->number())) {
     const at::Tensor unchanged = (weights == choice.weights).all(-1, /*keepdim=*/true);
     chosen = at::where(unchanged, chosen, largest(weights, e.per_token));
   }
-  at::Tensor ranked = weights.gather(-1, chosen);
-  if (e.renormalised) {
-    const at::Tensor sum = ranked.sum(-1, /*keepdim=*/true);
-    // Only edits can make the sum zero.
-    ranked = ranked / (e.least_sum > 0 ? sum.clamp_min(e.least_sum) : sum.masked_fill(sum == 0.0, 1.0));
-  }
+  if (!ranked.defined()) ranked = weights.gather(-1, chosen);
+  if (e.renormalised) ranked = renormalised(ranked, run);
   chosen = hook_expert_indices_->forward(chosen, run.watch);
   if (run.watch.may_change(hook_expert_indices_->number())) {
     require_experts(chosen, e.n_experts, run.watch.points().name(hook_expert_indices_->number()).to_string());
@@ -120,15 +132,27 @@ MixtureMlp::Routing MixtureMlp::route(const at::Tensor& x, Run& run) const {
   return {chosen, ranked.to(x.scalar_type())};
 }
 
-MixtureMlp::Choice MixtureMlp::choose(const at::Tensor& logits) const {
+at::Tensor MixtureMlp::renormalised(const at::Tensor& ranked, const Run& run) const {
+  const Experts& e = *config_.experts;
+  const at::Tensor sum = ranked.sum(-1, /*keepdim=*/true);
+  if (e.least_sum > 0) return ranked / sum.clamp_min(e.least_sum);
+  // The largest parts of a softmax are not all zero, unless edits make them so.
+  const bool may_be_zero =
+      e.router != RouterKind::softmax_then_choose || run.watch.may_change(hook_expert_weights_->number());
+  return ranked / (may_be_zero ? sum.masked_fill(sum == 0.0, 1.0) : sum);
+}
+
+MixtureMlp::Choice MixtureMlp::choose(const at::Tensor& logits, bool all_wanted) const {
   switch (config_.experts->router) {
     case RouterKind::softmax_then_choose:
-      return {at::softmax(logits, -1), {}};
+      return {at::softmax(logits, -1), {}, {}};
     case RouterKind::sigmoid_then_choose:
-      return {at::sigmoid(logits), {}};
+      return {at::sigmoid(logits), {}, {}};
     case RouterKind::choose_then_softmax: {
       const auto [values, experts] = at::topk(logits, config_.experts->per_token, -1);
-      return {at::zeros_like(logits).scatter(-1, experts, at::softmax(values, -1)), experts};
+      const at::Tensor ranked = at::softmax(values, -1);
+      if (!all_wanted) return {{}, experts, ranked};
+      return {at::zeros_like(logits).scatter(-1, experts, ranked), experts, {}};
     }
     case RouterKind::sparse_mixer:
       break;
@@ -136,10 +160,14 @@ MixtureMlp::Choice MixtureMlp::choose(const at::Tensor& logits) const {
   return mix_sparsely(logits);
 }
 
-at::Tensor MixtureMlp::chosen_by(const at::Tensor& weights) const {
+MixtureMlp::Choice MixtureMlp::chosen_by(const at::Tensor& weights) const {
   const Experts& e = *config_.experts;
+  if (!choice_bias_.defined() && e.n_groups == 1) {
+    const auto [ranked, experts] = at::topk(weights, e.per_token, -1);
+    return {{}, experts, ranked};
+  }
   const at::Tensor ranking = choice_bias_.defined() ? weights + choice_bias_ : weights;
-  return largest(e.n_groups > 1 ? within_best_groups(ranking) : ranking, e.per_token);
+  return {{}, largest(e.n_groups > 1 ? within_best_groups(ranking) : ranking, e.per_token), {}};
 }
 
 at::Tensor MixtureMlp::within_best_groups(const at::Tensor& ranking) const {
@@ -164,10 +192,24 @@ MixtureMlp::Choice MixtureMlp::mix_sparsely(const at::Tensor& logits) const {
     open = open.scatter(-1, expert, kExcluded);
     chosen.push_back(expert);
   }
-  return {weights, at::cat(chosen, -1)};
+  return {weights, at::cat(chosen, -1), {}};
+}
+
+bool MixtureMlp::as_one(const Run& run) const {
+  // Gradients of the weights are those of each expert's own.
+  if (!stacked_ || W_gate_.stored().requires_grad()) return false;
+  return std::ranges::none_of(experts_, [&](const auto& expert) { return expert->watched(run); });
 }
 
 at::Tensor MixtureMlp::routed(const at::Tensor& tokens, const Routing& routing, Run& run) const {
+  if (!as_one(run)) return one_by_one(tokens, routing, run);
+  const at::Tensor sums =
+      stacked_->forward(tokens, {routing.experts.flatten(0, 1), routing.weights.flatten(0, 1)}, run);
+  const at::Tensor& real = run.sequence.real();
+  return real.defined() ? sums.masked_fill(real.logical_not().view({-1, 1}), 0.0) : sums;
+}
+
+at::Tensor MixtureMlp::one_by_one(const at::Tensor& tokens, const Routing& routing, Run& run) const {
   const std::int64_t n_tokens = tokens.size(0), ranks = config_.experts->per_token;
   const std::int64_t n_experts = config_.experts->n_experts;
   // One place per rank and token, by rank first; sorted by expert, each expert's places lie side by side.

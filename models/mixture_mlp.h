@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,14 +9,17 @@
 #include "models/graph.h"
 #include "models/mlp.h"
 #include "models/run.h"
+#include "models/stacked_experts.h"
 
 namespace hooked {
 
 /// A mixture of experts (Shazeer et al. 2017; Fedus et al. 2021): each token goes to the few experts that the
 /// router chooses for it, and takes the weighted sum of what they write.
 ///
-/// Only experts with tokens compute, and those with a watched point. Padding goes to none. Which expert gets
-/// how many tokens is data, so a run on a GPU waits for it once per mixture.
+/// Padding goes to no expert. Which expert gets how many tokens is data. On the CPU, only experts with tokens
+/// compute, and those with a watched point. Elsewhere the host would wait to be told: all compute as one, and
+/// nobody counts (StackedExperts); one by one, after a wait, only where a point of theirs is watched, and in
+/// training.
 class MixtureMlp : public FeedForward {
  public:
   explicit MixtureMlp(const GraphContext& context);
@@ -33,17 +37,26 @@ class MixtureMlp : public FeedForward {
   struct Choice {
     at::Tensor weights;  // [batch, pos, expert]
     at::Tensor experts;  // [batch, pos, rank] int64; undefined where the weights decide
+    at::Tensor ranked;   // [batch, pos, rank]: the weights of the chosen; undefined where not at hand
   };
 
   Routing route(const at::Tensor& x, Run& run) const;
-  Choice choose(const at::Tensor& logits) const;
-  /// The experts that weights [batch, pos, expert] send a token to, [batch, pos, rank].
-  at::Tensor chosen_by(const at::Tensor& weights) const;
+  /// Without the weights of all experts where nobody wants them and they are made of those of the chosen.
+  Choice choose(const at::Tensor& logits, bool all_wanted) const;
+  /// The experts that weights [batch, pos, expert] send a token to; their weights where the choice shows
+  /// them.
+  Choice chosen_by(const at::Tensor& weights) const;
+  /// `ranked` over its sum.
+  at::Tensor renormalised(const at::Tensor& ranked, const Run& run) const;
   /// `ranking` [batch, pos, expert] with -inf for experts outside the best groups.
   at::Tensor within_best_groups(const at::Tensor& ranking) const;
   Choice mix_sparsely(const at::Tensor& logits) const;
   /// What the experts write together, [token, d_model], for tokens [token, d_model].
   at::Tensor routed(const at::Tensor& tokens, const Routing& routing, Run& run) const;
+  /// The same, expert by expert, by the count of each one's tokens.
+  at::Tensor one_by_one(const at::Tensor& tokens, const Routing& routing, Run& run) const;
+  /// Whether the experts may compute as one.
+  bool as_one(const Run& run) const;
   at::Tensor shared(const at::Tensor& x, Run& run) const;
 
   const ModelConfig& config_;
@@ -51,6 +64,7 @@ class MixtureMlp : public FeedForward {
   at::Tensor b_gate_;       // [expert]; undefined without
   at::Tensor choice_bias_;  // [expert]; undefined without
   std::vector<std::shared_ptr<Mlp>> experts_;
+  std::optional<StackedExperts> stacked_;  // their weights, on other devices than the CPU
   std::shared_ptr<Mlp> shared_expert_;
   at::Tensor W_shared_gate_;  // [one, d_model]; undefined without
   at::Tensor b_shared_gate_;  // [one]; undefined without

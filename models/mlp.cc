@@ -1,6 +1,7 @@
 #include "models/mlp.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/addcmul.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/clamp_max.h>
 #include <ATen/ops/empty.h>
@@ -18,19 +19,21 @@ MlpPlace dense_mlp(const ModelConfig& config) {
           .post = Site::post};
 }
 
+Neurons neurons_of(const ModelConfig& config) {
+  return {.activation = config.activation,
+          .gated = config.mlp == MlpKind::gated,
+          .gate_limit = config.gate_limit,
+          .up_offset = config.up_offset};
+}
+
 Mlp::Mlp(const GraphContext& context, const MlpPlace& place)
-    : config_(context.config),
-      place_(place),
-      neurons_{.activation = context.config.activation,
-               .gated = context.config.mlp == MlpKind::gated,
-               .gate_limit = context.config.gate_limit,
-               .up_offset = context.config.up_offset} {
+    : config_(context.config), place_(place), neurons_(neurons_of(context.config)) {
   const ModelConfig& c = config_;
   const bool is_gated = c.mlp == MlpKind::gated;
   const std::int64_t d = place.width;
   const std::int64_t width = is_gated ? 2 * d : d;
   const auto parameter = [&](const char* name, at::IntArrayRef sizes) {
-    return register_parameter(name, at::empty(sizes, context.options), /*requires_grad=*/false);
+    return add_parameter(*this, name, sizes, context);
   };
   W_in_ = add_matrix(*this, is_gated ? "W_gate_in" : "W_in", width, c.d_model, {.out = d, .in = c.d_model},
                      context);
@@ -136,7 +139,10 @@ at::Tensor Neurons::operator()(at::Tensor pre, at::Tensor up, const Weights& wei
   const at::Tensor active = activation.kind() == Activation::xielu ? ops::xielu(pre, weights.xielu)
                                                                    : ops::activate(activation, pre, memory);
   if (!gated) return active;
-  const at::Tensor product = ops::multiply(active, up_offset ? up + 1.0 : up, memory);
+  // active (up + 1); on other devices than the CPU in one launch.
+  const bool at_once = up_offset && !up.device().is_cpu();
+  const at::Tensor product =
+      at_once ? at::addcmul(active, active, up) : ops::multiply(active, up_offset ? up + 1.0 : up, memory);
   return weights.b_product.defined() ? product + weights.b_product : product;
 }
 

@@ -40,6 +40,9 @@ struct Neurons {
   at::Tensor operator()(at::Tensor pre, at::Tensor up, const Weights& weights, Memory memory) const;
 };
 
+/// The neurons of a model's MLPs and experts.
+Neurons neurons_of(const ModelConfig& config);
+
 /// The feed-forward sublayer, plain or gated (Shazeer 2020), optionally with a LayerNorm over the neurons.
 class Mlp : public FeedForward {
  public:

@@ -80,11 +80,21 @@ Norm::Norm(const Layout& layout, const GraphContext& context)
   if (layout.bias) b_ = register_parameter("b", at::empty({size}, context.options), /*requires_grad=*/false);
 }
 
-at::Tensor Norm::weight() const { return (offset_ ? w_ + 1.0 : w_).view(weight_shape_); }
+at::Tensor Norm::weight(const Run& run) const {
+  if (!offset_) return w_.view(weight_shape_);
+  return (run.offset_weights.empty() ? w_ + 1.0 : run.offset_weights[offset_number_]).view(weight_shape_);
+}
 
-at::Tensor Norm::weighted(const at::Tensor& normalized) const {
+void Norm::add_offset_weight(std::vector<at::Tensor>& weights) {
+  if (!offset_ || !w_.defined()) return;
+  offset_number_ = weights.size();
+  weights.push_back(w_);
+}
+
+at::Tensor Norm::weighted(const at::Tensor& normalized, const Run& run) const {
   if (!w_.defined()) return normalized;
-  return b_.defined() ? at::addcmul(b_.view(weight_shape_), normalized, weight()) : normalized * weight();
+  return b_.defined() ? at::addcmul(b_.view(weight_shape_), normalized, weight(run))
+                      : normalized * weight(run);
 }
 
 std::optional<Norm::Rows> Norm::rows_of(const at::Tensor& x, const Run& run) const {
@@ -110,8 +120,8 @@ at::Tensor Norm::without_points(const at::Tensor& x, const Run& run) const {
     return recorded_norm(normed.view(x.sizes()), x, *rows, run);
   }
   // The kernels multiply by a weight of the normed axes only.
-  if (weight_shape_ != division_.shape) return weighted(without_weight(x));
-  const std::optional<at::Tensor> w = w_.defined() ? std::optional(weight()) : std::nullopt;
+  if (weight_shape_ != division_.shape) return weighted(without_weight(x), run);
+  const std::optional<at::Tensor> w = w_.defined() ? std::optional(weight(run)) : std::nullopt;
   if (division_.kind == NormKind::rms_norm) return at::rms_norm(x, division_.shape, w, division_.eps);
   const std::optional<at::Tensor> b = b_.defined() ? std::optional(b_.view(division_.shape)) : std::nullopt;
   return std::get<0>(at::native_layer_norm(x, division_.shape, w, b, division_.eps));
@@ -133,8 +143,8 @@ at::Tensor Norm::without_weight(const at::Tensor& x) const {
   return std::get<0>(at::native_layer_norm(x, division_.shape, std::nullopt, std::nullopt, division_.eps));
 }
 
-Norm::NormedByKernel Norm::by_kernel(const at::Tensor& x) const {
-  const std::optional<at::Tensor> w = w_.defined() ? std::optional(weight()) : std::nullopt;
+Norm::NormedByKernel Norm::by_kernel(const at::Tensor& x, const Run& run) const {
+  const std::optional<at::Tensor> w = w_.defined() ? std::optional(weight(run)) : std::nullopt;
   at::Tensor normed, mean, reciprocal;
   if (division_.kind == NormKind::rms_norm) {
     std::tie(normed, reciprocal) = at::_fused_rms_norm(x, division_.shape, w, division_.eps);
@@ -158,7 +168,7 @@ at::Tensor Norm::forward_unchanged(const at::Tensor& x, Run& run) const {
     normed = weighted.view(x.sizes());
     if (scale.defined() && division_.shape.size() > 1) scale = scale.unsqueeze(-1);
   } else if (scale_watched && !x.device().is_cpu() && weight_shape_ == division_.shape) {
-    const NormedByKernel made = by_kernel(x);
+    const NormedByKernel made = by_kernel(x, run);
     normed = made.normed;
     scale = made.reciprocal_scale.reciprocal();
   } else {
@@ -219,7 +229,7 @@ Norm::Output Norm::forward_with_edits(const at::Tensor& x, Run& run) const {
       scale_edited || (!seen.is_same(normalized) && run.watch.may_change(hook_normalized_->number()));
   if (made.weighted.defined()) return {recorded_norm(made.weighted.view(x.sizes()), x, *rows, run), edited};
   if (rows && !w_.defined()) return {recorded_norm(seen, x, *rows, run), edited};
-  return {weighted(seen), edited};
+  return {weighted(seen, run), edited};
 }
 
 void Norm::share_weights_of(const Norm& other) {

@@ -69,6 +69,9 @@ class Norm : public torch::nn::Module {
   /// Reads `other`'s weight and bias from now on (one norm under two pairs of points).
   void share_weights_of(const Norm& other);
 
+  /// Adds the weight to those that are to be had with 1 added (Run::offset_weights), if it is one.
+  void add_offset_weight(std::vector<at::Tensor>& weights);
+
   WeightSlots slots(const std::string& path) const;
 
  private:
@@ -82,15 +85,15 @@ class Norm : public torch::nn::Module {
   /// `normed`, which our kernel made of `x` by its `rows`, with its way back.
   at::Tensor recorded_norm(const at::Tensor& normed, const at::Tensor& x, const Rows& rows,
                            const Run& run) const;
-  at::Tensor weighted(const at::Tensor& normalized) const;
-  at::Tensor weight() const;
+  at::Tensor weighted(const at::Tensor& normalized, const Run& run) const;
+  at::Tensor weight(const Run& run) const;
   at::Tensor without_weight(const at::Tensor& x) const;
   struct NormedByKernel {
     at::Tensor normed;            // x, weighted
     at::Tensor reciprocal_scale;  // [.., 1], in float32 or better
   };
   /// In one operator, for devices on which that is one kernel. Of norms whose weight is of the normed axes.
-  NormedByKernel by_kernel(const at::Tensor& x) const;
+  NormedByKernel by_kernel(const at::Tensor& x, const Run& run) const;
   /// `x` normed the shorter way, where nobody changes what the points show and `normalized` may be left to
   /// the cache.
   at::Tensor forward_unchanged(const at::Tensor& x, Run& run) const;
@@ -98,6 +101,7 @@ class Norm : public torch::nn::Module {
   Division division_;
   std::vector<std::int64_t> weight_shape_;
   bool offset_;
+  std::size_t offset_number_ = 0;  // among Run::offset_weights
   at::Tensor w_;
   at::Tensor b_;
   Point hook_scale_;

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <optional>
+#include <vector>
 
 #include "hooks/watch.h"
 #include "models/sequence.h"
@@ -22,7 +23,9 @@ struct Run {
   Sequence sequence;                              ///< what the main stack reads
   std::optional<Sequence> encoder_sequence = {};  ///< what the encoder reads, where it runs
   at::Tensor token_types = {};                    ///< [batch, pos] int64; undefined: all 0
-  const Workspace* workspace = nullptr;           ///< memory of activations; null: LibTorch's operators only
+  /// 1 + w of the norms whose stored weight w means that, made at once; empty: each makes its own.
+  std::vector<at::Tensor> offset_weights = {};
+  const Workspace* workspace = nullptr;  ///< memory of activations; null: LibTorch's operators only
 
   operator Memory() const { return {workspace}; }  // NOLINT(google-explicit-constructor): operations take it
 };

@@ -1,6 +1,7 @@
 #include "models/tiled_attention.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/add.h>
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
@@ -126,7 +127,7 @@ class Tiles {
                                  q_.options().dtype(dtype_));
     each_segment(tile, [&](const auto& part, const Span& keys) {
       ops::scores_into(cut(scores, 3, keys), queries.transpose(1, 2), part(&KeysAndValues::keys),
-                       rules_.scale);
+                       in_caps(tile) ? rules_.scale / rules_.soft_cap : rules_.scale);
     });
     const at::Tensor pattern = kernel_ ? by_kernel(scores, tile) : by_operators(scores, tile);
     if (!out_.z.defined()) return;
@@ -173,14 +174,33 @@ class Tiles {
     }
   }
 
+  // On other devices one tile is mostly all there is, and its masks are those of the other layers.
+  bool is_all(const ScoreTile& tile) const {
+    return !q_.device().is_cpu() && tile.rows.size() == q_.size(0) && tile.heads.size() == q_.size(2) &&
+           tile.queries.size() == q_.size(1);
+  }
+
+  // Whether the tile's products are divided by the cap: that costs no launch.
+  bool in_caps(const ScoreTile& tile) const { return rules_.soft_cap > 0 && is_all(tile); }
+
+  // Of all products: cap, bias and mask in as few launches as there may be.
+  at::Tensor finished_at_once(at::Tensor products) const {
+    const bool capped = rules_.soft_cap > 0;
+    if (capped) products = products.tanh_();
+    const bool added = rules_.mask.bias().defined() || (capped && rules_.mask.blocked().defined());
+    const double factor = capped ? rules_.soft_cap : 1.0;
+    if (added) return at::add(rules_.mask.summand(dtype_), products, factor);
+    if (capped) products = products.mul_(factor);
+    return rules_.mask.blocked().defined() ? products.masked_fill_(rules_.mask.blocked(), kMasked) : products;
+  }
+
   at::Tensor by_operators(const at::Tensor& products, const ScoreTile& tile) const {
-    // On other devices one tile is mostly all there is, and its masks are those of the other layers.
-    const bool all = !q_.device().is_cpu() && tile.rows.size() == q_.size(0) &&
-                     tile.heads.size() == q_.size(2) && tile.queries.size() == q_.size(1);
+    const bool all = is_all(tile);
     const TileRules here{.bias = all ? rules_.mask.bias() : rules_.mask.bias(tile),
                          .blocked = all ? rules_.mask.blocked() : rules_.mask.blocked(tile),
                          .sinks = rules_.sinks.defined() ? cut(rules_.sinks, 0, tile.heads) : at::Tensor()};
-    const at::Tensor scores = finished_scores(products, rules_, here, memory_);
+    const at::Tensor scores =
+        all ? finished_at_once(products) : finished_scores(products, rules_, here, memory_);
     keep(out_.scores, scores, tile, kMasked);
     const at::Tensor pattern = probabilities(scores, rules_, here, memory_);
     keep(out_.pattern, pattern, tile, 0.0);

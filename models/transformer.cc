@@ -1,6 +1,7 @@
 #include "models/transformer.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/scalar_tensor.h>
@@ -150,10 +151,13 @@ WeightSlots Unembed::slots(const std::string& path) const {
 }
 
 Transformer::Transformer(const ModelConfig& config, const PointIndex& points,
-                         const at::TensorOptions& options, Storage storage, Placement placement)
+                         const at::TensorOptions& options, Storage storage, Placement placement,
+                         bool multiplies_groups)
     : config_(config), placement_(std::move(placement)) {
   const auto on = [&](const c10::Device& device) {
-    return GraphContext{config, points, options.device(device), storage};
+    GraphContext context{config, points, options.device(device), storage};
+    context.multiplies_groups = multiplies_groups;
+    return context;
   };
   const GraphContext context = on(placement_.entry()), at_exit = on(placement_.exit());
   hook_tokens_ = add_point(*this, Site::tokens, context);
@@ -213,6 +217,10 @@ Transformer::Transformer(const ModelConfig& config, const PointIndex& points,
   if (config.has_unembedding()) {
     unembed_ = register_module("unembed", std::make_shared<Unembed>(embed_->W_E(), at_exit));
   }
+  if (options.device().is_cpu()) return;
+  for (const auto& module : modules(/*include_self=*/false)) {
+    if (auto* const of_norm = module->as<Norm>()) of_norm->add_offset_weight(offset_weights_);
+  }
 }
 
 at::Tensor Transformer::pos_embed(Run& run) const {
@@ -251,6 +259,10 @@ bool Transformer::narrows(const GraphInput& input, const Reach& reach, const Run
 }
 
 Stream Transformer::stream(const GraphInput& input, const Reach& reach, Run& run) const {
+  // In training each weight has a gradient.
+  if (!offset_weights_.empty() && !offset_weights_.front().requires_grad()) {
+    run.offset_weights = at::_foreach_add(offset_weights_, 1.0);
+  }
   const RaggedRows* ragged = run.sequence.ragged();
   const bool narrowed = narrows(input, reach, run);
   const auto tokens_of = [&](const at::Tensor& rows) {

@@ -101,9 +101,9 @@ struct Stream {
 class Transformer : public torch::nn::Module {
  public:
   /// Uninitialised parameters of `options`, on the devices of `placement`; on the meta device nothing is
-  /// allocated. The config and points must outlive the graph.
+  /// allocated. The config and points must outlive the graph. `multiplies_groups`: see GraphContext.
   Transformer(const ModelConfig& config, const PointIndex& points, const at::TensorOptions& options,
-              Storage storage, Placement placement);
+              Storage storage, Placement placement, bool multiplies_groups = false);
   /// On the device of `options`.
   Transformer(const ModelConfig& config, const PointIndex& points, const at::TensorOptions& options,
               Storage storage = Storage::fastest)
@@ -156,6 +156,9 @@ class Transformer : public torch::nn::Module {
   const ModelConfig& config_;
   const Placement placement_;
   LayerFrequencies frequencies_;  // of rotary models
+  /// Of all norms, where a stored weight w means 1 + w, on other devices than the CPU: each addition would be
+  /// a launch.
+  std::vector<at::Tensor> offset_weights_;
   std::shared_ptr<Embed> embed_;
   at::Tensor W_pos_;                             // [pos, d_model]
   std::vector<std::shared_ptr<Block>> encoder_;  // empty without

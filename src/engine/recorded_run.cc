@@ -12,6 +12,7 @@
 
 #include "core/to_device.h"
 #include "hooked/core/tensor_text.h"
+#include "hooked/hooks/site.h"
 #include "models/kv_cache.h"
 
 namespace hooked {
@@ -53,14 +54,6 @@ std::string settings_text() {
       torch.userEnabledCuDNNSDP(), torch.userEnabledMathSDP());
 }
 
-// What no run of a model can be recorded for; empty where there is nothing.
-std::string refusal_of_model(const LoadedModel& model) {
-  for (std::int64_t layer = 0; layer < model.config.n_layers; ++layer) {
-    if (model.config.mixture(layer)) return "a mixture of experts waits for how many tokens each got";
-  }
-  return {};
-}
-
 // Why a run is not recorded, whatever is watched in it; empty where it may be.
 std::string refusal_of(const LoadedModel& model, const Input& input, const RunOptions& options,
                        const RunExtent& extent) {
@@ -71,7 +64,7 @@ std::string refusal_of(const LoadedModel& model, const Input& input, const RunOp
   if (input.prefix && input.prefix->columns()->encoder().real.defined()) {
     return "a prefix whose encoder read padding is not recorded";
   }
-  return refusal_of_model(model);
+  return {};
 }
 
 constexpr const char* kFunctions = "hooks that are functions cannot be recorded";
@@ -89,6 +82,18 @@ std::string prefix_text(const std::optional<Prefix>& prefix) {
 
 }  // namespace
 
+std::string refusal_of_points(const WatchPlan& plan) {
+  for (const std::size_t point : plan.watched_points()) {
+    const SiteRow& site = row(plan.points().name(point).site);
+    if (per_expert(site)) {
+      return "points of single experts are watched: the run waits for how many tokens each of them got";
+    }
+    if (site.integers && plan.find(point)->may_change())
+      return "edits of ids are checked, for which the run waits";
+  }
+  return {};
+}
+
 RunKey run_key(const LoadedModel& model, const Input& given, const Input& input, const RunOptions& options,
                const Reach& reach, const RunExtent& extent, const std::shared_ptr<const WatchPlan>& plan) {
   if (std::string refusal = refusal_of(model, input, options, extent); !refusal.empty()) {
@@ -96,6 +101,7 @@ RunKey run_key(const LoadedModel& model, const Input& given, const Input& input,
   }
   std::optional<RecordingKey> watched = Watch(plan, extent).recording_key(model.config, input.batch());
   if (!watched) return {{}, kFunctions};
+  if (std::string refusal = refusal_of_points(*plan); !refusal.empty()) return {{}, std::move(refusal)};
   const auto joined = [](const std::optional<std::vector<std::int64_t>>& numbers) {
     return numbers ? fmt::format("{}", fmt::join(*numbers, ",")) : "all";
   };
@@ -123,7 +129,7 @@ std::string refusal_of_steps(const LoadedModel& model, const WatchPlan& plan) {
   // How they are read depends on how many there are.
   if (model.config.latent_attention())
     return "keys that are remembered as latents are not recorded in a generation";
-  return refusal_of_model(model);
+  return refusal_of_points(plan);
 }
 
 std::string step_key(const LoadedModel& model, const RunExtent& extent,

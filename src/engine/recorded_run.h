@@ -32,6 +32,9 @@ RunKey run_key(const LoadedModel& model, const Input& given, const Input& input,
 /// at the points; empty where they may be.
 std::string refusal_of_steps(const LoadedModel& model, const WatchPlan& plan);
 
+/// Why runs that are watched so cannot be recorded, whatever else they are; empty where they may be.
+std::string refusal_of_points(const WatchPlan& plan);
+
 /// Of a step that computes one column of `rows` in that room.
 std::string step_key(const LoadedModel& model, const RunExtent& extent,
                      const std::shared_ptr<const WatchPlan>& plan, const KeyRoom& room);

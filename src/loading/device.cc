@@ -93,6 +93,24 @@ int count_of(const c10::Device& device, const std::string& name) {
   return device.is_cuda() ? visible_gpus(name) : c10::impl::getDeviceGuardImpl(device.type())->deviceCount();
 }
 
+// A function with C linkage that stands for a kind of device: its name is `prefix` and the kind's.
+struct Found {
+  void* function;
+  std::string problem;  ///< why there is none
+};
+
+Found function_of(const c10::Device& device, const std::string& prefix) {
+  void* in = RTLD_DEFAULT;
+  if (device.is_cuda()) {
+    in = dlopen("libhooked_cuda.so", RTLD_NOW | RTLD_LOCAL);
+    if (in == nullptr)
+      return {nullptr, fmt::format("hooked's CUDA library could not be loaded ({})", dlerror())};
+  }
+  const std::string name = prefix + c10::DeviceTypeName(device.type(), /*lower_case=*/true);
+  void* const found = dlsym(in, name.c_str());
+  return {found, found == nullptr ? fmt::format("there is no {}", name) : std::string()};
+}
+
 }  // namespace
 
 c10::Device open_device(const std::string& name) {
@@ -139,16 +157,15 @@ std::vector<c10::Device> open_devices(const DeviceNames& names) {
 
 OpenedRecorder open_recorder(const c10::Device& device) {
   if (device.is_cpu()) return {};
-  void* in = RTLD_DEFAULT;
-  if (device.is_cuda()) {
-    in = dlopen("libhooked_cuda.so", RTLD_NOW | RTLD_LOCAL);
-    if (in == nullptr)
-      return {nullptr, fmt::format("hooked's CUDA library could not be loaded ({})", dlerror())};
-  }
-  const std::string maker = "hooked_recorder_" + c10::DeviceTypeName(device.type(), /*lower_case=*/true);
-  void* const make = dlsym(in, maker.c_str());
-  if (make == nullptr) return {nullptr, fmt::format("there is no {}", maker)};
-  return {std::unique_ptr<Recorder>(reinterpret_cast<MakeRecorder>(make)(device.index())), {}};
+  const Found make = function_of(device, "hooked_recorder_");
+  if (make.function == nullptr) return {nullptr, make.problem};
+  return {std::unique_ptr<Recorder>(reinterpret_cast<MakeRecorder>(make.function)(device.index())), {}};
+}
+
+bool multiplies_groups(const c10::Device& device, at::ScalarType dtype) {
+  if (device.is_cpu()) return false;
+  const Found ask = function_of(device, "hooked_multiplies_groups_");
+  return ask.function != nullptr && reinterpret_cast<MultipliesGroups>(ask.function)(device.index(), dtype);
 }
 
 }  // namespace hooked

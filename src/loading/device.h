@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "hooked/loading/device_names.h"
+#include "models/groups_kernel.h"
 #include "models/recorder.h"
 
 namespace hooked {
@@ -30,5 +31,10 @@ struct OpenedRecorder {
 /// Of an open device: CUDA's comes with libhooked_cuda.so. A backend of the program's own brings one by a
 /// function `hooked_recorder_<its name>` that is a MakeRecorder with C linkage.
 OpenedRecorder open_recorder(const c10::Device& device);
+
+/// Whether an open device multiplies groups of rows in one kernel of that dtype: on CUDA by what
+/// libhooked_cuda.so tried. A backend of the program's own says so by a function
+/// `hooked_multiplies_groups_<its name>` that is a MultipliesGroups with C linkage.
+bool multiplies_groups(const c10::Device& device, at::ScalarType dtype);
 
 }  // namespace hooked

@@ -18,7 +18,8 @@ LoadedModel::LoadedModel(ModelConfig model_config, Placement where, Storage want
       storage(wanted == Storage::fastest ? fastest_storage(at::TensorOptions(config.dtype).device(device))
                                          : wanted),
       graph(
-          std::make_shared<Transformer>(config, points, at::TensorOptions(config.dtype), storage, placement)),
+          std::make_shared<Transformer>(config, points, at::TensorOptions(config.dtype), storage, placement,
+                                          config.experts && multiplies_groups(device, config.dtype))),
       transport(device.is_cpu() ? nullptr : std::make_shared<HostTransport>()) {
   if (placement.spread()) {
     recording_problem = "a model that is spread over several devices is not recorded";

@@ -36,6 +36,9 @@ struct Subject {
   RunOptions options(RunOptions some = {}) const;
 };
 
+/// All default points but those of single experts, which tell how many tokens each got: for that runs wait.
+Selection defaults_without_experts();
+
 /// A run's output and all that it kept, by name.
 NamedTensors all_of(const RunResult& result);
 

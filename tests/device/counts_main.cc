@@ -24,13 +24,15 @@ A launch is an operator that launches at least one kernel (sort, topk and cumsum
 views and allocations are none. A wait is a number that the host asks for, an operator whose result's size depends on numbers, or a
 copy to or from memory that is not pinned. Numbers are `launches / waits`.
 
-- **A run** of tokens that lie on the host waits nowhere, and so can be recorded as a graph; mixtures do, for how many tokens each
-  expert got. Ids that lie on the device are checked there before the first launch: one wait.
+- **A run** of tokens that lie on the host waits nowhere, and so can be recorded as a graph. Ids that lie on the device are
+  checked there before the first launch: one wait.
 - **A step of a generation** waits once: for the ids that were picked, which the caller sees.
 - **A run that is replayed** ([gpu.md](gpu.md)) is one launch, and the copies of what it reads and of what it made. The rest of
   a replayed step is what picks the token: penalties, the likeliest, its probability.
 - **What is kept on the host** goes there in one copy a run, and whoever reads it first waits ([gpu.md](gpu.md#to-the-host)).
-- **A block** is what the second block adds: plain, and with all default points kept.
+- **A block** is what the last block adds, which finds the masks that others made.
+- **Cached**: with all default points kept but those of single experts. Whoever watches these waits for how many tokens each
+  expert got, and the experts compute one by one ([decision 61](decisions/0061-mixtures-that-wait-nowhere.md)).
 
 Checkpoints are the small ones of the tests, in float32, with the steps of processing that apply.
 
@@ -42,7 +44,15 @@ constexpr const char* kEnd = R"(
 - gradients: of the stream before each block. A sweep: over the stream before each block and all positions of one row, over its cells.
 - llama's and mistral's keys are shared by heads, which no fused attention of CUDA's takes in float32: keys and values are repeated,
   2 launches a block.
-- gemma2 caps its scores, and gpt_oss has sinks, so that attention is one operator after another.
+- A block of GPT-2's shape is two norms, four products, attention, the activation and two sums. Rotation takes three operators more
+  for queries and keys together, a gate one. What is above that:
+- gemma2 has four norms, and caps its scores, which no fused attention of LibTorch's does: two products, cap, mask, softmax, and
+  copies of queries, keys, values and z to where products read them, 9 in place of 1.
+- gpt_oss has sinks, which no fused attention has either: 9, of which one is the column of sinks. Its activation is 6 (two
+  limits, a swish with a factor of its own, a product), and biases of several experts are copied before their products.
+- A mixture's router takes 3 (product, softmax, the largest; renormalised 2 more), its experts 8 in place of an MLP's 4.
+- deepseek_v3 has two norms and two products more for its latents, turns queries and keys apart (9), has a shared expert (5, with
+  its sum), and chooses experts in groups (17).
 - The places of all waits: `strict::Trace` in a test (tests/support/strict_device/counts.h).
 )";
 

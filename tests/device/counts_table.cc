@@ -36,25 +36,27 @@ CountedModel counted(const std::string& checkpoint) {
     return strict::counts_of([&] { model.run(input, subject.options(options)); });
   };
   const auto block = [&](const Selection& capture) {
-    return count(subject.input(), {.capture = capture, .stop_at_layer = 2}) -
-           count(subject.input(), {.capture = capture, .stop_at_layer = 1});
+    const std::int64_t layers = model.config().n_layers;
+    return count(subject.input(), {.capture = capture, .stop_at_layer = layers}) -
+           count(subject.input(), {.capture = capture, .stop_at_layer = layers - 1});
   };
+  const Selection kept = defaults_without_experts();
   CountedModel all{
       .name = checkpoint,
       .layers = model.config().n_layers,
       .run = count(subject.input(), {}),
       .run_there = count(subject.input_there(), {}),
-      .cached = count(subject.input(), {.capture = act::defaults}),
-      .cached_here = count(subject.input(), {.capture = act::defaults, .keep = {.device = "cpu"}}),
+      .cached = count(subject.input(), {.capture = kept}),
+      .cached_here = count(subject.input(), {.capture = kept, .keep = {.device = "cpu"}}),
       .block = block({}),
-      .cached_block = block(act::defaults),
+      .cached_block = block(kept),
       .replayed = {},
       .gradients = {},
       .step = {},
       .replayed_step = {},
       .sweep = {},
       .replayed_sweep = {}};
-  const auto cached = [&] { return model.run(subject.input(), subject.options({.capture = act::defaults})); };
+  const auto cached = [&] { return model.run(subject.input(), subject.options({.capture = kept})); };
   if (cached().notes.empty()) {
     cached();  // is recorded
     all.replayed = strict::counts_of(cached);

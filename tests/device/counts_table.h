@@ -14,11 +14,11 @@ struct CountedModel {
   std::int64_t layers;
   strict::Counts run;          ///< of tokens on the host
   strict::Counts run_there;    ///< of tokens on the device
-  strict::Counts cached;       ///< with all default points kept
+  strict::Counts cached;       ///< with all default points kept but those of single experts
   strict::Counts cached_here;  ///< the same, on the host
-  strict::Counts block;        ///< what the second block adds to a plain run
+  strict::Counts block;        ///< what the last block adds to a plain run
   strict::Counts cached_block;
-  std::optional<strict::Counts> replayed;        ///< with all default points kept; of what can be recorded
+  std::optional<strict::Counts> replayed;        ///< of `cached`, where it can be recorded
   std::optional<strict::Counts> gradients;       ///< of the stream before each block
   std::optional<strict::Counts> step;            ///< of a greedy generation
   std::optional<strict::Counts> replayed_step;   ///< of what can be recorded

@@ -30,7 +30,7 @@ TEST_P(WithoutWaits, ARunCanBeRecorded) {
   const Subject s = loaded.subject();
   const strict::Recording recording;
   EXPECT_NO_THROW(s.model.run(s.input(), s.options()));
-  EXPECT_NO_THROW(s.model.run(s.input(), s.options({.capture = act::defaults})));
+  EXPECT_NO_THROW(s.model.run(s.input(), s.options({.capture = defaults_without_experts()})));
   EXPECT_NO_THROW(s.model.run(
       s.input(), s.options({.edits = {scale(act::z(0).head(0), 2.0), zero(act::resid_post(0).pos(1)),
                                       scale(act::attn_out(0).pos(std::vector<std::int64_t>{0, 2}), 0.5)},
@@ -48,7 +48,8 @@ TEST_P(WithoutWaits, IdsThatAreThereAreCheckedOnce) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, WithoutWaits,
-                         testing::Values("gpt2", "llama", "mistral", "bloom", "gemma2", "bert", "t5"));
+                         testing::Values("gpt2", "llama", "mistral", "bloom", "gemma2", "mixtral", "phimoe",
+                                         "deepseek_v3", "gpt_oss", "qwen2_moe", "bert", "t5"));
 
 class Steps : public testing::TestWithParam<const char*> {};
 
@@ -69,7 +70,9 @@ TEST_P(Steps, WaitForWhatWasPickedAndForNothingElse) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Steps, testing::Values("gpt2", "llama", "mistral", "bloom", "gemma2"));
+INSTANTIATE_TEST_SUITE_P(Models, Steps,
+                         testing::Values("gpt2", "llama", "mistral", "bloom", "gemma2", "mixtral", "phimoe",
+                                         "deepseek_v3", "gpt_oss", "qwen2_moe"));
 
 constexpr std::int64_t kPlain = 12, kCached = 18, kRotary = 4;
 
@@ -79,10 +82,18 @@ TEST(Launches, OfABlockOfGpt2) {
   EXPECT_LE(gpt2.cached_block.launches, kCached);
 }
 
+TEST(Launches, OfABlockWithALiBi) {
+  const CountedModel bloom = counted("bloom");
+  EXPECT_LE(bloom.block.launches, kPlain);
+  EXPECT_LE(bloom.cached_block.launches, kCached);
+}
+
 TEST(Launches, OfABlockWithRotaryAndSharedKeys) {
-  const CountedModel llama = counted("llama");
-  EXPECT_LE(llama.block.launches, kPlain + kRotary);
-  EXPECT_LE(llama.cached_block.launches, kCached + kRotary);
+  for (const char* name : {"llama", "mistral"}) {
+    const CountedModel rotary = counted(name);
+    EXPECT_LE(rotary.block.launches, kPlain + kRotary) << name;
+    EXPECT_LE(rotary.cached_block.launches, kCached + kRotary) << name;
+  }
 }
 
 // The suite finds what it is there for: a hook that looks at a number, and one that mixes devices.

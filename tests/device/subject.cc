@@ -37,6 +37,13 @@ RunOptions Subject::options(RunOptions some) const {
   return some;
 }
 
+Selection defaults_without_experts() {
+  return Selection::matching([](const ActivationName& name) {
+    const SiteRow& site = row(name.site);
+    return !site.wide && !per_expert(site);
+  });
+}
+
 NamedTensors all_of(const RunResult& result) {
   NamedTensors all = by_name(result.cache);
   for (const auto& [name, value] : by_name(result.gradients)) all["grad." + name] = value;

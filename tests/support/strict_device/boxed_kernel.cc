@@ -112,6 +112,8 @@ class Call {
                                              "unique_consecutive",
                                              "unique_dim_consecutive"};
     if (name_ == "bincount") return 2;
+    // Has a kernel for bfloat16; else it asks how long the groups are.
+    if (name_ == "_grouped_mm") return stack_[first_].toTensor().scalar_type() == at::kBFloat16 ? 0 : 1;
     // Knows its size where that is given.
     if (name_ == "repeat_interleave") return stack_.back().isNone() ? 1 : 0;
     return kOnce.contains(name_) ? 1 : 0;

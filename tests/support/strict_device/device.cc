@@ -122,7 +122,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   // Unknown devices get a composite of these, CUDA has a kernel.
   m.impl("_scaled_dot_product_fused_attention_overrideable", &attend);
   m.impl("_fused_rms_norm_backward", &rms_norm_backward);
-  for (const char* op : {"native_layer_norm", "_fused_rms_norm", "mish_backward"}) {
+  for (const char* op :
+       {"native_layer_norm", "_fused_rms_norm", "mish_backward", "_grouped_mm", "_foreach_add.Scalar"}) {
     m.impl(op, torch::CppFunction::makeFromBoxedFunction<&run_host_kernel>());
   }
 }
@@ -208,3 +209,9 @@ void install() {
 c10::Device device(int index) { return {kType, static_cast<c10::DeviceIndex>(index)}; }
 
 }  // namespace hooked::strict
+
+/// A hooked::MultipliesGroups: as CUDA on cards that have the kernel.
+extern "C" __attribute__((visibility("default"))) bool hooked_multiplies_groups_strict(int /*index*/,
+                                                                                       at::ScalarType dtype) {
+  return dtype == at::kBFloat16;
+}

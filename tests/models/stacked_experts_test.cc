@@ -1,0 +1,186 @@
+#include "models/stacked_experts.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/clamp.h>
+#include <ATen/ops/clamp_max.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/topk.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "models/workspace.h"
+#include "tests/support/relative_difference.h"
+
+namespace hooked::stacked_experts_test {
+namespace {
+
+struct Sizes {
+  std::int64_t tokens, ranks, experts, d_model, d_expert;
+  bool biased;
+};
+
+// A mixture of random numbers.
+struct Mixture {
+  explicit Mixture(const Sizes& of, at::ScalarType dtype = at::kDouble) : sizes(of) {
+    auto generator = at::detail::createCPUGenerator(11);
+    const auto random = [&](at::IntArrayRef shape) {
+      return (at::rand(shape, generator, at::TensorOptions(at::kDouble)) * 2.0 - 1.0).to(dtype);
+    };
+    weights.W_in = random({of.experts, 2 * of.d_expert, of.d_model});
+    weights.W_out = random({of.experts, of.d_model, of.d_expert});
+    if (of.biased) {
+      weights.b_in = random({of.experts, 2 * of.d_expert});
+      weights.b_out = random({of.experts, of.d_model});
+    }
+    tokens = random({of.tokens, of.d_model});
+    const auto [values, experts] = at::topk(random({of.tokens, of.experts}), of.ranks, -1);
+    chosen = {experts, values};
+  }
+
+  StackedExperts experts(const Neurons& neurons, bool in_groups = false) const {
+    return {weights, neurons, in_groups};
+  }
+
+  Sizes sizes;
+  StackedExperts::Weights weights;
+  at::Tensor tokens;  // [token, d_model]
+  StackedExperts::Chosen chosen;
+};
+
+const Neurons kSilu{.activation = Activation::silu, .gated = true};
+// As gpt-oss.
+const Neurons kLimited{
+    .activation = Activation::swish_with(1.702), .gated = true, .gate_limit = 0.7, .up_offset = true};
+
+// Token by token and rank by rank, with nothing of the code that is tested.
+at::Tensor by_loops(const Mixture& m, const Neurons& neurons) {
+  std::vector<at::Tensor> rows;
+  for (std::int64_t token = 0; token < m.sizes.tokens; ++token) {
+    at::Tensor sum;
+    for (std::int64_t rank = 0; rank < m.sizes.ranks; ++rank) {
+      const auto e = m.chosen.experts[token][rank].item<std::int64_t>();
+      at::Tensor both = m.weights.W_in[e].matmul(m.tokens[token]);
+      if (m.sizes.biased) both = both + m.weights.b_in[e];
+      at::Tensor gate = both.narrow(0, 0, m.sizes.d_expert);
+      at::Tensor up = both.narrow(0, m.sizes.d_expert, m.sizes.d_expert);
+      const bool limited = neurons.gate_limit > 0;
+      if (limited) {
+        gate = at::clamp_max(gate, neurons.gate_limit);
+        up = at::clamp(up, -neurons.gate_limit, neurons.gate_limit) + 1.0;
+      }
+      at::Tensor out = m.weights.W_out[e].matmul(gate * at::sigmoid(gate * (limited ? 1.702 : 1.0)) * up);
+      if (m.sizes.biased) out = out + m.weights.b_out[e];
+      out = out * m.chosen.weights[token][rank];
+      sum = sum.defined() ? sum + out : out;
+    }
+    rows.push_back(sum);
+  }
+  return at::stack(rows);
+}
+
+std::vector<ExpertWay> all_ways(const Sizes& sizes) {
+  return {{ExpertWay::by_place, 1},
+          {ExpertWay::by_expert, sizes.tokens},
+          {ExpertWay::blocks, 2},
+          {ExpertWay::blocks, 16}};
+}
+
+const Sizes kSizes[] = {
+    {.tokens = 1, .ranks = 2, .experts = 4, .d_model = 6, .d_expert = 5, .biased = true},
+    {.tokens = 23, .ranks = 3, .experts = 5, .d_model = 6, .d_expert = 5, .biased = true},
+    {.tokens = 9, .ranks = 1, .experts = 8, .d_model = 4, .d_expert = 3, .biased = false},
+    {.tokens = 12, .ranks = 4, .experts = 4, .d_model = 7, .d_expert = 2, .biased = false}};
+
+TEST(StackedExperts, WriteWhatEachOfThemWouldInEveryWay) {
+  const Workspace workspace;
+  for (const Sizes& sizes : kSizes) {
+    const Mixture mixture(sizes);
+    for (const Neurons& neurons : {kSilu, kLimited}) {
+      const at::Tensor expected = by_loops(mixture, neurons);
+      for (const ExpertWay& way : all_ways(sizes)) {
+        SCOPED_TRACE(testing::Message() << sizes.tokens << " tokens, way " << int{way.kind});
+        const auto experts = mixture.experts(neurons);
+        const at::Tensor sums = experts.forward(mixture.tokens, mixture.chosen, {&workspace}, way);
+        EXPECT_EQ(sums.sizes(), mixture.tokens.sizes());
+        EXPECT_LT(relative_difference(sums, expected), 1e-12);
+        // Without a workspace, as in training's runs.
+        EXPECT_LT(
+            relative_difference(experts.forward(mixture.tokens, mixture.chosen, {nullptr}, way), expected),
+            1e-12);
+      }
+    }
+  }
+}
+
+TEST(StackedExperts, PassGradientsBack) {
+  const Workspace workspace;
+  const Mixture mixture(kSizes[1]);
+  const auto gradients = [&](const auto& forward) {
+    Mixture leaf = mixture;
+    leaf.tokens = mixture.tokens.clone().set_requires_grad(true);
+    leaf.chosen.weights = mixture.chosen.weights.clone().set_requires_grad(true);
+    forward(leaf).sin().sum().backward();
+    return std::pair{leaf.tokens.grad(), leaf.chosen.weights.grad()};
+  };
+  const auto expected = gradients([](const Mixture& m) { return by_loops(m, kLimited); });
+  for (const ExpertWay& way : all_ways(mixture.sizes)) {
+    const auto got = gradients(
+        [&](const Mixture& m) { return m.experts(kLimited).forward(m.tokens, m.chosen, {&workspace}, way); });
+    EXPECT_LT(relative_difference(got.first, expected.first), 1e-12) << int{way.kind};
+    EXPECT_LT(relative_difference(got.second, expected.second), 1e-12) << int{way.kind};
+  }
+}
+
+TEST(StackedExperts, GoInGroupsWhereTheDeviceDoes) {
+  const Workspace workspace;
+  for (const bool biased : {false, true}) {
+    const Sizes sizes{.tokens = 21, .ranks = 2, .experts = 6, .d_model = 16, .d_expert = 8, .biased = biased};
+    const Mixture mixture(sizes, at::kFloat);
+    const at::Tensor expected = by_loops(mixture, kSilu);
+    const at::Tensor sums =
+        mixture.experts(kSilu, /*in_groups=*/true).forward(mixture.tokens, mixture.chosen, {&workspace});
+    EXPECT_LT(relative_difference(sums, expected), 1e-5);
+  }
+}
+
+TEST(StackedExperts, GoInBlocksWhereRowsAreNotAligned) {
+  const Workspace workspace;
+  // Rows of 6 numbers: LibTorch's products in groups would refuse them.
+  const Mixture mixture(kSizes[1], at::kFloat);
+  const at::Tensor sums =
+      mixture.experts(kSilu, /*in_groups=*/true).forward(mixture.tokens, mixture.chosen, {&workspace});
+  EXPECT_LT(relative_difference(sums, by_loops(mixture, kSilu)), 1e-5);
+}
+
+TEST(StackedExperts, GoInStretchesWhereAllTogetherTakeTooMuchMemory) {
+  const Workspace workspace;
+  const Sizes sizes{.tokens = 4096, .ranks = 1, .experts = 3, .d_model = 4, .d_expert = 4096, .biased = true};
+  const Mixture mixture(sizes, at::kFloat);
+  const auto forward = [&](const ExpertWay& way) {
+    return mixture.experts(kSilu).forward(mixture.tokens, mixture.chosen, {&workspace}, way);
+  };
+  EXPECT_LT(
+      relative_difference(forward({ExpertWay::by_expert, sizes.tokens}), forward({ExpertWay::blocks, 512})),
+      1e-4);
+}
+
+TEST(StackedExperts, KeepWhatOnePassesWrongFromTheOthers) {
+  const Workspace workspace;
+  Mixture mixture(kSizes[1]);
+  mixture.weights.W_out.select(0, 2).fill_(std::numeric_limits<double>::quiet_NaN());
+  const at::Tensor reads_it = (mixture.chosen.experts == 2).any(-1);
+  for (const ExpertWay& way : all_ways(mixture.sizes)) {
+    const at::Tensor sums = mixture.experts(kSilu).forward(mixture.tokens, mixture.chosen, {&workspace}, way);
+    EXPECT_TRUE(sums.isnan().any(-1).equal(reads_it)) << int{way.kind};
+  }
+}
+
+}  // namespace
+}  // namespace hooked::stacked_experts_test
