@@ -8,8 +8,8 @@ namespace act = hooked::act;
 
 int main(int argc, char** argv) {
   const auto model = hooked::HookedTransformer::load(argc > 1 ? argv[1] : "examples/toy_model");
-  const auto pairs = hooked::PromptPairs::load(model, argc > 2 ? argv[2] : "examples/pairs.jsonl");
-  const std::filesystem::path folder = argc > 3 ? argv[3] : ".";
+  const auto pairs = hooked::PromptPairs::load(model, argc > 3 ? argv[3] : "examples/pairs.jsonl");
+  const std::filesystem::path folder = argc > 2 ? argv[2] : ".";
 
   // Clean prompts are run; what a part would be in the corrupted one stands in for it.
   const hooked::SweepOptions sweep{.from = model.run_with_cache(pairs.corrupted(), act::defaults).cache,
