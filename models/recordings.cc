@@ -25,7 +25,7 @@ constexpr std::size_t kMostKinds = 64;
 constexpr std::int64_t kMostBytes = std::int64_t{2} << 30;
 
 // Where copies of CUDA like to begin, in bytes.
-constexpr std::int64_t kAlignment = 256;
+constexpr std::int64_t kStorageAlignment = 256;
 
 // A handle of some of a storage's memory. Made by hand, for a run has hundreds: the views that LibTorch would
 // need cost the host as much as the replay.
@@ -57,7 +57,7 @@ class Recordings::OutputBlock {
     order_.push_back(found - places_.begin());
     if (found != places_.end()) return;
     places_.push_back({bytes_of(tensor), bytes_});
-    bytes_ += (places_.back().bytes.numel() + kAlignment - 1) / kAlignment * kAlignment;
+    bytes_ += (places_.back().bytes.numel() + kStorageAlignment - 1) / kStorageAlignment * kStorageAlignment;
   }
 
   std::int64_t bytes() const noexcept { return bytes_; }

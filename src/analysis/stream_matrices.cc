@@ -17,7 +17,7 @@
 namespace hooked {
 namespace {
 
-constexpr std::int64_t kTokensAtOnce = 8192;  // of runs that show embeddings
+constexpr std::int64_t kEmbeddingsAtOnce = 8192;  // of runs that show embeddings
 
 /// `numbers` of a norm, where those of `like` lie and in their dtype.
 at::Tensor there(const at::Tensor& numbers, const at::Tensor& like) {
@@ -120,8 +120,8 @@ at::Tensor StreamMatrices::embedding() const {
   RunOptions options{.capture = act::embed, .output = Output::none};
   options.stop_at_layer = 0;
   std::vector<at::Tensor> rows;
-  for (std::int64_t begin = 0; begin < config_.d_vocab; begin += kTokensAtOnce) {
-    const auto ids = at::arange(begin, std::min(config_.d_vocab, begin + kTokensAtOnce), at::kLong);
+  for (std::int64_t begin = 0; begin < config_.d_vocab; begin += kEmbeddingsAtOnce) {
+    const auto ids = at::arange(begin, std::min(config_.d_vocab, begin + kEmbeddingsAtOnce), at::kLong);
     rows.push_back(plain.run(ids.unsqueeze(1), options).cache[act::embed].select(1, 0));
   }
   return at::cat(rows);

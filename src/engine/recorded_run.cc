@@ -55,8 +55,7 @@ std::string settings_text() {
 }
 
 // Why a run is not recorded, whatever is watched in it; empty where it may be.
-std::string refusal_of(const LoadedModel& model, const Input& input, const RunOptions& options,
-                       const RunExtent& extent) {
+std::string refusal_of(const Input& input, const RunOptions& options, const RunExtent& extent) {
   if (options.gradients) return "gradients are not recorded";
   if (options.output == Output::loss) return "a loss is not recorded";
   if (options.keep_prefix) return "a run that keeps a prefix for others is not recorded";
@@ -96,7 +95,7 @@ std::string refusal_of_points(const WatchPlan& plan) {
 
 RunKey run_key(const LoadedModel& model, const Input& given, const Input& input, const RunOptions& options,
                const Reach& reach, const RunExtent& extent, const std::shared_ptr<const WatchPlan>& plan) {
-  if (std::string refusal = refusal_of(model, input, options, extent); !refusal.empty()) {
+  if (std::string refusal = refusal_of(input, options, extent); !refusal.empty()) {
     return {{}, std::move(refusal)};
   }
   std::optional<RecordingKey> watched = Watch(plan, extent).recording_key(model.config, input.batch());

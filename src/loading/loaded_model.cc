@@ -17,8 +17,7 @@ LoadedModel::LoadedModel(ModelConfig model_config, Placement where, Storage want
       device(placement.entry()),
       storage(wanted == Storage::fastest ? fastest_storage(at::TensorOptions(config.dtype).device(device))
                                          : wanted),
-      graph(
-          std::make_shared<Transformer>(config, points, at::TensorOptions(config.dtype), storage, placement,
+      graph(std::make_shared<Transformer>(config, points, at::TensorOptions(config.dtype), storage, placement,
                                           config.experts && multiplies_groups(device, config.dtype))),
       transport(device.is_cpu() ? nullptr : std::make_shared<HostTransport>()) {
   if (placement.spread()) {

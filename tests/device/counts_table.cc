@@ -41,21 +41,20 @@ CountedModel counted(const std::string& checkpoint) {
            count(subject.input(), {.capture = capture, .stop_at_layer = layers - 1});
   };
   const Selection kept = defaults_without_experts();
-  CountedModel all{
-      .name = checkpoint,
-      .layers = model.config().n_layers,
-      .run = count(subject.input(), {}),
-      .run_there = count(subject.input_there(), {}),
-      .cached = count(subject.input(), {.capture = kept}),
-      .cached_here = count(subject.input(), {.capture = kept, .keep = {.device = "cpu"}}),
-      .block = block({}),
-      .cached_block = block(kept),
-      .replayed = {},
-      .gradients = {},
-      .step = {},
-      .replayed_step = {},
-      .sweep = {},
-      .replayed_sweep = {}};
+  CountedModel all{.name = checkpoint,
+                   .layers = model.config().n_layers,
+                   .run = count(subject.input(), {}),
+                   .run_there = count(subject.input_there(), {}),
+                   .cached = count(subject.input(), {.capture = kept}),
+                   .cached_here = count(subject.input(), {.capture = kept, .keep = {.device = "cpu"}}),
+                   .block = block({}),
+                   .cached_block = block(kept),
+                   .replayed = {},
+                   .gradients = {},
+                   .step = {},
+                   .replayed_step = {},
+                   .sweep = {},
+                   .replayed_sweep = {}};
   const auto cached = [&] { return model.run(subject.input(), subject.options({.capture = kept})); };
   if (cached().notes.empty()) {
     cached();  // is recorded
