@@ -4,10 +4,13 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/einsum.h>
+#include <ATen/ops/searchsorted.h>
+#include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "analysis/cache_reading.h"
 #include "analysis/logit_reading.h"
@@ -24,6 +27,26 @@ RunReading at_end_of_stream(const HookedTransformer& model, const ActivationCach
   return {model, cache, columns_of(cache, end_of_stream(model.config()), positions)};
 }
 
+/// How heads attend from the columns, [row, pos, head, key] float64. Only these queries' attention is made,
+/// where the run has left it to the cache.
+at::Tensor attention_at(const RunReading& run, const ActivationName& pattern) {
+  const auto& entry = run.cache.entry(pattern);
+  const auto& tokens = run.cache.tokens();
+  const bool whole =
+      entry.positions.empty() && !entry.row_positions.defined() && tokens && tokens->first == 0;
+  if (!whole)
+    return columns_like(entry, entry.value().transpose(1, 2), run.columns).to(at::kCPU, at::kDouble);
+  const auto columns = run.columns.columns.contiguous();  // [row, pos]
+  const auto* first = columns.const_data_ptr<std::int64_t>();
+  std::vector<std::int64_t> asked(first, first + columns.numel());
+  std::ranges::sort(asked);
+  asked.erase(std::ranges::unique(asked).begin(), asked.end());
+  const auto some = run.cache[Address(pattern).query(asked)].transpose(1, 2).to(at::kCPU, at::kDouble);
+  const auto places = at::searchsorted(at::tensor(asked, at::kLong), columns);
+  return some.gather(
+      1, places.view({columns.size(0), columns.size(1), 1, 1}).expand({-1, -1, some.size(2), some.size(3)}));
+}
+
 /// What heads moved from each token, read along directions [row, pos, one, d_model]: [part, row, pos, key].
 at::Tensor by_source(const Writing& heads, const act::BlockSite& pattern_site, const at::Tensor& directions,
                      const RunReading& run) {
@@ -34,10 +57,8 @@ at::Tensor by_source(const Writing& heads, const act::BlockSite& pattern_site, c
     return ActivationName{.site = site, .stack = z.stack, .layer = z.layer};
   };
   const auto value_name = layer_place(cross ? Site::cross_v : Site::v);
-  const auto& pattern_entry = run.cache.entry(layer_place(pattern_site.site));
   auto v = run.cache[value_name].to(at::kCPU, at::kDouble);  // [row, key, kv_head, d_value]
-  const auto pattern = columns_like(pattern_entry, pattern_entry.value().transpose(1, 2), run.columns)
-                           .to(at::kCPU, at::kDouble);  // [row, pos, head, key]
+  const auto pattern = attention_at(run, layer_place(pattern_site.site));
   if (v.size(1) != pattern.size(3)) {
     throw HookError(
         value_name.to_string(),
@@ -58,17 +79,19 @@ Grid direct_logit_attribution(const HookedTransformer& model, const ActivationCa
                               const AttributionOptions& options) {
   const auto run = at_end_of_stream(model, cache, options.positions);
   const auto end = end_of_stream(model.config());
-  const auto path = path_to(end, {options.grain, options.value_biases}, run);
+  auto path = path_to(end, {options.grain, options.value_biases}, run);
   const auto reading = logit_reading({kAttribution, options.answer, options.against}, run);
   auto parts = directions_along(path, run(end), reading.directions);
-  auto values = parts.values.squeeze(-1);  // [part, row, pos]
+  path.clear();  // neurons are many: nothing of them is kept twice
+  std::vector<at::Tensor> values{std::exchange(parts.values, {}).squeeze(-1)};  // [part, row, pos] each
   for (const auto& [label, bias] :
        {std::pair{"final norm bias", reading.norm_bias}, std::pair{"unembed bias", reading.unembed_bias}}) {
     parts.axis.labels.emplace_back(label);
     parts.axis.places.emplace_back(std::nullopt);
-    values = at::cat({values, bias.expand({-1, run.columns.positions()}).unsqueeze(0)});
+    values.push_back(bias.expand({-1, run.columns.positions()}).unsqueeze(0));
   }
-  return Grid(without_padding(values.transpose(0, 1), run.columns),
+  const auto all = at::cat(std::exchange(values, {}));
+  return Grid(without_padding(all.transpose(0, 1), run.columns),
               {numbered_axis("row", run.columns.rows()), std::move(parts.axis), run.columns.axis},
               {.title = "Direct logit attribution", .unit = "logits"});
 }

@@ -154,15 +154,17 @@ class PathFinder {
   StreamPath path_;
 };
 
-/// All parts in one tensor, with the remainder behind them.
-Parts with_remainder(const StreamPath& path, const std::vector<at::Tensor>& values, const at::Tensor& whole) {
+/// All parts in one tensor, with the remainder behind them. Neurons are many: nothing of them is kept twice.
+Parts with_remainder(const StreamPath& path, std::vector<at::Tensor> values, const at::Tensor& whole) {
+  auto rest = whole;
+  for (const auto& part : values) rest = rest - part.sum(0);
+  values.push_back(rest.unsqueeze(0));
   Parts parts{.axis = {.name = "part", .labels = {}}, .values = at::cat(values)};
   for (const auto& step : path) {
     for (const auto& writing : step.written) append(parts.axis, writing);
   }
   parts.axis.labels.emplace_back("remainder");
   parts.axis.places.emplace_back(std::nullopt);
-  parts.values = at::cat({parts.values, (whole - parts.values.sum(0)).unsqueeze(0)});
   return parts;
 }
 
@@ -229,7 +231,7 @@ Parts vectors_along(const StreamPath& path, const at::Tensor& whole) {
     }
     for (const auto& writing : step.written) values.push_back(writing.vectors());
   }
-  return with_remainder(path, values, whole);
+  return with_remainder(path, std::move(values), whole);
 }
 
 Parts directions_along(const StreamPath& path, const at::Tensor& whole, const at::Tensor& directions) {
@@ -237,7 +239,7 @@ Parts directions_along(const StreamPath& path, const at::Tensor& whole, const at
   walk_back(path, directions,
             [&](const Writing& writing, const at::Tensor& seen) { values.push_back(writing.along(seen)); });
   std::ranges::reverse(values);
-  return with_remainder(path, values, at::einsum("rpm,rpnm->rpn", {whole, directions}));
+  return with_remainder(path, std::move(values), at::einsum("rpm,rpnm->rpn", {whole, directions}));
 }
 
 }  // namespace hooked

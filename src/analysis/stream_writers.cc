@@ -96,15 +96,16 @@ std::vector<Writing> heads_written(const HeadWriter& writer, const BlockPlace& b
   return {std::move(heads), constant_part(fmt::format("{}attn bias {}", writer.prefix, layer), bias, run)};
 }
 
-/// Neurons that a matrix [neuron, d_model] writes, a part each.
-Writing neurons_written(const at::Tensor& values, std::function<at::Tensor()> W_out, const std::string& label,
-                        const Address& post) {
+/// So many neurons, whose values are [row, pos, neuron] and which a matrix [neuron, d_model] writes, a part
+/// each.
+Writing neurons_written(std::int64_t count, std::function<at::Tensor()> values,
+                        std::function<at::Tensor()> W_out, const std::string& label, const Address& post) {
   Writing neurons;
-  for (std::int64_t neuron = 0; neuron < values.size(2); ++neuron) {
+  for (std::int64_t neuron = 0; neuron < count; ++neuron) {
     neurons.labels.push_back(fmt::format("{}.{}", label, neuron));
     neurons.places.emplace_back(post.neuron(neuron));
   }
-  neurons.values = [values] { return values.unsqueeze(3); };
+  neurons.values = [values = std::move(values)] { return values().unsqueeze(3); };
   neurons.matrix = [W_out = std::move(W_out)] { return in_float64(W_out()).unsqueeze(1); };
   return neurons;
 }
@@ -177,7 +178,8 @@ std::vector<Writing> mixture_written(const BlockPlace& block, Grain grain, const
   at::Tensor bias;  // [row, pos, d_model]
   for (const auto& mlp : mixed_mlps(block, run)) {
     if (grain == Grain::neuron) {
-      written.push_back(neurons_written(mlp.values, mlp.W_out, mlp.neurons, mlp.post));
+      written.push_back(neurons_written(
+          mlp.values.size(2), [values = mlp.values] { return values; }, mlp.W_out, mlp.neurons, mlp.post));
       const auto own = mlp.weight * mlp.bias;
       bias = bias.defined() ? bias + own : own;
     } else {
@@ -262,9 +264,11 @@ std::vector<Writing> mlp_written(const BlockPlace& block, const Split& split, co
         } else {
           const auto post = act::post.in(block.stack, layer);
           const auto weights = weights_of(run, block);
+          run.cache.entry(post.name());  // an error comes here, not later
+          // Read when it is asked for: of many layers it is more than what is made of it.
           written.push_back(neurons_written(
-              run(post), [weights, layer] { return weights.W_out(layer); }, fmt::format("neuron {}", layer),
-              post));
+              run.model.config().d_mlp, [run, post] { return run(post); },
+              [weights, layer] { return weights.W_out(layer); }, fmt::format("neuron {}", layer), post));
           written.push_back(
               constant_part(fmt::format("mlp bias {}", layer), in_float64(weights.b_out(layer)), run));
         }

@@ -7,10 +7,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
+
 #include "hooked/analysis/logit_lens.h"
+#include "hooked/analysis/norm_geometry.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
 #include "tests/analysis/two_layer_model.h"
+#include "tests/support/process_memory.h"
 #include "tests/support/random_config.h"
 #include "tests/support/thrown_by.h"
 
@@ -253,6 +258,49 @@ TEST(SourceAttribution, IsAttentionTimesValuesThroughTheOutputMatrix) {
       EXPECT_EQ(grid.at({0, 7, 0, key}), 0);
     }
   }
+}
+
+// A run leaves patterns to be made when they are read; of one position that is one row of them.
+TEST(SourceAttribution, OfOnePositionMakesOneRowOfThePatterns) {
+  auto config = two_layer_config();
+  config.n_ctx = 128;
+  const auto model = random_model_of(config);
+  const auto cache = model.run_with_cache(random_row(128, 11, 4)).cache;
+  source_attribution(model, cache, {.answer = 1, .positions = {100}});
+  const auto before = cache.bytes();
+  const auto grid = source_attribution(model, cache, {.answer = 1, .positions = {100}});
+  EXPECT_EQ(cache.bytes(), before);
+  const auto whole = cache[act::pattern(1)];
+  EXPECT_GE(cache.bytes() - before, static_cast<std::size_t>(whole.numel()) * sizeof(double))
+      << "was made already";
+  const auto all = source_attribution(model, cache, {.answer = 1, .positions = {}});
+  EXPECT_LT((all.values().narrow(2, 100, 1) - grid.values()).abs().max().item<double>(), kFloat64Tolerance);
+}
+
+// As large as half of GPT-2: what is read of neurons must not be made as vectors, which would be 1.8 GB a
+// layer.
+TEST(Attribution, OfNeuronsTakesLittleMemory) {
+  auto config = two_layer_config();
+  config.n_layers = 12;
+  config.d_model = 768;
+  config.n_heads = config.n_kv_heads = 12;
+  config.d_head = 64;
+  config.d_mlp = 3072;
+  config.n_ctx = 128;
+  config.dtype = at::kFloat;
+  const auto model = HookedTransformer::create(config, {.seed = 1});
+  const auto cache = model.run_with_cache(random_row(128, 11, 4)).cache;
+  const auto peak_of = [&](const auto& attribute) {
+    if (!forget_peak()) return std::int64_t{-1};
+    const auto before = process_status("VmRSS");
+    attribute();
+    return process_status("VmHWM") - before;
+  };
+  const AttributionOptions options{.answer = 1, .against = 2, .grain = Grain::neuron, .positions = {}};
+  constexpr std::int64_t kMost = std::int64_t{256} << 20;
+  EXPECT_LT(peak_of([&] { direct_logit_attribution(model, cache, options); }), kMost);
+  EXPECT_LT(peak_of([&] { norm_shares(model, cache, options); }),
+            2 * kMost);  // of two numbers of each neuron
 }
 
 TEST(SourceAttribution, SaysWhatIsMissing) {

@@ -68,6 +68,13 @@ TEST_F(LayerNormGeometry, IsTheCentredVectorOnASphere) {
   EXPECT_LT(largest(LN(x) - std::sqrt(N) * u(c(x), N * eps)), kTolerance);
 }
 
+// RMSNorm is the same without centring.
+TEST_F(LayerNormGeometry, OfRootMeanSquaresIsTheVectorOnASphere) {
+  auto config = layer_norm_config();
+  config.norm = config.final_norm = NormKind::rms_norm;
+  EXPECT_LT(largest(norm_of(x, config) - std::sqrt(N) * u(x, N * eps)), kTolerance);
+}
+
 // Without the N before epsilon the length is off by a factor that is near 1; without centring the direction
 // is.
 TEST_F(LayerNormGeometry, IsNotQuiteWithoutNOrCentring) {
@@ -75,11 +82,13 @@ TEST_F(LayerNormGeometry, IsNotQuiteWithoutNOrCentring) {
   const double factor = std::sqrt((square + N * eps) / (square + eps));
   EXPECT_GT(factor, 1.001);
   EXPECT_LT(largest(std::sqrt(N) * u(c(x), eps) - factor * LN(x)), kTolerance);
-  const auto uncentred = std::sqrt(N) * u(x, N * eps);
-  const double shrinks = std::sqrt((square + N * eps) / (product_of(x, x) + N * eps));
-  const auto along_one = std::sqrt(N) * mean / std::sqrt(product_of(x, x) + N * eps) * one;
-  EXPECT_GT(largest(along_one), 0.1);
-  EXPECT_LT(largest(uncentred - (shrinks * LN(x) + along_one)), kTolerance);
+  for (const double under : {eps, N * eps}) {
+    const auto uncentred = std::sqrt(N) * u(x, under);
+    const double shrinks = std::sqrt((square + N * eps) / (product_of(x, x) + under));
+    const auto along_one = std::sqrt(N) * mean / std::sqrt(product_of(x, x) + under) * one;
+    EXPECT_GT(largest(along_one), 0.1);
+    EXPECT_LT(largest(uncentred - (shrinks * LN(x) + along_one)), kTolerance);
+  }
 }
 
 TEST_F(LayerNormGeometry, CentringIsAProjectionAndHalfAReflection) {
