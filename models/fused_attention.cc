@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "models/recorded.h"
 #include "models/tiled_attention.h"
 
 namespace hooked {
@@ -66,11 +67,12 @@ at::Tensor attend_fused(const at::Tensor& q, const KeysAndValues& attended, cons
                         double scale) {
   if (kind.plain_causal) return fused(q, attended, {}, /*causal=*/true, scale);
   const at::ScalarType dtype = q.scalar_type();
-  if (!q.device().is_cpu() || !kind.mask.forbids()) {
-    return fused(q, attended, kind.mask.summand(dtype), /*causal=*/false, scale);
-  }
   const std::int64_t queries = q.size(1), keys = attended.keys.size(2);
   const std::int64_t bytes_of_query = q.size(0) * keys * static_cast<std::int64_t>(q.element_size());
+  // All layers share the whole mask. A gradient run keeps each layer's for the way back, so pieces are more.
+  if (!q.device().is_cpu() || !kind.mask.forbids() || queries * bytes_of_query <= kMaskBytes || records(q)) {
+    return fused(q, attended, kind.mask.summand(dtype), /*causal=*/false, scale);
+  }
   const std::int64_t at_once =
       std::max(kMaskBytes / std::max<std::int64_t>(bytes_of_query, 1), kFewestQueries);
   std::vector<at::Tensor> stretches;  // [batch, pos, head, d_value] each
