@@ -206,7 +206,8 @@ at::Tensor MixtureMlp::routed(const at::Tensor& tokens, const Routing& routing, 
   const at::Tensor sums =
       stacked_->forward(tokens, {routing.experts.flatten(0, 1), routing.weights.flatten(0, 1)}, run);
   const at::Tensor& real = run.sequence.real();
-  return real.defined() ? sums.masked_fill(real.logical_not().view({-1, 1}), 0.0) : sums;
+  if (!real.defined()) return sums;
+  return sums.masked_fill(to_device(real, sums.device()).logical_not().view({-1, 1}), 0.0);
 }
 
 at::Tensor MixtureMlp::one_by_one(const at::Tensor& tokens, const Routing& routing, Run& run) const {

@@ -217,7 +217,8 @@ Transformer::Transformer(const ModelConfig& config, const PointIndex& points,
   if (config.has_unembedding()) {
     unembed_ = register_module("unembed", std::make_shared<Unembed>(embed_->W_E(), at_exit));
   }
-  if (options.device().is_cpu()) return;
+  // One operator adds to tensors of one device.
+  if (placement_.entry().is_cpu() || placement_.spread()) return;
   for (const auto& module : modules(/*include_self=*/false)) {
     if (auto* const of_norm = module->as<Norm>()) of_norm->add_offset_weight(offset_weights_);
   }

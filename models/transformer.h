@@ -156,8 +156,8 @@ class Transformer : public torch::nn::Module {
   const ModelConfig& config_;
   const Placement placement_;
   LayerFrequencies frequencies_;  // of rotary models
-  /// Of all norms, where a stored weight w means 1 + w, on other devices than the CPU: each addition would be
-  /// a launch.
+  /// Of all norms, where a stored weight w means 1 + w, on one device that is not the CPU: each addition
+  /// would be a launch.
   std::vector<at::Tensor> offset_weights_;
   std::shared_ptr<Embed> embed_;
   at::Tensor W_pos_;                             // [pos, d_model]
