@@ -97,6 +97,22 @@ TEST(PaddedRowsOfRandomModels, EqualTheRowsAlone) {
   }
 }
 
+// So long that the fused kernel takes queries in pieces, whose masks do not fit together.
+TEST(PaddedRow, LongOnesEqualTheRowAlone) {
+  ModelConfig config = small_config();
+  config.n_ctx = 512;
+  const HookedTransformer model = random_model(config);
+  const at::Tensor tokens = random_tokens(config, {2, 400});
+  at::Tensor mask = at::ones({2, 400}, at::kLong);
+  mask[1].narrow(0, 0, 60).zero_();
+  const at::Tensor batch = model.run({tokens, {.attention_mask = mask}}).logits();
+  EXPECT_LT(relative_difference(batch.slice(0, 0, 1), model.run(tokens.slice(0, 0, 1)).logits()),
+            kDoubleTolerance);
+  EXPECT_LT(relative_difference(batch.slice(0, 1).slice(1, 60),
+                                model.run(tokens.slice(0, 1).slice(1, 60)).logits()),
+            kDoubleTolerance);
+}
+
 TEST(PaddedRow, WhatStandsInThePaddingDoesNotMatter) {
   const HookedTransformer model = random_model();
   at::Tensor tokens = random_tokens(model.config(), {1, 6}), mask = at::ones({1, 6}, at::kLong);
