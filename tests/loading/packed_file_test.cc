@@ -282,7 +282,7 @@ TEST_F(PackedFile, BlocksOfAnotherProcessorAreUnpacked) {
         const TempFolder here;
         const HookedTransformer model = random_model(kind.config);
         model.save(here / "packed", {.packed = true});
-        LoadedModel other(kind.config, at::kCPU, storage);
+        LoadedModel other(kind.config, c10::Device(at::kCPU), storage);
         fill(other, model.state_dict());
         save_packed(here / "packed" / "packed.safetensors", other, nullptr);
         const auto packed = HookedTransformer::load((here / "packed").string());
