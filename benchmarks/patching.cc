@@ -1,7 +1,7 @@
 // How fast is a sweep of patches, beside a full run for each cell, beside rows of full length from the layer
 // on, and beside the arithmetic that cannot be left out?
 //
-//   bench_patching [--threads N] [--repeats N] [--json FILE]
+//   bench_patching [--threads N] [--repeats N] [--only NAME] [--docs FOLDER] [--json FILE]
 //
 // GPT-2-small's shape, random weights, float32. Cells of large sweeps are sampled for the slower ways, and
 // the time is scaled up; results are compared cell by cell.
@@ -20,6 +20,7 @@
 #include <fstream>
 #include <vector>
 
+#include "benchmarks/page.h"
 #include "benchmarks/shapes.h"
 #include "benchmarks/timing.h"
 #include "core/json.h"
@@ -208,37 +209,48 @@ hooked::Json measure(const hooked::HookedTransformer& model, const Sweep& sweep,
     }
   }
   const double a = median(own_loop), b = median(before), c = median(ours);
-  fmt::print("| {} | {} | {:.2f} | {:.2f} | {:.3f} | {:.1f} | {:.2f} | {:.2f} | {:.1e} |\n", sweep.name,
-             cells.size(), a, b, c, a / c, b / c, c / floor, worst);
-  std::fflush(stdout);
-  return {{"sweep", sweep.name}, {"cells", cells.size()}, {"own_loop_s", own_loop},   {"before_s", before},
-          {"ours_s", ours},      {"floor_s", floor},      {"worst_difference", worst}};
+  return {{"sweep", sweep.name},
+          {"cells", cells.size()},
+          {"own_loop_s", own_loop},
+          {"before_s", before},
+          {"ours_s", ours},
+          {"floor_s", floor},
+          {"worst_difference", worst},
+          {"line", fmt::format("| {} | {} | {:.2f} | {:.2f} | {:.3f} | {:.1f} | {:.2f} | {:.2f} | {:.1e} |\n",
+                               sweep.name, cells.size(), a, b, c, a / c, b / c, c / floor, worst)}};
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   int threads = at::get_num_threads(), repeats = 3;
-  std::string json_file, only;
+  std::string json_file, only, docs;
   CLI::App app("How fast is a sweep of patches?");
   app.add_option("--threads", threads, "that LibTorch uses");
   app.add_option("--repeats", repeats, "of each way, in turns; medians are printed");
   app.add_option("--only", only, "sweeps whose names begin so");
+  app.add_option("--docs", docs, "folder whose speed.md gets the table");
   app.add_option("--json", json_file, "file for all times");
   CLI11_PARSE(app, argc, argv);
   at::set_num_threads(threads);
   const c10::AutoGradMode no_gradients(false);
   const hooked::HookedTransformer& model = model_of(shapes::kGpt2Small);
   const double rate = measured_rate();
-  fmt::print("{} threads, products {:.0f} GFLOP/s\n\n", threads, rate / 1e9);
-  fmt::print(
-      "| sweep | cells | own loop s | before s | ours s | own loop / ours | before / ours | ours / floor | "
-      "worst "
-      "difference |\n|---|---|---|---|---|---|---|---|---|\n");
+  std::string table = fmt::format(
+      "{}; products {:.0f} GFLOP/s.\n\n| sweep | cells | own loop s | before s | ours s | own loop / ours | before "
+      "/ ours | ours / floor | worst difference |\n|---|---|---|---|---|---|---|---|---|\n",
+      about_machine(), rate / 1e9);
+  fmt::print("{}", table);
   hooked::Json all = hooked::Json::array();
   for (const Sweep& sweep : kSweeps) {
-    if (std::string_view(sweep.name).starts_with(only)) all.push_back(measure(model, sweep, repeats, rate));
+    if (!std::string_view(sweep.name).starts_with(only)) continue;
+    all.push_back(measure(model, sweep, repeats, rate));
+    const auto line = all.back().at("line").get<std::string>();
+    fmt::print("{}", line);
+    std::fflush(stdout);
+    table += line;
   }
+  if (!docs.empty()) write_between_marks(std::filesystem::path(docs) / "speed.md", "bench_patching", table);
   if (!json_file.empty()) {
     std::ofstream(json_file) << hooked::Json{
         {"threads", threads},

@@ -80,6 +80,9 @@ void running(const HookedTransformer& model) {
   require_same("logits behind a prefix", model({rest, {.prefix = prefix}}), logits.slice(1, 8));
   const auto last = model.run(tokens, {.logit_positions = {{-1}}}).logits();
   require_same("logits of one position", last[0][0], logits[0][-1]);
+  const std::vector<std::int64_t> ids{7, 3};
+  const auto of_tokens = model.run(tokens, {.logit_tokens = ids}).logits();
+  require_same("logits of two tokens", of_tokens.select(2, 1), logits.select(2, 3));
 }
 
 void caches(const HookedTransformer& model, const std::filesystem::path& folder) {

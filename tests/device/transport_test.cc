@@ -87,7 +87,7 @@ TEST_F(OnTheHost, ItGoesInBlocksWhereThereIsMuch) {
   RunResult run;
   const strict::Trace trace(strict::Trace::Of::waits_and_launches);
   EXPECT_EQ(counts_of([&] { run = kept_here(); }).waits, 0) << trace.text();
-  EXPECT_THAT(trace.text(), testing::HasSubstr("HostTransport::send < hooked::Watch::send_to_host const < "
+  EXPECT_THAT(trace.text(), testing::HasSubstr("HostTransport::send < hooked::send_to_host < "
                                                "hooked::Watch::keep"));
   EXPECT_TRUE(agree(by_name(run.cache), wanted, {.tolerance = 1e-6}));
 }
