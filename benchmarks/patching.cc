@@ -237,7 +237,8 @@ int main(int argc, char** argv) {
   const hooked::HookedTransformer& model = model_of(shapes::kGpt2Small);
   const double rate = measured_rate();
   std::string table = fmt::format(
-      "{}; products {:.0f} GFLOP/s.\n\n| sweep | cells | own loop s | before s | ours s | own loop / ours | before "
+      "{}; products {:.0f} GFLOP/s.\n\n| sweep | cells | own loop s | before s | ours s | own loop / ours | "
+      "before "
       "/ ours | ours / floor | worst difference |\n|---|---|---|---|---|---|---|---|---|\n",
       about_machine(), rate / 1e9);
   fmt::print("{}", table);

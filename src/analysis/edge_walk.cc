@@ -197,10 +197,10 @@ class EdgeWalk {
 
  private:
   at::Tensor value(const Address& address) const {
-    return float32_at_least(run_.values[address]).to(written_.scalar_type());
+    return float32_at_least(run_.values[address]).to(written_.options());
   }
   at::Tensor gradient(const Address& address) const {
-    return float32_at_least(run_.gradients[address]).to(written_.scalar_type());
+    return float32_at_least(run_.gradients[address]).to(written_.options());
   }
   at::Tensor as_here(const at::Tensor& weight) const {
     return weight.defined() ? weight.to(written_.options()) : weight;
@@ -218,7 +218,7 @@ class EdgeWalk {
     const Graph::Writer& writer = run_.graph.writers[number];
     const at::Tensor to =
         written_.narrow(1, writer.first, writer.count).transpose(0, 1);  // [part, row, pos, d_model]
-    const at::Tensor delta = float32_at_least(deltas_[number]).to(written_.scalar_type());
+    const at::Tensor delta = float32_at_least(deltas_[number]).to(written_.options());
     if (!writer.of_heads) {
       to[0].copy_(delta);
     } else {

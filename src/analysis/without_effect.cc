@@ -29,8 +29,11 @@ std::vector<char> without_effect(const std::vector<Patch>& patches, const Activa
         continue;
       }
       const at::Tensor equal = (now == block.value).all();
-      const c10::Device device = there.empty() ? equal.device() : there.front().device();
-      same = same.defined() ? same.logical_and(to_device(equal, device)) : to_device(equal, device);
+      if (same.defined()) {
+        same = same.logical_and(to_device(equal, same.device()));
+      } else {
+        same = there.empty() ? equal : to_device(equal, there.front().device());
+      }
     }
     here.push_back(all_same ? 1 : 0);
     if (same.defined()) there.push_back(same);
