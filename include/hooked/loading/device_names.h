@@ -15,8 +15,9 @@ namespace HOOKED_EXPORT hooked {
 class DeviceNames {
  public:
   /// One, or several with commas between them; `cuda:all` is every visible one.
-  DeviceNames(const char* names);         // NOLINT: a name is a list
-  DeviceNames(const std::string& names);  ///< the same. NOLINT
+  DeviceNames(const char* names);  // NOLINT: a name is a list
+  /// The same.
+  DeviceNames(const std::string& names);  // NOLINT
   /// Several.
   DeviceNames(std::initializer_list<std::string> names) : names_(names) {}
   /// The same.
