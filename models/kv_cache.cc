@@ -18,6 +18,13 @@ KeysAndValues room_for(const KeysAndValues& own, const KvCache::Size& size) {
   return {keys, keys.narrow(3, 0, own.values.size(3)), own.form};
 }
 
+// Columns into a room from its column `first` on. The values of latents are part of their keys.
+void copy_columns(const KeysAndValues& columns, const KeysAndValues& room, std::int64_t first) {
+  const std::int64_t count = columns.keys.size(2);
+  room.keys.narrow(2, first, count).copy_(columns.keys);
+  if (columns.form == KeyForm::heads) room.values.narrow(2, first, count).copy_(columns.values);
+}
+
 }  // namespace
 
 KvCache::KvCache(std::int64_t layers, Size size) : size_(size), layers_(static_cast<std::size_t>(layers)) {}
@@ -26,19 +33,14 @@ void KvCache::append(std::int64_t layer, const KeysAndValues& own) {
   KeysAndValues& room = layers_[static_cast<std::size_t>(layer)];
   if (!room.keys.defined()) room = room_for(own, size_);
   assert(room.form == own.form && length_ + own.keys.size(2) <= size_.capacity);
-  const auto write = [&](const at::Tensor& to, const at::Tensor& from) {
-    to.narrow(2, length_, from.size(2)).copy_(from);
-  };
-  write(room.keys, own.keys);
-  if (own.form == KeyForm::heads) write(room.values, own.values);
+  copy_columns(own, room, length_);
 }
 
 void KvCache::replace(std::int64_t layer, const KeysAndValues& filled) {
   assert(filled.keys.size(2) == length_);
   KeysAndValues& room = layers_[static_cast<std::size_t>(layer)];
   room = room_for(filled, size_);
-  room.keys.narrow(2, 0, length_).copy_(filled.keys);
-  if (filled.form == KeyForm::heads) room.values.narrow(2, 0, length_).copy_(filled.values);
+  copy_columns(filled, room, 0);
 }
 
 std::int64_t KvCache::bytes() const {

@@ -39,8 +39,7 @@ Address resolved(const Address& given, const PointIndex& points, std::int64_t n_
 }
 
 SweepReport report_of(const HookedTransformer& model, const AblationOptions& options, OnFailure on_failure) {
-  if (options.sweep.site || !options.sweep.table.empty() || options.sweep.stack != Stack::none ||
-      names_axes(options.sweep)) {
+  if (says_what_is_patched(options.sweep)) {
     throw HookError(
         kAblation,
         "sets say what is ablated; expected neither `site`, `table`, `stack` nor axes in `over` but "

@@ -13,6 +13,7 @@
 #include "analysis/as_memory_allows.h"
 #include "analysis/cell_estimates.h"
 #include "analysis/checked_cells.h"
+#include "analysis/float32_at_least.h"
 #include "analysis/gradient_run.h"
 #include "analysis/standing_edits.h"
 #include "analysis/sweep_grid.h"

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <string>
 
+#include "analysis/float32_at_least.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
 #include "hooked/hooks/axis_block.h"
@@ -55,11 +56,6 @@ at::Tensor by_key_head(const at::Tensor& effects, std::int64_t kv_heads) {
 }
 
 }  // namespace
-
-at::Tensor float32_at_least(const at::Tensor& x) {
-  const bool narrow = x.scalar_type() == at::kHalf || x.scalar_type() == at::kBFloat16;
-  return narrow ? x.to(at::kFloat) : x;
-}
 
 at::Tensor first_order(const CellPatches& made, const PatchedRuns& runs, const ActivationCache& gradients) {
   std::vector<at::Tensor> each;

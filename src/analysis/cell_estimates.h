@@ -18,7 +18,4 @@ at::Tensor first_order(const CellPatches& made, const PatchedRuns& runs, const A
 at::Tensor through_patterns(const CellPatches& made, const ActivationName& name, const PatchedRuns& runs,
                             const ActivationCache& gradients);
 
-/// x in float32 at least, where sums of many products keep their digits.
-at::Tensor float32_at_least(const at::Tensor& x);
-
 }  // namespace hooked

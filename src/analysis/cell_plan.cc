@@ -30,6 +30,12 @@ std::vector<bool> real_columns(const TokenColumns& columns, std::int64_t row) {
   return real;
 }
 
+/// Whether `over` names an axis besides that of rows.
+bool names_axes(const SweepOptions& options) {
+  return std::any_of(options.over.begin(), options.over.end(),
+                     [](const SweptAxis& axis) { return axis.axis != Axis::batch; });
+}
+
 }  // namespace
 
 std::int64_t CellPlan::cells() const {
@@ -38,9 +44,8 @@ std::int64_t CellPlan::cells() const {
   return cells;
 }
 
-bool names_axes(const SweepOptions& options) {
-  return std::any_of(options.over.begin(), options.over.end(),
-                     [](const SweptAxis& axis) { return axis.axis != Axis::batch; });
+bool says_what_is_patched(const SweepOptions& options) {
+  return options.site || !options.table.empty() || options.stack != Stack::none || names_axes(options);
 }
 
 CellPlan make_plan(const HookedTransformer& model, const SweepOptions& options, const SweepInput& into,

@@ -40,8 +40,9 @@ struct CellPlan {
   std::int64_t cells() const;
 };
 
-/// Whether `over` names an axis besides that of rows.
-bool names_axes(const SweepOptions& options);
+/// Whether a site, a table, a stack or an axis besides that of rows says what is patched: what an analysis
+/// that patches places of its own refuses.
+bool says_what_is_patched(const SweepOptions& options);
 
 /// The plan for `site` and `over`, or for `table`. Throws HookError and ShapeError for what does not fit.
 /// Beside a site with so many `heads`, one with fewer is asked for those as well: they have no number.

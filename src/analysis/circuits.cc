@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/float32_at_least.h"
 #include "analysis/row_columns.h"
 #include "analysis/stream_matrices.h"
 #include "core/to_device.h"
@@ -33,10 +34,11 @@ at::Tensor frobenius(const at::Tensor& x) { return x.square().sum(at::IntArrayRe
 /// A matrix without its orthogonal factor on the left, [.., r, n], and on the right, [.., m, r]: norms of
 /// products stay.
 at::Tensor without_left(const FactoredMatrix& M) {
-  return at::matmul(std::get<1>(at::linalg_qr(computable(M.A()), "r")), computable(M.B()));
+  return at::matmul(std::get<1>(at::linalg_qr(float32_at_least(M.A()), "r")), float32_at_least(M.B()));
 }
 at::Tensor without_right(const FactoredMatrix& M) {
-  return at::matmul(computable(M.A()), std::get<1>(at::linalg_qr(computable(M.B()).mT(), "r")).mT());
+  return at::matmul(float32_at_least(M.A()),
+                    std::get<1>(at::linalg_qr(float32_at_least(M.B()).mT(), "r")).mT());
 }
 
 /// |L R| / (|L| |R|) of each left [.., r, m] with each right [.., m, r], one leading axis each.
@@ -88,8 +90,8 @@ Ends ends_of(const HookedTransformer& model, const CircuitOptions& options) {
     throw HookError(kWhere, fmt::format("{}; expected a model that predicts its own tokens", lacks));
   const StreamMatrices matrices(model, options, kWhere);
   matrices.require_plain_stream();
-  auto W_U = computable(matrices.unembedding());
-  const auto W_E = computable(matrices.embedding());
+  auto W_U = float32_at_least(matrices.unembedding());
+  const auto W_E = float32_at_least(matrices.embedding());
   return {W_E, to_device(W_U, W_E.device())};
 }
 
@@ -167,7 +169,8 @@ CopyingScores copying_scores(const HookedTransformer& model, const CopyingOption
              top = at::empty({layers, heads}, at::kDouble);
   for (std::int64_t layer = 0; layer < layers; ++layer) {
     for (std::int64_t head = 0; head < heads; ++head) {
-      const auto W_V = computable(circuits.A()[layer][head]), W_O = computable(circuits.B()[layer][head]);
+      const auto W_V = float32_at_least(circuits.A()[layer][head]),
+                 W_O = float32_at_least(circuits.B()[layer][head]);
       // The eigenvalues of W_E W_V W_O W_U but for zeros.
       const auto values = at::linalg_eigvals(at::matmul(at::matmul(W_O, through), W_V));
       eigenvalue[layer][head].copy_(at::real(values).sum() / values.abs().sum());

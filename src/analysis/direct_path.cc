@@ -207,7 +207,7 @@ CellPlan Paths::plan() const {
 SweepReport report_of(const HookedTransformer& model, const DirectPathOptions& options,
                       OnFailure on_failure) {
   const SweepOptions& sweep = options.sweep;
-  if (sweep.site || !sweep.table.empty() || sweep.stack != Stack::none || names_axes(sweep)) {
+  if (says_what_is_patched(sweep)) {
     throw HookError(kDirectPath,
                     "paths are from head to head; expected neither `site`, `table`, `stack` nor axes in "
                     "`over` but Axis::batch");

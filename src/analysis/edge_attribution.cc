@@ -29,8 +29,7 @@ constexpr const char* kEdgeAttribution = "edge_attribution";
 
 void require(const EdgeAttributionOptions& options) {
   const SweepOptions& sweep = options.sweep;
-  if (sweep.site || !sweep.table.empty() || sweep.stack != Stack::none || names_axes(sweep) ||
-      !sweep.partial.empty()) {
+  if (says_what_is_patched(sweep) || !sweep.partial.empty()) {
     throw HookError(
         kEdgeAttribution,
         "edges are between all parts; expected neither `site`, `table`, `stack`, `partial` nor axes "

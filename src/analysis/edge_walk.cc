@@ -14,7 +14,7 @@
 #include <optional>
 #include <utility>
 
-#include "analysis/cell_estimates.h"
+#include "analysis/float32_at_least.h"
 #include "analysis/gradient_run.h"
 #include "analysis/stream_path.h"
 #include "hooked/core/error.h"

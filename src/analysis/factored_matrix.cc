@@ -12,6 +12,7 @@
 #include <tuple>
 #include <utility>
 
+#include "analysis/float32_at_least.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
 
@@ -54,12 +55,6 @@ at::Tensor broadcast(const at::Tensor& x, std::vector<std::int64_t> leading) {
   return x.expand(leading);
 }
 
-/// LAPACK has no 16 bit numbers.
-at::Tensor wide(const at::Tensor& x) {
-  const bool narrow = x.scalar_type() == at::kHalf || x.scalar_type() == at::kBFloat16;
-  return narrow ? x.to(at::kFloat) : x;
-}
-
 /// The factors as orthogonal columns times a small matrix: M = Q_l (R_l R_r^T) Q_r^T.
 struct Thin {
   at::Tensor left, right;  ///< Q_l [.., m, i], Q_r [.., n, j]
@@ -67,8 +62,8 @@ struct Thin {
 };
 
 Thin thin(const at::Tensor& A, const at::Tensor& B) {
-  auto [left, of_left] = at::linalg_qr(wide(A));
-  auto [right, of_right] = at::linalg_qr(wide(B).mT());
+  auto [left, of_left] = at::linalg_qr(float32_at_least(A));
+  auto [right, of_right] = at::linalg_qr(float32_at_least(B).mT());
   return {std::move(left), std::move(right), at::matmul(of_left, of_right.mT())};
 }
 
@@ -123,7 +118,7 @@ SingularValues FactoredMatrix::svd() const {
   return {at::matmul(left, U), S, at::matmul(right, Vh.mT())};
 }
 
-at::Tensor FactoredMatrix::eigenvalues() const { return at::linalg_eigvals(wide(BA())); }
+at::Tensor FactoredMatrix::eigenvalues() const { return at::linalg_eigvals(float32_at_least(BA())); }
 
 at::Tensor FactoredMatrix::norm() const {
   const auto middle = thin(A_, B_).middle;

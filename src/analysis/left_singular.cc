@@ -5,12 +5,12 @@
 
 #include <tuple>
 
-#include "analysis/stream_matrices.h"
+#include "analysis/float32_at_least.h"
 
 namespace hooked {
 
 LeftSingular left_singular(const at::Tensor& matrix) {
-  const auto wide = computable(matrix);
+  const auto wide = float32_at_least(matrix);
   // A = R^T Q^T has the left singular vectors of R^T.
   const auto small = wide.size(1) > wide.size(0) ? std::get<1>(at::linalg_qr(wide.mT(), "r")).mT() : wide;
   const auto [U, S, V] = at::linalg_svd(small, false);

@@ -333,7 +333,7 @@ CellPlan PathSets::plan() const {
 SweepReport report_of(const HookedTransformer& model, const PathPatchingOptions& options,
                       OnFailure on_failure) {
   const SweepOptions& sweep = options.sweep;
-  if (sweep.site || !sweep.table.empty() || sweep.stack != Stack::none || names_axes(sweep)) {
+  if (says_what_is_patched(sweep)) {
     throw HookError(
         kPathPatching,
         "senders and receivers say what is patched; expected neither `site`, `table`, `stack` nor "

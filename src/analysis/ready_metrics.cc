@@ -13,6 +13,7 @@
 #include <cmath>
 #include <limits>
 
+#include "analysis/row_columns.h"
 #include "core/to_device.h"
 #include "hooked/analysis/metric.h"
 #include "hooked/core/error.h"
@@ -45,13 +46,7 @@ OfAnswers of_answers(const at::Tensor& by_token, const Answers& answers, const M
   for (std::size_t i = 0; i < run.rows.size(); ++i) {
     const auto& set = answers.of_row(run.rows[i]);
     const auto row = static_cast<std::int64_t>(i), count = static_cast<std::int64_t>(set.size());
-    auto places = set;
-    if (!run.logit_tokens.empty()) {
-      for (auto& place : places) {
-        const auto& tokens = run.logit_tokens;
-        place = std::lower_bound(tokens.begin(), tokens.end(), place) - tokens.begin();
-      }
-    }
+    const auto places = run.logit_tokens.empty() ? set : places_among(set, run.logit_tokens);
     ids[row].narrow(0, 0, count).copy_(at::tensor(places, at::kLong));
     is_answer[row].narrow(0, 0, count).fill_(true);
   }

@@ -4,6 +4,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 
+#include <algorithm>
 #include <limits>
 
 namespace hooked {
@@ -40,6 +41,14 @@ at::Tensor without_padding(const at::Tensor& values, const RowColumns& columns) 
 bool counts_tokens(Axis axis) {
   return axis == Axis::pos || axis == Axis::source || axis == Axis::query || axis == Axis::key ||
          axis == Axis::source_key;
+}
+
+std::vector<std::int64_t> places_among(std::vector<std::int64_t> numbers,
+                                       const std::vector<std::int64_t>& sorted) {
+  for (std::int64_t& number : numbers) {
+    number = std::lower_bound(sorted.begin(), sorted.end(), number) - sorted.begin();
+  }
+  return numbers;
 }
 
 GridAxis numbered_axis(std::string_view name, std::int64_t places) {

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <utility>
 
+#include "analysis/row_columns.h"
 #include "core/to_device.h"
 #include "hooked/core/error.h"
 
@@ -31,12 +32,7 @@ Numbers joined(const Numbers& a, const Numbers& b) {
 at::Tensor read_of(const at::Tensor& logits, std::int64_t axis, const Numbers& wanted,
                    const Numbers& computed) {
   if (!wanted || wanted == computed) return logits;
-  std::vector<std::int64_t> places = *wanted;
-  if (computed) {
-    for (std::int64_t& place : places) {
-      place = std::lower_bound(computed->begin(), computed->end(), place) - computed->begin();
-    }
-  }
+  const std::vector<std::int64_t> places = computed ? places_among(*wanted, *computed) : *wanted;
   return logits.index_select(axis, to_device(places, logits.device()));
 }
 

@@ -13,6 +13,7 @@
 #include <tuple>
 #include <utility>
 
+#include "analysis/float32_at_least.h"
 #include "analysis/left_singular.h"
 #include "analysis/stream_matrices.h"
 #include "hooked/analysis/factored_matrix.h"
@@ -106,7 +107,7 @@ SingularDirections singular_directions(const HookedTransformer& model, const Sin
   }
   const StreamMatrices matrices(model, options.circuits, kSingular);
   matrices.require_plain_stream();
-  const auto W_U = computable(matrices.unembedding());
+  const auto W_U = float32_at_least(matrices.unembedding());
   const auto [all, vectors] = side_of(matrices, options);
   const auto every = all.to(at::kCPU, at::kDouble);
   const auto subspaces = subspaces_of(every, options.equal_within);

@@ -45,11 +45,6 @@ std::int64_t counted(std::int64_t index, std::int64_t count, const char* what, c
 
 }  // namespace
 
-at::Tensor computable(const at::Tensor& x) {
-  const bool narrow = x.scalar_type() == at::kHalf || x.scalar_type() == at::kBFloat16;
-  return narrow ? x.to(at::kFloat) : x;
-}
-
 StreamMatrices::StreamMatrices(const HookedTransformer& model, const CircuitOptions& options,
                                std::string where)
     : model_(model),

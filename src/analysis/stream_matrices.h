@@ -85,7 +85,4 @@ class StreamMatrices {
   WeightView weights_;
 };
 
-/// Float32 for 16 bit numbers, which LAPACK has not; others as they are.
-at::Tensor computable(const at::Tensor& x);
-
 }  // namespace hooked

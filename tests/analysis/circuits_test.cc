@@ -121,7 +121,10 @@ INSTANTIATE_TEST_SUITE_P(Golden, CircuitsOfGolden, testing::ValuesIn(golden_case
 
 // --- Beside TransformerLens.
 
-TEST(Circuits, CompositionEqualsTransformerLenss) {
+/// Each recorded model, raw and processed, with its tensors by the names that TransformerLens or PyTorch gave
+/// them behind the model's prefix.
+template <class Check>
+void for_each_recorded_model(const Check& check) {
   const auto root = std::filesystem::path(HOOKED_SOURCE_DIR) / "tests/golden";
   const auto tensors = read_tensors(root / "circuits.safetensors");
   const auto index = Json::parse(std::ifstream(root / "circuits.json"));
@@ -133,50 +136,46 @@ TEST(Circuits, CompositionEqualsTransformerLenss) {
       const auto model =
           HookedTransformer::load((root / row.at("folder").get<std::string>()).string(),
                                   {.dtype = at::kDouble, .processing = WeightProcessing::only(steps)});
-      const auto prefix = row.at("model").get<std::string>() + "." + processed + ".";
-      for (const auto& [input, mode] :
-           {std::pair{HeadInput::query, "Q"}, {HeadInput::key, "K"}, {HeadInput::value, "V"}}) {
-        const auto ours = composition_scores(model, input, {.circuits = {.norms = false}}).scores.values();
-        const auto& theirs = tensors.at(prefix + mode);  // zero where there is no composition
-        ASSERT_EQ(ours.sizes(), theirs.sizes());
-        EXPECT_TRUE(ours.isnan().equal(theirs.eq(0))) << mode;
-        EXPECT_LE(largest(ours.nan_to_num(0) - theirs), kGoldenTolerance) << mode;
-      }
-      const auto parts = tensors.at(prefix + "eigenvalues");  // [layer, head, d_head, 2]
-      const auto theirs = at::complex(parts.select(-1, 0), parts.select(-1, 1));
-      const auto ours = ov_circuits(model, {.norms = false}).eigenvalues();
-      const auto distance = (ours.unsqueeze(-1) - theirs.unsqueeze(-2)).abs();
-      EXPECT_LE(largest(std::get<0>(distance.min(-1))), kGoldenTolerance);
-      EXPECT_LE(largest(std::get<0>(distance.min(-2))), kGoldenTolerance);
+      check(model, [&](const std::string& name) {
+        return tensors.at(row.at("model").get<std::string>() + "." + processed + "." + name);
+      });
     }
   }
 }
 
+TEST(Circuits, CompositionEqualsTransformerLenss) {
+  for_each_recorded_model([](const HookedTransformer& model, const auto& recorded) {
+    for (const auto& [input, mode] :
+         {std::pair{HeadInput::query, "Q"}, {HeadInput::key, "K"}, {HeadInput::value, "V"}}) {
+      const auto ours = composition_scores(model, input, {.circuits = {.norms = false}}).scores.values();
+      const at::Tensor theirs = recorded(mode);  // zero where there is no composition
+      ASSERT_EQ(ours.sizes(), theirs.sizes());
+      EXPECT_TRUE(ours.isnan().equal(theirs.eq(0))) << mode;
+      EXPECT_LE(largest(ours.nan_to_num(0) - theirs), kGoldenTolerance) << mode;
+    }
+    const auto parts = recorded("eigenvalues");  // [layer, head, d_head, 2]
+    const auto theirs = at::complex(parts.select(-1, 0), parts.select(-1, 1));
+    const auto ours = ov_circuits(model, {.norms = false}).eigenvalues();
+    const auto distance = (ours.unsqueeze(-1) - theirs.unsqueeze(-2)).abs();
+    EXPECT_LE(largest(std::get<0>(distance.min(-1))), kGoldenTolerance);
+    EXPECT_LE(largest(std::get<0>(distance.min(-2))), kGoldenTolerance);
+  });
+}
+
 TEST(Circuits, CopyingEqualsPyTorchs) {
-  const auto root = std::filesystem::path(HOOKED_SOURCE_DIR) / "tests/golden";
-  const auto tensors = read_tensors(root / "circuits.safetensors");
-  const auto index = Json::parse(std::ifstream(root / "circuits.json"));
-  for (const auto& row : index.at("models")) {
-    for (const auto& [processed, names] : row.at("processing").items()) {
-      SCOPED_TRACE(row.at("model").get<std::string>() + " " + processed);
-      std::vector<ProcessingStep> steps;
-      for (const std::string name : names) steps.push_back(parse_processing_step(name));
-      const auto model =
-          HookedTransformer::load((root / row.at("folder").get<std::string>()).string(),
-                                  {.dtype = at::kDouble, .processing = WeightProcessing::only(steps)});
-      const auto& theirs = tensors.at(row.at("model").get<std::string>() + "." + processed + ".copying");
-      const auto ours = copying_scores(model, {.circuits = {.norms = false}, .top_k = 3});
-      EXPECT_LE(largest(ours.eigenvalues.values() - theirs.select(-1, 0)), kGoldenTolerance);
-      EXPECT_LE(largest(ours.top_k.values() - theirs.select(-1, 1)), kGoldenTolerance);
-      for (std::int64_t layer = 0; layer < theirs.size(0); ++layer) {
-        for (std::int64_t head = 0; head < theirs.size(1); ++head) {
-          const auto trace =
-              full_ov_circuit(model, {layer, head}, CircuitEnd::token, {.norms = false}).AB().trace();
-          EXPECT_NEAR(trace.item<double>(), theirs[layer][head][2].item<double>(), kGoldenTolerance);
-        }
+  for_each_recorded_model([](const HookedTransformer& model, const auto& recorded) {
+    const at::Tensor theirs = recorded("copying");
+    const auto ours = copying_scores(model, {.circuits = {.norms = false}, .top_k = 3});
+    EXPECT_LE(largest(ours.eigenvalues.values() - theirs.select(-1, 0)), kGoldenTolerance);
+    EXPECT_LE(largest(ours.top_k.values() - theirs.select(-1, 1)), kGoldenTolerance);
+    for (std::int64_t layer = 0; layer < theirs.size(0); ++layer) {
+      for (std::int64_t head = 0; head < theirs.size(1); ++head) {
+        const auto trace =
+            full_ov_circuit(model, {layer, head}, CircuitEnd::token, {.norms = false}).AB().trace();
+        EXPECT_NEAR(trace.item<double>(), theirs[layer][head][2].item<double>(), kGoldenTolerance);
       }
     }
-  }
+  });
 }
 
 // --- By themselves.
