@@ -42,7 +42,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 TURN_MS = 300  # a turn repeats a run until it takes about as long, at most REPEATS times
 REPEATS = 10
 FRESH_ROUNDS = 3
-FLOOR_ROWS = {"cpu": (16, 128, 512, 1024), "cuda": (16, 128, 512, 1024, 4096)}  # tokens; the first two with --quick
+FLOOR_ROWS = {"cpu": (16, 128, 512, 1024), "cuda": (16, 128, 512, 1024, 4096)}  # tokens
 
 
 def arguments() -> argparse.Namespace:
@@ -221,8 +221,6 @@ class Comparison:
             processes = {engine: stack.enter_context(Process(engine, self.args)) for engine in ALL}
             processes = self.loaded(processes, context, about)
             rows = FLOOR_ROWS[self.args.device]
-            if self.args.quick:
-                rows = rows[:2]
             floors = self.floor(processes, rows)
             result["floor"] = lowest(floors)
             result["weight_bytes"] = (self.folder / "model.safetensors").stat().st_size  # of float32

@@ -5,7 +5,8 @@ import statistics
 from .process import TITLES
 from .questions import RATIOS
 
-WAYS = {"linear_ms": "`at::linear`", "one_dnn_ms": "oneDNN through LibTorch", "recorded_ms": "`at::linear`, recorded as a graph"}
+WAYS = {"linear_ms": "`at::linear`", "one_dnn_ms": "oneDNN through LibTorch", "one_dnn_packed_ms": "oneDNN, weights packed",
+        "mkl_packed_ms": "MKL, weights packed", "recorded_ms": "`at::linear`, recorded as a graph"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,7 +94,7 @@ def products(results: dict) -> list:
             if ms:
                 least = min(product[way] for way in ways(product))
                 made.setdefault(question, {})[combination] = spread([m / least for m in ms])
-    return [Row("", f"{question.replace('_', ' ').replace('x', ' × ')} ÷ its products alone (the faster way of the next table)",
+    return [Row("", f"{question.replace('_', ' ').replace('x', ' × ')} ÷ its products alone (the fastest way of the next table)",
                 "", cells) for question, cells in made.items()]
 
 

@@ -1,5 +1,7 @@
 """What the machine itself allows, measured in the process of transformers: the matrix products of a run and nothing else,
-as LibTorch makes them in each of its ways, and the rate at which memory is read."""
+as LibTorch makes them in each of its ways (on plain weights, and on weights that it has packed for that number of tokens),
+and the rate at which memory is read."""
+import functools
 import time
 
 import torch
@@ -13,6 +15,20 @@ READ_BYTES = 1 << 30
 
 def one_dnn(rows, weight):
     return torch.ops.mkldnn._linear_pointwise(rows, weight, None, "none", [], "")
+
+
+def mkl_packed(rows, weight):
+    packed, plain = weight
+    return torch.ops.mkl._mkl_linear(rows, packed, plain, None, rows.shape[0])
+
+
+def ways_on_cpu(dtype, tokens: int) -> dict:
+    """By name: what is made of a weight once, and the product of rows with it. MKL packs float32 only."""
+    ways = {"one_dnn_ms": (lambda weight: weight, one_dnn),
+            "one_dnn_packed_ms": (lambda weight: torch.ops.mkldnn._reorder_linear_weight(weight, tokens), one_dnn)}
+    if dtype == torch.float32 and torch.backends.mkl.is_available():
+        ways["mkl_packed_ms"] = (lambda weight: (torch.ops.mkl._mkl_reorder_linear_weight(weight, tokens), weight), mkl_packed)
+    return ways
 
 
 def least_ms(work, device: str) -> float:
@@ -44,26 +60,25 @@ def floor(model, rows: list, device: str) -> dict:
     block are others, as in a run), floating-point operations, bytes of weights that a step of a generation reads."""
     sizes, unembedding = products(model)
     made = {"dtype": model.dtype, "device": device}
-    blocks = [[torch.randn(size, **made) for size in sizes] for _ in range(model.config.num_hidden_layers)]
-    last = torch.randn(unembedding, **made)
-    numbers = sum(w.numel() for block in blocks for w in block) + last.numel()
-    reply = {"weight_bytes": numbers * last.element_size(), "read_gb_per_s": read_rate(device), "products": []}
+    blocks = sizes * model.config.num_hidden_layers
+    weights = [torch.randn(size, **made) for size in (*blocks, unembedding)]
+    numbers = sum(w.numel() for w in weights)
+    reply = {"weight_bytes": numbers * weights[0].element_size(), "read_gb_per_s": read_rate(device), "products": []}
     for count in rows:
-        inputs = {width: torch.randn(count, width, **made) for width in {size[1] for size in (*sizes, unembedding)}}
+        inputs = {width: torch.randn(count, width, **made) for width in {w.shape[1] for w in weights}}
 
-        def run(product):
-            for block in blocks:
-                for weight in block:
-                    product(inputs[weight.shape[1]], weight)
-            product(inputs[last.shape[1]], last)
+        def run(product, operands):
+            for weight, operand in zip(weights, operands):
+                product(inputs[weight.shape[1]], operand)
 
-        def linear():
-            run(F.linear)
-
-        second = {"one_dnn_ms": lambda: run(one_dnn)} if device == "cpu" else {"recorded_ms": recorded(linear)}
-        ways = {"linear_ms": linear, **second}
-        reply["products"].append({"rows": count, "flop": 2 * count * numbers,
-                                  **{way: least_ms(work, device) for way, work in ways.items()}})
+        linear = functools.partial(run, F.linear, weights)
+        ms = {"linear_ms": least_ms(linear, device)}
+        if device == "cpu":
+            for way, (prepared, product) in ways_on_cpu(model.dtype, count).items():
+                ms[way] = least_ms(functools.partial(run, product, [prepared(weight) for weight in weights]), device)
+        else:
+            ms["recorded_ms"] = least_ms(recorded(linear), device)
+        reply["products"].append({"rows": count, "flop": 2 * count * numbers, **ms})
     return reply
 
 

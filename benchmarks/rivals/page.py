@@ -3,7 +3,7 @@ import pathlib
 import platform
 import sys
 
-from .figures import WAYS, met, number, rows, spread, ways
+from .figures import WAYS, met, number, rows, spread
 from .process import TITLES
 from .questions import QUESTIONS
 
@@ -52,10 +52,13 @@ def time_table(result: dict) -> str:
 
 def floor_table(results: dict, shapes: dict) -> str:
     made = [(title(combination, shapes), p) for combination, result in results.items() for p in result["floor"]["products"]]
-    kinds = ways(made[0][1]) if made else []
+    kinds = [way for way in WAYS if any(way in p for _, p in made)]
+
+    def cell(product: dict, way: str) -> str:
+        return f"{number(product[way])} ms, {number(product['flop'] / product[way] / 1e6)} GFLOP/s" if way in product else ""
+
     return table(["products of a run", "tokens", *(WAYS[way] for way in kinds)],
-                 [[name, str(p["rows"]), *(f"{number(p[way])} ms, {number(p['flop'] / p[way] / 1e6)} GFLOP/s" for way in kinds)]
-                  for name, p in made])
+                 [[name, str(p["rows"]), *(cell(p, way) for way in kinds)] for name, p in made])
 
 
 def fresh_table(results: dict, shapes: dict) -> str:
