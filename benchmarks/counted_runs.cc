@@ -1,16 +1,22 @@
-// A few fixed small runs for scripts/instruction_counts.py, which counts their instructions with callgrind:
+// A few fixed small runs for scripts/run_counts.py, which counts their instructions with callgrind:
 // one call of hooked_counted_region each, after the same run has been made twice. Prints what it was made
-// with, then the runs' names in that order.
+// with, then a line for each run in that order: its name, the bytes of tensors that it allocates, the
+// operators of LibTorch that it calls, and how many pages it meets for the first time, with tabs between.
 //
 //   bench_counted_runs examples/toy_model
 #include <ATen/Parallel.h>
 #include <ATen/ops/arange.h>
+#include <ATen/record_function.h>
+#include <c10/core/CPUAllocator.h>
 #include <fmt/format.h>
 #include <hooked/hooked.h>
+#include <sys/resource.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -23,6 +29,35 @@ extern "C" __attribute__((noinline, noclone)) void hooked_counted_region(const s
 namespace {
 
 namespace act = hooked::act;
+
+std::int64_t bytes_allocated = 0, operators_called = 0;  // by the only thread
+
+// Memory of tensors, counted.
+class CountedMemory final : public c10::Allocator {
+ public:
+  at::DataPtr allocate(std::size_t bytes) override {
+    bytes_allocated += static_cast<std::int64_t>(bytes);
+    return memory_->allocate(bytes);
+  }
+  at::DeleterFnPtr raw_deleter() const override { return memory_->raw_deleter(); }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    memory_->copy_data(to, from, bytes);
+  }
+
+ private:
+  c10::Allocator* memory_ = c10::GetDefaultCPUAllocator();
+};
+
+std::unique_ptr<at::ObserverContext> count_operator(const at::RecordFunction&) {
+  ++operators_called;
+  return nullptr;
+}
+
+std::int64_t page_faults() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_minflt;
+}
 
 std::vector<std::pair<const char*, std::function<void()>>> counted_runs(
     const hooked::HookedTransformer& model) {
@@ -47,14 +82,23 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
+    CountedMemory memory;
+    c10::SetCPUAllocator(&memory, /*priority=*/1);
     at::set_num_threads(1);
     fmt::print("compiler {}, LibTorch {}\n", __VERSION__, hooked::libtorch_version());
     const auto model = hooked::HookedTransformer::load(argv[1]);
     for (const auto& [name, run] : counted_runs(model)) {
       run();
       run();
+      const std::int64_t bytes = bytes_allocated, faults = page_faults();
       hooked_counted_region(run);
-      fmt::print("{}\n", name);
+      const std::int64_t bytes_of_run = bytes_allocated - bytes, faults_of_run = page_faults() - faults;
+      const auto counting = at::addGlobalCallback(
+          at::RecordFunctionCallback(count_operator).scopes({at::RecordScope::FUNCTION}));
+      operators_called = 0;
+      run();
+      at::removeCallback(counting);
+      fmt::print("{}\t{}\t{}\t{}\n", name, bytes_of_run, operators_called, faults_of_run);
     }
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", error.what());
