@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "analysis/row_columns.h"
+#include "core/places_among.h"
 #include "core/to_device.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
@@ -17,6 +18,9 @@
 
 namespace hooked {
 namespace {
+
+/// Distinct ones in rising order; nothing: all.
+using Numbers = std::optional<std::vector<std::int64_t>>;
 
 // The score as the function gives it, checked.
 at::Tensor checked_scores(const Metric& metric, const MetricInput& run, std::int64_t rows) {
@@ -65,6 +69,27 @@ at::Tensor as_rows(const at::Tensor& columns) {
   return columns.defined() && columns.dim() == 1 ? columns.unsqueeze(0) : columns;
 }
 
+/// Of logits for `computed` on an axis (none: `first` and what follows) those for `wanted` (none: all).
+at::Tensor those_of(const at::Tensor& logits, std::int64_t axis, const Numbers& wanted,
+                    const Numbers& computed, std::int64_t first, const BoundMetric& metric,
+                    const char* what) {
+  if (wanted == computed) return logits;
+  const auto refuse = [&](const std::string& read) {
+    throw ShapeError(metric.metric().name(),
+                     fmt::format("the metric reads the logits of {}, which the run did not compute; run with "
+                                 "metric.needs()",
+                                 read));
+  };
+  if (!wanted) refuse(fmt::format("every {}", what));
+  std::vector<std::int64_t> places = *wanted;
+  if (computed) places = places_among(*wanted, *computed);
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if (!computed) places[i] -= first;
+    if (places[i] < 0 || places[i] >= logits.size(axis)) refuse(fmt::format("{} {}", what, (*wanted)[i]));
+  }
+  return logits.index_select(axis, to_device(places, logits.device()));
+}
+
 Input with_tokens(const HookedTransformer& model, const Input& input) {
   return (input.text ? Input(model.to_tokens(*input.text), input) : input).with_decoder_start(model.config());
 }
@@ -72,7 +97,13 @@ Input with_tokens(const HookedTransformer& model, const Input& input) {
 }  // namespace
 
 Metric::Metric(Definition definition)
-    : definition_(std::make_shared<const Definition>(std::move(definition))) {}
+    : definition_(std::make_shared<const Definition>(std::move(definition))) {
+  if (definition_->reads_answers_only && (definition_->answers.empty() || !definition_->reads_logits)) {
+    throw HookError(name(),
+                    "the metric reads its answers' logits only, but has none; expected `answers`, and "
+                    "`reads_logits`");
+  }
+}
 
 at::Tensor Metric::operator()(const at::Tensor& logits) const {
   const auto n_positions = static_cast<std::int64_t>(definition_->positions.size());
@@ -126,7 +157,7 @@ at::Tensor Metric::score(const HookedTransformer& model, const Input& input,
 }
 
 BoundMetric::BoundMetric(Metric metric, const HookedTransformer& model, const Input& input)
-    : metric_(std::move(metric)), rows_(counted(input.batch())) {
+    : metric_(std::move(metric)), vocabulary_(model.config().d_vocab_out()), rows_(counted(input.batch())) {
   first_column_ = input.first_column();
   TokenColumns tokens{.first = first_column_, .end = first_column_ + input.length()};
   if (const auto mask = as_rows(input.main_mask()); mask.defined()) tokens.mask = mask.ne(0).to(at::kCPU);
@@ -138,7 +169,7 @@ BoundMetric::BoundMetric(Metric metric, const HookedTransformer& model, const In
   real_ = columns.real;
   if (!input.start) tokens_ = as_rows(input.main_tokens()).to(at::kCPU);
   for (const auto& answers : metric_.definition().answers)
-    answers.require_fit(rows(), model.config().d_vocab_out(), metric_.name());
+    answers.require_fit(rows(), vocabulary_, metric_.name());
   find_read_logits();
 }
 
@@ -171,13 +202,19 @@ RunOptions BoundMetric::needs(RunOptions options) const {
 }
 
 at::Tensor BoundMetric::operator()(const RunResult& run) const {
-  return (*this)(metric_.definition().reads_logits ? run.logits() : at::Tensor(), run.cache);
+  return (*this)(metric_.definition().reads_logits ? logits_of(run) : at::Tensor(), run.cache);
+}
+
+at::Tensor BoundMetric::logits_of(const RunResult& run) const {
+  const at::Tensor columns =
+      those_of(run.logits(), 1, logit_columns_, run.logit_positions(), first_column_, *this, "column");
+  return those_of(columns, 2, logit_tokens_, run.logit_tokens(), 0, *this, "token");
 }
 
 at::Tensor BoundMetric::operator()(const at::Tensor& logits, const ActivationCache& cache) const {
-  const bool whole = !logit_tokens_ || !logits.defined() ||
-                     logits.size(-1) != static_cast<std::int64_t>(logit_tokens_->size());
-  const MetricInput run{.logits = metric_.definition().reads_logits ? at_positions(logits) : at::Tensor(),
+  const bool reads_logits = metric_.definition().reads_logits;
+  const bool whole = !reads_logits || require_vocabulary_or_tokens(logits);
+  const MetricInput run{.logits = reads_logits ? at_positions(logits) : at::Tensor(),
                         .logit_tokens = whole ? std::vector<std::int64_t>() : *logit_tokens_,
                         .cache = cache,
                         .columns = columns_,
@@ -186,6 +223,19 @@ at::Tensor BoundMetric::operator()(const at::Tensor& logits, const ActivationCac
                         .first_column = first_column_,
                         .rows = rows_};
   return checked_scores(metric_, run, rows());
+}
+
+/// Whether the logits are those of the whole vocabulary; throws where they are neither that nor those of
+/// logit_tokens().
+bool BoundMetric::require_vocabulary_or_tokens(const at::Tensor& logits) const {
+  const std::int64_t width = logits.defined() && logits.dim() > 0 ? logits.size(-1) : 0;
+  if (width == vocabulary_) return true;
+  const auto tokens = logit_tokens_ ? static_cast<std::int64_t>(logit_tokens_->size()) : vocabulary_;
+  if (width == tokens) return false;
+  throw ShapeError(metric_.name(),
+                   fmt::format("the metric reads the logits of {} tokens; expected [..., {}], "
+                               "got {}; run with metric.needs()",
+                               tokens, tokens, logits.defined() ? shape_text(logits.sizes()) : "no logits"));
 }
 
 /// Each row's logits at its own positions, [row, position, vocab], out of those that were computed.
@@ -233,9 +283,10 @@ BoundMetric BoundMetric::of_row(std::int64_t row) const {
 BoundMetric::operator RunMetric() const {
   require_gradient(metric_);
   return {.reads = metric_.definition().activations,
-          .function = [metric = *this](const at::Tensor& output, const ActivationCache& read) {
-            return metric(output, read).sum();
-          }};
+          .function = [metric = *this](const at::Tensor& output,
+                                       const ActivationCache& read) { return metric(output, read).sum(); },
+          .logit_positions = metric_.definition().reads_logits ? logit_columns_ : std::nullopt,
+          .logit_tokens = metric_.definition().reads_logits ? logit_tokens_ : std::nullopt};
 }
 
 BoundMetric::operator LogitMetric() const {

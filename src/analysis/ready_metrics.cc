@@ -14,6 +14,7 @@
 #include <limits>
 
 #include "analysis/row_columns.h"
+#include "core/places_among.h"
 #include "core/to_device.h"
 #include "hooked/analysis/metric.h"
 #include "hooked/core/error.h"

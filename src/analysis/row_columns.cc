@@ -43,14 +43,6 @@ bool counts_tokens(Axis axis) {
          axis == Axis::source_key;
 }
 
-std::vector<std::int64_t> places_among(std::vector<std::int64_t> numbers,
-                                       const std::vector<std::int64_t>& sorted) {
-  for (std::int64_t& number : numbers) {
-    number = std::lower_bound(sorted.begin(), sorted.end(), number) - sorted.begin();
-  }
-  return numbers;
-}
-
 GridAxis numbered_axis(std::string_view name, std::int64_t places) {
   GridAxis axis{.name = std::string(name), .labels = {}};
   for (std::int64_t place = 0; place < places; ++place) axis.labels.push_back(std::to_string(place));

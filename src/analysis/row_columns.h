@@ -31,10 +31,6 @@ at::Tensor without_padding(const at::Tensor& values, const RowColumns& columns);
 /// Whether the places on an axis of activations are columns of tokens.
 bool counts_tokens(Axis axis);
 
-/// Where numbers lie among distinct ones in rising order, which hold all of them.
-std::vector<std::int64_t> places_among(std::vector<std::int64_t> numbers,
-                                       const std::vector<std::int64_t>& sorted);
-
 /// An axis whose places are 0, 1, ...
 GridAxis numbered_axis(std::string_view name, std::int64_t places);
 

@@ -9,8 +9,6 @@
 #include <iterator>
 #include <utility>
 
-#include "analysis/row_columns.h"
-#include "core/to_device.h"
 #include "hooked/core/error.h"
 
 namespace hooked {
@@ -26,14 +24,6 @@ Numbers joined(const Numbers& a, const Numbers& b) {
   std::vector<std::int64_t> both;
   std::set_union(a->begin(), a->end(), b->begin(), b->end(), std::back_inserter(both));
   return both;
-}
-
-/// Of logits for `computed` on an axis those for `wanted`, which are among them.
-at::Tensor read_of(const at::Tensor& logits, std::int64_t axis, const Numbers& wanted,
-                   const Numbers& computed) {
-  if (!wanted || wanted == computed) return logits;
-  const std::vector<std::int64_t> places = computed ? places_among(*wanted, *computed) : *wanted;
-  return logits.index_select(axis, to_device(places, logits.device()));
 }
 
 at::Tensor as_numbers(const at::Tensor& scores) {
@@ -73,31 +63,24 @@ bool RowMetrics::read_places_only(const std::vector<BoundMetric>& metrics) {
   });
 }
 
-/// Out of the columns and tokens whose logits were computed, those that one metric reads.
-at::Tensor RowMetrics::logits_for(std::size_t i, const at::Tensor& logits) const {
-  const at::Tensor columns = read_of(logits, 1, metrics_[i].logit_positions(), logit_columns_);
-  return read_of(columns, 2, metrics_[i].logit_tokens(), logit_tokens_);
-}
-
 at::Tensor RowMetrics::scores(std::size_t i, const RunResult& runs, std::int64_t n_runs) const {
   const BoundMetric metric =
       metrics_[i].of_rows(std::vector<std::int64_t>(static_cast<std::size_t>(n_runs), 0));
-  return as_numbers(reads_logits(metric) ? metric(logits_for(i, runs.logits()), runs.cache)
-                                         : metric({}, runs.cache));
+  return as_numbers(metric(runs));
 }
 
 at::Tensor RowMetrics::score_alone(std::size_t i, const RunResult& runs, std::int64_t run) const {
   const BoundMetric& metric = metrics_[i];
   const ActivationCache cache =
       metric.metric().definition().activations.empty() ? ActivationCache() : runs.cache.row(run);
-  return as_numbers(reads_logits(metric) ? metric(logits_for(i, runs.logits().narrow(0, run, 1)), cache)
+  return as_numbers(reads_logits(metric) ? metric(metric.logits_of(runs).narrow(0, run, 1), cache)
                                          : metric({}, cache));
 }
 
 void RowMetrics::require_rowwise(std::size_t i, const RunResult& one, const RunResult& other) const {
   const BoundMetric& metric = metrics_[i];
   if (!reads_logits(metric) || !metric.metric().definition().activations.empty()) return;
-  const at::Tensor rows = logits_for(i, at::cat({one.logits(), other.logits().narrow(0, 0, 1)}));
+  const at::Tensor rows = at::cat({metric.logits_of(one), metric.logits_of(other).narrow(0, 0, 1)});
   const at::Tensor together = as_numbers(metric.of_rows({0, 0})(rows));
   for (std::int64_t row = 0; row < 2; ++row) {
     const double alone = as_numbers(metric(rows.narrow(0, row, 1))).item<double>();

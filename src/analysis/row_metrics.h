@@ -33,8 +33,6 @@ class RowMetrics {
   void require_rowwise(std::size_t i, const RunResult& one, const RunResult& other) const;
 
  private:
-  at::Tensor logits_for(std::size_t i, const at::Tensor& logits) const;
-
   std::vector<BoundMetric> metrics_;  // of the one row
   // What all of them read; nothing: every column, every token.
   std::optional<std::vector<std::int64_t>> logit_columns_, logit_tokens_;

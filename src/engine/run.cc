@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/parallel.h"
+#include "core/places_among.h"
 #include "core/to_device.h"
 #include "engine/make_plan.h"
 #include "engine/model_memory.h"
@@ -167,6 +168,14 @@ void require_tokens(const std::vector<std::int64_t>& tokens, const ModelConfig& 
   if (options.output == Output::loss) {
     throw ShapeError(where, "a loss needs the logits of all tokens; expected no logit_tokens");
   }
+  if (options.gradients && options.gradients->metric) {
+    throw HookError(where,
+                    "a metric of the logits is given those of all tokens; expected no logit_tokens, or "
+                    "GradientRequest::of_run, whose function gets what the run computes");
+  }
+  if (options.output == Output::none && !options.gradients) {
+    throw HookError(where, "this run computes no logits; expected no logit_tokens, or Output::logits");
+  }
   if (tokens.empty()) throw ShapeError(where, "no token is given; expected at least one");
   for (const std::int64_t token : tokens) {
     if (token >= 0 && token < config.d_vocab_out()) continue;
@@ -179,23 +188,30 @@ void require_tokens(const std::vector<std::int64_t>& tokens, const ModelConfig& 
 at::Tensor logits_at(const std::vector<std::int64_t>& wanted, const at::Tensor& logits,
                      const RunExtent& extent) {
   if (extent.logit_positions == wanted) return logits;
-  std::vector<std::int64_t> places;
-  for (const std::int64_t column : wanted) {
-    if (!extent.logit_positions) {
-      places.push_back(column - extent.columns.first);
-      continue;
-    }
-    const auto found = std::find(extent.logit_positions->begin(), extent.logit_positions->end(), column);
-    if (found == extent.logit_positions->end()) {
+  std::vector<std::int64_t> places = wanted;
+  if (extent.logit_positions) {
+    places = places_among(wanted, *extent.logit_positions);
+    if (const auto absent = std::find(places.begin(), places.end(), -1); absent != places.end()) {
       throw HookError(
           "gradients.metric",
           fmt::format("the metric reads the logits at position {}, which are not computed; add it "
                       "to logit_positions or leave these out",
-                      column));
+                      wanted[static_cast<std::size_t>(absent - places.begin())]));
     }
-    places.push_back(found - extent.logit_positions->begin());
+  } else {
+    for (std::int64_t& place : places) place -= extent.columns.first;
   }
   return logits.index_select(1, to_device(places, logits.device()));
+}
+
+// Throws where a function of the run takes other logits than the run computes.
+void require_logits_of(const RunMetric& metric, const RunExtent& extent, const RunOptions& options) {
+  const bool columns = metric.logit_positions && metric.logit_positions != extent.logit_positions;
+  if (!columns && (!metric.logit_tokens || metric.logit_tokens == options.logit_tokens)) return;
+  throw HookError("gradients.of_run",
+                  fmt::format("the metric takes the logits of other {} than the run computes; expected the "
+                              "run to have the metric's own {}, as its needs() set them",
+                              columns ? "columns" : "tokens", columns ? "logit_positions" : "logit_tokens"));
 }
 
 // What a loss may hold of logits at a time: 32 MiB in float32.
@@ -253,6 +269,7 @@ RunResult HookedTransformer::run_once(const Input& given, const RunOptions& opti
     extent.logit_positions = once;
   }
   if (options.logit_tokens) require_tokens(*options.logit_tokens, model.config, options);
+  if (options.gradients) require_logits_of(options.gradients->of_run, extent, options);
   const auto plan = make_plan(model, reach, hooks_->snapshot(), options);
   if (extent.ragged) require_ragged(input, options, extent, *plan);
   extent.ends_with_last_point =
@@ -347,6 +364,10 @@ RunResult HookedTransformer::run_once(const Input& given, const RunOptions& opti
   } else if (options.output != Output::none) {
     result.kind_ = reach.exit && model.config.has_unembedding() ? Output::logits : Output::residual;
     result.output_ = output.detach();
+    if (result.kind_ == Output::logits) {
+      result.logit_positions_ = extent.logit_positions;
+      result.logit_tokens_ = options.logit_tokens;
+    }
   }
   if (kept) {
     kept->advance(input.length(), input.main_mask());

@@ -42,6 +42,8 @@ RunResult RunResult::to(const c10::Device& device) const {
   there.gradients = gradients.to(device);
   there.notes = notes;
   there.kind_ = kind_;
+  there.logit_positions_ = logit_positions_;
+  there.logit_tokens_ = logit_tokens_;
   if (output_.defined()) there.output_ = output_.to(device);
   if (metric_.defined()) there.metric_ = metric_.to(device);
   return there;

@@ -206,6 +206,29 @@ TEST_F(MetricOfARun, OnlyTheAnswersThatItReadsAreUnembedded) {
   }
 }
 
+TEST_F(MetricOfARun, LogitsOfOtherTokensAreNotTakenForItsOwn) {
+  using List = std::vector<std::int64_t>;
+  const auto bound = logit_difference(3, 7).on(model_, input_);
+  const auto with = [&](const std::optional<List>& tokens, const std::optional<List>& positions) {
+    return bound(model_.run(input_, {.logit_positions = positions, .logit_tokens = tokens}));
+  };
+  const auto expected = bound(model_.run(input_, bound.needs()));
+  for (const List& tokens : {List{7, 3}, List{9, 3, 1, 7}})
+    EXPECT_LT((with(tokens, std::nullopt) - expected).abs().max().item<double>(), 1e-12);
+  EXPECT_THROW(with(List{3, 8}, bound.logit_positions()), ShapeError) << "as many tokens, but others";
+  EXPECT_THROW(with(std::nullopt, List{1}), ShapeError) << "as many columns, but others";
+  EXPECT_THROW(probability(3).on(model_, input_)(model_.run(input_, bound.needs())), ShapeError);
+  EXPECT_THROW(bound(model_.run(input_, bound.needs()).logits().slice(2, 0, 1)), ShapeError);
+  RunOptions other{.logit_tokens = List{3, 8},
+                   .gradients = GradientRequest{.of = act::resid_pre(0), .of_run = bound}};
+  EXPECT_THROW(model_.run(input_, other), HookError);
+}
+
+TEST_F(MetricOfARun, AnswersThatAreAllItReadsMustBeThere) {
+  const auto none = [](const MetricInput& run) { return run.logits.select(2, 0).select(1, 0); };
+  EXPECT_THROW(Metric({.name = "none", .function = none, .reads_answers_only = true}), HookError);
+}
+
 TEST_F(MetricOfARun, OnlyTheColumnsThatARowNeedsAreUnembedded) {
   const auto bound = logit(3, Position("a", {4, 3, 4})).on(model_, input_);
   EXPECT_EQ(bound.logit_positions(), std::vector<std::int64_t>({3, 4}));

@@ -243,14 +243,39 @@ TEST_F(Options, LogitTokensAreSlices) {
                   .item<bool>());
 }
 
-TEST_F(Options, AGradientsMetricGetsTheTokensThatAreAskedFor) {
-  const auto gradient = [&](const List& tokens, std::int64_t place) {
-    const LogitMetric metric([place](const at::Tensor& logits) { return logits.select(2, place).sum(); });
-    RunOptions options{.gradients = GradientRequest{.of = act::resid_pre(0), .metric = metric}};
+TEST_F(Options, AFunctionOfTheRunGetsTheTokensThatAreAskedFor) {
+  const auto gradient = [&](const List& tokens, std::int64_t place, const RunMetric& reads = {}) {
+    RunMetric metric = reads;
+    metric.function = [place](const at::Tensor& logits, const ActivationCache&) {
+      return logits.select(2, place).sum();
+    };
+    RunOptions options{.gradients = GradientRequest{.of = act::resid_pre(0), .of_run = metric}};
     if (!tokens.empty()) options.logit_tokens = tokens;
     return model_.run(tokens_, options).gradients[act::resid_pre(0)];
   };
   EXPECT_LT(relative_difference(gradient({5, 2}, 1), gradient({}, 2)), kDoubleTolerance);
+  EXPECT_LT(relative_difference(gradient({5, 2}, 1, {.logit_tokens = List{5, 2}}), gradient({}, 2)),
+            kDoubleTolerance);
+  EXPECT_THROW(gradient({5, 2}, 1, {.logit_tokens = List{2, 5}}), HookError);
+  EXPECT_THROW(gradient({}, 1, {.logit_tokens = List{5, 2}}), HookError);
+  EXPECT_THROW(gradient({5, 2}, 1, {.logit_positions = List{1}}), HookError);
+}
+
+TEST_F(Options, ALogitMetricIsGivenTheVocabulary) {
+  const LogitMetric metric([](const at::Tensor& logits) { return logits.select(2, 1).sum(); });
+  EXPECT_THROW(model_.run(tokens_, {.logit_tokens = List{5, 2},
+                                    .gradients = GradientRequest{.of = act::resid_pre(0), .metric = metric}}),
+               HookError);
+}
+
+TEST_F(Options, ARunSaysWhatItsLogitsStandFor) {
+  const auto some = model_.run(tokens_, {.logit_positions = List{-1, 2}, .logit_tokens = List{4, 0}});
+  for (const RunResult& run : {some, some.to(at::kCPU)}) {
+    EXPECT_EQ(run.logit_positions(), List({5, 2}));
+    EXPECT_EQ(run.logit_tokens(), List({4, 0}));
+  }
+  EXPECT_EQ(full_.logit_positions(), std::nullopt);
+  EXPECT_EQ(full_.logit_tokens(), std::nullopt);
 }
 
 TEST_F(Options, LogitTokensOutsideTheVocabularyAreRefused) {
@@ -259,6 +284,7 @@ TEST_F(Options, LogitTokensOutsideTheVocabularyAreRefused) {
   }
   EXPECT_THROW(model_.run(tokens_, {.output = Output::loss, .logit_tokens = List{0}}), ShapeError);
   EXPECT_THROW(model_.run(tokens_, {.output = Output::residual, .logit_tokens = List{0}}), HookError);
+  EXPECT_THROW(model_.run(tokens_, {.output = Output::none, .logit_tokens = List{0}}), HookError);
   EXPECT_THROW(model_.run(tokens_, {.logit_tokens = List{0}, .stop_at_layer = 2}), HookError);
 }
 

@@ -81,7 +81,7 @@ class Metric {
     bool differentiable = true;                            ///< whether its gradient says something
     std::vector<Answers> answers = {};                     ///< that must fit the run
   };
-  /// A metric of any part of a run.
+  /// A metric of any part of a run. Throws HookError where it reads its answers' logits only and has none.
   explicit Metric(Definition definition);
 
   /// What the score is, for titles: `logit difference`.
@@ -126,9 +126,14 @@ class BoundMetric {
   /// or no output.
   RunOptions needs(RunOptions options = {}) const;
 
-  /// The score of each row, [row], of a run made with needs(). Throws ShapeError for other shapes.
+  /// The score of each row, [row], of a run that computed at least what needs() asks for. Throws ShapeError
+  /// for one that did not.
   at::Tensor operator()(const RunResult& run) const;
-  /// The same from logits [row, logit_positions(), vocab or logit_tokens()] and activations.
+  /// Of the logits that a run computed those that the metric reads, [row, logit_positions(), vocab or
+  /// logit_tokens()]. Throws ShapeError where the run computed other ones.
+  at::Tensor logits_of(const RunResult& run) const;
+  /// The score of each row from logits as logits_of() gives them and activations. Throws ShapeError for
+  /// other shapes.
   at::Tensor operator()(const at::Tensor& logits, const ActivationCache& cache = {}) const;
 
   /// The metric for runs whose rows are these rows, in this order; a row may stand several times. Throws
@@ -148,6 +153,7 @@ class BoundMetric {
   friend class Metric;
   BoundMetric(Metric metric, const HookedTransformer& model, const Input& input);
 
+  bool require_vocabulary_or_tokens(const at::Tensor& logits) const;
   at::Tensor at_positions(const at::Tensor& logits) const;
   void find_read_logits();
 
@@ -156,6 +162,7 @@ class BoundMetric {
   at::Tensor real_;     // [row, position] bool, or undefined
   at::Tensor tokens_;   // [row, pos] int64, or undefined
   std::int64_t first_column_ = 0;
+  std::int64_t vocabulary_ = 0;
   std::vector<std::int64_t> rows_;
   std::optional<std::vector<std::int64_t>> logit_columns_, logit_tokens_;
 };

@@ -43,7 +43,8 @@ struct LossOptions {
   at::Tensor targets = {};
 };
 
-/// A differentiable function of the logits [batch, positions, vocab] to one number.
+/// A differentiable function of the logits [batch, positions, vocab] to one number. A function of some
+/// tokens' logits alone is a RunMetric.
 class LogitMetric {
  public:
   /// Maps logits [batch, positions, vocab] to a scalar. The second axis is the declared positions in their
@@ -82,6 +83,9 @@ struct RunMetric {
 
   Selection reads = {};         ///< the activations that it reads
   Function function = nullptr;  ///< the number
+  /// The absolute columns and the tokens whose logits `function` takes, in this order; a run that computes
+  /// others is refused. Absent: it takes those that the run computes.
+  std::optional<std::vector<std::int64_t>> logit_positions = std::nullopt, logit_tokens = std::nullopt;
 
   /// Whether there is a function.
   explicit operator bool() const noexcept { return static_cast<bool>(function); }
@@ -109,9 +113,9 @@ struct RunOptions {
   /// Positions whose logits are computed (negative count from the end); absent: those that the gradients'
   /// metric declares, else all. One that counts from the end and is padding in some row is refused.
   std::optional<std::vector<std::int64_t>> logit_positions = std::nullopt;
-  /// Tokens whose logits are computed, in this order: the last axis of the logits, also of those that a
-  /// gradients' metric gets. Absent: the vocabulary. `unembed.hook_out` stays whole where it is watched. Not
-  /// for a loss, which is about all tokens.
+  /// Tokens whose logits are computed, in this order: the last axis of the logits, also of those that
+  /// GradientRequest::of_run gets. Absent: the vocabulary. `unembed.hook_out` stays whole where it is
+  /// watched. Not for a loss or a LogitMetric, which are about all tokens, nor where no logits are computed.
   std::optional<std::vector<std::int64_t>> logit_tokens = std::nullopt;
   /// The run ends before this block and returns the residual stream there; n_layers means after the last
   /// block.

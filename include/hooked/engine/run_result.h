@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -29,6 +30,13 @@ class RunResult {
 
   /// [batch, pos or logit_positions, vocab or logit_tokens], in float32, of a float64 model in float64.
   const at::Tensor& logits() const { return require(Output::logits); }
+  /// The columns that the logits' second axis stands for, absolute, where the run computed some only, in
+  /// the order asked for; nothing: all of the run's.
+  const std::optional<std::vector<std::int64_t>>& logit_positions() const noexcept {
+    return logit_positions_;
+  }
+  /// The tokens that the logits' last axis stands for, as asked for; nothing: the vocabulary.
+  const std::optional<std::vector<std::int64_t>>& logit_tokens() const noexcept { return logit_tokens_; }
   /// Scalar or [batch, pos - 1], nats.
   const at::Tensor& loss() const { return require(Output::loss); }
   /// [batch, pos, d_model].
@@ -49,6 +57,7 @@ class RunResult {
 
   Output kind_ = Output::none;
   at::Tensor output_;
+  std::optional<std::vector<std::int64_t>> logit_positions_, logit_tokens_;
   at::Tensor metric_;
 };
 

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+namespace hooked {
+
+/// Where each number stands in `among`, -1 where it does not; of one that stands there several times the
+/// first place.
+inline std::vector<std::int64_t> places_among(std::vector<std::int64_t> numbers,
+                                              const std::vector<std::int64_t>& among) {
+  std::unordered_map<std::int64_t, std::int64_t> places;
+  for (std::size_t i = 0; i < among.size(); ++i) places.emplace(among[i], static_cast<std::int64_t>(i));
+  for (std::int64_t& number : numbers) {
+    const auto found = places.find(number);
+    number = found == places.end() ? -1 : found->second;
+  }
+  return numbers;
+}
+
+}  // namespace hooked
