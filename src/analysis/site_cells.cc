@@ -52,6 +52,20 @@ std::string column_text(const Position& position, std::int64_t row) {
   return fmt::format("{}={}", position.label(), own);
 }
 
+/// How many cells of an activation have their patches made at a time: enough for many runs, so that parts
+/// that fill no run hardly count, and some 15 MB.
+constexpr std::size_t kCellsAtOnce = 1024;
+
+std::vector<std::vector<std::int64_t>> in_parts(const std::vector<std::int64_t>& cells) {
+  std::vector<std::vector<std::int64_t>> parts;
+  for (std::size_t first = 0; first < cells.size(); first += kCellsAtOnce) {
+    const std::size_t end = std::min(first + kCellsAtOnce, cells.size());
+    parts.emplace_back(cells.begin() + static_cast<std::ptrdiff_t>(first),
+                       cells.begin() + static_cast<std::ptrdiff_t>(end));
+  }
+  return parts;
+}
+
 std::set<std::int32_t> numbers_of_layers(const std::vector<ActivationName>& names) {
   std::set<std::int32_t> layers;
   for (const ActivationName& name : names) layers.insert(name.layer);
@@ -316,11 +330,13 @@ CellPlan SiteCells::plan() const {
       reads.push_back(act::expert_indices.in(name.stack, name.layer).name());
       if (layers.insert(name.layer).second) plan.patched.push_back(reads.back());
     }
-    plan.groups.push_back({own->second,
-                           [self, name, cells = own->second](const PatchedRuns& runs, SweptRow row) {
-                             return self->patches(name, cells, runs, row);
-                           },
-                           std::move(reads)});
+    for (const std::vector<std::int64_t>& cells : in_parts(own->second)) {
+      plan.groups.push_back({cells,
+                             [self, name, cells](const PatchedRuns& runs, SweptRow row) {
+                               return self->patches(name, cells, runs, row);
+                             },
+                             reads});
+    }
   }
   if (plan.groups.empty()) {
     throw HookError("sweep", fmt::format("none of the layers in `over` has {}; expected some of {}",

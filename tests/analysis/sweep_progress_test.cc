@@ -212,18 +212,19 @@ TEST(SweepMemory, DoesNotGrowWithTheNumberOfCells) {
   config.dtype = at::kFloat;
   const auto model = HookedTransformer::create(config, {.seed = 1});
   const at::Tensor clean = random_row(45, 11, 1), corrupted = random_row(45, 11, 2);
+  const std::vector<SweptPlace> some = {Position(44)};
   SweepOptions options{.site = act::pattern,
-                       .over = {{Axis::layer, {0}}, Axis::head, Axis::query, Axis::key},
+                       .over = {Axis::layer, {Axis::head, {0}}, {Axis::query, some}, Axis::key},
                        .from = model.run_with_cache(clean, act::everything).cache,
                        .into = corrupted,
                        .metric = logit(3)};
-  EXPECT_EQ(sweep(model, options).values().numel(), 8100);
+  EXPECT_EQ(sweep(model, options).values().numel(), 180);
   const std::int64_t before = process_status("VmHWM");
   options.over = {Axis::layer, Axis::head, Axis::query, Axis::key};
   EXPECT_EQ(sweep(model, options).values().numel(), 32400);
-  // A layer's patches take some 15 KB a cell, so three layers more would be 350 MB. Heaps of two threads
-  // differ by tens.
-  EXPECT_LT(process_status("VmHWM") - before, std::int64_t{96} << 20);
+  // Patches take some 15 KB a cell, so those of all cells would be 480 MB, those of a layer 120. Heaps of two
+  // threads differ by tens.
+  EXPECT_LT(process_status("VmHWM") - before, std::int64_t{64} << 20);
 }
 
 // Callers' functions need not be made for several threads.
