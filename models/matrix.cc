@@ -39,6 +39,9 @@ constexpr std::int64_t kPanel = 64;
 constexpr std::int64_t kRowsOfAShare = 48;
 constexpr std::int64_t kMostStretches = 64;
 
+// Inputs of many rows that are multiplied at a time.
+constexpr std::int64_t kInputsAtOnce = 768;
+
 // Sixteens of columns in a block, by how fast the kernels are (Note [Packed matrices]); 0 for none.
 std::int64_t sixteens_of(std::int64_t group, kernels::Instructions instructions) {
   if (instructions == kernels::Instructions::none) return 0;
@@ -177,21 +180,31 @@ void Matrix::multiply_packed(at::Tensor& out, const at::Tensor& rows, const at::
   auto* y = static_cast<std::byte*>(out.mutable_data_ptr());
   const std::int64_t block_bytes = columns * row_in * element;
   const kernels::BlockKernel kernel = block_kernel(stored_, instructions_, columns / kernels::kPackedColumns);
+  // Of long rows the caches hold a tile's inputs and a block's in part only; sums of float32 wait in `out`.
+  const bool in_stretches = stored_.scalar_type() == at::kFloat && row_count >= kRowsOfAShare;
   const auto one = [&](std::int64_t share) {
     const std::int64_t block = share / stretches, first = share % stretches * stretch;
     const std::int64_t count = std::min(stretch, row_count - first);
     if (count <= 0) return;
     const std::int64_t head = block / of_head, row = head * row_count + first;
-    kernel({.x = x + row * row_in * element,
-            .x_stride = row_in,
-            .block = w + block * block_bytes,
-            .in = row_in,
-            .bias = b == nullptr ? nullptr : b + block * columns * element,
-            .out = y + (row * row_out + block % of_head * columns) * element,
-            .out_stride = row_out,
-            .rows = count,
-            .next = w + (block + 1) * block_bytes,
-            .next_bytes = block + 1 < blocks ? block_bytes : 0});
+    const std::int64_t at_once = in_stretches ? kInputsAtOnce : row_in;
+    for (std::int64_t input = 0; input < row_in; input += at_once) {
+      const std::int64_t end = std::min(input + at_once, row_in), bytes_of_input = columns * element;
+      const bool last = end == row_in;
+      kernel({.x = x + (row * row_in + input) * element,
+              .x_stride = row_in,
+              .block = w + block * block_bytes + input * bytes_of_input,
+              .in = end - input,
+              .bias = b == nullptr || !last ? nullptr : b + block * columns * element,
+              .out = y + (row * row_out + block % of_head * columns) * element,
+              .out_stride = row_out,
+              .rows = count,
+              .next = w + block * block_bytes + end * bytes_of_input,
+              .next_bytes = last && block + 1 == blocks
+                                ? 0
+                                : std::min(at_once, last ? row_in : row_in - end) * bytes_of_input,
+              .more = input > 0});
+    }
   };
   share_operations(blocks * stretches, 2 * row_count * stored_.numel(),
                    [&](std::int64_t first, std::int64_t end) {

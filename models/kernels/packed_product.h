@@ -20,6 +20,7 @@ struct BlockProduct {
   std::int64_t rows;
   const void* next = nullptr;   ///< what the next product reads first, which may be fetched meanwhile
   std::int64_t next_bytes = 0;  ///< of that
+  bool more = false;            ///< float32: on top of what `out` has, the sums over inputs before these
 };
 
 using BlockKernel = void (*)(const BlockProduct&);

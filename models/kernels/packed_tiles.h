@@ -177,6 +177,16 @@ void tile(const BlockProduct& p, std::int64_t row, std::int64_t first, Fetching&
     for (int v = 0; v < kVectors; ++v) __builtin_prefetch(out + r * p.out_stride + v * kLanes, 1, 3);
   }
   Floats sums[kRows][kVectors] = {};
+  if constexpr (sizeof(Element) == sizeof(float)) {
+    if (p.more) {
+#pragma GCC unroll 12
+      for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 12
+        for (int v = 0; v < kVectors; ++v)
+          sums[r][v] = *reinterpret_cast<const AnyFloats*>(out + r * p.out_stride + v * kLanes);
+      }
+    }
+  }
   fetching.begin_part();
   for (std::int64_t i = 0; i < in; i += Elements::kDepth) {
     if constexpr (kRows > 1 && kLanes == 16) fetching.step();  // where sums hide it

@@ -8,7 +8,7 @@ namespace hooked::kernels {
 struct RowPeak {
   float largest;       ///< NaN is passed over
   std::int64_t place;  ///< the first at which it stands
-  double sum;  ///< of exp(number - largest) over the row; NaN where the row has one, or has an infinity
+  double sum;          ///< of exp(number - largest) over the row; NaN where the row has one, or +infinity
 };
 
 /// Of a row of `count` numbers, at least one; read twice, the second time from the cache.
