@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <stdexcept>
+#include <string>
+#include <unordered_set>
 #include <utility>
 
 #include "core/json.h"
@@ -106,19 +108,34 @@ void refuse_denormalizer(const ProtobufReader& outer, const Field& message) {
   });
 }
 
+// Refuses an empty piece, one of those that are `known`, and more than there are ids.
+void require_new(const std::string& piece, std::size_t id, const Field& field,
+                 std::unordered_set<std::string>& known) {
+  if (piece.empty()) {
+    throw std::invalid_argument(
+        fmt::format("the piece {} at byte {} is empty; expected its spelling", id, field.at));
+  }
+  if (!known.insert(piece).second) {
+    throw std::invalid_argument(
+        fmt::format("the piece {} (\"{}\") at byte {} is there twice; expected pieces that differ", id,
+                    printable(piece), field.at));
+  }
+  if (id >= static_cast<std::size_t>(Vocabulary::kIds))
+    throw std::invalid_argument(fmt::format("has more than {} pieces; expected fewer", Vocabulary::kIds));
+}
+
 }  // namespace
 
 SentencePieceModel read_sentencepiece_model(std::string_view bytes, std::string_view where) {
   SentencePieceModel model;
+  // Repeated pieces are refused here already: a file of nothing else would take ten times its size.
+  std::unordered_set<std::string> known;
   try {
     for_each_field(ProtobufReader(bytes), [&](const Field& field, const ProtobufReader& whole) {
       switch (field.number) {
         case 1:
           model.pieces.push_back(read_piece(whole, field));
-          if (model.pieces.back().text.empty()) {
-            throw std::invalid_argument(fmt::format("the piece {} at byte {} is empty; expected its spelling",
-                                                    model.pieces.size() - 1, field.at));
-          }
+          require_new(model.pieces.back().text, model.pieces.size() - 1, field, known);
           break;
         case 2:
           read_trainer_spec(whole, field, model);

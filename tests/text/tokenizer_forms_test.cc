@@ -123,6 +123,53 @@ TEST_F(FormsTest, SideFilesSayWhatIsPutAround) {
   EXPECT_EQ(tokenizer.encode("b<s>b", {.add_special_tokens = true}).ids, (Ids{1, 3, 5, 1, 5}));
 }
 
+TEST_F(FormsTest, SentinelsOfT5StandBehindThePieces) {
+  write("spiece.model", small_model());
+  write("tokenizer_config.json", R"({"tokenizer_class": "T5Tokenizer", "extra_ids": 3, "pad_token": "<s>"})");
+  auto tokenizer = load();
+  EXPECT_EQ(tokenizer.find("<extra_id_2>"), 8);
+  EXPECT_EQ(tokenizer.encode("ab<extra_id_0>ab", {.add_special_tokens = true}).ids, (Ids{7, 10, 7, 2}));
+  EXPECT_EQ(tokenizer.decode(Ids{7, 10, 7, 2}, {.skip_special_tokens = true}), "ab ab");
+  // Those that are listed are not made again.
+  write(
+      "tokenizer_config.json",
+      R"({"tokenizer_class": "T5Tokenizer", "pad_token": null, "additional_special_tokens": ["<extra_id_0>"]})");
+  tokenizer = load();
+  EXPECT_EQ(tokenizer.find("<extra_id_0>"), 8);
+  EXPECT_EQ(tokenizer.vocab_size(), 9);
+}
+
+TEST_F(FormsTest, GemmaTakesItsPrefixFromTheFile) {
+  write("tokenizer.model", small_pieces() + bytes_field(2, number_field(3, 2)) +
+                               bytes_field(3, number_field(3, 0) + number_field(4, 0)));
+  write("tokenizer_config.json",
+        R"({"tokenizer_class": "GemmaTokenizer", "bos_token": "<s>", "eos_token": "</s>",
+                                     "pad_token": null})");
+  const auto tokenizer = load();
+  EXPECT_EQ(tokenizer.encode("ab ab", {.add_special_tokens = true}).ids, (Ids{1, 6, 7}));
+  EXPECT_EQ(tokenizer.decode(Ids{1, 7, 6}), "<s> abab");
+  EXPECT_EQ(tokenizer.bos_id(), 1);
+  EXPECT_EQ(tokenizer.eos_id(), 2);
+}
+
+TEST_F(FormsTest, OptionsOfWordListsAreReadOrRefused) {
+  write("vocab.txt", "[UNK]\n[CLS]\n[SEP]\n[PAD]\n[MASK]\na\n\u00e9\r\nA\n");
+  EXPECT_EQ(load().encode("A \u00e9", {.add_special_tokens = true}).ids, (Ids{1, 5, 0, 2}));
+  write("tokenizer_config.json", R"({"do_lower_case": false, "cls_token": "[MASK]"})");
+  EXPECT_EQ(load().encode("A \u00e9", {.add_special_tokens = true}).ids, (Ids{4, 7, 6, 2}));
+  write("tokenizer_config.json", R"({"do_basic_tokenize": false})");
+  expect_refused("do_basic_tokenize", "is not read");
+  write("tokenizer_config.json", R"({"never_split": ["a"]})");
+  expect_refused("never_split", "is not read");
+  write("tokenizer_config.json", R"({"tokenizer_class": "MPNetTokenizer"})");
+  expect_refused("tokenizer_class", "\"MPNetTokenizer\" is not a class whose vocab.txt is read");
+  std::filesystem::remove(folder_ / "tokenizer_config.json");
+  write("vocab.txt", std::string((1 << 21) + 1, '\n'));
+  expect_refused("vocab.txt", "has 2097153 lines; expected at most 2097152");
+  write("vocab.txt", "a\xC3\n");
+  expect_refused("vocab.txt", "byte 1 is not valid UTF-8");
+}
+
 TEST_F(FormsTest, SideFilesThatAreWrong) {
   write("tokenizer.model", small_model());
   write("tokenizer_config.json", R"({"added_tokens_decoder": {"x": {"content": "<t>"}}})");
