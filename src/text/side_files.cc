@@ -22,7 +22,9 @@ constexpr std::string_view kTokenKeys[] = {"bos_token", "eos_token", "unk_token"
                                            "pad_token", "cls_token", "mask_token"};
 constexpr std::string_view kTokenLists[] = {"additional_special_tokens", "extra_special_tokens"};
 
-// The classes of models whose tokenizer_config.json, in older repositories, names none.
+// The classes of models whose tokenizer_config.json, in older repositories, names none. Not that of GPT-2:
+// the pair of files alone is its tokenizer already, and one that names no BOS token, as its tokenizer.json,
+// gets none.
 constexpr Named<std::string_view> kClasses[] = {
     {"llama", "LlamaTokenizer"},
     {"mistral", "LlamaTokenizer"},
@@ -46,9 +48,6 @@ constexpr Named<std::string_view> kClasses[] = {
     {"distilbert", "DistilBertTokenizer"},
     {"electra", "ElectraTokenizer"},
     {"mpnet", "MPNetTokenizer"},
-    {"gpt2", "GPT2Tokenizer"},
-    {"gpt_neo", "GPT2Tokenizer"},
-    {"opt", "GPT2Tokenizer"},
     {"roberta", "RobertaTokenizer"},
     {"bart", "BartTokenizer"},
     {"qwen2", "Qwen2Tokenizer"},
