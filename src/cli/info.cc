@@ -50,9 +50,10 @@ void print_info(const std::string& name, const ModelDescription& model) {
     steps.add({std::string(processing_step_name(step.step)), step.outcome});
   }
   steps.print("  ");
-  fmt::print("\ntokenizer\n  {}\n", model.tokenizer_pieces
-                                        ? fmt::format("{} pieces", grouped(*model.tokenizer_pieces))
-                                        : std::string("none that can be used; pass ids with --tokens"));
+  fmt::print("\ntokenizer\n  {}\n",
+             model.tokenizer_pieces
+                 ? fmt::format("{} pieces, {}", grouped(*model.tokenizer_pieces), model.tokenizer_form)
+                 : std::string("none that can be used; pass ids with --tokens"));
   print_list("notes", model.notes);
   print_list("config keys that nothing reads", model.ignored_keys);
 }
@@ -72,6 +73,7 @@ void perform(const InfoOptions& options) {
               {"parameters", model.parameters},
               {"bytes", model.bytes},
               {"processing", steps},
+              {"tokenizer", model.tokenizer_form},
               {"notes", model.notes},
               {"ignored_keys", model.ignored_keys}});
 }

@@ -235,7 +235,8 @@ ModelDescription describe(std::string_view id, const LoadOptions& options) {
           .notes = std::move(notes),
           .ignored_keys = std::move(planned.identified.read.ignored_keys),
           .tokenizer_pieces =
-              text.tokenizer ? std::optional<std::int64_t>(text.tokenizer->vocab_size()) : std::nullopt};
+              text.tokenizer ? std::optional<std::int64_t>(text.tokenizer->vocab_size()) : std::nullopt,
+          .tokenizer_form = text.tokenizer ? text.tokenizer->form() : std::string()};
 }
 
 ModelOutline outline(std::string_view id) {

@@ -3,52 +3,23 @@
 #include <fmt/format.h>
 
 #include <optional>
-#include <string_view>
-#include <system_error>
 
 #include "core/config_reader.h"
 #include "hooked/io/file.h"
 #include "loading/identify.h"
 
 namespace hooked {
-namespace {
-
-// Tokenizers that are not read, by the names of their files: SentencePiece's, Mistral's, a bare word list.
-constexpr std::string_view kOtherFiles[] = {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model",
-                                            "tekken.json", "vocab.txt"};
-
-std::optional<TokenizerError> other_tokenizer_in(const std::filesystem::path& folder) {
-  for (const std::string_view file : kOtherFiles) {
-    std::error_code ignored;
-    if (!std::filesystem::exists(folder / file, ignored)) continue;
-    return TokenizerError(
-        (folder / file).string(),
-        "this form of a tokenizer is not read; expected a tokenizer.json beside it; in Python "
-        "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER) writes one");
-  }
-  return std::nullopt;
-}
-
-}  // namespace
 
 TokenizerFiles read_tokenizer_files(const std::filesystem::path& folder, std::int64_t d_vocab) {
   TokenizerFiles text;
-  const std::vector<std::string> names = Tokenizer::files_in(folder);
-  if (names.empty()) {
-    text.problem = other_tokenizer_in(folder);
-    if (text.problem)
-      text.notes.push_back(fmt::format("text cannot be used with this model: {}", text.problem->what()));
-    return text;
-  }
+  if (Tokenizer::files_in(folder).empty()) return text;
   try {
     text.tokenizer = Tokenizer::load(folder);
+    text.files = Tokenizer::read_files(folder);
   } catch (const TokenizerError& error) {
     text.problem = error;
     text.notes.push_back(fmt::format("text cannot be used with this model: {}", error.what()));
     return text;
-  }
-  for (const std::string& name : names) {
-    text.files.emplace(name, read_text_file(folder / name, Tokenizer::kFileBytes));
   }
   text.notes = text.tokenizer->notes();
   if (text.tokenizer->vocab_size() > d_vocab) {

@@ -23,7 +23,6 @@ namespace {
 // Words from this length on are not cached.
 constexpr std::size_t kLongWord = 256;
 constexpr std::size_t kBasicPlane = 0x10000;
-constexpr std::size_t kLongestWord = std::size_t{1} << 31;
 // The largest cache: words, and symbols of all of them.
 constexpr std::size_t kCachedWords = std::size_t{1} << 16;
 constexpr std::size_t kCachedSymbols = std::size_t{1} << 20;
@@ -122,10 +121,7 @@ class BpeEncoder : public WordEncoder {
     if (cached) {
       if (const auto known = cache_.find(word); !known.empty()) return append(known, tokens);
     }
-    if (word.size() > kLongestWord) {
-      throw TokenizerError(
-          "text", fmt::format("has a word of {} bytes; expected at most {}", word.size(), kLongestWord));
-    }
+    SymbolJoiner::require_joinable(word);
     symbols_.clear();
     if (model_.options_.spelling == WordSpelling::bytes) {
       for (std::size_t i = 0; i < word.size(); ++i) {
@@ -321,6 +317,13 @@ std::unique_ptr<const Model> read_bpe(const ConfigReader& json, WordSpelling spe
   if (json.has("unk_token")) options.unknown = json.text("unk_token");
   if (spelling == WordSpelling::bytes && can_read_bytes(vocabulary, options)) options.spelling = spelling;
   auto merges = read_merges(json.array("merges"), vocabulary, options.continuing_prefix.size());
+  return std::make_unique<BpeModel>(std::move(vocabulary), std::move(merges), std::move(options));
+}
+
+std::unique_ptr<const Model> make_byte_bpe(Vocabulary vocabulary, MergeTable merges) {
+  BpeModel::Options options;
+  options.ignore_merges = true;
+  options.spelling = WordSpelling::bytes;
   return std::make_unique<BpeModel>(std::move(vocabulary), std::move(merges), std::move(options));
 }
 

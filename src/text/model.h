@@ -79,6 +79,12 @@ std::unique_ptr<const Model> read_bpe(const ConfigReader& json, WordSpelling spe
 std::unique_ptr<const Model> read_unigram(const ConfigReader& json, WordSpelling spelling);
 std::unique_ptr<const Model> read_word_piece(const ConfigReader& json, WordSpelling spelling);
 
+class MergeTable;
+
+/// Byte-pair encoding of words that are bytes. The vocabulary spells them as characters (`byte_characters.h`)
+/// and has one for each of the 256; a word that is a piece is that token.
+std::unique_ptr<const Model> make_byte_bpe(Vocabulary vocabulary, MergeTable merges);
+
 /// The ids of the pieces `<0x00>` to `<0xFF>`, -1 where there is none.
 std::vector<std::int64_t> byte_piece_ids(const Vocabulary& vocabulary);
 

@@ -25,6 +25,9 @@ class PieceTrie {
     }
   }
 
+  /// Whether nothing has been added.
+  bool empty() const noexcept { return nodes_ == 1; }
+
   /// The node that `bytes` lead to from `from`, or nothing.
   std::optional<Node> walk(std::string_view bytes, Node from = kRoot) const noexcept {
     for (const auto byte : bytes) {

@@ -213,4 +213,9 @@ std::unique_ptr<const PostProcessor> read_post_processor(const ConfigReader& jso
   return json.one_of("type", kPostProcessors)(json);
 }
 
+std::unique_ptr<const PostProcessor> make_special_token_adder(std::vector<std::int64_t> before,
+                                                              std::vector<std::int64_t> behind) {
+  return std::make_unique<SpecialTokenAdder>(std::move(before), std::move(behind));
+}
+
 }  // namespace hooked::text

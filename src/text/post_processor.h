@@ -46,4 +46,8 @@ class PostProcessor {
 /// Reads a `post_processor` of a tokenizer.json. Throws TokenizerError.
 std::unique_ptr<const PostProcessor> read_post_processor(const ConfigReader& json);
 
+/// A post-processor that puts these ids around a text when special tokens are asked for.
+std::unique_ptr<const PostProcessor> make_special_token_adder(std::vector<std::int64_t> before,
+                                                              std::vector<std::int64_t> behind);
+
 }  // namespace hooked::text

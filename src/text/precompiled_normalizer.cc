@@ -1,13 +1,12 @@
 #include "text/precompiled_normalizer.h"
 
-#include <fmt/format.h>
-
 #include <cstdint>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
-#include "core/utf8.h"
 #include "hooked/core/error.h"
+#include "text/charsmap.h"
 #include "text/unicode.h"
 
 namespace hooked::text {
@@ -15,18 +14,6 @@ namespace {
 
 // Clusters of so many bytes and more are looked up character by character only.
 constexpr std::size_t kLongCluster = 6;
-
-std::uint32_t little_endian(std::string_view bytes) {
-  std::uint32_t value = 0;
-  for (std::size_t i = 4; i-- > 0;) value = value << 8 | static_cast<unsigned char>(bytes[i]);
-  return value;
-}
-
-// The fields of a unit of the trie.
-std::uint32_t offset_of(std::uint32_t unit) noexcept { return (unit >> 10) << ((unit & (1U << 9)) >> 6); }
-bool has_value(std::uint32_t unit) noexcept { return (unit >> 8 & 1) != 0; }
-std::uint32_t label_of(std::uint32_t unit) noexcept { return unit & ((1U << 31) | 0xFF); }
-std::uint32_t value_of(std::uint32_t unit) noexcept { return unit & ((1U << 31) - 1); }
 
 void append_replacement(std::vector<Change>& changes, std::string_view old_part, std::string_view new_part) {
   const auto begin = changes.size();
@@ -41,62 +28,17 @@ void append_replacement(std::vector<Change>& changes, std::string_view old_part,
     changes.back().change += static_cast<std::int32_t>(added - removed);
 }
 
+// Takes the shortest rule that a cluster or a character begins with: that of the tokenizers package, which
+// vocabularies in use were made with.
 class PrecompiledNormalizer : public Normalizer {
  public:
-  // Throws std::invalid_argument with the reason when `charsmap` has another form.
-  explicit PrecompiledNormalizer(std::string_view charsmap);
+  explicit PrecompiledNormalizer(Charsmap rules) : rules_(std::move(rules)) {}
 
   void apply(NormalizedString& text) const override;
 
  private:
-  std::optional<std::string_view> replacement(std::string_view text) const;
-
-  std::vector<std::uint32_t> trie_;
-  std::string replacements_;
+  Charsmap rules_;
 };
-
-PrecompiledNormalizer::PrecompiledNormalizer(std::string_view charsmap) {
-  if (charsmap.size() < 4)
-    throw std::invalid_argument(fmt::format("holds {} bytes; expected at least 4", charsmap.size()));
-  const auto trie_bytes = little_endian(charsmap);
-  charsmap.remove_prefix(4);
-  if (trie_bytes > charsmap.size() || trie_bytes < 4 || trie_bytes % 4 != 0) {
-    throw std::invalid_argument(
-        fmt::format("says that its trie has {} bytes; expected a multiple of 4, 4 to the {} that follow",
-                    trie_bytes, charsmap.size()));
-  }
-  trie_.reserve(trie_bytes / 4);
-  for (std::size_t i = 0; i < trie_bytes; i += 4) trie_.push_back(little_endian(charsmap.substr(i)));
-  replacements_ = charsmap.substr(trie_bytes);
-  if (const auto byte = first_invalid_byte(replacements_)) {
-    throw std::invalid_argument(
-        fmt::format("has replacements that are not UTF-8 at byte {}", 4 + trie_bytes + *byte));
-  }
-}
-
-// The replacement of the shortest key that `text` begins with: the rule of the tokenizers package, which
-// vocabularies in use were made with.
-std::optional<std::string_view> PrecompiledNormalizer::replacement(std::string_view text) const {
-  std::size_t node = offset_of(trie_[0]);
-  for (const auto byte : text) {
-    if (byte == '\0') return std::nullopt;
-    const auto label = static_cast<unsigned char>(byte);
-    node ^= label;
-    if (node >= trie_.size() || label_of(trie_[node]) != label) return std::nullopt;
-    const auto unit = trie_[node];
-    node ^= offset_of(unit);
-    if (!has_value(unit)) continue;
-    if (node < trie_.size() && value_of(trie_[node]) <= replacements_.size()) {
-      const std::string_view rest = std::string_view(replacements_).substr(value_of(trie_[node]));
-      const auto found = rest.substr(0, rest.find('\0'));
-      if (!first_invalid_byte(found)) return found;
-    }
-    throw TokenizerError(
-        "normalizer.precompiled_charsmap",
-        "a rule points outside its replacements; expected a charsmap as SentencePiece writes it");
-  }
-  return std::nullopt;
-}
 
 void PrecompiledNormalizer::apply(NormalizedString& text) const {
   std::vector<Change> changes;
@@ -104,15 +46,15 @@ void PrecompiledNormalizer::apply(NormalizedString& text) const {
   bool changed = false;
   for (const auto cluster : graphemes(text.text())) {
     if (cluster.size() < kLongCluster) {
-      if (const auto whole = replacement(cluster)) {
-        append_replacement(changes, cluster, *whole);
+      if (const auto whole = rules_.shortest(cluster)) {
+        append_replacement(changes, cluster, whole->replacement);
         changed = true;
         continue;
       }
     }
     for_each_character(cluster, [&](char32_t c, std::string_view bytes) {
-      if (const auto single = replacement(bytes)) {
-        append_replacement(changes, bytes, *single);
+      if (const auto single = rules_.shortest(bytes)) {
+        append_replacement(changes, bytes, single->replacement);
         changed = true;
       } else {
         changes.push_back({c, 0});
@@ -129,7 +71,7 @@ std::unique_ptr<const Normalizer> read_precompiled_normalizer(const ConfigReader
   const auto bytes = decode_base64(json.text(kKey));
   if (!bytes) json.refuse(kKey, "is not base64; expected the bytes of a charsmap in base64");
   try {
-    return std::make_unique<PrecompiledNormalizer>(*bytes);
+    return std::make_unique<PrecompiledNormalizer>(Charsmap(*bytes));
   } catch (const std::invalid_argument& reason) {
     throw TokenizerError(json.where(kKey), reason.what());
   }

@@ -9,12 +9,8 @@
 
 namespace hooked::text {
 
-/// Reads a normalizer of SentencePiece's compiled rules (`precompiled_charsmap`): strings and what replaces
-/// them.
-///
-/// The bytes are a little-endian uint32 with the size of a double-array trie in bytes, the trie (units of
-/// 32 bits as Darts-clone packs them) and the replacements, each ended by a NUL. A key's value is where its
-/// replacement begins. Throws TokenizerError when they have another form.
+/// Reads a normalizer of SentencePiece's compiled rules (`precompiled_charsmap`, a Charsmap in base64), as
+/// the package `tokenizers` applies them. Throws TokenizerError when they have another form.
 std::unique_ptr<const Normalizer> read_precompiled_normalizer(const ConfigReader& json);
 
 /// The bytes that standard base64 with padding stands for, or nothing for any other text.

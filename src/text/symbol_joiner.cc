@@ -1,6 +1,10 @@
 #include "text/symbol_joiner.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+
+#include "hooked/core/error.h"
 
 namespace hooked::text {
 namespace {
@@ -9,8 +13,15 @@ namespace {
 constexpr std::size_t kScanned = 48;
 
 constexpr std::uint32_t kNoSymbol = 0xFFFFFFFF;
+constexpr std::size_t kLongestWord = std::size_t{1} << 31;
 
 }  // namespace
+
+void SymbolJoiner::require_joinable(std::string_view word) {
+  if (word.size() <= kLongestWord) return;
+  throw TokenizerError("text",
+                       fmt::format("has a word of {} bytes; expected at most {}", word.size(), kLongestWord));
+}
 
 void SymbolJoiner::join(std::vector<Symbol>& symbols) {
   if (symbols.size() <= kScanned) {
@@ -20,10 +31,16 @@ void SymbolJoiner::join(std::vector<Symbol>& symbols) {
   }
 }
 
+const MergeTable::Merge* SymbolJoiner::merge_of(std::int32_t left, std::int32_t right) const {
+  const auto* merge = merges_.find(left, right);
+  if (merge && watch_) watch_(left, right, *merge);
+  return merge;
+}
+
 void SymbolJoiner::join_by_scan(std::vector<Symbol>& symbols) {
   if (symbols.size() < 2) return;
   const auto pair_at = [&](std::size_t left) {
-    const auto* merge = merges_.find(symbols[left].id, symbols[left + 1].id);
+    const auto* merge = merge_of(symbols[left].id, symbols[left + 1].id);
     return merge ? *merge : MergeTable::Merge{kNoSymbol, 0};
   };
   pairs_.resize(symbols.size() - 1);
@@ -44,7 +61,7 @@ void SymbolJoiner::join_by_scan(std::vector<Symbol>& symbols) {
 }
 
 void SymbolJoiner::push(const std::vector<Symbol>& symbols, std::uint32_t left, std::uint32_t right) {
-  if (const auto* merge = merges_.find(symbols[left].id, symbols[right].id)) {
+  if (const auto* merge = merge_of(symbols[left].id, symbols[right].id)) {
     heap_.push_back({merge->rank, left, merge->id});
   }
 }

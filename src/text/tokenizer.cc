@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <exception>
 #include <thread>
@@ -13,18 +12,15 @@
 #include "core/json.h"
 #include "core/utf8.h"
 #include "hooked/core/error.h"
+#include "hooked/io/file.h"
 #include "text/pre_tokenized.h"
+#include "text/side_files.h"
+#include "text/tokenizer_forms.h"
 #include "text/tokenizer_rules.h"
 #include "text/unicode.h"
 
 namespace hooked::text {
 namespace {
-
-constexpr std::string_view kTokenizerFile = "tokenizer.json";
-constexpr std::string_view kTokenizerConfigFile = "tokenizer_config.json";
-// A vocabulary and its merges, as GPT-2's files are called in either of two places.
-constexpr std::array<std::array<std::string_view, 2>, 2> kPairs = {
-    {{"vocab.json", "merges.txt"}, {"encoder.json", "vocab.bpe"}}};
 
 std::string spelling_without_text(std::int64_t id) { return fmt::format("<{}>", id); }
 
@@ -119,47 +115,22 @@ namespace hooked {
 Tokenizer::Tokenizer(std::shared_ptr<const Rules> rules) : rules_(std::move(rules)) {}
 
 std::vector<std::string> Tokenizer::files_in(const std::filesystem::path& folder) {
-  const auto is_there = [&](std::string_view file) {
-    std::error_code ignored;
-    return std::filesystem::exists(std::filesystem::symlink_status(folder / file, ignored));
-  };
-  std::vector<std::string> files;
-  if (is_there(text::kTokenizerFile)) {
-    files.emplace_back(text::kTokenizerFile);
-  } else {
-    for (const auto& [vocabulary, merges] : text::kPairs) {
-      if (!is_there(vocabulary) || !is_there(merges)) continue;
-      files = {std::string(vocabulary), std::string(merges)};
-      break;
-    }
-  }
-  if (!files.empty() && is_there(text::kTokenizerConfigFile)) files.emplace_back(text::kTokenizerConfigFile);
+  return text::tokenizer_files_in(folder);
+}
+
+std::span<const std::string_view> Tokenizer::file_names() noexcept { return text::tokenizer_file_names(); }
+
+std::map<std::string, std::string> Tokenizer::read_files(const std::filesystem::path& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& name : files_in(folder)) files.emplace(name, read_text_file(folder / name, kFileBytes));
+  if (files.empty() || files.contains("tokenizer.json")) return files;
+  if (auto config = text::SideFiles::read(folder).config_with_class())
+    files.insert_or_assign("tokenizer_config.json", *std::move(config));
   return files;
 }
 
-std::span<const std::string_view> Tokenizer::file_names() noexcept {
-  static constexpr std::array<std::string_view, 6> kNames = {text::kTokenizerFile, text::kTokenizerConfigFile,
-                                                             text::kPairs[0][0],   text::kPairs[0][1],
-                                                             text::kPairs[1][0],   text::kPairs[1][1]};
-  return kNames;
-}
-
 Tokenizer Tokenizer::load(const std::filesystem::path& path) {
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(path, ignored)) {
-    return Tokenizer(std::make_shared<const Rules>(text::read_tokenizer_file(path)));
-  }
-  const auto finish = [&](Rules rules) {
-    text::read_tokenizer_config(path, rules);
-    return Tokenizer(std::make_shared<const Rules>(std::move(rules)));
-  };
-  const std::vector<std::string> files = files_in(path);
-  if (!files.empty() && files[0] == text::kTokenizerFile)
-    return finish(text::read_tokenizer_file(path / files[0]));
-  if (!files.empty()) return finish(text::read_vocabulary_and_merges(path / files[0], path / files[1]));
-  throw TokenizerError(printable(path.native()),
-                       "has no tokenizer; expected a file tokenizer.json in this folder (or vocab.json and "
-                       "merges.txt); pass token ids instead of text");
+  return Tokenizer(std::make_shared<const Rules>(text::read_tokenizer_at(path)));
 }
 
 Tokenizer Tokenizer::parse(std::string_view json, std::string_view name) {
@@ -272,5 +243,7 @@ std::optional<std::int64_t> Tokenizer::bos_id() const noexcept { return rules_->
 std::optional<std::int64_t> Tokenizer::eos_id() const noexcept { return rules_->eos; }
 
 const std::vector<std::string>& Tokenizer::notes() const noexcept { return rules_->notes; }
+
+const std::string& Tokenizer::form() const noexcept { return rules_->form; }
 
 }  // namespace hooked

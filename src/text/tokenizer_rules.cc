@@ -42,20 +42,6 @@ Json parse_document(std::string_view json, std::string_view name, const JsonLimi
   }
 }
 
-// The merges of a merges.txt as those of a tokenizer.json. A file may begin with a version line.
-Json read_merge_lines(const std::filesystem::path& file) {
-  const auto text = read_limited(file, Tokenizer::kFileBytes);
-  auto merges = Json::array();
-  for (std::size_t begin = 0; begin < text.size();) {
-    const auto end = std::min(text.find('\n', begin), text.size());
-    auto line = std::string_view(text).substr(begin, end - begin);
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    if (!line.empty() && !line.starts_with("#version")) merges.push_back(std::string(line));
-    begin = end + 1;
-  }
-  return merges;
-}
-
 void check_special_ids(const ConfigReader& json, const Tokenizer::Rules& rules) {
   if (!rules.post_processor) return;
   for (const auto id : rules.post_processor->special_ids()) {
@@ -67,7 +53,18 @@ void check_special_ids(const ConfigReader& json, const Tokenizer::Rules& rules) 
   }
 }
 
-// Builds the pipeline of a tokenizer.json that was parsed from `name`.
+// The id of a token that tokenizer_config.json names, as a string or as an object with its `content`.
+std::optional<std::int64_t> named_token(const ConfigReader& json, std::string_view key,
+                                        const Tokenizer::Rules& rules) {
+  if (!json.has(key)) return std::nullopt;
+  if (json.holds_object(key)) return named_token(json.object(key), "content", rules);
+  const auto id = rules.find(json.text(key));
+  if (!id) json.refuse(key, "is not in the vocabulary; expected a piece of the tokenizer");
+  return id;
+}
+
+}  // namespace
+
 Tokenizer::Rules read_rules(Json document, std::string_view name) {
   const ConfigReader json(std::move(document), name, make_error<TokenizerError>);
   Tokenizer::Rules rules;
@@ -92,52 +89,24 @@ Tokenizer::Rules read_rules(Json document, std::string_view name) {
   return rules;
 }
 
-// The id of a token that tokenizer_config.json names, as a string or as an object with its `content`.
-std::optional<std::int64_t> named_token(const ConfigReader& json, std::string_view key,
-                                        const Tokenizer::Rules& rules) {
-  if (!json.has(key)) return std::nullopt;
-  if (json.holds_object(key)) return named_token(json.object(key), "content", rules);
-  const auto id = rules.find(json.text(key));
-  if (!id) json.refuse(key, "is not in the vocabulary; expected a piece of the tokenizer");
-  return id;
+std::string read_tokenizer_bytes(const std::filesystem::path& file) {
+  return read_limited(file, Tokenizer::kFileBytes);
 }
 
-}  // namespace
+Json parse_tokenizer_json(std::string_view json, std::string_view name,
+                          std::optional<std::vector<std::string_view>> repeating) {
+  return parse_document(json, name, {.bytes = Tokenizer::kFileBytes, .repeating = std::move(repeating)});
+}
 
 Tokenizer::Rules read_tokenizer(std::string_view json, std::string_view name) {
-  const JsonLimits limits{.bytes = Tokenizer::kFileBytes, .repeating = {{"model", "vocab"}}};
-  return read_rules(parse_document(json, name, limits), name);
+  auto rules =
+      read_rules(parse_tokenizer_json(json, name, std::vector<std::string_view>{"model", "vocab"}), name);
+  rules.form = "tokenizer.json";
+  return rules;
 }
 
 Tokenizer::Rules read_tokenizer_file(const std::filesystem::path& file) {
-  return read_tokenizer(read_limited(file, Tokenizer::kFileBytes), file.native());
-}
-
-Tokenizer::Rules read_vocabulary_and_merges(const std::filesystem::path& vocabulary,
-                                            const std::filesystem::path& merges) {
-  const JsonLimits limits{.bytes = Tokenizer::kFileBytes, .repeating = std::vector<std::string_view>{}};
-  auto vocab = parse_document(read_limited(vocabulary, Tokenizer::kFileBytes), vocabulary.native(), limits);
-  auto added = Json::array();
-  // The one token that GPT-2's pair knows beside its pieces: the end of a document.
-  constexpr std::string_view kEndOfText = "<|endoftext|>";
-  Json end_of_text;
-  if (vocab.is_object()) {
-    for (const auto& [piece, id] : vocab.get_ref<const Json::object_t&>()) {
-      if (piece == kEndOfText) end_of_text = id;
-    }
-  }
-  if (!end_of_text.is_null()) {
-    added.push_back({{"id", end_of_text}, {"content", kEndOfText}, {"special", true}, {"normalized", false}});
-  }
-  const Json byte_level = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", false}};
-  Json document = {{"added_tokens", std::move(added)},
-                   {"pre_tokenizer", byte_level},
-                   {"decoder", byte_level},
-                   {"model", {{"type", "BPE"}, {"merges", read_merge_lines(merges)}}}};
-  document["model"]["vocab"] = std::move(vocab);
-  // Errors name the member of the tokenizer.json that these two files stand for.
-  return read_rules(std::move(document),
-                    fmt::format("{} and {}", vocabulary.native(), merges.filename().native()));
+  return read_tokenizer(read_tokenizer_bytes(file), file.native());
 }
 
 void read_tokenizer_config(const std::filesystem::path& folder, Tokenizer::Rules& rules) {

@@ -31,6 +31,7 @@ struct Tokenizer::Rules {
   std::optional<std::int64_t> bos;
   std::optional<std::int64_t> eos;
   std::vector<std::string> notes;  ///< what a user should know about the files
+  std::string form;                ///< which files it was read from, and what they are
 
   /// The spelling of an id, or null.
   const std::string* piece(std::int64_t id) const noexcept {
@@ -58,10 +59,18 @@ Tokenizer::Rules read_tokenizer(std::string_view json, std::string_view name);
 /// Reads a tokenizer.json. Throws TokenizerError, IoError.
 Tokenizer::Rules read_tokenizer_file(const std::filesystem::path& file);
 
-/// Reads GPT-2's older pair of files: a vocabulary as a JSON object, and ranked merges, one a line.
-/// Throws TokenizerError, IoError.
-Tokenizer::Rules read_vocabulary_and_merges(const std::filesystem::path& vocabulary,
-                                            const std::filesystem::path& merges);
+/// The pipeline of a tokenizer.json that was parsed, or put together of other files, under the name `name`.
+/// Throws TokenizerError.
+Tokenizer::Rules read_rules(Json document, std::string_view name);
+
+/// The bytes of a file of a tokenizer. Throws IoError, and TokenizerError for one of more than
+/// Tokenizer::kFileBytes.
+std::string read_tokenizer_bytes(const std::filesystem::path& file);
+
+/// Parses JSON, with the limits of a tokenizer's files. The keys of the object at `repeating` may repeat; an
+/// empty path is the whole document. Throws TokenizerError.
+Json parse_tokenizer_json(std::string_view json, std::string_view name,
+                          std::optional<std::vector<std::string_view>> repeating = std::nullopt);
 
 /// Adds what a folder's tokenizer_config.json says, where there is one. Throws TokenizerError, IoError.
 void read_tokenizer_config(const std::filesystem::path& folder, Tokenizer::Rules& rules);

@@ -4,7 +4,8 @@
     python -m venv .venv && .venv/bin/pip install -r tests/golden/requirements.txt
     .venv/bin/python tests/golden/make.py compare [CASE-GLOB ...] [--program build/release/bin/hooked]
     .venv/bin/python tests/golden/make.py record [CASE-GLOB ...]
-    .venv/bin/python tests/golden/make.py absent-keys | text-parts | stored-numbers | sampling | pickles | tokenizers | unicode-differences
+    .venv/bin/python tests/golden/make.py absent-keys | text-parts | stored-numbers | sampling | pickles | tokenizers | tokenizer-folders |
+        unicode-differences
     .venv/bin/python tests/golden/make.py patching [MODEL-GLOB ...]
     .venv/bin/python tests/golden/make.py reading | gradients | heads | circuits
     .venv/bin/python tests/golden/make.py sentences MODEL-FOLDER
@@ -24,7 +25,7 @@ warnings.filterwarnings("ignore")
 kCommands = {"compare": "compare", "record": "record", "absent-keys": "absent_keys", "text-parts": "text_parts",
              "stored-numbers": "stored_numbers", "sampling": "sampling", "sentences": "sentences", "patching": "patching",
              "reading": "reading", "gradients": "gradients", "heads": "heads", "circuits": "circuits", "pickles": "pickles", "tokenizers": "tokenizers",
-             "unicode-differences": "unicode_differences"}
+             "tokenizer-folders": "tokenizer_folders", "unicode-differences": "unicode_differences"}
 
 
 def main(arguments: list) -> int:

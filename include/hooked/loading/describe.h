@@ -25,6 +25,7 @@ struct ModelDescription {
   std::vector<std::string> ignored_keys;  ///< keys of config.json that nothing reads
   /// Entries of the tokenizer's vocabulary; nothing without a tokenizer that can be used.
   std::optional<std::int64_t> tokenizer_pieces;
+  std::string tokenizer_form;  ///< which files it was read from, as Tokenizer::form() says; empty without one
 };
 
 /// Describes a model folder, a file of weights or `org/name[@revision]` in the local hub cache. Every name,

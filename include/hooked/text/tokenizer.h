@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -57,8 +58,10 @@ struct BatchOptions {
 
 /// Turns text into token ids and back, by the pipeline that a Hugging Face `tokenizer.json` describes:
 /// normalizer, pre-tokenizer, model, post-processor and decoder, and the added tokens. Ids, offsets and
-/// decoded text are those of the PyPI package `tokenizers`; docs/tokenizers.md says what is read and what is
-/// refused. The file's `truncation` and `padding` are not applied.
+/// decoded text are those of the PyPI package `tokenizers`. Repositories without that file have older ones
+/// (SentencePiece's, tiktoken's, word lists), which become the same pipeline; ids and decoded text are those
+/// of the package that reads them. docs/tokenizers.md says what is read and what is refused. The file's
+/// `truncation` and `padding` are not applied.
 ///
 /// A cheap handle on immutable rules: copies share them, and every function may be called from several
 /// threads.
@@ -67,10 +70,12 @@ class Tokenizer {
   /// The longest file of a vocabulary or its merges that is read: 256 MiB.
   static constexpr std::uint64_t kFileBytes = std::uint64_t{256} << 20;
 
-  /// Reads a tokenizer.json, or that of a folder. A folder without one may have GPT-2's older pair,
-  /// vocab.json and merges.txt (or encoder.json and vocab.bpe). The folder's tokenizer_config.json, where
-  /// there is one, names the BOS and EOS tokens. Throws TokenizerError naming the JSON path and the value
-  /// met; IoError when a file cannot be read.
+  /// Reads the tokenizer of a folder: the first that is there of tokenizer.json, tekken.json, tokenizer.model
+  /// (or spiece.model, sentencepiece.bpe.model), qwen.tiktoken, vocab.json with merges.txt (or encoder.json
+  /// with vocab.bpe) and vocab.txt. The folder's tokenizer_config.json, where there is one, names the BOS and
+  /// EOS tokens; without a tokenizer.json, it says how the vocabulary is used, too. Or reads one such file,
+  /// and nothing beside it; a file of another name is taken for a tokenizer.json. Throws TokenizerError
+  /// naming the place and the value met; IoError when a file cannot be read.
   static Tokenizer load(const std::filesystem::path& path);
 
   /// The names of the files in `folder` that make up its tokenizer, tokenizer_config.json with them; none if
@@ -79,6 +84,10 @@ class Tokenizer {
 
   /// Every name that such a file can have.
   static std::span<const std::string_view> file_names() noexcept;
+
+  /// The files of files_in() by name, as another folder needs them: where only config.json tells which class
+  /// of tokenizer they are for, tokenizer_config.json says so. Throws TokenizerError, IoError.
+  static std::map<std::string, std::string> read_files(const std::filesystem::path& folder);
 
   /// Builds the pipeline of the text of a tokenizer.json. Throws TokenizerError naming `name` and the JSON
   /// path.
@@ -131,6 +140,10 @@ class Tokenizer {
   /// What a user should know about the files, such as pieces that a vocabulary names more than once; none for
   /// most.
   const std::vector<std::string>& notes() const noexcept;
+
+  /// Which of the forms that load() knows it was read from, for people to read: `tokenizer.json`,
+  /// `tokenizer.model (SentencePiece)`.
+  const std::string& form() const noexcept;
 
   struct Rules;
 

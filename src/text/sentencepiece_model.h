@@ -1,0 +1,120 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/added_tokens.h"
+#include "text/decoder.h"
+#include "text/model.h"
+#include "text/normalizer.h"
+#include "text/piece_trie.h"
+#include "text/tokenizer_rules.h"
+
+namespace hooked::text {
+
+/// The character that SentencePiece writes for a blank.
+inline constexpr std::string_view kSpaceSymbol = "\u2581";
+
+/// A model of SentencePiece: what a `tokenizer.model` holds, or the header of another file that came from
+/// one. The names are those of sentencepiece_model.proto.
+struct SentencePieceModel {
+  /// How a text is cut (`trainer_spec.model_type`).
+  enum class Kind : std::uint8_t { unigram, bpe };
+
+  /// What a piece is for, numbered as in files.
+  enum class Type : std::uint8_t {
+    normal = 1,
+    unknown = 2,       ///< stands for characters that no piece has; exactly one piece
+    control = 3,       ///< never found in a text: `<s>`
+    user_defined = 4,  ///< always a token where it stands in a text
+    unused = 5,        ///< has an id and is never a token
+    byte = 6,          ///< `<0xEF>`: a byte of a character that no piece has
+  };
+
+  /// One row of the vocabulary.
+  struct Piece {
+    std::string text;
+    float score = 0;  ///< unigram: a log-probability; BPE: the higher, the earlier it is joined
+    Type type = Type::normal;
+  };
+
+  Kind kind = Kind::unigram;
+  std::vector<Piece> pieces;                ///< [id]
+  bool byte_fallback = false;               ///< unknown characters as bytes; there are 256 such pieces then
+  bool treat_whitespace_as_suffix = false;  ///< the dummy prefix is a suffix
+  bool add_dummy_prefix = true;             ///< a blank before the text
+  bool remove_extra_whitespaces = true;     ///< blanks at the ends, and all but one of several
+  bool escape_whitespaces = true;           ///< blanks are kSpaceSymbol in pieces
+  std::string precompiled_charsmap;         ///< the normalizer's rules (Charsmap); empty: none
+  std::string unk_surface = " \u2047 ";     ///< what the unknown piece is decoded to
+
+  /// The id of the piece of a type that only one piece may have, or that is the first of its type; -1 if
+  /// none.
+  std::int64_t first_of(Type type) const noexcept;
+};
+
+/// How a SentencePieceModel is used by the tokenizer around it.
+struct SentencePieceUse {
+  /// Found in the text itself, before SentencePiece sees what lies between them. Where the unknown piece is
+  /// one of them, it is decoded to its spelling.
+  std::vector<AddedToken> added;
+  std::vector<std::int64_t> before;       ///< ids that `add_special_tokens` puts before a text
+  std::vector<std::int64_t> behind;       ///< and behind it
+  bool prefix_at_beginning_only = false;  ///< the dummy prefix only at the beginning of the whole text, not
+                                          ///< behind added tokens
+};
+
+/// The pipeline of a model: ids and decoded texts are those of the package `sentencepiece` for what lies
+/// between added tokens. Throws TokenizerError, `where` in its place, for a model that the package refuses,
+/// too (no or several unknown pieces, empty or repeated ones, bytes that are missing), for scores that are
+/// not finite, and for rules or pieces out of bounds or not UTF-8.
+Tokenizer::Rules sentencepiece_rules(const SentencePieceModel& model, SentencePieceUse use,
+                                     std::string_view where);
+
+/// Reads the bytes of a `tokenizer.model` (a protobuf ModelProto) from the file `where`. Throws
+/// TokenizerError for bytes that are none, with the place, and for what is not read: models of words or
+/// characters, rules for decoding.
+SentencePieceModel read_sentencepiece_model(std::string_view bytes, std::string_view where);
+
+/// The control pieces of a model as special added tokens, for files that no other file explains.
+std::vector<AddedToken> control_tokens(const SentencePieceModel& model);
+
+// The parts, each in a source of its own. Models have been checked.
+
+/// What both kinds do with characters that no piece has.
+class UnknownCharacters {
+ public:
+  UnknownCharacters(const SentencePieceModel& model, const Vocabulary& vocabulary);
+
+  /// Appends the tokens of `text`, which begins at byte `begin` of the word: its bytes, or the unknown piece,
+  /// of which several in a row are one token. `first` is how many tokens there were before the word.
+  void add(std::string_view text, std::size_t begin, std::size_t first, std::vector<WordToken>& tokens) const;
+
+  std::int64_t id() const noexcept { return unknown_; }
+
+ private:
+  std::int64_t unknown_;
+  std::vector<std::int64_t> bytes_;  // [byte]; empty without byte fallback
+};
+
+/// SentencePiece's two models.
+std::unique_ptr<const Model> make_sentencepiece_bpe(const SentencePieceModel& model, Vocabulary vocabulary);
+std::unique_ptr<const Model> make_sentencepiece_unigram(const SentencePieceModel& model,
+                                                        Vocabulary vocabulary);
+
+/// The user-defined pieces of a model, which a text is searched for: values are their ids.
+PieceTrie user_defined_pieces(const SentencePieceModel& model);
+
+/// SentencePiece's normalizer. Throws std::invalid_argument with the reason for a charsmap of another form.
+std::unique_ptr<const Normalizer> make_sentencepiece_normalizer(const SentencePieceModel& model,
+                                                                bool prefix_at_beginning_only);
+
+/// SentencePiece's decoder. The unknown piece becomes `unk_surface`, or stays as it is.
+std::unique_ptr<const Decoder> make_sentencepiece_decoder(const SentencePieceModel& model,
+                                                          bool spell_unknown);
+
+}  // namespace hooked::text
