@@ -50,6 +50,11 @@ TokenizerFiles read_tokenizer_files(const std::filesystem::path& folder, std::in
   for (const std::string& name : names) {
     text.files.emplace(name, read_text_file(folder / name, Tokenizer::kFileBytes));
   }
+  fit_tokenizer(text, d_vocab);
+  return text;
+}
+
+void fit_tokenizer(TokenizerFiles& text, std::int64_t d_vocab) {
   text.notes = text.tokenizer->notes();
   if (text.tokenizer->vocab_size() > d_vocab) {
     text.notes.push_back(
@@ -57,7 +62,6 @@ TokenizerFiles read_tokenizer_files(const std::filesystem::path& folder, std::in
                     text.tokenizer->vocab_size(), d_vocab, d_vocab));
   }
   text.tokenizer = text.tokenizer->for_vocabulary(d_vocab);
-  return text;
 }
 
 std::vector<std::int64_t> read_stop_tokens(const std::filesystem::path& folder, const ConfigText& config,
