@@ -12,6 +12,7 @@
 #include "core/name_list.h"
 #include "core/nearest.h"
 #include "hooked/core/error.h"
+#include "io/gguf_tensors.h"
 #include "io/model_files.h"
 #include "io/open_files.h"
 #include "io/path_text.h"
@@ -87,6 +88,65 @@ struct CheckpointReader::Contents {
         fmt::format("[{}] is in PyTorch's pickle format; only tensors and plain values were read "
                     "from it, and nothing in it was run",
                     path_text(path)));
+  }
+
+  /// All files of the model that the GGUF file `first` begins.
+  void add_gguf_files(const std::filesystem::path& first) {
+    add_file(first, TensorFormat::kGguf);
+    const auto where = path_text(first);
+    const auto all = gguf_split_names(first.filename().native(), *shards.front().contents->gguf(), where);
+    if (all.size() > CheckpointLimits::kShards) {
+      throw CheckpointError(where,
+                            fmt::format("metadata 'split.count' is too large; expected at most {}, got {}",
+                                        CheckpointLimits::kShards, all.size()));
+    }
+    std::vector<std::string> missing;
+    for (const auto& name : all) {
+      if (!is_there(first.parent_path() / name)) missing.push_back(name);
+    }
+    if (!missing.empty()) {
+      throw CheckpointError(where,
+                            fmt::format("{} of {} files of the model are missing: {}; expected them beside "
+                                        "this one; fetch them again",
+                                        missing.size(), all.size(), name_list(missing)));
+    }
+    for (std::size_t i = 1; i < all.size(); ++i) add_file(first.parent_path() / all[i], TensorFormat::kGguf);
+    check_splits();
+  }
+
+  /// Each file must be the one that its name says, and all tensors must be there once.
+  void check_splits() const {
+    const auto number = [](const Shard& shard, std::string_view key) {
+      const auto* value = find_value(*shard.contents->gguf(), key);
+      return value == nullptr || value->is_array() ? std::nullopt : value->integer();
+    };
+    for (std::size_t i = 1; i < shards.size(); ++i) {
+      const auto no = number(shards[i], "split.no"), count = number(shards[i], "split.count");
+      if (no == static_cast<std::int64_t>(i) && count == static_cast<std::int64_t>(shards.size())) continue;
+      throw CheckpointError(
+          path_text(shards[i].file.path),
+          fmt::format("the file is not the one that its name says; expected metadata 'split.no' {} and "
+                      "'split.count' {}, got {} and {}; fetch it again",
+                      i, shards.size(), no ? std::to_string(*no) : "none",
+                      count ? std::to_string(*count) : "none"));
+    }
+    const auto wanted = number(shards.front(), "split.tensors.count");
+    if (shards.size() > 1 && wanted && *wanted != static_cast<std::int64_t>(tensors.size())) {
+      throw CheckpointError(
+          path_text(shards.front().file.path),
+          fmt::format("the files do not hold the tensors of the model; expected {} (metadata "
+                      "'split.tensors.count'), got {}; fetch them again",
+                      *wanted, tensors.size()));
+    }
+    std::unordered_map<std::string_view, std::size_t> holders;
+    for (const auto& stored : tensors) {
+      const auto [holder, added] = holders.emplace(info(stored).name, stored.shard);
+      if (added) continue;
+      throw CheckpointError(
+          path_text(shards[stored.shard].file.path),
+          fmt::format("tensor '{}' is also in '{}'; expected it once", printable(info(stored).name),
+                      path_text(shards[holder->second].file.path)));
+    }
   }
 
   void add_shards(const std::filesystem::path& index_file, TensorFormat format) {
@@ -185,7 +245,12 @@ CheckpointReader CheckpointReader::open(const std::filesystem::path& folder) {
 CheckpointReader CheckpointReader::open_file(const std::filesystem::path& file) {
   auto contents = std::make_unique<Contents>();
   contents->folder = file.parent_path();
-  contents->add_only_file(file, format_of(file));
+  const auto format = format_of(file);
+  if (format == TensorFormat::kGguf) {
+    contents->add_gguf_files(file);
+  } else {
+    contents->add_only_file(file, format);
+  }
   contents->index_names();
   return CheckpointReader(std::move(contents));
 }
@@ -271,6 +336,14 @@ void CheckpointReader::read_bytes(std::string_view name, std::uint64_t first,
 }
 
 std::uint64_t CheckpointReader::bytes() const noexcept { return contents_->bytes; }
+
+const GgufMetadata* CheckpointReader::gguf() const noexcept {
+  return contents_->shards.empty() ? nullptr : contents_->shards.front().contents->gguf();
+}
+
+const std::filesystem::path& CheckpointReader::gguf_file() const noexcept {
+  return contents_->shards.front().file.path;
+}
 
 const std::map<std::string, std::string>& CheckpointReader::metadata() const noexcept {
   return contents_->metadata;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "hooked/io/safetensors.h"
+#include "io/gguf_value.h"
 #include "io/plain_value.h"
 
 namespace hooked {
@@ -45,7 +46,8 @@ class CheckpointReader {
   /// listed together with all the others.
   static CheckpointReader open(const std::filesystem::path& folder);
 
-  /// One file by itself: `.safetensors`, or torch.save's `.bin`, `.pt`, `.pth` or `.ckpt`.
+  /// One file by itself: `.safetensors`, torch.save's `.bin`, `.pt`, `.pth` or `.ckpt`, or `.gguf`. The first
+  /// of several GGUF files of one model (`-00001-of-00003.gguf`) stands for all of them.
   /// Throws IoError or CheckpointError.
   static CheckpointReader open_file(const std::filesystem::path& file);
 
@@ -101,6 +103,13 @@ class CheckpointReader {
   /// Plain values that one file of a training script holds beside its tensors, such as nanoGPT's
   /// `model_args`: a dict, empty for safetensors and for shards.
   const PlainValue& values() const noexcept;
+
+  /// What a GGUF file, or the first of several, says about its model; null for other formats. Lives as long
+  /// as the reader.
+  const GgufMetadata* gguf() const noexcept;
+
+  /// The file that says it; of a reader of such files.
+  const std::filesystem::path& gguf_file() const noexcept;
 
   /// The `__metadata__` of all files; the first file that has a key gives its value.
   const std::map<std::string, std::string>& metadata() const noexcept;

@@ -42,6 +42,7 @@ constexpr std::array<KnownFile, 10> kKnownFiles = {{
 }};
 
 constexpr std::array<std::string_view, 4> kZipEndings = {".bin", ".pt", ".pth", ".ckpt"};
+constexpr std::string_view kSafetensorsEnding = ".safetensors";
 
 bool is_zip_name(std::string_view name) {
   return std::any_of(kZipEndings.begin(), kZipEndings.end(),
@@ -127,15 +128,20 @@ ModelFileChoice choose_model_file(const std::filesystem::path& folder) {
   return choice;
 }
 
-bool is_tensor_name(std::string_view name) { return name.ends_with(".safetensors") || is_zip_name(name); }
+bool is_gguf_name(std::string_view name) { return name.ends_with(".gguf"); }
+
+bool is_tensor_name(std::string_view name) {
+  return name.ends_with(kSafetensorsEnding) || is_gguf_name(name) || is_zip_name(name);
+}
 
 TensorFormat format_of(const std::filesystem::path& file) {
   const std::string_view name = file.native();
-  if (name.ends_with(".safetensors")) return TensorFormat::kSafetensors;
+  if (name.ends_with(kSafetensorsEnding)) return TensorFormat::kSafetensors;
+  if (is_gguf_name(name)) return TensorFormat::kGguf;
   if (is_zip_name(name)) return TensorFormat::kZip;
   throw CheckpointError(path_text(file),
                         fmt::format("the file's name does not say its format; expected one that ends in "
-                                    ".safetensors, {}",
+                                    ".safetensors, .gguf, {}",
                                     fmt::join(kZipEndings, ", ")));
 }
 

@@ -37,6 +37,9 @@ ModelFileChoice choose_model_file(const std::filesystem::path& folder);
 /// The format of a file by the ending of its name. Throws CheckpointError for an ending that is not known.
 TensorFormat format_of(const std::filesystem::path& file);
 
+/// Whether a file's name says that it is a GGUF file.
+bool is_gguf_name(std::string_view name);
+
 /// Whether a file's name says that it holds tensors.
 bool is_tensor_name(std::string_view name);
 

@@ -142,8 +142,8 @@ std::filesystem::path locate_model(std::string_view id) {
   if (std::filesystem::exists(folder, ignored)) {
     if (is_tensor_name(folder.filename().native())) return folder;
     throw CheckpointError(where,
-                          "is a file; expected a model's folder or a file of tensors (.safetensors, .pt, "
-                          ".pth, .bin or .ckpt); give the folder it is in");
+                          "is a file; expected a model's folder or a file of tensors (.safetensors, .gguf, "
+                          ".pt, .pth, .bin or .ckpt); give the folder it is in");
   }
   const auto hub_name = parse_hub_name(id);
   if (!hub_name) {

@@ -7,6 +7,7 @@
 #include "core/json.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
+#include "io/gguf_tensors.h"
 #include "io/path_text.h"
 #include "io/safetensors_tensors.h"
 #include "io/zip_tensors.h"
@@ -14,7 +15,14 @@
 namespace hooked {
 
 std::unique_ptr<TensorFile> describe_tensors(const InputFile& file, TensorFormat format) {
-  if (format == TensorFormat::kZip) return std::make_unique<ZipTensors>(file);
+  switch (format) {
+    case TensorFormat::kZip:
+      return std::make_unique<ZipTensors>(file);
+    case TensorFormat::kGguf:
+      return std::make_unique<GgufTensors>(file);
+    case TensorFormat::kSafetensors:
+      break;
+  }
   return std::make_unique<SafetensorsTensors>(file);
 }
 

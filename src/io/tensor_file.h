@@ -12,6 +12,7 @@
 
 #include "hooked/io/file.h"
 #include "hooked/io/safetensors.h"
+#include "io/gguf_value.h"
 #include "io/plain_value.h"
 
 namespace hooked {
@@ -59,6 +60,9 @@ class TensorFile {
   /// order; nothing in formats whose dtypes are all known.
   virtual std::optional<std::uint64_t> begin_of_bytes(std::size_t index) const;
 
+  /// What a GGUF file says about its model; null in other formats.
+  virtual const GgufMetadata* gguf() const noexcept { return nullptr; }
+
  protected:
   TensorFile() = default;
 
@@ -70,7 +74,7 @@ class TensorFile {
 };
 
 /// Formats that tensors are read from.
-enum class TensorFormat { kSafetensors, kZip };
+enum class TensorFormat { kSafetensors, kZip, kGguf };
 
 /// Reads and checks what `file` says about its tensors. Throws CheckpointError or IoError.
 std::unique_ptr<TensorFile> describe_tensors(const InputFile& file, TensorFormat format);

@@ -9,6 +9,8 @@
 #include "hooked/core/error.h"
 #include "hooked/io/file.h"
 #include "hooked/io/model_folder.h"
+#include "io/model_files.h"
+#include "loading/gguf_model.h"
 
 namespace hooked {
 namespace {
@@ -55,6 +57,9 @@ CheckpointReader open_checkpoint(const std::filesystem::path& model) {
 }
 
 IdentifiedModel identify(const std::filesystem::path& model) {
+  std::error_code no_folder;
+  if (is_gguf_name(model.native()) && !std::filesystem::is_directory(model, no_folder))
+    return identify_gguf(open_checkpoint(model));
   const auto file = folder_of_model(model) / "config.json";
   const std::string where = file.string();
   std::error_code ignored;

@@ -27,6 +27,8 @@
 #include "io/path_text.h"
 #include "io/source_tensor.h"
 #include "loading/device.h"
+#include "loading/gguf_source.h"
+#include "loading/gguf_tokenizer.h"
 #include "loading/identify.h"
 #include "loading/initialise.h"
 #include "loading/packed_file.h"
@@ -76,9 +78,12 @@ struct PlannedModel {
         read.processing_recorded ? WeightProcessing::none() : WeightProcessing::all_that_apply();
     processing = options.processing.value_or(usual);
     source = mapped ? source_tensors(mapped, place) : source_tensors(reader);
+    if (reader.gguf() != nullptr)
+      storage_notes = read_gguf_tensors(source, gguf_architecture(reader), read.config);
     if (read.storage) storage_notes = read_quantised(source, *read.storage, identified.family);
     if (numbers == Numbers::zeros) read_as_zeros(source);
     plan = plan_weights(source, identified.family, read);
+    if (reader.gguf() != nullptr) check_all_are_read(source, plan.recipes, plan.config, identified.family);
   }
   PlannedModel(const PlannedModel&) = delete;  // `source` refers to `reader`
   PlannedModel& operator=(const PlannedModel&) = delete;
@@ -102,6 +107,19 @@ struct PlannedModel {
     for (const auto& more : {reader.notes(), storage_notes, plan.notes})
       all.insert(all.end(), more.begin(), more.end());
     return all;
+  }
+
+  /// Its tokenizer: in a GGUF file, or beside the weights.
+  TokenizerFiles text() const {
+    const std::int64_t d_vocab = plan.config.d_vocab;
+    return reader.gguf() != nullptr
+               ? read_gguf_tokenizer(*reader.gguf(), d_vocab, path_text(reader.gguf_file()))
+               : read_tokenizer_files(folder_of_model(place), d_vocab);
+  }
+
+  std::vector<std::int64_t> stop_tokens(const TokenizerFiles& text) const {
+    return reader.gguf() != nullptr ? gguf_stop_tokens(*reader.gguf())
+                                    : read_stop_tokens(folder_of_model(place), identified.config, text);
   }
 
   const std::filesystem::path place;
@@ -156,9 +174,8 @@ std::shared_ptr<LoadedModel> load_model(std::string_view id, const LoadOptions& 
   const auto notes = planned.notes();
   model->notes.insert(model->notes.begin(), notes.begin(), notes.end());
   model->ignored_keys = std::move(planned.identified.read.ignored_keys);
-  const std::filesystem::path folder = folder_of_model(planned.place);
-  TokenizerFiles text = read_tokenizer_files(folder, model->config.d_vocab);
-  model->stop_tokens = read_stop_tokens(folder, planned.identified.config, text);
+  TokenizerFiles text = planned.text();
+  model->stop_tokens = planned.stop_tokens(text);
   model->tokenizer = std::move(text.tokenizer);
   model->tokenizer_problem = std::move(text.problem);
   model->tokenizer_files = std::move(text.files);
@@ -220,7 +237,7 @@ ModelDescription describe(std::string_view id, const LoadOptions& options) {
   PlannedModel planned(id, options);
   const ModelConfig& config = planned.plan.config;
   const std::int64_t parameters = config.parameter_count();
-  TokenizerFiles text = read_tokenizer_files(folder_of_model(planned.place), config.d_vocab);
+  TokenizerFiles text = planned.text();
   std::vector<std::string> notes = planned.notes();
   notes.insert(notes.end(), text.notes.begin(), text.notes.end());
   if (options.device.names_several()) {

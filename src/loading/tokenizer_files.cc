@@ -21,6 +21,11 @@ TokenizerFiles read_tokenizer_files(const std::filesystem::path& folder, std::in
     text.notes.push_back(fmt::format("text cannot be used with this model: {}", error.what()));
     return text;
   }
+  fit_tokenizer(text, d_vocab);
+  return text;
+}
+
+void fit_tokenizer(TokenizerFiles& text, std::int64_t d_vocab) {
   text.notes = text.tokenizer->notes();
   if (text.tokenizer->vocab_size() > d_vocab) {
     text.notes.push_back(
@@ -28,7 +33,6 @@ TokenizerFiles read_tokenizer_files(const std::filesystem::path& folder, std::in
                     text.tokenizer->vocab_size(), d_vocab, d_vocab));
   }
   text.tokenizer = text.tokenizer->for_vocabulary(d_vocab);
-  return text;
 }
 
 std::vector<std::int64_t> read_stop_tokens(const std::filesystem::path& folder, const ConfigText& config,

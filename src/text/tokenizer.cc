@@ -133,8 +133,10 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) {
   return Tokenizer(std::make_shared<const Rules>(text::read_tokenizer_at(path)));
 }
 
-Tokenizer Tokenizer::parse(std::string_view json, std::string_view name) {
-  return Tokenizer(std::make_shared<const Rules>(text::read_tokenizer(json, name)));
+Tokenizer Tokenizer::parse(std::string_view json, std::string_view name, std::string_view config) {
+  Rules rules = text::read_tokenizer(json, name);
+  if (!config.empty()) text::read_tokenizer_config(config, name, rules);
+  return Tokenizer(std::make_shared<const Rules>(std::move(rules)));
 }
 
 Tokenizer Tokenizer::for_vocabulary(std::int64_t d_vocab) const {

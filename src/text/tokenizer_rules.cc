@@ -113,9 +113,12 @@ void read_tokenizer_config(const std::filesystem::path& folder, Tokenizer::Rules
   const auto file = folder / "tokenizer_config.json";
   std::error_code ignored;
   if (!std::filesystem::exists(std::filesystem::symlink_status(file, ignored))) return;
-  const ConfigReader json(parse_document(read_limited(file, kTokenizerConfigBytes), file.native(),
-                                         {.bytes = kTokenizerConfigBytes}),
-                          file.native(), make_error<TokenizerError>);
+  read_tokenizer_config(read_limited(file, kTokenizerConfigBytes), file.native(), rules);
+}
+
+void read_tokenizer_config(std::string_view text, std::string_view name, Tokenizer::Rules& rules) {
+  const ConfigReader json(parse_document(text, name, {.bytes = kTokenizerConfigBytes}), name,
+                          make_error<TokenizerError>);
   rules.bos = named_token(json, "bos_token", rules);
   rules.eos = named_token(json, "eos_token", rules);
 }

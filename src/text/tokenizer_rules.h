@@ -74,6 +74,8 @@ Json parse_tokenizer_json(std::string_view json, std::string_view name,
 
 /// Adds what a folder's tokenizer_config.json says, where there is one. Throws TokenizerError, IoError.
 void read_tokenizer_config(const std::filesystem::path& folder, Tokenizer::Rules& rules);
+/// Adds what the text of the tokenizer_config.json `name` says. Throws TokenizerError.
+void read_tokenizer_config(std::string_view json, std::string_view name, Tokenizer::Rules& rules);
 
 }  // namespace text
 }  // namespace hooked

@@ -155,7 +155,7 @@ TEST_F(PickledModel, OneFileByItself) {
   }
   const auto odd = folder_ / "y.weights";
   expect_refused<CheckpointError>([&] { CheckpointReader::open_file(odd); }, odd.native(),
-                                  {".safetensors, .bin"});
+                                  {".safetensors, .gguf, .bin"});
   const auto absent = folder_ / "absent.pt";
   expect_refused<IoError>([&] { CheckpointReader::open_file(absent); }, absent.native(), {"No such file"});
 }

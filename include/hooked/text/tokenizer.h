@@ -89,9 +89,10 @@ class Tokenizer {
   /// of tokenizer they are for, tokenizer_config.json says so. Throws TokenizerError, IoError.
   static std::map<std::string, std::string> read_files(const std::filesystem::path& folder);
 
-  /// Builds the pipeline of the text of a tokenizer.json. Throws TokenizerError naming `name` and the JSON
-  /// path.
-  static Tokenizer parse(std::string_view json, std::string_view name = "tokenizer.json");
+  /// Builds the pipeline of the text of a tokenizer.json. `config` is that of the tokenizer_config.json
+  /// beside it, or empty. Throws TokenizerError naming `name` and the JSON path.
+  static Tokenizer parse(std::string_view json, std::string_view name = "tokenizer.json",
+                         std::string_view config = {});
 
   /// The same pipeline for a model whose embedding has `d_vocab` rows. Published models have more rows than
   /// pieces, so ids up to d_vocab that no piece has are valid ids without text then: decode() leaves them

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstddef>
+
+namespace hooked {
+
+// What a block of numbers stands for in each of GGML's formats, to the last bit as the package `gguf`
+// computes it in float32. `block` has the bytes and `into` the room that the table in ggml_types.cc says.
+
+void decode_q4_0(const std::byte* block, float* into);
+void decode_q4_1(const std::byte* block, float* into);
+void decode_q5_0(const std::byte* block, float* into);
+void decode_q5_1(const std::byte* block, float* into);
+void decode_q8_0(const std::byte* block, float* into);
+void decode_q2_k(const std::byte* block, float* into);
+void decode_q3_k(const std::byte* block, float* into);
+void decode_q4_k(const std::byte* block, float* into);
+void decode_q5_k(const std::byte* block, float* into);
+void decode_q6_k(const std::byte* block, float* into);
+void decode_mxfp4(const std::byte* block, float* into);
+
+}  // namespace hooked

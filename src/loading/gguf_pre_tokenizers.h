@@ -1,0 +1,24 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace hooked {
+
+/// How a text is cut into words before BPE, by the name that a GGUF file has for it (`tokenizer.ggml.pre`): a
+/// row of the table in gguf_pre_tokenizers.cc.
+struct GgufPreTokenizer {
+  std::span<const std::string_view> names;
+  std::string_view pre_tokenizer;  ///< of a tokenizer.json
+  std::string_view normalizer = "null";
+  /// Whether a word that is a piece is that piece, however BPE would join it.
+  bool whole_words = false;
+  bool prepends_bos = false;  ///< where the file does not say
+};
+
+std::span<const GgufPreTokenizer> gguf_pre_tokenizers();
+
+/// The row of a name, or null.
+const GgufPreTokenizer* find_gguf_pre_tokenizer(std::string_view name);
+
+}  // namespace hooked

@@ -1,0 +1,17 @@
+// libFuzzer target: the bytes are a GGUF file.
+// clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined with
+// src/core/{error,json,tensor_text,utf8}.cc,
+// src/io/{checked_size,foreign_kind,ggml_blocks,ggml_types,gguf_header,gguf_value}.cc and LibTorch's headers;
+// no LibTorch library is needed. tests/io/gguf_fuzz_test.cc runs the same property over a corpus in every
+// test run.
+#include <cstddef>
+#include <cstdint>
+
+#include "tests/fuzz/gguf_header_property.h"
+
+#ifndef HOOKED_FUZZ_IN_A_TEST
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+  hooked::gguf_header_property({reinterpret_cast<const char*>(bytes), size});
+  return 0;
+}
+#endif

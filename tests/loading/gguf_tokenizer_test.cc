@@ -1,0 +1,221 @@
+// Tokenizers of GGUF files: against the same tokenizers as tokenizer.json, and against the package
+// sentencepiece.
+#include "loading/gguf_tokenizer.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "core/json.h"
+#include "hooked/engine/hooked_transformer.h"
+#include "io/checkpoint_reader.h"
+#include "io/gguf_header.h"
+#include "loading/gguf_pre_tokenizers.h"
+#include "tests/io/file_bytes.h"
+#include "tests/io/gguf_bytes.h"
+#include "tests/support/temp_folder.h"
+
+namespace hooked::gguf_tokenizer_test {
+namespace {
+
+const std::filesystem::path kTokenizers = HOOKED_SOURCE_DIR "/tests/text/files";
+const std::filesystem::path kGgufGoldens = HOOKED_SOURCE_DIR "/tests/golden/gguf";
+
+Json json_of(const std::filesystem::path& file) {
+  return parse_json(file_bytes(file), {.bytes = 1 << 24, .repeating = std::vector<std::string_view>{}});
+}
+
+GgufMetadata metadata_of(const GgufBytes& file) {
+  const std::string bytes = file.bytes();
+  return read_gguf_header(
+             bytes.size(),
+             [&](std::uint64_t offset, std::span<std::byte> into) {
+               std::copy_n(reinterpret_cast<const std::byte*>(bytes.data()) + offset, into.size(),
+                           into.begin());
+             },
+             "m.gguf")
+      .metadata;
+}
+
+std::string texts_of(const std::vector<std::string>& all) {
+  std::string bytes;
+  for (const std::string& text : all) bytes += gguf_text(text);
+  return bytes;
+}
+
+/// The vocabulary of a tokenizer.json as a GGUF file has it.
+GgufBytes vocabulary_of(const Json& tokenizer, const std::string& pre) {
+  std::vector<std::string> tokens, merges;
+  std::vector<std::uint32_t> types;
+  const auto put = [&](std::size_t id, const std::string& piece, std::uint32_t type) {
+    if (tokens.size() <= id) {
+      tokens.resize(id + 1);
+      types.resize(id + 1, 5);
+    }
+    tokens[id] = piece;
+    types[id] = type;
+  };
+  for (const auto& [piece, id] : tokenizer.at("model").at("vocab").items())
+    put(id.get<std::size_t>(), piece, 1);
+  for (const Json& added : tokenizer.at("added_tokens"))
+    put(added.at("id").get<std::size_t>(), added.at("content").get<std::string>(),
+        added.at("special") ? 3 : 4);
+  for (const Json& merge : tokenizer.at("model").at("merges")) {
+    merges.push_back(merge.is_string() ? merge.get<std::string>()
+                                       : merge[0].get<std::string>() + " " + merge[1].get<std::string>());
+  }
+  GgufBytes file;
+  std::string type_bytes;
+  for (const std::uint32_t type : types) type_bytes += little(type, 4);
+  file.text("tokenizer.ggml.model", "gpt2").text("tokenizer.ggml.pre", pre);
+  file.array("tokenizer.ggml.tokens", GgufType::text, tokens.size(), texts_of(tokens));
+  file.array("tokenizer.ggml.token_type", GgufType::int32, types.size(), type_bytes);
+  file.array("tokenizer.ggml.merges", GgufType::text, merges.size(), texts_of(merges));
+  return file;
+}
+
+TEST(GgufTokenizer, CutsTextsAsTheTokenizerJsonThatItIs) {
+  const Json texts = json_of(kTokenizers / "texts.json");
+  std::set<std::string_view> met;
+  for (const auto& [name, pre] :
+       {std::pair{"gpt2", "gpt-2"}, std::pair{"llama3", "llama-bpe"}, std::pair{"qwen", "qwen2"},
+        std::pair{"falcon", "falcon"}, std::pair{"starcoder", "starcoder"},
+        std::pair{"deepseek", "deepseek-coder"}}) {
+    SCOPED_TRACE(name);
+    const Json document = json_of(kTokenizers / fmt::format("{}.json", name)).at("tokenizer");
+    const auto wanted = Tokenizer::parse(json_text(document));
+    const TokenizerFiles read =
+        read_gguf_tokenizer(metadata_of(vocabulary_of(document, pre)), 1 << 20, "m.gguf");
+    ASSERT_TRUE(read.tokenizer) << read.problem->what();
+    EXPECT_EQ(read.tokenizer->vocab_size(), wanted.vocab_size());
+    EXPECT_TRUE(read.notes.empty());
+    for (const Json& each : texts) {
+      const auto text = each.get<std::string>();
+      const Encoding got = read.tokenizer->encode(text), expected = wanted.encode(text);
+      EXPECT_EQ(got.ids, expected.ids) << text;
+      EXPECT_EQ(read.tokenizer->decode(got.ids), wanted.decode(expected.ids)) << text;
+    }
+  }
+}
+
+// Every row is a pre-tokenizer that can be read, whose words together are the text again.
+TEST(GgufTokenizer, EveryPreTokenizerKeepsTheText) {
+  const Json document = json_of(kTokenizers / "gpt2.json").at("tokenizer");
+  const Json texts = json_of(kTokenizers / "texts.json");
+  std::set<std::string_view> names;
+  for (const GgufPreTokenizer& row : gguf_pre_tokenizers()) {
+    for (const std::string_view name : row.names)
+      EXPECT_TRUE(names.insert(name).second) << name << " stands twice";
+    SCOPED_TRACE(row.names.front());
+    const auto file = vocabulary_of(document, std::string(row.names.front()));
+    const TokenizerFiles read = read_gguf_tokenizer(metadata_of(file), 1 << 20, "m.gguf");
+    ASSERT_TRUE(read.tokenizer) << read.problem->what();
+    for (const Json& each : texts) {
+      const auto text = each.get<std::string>();
+      if (row.normalizer != "null") continue;
+      EXPECT_EQ(read.tokenizer->decode(read.tokenizer->encode(text).ids), text);
+    }
+  }
+  // One digit, three, or all: what tells the rows apart that differ least.
+  const auto pieces = [&](const char* name) {
+    const TokenizerFiles read =
+        read_gguf_tokenizer(metadata_of(vocabulary_of(document, name)), 1 << 20, "m.gguf");
+    return read.files.at("tokenizer.json");
+  };
+  EXPECT_NE(pieces("llama-bpe").find("{1,3}"), std::string::npos);
+  EXPECT_EQ(pieces("qwen2").find("{1,3}"), std::string::npos);
+  EXPECT_NE(pieces("llama-bpe").find(R"("ignore_merges":true)"), std::string::npos);
+  EXPECT_NE(pieces("dbrx").find(R"("ignore_merges":false)"), std::string::npos);
+}
+
+TEST(GgufTokenizer, TokensAroundATextAreThoseThatTheFileNames) {
+  const Json document = json_of(kTokenizers / "llama3.json").at("tokenizer");
+  const auto ids = [&](const char* pre, const std::function<void(GgufBytes&)>& more) {
+    GgufBytes file = vocabulary_of(document, pre);
+    file.uint32("tokenizer.ggml.bos_token_id", 420).uint32("tokenizer.ggml.eos_token_id", 421);
+    more(file);
+    const TokenizerFiles read = read_gguf_tokenizer(metadata_of(file), 1 << 20, "m.gguf");
+    EXPECT_TRUE(read.tokenizer) << read.problem->what();
+    EXPECT_EQ(read.tokenizer->bos_id(), 420);
+    EXPECT_EQ(read.tokenizer->eos_id(), 421);
+    auto all = read.tokenizer->encode("a", {.add_special_tokens = true}).ids;
+    EXPECT_EQ(read.tokenizer->encode("a").ids.size(), 1U);
+    std::erase(all, read.tokenizer->encode("a").ids.front());
+    return all;
+  };
+  using Ids = std::vector<std::int64_t>;
+  EXPECT_EQ(ids("llama-bpe", [](GgufBytes&) {}), Ids{420});
+  EXPECT_EQ(ids("gpt-2", [](GgufBytes&) {}), Ids{});
+  EXPECT_EQ(ids("llama-bpe", [](GgufBytes& f) { f.boolean("tokenizer.ggml.add_bos_token", 0); }), Ids{});
+  EXPECT_EQ(ids("gpt-2",
+                [](GgufBytes& f) {
+                  f.boolean("tokenizer.ggml.add_bos_token", 1).boolean("tokenizer.ggml.add_eos_token", 1);
+                }),
+            (Ids{420, 421}));
+}
+
+TEST(GgufTokenizer, TheTemplateOfChatsIsHandedOn) {
+  GgufBytes file = vocabulary_of(json_of(kTokenizers / "gpt2.json").at("tokenizer"), "gpt-2");
+  file.text("tokenizer.chat_template", "{{ messages }}\n\"x\"").uint32("tokenizer.ggml.eos_token_id", 0);
+  file.uint32("tokenizer.ggml.eot_token_id", 3);
+  const GgufMetadata metadata = metadata_of(file);
+  const TokenizerFiles read = read_gguf_tokenizer(metadata, 1 << 20, "m.gguf");
+  const Json config = parse_json(read.files.at("tokenizer_config.json"), {});
+  EXPECT_EQ(config.at("chat_template"), "{{ messages }}\n\"x\"");
+  EXPECT_EQ(gguf_stop_tokens(metadata), (std::vector<std::int64_t>{0, 3}));
+}
+
+TEST(GgufTokenizer, WhatIsNotReadIsANote) {
+  const GgufBytes good = vocabulary_of(json_of(kTokenizers / "gpt2.json").at("tokenizer"), "gpt-2");
+  const auto problem = [&](std::size_t without, const std::function<void(GgufBytes&)>& more,
+                           std::initializer_list<std::string_view> parts) {
+    GgufBytes file = good;
+    if (without < file.entries.size())
+      file.entries.erase(file.entries.begin() + static_cast<std::ptrdiff_t>(without));
+    more(file);
+    const TokenizerFiles read = read_gguf_tokenizer(metadata_of(file), 1 << 20, "m.gguf");
+    EXPECT_FALSE(read.tokenizer);
+    ASSERT_TRUE(read.problem);
+    ASSERT_EQ(read.notes.size(), 1U);
+    for (const auto part : parts)
+      EXPECT_NE(read.notes[0].find(part), std::string::npos) << part << ": " << read.notes[0];
+  };
+  enum Entry { model, pre, tokens, types, merges, none = 99 };
+  problem(model, [](GgufBytes& f) { f.text("tokenizer.ggml.model", "bert"); },
+          {"'tokenizer.ggml.model' is 'bert'"});
+  problem(pre, [](GgufBytes& f) { f.text("tokenizer.ggml.pre", "new\n"); },
+          {"'tokenizer.ggml.pre' is 'new\\x0a', which is not supported", "llama-bpe"});
+  problem(pre, [](GgufBytes&) {}, {"'tokenizer.ggml.pre' is missing"});
+  problem(tokens, [](GgufBytes&) {}, {"'tokenizer.ggml.tokens' is missing"});
+  problem(tokens,
+          [](GgufBytes& f) { f.array("tokenizer.ggml.tokens", GgufType::text, 1, gguf_text("\xFF")); },
+          {"is not UTF-8, number 0"});
+  problem(merges, [](GgufBytes&) {}, {"'tokenizer.ggml.merges' is missing"});
+  problem(types, [](GgufBytes& f) { f.array("tokenizer.ggml.token_type", GgufType::int32, 1, little(1, 4)); },
+          {"'tokenizer.ggml.token_type' does not fit the", "got 1 of array of int32"});
+  problem(none, [](GgufBytes& f) { f.uint32("tokenizer.ggml.bos_token_id", 100'000); },
+          {"'tokenizer.ggml.bos_token_id' is no token", "got 100000"});
+  problem(none, [](GgufBytes& f) { f.text("tokenizer.ggml.add_bos_token", "yes"); },
+          {"'tokenizer.ggml.add_bos_token' is not a bool"});
+  EXPECT_FALSE(read_gguf_tokenizer({}, 10, "m.gguf").problem) << "no tokenizer is no problem";
+}
+
+// Recorded from the package sentencepiece (tests/golden/make.py gguf-models).
+TEST(GgufTokenizer, ScoresCutTextsAsSentencePieceDoes) {
+  const auto reader = CheckpointReader::open_file(kGgufGoldens / "sentencepiece.gguf");
+  const TokenizerFiles read = read_gguf_tokenizer(*reader.gguf(), 1 << 20, "m.gguf");
+  ASSERT_TRUE(read.tokenizer) << read.problem->what();
+  const Json expected = json_of(kGgufGoldens / "sentencepiece.json");
+  for (const Json& row : expected) {
+    const auto text = row.at("text").get<std::string>();
+    const auto ids = row.at("ids").get<std::vector<std::int64_t>>();
+    EXPECT_EQ(read.tokenizer->encode(text, {.added_tokens = AddedTokensInText::as_text}).ids, ids) << text;
+    EXPECT_EQ(read.tokenizer->decode(ids), row.at("decoded").get<std::string>()) << text;
+  }
+  EXPECT_EQ(read.tokenizer->encode("a", {.add_special_tokens = true}).ids.front(), 1);
+}
+
+}  // namespace
+}  // namespace hooked::gguf_tokenizer_test
