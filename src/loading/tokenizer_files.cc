@@ -7,8 +7,10 @@
 #include <system_error>
 
 #include "core/config_reader.h"
+#include "core/json.h"
 #include "hooked/io/file.h"
 #include "loading/identify.h"
+#include "text/model.h"
 
 namespace hooked {
 namespace {
@@ -58,6 +60,15 @@ TokenizerFiles read_tokenizer_files(const std::filesystem::path& folder, std::in
   }
   text.tokenizer = text.tokenizer->for_vocabulary(d_vocab);
   return text;
+}
+
+std::string tokenizer_kind(const TokenizerFiles& text) {
+  if (!text.tokenizer) return {};
+  const auto file = text.files.find("tokenizer.json");
+  if (file == text.files.end()) return "BPE";  // GPT-2's older pair of files
+  const JsonLimits limits{.bytes = Tokenizer::kFileBytes, .repeating = {{"model", "vocab"}}};
+  const ConfigReader json(parse_json(file->second, limits), file->first, make_error<TokenizerError>);
+  return std::string(text::model_kind(json.object("model")));
 }
 
 std::vector<std::int64_t> read_stop_tokens(const std::filesystem::path& folder, const ConfigText& config,

@@ -25,6 +25,10 @@ struct TokenizerFiles {
 /// and so is one with more pieces than the model's `d_vocab`.
 TokenizerFiles read_tokenizer_files(const std::filesystem::path& folder, std::int64_t d_vocab);
 
+/// How the tokenizer makes pieces of words, as tokenizer.json names it: `BPE`, `Unigram`, `WordPiece` or
+/// `WordLevel`; empty without one. Reads the file's text again.
+std::string tokenizer_kind(const TokenizerFiles& text);
+
 /// The tokens that end a generation, from the first that names some: generation_config.json, config.json, its
 /// group that was read, the tokenizer.
 std::vector<std::int64_t> read_stop_tokens(const std::filesystem::path& folder, const ConfigText& config,

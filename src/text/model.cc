@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace hooked::text {
 namespace {
 
@@ -64,6 +66,10 @@ ModelReader reader_of(const ConfigReader& json) {
 
 std::unique_ptr<const Model> read_model(const ConfigReader& json, WordSpelling spelling) {
   return reader_of(json)(json, spelling);
+}
+
+std::string_view model_kind(const ConfigReader& json) {
+  return std::ranges::find(kModels, reader_of(json), &Named<ModelReader>::value)->name;
 }
 
 std::vector<std::int64_t> byte_piece_ids(const Vocabulary& vocabulary) {

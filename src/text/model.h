@@ -74,6 +74,10 @@ class Model {
 /// bytes wants characters (see Model::spelling). Throws TokenizerError.
 std::unique_ptr<const Model> read_model(const ConfigReader& json, WordSpelling spelling);
 
+/// What the `model` of a tokenizer.json is: `BPE`, `WordPiece`, `WordLevel` or `Unigram`. Throws
+/// TokenizerError.
+std::string_view model_kind(const ConfigReader& json);
+
 /// The models of `type` BPE, Unigram and WordPiece, each in a source of its own.
 std::unique_ptr<const Model> read_bpe(const ConfigReader& json, WordSpelling spelling);
 std::unique_ptr<const Model> read_unigram(const ConfigReader& json, WordSpelling spelling);

@@ -4,7 +4,7 @@
     python -m venv .venv && .venv/bin/pip install -r tests/golden/requirements.txt
     .venv/bin/python tests/golden/make.py compare [CASE-GLOB ...] [--program build/release/bin/hooked]
     .venv/bin/python tests/golden/make.py record [CASE-GLOB ...]
-    .venv/bin/python tests/golden/make.py absent-keys | text-parts | stored-numbers | sampling | pickles | tokenizers | unicode-differences
+    .venv/bin/python tests/golden/make.py absent-keys | text-parts | stored-numbers | adapters | sampling | pickles | tokenizers | unicode-differences
     .venv/bin/python tests/golden/make.py patching [MODEL-GLOB ...]
     .venv/bin/python tests/golden/make.py reading | gradients | heads | circuits
     .venv/bin/python tests/golden/make.py sentences MODEL-FOLDER
@@ -22,7 +22,7 @@ warnings.filterwarnings("ignore")
 
 # The command, and the module of makers whose main() it calls with the arguments behind it.
 kCommands = {"compare": "compare", "record": "record", "absent-keys": "absent_keys", "text-parts": "text_parts",
-             "stored-numbers": "stored_numbers", "sampling": "sampling", "sentences": "sentences", "patching": "patching",
+             "stored-numbers": "stored_numbers", "adapters": "adapters", "sampling": "sampling", "sentences": "sentences", "patching": "patching",
              "reading": "reading", "gradients": "gradients", "heads": "heads", "circuits": "circuits", "pickles": "pickles", "tokenizers": "tokenizers",
              "unicode-differences": "unicode_differences"}
 
