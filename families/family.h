@@ -114,6 +114,9 @@ struct Family {
   /// Their unembedding matrix, [vocab, d_model], which never has the prefix. In files of tied models it may
   /// be missing, a second copy of the embedding, or all there is of it.
   std::string_view unembedding = {};
+  /// Whether the matrices of its blocks are transformers' Conv1D, stored [in, out]: what an adapter's
+  /// products must be turned over for.
+  bool conv1d = false;
   /// What files may lack as a whole; its tensors never have the prefix either.
   OptionalPart optional_part = {};
   /// Other names under which files hold the embedding again, or alone. They must agree.

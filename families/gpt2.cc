@@ -35,6 +35,7 @@ extern const Family kFamily{.model_type = "gpt2",
                             .recipes = recipes,
                             .prefix = "transformer.",
                             .unembedding = "lm_head.weight",
+                            .conv1d = true,
                             .buffers = kGpt2Buffers};
 
 }  // namespace hooked::families::gpt2

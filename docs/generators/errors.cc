@@ -132,6 +132,38 @@ void checkpoint_errors(const HookedTransformer& model, const std::filesystem::pa
         },
         "Put one of these files, for an index with its shards, beside config.json. Convert other formats "
         "first."},
+       {"Shards are missing",
+        [&] {
+          model.save("shards");
+          std::filesystem::rename("shards/model.safetensors", "shards/model-00001-of-00002.safetensors");
+          write("shards/model.safetensors.index.json",
+                R"({"weight_map": {"embed.W_E": "model-00001-of-00002.safetensors", )"
+                R"("unembed.W_U": "model-00002-of-00002.safetensors"}})");
+          (void)HookedTransformer::load("shards");
+        },
+        "All of them are listed. For a model of the hub cache the message names the command that downloads "
+        "them; "
+        "`hooked info` describes what is there."},
+       {"An index names files elsewhere",
+        [&] {
+          model.save("elsewhere");
+          std::filesystem::remove("elsewhere/model.safetensors");
+          write("elsewhere/model.safetensors.index.json",
+                R"({"weight_map": {"embed.W_E": "../other/a.safetensors"}})");
+          (void)HookedTransformer::load("elsewhere");
+        },
+        "Put the shards beside their index. Nothing was opened."},
+       {"An adapter is of another model",
+        [&] {
+          model.save("base");
+          write("adapter/adapter_config.json",
+                R"({"peft_type": "LORA", "base_model_name_or_path": "../base"})");
+          hooked::save_safetensors("adapter/adapter_model.safetensors",
+                                   {{"base_model.model.h.0.attn.c_attn.lora_A.weight", at::ones({2, 12})},
+                                    {"base_model.model.h.0.attn.c_attn.lora_B.weight", at::ones({36, 2})}});
+          (void)HookedTransformer::load("adapter");
+        },
+        "Write the model that the adapter was made for into adapter_config.json (docs/loading.md)."},
        {"A pickle is not a state dict",
         [&] {
           model.save("module");
@@ -191,6 +223,14 @@ void config_errors(const HookedTransformer& model) {
           (void)HookedTransformer::load("activation");
         },
         "An unknown value is never replaced by a default."},
+       {"An adapter is not one of weights and products",
+        [] {
+          write(
+              "pissa/adapter_config.json",
+              R"({"peft_type": "LORA", "base_model_name_or_path": "../base", "init_lora_weights": "pissa"})");
+          (void)HookedTransformer::load("pissa");
+        },
+        "Each key of adapter_config.json is honoured or refused; docs/loading.md lists them."},
        {"A field has the wrong type",
         [&] {
           save_with(model, "type", "\"n_layers\": 2", "\"n_layers\": \"2\"");

@@ -1,8 +1,11 @@
 // hooked info: what a model is, and what weight processing does to it.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <memory>
+#include <cstdint>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "cli/actions.h"
 #include "cli/model_options.h"
@@ -39,23 +42,107 @@ void print_list(std::string_view title, const std::vector<std::string>& lines) {
   for (const auto& line : lines) fmt::print("  {}\n", line);
 }
 
+std::string bytes_text(std::int64_t bytes) { return size_text(static_cast<std::uint64_t>(bytes)); }
+
+std::string tensors_text(std::int64_t tensors, std::int64_t bytes) {
+  return fmt::format("{} tensor{}, {}", grouped(tensors), tensors == 1 ? "" : "s", bytes_text(bytes));
+}
+
+void print_storage(const ModelDescription& model) {
+  const bool known = model.stated_bytes.has_value();
+  fmt::print("\nstored in the files: {}{}\n", bytes_text(model.stored_bytes),
+             known ? fmt::format(" of {}", bytes_text(*model.stated_bytes)) : "");
+  Table table({{"dtype"}, {"tensors", Align::right}, {"size", Align::right}, {"what they are"}});
+  for (const auto& row : model.storage)
+    table.add({row.dtype, grouped(row.tensors), bytes_text(row.bytes),
+               row.form == "numbers" ? row.form : fmt::format("parts of weights in {}", row.form)});
+  table.print("  ");
+}
+
+void print_adapter(const ModelDescription& model) {
+  if (!model.adapter) return;
+  fmt::print("\nadapter, merged into its base model when it is loaded\n");
+  print_fields({{"base", model.adapter->base},
+                {"folder", model.adapter->base_folder},
+                {"holds", tensors_text(model.adapter->tensors, model.adapter->bytes)}});
+}
+
+// Parts of the checkpoint and files that loading leaves alone.
+void print_unread(const ModelDescription& model) {
+  std::vector<Field> fields;
+  for (const auto& part : model.unread_parts)
+    fields.push_back({part.name, tensors_text(part.tensors, part.bytes)});
+  if (!model.ignored_files.empty())
+    fields.push_back({"files", fmt::format("{}", fmt::join(model.ignored_files, ", "))});
+  if (fields.empty()) return;
+  fmt::print("\nin the folder, and not read\n");
+  print_fields(fields);
+}
+
+void print_missing(const ModelDescription& model) {
+  if (model.missing_files.empty()) return;
+  print_list("missing: without these files the model does not load", model.missing_files);
+  if (!model.fetch.empty()) fmt::print("  `{}` fetches them\n", model.fetch);
+}
+
+void print_tokenizer(const ModelDescription& model) {
+  fmt::print("\ntokenizer\n");
+  if (model.tokenizer_pieces)
+    return fmt::print("  {}, {} pieces, {}\n", model.tokenizer_kind, grouped(*model.tokenizer_pieces),
+                      model.tokenizer_form);
+  print_fields({{"none that can be used", model.tokenizer_problem}});
+}
+
 void print_info(const std::string& name, const ModelDescription& model) {
-  fmt::print("{}: {} parameters, {} as {}, family {}\n\n", name, grouped(model.parameters),
-             size_text(static_cast<std::uint64_t>(model.bytes)), dtype_text(model.config.dtype),
-             model.family);
+  fmt::print("{}: {} parameters, {} as {}, family {}\n", name, grouped(model.parameters),
+             bytes_text(model.bytes), dtype_text(model.config.dtype), model.family);
+  fmt::print("a run reads {}\n\n", model.context ? fmt::format("at most {} tokens", grouped(*model.context))
+                                                 : std::string("any number of tokens"));
   print_config(model.config);
+  print_adapter(model);
+  print_storage(model);
+  print_missing(model);
+  print_unread(model);
+  print_tokenizer(model);
   fmt::print("\nprocessing when it is loaded\n");
   Table steps({{}, {}});
   for (const auto& step : model.processing) {
     steps.add({std::string(processing_step_name(step.step)), step.outcome});
   }
   steps.print("  ");
-  fmt::print("\ntokenizer\n  {}\n",
-             model.tokenizer_pieces
-                 ? fmt::format("{} pieces, {}", grouped(*model.tokenizer_pieces), model.tokenizer_form)
-                 : std::string("none that can be used; pass ids with --tokens"));
   print_list("notes", model.notes);
   print_list("config keys that nothing reads", model.ignored_keys);
+}
+
+// What --json says of the files, beside the fields that describe the model.
+void add_files(const ModelDescription& model, Json& json) {
+  const auto or_null = [](const auto& value) { return value ? Json(*value) : Json(); };
+  const auto text_or_null = [](const std::string& text) { return text.empty() ? Json() : Json(text); };
+  json["context"] = or_null(model.context);
+  json["storage"] = Json::array();
+  for (const auto& row : model.storage) {
+    json["storage"].push_back(
+        {{"dtype", row.dtype}, {"form", row.form}, {"tensors", row.tensors}, {"bytes", row.bytes}});
+  }
+  json["stored_bytes"] = model.stored_bytes;
+  json["stated_bytes"] = or_null(model.stated_bytes);
+  json["missing_files"] = model.missing_files;
+  json["fetch"] = text_or_null(model.fetch);
+  json["unread_parts"] = Json::array();
+  for (const auto& part : model.unread_parts)
+    json["unread_parts"].push_back({{"name", part.name}, {"tensors", part.tensors}, {"bytes", part.bytes}});
+  json["ignored_files"] = model.ignored_files;
+  json["tokenizer"] = {{"kind", text_or_null(model.tokenizer_kind)},
+                       {"form", text_or_null(model.tokenizer_form)},
+                       {"pieces", or_null(model.tokenizer_pieces)},
+                       {"problem", text_or_null(model.tokenizer_problem)}};
+  json["adapter"] = nullptr;
+  if (const auto& adapter = model.adapter) {
+    json["adapter"] = {{"base", adapter->base},
+                       {"base_folder", adapter->base_folder},
+                       {"tensors", adapter->tensors},
+                       {"bytes", adapter->bytes}};
+  }
 }
 
 }  // namespace
@@ -68,14 +155,15 @@ void perform(const InfoOptions& options) {
   for (const auto& step : model.processing) {
     steps[std::string(processing_step_name(step.step))] = step.outcome;
   }
-  print_json({{"family", model.family},
-              {"config", parse_json(config_json(model.config), {})},
-              {"parameters", model.parameters},
-              {"bytes", model.bytes},
-              {"processing", steps},
-              {"tokenizer", model.tokenizer_form},
-              {"notes", model.notes},
-              {"ignored_keys", model.ignored_keys}});
+  Json json = {{"family", model.family},
+               {"config", parse_json(config_json(model.config), {})},
+               {"parameters", model.parameters},
+               {"bytes", model.bytes},
+               {"processing", steps},
+               {"notes", model.notes},
+               {"ignored_keys", model.ignored_keys}};
+  add_files(model, json);
+  print_json(json);
 }
 
 }  // namespace hooked::cli

@@ -15,7 +15,7 @@
 #include "core/json.h"
 #include "hooked/core/error.h"
 #include "hooked/io/file.h"
-#include "hooked/io/model_folder.h"
+#include "hooked/loading/describe.h"
 #include "hooked/text/tokenizer.h"
 #include "options/shared_options.h"
 
@@ -27,7 +27,7 @@ constexpr std::uint64_t kTextsBytes = std::uint64_t{1} << 30;
 Tokenizer load_tokenizer(const std::string& model) {
   std::error_code ignored;
   const bool is_file = std::filesystem::is_regular_file(model, ignored);
-  return Tokenizer::load(is_file ? std::filesystem::path(model) : locate_model(model));
+  return Tokenizer::load(is_file ? std::filesystem::path(model) : tokenizer_folder(model));
 }
 
 std::vector<std::string> read_texts(const std::string& file) {

@@ -13,6 +13,7 @@
 #include "core/nearest.h"
 #include "hooked/core/error.h"
 #include "io/gguf_tensors.h"
+#include "io/hub_name.h"
 #include "io/model_files.h"
 #include "io/open_files.h"
 #include "io/path_text.h"
@@ -22,18 +23,24 @@
 namespace hooked {
 namespace {
 
-/// Refuses a folder where shards that the index names are absent, listing all of them.
-void check_present(const ShardIndex& index, const std::filesystem::path& index_file) {
-  const auto folder = index_file.parent_path();
+/// Shards that the index names and that are absent, or links that lead nowhere; sorted as in the index.
+std::vector<std::string> missing_among(const ShardIndex& index, const std::filesystem::path& folder) {
   std::vector<std::string> missing;
   for (const auto& shard : index.shards) {
-    if (!is_there(folder / shard)) missing.push_back(shard);
+    std::error_code ignored;
+    const auto type = std::filesystem::status(folder / shard, ignored).type();
+    if (type == std::filesystem::file_type::not_found) missing.push_back(shard);
   }
-  if (missing.empty()) return;
+  return missing;
+}
+
+[[noreturn]] void refuse_missing(const std::vector<std::string>& missing, const ShardIndex& index,
+                                 const std::filesystem::path& index_file) {
   throw CheckpointError(
       path_text(index_file),
-      fmt::format("{} of {} shards are missing: {}; expected them beside the index; fetch them again",
-                  missing.size(), index.shards.size(), name_list(missing)));
+      fmt::format("{} of {} shards are missing: {}; expected them beside the index; fetch them {}",
+                  missing.size(), index.shards.size(), name_list(missing),
+                  how_to_fetch(index_file.parent_path())));
 }
 
 }  // namespace
@@ -59,6 +66,8 @@ struct CheckpointReader::Contents {
   std::map<std::string, std::string> metadata;
   PlainValue values{PlainValue::Dict()};
   std::vector<std::string> notes;
+  std::vector<std::string> missing;  // shards
+  std::optional<std::uint64_t> stated_bytes;
   std::uint64_t bytes = 0;
   OpenFiles open_files;
 
@@ -149,9 +158,15 @@ struct CheckpointReader::Contents {
     }
   }
 
-  void add_shards(const std::filesystem::path& index_file, TensorFormat format) {
-    const auto index = read_shard_index(index_file);
-    check_present(index, index_file);
+  void add_shards(const std::filesystem::path& index_file, TensorFormat format, MissingShards when_missing) {
+    auto index = read_shard_index(index_file);
+    const auto named = index.shards;
+    stated_bytes = index.total_bytes;
+    missing = missing_among(index, folder);
+    if (!missing.empty()) {
+      if (when_missing == MissingShards::refused) refuse_missing(missing, index, index_file);
+      index = index.without(missing);
+    }
     for (const auto& shard : index.shards) add_file(folder / shard, format);
     check_agreement(index, index_file);
     const auto where = path_text(index_file);
@@ -162,7 +177,7 @@ struct CheckpointReader::Contents {
       notes.push_back(fmt::format("[{}] metadata.total_size is {} bytes, but the shards hold {}", where,
                                   *index.total_bytes, bytes));
     }
-    const auto unused = unused_shards(folder, format, index.shards);
+    const auto unused = unused_shards(folder, format, named);
     if (!unused.empty()) {
       notes.push_back(
           fmt::format("[{}] the folder has shards that the index does not name and that were not read: {}",
@@ -222,7 +237,7 @@ struct CheckpointReader::Contents {
   }
 };
 
-CheckpointReader CheckpointReader::open(const std::filesystem::path& folder) {
+CheckpointReader CheckpointReader::open(const std::filesystem::path& folder, MissingShards when_missing) {
   std::error_code reason;
   if (!std::filesystem::is_directory(folder, reason)) {
     throw IoError(path_text(folder),
@@ -234,7 +249,7 @@ CheckpointReader CheckpointReader::open(const std::filesystem::path& folder) {
   auto [file, notes] = choose_model_file(folder);
   contents->notes = std::move(notes);
   if (file.holds == ModelFile::Holds::kIndex) {
-    contents->add_shards(folder / file.name, file.format);
+    contents->add_shards(folder / file.name, file.format, when_missing);
   } else {
     contents->add_only_file(folder / file.name, file.format);
   }
@@ -333,6 +348,20 @@ void CheckpointReader::read_bytes(std::string_view name, std::uint64_t first,
                     printable(name), begin ? all : 0, into.size(), first));
   }
   if (!into.empty()) contents_->opened(stored)->read(*begin + first, into);
+}
+
+std::vector<std::filesystem::path> CheckpointReader::files() const {
+  std::vector<std::filesystem::path> all;
+  for (const auto& shard : contents_->shards) all.push_back(shard.file.path);
+  return all;
+}
+
+const std::vector<std::string>& CheckpointReader::missing_shards() const noexcept {
+  return contents_->missing;
+}
+
+std::optional<std::uint64_t> CheckpointReader::stated_bytes() const noexcept {
+  return contents_->stated_bytes;
 }
 
 std::uint64_t CheckpointReader::bytes() const noexcept { return contents_->bytes; }

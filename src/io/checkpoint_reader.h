@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,6 +23,12 @@ namespace hooked {
 struct CheckpointLimits {
   static constexpr std::uint64_t kIndexBytes = std::uint64_t{64} << 20;
   static constexpr std::size_t kShards = 10'000;
+};
+
+/// What becomes of a folder where shards that its index names are not there.
+enum class MissingShards : std::uint8_t {
+  refused,
+  left_out,  ///< the reader has the tensors of the others, and says which are missing
 };
 
 /// The tensors of a model folder under the names the files give them.
@@ -44,7 +51,8 @@ class CheckpointReader {
  public:
   /// Throws IoError or CheckpointError; a missing shard, or a tensor that index and shards disagree about, is
   /// listed together with all the others.
-  static CheckpointReader open(const std::filesystem::path& folder);
+  static CheckpointReader open(const std::filesystem::path& folder,
+                               MissingShards when_missing = MissingShards::refused);
 
   /// One file by itself: `.safetensors`, torch.save's `.bin`, `.pt`, `.pth` or `.ckpt`, or `.gguf`. The first
   /// of several GGUF files of one model (`-00001-of-00003.gguf`) stands for all of them.
@@ -96,6 +104,15 @@ class CheckpointReader {
   /// another, the last axis' first. Throws CheckpointError for bytes that the tensor does not have, IoError
   /// when the file was changed.
   void read_bytes(std::string_view name, std::uint64_t first, std::span<std::byte> into) const;
+
+  /// The files that its tensors are in.
+  std::vector<std::filesystem::path> files() const;
+
+  /// Names of the shards that were left out because they are not there.
+  const std::vector<std::string>& missing_shards() const noexcept;
+
+  /// Bytes of all shards' tensors, where an index says.
+  std::optional<std::uint64_t> stated_bytes() const noexcept;
 
   /// Bytes of all tensors as stored; what several tensors of a pickle share is counted once.
   std::uint64_t bytes() const noexcept;

@@ -14,6 +14,7 @@
 
 #include "hooked/core/error.h"
 #include "io/atomic_file.h"
+#include "io/hub_name.h"
 #include "io/path_text.h"
 
 namespace hooked {
@@ -51,9 +52,12 @@ FileStamp stamp_of(const struct stat& status) {
     std::error_code ignored;
     const auto target = std::filesystem::read_symlink(path, ignored);
     if (code == ENOENT) {
-      throw IoError(path_text(path),
-                    fmt::format("cannot open: the symbolic link leads to '{}', which does not exist",
-                                path_text(target)));
+      const auto folder = path.parent_path();
+      throw IoError(
+          path_text(path),
+          fmt::format("cannot open: the symbolic link leads to '{}', which does not exist{}",
+                      path_text(target),
+                      name_of_snapshot(folder) ? fmt::format("; fetch it {}", how_to_fetch(folder)) : ""));
     }
     if (code == ELOOP) {
       throw IoError(

@@ -93,7 +93,11 @@ void add_revisions(const HubName& name, const HubCache& cache, std::vector<Cache
 HubCache hub_cache() {
   const auto setting = [](const char* name) -> std::string {
     const char* value = std::getenv(name);
-    return value == nullptr ? "" : value;
+    const char* home = std::getenv("HOME");
+    const std::string text = value == nullptr ? "" : value;
+    // A quoted `~` reaches the program as it is; huggingface_hub reads it as the home folder, too.
+    const bool from_home = text == "~" || text.starts_with("~/");
+    return from_home && home != nullptr ? home + text.substr(1) : text;
   };
   for (const auto* name : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"}) {
     if (auto value = setting(name); !value.empty()) return {value, name};

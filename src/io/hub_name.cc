@@ -15,6 +15,8 @@ namespace hooked {
 namespace {
 
 constexpr std::uint64_t kLongestReference = 4096;
+constexpr std::size_t kShortestCommit = 7;  // letters, as git and the hub shorten commits
+constexpr std::string_view kSnapshots = "snapshots";
 
 /// The hub's own rule for organisation and model names.
 bool is_hub_word(std::string_view word) {
@@ -44,6 +46,26 @@ std::optional<std::string> referenced_commit(const std::filesystem::path& refere
                     printable(commit)));
   }
   return commit;
+}
+
+bool is_folder(const std::filesystem::path& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored);
+}
+
+/// The snapshot of the one commit that begins with `start`, or nothing.
+std::optional<std::filesystem::path> snapshot_that_begins(const std::filesystem::path& snapshots,
+                                                          std::string_view start) {
+  if (start.size() < kShortestCommit) return std::nullopt;
+  std::optional<std::filesystem::path> found;
+  std::error_code stopped;
+  for (std::filesystem::directory_iterator at(snapshots, stopped), end; !stopped && at != end;
+       at.increment(stopped)) {
+    if (!at->path().filename().native().starts_with(start) || !is_folder(at->path())) continue;
+    if (found) return std::nullopt;
+    found = at->path();
+  }
+  return found;
 }
 
 }  // namespace
@@ -100,8 +122,39 @@ CachePlaces places_of(const HubName& name, const HubCache& cache) {
   places.model = model_place(name, cache);
   places.reference = places.model / "refs" / name.revision;
   const auto commit = referenced_commit(places.reference);
-  places.snapshot = places.model / "snapshots" / commit.value_or(name.revision);
+  const auto snapshots = places.model / kSnapshots;
+  places.snapshot = snapshots / commit.value_or(name.revision);
+  if (!commit && !is_folder(places.snapshot)) {
+    if (auto whole = snapshot_that_begins(snapshots, name.revision)) places.snapshot = *std::move(whole);
+  }
   return places;
+}
+
+std::optional<HubName> name_of_snapshot(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  const auto whole = std::filesystem::weakly_canonical(folder, ignored);
+  const auto model = whole.parent_path().parent_path();
+  if (whole.parent_path().filename() != kSnapshots) return std::nullopt;
+  auto name = name_of_folder(model.filename().native());
+  if (!name) return std::nullopt;
+  const auto commit = whole.filename().native();
+  try {
+    if (referenced_commit(model / "refs" / kMainRevision) != commit) name->revision = commit;
+  } catch (const Error&) {  // a damaged reference is no reference to this commit
+    name->revision = commit;
+  }
+  return name;
+}
+
+std::string download_command(const HubName& name) {
+  const std::string model = name.organisation.empty() ? "ORG/NAME" : name.model();
+  return name.revision == kMainRevision ? fmt::format("hf download {}", model)
+                                        : fmt::format("hf download {} --revision {}", model, name.revision);
+}
+
+std::string how_to_fetch(const std::filesystem::path& folder) {
+  const auto name = name_of_snapshot(folder);
+  return name ? fmt::format("with `{}`", download_command(*name)) : std::string("again");
 }
 
 }  // namespace hooked

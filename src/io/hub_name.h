@@ -47,10 +47,22 @@ struct CachePlaces {
   std::filesystem::path snapshot;   ///< the revision's files
 };
 
+/// A commit may be shortened, to seven letters or more, where the cache has one that begins so.
 /// Throws CheckpointError for a reference that is damaged.
 CachePlaces places_of(const HubName& name, const HubCache& cache);
 
 /// The folder of all revisions of a model.
 std::filesystem::path model_place(const HubName& name, const HubCache& cache);
+
+/// The model whose snapshot `folder` is (`models--org--name/snapshots/COMMIT`), with `main` for its revision
+/// where the cache says that main is this commit, else the commit; nothing for a folder elsewhere.
+std::optional<HubName> name_of_snapshot(const std::filesystem::path& folder);
+
+/// What a user types to download the model: `hf download org/name --revision v1.0`.
+std::string download_command(const HubName& name);
+
+/// `with` and the command that downloads what belongs into `folder`, where it is a snapshot; else `again`.
+/// Both go on from `fetch it`.
+std::string how_to_fetch(const std::filesystem::path& folder);
 
 }  // namespace hooked

@@ -13,6 +13,7 @@
 #include "core/json.h"
 #include "core/name_list.h"
 #include "hooked/core/error.h"
+#include "io/hub_name.h"
 #include "io/path_text.h"
 
 namespace hooked {
@@ -92,6 +93,16 @@ std::optional<ModelFile> only_checkpoint(const std::filesystem::path& folder) {
           below.size(), kCheckpointsFolder, name_list(below)));
 }
 
+/// What to do about a folder of a hub cache that has no weights; empty for other folders.
+std::string what_is_known_of(const std::filesystem::path& folder) {
+  if (name_of_snapshot(folder)) return fmt::format("; fetch them {}", how_to_fetch(folder));
+  const auto name = name_of_folder(folder.filename().native());
+  if (!name || !is_there(folder / "snapshots")) return {};
+  return fmt::format(
+      "; the hub cache keeps all revisions of '{0}' there: give '{0}', or one of its snapshots",
+      name->model());
+}
+
 [[noreturn]] void throw_no_model(const std::filesystem::path& folder) {
   std::vector<std::string_view> wanted;
   for (const auto& file : kKnownFiles) wanted.push_back(file.name);
@@ -100,9 +111,10 @@ std::optional<ModelFile> only_checkpoint(const std::filesystem::path& folder) {
   const auto others = tensor_files(folder);
   throw CheckpointError(
       path_text(folder),
-      fmt::format("the folder has no model file; expected {} or {}, got {}", fmt::join(wanted, ", "), last,
+      fmt::format("the folder has no model file; expected {} or {}, got {}{}", fmt::join(wanted, ", "), last,
                   others.empty() ? "no file of tensors at all"
-                                 : "only " + name_list(others) + "; give the path of the one to read"));
+                                 : "only " + name_list(others) + "; give the path of the one to read",
+                  what_is_known_of(folder)));
 }
 
 }  // namespace
@@ -126,6 +138,11 @@ ModelFileChoice choose_model_file(const std::filesystem::path& folder) {
                                        names.size() == 2 ? "both " : "", fmt::join(names, " and ")));
   }
   return choice;
+}
+
+bool has_model_file(const std::filesystem::path& folder) {
+  return std::any_of(kKnownFiles.begin(), kKnownFiles.end(),
+                     [&](const KnownFile& file) { return is_there(folder / file.name); });
 }
 
 bool is_gguf_name(std::string_view name) { return name.ends_with(".gguf"); }

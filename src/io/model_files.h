@@ -34,6 +34,9 @@ struct ModelFileChoice {
 /// CheckpointError, saying what was looked for and what is there instead.
 ModelFileChoice choose_model_file(const std::filesystem::path& folder);
 
+/// Whether the folder has a file under one of the names that models go by.
+bool has_model_file(const std::filesystem::path& folder);
+
 /// The format of a file by the ending of its name. Throws CheckpointError for an ending that is not known.
 TensorFormat format_of(const std::filesystem::path& file);
 

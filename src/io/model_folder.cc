@@ -90,12 +90,6 @@ std::vector<std::string> revisions(const HubName& wanted, const std::vector<Cach
   return names;
 }
 
-std::string download_command(const HubName& name) {
-  const std::string model = name.organisation.empty() ? "ORG/NAME" : name.model();
-  return name.revision == kMainRevision ? fmt::format("hf download {}", model)
-                                        : fmt::format("hf download {} --revision {}", model, name.revision);
-}
-
 /// What the message says about the folder beside `wanted`, which is not there, whose name is nearly the same.
 std::string folder_suggestion(const std::filesystem::path& wanted) {
   const auto name = wanted.filename().string();

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <stdexcept>
 #include <unordered_map>
 
@@ -91,6 +92,21 @@ class IndexParser {
 };
 
 }  // namespace
+
+ShardIndex ShardIndex::without(const std::vector<std::string>& left_out) const {
+  ShardIndex rest;
+  const std::set<std::string_view> without(left_out.begin(), left_out.end());
+  std::vector<std::optional<std::size_t>> places(shards.size());  // in `rest`
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    if (without.contains(shards[i])) continue;
+    places[i] = rest.shards.size();
+    rest.shards.push_back(shards[i]);
+  }
+  for (const auto& entry : entries) {
+    if (places[entry.shard]) rest.entries.push_back({entry.tensor, *places[entry.shard]});
+  }
+  return rest;
+}
 
 const ShardIndex::Entry* ShardIndex::find(std::string_view tensor) const noexcept {
   const auto place =

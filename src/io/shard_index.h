@@ -24,6 +24,9 @@ struct ShardIndex {
   /// `metadata.total_size` in bytes, where there is one that is a whole number.
   std::optional<std::uint64_t> total_bytes;
 
+  /// What it says of the other shards. `total_bytes` is not known of those.
+  ShardIndex without(const std::vector<std::string>& left_out) const;
+
   /// The entry of that tensor, or null.
   const Entry* find(std::string_view tensor) const noexcept;
 };

@@ -1,5 +1,7 @@
 #include "loading/identify.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <system_error>
 #include <utility>
@@ -9,6 +11,7 @@
 #include "hooked/core/error.h"
 #include "hooked/io/file.h"
 #include "hooked/io/model_folder.h"
+#include "io/hub_name.h"
 #include "io/model_files.h"
 #include "loading/gguf_model.h"
 
@@ -50,9 +53,9 @@ CheckpointTraits traits_of(const CheckpointReader& reader, std::string config, s
 
 }  // namespace
 
-CheckpointReader open_checkpoint(const std::filesystem::path& model) {
+CheckpointReader open_checkpoint(const std::filesystem::path& model, MissingShards when_missing) {
   std::error_code ignored;
-  return std::filesystem::is_directory(model, ignored) ? CheckpointReader::open(model)
+  return std::filesystem::is_directory(model, ignored) ? CheckpointReader::open(model, when_missing)
                                                        : CheckpointReader::open_file(model);
 }
 
@@ -77,7 +80,10 @@ IdentifiedModel identify(const std::filesystem::path& model) {
   const CheckpointReader reader = open_checkpoint(model);
   const auto found = recognise_family(traits_of(reader, text, where));
   if (!found) {
-    if (!has_config) throw IoError(where, "the file does not exist; expected the model's config");
+    if (!has_config) {
+      throw IoError(where, fmt::format("the file does not exist; expected the model's config; fetch it {}",
+                                       how_to_fetch(folder_of_model(model))));
+    }
     refuse_unnamed_family(where);
   }
   return {found->family, read_family_config(found->family, found->config), {text, where}};

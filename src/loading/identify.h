@@ -20,7 +20,8 @@ struct IdentifiedModel {
 };
 
 /// The tensors of a located model (locate_model): a folder's, or one file's.
-CheckpointReader open_checkpoint(const std::filesystem::path& model);
+CheckpointReader open_checkpoint(const std::filesystem::path& model,
+                                 MissingShards when_missing = MissingShards::refused);
 
 /// Reads the config of a located model. Files with weights are opened only where config.json does not say
 /// everything. Throws ConfigError, CheckpointError or IoError.

@@ -11,12 +11,14 @@
 #include <filesystem>
 #include <iterator>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "core/json.h"
 #include "core/out_of_memory.h"
 #include "core/parallel.h"
 #include "families/family.h"
+#include "families/shared/hf_config.h"
 #include "families/shared/native_config.h"
 #include "families/shared/native_layout.h"
 #include "hooked/core/error.h"
@@ -24,13 +26,17 @@
 #include "hooked/io/model_folder.h"
 #include "hooked/loading/describe.h"
 #include "io/checkpoint_reader.h"
+#include "io/hub_name.h"
 #include "io/path_text.h"
 #include "io/source_tensor.h"
+#include "loading/adapter.h"
+#include "loading/described_files.h"
 #include "loading/device.h"
 #include "loading/gguf_source.h"
 #include "loading/gguf_tokenizer.h"
 #include "loading/identify.h"
 #include "loading/initialise.h"
+#include "loading/merge_adapter.h"
 #include "loading/packed_file.h"
 #include "loading/place_layers.h"
 #include "loading/plan_weights.h"
@@ -46,6 +52,10 @@ namespace {
 // The memory of a model's weights, for the error.
 MemoryUse memory_of_weights(std::string_view door, const std::vector<c10::Device>& devices) {
   return {.where = door, .cure = "take a smaller dtype, or another device", .devices = devices};
+}
+
+void append(std::vector<std::string>& all, const std::vector<std::string>& more) {
+  all.insert(all.end(), more.begin(), more.end());
 }
 
 /// What a plan that compares tensors gets to see.
@@ -68,8 +78,13 @@ const ModelConfig& native_config_of(const IdentifiedModel& identified) {
 
 /// A checkpoint on disk and all that is known of its model before numbers are read.
 struct PlannedModel {
-  PlannedModel(std::string_view id, const LoadOptions& options, Numbers numbers = Numbers::read)
-      : place(locate_model(id)), identified(identify(place)), reader(open_checkpoint(place)) {
+  PlannedModel(std::string_view id, const LoadOptions& options, Numbers numbers = Numbers::read,
+               MissingShards missing = MissingShards::refused)
+      : given(locate_model(id)),
+        adapter(read_adapter(given)),
+        place(adapter ? adapter->base_place : given),
+        identified(identify(place)),
+        reader(open_checkpoint(place, missing)) {
     FamilyConfig& read = identified.read;
     if (is_packed(reader)) mapped = map_packed(reader, native_config_of(identified));
     read.config.dtype = options.dtype.value_or(read.config.dtype);
@@ -78,15 +93,34 @@ struct PlannedModel {
         read.processing_recorded ? WeightProcessing::none() : WeightProcessing::all_that_apply();
     processing = options.processing.value_or(usual);
     source = mapped ? source_tensors(mapped, place) : source_tensors(reader);
-    if (reader.gguf() != nullptr)
-      storage_notes = read_gguf_tensors(source, gguf_architecture(reader), read.config);
-    if (read.storage) storage_notes = read_quantised(source, *read.storage, identified.family);
+    if (!whole()) {
+      storage = stored_tensors(reader, source, "");
+      plan.config = read.config;
+      plan.notes = {
+          "shards are missing: what this says of the model is what config.json says, and its tensors were "
+          "not "
+          "compared with it"};
+      return;
+    }
+    if (reader.gguf() != nullptr) {
+      storage = stored_tensors(reader, source, "");
+      source_notes = read_gguf_tensors(source, gguf_architecture(reader), read.config);
+    }
+    if (read.storage) source_notes = read_quantised(source, *read.storage, identified.family);
+    if (reader.gguf() == nullptr) {
+      storage = stored_tensors(reader, mapped ? source_tensors(reader) : source,
+                               read.storage ? read.storage->format->name : "");
+    }
+    if (adapter) append(source_notes, merge_adapter(source, *adapter, identified.family, read));
     if (numbers == Numbers::zeros) read_as_zeros(source);
     plan = plan_weights(source, identified.family, read);
     if (reader.gguf() != nullptr) check_all_are_read(source, plan.recipes, plan.config, identified.family);
   }
   PlannedModel(const PlannedModel&) = delete;  // `source` refers to `reader`
   PlannedModel& operator=(const PlannedModel&) = delete;
+
+  /// Whether all of its files are there.
+  bool whole() const { return reader.missing_shards().empty(); }
 
   /// Why a packed file cannot be the model as it lies: what was asked for is something else. Empty where it
   /// can.
@@ -104,8 +138,13 @@ struct PlannedModel {
 
   std::vector<std::string> notes() const {
     std::vector<std::string> all = identified.read.notes;
-    for (const auto& more : {reader.notes(), storage_notes, plan.notes})
-      all.insert(all.end(), more.begin(), more.end());
+    for (const auto& more : {reader.notes(), source_notes, plan.notes}) append(all, more);
+    if (has_adapter_beside(given)) {
+      all.push_back(fmt::format(
+          "[{}] has an adapter beside the model's weights, which was not merged into them; a folder "
+          "with the adapter alone loads as its base model with it",
+          path_text(given)));
+    }
     return all;
   }
 
@@ -114,7 +153,7 @@ struct PlannedModel {
     const std::int64_t d_vocab = plan.config.d_vocab;
     return reader.gguf() != nullptr
                ? read_gguf_tokenizer(*reader.gguf(), d_vocab, path_text(reader.gguf_file()))
-               : read_tokenizer_files(folder_of_model(place), d_vocab);
+               : read_tokenizer_files(folder_with_tokenizer(given), d_vocab);
   }
 
   std::vector<std::int64_t> stop_tokens(const TokenizerFiles& text) const {
@@ -122,15 +161,30 @@ struct PlannedModel {
                                     : read_stop_tokens(folder_of_model(place), identified.config, text);
   }
 
-  const std::filesystem::path place;
+  const std::filesystem::path given;     ///< what the id names
+  const std::optional<Adapter> adapter;  ///< that it is
+  const std::filesystem::path place;     ///< of the model
   IdentifiedModel identified;
   const CheckpointReader reader;
   std::shared_ptr<LoadedModel> mapped;  ///< a packed file's model as it lies there, else null
   SourceTensors source;
-  std::vector<std::string> storage_notes;
+  std::vector<StoredTensors> storage;
+  std::vector<std::string> source_notes;  ///< of quantised storage and of the adapter
   WeightPlan plan;
   WeightProcessing processing;
 };
+
+// An adapter may leave the tokenizer to its base model.
+std::filesystem::path folder_with_tokenizer(const std::filesystem::path& located) {
+  const bool own = !is_adapter(located) || !Tokenizer::files_in(located).empty();
+  return folder_of_model(own ? located : base_of(located));
+}
+
+// Why there is no tokenizer that can be used; empty where there is one.
+std::string problem_of(const TokenizerFiles& text) {
+  if (text.tokenizer) return {};
+  return text.problem ? text.problem->what() : "there are no files of one; pass ids with --tokens";
+}
 
 // The processing, packing and placing that every way in shares.
 std::shared_ptr<LoadedModel> build_model(SourceTensors source, const WeightPlan& plan,
@@ -169,7 +223,7 @@ std::shared_ptr<LoadedModel> load_model(std::string_view id, const LoadOptions& 
                          ? mapped_model(planned, options)
                          : build_model(std::move(planned.source), planned.plan, options, planned.processing);
   model->id = id;
-  model->revision = revision_of_model(planned.place);
+  model->revision = revision_of_model(planned.given);
   model->family = planned.identified.family.model_type;
   const auto notes = planned.notes();
   model->notes.insert(model->notes.begin(), notes.begin(), notes.end());
@@ -234,26 +288,56 @@ std::shared_ptr<LoadedModel> copy_model(const LoadedModel& model, const Placemen
 }
 
 ModelDescription describe(std::string_view id, const LoadOptions& options) {
-  PlannedModel planned(id, options);
+  PlannedModel planned(id, options, Numbers::read, MissingShards::left_out);
   const ModelConfig& config = planned.plan.config;
   const std::int64_t parameters = config.parameter_count();
   TokenizerFiles text = planned.text();
   std::vector<std::string> notes = planned.notes();
-  notes.insert(notes.end(), text.notes.begin(), text.notes.end());
+  append(notes, text.notes);
   if (options.device.names_several()) {
     const ModelConfig processed = weights::Processor(config, planned.processing).after();
     notes.push_back(place_layers(processed, open_devices(options.device)).text());
   }
-  return {.family = std::string(planned.identified.family.model_type),
-          .config = config,
-          .parameters = parameters,
-          .bytes = parameters * static_cast<std::int64_t>(c10::elementSize(config.dtype)),
-          .processing = plan_processing(config, planned.processing),
-          .notes = std::move(notes),
-          .ignored_keys = std::move(planned.identified.read.ignored_keys),
-          .tokenizer_pieces =
-              text.tokenizer ? std::optional<std::int64_t>(text.tokenizer->vocab_size()) : std::nullopt,
-          .tokenizer_form = text.tokenizer ? text.tokenizer->form() : std::string()};
+  const CheckpointReader& reader = planned.reader;
+  ModelDescription made{
+      .family = std::string(planned.identified.family.model_type),
+      .config = config,
+      .parameters = parameters,
+      .bytes = parameters * static_cast<std::int64_t>(c10::elementSize(config.dtype)),
+      .processing = plan_processing(config, planned.processing),
+      .notes = std::move(notes),
+      .ignored_keys = std::move(planned.identified.read.ignored_keys),
+      .tokenizer_pieces =
+          text.tokenizer ? std::optional<std::int64_t>(text.tokenizer->vocab_size()) : std::nullopt,
+      .tokenizer_form = text.tokenizer ? text.tokenizer->form() : std::string(),
+      .tokenizer_kind = text.tokenizer ? std::string(text.tokenizer->kind()) : std::string(),
+      .tokenizer_problem = problem_of(text),
+      .context = config.n_ctx < kUnlimitedContext ? std::optional(config.n_ctx) : std::nullopt,
+      .storage = planned.storage,
+      .stored_bytes = static_cast<std::int64_t>(reader.bytes()),
+      .stated_bytes = std::nullopt,
+      .missing_files = reader.missing_shards(),
+      .fetch = {},
+      .unread_parts = unread_parts(reader, planned.identified.family),
+      .ignored_files = {},
+      .adapter = std::nullopt};
+  if (!planned.whole()) {
+    if (const auto bytes = reader.stated_bytes()) made.stated_bytes = static_cast<std::int64_t>(*bytes);
+    if (const auto name = name_of_snapshot(planned.place)) made.fetch = download_command(*name);
+  }
+  std::vector<std::filesystem::path> read = reader.files();
+  if (planned.adapter) {
+    const CheckpointReader& own = planned.adapter->reader;
+    made.adapter = {.base = planned.adapter->base,
+                    .base_folder = planned.place.native(),
+                    .tensors = static_cast<std::int64_t>(own.names().size()),
+                    .bytes = static_cast<std::int64_t>(own.bytes())};
+    for (const auto& file : own.files()) read.push_back(file);
+  }
+  std::error_code ignored;
+  if (std::filesystem::is_directory(planned.given, ignored))
+    made.ignored_files = ignored_files(planned.given, read);
+  return made;
 }
 
 ModelOutline outline(std::string_view id) {
@@ -263,17 +347,21 @@ ModelOutline outline(std::string_view id) {
 }
 
 std::string named_model_type(std::string_view id) try {
-  const Json config =
-      parse_json(read_text_file(folder_of_model(locate_model(id)) / "config.json", kModelConfigBytes),
-                 {.bytes = kModelConfigBytes});
+  const Json config = parse_json(
+      read_text_file(folder_of_model(base_of(locate_model(id))) / "config.json", kModelConfigBytes),
+      {.bytes = kModelConfigBytes});
   const auto type = config.find("model_type");
   return type != config.end() && type->is_string() ? printable(type->get<std::string>()) : std::string();
 } catch (const std::exception&) {  // the reader of models says what is wrong with it
   return {};
 }
 
+std::filesystem::path tokenizer_folder(std::string_view id) {
+  return folder_with_tokenizer(locate_model(id));
+}
+
 ModelConfig read_model_config(std::string_view id) {
-  const auto place = locate_model(id);
+  const auto place = base_of(locate_model(id));
   IdentifiedModel identified = identify(place);
   if (identified.family.optional_part.tensors.empty()) return identified.read.config;
   try {

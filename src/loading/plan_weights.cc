@@ -17,6 +17,7 @@
 #include "hooked/core/tensor_text.h"
 #include "hooked/hooks/selection.h"
 #include "io/safetensors_format.h"
+#include "loading/tensor_names.h"
 
 namespace hooked {
 namespace {
@@ -53,20 +54,6 @@ bool is_beside_body(std::string_view name, const Family& family) {
   if (!part.empty() && name.starts_with(part)) return true;
   const std::string_view module = family.unembedding.substr(0, family.unembedding.rfind('.') + 1);
   return !module.empty() && name.starts_with(module);
-}
-
-// What `name` has of the family's prefix: all of it, what follows one of its dots, or nothing.
-std::string_view prefix_of(std::string_view name, const Family& family) {
-  if (family.inside != nullptr) return prefix_in_composite(*family.inside, name);
-  for (std::string_view prefix = family.prefix; !prefix.empty(); prefix.remove_prefix(prefix.find('.') + 1)) {
-    if (name.starts_with(prefix)) return prefix;
-  }
-  return {};
-}
-
-// The other model of the checkpoint that a tensor belongs to, or nothing.
-std::optional<std::string_view> other_model_of(const std::string& name, const Family& family) {
-  return family.inside == nullptr ? std::nullopt : other_part(*family.inside, name);
 }
 
 // The source's names without the family's prefix, those of other models left out. Some files have it, some do

@@ -28,7 +28,6 @@ TokenizerFiles read_tokenizer_files(const std::filesystem::path& folder, std::in
 /// Adds the tokenizer's own notes and the one that it has more pieces than the model, and gives it the ids of
 /// the model.
 void fit_tokenizer(TokenizerFiles& text, std::int64_t d_vocab);
-
 /// The tokens that end a generation, from the first that names some: generation_config.json, config.json, its
 /// group that was read, the tokenizer.
 std::vector<std::int64_t> read_stop_tokens(const std::filesystem::path& folder, const ConfigText& config,

@@ -109,9 +109,10 @@ CLI::Option* add_integer_rows(CLI::App& app, const std::string& name, std::vecto
 
 CLI::Option* add_model(CLI::App& app, std::string& model) {
   return app
-      .add_option(
-          kModelWord, model,
-          "a model folder, a file of its weights, or org/name[@revision] in the local Hugging Face cache")
+      .add_option(kModelWord, model,
+                  "a model folder, a file of its weights, a LoRA adapter, or org/name[@revision] in the "
+                  "local Hugging Face "
+                  "cache")
       ->required();
 }
 

@@ -89,6 +89,7 @@ class BpeModel : public Model {
   BpeModel(Vocabulary vocabulary, MergeTable merges, Options options);
 
   WordSpelling spelling() const noexcept override { return options_.spelling; }
+  std::string_view kind() const noexcept override { return "BPE"; }
   std::unique_ptr<WordEncoder> encoder(std::size_t text_bytes) const override;
 
  private:

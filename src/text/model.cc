@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace hooked::text {
 namespace {
 
@@ -19,6 +21,7 @@ class WordLevelModel : public Model {
     return std::make_unique<WordLevelModel>(std::move(vocabulary), unknown);
   }
 
+  std::string_view kind() const noexcept override { return "WordLevel"; }
   std::unique_ptr<WordEncoder> encoder(std::size_t) const override {
     return std::make_unique<Encoder>(*this);
   }

@@ -56,6 +56,10 @@ class Model {
 
   const Vocabulary& vocabulary() const noexcept { return vocabulary_; }
 
+  /// What kind of model it is, by the name that tokenizer.json has for it: `BPE`, `WordPiece`, `WordLevel` or
+  /// `Unigram`.
+  virtual std::string_view kind() const noexcept = 0;
+
   /// What its words must be.
   virtual WordSpelling spelling() const noexcept { return WordSpelling::characters; }
 

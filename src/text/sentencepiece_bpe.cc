@@ -26,6 +26,7 @@ class SentencePieceBpe : public Model {
  public:
   SentencePieceBpe(const SentencePieceModel& model, Vocabulary vocabulary);
 
+  std::string_view kind() const noexcept override { return "BPE"; }
   std::unique_ptr<WordEncoder> encoder(std::size_t) const override;
 
  private:

@@ -36,6 +36,7 @@ class SentencePieceUnigram : public Model {
     }
   }
 
+  std::string_view kind() const noexcept override { return "Unigram"; }
   std::unique_ptr<WordEncoder> encoder(std::size_t) const override {
     return std::make_unique<Encoder>(*this);
   }

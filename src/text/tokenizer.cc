@@ -246,6 +246,8 @@ std::optional<std::int64_t> Tokenizer::eos_id() const noexcept { return rules_->
 
 const std::vector<std::string>& Tokenizer::notes() const noexcept { return rules_->notes; }
 
+std::string_view Tokenizer::kind() const noexcept { return rules_->model->kind(); }
+
 const std::string& Tokenizer::form() const noexcept { return rules_->form; }
 
 }  // namespace hooked

@@ -29,6 +29,7 @@ class UnigramModel : public Model {
   // `scores[id]` are log-probabilities.
   UnigramModel(Vocabulary vocabulary, std::vector<double> scores, Options options);
 
+  std::string_view kind() const noexcept override { return "Unigram"; }
   std::unique_ptr<WordEncoder> encoder(std::size_t text_bytes) const override;
   std::optional<std::int64_t> id_without_spelling() const noexcept override { return options_.unknown; }
 

@@ -29,6 +29,7 @@ class WordPieceModel : public Model {
     continuing_ = trie_.walk(options_.continuing_prefix);
   }
 
+  std::string_view kind() const noexcept override { return "WordPiece"; }
   std::unique_ptr<WordEncoder> encoder(std::size_t) const override {
     return std::make_unique<Encoder>(*this);
   }

@@ -4,7 +4,7 @@
     python -m venv .venv && .venv/bin/pip install -r tests/golden/requirements.txt
     .venv/bin/python tests/golden/make.py compare [CASE-GLOB ...] [--program build/release/bin/hooked]
     .venv/bin/python tests/golden/make.py record [CASE-GLOB ...]
-    .venv/bin/python tests/golden/make.py absent-keys | text-parts | stored-numbers | gguf-blocks | gguf-models | sampling | pickles | tokenizers | tokenizer-folders |
+    .venv/bin/python tests/golden/make.py absent-keys | text-parts | stored-numbers | gguf-blocks | gguf-models | adapters | sampling | pickles | tokenizers | tokenizer-folders |
         unicode-differences
     .venv/bin/python tests/golden/make.py patching [MODEL-GLOB ...]
     .venv/bin/python tests/golden/make.py reading | gradients | heads | circuits
@@ -23,7 +23,8 @@ warnings.filterwarnings("ignore")
 
 # The command, and the module of makers whose main() it calls with the arguments behind it.
 kCommands = {"compare": "compare", "record": "record", "absent-keys": "absent_keys", "text-parts": "text_parts",
-             "stored-numbers": "stored_numbers", "gguf-blocks": "gguf_blocks", "gguf-models": "gguf_models", "sampling": "sampling", "sentences": "sentences", "patching": "patching",
+             "stored-numbers": "stored_numbers", "gguf-blocks": "gguf_blocks", "gguf-models": "gguf_models", "adapters": "adapters",
+             "sampling": "sampling", "sentences": "sentences", "patching": "patching",
              "reading": "reading", "gradients": "gradients", "heads": "heads", "circuits": "circuits", "pickles": "pickles", "tokenizers": "tokenizers",
              "tokenizer-folders": "tokenizer_folders", "unicode-differences": "unicode_differences"}
 

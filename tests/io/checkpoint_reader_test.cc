@@ -146,6 +146,64 @@ TEST_F(Checkpoint, I4AllMissingShardsAreListed) {
                 {"25 of 25 shards", "s00, s01", "s19 and 5 more"});
 }
 
+TEST_F(Checkpoint, AShardThatIsALinkToNothingIsMissing) {
+  put_shards();
+  std::filesystem::remove(folder_ / "b.safetensors");
+  std::filesystem::create_symlink("../../blobs/gone", folder_ / "b.safetensors");
+  index_refused(kGoodIndex, {"1 of 2 shards are missing: b.safetensors", "fetch them again"});
+}
+
+TEST_F(Checkpoint, InAHubCacheTheErrorNamesTheCommandThatDownloads) {
+  const auto snapshot = folder_ / "models--org--name/snapshots/c0ffee";
+  std::filesystem::create_directories(snapshot);
+  const auto says = [&](const std::filesystem::path& where, std::string_view what) {
+    try {
+      CheckpointReader::open(snapshot);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.where(), where.native());
+      EXPECT_NE(std::string_view(error.what()).find(what), std::string_view::npos) << error.what();
+      EXPECT_NE(std::string_view(error.what()).find("`hf download org/name --revision c0ffee`"),
+                std::string_view::npos)
+          << error.what();
+      return;
+    }
+    ADD_FAILURE() << what;
+  };
+  says(snapshot, "no model file");
+  std::filesystem::create_symlink("../../blobs/1", snapshot / "model.safetensors");
+  says(snapshot / "model.safetensors", "'../../blobs/1', which does not exist");
+  std::filesystem::remove(snapshot / "model.safetensors");
+  put_file(snapshot / kIndex, kGoodIndex);
+  says(snapshot / kIndex, "2 of 2 shards are missing");
+  try {
+    CheckpointReader::open(folder_ / "models--org--name");
+    ADD_FAILURE() << "the folder of all revisions";
+  } catch (const CheckpointError& error) {
+    EXPECT_NE(std::string_view(error.what()).find("give 'org/name'"), std::string_view::npos) << error.what();
+  }
+}
+
+TEST_F(Checkpoint, MissingShardsCanBeLeftOut) {
+  put_shards();
+  put_index(kGoodIndex);
+  std::filesystem::remove(folder_ / "a.safetensors");
+  const auto reader = CheckpointReader::open(folder_.path(), MissingShards::left_out);
+  EXPECT_EQ(reader.missing_shards(), (std::vector<std::string>{"a.safetensors"}));
+  EXPECT_EQ(reader.names(), (std::vector<std::string>{"b0"}));
+  EXPECT_EQ(reader.bytes(), 12U);
+  EXPECT_EQ(reader.stated_bytes(), 52U);
+  EXPECT_EQ(reader.files(), (std::vector<std::filesystem::path>{folder_ / "b.safetensors"}));
+  EXPECT_TRUE(reader.notes().empty());
+  std::filesystem::remove(folder_ / "b.safetensors");
+  EXPECT_TRUE(CheckpointReader::open(folder_.path(), MissingShards::left_out).names().empty());
+  put_shards();
+  EXPECT_TRUE(CheckpointReader::open(folder_.path(), MissingShards::left_out).missing_shards().empty());
+  // What is there must still be what the index says.
+  std::filesystem::remove(folder_ / "a.safetensors");
+  save_safetensors(folder_ / "b.safetensors", {{"b1", at::ones({3})}});
+  EXPECT_THROW(CheckpointReader::open(folder_.path(), MissingShards::left_out), CheckpointError);
+}
+
 TEST_F(Checkpoint, I5IndexAndShardsAgree) {
   put_shards();
   index_refused(

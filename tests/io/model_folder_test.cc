@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "io/hub_name.h"
 #include "tests/io/file_bytes.h"
 #include "tests/support/scoped_environment.h"
 #include "tests/support/temp_folder.h"
@@ -63,6 +64,41 @@ TEST_F(ModelFolder, HubNames) {
   EXPECT_EQ(locate_model("gpt2"), folder_ / "cache/models--gpt2/snapshots/c0ffee");
   EXPECT_EQ(revision_of_model(locate_model("org/name")), "c0ffee");
   EXPECT_EQ(revision_of_model(locate_model("org/name@v1.0")), "f00d");
+}
+
+TEST_F(ModelFolder, ACommitMayBeShortened) {
+  const std::string commit = "0123456789abcdef0123456789abcdef01234567";
+  std::filesystem::create_directories(snapshot(commit.c_str()));
+  EXPECT_EQ(locate_model("org/name@" + commit), snapshot(commit.c_str()));
+  EXPECT_EQ(locate_model("org/name@0123456"), snapshot(commit.c_str()));
+  refused("org/name@012345", {"only revisions"});
+  std::filesystem::create_directories(snapshot("0123456ffff"));
+  refused("org/name@0123456", {"only revisions"});
+  EXPECT_EQ(locate_model("org/name@01234567"), snapshot(commit.c_str()));
+}
+
+TEST_F(ModelFolder, ATildeIsTheHomeFolder) {
+  set("HOME", folder_.path());
+  for (const auto* setting : {"HF_HUB_CACHE", "HF_HOME"}) {
+    ScopedEnvironment::unset("HF_HUB_CACHE");
+    const bool home = setting == std::string_view("HF_HOME");
+    if (home) fill(folder_ / "hf/hub", "models--org--name");
+    ScopedEnvironment::set(setting, home ? "~/hf" : "~/cache");
+    EXPECT_EQ(locate_model("org/name"),
+              folder_ / (home ? "hf/hub" : "cache") / "models--org--name/snapshots/c0ffee");
+  }
+}
+
+TEST_F(ModelFolder, WhatASnapshotLacksIsFetchedByItsName) {
+  EXPECT_EQ(name_of_snapshot(snapshot("c0ffee"))->id(), "org/name");
+  EXPECT_EQ(name_of_snapshot(snapshot("f00d"))->id(), "org/name@f00d");
+  EXPECT_EQ(how_to_fetch(snapshot("f00d")), "with `hf download org/name --revision f00d`");
+  EXPECT_EQ(how_to_fetch(snapshot("c0ffee")), "with `hf download org/name`");
+  EXPECT_EQ(how_to_fetch(folder_ / "work"), "again");
+  EXPECT_FALSE(name_of_snapshot(folder_ / "work"));
+  EXPECT_FALSE(name_of_snapshot(snapshot("f00d").parent_path()));
+  put_file(folder_ / "cache/models--org--name/refs/main", "../..");
+  EXPECT_EQ(name_of_snapshot(snapshot("c0ffee"))->id(), "org/name@c0ffee");
 }
 
 TEST_F(ModelFolder, AFolderWins) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +13,30 @@
 #include "hooked/weights/processing.h"
 
 namespace HOOKED_EXPORT hooked {
+
+/// Tensors of a checkpoint's files that are stored alike.
+struct StoredTensors {
+  std::string dtype;  ///< as the files spell it: `BF16`
+  /// `numbers`, or the storage of several tensors to a weight that they are parts of: `MXFP4`.
+  std::string form;
+  std::int64_t tensors;  ///< how many
+  std::int64_t bytes;    ///< in the files
+};
+
+/// Tensors of a checkpoint that belong to another model than the one that is loaded.
+struct UnreadPart {
+  std::string name;      ///< `vision_tower`
+  std::int64_t tensors;  ///< how many
+  std::int64_t bytes;    ///< in the files
+};
+
+/// An adapter that is merged into its base model on loading.
+struct AdapterDescription {
+  std::string base;         ///< the base model, as adapter_config.json names it
+  std::string base_folder;  ///< where it is
+  std::int64_t tensors;     ///< of the adapter
+  std::int64_t bytes;       ///< of those, in its file
+};
 
 /// What loading a model would give, found without reading its weights.
 struct ModelDescription {
@@ -26,11 +51,27 @@ struct ModelDescription {
   /// Entries of the tokenizer's vocabulary; nothing without a tokenizer that can be used.
   std::optional<std::int64_t> tokenizer_pieces;
   std::string tokenizer_form;  ///< which files it was read from, as Tokenizer::form() says; empty without one
+  std::string tokenizer_kind;     ///< `BPE`, `Unigram`, ...; empty without one that can be used
+  std::string tokenizer_problem;  ///< why there is none that can be used; empty where there is one
+  /// The most tokens of a run; nothing for a model whose positions have no end.
+  std::optional<std::int64_t> context;
+  /// How the tensors of the files are stored, the most bytes first. An adapter's are not among them.
+  std::vector<StoredTensors> storage;
+  std::int64_t stored_bytes;  ///< of all those
+  /// The same for all shards, where an index says and some of them are missing.
+  std::optional<std::int64_t> stated_bytes;
+  std::vector<std::string> missing_files;  ///< shards that the index names and that are not there
+  std::string fetch;                       ///< the command that downloads those; empty where none is known
+  std::vector<UnreadPart> unread_parts;    ///< other models of the checkpoint, by name
+  /// Other files of weights in the folder and the folders in it, which are not read.
+  std::vector<std::string> ignored_files;
+  std::optional<AdapterDescription> adapter;  ///< nothing for a whole model
 };
 
-/// Describes a model folder, a file of weights or `org/name[@revision]` in the local hub cache. Every name,
-/// dtype and shape is checked as loading checks it, but only headers are read (and both matrices of a tied
-/// model that holds two). Throws what HookedTransformer::load throws for the files.
+/// Describes a model folder, a file of weights, an adapter or `org/name[@revision]` in the local hub cache.
+/// Every name, dtype and shape is checked as loading checks it, but only headers are read (and both matrices
+/// of a tied model that holds two). Where shards are missing, what is there and config.json are described,
+/// and nothing is checked. Throws what HookedTransformer::load throws for the files.
 ModelDescription describe(std::string_view model, const LoadOptions& options = {});
 
 /// What a model is at a glance.
@@ -47,6 +88,10 @@ ModelOutline outline(std::string_view model);
 /// The `model_type` in a model's config.json, of a family that is known or not; empty where none can be read.
 /// Throws nothing that is about the model.
 std::string named_model_type(std::string_view model);
+
+/// The folder whose tokenizer goes with a model: its own, or its base model's for an adapter that has none.
+/// There need not be a tokenizer in it. Throws CheckpointError for a model that is not there.
+std::filesystem::path tokenizer_folder(std::string_view model);
 
 /// The config of a model in the dtype it would be loaded in. Its weights may be missing; where there are
 /// some, they tell whether the model has an unembedding. Throws ConfigError or IoError.

@@ -145,6 +145,8 @@ class Tokenizer {
   /// Which of the forms that load() knows it was read from, for people to read: `tokenizer.json`,
   /// `tokenizer.model (SentencePiece)`.
   const std::string& form() const noexcept;
+  /// How it makes pieces of words, as tokenizer.json names it: `BPE`, `Unigram`, `WordPiece` or `WordLevel`.
+  std::string_view kind() const noexcept;
 
   struct Rules;
 
