@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "core/utf8.h"
@@ -22,6 +23,10 @@ std::uint32_t offset_of(std::uint32_t unit) noexcept { return (unit >> 10) << ((
 bool has_value(std::uint32_t unit) noexcept { return (unit >> 8 & 1) != 0; }
 std::uint32_t label_of(std::uint32_t unit) noexcept { return unit & ((1U << 31) | 0xFF); }
 std::uint32_t value_of(std::uint32_t unit) noexcept { return unit & ((1U << 31) - 1); }
+
+// No rule is longer; a trie that leads back into itself would be walked through the whole text at each of its
+// bytes.
+constexpr std::size_t kLongestKey = 1024;
 
 // A value that points nowhere.
 constexpr std::uint32_t kNowhere = ~std::uint32_t{0};
@@ -51,7 +56,7 @@ Charsmap::Charsmap(std::string_view bytes) {
 template <class Visit>
 void Charsmap::for_each_key(std::string_view text, Visit&& visit) const {
   std::size_t node = offset_of(trie_[0]);
-  for (std::size_t i = 0; i < text.size(); ++i) {
+  for (std::size_t i = 0; i < std::min(text.size(), kLongestKey); ++i) {
     const auto label = static_cast<unsigned char>(text[i]);
     if (label == 0) return;
     node ^= label;

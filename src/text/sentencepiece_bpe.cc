@@ -1,9 +1,6 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <functional>
 #include <limits>
-#include <stdexcept>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -60,10 +57,6 @@ SentencePieceBpe::SentencePieceBpe(const SentencePieceModel& model, Vocabulary v
     const auto& piece = model.pieces[id];
     symbol_bytes_.push_back(static_cast<std::uint32_t>(piece.text.size()));
     if (!joined(piece.type)) continue;
-    if (piece.text.size() > MergeTable::kLongestPiece) {
-      throw std::invalid_argument(fmt::format("has a piece of {} bytes (its id is {}); expected at most {}",
-                                              piece.text.size(), id, MergeTable::kLongestPiece));
-    }
     symbols.emplace(piece.text, static_cast<std::int32_t>(id));
     scores.push_back(piece.score);
     splits += count_characters(piece.text) - 1;

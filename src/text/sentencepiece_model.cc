@@ -13,6 +13,7 @@
 #include "core/utf8.h"
 #include "hooked/core/error.h"
 #include "text/post_processor.h"
+#include "text/symbol_joiner.h"
 
 namespace hooked::text {
 namespace {
@@ -30,6 +31,10 @@ void check_pieces(const SentencePieceModel& model, std::string_view where) {
   for (std::size_t id = 0; id < model.pieces.size(); ++id) {
     const auto& piece = model.pieces[id];
     if (piece.text.empty()) refuse(id, "is empty; expected its spelling");
+    if (piece.text.size() > MergeTable::kLongestPiece) {
+      refuse(id,
+             fmt::format("has {} bytes; expected at most {}", piece.text.size(), MergeTable::kLongestPiece));
+    }
     if (first_invalid_byte(piece.text)) refuse(id, "is not UTF-8; expected text");
     if (!known.insert(piece.text).second) refuse(id, "is there twice; expected pieces that differ");
     if (!std::isfinite(piece.score)) refuse(id, "has a score that is not finite; expected a number");

@@ -104,7 +104,8 @@ TEST_F(SentencePieceTest, PiecesAreAsLongAsIsSaid) {
   EXPECT_NO_THROW(load(small_model() + piece_field(std::string(1023, 'a'))));
   EXPECT_NO_THROW(load(small_model() + piece_field(std::string(1024, 'a'))));
   expect_refused(small_model() + piece_field(std::string(1025, 'a')),
-                 "1025 bytes (its id is 8); expected at most 1024");
+                 "has 1025 bytes; expected at most 1024");
+  expect_refused(small_model() + piece_field(std::string(1025, 'a'), 0, 4), "has 1025 bytes");
 }
 
 TEST_F(SentencePieceTest, CharactersThatAreNoPiecesAreJoinedToOne) {
