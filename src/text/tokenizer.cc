@@ -133,14 +133,19 @@ std::vector<std::string> Tokenizer::files_in(const std::filesystem::path& folder
       break;
     }
   }
-  if (!files.empty() && is_there(text::kTokenizerConfigFile)) files.emplace_back(text::kTokenizerConfigFile);
+  if (files.empty()) return files;
+  if (is_there(text::kTokenizerConfigFile)) files.emplace_back(text::kTokenizerConfigFile);
+  for (const auto name : text::kChatTemplateFiles) {
+    if (is_there(name)) files.emplace_back(name);
+  }
   return files;
 }
 
 std::span<const std::string_view> Tokenizer::file_names() noexcept {
-  static constexpr std::array<std::string_view, 6> kNames = {text::kTokenizerFile, text::kTokenizerConfigFile,
-                                                             text::kPairs[0][0],   text::kPairs[0][1],
-                                                             text::kPairs[1][0],   text::kPairs[1][1]};
+  static constexpr std::array<std::string_view, 8> kNames = {
+      text::kTokenizerFile,        text::kTokenizerConfigFile, text::kPairs[0][0],
+      text::kPairs[0][1],          text::kPairs[1][0],         text::kPairs[1][1],
+      text::kChatTemplateFiles[0], text::kChatTemplateFiles[1]};
   return kNames;
 }
 
@@ -151,6 +156,7 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) {
   }
   const auto finish = [&](Rules rules) {
     text::read_tokenizer_config(path, rules);
+    rules.chat = text::read_chat_templates(path);
     return Tokenizer(std::make_shared<const Rules>(std::move(rules)));
   };
   const std::vector<std::string> files = files_in(path);
@@ -272,5 +278,30 @@ std::optional<std::int64_t> Tokenizer::bos_id() const noexcept { return rules_->
 std::optional<std::int64_t> Tokenizer::eos_id() const noexcept { return rules_->eos; }
 
 const std::vector<std::string>& Tokenizer::notes() const noexcept { return rules_->notes; }
+
+const text::ChatTemplates& Tokenizer::chat() const noexcept { return chat_ ? *chat_ : rules_->chat; }
+
+std::optional<std::string> Tokenizer::chat_template() const {
+  const auto& templates = chat().templates;
+  return templates.empty() ? std::nullopt : std::optional(templates.front().where);
+}
+
+Tokenizer Tokenizer::with_chat_template(std::string_view jinja, std::string_view name) const {
+  Tokenizer other = *this;
+  text::ChatTemplates only;
+  only.templates = {{"default", std::string(name), std::string(jinja)}};
+  only.special_tokens = chat().special_tokens;
+  other.chat_ = std::make_shared<const text::ChatTemplates>(std::move(only));
+  return other;
+}
+
+std::string Tokenizer::chat_text(const std::vector<ChatMessage>& messages, const ChatOptions& options) const {
+  return chat().render(messages, options);
+}
+
+Encoding Tokenizer::to_chat_tokens(const std::vector<ChatMessage>& messages,
+                                   const ChatOptions& options) const {
+  return encode(chat_text(messages, options));
+}
 
 }  // namespace hooked

@@ -11,6 +11,7 @@
 
 #include "hooked/text/tokenizer.h"
 #include "text/added_tokens.h"
+#include "text/chat_templates.h"
 #include "text/decoder.h"
 #include "text/model.h"
 #include "text/normalizer.h"
@@ -31,6 +32,7 @@ struct Tokenizer::Rules {
   std::optional<std::int64_t> bos;
   std::optional<std::int64_t> eos;
   std::vector<std::string> notes;  ///< what a user should know about the files
+  text::ChatTemplates chat;
 
   /// The spelling of an id, or null.
   const std::string* piece(std::int64_t id) const noexcept {
