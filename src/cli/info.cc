@@ -53,6 +53,11 @@ void print_info(const std::string& name, const ModelDescription& model) {
   fmt::print("\ntokenizer\n  {}\n", model.tokenizer_pieces
                                         ? fmt::format("{} pieces", grouped(*model.tokenizer_pieces))
                                         : std::string("none that can be used; pass ids with --tokens"));
+  if (model.tokenizer_pieces) {
+    fmt::print("  {}\n", model.chat_template
+                             ? fmt::format("chat template in {}; --chat uses it", *model.chat_template)
+                             : std::string("no chat template"));
+  }
   print_list("notes", model.notes);
   print_list("config keys that nothing reads", model.ignored_keys);
 }
@@ -72,6 +77,7 @@ void perform(const InfoOptions& options) {
               {"parameters", model.parameters},
               {"bytes", model.bytes},
               {"processing", steps},
+              {"chat_template", model.chat_template ? Json(*model.chat_template) : Json()},
               {"notes", model.notes},
               {"ignored_keys", model.ignored_keys}});
 }

@@ -235,7 +235,8 @@ ModelDescription describe(std::string_view id, const LoadOptions& options) {
           .notes = std::move(notes),
           .ignored_keys = std::move(planned.identified.read.ignored_keys),
           .tokenizer_pieces =
-              text.tokenizer ? std::optional<std::int64_t>(text.tokenizer->vocab_size()) : std::nullopt};
+              text.tokenizer ? std::optional<std::int64_t>(text.tokenizer->vocab_size()) : std::nullopt,
+          .chat_template = text.tokenizer ? text.tokenizer->chat_template() : std::nullopt};
 }
 
 ModelOutline outline(std::string_view id) {

@@ -157,6 +157,8 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) {
   const auto finish = [&](Rules rules) {
     text::read_tokenizer_config(path, rules);
     rules.chat = text::read_chat_templates(path);
+    if (const auto& problem = rules.chat.problem)
+      rules.notes.push_back(fmt::format("the chat template cannot be used: {}", problem->what()));
     return Tokenizer(std::make_shared<const Rules>(std::move(rules)));
   };
   const std::vector<std::string> files = files_in(path);

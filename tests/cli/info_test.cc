@@ -16,7 +16,8 @@ TEST_F(InfoTest, JsonHasTheContractsFields) {
   EXPECT_EQ(json["processing"]["refactor_factored_attn_matrices"], "not requested");
   EXPECT_TRUE(json["notes"].is_array());
   EXPECT_TRUE(json["ignored_keys"].is_array());
-  EXPECT_EQ(json.size(), 7u);
+  EXPECT_TRUE(json["chat_template"].is_null());
+  EXPECT_EQ(json.size(), 8u);
 }
 
 TEST_F(InfoTest, SaysWhichStepsWouldBeApplied) {
@@ -49,6 +50,10 @@ TEST_F(InfoTest, TheTableNamesSizesStepsAndTokenizer) {
   }
   write_tokenizer();
   EXPECT_NE(succeed({"info", model()}).out.find("11 pieces"), std::string::npos);
+  EXPECT_NE(succeed({"info", model()}).out.find("no chat template"), std::string::npos);
+  write("model/chat_template.jinja", "{{ messages }}");
+  EXPECT_NE(succeed({"info", model()}).out.find("chat template in"), std::string::npos);
+  EXPECT_EQ(succeed({"info", model(), "--json"}).json()["chat_template"], path("model/chat_template.jinja"));
 }
 
 }  // namespace

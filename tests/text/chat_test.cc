@@ -195,6 +195,10 @@ TEST_F(ChatFiles, WhatIsDamagedIsToldWhereItIsUsed) {
   write(folder_ / "chat_template.jinja", "{{ \xff }}");
   EXPECT_NE(refusal().find("not UTF-8 at byte 3"), std::string::npos) << refusal();
   EXPECT_EQ(load().encode("hi").ids, std::vector<std::int64_t>{1});
+  write(folder_ / "tokenizer_config.json", R"({"chat_template": 5})");
+  std::filesystem::remove(folder_ / "chat_template.jinja");
+  ASSERT_EQ(load().notes().size(), 1U);
+  EXPECT_NE(load().notes()[0].find("the chat template cannot be used: "), std::string::npos);
 }
 
 TEST_F(ChatFiles, OptionsAreChecked) {

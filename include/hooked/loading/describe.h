@@ -25,6 +25,8 @@ struct ModelDescription {
   std::vector<std::string> ignored_keys;  ///< keys of config.json that nothing reads
   /// Entries of the tokenizer's vocabulary; nothing without a tokenizer that can be used.
   std::optional<std::int64_t> tokenizer_pieces;
+  /// Where the tokenizer's chat template was read from; nothing without one.
+  std::optional<std::string> chat_template = std::nullopt;
 };
 
 /// Describes a model folder, a file of weights or `org/name[@revision]` in the local hub cache. Every name,
