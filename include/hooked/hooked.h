@@ -77,6 +77,7 @@
 #include "hooked/loading/device_names.h"
 #include "hooked/loading/load_options.h"
 #include "hooked/tensor.h"
+#include "hooked/text/chat.h"
 #include "hooked/text/tokenizer.h"
 #include "hooked/version.h"
 #include "hooked/weights/processing.h"

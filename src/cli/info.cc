@@ -87,10 +87,13 @@ void print_missing(const ModelDescription& model) {
 
 void print_tokenizer(const ModelDescription& model) {
   fmt::print("\ntokenizer\n");
-  if (model.tokenizer_pieces)
-    return fmt::print("  {}, {} pieces, {}\n", model.tokenizer_kind, grouped(*model.tokenizer_pieces),
-                      model.tokenizer_form);
-  print_fields({{"none that can be used", model.tokenizer_problem}});
+  if (!model.tokenizer_pieces)
+    return print_fields({{"none that can be used", model.tokenizer_problem}});
+  fmt::print("  {}, {} pieces, {}\n", model.tokenizer_kind, grouped(*model.tokenizer_pieces),
+             model.tokenizer_form);
+  fmt::print("  {}\n", model.chat_template
+                           ? fmt::format("chat template in {}; --chat uses it", *model.chat_template)
+                           : std::string("no chat template"));
 }
 
 void print_info(const std::string& name, const ModelDescription& model) {
@@ -136,6 +139,7 @@ void add_files(const ModelDescription& model, Json& json) {
                        {"form", text_or_null(model.tokenizer_form)},
                        {"pieces", or_null(model.tokenizer_pieces)},
                        {"problem", text_or_null(model.tokenizer_problem)}};
+  json["chat_template"] = or_null(model.chat_template);
   json["adapter"] = nullptr;
   if (const auto& adapter = model.adapter) {
     json["adapter"] = {{"base", adapter->base},

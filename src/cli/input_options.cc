@@ -50,6 +50,10 @@ GivenInput input_of_texts(std::vector<std::string> texts, const InputOptions& op
                           const HookedTransformer& model) {
   TextOptions how;
   if (!options.prepend_bos.empty()) how.prepend_bos = options.prepend_bos == "yes";
+  if (options.chat.chat) {
+    texts = chat_texts(std::move(texts), options.chat, model.tokenizer());
+    how.prepend_bos = false;  // the template writes what stands before a text
+  }
   if (texts.size() == 1) return {model.to_tokens(texts.front(), how).to(at::kCPU), std::move(texts)};
   Input batch = model.to_token_batch(texts, how);
   batch.tokens = batch.tokens.to(at::kCPU);
@@ -136,6 +140,18 @@ void require_decoder_start(const Input& input, const ModelConfig& config) {
 }
 
 }  // namespace
+
+std::vector<std::string> chat_texts(std::vector<std::string> texts, const ChatTextOptions& options,
+                                    const Tokenizer& tokenizer) {
+  if (!options.chat) return texts;
+  for (std::string& text : texts) {
+    std::vector<ChatMessage> messages;
+    if (options.system) messages.push_back({"system", *options.system});
+    messages.push_back({"user", std::move(text)});
+    text = tokenizer.chat_text(messages, {.add_generation_prompt = true});
+  }
+  return texts;
+}
 
 GivenInput read_input(const InputOptions& options, const HookedTransformer& model) {
   GivenInput given = given_input(options, model);

@@ -18,6 +18,11 @@ struct GivenInput {
   std::vector<std::string> texts;  ///< that it was made of; none where it was given as ids
 };
 
+/// The prompts for answers that a chat template makes of texts that a user says; the texts themselves without
+/// --chat. Throws TokenizerError.
+std::vector<std::string> chat_texts(std::vector<std::string> texts, const ChatTextOptions& options,
+                                    const Tokenizer& tokenizer);
+
 /// Reads the input, with a decoder's start tokens where none are given, on the model's device. Throws
 /// ShapeError for rows of unequal length, TokenizerError for text without a tokenizer, CheckpointError and
 /// IoError for the file.

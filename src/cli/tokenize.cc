@@ -73,15 +73,20 @@ void perform(const TokenizeOptions& options) {
   }
   const EncodeOptions encode{.add_special_tokens = options.add_special_tokens};
   if (options.text) {
-    const auto encoding = tokenizer.encode(*options.text, encode);
-    return options.json ? print_json(encoding_json(encoding)) : print_encoding(encoding);
+    const std::string text = chat_texts({*options.text}, options.chat, tokenizer).front();
+    const auto encoding = tokenizer.encode(text, encode);
+    if (!options.json) return print_encoding(encoding);
+    Json json = encoding_json(encoding);
+    if (options.chat.chat) json["text"] = text;  // which the offsets are places of
+    return print_json(json);
   }
   auto list = Json::array();
-  const auto texts = read_texts(*options.texts_file);
+  const auto texts = chat_texts(read_texts(*options.texts_file), options.chat, tokenizer);
   const auto encodings = tokenizer.encode_batch(texts, {.encode = encode});
   for (std::size_t i = 0; i < texts.size(); ++i) {
     if (options.json) {
       list.push_back(encoding_json(encodings[i]));
+      if (options.chat.chat) list.back()["text"] = texts[i];
     } else {
       fmt::print("\"{}\"\n", printable(texts[i]));
       print_encoding(encodings[i]);

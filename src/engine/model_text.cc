@@ -87,6 +87,11 @@ at::Tensor HookedTransformer::to_tokens(std::string_view text, const TextOptions
   return tokens_of(*model_, text, options);
 }
 
+at::Tensor HookedTransformer::to_chat_tokens(const std::vector<ChatMessage>& messages,
+                                             const ChatOptions& options) const {
+  return to_tokens(tokenizer_of(*model_).chat_text(messages, options), {.prepend_bos = false});
+}
+
 Input HookedTransformer::to_token_batch(const std::vector<std::string>& texts,
                                         const TextOptions& options) const {
   if (texts.empty()) throw TokenizerError("texts", "the list is empty; expected at least one text");

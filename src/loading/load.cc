@@ -311,6 +311,7 @@ ModelDescription describe(std::string_view id, const LoadOptions& options) {
           text.tokenizer ? std::optional<std::int64_t>(text.tokenizer->vocab_size()) : std::nullopt,
       .tokenizer_form = text.tokenizer ? text.tokenizer->form() : std::string(),
       .tokenizer_kind = text.tokenizer ? std::string(text.tokenizer->kind()) : std::string(),
+      .chat_template = text.tokenizer ? text.tokenizer->chat_template() : std::nullopt,
       .tokenizer_problem = problem_of(text),
       .context = config.n_ctx < kUnlimitedContext ? std::optional(config.n_ctx) : std::nullopt,
       .storage = planned.storage,

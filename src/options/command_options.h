@@ -25,6 +25,12 @@ struct ModelOptions {
   bool no_processing = false;
 };
 
+/// Texts as what a user says in a conversation.
+struct ChatTextOptions {
+  bool chat = false;  ///< texts go through the model's chat template
+  std::optional<std::string> system;
+};
+
 /// Of commands that run a model on something.
 struct InputOptions {
   std::vector<std::string> texts;  ///< `-` is standard input
@@ -34,6 +40,7 @@ struct InputOptions {
   std::vector<IntegerList> token_type_rows;
   std::vector<IntegerList> decoder_token_rows;
   std::string prepend_bos;
+  ChatTextOptions chat;
 };
 
 struct ListOptions {
@@ -58,6 +65,7 @@ struct TokenizeOptions {
   std::optional<std::string> texts_file;
   IntegerList decode;
   bool add_special_tokens = false;
+  ChatTextOptions chat;
   bool json = false;
 };
 

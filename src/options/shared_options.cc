@@ -159,11 +159,12 @@ OneOf add_input_options(CLI::App& app, InputOptions& options) {
   lines->option_text(kFileWord)->group(kInputGroup);
   tokens->group(kInputGroup);
   file->option_text(kFileWord)->group(kInputGroup);
-  app.add_option("--prepend-bos", options.prepend_bos,
-                 "yes or no: whether text gets a BOS token, or an encoder's special tokens (default: as the "
-                 "model wants)")
-      ->option_text("yes|no")
-      ->check(CLI::IsMember({"yes", "no"}));
+  auto* bos = app.add_option(
+      "--prepend-bos", options.prepend_bos,
+      "yes or no: whether text gets a BOS token, or an encoder's special tokens (default: as the "
+      "model wants)");
+  bos->option_text("yes|no")->check(CLI::IsMember({"yes", "no"}));
+  add_chat_options(app, options.chat, {tokens, file, bos});
   add_integer_rows(
       app, "--token-types", options.token_type_rows,
       "types of the tokens such as 0,0,1, for models with token types; repeat for the rows of a batch "
@@ -174,6 +175,16 @@ OneOf add_input_options(CLI::App& app, InputOptions& options) {
       "what the decoder of an encoder-decoder reads, its start token included, such as 0,5,7; repeat for "
       "the rows of a batch (default: its start token)");
   return {text, lines, tokens, file};
+}
+
+void add_chat_options(CLI::App& app, ChatTextOptions& options, const std::vector<CLI::Option*>& others) {
+  auto* chat = app.add_flag(
+      "--chat", options.chat,
+      "a text is what a user says: the model's chat template makes the prompt for an answer of it");
+  for (auto* other : others) chat->excludes(other);
+  app.add_option("--system", options.system, "the system message before it")
+      ->option_text("TEXT")
+      ->needs(chat);
 }
 
 void add_edit_option(CLI::App& app, std::vector<std::string>& edits) {

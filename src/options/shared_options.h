@@ -31,9 +31,13 @@ CLI::Option* add_model(CLI::App& app, std::string& model);
 /// Adds MODEL, --device, --dtype, --threads, --process and --no-processing.
 void add_model_options(CLI::App& app, ModelOptions& options);
 
-/// Adds --prepend-bos, --token-types, --decoder-tokens and the inputs --text, --tokens and --tokens-file,
-/// which are returned.
+/// Adds --chat, --system, --prepend-bos, --token-types, --decoder-tokens and the inputs --text, --tokens and
+/// --tokens-file, which are returned.
 OneOf add_input_options(CLI::App& app, InputOptions& options);
+
+/// Adds --chat and --system; --chat excludes what `others` are, which are no texts or say what is put around
+/// one.
+void add_chat_options(CLI::App& app, ChatTextOptions& options, const std::vector<CLI::Option*>& others);
 
 /// Adds --edit, which may be given several times.
 void add_edit_option(CLI::App& app, std::vector<std::string>& edits);

@@ -17,8 +17,9 @@ Reader define_tokenize(CLI::App& app) {
   text->option_text("T")->group(kInputGroup);
   file->option_text(kFileWord)->group(kInputGroup);
   decode->group(kInputGroup);
-  app.add_flag("--add-special-tokens", options->add_special_tokens,
-               "put the tokens around the text that the tokenizer's file asks for");
+  auto* special = app.add_flag("--add-special-tokens", options->add_special_tokens,
+                               "put the tokens around the text that the tokenizer's file asks for");
+  add_chat_options(app, options->chat, {decode, special});
   app.add_flag("--json", options->json, "one JSON value on stdout");
   return [options, inputs = OneOf{text, file, decode}] {
     require_one(inputs);

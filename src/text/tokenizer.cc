@@ -135,7 +135,10 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) {
 
 Tokenizer Tokenizer::parse(std::string_view json, std::string_view name, std::string_view config) {
   Rules rules = text::read_tokenizer(json, name);
-  if (!config.empty()) text::read_tokenizer_config(config, name, rules);
+  if (!config.empty()) {
+    text::read_tokenizer_config(config, name, rules);
+    rules.take_chat(text::chat_templates_of(config, name));
+  }
   return Tokenizer(std::make_shared<const Rules>(std::move(rules)));
 }
 
@@ -249,5 +252,30 @@ const std::vector<std::string>& Tokenizer::notes() const noexcept { return rules
 std::string_view Tokenizer::kind() const noexcept { return rules_->model->kind(); }
 
 const std::string& Tokenizer::form() const noexcept { return rules_->form; }
+
+const text::ChatTemplates& Tokenizer::chat() const noexcept { return chat_ ? *chat_ : rules_->chat; }
+
+std::optional<std::string> Tokenizer::chat_template() const {
+  const auto& templates = chat().templates;
+  return templates.empty() ? std::nullopt : std::optional(templates.front().where);
+}
+
+Tokenizer Tokenizer::with_chat_template(std::string_view jinja, std::string_view name) const {
+  Tokenizer other = *this;
+  text::ChatTemplates only;
+  only.templates = {{"default", std::string(name), std::string(jinja)}};
+  only.special_tokens = chat().special_tokens;
+  other.chat_ = std::make_shared<const text::ChatTemplates>(std::move(only));
+  return other;
+}
+
+std::string Tokenizer::chat_text(const std::vector<ChatMessage>& messages, const ChatOptions& options) const {
+  return chat().render(messages, options);
+}
+
+Encoding Tokenizer::to_chat_tokens(const std::vector<ChatMessage>& messages,
+                                   const ChatOptions& options) const {
+  return encode(chat_text(messages, options));
+}
 
 }  // namespace hooked

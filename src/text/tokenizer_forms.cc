@@ -10,6 +10,7 @@
 #include "core/json.h"
 #include "hooked/core/error.h"
 #include "text/byte_ranks.h"
+#include "text/chat_templates.h"
 #include "text/sentencepiece_folder.h"
 #include "text/side_files.h"
 #include "text/word_lists.h"
@@ -116,6 +117,9 @@ std::vector<std::string> tokenizer_files_in(const Path& folder) {
   for (const auto name : side_names(*form)) {
     if (is_there(folder, name)) files.emplace_back(name);
   }
+  for (const auto name : kChatTemplateFiles) {
+    if (is_there(folder, name)) files.emplace_back(name);
+  }
   return files;
 }
 
@@ -128,6 +132,7 @@ std::span<const std::string_view> tokenizer_file_names() noexcept {
       }
     }
     names.insert(names.end(), SideFiles::kNames.begin(), SideFiles::kNames.end());
+    names.insert(names.end(), std::begin(kChatTemplateFiles), std::end(kChatTemplateFiles));
     return names;
   }();
   return kNames;
@@ -146,9 +151,10 @@ Tokenizer::Rules read_tokenizer_at(const Path& path) {
   if (!form) refuse_folder(path);
   std::vector<Path> files{path / form->files[0]};
   if (!form->files[1].empty()) files.push_back(path / form->files[1]);
-  if (form != &kJsonForm) return form->read(files, SideFiles::read(path));
-  auto rules = form->read(files, {});
-  read_tokenizer_config(path, rules);
+  const bool is_json = form == &kJsonForm;
+  auto rules = form->read(files, is_json ? SideFiles() : SideFiles::read(path));
+  if (is_json) read_tokenizer_config(path, rules);
+  rules.take_chat(read_chat_templates(path));
   return rules;
 }
 

@@ -13,6 +13,11 @@
 
 namespace hooked {
 
+void Tokenizer::Rules::take_chat(text::ChatTemplates templates) {
+  chat = std::move(templates);
+  if (chat.problem) notes.push_back(fmt::format("the chat template cannot be used: {}", chat.problem->what()));
+}
+
 std::string Tokenizer::Rules::normalize(std::string_view text) const {
   text::NormalizedString normalized(text, {0, text.size()});
   if (normalizer) normalizer->apply(normalized);

@@ -11,6 +11,7 @@
 
 #include "hooked/text/tokenizer.h"
 #include "text/added_tokens.h"
+#include "text/chat_templates.h"
 #include "text/decoder.h"
 #include "text/model.h"
 #include "text/normalizer.h"
@@ -32,6 +33,10 @@ struct Tokenizer::Rules {
   std::optional<std::int64_t> eos;
   std::vector<std::string> notes;  ///< what a user should know about the files
   std::string form;                ///< which files it was read from, and what they are
+  text::ChatTemplates chat;
+
+  /// These chat templates, and a note where they cannot be used.
+  void take_chat(text::ChatTemplates templates);
 
   /// The spelling of an id, or null.
   const std::string* piece(std::int64_t id) const noexcept {

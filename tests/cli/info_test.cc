@@ -34,9 +34,9 @@ TEST_F(InfoTest, JsonHasTheContractsFields) {
   EXPECT_NE(json["tokenizer"]["problem"].get<std::string>().find("--tokens"), std::string::npos);
   for (const auto* empty : {"missing_files", "unread_parts", "ignored_files"})
     EXPECT_EQ(json[empty], Json::array()) << empty;
-  for (const auto* nothing : {"stated_bytes", "fetch", "adapter"})
+  for (const auto* nothing : {"stated_bytes", "fetch", "adapter", "chat_template"})
     EXPECT_EQ(json[nothing], nullptr) << nothing;
-  EXPECT_EQ(json.size(), 17u);
+  EXPECT_EQ(json.size(), 18u);
 }
 
 std::string golden(const std::string& name) { return HOOKED_SOURCE_DIR "/tests/golden/" + name; }
@@ -272,6 +272,10 @@ TEST_F(InfoTest, TheTableNamesSizesStepsAndTokenizer) {
   }
   write_tokenizer();
   EXPECT_NE(succeed({"info", model()}).out.find("11 pieces"), std::string::npos);
+  EXPECT_NE(succeed({"info", model()}).out.find("no chat template"), std::string::npos);
+  write("model/chat_template.jinja", "{{ messages }}");
+  EXPECT_NE(succeed({"info", model()}).out.find("chat template in"), std::string::npos);
+  EXPECT_EQ(succeed({"info", model(), "--json"}).json()["chat_template"], path("model/chat_template.jinja"));
 }
 
 }  // namespace

@@ -38,6 +38,40 @@ TEST_F(TextInput, ADashIsStandardInput) {
   EXPECT_EQ(succeed({"run", model(), "--text", "-", "--json"}).json()["rows"][0]["position"], 0);
 }
 
+TEST_F(TextInput, AChatTemplateMakesThePrompt) {
+  expect_failure({"run", model(), "--chat", "--text", "w2"}, 1, "has no chat template");
+  write("model/chat_template.jinja",
+        "{{ bos_token }}{% for m in messages %} {% if m.role == 'system' %}w9{% endif %} {{ m.content }}{% "
+        "endfor %}"
+        "{% if add_generation_prompt %} w10{% endif %}");
+  const auto tokens = [&](std::vector<std::string> options) {
+    options.insert(options.begin(), {"cache", model(), "--json", "--out", path("c.safetensors")});
+    return succeed(options).json()["tokens"];
+  };
+  EXPECT_EQ(tokens({"--chat", "--text", "w2 w3"}), Json::parse("[[0, 2, 3, 10]]"));
+  EXPECT_EQ(tokens({"--chat", "--system", "w4", "--text", "w2"}), Json::parse("[[0, 9, 4, 2, 10]]"));
+  EXPECT_EQ(tokens({"--text", "w2"}), Json::parse("[[0, 2]]")) << "without --chat";
+  write("texts.txt", "w2 w3\nw5\n");
+  const Json batch = succeed({"run", model(), "--chat", "--text-file", path("texts.txt"), "--json"}).json();
+  EXPECT_EQ(batch["rows"][0]["position"], 3);
+  EXPECT_EQ(batch["rows"][1]["position"], 2);
+  EXPECT_EQ(succeed({"generate", model(), "--chat", "--text", "w2", "--max-new-tokens", "1", "--json"})
+                .json()["prompt_ids"],
+            Json::parse("[0, 2, 10]"));
+  const Json shown =
+      succeed({"tokenize", model(), "--chat", "--system", "w4", "--text", "w2", "--json"}).json();
+  EXPECT_EQ(shown["text"], "<bos> w9 w4  w2 w10");
+  EXPECT_EQ(shown["ids"], Json::parse("[0, 9, 4, 2, 10]"));
+  succeed({"save", model(), "--out", path("saved")});
+  EXPECT_EQ(read("saved/chat_template.jinja"), read("model/chat_template.jinja"));
+  expect_failure({"run", model(), "--chat", "--tokens", "1,2"}, 2, "--chat");
+  expect_failure({"run", model(), "--system", "w4", "--text", "w2"}, 2, "--chat");
+  expect_failure({"run", model(), "--chat", "--prepend-bos", "yes", "--text", "w2"}, 2, "--chat");
+  write("model/chat_template.jinja", "{{ raise_exception('only robots') }}");
+  expect_failure({"run", model(), "--chat", "--text", "w2"}, 1,
+                 "chat_template.jinja:1:4] the chat template refuses");
+}
+
 TEST_F(TextInput, IdsWithoutAPieceGoThroughEveryCommand) {
   write_tokenizer("model", 6);  // the model has 11 ids
   const std::string toks = "2,9,10";

@@ -100,7 +100,8 @@ TEST(Pages, CodeIsThatOfTheirPrograms) {
                                        {"docs/figures.md", 1},
                                        {"docs/guide.md", 5},
                                        {"docs/layernorm.md", 1},
-                                       {"docs/threads.md", 1}}) {
+                                       {"docs/threads.md", 1},
+                                       {"docs/tokenizers.md", 1}}) {
     int compared = 0;
     for (const Block& block : blocks_of(read(page))) {
       if (block.source.empty()) continue;

@@ -290,6 +290,12 @@ TEST_F(Guide, FindsACircuit) {
   EXPECT_THAT(read(folder_ / "circuit.json"), HasSubstr("hooked circuit 1"));
 }
 
+TEST_F(Guide, TalksThroughATemplate) {
+  const auto output = output_of("chat");
+  EXPECT_THAT(output, HasSubstr("When John and Mary went to the shop, John gave a bag to"));
+  EXPECT_THAT(output, HasSubstr("Mary"));
+}
+
 TEST_F(Guide, FollowsPaths) {
   const auto output = output_of("analysis_paths");
   EXPECT_THAT(output, HasSubstr("John looks at the Mary before it with "));

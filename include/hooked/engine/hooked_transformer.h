@@ -131,6 +131,9 @@ class HookedTransformer {
   at::Tensor to_tokens(std::string_view text, const TextOptions& options = {}) const;
   /// Ids of several texts and their mask, with padding where they differ in length. Throws TokenizerError.
   Input to_token_batch(const std::vector<std::string>& texts, const TextOptions& options = {}) const;
+  /// Ids of a conversation, [1, pos] int64 on the model's device: Tokenizer::to_chat_tokens(). The template
+  /// says which special tokens there are, the model's BOS policy nothing. Throws TokenizerError.
+  at::Tensor to_chat_tokens(const std::vector<ChatMessage>& messages, const ChatOptions& options = {}) const;
   /// The tokens of a text one by one, with their places in it; `padding_side` has no meaning here.
   std::vector<TextPiece> to_pieces(std::string_view text, const TextOptions& options = {}) const;
   /// The one id of a text that is exactly one token. Throws TokenizerError otherwise.

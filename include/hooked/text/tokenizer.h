@@ -12,8 +12,13 @@
 #include <vector>
 
 #include "hooked/core/export.h"
+#include "hooked/text/chat.h"
 
 namespace HOOKED_EXPORT hooked {
+
+namespace text {
+struct ChatTemplates;
+}
 
 /// Bytes [begin, end) of a UTF-8 text.
 struct TextSpan {
@@ -148,6 +153,24 @@ class Tokenizer {
   /// How it makes pieces of words, as tokenizer.json names it: `BPE`, `Unigram`, `WordPiece` or `WordLevel`.
   std::string_view kind() const noexcept;
 
+  /// Where the chat template was read from: a file, or a file and a key; nothing where there is none.
+  std::optional<std::string> chat_template() const;
+
+  /// The same pipeline with `jinja` for its chat template, which errors call `name`.
+  Tokenizer with_chat_template(std::string_view jinja, std::string_view name = "chat template") const;
+
+  /// A conversation as the text that the folder's chat template makes of it, equal to transformers'
+  /// `apply_chat_template(tokenize=False)`: the template is run by an interpreter of its own, which can read
+  /// and change nothing else. Throws TokenizerError with line and column for a template that is damaged, does
+  /// what is not read here (docs/tokenizers.md), refuses these messages, or takes too many steps or too much
+  /// memory; and where there is none.
+  std::string chat_text(const std::vector<ChatMessage>& messages, const ChatOptions& options = {}) const;
+
+  /// The tokens of that text, equal to `apply_chat_template`; offsets are places in the text. Special tokens
+  /// that contents spell are tokens, as in transformers: whoever does not trust them reads
+  /// docs/tokenizers.md.
+  Encoding to_chat_tokens(const std::vector<ChatMessage>& messages, const ChatOptions& options = {}) const;
+
   struct Rules;
 
  private:
@@ -156,7 +179,10 @@ class Tokenizer {
   /// The spelling of an id, null for a valid one without text. Throws TokenizerError naming `where`.
   const std::string* find_piece(std::string_view where, std::int64_t id) const;
 
+  const text::ChatTemplates& chat() const noexcept;
+
   std::shared_ptr<const Rules> rules_;
+  std::shared_ptr<const text::ChatTemplates> chat_;  ///< null: those of the rules
   std::int64_t model_vocabulary_ = 0;  ///< ids below it are valid, whether a piece has them or not
 };
 

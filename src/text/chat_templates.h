@@ -1,0 +1,45 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "hooked/core/error.h"
+#include "hooked/text/chat.h"
+
+namespace hooked::text {
+
+/// The chat templates of a repository, and what they read besides the messages.
+struct ChatTemplates {
+  struct Template {
+    std::string name;   ///< `default` for the only one
+    std::string where;  ///< the file, and the key in it
+    std::string text;
+  };
+  std::vector<Template> templates;
+  std::vector<std::pair<std::string, std::string>>
+      special_tokens;                     ///< `bos_token` and its like, and their spellings
+  std::vector<std::string> unread;        ///< names of those in additional_chat_templates, which are not read
+  std::optional<TokenizerError> problem;  ///< why what is there cannot be used
+
+  /// The text of a conversation. Throws TokenizerError with the place in the template or in the messages.
+  std::string render(const std::vector<ChatMessage>& messages, const ChatOptions& options) const;
+
+  /// The one that these options ask for. Throws TokenizerError.
+  const Template& chosen(const ChatOptions& options) const;
+};
+
+/// Names of the files that hold chat templates only, the one that counts first.
+inline constexpr std::string_view kChatTemplateFiles[] = {"chat_template.jinja", "chat_template.json"};
+
+/// Reads chat_template.jinja, else the `chat_template` of tokenizer_config.json, else that of
+/// chat_template.json. A template is not parsed before it is used. Throws IoError.
+ChatTemplates read_chat_templates(const std::filesystem::path& folder);
+
+/// Those of a tokenizer_config.json's text, which errors call `name`.
+ChatTemplates chat_templates_of(std::string_view config, std::string_view name);
+
+}  // namespace hooked::text

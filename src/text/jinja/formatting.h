@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "text/jinja/machine.h"
+#include "text/jinja/value.h"
+
+namespace hooked::text::jinja {
+
+/// Python's `format % values`: values are a tuple, a dict for `%(name)s`, or the only value.
+std::string percent_format(Machine& machine, std::string_view format, const Value& values);
+
+/// Python's `format.format(...)`.
+std::string brace_format(Machine& machine, std::string_view format, const Arguments& arguments);
+
+}  // namespace hooked::text::jinja

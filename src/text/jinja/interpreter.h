@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "text/jinja/machine.h"
+#include "text/jinja/syntax.h"
+
+namespace hooked::text::jinja {
+
+/// The names of one part of a template: the whole, a loop's body, a macro's. What it does not have the scope
+/// around it may have.
+struct Scope {
+  const Scope* around = nullptr;
+  std::vector<std::pair<std::string, Value>> names{};
+  mutable bool kept = false;  ///< by a macro that was defined in it
+
+  const Value* find(std::string_view name) const noexcept;
+  void set(std::string_view name, Value value);
+};
+
+/// What a name in a scope is counted as.
+inline constexpr std::uint64_t kNameBytes = 96;
+
+/// Goes through a template's tree.
+class Interpreter {
+ public:
+  explicit Interpreter(Machine& machine) : machine_(machine) {}
+
+  /// The text of `block` with these names. Throws TokenizerError.
+  std::string render(const Block& block, std::vector<std::pair<std::string, Value>> names);
+
+  /// What a statement asks of the loop around it.
+  enum class Flow { go_on, next_item, leave_loop };
+
+  Machine& machine() noexcept { return machine_; }
+  /// The text of `block`, in a scope that the caller has made.
+  std::string text_of_block(const Block& block, Scope& scope);
+  Value evaluate(const Expression& expression, const Scope& scope);
+  /// Goes through a loop; `depth` counts the loops that called themselves.
+  std::string loop_text(const For& loop, const Scope& scope, const Value& list, int depth);
+
+  /// A scope that lasts as long as it is needed.
+  class [[nodiscard]] Inner {
+   public:
+    Inner(Interpreter& interpreter, const Scope& around);
+    ~Inner();
+    Inner(const Inner&) = delete;
+    Inner& operator=(const Inner&) = delete;
+    Scope& scope() noexcept { return *scope_; }
+
+   private:
+    Interpreter& interpreter_;
+    Scope* scope_;
+  };
+
+ private:
+  Flow run(const Block& block, Scope& scope, std::string& out);
+  Flow run(const Statement& statement, Scope& scope, std::string& out);
+  Flow run_if(const If& statement, Scope& scope, std::string& out);
+  void run_loop(const For& loop, const Scope& scope, const Value& list, int depth, std::string& out);
+  std::shared_ptr<const List> loop_items(const For& loop, const Scope& scope, const Value& list);
+  // Statements that ask nothing of a loop.
+  void run_plain(const Plain& form, Scope& scope, std::string& out);
+  void run_plain(const Print& form, Scope& scope, std::string& out);
+  void run_plain(const Set& form, Scope& scope, std::string& out);
+  void run_plain(const SetBlock& form, Scope& scope, std::string& out);
+  void run_plain(const For& form, Scope& scope, std::string& out);
+  void run_plain(const MacroDefinition& form, Scope& scope, std::string& out);
+  void run_plain(const CallBlock& form, Scope& scope, std::string& out);
+  void run_plain(const FilterBlock& form, Scope& scope, std::string& out);
+  void run_plain(const Generation& form, Scope& scope, std::string& out);
+  void print(std::string_view text, std::string& out);
+
+  std::string inner_text(const Block& block, const Scope& scope);
+  void assign(const Target& target, Scope& scope, Value value);
+  Value filtered_text(const Expression* filter, const Scope& scope, std::string text);
+
+  Value name(const Name& name, const Scope& scope);
+  Value list_literal(const ListLiteral& literal, const Scope& scope);
+  Value dict_literal(const DictLiteral& literal, const Scope& scope);
+  Value conditional(const Conditional& conditional, const Scope& scope);
+  bool compared(const Compared& compared, const Scope& scope);
+  Value joined(const Joined& joined, const Scope& scope);
+  Arguments arguments(const CallArguments& given, const Scope& scope);
+  Value call(const Call& call, std::size_t at, const Scope& scope, const Value* caller);
+  Value evaluated_or_none(const ExpressionPtr& expression, const Scope& scope);
+
+  Machine& machine_;
+  std::vector<std::unique_ptr<Scope>> scopes_;  ///< all that there are
+  std::vector<Scope*> free_;                    ///< of them those that nobody uses
+  std::uint64_t printed_ = 0;
+  const Value* block_text_ = nullptr;  ///< what a filter without a value is applied to
+};
+
+}  // namespace hooked::text::jinja

@@ -1,0 +1,272 @@
+#include "text/jinja/parser.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "core/json.h"
+#include "text/jinja/expression_parser.h"
+#include "text/jinja/token_stream.h"
+
+namespace hooked::text::jinja {
+namespace {
+
+class Parser {
+ public:
+  Parser(const Source& source, const Limits& limits)
+      : tokens_(source, limits.syntax_depth), expressions_(tokens_) {}
+
+  Block whole() {
+    Block block = until({});
+    return block;
+  }
+
+ private:
+  using Words = std::initializer_list<std::string_view>;
+  using Conditionals = ExpressionParser::Conditionals;
+
+  // The statements up to a tag that begins with one of `ends`, which comes next; to the end of the template
+  // where there are none.
+  Block until(Words ends) {
+    const TokenStream::Level level(tokens_);
+    Block block;
+    while (!tokens_.is(TokenKind::end)) {
+      auto token = tokens_.take();
+      if (token.kind == TokenKind::text) {
+        Value text = Text(std::make_shared<const std::string>(std::move(token.text)));
+        block.push_back({token.at, Plain{std::move(text)}});
+      } else if (token.kind == TokenKind::print_begin) {
+        std::vector<ExpressionPtr> values;
+        values.push_back(expressions_.tuple());
+        tokens_.expect(TokenKind::print_end, "'}}'");
+        block.push_back({token.at, Print{std::move(values)}});
+      } else {
+        if (std::ranges::any_of(ends, [&](std::string_view end) { return tokens_.is_name(end); }))
+          return block;
+        block.push_back(statement());
+        tokens_.expect(TokenKind::statement_end, "'%}'");
+      }
+    }
+    if (ends.size() > 0) tokens_.fail(fmt::format("{{% {} %}}", *ends.begin()));
+    return block;
+  }
+
+  // The rest of a tag and what stands behind it, up to one of `ends`.
+  Block body(Words ends) {
+    tokens_.skip_symbol(":");
+    tokens_.expect(TokenKind::statement_end, "'%}'");
+    return until(ends);
+  }
+  Block body_to(std::string_view end) {
+    Block block = body({end});
+    tokens_.take();
+    return block;
+  }
+
+  Statement statement() {
+    using Read = Statement (Parser::*)(std::size_t);
+    struct Row {
+      std::string_view name;
+      Read read;  // null: Jinja's, but not read here
+    };
+    static constexpr Row kRows[] = {
+        {"if", &Parser::read_if},
+        {"for", &Parser::read_for},
+        {"set", &Parser::read_set},
+        {"macro", &Parser::read_macro},
+        {"call", &Parser::read_call},
+        {"filter", &Parser::read_filter},
+        {"with", &Parser::read_with},
+        {"print", &Parser::read_print},
+        {"generation", &Parser::read_generation},
+        {"break", &Parser::read_break},
+        {"continue", &Parser::read_continue},
+        {"autoescape", nullptr},
+        {"block", nullptr},
+        {"extends", nullptr},
+        {"from", nullptr},
+        {"import", nullptr},
+        {"include", nullptr},
+    };
+    const auto word = tokens_.expect(TokenKind::name, "the name of a statement");
+    const auto* row = std::ranges::find(kRows, word.text, &Row::name);
+    if (row == std::end(kRows)) {
+      tokens_.fail_at(word.at, fmt::format("'{}' is no statement that begins here; expected one of Jinja's",
+                                           printable(word.text)));
+    }
+    if (!row->read) tokens_.unsupported(word.at, fmt::format("the statement '{}'", word.text));
+    return (this->*row->read)(word.at);
+  }
+
+  enum class Members { allowed, refused };
+
+  Target one_target(Members members) {
+    const TokenStream::Level level(tokens_);
+    const auto at = tokens_.here().at;
+    if (tokens_.skip_symbol("(")) {
+      auto inner = target(Members::refused);
+      tokens_.expect_symbol(")");
+      return inner;
+    }
+    auto name = tokens_.expect(TokenKind::name, "a name");
+    for (const std::string_view reserved : {"true", "false", "none", "True", "False", "None"}) {
+      if (name.text == reserved) tokens_.fail_at(at, fmt::format("'{}' cannot be given a value", reserved));
+    }
+    if (loops_ > 0 && name.text == "loop")
+      tokens_.fail_at(at, "'loop' is given a value inside of a for; expected another name");
+    Target single{.at = at, .name = std::move(name.text)};
+    if (members == Members::allowed && tokens_.skip_symbol("."))
+      single.member = tokens_.expect(TokenKind::name, "the name of a member").text;
+    return single;
+  }
+
+  Target target(Members members) {
+    const auto at = tokens_.here().at;
+    auto first = one_target(members);
+    if (!tokens_.is_symbol(",")) return first;
+    Target several{.at = at, .name = {}, .takes_apart = true};
+    several.parts.push_back(std::move(first));
+    while (tokens_.skip_symbol(",") && tokens_.is(TokenKind::name) && !tokens_.is_name("in"))
+      several.parts.push_back(one_target(members));
+    return several;
+  }
+
+  Statement read_if(std::size_t at) {
+    If statement;
+    while (true) {
+      auto condition = expressions_.tuple(Conditionals::no);
+      auto block = body({"elif", "else", "endif"});
+      statement.branches.emplace_back(std::move(condition), std::move(block));
+      const auto word = tokens_.take().text;
+      if (word == "elif") continue;
+      if (word == "else") statement.otherwise = body_to("endif");
+      return {at, std::move(statement)};
+    }
+  }
+
+  Statement read_for(std::size_t at) {
+    auto each = target(Members::refused);
+    tokens_.expect_name("in");
+    auto list = expressions_.tuple(Conditionals::no);
+    auto condition = tokens_.skip_name("if") ? expressions_.expression() : nullptr;
+    const bool recursive = tokens_.skip_name("recursive");
+    ++loops_;
+    auto block = body({"endfor", "else"});
+    --loops_;
+    Block otherwise;
+    if (tokens_.take().text == "else") otherwise = inner_body("endfor");
+    return {at, For{std::move(each), std::move(list), std::move(condition), recursive, std::move(block),
+                    std::move(otherwise)}};
+  }
+
+  Statement read_set(std::size_t at) {
+    auto place = target(Members::allowed);
+    if (tokens_.skip_symbol("=")) return {at, Set{std::move(place), expressions_.tuple()}};
+    auto filter = tokens_.is_symbol("|") ? expressions_.filters_of_block(true) : nullptr;
+    return {at, SetBlock{std::move(place), std::move(filter), inner_body("endset")}};
+  }
+
+  Parameters read_parameters() {
+    Parameters parameters;
+    tokens_.expect_symbol("(");
+    bool with_default = false;
+    while (!tokens_.is_symbol(")")) {
+      if (!parameters.list.empty()) tokens_.expect_symbol(",");
+      auto name = tokens_.expect(TokenKind::name, "the name of a parameter");
+      ExpressionPtr otherwise;
+      if (tokens_.skip_symbol("=")) {
+        otherwise = expressions_.expression();
+        with_default = true;
+      } else if (with_default) {
+        tokens_.fail_at(name.at, "a parameter without a default stands behind one that has one");
+      }
+      parameters.list.emplace_back(std::move(name.text), std::move(otherwise));
+    }
+    tokens_.take();
+    return parameters;
+  }
+
+  // The body of what begins a scope of its own, in which no loop around it can be left.
+  Block inner_body(std::string_view end) {
+    const int loops = std::exchange(loops_, 0);
+    Block block = body_to(end);
+    loops_ = loops;
+    return block;
+  }
+
+  Block macro_body(Parameters& parameters, std::string_view end) {
+    expressions_.macros.push_back(&parameters);
+    Block block = inner_body(end);
+    expressions_.macros.pop_back();
+    return block;
+  }
+
+  Statement read_macro(std::size_t at) {
+    auto name = tokens_.expect(TokenKind::name, "the name of the macro").text;
+    auto parameters = read_parameters();
+    auto block = macro_body(parameters, "endmacro");
+    return {at, MacroDefinition{std::move(name), std::move(parameters), std::move(block)}};
+  }
+
+  Statement read_call(std::size_t at) {
+    Parameters parameters;
+    if (tokens_.is_symbol("(")) parameters = read_parameters();
+    const auto place = tokens_.here().at;
+    auto call = expressions_.expression();
+    if (!std::holds_alternative<Call>(call->form))
+      tokens_.fail_at(place, "a call block calls nothing; expected a call");
+    auto block = macro_body(parameters, "endcall");
+    return {at, CallBlock{std::move(parameters), std::move(call), std::move(block)}};
+  }
+
+  Statement read_filter(std::size_t at) {
+    auto filter = expressions_.filters_of_block(false);
+    return {at, FilterBlock{std::move(filter), inner_body("endfilter")}};
+  }
+
+  Statement read_with(std::size_t at) {
+    std::vector<std::pair<Target, ExpressionPtr>> values;
+    while (!tokens_.is(TokenKind::statement_end)) {
+      if (!values.empty()) tokens_.expect_symbol(",");
+      auto name = one_target(Members::refused);
+      tokens_.expect_symbol("=");
+      values.emplace_back(std::move(name), expressions_.expression());
+    }
+    return {at, With{std::move(values), body_to("endwith")}};
+  }
+
+  Statement read_print(std::size_t at) {
+    std::vector<ExpressionPtr> values;
+    while (!tokens_.is(TokenKind::statement_end)) {
+      if (!values.empty()) tokens_.expect_symbol(",");
+      values.push_back(expressions_.expression());
+    }
+    return {at, Print{std::move(values)}};
+  }
+
+  Statement read_generation(std::size_t at) { return {at, Generation{inner_body("endgeneration")}}; }
+
+  Statement read_break(std::size_t at) {
+    if (loops_ == 0) tokens_.fail_at(at, "break leaves no loop; expected it inside a for");
+    return {at, Break{}};
+  }
+
+  Statement read_continue(std::size_t at) {
+    if (loops_ == 0) tokens_.fail_at(at, "continue goes on with no loop; expected it inside a for");
+    return {at, Continue{}};
+  }
+
+  TokenStream tokens_;
+  ExpressionParser expressions_;
+  int loops_ = 0;
+};
+
+}  // namespace
+
+Block parse(const Source& source, const Limits& limits) { return Parser(source, limits).whole(); }
+
+}  // namespace hooked::text::jinja

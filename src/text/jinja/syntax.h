@@ -1,0 +1,170 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "text/jinja/operators.h"
+#include "text/jinja/value.h"
+
+namespace hooked::text::jinja {
+
+// The tree of a template. Null expressions stand for what is not written.
+
+struct Expression;
+struct Statement;
+using ExpressionPtr = std::unique_ptr<const Expression>;
+using Block = std::vector<Statement>;
+
+struct CallArguments {
+  std::vector<ExpressionPtr> positional;
+  std::vector<std::pair<std::string, ExpressionPtr>> named;
+  ExpressionPtr star, star_star;  ///< `*list`, `**dict`
+};
+
+struct Literal {
+  Value value;
+};
+struct Name {
+  std::string name;
+};
+struct ListLiteral {
+  std::vector<ExpressionPtr> items;
+  ListKind kind;
+};
+struct DictLiteral {
+  std::vector<std::pair<ExpressionPtr, ExpressionPtr>> members;
+};
+struct AttributeOf {
+  ExpressionPtr value;
+  std::string name;
+};
+struct ItemOf {
+  ExpressionPtr value, index;
+};
+struct SliceOf {
+  ExpressionPtr value, begin, end, step;
+};
+struct Call {
+  ExpressionPtr function;
+  CallArguments arguments;
+};
+/// `value | name`; without a value that of the block around it.
+struct Filtered {
+  ExpressionPtr value;
+  std::string name;
+  CallArguments arguments;
+};
+struct Tested {
+  ExpressionPtr value;
+  std::string name;
+  CallArguments arguments;
+};
+struct Not {
+  ExpressionPtr value;
+};
+struct Sign {
+  ExpressionPtr value;
+  bool minus;
+};
+struct Logical {
+  ExpressionPtr left, right;
+  bool is_or;
+};
+struct Calculation {
+  Arithmetic operation;
+  ExpressionPtr left, right;
+};
+struct Joined {
+  std::vector<ExpressionPtr> parts;  ///< by `~`
+};
+struct Compared {
+  ExpressionPtr first;
+  std::vector<std::pair<Comparison, ExpressionPtr>> others;
+};
+struct Conditional {
+  ExpressionPtr condition, then, otherwise;
+};
+
+struct Expression {
+  std::size_t at;  ///< the byte of the template where it stands
+  std::variant<Literal, Name, ListLiteral, DictLiteral, AttributeOf, ItemOf, SliceOf, Call, Filtered, Tested,
+               Not, Sign, Logical, Calculation, Joined, Compared, Conditional>
+      form;
+};
+
+/// What a value is given to: a name, a namespace's member, or several that take a list apart.
+struct Target {
+  std::size_t at;
+  std::string name;
+  std::string member = {};         ///< of the namespace `name`
+  std::vector<Target> parts = {};  ///< where there are several
+  bool takes_apart = false;
+};
+
+struct Parameters {
+  std::vector<std::pair<std::string, ExpressionPtr>> list;  ///< with what they are where nothing is given
+  bool uses_varargs = false, uses_kwargs = false, uses_caller = false;
+};
+
+struct Plain {
+  Value text;
+};
+struct Print {
+  std::vector<ExpressionPtr> values;
+};
+struct Set {
+  Target target;
+  ExpressionPtr value;
+};
+struct SetBlock {
+  Target target;
+  ExpressionPtr filter;
+  Block body;
+};
+struct If {
+  std::vector<std::pair<ExpressionPtr, Block>> branches;
+  Block otherwise;
+};
+struct For {
+  Target target;
+  ExpressionPtr list, condition;
+  bool recursive;
+  Block body, otherwise;
+};
+struct MacroDefinition {
+  std::string name;
+  Parameters parameters;
+  Block body;
+};
+struct CallBlock {
+  Parameters parameters;
+  ExpressionPtr call;
+  Block body;
+};
+struct FilterBlock {
+  ExpressionPtr filter;
+  Block body;
+};
+struct With {
+  std::vector<std::pair<Target, ExpressionPtr>> values;
+  Block body;
+};
+/// `{% generation %}`: the assistant's part of a conversation, of which only the text matters here.
+struct Generation {
+  Block body;
+};
+struct Break {};
+struct Continue {};
+
+struct Statement {
+  std::size_t at;
+  std::variant<Plain, Print, Set, SetBlock, If, For, MacroDefinition, CallBlock, FilterBlock, With,
+               Generation, Break, Continue>
+      form;
+};
+
+}  // namespace hooked::text::jinja

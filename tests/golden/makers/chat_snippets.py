@@ -1,0 +1,642 @@
+"""Small templates that use one construct of Jinja each, and the variables that they read."""
+
+kVariables = {
+    "a": 7, "b": 3, "f": 2.5, "neg": -7, "yes": True, "no": False, "nothing": None, "empty": "", "zero": 0,
+    "text": "Hello, World! it's", "space": " \t x y  z \n", "uni": "Stra\u00dfe \u01c4 \u03a3\u038c\u03a3 \u4e2d\u6587 \U0001f600 e\u0301",
+    "lines": "one\ntwo\r\nthree\n\nfive\u2028six", "quote": "it's \"so\" \\ \n\x07\u00a0\u200b",
+    "list": [3, 1, 2], "words": ["b", "A", "c", "a"], "nested": [[1, [2, "x"]], {"k": [True, None, 1.5]}],
+    "dict": {"name": "N", "items": "I", "n": {"x": 1, "y": [1, 2]}, "b": 2, "A": 1},
+    "users": [{"name": "Ann", "age": 31, "tags": ["x"]}, {"name": "bob", "age": 25, "tags": []}, {"name": "Cy", "age": 31}],
+    "html": "<a href='x'>\"&\"</a>", "numbers": [1, 2, 3, 4, 5, 6, 7], "json": {"b": [1, 2.0, 1e20, 1e-7], "a": {"\u00e9": "\u4e2d\n\"\\\x01\x7f"}, "e": [], "d": {}},
+    "tree": [{"n": 1, "c": [{"n": 2, "c": []}, {"n": 3, "c": [{"n": 4, "c": []}]}]}, {"n": 5, "c": []}],
+}
+
+kExpressions = r"""
+a + b
+a - b * 2
+a / b
+a // b
+neg // b
+neg % b
+a % neg
+f % 2
+neg % f
+2 ** 10
+2 ** -1
+2 ** 3 ** 2
+-a ** 2
+1e3
+1.5e-5
+1e16
+123456789012345680.0
+0.1 + 0.2
+1/3
+100.0
+-0.0
+1_000
++a
+a / 0
+7 // 2.0
+'x' * 3
+3 * 'ab'
+'ab' * -1
+list * 2
+[1] + [2]
+(1, 2) + (3,)
+list + text
+text + 1
+text ~ 1 ~ none ~ true ~ 1.0 ~ [1, 'a']
+missing
+missing.x
+missing ~ 'x'
+missing + 1
+missing == missing
+missing is defined
+dict.missing is defined
+dict.missing
+dict.missing.deeper
+not missing
+missing or 'other'
+missing and 'other'
+list[0]
+list[-1]
+list[7]
+list['x']
+list[1:]
+list[::-1]
+list[-2:]
+list[:-1]
+list[5:]
+list[1:0]
+numbers[1:6:2]
+numbers[::-2]
+numbers[5:1:-1]
+numbers[-3:-1]
+text[0]
+text[-3:]
+text[::-1]
+uni[0:9]
+uni[-1]
+uni[9]
+(1, 2, 3)[1]
+'abc'[5]
+dict['name']
+dict.name
+dict.items
+dict['items']
+dict.items() | list
+dict.keys() | list
+dict.values() | list
+dict.get('name')
+dict.get('zzz')
+dict.get('zzz', 5)
+dict.n.y[1]
+dict.keys()
+dict.values()
+dict.items()
+dict['zzz']
+'name' in dict
+'zzz' in dict
+1 in list
+'1' in list
+'World' in text
+'' in text
+1 in 'text'
+none in [none]
+3 not in list
+not 3 in list
+1 < 2 < 3
+1 < 2 > 5
+1 == 1.0
+1 == true
+'a' < 'b'
+'a' < 1
+[1, 2] < [1, 3]
+(1, 2) == [1, 2]
+{'a': 1} == {'a': 1.0}
+none == none
+none is none
+1 != 2
+1 >= 1
+'x' if a > b else 'y'
+'x' if a < b
+('x' if a < b) is defined
+'a' if no else 'b' if no else 'c'
+yes and no
+yes or no
+a and b
+zero or empty or 'last'
+not a
+not not a
+true
+none
+None
+True
+[true, none, 1, 1.0, 'x', "it's"]
+{'a': [1, {'b': none}], 2: (1,), none: ()}
+(1,)
+()
+[]
+{}
+'a' 'b'
+'\n\t\\\'\"\x41\u00e9\U0001f600\101\q'
+"it's"
+quote
+[quote]
+[uni]
+nested
+range(3)
+range(3) | list
+range(1, 10, 3) | list
+range(5, 0, -2) | list
+range(0, 10, 2)
+range(0)
+range(200000)
+range(3)[1]
+range(3) | length
+range('x')
+dict(a=1, b='x')
+dict(users[0], z=1)
+namespace(a=1).a
+namespace({'a': 5}).a
+namespace(_a=1)
+text.upper()
+text.lower()
+text.title()
+text.capitalize()
+text.swapcase()
+uni.upper()
+uni.lower()
+uni.title()
+uni.capitalize()
+'\u03a3'.lower()
+'\u0391\u03a3'.lower()
+'\u0391\u03a3\u0391'.lower()
+'\ufb01x'.upper()
+space.strip()
+space.lstrip()
+space.rstrip()
+space.strip(' \n')
+'xxaxx'.strip('x')
+'xyaxy'.lstrip('yx')
+'xyaxy'.rstrip('yx')
+'\u4e2d\u6587a'.lstrip('\u6587\u4e2d')
+text.split()
+text.split(',')
+text.split('o', 1)
+space.split()
+space.split(none, 1)
+space.rsplit(none, 1)
+text.rsplit('o', 1)
+text.rsplit('o')
+text.split('')
+''.split()
+''.split(',')
+text.split(maxsplit=1)
+lines.splitlines()
+lines.splitlines(true)
+text.startswith('Hello')
+text.startswith(('x', 'H'))
+text.startswith('World', 7)
+text.endswith("it's")
+text.endswith(('x', 's'))
+text.endswith('o', 0, 5)
+text.startswith(['H'])
+text.replace('o', '0')
+text.replace('o', '0', 1)
+'abc'.replace('', '-')
+'abc'.replace('', '-', 2)
+'aaa'.replace('aa', 'b')
+text.find('o')
+text.find('o', 5)
+text.find('zzz')
+text.rfind('o')
+uni.find('\u4e2d')
+text.index('zzz')
+text.count('o')
+text.count('')
+', '.join(words)
+', '.join(list)
+''.join([])
+text.partition(', ')
+text.partition('zzz')
+text.rpartition('o')
+text.removeprefix('Hello')
+text.removesuffix("'s")
+text.removeprefix('x')
+'a'.center(6, '*')
+'ab'.center(5)
+'ab'.ljust(5) ~ '|'
+'ab'.rjust(5, '.')
+'-7'.zfill(5)
+'abc'.isalpha()
+'ab1'.isalnum()
+'123'.isdigit()
+'12.3'.isdigit()
+''.isdigit()
+' \t'.isspace()
+'ABC'.isupper()
+'aBc'.islower()
+'a1'.islower()
+'\u00b2'.isdigit()
+'\u00b2'.isdecimal()
+'\u00bd'.isnumeric()
+'{} and {}'.format(1, 'x')
+'{1}{0}{name}'.format(1, 'x', name=2.5)
+'{:>5}|{:<5}|{:^5}|{:*^7}'.format('a', 'b', 'c', 'd')
+'{:05d}|{:,}|{:.2f}|{:+d}|{:x}|{:%}'.format(42, 1234567, 3.14159, 5, 255, 0.25)
+'{{}} {!r}'.format('x')
+'{}'.format()
+'%s %d %5.2f %r %%' % ('a', 3, 2.5, 'x')
+'%(a)s-%(b)03d' % {'a': 1, 'b': 5}
+'%s' % list
+'%s' % 'x'
+'%s %s' % ('x',)
+'%s' % ('x', 'y')
+'%x %o %e %g' % (255, 8, 12345.678, 0.0001)
+'%-5s|%5s' % ('a', 'b')
+'%d' % 3.9
+'%d' % 'x'
+text.append
+list.append
+list.append(1)
+dict.update({'a': 1})
+dict.pop('name')
+list.index(2)
+list.count(1)
+list.index(9)
+''.__class__
+dict.__class__
+a.b
+a()
+missing()
+text()
+none.x
+none[0]
+1 is number
+true is number
+'x' is string
+list is sequence
+dict is mapping
+dict is sequence
+list is iterable
+1 is iterable
+missing is iterable
+missing is sequence
+text is iterable
+none is none
+1 is integer
+true is integer
+1.0 is float
+true is boolean
+true is true
+1 is true
+false is false
+3 is odd
+4 is even
+9 is divisibleby 3
+9 is divisibleby(4)
+1 is eq 1
+1 is equalto(2)
+1 is ne 2
+2 is gt 1
+2 is lessthan 1
+2 is le 2
+2 is in [1, 2]
+'a' is in 'abc'
+'abc' is lower
+'ABC' is upper
+none is sameas none
+true is sameas true
+1 is sameas true
+range is callable
+text is callable
+'upper' is filter
+'nope' is filter
+'odd' is test
+1 is not odd
+missing is not defined
+missing is undefined
+1 is nosuch
+text | upper
+text | lower | capitalize
+text | title
+"hello wORLD-foo bar(baz" | title
+space | trim
+'xxhixx' | trim('x')
+text | length
+uni | length
+list | length
+dict | count
+missing | length
+5 | length
+text | replace('o', '0')
+text | replace('o', '0', 1)
+5 | replace(5, 6)
+missing | default('d')
+empty | default('d')
+empty | default('d', true)
+none | d('x')
+missing | default
+list | first
+list | last
+[] | first
+'' | last
+missing | first
+dict | first
+dict | last
+text | first
+list | join
+list | join(', ')
+users | join('; ', attribute='name')
+text | join('-')
+missing | join
+list | sort
+list | sort(reverse=true)
+words | sort
+words | sort(case_sensitive=true)
+users | sort(attribute='age') | map(attribute='name') | join(',')
+users | sort(attribute='age,name', reverse=true) | map(attribute='name') | join(',')
+[1, 'a'] | sort
+list | reverse | list
+text | reverse
+words | unique | list
+words | unique(case_sensitive=true) | list
+users | map(attribute='age') | unique | list
+list | min
+words | max
+words | max(case_sensitive=true)
+[] | min
+users | min(attribute='age')
+list | sum
+users | sum(attribute='age')
+users | sum(attribute='age', start=100)
+['a'] | sum
+users | map(attribute='name') | list
+users | map(attribute='tags', default='none') | list
+users | map(attribute='tags.0') | list
+words | map('upper') | list
+words | map('replace', 'a', 'x') | list
+words | map | list
+users | selectattr('tags') | map(attribute='name') | list
+users | selectattr('age', 'equalto', 31) | map(attribute='name') | list
+users | selectattr('age', '>', 26) | map(attribute='name') | list
+users | rejectattr('age', 'eq', 31) | map(attribute='name') | list
+users | selectattr('name', 'in', ['bob', 'Cy']) | list | length
+numbers | select('odd') | list
+numbers | reject('odd') | list
+numbers | select('divisibleby', 3) | list
+[0, 1, '', 'a', none] | select | list
+[0, 1, '', 'a', none] | reject | list
+numbers | select('nosuch') | list
+(numbers | select('odd')) is iterable
+numbers | select('odd') | length
+(numbers | select('gt', 100)) and 'true'
+(numbers | select('odd'))[0]
+numbers | select('odd') | first
+numbers | batch(3) | list
+numbers | batch(3, 'x') | list
+numbers | slice(3) | list
+numbers | slice(3, 'x') | list
+dict | dictsort
+dict | dictsort(true)
+{'b': 1, 'a': 2} | dictsort(by='value')
+{'b': 1, 'a': 2} | dictsort(reverse=true)
+dict | items | list
+missing | items | list
+5 | items | list
+text | list
+dict | list
+5 | list
+5 | string
+[1, 'a'] | string
+none | string
+missing | string
+'42' | int
+' 42 ' | int
+'42.9' | int
+'x' | int
+'x' | int(5)
+'-1_000' | int
+3.9 | int
+-3.9 | int
+none | int
+true | int
+missing | int
+'1e3' | int
+'3.5' | float
+'x' | float
+'x' | float(1.5)
+3 | float
+'inf' | float
+-5 | abs
+-5.5 | abs
+'x' | abs
+42.55 | round
+42.55 | round(1)
+42.55 | round(1, 'floor')
+42.5 | round
+43.5 | round
+2.675 | round(2)
+42 | round
+42.1 | round(0, 'ceil')
+42.4 | round | int
+text | indent
+lines | indent
+lines | indent(2, true)
+lines | indent(2, blank=true)
+lines | indent('> ', first=true)
+text | center(30)
+'foo bar baz qux' | truncate(9)
+'foo bar baz qux' | truncate(9, true)
+'foo bar baz qux' | truncate(11)
+'foo bar baz qux' | truncate(11, false, '...', 0)
+text | wordcount
+'%s %s' | format('a', 1)
+'%(x)s' | format(x=3)
+html | escape
+html | e
+html | safe
+json | tojson
+json | tojson(indent=2)
+json | tojson(indent=0)
+json | tojson(indent='\t')
+json | tojson(ensure_ascii=true)
+json | tojson(sort_keys=true)
+json | tojson(separators=(',', ':'))
+nested | tojson
+(1, 2) | tojson
+text | tojson
+none | tojson
+missing | tojson
+{1: 2, true: 3, none: 4, 1.5: 5} | tojson
+[] | tojson(indent=4)
+[[], {}] | tojson(indent=4)
+text | nosuch
+text | upper.foo
+users[0] | attr('name')
+strftime_now('%d %b %Y')
+strftime_now('%Y-%m-%d %H:%M:%S %A %B %-d %j')
+strftime_now('')
+raise_exception('no: ' ~ a)
+raise_exception()
+[1, 2, 3] | map('string') | join('+') | length
+(a, b)
+a, b
+text.split(',')[1].strip().upper()
+- 5 | abs
+-5 | abs
+(-5) | abs
+not a == b
+a == 7 and b == 3 or no
+1 + 2 ~ 3 + 4
+2 * 3 ~ 4
+'a' ~ 'b' == 'ab'
+[1, 2,]
+{'a': 1,}
+dict.n | tojson
+[list, list] == [list, list]
+list is sameas list
+users | map(attribute='name') | map('lower') | sort | join(' ')
+1 if true else 2 | string
+x.y.z
+loop
+self
+varargs
+caller
+lipsum()
+1 is odd and 2 is even
+'%.3f' % 2
+'%5d|%-5d|%05d' % (3, 3, 3)
+'%+d' % 5
+'%c' % 'x'
+'%s' % none
+'%s' % (none,)
+'%s' % missing
+1.0 | string
+1e22
+123456789.123456789
+5 // 0
+5 % 0
+0.0 == -0.0
+9223372036854775807
+9007199254740993 + 0.0
+'a' * 0
+dict.n.x.y
+""".strip("\n").split("\n")
+
+kStatements = [
+    "{% for x in list %}{{ loop.index }}{{ loop.index0 }}{{ loop.revindex }}{{ loop.revindex0 }}{{ loop.first }}{{ loop.last }}{{ loop.length }}{{ loop.depth }};{% endfor %}",
+    "{% for x in list %}{{ loop.previtem }}|{{ x }}|{{ loop.nextitem }};{% endfor %}",
+    "{% for x in numbers %}{{ loop.cycle('a', 'b', 'c') }}{% endfor %}",
+    "{% for x in [1, 1, 2, 2, 1] %}{{ loop.changed(x) }} {% endfor %}",
+    "{% for x in [] %}x{% else %}none{% endfor %}",
+    "{% for x in missing %}x{% else %}none{% endfor %}",
+    "{% for x in list if x > 1 %}{{ x }}{{ loop.index }}{{ loop.length }}{% else %}none{% endfor %}",
+    "{% for x in list if x > 9 %}{{ x }}{% else %}none{% endfor %}",
+    "{% for k, v in dict.items() %}{{ k }}={{ v }};{% endfor %}",
+    "{% for k in dict %}{{ k }};{% endfor %}",
+    "{% for (k, v), w in [((1, 2), 3)] %}{{ k }}{{ v }}{{ w }}{% endfor %}",
+    "{% for a, b in [(1, 2, 3)] %}{% endfor %}",
+    "{% for c in 'a\u4e2d\U0001f600' %}[{{ c }}]{% endfor %}",
+    "{% for x in 5 %}{% endfor %}",
+    "{% for x in numbers %}{% if x == 3 %}{% continue %}{% endif %}{% if x == 6 %}{% break %}{% endif %}{{ x }}{% endfor %}",
+    "{% for x in numbers %}{% break %}{% else %}none{% endfor %}",
+    "{% for n in tree recursive %}<{{ n.n }}@{{ loop.depth }}{{ loop(n.c) }}>{% endfor %}",
+    "{% for x in list %}{{ loop(list) }}{% endfor %}",
+    "{% set x = 0 %}{% for i in list %}{% set x = x + i %}{{ x }} {% endfor %}{{ x }}",
+    "{% set ns = namespace(x=0) %}{% for i in list %}{% set ns.x = ns.x + i %}{% endfor %}{{ ns.x }}",
+    "{% set ns = namespace() %}{{ ns.y is defined }}{% set ns.y = 1 %}{{ ns.y }}{{ ns is mapping }}",
+    "{% set ns = namespace() %}{% set ns._y = 1 %}",
+    "{% set dict.x = 1 %}",
+    "{% set missing.x = 1 %}",
+    "{% if no %}{% set q = 1 %}{% endif %}{{ q is defined }}{% if yes %}{% set q = 2 %}{% endif %}{{ q }}",
+    "{% set x, y = 1, 2 %}{{ x }}{{ y }}",
+    "{% set x, y = [1] %}",
+    "{% set x = 1, 2 %}{{ x }}",
+    "{% set x %}  block {{ a }} {% endset %}[{{ x }}]",
+    "{% set x | upper | trim %}  block {% endset %}[{{ x }}]",
+    "{% set x %}{% set inner = 1 %}{% endset %}{{ inner is defined }}",
+    "{% filter upper %}abc {{ text }}{% endfilter %}",
+    "{% filter replace('a', 'b') | upper %}banana{% endfilter %}",
+    "{% with x = 1, y = a %}{{ x }}{{ y }}{% set z = 3 %}{% endwith %}{{ x is defined }}{{ z is defined }}",
+    "{% with %}{% set a = 1 %}{{ a }}{% endwith %}{{ a }}",
+    "{% set x = 1 %}{% with x = 2, y = x %}{{ y }}{% endwith %}",
+    "{% macro m(x, y='d', z=none) %}[{{ x }}{{ y }}{{ z }}]{% endmacro %}{{ m(1) }}{{ m(1, 2) }}{{ m(y=5, x=6) }}{{ m() }}{{ m(1, z=3) }}",
+    "{% macro m(x) %}{% endmacro %}{{ m(1, 2) }}",
+    "{% macro m(x) %}{% endmacro %}{{ m(q=2) }}",
+    "{% macro m(x, y=x) %}{{ x }}{{ y }}{% endmacro %}{{ m(1) }}",
+    "{% macro m() %}{{ varargs }}{{ kwargs }}{% endmacro %}{{ m(1, 2, k=3) }}",
+    "{% macro m() %}{{ a }}{{ later }}{% endmacro %}{% set later = 'L' %}{{ m() }}",
+    "{% macro m(n) %}{{ n }}{% if n > 0 %}{{ m(n - 1) }}{% endif %}{% endmacro %}{{ m(5) }}",
+    "{% macro m() %}{% set a = 100 %}{{ a }}{% endmacro %}{{ m() }}{{ a }}",
+    "{% macro m(x) %}<{{ caller() }}>{% endmacro %}{% call m(1) %}in{{ a }}{% endcall %}",
+    "{% macro m() %}{{ caller(1) }}{{ caller(2) }}{% endmacro %}{% call(v) m() %}[{{ v }}]{% endcall %}",
+    "{% macro m() %}{{ caller is defined }}{% endmacro %}{{ m() }}",
+    "{% macro m() %}x{% endmacro %}{% call m() %}y{% endcall %}",
+    "{% macro m() %}{% endmacro %}{{ m.name }}",
+    "{% macro m(x) %}{{ x }}{% endmacro %}{{ m(*[4]) }}{{ m(**{'x': 5}) }}",
+    "{% macro outer() %}{% macro inner() %}I{{ a }}{% endmacro %}{{ inner() }}{% endmacro %}{{ outer() }}",
+    "{% for i in list %}{% macro m() %}{{ i }}{% endmacro %}{{ m() }}{% endfor %}",
+    "{% for i in list %}{% for j in list %}{{ loop.index }}{% endfor %}{{ loop.index }};{% endfor %}",
+    "{% for i in list %}{% set outer = loop %}{% for j in list %}{{ outer.index }}{{ loop.index }} {% endfor %}{% endfor %}",
+    "{% if a > b %}x{% elif a == b %}y{% else %}z{% endif %}",
+    "{% if a, b %}x{% endif %}",
+    "{% if 'x' if yes else 'y' %}x{% endif %}",
+    "{% if missing %}x{% elif missing2 %}y{% endif %}",
+    "{% print a, b %}",
+    "{% generation %}abc{% set g = 1 %}{% endgeneration %}{{ g is defined }}",
+    "{% raw %}{{ not }} {% this %}{% endraw %}",
+    "  {% raw %}\n {{ x }} \n {% endraw %}\n  y",
+    "a {%- raw -%} \n x {%- endraw -%} \n b",
+    "a {# comment #} b {#- c -#} d {#\nmulti\n#}\ne",
+    "  {# lstrip #}\n  x\n",
+    "  {% if yes %}\n    x\n  {% endif %}\n  y",
+    "  {%+ if yes %}\n    x\n  {%+ endif %}\n  y",
+    "x  {% if yes %}\n    x\n  y {% endif %}\n  y",
+    "  {%- if yes -%}  \n    x  {%- endif -%}  \n  y",
+    "{% if yes +%}\nx{% endif +%}\ny",
+    "  {{ a }}\n  {{- b }}\n  {{ a -}}  \n  x",
+    "{{ a }}\n{{ b }}\n\n",
+    "trailing\n",
+    "trailing\n\n",
+    "win\r\nlines\rmixed\n{{ a }}\r\n",
+    "{{ 'a\r\nb' }}",
+    "{% set x = 1 %}\n\n{% set y = 2 %}\nend",
+    "\n  {% set x = 1 %}  \nend",
+    "{% if yes %}\n  {% if yes %}\nx\n  {% endif %}\n{% endif %}\ny",
+    "\u00a0{% if yes %}x{% endif %}",
+    "\u00a0\n\u00a0{% if yes %}x{% endif %}",
+    "{{ '{{' }}{{ '}}' }}{{ '{%' }}",
+    "{{ {'a': {'b': 1}}['a']['b'] }}",
+    "{{{'a': 1}['a']}}",
+    "{{ [1, 2][0] }}{{ list[0:2][1] }}",
+    "a{b}c{ {d} }",
+    "{", "{ {", "}}", "%}", "#}",
+    "{{", "{%", "{#", "{{ a", "{% if a", "{{ a }", "{{ 'a }}", "{{ a b }}", "{{ }}", "{% %}",
+    "{% if %}{% endif %}", "{% if a %}", "{% for x in list %}", "{% endif %}", "{% else %}", "{% nosuch %}",
+    "{% for x list %}{% endfor %}", "{% set %}", "{% set 5 = 1 %}", "{% set true = 1 %}", "{{ a. }}", "{{ a[ }}", "{{ (a }}", "{{ a) }}", "{{ [a} }}",
+    "{{ a | }}", "{{ a is }}", "{{ a is odd is even }}", "{{ 1 + }}", "{{ ; }}", "{{ a ? b }}", "{{ a $ b }}",
+    "{% break %}", "{% continue %}", "{% endfor %}", "{% macro %}{% endmacro %}", "{% macro m(x=1, y) %}{% endmacro %}",
+    "{{ f(x=1, 2) }}", "{{ dict(a=1, **{'b': 2}) }}",
+    "{% call 5 %}{% endcall %}", "{% filter %}{% endfilter %}", "{% raw %}x", "{% if a: %}x{% endif %}",
+    "{% for i in range(3) %}{{ i }}{% if not loop.last %}, {% endif %}{% endfor %}",
+    "{% set x = users | selectattr('age', 'eq', 31) %}{% for u in x %}{{ u.name }}{% endfor %}|{% for u in x %}{{ u.name }}{% endfor %}",
+    "{% for u in users | sort(attribute='name') %}{{ u.name }}{% endfor %}",
+    "{% for i in list %}{% if loop.first %}{% set seen = i %}{% endif %}{{ seen }}{% endfor %}{{ seen is defined }}",
+    "{{ messages is defined }}{{ text }}{% set text = 'new' %}{{ text }}",
+    "{% macro show(x) %}{% for k, v in x | items %}{{ k }}:{% if v is mapping %}({{ show(v) }}){% else %}{{ v }}{% endif %};{% endfor %}{% endmacro %}{{ show(dict) }}",
+    "{% set x = 'a' %}{% set x = x ~ 'b' %}{{ x }}{% for _ in range(2) %}{% set x = x ~ 'c' %}{{ x }}{% endfor %}{{ x }}",
+    "{% for x in list -%}\n  {{ x }},\n{%- endfor %}",
+    "{% if a %}{% elif b %}{% endif %}{% if not a %}{% else %}e{% endif %}",
+    "{%if a%}x{%endif%}{%-if a-%} y {%-endif-%}",
+    "{{-a-}}{{- 'x' -}}{{ -1 }}{{ - 1 }}{{--1}}",
+    "{{ 'a' 'b'\n 'c' }}",
+    "{% set a.b = 1 %}",
+    "{% for x in list %}{% set loop = 5 %}{{ loop }}{% endfor %}",
+    "{{ namespace() }}", "{{ range }}", "{{ text.upper }}",
+]
+
+
+def snippets() -> list:
+    return ["{{ " + expression + " }}" for expression in kExpressions] + kStatements

@@ -1,0 +1,246 @@
+// The interpreter of chat templates against Jinja in transformers' environment, one construct at a time
+// (tests/golden/makers/chat_snippets.py), and what it refuses.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/json.h"
+#include "hooked/core/error.h"
+#include "hooked/io/file.h"
+#include "text/jinja/template.h"
+
+namespace hooked::text::jinja_test {
+namespace {
+
+using Variables = std::vector<std::pair<std::string, Json>>;
+
+// 9 March 2025, 14:05:07 in the local time zone, as the maker has it.
+std::time_t golden_time() {
+  std::tm parts{};
+  parts.tm_year = 125;
+  parts.tm_mon = 2;
+  parts.tm_mday = 9;
+  parts.tm_hour = 14;
+  parts.tm_min = 5;
+  parts.tm_sec = 7;
+  parts.tm_isdst = -1;
+  return std::mktime(&parts);
+}
+
+std::string render(std::string_view text, const Variables& variables = {}, const jinja::Limits& limits = {}) {
+  return jinja::Template(text, "t", limits).render(variables, golden_time());
+}
+
+// The message of the error that rendering throws; empty where it throws none.
+std::string refusal(std::string_view text, const Variables& variables = {},
+                    const jinja::Limits& limits = {}) {
+  try {
+    render(text, variables, limits);
+  } catch (const TokenizerError& error) {
+    return error.what();
+  }
+  return {};
+}
+
+Json golden() {
+  const auto file = std::string(HOOKED_SOURCE_DIR) + "/tests/text/chat/snippets.json";
+  return parse_json(read_text_file(file, 1 << 24), {.bytes = 1 << 24});
+}
+
+// What Jinja renders and we say is not read.
+const std::set<std::string> kNotRead = {
+    "{{ users[0] | attr('name') }}",
+    "{{ lipsum() }}",
+    "{{ namespace() }}",
+    "{{ range }}",
+    "{{ text.upper }}",
+    "{{ dict.items }}",
+    "{{ self }}",
+    "{{ '%c' % 'x' }}",
+};
+
+TEST(Jinja, GivesWhatJinjaGives) {
+  const auto document = golden();
+  Variables variables;
+  for (const auto& [name, value] : document["variables"].items()) variables.emplace_back(name, value);
+  std::set<std::string> not_read;
+  std::size_t compared = 0;
+  for (const auto& snippet : document["snippets"]) {
+    const auto text = snippet["template"].get<std::string>();
+    std::string rendered, message;
+    try {
+      rendered = render(text, variables);
+    } catch (const TokenizerError& error) {
+      message = error.what();
+    }
+    if (snippet.contains("text")) {
+      if (message.find("is not read here") != std::string::npos) {
+        not_read.insert(text);
+        continue;
+      }
+      EXPECT_EQ(message, "") << text;
+      EXPECT_EQ(rendered, snippet["text"].get<std::string>()) << text;
+      ++compared;
+    } else {
+      EXPECT_NE(message, "") << text << " gives " << rendered << " and fails in Jinja: " << snippet.dump();
+      const auto raised = snippet.value("raised", std::string());
+      EXPECT_NE(message.find(raised), std::string::npos) << message;
+    }
+  }
+  EXPECT_EQ(not_read, kNotRead);
+  EXPECT_GT(compared, 500U);
+}
+
+TEST(Jinja, ErrorsSayLineAndColumn) {
+  EXPECT_EQ(refusal("ab\n{{ 1 }} {% include 'x' %}").substr(0, 37), "[t:2:12] the statement 'include' is n");
+  EXPECT_NE(refusal("\u00e9\u00e9 {{ raise_exception('no') }}")
+                .find("[t:1:7] the chat template refuses these messages: no"),
+            std::string::npos)
+      << refusal("\u00e9\u00e9 {{ raise_exception('no') }}");
+  EXPECT_EQ(refusal("a\r\nb\r{{ x.y }}").substr(0, 8), "[t:3:6] ") << refusal("a\r\nb\r{{ x.y }}");
+  EXPECT_EQ(refusal("{{ 'a' | urlencode }}").substr(0, 32), "[t:1:10] the filter 'urlencode' ");
+  EXPECT_NE(refusal("{{ x.y }}").find("'x' is undefined"), std::string::npos);
+  EXPECT_NE(refusal("{% if a %}").find("expected {% elif %}"), std::string::npos) << refusal("{% if a %}");
+  EXPECT_EQ(refusal("{{ 'a' | urlencode if false else 1 }}"), "");  // only what is reached is refused
+}
+
+TEST(Jinja, TextsThatAreNotUtf8AreRefused) {
+  EXPECT_NE(refusal("a\xff").find("not UTF-8 at byte 1"), std::string::npos);
+  EXPECT_NE(refusal("{{ '\\ud800' }}").find("not a character"), std::string::npos);
+}
+
+// Each of these would take all time or memory there is.
+struct Hostile {
+  const char* what;
+  std::string text;
+  const char* message;
+};
+
+std::string times(int count, const std::string& text) {
+  std::string result;
+  for (int i = 0; i < count; ++i) result += text;
+  return result;
+}
+
+std::vector<Hostile> hostile_templates() {
+  const std::string loop = "{% for a in range(100000) %}";
+  return {
+      {"endless range", "{% for i in range(1000000000000) %}x{% endfor %}", "expected at most 100000"},
+      {"range around the integers", "{{ range(-9223372036854775807, 9223372036854775807) }}",
+       "expected at most 100000"},
+      {"nested loops", times(3, loop) + times(3, "{% endfor %}"), "too many steps"},
+      {"endless recursion", "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "nested too deep"},
+      {"recursion in an argument", "{% macro m(x=m()) %}{% endmacro %}{{ m() }}", "nested too deep"},
+      {"recursive loop", "{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}", "nested too deep"},
+      {"caller of itself", "{% macro m() %}{% call m() %}{% endcall %}{{ caller }}{% endmacro %}{{ m() }}",
+       "nested too deep"},
+      {"long text", "{{ ('a' * 1000000000000)|length }}", "too many values"},
+      {"long list", "{{ ([0] * 1000000000000)|length }}", "too many values"},
+      {"doubling text",
+       "{% set n = namespace(x='aaaaaaaa') %}{% for i in range(64) %}{% set n.x = n.x + n.x %}{% endfor %}",
+       "too many values"},
+      {"doubling list",
+       "{% set n = namespace(x=[1]) %}{% for i in range(64) %}{% set n.x = n.x + n.x %}{% endfor %}",
+       "too many values"},
+      {"doubling replacement",
+       "{% set n = namespace(x='aa') %}{% for i in range(64) %}{% set n.x = n.x|replace('a', 'aa') %}{% "
+       "endfor %}",
+       "too many values"},
+      {"doubling format",
+       "{% set n = namespace(x='a') %}{% for i in range(64) %}{% set n.x = '%s%s' % (n.x, n.x) %}{% endfor "
+       "%}",
+       "too many values"},
+      {"wide format", "{{ '%1000000000d' % 1 }}", "up to 100000"},
+      {"wide brace format", "{{ '{:>1000000000}'.format(1) }}", "up to 100000"},
+      {"precise format", "{{ '%.1000000f' % 1.5 }}", "up to 100"},
+      {"wide center", "{{ 'a'|center(1000000000000) }}", "too many values"},
+      {"wide indent", "{{ 'a\nb'|indent(1000000000000) }}", "too many values"},
+      {"many slices", "{{ [1]|slice(1000000000)|list|length }}", "too many values"},
+      {"large batch", "{{ [1]|batch(1000000000000, 'x')|list|length }}", "too many"},
+      {"large power", "{{ 10 ** 1000000000000 }}", "too large"},
+      {"endless power of one", "{{ 2 ** 63 }}", "too large"},
+      {"large product", "{{ 9223372036854775807 * 2 }}", "too large"},
+      {"large literal", "{{ 99999999999999999999 }}", "out of range"},
+      {"much text", "{% set x = 'a' * 1000000 %}{% for i in range(1000) %}{{ x }}{% endfor %}",
+       "writes too much"},
+      {"much text in macros",
+       "{% macro m(n) %}{% if n %}{{ m(n - 1) }}{{ m(n - 1) }}{% endif %}aaaaaaaa{% endmacro %}{{ m(40) }}",
+       "too m"},
+      {"deep list",
+       "{% set n = namespace(x=[]) %}{% for i in range(100000) %}{% set n.x = [n.x] %}{% endfor %}{{ n.x }}",
+       "nested too deep"},
+      {"deep dict",
+       "{% set n = namespace(x={}) %}{% for i in range(100000) %}{% set n.x = {'a': n.x} %}{% endfor %}{{ "
+       "n.x }}",
+       "nested too deep"},
+      {"deep list of methods",
+       "{% set n = namespace(x=[]) %}{% for i in range(100000) %}{% set n.x = [n.x].index %}{% endfor %}",
+       "nested too deep"},
+      {"deep brackets", "{{ " + times(5000, "(") + "1" + times(5000, ")") + " }}", "nested too deep"},
+      {"deep lists", "{{ " + times(5000, "[") + times(5000, "]") + " }}", "nested too deep"},
+      {"deep signs", "{{ " + times(5000, "-") + "1 }}", "nested too deep"},
+      {"deep nots", "{{ " + times(5000, "not ") + "1 }}", "nested too deep"},
+      {"long sum", "{{ 1" + times(5000, " + 1") + " }}", "nested too deep"},
+      {"long chain of filters", "{{ 1" + times(5000, "|string") + " }}", "nested too deep"},
+      {"long chain of members", "{{ a" + times(5000, ".a") + " }}", "nested too deep"},
+      {"long chain of conditions", "{{ 1" + times(5000, " if 1") + " }}", "at most 50 conditions"},
+      {"deep conditions", "{{ " + times(5000, "1 if 1 else ") + "1 }}", "nested too deep"},
+      {"deep tags", times(5000, "{% if 1 %}") + times(5000, "{% endif %}"), "nested too deep"},
+      {"deep targets", "{% set " + times(5000, "(") + "a" + times(5000, ")") + " = 1 %}", "nested too deep"},
+      {"many keys",
+       "{% set n = namespace(x=[]) %}{% for i in range(100000) %}{% set n.x = n.x + [(i, i)] %}{% endfor "
+       "%}{{ dict(n.x) }}",
+       "too many"},
+      {"a namespace in itself", "{% set n = namespace() %}{% set n.n = n %}{{ n }}", "printing a namespace"},
+      {"a date without end", "{{ strftime_now('%1000000c') }}", "bytes"},
+      {"a date of dates", "{{ strftime_now('%c' * 100000) }}", "bytes"},
+      {"search",
+       "{% set x = 'a' * 1000000 %}{% set y = 'a' * 500000 + 'b' %}{% for i in range(100000) %}{{ x.find(y) "
+       "}}{% endfor %}",
+       "too many"},
+      {"search from the right", "{{ ('a' * 1000000).rfind('b' + 'a' * 500000) }}", "too many steps"},
+      {"words from the right", "{{ ('a ' * 1000000).rsplit()|length }}", "too many steps"},
+      {"unique", "{{ range(100000)|unique|list|length }}", "too many steps"},
+  };
+}
+
+TEST(Jinja, HostileTemplatesEndSoonWithASentence) {
+  // A tenth of the usual work: the sentences are the same.
+  const jinja::Limits limits{.steps = 2'000'000, .bytes = 64 << 20, .output = 16 << 20};
+  for (const auto& [what, text, message] : hostile_templates()) {
+    const auto refused = refusal(text, {}, limits);
+    EXPECT_NE(refused.find(message), std::string::npos) << what << ": " << refused;
+  }
+  EXPECT_EQ(render("{{ 1 + 1 }}"), "2");
+}
+
+TEST(Jinja, TheUsualLimitsAreReachedSoon) {
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_NE(refusal("{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}")
+                .find("too many steps"),
+            std::string::npos);
+  EXPECT_NE(
+      refusal("{% set n = namespace(x='a') %}{% for i in range(64) %}{% set n.x = n.x ~ n.x %}{% endfor %}")
+          .find("too many values"),
+      std::string::npos);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::minutes(2));
+}
+
+TEST(Jinja, LimitsAreThoseThatAreGiven) {
+  EXPECT_NE(refusal("{% for i in range(100) %}{% endfor %}", {}, {.steps = 100}).find("at most 100;"),
+            std::string::npos);
+  EXPECT_NE(refusal("aaaa", {}, {.output = 3}).find("at most 3 bytes"), std::string::npos);
+  EXPECT_NE(refusal("aaaa", {}, {.template_bytes = 3}).find("expected at most 3"), std::string::npos);
+  EXPECT_NE(refusal("{{ a }}", {{"a", std::string(1000, 'x')}}, {.bytes = 1000}).find("too many values"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace hooked::text::jinja_test
