@@ -12,6 +12,7 @@
 
 #include "hooked/core/error.h"
 #include "hooked/hooks/site.h"
+#include "hooks/host_transport.h"
 #include "hooks/layout_text.h"
 
 namespace hooked {
@@ -27,22 +28,22 @@ std::vector<std::int64_t> unless_all(std::vector<std::int64_t> positions) {
 
 bool has_keys(const ActivationName& name) { return row(name.site).axes.find(Axis::key).has_value(); }
 
-// Throws HookError unless the entry differs from what there is only along the axes that grow.
-void require_continuation(const at::Tensor& before, const ActivationCache::Entry& entry) {
-  const std::int64_t along = sequence_dimension(entry.name.site);
-  std::vector<std::int64_t> expected = before.sizes().vec(), got = entry.value().sizes().vec();
-  bool fits = expected.size() == got.size() && before.scalar_type() == entry.value().scalar_type() &&
-              before.device() == entry.value().device();
+// Throws HookError unless the value of `name` differs from what there is only along the axes that grow.
+void require_continuation(const ActivationName& name, const at::Tensor& before, const at::Tensor& value) {
+  const std::int64_t along = sequence_dimension(name.site);
+  std::vector<std::int64_t> expected = before.sizes().vec(), got = value.sizes().vec();
+  bool fits = expected.size() == got.size() && before.scalar_type() == value.scalar_type() &&
+              before.device() == value.device();
   if (fits) {
     expected[static_cast<std::size_t>(along)] = got[static_cast<std::size_t>(along)];
-    if (has_keys(entry.name)) expected.back() = got.back();
+    if (has_keys(name)) expected.back() = got.back();
     fits = expected == got;
   }
   if (fits) return;
-  throw HookError(entry.name.to_string(),
+  throw HookError(name.to_string(),
                   fmt::format("stretches of columns do not fit together; expected the same rows, dtype and "
                               "device in all, {}, got {}",
-                              layout_text(before), layout_text(entry.value())));
+                              layout_text(before), layout_text(value)));
 }
 
 // At least `needed`, and twice what there was, so that growing by one is rare.
@@ -63,22 +64,68 @@ void GrowingCache::append(const ActivationCache& stretch) {
     const auto [number, added] = numbers_.try_emplace(entry.name, grown_.size());
     if (added) grown_.push_back({.name = entry.name});
     append(grown_[number->second], entry);
+    if (!entry.held.device().is_cpu()) waiting_bytes_ += entry.held.nbytes();
   }
+  if (!transport_ || (++waiting_ < at_once_ && waiting_bytes_ < transport_->block_bytes)) return;
+  put_arriving();
+  send_waiting();
 }
 
 void GrowingCache::append(Grown& grown, const ActivationCache::Entry& entry) const {
   grown.positions.insert(grown.positions.end(), entry.positions.begin(), entry.positions.end());
   if (entry.row_positions.defined()) grown.row_positions.push_back(entry.row_positions);
-  if (grown.stretches++ == 0) {
-    grown.room = entry.value();  // what one stretch computes alone (an encoder's) is never copied
-    grown.columns = grown.room.size(sequence_dimension(entry.name.site));
-    grown.keys = has_keys(entry.name) ? grown.room.size(-1) : 0;
-    return;
-  }
-  require_continuation(grown.room, entry);
-  if (at_once_ == 1 || has_keys(entry.name)) return put(grown, entry.value());
+  ++grown.stretches;
+  if (transport_) return grown.waiting.push_back(entry);  // which may not be there yet
+  const at::Tensor& value = entry.value();
+  if (grown.room.defined()) require_continuation(grown.name, grown.room, value);
+  if (!grown.room.defined() || at_once_ == 1 || has_keys(entry.name)) return put(grown, value);
   grown.waiting.push_back(entry);
   if (grown.waiting.size() == at_once_) put_waiting(grown);
+}
+
+void GrowingCache::send_waiting() {
+  struct Sent {
+    Grown& of;
+    std::size_t place;  // among what arrives
+  };
+  std::vector<Sent> order;
+  std::vector<at::Tensor> tensors;
+  for (Grown& grown : grown_) {
+    std::vector<at::Tensor> neighbours;  // on one device, which go as one
+    const auto add_neighbours = [&] {
+      if (neighbours.empty()) return;
+      order.push_back({grown, grown.arriving.size()});
+      grown.arriving.emplace_back();
+      tensors.push_back(neighbours.size() == 1 ? neighbours.front()
+                                               : at::cat(neighbours, sequence_dimension(grown.name.site)));
+      neighbours.clear();
+    };
+    for (const ActivationCache::Entry& entry : grown.waiting) {
+      const bool here = entry.held.device().is_cpu();
+      if (here || has_keys(grown.name)) add_neighbours();
+      if (here) {
+        grown.arriving.push_back(entry.held);
+      } else {
+        neighbours.push_back(entry.value());
+      }
+    }
+    add_neighbours();
+    grown.waiting.clear();
+  }
+  const std::vector<LateTensor> sent = transport_->send(tensors);
+  for (std::size_t i = 0; i < sent.size(); ++i) order[i].of.arriving[order[i].place] = sent[i];
+  waiting_ = waiting_bytes_ = 0;
+}
+
+void GrowingCache::put_arriving() {
+  for (Grown& grown : grown_) {
+    for (const LateTensor& arriving : grown.arriving) {
+      const at::Tensor& value = arriving.value(grown.name);
+      if (grown.room.defined()) require_continuation(grown.name, grown.room, value);
+      put(grown, value);
+    }
+    grown.arriving.clear();
+  }
 }
 
 void GrowingCache::put_waiting(Grown& grown) {
@@ -93,6 +140,12 @@ void GrowingCache::put(Grown& grown, const at::Tensor& value) {
   const std::int64_t along = sequence_dimension(grown.name.site), columns = value.size(along);
   const bool keyed = has_keys(grown.name);
   const std::int64_t keys = keyed ? value.size(-1) : 0;
+  if (!grown.room.defined()) {  // what one stretch computes alone (an encoder's) is never copied
+    grown.room = value;
+    grown.columns = columns;
+    grown.keys = keys;
+    return;
+  }
   std::vector<std::int64_t> sizes = grown.room.sizes().vec();
   const auto d = static_cast<std::size_t>(along);
   sizes[d] = grown_size(sizes[d], grown.columns + columns);
@@ -142,6 +195,11 @@ ActivationCache GrowingCache::take() {
   ActivationCache joined(stacks_);
   if (encoder_columns_) joined.set_tokens(*encoder_columns_, Stack::encoder);
   if (auto columns = joined_columns()) joined.set_tokens(*std::move(columns));
+  if (transport_) {
+    put_arriving();
+    send_waiting();
+    put_arriving();
+  }
   for (Grown& grown : grown_) {
     put_waiting(grown);
     at::Tensor value = grown.room.narrow(sequence_dimension(grown.name.site), 0, grown.columns);
@@ -153,7 +211,7 @@ ActivationCache GrowingCache::take() {
     joined.insert({grown.name, value, unless_all(std::move(grown.positions)),
                    each_row ? at::cat(grown.row_positions, 1) : at::Tensor()});
   }
-  *this = GrowingCache(at_once_);
+  *this = GrowingCache(at_once_, std::move(transport_));
   return joined;
 }
 

@@ -56,6 +56,19 @@ HostTransport::Line& HostTransport::line_of(const c10::Device& device) {
 }
 
 std::vector<LateTensor> HostTransport::send(const std::vector<at::Tensor>& tensors) {
+  std::map<c10::DeviceIndex, std::vector<std::size_t>> of_device;
+  for (std::size_t i = 0; i < tensors.size(); ++i) of_device[tensors[i].device().index()].push_back(i);
+  std::vector<LateTensor> there(tensors.size());
+  for (const auto& [index, numbers] : of_device) {
+    std::vector<at::Tensor> own;
+    for (const std::size_t number : numbers) own.push_back(tensors[number]);
+    const std::vector<LateTensor> sent = send_block(own);
+    for (std::size_t i = 0; i < numbers.size(); ++i) there[numbers[i]] = sent[i];
+  }
+  return there;
+}
+
+std::vector<LateTensor> HostTransport::send_block(const std::vector<at::Tensor>& tensors) {
   std::vector<std::size_t> order(tensors.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
@@ -117,23 +130,17 @@ bool HostTransport::let_go() {
 }
 
 void send_to_host(ActivationCache& cache, HostTransport& transport) {
-  struct Load {
-    std::vector<ActivationCache::Entry> entries;
-    std::vector<at::Tensor> tensors;
-  };
-  std::map<c10::DeviceIndex, Load> of_device;
+  std::vector<ActivationCache::Entry> entries;
+  std::vector<at::Tensor> tensors;
   for (const ActivationCache::Entry& entry : cache) {
     if (entry.held.device().is_cpu()) continue;
-    Load& load = of_device[entry.held.device().index()];
-    load.entries.push_back(entry);
-    load.tensors.push_back(entry.value());
+    entries.push_back(entry);
+    tensors.push_back(entry.value());
   }
-  for (auto& [index, load] : of_device) {
-    const std::vector<LateTensor> sent = transport.send(load.tensors);
-    for (std::size_t i = 0; i < sent.size(); ++i) {
-      load.entries[i].held = sent[i];
-      cache.insert(std::move(load.entries[i]));
-    }
+  const std::vector<LateTensor> sent = transport.send(tensors);
+  for (std::size_t i = 0; i < sent.size(); ++i) {
+    entries[i].held = sent[i];
+    cache.insert(std::move(entries[i]));
   }
 }
 

@@ -18,8 +18,8 @@ namespace hooked {
 /// Brings what runs keep from a model's devices to the host (Note [To the host]). Any thread may send.
 class HostTransport {
  public:
-  /// The same tensors on the host, all of one device: packed into one block there, which goes over in one
-  /// copy while the device computes on. Whoever reads one of them first waits until all are there.
+  /// The same tensors on the host: packed into one block on each device, which goes over in one copy while
+  /// the device computes on. Whoever reads one of them first waits until all of its device are there.
   std::vector<LateTensor> send(const std::vector<at::Tensor>& tensors);
   /// Lets go of the device's memory of what was sent last. Whether there was any.
   bool let_go();
@@ -34,6 +34,8 @@ class HostTransport {
     std::weak_ptr<Arrival> last = {};  ///< what was sent last
   };
   Line& line_of(const c10::Device& device);
+  /// The same of one device's.
+  std::vector<LateTensor> send_block(const std::vector<at::Tensor>& tensors);
 
   std::mutex mutex_;
   std::map<c10::DeviceIndex, Line> lines_;

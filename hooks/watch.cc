@@ -4,6 +4,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/full_like.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
@@ -147,9 +148,10 @@ at::Tensor Watch::apply_edit(const WatchPlan::PointEdit& edit, const at::Tensor&
                              bool in_place) const {
   const ActivationName& name = points().name(point);
   const std::string where = name.to_string();
-  const std::optional<Places> places = places_of(edit.indices, name);
+  const std::optional<Places> places = places_of(indices_of(edit, name), name);
   if (!places) return value;
   const AxisContext context{name.site, where, places->last, places_there(edit)};
+  const auto keys = keys_.find(&edit);
   const at::Tensor block = take_block(value, places->indices, context);
 
   at::Tensor operand;
@@ -157,6 +159,8 @@ at::Tensor Watch::apply_edit(const WatchPlan::PointEdit& edit, const at::Tensor&
     operand = at::full_like(block, *number);
   } else {
     operand = std::get<at::Tensor>(edit.value);
+    // One key has no axis, all of them have.
+    if (keys != keys_.end() && keys->second.one && operand.dim() > 0) operand = operand.unsqueeze(-1);
     if (operand.scalar_type() != value.scalar_type() || operand.device() != value.device()) {
       throw HookError(
           where + edit.indices.to_string(),
@@ -178,7 +182,7 @@ at::Tensor Watch::apply_edit(const WatchPlan::PointEdit& edit, const at::Tensor&
         fmt::format("the direction is not a vector along the block's last axis; expected [{}], got {}",
                     block.size(-1), shape_text(operand.sizes())));
   }
-  const auto edited = [&]() -> at::Tensor {
+  const auto changed = [&]() -> at::Tensor {
     switch (edit.kind) {
       case EditKind::add:
         return block + operand;
@@ -191,6 +195,9 @@ at::Tensor Watch::apply_edit(const WatchPlan::PointEdit& edit, const at::Tensor&
         break;
     }
     return operand;
+  };
+  const auto edited = [&] {
+    return keys == keys_.end() ? changed() : at::where(keys->second.meant, changed(), block);
   };
   if (!in_place || places->indices.empty()) return with_block(value, places->indices, context, edited());
   write_block(value, places->indices, context, edited());

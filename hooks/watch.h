@@ -46,6 +46,10 @@ struct RunExtent {
   bool ends_with_last_point = false;  ///< nobody asks for more than what is watched
   /// What is to be kept on another device stays where it is made: who runs this copies it there afterwards.
   bool keeps_here = false;
+  /// Columns of a room that queries attend to as a whole, of which those before `columns.end` are filled; 0:
+  /// they attend to the columns that are there. In a room edits of what has keys apply to the keys that
+  /// put_keys() names (Note [Edits in a room]).
+  std::int64_t room = 0;
 };
 
 /// What runs have in common when one recording serves all of them.
@@ -107,6 +111,19 @@ class Watch {
   /// the activations' device. The host does not look at them.
   void put_places(const at::Tensor& places);
 
+  // Note [Edits in a room]
+  // In a room scores and patterns have a column for every key that there may ever be. An edit means some of
+  // those that are there, which are others at every step; so it is made of all, and taken for the keys that
+  // numbers on the device name. The rest keeps its value: what is not filled stays masked.
+
+  /// Whether an edit of what has keys can be made so: by numbers that do not depend on the key.
+  static bool fits_all_keys(const WatchPlan::PointEdit& edit, Site site);
+  /// In a room: which keys each edit of what has keys means, [edit, key] bool on the host, in the order of
+  /// points and edits; undefined where there is no such edit. Throws HookError for keys that are not there.
+  at::Tensor keys_of_edits() const;
+  /// These edits apply to such keys from now on, on the activations' device. The host does not look at them.
+  void put_keys(const at::Tensor& keys);
+
   /// Whether every watched point has fired, in a run that ends there.
   bool is_over() const noexcept { return waiting_ == 0 && extent_.ends_with_last_point; }
 
@@ -157,6 +174,10 @@ class Watch {
   bool passes_tokens(std::size_t point) const;
   /// What an axis of a point counts: the run's own columns, or those that an encoder reads.
   const RunColumns& columns_of(const ActivationName& name, Axis axis) const;
+  /// Whether a point shows every key of a room.
+  bool shows_room(const ActivationName& name) const;
+  /// The edit's indices, without those of the keys of a room.
+  AxisIndices indices_of(const WatchPlan::PointEdit& edit, const ActivationName& name) const;
   /// Where an edit applies as far as the device knows, by the axes of `indices`; none where the host does.
   std::vector<std::pair<Axis, at::Tensor>> places_there(const WatchPlan::PointEdit& edit) const;
   /// Adds to the key where an edit applies.
@@ -188,6 +209,12 @@ class Watch {
   std::size_t waiting_;  ///< watched points that have not fired
   at::Tensor places_;    ///< what put_places() was given, or undefined
   std::map<const WatchPlan::PointEdit*, std::int64_t> first_place_;  ///< of each edit among these
+  /// The keys of a room that an edit means.
+  struct EditedKeys {
+    at::Tensor meant;  ///< [key] bool
+    bool one;          ///< a single key, whose axis the edit's value does not have
+  };
+  std::map<const WatchPlan::PointEdit*, EditedKeys> keys_;  ///< what put_keys() was given
   ActivationCache cache_;
   std::set<std::pair<const void*, std::size_t>> held_;  ///< address and bytes of the tensors in it
   std::size_t to_send_ = 0;                             ///< bytes in it that are to go to the host

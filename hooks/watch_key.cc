@@ -1,4 +1,6 @@
 // What a recording of a run depends on, and what it reads anew at every replay.
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,6 +27,18 @@ bool moves(const WatchPlan::PointEdit& edit) {
   const auto& entries = edit.indices.entries();
   return std::none_of(entries.begin(), entries.end(),
                       [](const auto& entry) { return is_last(entry.second); });
+}
+
+// The index on the axis of keys; null where all are meant.
+const AxisIndex* key_index(const AxisIndices& indices, Site site) {
+  for (const auto& [axis, index] : indices.entries()) {
+    if (axis_on(site, axis) == Axis::key) return &index;
+  }
+  return nullptr;
+}
+
+bool drops_axis(const AxisIndex* index) {
+  return index != nullptr && std::holds_alternative<std::int64_t>(index->value);
 }
 
 }  // namespace
@@ -67,7 +81,9 @@ void Watch::add_places(const WatchPlan::PointEdit& edit, const ActivationName& n
     key.text += edit.indices.to_string();
     return;
   }
-  const std::optional<Places> places = places_of(edit.indices, name);
+  const AxisIndices indices = indices_of(edit, name);
+  if (shows_room(name)) key.text += drops_axis(key_index(edit.indices, name.site)) ? "[one key" : "[keys";
+  const std::optional<Places> places = places_of(indices, name);
   if (!places) {
     key.text += "elsewhere";  // another step computes its columns
     return;
@@ -81,10 +97,10 @@ void Watch::add_places(const WatchPlan::PointEdit& edit, const ActivationName& n
     const bool of_queries = axis == Axis::pos || axis == Axis::query;
     return of_queries && covered ? static_cast<std::int64_t>(covered->size()) : columns_of(name, axis).end;
   };
-  for (std::size_t i = 0; i < edit.indices.entries().size(); ++i) {
+  for (std::size_t i = 0; i < indices.entries().size(); ++i) {
     const auto& [named, index] = places->indices.entries()[i];
     const Axis axis = axis_on(name.site, named).value();
-    const std::int64_t count = places_in(edit.indices.entries()[i].second);  // a range may be a list here
+    const std::int64_t count = places_in(indices.entries()[i].second);  // a range may be a list here
     key.text += fmt::format("[{}{}", axis_name(axis), count == 0 ? index.to_string() : "");
     if (count == 0) continue;
     const bool one = std::holds_alternative<std::int64_t>(index.value);
@@ -117,6 +133,63 @@ std::vector<std::pair<Axis, at::Tensor>> Watch::places_there(const WatchPlan::Po
     next += count;
   }
   return there;
+}
+
+bool Watch::shows_room(const ActivationName& name) const {
+  return extent_.room > 0 && name.stack == points().stacks().main() && row(name.site).axes.find(Axis::key);
+}
+
+AxisIndices Watch::indices_of(const WatchPlan::PointEdit& edit, const ActivationName& name) const {
+  if (!shows_room(name)) return edit.indices;
+  AxisIndices others;
+  for (const auto& [axis, index] : edit.indices.entries()) {
+    if (axis_on(name.site, axis) != Axis::key) others.add(axis, index);
+  }
+  return others;
+}
+
+bool Watch::fits_all_keys(const WatchPlan::PointEdit& edit, Site site) {
+  const bool by_number =
+      edit.kind == EditKind::add || edit.kind == EditKind::scale || edit.kind == EditKind::set;
+  if (!by_number || !moves(edit)) return false;
+  const auto* value = std::get_if<at::Tensor>(&edit.value);
+  return value == nullptr || value->dim() == 0 || value->size(-1) == 1 ||
+         drops_axis(key_index(edit.indices, site));
+}
+
+at::Tensor Watch::keys_of_edits() const {
+  std::vector<at::Tensor> all;
+  for (const std::size_t point : plan_->watched_points()) {
+    const ActivationName& name = points().name(point);
+    if (!shows_room(name)) continue;
+    const std::string where = name.to_string();
+    const AxisContext context{name.site, where, {}};
+    const RunColumns& columns = extent_.columns;
+    for (const WatchPlan::PointEdit& edit : plan_->find(point)->edits) {
+      at::Tensor keys = at::zeros({extent_.room}, at::kBool);
+      if (const AxisIndex* index = key_index(edit.indices, name.site)) {
+        for (const std::int64_t key :
+             resolve_places(*index, {context, Axis::key, columns.end, columns.limit})) {
+          if (key < columns.end) keys[key] = true;
+        }
+      } else {
+        keys.narrow(0, 0, columns.end).fill_(true);
+      }
+      all.push_back(std::move(keys));
+    }
+  }
+  return all.empty() ? at::Tensor() : at::stack(all);
+}
+
+void Watch::put_keys(const at::Tensor& keys) {
+  std::int64_t next = 0;
+  for (const std::size_t point : plan_->watched_points()) {
+    const ActivationName& name = points().name(point);
+    if (!shows_room(name)) continue;
+    for (const WatchPlan::PointEdit& edit : plan_->find(point)->edits) {
+      keys_[&edit] = {keys.select(0, next++), drops_axis(key_index(edit.indices, name.site))};
+    }
+  }
 }
 
 }  // namespace hooked

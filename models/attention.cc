@@ -4,6 +4,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 
@@ -99,6 +100,7 @@ Attention::Attention(const GraphContext& context, Attends attends)
                     {.out = c.d_model, .in = c.value_dim()}, context);
   if (c.attn_out_bias) b_O_ = parameter("b_O", {c.d_model});
   if (c.attention_sinks) sinks_ = parameter("sinks", {c.n_heads});
+  if (c.attention_sinks) zero_ = at::zeros({1}, context.options);
 
   if (c.qk_norm) {
     const auto norm = [&](const char* name, Site scale, Site normalized, std::int64_t heads) {
@@ -174,6 +176,20 @@ at::Tensor Attention::forward(const AttentionInput& input, const StackInputs& st
 bool Attention::watches_keys(bool (Watch::*how)(std::size_t) const, const Watch& watch) const {
   const auto is_watched = [&](const Point& point) { return point && (watch.*how)(point->number()); };
   return is_watched(hook_k_) || is_watched(hook_v_) || is_watched(hook_rot_k_);
+}
+
+KeyForm Attention::key_form(const WatchPlan& plan) const {
+  if (latents_ == nullptr || !latents_->can_remember_latents()) return KeyForm::heads;
+  const auto may_change = [&](const Point& point) {
+    const WatchPlan::PointPlan* const watched = point ? plan.find(point->number()) : nullptr;
+    return watched != nullptr && watched->may_change();
+  };
+  const bool any = may_change(hook_k_) || may_change(hook_v_) || may_change(hook_rot_k_);
+  return any ? KeyForm::heads : KeyForm::latents;
+}
+
+KeysAndValues Attention::heads_of(const KeysAndValues& columns, Memory memory) const {
+  return columns.form == KeyForm::heads ? columns : latents_->heads_of(columns, memory);
 }
 
 std::optional<LatentKeys> Attention::latent_keys(const Sequence& sequence, Run& run) const {
@@ -275,13 +291,16 @@ at::Tensor Attention::attend(const at::Tensor& q, const Segments& attended, cons
   };
   const bool scores_wanted = is_wanted(hook_attn_scores_, Square::scores);
   const KeptScores kept{.scores = scores_wanted, .pattern = is_wanted(hook_pattern_, Square::pattern)};
-  const bool not_fused = config_.score_soft_cap > 0 || attended.size() > 1 || sinks_.defined() ||
-                         kept.scores || kept.pattern || attended.front().form == KeyForm::latents;
+  const bool not_fused = config_.score_soft_cap > 0 || attended.size() > 1 || kept.scores || kept.pattern ||
+                         attended.front().form == KeyForm::latents;
   if (whole) {
-    return not_fused ? attend_explicitly(q, attended, rules, run)
-                     : attend_fused(q, attended.front(), kind, scale_);
+    return not_fused || sinks_.defined() ? attend_explicitly(q, attended, rules, run)
+                                         : attend_fused(q, attended.front(), kind, scale_);
   }
-  if (!not_fused && fused_is_faster(q, attended.front(), kind)) {
+  if (!not_fused && sinks_.defined()) {
+    if (fused_serves_sinks(q, attended.front()))
+      return attend_fused(q, attended.front(), kind, scale_, {sinks_, zero_});
+  } else if (!not_fused && fused_is_faster(q, attended.front(), kind)) {
     return attend_fused(q, attended.front(), kind, scale_);
   }
   const Attended made = attend_in_tiles(q, attended, rules, kept, run);

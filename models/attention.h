@@ -37,6 +37,12 @@ class Attention : public torch::nn::Module {
   /// else undefined.
   ScoreBias relative_bias(const Sequence& sequence, Run& run) const;
 
+  /// As what keys are remembered where all runs that read them are watched so: latents where nobody may
+  /// change what is made of these.
+  KeyForm key_form(const WatchPlan& plan) const;
+  /// Remembered columns as keys and values of heads.
+  KeysAndValues heads_of(const KeysAndValues& columns, Memory memory) const;
+
   /// Its weights; `path` is its place in the state dict (`blocks.0.attn`).
   WeightSlots slots(const std::string& path) const;
 
@@ -70,7 +76,7 @@ class Attention : public torch::nn::Module {
   const LatentProjection* latents_ = nullptr;  // the same, where keys and values are made from latents
   Matrix W_O_;                                 // [d_model, head * d_head]
   at::Tensor b_O_;                             // [d_model]
-  at::Tensor sinks_;                           // [head]; undefined without
+  at::Tensor sinks_, zero_;                    // [head] and [1]; undefined without
   std::shared_ptr<Norm> q_norm_, k_norm_;
   std::optional<RelativeBias> relative_bias_;  // in the first block of a stack with relative positions
   Point hook_q_, hook_k_, hook_v_, hook_rot_q_, hook_rot_k_, hook_attn_scores_, hook_pattern_, hook_z_,

@@ -25,6 +25,9 @@ class Block : public torch::nn::Module {
     return attn_->relative_bias(sequence, run);
   }
 
+  /// Of the tokens that the block reads.
+  const Attention& attention() const { return *attn_; }
+
   /// The point before all others of the block.
   std::size_t first_point() const { return hook_resid_pre_->number(); }
 

@@ -1,7 +1,6 @@
 #include "models/expert_blocks.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/add.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cumsum.h>
 #include <ATen/ops/empty_like.h>
@@ -100,13 +99,7 @@ ExpertBlocks blocks_of(const at::Tensor& chosen, std::int64_t experts, const Exp
               .experts = chosen.flatten(),
               .row_of = {}};
     case ExpertWay::by_expert:
-      return {.count = experts,
-              .rows = tokens,
-              .tokens = {},
-              .experts = {},
-              .row_of = tokens == 1
-                            ? chosen.flatten()
-                            : at::add(numbers_to(tokens, chosen).unsqueeze(1), chosen, tokens).flatten()};
+      return {.count = experts, .rows = tokens, .tokens = {}, .experts = {}, .row_of = {}};
     case ExpertWay::blocks:
     case ExpertWay::groups:
       break;

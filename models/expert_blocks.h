@@ -48,7 +48,9 @@ struct ExpertBlocks {
   std::int64_t rows;   ///< of each block
   at::Tensor tokens;   ///< [row] int64: whose row it is; undefined: each block holds all tokens
   at::Tensor experts;  ///< [block] int64; undefined: block e is expert e's
-  at::Tensor row_of;   ///< [token * rank] int64: where a token's row for that rank is; undefined: in order
+  /// [token * rank] int64: where a token's row for that rank is; undefined: in order, or, where each block
+  /// holds all tokens, the token's row of the block of its expert.
+  at::Tensor row_of;
 };
 
 /// For `chosen` [token, rank] int64, each from 0 to before `experts`. Of a way with blocks.

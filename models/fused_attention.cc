@@ -19,6 +19,9 @@ namespace {
 constexpr std::int64_t kMaskBytes = std::int64_t{1} << 20;
 constexpr std::int64_t kFewestQueries = 64;
 
+// What masks of all heads may take.
+constexpr std::int64_t kSinkMaskBytes = std::int64_t{256} << 20;
+
 bool shares_heads(const at::Tensor& q, const KeysAndValues& attended) {
   return attended.keys.size(1) < q.size(2);
 }
@@ -87,6 +90,31 @@ at::Tensor attend_fused(const at::Tensor& q, const KeysAndValues& attended, cons
         fused(cut(q, 1, here), seen, kind.mask.summand(tile, dtype), /*causal=*/false, scale));
   }
   return stretches.size() == 1 ? stretches.front() : at::cat(stretches, 1);
+}
+
+bool fused_serves_sinks(const at::Tensor& q, const KeysAndValues& attended) {
+  const std::int64_t numbers = q.size(0) * q.size(1) * q.size(2) * (attended.keys.size(2) + 1);
+  // For one query all keys would be copied.
+  return !q.device().is_cpu() && q.size(1) > 1 &&
+         numbers * static_cast<std::int64_t>(q.element_size()) <= kSinkMaskBytes;
+}
+
+at::Tensor attend_fused(const at::Tensor& q, const KeysAndValues& attended, const LayerKind& kind,
+                        double scale, const SinkColumn& sink) {
+  const std::int64_t heads = q.size(2), queries = q.size(1), kv_heads = attended.keys.size(1);
+  const auto with_zeros = [&](const at::Tensor& x) {  // [batch, kv_head, key, width], for every head
+    const at::Tensor shared = x.unsqueeze(2).expand({-1, -1, heads / kv_heads, -1, -1});
+    std::vector<std::int64_t> one = shared.sizes().vec();
+    one[3] = 1;
+    return at::cat({shared, sink.zero.view({1, 1, 1, 1, 1}).expand(one)}, 3).flatten(1, 2);
+  };
+  const at::Tensor& seen = kind.mask.summand(q.scalar_type());  // [1 or batch, 1 or head, query, key]
+  const std::int64_t rows = seen.defined() ? seen.size(0) : 1, keys = attended.keys.size(2);
+  const at::Tensor mask =
+      at::cat({(seen.defined() ? seen : sink.zero.view({1, 1, 1, 1})).expand({rows, heads, queries, keys}),
+               sink.sinks.view({1, heads, 1, 1}).expand({rows, heads, queries, 1})},
+              3);
+  return fused(q, {with_zeros(attended.keys), with_zeros(attended.values)}, mask, /*causal=*/false, scale);
 }
 
 }  // namespace hooked

@@ -16,42 +16,40 @@ constexpr std::int64_t kFewestColumns = 64;
 constexpr std::size_t kMostRooms = 8;
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;
 
-KvCache::Size size_for(std::int64_t batch, std::int64_t columns) {
+std::int64_t capacity_for(std::int64_t columns) {
   std::int64_t capacity = kFewestColumns;
   while (capacity < columns) capacity *= 2;
-  return {.batch = batch, .capacity = capacity};
+  return capacity;
 }
 
 }  // namespace
 
-KeyRoom::KeyRoom(const ModelConfig& config, KvCache::Size size, std::int64_t source, std::int64_t which,
+KeyRoom::KeyRoom(const ModelConfig& config, RoomKind of, std::int64_t capacity, std::int64_t which,
                  const c10::Device& device)
-    : source_columns(source),
+    : kind(std::move(of)),
       number(which),
-      columns(config.n_layers, size),
-      numbers(at::arange(size.capacity, at::TensorOptions(at::kLong).device(device))) {
-  columns.allot(config, device);
+      columns(config.n_layers, {.batch = kind.batch, .capacity = capacity}),
+      numbers(at::arange(capacity, at::TensorOptions(at::kLong).device(device))) {
+  columns.allot(config, kind.forms, device);
 }
 
-KeyRooms::Lent KeyRooms::own(std::int64_t batch, std::int64_t columns, std::int64_t source) const {
-  Lent made(nullptr, std::make_shared<KeyRoom>(config_, size_for(batch, columns), source, 0, device_));
+KeyRooms::Lent KeyRooms::own(const RoomKind& kind, std::int64_t columns) const {
+  Lent made(nullptr, std::make_shared<KeyRoom>(config_, kind, capacity_for(columns), 0, device_));
   made->columns.clear();
   return made;
 }
 
-KeyRooms::Lent KeyRooms::lend(std::int64_t batch, std::int64_t columns, std::int64_t source) {
-  const KvCache::Size size = size_for(batch, columns);
+KeyRooms::Lent KeyRooms::lend(const RoomKind& kind, std::int64_t columns) {
+  const std::int64_t capacity = capacity_for(columns);
   const auto fits = [&](const Kept& kept) {
-    const KvCache& had = kept.room->columns;
-    return !kept.lent && KvCache::Size{had.batch(), had.capacity()} == size &&
-           kept.room->source_columns == source;
+    return !kept.lent && kept.room->columns.capacity() == capacity && kept.room->kind == kind;
   };
   std::shared_ptr<KeyRoom> room;
   {
     const std::lock_guard lock(mutex_);
     const auto found = std::find_if(rooms_.begin(), rooms_.end(), fits);
     if (found == rooms_.end()) {
-      room = std::make_shared<KeyRoom>(config_, size, source, last_number_ + 1, device_);
+      room = std::make_shared<KeyRoom>(config_, kind, capacity, last_number_ + 1, device_);
       ++last_number_;
       rooms_.push_front({room, true});
     } else {

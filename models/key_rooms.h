@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "hooked/core/model_config.h"
 #include "models/kv_cache.h"
@@ -15,17 +16,27 @@
 
 namespace hooked {
 
+/// What rooms differ in besides their columns.
+struct RoomKind {
+  std::int64_t batch;          ///< rows
+  std::int64_t source;         ///< tokens that an encoder reads; 0 without
+  std::vector<KeyForm> forms;  ///< as what each layer holds its keys
+
+  bool operator==(const RoomKind&) const = default;
+};
+
 /// Where a generation whose steps are recorded keeps its keys and values: memory that stays where it is, so
 /// that the recordings which read and write it serve the next generation as well.
 struct KeyRoom {
-  KeyRoom(const ModelConfig& config, KvCache::Size size, std::int64_t source, std::int64_t which,
+  /// For so many columns. `which` is its number.
+  KeyRoom(const ModelConfig& config, RoomKind of, std::int64_t capacity, std::int64_t which,
           const c10::Device& device);
 
   /// A column's number as the device reads it, [1] int64.
   at::Tensor column(std::int64_t which) const { return numbers.narrow(0, which, 1); }
 
-  const std::int64_t source_columns;  ///< that an encoder reads; 0 without
-  const std::int64_t number;          ///< tells the rooms of a model apart; 0: of one generation only
+  const RoomKind kind;        ///< what may be kept in it
+  const std::int64_t number;  ///< tells the rooms of a model apart; 0: of one generation only
   KvCache columns;
   at::Tensor numbers;  ///< from 0 on, [capacity] int64
 };
@@ -62,11 +73,10 @@ class KeyRooms {
     std::shared_ptr<KeyRoom> room_;
   };
 
-  /// A room without columns, for that many at least, behind an encoder that reads `source` tokens (0:
-  /// without).
-  Lent lend(std::int64_t batch, std::int64_t columns, std::int64_t source);
+  /// A room of that kind without columns, for that many at least.
+  Lent lend(const RoomKind& kind, std::int64_t columns);
   /// The same for one generation only, which nobody lends again.
-  Lent own(std::int64_t batch, std::int64_t columns, std::int64_t source) const;
+  Lent own(const RoomKind& kind, std::int64_t columns) const;
 
   /// Lets all rooms go that are not lent, and forgets the others; whether there were any of the first.
   bool release();

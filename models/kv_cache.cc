@@ -8,14 +8,27 @@ namespace hooked {
 
 namespace {
 
-// Uninitialised, for `size` columns like those of `own`.
-KeysAndValues room_for(const KeysAndValues& own, const KvCache::Size& size) {
-  const auto room = [&](const at::Tensor& like) {
-    return at::empty({size.batch, like.size(1), size.capacity, like.size(3)}, like.options());
+// What one column of a layer is.
+struct ColumnSizes {
+  std::int64_t heads, d_key, d_value;
+  KeyForm form;
+};
+
+// Uninitialised, for `size` such columns.
+KeysAndValues room_for(const ColumnSizes& column, const KvCache::Size& size,
+                       const at::TensorOptions& options) {
+  const auto room = [&](std::int64_t width) {
+    return at::empty({size.batch, column.heads, size.capacity, width}, options);
   };
-  const at::Tensor keys = room(own.keys);
-  if (own.form == KeyForm::heads) return {keys, room(own.values)};
-  return {keys, keys.narrow(3, 0, own.values.size(3)), own.form};
+  const at::Tensor keys = room(column.d_key);
+  if (column.form == KeyForm::heads) return {keys, room(column.d_value)};
+  return {keys, keys.narrow(3, 0, column.d_value), column.form};
+}
+
+// The same for columns like those of `own`.
+KeysAndValues room_for(const KeysAndValues& own, const KvCache::Size& size) {
+  return room_for({own.keys.size(1), own.keys.size(3), own.values.size(3), own.form}, size,
+                  own.keys.options());
 }
 
 // Columns into a room from its column `first` on. The values of latents are part of their keys.
@@ -61,6 +74,11 @@ KeysAndValues KvCache::layer(std::int64_t layer, std::int64_t columns) const {
   return {own.keys.narrow(2, 0, columns), own.values.narrow(2, 0, columns), own.form};
 }
 
+std::optional<KeyForm> KvCache::form(std::int64_t layer) const {
+  const KeysAndValues& own = layers_[static_cast<std::size_t>(layer)];
+  return own.keys.defined() ? std::optional(own.form) : std::nullopt;
+}
+
 KvCache KvCache::first(std::int64_t columns) const {
   assert(columns <= length_);
   KvCache cut = *this;
@@ -103,18 +121,22 @@ void KvCache::take_over(const KvCache& before) {
   encoder_ = before.encoder_;
 }
 
-void KvCache::allot(const ModelConfig& config, const c10::Device& device) {
-  const auto room = [&](std::int64_t width) {
-    return at::empty({size_.batch, config.n_kv_heads, size_.capacity, width},
-                     at::TensorOptions(config.dtype).device(device));
-  };
-  for (KeysAndValues& layer : layers_) layer = {room(config.d_head), room(config.value_dim())};
+void KvCache::allot(const ModelConfig& config, const std::vector<KeyForm>& forms, const c10::Device& device) {
+  const auto options = at::TensorOptions(config.dtype).device(device);
+  for (std::size_t l = 0; l < layers_.size(); ++l) {
+    const bool latents = forms[l] == KeyForm::latents;
+    layers_[l] =
+        room_for(latents ? ColumnSizes{1, config.latent->d_kv + config.latent->d_shared_key,
+                                       config.latent->d_kv, KeyForm::latents}
+                         : ColumnSizes{config.n_kv_heads, config.d_head, config.value_dim(), KeyForm::heads},
+                 size_, options);
+  }
 }
 
 void KvCache::clear() {
   for (const KeysAndValues& layer : layers_) {
     layer.keys.zero_();
-    layer.values.zero_();
+    if (layer.form == KeyForm::heads) layer.values.zero_();
   }
   padded_ = false;
   length_ = 0;
@@ -123,9 +145,9 @@ void KvCache::clear() {
 
 void KvCache::append_at(std::int64_t layer, const at::Tensor& column, const KeysAndValues& own) {
   KeysAndValues& room = layers_[static_cast<std::size_t>(layer)];
-  assert(room.form == own.form && own.form == KeyForm::heads);
+  assert(room.form == own.form);
   room.keys.index_copy_(2, column, own.keys);
-  room.values.index_copy_(2, column, own.values);
+  if (own.form == KeyForm::heads) room.values.index_copy_(2, column, own.values);
 }
 
 void KvCache::settle_encoder() {
@@ -148,7 +170,9 @@ void KvCache::settle_encoder() {
 
 std::int64_t KvCache::room_bytes() const {
   std::size_t bytes = 0;
-  for (const KeysAndValues& layer : layers_) bytes += layer.keys.nbytes() + layer.values.nbytes();
+  for (const KeysAndValues& layer : layers_) {
+    bytes += layer.keys.nbytes() + (layer.form == KeyForm::heads ? layer.values.nbytes() : 0);
+  }
   return static_cast<std::int64_t>(bytes);
 }
 

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "hooked/core/model_config.h"
@@ -68,6 +69,8 @@ class KvCache {
   void replace(std::int64_t layer, const KeysAndValues& filled);
   /// The first `columns` columns of a layer, as views.
   KeysAndValues layer(std::int64_t layer, std::int64_t columns) const;
+  /// As what a layer holds its columns; nothing before there is room for any.
+  std::optional<KeyForm> form(std::int64_t layer) const;
   /// The first `columns` of the filled columns, sharing their memory; without room for more.
   KvCache first(std::int64_t columns) const;
   /// Counts as filled the columns that every layer has appended. `real` is their part of the mask, [batch,
@@ -87,8 +90,8 @@ class KvCache {
   // the device says, and reads all of the room, of which it masks what is not filled. So nothing of the work
   // depends on how far the generation has come, but the numbers that it reads.
 
-  /// Allocates the room of every layer on `device`, for keys and values of heads in the config's dtype.
-  void allot(const ModelConfig& config, const c10::Device& device);
+  /// Allocates the room of every layer on `device`, for keys and values of that form in the config's dtype.
+  void allot(const ModelConfig& config, const std::vector<KeyForm>& forms, const c10::Device& device);
   /// Fills nothing: all of the room is 0 (what is masked must be finite), and no column counts as filled.
   void clear();
   /// Says which of the `columns` behind those that are filled are no padding, before they are run: `real`
@@ -97,7 +100,7 @@ class KvCache {
   /// Of all columns that there is room for, [batch, capacity] bool; behind the marked ones anything.
   /// Undefined: no column is padding.
   at::Tensor real_room() const { return padded_ ? real_ : at::Tensor(); }
-  /// As `append`, of one column, at that which `column` [1] int64 holds.
+  /// As `append`, of one column, at that which `column` [1] int64 holds. In the form of the room.
   void append_at(std::int64_t layer, const at::Tensor& column, const KeysAndValues& own);
   /// Takes what it knows of an encoder, for each row, into memory of the room, the same at every call. Only
   /// for encoders that read as many tokens as the first.

@@ -33,9 +33,15 @@ KeysAndValues latents_of(const Heads& own) {
 LatentKeys::LatentKeys(const LatentProjection& projection, std::int64_t layer, const Sequence& sequence,
                        bool heads_may_change, Memory memory)
     : sequence_(sequence), layer_(layer), kept_(sequence.cache() != nullptr) {
+  const auto holds = [&](KeyForm form) { return kept_ && sequence.cache()->form(layer) == form; };
+  if (sequence.in_room()) {
+    // One query, and always the same work: what the room holds is read as it lies.
+    absorbed_ = remembers_ = holds(KeyForm::latents);
+    return;
+  }
   std::vector<KeysAndValues> past = sequence.past(layer);
   const auto is_latents = [](const KeysAndValues& segment) { return segment.form == KeyForm::latents; };
-  remembers_ = !heads_may_change && projection.can_remember_latents() &&
+  remembers_ = !heads_may_change && projection.can_remember_latents() && !holds(KeyForm::heads) &&
                std::all_of(past.begin(), past.end(), is_latents);
   absorbed_ = remembers_ && is_less_work(projection, sequence, past);
   if (absorbed_) return;
@@ -47,12 +53,13 @@ LatentKeys::LatentKeys(const LatentProjection& projection, std::int64_t layer, c
 std::vector<KeysAndValues> LatentKeys::append(std::size_t part, const Heads& own) const {
   const Sequence& sequence = sequence_.parts()[part];
   if (absorbed_) return sequence.append(layer_, latents_of(own));
+  const KeysAndValues heads{own.k.transpose(1, 2), own.v.transpose(1, 2)};
+  if (sequence.in_room()) return sequence.append(layer_, heads);
   std::vector<KeysAndValues> attended = past_;
   if (sequence_.ragged() != nullptr) {  // behind some of the prefix's columns
     KeysAndValues& prefix = attended.front();
     for (at::Tensor* x : {&prefix.keys, &prefix.values}) *x = x->narrow(2, 0, sequence.past());
   }
-  const KeysAndValues heads{own.k.transpose(1, 2), own.v.transpose(1, 2)};
   attended.push_back(heads);
   if (!kept_) return attended;
   KvCache& cache = *sequence.cache();

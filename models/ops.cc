@@ -26,6 +26,7 @@
 #include <ATen/ops/silu_backward.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/softplus.h>
+#include <ATen/ops/softplus_backward.h>
 #include <ATen/ops/tanh.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/threshold_backward.h>
@@ -72,6 +73,14 @@ at::Tensor by_head(const at::Tensor& product, const at::Tensor& like, const at::
 at::Tensor gelu_with_root(const at::Tensor& x, double root_of_two_over_pi) {
   if (!x.device().is_cpu() && x.scalar_type() != at::kDouble) return at::gelu(x, "tanh");
   return 0.5 * x * (1.0 + at::tanh(x * root_of_two_over_pi * (1.0 + 0.044715 * x * x)));
+}
+
+// x sigmoid(beta x). The way back through a softplus multiplies what it is given by that sigmoid, in one
+// launch and not three; behind the bound, where it multiplies by 1, so does the sigmoid to the last bit.
+at::Tensor swish(const at::Tensor& x, double beta, Memory memory) {
+  constexpr double kRoundsToOne = 40.0;
+  if (memory.workspace == nullptr || x.device().is_cpu() || records(x)) return x * at::sigmoid(beta * x);
+  return at::softplus_backward(x, x, beta, kRoundsToOne);
 }
 
 // What `out` writes, or `plain` for LibTorch's differentiable operators.
@@ -310,7 +319,7 @@ at::Tensor activate(Activation activation, const at::Tensor& x, Memory memory) {
     case Activation::gelu_bloom:
       return gelu_with_root(x, 0.79788456);
     case Activation::gelu_quick:
-      return x * at::sigmoid(1.702 * x);
+      return swish(x, 1.702, memory);
     case Activation::silu:
       return elementwise(
           x, memory, [](at::Tensor& out, const at::Tensor& in) { at::silu_out(out, in); },
@@ -343,7 +352,7 @@ at::Tensor activate(Activation activation, const at::Tensor& x, Memory memory) {
     case Activation::tanh:
       return at::tanh(x);
     case Activation::swish:
-      return x * at::sigmoid(activation.beta() * x);
+      return swish(x, activation.beta(), memory);
     case Activation::xielu:
       break;
   }

@@ -113,7 +113,8 @@ struct Recordings::Recorded {
   HostCopies constants;                ///< what the work brings from the host: the same at every replay
   Computed computed;                   ///< in the recording's own memory, which every replay writes anew
   OutputBlock outputs;
-  c10::Event done;  ///< of the last replay: the next may be on another stream
+  OutputBlock columns;  ///< those of the key/value cache, which lives on when the outputs are let go
+  c10::Event done;      ///< of the last replay: the next may be on another stream
   std::unique_ptr<Recording> recording;
 
   Computed replay(const Inputs& given) {
@@ -126,10 +127,18 @@ struct Recordings::Recorded {
     remember(given);
     recording->replay();
     OutputBlock::Taken taken(outputs);
+    std::optional<KvCache> kept;
+    if (computed.columns) {
+      OutputBlock::Taken own(columns);
+      std::vector<at::Tensor> tensors;
+      for (const at::Tensor& recorded_one : computed.columns->tensors())
+        tensors.push_back(own.next(recorded_one));
+      kept = computed.columns->with_tensors(tensors);
+    }
     done.record(stream);
     const auto next = [&](const at::Tensor& recorded_one) { return taken.next(recorded_one); };
     at::Tensor output = computed.output.defined() ? next(computed.output) : at::Tensor();
-    return {std::move(output), computed.cache.in_form(next)};
+    return {std::move(output), computed.cache.in_form(next), std::move(kept)};
   }
 
   static c10::Device device_of(const Asked& asked) { return asked.inputs.front().device(); }
@@ -219,13 +228,16 @@ void Recordings::record(Recorded& made, const Asked& asked, const Work& work) {
       return held;
     });
     made.outputs.gather(Recorded::device_of(asked));
+    if (!made.computed.columns) return;
+    for (const at::Tensor& kept : made.computed.columns->tensors()) made.columns.add(kept);
+    made.columns.gather(Recorded::device_of(asked));
   });
 }
 
 void Recordings::drop_oldest() {
   std::int64_t bytes = 0;
   for (auto kind = kinds_.begin(); kind != kinds_.end();) {
-    if (kind->recorded) bytes += kind->recorded->outputs.bytes();
+    if (kind->recorded) bytes += kind->recorded->outputs.bytes() + kind->recorded->columns.bytes();
     const bool newest = kind == kinds_.begin();
     kind = bytes > kMostBytes && !newest ? kinds_.erase(kind) : std::next(kind);
   }

@@ -6,18 +6,21 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "hooked/hooks/activation_cache.h"
+#include "models/kv_cache.h"
 #include "models/recorder.h"
 
 namespace hooked {
 
 /// What a run came to on its device.
 struct Computed {
-  at::Tensor output;      ///< undefined: none was asked for
-  ActivationCache cache;  ///< what it kept
+  at::Tensor output;                              ///< undefined: none was asked for
+  ActivationCache cache;                          ///< what it kept
+  std::optional<KvCache> columns = std::nullopt;  ///< keys and values that it leaves to later runs
 };
 
 /// The recorded runs of one model. Any thread may use them, one at a time.

@@ -66,6 +66,8 @@ class Sequence {
   const at::Tensor& real() const noexcept { return real_; }
   /// Columns before the run's own; where the device knows the column, all that there may be.
   std::int64_t past() const noexcept { return past_; }
+  /// Whether the device knows the column, so that queries attend to a whole room.
+  bool in_room() const noexcept { return input_.column.defined(); }
 
   /// What windowed layers, or the others, attend by; not of ragged rows. `relative_bias` is added to all
   /// scores where it is defined.

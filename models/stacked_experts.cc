@@ -5,6 +5,7 @@
 #include <ATen/ops/baddbmm.h>
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/gather.h>
 
 #include <algorithm>
 #include <utility>
@@ -104,6 +105,12 @@ at::Tensor StackedExperts::forward(const at::Tensor& tokens, const Chosen& chose
     const ExpertBlocks blocks = blocks_of(chosen.experts, experts, *way);
     written = in_blocks(tokens, blocks, memory);
     row_of = blocks.row_of;
+  }
+  if (way->kind == ExpertWay::by_expert) {
+    // Each expert has a row for each token: one operator picks those of the chosen.
+    const std::int64_t d_model = tokens.size(1);
+    written = at::gather(written.view({experts, n_tokens, d_model}).transpose(0, 1), 1,
+                         chosen.experts.unsqueeze(-1).expand({n_tokens, ranks, d_model}));
   }
   if (row_of.defined()) written = written.index_select(0, row_of);
   return at::bmm(chosen.weights.unsqueeze(1), written.view({n_tokens, ranks, tokens.size(1)})).squeeze(1);

@@ -152,11 +152,11 @@ WeightSlots Unembed::slots(const std::string& path) const {
 
 Transformer::Transformer(const ModelConfig& config, const PointIndex& points,
                          const at::TensorOptions& options, Storage storage, Placement placement,
-                         bool multiplies_groups)
+                         const std::vector<c10::Device>& multiply_groups)
     : config_(config), placement_(std::move(placement)) {
   const auto on = [&](const c10::Device& device) {
     GraphContext context{config, points, options.device(device), storage};
-    context.multiplies_groups = multiplies_groups;
+    context.multiplies_groups = std::ranges::find(multiply_groups, device) != multiply_groups.end();
     return context;
   };
   const GraphContext context = on(placement_.entry()), at_exit = on(placement_.exit());
@@ -389,6 +389,22 @@ at::Tensor Transformer::exit(const at::Tensor& stream, const at::Tensor& columns
   const at::Tensor input = there(watched ? stream : asked_for(stream));
   const at::Tensor normed = ln_final_->forward(input, run);
   return logits_of(watched ? asked_for(normed) : normed);
+}
+
+std::vector<KeyForm> Transformer::key_forms(const WatchPlan& plan) const {
+  std::vector<KeyForm> forms;
+  for (const auto& block : blocks_) forms.push_back(block->attention().key_form(plan));
+  return forms;
+}
+
+KvCache Transformer::in_forms(KvCache columns, const std::vector<KeyForm>& forms, Memory memory) const {
+  for (std::size_t l = 0; l < blocks_.size(); ++l) {
+    const auto layer = static_cast<std::int64_t>(l);
+    if (forms[l] == KeyForm::latents || columns.form(layer) != KeyForm::latents) continue;
+    const KeysAndValues latents = columns.layer(layer, columns.length());
+    columns.replace(layer, blocks_[l]->attention().heads_of(latents, memory));
+  }
+  return columns;
 }
 
 WeightSlots Transformer::slots() const {

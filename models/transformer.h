@@ -101,9 +101,10 @@ struct Stream {
 class Transformer : public torch::nn::Module {
  public:
   /// Uninitialised parameters of `options`, on the devices of `placement`; on the meta device nothing is
-  /// allocated. The config and points must outlive the graph. `multiplies_groups`: see GraphContext.
+  /// allocated. The config and points must outlive the graph. `multiply_groups`: the devices for which
+  /// GraphContext::multiplies_groups holds.
   Transformer(const ModelConfig& config, const PointIndex& points, const at::TensorOptions& options,
-              Storage storage, Placement placement, bool multiplies_groups = false);
+              Storage storage, Placement placement, const std::vector<c10::Device>& multiply_groups = {});
   /// On the device of `options`.
   Transformer(const ModelConfig& config, const PointIndex& points, const at::TensorOptions& options,
               Storage storage = Storage::fastest)
@@ -121,6 +122,11 @@ class Transformer : public torch::nn::Module {
   /// logits of those tokens [token]; undefined for all. Without an unembedding the final norm's output.
   at::Tensor exit(const at::Tensor& stream, const at::Tensor& columns, const at::Tensor& tokens,
                   Run& run) const;
+
+  /// As what each layer's keys are remembered by a generation of which all runs are watched so.
+  std::vector<KeyForm> key_forms(const WatchPlan& plan) const;
+  /// Remembered columns in those forms: keys and values are made of latents where heads are asked for.
+  KvCache in_forms(KvCache columns, const std::vector<KeyForm>& forms, Memory memory) const;
 
   /// Every tensor of the state dict and where it lives.
   WeightSlots slots() const;

@@ -87,6 +87,7 @@ class RunningSweep {
   bool go_on();
   bool is_done(RowOfScores row, std::int64_t cell) const { return done_[row.place * cells_ + cell]; }
   void mark_done(RowOfScores row, const std::vector<std::int64_t>& cells);
+  void add_notes(const RunResult& run);
   double* scores_of(std::int64_t metric, RowOfScores row) {
     return scores_.scores[metric][row.place].mutable_data_ptr<double>();
   }
@@ -187,6 +188,7 @@ bool RunningSweep::run_row(RowOfScores row) {
   row.row.without = into_.all().length() - input.length();
   const PatchedRuns::Options patching{.run = std::move(run), .tokens_per_run = options_.tokens_per_run};
   const PatchedRuns runs(model_, input, plan_.patched, patching);
+  add_notes(runs.unpatched());
   const std::vector<RunPlace> places =
       run_places(runs, model_, options_.replicas, input, plan_.patched, patching);
   for (std::size_t m = 0; m < metrics.size(); ++m) {
@@ -276,6 +278,7 @@ bool RunningSweep::run_groups(RowOfScores row, const std::vector<PatchedGroup>& 
     const std::lock_guard lock(one_at_a_time);
     if (threw) return;
     try {
+      if (run) add_notes(*run);
       take(row, cells, run ? &*run : nullptr, runs.unpatched(), metrics);
       if (going) going = go_on();
     } catch (const std::exception& error) {
@@ -374,6 +377,13 @@ void RunningSweep::mark_done(RowOfScores row, const std::vector<std::int64_t>& c
     bool& done = done_[row.place * cells_ + cell];
     n_done_ += done ? 0 : 1;
     done = true;
+  }
+}
+
+void RunningSweep::add_notes(const RunResult& run) {
+  std::vector<std::string>& notes = scores_.notes;
+  for (const std::string& note : run.notes) {
+    if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(note);
   }
 }
 

@@ -26,6 +26,7 @@ struct CellScores {
     std::string error;
   };
   std::vector<Failure> failures;
+  std::vector<std::string> notes = {};  ///< of the runs, each once
 };
 
 /// What becomes of a metric that throws.

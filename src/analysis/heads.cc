@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <optional>
@@ -66,12 +67,21 @@ struct Counted {
   at::Tensor keys;      ///< of real tokens, without the excluded ones
   at::Tensor excluded;  ///< undefined: none is
   at::Tensor queries;   ///< [row, 1, query] of real tokens
+  double least;         ///< smaller sums have lost their digits in the dtype of the patterns
 };
+
+// The smallest number of a dtype that has all digits.
+double smallest_normal(at::ScalarType dtype) {
+  if (dtype == at::kDouble) return std::numeric_limits<double>::min();
+  return dtype == at::kHalf ? 0x1p-14 : std::numeric_limits<float>::min();
+}
 
 Sums spread_sums(const at::Tensor& attention, const Counted& counted, HeadScore score) {
   const auto left = attention * counted.keys;
   const auto total = left.sum(-1);  // [row, head, query]
-  const auto any = total.gt(0);
+  // Without a token that takes all attention what is left is a few of the smallest numbers, and how these are
+  // spread depends on who computed them.
+  const auto any = total.ge(counted.least);
   const auto of_one = left / total.masked_fill(any.logical_not(), 1.0).unsqueeze(-1);
   if (score == HeadScore::entropy) return {-at::xlogy(of_one, of_one).sum(kQueriesAndKeys), any.sum(2)};
   const auto size = attention.size(2);
@@ -101,10 +111,12 @@ Grid scored(const ActivationCache& cache, const Attended& attended, const Sought
             Grid::Description description) {
   const auto device = attended.device;
   const auto numbers = [&](const at::Tensor& mask) { return to_device(mask.to(at::kDouble), device); };
+  const auto shown = std::ranges::find_if(attended.layers, [](const auto& layer) { return layer.kept; });
   const Counted counted{
       .keys = numbers(attended.counted()).unsqueeze(1),
       .excluded = attended.excluded.defined() ? numbers(attended.excluded).unsqueeze(1) : at::Tensor(),
-      .queries = numbers(attended.queries).unsqueeze(1)};
+      .queries = numbers(attended.queries).unsqueeze(1),
+      .least = smallest_normal(cache[Address(shown->name)].scalar_type())};
   GridAxis layer_axis = numbered_axis("layer", static_cast<std::int64_t>(attended.layers.size()));
   std::vector<at::Tensor> above, below;
   const auto none = at::full({attended.rows(), attended.heads}, std::numeric_limits<double>::quiet_NaN(),

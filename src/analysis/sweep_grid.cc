@@ -119,7 +119,8 @@ SweepReport SweepLayout::report(const CellScores& made) const {
                      .failed = {},
                      .runs = made.runs,
                      .seconds = made.seconds,
-                     .complete = made.complete};
+                     .complete = made.complete,
+                     .notes = made.notes};
   for (const CellScores::Failure& failure : made.failures) {
     GridPlace at = place(failure.metric, failure.row, failure.cell);
     report.failed.push_back(

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
@@ -62,6 +63,17 @@ Patching run_sweeps(const PatchOptions& options, const PatchSweeps& sweeps, cons
   return made;
 }
 
+// Of all sweeps, each once.
+std::vector<std::string> notes_of(const std::vector<SweepNumbers>& sweeps) {
+  std::vector<std::string> notes;
+  for (const SweepNumbers& sweep : sweeps) {
+    for (const std::string& note : sweep.report().notes) {
+      if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(note);
+    }
+  }
+  return notes;
+}
+
 // What was not done, in one line.
 void print_rest(const Patching& made, const PatchOptions& options) {
   const std::size_t begun = made.sweeps.size();
@@ -107,6 +119,7 @@ void perform(const PatchOptions& options) {
     if (!made.complete) print_rest(made, options);
   }
   std::fflush(stdout);
+  print_notes(notes_of(made.sweeps));
   const PatchScale scale = options.rescaled ? PatchScale::rescaled : PatchScale::scores;
   for (std::size_t i = 0; i < made.sweeps.size() && !options.out.empty(); ++i) {
     const std::string file = file_of_sweep(options.out, options.sweeps[i], options);

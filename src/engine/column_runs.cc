@@ -15,7 +15,6 @@
 #include "engine/recorded_run.h"
 #include "engine/run_input.h"
 #include "hooked/hooks/site.h"
-#include "hooks/host_transport.h"
 #include "models/transformer.h"
 
 namespace hooked {
@@ -33,16 +32,16 @@ std::int64_t columns_of_source(const Input& prompt) {
 }  // namespace
 
 ColumnRuns::ColumnRuns(std::shared_ptr<const LoadedModel> model, const Input& prompt, std::int64_t end,
-                       const StepWatch& later, bool eager)
+                       const StepKinds& kinds, bool eager)
     : model_(std::move(model)),
       prompt_(prompt),
       reach_(reach_of(*model_, prompt)),
       end_(end),
       eager_(eager),
-      source_columns_(columns_of_source(prompt)),
-      captured_(model_->device.is_cpu() ? 1 : kCopiedTogether) {
+      kind_{.batch = prompt.batch(), .source = columns_of_source(prompt), .forms = forms_for(kinds)},
+      captured_(model_->device.is_cpu() ? 1 : kCopiedTogether, kinds.later.plan->kept().transport) {
   std::string refusal = model_->recording_problem;
-  if (model_->recordings != nullptr) refusal = refusal_of_steps(*model_, *later.plan);
+  if (model_->recordings != nullptr) refusal = refusal_of_steps(*kinds.later.plan);
   const bool in_room = model_->recordings != nullptr && refusal.empty();
   if (!in_room) past_ = prompt.first_column();
   if (!refusal.empty() && !eager)
@@ -54,14 +53,27 @@ ColumnRuns::ColumnRuns(std::shared_ptr<const LoadedModel> model, const Input& pr
 KeyRooms::Lent ColumnRuns::room_for(std::int64_t columns) const {
   KeyRooms& rooms = *model_->key_rooms;
   // One that is lent again would keep memory for recordings that there will not be.
-  return eager_ ? rooms.own(prompt_.batch(), columns, source_columns_)
-                : rooms.lend(prompt_.batch(), columns, source_columns_);
+  return eager_ ? rooms.own(kind_, columns) : rooms.lend(kind_, columns);
+}
+
+std::vector<KeyForm> ColumnRuns::forms_for(const StepKinds& kinds) const {
+  std::vector<KeyForm> forms = model_->graph->key_forms(*kinds.prompt.plan);
+  const std::vector<KeyForm> of_later = model_->graph->key_forms(*kinds.later.plan);
+  for (std::size_t l = 0; l < forms.size(); ++l) {
+    const bool prefix_has_heads =
+        prompt_.prefix && prompt_.prefix->columns()->form(static_cast<std::int64_t>(l)) == KeyForm::heads;
+    if (of_later[l] == KeyForm::heads || prefix_has_heads) forms[l] = KeyForm::heads;
+  }
+  return forms;
 }
 
 void ColumnRuns::restart() {
   if (room_) {
     if (room_->columns.length() > 0) room_->columns.clear();
-    if (prompt_.prefix) room_->columns.take_over(*prompt_.prefix->columns());
+    if (prompt_.prefix) {
+      room_->columns.take_over(
+          model_->graph->in_forms(*prompt_.prefix->columns(), kind_.forms, {&model_->workspace}));
+    }
   } else {
     columns_.emplace(model_->config.n_layers,
                      KvCache::Size{.batch = prompt_.batch(), .capacity = end_ - past_});
@@ -82,7 +94,10 @@ at::Tensor ColumnRuns::run(const Step& step, const StepWatch& watch) {
 
 at::Tensor ColumnRuns::run_columns(const Step& step, const StepWatch& watch) {
   const std::int64_t length = step.tokens.size(1);
-  Run run{.watch = Watch(watch.plan, extent_of_step(step)),
+  RunExtent extent = extent_of_step(step);
+  // Many steps go to the host at a time.
+  extent.keeps_here = !step.is_prompt && watch.plan->kept().transport != nullptr;
+  Run run{.watch = Watch(watch.plan, std::move(extent)),
           .sequence = Sequence(model_->config, model_->config.main_stack(),
                                {.batch = step.tokens.size(0),
                                 .length = length,
@@ -125,10 +140,21 @@ at::Tensor ColumnRuns::run_at_column(const Step& step, const StepWatch& watch) {
   columns.mark(1, step.real);
   RunExtent extent = extent_of_step(step);
   extent.keeps_here = true;
+  extent.room = columns.capacity();
+  Recordings::Inputs inputs{step.tokens, room_->column(columns.length())};
+  const at::Tensor keys = Watch(watch.plan, extent).keys_of_edits();
+  if (keys.defined()) inputs.push_back(to_device(keys, model_->device));
+  const std::size_t first_value = inputs.size();
+  const std::vector<at::Tensor> values = edit_tensors(watch.options);
+  inputs.insert(inputs.end(), values.begin(), values.end());
   const auto work = [&](const Recordings::Inputs& given) -> Computed {
-    RunOptions options = watch.options;
-    put_edit_tensors(given, 2, options);
-    Run run{.watch = Watch(make_plan(*model_, reach_, {}, options), extent),
+    std::shared_ptr<const WatchPlan> plan = watch.plan;
+    if (!are_the_same(given, inputs)) {
+      RunOptions options = watch.options;
+      put_edit_tensors(given, first_value, options);
+      plan = make_plan(*model_, reach_, {}, options);
+    }
+    Run run{.watch = Watch(plan, extent),
             .sequence = Sequence(model_->config, model_->config.main_stack(),
                                  {.batch = columns.batch(),
                                   .length = 1,
@@ -137,17 +163,15 @@ at::Tensor ColumnRuns::run_at_column(const Step& step, const StepWatch& watch) {
                                   .cache = &columns,
                                   .column = given[1]}),
             .workspace = &model_->workspace};
+    if (keys.defined()) run.watch.put_keys(given[2]);
     at::Tensor logits = model_->graph->forward({.tokens = given[0]}, reach_, run);
     return {std::move(logits), run.watch.take_cache()};
   };
-  Recordings::Inputs inputs{step.tokens, room_->column(columns.length())};
-  const std::vector<at::Tensor> values = edit_tensors(watch.options);
-  inputs.insert(inputs.end(), values.begin(), values.end());
   std::string refusal;
   const Computed computed =
       eager_ ? work(inputs)
              : model_->recordings->run({.key = step_key(*model_, extent, watch.plan, *room_),
-                                        .inputs = std::move(inputs),
+                                        .inputs = inputs,
                                         .memory = room_.memory()},
                                        work, refusal);
   if (!refusal.empty()) {
@@ -174,7 +198,6 @@ ActivationCache ColumnRuns::kept_at(const ActivationCache& kept, const RunExtent
     entry.held = asked.device && !asked.transport ? value.to(*asked.device) : value;
     here.insert(std::move(entry));
   }
-  if (asked.transport) send_to_host(here, *asked.transport);
   return here;
 }
 

@@ -34,6 +34,12 @@ struct StepWatch {
   std::shared_ptr<const WatchPlan> plan;  ///< the same, resolved
 };
 
+/// The kinds of steps of a generation.
+struct StepKinds {
+  const StepWatch& prompt;
+  const StepWatch& later;  ///< behind it
+};
+
 /// Runs a prompt and then column after column behind it, on remembered keys and values, and keeps what is
 /// captured on the way.
 ///
@@ -43,10 +49,10 @@ struct StepWatch {
 /// first. What cannot be recorded, and everything on other devices, attends to the columns that are there.
 class ColumnRuns {
  public:
-  /// Behind a checked `prompt`, which may come to `end` columns with those of its prefix. `later` is what is
-  /// done in the steps behind it. All but the prompt, which must outlive it, are copied.
+  /// Behind a checked `prompt`, which may come to `end` columns with those of its prefix. All but the prompt,
+  /// which must outlive it, are copied.
   ColumnRuns(std::shared_ptr<const LoadedModel> model, const Input& prompt, std::int64_t end,
-             const StepWatch& later, bool eager);
+             const StepKinds& kinds, bool eager);
 
   /// Computes a step and keeps what it captures; logits [batch, vocab] at its last columns.
   at::Tensor run(const Step& step, const StepWatch& watch);
@@ -60,6 +66,8 @@ class ColumnRuns {
 
  private:
   KvCache& cache() { return room_ ? room_->columns : *columns_; }
+  /// As what each layer's keys are kept in a room.
+  std::vector<KeyForm> forms_for(const StepKinds& kinds) const;
   /// An empty room for so many columns.
   KeyRooms::Lent room_for(std::int64_t columns) const;
   RunExtent extent_of_step(const Step& step);
@@ -68,7 +76,7 @@ class ColumnRuns {
   /// Of one column, in the room.
   at::Tensor run_at_column(const Step& step, const StepWatch& watch);
   /// What a step of `extent` kept, as that step's (it may be a replay of one at another column) and where it
-  /// is asked for.
+  /// is asked for; what is to go to the host is taken there by those that it is appended to.
   ActivationCache kept_at(const ActivationCache& kept, const RunExtent& extent, const Kept& asked) const;
 
   const std::shared_ptr<const LoadedModel> model_;
@@ -76,10 +84,10 @@ class ColumnRuns {
   const Reach reach_;
   const std::int64_t end_;
   const bool eager_;
-  std::int64_t past_ = 0;            // columns of a prefix that is read where it lies
-  std::int64_t source_columns_ = 0;  // that the encoder reads
-  KeyRooms::Lent room_;              // where a column's place is known to the device
-  std::optional<KvCache> columns_;   // elsewhere
+  std::int64_t past_ = 0;           // columns of a prefix that is read where it lies
+  RoomKind kind_;                   // of rooms that serve
+  KeyRooms::Lent room_;             // where a column's place is known to the device
+  std::optional<KvCache> columns_;  // elsewhere
   GrowingCache captured_;
   std::vector<std::string> notes_;
 };

@@ -110,7 +110,7 @@ class Generation {
         prompt_watch_(watch(options.prompt_edits, options.capture)),
         later_watch_(watch(options.new_token_edits, options.capture)),
         columns_(model_, prompt, prompt.first_column() + prompt.length() + options.max_new_tokens,
-                 later_watch_, options.eager),
+                 {prompt_watch_, later_watch_}, options.eager),
         sampler_(options.sampling, to_device(prompt.main_tokens(), model_->placement.exit()),
                  prompt.main_mask(), model_->config.d_vocab),
         stop_tokens_(options.stop.tokens.value_or(model_->stop_tokens)),

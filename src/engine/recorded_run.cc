@@ -22,7 +22,8 @@ namespace {
 template <typename SomeInput, typename Use>
 void for_each_tensor_of(SomeInput& input, const Use& use) {
   if (input.start) use(input.start->residual);
-  for (auto* tensor : {&input.tokens, &input.token_types, &input.decoder.tokens}) {
+  for (auto* tensor : {&input.tokens, &input.token_types, &input.attention_mask, &input.decoder.tokens,
+                       &input.decoder.attention_mask}) {
     if (tensor->defined()) use(*tensor);
   }
 }
@@ -33,6 +34,13 @@ void for_each_edit_tensor(SomeOptions& options, const Use& use) {
   for (auto& edit : options.edits) {
     if (auto* value = std::get_if<at::Tensor>(&edit.value)) use(*value);
   }
+}
+
+// And with what a loss compares with.
+template <typename SomeOptions, typename Use>
+void for_each_tensor_of_options(SomeOptions& options, const Use& use) {
+  for_each_edit_tensor(options, use);
+  if (options.loss.targets.defined()) use(options.loss.targets);
 }
 
 // The numbers of a mask, which decide on kernels.
@@ -55,15 +63,21 @@ std::string settings_text() {
 }
 
 // Why a run is not recorded, whatever is watched in it; empty where it may be.
-std::string refusal_of(const Input& input, const RunOptions& options, const RunExtent& extent) {
-  if (options.gradients) return "gradients are not recorded";
-  if (options.output == Output::loss) return "a loss is not recorded";
-  if (options.keep_prefix) return "a run that keeps a prefix for others is not recorded";
-  if (extent.ragged) return "rows that begin at columns of their own are not recorded";
+std::string refusal_of(const Input& input, const RunOptions& options) {
+  if (options.gradients) return "gradients are not recorded: their metric is a function";
   if (input.prefix && input.prefix->columns()->encoder().real.defined()) {
     return "a prefix whose encoder read padding is not recorded";
   }
   return {};
+}
+
+// What is asked for at the end.
+std::string ends_text(const RunOptions& options) {
+  std::string text;
+  if (options.output == Output::loss)
+    text += fmt::format("loss {}", static_cast<int>(options.loss.reduction));
+  if (options.keep_prefix) text += " prefix";
+  return text;
 }
 
 constexpr const char* kFunctions = "hooks that are functions cannot be recorded";
@@ -95,7 +109,7 @@ std::string refusal_of_points(const WatchPlan& plan) {
 
 RunKey run_key(const LoadedModel& model, const Input& given, const Input& input, const RunOptions& options,
                const Reach& reach, const RunExtent& extent, const std::shared_ptr<const WatchPlan>& plan) {
-  if (std::string refusal = refusal_of(input, options, extent); !refusal.empty()) {
+  if (std::string refusal = refusal_of(input, options); !refusal.empty()) {
     return {{}, std::move(refusal)};
   }
   std::optional<RecordingKey> watched = Watch(plan, extent).recording_key(model.config, input.batch());
@@ -104,30 +118,30 @@ RunKey run_key(const LoadedModel& model, const Input& given, const Input& input,
   const auto joined = [](const std::optional<std::vector<std::int64_t>>& numbers) {
     return numbers ? fmt::format("{}", fmt::join(*numbers, ",")) : "all";
   };
-  std::string key =
-      fmt::format("{}|{}|{}|{}|{}-{}{}{}|{}|{}", settings_text(), mask_text(given.attention_mask),
-                  mask_text(given.decoder.attention_mask), prefix_text(input.prefix), reach.first_block,
-                  reach.end_block, reach.exit ? "x" : "", extent.ends_with_last_point ? "l" : "",
-                  joined(extent.logit_positions), joined(options.logit_tokens));
+  std::string key = fmt::format(
+      "{}|{}|{}|{}|{}-{}{}{}|{}|{}|{}|{}", settings_text(), mask_text(given.attention_mask),
+      mask_text(given.decoder.attention_mask), prefix_text(input.prefix), reach.first_block, reach.end_block,
+      reach.exit ? "x" : "", extent.ends_with_last_point ? "l" : "", joined(extent.logit_positions),
+      joined(options.logit_tokens), ends_text(options), fmt::join(input.first_columns, ","));
   for_each_tensor_of(input, [&](const at::Tensor& tensor) {
     key += fmt::format("|{}{}", dtype_text(tensor.scalar_type()), shape_text(tensor.sizes()));
   });
   return {key + "|" + watched->text, {}, std::move(watched->places)};
 }
 
-std::string refusal_of_steps(const LoadedModel& model, const WatchPlan& plan) {
+std::string refusal_of_steps(const WatchPlan& plan) {
   for (const WatchPlan::PointPlan& point : plan.plans()) {
     if (!point.forward.empty() || !point.backward.empty()) return kFunctions;
     const ActivationName& name = plan.points().name(point.point);
     const bool by_key = name.stack == plan.points().stacks().main() && row(name.site).axes.find(Axis::key);
-    if (by_key && point.may_change()) {
-      return fmt::format("an edit of {}, which is wider with every step, is not recorded in a generation",
-                         name.to_string());
+    const auto fits = [&](const WatchPlan::PointEdit& edit) { return Watch::fits_all_keys(edit, name.site); };
+    if (by_key && !std::ranges::all_of(point.edits, fits)) {
+      return fmt::format(
+          "an edit of {} with a number for each key, of which every step has more, is not "
+          "recorded in a generation",
+          name.to_string());
     }
   }
-  // How they are read depends on how many there are.
-  if (model.config.latent_attention())
-    return "keys that are remembered as latents are not recorded in a generation";
   return refusal_of_points(plan);
 }
 
@@ -146,7 +160,7 @@ RunTensors::RunTensors(const LoadedModel& model, const Input& input, const RunOp
     : places(!edit_places.empty()) {
   const auto add = [&](const at::Tensor& tensor) { all.push_back(tensor); };
   for_each_tensor_of(input, add);
-  for_each_edit_tensor(options, add);
+  for_each_tensor_of_options(options, add);
   if (places) add(to_device(edit_places, model.device));
   if (!input.prefix) return;
   const std::vector<at::Tensor> columns = input.prefix->columns()->tensors();
@@ -158,7 +172,7 @@ at::Tensor RunTensors::put(const std::vector<at::Tensor>& tensors, Input& input,
   std::size_t next = 0;
   const auto put = [&](at::Tensor& tensor) { tensor = tensors[next++]; };
   for_each_tensor_of(input, put);
-  for_each_edit_tensor(options, put);
+  for_each_tensor_of_options(options, put);
   const at::Tensor edit_places = places ? tensors[next++] : at::Tensor();
   if (input.prefix) {
     const std::vector<at::Tensor> columns(tensors.begin() + static_cast<std::ptrdiff_t>(next), tensors.end());
@@ -166,6 +180,11 @@ at::Tensor RunTensors::put(const std::vector<at::Tensor>& tensors, Input& input,
                           std::make_shared<const KvCache>(input.prefix->columns()->with_tensors(columns)));
   }
   return edit_places;
+}
+
+bool are_the_same(const std::vector<at::Tensor>& given, const std::vector<at::Tensor>& asked) {
+  return std::ranges::equal(given, asked,
+                            [](const at::Tensor& a, const at::Tensor& b) { return a.is_same(b); });
 }
 
 std::vector<at::Tensor> edit_tensors(const RunOptions& options) {

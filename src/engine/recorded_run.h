@@ -30,7 +30,7 @@ RunKey run_key(const LoadedModel& model, const Input& given, const Input& input,
 
 /// Why steps of a generation are not recorded, where one column is computed behind others and that is done
 /// at the points; empty where they may be.
-std::string refusal_of_steps(const LoadedModel& model, const WatchPlan& plan);
+std::string refusal_of_steps(const WatchPlan& plan);
 
 /// Why runs that are watched so cannot be recorded, whatever else they are; empty where they may be.
 std::string refusal_of_points(const WatchPlan& plan);
@@ -39,8 +39,8 @@ std::string refusal_of_points(const WatchPlan& plan);
 std::string step_key(const LoadedModel& model, const RunExtent& extent,
                      const std::shared_ptr<const WatchPlan>& plan, const KeyRoom& room);
 
-/// The tensors whose numbers such a run reads: of a checked input, its edits' values and places, and behind
-/// these a prefix, into which nobody writes.
+/// The tensors whose numbers such a run reads: of a checked input, its edits' values, what a loss compares
+/// with, edits' places, and behind these a prefix, into which nobody writes.
 struct RunTensors {
   /// Of such a run; `places` are those of its key.
   RunTensors(const LoadedModel& model, const Input& input, const RunOptions& options,
@@ -54,6 +54,9 @@ struct RunTensors {
   /// undefined without.
   at::Tensor put(const std::vector<at::Tensor>& tensors, Input& input, RunOptions& options) const;
 };
+
+/// Whether work is given the tensors that it was asked for with, and not others in their place.
+bool are_the_same(const std::vector<at::Tensor>& given, const std::vector<at::Tensor>& asked);
 
 /// The values of edits that are tensors, in order.
 std::vector<at::Tensor> edit_tensors(const RunOptions& options);

@@ -99,12 +99,10 @@ void refuse_padding(const std::vector<std::int64_t>& positions, const RunColumns
 }
 
 // Room for a run's columns behind a copy of its prefix.
-std::shared_ptr<KvCache> room_for(const LoadedModel& model, const Input& input) {
+KvCache room_for(const LoadedModel& model, const Input& input) {
   const std::int64_t past = input.first_column();
-  auto room = std::make_shared<KvCache>(
-      model.config.n_layers, KvCache::Size{.batch = input.batch(), .capacity = past + input.length()});
-  if (!input.prefix) return room;
-  room->take_over(*input.prefix->columns());
+  KvCache room(model.config.n_layers, {.batch = input.batch(), .capacity = past + input.length()});
+  if (input.prefix) room.take_over(*input.prefix->columns());
   return room;
 }
 
@@ -248,10 +246,14 @@ RunResult HookedTransformer::run_once(const Input& given, const RunOptions& opti
   const at::Tensor targets = check_targets(model, input, options);
   const Reach reach = allowed_reach(model, input, options);
   const std::int64_t past = input.first_column();
-  const RunColumns columns{.first = past, .end = past + input.length()};
-  RunExtent extent = extent_of(input, columns);
-  extent.ragged = ragged_rows(model, input);
-  extent.columns.set_mask(extent.ragged ? extent.ragged->own() : input.main_mask());
+  // What an extent has of the numbers of an input.
+  const auto put_numbers = [&](const Input& read, RunExtent& into) {
+    into.encoder = extent_of(read, into.columns).encoder;
+    into.ragged = ragged_rows(model, read);
+    into.columns.set_mask(into.ragged ? into.ragged->own() : read.main_mask());
+  };
+  RunExtent extent{.columns = {.first = past, .end = past + input.length()}};
+  put_numbers(input, extent);
   const std::vector<std::int64_t> metric_reads = metric_columns(options, extent.columns);
   if (options.logit_positions) {
     extent.logit_positions = resolve_positions(*options.logit_positions, extent.columns, "logit_positions");
@@ -277,9 +279,10 @@ RunResult HookedTransformer::run_once(const Input& given, const RunOptions& opti
 
   // Grad modes belong to the thread and are restored when the run ends, also by a throw.
   const at::AutoGradMode grad_mode(options.gradients.has_value());
-  const std::shared_ptr<KvCache> kept = options.keep_prefix ? room_for(model, input) : nullptr;
+  std::optional<KvCache> kept;  // what the run leaves to others
   const auto started = [&](const Input& read, const std::shared_ptr<const WatchPlan>& watched,
                            const RunExtent& computed) {
+    if (options.keep_prefix) kept = room_for(model, read);
     return Run{.watch = Watch(watched, computed),
                .sequence = Sequence(model.config, model.config.main_stack(),
                                     {.batch = read.batch(),
@@ -288,13 +291,15 @@ RunResult HookedTransformer::run_once(const Input& given, const RunOptions& opti
                                      .device = model.main_device(),
                                      .prefix = read.prefix && !kept ? read.prefix->columns() : nullptr,
                                      .ragged = computed.ragged,
-                                     .cache = kept.get()}),
+                                     .cache = kept ? &*kept : nullptr}),
                .encoder_sequence = encoder_sequence(model, read),
                .token_types = read.token_types,
                .workspace = options.gradients && plain_kernels() ? nullptr : &model.workspace};
   };
-  const bool in_parts = options.output == Output::loss && !options.gradients && !plan->watches_exit();
-  const auto output_of = [&](const Input& read, Run& run) -> at::Tensor {
+  // A metric reads the logits beside the loss.
+  const bool makes_loss = options.output == Output::loss && !options.gradients;
+  const bool in_parts = makes_loss && !plan->watches_exit();
+  const auto output_of = [&](const Input& read, const at::Tensor& predicted, Run& run) -> at::Tensor {
     if (run.watch.is_over()) return {};
     GraphInput from = graph_input(read);
     if (extent.logit_positions) {
@@ -305,8 +310,10 @@ RunResult HookedTransformer::run_once(const Input& given, const RunOptions& opti
       const auto [residual, asked] = model.graph->stream(from, reach, run);
       if (!reach.exit) return residual;
       if (in_parts)
-        return loss_in_parts(model, residual, targets, read.main_mask(), options.loss.reduction, run);
-      return model.graph->exit(residual, asked, from.logit_tokens, run);
+        return loss_in_parts(model, residual, predicted, read.main_mask(), options.loss.reduction, run);
+      at::Tensor logits = model.graph->exit(residual, asked, from.logit_tokens, run);
+      return makes_loss ? next_token_loss(logits, predicted, read.main_mask(), options.loss.reduction)
+                        : logits;
     } catch (const LastPointPassed&) {
       return {};
     }
@@ -321,22 +328,28 @@ RunResult HookedTransformer::run_once(const Input& given, const RunOptions& opti
   }
   std::string& refusal = key.refusal;
   if (!key.key.empty()) {
-    RunExtent recorded = extent;
-    recorded.keeps_here = true;
-    const RunTensors tensors(model, input, options, key.places);
+    RunOptions asked_for = options;
+    asked_for.loss.targets = targets;
+    const RunTensors tensors(model, input, asked_for, key.places);
     const auto work = [&](const std::vector<at::Tensor>& given_now) -> Computed {
       Input read = input;
-      RunOptions with = options;
+      RunOptions with = asked_for;
       const at::Tensor places = tensors.put(given_now, read, with);
-      Run run = started(read, make_plan(model, reach, {}, with), recorded);
+      RunExtent recorded = extent;
+      recorded.keeps_here = true;
+      put_numbers(read, recorded);
+      Run run = started(read, are_the_same(given_now, tensors.all) ? plan : make_plan(model, reach, {}, with),
+                        recorded);
       if (places.defined()) run.watch.put_places(places);
-      at::Tensor made = output_of(read, run);
-      return {std::move(made), run.watch.take_cache()};
+      at::Tensor made = output_of(read, with.loss.targets, run);
+      if (kept) kept->advance(read.length(), read.main_mask());
+      return {std::move(made), run.watch.take_cache(), std::move(kept)};
     };
     Computed computed = model.recordings->run(
         {.key = std::move(key.key), .inputs = tensors.all, .frozen = tensors.frozen}, work, refusal);
     output = std::move(computed.output);
     result.cache = std::move(computed.cache);
+    kept = std::move(computed.columns);
     if (const Kept& asked = plan->kept(); asked.transport) {
       send_to_host(result.cache, *asked.transport);
     } else if (asked.device) {
@@ -344,7 +357,8 @@ RunResult HookedTransformer::run_once(const Input& given, const RunOptions& opti
     }
   } else {
     Run run = started(input, plan, extent);
-    output = output_of(input, run);
+    output = output_of(input, targets, run);
+    if (kept) kept->advance(input.length(), input.main_mask());
     if (options.gradients) {
       const GradientRequest& asked = *options.gradients;
       const at::Tensor read = metric_reads.empty() ? output : logits_at(metric_reads, output, extent);
@@ -359,8 +373,8 @@ RunResult HookedTransformer::run_once(const Input& given, const RunOptions& opti
   if (options.output == Output::loss) {
     result.kind_ = Output::loss;
     result.output_ =
-        in_parts ? output
-                 : next_token_loss(output.detach(), targets, input.main_mask(), options.loss.reduction);
+        makes_loss ? output
+                   : next_token_loss(output.detach(), targets, input.main_mask(), options.loss.reduction);
   } else if (options.output != Output::none) {
     result.kind_ = reach.exit && model.config.has_unembedding() ? Output::logits : Output::residual;
     result.output_ = output.detach();
@@ -369,10 +383,7 @@ RunResult HookedTransformer::run_once(const Input& given, const RunOptions& opti
       result.logit_tokens_ = options.logit_tokens;
     }
   }
-  if (kept) {
-    kept->advance(input.length(), input.main_mask());
-    result.prefix.emplace(model_, kept);
-  }
+  if (kept) result.prefix.emplace(model_, std::make_shared<const KvCache>(*std::move(kept)));
   return result;
 }
 

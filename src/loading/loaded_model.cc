@@ -9,6 +9,16 @@
 #include "models/transformer.h"
 
 namespace hooked {
+namespace {
+
+// Cards of one machine may be of several generations, so each is asked.
+std::vector<c10::Device> that_multiply_groups(const Placement& placement, at::ScalarType dtype) {
+  std::vector<c10::Device> devices = placement.devices();
+  std::erase_if(devices, [&](const c10::Device& device) { return !multiplies_groups(device, dtype); });
+  return devices;
+}
+
+}  // namespace
 
 LoadedModel::LoadedModel(ModelConfig model_config, Placement where, Storage wanted)
     : config(std::move(model_config)),
@@ -17,8 +27,9 @@ LoadedModel::LoadedModel(ModelConfig model_config, Placement where, Storage want
       device(placement.entry()),
       storage(wanted == Storage::fastest ? fastest_storage(at::TensorOptions(config.dtype).device(device))
                                          : wanted),
-      graph(std::make_shared<Transformer>(config, points, at::TensorOptions(config.dtype), storage, placement,
-                                          config.experts && multiplies_groups(device, config.dtype))),
+      graph(std::make_shared<Transformer>(
+          config, points, at::TensorOptions(config.dtype), storage, placement,
+          config.experts ? that_multiply_groups(placement, config.dtype) : std::vector<c10::Device>())),
       transport(device.is_cpu() ? nullptr : std::make_shared<HostTransport>()) {
   if (placement.spread()) {
     recording_problem = "a model that is spread over several devices is not recorded";

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <iostream>
+#include <string>
+#include <vector>
 
 #include "tests/device/counts_table.h"
 #include "tests/support/strict_device/device.h"
@@ -40,17 +42,29 @@ Checkpoints are the small ones of the tests, in float32, with the steps of proce
 |---|---|---|---|---|---|---|---|---|---|---|---|---|
 )";
 
+constexpr const char* kBetween = R"(
+## The operators of a block
+
+What the last block launches in a plain run, in order. `bmm` and `baddbmm` are products of several matrices, `mm` and `addmm` of one;
+`cat`, `clone`, `copy_` and `contiguous` write what others made where the next one reads it.
+
+| checkpoint | launches | operators |
+|---|---|---|
+)";
+
 constexpr const char* kEnd = R"(
 - gradients: of the stream before each block. A sweep: over the stream before each block and all positions of one row, over its cells.
 - llama's and mistral's keys are shared by heads, which no fused attention of CUDA's takes in float32: keys and values are repeated,
   2 launches a block.
 - A block of GPT-2's shape is two norms, four products, attention, the activation and two sums. Rotation takes three operators more
-  for queries and keys together, a gate one. What is above that:
+  for queries and keys together, a gate one: at most 16, and 22 cached, in dense models that fused attention serves. What is above that
+  is arithmetic that LibTorch has no fewer operators for ([decision 65](decisions/0065-what-is-left-to-record.md)):
 - gemma2 has four norms, and caps its scores, which no fused attention of LibTorch's does: two products, cap, mask, softmax, and
   copies of queries, keys, values and z to where products read them, 9 in place of 1.
-- gpt_oss has sinks, which no fused attention has either: 9, of which one is the column of sinks. Its activation is 6 (two
-  limits, a swish with a factor of its own, a product), and biases of several experts are copied before their products.
-- A mixture's router takes 3 (product, softmax, the largest; renormalised 2 more), its experts 8 in place of an MLP's 4.
+- gpt_oss has sinks, which fused attention takes as one more key and value of zeros and a mask of each head: 3 copies, in place of those
+  that repeat keys and values. Its activation is 4 (two limits, a swish with a factor of its own, a product), and biases of several
+  experts are copied before their products.
+- A mixture's router takes 3 (product, softmax, the largest; renormalised 2 more), its experts 6 in place of an MLP's 4.
 - deepseek_v3 has two norms and two products more for its latents, turns queries and keys apart (9), has a shared expert (5, with
   its sum), and chooses experts in groups (17).
 - The places of all waits: `strict::Trace` in a test (tests/support/strict_device/counts.h).
@@ -67,19 +81,38 @@ std::string per_cell(const std::optional<Counts>& sweep, std::int64_t all) {
                      static_cast<double>(sweep->waits) / cells);
 }
 
+// `aten::mm.out` as `mm`; neighbours of one name as one with their number.
+std::string list_of(const std::vector<std::string>& operators) {
+  std::string list;
+  for (std::size_t i = 0, next = 0; i < operators.size(); i = next) {
+    for (next = i; next < operators.size() && operators[next] == operators[i];) ++next;
+    std::string name = operators[i].substr(operators[i].starts_with("aten::") ? 6 : 0);
+    name = name.substr(0, name.find('.'));
+    list +=
+        fmt::format("{}`{}`{}", i == 0 ? "" : ", ", name, next - i > 1 ? fmt::format(" ×{}", next - i) : "");
+  }
+  return list;
+}
+
 }  // namespace
 
 int main() {
   hooked::strict::install();
   std::cout << kPreface;
+  std::vector<hooked::device_tests::CountedModel> models;
   for (const std::string& name : hooked::device_tests::counted_checkpoints()) {
-    const auto model = hooked::device_tests::counted(name);
+    const auto& model = models.emplace_back(hooked::device_tests::counted(name));
     std::cout << fmt::format("| {} ({}) | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n",
                              name, model.layers, text(model.run), text(model.run_there), text(model.cached),
                              text(model.cached_here), text(model.block), text(model.cached_block),
                              text(model.replayed), text(model.gradients), text(model.step),
                              text(model.replayed_step), per_cell(model.sweep, model.cells),
                              per_cell(model.replayed_sweep, model.cells));
+  }
+  std::cout << kBetween;
+  for (const auto& model : models) {
+    std::cout << fmt::format("| {} | {} | {} |\n", model.name, model.block.launches,
+                             list_of(model.operators));
   }
   std::cout << kEnd;
 }

@@ -40,6 +40,12 @@ CountedModel counted(const std::string& checkpoint) {
     return count(subject.input(), {.capture = capture, .stop_at_layer = layers}) -
            count(subject.input(), {.capture = capture, .stop_at_layer = layers - 1});
   };
+  // What the last block adds to a run, in order.
+  const auto operators_of_block = [&](std::int64_t launches) {
+    const strict::LaunchList list;
+    count(subject.input(), {.stop_at_layer = model.config().n_layers});
+    return std::vector<std::string>(list.names().end() - launches, list.names().end());
+  };
   const Selection kept = defaults_without_experts();
   CountedModel all{.name = checkpoint,
                    .layers = model.config().n_layers,
@@ -49,12 +55,14 @@ CountedModel counted(const std::string& checkpoint) {
                    .cached_here = count(subject.input(), {.capture = kept, .keep = {.device = "cpu"}}),
                    .block = block({}),
                    .cached_block = block(kept),
+                   .operators = {},
                    .replayed = {},
                    .gradients = {},
                    .step = {},
                    .replayed_step = {},
                    .sweep = {},
                    .replayed_sweep = {}};
+  all.operators = operators_of_block(all.block.launches);
   const auto cached = [&] { return model.run(subject.input(), subject.options({.capture = kept})); };
   if (cached().notes.empty()) {
     cached();  // is recorded
@@ -67,8 +75,7 @@ CountedModel counted(const std::string& checkpoint) {
   if (subject.predicts() && subject.causal()) {
     const at::Tensor prompt = subject.one_stack() ? golden.tokens.narrow(1, 0, 3) : golden.tokens;
     all.step = steps_of(model, prompt, 4, /*eager=*/true) - steps_of(model, prompt, 3, /*eager=*/true);
-    // Latents are read by a way that depends on how many there are.
-    if (all.replayed && !model.config().latent_attention()) {
+    if (all.replayed) {
       steps_of(model, prompt, 4, /*eager=*/false);  // is recorded
       all.replayed_step =
           steps_of(model, prompt, 4, /*eager=*/false) - steps_of(model, prompt, 3, /*eager=*/false);

@@ -18,6 +18,7 @@ struct CountedModel {
   strict::Counts cached_here;  ///< the same, on the host
   strict::Counts block;        ///< what the last block adds to a plain run
   strict::Counts cached_block;
+  std::vector<std::string> operators;            ///< of `block`, in order, as LibTorch names them
   std::optional<strict::Counts> replayed;        ///< of `cached`, where it can be recorded
   std::optional<strict::Counts> gradients;       ///< of the stream before each block
   std::optional<strict::Counts> step;            ///< of a greedy generation

@@ -105,6 +105,18 @@ NamedTensors edited_pattern(const Subject& s) {
       s, prompt(s),
       {.sampling = {.greedy = true}, .edits = {scale(act::pattern(0).key(0), 0.5)}, .capture = act::z});
 }
+NamedTensors edited_keys(const Subject& s) {
+  const std::int64_t heads = s.config().n_heads;
+  return generated(s, prompt(s),
+                   {.max_new_tokens = 5,
+                    .sampling = {.greedy = true},
+                    .edits = {add(act::attn_scores(0).key(-1), 0.5),
+                              scale(act::pattern(0).key(AxisIndex::Range{1, {}}), s.random({heads, 1, 1}, 7)),
+                              set(act::pattern(0).head(0).key(2), s.random({1}, 8))},
+                    .new_token_edits = {zero(act::pattern(0).head(-1).key(std::vector<std::int64_t>{0, 4})),
+                                        set(act::attn_scores(0).pos(4).key(1), -0.25)},
+                    .capture = act::pattern | act::z});
+}
 NamedTensors with_hooks(const Subject& s) {
   return generated(s, prompt(s),
                    {.sampling = {.greedy = true},
@@ -146,7 +158,7 @@ bool goes_on_for_long(const Subject& s) {
 }
 bool several_rows(const Subject& s) { return goes_on(s) && s.golden.tokens.size(0) > 1; }
 
-constexpr std::array<Check, 16> kChecks{{
+constexpr std::array<Check, 17> kChecks{{
     {"greedy", goes_on, greedy},
     {"greedy_there", goes_on, greedy_there},
     {"sampled", goes_on, sampled},
@@ -156,6 +168,7 @@ constexpr std::array<Check, 16> kChecks{{
     {"edited", goes_on_alone, edited},
     {"edited_by_kind", goes_on_alone, edited_by_kind},
     {"edited_pattern", goes_on_alone, edited_pattern},
+    {"edited_keys", goes_on_alone, edited_keys},
     {"everything", goes_on, everything},
     {"kept_in_part", goes_on_alone, kept_in_part},
     {"many", goes_on_for_long, many},

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "hooked/core/error.h"
+#include "hooked/loading/describe.h"
 #include "tests/device/checks.h"
 #include "tests/device/device_under_test.h"
 #include "tests/support/strict_device/counts.h"
@@ -143,6 +144,23 @@ TEST_P(AlignedMixtures, ComputeInBlocksInOtherDtypes) {
   const strict::Trace trace(strict::Trace::Of::waits_and_launches);
   models.device.run(Subject{models.device, golden_}.input(), {.eager = true});
   EXPECT_THAT(trace.text(), Not(HasSubstr("_grouped_mm")));
+}
+
+// Cards of one machine may be of several kinds: each layer computes as its own does.
+TEST_P(AlignedMixtures, AskEachCardThatTheyAreSpreadOver) {
+  if (!on_strict_device()) GTEST_SKIP() << "only the strict device has such cards";
+  const std::string folder = golden_case(GetParam()).folder().string();
+  for (const char* cards : {"strict:0,strict:2", "strict:2,strict:0", "strict:2"}) {
+    if (read_model_config(folder).n_layers < 2 && std::string(cards).find(',') != std::string::npos) continue;
+    const auto model = HookedTransformer::load(folder, {.device = cards, .dtype = at::kBFloat16});
+    const bool some_do = std::string(cards) != "strict:2";
+    const strict::Trace trace(strict::Trace::Of::waits_and_launches);
+    const auto counts = strict::counts_of([&] {
+      model.run(Subject{model, golden_}.input(), {.capture = act::mlp_out, .eager = true});
+    });
+    EXPECT_EQ(counts.waits, 0) << cards << '\n' << trace.text();
+    EXPECT_EQ(trace.text().find("_grouped_mm") != std::string::npos, some_do) << cards;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, AlignedMixtures, testing::Values("qwen2_moe_all", "gpt_oss_mxfp4"));

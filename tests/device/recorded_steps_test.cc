@@ -153,6 +153,83 @@ TEST_F(RecordedGeneration, SeesWeightsThatWereChanged) {
   EXPECT_TRUE(agree(steered(1, false), steered(1, true), kExact));
 }
 
+// Edits of patterns and scores mean keys of which there are more with every step.
+TEST_F(RecordedGeneration, ReplaysEditsOfKeys) {
+  if (!on_strict_device()) GTEST_SKIP() << "launches are counted on the strict device only";
+  const auto launches = [&](std::int64_t tokens, bool eager) {
+    return strict::counts_of([&] {
+      generated(0, {.max_new_tokens = tokens,
+                    .edits = {zero(act::pattern(0).head(1).key(-1)),
+                              scale(act::pattern(1).key(AxisIndex::Range{1, -1}), 0.5),
+                              add(act::attn_scores(0).key(std::vector<std::int64_t>{0, 5}), 0.25)},
+                    .eager = eager});
+    });
+  };
+  launches(6, false);
+  const strict::Counts replayed = launches(6, false) - launches(5, false);
+  EXPECT_EQ(replayed.waits, 1) << "for what was picked";
+  EXPECT_LT(replayed.launches, 25);
+  EXPECT_GT((launches(6, true) - launches(5, true)).launches, 60);
+}
+
+// Keys that there is room for, but that are not filled yet, stay without weight whatever an edit puts.
+TEST_F(RecordedGeneration, EditsReachTheKeysThatAreThereAndNoOthers) {
+  const auto patterns = [&](bool there) {
+    const auto model = HookedTransformer::load(
+        golden_case("llama").folder().string(),
+        {.device = there ? DeviceNames(device_under_test()) : DeviceNames("cpu"), .dtype = at::kDouble});
+    return by_name(model
+                       .generate(golden_.tokens.narrow(1, 0, 3),
+                                 {.max_new_tokens = 5,
+                                  .sampling = {.greedy = true},
+                                  .stop = {.tokens = std::vector<std::int64_t>()},
+                                  .edits = {set(act::attn_scores(0), 0.5), set(act::pattern(1), 0.125),
+                                            scale(act::pattern(0).key(-1), 3.0)},
+                                  .capture = act::pattern | act::attn_scores | act::z})
+                       .cache);
+  };
+  const NamedTensors expected = patterns(false);
+  for (int time = 0; time < 3; ++time) EXPECT_TRUE(agree(patterns(true), expected, {.tolerance = 1e-9}));
+}
+
+class LatentGeneration : public testing::TestWithParam<const char*> {};
+
+// Layers whose keys may be edited hold heads, the others latents; so does a prefix, in forms of its own.
+TEST_P(LatentGeneration, HoldsKeysInTheFormThatEveryStepReads) {
+  const GoldenCase& golden_of = golden_case(GetParam());
+  const GoldenRun golden = read_golden(golden_of);
+  const auto load = [&](const DeviceNames& device) {
+    return HookedTransformer::load(golden_of.folder().string(), {.device = device, .dtype = at::kDouble});
+  };
+  const HookedTransformer cpu = load("cpu"), there = load(device_under_test());
+  const at::Tensor begin = golden.tokens.narrow(1, 0, 2), rest = golden.tokens.narrow(1, 2, 1);
+  const Edit key = scale(act::k(1).head(0), 0.5), value = scale(act::v(0), 0.5);
+  struct Case {
+    std::vector<Edit> before, prompt, steps;
+  };
+  for (const Case& edits : {Case{}, Case{{key}, {}, {}}, Case{{}, {key}, {}}, Case{{}, {}, {value, key}},
+                            Case{{value}, {key}, {}}, Case{{key}, {}, {key}}}) {
+    const auto generated = [&](const HookedTransformer& model) {
+      const auto before = model.run(begin, {.edits = edits.before, .keep_prefix = true});
+      const GenerateResult result =
+          model.generate({rest, {.prefix = before.prefix}}, {.max_new_tokens = 4,
+                                                             .sampling = {.greedy = true},
+                                                             .stop = {.tokens = std::vector<std::int64_t>()},
+                                                             .prompt_edits = edits.prompt,
+                                                             .new_token_edits = edits.steps,
+                                                             .capture = defaults_without_experts()});
+      EXPECT_TRUE(result.notes.empty()) << result.notes.front();
+      NamedTensors all = by_name(result.cache);
+      all["tokens"] = result.tokens;
+      return all;
+    };
+    const NamedTensors expected = generated(cpu);
+    for (int time = 0; time < 3; ++time) EXPECT_TRUE(agree(generated(there), expected, {.tolerance = 1e-9}));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, LatentGeneration, testing::Values("deepseek_v2", "deepseek_v3"));
+
 TEST_F(RecordedGeneration, SaysWhatIsNotRecorded) {
   const auto note = [&](GenerateOptions options) {
     options.max_new_tokens = 3;
@@ -163,7 +240,10 @@ TEST_F(RecordedGeneration, SaysWhatIsNotRecorded) {
   EXPECT_EQ(note({}), "");
   EXPECT_EQ(note({.hooks = {halves}, .eager = true}), "");
   EXPECT_THAT(note({.hooks = {halves}}), testing::HasSubstr("hooks"));
-  EXPECT_THAT(note({.edits = {scale(act::pattern(0), 0.5)}}), testing::HasSubstr("hook_pattern"));
+  EXPECT_EQ(note({.edits = {scale(act::pattern(0), 0.5), zero(act::attn_scores(1).key(-1))}}), "");
+  const Address two_keys = act::pattern(0).pos(3).key(std::vector<std::int64_t>{0, 2});
+  EXPECT_THAT(note({.new_token_edits = {add(two_keys, s_.random({2}, 1))}}),
+              testing::HasSubstr("hook_pattern with a number for each key"));
 }
 
 }  // namespace

@@ -1,8 +1,11 @@
 // Sweeps and other analyses whose runs were recorded by those before them come to the same, to the last bit.
 #include <ATen/TensorOperators.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "hooked/analysis/sweep.h"
 #include "tests/device/checks.h"
@@ -13,6 +16,10 @@ namespace hooked::device_tests::recorded_sweeps {
 namespace {
 
 const Comparison kExact{.tolerance = 0};
+
+// Of a sweep: the unpatched score, and three of the check that the metric scores each row by itself. Beside
+// them each layer's patches are compared with what they replace, and each batch is scored.
+constexpr std::int64_t kWaits = 4;
 
 struct Loaded {
   explicit Loaded(const std::string& name)
@@ -79,6 +86,51 @@ TEST_P(RecordedSweeps, AreReplayed) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, RecordedSweeps, testing::Values("gpt2", "llama", "t5"));
+
+TEST(RecordedSweep, SaysOnceWhyItsRunsAreNotRecorded) {
+  const Loaded loaded("gpt2");
+  const auto notes = [&](std::vector<Hook> hooks) {
+    return sweep_report(loaded.model, {.site = act::resid_pre,
+                                       .over = {Axis::layer, Axis::pos},
+                                       .from = PatchSource::zero(),
+                                       .into = loaded.golden.tokens,
+                                       .metric = logit_difference(1, 2),
+                                       .hooks = std::move(hooks)})
+        .notes;
+  };
+  EXPECT_THAT(notes({}), testing::ElementsAre());
+  EXPECT_THAT(notes({Hook(act::z, [](const at::Tensor& z) { return z * 0.5; })}),
+              testing::ElementsAre(testing::HasSubstr("hooks that are functions")));
+}
+
+// Its runs and their patches wait for nothing: what it waits for is each batch's scores.
+TEST(RecordedSweep, WaitsForScoresAlone) {
+  if (!on_strict_device()) GTEST_SKIP() << "waits are counted on the strict device only";
+  for (const char* name : {"gpt2", "llama"}) {
+    const Loaded loaded(name);
+    const Input row(loaded.golden.tokens.narrow(0, 0, 1));
+    std::int64_t batches = 0;
+    const auto swept = [&] {
+      batches = 0;
+      sweep(loaded.model, {.site = act::resid_pre,
+                           .over = {Axis::layer, Axis::pos},
+                           .from = PatchSource::zero(),
+                           .into = row,
+                           .metric = logit_difference(1, 2),
+                           .progress = [&](const SweepProgress&) {
+                             ++batches;
+                             return true;
+                           }});
+    };
+    for (int time = 0; time < 3; ++time) {
+      const strict::Trace trace;
+      const std::int64_t waits = strict::counts_of(swept).waits;
+      EXPECT_EQ(waits, kWaits + loaded.model.config().n_layers + batches)
+          << name << ", " << batches << " batches\n"
+          << trace.text();
+    }
+  }
+}
 
 }  // namespace
 }  // namespace hooked::device_tests::recorded_sweeps

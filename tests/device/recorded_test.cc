@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <ranges>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "tests/device/device_under_test.h"
 #include "tests/device/suite_cases.h"
 #include "tests/support/strict_device/counts.h"
+#include "tests/support/strict_device/limits.h"
 
 namespace hooked::device_tests {
 namespace {
@@ -111,12 +113,52 @@ RunResult behind_prefix(const Subject& s, std::uint64_t seed, bool eager) {
   const auto before = s.model.run(read.narrow(1, 0, 3), {.keep_prefix = true});
   return run(s, {read.narrow(1, 3, 2), {.prefix = before.prefix}}, {.capture = act::defaults}, eager);
 }
-RunResult padded(const Subject& s, std::uint64_t seed, bool eager) {
+Input padded_tokens(const Subject& s, std::uint64_t seed) {
   Input input = tokens(s, seed);
   const at::Tensor mask = at::ones_like(input.tokens);
   mask[-1].narrow(0, 0, 2).zero_();
   input.attention_mask = mask;
-  return run(s, input, {.capture = act::resid_post}, eager);
+  return input;
+}
+RunResult padded(const Subject& s, std::uint64_t seed, bool eager) {
+  return run(s, padded_tokens(s, seed), {.capture = act::resid_post}, eager);
+}
+RunResult loss(const Subject& s, std::uint64_t seed, bool eager) {
+  return run(s, tokens(s, seed), {.capture = act::resid_post, .output = Output::loss}, eager);
+}
+// Of other tokens than were read, beside logits that somebody sees.
+RunResult loss_of_targets(const Subject& s, std::uint64_t seed, bool eager) {
+  return run(
+      s, padded_tokens(s, seed),
+      {.capture = act::ln_final_normalized,
+       .output = Output::loss,
+       .loss = {.reduction = LossReduction::per_token,
+                .targets = (s.golden.tokens * 3 + static_cast<std::int64_t>(seed)) % s.config().d_vocab}},
+      eager);
+}
+// What a run leaves to others, as those that go on from it see it.
+RunResult leaves_prefix(const Subject& s, std::uint64_t seed, bool eager) {
+  const at::Tensor read = tokens(s, seed).tokens;
+  const RunResult first = run(s, read.narrow(1, 0, 2), {.keep_prefix = true}, eager);
+  const RunResult second = run(s, {read.narrow(1, 2, 2), {.prefix = first.prefix}},
+                               {.capture = act::resid_pre, .keep_prefix = true}, eager);
+  RunResult behind = run(s, {read.narrow(1, 4, 1), {.prefix = second.prefix}},
+                         {.capture = defaults_without_experts()}, /*eager=*/true);
+  behind.notes = first.notes;
+  behind.notes.insert(behind.notes.end(), second.notes.begin(), second.notes.end());
+  return behind;
+}
+// Rows that begin behind different columns of a prefix.
+RunResult ragged(const Subject& s, std::uint64_t seed, bool eager) {
+  const at::Tensor read = tokens(s, seed).tokens;
+  const auto before =
+      s.model.run(read.narrow(0, 0, 1).narrow(1, 0, 3), {.keep_prefix = true, .eager = eager});
+  const at::Tensor rows = read.narrow(0, 0, 1).narrow(1, 1, 4).expand({2, -1}).clone();
+  return run(s, {rows, {.prefix = before.prefix, .first_columns = {1, 2}}},
+             {.capture = act::resid_post,
+              .keep = {.positions = std::vector<std::int64_t>{3, 4}},  // that both have
+              .logit_positions = std::vector<std::int64_t>{-1}},
+             eager);
 }
 
 bool unpadded(const Subject& s) { return !s.golden.attention_mask.defined(); }
@@ -127,7 +169,19 @@ bool resumes(const Subject& s) {
 bool goes_on(const Subject& s) { return resumes(s) && s.causal() && unpadded(s); }
 bool edits(const Subject& s) { return s.one_stack() && s.config().n_layers > 1 && unpadded(s); }
 
-constexpr std::array<Recordable, 15> kRuns{{
+bool goes_on_far(const Subject& s) { return goes_on(s) && s.golden.tokens.size(1) >= 5; }
+bool has_loss(const Subject& s) { return s.predicts() && s.causal(); }
+bool has_loss_of_tokens(const Subject& s) {
+  return has_loss(s) && s.one_stack() && unpadded(s) && s.config().final_norm != NormKind::none &&
+         s.config().d_vocab_out() == s.config().d_vocab;
+}
+bool begins_anywhere(const Subject& s) {
+  return goes_on_far(s) && s.predicts() &&
+         !std::ranges::any_of(std::views::iota(std::int64_t{0}, s.config().n_layers),
+                              [&](std::int64_t l) { return s.config().mixture(l); });
+}
+
+constexpr std::array<Recordable, 19> kRuns{{
     {"plain", always, plain},
     {"defaults", always, defaults},
     {"everything", always, everything},
@@ -143,6 +197,10 @@ constexpr std::array<Recordable, 15> kRuns{{
     {"kept_on_the_host", always, kept_on_the_host},
     {"behind_prefix", goes_on, behind_prefix},
     {"padded", unpadded, padded},
+    {"loss", has_loss, loss},
+    {"loss_of_targets", has_loss_of_tokens, loss_of_targets},
+    {"leaves_prefix", goes_on_far, leaves_prefix},
+    {"ragged", begins_anywhere, ragged},
 }};
 
 // Such runs wait for how many tokens each expert gets.
@@ -208,6 +266,28 @@ TEST_F(RecordedModel, ReplaysEditsAtPlacesThatItHasNotSeen) {
   EXPECT_THROW(zeroed(s_.config().n_heads), HookError);
 }
 
+TEST_F(RecordedModel, ReplaysLossesAndPrefixesInAFewLaunches) {
+  if (!on_strict_device()) GTEST_SKIP() << "launches are counted on the strict device only";
+  for (const RunOptions& options : {RunOptions{.output = Output::loss}, RunOptions{.keep_prefix = true}}) {
+    for (int time = 0; time < 2; ++time) model_.run(golden_.tokens, options);
+    // The ids, they or the prefix once more, into the recording, the recording, out of it.
+    const strict::Counts replayed = strict::counts_of([&] { model_.run(golden_.tokens, options); });
+    EXPECT_LE(replayed.launches, 5);
+    EXPECT_EQ(replayed.waits, 0);
+  }
+}
+
+TEST_F(RecordedModel, APrefixLivesOnWithoutTheRestOfItsRun) {
+  if (!on_strict_device()) GTEST_SKIP() << "memory is counted on the strict device only";
+  const auto kept = [&] {
+    return *model_.run(golden_.tokens, {.capture = act::everything, .keep_prefix = true}).prefix;
+  };
+  for (int time = 0; time < 3; ++time) kept();
+  const std::int64_t before = strict::bytes_in_use();
+  const Prefix prefix = kept();
+  EXPECT_LE(strict::bytes_in_use() - before, 2 * prefix.bytes() + 8192);
+}
+
 TEST_F(RecordedModel, CopiesAPrefixOnce) {
   if (!on_strict_device()) GTEST_SKIP() << "launches are counted on the strict device only";
   const auto prefix = model_.run(golden_.tokens.narrow(1, 0, 3), {.keep_prefix = true}).prefix;
@@ -255,8 +335,11 @@ TEST_F(RecordedModel, SaysWhatIsNotRecorded) {
   };
   EXPECT_THAT(note({.hooks = {Hook(act::z, [](const at::Tensor& z) { return z * 0.5; })}}),
               testing::HasSubstr("hooks"));
-  EXPECT_THAT(note({.output = Output::loss}), testing::HasSubstr("a loss"));
-  EXPECT_THAT(note({.keep_prefix = true}), testing::HasSubstr("prefix"));
+  const LogitMetric metric([](const at::Tensor& logits) { return logits.square().mean(); });
+  EXPECT_THAT(note({.gradients = GradientRequest{act::resid_pre, metric}}),
+              testing::HasSubstr("gradients are not recorded: their metric is a function"));
+  EXPECT_EQ(note({.output = Output::loss}), "");
+  EXPECT_EQ(note({.keep_prefix = true}), "");
   EXPECT_EQ(note({}), "");
   EXPECT_EQ(note({.hooks = {Hook(act::z, [](const at::Tensor& z) { return z * 0.5; })}, .eager = true}), "");
 }

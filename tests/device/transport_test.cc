@@ -140,17 +140,53 @@ TEST_F(OnTheHost, ThreadsShareIt) {
   for (const RunResult& run : runs) EXPECT_TRUE(agree(by_name(run.cache), wanted, {.tolerance = 1e-6}));
 }
 
-TEST_F(OnTheHost, AStepOfAGenerationWaitsOnceMore) {
-  const auto steps = [&](std::int64_t n) {
-    return counts_of([&] {
-      model_.generate(golden_.tokens.narrow(1, 0, 3), {.max_new_tokens = n,
-                                                       .sampling = {.greedy = true},
-                                                       .stop = {.tokens = std::vector<std::int64_t>()},
-                                                       .capture = act::defaults,
-                                                       .keep = {.device = "cpu"}});
-    });
+GenerateResult generated(const HookedTransformer& model, const at::Tensor& prompt, std::int64_t tokens,
+                         const char* keep, bool eager) {
+  return model.generate(prompt, {.max_new_tokens = tokens,
+                                 .sampling = {.greedy = true},
+                                 .stop = {.tokens = std::vector<std::int64_t>()},
+                                 .capture = act::defaults,
+                                 .keep = {.device = keep},
+                                 .eager = eager});
+}
+
+// For what was picked: many steps go to the host together.
+TEST_F(OnTheHost, AStepOfAGenerationWaitsOnce) {
+  const at::Tensor prompt = golden_.tokens.narrow(1, 0, 3);
+  for (const bool eager : {true, false}) {
+    const auto steps = [&](std::int64_t n) {
+      return counts_of([&] { generated(model_, prompt, n, "cpu", eager); });
+    };
+    EXPECT_EQ((steps(4) - steps(3)).waits, 1);
+  }
+}
+
+TEST_F(OnTheHost, StepsThatGoInSeveralPiecesAreWhatWasThere) {
+  const at::Tensor prompt = golden_.tokens.narrow(1, 0, 3);
+  const std::int64_t most = model_.config().n_ctx - 3;
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{5000}, std::size_t{1} << 26}) {
+    model_.loaded()->transport->block_bytes = bytes;
+    const ActivationCache here = generated(model_, prompt, most, "cpu", true).cache;
+    for (const auto& entry : here) EXPECT_TRUE(entry.held.device().is_cpu()) << entry.name.to_string();
+    EXPECT_TRUE(
+        agree(by_name(here), by_name(generated(model_, prompt, most, "", true).cache), {.tolerance = 0}))
+        << bytes;
+  }
+}
+
+TEST_F(OnTheHost, GenerationsWithHooksGoTheSameWay) {
+  const at::Tensor prompt = golden_.tokens.narrow(1, 0, 3);
+  const auto hooked = [&](const char* keep) {
+    return by_name(
+        model_
+            .generate(prompt, {.max_new_tokens = 5,
+                               .sampling = {.greedy = true},
+                               .hooks = {Hook(act::z, [](const at::Tensor& z) { return z * 0.5; })},
+                               .capture = act::resid_post,
+                               .keep = {.device = keep}})
+            .cache);
   };
-  EXPECT_EQ((steps(4) - steps(3)).waits, 2);
+  EXPECT_TRUE(agree(hooked("cpu"), hooked(""), {.tolerance = 0}));
 }
 
 class OverTwo : public OnTheHost {

@@ -35,7 +35,10 @@ void expect_at_each_place(const at::Tensor& experts_of_places, const ExpertBlock
   std::set<std::int64_t> rows;
   for (std::size_t place = 0; place < expected.size(); ++place) {
     const auto at = static_cast<std::int64_t>(place);
-    const std::int64_t row = blocks.row_of.defined() ? numbers(blocks.row_of)[place] : at;
+    const bool in_order = blocks.tokens.defined();  // else each block holds all tokens
+    const std::int64_t row = blocks.row_of.defined() ? numbers(blocks.row_of)[place]
+                             : in_order              ? at
+                                                     : expected[place] * blocks.rows + at / ranks;
     ASSERT_LT(row, blocks.count * blocks.rows);
     const std::int64_t block = row / blocks.rows;
     EXPECT_EQ(blocks.experts.defined() ? numbers(blocks.experts)[static_cast<std::size_t>(block)] : block,

@@ -25,11 +25,12 @@ class Cached : public testing::Test {
     const at::Tensor keys = at::rand({2, 1, columns, 6}, at::TensorOptions(at::kDouble));
     return {keys, keys.narrow(3, 0, 4), KeyForm::latents};
   }
-  // With room for heads in every layer.
-  void allot() {
+  // With room of that form in every layer.
+  void allot(KeyForm form = KeyForm::heads) {
     ModelConfig config = graph_config();
     config.n_kv_heads = 3;
-    cache_.allot(config, at::kCPU);
+    config.latent = Latents{.d_kv = 4, .d_shared_key = 2, .d_value = config.d_head};
+    cache_.allot(config, {form, form}, at::kCPU);
     cache_.clear();
   }
   void append(const KeysAndValues& own) {
@@ -106,6 +107,21 @@ TEST_F(Cached, AColumnIsWrittenWhereANumberSays) {
   EXPECT_TRUE(at::equal(all.values.narrow(2, 0, 4), expected + 1));
   EXPECT_EQ(all.values.narrow(2, 4, 1).abs().sum().item<double>(), 0.0) << "what is masked is finite";
   EXPECT_EQ(cache_.length(), 4);
+}
+
+TEST_F(Cached, LatentsAreWrittenWhereANumberSays) {
+  const KeysAndValues first = latents(3), second = latents(1);
+  allot(KeyForm::latents);
+  EXPECT_EQ(cache_.form(0), KeyForm::latents);
+  EXPECT_EQ(cache_.room_bytes(), 2 * 2 * 5 * 6 * 8) << "layers, batch, columns, numbers, bytes of each";
+  cache_.append(1, first);
+  cache_.advance(3, {});
+  cache_.append_at(1, at::tensor({3}, at::kLong), second);
+  cache_.advance(1);
+  const KeysAndValues all = cache_.layer(1, cache_.capacity());
+  EXPECT_TRUE(at::equal(all.keys.narrow(2, 0, 4), at::cat({first.keys, second.keys}, 2)));
+  EXPECT_TRUE(at::equal(all.values, all.keys.narrow(3, 0, 4)));
+  EXPECT_EQ(all.keys.narrow(2, 4, 1).abs().sum().item<double>(), 0.0) << "what is masked is finite";
 }
 
 TEST_F(Cached, PaddingOfAllTheRoomStaysWhereItIs) {

@@ -83,9 +83,10 @@ struct HeadScoreOptions {
 /// and counts in no number; the first token is each row's first real one.
 ///
 /// `entropy` and `distance` are of the attention that is not excluded, as shares of it, meant over the
-/// queries that have any. Throws HookError where no pattern was kept or only some positions, behind a prefix,
-/// and for a score or an exclusion that has no meaning there; ShapeError for tokens that are missing or not
-/// those of the patterns, and by HeadMeasure::share where no query has a key of the kind that is looked for.
+/// queries that have any: as much as the patterns' dtype holds with all digits. Throws HookError where no
+/// pattern was kept or only some positions, behind a prefix, and for a score or an exclusion that has no
+/// meaning there; ShapeError for tokens that are missing or not those of the patterns, and by
+/// HeadMeasure::share where no query has a key of the kind that is looked for.
 Grid head_scores(const ActivationCache& cache, HeadScore score, const HeadScoreOptions& options = {});
 
 /// The same for a pattern of your own, [query, key] or [row, query, key]. Throws as above, and ShapeError for

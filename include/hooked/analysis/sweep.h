@@ -129,6 +129,8 @@ struct SweepReport {
   std::int64_t runs;               ///< patched runs that were computed, as rows of larger ones
   double seconds;                  ///< all that it took
   bool complete;                   ///< not ended by `progress`
+  /// What is worth knowing about how its runs were computed (RunResult::notes), each note once.
+  std::vector<std::string> notes = {};
 };
 
 /// Activation patching: for every place on the axes `over`, runs `into` with the activation of `site` at that

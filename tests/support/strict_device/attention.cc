@@ -6,6 +6,9 @@
 #include <ATen/ops/empty.h>
 #include <c10/core/GradMode.h>
 
+#include <array>
+#include <vector>
+
 #include "tests/support/strict_device/counts.h"
 #include "tests/support/strict_device/kernels.h"
 #include "tests/support/strict_device/memory.h"
@@ -36,18 +39,23 @@ Attended attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
   const at::AutoDispatchBelowADInplaceOrView below;
   const at::Tensor out = at::empty({q.size(0), q.size(2), q.size(1), v.size(3)}, q.options()).transpose(1, 2);
   const at::Tensor none = at::empty({0}, q.options());
-  const auto compute = [=] {
+  const auto compute = [=](const std::array<at::Tensor, 5>& of) {
+    const auto& [queries, keys, values, summand, into] = of;
     const at::AutoDispatchBelowADInplaceOrView below_here;
     OpenMemory opened;
-    const auto host_mask = masked ? std::optional(opened.alias(*mask)) : std::nullopt;
-    opened.alias(out).copy_(std::get<0>(
-        at::_scaled_dot_product_attention_math(opened.alias(q), opened.alias(k), opened.alias(v), host_mask,
-                                               /*dropout_p=*/0.0, causal, std::nullopt, scale,
-                                               /*enable_gqa=*/q.size(1) != k.size(1))));
+    const auto host_mask = masked ? std::optional(opened.alias(summand)) : std::nullopt;
+    opened.alias(into).copy_(std::get<0>(at::_scaled_dot_product_attention_math(
+        opened.alias(queries), opened.alias(keys), opened.alias(values), host_mask, /*dropout_p=*/0.0, causal,
+        std::nullopt, scale, /*enable_gqa=*/queries.size(1) != keys.size(1))));
     note_launch("fused attention");
   };
-  compute();
-  record_step(compute);
+  const std::array<at::Tensor, 5> all{q, k, v, masked ? *mask : at::Tensor(), out};
+  compute(all);
+  if (is_recording()) {
+    record_step([compute, kept = std::vector<KeptTensor>(all.begin(), all.end())] {
+      compute({kept[0].get(), kept[1].get(), kept[2].get(), kept[3].get(), kept[4].get()});
+    });
+  }
   return {out, none, none, none, 0, 0, none, none, none};
 }
 

@@ -7,6 +7,7 @@
 #include <ATen/ops/empty_strided.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <set>
 #include <string>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "tests/support/strict_device/counts.h"
+#include "tests/support/strict_device/kernels.h"
 #include "tests/support/strict_device/memory.h"
 #include "tests/support/strict_device/recorder.h"
 
@@ -37,6 +39,42 @@ void each_tensor(c10::IValue& value, const Use& use) {
     value = std::move(list);
   }
 }
+
+/// The values of a call as a step keeps them. One tensor that stands in several places stays one.
+class KeptValues {
+ public:
+  explicit KeptValues(torch::jit::Stack values) : values_(std::move(values)) {
+    std::vector<const void*> seen;
+    for (c10::IValue& value : values_) {
+      each_tensor(value, [&](const at::Tensor& t) {
+        const auto known = std::find(seen.begin(), seen.end(), t.unsafeGetTensorImpl());
+        order_.push_back(static_cast<std::size_t>(known - seen.begin()));
+        if (known == seen.end()) {
+          seen.push_back(t.unsafeGetTensorImpl());
+          tensors_.emplace_back(t);
+        }
+        return at::empty({0});  // stands for it
+      });
+    }
+  }
+  torch::jit::Stack get() const {
+    std::vector<at::Tensor> tensors;
+    for (const KeptTensor& kept : tensors_) tensors.push_back(kept.get());
+    torch::jit::Stack values;
+    auto next = order_.begin();
+    for (const c10::IValue& kept : values_) {
+      c10::IValue value = kept;
+      each_tensor(value, [&](const at::Tensor&) { return tensors[*next++]; });
+      values.push_back(std::move(value));
+    }
+    return values;
+  }
+
+ private:
+  torch::jit::Stack values_;
+  std::vector<KeptTensor> tensors_;
+  std::vector<std::size_t> order_;  // which of them stands in each place
+};
 
 // Writes what a step made into what it made when it was recorded.
 void write_again(const c10::IValue& recorded, const c10::IValue& made) {
@@ -112,8 +150,9 @@ class Call {
                                              "unique_consecutive",
                                              "unique_dim_consecutive"};
     if (name_ == "bincount") return 2;
-    // Has a kernel for bfloat16; else it asks how long the groups are.
-    if (name_ == "_grouped_mm") return stack_[first_].toTensor().scalar_type() == at::kBFloat16 ? 0 : 1;
+    // Has a kernel for some dtypes and cards; else it asks how long the groups are.
+    if (name_ == "_grouped_mm")
+      return multiplies_groups(device_->index(), stack_[first_].toTensor().scalar_type()) ? 0 : 1;
     // Knows its size where that is given.
     if (name_ == "repeat_interleave") return stack_.back().isNone() ? 1 : 0;
     return kOnce.contains(name_) ? 1 : 0;
@@ -198,14 +237,16 @@ void run_host_kernel(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     return;
   }
   const std::size_t arguments = op.schema().arguments().size();
-  const torch::jit::Stack given(stack->end() - static_cast<std::ptrdiff_t>(arguments), stack->end());
+  const KeptValues given(
+      torch::jit::Stack(stack->end() - static_cast<std::ptrdiff_t>(arguments), stack->end()));
   Call(op, *stack).run();
   const std::size_t returns = op.schema().returns().size();
-  const torch::jit::Stack made(stack->end() - static_cast<std::ptrdiff_t>(returns), stack->end());
+  const KeptValues made(torch::jit::Stack(stack->end() - static_cast<std::ptrdiff_t>(returns), stack->end()));
   record_step([op, given, made] {
-    torch::jit::Stack again = given;
+    torch::jit::Stack again = given.get();
     Call(op, again).run();
-    for (std::size_t i = 0; i < made.size(); ++i) write_again(made[i], again[again.size() - made.size() + i]);
+    const torch::jit::Stack into = made.get();
+    for (std::size_t i = 0; i < into.size(); ++i) write_again(into[i], again[again.size() - into.size() + i]);
   });
 }
 

@@ -36,6 +36,7 @@ void trace(const char* kind, const std::string& what) {
 }
 
 thread_local bool uncounted = false;
+thread_local std::vector<std::string>* launched = nullptr;
 
 }  // namespace
 
@@ -44,6 +45,7 @@ Counts counts() { return {.launches = log().launches, .waits = log().waits}; }
 void note_launch(const std::string& what) {
   if (uncounted) return;
   ++log().launches;
+  if (launched != nullptr) launched->push_back(what);
   if (log().launches_traced > 0) trace("launches", what);
 }
 
@@ -54,6 +56,9 @@ void note_wait(const std::string& what) {
               " makes the host wait for the device, which is refused while its work is recorded\n",
               described(frames_here()));
 }
+
+LaunchList::LaunchList() { launched = &names_; }
+LaunchList::~LaunchList() { launched = nullptr; }
 
 Trace::Trace(Of of) {
   const std::lock_guard lock(log().mutex);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 /// What happened on the strict device.
 namespace hooked::strict {
@@ -35,6 +36,20 @@ Counts counts_of(const Call& call) {
   call();
   return counts() - before;
 }
+
+/// The names of what this thread launches while it lives, in order.
+class LaunchList {
+ public:
+  LaunchList();
+  ~LaunchList();
+  LaunchList(const LaunchList&) = delete;
+  LaunchList& operator=(const LaunchList&) = delete;
+
+  const std::vector<std::string>& names() const noexcept { return names_; }
+
+ private:
+  std::vector<std::string> names_;
+};
 
 /// Keeps what happens while it lives, with the place in the program that it comes from.
 class Trace {

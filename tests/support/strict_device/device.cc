@@ -30,15 +30,20 @@ at::Tensor empty(at::IntArrayRef sizes, std::optional<at::ScalarType> dtype,
                  std::optional<at::Layout> /*layout*/, std::optional<at::Device> device,
                  std::optional<bool> /*pinned*/, std::optional<at::MemoryFormat> format) {
   const c10::DeviceGuard guard(*device);
-  return at::detail::empty_generic(sizes, device_allocator(), kKeys, c10::dtype_or_default(dtype), format);
+  at::Tensor made =
+      at::detail::empty_generic(sizes, device_allocator(), kKeys, c10::dtype_or_default(dtype), format);
+  note_allocated(made);
+  return made;
 }
 
 at::Tensor empty_strided(at::IntArrayRef sizes, at::IntArrayRef strides, std::optional<at::ScalarType> dtype,
                          std::optional<at::Layout> /*layout*/, std::optional<at::Device> device,
                          std::optional<bool> /*pinned*/) {
   const c10::DeviceGuard guard(*device);
-  return at::detail::empty_strided_generic(sizes, strides, device_allocator(), kKeys,
-                                           c10::dtype_or_default(dtype));
+  at::Tensor made = at::detail::empty_strided_generic(sizes, strides, device_allocator(), kKeys,
+                                                      c10::dtype_or_default(dtype));
+  note_allocated(made);
+  return made;
 }
 
 // For an `out` that its operator overwrites: old contents go.
@@ -79,14 +84,17 @@ at::Tensor copy_from(const at::Tensor& source, const at::Tensor& destination, bo
     note_launch("copy_");
     return destination;
   }
-  const auto copy = [source, destination] {
+  const auto copy = [](const at::Tensor& from, const at::Tensor& into) {
     OpenMemory opened;
-    const at::Tensor to = on_device(destination) ? opened.alias(destination) : destination;
-    to.copy_(on_device(source) ? opened.alias(source) : source);
+    const at::Tensor to = on_device(into) ? opened.alias(into) : into;
+    to.copy_(on_device(from) ? opened.alias(from) : from);
     note_launch("copy_");
   };
-  copy();
-  record_step(copy);
+  copy(source, destination);
+  if (is_recording()) {
+    record_step(
+        [copy, from = KeptTensor(source), into = KeptTensor(destination)] { copy(from.get(), into.get()); });
+  }
   return destination;
 }
 
@@ -211,7 +219,7 @@ c10::Device device(int index) { return {kType, static_cast<c10::DeviceIndex>(ind
 }  // namespace hooked::strict
 
 /// A hooked::MultipliesGroups: as CUDA on cards that have the kernel.
-extern "C" __attribute__((visibility("default"))) bool hooked_multiplies_groups_strict(int /*index*/,
+extern "C" __attribute__((visibility("default"))) bool hooked_multiplies_groups_strict(int index,
                                                                                        at::ScalarType dtype) {
-  return dtype == at::kBFloat16;
+  return hooked::strict::multiplies_groups(index, dtype);
 }

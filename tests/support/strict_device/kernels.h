@@ -25,6 +25,11 @@ Attended attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                 const std::optional<at::Tensor>& mask, double dropout, bool causal, bool debug,
                 std::optional<double> scale);
 
+/// As CUDA: on cards of some generations in bfloat16. The third of these devices is of another one.
+inline bool multiplies_groups(int index, at::ScalarType dtype) {
+  return dtype == at::kBFloat16 && index != 2;
+}
+
 /// The CPU has no kernel for it.
 std::tuple<at::Tensor, at::Tensor> rms_norm_backward(const at::Tensor& gradient, const at::Tensor& x,
                                                      at::IntArrayRef shape, const at::Tensor& rstd,
