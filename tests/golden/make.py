@@ -7,6 +7,7 @@
     .venv/bin/python tests/golden/make.py absent-keys | text-parts | stored-numbers | sampling | pickles | tokenizers | unicode-differences
     .venv/bin/python tests/golden/make.py patching [MODEL-GLOB ...]
     .venv/bin/python tests/golden/make.py reading | gradients | heads | circuits
+    .venv/bin/python tests/golden/make.py bridge  # in an environment of requirements_bridge.txt
     .venv/bin/python tests/golden/make.py sentences MODEL-FOLDER
 """
 
@@ -23,7 +24,8 @@ warnings.filterwarnings("ignore")
 # The command, and the module of makers whose main() it calls with the arguments behind it.
 kCommands = {"compare": "compare", "record": "record", "absent-keys": "absent_keys", "text-parts": "text_parts",
              "stored-numbers": "stored_numbers", "sampling": "sampling", "sentences": "sentences", "patching": "patching",
-             "reading": "reading", "gradients": "gradients", "heads": "heads", "circuits": "circuits", "pickles": "pickles", "tokenizers": "tokenizers",
+             "reading": "reading", "gradients": "gradients", "heads": "heads", "circuits": "circuits", "bridge": "bridge",
+             "pickles": "pickles", "tokenizers": "tokenizers",
              "unicode-differences": "unicode_differences"}
 
 
