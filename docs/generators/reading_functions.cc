@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view kPreface = R"(# TransformerLens's functions for reading a run
 
-Generated from the golden results (`tests/golden/reading/index.json`, `tests/golden/heads.json`, `tests/golden/circuits.json`, `tests/golden/gradients/index.json`); do not edit. Run
+Generated from the golden results (`tests/golden/reading/index.json`, `tests/golden/heads.json`, `tests/golden/circuits.json`, `tests/golden/gradients/index.json`, `tests/golden/bridge/index.json`); do not edit. Run
 `cmake --build --preset release --target docs` after a change. A test fails when this page is out of date.
 
 A test holds the functions of [analysis.md](analysis.md) to what the methods of {oracle}'s `ActivationCache` returned in
@@ -113,6 +113,20 @@ corrections of AtP*, and edges.
 | a circuit's graph: top-n, greedy, pruning, evaluation (EAP-IG's `Graph`) | `Circuit`, `choose_circuit`, `run_circuits`, `judge_circuit` |
 )";
 
+constexpr std::string_view kBridge = R"(
+### The tools of TransformerLens 4
+
+Another test holds ours to what the tools of {oracle} say of checkpoints that its `TransformerBridge` runs, as they are, in float64, each number within 1e-9:
+`attribution_patch` by node ({nodes}), and by edge with `faithfulness` of circuits and `get_act_patch_direct_path_all_sources` ({edges}).
+
+| there | here |
+|---|---|
+| `attribution_patch` by edge, by column, without position embeddings; keys that heads share are refused | `edge_attribution` with `.by_position`; all embeddings; the heads of a group have one edge |
+| `faithfulness`, whose scores are those of the two prompts | `run_circuits`; `judge_circuit` takes the score with everything ablated for 0 |
+| `get_act_patch_direct_path`, exact since 4.0; zero where the later head is not later | `path_patching`, there the score without a patch; `direct_path` is that of 3.9, with the norms' scales held |
+| integrated gradients: declared, not there yet | `.integration` |
+)";
+
 constexpr std::string_view kRefused = R"(
 ## What is refused
 
@@ -141,8 +155,9 @@ constexpr std::string_view kRefused = R"(
 | `indirect_object_pairs` | two stacks | `PromptPairs` are of one stack |
 | `attribution_patching`, `edge_attribution` | metrics that move in steps (`rank`, `top1`) | their gradient is zero |
 | `attribution_patching` with `layers_at_once` | hooks, edits, two stacks, metrics of activations | stretches of layers cannot be computed anew by themselves |
-| `edge_attribution`, circuits of edges | two stacks | a graph of one stack's stream |
+| `edge_attribution` with `check` | by position | edges are patched at all positions together |
 | `run_circuits` of edges | norms on the stream or behind what is written to it, latent attention | a part's share of what is read is no sum |
+| the same | two stacks | cross-attention's heads read one copy of each stream |
 | `logit_lens` | norms on the stream itself | no point can be read as the last one |
 | the same with `maps` | processed weights | fitted maps are of the stream as published weights make it |
 )";
@@ -197,6 +212,17 @@ void print_gradients(const nlohmann::json& index) {
   std::cout << replaced(text, "{steps}", std::to_string(index.at("steps").get<int>()));
 }
 
+void print_bridge(const nlohmann::json& index) {
+  std::vector<std::string> nodes, edges;
+  for (const auto& model : index.at("models")) {
+    nodes.push_back(model.at("model"));
+    if (!model.contains("edges_refused")) edges.push_back(model.at("model"));
+  }
+  std::string text = replaced(std::string(kBridge), "{oracle}", index.at("oracle"));
+  text = replaced(text, "{nodes}", fmt::format("{}", fmt::join(nodes, ", ")));
+  std::cout << replaced(text, "{edges}", fmt::format("{}", fmt::join(edges, ", ")));
+}
+
 }  // namespace
 
 int main(int, char** argv) {
@@ -235,5 +261,6 @@ int main(int, char** argv) {
   print_heads(read_index(argv[1], "heads.json"));
   print_circuits(read_index(argv[1], "circuits.json"));
   print_gradients(read_index(argv[1], "gradients/index.json"));
+  print_bridge(read_index(argv[1], "bridge/index.json"));
   std::cout << kRefused;
 }

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "hooked/core/error.h"
 
 namespace hooked {
@@ -27,7 +30,40 @@ Answers Answers::sets_by_row(std::vector<std::vector<std::int64_t>> sets) {
   return Answers(std::move(sets), true);
 }
 
+Answers Answers::texts_by_row(std::vector<std::string> texts) {
+  if (texts.empty()) throw ShapeError("answers", "there is no row; expected at least one");
+  Answers answers(std::string_view{});
+  answers.texts_ = std::move(texts);
+  answers.by_row_ = true;
+  return answers;
+}
+
+Answers Answers::in(const HookedTransformer& model) const {
+  if (texts_.empty()) return *this;
+  std::vector<std::int64_t> ids;
+  for (const std::string& text : texts_) ids.push_back(model.to_token(text));
+  return by_row_ ? by_row(ids) : Answers(ids.front());
+}
+
+std::int64_t Answers::rows() const {
+  return by_row_ ? static_cast<std::int64_t>(std::max(sets_.size(), texts_.size())) : 0;
+}
+
+const std::vector<std::int64_t>& Answers::of_row(std::int64_t row) const {
+  require_ids();
+  return sets_[by_row_ ? static_cast<std::size_t>(row) : 0];
+}
+
+void Answers::require_ids() const {
+  if (texts_.empty()) return;
+  throw HookError("answers",
+                  fmt::format("'{}' is a text, and no model says here which token it is; expected an id; use "
+                              "model.to_token",
+                              texts_.front()));
+}
+
 Answers Answers::of_rows(const std::vector<std::int64_t>& rows) const {
+  require_ids();
   if (!by_row_) return *this;
   std::vector<std::vector<std::int64_t>> sets;
   for (const auto row : rows) {
@@ -41,6 +77,7 @@ Answers Answers::of_rows(const std::vector<std::int64_t>& rows) const {
 }
 
 void Answers::require_fit(std::int64_t rows, std::int64_t vocab, std::string_view where) const {
+  require_ids();
   if (by_row_ && this->rows() != rows) {
     throw ShapeError(where,
                      fmt::format("there are answers for {} rows; expected one for each of the run's {} "

@@ -80,9 +80,12 @@ Grid direct_logit_attribution(const HookedTransformer& model, const ActivationCa
   const auto run = at_end_of_stream(model, cache, options.positions);
   const auto end = end_of_stream(model.config());
   auto path = path_to(end, {options.grain, options.value_biases}, run);
-  const auto reading = logit_reading({kAttribution, options.answer, options.against}, run);
+  const ReadLogit logit{kAttribution, options.answer, options.against};
+  const auto reading = logit_reading(logit, run);
   auto parts = directions_along(path, run(end), reading.directions);
   path.clear();  // neurons are many: nothing of them is kept twice
+  // The last part is what the stream holds besides all others; what happened behind it is beside them, too.
+  parts.values[-1].squeeze(-1).add_(behind_stream(logit, reading, run));
   std::vector<at::Tensor> values{std::exchange(parts.values, {}).squeeze(-1)};  // [part, row, pos] each
   for (const auto& [label, bias] :
        {std::pair{"final norm bias", reading.norm_bias}, std::pair{"unembed bias", reading.unembed_bias}}) {

@@ -11,23 +11,35 @@
 namespace hooked {
 namespace {
 
-/// Which column of the entry's value holds each of `columns`, [row, position].
-at::Tensor places_in(const ActivationCache::Entry& entry, const RowColumns& columns) {
-  if (entry.positions.empty() && !entry.row_positions.defined()) return columns.columns;
+/// Where the columns that an entry has lie, if only some were kept.
+struct KeptColumns {
+  at::Tensor matches;  ///< [row, position, kept] bool
+  at::Tensor found;    ///< [row, position] bool: it is there, or padding
+};
+
+std::optional<KeptColumns> kept_columns(const ActivationCache::Entry& entry, const RowColumns& columns) {
+  if (entry.positions.empty() && !entry.row_positions.defined()) return std::nullopt;
   const auto kept = entry.row_positions.defined() ? entry.row_positions.to(at::kCPU)  // [row, kept]
                                                   : at::tensor(entry.positions, at::kLong).unsqueeze(0);
-  const auto matches = columns.columns.unsqueeze(2).eq(kept.unsqueeze(1));  // [row, position, kept]
+  const auto matches = columns.columns.unsqueeze(2).eq(kept.unsqueeze(1));
   auto found = matches.any(2);
   if (columns.real.defined()) found = found.logical_or(columns.real.logical_not());
-  if (!found.all().item<bool>()) {
-    const auto missing = found.flatten().to(at::kLong).argmin(0).item<std::int64_t>();
+  return KeptColumns{matches, found};
+}
+
+/// Which column of the entry's value holds each of `columns`, [row, position].
+at::Tensor places_in(const ActivationCache::Entry& entry, const RowColumns& columns) {
+  const auto kept = kept_columns(entry, columns);
+  if (!kept) return columns.columns;
+  if (!kept->found.all().item<bool>()) {
+    const auto missing = kept->found.flatten().to(at::kLong).argmin(0).item<std::int64_t>();
     const auto row = missing / columns.positions();
     throw HookError(
         entry.name.to_string(),
         fmt::format("position {} of row {} was not kept; keep it with RunOptions::keep",
                     columns.columns[row][missing % columns.positions()].item<std::int64_t>(), row));
   }
-  return matches.to(at::kLong).argmax(2);
+  return kept->matches.to(at::kLong).argmax(2);
 }
 
 }  // namespace
@@ -60,6 +72,14 @@ at::Tensor columns_like(const ActivationCache::Entry& entry, const at::Tensor& v
 
 at::Tensor read_columns(const ActivationCache& cache, const Address& address, const RowColumns& columns) {
   return columns_like(cache.entry(address.name()), cache[address], columns);
+}
+
+std::optional<at::Tensor> columns_if_kept(const ActivationCache& cache, const Address& address,
+                                          const RowColumns& columns) {
+  if (!cache.contains(address.name())) return std::nullopt;
+  const auto kept = kept_columns(cache.entry(address.name()), columns);
+  if (kept && !kept->found.all().item<bool>()) return std::nullopt;
+  return read_columns(cache, address, columns);
 }
 
 const std::optional<TokenColumns>& tokens_along(const ActivationCache& cache, const ActivationName& name,

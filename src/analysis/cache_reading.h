@@ -23,6 +23,10 @@ at::Tensor read_columns(const ActivationCache& cache, const Address& address, co
 at::Tensor columns_like(const ActivationCache::Entry& entry, const at::Tensor& value,
                         const RowColumns& columns);
 
+/// What read_columns() gives where the cache has the activation at all of these columns; else nothing.
+std::optional<at::Tensor> columns_if_kept(const ActivationCache& cache, const Address& address,
+                                          const RowColumns& columns);
+
 /// The columns of the run that made a cache, along an axis of positions of one of its activations: an
 /// encoder's or those of the stack that predicts. Nothing where no run made it.
 const std::optional<TokenColumns>& tokens_along(const ActivationCache& cache, const ActivationName& name,

@@ -1,8 +1,13 @@
 #include "analysis/checked_cells.h"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/tensor.h>
+
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <random>
 #include <set>
@@ -16,18 +21,18 @@ struct Chosen {
   std::vector<std::int64_t> largest, drawn;
 };
 
-Chosen choose(const at::Tensor& estimates, const AttributionPatchingOptions& options) {
+Chosen choose(const at::Tensor& estimates, const CheckedEstimates& ask) {
   const auto* numbers = estimates.const_data_ptr<double>();
   std::vector<std::int64_t> cells;
   for (std::int64_t i = 0; i < estimates.numel(); ++i) {
     if (!std::isnan(numbers[i])) cells.push_back(i);
   }
   const auto count = static_cast<std::int64_t>(cells.size());
-  const std::int64_t top = std::min(options.check, count);
+  const std::int64_t top = std::min(ask.count, count);
   std::stable_sort(cells.begin(), cells.end(),
                    [&](auto a, auto b) { return std::abs(numbers[a]) > std::abs(numbers[b]); });
   Chosen chosen{.largest = {cells.begin(), cells.begin() + top}, .drawn = {}};
-  std::mt19937_64 draw(options.seed);
+  std::mt19937_64 draw(ask.seed);
   for (std::int64_t i = top; i < std::min(2 * top, count); ++i) {
     // One of those that are left changes places with the first of them.
     const auto left = static_cast<std::uint64_t>(count - i);
@@ -83,39 +88,29 @@ double correlation(const std::vector<double>& x, const std::vector<double>& y) {
   return xx > 0 && yy > 0 ? xy / std::sqrt(xx * yy) : std::numeric_limits<double>::quiet_NaN();
 }
 
-AttributionCheck check_cells(const HookedTransformer& model, const AttributionPatchingOptions& options,
-                             const EstimatedPlan& made) {
-  const std::int64_t cells = made.plan.cells();
-  const at::Tensor estimates = made.estimates.contiguous();
-  const Chosen chosen = choose(estimates, options);
-  SweepOptions exact = options.sweep;
-  exact.metric = Metrics(options.sweep.metric.all().front());
-  exact.progress = nullptr;
-  AttributionCheck check{.cells = {}, .correlation = 0, .missed = {}, .runs = 0};
-
-  const auto sweep_row = [&](std::int64_t row, const std::set<std::int64_t>& of_row) {
-    const CellPlan part = part_of(made.plan, of_row);
-    const std::int64_t number = made.layout.rows()[static_cast<std::size_t>(row)];
-    const CellScores scores = run_cells(model, exact, made.into, part, {number}, OnFailure::throws);
-    check.runs += scores.runs;
-    return scores.scores[0][0] - scores.unpatched[0][0];  // [cell]
-  };
-  std::vector<at::Tensor> effects(static_cast<std::size_t>(estimates.size(0)));
-  std::vector<std::set<std::int64_t>> by_row(effects.size());
+AttributionCheck check_estimates(const CheckedEstimates& ask) {
+  const at::Tensor estimates = ask.estimates.contiguous();
+  const std::int64_t cells = estimates.size(1);
+  const Chosen chosen = choose(estimates, ask);
+  std::map<std::int64_t, std::set<std::int64_t>> by_row;
   for (const auto* some : {&chosen.largest, &chosen.drawn}) {
-    for (const std::int64_t cell : *some) by_row[static_cast<std::size_t>(cell / cells)].insert(cell % cells);
+    for (const std::int64_t number : *some) by_row[number / cells].insert(number % cells);
   }
-  for (std::size_t row = 0; row < by_row.size(); ++row) {
-    if (!by_row[row].empty()) effects[row] = sweep_row(static_cast<std::int64_t>(row), by_row[row]);
+  std::map<std::int64_t, double> effects;  // by the numbers of cells among those of all rows
+  for (const auto& [row, of_row] : by_row) {
+    const at::Tensor made = ask.effects(row, of_row);
+    std::int64_t place = 0;
+    for (const std::int64_t cell : of_row) effects[row * cells + cell] = made[place++].item<double>();
   }
+  AttributionCheck check{.cells = {}, .correlation = 0, .missed = {}, .runs = 0};
   const auto add = [&](const std::vector<std::int64_t>& some, bool drawn) {
     for (const std::int64_t number : some) {
       const std::int64_t row = number / cells, cell = number % cells;
-      GridPlace at = made.layout.place(0, row, cell);
+      GridPlace at = ask.place(row, cell);
       check.cells.push_back({.index = std::move(at.index),
                              .labels = std::move(at.labels),
                              .estimate = estimates[row][cell].item<double>(),
-                             .effect = effects[static_cast<std::size_t>(row)][cell].item<double>(),
+                             .effect = effects.at(number),
                              .drawn = drawn});
     }
   };
@@ -125,12 +120,37 @@ AttributionCheck check_cells(const HookedTransformer& model, const AttributionPa
   std::vector<double> x, y;
   for (const CheckedCell& cell : check.cells) {
     x.push_back(cell.estimate);
-    y.push_back(options.drop_layers ? std::abs(cell.effect) : cell.effect);
+    y.push_back(ask.sizes ? std::abs(cell.effect) : cell.effect);
   }
   check.correlation = correlation(x, y);
   const double typical = median_size(check.cells);
   std::copy_if(check.cells.begin(), check.cells.end(), std::back_inserter(check.missed),
                [&](const CheckedCell& cell) { return cell.drawn && std::abs(cell.effect) > typical; });
+  return check;
+}
+
+AttributionCheck check_cells(const HookedTransformer& model, const AttributionPatchingOptions& options,
+                             const EstimatedPlan& made) {
+  SweepOptions exact = options.sweep;
+  exact.metric = Metrics(options.sweep.metric.all().front());
+  exact.progress = nullptr;
+  std::int64_t runs = 0;
+  const auto effects = [&](std::int64_t row, const std::set<std::int64_t>& cells) {
+    const CellPlan part = part_of(made.plan, cells);
+    const std::int64_t number = made.layout.rows()[static_cast<std::size_t>(row)];
+    const CellScores scores = run_cells(model, exact, made.into, part, {number}, OnFailure::throws);
+    runs += scores.runs;
+    const std::vector<std::int64_t> places(cells.begin(), cells.end());
+    return (scores.scores[0][0] - scores.unpatched[0][0]).index_select(0, at::tensor(places, at::kLong));
+  };
+  AttributionCheck check = check_estimates(
+      {.estimates = made.estimates,
+       .count = options.check,
+       .seed = options.seed,
+       .sizes = options.drop_layers,
+       .effects = effects,
+       .place = [&](std::int64_t row, std::int64_t cell) { return made.layout.place(0, row, cell); }});
+  check.runs = runs;
   return check;
 }
 

@@ -138,16 +138,17 @@ Grid without_rows(const Grid& scores) {
 
 }  // namespace
 
-EdgeSpace::EdgeSpace(const HookedTransformer& model, const char* where)
-    : graph_(StreamGraph::of(model, where)), owners_(graph_.reader_axis.labels.size()) {
+EdgeSpace::EdgeSpace(const HookedTransformer& model)
+    : graph_(StreamGraph::of(model)), owners_(graph_.reader_axis.labels.size()) {
   const std::int64_t group = model.config().n_heads / model.config().n_kv_heads;
   for (const StreamGraph::Reader& reader : graph_.readers) {
     const ActivationName& name = reader.gradient.name();
     for (const StreamGraph::Writer& writer : graph_.writers) {
       const ActivationName& own = writer.written.name();
-      const bool heads = reader.kind != StreamGraph::Reader::Kind::stream && writer.of_heads;
+      const bool heads = reader.kind != StreamGraph::Reader::Kind::stream && writer.of_heads &&
+                         is_of_cross_attention(own.site) == is_of_cross_attention(name.site);
       const bool mlp = name.site == Site::mlp_in && own.site == Site::mlp_out;
-      if (own.layer != name.layer || (!heads && !mlp)) continue;
+      if (own.stack != name.stack || own.layer != name.layer || (!heads && !mlp)) continue;
       for (std::int64_t i = 0; i < reader.count; ++i) {
         auto& owners = owners_[static_cast<std::size_t>(reader.first + i)];
         const bool shared = heads && reader.count != writer.count;
@@ -159,22 +160,24 @@ EdgeSpace::EdgeSpace(const HookedTransformer& model, const char* where)
 }
 
 bool EdgeSpace::is_behind(std::int64_t reader, std::int64_t writer) const {
+  bool written = false;  // on the stream that is followed
   for (const StreamGraph::Step& step : graph_.steps) {
+    if (step.kind == StreamGraph::Step::Kind::stream) written = false;
     if (step.kind == StreamGraph::Step::Kind::write) {
       const StreamGraph::Writer& own = graph_.writers[step.number];
-      if (writer >= own.first && writer < own.first + own.count) return true;
+      written = written || (writer >= own.first && writer < own.first + own.count);
     }
     if (step.kind == StreamGraph::Step::Kind::read) {
       const StreamGraph::Reader& own = graph_.readers[step.number];
-      if (reader >= own.first && reader < own.first + own.count) return false;
+      if (reader >= own.first && reader < own.first + own.count) return written;
     }
   }
   return false;
 }
 
 bool EdgeSpace::is_embedding(std::int64_t writer) const {
-  return row(graph_.writer_axis.places[static_cast<std::size_t>(writer)]->name().site).scope ==
-         SiteScope::entry;
+  const Site site = graph_.writer_axis.places[static_cast<std::size_t>(writer)]->name().site;
+  return row(site).scope == SiteScope::entry || site == Site::resid_pre;
 }
 
 Circuit Circuit::of_nodes(const HookedTransformer& model, const std::vector<std::string>& nodes) {
@@ -187,7 +190,7 @@ Circuit Circuit::of_nodes(const HookedTransformer& model, const std::vector<std:
 }
 
 Circuit Circuit::of_edges(const HookedTransformer& model, const std::vector<CircuitEdge>& edges) {
-  const EdgeSpace space(model, "circuit");
+  const EdgeSpace space(model);
   EdgeNumbers numbers;
   for (const CircuitEdge& edge : edges) {
     const std::int64_t writer = number_in(space.writers(), edge.writer, "writer");
@@ -217,7 +220,7 @@ std::int64_t Circuit::size() const noexcept {
 
 Circuit Circuit::pruned(const HookedTransformer& model) const {
   if (kind_ == CircuitKind::nodes) return of_nodes(model, nodes_);
-  const EdgeSpace space(model, "circuit");
+  const EdgeSpace space(model);
   EdgeNumbers numbers;
   for (const CircuitEdge& edge : edges_)
     numbers.emplace(number_in(space.writers(), edge.writer, "writer"),
@@ -289,7 +292,7 @@ Circuit choose_circuit(const HookedTransformer& model, const Grid& given, const 
     return Circuit::of_nodes(model, nodes);
   }
   if (axes.size() != 2 || axes[0].name != "writer" || axes[1].name != "reader") refuse_axes(scores);
-  const EdgeSpace space(model, "circuit");
+  const EdgeSpace space(model);
   if (axes[0].labels != space.writers() || axes[1].labels != space.readers())
     throw ShapeError(scores.title(),
                      "these are edges of another model; expected those of edge_attribution of this one");

@@ -11,8 +11,7 @@ namespace hooked {
 /// All edges that a model may have, by numbers on the axes of edge_attribution.
 class EdgeSpace {
  public:
-  /// Throws HookError, naming `where`, for two stacks.
-  EdgeSpace(const HookedTransformer& model, const char* where);
+  explicit EdgeSpace(const HookedTransformer& model);
 
   const StreamGraph& graph() const noexcept { return graph_; }
   const std::vector<std::string>& writers() const noexcept { return graph_.writer_axis.labels; }

@@ -9,9 +9,12 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "analysis/as_memory_allows.h"
+#include "analysis/checked_cells.h"
 #include "analysis/edge_walk.h"
 #include "analysis/gradient_run.h"
 #include "analysis/row_metrics.h"
@@ -19,6 +22,7 @@
 #include "analysis/sweep_grid.h"
 #include "analysis/work_clock.h"
 #include "core/parallel.h"
+#include "hooked/analysis/path_patching.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/point_index.h"
 
@@ -41,6 +45,11 @@ void require(const EdgeAttributionOptions& options) {
     throw HookError(
         kEdgeAttribution,
         "an edge is no activation to integrate over; expected integration over inputs or nothing");
+  if (options.check < 0)
+    throw HookError(kEdgeAttribution, fmt::format("check is {}; expected a number of edges", options.check));
+  if (options.check > 0 && options.by_position)
+    throw HookError(kEdgeAttribution,
+                    "edges are checked at all positions together; expected `by_position` or `check`");
   step_of(options.integration, 0);
 }
 
@@ -62,6 +71,10 @@ bool is_on_the_way(Site site) {
     case Site::result:
     case Site::attn_out:
     case Site::resid_mid:
+    case Site::cross_attn_in:
+    case Site::cross_result:
+    case Site::cross_attn_out:
+    case Site::resid_mid_cross:
     case Site::mlp_in:
     case Site::resid_post:
     case Site::normalized_resid_post:
@@ -90,6 +103,12 @@ void require_free_way(const HookedTransformer& model, const SweepOptions& sweep)
   for (const Edit& edit : sweep.edits) require_none(edit.target.where);
 }
 
+/// The edges of some rows.
+struct EdgesOfRows {
+  at::Tensor edges;   ///< [row, writer, reader, ...]
+  at::Tensor scores;  ///< [row] without a patch
+};
+
 /// The edges of some rows of one input.
 class Edges {
  public:
@@ -102,8 +121,8 @@ class Edges {
         points_(model.config()),
         metric_(bound_metrics(model, options.sweep.metric, into.all()).front()) {}
 
-  /// [row, writer, reader, ...] of rows that follow one another.
-  at::Tensor of_rows(std::int64_t begin, std::int64_t end) const {
+  /// Of rows that follow one another.
+  EdgesOfRows of_rows(std::int64_t begin, std::int64_t end) const {
     const Input input = into_.of_rows(begin, end);
     std::vector<SweptRow> rows;
     std::vector<std::int64_t> numbers;
@@ -120,20 +139,20 @@ class Edges {
                             .edits = edits_of_row(options_.sweep.edits, points_, rows.front()),
                             .threads = options_.sweep.threads}};
     if (options_.integration.over == IntegrateOver::nothing) {
-      at::Tensor edges;
-      gradient_run(model_, input, metric, ask,
-                   [&](const ActivationCache& values, const ActivationCache& gradients) {
-                     edges = edges_of(run_of(input, values, gradients), deltas(values, rows));
-                   });
-      return edges;
+      EdgesOfRows made;
+      made.scores = gradient_run(
+          model_, input, metric, ask, [&](const ActivationCache& values, const ActivationCache& gradients) {
+            made.edges = edges_of(run_of(input, values, gradients), deltas(values, rows));
+          });
+      return made;
     }
-    RunOptions plain = ask.run;
-    plain.output = Output::none;
+    RunOptions plain = metric.needs(ask.run);
     const std::vector<ActivationName> entries = InputWay::entries(model_);
     for (const std::vector<ActivationName>* names : {&std::as_const(ask.keep), &entries}) {
       for (const ActivationName& name : *names) plain.capture = plain.capture | Selection(name);
     }
-    const ActivationCache values = model_.run(input, plain).cache;
+    const RunResult unpatched = model_.run(input, plain);
+    const ActivationCache& values = unpatched.cache;
     const std::vector<at::Tensor> deltas = this->deltas(values, rows);
     const InputWay way(model_, options_.sweep.from, values, rows);
     at::Tensor sum;
@@ -147,7 +166,12 @@ class Edges {
                      sum = sum.defined() ? sum + edges : edges;
                    });
     }
-    return sum / static_cast<double>(options_.integration.steps);
+    return {sum / static_cast<double>(options_.integration.steps), metric(unpatched)};
+  }
+
+  /// Gradients that each call of of_rows() takes.
+  std::int64_t gradients() const {
+    return options_.integration.over == IntegrateOver::nothing ? 1 : options_.integration.steps;
   }
 
   std::int64_t rows_at_once() const {
@@ -186,46 +210,118 @@ class Edges {
   BoundMetric metric_;
 };
 
+/// Some edges of one row by path patching: what each changes, in the order of their numbers.
+class ExactEdges {
+ public:
+  ExactEdges(const HookedTransformer& model, const EdgeAttributionOptions& options, const StreamGraph& graph)
+      : model_(model), options_(options), graph_(graph) {}
+
+  at::Tensor effects(std::int64_t row, const std::set<std::int64_t>& edges) {
+    const auto readers = static_cast<std::int64_t>(graph_.reader_axis.labels.size());
+    std::map<std::int64_t, std::vector<std::int64_t>> by_writer;
+    for (const std::int64_t edge : edges) by_writer[edge / readers].push_back(edge % readers);
+    std::vector<at::Tensor> made;  // in order, as edges are numbered by writers first
+    for (const auto& [writer, of_writer] : by_writer) {
+      PathPatchingOptions paths{.senders = {place(graph_.writer_axis, writer)},
+                                .cells = PathCells::each_receiver,
+                                .sweep = options_.sweep};
+      for (const std::int64_t reader : of_writer)
+        paths.receivers.push_back(place(graph_.reader_axis, reader));
+      paths.sweep.over = {SweptAxis(Axis::batch, {row})};
+      paths.sweep.progress = nullptr;
+      const SweepReport report = path_patching_report(model_, paths);
+      if (!report.failed.empty()) throw HookError(kEdgeAttribution, report.failed.front().error);
+      runs_ += report.runs;
+      made.push_back(report.grid.values().flatten() - report.unpatched.values().flatten());
+    }
+    return at::cat(made);
+  }
+  std::int64_t runs() const noexcept { return runs_; }
+
+ private:
+  static Address place(const GridAxis& axis, std::int64_t number) {
+    return *axis.places[static_cast<std::size_t>(number)];
+  }
+
+  const HookedTransformer& model_;
+  const EdgeAttributionOptions& options_;
+  const StreamGraph& graph_;
+  std::int64_t runs_ = 0;
+};
+
 }  // namespace
 
-Grid edge_attribution(const HookedTransformer& model, const EdgeAttributionOptions& options) {
+AttributionPatchingReport edge_attribution_report(const HookedTransformer& model,
+                                                  const EdgeAttributionOptions& options) {
   require(options);
   require_free_way(model, options.sweep);
   const ThreadLimit limit(options.sweep.threads);
   const SweepInput into(model, options.sweep.into);
-  const StreamGraph graph = StreamGraph::of(model, kEdgeAttribution);
+  const StreamGraph graph = StreamGraph::of(model);
   CellPlan plan{.axes = {graph.writer_axis, graph.reader_axis},
                 .patched = {},
                 .groups = {},
                 .check = nullptr,
                 .title = "Edge attribution",
                 .record = {}};
-  if (options.by_position) plan.axes.push_back(numbered_axis("pos", into.all().length()));
+  if (options.by_position) {
+    std::int64_t columns = into.all().length();
+    if (model.config().has_encoder())
+      columns = std::max<std::int64_t>(columns, into.columns(/*of_encoder=*/true).end);
+    plan.axes.push_back(numbered_axis("pos", columns));
+  }
   const SweepLayout layout(options.sweep, into, plan);
   const Edges edges(model, options, into, graph);
   const WorkClock clock;
   const auto count = static_cast<std::int64_t>(layout.rows().size());
   std::vector<at::Tensor> rows(layout.rows().size());  // [1, writer, reader, ...]
-  bool complete = true;
+  CellScores made;
+  made.unpatched = at::full({1, count}, std::numeric_limits<double>::quiet_NaN(), at::kDouble);
+  std::int64_t gradient_runs = 0;
   const bool all = count == into.rows() && std::is_sorted(layout.rows().begin(), layout.rows().end());
   as_memory_allows(model.device(), kEdgeAttribution, count, all ? edges.rows_at_once() : 1,
                    [&](std::int64_t begin, std::int64_t end) {
-                     if (!complete) return;
+                     if (!made.complete) return;
                      const std::int64_t first = layout.rows()[static_cast<std::size_t>(begin)];
-                     const at::Tensor some = edges.of_rows(first, first + end - begin);
+                     const EdgesOfRows some = edges.of_rows(first, first + end - begin);
+                     gradient_runs += edges.gradients();
+                     made.unpatched[0].slice(0, begin, end).copy_(some.scores);
                      for (std::int64_t i = begin; i < end; ++i)
-                       rows[static_cast<std::size_t>(i)] = some.narrow(0, i - begin, 1);
+                       rows[static_cast<std::size_t>(i)] = some.edges.narrow(0, i - begin, 1);
                      if (!options.sweep.progress) return;
-                     complete = options.sweep.progress(clock.at(end, count)) || end == count;
+                     made.complete = options.sweep.progress(clock.at(end, count)) || end == count;
                    });
   for (at::Tensor& row : rows) {
     if (!row.defined()) row = at::full_like(rows.front(), std::numeric_limits<double>::quiet_NaN());
   }
-  CellScores made;
   made.scores = at::cat(rows).flatten(1).unsqueeze(0);
-  made.unpatched = at::full({1, count}, std::numeric_limits<double>::quiet_NaN(), at::kDouble);
-  made.complete = complete;
-  return layout.report(made).grid;
+  SweepReport laid = layout.report(made);
+  AttributionPatchingReport report{.grid = std::move(laid.grid),
+                                   .unpatched = std::move(laid.unpatched),
+                                   .check = std::nullopt,
+                                   .gradient_runs = gradient_runs,
+                                   .seconds = 0,
+                                   .complete = made.complete};
+  if (options.check > 0 && made.complete) {
+    ExactEdges exact(model, options, graph);
+    report.check = check_estimates(
+        {.estimates = made.scores[0],
+         .count = options.check,
+         .seed = options.seed,
+         .sizes = false,
+         .effects =
+             [&](std::int64_t row, const std::set<std::int64_t>& some) {
+               return exact.effects(layout.rows()[static_cast<std::size_t>(row)], some);
+             },
+         .place = [&](std::int64_t row, std::int64_t cell) { return layout.place(0, row, cell); }});
+    report.check->runs = exact.runs();
+  }
+  report.seconds = clock.seconds();
+  return report;
+}
+
+Grid edge_attribution(const HookedTransformer& model, const EdgeAttributionOptions& options) {
+  return edge_attribution_report(model, options).grid;
 }
 
 }  // namespace hooked

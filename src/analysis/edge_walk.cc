@@ -35,7 +35,7 @@ bool reads_through_norm(const ModelConfig& config) {
          (config.norm_place == NormPlace::pre || config.norm_place == NormPlace::both);
 }
 
-/// Follows the stream from the embedding to its end.
+/// Follows the stream from the embedding to its end; of two stacks one stream after the other.
 class GraphBuilder {
  public:
   explicit GraphBuilder(const ModelConfig& config) : config_(config), stack_(config.main_stack()) {}
@@ -43,31 +43,46 @@ class GraphBuilder {
   Graph build() && {
     graph_.writer_axis.name = "writer";
     graph_.reader_axis.name = "reader";
-    embedding();
-    for (std::int32_t layer = 0; layer < config_.n_layers; ++layer) block(layer);
+    if (config_.has_encoder()) {
+      stack_ = Stack::encoder;
+      stream(config_.n_encoder_layers());
+      for (std::int32_t layer = 0; layer < config_.n_layers; ++layer) read_source(layer);
+      stack_ = config_.main_stack();
+    }
+    stream(config_.n_layers);
     const ActivationName end = end_of_stream(config_);
-    read(Graph::Reader::Kind::stream, end, {"logits"}, {Address(end)});
+    read({Graph::Reader::Kind::stream, end, std::nullopt, 0, 0}, {"logits"}, {Address(end)});
     return std::move(graph_);
   }
 
  private:
-  void write(const Address& written, bool of_heads, const std::vector<std::string>& labels,
+  void stream(std::int64_t layers) {
+    graph_.steps.push_back({Graph::Step::Kind::stream, graph_.writers.size()});
+    embedding();
+    for (std::int32_t layer = 0; layer < layers; ++layer) block(layer);
+  }
+
+  void write(Graph::Writer writer, const std::vector<std::string>& labels,
              const std::vector<Address>& places) {
     GridAxis& axis = graph_.writer_axis;
+    writer.first = static_cast<std::int64_t>(axis.labels.size());
+    writer.count = static_cast<std::int64_t>(labels.size());
     graph_.steps.push_back({Graph::Step::Kind::write, graph_.writers.size()});
-    graph_.writers.push_back({written, of_heads, static_cast<std::int64_t>(axis.labels.size()),
-                              static_cast<std::int64_t>(labels.size())});
-    axis.labels.insert(axis.labels.end(), labels.begin(), labels.end());
+    graph_.writers.push_back(std::move(writer));
+    for (const std::string& label : labels) axis.labels.push_back(in_stack(label));
     axis.places.insert(axis.places.end(), places.begin(), places.end());
   }
-  void write(const Address& part, std::string label) { write(part, false, {std::move(label)}, {part}); }
+  void write(const Address& part, const std::string& label) {
+    write({part, false, std::nullopt, 0, 0}, {label}, {part});
+  }
 
-  void read(Graph::Reader::Kind kind, const Address& gradient, const std::vector<std::string>& labels,
+  void read(Graph::Reader reader, const std::vector<std::string>& labels,
             const std::vector<Address>& places) {
     GridAxis& axis = graph_.reader_axis;
+    reader.first = static_cast<std::int64_t>(axis.labels.size());
+    reader.count = static_cast<std::int64_t>(labels.size());
     graph_.steps.push_back({Graph::Step::Kind::read, graph_.readers.size()});
-    graph_.readers.push_back({kind, gradient, static_cast<std::int64_t>(axis.labels.size()),
-                              static_cast<std::int64_t>(labels.size())});
+    graph_.readers.push_back(std::move(reader));
     axis.labels.insert(axis.labels.end(), labels.begin(), labels.end());
     axis.places.insert(axis.places.end(), places.begin(), places.end());
   }
@@ -76,13 +91,20 @@ class GraphBuilder {
     graph_.steps.push_back({Graph::Step::Kind::norm, graph_.norms.size()});
     graph_.norms.push_back(normalized);
   }
-  void norm(Site normalized, std::int32_t layer) {
-    norm({.site = normalized, .stack = stack_, .layer = layer});
-  }
+  void norm(Site normalized, std::int32_t layer) { norm(in_block(normalized, layer)); }
 
   Address in(const act::BlockSite& site, std::int32_t layer) const { return site.in(stack_, layer); }
+  ActivationName in_block(Site site, std::int32_t layer) const {
+    return {.site = site, .stack = stack_, .layer = layer};
+  }
+  /// Parts of an encoder are told from those of the stack that predicts, which have the plain names.
+  std::string in_stack(const std::string& label) const {
+    return stack_ == Stack::encoder ? "encoder " + label : label;
+  }
 
   void embedding() {
+    // A decoder's embedding has no points of its own.
+    if (stack_ == Stack::decoder) return write(in(act::resid_pre, 0), "embed");
     if (!config_.embedding_sum_norm) {
       write(act::embed, "embed");
       if (config_.learned_positions()) write(act::pos_embed, "pos_embed");
@@ -94,38 +116,53 @@ class GraphBuilder {
     norm({.site = Site::embed_ln_normalized});
   }
 
-  void read_attention(std::int32_t layer) {
-    struct Branch {
-      Graph::Reader::Kind kind;
-      act::BlockSite site;
-      char letter;
-    };
-    for (const Branch& branch :
-         {Branch{Graph::Reader::Kind::queries, act::q, 'q'}, Branch{Graph::Reader::Kind::keys, act::k, 'k'},
-          Branch{Graph::Reader::Kind::values, act::v, 'v'}}) {
-      const bool queries = branch.kind == Graph::Reader::Kind::queries;
-      const bool shared = !queries && config_.n_kv_heads != config_.n_heads;
-      std::vector<std::string> labels;
-      std::vector<Address> places;
-      for (std::int64_t head = 0; head < (queries ? config_.n_heads : config_.n_kv_heads); ++head) {
-        labels.push_back(fmt::format("{}head {}.{} {}", shared ? "kv " : "", layer, head, branch.letter));
-        places.push_back(in(branch.site, layer).head(head));
-      }
-      read(branch.kind, in(branch.site, layer), labels, places);
+  /// Queries, keys or values of a layer, a reader for each of their heads, by the activation's full name.
+  void read_heads(Graph::Reader::Kind kind, const Address& heads, const std::optional<ActivationName>& norm) {
+    const std::int32_t layer = heads.name().layer;
+    const bool queries = kind == Graph::Reader::Kind::queries;
+    const bool crosses = is_of_cross_attention(heads.name().site);
+    const bool shared = !queries && config_.n_kv_heads != config_.n_heads;
+    const char letter = queries ? 'q' : kind == Graph::Reader::Kind::keys ? 'k' : 'v';
+    std::vector<std::string> labels;
+    std::vector<Address> places;
+    for (std::int64_t head = 0; head < (queries ? config_.n_heads : config_.n_kv_heads); ++head) {
+      const std::string name = fmt::format("{}head {}.{} {}", shared ? "kv " : "", layer, head, letter);
+      labels.push_back(crosses ? "cross " + name : in_stack(name));
+      places.push_back(heads.head(head));
     }
+    read({kind, heads, norm, 0, 0}, labels, places);
+  }
+  void read_attention(std::int32_t layer) {
+    std::optional<ActivationName> norm;
+    if (reads_through_norm(config_)) norm = in_block(Site::ln1_normalized, layer);
+    read_heads(Graph::Reader::Kind::queries, in(act::q, layer), norm);
+    read_heads(Graph::Reader::Kind::keys, in(act::k, layer), norm);
+    read_heads(Graph::Reader::Kind::values, in(act::v, layer), norm);
+  }
+  /// What cross-attention of a decoder's layer reads of the encoder's stream at its end.
+  void read_source(std::int32_t layer) {
+    const ActivationName norm{.site = Site::encoder_final_ln_normalized};
+    const Stack decoder = config_.main_stack();
+    read_heads(Graph::Reader::Kind::keys, act::cross_k.in(decoder, layer), norm);
+    read_heads(Graph::Reader::Kind::values, act::cross_v.in(decoder, layer), norm);
   }
   void read_mlp(std::int32_t layer) {
-    read(Graph::Reader::Kind::stream, in(act::mlp_in, layer), {fmt::format("mlp {}", layer)},
-         {in(act::mlp_in, layer)});
+    read({Graph::Reader::Kind::stream, in(act::mlp_in, layer), std::nullopt, 0, 0},
+         {in_stack(fmt::format("mlp {}", layer))}, {in(act::mlp_in, layer)});
   }
-  void write_attention(std::int32_t layer) {
+  void write_heads(const Address& z, const char* kind, const std::optional<ActivationName>& norm) {
     std::vector<std::string> labels;
     std::vector<Address> places;
     for (std::int64_t head = 0; head < config_.n_heads; ++head) {
-      labels.push_back(fmt::format("head {}.{}", layer, head));
-      places.push_back(in(act::z, layer).head(head));
+      labels.push_back(fmt::format("{}head {}.{}", kind, z.name().layer, head));
+      places.push_back(z.head(head));
     }
-    write(in(act::z, layer), true, labels, places);
+    write({z, true, norm, 0, 0}, labels, places);
+  }
+  void write_attention(std::int32_t layer) {
+    std::optional<ActivationName> norm;
+    if (has_output_norm(config_)) norm = in_block(Site::ln1_post_normalized, layer);
+    write_heads(in(act::z, layer), "", norm);
   }
   void write_mlp(std::int32_t layer) { write(in(act::mlp_out, layer), fmt::format("mlp {}", layer)); }
 
@@ -141,6 +178,11 @@ class GraphBuilder {
     if (!config_.has_mlp()) return;
     if (!parallel) {
       if (on_stream && !post) norm(Site::ln2_normalized, layer);
+      if (stack_ == Stack::decoder) {
+        read_heads(Graph::Reader::Kind::queries, in(act::cross_q, layer),
+                   in_block(Site::ln2_normalized, layer));
+        write_heads(in(act::cross_z, layer), "cross ", std::nullopt);
+      }
       read_mlp(layer);
     }
     write_mlp(layer);
@@ -169,26 +211,32 @@ class EdgeWalk {
   at::Tensor walk() {
     const auto writers = static_cast<std::int64_t>(run_.graph.writer_axis.labels.size());
     const auto readers = static_cast<std::int64_t>(run_.graph.reader_axis.labels.size());
-    const at::Tensor& first = deltas_.front();  // [row, pos, d_model]
-    const std::int64_t rows = first.size(0), columns = first.size(1);
-    std::vector<std::int64_t> sizes{rows, writers, readers};
-    if (run_.by_position) sizes.push_back(columns);
+    std::vector<std::int64_t> sizes{deltas_.front().size(0), writers, readers};
+    if (run_.by_position) sizes.push_back(longest());
     const double nan = std::numeric_limits<double>::quiet_NaN();
-    edges_ = at::full(sizes, nan, first.options().dtype(at::kDouble));
-    written_ = at::empty({rows, writers, columns, config_.d_model}, float32_at_least(first).options());
+    edges_ = at::full(sizes, nan, deltas_.front().options().dtype(at::kDouble));
     const auto& steps = run_.graph.steps;
     for (std::size_t i = 0; i < steps.size();) {
-      if (steps[i].kind == Graph::Step::Kind::read) {
-        const std::size_t begin = i;
-        while (i < steps.size() && steps[i].kind == Graph::Step::Kind::read) ++i;
-        read(begin, i);
-        continue;
-      }
-      if (steps[i].kind == Graph::Step::Kind::write) {
-        write(steps[i].number);
-      } else if (count_ > 0) {
-        const at::Tensor all = written_.narrow(1, 0, count_).transpose(0, 1);  // [writer, row, pos, d_model]
-        all.copy_(norm_at(run_.graph.norms[steps[i].number]).of(all));
+      switch (steps[i].kind) {
+        case Graph::Step::Kind::stream:
+          begin_stream(i);
+          break;
+        case Graph::Step::Kind::read: {
+          const std::size_t begin = i;
+          while (i < steps.size() && reads_with(steps[begin], steps[i])) ++i;
+          read(begin, i);
+          continue;
+        }
+        case Graph::Step::Kind::write:
+          write(steps[i].number);
+          break;
+        case Graph::Step::Kind::norm:
+          if (count_ > 0) {
+            // [writer, row, pos, d_model]
+            const at::Tensor all = written_.narrow(1, 0, count_).transpose(0, 1);
+            all.copy_(norm_at(run_.graph.norms[steps[i].number]).of(all));
+          }
+          break;
       }
       ++i;
     }
@@ -196,6 +244,36 @@ class EdgeWalk {
   }
 
  private:
+  std::int64_t longest() const {
+    std::int64_t columns = 0;
+    for (const at::Tensor& delta : deltas_) columns = std::max(columns, delta.size(1));
+    return columns;
+  }
+
+  /// From this step on parts write to another stream.
+  void begin_stream(std::size_t step) {
+    const StreamGraph& graph = run_.graph;
+    const std::vector<Graph::Step>& steps = graph.steps;
+    const auto next =
+        std::find_if(steps.begin() + static_cast<std::ptrdiff_t>(step) + 1, steps.end(),
+                     [](const Graph::Step& later) { return later.kind == Graph::Step::Kind::stream; });
+    const Graph::Writer& last =
+        graph.writers[(next == steps.end() ? graph.writers.size() : next->number) - 1];
+    const at::Tensor& delta = deltas_[steps[step].number];  // [row, pos, ..]
+    first_ = graph.writers[steps[step].number].first;
+    count_ = 0;
+    written_ = at::empty({delta.size(0), last.first + last.count - first_, delta.size(1), config_.d_model},
+                         float32_at_least(delta).options());
+  }
+
+  /// Whether a step is a reader of the same layer: those read one norm, and are read together.
+  bool reads_with(const Graph::Step& first, const Graph::Step& step) const {
+    if (step.kind != Graph::Step::Kind::read) return false;
+    const ActivationName &a = run_.graph.readers[first.number].gradient.name(),
+                         &b = run_.graph.readers[step.number].gradient.name();
+    return a.stack == b.stack && a.layer == b.layer;
+  }
+
   at::Tensor value(const Address& address) const {
     return float32_at_least(run_.values[address]).to(written_.options());
   }
@@ -216,21 +294,19 @@ class EdgeWalk {
 
   void write(std::size_t number) {
     const Graph::Writer& writer = run_.graph.writers[number];
-    const at::Tensor to =
-        written_.narrow(1, writer.first, writer.count).transpose(0, 1);  // [part, row, pos, d_model]
+    // [part, row, pos, d_model]
+    const at::Tensor to = written_.narrow(1, writer.first - first_, writer.count).transpose(0, 1);
     const at::Tensor delta = float32_at_least(deltas_[number]).to(written_.options());
     if (!writer.of_heads) {
       to[0].copy_(delta);
     } else {
       const ActivationName& z = writer.written.name();
-      const at::Tensor W_O = as_here(run_.model.weights().W_O(z.layer));  // [head, d_value, d_model]
+      // [head, d_value, d_model]
+      const at::Tensor W_O = as_here(weights_around(run_.model, z).W_O(z.layer));
       const at::Tensor heads = at::einsum("rphw,hwm->hrpm", {delta, W_O});
-      to.copy_(
-          has_output_norm(config_)
-              ? norm_at({.site = Site::ln1_post_normalized, .stack = z.stack, .layer = z.layer}).of(heads)
-              : heads);
+      to.copy_(writer.norm ? norm_at(*writer.norm).of(heads) : heads);
     }
-    count_ = writer.first + writer.count;
+    count_ = writer.first + writer.count - first_;
   }
 
   /// Readers of one point of the stream.
@@ -255,7 +331,8 @@ class EdgeWalk {
       put(reader, reader.first - first.first, directions);
     }
     const at::Tensor before = written_.narrow(1, 0, count_);
-    const at::Tensor to = edges_.narrow(1, 0, count_).narrow(2, first.first, n_readers);
+    at::Tensor to = edges_.narrow(1, first_, count_).narrow(2, first.first, n_readers);
+    if (run_.by_position) to = to.narrow(3, 0, columns);
     for (std::int64_t row = 0; row < rows; ++row) {
       at::Tensor numbers = products(before[row], directions.along[row]);
       if (directions.normalized.defined()) {
@@ -288,15 +365,14 @@ class EdgeWalk {
       to.copy_(through_latents(reader).transpose(1, 2));
       return;
     }
-    const WeightView weights = run_.model.weights();
+    const WeightView weights = weights_around(run_.model, name);
     at::Tensor W = as_here(reader.kind == Graph::Reader::Kind::queries ? weights.W_Q(name.layer)
                            : reader.kind == Graph::Reader::Kind::keys
                                ? weights.W_K(name.layer)
                                : weights.W_V(name.layer));  // [head, d_model, d_head]
     at::Tensor by_head = given.transpose(1, 2);             // [row, head, pos, d_head]
-    if (reads_through_norm(config_)) {
-      const FrozenNorm norm =
-          norm_at({.site = Site::ln1_normalized, .stack = name.stack, .layer = name.layer});
+    if (reader.norm) {
+      const FrozenNorm norm = norm_at(*reader.norm);
       if (norm.weight.defined()) W = W * norm.weight.unsqueeze(1);
       if (norm.centres) W = W - W.mean(1, /*keepdim=*/true);
       by_head = by_head / norm.scale.unsqueeze(1);
@@ -341,19 +417,24 @@ class EdgeWalk {
   const EdgeRun& run_;
   const ModelConfig& config_;
   const std::vector<at::Tensor>& deltas_;
-  at::Tensor written_;      // [row, writer, pos, d_model]: as it stands in the stream now
-  std::int64_t count_ = 0;  // of the writers so far
+  at::Tensor written_;      // [row, writer of this stream, pos, d_model]: as it stands there now
+  std::int64_t first_ = 0;  // of the writers of this stream
+  std::int64_t count_ = 0;  // of those that have written
   at::Tensor edges_;
 };
 
 }  // namespace
 
-StreamGraph StreamGraph::of(const HookedTransformer& model, const char* where) {
-  if (model.config().has_encoder()) {
-    throw HookError(where, "edges between two stacks are not there; expected a model with one stack");
-  }
-  return GraphBuilder(model.config()).build();
+bool is_of_cross_attention(Site site) {
+  return site == Site::cross_q || site == Site::cross_k || site == Site::cross_v || site == Site::cross_z;
 }
+
+WeightView weights_around(const HookedTransformer& model, const ActivationName& name) {
+  if (is_of_cross_attention(name.site)) return model.weights().cross_attention();
+  return name.stack == Stack::encoder ? model.weights().encoder() : model.weights();
+}
+
+StreamGraph StreamGraph::of(const HookedTransformer& model) { return GraphBuilder(model.config()).build(); }
 
 std::vector<ActivationName> StreamGraph::differentiated() const {
   std::vector<ActivationName> names;
@@ -364,19 +445,24 @@ std::vector<ActivationName> StreamGraph::differentiated() const {
 std::vector<ActivationName> StreamGraph::kept(const HookedTransformer& model) const {
   const ModelConfig& config = model.config();
   std::vector<ActivationName> names;
+  const auto keep = [&](const ActivationName& name) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  };
   const auto keep_norm = [&](const ActivationName& normalized) {
     const StreamNorm norm = stream_norm_at(model, normalized);
-    names.insert(names.end(), {norm.scale, norm.normalized});
+    keep(norm.scale);
+    keep(norm.normalized);
   };
-  for (const Writer& writer : writers) names.push_back(writer.written.name());
+  for (const Writer& writer : writers) {
+    keep(writer.written.name());
+    if (writer.norm) keep_norm(*writer.norm);
+  }
   for (const ActivationName& norm : norms) keep_norm(norm);
-  for (std::int32_t layer = 0; layer < config.n_layers; ++layer) {
-    const auto in_block = [&](Site site) {
-      return ActivationName{.site = site, .stack = config.main_stack(), .layer = layer};
-    };
-    if (reads_through_norm(config)) keep_norm(in_block(Site::ln1_normalized));
-    if (has_output_norm(config)) keep_norm(in_block(Site::ln1_post_normalized));
-    if (config.latent_attention()) names.push_back(in_block(Site::resid_pre));
+  for (const Reader& reader : readers) {
+    if (reader.norm) keep_norm(*reader.norm);
+    const ActivationName& name = reader.gradient.name();
+    if (config.latent_attention() && reader.kind != Reader::Kind::stream)
+      keep({.site = Site::resid_pre, .stack = name.stack, .layer = name.layer});
   }
   return names;
 }

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,24 +13,28 @@
 
 namespace hooked {
 
-/// What a model's parts write to its stream and what they read of it, in their order.
+/// What a model's parts write to its stream and what they read of it, in their order. Of two stacks the
+/// encoder's stream comes first, whose end cross-attention's keys and values read.
 struct StreamGraph {
   /// What one module writes: one part, or a head each.
   struct Writer {
-    Address written;            ///< what it is made of: z, or the part itself
-    bool of_heads;              ///< through W_O of the layer, and the output norm where there is one
-    std::int64_t first, count;  ///< its parts on the axis of writers
+    Address written;                     ///< what it is made of: z, or the part itself
+    bool of_heads;                       ///< through W_O of the layer
+    std::optional<ActivationName> norm;  ///< which heads pass on their way, by its `normalized`
+    std::int64_t first, count;           ///< its parts on the axis of writers
   };
   /// What one module reads.
   struct Reader {
     enum class Kind : std::uint8_t { queries, keys, values, stream } kind;
-    Address gradient;           ///< at which the gradient is taken
-    std::int64_t first, count;  ///< on the axis of readers
+    Address gradient;                    ///< at which the gradient is taken
+    std::optional<ActivationName> norm;  ///< through which heads read, by its `normalized`
+    std::int64_t first, count;           ///< on the axis of readers
   };
   /// One thing that happens to the stream.
   struct Step {
-    enum class Kind : std::uint8_t { write, read, norm } kind;
-    std::size_t number;  ///< among writers, readers or norms
+    /// `stream`: another stream begins, of which nothing is written yet.
+    enum class Kind : std::uint8_t { stream, write, read, norm } kind;
+    std::size_t number;  ///< among writers, readers or norms; of a stream its first writer
   };
 
   std::vector<Writer> writers;
@@ -38,13 +43,17 @@ struct StreamGraph {
   std::vector<Step> steps;
   GridAxis writer_axis, reader_axis;
 
-  /// Of a model with one stack. Throws HookError, naming `where`, for others.
-  static StreamGraph of(const HookedTransformer& model, const char* where);
+  static StreamGraph of(const HookedTransformer& model);
 
   /// What gradients are asked for, and what else a run must keep.
   std::vector<ActivationName> differentiated() const;
   std::vector<ActivationName> kept(const HookedTransformer& model) const;
 };
+
+/// Whether queries, keys, values or z are those of cross-attention.
+bool is_of_cross_attention(Site site);
+/// The weights of the attention that an activation belongs to: of either stack, or cross-attention's.
+WeightView weights_around(const HookedTransformer& model, const ActivationName& name);
 
 /// How edges are computed from a run and its gradients.
 struct EdgeRun {
@@ -57,8 +66,9 @@ struct EdgeRun {
   bool by_position;
 };
 
-/// The edges [row, writer, reader] or [row, writer, reader, pos], float64 on the CPU. `deltas` are by what
-/// the writers' activations change, [row, pos, ...] for each writer of the graph.
+/// The edges [row, writer, reader] or [row, writer, reader, pos] (of two streams the columns of the longer
+/// one), float64 on the CPU. `deltas` are by what the writers' activations change, [row, pos, ...] for each
+/// writer of the graph.
 at::Tensor edges_of(const EdgeRun& run, const std::vector<at::Tensor>& deltas);
 
 }  // namespace hooked

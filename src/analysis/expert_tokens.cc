@@ -1,17 +1,41 @@
 #include "analysis/expert_tokens.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
+
+#include <tuple>
 
 #include "analysis/cache_reading.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
+#include "hooked/hooks/edit.h"
 
 namespace hooked {
 namespace {
 
-/// What each chosen expert's output is multiplied by, [batch, pos, rank], of the router's weights of all.
+/// The experts that the router chose by its weights, [batch, pos, rank]: before hooks and edits sent tokens
+/// elsewhere. The model itself says it, in a run of the layer alone whose weights are set.
+at::Tensor chosen_by_router(const HookedTransformer& model, std::int32_t layer, const at::Tensor& weights,
+                            const at::Tensor& sent_to) {
+  const HookedTransformer plain(model.loaded());  // without the hooks of the handle
+  const Address choice = act::expert_indices(layer);
+  const at::Tensor nothing = at::zeros({weights.size(0), weights.size(1), plain.config().d_model},
+                                       at::TensorOptions(plain.dtype()).device(plain.device()));
+  const auto run =
+      plain.run(Input::start_at_layer(layer, nothing), {.edits = {set(act::expert_weights(layer), weights)},
+                                                        .capture = choice,
+                                                        .output = Output::none,
+                                                        .stop_at_layer = layer + 1});
+  const at::Tensor chosen = run.cache[choice].to(at::kCPU);
+  if (plain.config().experts->router != RouterKind::sparse_mixer) return chosen;
+  // Its ranks are not those of the weights. Where the experts are the same, tokens went where it chose.
+  const auto same = std::get<0>(chosen.sort(-1)).eq(std::get<0>(sent_to.sort(-1))).all(-1, /*keepdim=*/true);
+  return at::where(same, sent_to, chosen);
+}
+
+/// What each rank's output is multiplied by, [batch, pos, rank], of the router's weights of all experts.
 at::Tensor weights_of_chosen(const at::Tensor& weights, const at::Tensor& chosen, const Experts& experts) {
   const auto ranked = weights.gather(-1, chosen);
   if (!experts.renormalised) return ranked;
@@ -44,7 +68,9 @@ ExpertTokens::ExpertTokens(std::int32_t layer, const RunReading& run)
   if (tokens && tokens->mask.defined())
     owners = owners.masked_fill(tokens->mask.to(at::kCPU).logical_not().unsqueeze(-1), -1);
   owners_ = by_rank(owners);
-  weights_ = by_rank(weights_of_chosen(weights, chosen, *run.model.config().experts));
+  // Edits of the choice send tokens elsewhere, and weights stay with their rank.
+  const auto of_router = chosen_by_router(run.model, layer, run.cache[act::expert_weights(layer)], chosen);
+  weights_ = by_rank(weights_of_chosen(weights, of_router, *run.model.config().experts));
 }
 
 at::Tensor ExpertTokens::places_of(std::int64_t expert) const {

@@ -4,7 +4,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/einsum.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,6 +27,12 @@ namespace {
 constexpr const char* kRunCircuits = "run_circuits";
 
 void require_edges(const ModelConfig& config) {
+  if (config.has_encoder()) {
+    throw HookError(
+        kRunCircuits,
+        "cross-attention's heads read one copy of each stream, so that an edge into one of them cannot "
+        "be left out; expected a model with one stack, or a circuit of nodes");
+  }
   const bool normed = config.norm != NormKind::none;
   const bool behind =
       normed && (config.norm_place == NormPlace::output || config.norm_place == NormPlace::both);
@@ -123,8 +129,8 @@ KeptParts::KeptParts(const HookedTransformer& model, CircuitKind kind, const Swe
     for (const ModelPart& node : nodes_) names_.push_back(node.name);
     return;
   }
-  space_.emplace(model, kRunCircuits);
   require_edges(model.config());
+  space_.emplace(model);
   for (std::int64_t writer = 0; writer < static_cast<std::int64_t>(space_->writers().size()); ++writer) {
     for (std::int64_t reader = 0; reader < static_cast<std::int64_t>(space_->readers().size()); ++reader) {
       if (!space_->is_behind(reader, writer)) continue;
@@ -198,11 +204,13 @@ KeptScores KeptParts::of_edges(const std::vector<PartSet>& sets) const {
                     .whole = metric(whole).detach().to(at::kCPU, at::kDouble)};
   const WorkClock clock;
   for (std::int64_t set = 0; set < n_sets && scores.complete; ++set) {
-    at::Tensor dropped = at::ones({static_cast<std::int64_t>(space_->readers().size()),
-                                   static_cast<std::int64_t>(space_->writers().size())});
-    for (const std::int64_t part : sets[static_cast<std::size_t>(set)]) {
-      const auto& [writer, reader] = edges_[static_cast<std::size_t>(part)];
-      dropped[reader][writer].zero_();
+    // (In a parallel block heads have written when the MLP reads what stood before them: that is no edge.)
+    at::Tensor dropped = at::zeros({static_cast<std::int64_t>(space_->readers().size()),
+                                    static_cast<std::int64_t>(space_->writers().size())});
+    for (std::size_t part = 0; part < edges_.size(); ++part) {
+      if (sets[static_cast<std::size_t>(set)].contains(static_cast<std::int64_t>(part))) continue;
+      const auto& [writer, reader] = edges_[part];
+      dropped[reader][writer].fill_(1.0);
     }
     EdgeRunHooks state(model_, graph, there, dropped.to(model_.device()));
     RunOptions options =

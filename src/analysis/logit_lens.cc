@@ -4,7 +4,6 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/softmax.h>
-#include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/topk.h>
 #include <ATen/ops/zeros_like.h>
@@ -74,46 +73,56 @@ at::Tensor ranks_of(const at::Tensor& chosen, const at::Tensor& all) {
   return ranks;
 }
 
-/// `residuals` [residual, d_model]; the logits of a few of them at a time.
-Reading read_point(const HookedTransformer& model, const at::Tensor& residuals,
-                   const LogitLensOptions& options) {
-  const auto vocab = model.config().d_vocab_out();
-  const auto at_once = std::max<std::int64_t>(1, kNumbersAtOnce / vocab);
-  const auto tokens = at::tensor(options.tokens, at::kLong);
-  std::vector<at::Tensor> logits, probabilities, ranks, ids, top_logits, top_probabilities;
-  for (std::int64_t begin = 0; begin < residuals.size(0); begin += at_once) {
-    const auto some =
-        logits_of_residuals(model, residuals.slice(0, begin, begin + at_once));  // [some, vocab]
-    const auto shares = at::softmax(some, -1);
-    auto [best, best_ids] = at::topk(some, std::min(options.top_k, vocab));
-    logits.push_back(some.index_select(1, tokens));
-    ranks.push_back(ranks_of(logits.back(), some));
-    probabilities.push_back(shares.index_select(1, tokens));
-    top_probabilities.push_back(shares.gather(1, best_ids));
-    top_logits.push_back(std::move(best));
-    ids.push_back(std::move(best_ids));
-  }
-  return {at::cat(logits), at::cat(probabilities), at::cat(ranks),
-          at::cat(ids),    at::cat(top_logits),    at::cat(top_probabilities)};
-}
+/// What is read: places on the axis `point`, and what is kept of their logits, one after the other.
+class ReadPoints {
+ public:
+  ReadPoints(const HookedTransformer& model, const LogitLensOptions& options)
+      : model_(model), options_(options), tokens_(at::tensor(options.tokens, at::kLong)) {}
 
-/// What is read: places on the axis `point` and their vectors [row, position, d_model].
-struct ReadPoints {
+  /// Vectors [point, row, position, d_model], whatever their dtype and device. The logits of a bounded number
+  /// of them at a time, in one run each.
+  void read(const at::Tensor& vectors) {
+    const auto vocab = model_.config().d_vocab_out();
+    const auto at_once = std::max<std::int64_t>(1, kNumbersAtOnce / vocab);
+    const auto residuals = vectors.flatten(0, 2);
+    for (std::int64_t begin = 0; begin < residuals.size(0); begin += at_once) {
+      const auto some = logits_of_residuals(
+          model_, residuals.slice(0, begin, begin + at_once).to(model_.device(), model_.dtype()));
+      const auto shares = at::softmax(some, -1);  // [some, vocab]
+      auto [best, best_ids] = at::topk(some, std::min(options_.top_k, vocab));
+      logits_.push_back(some.index_select(1, tokens_));
+      ranks_.push_back(ranks_of(logits_.back(), some));
+      probabilities_.push_back(shares.index_select(1, tokens_));
+      top_probabilities_.push_back(shares.gather(1, best_ids));
+      top_logits_.push_back(std::move(best));
+      ids_.push_back(std::move(best_ids));
+    }
+  }
+
+  Reading reading() const {
+    return {at::cat(logits_), at::cat(probabilities_), at::cat(ranks_),
+            at::cat(ids_),    at::cat(top_logits_),    at::cat(top_probabilities_)};
+  }
+
   GridAxis axis{.name = "point", .labels = {}};
-  std::vector<at::Tensor> vectors;
+
+ private:
+  const HookedTransformer& model_;
+  const LogitLensOptions& options_;
+  at::Tensor tokens_;
+  std::vector<at::Tensor> logits_, probabilities_, ranks_, ids_, top_logits_, top_probabilities_;
 };
 
 /// The points of the stream. `depth` blocks have run before a point; -1 between sublayers.
 class StreamPoints {
  public:
-  StreamPoints(const ActivationCache& cache, const RowColumns& columns, const LogitLensOptions& options,
-               std::int64_t n_layers)
-      : cache_(cache), columns_(columns), options_(options), n_layers_(n_layers) {}
+  StreamPoints(const RunReading& run, const LogitLensOptions& options, ReadPoints& points)
+      : run_(run), options_(options), points_(points) {}
 
   void add(const Address& address, std::int64_t depth) {
-    const auto& entry = cache_.entry(address.name());
-    auto x = read_columns(cache_, address, columns_);
-    if (options_.maps && depth != n_layers_) {
+    const auto& entry = run_.cache.entry(address.name());
+    auto x = read_columns(run_.cache, address, run_.columns);
+    if (options_.maps && depth != run_.model.config().n_layers) {
       const auto map = options_.maps->by_depth.find(depth);
       if (map == options_.maps->by_depth.end()) return;
       if (map->second.matrix.size(1) != x.size(-1)) {
@@ -124,21 +133,18 @@ class StreamPoints {
     }
     points_.axis.labels.push_back(fmt::format("{} {}", row(entry.name.site).word, entry.name.layer));
     points_.axis.places.emplace_back(entry.name);
-    points_.vectors.push_back(std::move(x));
+    points_.read(x.unsqueeze(0));
   }
-  ReadPoints take() && { return std::move(points_); }
 
  private:
-  const ActivationCache& cache_;
-  const RowColumns& columns_;
+  const RunReading& run_;
   const LogitLensOptions& options_;
-  std::int64_t n_layers_;
-  ReadPoints points_;
+  ReadPoints& points_;
 };
 
-ReadPoints points_of_stream(const ModelConfig& config, const ActivationCache& cache,
-                            const RowColumns& columns, const LogitLensOptions& options) {
-  StreamPoints points(cache, columns, options, config.n_layers);
+void read_stream(const RunReading& run, const LogitLensOptions& options, ReadPoints& read) {
+  const auto& config = run.model.config();
+  StreamPoints points(run, options, read);
   points.add(act::resid_pre(0), 0);
   const bool between = options.mid && config.has_mlp() && !config.parallel() && !options.maps;
   for (std::int32_t layer = 0; layer < config.n_layers; ++layer) {
@@ -146,21 +152,16 @@ ReadPoints points_of_stream(const ModelConfig& config, const ActivationCache& ca
     if (between && config.has_encoder()) points.add(act::resid_mid_cross(layer), -1);
     points.add(act::resid_post(layer), layer + 1);
   }
-  return std::move(points).take();
 }
 
-/// What each part wrote, in the model's dtype.
-ReadPoints points_of_parts(const RunReading& run, Grain grain) {
-  const auto end = end_of_stream(run.model.config());
-  auto parts = vectors_along(path_to(end, {.grain = grain}, run), run(end));
-  ReadPoints points{.axis = std::move(parts.axis), .vectors = {}};
-  points.axis.name = "point";
-  // By its own size a remainder of rounding would say as much as any part.
-  points.axis.labels.pop_back();
-  points.axis.places.pop_back();
-  for (const auto& vectors : parts.values.slice(0, 0, -1).unbind(0))
-    points.vectors.push_back(vectors.to(run.model.device(), run.model.dtype()));
-  return points;
+/// What each part wrote, one module after the other: all neurons of a model at once would be far more than
+/// the model. (By its own size a remainder of rounding would say as much as any part, so there is none.)
+void read_parts(const RunReading& run, Grain grain, ReadPoints& read) {
+  const auto path = path_to(end_of_stream(run.model.config()), {.grain = grain}, run);
+  walk_forward(path, [&](const Writing& writing, const at::Tensor& vectors) {
+    append(read.axis, writing);
+    read.read(vectors);
+  });
 }
 
 std::vector<std::string> pieces_of(const HookedTransformer& model, const at::Tensor& ids) {
@@ -171,7 +172,7 @@ std::vector<std::string> pieces_of(const HookedTransformer& model, const at::Ten
   return pieces;
 }
 
-/// The likeliest tokens of residual `i` of a point.
+/// The likeliest tokens of residual `i`.
 std::vector<LogitLensRow::Prediction> predictions_of(const HookedTransformer& model, const Reading& reading,
                                                      std::int64_t i) {
   const auto ids = reading.top_ids[i];
@@ -186,13 +187,12 @@ std::vector<LogitLensRow::Prediction> predictions_of(const HookedTransformer& mo
   return predictions;
 }
 
-/// [point][row * position, token] as a grid.
-Grid grid_of(const std::vector<Reading>& points, at::Tensor Reading::*value, const RowColumns& columns,
-             std::vector<GridAxis> axes, const Grid::Description& description) {
-  std::vector<at::Tensor> by_point;
-  for (const auto& reading : points)
-    by_point.push_back((reading.*value).view({columns.rows(), columns.positions(), -1}).transpose(1, 2));
-  return Grid(without_padding(at::stack(by_point, 2), columns), std::move(axes), description);
+/// [point * row * position, token] as a grid [row, token, point, pos].
+Grid grid_of(const at::Tensor& values, const RowColumns& columns, std::vector<GridAxis> axes,
+             const Grid::Description& description) {
+  const auto points = values.size(0) / (columns.rows() * columns.positions());
+  const auto by_point = values.view({points, columns.rows(), columns.positions(), values.size(1)});
+  return Grid(without_padding(by_point.permute({1, 3, 0, 2}), columns), std::move(axes), description);
 }
 
 }  // namespace
@@ -200,32 +200,36 @@ Grid grid_of(const std::vector<Reading>& points, at::Tensor Reading::*value, con
 LogitLens logit_lens(const HookedTransformer& model, const ActivationCache& cache,
                      const LogitLensOptions& options) {
   require_readable(model.config(), options);
-  const auto columns = columns_of(cache, act::resid_pre(0), options.positions);
-  const auto points = options.parts ? points_of_parts({model, cache, columns}, *options.parts)
-                                    : points_of_stream(model.config(), cache, columns, options);
-  std::vector<Reading> readings;
-  for (const auto& vectors : points.vectors)
-    readings.push_back(read_point(model, vectors.flatten(0, 1), options));
+  const RunReading run{model, cache, columns_of(cache, act::resid_pre(0), options.positions)};
+  const auto& columns = run.columns;
+  ReadPoints points(model, options);
+  if (options.parts) {
+    read_parts(run, *options.parts, points);
+  } else {
+    read_stream(run, options, points);
+  }
+  const Reading reading = points.reading();
 
   GridAxis tokens{.name = "token", .labels = pieces_of(model, at::tensor(options.tokens, at::kLong))};
   const std::vector<GridAxis> axes{numbered_axis("row", columns.rows()), std::move(tokens), points.axis,
                                    columns.axis};
-  LogitLens lens{
-      .logits = grid_of(readings, &Reading::logits, columns, axes, {.title = "Logit lens", .unit = "logits"}),
-      .probabilities = grid_of(readings, &Reading::probabilities, columns, axes,
-                               {.title = "Logit lens", .unit = "probability"}),
-      .ranks = grid_of(readings, &Reading::ranks, columns, axes, {.title = "Logit lens", .unit = "rank"}),
-      .top = {}};
-  for (std::int64_t i = 0; i < columns.rows() * columns.positions(); ++i) {
+  LogitLens lens{.logits = grid_of(reading.logits, columns, axes, {.title = "Logit lens", .unit = "logits"}),
+                 .probabilities = grid_of(reading.probabilities, columns, axes,
+                                          {.title = "Logit lens", .unit = "probability"}),
+                 .ranks = grid_of(reading.ranks, columns, axes, {.title = "Logit lens", .unit = "rank"}),
+                 .top = {}};
+  const auto places = columns.rows() * columns.positions();
+  for (std::int64_t i = 0; i < places; ++i) {
     const auto row = i / columns.positions(), position = i % columns.positions();
     if (columns.real.defined() && !columns.real[row][position].item<bool>()) continue;
-    for (std::size_t point = 0; point < readings.size(); ++point) {
+    for (std::size_t point = 0; point < points.axis.labels.size(); ++point) {
       const auto& place = points.axis.places[point];
-      lens.top.push_back({.name = place ? place->name() : ActivationName(),
-                          .row = row,
-                          .column = columns.columns[row][position].item<std::int64_t>(),
-                          .predictions = predictions_of(model, readings[point], i),
-                          .part = options.parts ? points.axis.labels[point] : std::string()});
+      lens.top.push_back(
+          {.name = place ? place->name() : ActivationName(),
+           .row = row,
+           .column = columns.columns[row][position].item<std::int64_t>(),
+           .predictions = predictions_of(model, reading, static_cast<std::int64_t>(point) * places + i),
+           .part = options.parts ? points.axis.labels[point] : std::string()});
     }
   }
   return lens;

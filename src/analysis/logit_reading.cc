@@ -2,12 +2,16 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/einsum.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
 
+#include "analysis/cache_reading.h"
 #include "analysis/final_stage.h"
 #include "core/to_device.h"
 #include "hooked/core/error.h"
+#include "hooked/hooks/act.h"
 
 namespace hooked {
 namespace {
@@ -38,16 +42,60 @@ at::Tensor at_answers(const at::Tensor& by_token, const Answers& answers, std::i
   return at::stack(each);
 }
 
+namespace {
+
+/// A number for each token of the vocabulary, [.., vocab], as the logit or the difference: [row, ..].
+class OfAnswers {
+ public:
+  OfAnswers(const ReadLogit& logit, const RunReading& run)
+      : rows_(run.columns.rows()), answer_(logit.answer.in(run.model)) {
+    const auto vocab = run.model.config().d_vocab_out();
+    answer_.require_fit(rows_, vocab, "answer");
+    if (!logit.against) return;
+    against_ = logit.against->in(run.model);
+    against_->require_fit(rows_, vocab, "against");
+  }
+
+  at::Tensor operator()(const at::Tensor& by_token) const {
+    const auto answer = at_answers(by_token, answer_, rows_);
+    return against_ ? answer - at_answers(by_token, *against_, rows_) : answer;
+  }
+
+ private:
+  std::int64_t rows_;
+  Answers answer_;
+  std::optional<Answers> against_;
+};
+
+/// The logit (difference) itself, [row, pos], as the cache shows it nearest to the end of the run.
+at::Tensor shown_logit(const ReadLogit& logit, const RunReading& run) {
+  const auto& config = run.model.config();
+  const OfAnswers difference(logit, run);
+  const auto scale = config.unembedding->scale;
+  // A run may have computed the logits of a few tokens only.
+  const auto logits = columns_if_kept(run.cache, act::unembed_out, run.columns);
+  if (logits && logits->size(-1) == config.d_vocab_out())
+    return difference(*logits).diagonal(0, 0, 1).t();                 // of answers by row, each row's own
+  const auto column = difference(run.model.weights().W_U()) * scale;  // [row, d_model]
+  const auto bias = difference(run.model.weights().b_U()).unsqueeze(1) * scale;  // [row, 1]
+  const auto read = [&](const at::Tensor& x) {                                   // [row, pos, d_model]
+    return (x.to(at::kCPU, at::kDouble) * column.unsqueeze(1)).sum(-1) + bias;
+  };
+  if (const auto x = columns_if_kept(run.cache, act::unembed_in, run.columns)) return read(*x);
+  if (config.final_norm == NormKind::none) return {};
+  const auto x = columns_if_kept(run.cache, final_norm_of(config).normalized, run.columns);
+  if (!x) return {};
+  const auto affine = final_affine(run.model);
+  return read(x->to(at::kCPU, at::kDouble) * affine.weight + affine.bias);
+}
+
+}  // namespace
+
 LogitReading logit_reading(const ReadLogit& logit, const RunReading& run) {
   const auto& config = run.model.config();
   require_linear(config, logit.where);
   const auto rows = run.columns.rows();
-  logit.answer.require_fit(rows, config.d_vocab_out(), "answer");
-  if (logit.against) logit.against->require_fit(rows, config.d_vocab_out(), "against");
-  const auto difference = [&](const at::Tensor& by_token) {  // [.., vocab] to [row, ..]
-    const auto answer = at_answers(by_token, logit.answer, rows);
-    return logit.against ? answer - at_answers(by_token, *logit.against, rows) : answer;
-  };
+  const OfAnswers difference(logit, run);
   const auto weights = run.model.weights();
   const auto scale = config.unembedding->scale;
   const auto affine = final_affine(run.model);
@@ -65,6 +113,13 @@ LogitReading logit_reading(const ReadLogit& logit, const RunReading& run) {
     reading.directions = norm.before(reading.directions);
   }
   return reading;
+}
+
+at::Tensor behind_stream(const ReadLogit& logit, const LogitReading& reading, const RunReading& run) {
+  const auto stream = run(end_of_stream(run.model.config()));
+  const auto read = at::einsum("rpm,rpnm->rp", {stream, reading.directions});
+  const auto shown = shown_logit(logit, run);
+  return shown.defined() ? shown - read - reading.norm_bias - reading.unembed_bias : at::zeros_like(read);
 }
 
 }  // namespace hooked

@@ -28,6 +28,11 @@ struct ReadLogit {
 /// ShapeError for answers that do not fit.
 LogitReading logit_reading(const ReadLogit& logit, const RunReading& run);
 
+/// What hooks and edits did to it behind the stream, [row, pos]: the logit as the cache shows it nearest to
+/// the end of the run (among the logits before any cap, in what the unembedding read, or in what the final
+/// norm made) less the stream's by `reading`. Zeros where the cache has none of these at the columns.
+at::Tensor behind_stream(const ReadLogit& logit, const LogitReading& reading, const RunReading& run);
+
 /// The mean over each row's answers of their places on the last axis of `by_token` [.., vocab]: [row, ..].
 at::Tensor at_answers(const at::Tensor& by_token, const Answers& answers, std::int64_t rows);
 

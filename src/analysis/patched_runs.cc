@@ -366,14 +366,23 @@ RunResult PatchedRuns::run_columns(const Group& group, const std::vector<Patch>&
 
 ActivationCache PatchedRuns::resume(std::int64_t layer, const at::Tensor& streams, std::vector<Edit> edits,
                                     Selection capture) const {
-  RunOptions options = options_from(layer);
+  Input rows = rows_from(layer, streams.size(0));
+  rows.start->residual = streams;
+  return seen(rows, options_from(layer), std::move(edits), std::move(capture));
+}
+
+ActivationCache PatchedRuns::whole(std::int64_t rows, std::vector<Edit> edits, Selection capture) const {
+  return seen(rows_from(std::nullopt, rows), options_from(std::nullopt), std::move(edits),
+              std::move(capture));
+}
+
+ActivationCache PatchedRuns::seen(const Input& rows, RunOptions options, std::vector<Edit> edits,
+                                  Selection capture) const {
   options.edits.insert(options.edits.end(), edits.begin(), edits.end());
   options.capture = std::move(capture);
   options.output = Output::none;
   options.logit_positions.reset();
   options.logit_tokens.reset();
-  Input rows = rows_from(layer, streams.size(0));
-  rows.start->residual = streams;
   return model_.run(rows, options).cache;
 }
 

@@ -60,6 +60,8 @@ class PatchedRuns {
   /// these edits besides the standing ones.
   ActivationCache resume(std::int64_t layer, const at::Tensor& streams, std::vector<Edit> edits,
                          Selection capture) const;
+  /// What so many rows of whole runs compute with these edits besides the standing ones.
+  ActivationCache whole(std::int64_t rows, std::vector<Edit> edits, Selection capture) const;
 
   /// A patched run as a row of a larger one.
   struct Row {
@@ -113,6 +115,9 @@ class PatchedRuns {
   /// The input as rows that start before a layer, or from its tokens. Keys and values of what an encoder read
   /// are made anew only where they are edited.
   Input rows_from(std::optional<std::int64_t> layer, std::int64_t rows, bool edits_source = false) const;
+  /// What a run of these rows computes there with these edits besides those of the options.
+  ActivationCache seen(const Input& rows, RunOptions options, std::vector<Edit> edits,
+                       Selection capture) const;
   /// The options of a run that starts there: standing hooks and edits of what it computes.
   RunOptions options_from(std::optional<std::int64_t> layer) const;
 

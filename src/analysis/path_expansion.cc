@@ -350,7 +350,8 @@ Grid path_expansion(const HookedTransformer& model, const ActivationCache& cache
   require_order(model.config(), options.order);
   const ExpandedRun expanded(model, cache);
   const RunReading asked{model, cache, columns_of(cache, expanded.end(), options.positions)};
-  const auto reading = logit_reading({kPaths, options.answer, options.against}, asked);
+  const ReadLogit logit{kPaths, options.answer, options.against};
+  const auto reading = logit_reading(logit, asked);
   PathWalk walk(expanded, asked, reading.directions, options.order);
   const auto total = walk.total();  // [source, row, pos]
   const auto known = total.sum(0);
@@ -369,7 +370,8 @@ Grid path_expansion(const HookedTransformer& model, const ActivationCache& cache
   auto numbers = at::stack(values, 1);  // [source, path, row, pos]
   auto besides = at::zeros_like(numbers[0]).unsqueeze(0);
   besides.select(1, besides.size(1) - 1)
-      .copy_((asked(expanded.end()) * reading.directions.squeeze(2)).sum(-1) - known);
+      .copy_((asked(expanded.end()) * reading.directions.squeeze(2)).sum(-1) - known +
+             behind_stream(logit, reading, asked));
   numbers = at::cat({numbers, besides}).permute({2, 0, 1, 3});
   auto sources = expanded.sources();
   sources.emplace_back("remainder");

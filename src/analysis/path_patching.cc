@@ -24,12 +24,33 @@ namespace {
 constexpr const char* kPathPatching = "path_patching";
 
 bool is_of_heads(Site site) { return site == Site::z || site == Site::cross_z; }
-bool is_head_input(Site site) { return site == Site::q || site == Site::k || site == Site::v; }
+bool is_head_input(Site site) {
+  return site == Site::q || site == Site::k || site == Site::v || site == Site::cross_q ||
+         site == Site::cross_k || site == Site::cross_v;
+}
+bool is_of_source(Site site) { return site == Site::cross_k || site == Site::cross_v; }
+
+/// Whether this is what a stream begins with, or a part of it.
+bool begins_stream(const ActivationName& name, const ModelConfig& config) {
+  switch (name.site) {
+    case Site::resid_pre:
+      return name.layer == 0;
+    case Site::embed:
+    case Site::token_embed:
+    case Site::token_type_embed:
+      return true;
+    case Site::pos_embed:
+    case Site::position_embed:
+      return config.learned_positions();  // shortformer's are in no stream
+    default:
+      return false;
+  }
+}
 
 /// A sender: the block of an activation without its positions.
 struct Sender {
   Address place;
-  bool is_stream;  ///< the embeddings
+  bool begins_stream;  ///< the embeddings, or one of them
 };
 
 /// Paths as cells.
@@ -94,14 +115,13 @@ class PathSets : public std::enable_shared_from_this<PathSets> {
     for (const Address& address : given) {
       const Site site = address.name().site;
       const Address place = checked(address, is_of_heads(site), "sender");
-      const bool embeddings = site == Site::resid_pre && place.name().layer == 0;
+      const bool embeddings = begins_stream(place.name(), config_);
       const bool writes = is_of_heads(site) || site == Site::attn_out || site == Site::cross_attn_out ||
                           site == Site::mlp_out;
-      if (!(embeddings || writes) || place.name().stack != config_.main_stack()) {
-        throw HookError(
-            address.to_string(),
-            "this writes nothing to the stream that predicts; expected z, attn_out or mlp_out of a layer, or "
-            "resid_pre of the first");
+      if (!embeddings && !writes) {
+        throw HookError(address.to_string(),
+                        "this writes nothing to a stream; expected z, attn_out or mlp_out of a layer, an "
+                        "embedding, or resid_pre of the first layer");
       }
       senders_.push_back({place, embeddings});
     }
@@ -114,14 +134,14 @@ class PathSets : public std::enable_shared_from_this<PathSets> {
     for (const Address& address : given) {
       const Site site = address.name().site;
       Address place = checked(address, is_head_input(site), "receiver");
-      const bool at_end = place.name().layer == end.layer && (site == end.site || site == Site::resid_post);
+      const bool at_end = place.name().stack == end.stack && place.name().layer == end.layer &&
+                          (site == end.site || site == Site::resid_post);
       if (at_end) place = end;
-      if (!(at_end || is_head_input(site) || site == Site::mlp_in) ||
-          place.name().stack != config_.main_stack()) {
+      if (!at_end && !is_head_input(site) && site != Site::mlp_in) {
         throw HookError(
             address.to_string(),
-            "this does not read the stream that predicts; expected q, k or v of heads, mlp_in of a layer, or "
-            "the end of the stream");
+            "this does not read a stream; expected q, k or v of heads, mlp_in of a layer, or the end of the "
+            "stream that predicts");
       }
       receivers_.push_back(std::move(place));
     }
@@ -132,8 +152,28 @@ class PathSets : public std::enable_shared_from_this<PathSets> {
     for (const ActivationName& name : points_.names()) {
       const bool frozen =
           is_of_heads(name.site) || (name.site == Site::mlp_out && options_.through == PathThrough::nothing);
-      if (frozen && name.stack == config_.main_stack()) frozen_.push_back(name);
+      if (frozen) frozen_.push_back(name);
     }
+  }
+
+  /// The block of the stack that predicts from which on these senders change something; nothing: what stands
+  /// before its first block.
+  std::optional<std::int32_t> first_layer(const Set& senders) const {
+    std::int32_t first = std::numeric_limits<std::int32_t>::max();
+    for (const std::size_t number : senders) {
+      const ActivationName& name = senders_[number].place.name();
+      if (!in_main_blocks(name)) return std::nullopt;
+      first = std::min(first, name.layer);
+    }
+    return first;
+  }
+  bool in_main_blocks(const ActivationName& name) const {
+    return name.stack == config_.main_stack() && ::hooked::row(name.site).scope == SiteScope::block;
+  }
+  /// Whether senders from there on can change what is read.
+  bool is_behind(const Address& receiver, std::optional<std::int32_t> first) const {
+    const ActivationName& name = receiver.name();
+    return !first || (in_main_blocks(name) && !is_of_source(name.site) && name.layer >= *first);
   }
 
   CellPatches patches(const Set& sender_sets, const PatchedRuns& runs, SweptRow row) const;
@@ -160,7 +200,7 @@ class PathSets : public std::enable_shared_from_this<PathSets> {
 std::vector<std::pair<std::int64_t, std::int64_t>> PathSets::columns(const ActivationName& name,
                                                                      SweptRow row) const {
   std::vector<std::pair<std::int64_t, std::int64_t>> all;
-  const TokenColumns here = into_.columns(/*of_encoder=*/false);
+  const TokenColumns here = into_.columns(config_.has_encoder() && counts_source(name, Axis::pos));
   const auto from = SourceReader::columns(options_.sweep.from, {name, Axis::pos}, row);
   for (const SweptPlace& place : options_.positions) {
     const std::int64_t into = place.into.column_in(row.number, row.of, here);
@@ -210,14 +250,15 @@ CellPatches PathSets::patches(const Set& sender_sets, const PatchedRuns& runs, S
       sizes.front() = end - begin;
       return values.emplace(name, unpatched.expand(sizes).clone()).first->second;
     };
-    std::int32_t first = std::numeric_limits<std::int32_t>::max();
+    const auto first = first_layer(sender_sets_[sender_sets.front()]);  // the same for all of these sets
     for (std::int64_t i = begin; i < end; ++i) {
       for (const std::size_t number : sender_sets_[sender_sets[static_cast<std::size_t>(i)]]) {
         const Sender& sender = senders_[number];
         const ActivationName& name = sender.place.name();
         const auto reader = readers.try_emplace(name, options_.sweep.from, name, runs.value(name), row).first;
-        const bool held =
-            sender.is_stream || std::find(frozen_.begin(), frozen_.end(), name) != frozen_.end();
+        const bool frozen = std::find(frozen_.begin(), frozen_.end(), name) != frozen_.end();
+        // What a resumed run begins with is given for all rows.
+        const bool held = frozen || (first && sender.begins_stream);
         for (const auto& [indices, value] : blocks(sender, reader->second, row)) {
           if (held) {
             const std::string where = sender.place.to_string();
@@ -228,28 +269,33 @@ CellPatches PathSets::patches(const Set& sender_sets, const PatchedRuns& runs, S
           for (const auto& [axis, index] : indices.entries()) place = place.at(axis, index);
           edits.push_back(set(place, value));
         }
-        first = std::min(first, name.layer);
       }
     }
     for (const ActivationName& name : frozen_) {
-      if (name.layer >= first) rows_of(name);
+      if (!first || (in_main_blocks(name) && name.layer >= *first)) rows_of(name);
     }
-    const ActivationName entry = points_.resolve(act::resid_pre(first).name());
-    const at::Tensor stream = rows_of(entry);
-    values.erase(entry);
+    at::Tensor stream;
+    if (first) {
+      const ActivationName entry = points_.resolve(act::resid_pre(*first).name());
+      stream = rows_of(entry);
+      values.erase(entry);
+    }
     for (const auto& [name, value] : values) edits.push_back(set(Address(name), value));
     Selection reached;
     for (const Address& receiver : receivers_) {
-      if (receiver.name().layer >= first) reached = reached | Selection(receiver.name());
+      if (is_behind(receiver, first)) reached = reached | Selection(receiver.name());
     }
     ActivationCache seen;
-    if (!reached.empty()) seen = runs.resume(first, stream, std::move(edits), reached);
+    if (!reached.empty()) {
+      seen = first ? runs.resume(*first, stream, std::move(edits), reached)
+                   : runs.whole(end - begin, std::move(edits), reached);
+    }
     for (std::int64_t i = begin; i < end; ++i) {
       for (std::size_t set = 0; set < receiver_sets_.size(); ++set) {
         Patch patch;
         for (const std::size_t number : receiver_sets_[set]) {
           const Address& receiver = receivers_[number];
-          if (receiver.name().layer < first) continue;
+          if (!is_behind(receiver, first)) continue;
           const std::string where = receiver.to_string();
           const at::Tensor own = seen[Address(receiver.name())].narrow(0, i - begin, 1);
           patch.push_back({receiver, take_block(own, receiver.indices(), {receiver.name().site, where, {}})});
@@ -309,13 +355,9 @@ CellPlan PathSets::plan() const {
     }
   };
   // Sets that begin in one layer are rows of one run.
-  std::map<std::int32_t, Set> by_layer;
-  for (std::size_t set = 0; set < sender_sets_.size(); ++set) {
-    std::int32_t first = std::numeric_limits<std::int32_t>::max();
-    for (const std::size_t number : sender_sets_[set])
-      first = std::min(first, senders_[number].place.name().layer);
-    by_layer[first].push_back(set);
-  }
+  std::map<std::optional<std::int32_t>, Set> by_layer;
+  for (std::size_t set = 0; set < sender_sets_.size(); ++set)
+    by_layer[first_layer(sender_sets_[set])].push_back(set);
   const auto n_receivers = static_cast<std::int64_t>(receiver_sets_.size());
   for (const auto& [layer, sets] : by_layer) {
     std::vector<std::int64_t> cells;

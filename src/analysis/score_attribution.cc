@@ -2,6 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/einsum.h>
 #include <ATen/ops/full.h>
@@ -137,15 +138,15 @@ class Side {
 
   /// What the model makes of streams [part, row, position, d_model] that stand at the columns.
   at::Tensor made_of(const at::Tensor& streams, const RowColumns& columns) const {
-    const auto& tokens = cache_.tokens();
-    const auto rows = columns.rows(), length = tokens->end;
+    const Layout layout = layout_of(columns);
+    const auto rows = columns.rows(), length = layout.length;
     const auto step = std::max<std::int64_t>(1, kTokensAtOnce / (rows * length));
     std::vector<at::Tensor> made;
     as_memory_allows(
         model_.device(), kScores, streams.size(0), step, [&](std::int64_t begin, std::int64_t end) {
           const auto some = streams.slice(0, begin, end);
           const auto count = some.size(0);
-          const auto places = for_each_part(columns.columns, count);  // [part * row, position]
+          const auto places = for_each_part(layout.places, count);  // [part * row, position]
           const auto of_model = at::TensorOptions(model_.dtype()).device(model_.device());
           const auto residual =
               laid_out(some.flatten(0, 1), places, length, 0.0).to(of_model.device(), model_.dtype());
@@ -156,7 +157,7 @@ class Side {
             options.edits.push_back(
                 set(Address(name), laid_out(scale, places, length, 1.0).to(model_.device())));
           }
-          const auto run = model_.run(input(residual, count), options);
+          const auto run = model_.run(input(residual, layout.mask, count), options);
           const auto shown =
               run.cache[point_].to(at::kCPU, at::kDouble);  // [part * row, length, head, d_head]
           const auto wanted = shown.gather(
@@ -166,8 +167,28 @@ class Side {
     return at::cat(made);
   }
 
-  Input input(const at::Tensor& residual, std::int64_t count) const {
-    const auto& mask = cache_.tokens()->mask;
+  /// Where the streams stand in the runs that are asked.
+  struct Layout {
+    at::Tensor places;    // [row, position]
+    std::int64_t length;  // of a row
+    at::Tensor mask;      // [row, length], or undefined
+  };
+
+  /// What a column makes depends on the column itself only where queries and keys are turned or have
+  /// positions of their own: then what stands before it is there, too, and all columns where angles depend on
+  /// their number.
+  Layout layout_of(const RowColumns& columns) const {
+    if (!config_.rotates(layer_) && !config_.shortformer())
+      return {at::arange(columns.positions(), at::kLong).expand_as(columns.columns), columns.positions(), {}};
+    const auto& tokens = *cache_.tokens();
+    const auto* rotary = config_.rotary();
+    if (rotary != nullptr && depends_on_length(rotary->scaling))
+      return {columns.columns, tokens.end, tokens.mask};
+    const auto length = columns.columns.max().item<std::int64_t>() + 1;
+    return {columns.columns, length, tokens.mask.defined() ? tokens.mask.slice(1, 0, length) : tokens.mask};
+  }
+
+  Input input(const at::Tensor& residual, const at::Tensor& mask, std::int64_t count) const {
     const auto masks = mask.defined() ? for_each_part(mask, count) : mask;
     if (!config_.has_encoder()) return Input::start_at_layer(layer_, residual, {.attention_mask = masks});
     // What the encoder reads does not reach these queries and keys.

@@ -223,14 +223,22 @@ void walk_back(const StreamPath& path, at::Tensor directions,
   }
 }
 
+void walk_forward(const StreamPath& path,
+                  const std::function<void(const Writing& writing, const at::Tensor& vectors)>& use) {
+  for (auto step = path.begin(); step != path.end(); ++step) {
+    for (const auto& writing : step->written) {
+      auto vectors = writing.vectors();
+      for (auto later = step + 1; later != path.end(); ++later) {
+        if (later->norm) vectors = later->norm->of(vectors);
+      }
+      use(writing, vectors);
+    }
+  }
+}
+
 Parts vectors_along(const StreamPath& path, const at::Tensor& whole) {
   std::vector<at::Tensor> values;
-  for (const auto& step : path) {
-    if (step.norm) {
-      for (auto& part : values) part = step.norm->of(part);
-    }
-    for (const auto& writing : step.written) values.push_back(writing.vectors());
-  }
+  walk_forward(path, [&](const Writing&, const at::Tensor& vectors) { values.push_back(vectors); });
   return with_remainder(path, std::move(values), whole);
 }
 

@@ -68,6 +68,11 @@ ActivationName end_of_stream(const ModelConfig& config, Stack stack = Stack::non
 void walk_back(const StreamPath& path, at::Tensor directions,
                const std::function<void(const Writing& writing, const at::Tensor& seen)>& use);
 
+/// Calls `use` with each writing and what it wrote as it stands at the end of the path, [part, row, pos,
+/// d_model], one writing after the other.
+void walk_forward(const StreamPath& path,
+                  const std::function<void(const Writing& writing, const at::Tensor& vectors)>& use);
+
 /// Puts the parts of a writing on an axis.
 void append(GridAxis& axis, const Writing& writing);
 

@@ -96,17 +96,19 @@ class CircuitFinder {
     Integration integration;
     if (options_.steps > 0) integration = {.over = IntegrateOver::inputs, .steps = options_.steps};
     const SweepOptions sweep = with_progress(bar);
-    Grid scores = [&] {
-      if (options_.edges)
-        return edge_attribution(model_, {.sweep = sweep, .hold = hold, .integration = integration});
-      AttributionPatchingReport report = node_attribution_report(model_, {.sweep = sweep,
-                                                                          .hold = hold,
-                                                                          .integration = integration,
-                                                                          .check = options_.check,
-                                                                          .seed = options_.seed});
-      found.check = std::move(report.check);
-      return std::move(report.grid);
-    }();
+    AttributionPatchingReport report = options_.edges
+                                           ? edge_attribution_report(model_, {.sweep = sweep,
+                                                                              .hold = hold,
+                                                                              .integration = integration,
+                                                                              .check = options_.check,
+                                                                              .seed = options_.seed})
+                                           : node_attribution_report(model_, {.sweep = sweep,
+                                                                              .hold = hold,
+                                                                              .integration = integration,
+                                                                              .check = options_.check,
+                                                                              .seed = options_.seed});
+    found.check = std::move(report.check);
+    Grid scores = std::move(report.grid);
     found.complete = !interrupted();
     if (prompts_.pairs().size() > 1) scores = scores.mean("row");
     found.scores = std::move(scores);
@@ -130,9 +132,9 @@ void print_scores(const Grid& scores, const CircuitsOptions& options) {
   table.print();
 }
 
-void print_check(const AttributionCheck& check) {
-  fmt::print("\n{} nodes patched: correlation of scores and effects {:.3f}, missed {}\n", check.cells.size(),
-             check.correlation, check.missed.size());
+void print_check(const AttributionCheck& check, const CircuitsOptions& options) {
+  fmt::print("\n{} {} patched: correlation of scores and effects {:.3f}, missed {}\n", check.cells.size(),
+             options.edges ? "edges" : "nodes", check.correlation, check.missed.size());
 }
 
 void print_circuit(const Circuit& circuit) {
@@ -234,7 +236,7 @@ void perform(const CircuitsOptions& options) {
     print_json(found_json(found, finder.prompts()));
   } else {
     if (found.scores) print_scores(*found.scores, options);
-    if (found.check) print_check(*found.check);
+    if (found.check) print_check(*found.check, options);
     if (found.circuit) print_circuit(*found.circuit);
     if (found.judgement) print_judgement(*found.judgement);
     if (!found.complete) fmt::print("\nended early\n");

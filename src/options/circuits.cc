@@ -29,7 +29,6 @@ void require_fit(const CircuitsOptions& options) {
           "--circuit is a choice already; expected no --top or --threshold");
   require(!options.greedy || (options.edges && options.top),
           "--greedy follows edges up to a number of them; expected --edges and --top");
-  require(options.check == 0 || !options.edges, "--check sweeps nodes; expected none with --edges");
   require(options.save.empty() || chooses, "--save writes what is chosen; expected --top or --threshold");
   require(!options.judge || chooses || !options.circuit.empty(),
           "--judge needs a circuit; expected --top, --threshold or --circuit");
@@ -59,13 +58,13 @@ void add_estimates(CLI::App& app, CircuitsOptions& options, CircuitWords& words)
       ->check(CLI::IsMember(patch_with_names("corrupted")))
       ->group(kGroup);
   app.add_option("--check", options.check,
-                 "of nodes: patch the N with the largest scores and N others, and say how well the scores "
+                 "patch the N parts with the largest scores and N others, and say how well the scores "
                  "foretold it")
       ->option_text("N")
       ->check(at_least_one())
       ->group(kGroup);
   app.add_option("--seed", options.seed,
-                 "of what is drawn: resampled prompts, checked nodes, other sets (default: 0)")
+                 "of what is drawn: resampled prompts, checked parts, other sets (default: 0)")
       ->option_text("X")
       ->group(kGroup);
   add_edit_option(app, options.edits);

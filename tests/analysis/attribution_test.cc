@@ -7,10 +7,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
 
 #include "hooked/analysis/logit_lens.h"
+#include "hooked/analysis/metric.h"
 #include "hooked/analysis/norm_geometry.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
@@ -153,6 +159,72 @@ TEST(Attribution, TheRemainderIsWhatAnEditPutIntoTheStream) {
   const auto layer = direct_logit_attribution(model, edited.cache, {.answer = 3, .against = 5});
   EXPECT_NEAR(grid.slice("part", "remainder").at({0, 0}), layer.slice("part", "attn 0").at({0, 0}) * 2 / 3,
               kFloat64Tolerance);
+}
+
+// Also of changes behind the stream, by the nearest activation to the logit that was kept.
+TEST(Attribution, TheRemainderIsWhatAnEditPutBehindTheStream) {
+  auto config = two_layer_config();
+  config.unembedding->scale = 0.5;
+  config.unembedding->in_scale = 2.0;
+  const auto model = random_model_of(config);
+  const auto tokens = at::cat({random_row(6, 11, 4), random_row(6, 11, 5)});
+  const AttributionOptions options{
+      .answer = Answers::by_row({3, 4}), .against = 5, .grain = Grain::neuron, .positions = {-1, 2}};
+  const auto plain = direct_logit_attribution(model, model.run_with_cache(tokens).cache, options);
+  const auto without = [](const std::vector<Site>& sites) {
+    return Selection::matching([sites](const ActivationName& name) {
+      return !row(name.site).wide && std::ranges::find(sites, name.site) == sites.end();
+    });
+  };
+  const Selection all = act::defaults, no_logits = without({Site::unembed_out}),
+                  no_reading = without({Site::unembed_out, Site::unembed_in});
+  struct Case {
+    Edit edit;
+    Selection kept;
+  };
+  const Edit of_norm = add(act::ln_final_normalized, 0.25), of_read = scale(act::unembed_in, 1.5),
+             of_logits = add(Address(act::unembed_out).at(Axis::vocab_out, 3), 2.0);
+  for (const auto& [edit, kept] : {Case{of_norm, all}, Case{of_norm, no_logits}, Case{of_norm, no_reading},
+                                   Case{of_read, all}, Case{of_read, no_logits}, Case{of_logits, all}}) {
+    const auto edited = model.run_with_cache(tokens, kept, {.edits = {edit}});
+    const auto grid = direct_logit_attribution(model, edited.cache, options);
+    double largest = 0;
+    for (std::int64_t row = 0; row < 2; ++row) {
+      for (std::int64_t i = 0; i < 2; ++i) {
+        const auto logits = edited.logits()[row][i == 0 ? 5 : 2];
+        const double whole = (logits[3 + row] - logits[5]).item<double>();
+        EXPECT_NEAR(grid.values().sum(1)[row][i].item<double>(), whole, kFloat64Tolerance);
+        largest = std::max(largest, std::abs(grid.slice("part", "remainder").at({row, i})));
+      }
+    }
+    EXPECT_GT(largest, 1e-3) << "the edit changed nothing";
+    // All other parts are those of the run without it.
+    const auto others = grid.values() - plain.values();
+    const auto remainder = grid.slice("part", "remainder").values();
+    EXPECT_LT((others.abs().sum(1) - remainder.abs()).abs().max().item<double>(), kFloat64Tolerance);
+  }
+}
+
+TEST(Attribution, AnswersMayBeTexts) {
+  const auto model =
+      HookedTransformer::load((std::filesystem::path(HOOKED_SOURCE_DIR) / "examples/toy_model").string());
+  const std::string one = "When John and Mary went to the shop, John gave a bag to";
+  const auto cache = model.run_with_cache(model.to_token_batch({one, one})).cache;
+  const auto mary = model.to_token(" Mary"), john = model.to_token(" John");
+  const auto values = [&](const Answers& answer, const Answers& against) {
+    return direct_logit_attribution(model, cache, {.answer = answer, .against = against}).values();
+  };
+  EXPECT_TRUE(values(" Mary", " John").equal(values(mary, john)));
+  EXPECT_TRUE(values(Answers::texts_by_row({" Mary", " John"}), " John")
+                  .equal(values(Answers::by_row({mary, john}), john)));
+  EXPECT_THROW(values(" Mary and John", " John"), TokenizerError);
+  EXPECT_THROW(values(Answers::texts_by_row({" Mary"}), " John"), ShapeError);
+  EXPECT_THAT(text_thrown_by<HookError>([&] { Answers(" Mary").of_row(0); }), HasSubstr("to_token"));
+  EXPECT_THAT(text_thrown_by<HookError>([&] {
+                const auto nameless = random_model_of(two_layer_config());
+                logit(Answers(" Mary")).score(nameless, random_row(6, 11, 4));
+              }),
+              HasSubstr("to_token"));
 }
 
 TEST(Attribution, ReadsEachRowsOwnPlacesAndNoPadding) {

@@ -7,7 +7,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <string>
 
 #include "hooked/analysis/path_patching.h"
 #include "hooked/core/error.h"
@@ -80,6 +82,75 @@ TEST_F(EdgeAttributionOf, IsTheSlopeOfAPath) {
   }
 }
 
+/// A reader's copy of the stream with what one writer writes in the other run: for each reader and writer of
+/// the two-layer model, whose norms stand beside the stream.
+class ByInputs {
+ public:
+  ByInputs(const HookedTransformer& model, const ActivationCache& here, const ActivationCache& there)
+      : model_(model), here_(here), there_(there) {}
+
+  Edit edit(const std::string& writer, const std::string& reader) const {
+    const at::Tensor change = written(writer);  // [row, pos, d_model]
+    if (reader == "logits") return add(act::resid_post(1), change);
+    const auto layer = static_cast<std::int32_t>(reader[reader.find(' ') + 1] - '0');
+    if (reader.starts_with("mlp")) return add(act::mlp_in(layer), change);
+    const std::int64_t head = reader[reader.find('.') + 1] - '0';
+    switch (reader.back()) {
+      case 'q':
+        return add(act::q_input(layer).head(head), change);
+      case 'k':
+        return add(act::k_input(layer).head(head), change);
+      default:
+        return add(act::v_input(layer).head(head), change);
+    }
+  }
+
+ private:
+  at::Tensor written(const std::string& writer) const {
+    const auto change = [&](const Address& address) { return there_[address] - here_[address]; };
+    if (writer == "embed") return change(act::embed);
+    if (writer == "pos_embed") return change(act::pos_embed);
+    const auto layer = static_cast<std::int32_t>(writer[writer.find(' ') + 1] - '0');
+    if (writer.starts_with("mlp")) return change(act::mlp_out(layer));
+    const std::int64_t head = writer[writer.find('.') + 1] - '0';
+    return change(act::z(layer).head(head)).matmul(model_.weights().W_O(layer)[head]);
+  }
+
+  const HookedTransformer& model_;
+  const ActivationCache &here_, &there_;
+};
+
+TEST_F(EdgeAttributionOf, ChecksEdgesByPatchingThem) {
+  const auto here = model_.run_with_cache(clean_, act::everything).cache;
+  const auto zeros = here.in_form([](const at::Tensor& value) { return value * 0.0; });
+  for (const bool zero : {false, true}) {  // positions write the same in both runs
+    SweepOptions options = sweep();
+    if (zero) options.from = PatchSource::zero();
+    const ActivationCache& there = zero ? zeros : from_;
+    const auto report = edge_attribution_report(model_, {.sweep = options, .check = 40, .seed = 3});
+    ASSERT_TRUE(report.check.has_value());
+    EXPECT_EQ(report.check->cells.size(), 80u);
+    EXPECT_GT(report.check->runs, 40);
+    EXPECT_EQ(report.gradient_runs, 1);
+    const double unpatched = report.unpatched.at({});
+    EXPECT_NEAR(unpatched, logit_difference(3, 7).score(model_, clean_).item<double>(), 1e-10);
+    const ByInputs inputs(model_, here, there);
+    double largest_effect = 0;
+    for (const CheckedCell& cell : report.check->cells) {
+      EXPECT_EQ(cell.estimate, report.grid.at(cell.index));
+      const RunOptions patched{.edits = {inputs.edit(cell.labels[0], cell.labels[1])}};
+      const double score = logit_difference(3, 7).score(model_, clean_, patched).item<double>();
+      EXPECT_NEAR(cell.effect, score - unpatched, 1e-10) << cell.labels[0] << " -> " << cell.labels[1];
+      largest_effect = std::max(largest_effect, std::abs(cell.effect));
+    }
+    EXPECT_GT(largest_effect, 1e-3);
+    EXPECT_GT(report.check->correlation, 0.3);
+    EXPECT_GE(std::abs(report.check->cells[0].estimate), std::abs(report.check->cells[39].estimate));
+    EXPECT_FALSE(report.check->cells[39].drawn);
+    EXPECT_TRUE(report.check->cells[40].drawn);
+  }
+}
+
 TEST_F(EdgeAttributionOf, RowsAreTheirOwn) {
   const at::Tensor mask = at::ones({2, 6}, at::kLong);
   mask[1].slice(0, 0, 2) = 0;
@@ -134,6 +205,10 @@ TEST_F(EdgeAttributionOf, RefusesWhatItDoesNotCarry) {
   EXPECT_THAT(text(options), HasSubstr("neither `site`"));
   options = {.sweep = sweep(), .integration = {.over = IntegrateOver::activations}};
   EXPECT_THAT(text(options), HasSubstr("no activation to integrate over"));
+  options = {.sweep = sweep(), .by_position = true, .check = 2};
+  EXPECT_THAT(text(options), HasSubstr("expected `by_position` or `check`"));
+  options = {.sweep = sweep(), .check = -1};
+  EXPECT_THAT(text(options), HasSubstr("check is -1"));
 }
 
 }  // namespace

@@ -190,14 +190,14 @@ TEST(PathPatching, RefusesWhatHasNoPaths) {
       .senders = {act::pattern(0)},
       .sweep = {.from = model.run_with_cache(row).cache, .into = row, .metric = logit(3)}};
   const auto text = [&] { return text_thrown_by<HookError>([&] { path_patching(model, options); }); };
-  EXPECT_THAT(text(), HasSubstr("writes nothing to the stream"));
+  EXPECT_THAT(text(), HasSubstr("writes nothing to a stream"));
   options.senders = {act::z(0).head(4)};
   EXPECT_THAT(text(), HasSubstr("there is no head 4; expected -4 to 3"));
   options.senders = {act::mlp_out(0).pos(2)};
   EXPECT_THAT(text(), HasSubstr("expected none"));
   options.senders = {act::z(0)};
   options.receivers = {act::pattern(1)};
-  EXPECT_THAT(text(), HasSubstr("does not read the stream"));
+  EXPECT_THAT(text(), HasSubstr("does not read a stream"));
   options.receivers.clear();
   options.sweep.site = act::z;
   EXPECT_THAT(text(), HasSubstr("neither `site`"));

@@ -65,6 +65,23 @@ class Reader {
                    .cache) {}
 
   const NamedTensors& recorded() const { return tensors_; }
+
+  /// Whether numbers of a result of `like`'s sizes are of padding, by the recorded mask.
+  at::Tensor padding(const std::string& method, const Json& arguments, const at::Tensor& like) const {
+    // [row, pos], behind the parts where there are any, cut as the result is.
+    const auto mask = tensors_.at("attention_mask").eq(0);
+    if (method == "stack_activation" && arguments.at("activation") == "pattern") {
+      // [layer, row, head, query, key]: a query or a key
+      const auto either = mask.unsqueeze(2).logical_or(mask.unsqueeze(1));  // [row, query, key]
+      return either.unsqueeze(1).unsqueeze(0).expand_as(like);
+    }
+    const std::int64_t parts = method == "get_neuron_results" ? 0 : 1;
+    const auto cut = method == "stack_activation" ? mask : with_slices(mask, arguments, 0);
+    std::vector<std::int64_t> sizes(static_cast<std::size_t>(like.dim()), 1);
+    for (std::int64_t i = 0; i < cut.dim(); ++i) sizes[static_cast<std::size_t>(parts + i)] = cut.size(i);
+    return cut.reshape(sizes).expand_as(like);
+  }
+
   std::int64_t n_layers() const { return model_.config().n_layers; }
 
   /// What a call returns, [.., row, pos, ..] as recorded, padding NaN. `labels` are theirs.
@@ -277,11 +294,16 @@ TEST_P(ReadingGoldenFile, EqualsWhatTransformerLensReturns) {
     auto ours = reader.result(call.method, call.arguments,
                               labels == golden.labels.end() ? std::vector<std::string>() : labels->second);
     ASSERT_EQ(ours.sizes(), theirs.sizes());
-    // Padding: NaN of ours, anything of theirs. Patterns have numbers there.
-    theirs = theirs.masked_fill(ours.isnan(), 0.0);
-    ours = ours.nan_to_num(0.0);
+    // Padding: NaN of ours (whole activations have numbers there), anything of theirs.
+    const auto padding = reader.padding(call.method, call.arguments, ours);
+    if (call.method == "stack_activation") {
+      EXPECT_FALSE(ours.isnan().any().item<bool>());
+    } else {
+      EXPECT_TRUE(ours.isnan().equal(padding)) << "NaN stands for padding, and for nothing else";
+    }
+    theirs = theirs.masked_fill(padding, 0.0);
+    ours = ours.masked_fill(padding, 0.0);
     EXPECT_GT(theirs.abs().max().item<double>(), 0);
-    if (call.method == "stack_activation") continue;
     EXPECT_LE((ours - theirs).abs().max().item<double>(),
               kTolerance * std::max(1.0, theirs.abs().max().item<double>()));
     ++compared;

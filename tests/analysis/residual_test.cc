@@ -123,6 +123,37 @@ TEST(ResidualParts, ExpertsAndTheirNeurons) {
   EXPECT_LT(largest(neurons.slice("part", "remainder").values()), kTolerance);
 }
 
+// Edits of the choice send tokens elsewhere, while weights stay with their rank.
+TEST(ResidualParts, ExpertsAreThoseThatTokensWereSentTo) {
+  for (const RouterKind router :
+       {RouterKind::softmax_then_choose, RouterKind::sigmoid_then_choose, RouterKind::choose_then_softmax}) {
+    auto config = mixture_config();
+    config.experts->router = router;
+    config.experts->n_experts = 6;
+    config.experts->renormalised = router != RouterKind::choose_then_softmax;
+    if (router == RouterKind::sigmoid_then_choose) {
+      config.experts->choice_bias = true;
+      config.experts->n_groups = 3;
+      config.experts->groups_per_token = 2;
+    }
+    const auto model = random_model_of(config);
+    const auto tokens = random_row(6, 11, 4);
+    const auto chosen = model.run_with_cache(tokens).cache[act::expert_indices(1)];
+    const Edit elsewhere = set(act::expert_indices(1), (chosen + 1) % 6);
+    const Edit swapped = set(act::expert_indices(1), chosen.flip(2));
+    const Edit once = set(act::expert_indices(1).pos(2), at::tensor({5, 0}, at::kLong));
+    for (const Edit& edit : {elsewhere, swapped, once}) {
+      const auto cache = model.run_with_cache(tokens, act::defaults, {.edits = {edit}}).cache;
+      for (const auto grain : {Grain::expert, Grain::neuron}) {
+        const auto parts =
+            residual_parts(model, cache, {.of = act::mlp_out(1), .grain = grain, .positions = {}});
+        EXPECT_LT(largest(parts.slice("part", "remainder").values()), kTolerance);
+        EXPECT_LT(largest(parts.values().sum(1) - cache[act::mlp_out(1)]), kTolerance);
+      }
+    }
+  }
+}
+
 // A head's output is z times its rows of W_O: by heads, summed, it is one product of the heads side by side.
 TEST(ResidualParts, HeadsAreRowsOfOneProduct) {
   const auto model = random_model_of(two_layer_config());

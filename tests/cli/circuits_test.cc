@@ -71,6 +71,17 @@ TEST_F(CircuitsTest, EdgesAreChosenSavedAndRead) {
               judge_circuit(model, circuit, {.sweep = sweep(model), .sets = 0}).faithfulness, 1e-9);
 }
 
+TEST_F(CircuitsTest, EdgesArePatchedForACheck) {
+  const auto model = exact();
+  const auto report = edge_attribution_report(model, {.sweep = sweep(model), .check = 3, .seed = 2});
+  const auto json = succeed(with({"--edges", "--check", "3", "--seed", "2", "--json"})).json();
+  ASSERT_EQ(json["check"]["cells"].size(), 6u);
+  EXPECT_NEAR(json["check"]["correlation"].get<double>(), report.check->correlation, 1e-9);
+  EXPECT_EQ(json["check"]["cells"][0]["labels"].get<std::vector<std::string>>(),
+            report.check->cells[0].labels);
+  EXPECT_NE(succeed(with({"--edges", "--check", "3"})).out.find("6 edges patched"), std::string::npos);
+}
+
 TEST_F(CircuitsTest, ShowsWhatItFound) {
   const auto shown = succeed(with({"--top", "3", "--judge", "3", "--top-k", "2"})).out;
   for (const char* part :
@@ -93,7 +104,6 @@ TEST_F(CircuitsTest, SaysWhatDoesNotFit) {
   expect_failure(with({"--judge", "3"}), 2, "needs a circuit");
   expect_failure(with({"--save", path("x.json")}), 2, "--top");
   expect_failure(with({"--circuit", path("x.json"), "--top", "2"}), 2, "--circuit");
-  expect_failure(with({"--edges", "--check", "2"}), 2, "--check");
   expect_failure(with({"--from", "mean"}), 2, "--pairs");
   expect_failure(with({"--metric", "logit,loss"}), 2, "one metric");
   expect_failure(with({"--metric", "rank"}), 1, "moves in steps");

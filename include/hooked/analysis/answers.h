@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "hooked/core/export.h"
+#include "hooked/engine/hooked_transformer.h"
 
 namespace HOOKED_EXPORT hooked {
 
@@ -15,6 +17,11 @@ class Answers {
   Answers(std::int64_t token) : sets_{{token}} {}  // NOLINT: an id is an answer
   /// The same.
   Answers(int token) : sets_{{std::int64_t{token}}} {}  // NOLINT
+  /// The token with this text, in every row: `" Mary"`. For functions that know the model, which turn it into
+  /// an id by in(); everybody else wants ids.
+  Answers(std::string_view text) : texts_{std::string(text)} {}  // NOLINT
+  /// The same.
+  Answers(const char* text) : texts_{text} {}  // NOLINT
   /// Any of these, in every row. Throws ShapeError when there is none.
   static Answers any_of(std::vector<std::int64_t> tokens);
   /// Each row's own token. Throws ShapeError when there is none.
@@ -22,25 +29,32 @@ class Answers {
   /// Each row's own set. Throws ShapeError when there is no row, or a row without a token.
   static Answers sets_by_row(std::vector<std::vector<std::int64_t>> sets);
 
+  /// Each row's own token, by its text. Throws ShapeError when there is none.
+  static Answers texts_by_row(std::vector<std::string> texts);
+
+  /// The same as ids: those of texts are the model's. Throws TokenizerError as HookedTransformer::to_token,
+  /// also where a text is several tokens.
+  Answers in(const HookedTransformer& model) const;
+
   /// How many rows have tokens of their own; 0 where all have the same.
-  std::int64_t rows() const { return by_row_ ? static_cast<std::int64_t>(sets_.size()) : 0; }
-  /// The tokens of a row.
-  const std::vector<std::int64_t>& of_row(std::int64_t row) const {
-    return sets_[by_row_ ? static_cast<std::size_t>(row) : 0];
-  }
-  /// The answers of these rows alone, in this order. Throws ShapeError out of range.
+  std::int64_t rows() const;
+  /// The tokens of a row. Throws HookError for texts.
+  const std::vector<std::int64_t>& of_row(std::int64_t row) const;
+  /// The answers of these rows alone, in this order. Throws ShapeError out of range, HookError for texts.
   Answers of_rows(const std::vector<std::int64_t>& rows) const;
 
   /// Throws ShapeError, naming `where`, for an id outside a vocabulary of so many tokens and for another
-  /// number of rows.
+  /// number of rows; HookError for texts.
   void require_fit(std::int64_t rows, std::int64_t vocab, std::string_view where) const;
 
   bool operator==(const Answers&) const = default;
 
  private:
   explicit Answers(std::vector<std::vector<std::int64_t>> sets, bool by_row);
+  void require_ids() const;
 
   std::vector<std::vector<std::int64_t>> sets_;
+  std::vector<std::string> texts_;  // instead of ids
   bool by_row_ = false;
 };
 

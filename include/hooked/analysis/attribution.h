@@ -17,7 +17,7 @@ namespace HOOKED_EXPORT hooked {
 
 /// Which logit is taken apart, where, and how finely. For designated initialisers.
 struct AttributionOptions {
-  Answers answer = 0;  ///< the token whose logit is taken apart; of a set the mean of the logits
+  Answers answer = 0;  ///< the token whose logit is taken apart, or its text; of a set the mean of the logits
   std::optional<Answers> against = std::nullopt;         ///< subtracted from it, if given
   Grain grain = Grain::layer;                            ///< the parts that get a place each
   ValueBiases value_biases = ValueBiases::in_heads;      ///< where a head's value bias counts
@@ -31,11 +31,13 @@ struct AttributionOptions {
 /// With the scales of the norms on the way taken from the cache the logits are linear in the stream, so the
 /// parts add up to the run's logit (difference), to float precision: part x gives (w * centred(x) / s) . d,
 /// where s is the final norm's scale and d the answer's column of W_U minus the other's (Elhage et al. 2021,
-/// "logit attribution"). Biases are parts, too, and `remainder` is what the stream holds besides all parts:
-/// rounding, or, in runs whose stream a hook or an edit changed, that change. (A change behind the last block
-/// is in no part.) Where the model caps its logits the sum is the logit before the cap, `unembed.hook_out`.
-/// On an encoder-decoder the stream is the decoder's, and cross-attention has parts of its own. No part is
-/// made as a vector: heads are read from z through W_O, neurons from `post` through W_out.
+/// "logit attribution"). Biases are parts, too, and `remainder` is what the logit holds besides all parts:
+/// rounding, or, in runs in which a hook or an edit changed the stream or what is behind it (the final norm,
+/// the unembedding), that change, as far as the cache shows it: by unembed_out, unembed_in or the final
+/// norm's `normalized`, of which the default capture has all. Where the model caps its logits the sum is the
+/// logit before the cap, `unembed.hook_out`. On an encoder-decoder the stream is the decoder's, and
+/// cross-attention has parts of its own. No part is made as a vector: heads are read from z through W_O,
+/// neurons from `post` through W_out.
 ///
 /// Needs what residual_parts needs and the final norm's scale. Throws HookError where one is missing or a
 /// position was not kept, and for models without an unembedding or with a masked-LM head, whose activation no

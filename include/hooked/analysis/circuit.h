@@ -38,7 +38,7 @@ class Circuit {
   /// Of heads and MLPs, by the names of model_parts. Throws HookError for one that the model does not have,
   /// with the nearest.
   static Circuit of_nodes(const HookedTransformer& model, const std::vector<std::string>& nodes);
-  /// Of edges. Throws HookError likewise, for a reader that is not behind the writer, and for two stacks.
+  /// Of edges. Throws HookError likewise, for a reader that is not behind the writer.
   static Circuit of_edges(const HookedTransformer& model, const std::vector<CircuitEdge>& edges);
 
   /// What it is a set of.

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+
 #include "hooked/analysis/attribution_patching.h"
 #include "hooked/analysis/grid.h"
 #include "hooked/core/export.h"
@@ -15,6 +17,10 @@ struct EdgeAttributionOptions {
   HeldInGradient hold = {};      ///< what gradients do not pass through
   Integration integration = {};  ///< over nothing ("EAP") or over inputs ("EAP-IG")
   bool by_position = false;      ///< a number for each column; else their sum
+  /// So many of the largest edges, and as many of the others drawn at random, are patched exactly as well,
+  /// each by path_patching from its writer straight to its reader. 0: none.
+  std::int64_t check = 0;
+  std::uint64_t seed = 0;  ///< of that draw
 };
 
 /// Edge attribution patching: estimates by gradients how much the score of `into` changes where one part of
@@ -28,14 +34,24 @@ struct EdgeAttributionOptions {
 /// `head 1.3 q`, `head 1.3 k`, `head 1.3 v` (of keys and values that heads share: `kv head 1.0 k`), `mlp 1`
 /// and `logits`, the end of the stream. Biases write the same in both runs and have no edge.
 ///
+/// Of two stacks there are two streams: parts of the encoder's are named `encoder head 0.1`,
+/// cross-attention's heads `cross head 1.3`. Their queries, `cross head 1.3 q`, read the decoder's stream,
+/// their keys and values the end of the encoder's: those are its edges into the decoder. By position `pos`
+/// counts the columns of the stream that is read, with NaN behind the end of the shorter one.
+///
 /// One gradient at queries, keys, values and the inputs of MLPs gives all edges: it is carried through the
 /// norms on the way by their derivatives in that run, or with `hold.norms` at the scales that they had. So
-/// the edges from a writer add up to what attribution_patching gives for it, in every model with one stack,
-/// whatever stands on its stream. No switch of the model and no copy of shared heads is needed.
+/// the edges from a writer add up to what attribution_patching gives for it, in every model, whatever stands
+/// on its stream. No switch of the model and no copy of shared heads is needed.
 ///
-/// Throws as sweep(), HookError for two stacks, for several metrics, one without a gradient, integration over
-/// activations, and for hooks and edits on the way from writers to readers (the stream, its norms, attn_out,
-/// split inputs), which edges are not carried through.
+/// Throws as sweep(), HookError for several metrics, one without a gradient, integration over activations,
+/// `check` by position, and for hooks and edits on the way from writers to readers (the stream, its norms,
+/// attn_out, split inputs), which edges are not carried through.
 Grid edge_attribution(const HookedTransformer& model, const EdgeAttributionOptions& options);
+
+/// The same with a report, and exact effects of some edges: what the score becomes where the reader reads
+/// what the writer writes in `from`, less the score without a patch.
+AttributionPatchingReport edge_attribution_report(const HookedTransformer& model,
+                                                  const EdgeAttributionOptions& options);
 
 }  // namespace hooked

@@ -26,13 +26,15 @@ enum class PathCells : std::uint8_t {
 
 /// Which paths are patched. For designated initialisers.
 struct PathPatchingOptions {
-  /// What paths begin at: parts of the stream that predicts, by what they write. Heads `act::z(9).head(6)`
-  /// (or all of a layer's, `act::z(9)`), cross-attention's likewise, `act::attn_out(9)`, `act::mlp_out(9)`,
-  /// and the sum of the embeddings, `act::resid_pre(0)`. Empty: every head and every MLP.
+  /// What paths begin at: parts by what they write. Heads `act::z(9).head(6)` (or all of a layer's,
+  /// `act::z(9)`), cross-attention's likewise, `act::attn_out(9)`, `act::mlp_out(9)`, one of the embeddings,
+  /// `act::pos_embed`, or their sum, `act::resid_pre(0)`; of two stacks the encoder's too, by name. Empty:
+  /// every head and every MLP of the stack that predicts.
   std::vector<Address> senders = {};
   /// What paths end at: queries, keys and values of heads, `act::q(9).head(6)` (of keys and values that heads
-  /// share the number of the kv head), what MLPs read, `act::mlp_in(9)`, and the end of the stream,
-  /// `act::resid_post(-1)`. Empty: the end of the stream.
+  /// share the number of the kv head), what MLPs read, `act::mlp_in(9)`, and the end of the stream that
+  /// predicts, `act::resid_post(-1)`. Of two stacks cross-attention's too: its keys and values read the end
+  /// of the encoder's stream. Empty: the end of the stream.
   std::vector<Address> receivers = {};
   PathThrough through = PathThrough::nothing;  ///< what paths may pass
   PathCells cells = PathCells::whole;          ///< what gets a number
