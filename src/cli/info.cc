@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -81,7 +82,13 @@ void print_unread(const ModelDescription& model) {
 
 void print_missing(const ModelDescription& model) {
   if (model.missing_files.empty()) return;
-  print_list("missing: without these files the model does not load", model.missing_files);
+  constexpr std::size_t kShown = 10;
+  std::vector<std::string> shown = model.missing_files;
+  if (shown.size() > kShown) {
+    shown.resize(kShown);
+    shown.push_back(fmt::format("and {} more, which --json lists", model.missing_files.size() - kShown));
+  }
+  print_list("missing: without these files the model does not load", shown);
   if (!model.fetch.empty()) fmt::print("  `{}` fetches them\n", model.fetch);
 }
 

@@ -39,7 +39,8 @@ std::vector<StoredTensors> stored_tensors(const CheckpointReader& reader, const 
   for (const std::string& name : reader.names()) {
     const TensorInfo& info = reader.info(name);
     const auto found = source.find(name);
-    const bool as_it_is = found != source.end() && found->second.dtype == info.dtype;
+    const bool as_it_is =
+        found != source.end() && found->second.dtype == info.dtype && info.dtype != at::ScalarType::Undefined;
     sizes[{info.dtype_name, as_it_is || form.empty()}].add(info);
   }
   std::vector<StoredTensors> rows;

@@ -94,7 +94,7 @@ struct PlannedModel {
     processing = options.processing.value_or(usual);
     source = mapped ? source_tensors(mapped, place) : source_tensors(reader);
     if (!whole()) {
-      storage = stored_tensors(reader, source, "");
+      storage = stored_tensors(reader, source, read.storage ? read.storage->format->name : "");
       plan.config = read.config;
       plan.notes = {
           "shards are missing: what this says of the model is what config.json says, and its tensors were "
