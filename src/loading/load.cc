@@ -76,6 +76,12 @@ const ModelConfig& native_config_of(const IdentifiedModel& identified) {
       "it back or save the model again");
 }
 
+// An adapter may leave the tokenizer to its base model.
+std::filesystem::path folder_with_tokenizer(const std::filesystem::path& located) {
+  const bool own = !is_adapter(located) || !Tokenizer::files_in(located).empty();
+  return folder_of_model(own ? located : base_of(located));
+}
+
 /// A checkpoint on disk and all that is known of its model before numbers are read.
 struct PlannedModel {
   PlannedModel(std::string_view id, const LoadOptions& options, Numbers numbers = Numbers::read,
@@ -173,12 +179,6 @@ struct PlannedModel {
   WeightPlan plan;
   WeightProcessing processing;
 };
-
-// An adapter may leave the tokenizer to its base model.
-std::filesystem::path folder_with_tokenizer(const std::filesystem::path& located) {
-  const bool own = !is_adapter(located) || !Tokenizer::files_in(located).empty();
-  return folder_of_model(own ? located : base_of(located));
-}
 
 // Why there is no tokenizer that can be used; empty where there is one.
 std::string problem_of(const TokenizerFiles& text) {

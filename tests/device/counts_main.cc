@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/device/counts_table.h"
+#include "tests/device/function_counts.h"
 #include "tests/support/strict_device/device.h"
 
 namespace {
@@ -70,6 +71,17 @@ constexpr const char* kEnd = R"(
 - The places of all waits: `strict::Trace` in a test (tests/support/strict_device/counts.h).
 )";
 
+constexpr const char* kFunctions = R"(
+## Analyses
+
+What one call costs on the checkpoint {}, a row of its tokens, whose cache lies on the device; with all runs that
+it makes, the second time that it is called. A wait reads numbers of the cache or of weights where they are reckoned with on the host, or fetches
+scores. What reads a cache waits for each activation that it reads, what patches for the scores of each batch of runs: no analysis waits within a run.
+
+| function | | launches | waits |
+|---|---|---|---|
+)";
+
 std::string text(const std::optional<Counts>& counts) {
   return counts ? fmt::format("{} / {}", counts->launches, counts->waits) : "–";
 }
@@ -114,5 +126,9 @@ int main() {
     std::cout << fmt::format("| {} | {} | {} |\n", model.name, model.block.launches,
                              list_of(model.operators));
   }
-  std::cout << kEnd;
+  std::cout << kEnd << fmt::format(kFunctions, hooked::device_tests::kAnalysedCheckpoint);
+  for (const auto& function : hooked::device_tests::counted_functions()) {
+    std::cout << fmt::format("| `{}` | {} | {} | {} |\n", function.name, function.asked,
+                             function.counts.launches, function.counts.waits);
+  }
 }

@@ -1,0 +1,113 @@
+#include "tests/device/function_counts.h"
+
+#include <ATen/TensorOperators.h>
+
+#include <functional>
+#include <utility>
+
+#include "hooked/hooked.h"
+#include "tests/device/checks.h"
+
+namespace hooked::device_tests {
+namespace {
+
+/// One call of an analysis.
+struct Function {
+  const char* name;
+  const char* asked;
+  std::function<void()> call;
+};
+
+}  // namespace
+
+std::vector<CountedFunction> counted_functions() {
+  const GoldenCase& golden_of = golden_case(kAnalysedCheckpoint);
+  const GoldenRun golden = read_golden(golden_of);
+  const auto model = HookedTransformer::load(golden_of.folder().string(), {.device = "strict"});
+  const Input row(golden.tokens.narrow(0, 0, 1)), other(golden.tokens.narrow(0, 0, 1).flip(1));
+  const auto cache = model.run_with_cache(row, act::everything, {.eager = true}).cache;
+  const auto from = model.run_with_cache(other, act::everything, {.eager = true}).cache;
+  const Metric metric = logit_difference(1, 2);
+  const AttributionOptions difference{.answer = 1, .against = Answers(2)};
+  const auto sweep_of = [&](std::optional<SweptSite> site = {}, std::vector<SweptAxis> over = {}) {
+    return SweepOptions{
+        .site = std::move(site), .over = std::move(over), .from = from, .into = row, .metric = metric};
+  };
+  const SweepOptions pair = sweep_of(), heads = sweep_of(act::z, {Axis::layer, Axis::head});
+  const Circuit nodes = Circuit::of_nodes(model, {"head 0.0", "head 1.1", "mlp 1"});
+  const Circuit edges = Circuit::of_edges(model, {{"embed", "head 1.1 v"}, {"head 1.1", "logits"}});
+  const auto points = accumulated_residual(model, cache);
+  auto repeated = repeated_tokens_of(model);
+  repeated.rows = 2;
+  repeated.half = 3;
+  const StreamPart embedding{.matrix = StreamMatrix::embedding},
+      unembedding{.matrix = StreamMatrix::unembedding};
+  const std::vector<Function> functions{
+      {"residual_parts", "by layer", [&] { residual_parts(model, cache); }},
+      {"residual_parts", "by neuron", [&] { residual_parts(model, cache, {.grain = Grain::neuron}); }},
+      {"accumulated_residual", "", [&] { accumulated_residual(model, cache); }},
+      {"normed_stack", "", [&] { normed_stack(model, cache, points, {.norm = {act::ln_final_scale}}); }},
+      {"direct_logit_attribution", "by layer", [&] { direct_logit_attribution(model, cache, difference); }},
+      {"direct_logit_attribution", "by neuron",
+       [&] { direct_logit_attribution(model, cache, {.answer = 1, .grain = Grain::neuron}); }},
+      {"source_attribution", "", [&] { source_attribution(model, cache, {.answer = 1}); }},
+      {"score_attribution", "of one head",
+       [&] { score_attribution(model, cache, {.scores = act::attn_scores(1).head(0)}); }},
+      {"logit_lens", "of the stream", [&] { logit_lens(model, cache, {.tokens = {1}}); }},
+      {"logit_lens", "of every neuron",
+       [&] { logit_lens(model, cache, {.tokens = {1}, .parts = Grain::neuron}); }},
+      {"normed_logit", "", [&] { normed_logit(model, cache, difference); }},
+      {"norm_shares", "", [&] { norm_shares(model, cache, difference); }},
+      {"leave_one_out", "", [&] { leave_one_out(model, cache, difference); }},
+      {"unnormed_reading", "", [&] { unnormed_reading(model, cache); }},
+      {"head_scores", "one score", [&] { head_scores(cache, HeadScore::previous_token); }},
+      {"repetition_scores", "", [&] { repetition_scores(model, repeated); }},
+      {"ov_circuits", "with singular values", [&] { ov_circuits(model).svd(); }},
+      {"qk_circuits", "with norms", [&] { qk_circuits(model).norm(); }},
+      {"composition_scores", "of keys", [&] { composition_scores(model, HeadInput::key); }},
+      {"full_qk_circuit", "with norms",
+       [&] {
+         full_qk_circuit(model, {0, 0}).norm();
+       }},
+      {"full_ov_circuit", "with norms",
+       [&] {
+         full_ov_circuit(model, {0, 0}).norm();
+       }},
+      {"virtual_weights", "with norms", [&] { virtual_weights(model, embedding, unembedding).norm(); }},
+      {"subspace_overlap", "",
+       [&] {
+         subspace_overlap(model, {.matrix = StreamMatrix::head_out, .layer = 0},
+                          {.matrix = StreamMatrix::value, .layer = 1});
+       }},
+      {"singular_directions", "", [&] { singular_directions(model, {.layer = 0}); }},
+      {"superposition", "", [&] { superposition(stream_matrix(model, embedding)); }},
+      {"expected_interference", "", [&] { expected_interference(stream_matrix(model, embedding)); }},
+      {"path_expansion", "of order 2", [&] { path_expansion(model, cache, {.answer = 1, .order = 2}); }},
+      {"path_logits", "",
+       [&] {
+         path_logits(model, cache, {{0, 0}});
+       }},
+      {"sweep", "of every head", [&] { sweep(model, heads); }},
+      {"direct_path", "",
+       [&] {
+         direct_path(model, {.source = HeadPlace{0, 0}, .sweep = pair});
+       }},
+      {"path_patching", "one set of paths",
+       [&] { path_patching(model, {.senders = {act::z(0).head(0)}, .sweep = pair}); }},
+      {"ablate", "one set", [&] { ablate(model, {.sets = {{act::z(0)}}, .sweep = pair}); }},
+      {"attribution_patching", "of every head", [&] { attribution_patching(model, {.sweep = heads}); }},
+      {"node_attribution", "", [&] { node_attribution(model, {.sweep = pair}); }},
+      {"edge_attribution", "", [&] { edge_attribution(model, {.sweep = pair}); }},
+      {"run_circuits", "of nodes", [&] { run_circuits(model, {nodes}, pair); }},
+      {"run_circuits", "of edges", [&] { run_circuits(model, {edges}, pair); }},
+      {"judge_circuit", "without other sets",
+       [&] { judge_circuit(model, nodes, {.sweep = pair, .sets = 0}); }}};
+  std::vector<CountedFunction> counted;
+  for (const Function& function : functions) {
+    function.call();  // what is recorded or made once is there from here on
+    counted.push_back({function.name, function.asked, strict::counts_of(function.call)});
+  }
+  return counted;
+}
+
+}  // namespace hooked::device_tests
