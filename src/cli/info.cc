@@ -94,8 +94,7 @@ void print_missing(const ModelDescription& model) {
 
 void print_tokenizer(const ModelDescription& model) {
   fmt::print("\ntokenizer\n");
-  if (!model.tokenizer_pieces)
-    return print_fields({{"none that can be used", model.tokenizer_problem}});
+  if (!model.tokenizer_pieces) return print_fields({{"none that can be used", model.tokenizer_problem}});
   fmt::print("  {}, {} pieces, {}\n", model.tokenizer_kind, grouped(*model.tokenizer_pieces),
              model.tokenizer_form);
   fmt::print("  {}\n", model.chat_template

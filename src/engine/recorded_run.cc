@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <utility>
 #include <variant>
 
@@ -122,7 +123,8 @@ RunKey run_key(const LoadedModel& model, const Input& given, const Input& input,
       "{}|{}|{}|{}|{}-{}{}{}|{}|{}|{}|{}", settings_text(), mask_text(given.attention_mask),
       mask_text(given.decoder.attention_mask), prefix_text(input.prefix), reach.first_block, reach.end_block,
       reach.exit ? "x" : "", extent.ends_with_last_point ? "l" : "", joined(extent.logit_positions),
-      joined(options.logit_tokens), ends_text(options), fmt::join(input.first_columns, ","));
+      options.logit_tokens ? std::to_string(options.logit_tokens->size()) : "all", ends_text(options),
+      fmt::join(input.first_columns, ","));
   for_each_tensor_of(input, [&](const at::Tensor& tensor) {
     key += fmt::format("|{}{}", dtype_text(tensor.scalar_type()), shape_text(tensor.sizes()));
   });
@@ -157,10 +159,11 @@ std::string step_key(const LoadedModel& model, const RunExtent& extent,
 
 RunTensors::RunTensors(const LoadedModel& model, const Input& input, const RunOptions& options,
                        const std::vector<std::int64_t>& edit_places)
-    : places(!edit_places.empty()) {
+    : places(!edit_places.empty()), logit_tokens(options.logit_tokens.has_value()) {
   const auto add = [&](const at::Tensor& tensor) { all.push_back(tensor); };
   for_each_tensor_of(input, add);
   for_each_tensor_of_options(options, add);
+  if (logit_tokens) add(to_device(*options.logit_tokens, model.device));
   if (places) add(to_device(edit_places, model.device));
   if (!input.prefix) return;
   const std::vector<at::Tensor> columns = input.prefix->columns()->tensors();
@@ -168,18 +171,21 @@ RunTensors::RunTensors(const LoadedModel& model, const Input& input, const RunOp
   frozen = columns.size();
 }
 
-at::Tensor RunTensors::put(const std::vector<at::Tensor>& tensors, Input& input, RunOptions& options) const {
+RunTensors::Numbers RunTensors::put(const std::vector<at::Tensor>& tensors, Input& input,
+                                    RunOptions& options) const {
   std::size_t next = 0;
   const auto put = [&](at::Tensor& tensor) { tensor = tensors[next++]; };
   for_each_tensor_of(input, put);
   for_each_tensor_of_options(options, put);
-  const at::Tensor edit_places = places ? tensors[next++] : at::Tensor();
+  Numbers numbers;
+  if (logit_tokens) numbers.logit_tokens = tensors[next++];
+  if (places) numbers.edit_places = tensors[next++];
   if (input.prefix) {
     const std::vector<at::Tensor> columns(tensors.begin() + static_cast<std::ptrdiff_t>(next), tensors.end());
     input.prefix = Prefix(input.prefix->model(),
                           std::make_shared<const KvCache>(input.prefix->columns()->with_tensors(columns)));
   }
-  return edit_places;
+  return numbers;
 }
 
 bool are_the_same(const std::vector<at::Tensor>& given, const std::vector<at::Tensor>& asked) {

@@ -50,9 +50,14 @@ struct RunTensors {
   std::size_t frozen = 0;  ///< how many of the last belong to the prefix
   bool places = false;     ///< whether there are places, before these
 
-  /// Puts others into the input and the edits, which are in the same order. Gives back the edits' places,
-  /// undefined without.
-  at::Tensor put(const std::vector<at::Tensor>& tensors, Input& input, RunOptions& options) const;
+  bool logit_tokens = false;  ///< whether there are those of the options, before the places
+
+  /// Numbers that a recording reads where a run reads them from its options, undefined without.
+  struct Numbers {
+    at::Tensor edit_places, logit_tokens;
+  };
+  /// Puts others into the input and the edits, which are in the same order, and gives back the numbers.
+  Numbers put(const std::vector<at::Tensor>& tensors, Input& input, RunOptions& options) const;
 };
 
 /// Whether work is given the tensors that it was asked for with, and not others in their place.

@@ -299,13 +299,14 @@ RunResult HookedTransformer::run_once(const Input& given, const RunOptions& opti
   // A metric reads the logits beside the loss.
   const bool makes_loss = options.output == Output::loss && !options.gradients;
   const bool in_parts = makes_loss && !plan->watches_exit();
-  const auto output_of = [&](const Input& read, const at::Tensor& predicted, Run& run) -> at::Tensor {
+  const auto output_of = [&](const Input& read, const at::Tensor& predicted, const at::Tensor& logit_tokens,
+                             Run& run) -> at::Tensor {
     if (run.watch.is_over()) return {};
     GraphInput from = graph_input(read);
     if (extent.logit_positions) {
       from.logit_columns = to_device(at::tensor(*extent.logit_positions, at::kLong).sub(past), model.device);
     }
-    if (options.logit_tokens) from.logit_tokens = to_device(*options.logit_tokens, model.device);
+    from.logit_tokens = logit_tokens;
     try {
       const auto [residual, asked] = model.graph->stream(from, reach, run);
       if (!reach.exit) return residual;
@@ -334,14 +335,14 @@ RunResult HookedTransformer::run_once(const Input& given, const RunOptions& opti
     const auto work = [&](const std::vector<at::Tensor>& given_now) -> Computed {
       Input read = input;
       RunOptions with = asked_for;
-      const at::Tensor places = tensors.put(given_now, read, with);
+      const RunTensors::Numbers numbers = tensors.put(given_now, read, with);
       RunExtent recorded = extent;
       recorded.keeps_here = true;
       put_numbers(read, recorded);
       Run run = started(read, are_the_same(given_now, tensors.all) ? plan : make_plan(model, reach, {}, with),
                         recorded);
-      if (places.defined()) run.watch.put_places(places);
-      at::Tensor made = output_of(read, with.loss.targets, run);
+      if (numbers.edit_places.defined()) run.watch.put_places(numbers.edit_places);
+      at::Tensor made = output_of(read, with.loss.targets, numbers.logit_tokens, run);
       if (kept) kept->advance(read.length(), read.main_mask());
       return {std::move(made), run.watch.take_cache(), std::move(kept)};
     };
@@ -357,7 +358,9 @@ RunResult HookedTransformer::run_once(const Input& given, const RunOptions& opti
     }
   } else {
     Run run = started(input, plan, extent);
-    output = output_of(input, targets, run);
+    const at::Tensor logit_tokens =
+        options.logit_tokens ? to_device(*options.logit_tokens, model.device) : at::Tensor();
+    output = output_of(input, targets, logit_tokens, run);
     if (kept) kept->advance(input.length(), input.main_mask());
     if (options.gradients) {
       const GradientRequest& asked = *options.gradients;

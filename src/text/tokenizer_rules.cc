@@ -15,7 +15,8 @@ namespace hooked {
 
 void Tokenizer::Rules::take_chat(text::ChatTemplates templates) {
   chat = std::move(templates);
-  if (chat.problem) notes.push_back(fmt::format("the chat template cannot be used: {}", chat.problem->what()));
+  if (chat.problem)
+    notes.push_back(fmt::format("the chat template cannot be used: {}", chat.problem->what()));
 }
 
 std::string Tokenizer::Rules::normalize(std::string_view text) const {

@@ -63,7 +63,8 @@ RunResult asked_logits(const Subject& s, std::uint64_t seed, bool eager) {
              {.capture = act::resid_post, .logit_positions = std::vector<std::int64_t>{1, -1}}, eager);
 }
 RunResult asked_tokens(const Subject& s, std::uint64_t seed, bool eager) {
-  return run(s, tokens(s, seed), {.logit_tokens = std::vector<std::int64_t>{2, 0}}, eager);
+  const auto other = static_cast<std::int64_t>(seed % 2);
+  return run(s, tokens(s, seed), {.logit_tokens = std::vector<std::int64_t>{2 + other, 0}}, eager);
 }
 RunResult stream_only(const Subject& s, std::uint64_t seed, bool eager) {
   return run(s, tokens(s, seed), {.capture = act::resid_pre, .stop_at_layer = 1}, eager);

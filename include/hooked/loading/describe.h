@@ -51,7 +51,7 @@ struct ModelDescription {
   /// Entries of the tokenizer's vocabulary; nothing without a tokenizer that can be used.
   std::optional<std::int64_t> tokenizer_pieces;
   std::string tokenizer_form;  ///< which files it was read from, as Tokenizer::form() says; empty without one
-  std::string tokenizer_kind;     ///< `BPE`, `Unigram`, ...; empty without one that can be used
+  std::string tokenizer_kind;  ///< `BPE`, `Unigram`, ...; empty without one that can be used
   /// Where the tokenizer's chat template was read from; nothing without one.
   std::optional<std::string> chat_template;
   std::string tokenizer_problem;  ///< why there is none that can be used; empty where there is one
