@@ -1,5 +1,4 @@
-// A conversation as the text and the tokens that an instruct model was trained on, and what the model
-// answers.
+// A conversation as the text and the tokens that an instruct model was trained on, and its answer.
 #include <ATen/ops/tensor.h>
 #include <hooked/hooked.h>
 

@@ -212,9 +212,9 @@ TEST(SweepMemory, DoesNotGrowWithTheNumberOfCells) {
   config.dtype = at::kFloat;
   const auto model = HookedTransformer::create(config, {.seed = 1});
   const at::Tensor clean = random_row(45, 11, 1), corrupted = random_row(45, 11, 2);
-  const std::vector<SweptPlace> some = {Position(44)};
+  const std::vector<SweptPlace> some = {Position(11), Position(22), Position(33), Position(44)};
   SweepOptions options{.site = act::pattern,
-                       .over = {Axis::layer, {Axis::head, {0}}, {Axis::query, some}, Axis::key},
+                       .over = {{Axis::layer, {0}}, {Axis::head, {0}}, {Axis::query, some}, Axis::key},
                        .from = model.run_with_cache(clean, act::everything).cache,
                        .into = corrupted,
                        .metric = logit(3)};
