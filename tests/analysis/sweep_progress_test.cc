@@ -225,10 +225,10 @@ TEST(SweepMemory, DoesNotGrowWithTheNumberOfCells) {
   const std::int64_t of_a_layer = process_status("VmHWM");
   options.over = {Axis::layer, Axis::head, Axis::query, Axis::key};
   EXPECT_EQ(sweep(model, options).values().numel(), 32400);
-  // Patches take some 15 KB a cell, so those of a layer would be 120 MB. What the largest runs take, in the
-  // workspace and on the heap, is some 70, and all of it by the hundredth run.
-  EXPECT_LT(of_a_layer - before, std::int64_t{96} << 20);
-  EXPECT_LT(process_status("VmHWM") - of_a_layer, std::int64_t{32} << 20);
+  // What the largest runs take, in the workspace and on the heaps of two threads, is 70 to 95 MB, and all of
+  // it by the hundredth run. Patches take some 15 KB a cell, so those of a layer would be 120 MB besides.
+  EXPECT_LT(of_a_layer - before, std::int64_t{144} << 20);
+  EXPECT_LT(process_status("VmHWM") - of_a_layer, std::int64_t{64} << 20);
 }
 
 // Callers' functions need not be made for several threads.
