@@ -38,7 +38,8 @@ class ScopedHooks;
 /// own (copy one).
 class HookedTransformer {
  public:
-  /// Loads a model folder, or `org/name[@revision]` from the local hub cache; never downloads.
+  /// Loads a model folder, a file of weights (`.gguf` too), a LoRA adapter whose base is local, or
+  /// `org/name[@revision]` from the local hub cache (docs/loading.md); never downloads.
   /// Throws CheckpointError, ConfigError, IoError, MemoryError.
   static HookedTransformer load(std::string_view model, const LoadOptions& options = {});
 

@@ -83,9 +83,11 @@ struct RunMetric {
 
   Selection reads = {};         ///< the activations that it reads
   Function function = nullptr;  ///< the number
-  /// The absolute columns and the tokens whose logits `function` takes, in this order; a run that computes
-  /// others is refused. Absent: it takes those that the run computes.
-  std::optional<std::vector<std::int64_t>> logit_positions = std::nullopt, logit_tokens = std::nullopt;
+  /// The absolute columns whose logits `function` takes, in this order; a run that computes others is
+  /// refused. Absent: it takes those that the run computes.
+  std::optional<std::vector<std::int64_t>> logit_positions = std::nullopt;
+  /// The same of the tokens whose logits it takes.
+  std::optional<std::vector<std::int64_t>> logit_tokens = std::nullopt;
 
   /// Whether there is a function.
   explicit operator bool() const noexcept { return static_cast<bool>(function); }
