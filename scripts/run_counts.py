@@ -7,8 +7,8 @@ instructions, bytes of tensors that a run allocates, operators of LibTorch that 
 
 Counts need no quiet machine. Callgrind (Debian's package valgrind) counts instructions on a processor of its own, without
 AVX-512, on one thread: they guard what the engine does around its kernels, and the AVX2 path of those; the faster paths are
-guarded by benchmarks. The other counts are taken with the same instruction sets on the processor at hand. Each is of a run
-that has been made twice before. Fails when a run takes more than the record and what COUNTS allows on top; --record puts today's
+guarded by benchmarks. Bytes and operators are counted there too, so that they are the same everywhere; pages are those of the
+processor at hand. Each count is of a run that has been made twice before. Fails when a run takes more than the record and what COUNTS allows on top; --record puts today's
 on record, for a commit that says why. Another compiler or LibTorch counts a little differently: the record names them.
 """
 import argparse
@@ -24,8 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 RECORD = ROOT / "benchmarks/run_counts.json"
 REGION = "hooked_counted_region"
 # What is counted: what a run may take more than on record, as a share of it and as a number.
-COUNTS = {"instructions": (0.02, 0), "bytes allocated": (0.02, 0), "operators": (0.02, 0), "pages met": (0, 16)}
-PLAIN = list(COUNTS)[1:]  # in the order in which the program prints them
+COUNTS = {"instructions": (0.02, 0), "bytes allocated": (0.02, 0), "operators": (0.02, 0), "pages met": (0, 64)}
 ENVIRONMENT = {**os.environ, "ATEN_CPU_CAPABILITY": "avx2", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
@@ -40,24 +39,24 @@ def output(command: list) -> list:
     return run.stdout.splitlines()
 
 
-def instructions(command: list, runs: int) -> list:
-    """Of each run, in order."""
+def under_callgrind(command: list) -> tuple:
+    """What the program prints there, and the instructions of each run in order."""
     with tempfile.TemporaryDirectory() as folder:
-        output(["valgrind", "--tool=callgrind", f"--toggle-collect={REGION}", f"--dump-after={REGION}",
-                f"--callgrind-out-file={folder}/counts", *command])
-        # One file for each call of the region, and one for what came after.
-        return [int(re.search(r"^(?:totals|summary): (\d+)", pathlib.Path(f"{folder}/counts.{number + 1}").read_text(), re.M)[1])
-                for number in range(runs)]
+        lines = output(["valgrind", "--tool=callgrind", f"--toggle-collect={REGION}", f"--dump-after={REGION}",
+                        f"--callgrind-out-file={folder}/counts", *command])
+        # One file for each call of the region, and one for what came after. The first line is no run's.
+        return lines, [int(re.search(r"^(?:totals|summary): (\d+)", pathlib.Path(f"{folder}/counts.{number}").read_text(), re.M)[1])
+                       for number in range(1, len(lines))]
 
 
 def counts(program: str) -> dict:
     """What the program was made with, and counts by the run's name."""
     command = [program, str(ROOT / "examples/toy_model")]
-    made_with, *lines = output(command)
+    (made_with, *lines), executed = under_callgrind(command)
     runs = {}
-    for line, executed in zip(lines, instructions(command, len(lines))):
-        name, *numbers = line.split("\t")
-        runs[name] = {"instructions": executed, **dict(zip(PLAIN, map(int, numbers)))}
+    for line, here, instructions in zip(lines, output(command)[1:], executed):
+        name, bytes_allocated, operators, _ = line.split("\t")
+        runs[name] = dict(zip(COUNTS, (instructions, int(bytes_allocated), int(operators), int(here.split("\t")[-1]))))
     return {"made_with": made_with, "runs": runs}
 
 
