@@ -21,38 +21,27 @@ constexpr Names kDeepseekLlmNames[] = {"deepseek-llm"};
 constexpr Names kDeepseekCoderNames[] = {"deepseek-coder"};
 constexpr Names kDeepseek3Names[] = {"deepseek-v3"};
 
+constexpr std::string_view kLlama3Steps =
+    R"j({"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":"(?i:'s|'t|'re|'ve|'m|'ll)j"
+    R"j(|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+)j"
+    R"j((?!\\S)|\\s+"},"behavior":"Isolated","invert":false},{"type":"ByteLevel","add_prefix_space":fals)j"
+    R"j(e,"trim_offsets":true,"use_regex":false}]})j";
+
+constexpr std::string_view kQwen2Steps =
+    R"j({"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":"(?i:'s|'t|'re|'ve|'m|'ll)j"
+    R"j(|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\)j"
+    R"j(S)|\\s+"},"behavior":"Isolated","invert":false},{"type":"ByteLevel","add_prefix_space":false,"tr)j"
+    R"j(im_offsets":true,"use_regex":false}]})j";
+
 // Each as the tokenizer.json of the models has it that the name comes from.
 constexpr GgufPreTokenizer kGgufPreTokenizers[] = {
     {.names = kGpt2Names,
      .pre_tokenizer =
          R"j({"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true})j"},
-    {.names = kLlama3Names,
-     .pre_tokenizer =
-         R"j({"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":"(?i:'s|'t|'re|'ve|'m|'ll)j"
-         R"j(|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+)j"
-         R"j((?!\\S)|\\s+"},"behavior":"Isolated","invert":false},{"type":"ByteLevel","add_prefix_space":fals)j"
-         R"j(e,"trim_offsets":true,"use_regex":false}]})j",
-     .whole_words = true,
-     .prepends_bos = true},
-    {.names = kOtherLlama3Names,
-     .pre_tokenizer =
-         R"j({"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":"(?i:'s|'t|'re|'ve|'m|'ll)j"
-         R"j(|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+)j"
-         R"j((?!\\S)|\\s+"},"behavior":"Isolated","invert":false},{"type":"ByteLevel","add_prefix_space":fals)j"
-         R"j(e,"trim_offsets":true,"use_regex":false}]})j"},
-    {.names = kQwen2Names,
-     .pre_tokenizer =
-         R"j({"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":"(?i:'s|'t|'re|'ve|'m|'ll)j"
-         R"j(|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\)j"
-         R"j(S)|\\s+"},"behavior":"Isolated","invert":false},{"type":"ByteLevel","add_prefix_space":false,"tr)j"
-         R"j(im_offsets":true,"use_regex":false}]})j",
-     .normalizer = R"j({"type": "NFC"})j"},
-    {.names = kLikeQwen2Names,
-     .pre_tokenizer =
-         R"j({"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":"(?i:'s|'t|'re|'ve|'m|'ll)j"
-         R"j(|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\)j"
-         R"j(S)|\\s+"},"behavior":"Isolated","invert":false},{"type":"ByteLevel","add_prefix_space":false,"tr)j"
-         R"j(im_offsets":true,"use_regex":false}]})j"},
+    {.names = kLlama3Names, .pre_tokenizer = kLlama3Steps, .whole_words = true, .prepends_bos = true},
+    {.names = kOtherLlama3Names, .pre_tokenizer = kLlama3Steps},
+    {.names = kQwen2Names, .pre_tokenizer = kQwen2Steps, .normalizer = R"j({"type": "NFC"})j"},
+    {.names = kLikeQwen2Names, .pre_tokenizer = kQwen2Steps},
     {.names = kGpt4oNames,
      .pre_tokenizer =
          R"j({"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":"[^\\r\\n\\p{L}\\p{N}]?[)j"

@@ -321,22 +321,16 @@ bool has_a_tokenizer(const GgufMetadata& metadata) {
 
 TokenizerFiles read_gguf_tokenizer(const GgufMetadata& metadata, std::int64_t d_vocab,
                                    const std::string& where) {
-  TokenizerFiles text;
-  if (!has_a_tokenizer(metadata)) return text;
-  try {
+  if (!has_a_tokenizer(metadata)) return {};
+  const auto read = [&](TokenizerFiles& text) {
     GgufTokenizerText made(metadata, where);
     std::string json = made.tokenizer();
     std::string config = made.config();
     text.tokenizer = Tokenizer::parse(json, where, config);
     text.files = {{std::string(kTokenizerFileName), std::move(json)},
                   {std::string(kTokenizerConfigName), std::move(config)}};
-  } catch (const TokenizerError& error) {
-    text.problem = error;
-    text.notes.push_back(fmt::format("text cannot be used with this model: {}", error.what()));
-    return text;
-  }
-  fit_tokenizer(text, d_vocab);
-  return text;
+  };
+  return tokenizer_by(read, d_vocab);
 }
 
 std::vector<std::int64_t> gguf_stop_tokens(const GgufMetadata& metadata) {

@@ -100,23 +100,15 @@ struct PlannedModel {
     processing = options.processing.value_or(usual);
     source = mapped ? source_tensors(mapped, place) : source_tensors(reader);
     if (!whole()) {
-      storage = stored_tensors(reader, source, read.storage ? read.storage->format->name : "");
       plan.config = read.config;
       plan.notes = {
           "shards are missing: what this says of the model is what config.json says, and its tensors were "
-          "not "
-          "compared with it"};
+          "not compared with it"};
       return;
     }
-    if (reader.gguf() != nullptr) {
-      storage = stored_tensors(reader, source, "");
+    if (reader.gguf() != nullptr)
       source_notes = read_gguf_tensors(source, gguf_architecture(reader), read.config);
-    }
     if (read.storage) source_notes = read_quantised(source, *read.storage, identified.family);
-    if (reader.gguf() == nullptr) {
-      storage = stored_tensors(reader, mapped ? source_tensors(reader) : source,
-                               read.storage ? read.storage->format->name : "");
-    }
     if (adapter) append(source_notes, merge_adapter(source, *adapter, identified.family, read));
     if (numbers == Numbers::zeros) read_as_zeros(source);
     plan = plan_weights(source, identified.family, read);
@@ -174,7 +166,6 @@ struct PlannedModel {
   const CheckpointReader reader;
   std::shared_ptr<LoadedModel> mapped;  ///< a packed file's model as it lies there, else null
   SourceTensors source;
-  std::vector<StoredTensors> storage;
   std::vector<std::string> source_notes;  ///< of quantised storage and of the adapter
   WeightPlan plan;
   WeightProcessing processing;
@@ -184,6 +175,14 @@ struct PlannedModel {
 std::string problem_of(const TokenizerFiles& text) {
   if (text.tokenizer) return {};
   return text.problem ? text.problem->what() : "there are no files of one; pass ids with --tokens";
+}
+
+// How the files store their tensors.
+std::vector<StoredTensors> storage_of(const PlannedModel& planned) {
+  SourceTensors source = source_tensors(planned.reader);
+  const auto& storage = planned.identified.read.storage;
+  if (storage && planned.whole()) read_quantised(source, *storage, planned.identified.family);
+  return stored_tensors(planned.reader, source, storage ? storage->format->name : "");
 }
 
 // The processing, packing and placing that every way in shares.
@@ -314,7 +313,7 @@ ModelDescription describe(std::string_view id, const LoadOptions& options) {
       .chat_template = text.tokenizer ? text.tokenizer->chat_template() : std::nullopt,
       .tokenizer_problem = problem_of(text),
       .context = config.n_ctx < kUnlimitedContext ? std::optional(config.n_ctx) : std::nullopt,
-      .storage = planned.storage,
+      .storage = storage_of(planned),
       .stored_bytes = static_cast<std::int64_t>(reader.bytes()),
       .stated_bytes = std::nullopt,
       .missing_files = reader.missing_shards(),

@@ -11,21 +11,23 @@
 namespace hooked {
 
 TokenizerFiles read_tokenizer_files(const std::filesystem::path& folder, std::int64_t d_vocab) {
-  TokenizerFiles text;
-  if (Tokenizer::files_in(folder).empty()) return text;
-  try {
+  if (Tokenizer::files_in(folder).empty()) return {};
+  const auto read = [&](TokenizerFiles& text) {
     text.tokenizer = Tokenizer::load(folder);
     text.files = Tokenizer::read_files(folder);
+  };
+  return tokenizer_by(read, d_vocab);
+}
+
+TokenizerFiles tokenizer_by(const std::function<void(TokenizerFiles&)>& read, std::int64_t d_vocab) {
+  TokenizerFiles text;
+  try {
+    read(text);
   } catch (const TokenizerError& error) {
     text.problem = error;
     text.notes.push_back(fmt::format("text cannot be used with this model: {}", error.what()));
     return text;
   }
-  fit_tokenizer(text, d_vocab);
-  return text;
-}
-
-void fit_tokenizer(TokenizerFiles& text, std::int64_t d_vocab) {
   text.notes = text.tokenizer->notes();
   if (text.tokenizer->vocab_size() > d_vocab) {
     text.notes.push_back(
@@ -33,6 +35,7 @@ void fit_tokenizer(TokenizerFiles& text, std::int64_t d_vocab) {
                     text.tokenizer->vocab_size(), d_vocab, d_vocab));
   }
   text.tokenizer = text.tokenizer->for_vocabulary(d_vocab);
+  return text;
 }
 
 std::vector<std::int64_t> read_stop_tokens(const std::filesystem::path& folder, const ConfigText& config,

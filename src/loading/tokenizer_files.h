@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -25,9 +26,9 @@ struct TokenizerFiles {
 /// and so is one with more pieces than the model's `d_vocab`.
 TokenizerFiles read_tokenizer_files(const std::filesystem::path& folder, std::int64_t d_vocab);
 
-/// Adds the tokenizer's own notes and the one that it has more pieces than the model, and gives it the ids of
-/// the model.
-void fit_tokenizer(TokenizerFiles& text, std::int64_t d_vocab);
+/// The same where `read` finds the tokenizer and its files; it may throw TokenizerError.
+TokenizerFiles tokenizer_by(const std::function<void(TokenizerFiles&)>& read, std::int64_t d_vocab);
+
 /// The tokens that end a generation, from the first that names some: generation_config.json, config.json, its
 /// group that was read, the tokenizer.
 std::vector<std::int64_t> read_stop_tokens(const std::filesystem::path& folder, const ConfigText& config,

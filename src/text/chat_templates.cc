@@ -10,13 +10,12 @@
 
 #include "core/json.h"
 #include "core/utf8.h"
-#include "hooked/io/file.h"
 #include "text/jinja/template.h"
+#include "text/limited_files.h"
 
 namespace hooked::text {
 namespace {
 
-constexpr std::uint64_t kFileBytes = std::uint64_t{16} << 20;
 constexpr std::string_view kDefault = "default", kToolUse = "tool_use";
 
 // What transformers calls the special tokens that templates may read.
@@ -26,36 +25,10 @@ constexpr std::string_view kSpecialTokens[] = {"bos_token", "eos_token", "unk_to
 // What a template is given by other options than `variables`.
 constexpr std::string_view kGivenNames[] = {"messages", "tools", "documents", "add_generation_prompt"};
 
-bool is_there(const std::filesystem::path& file) {
-  std::error_code ignored;
-  return std::filesystem::exists(std::filesystem::symlink_status(file, ignored));
-}
-
-std::string read_whole(const std::filesystem::path& file) {
-  try {
-    return read_text_file(file, kFileBytes);
-  } catch (const CheckpointError& too_large) {
-    throw TokenizerError(printable(file.native()), too_large.what());
-  }
-}
-
-Json object_of(std::string_view text, std::string_view name) {
-  try {
-    auto json = parse_json(text, {.bytes = kFileBytes});
-    if (!json.is_object())
-      throw std::invalid_argument(fmt::format("is {}; expected an object", json_kind(json)));
-    return json;
-  } catch (const std::invalid_argument& reason) {
-    throw TokenizerError(printable(name), reason.what());
-  }
-}
-
-Json read_object(const std::filesystem::path& file) { return object_of(read_whole(file), file.native()); }
-
 // The JSON of an option or of a message's members.
 Json read_option(std::string_view text, std::string_view where, Json::value_t type) {
   try {
-    auto json = parse_json(text, {.bytes = kFileBytes});
+    auto json = parse_json(text, {.bytes = kSideFileBytes});
     if (type != Json::value_t::null && json.type() != type) {
       throw std::invalid_argument(fmt::format("is {}; expected {}", json_kind(json), json_kind(Json(type))));
     }
@@ -112,16 +85,17 @@ void read_files(const std::filesystem::path& folder, ChatTemplates& chat) {
   const auto config_file = folder / "tokenizer_config.json";
   const auto own_file = folder / kChatTemplateFiles[0];
   if (is_there(own_file)) {
-    chat.templates.push_back({std::string(kDefault), own_file.native(), read_whole(own_file)});
+    chat.templates.push_back({std::string(kDefault), own_file.native(), read_limited(own_file)});
   }
   if (is_there(config_file)) {
-    const Json config = read_object(config_file);
+    const Json config = read_object(read_limited(config_file), config_file.native());
     add_special_tokens(config, chat);
     add_member(config, printable(config_file.native()), chat);
   }
   const auto other_file = folder / kChatTemplateFiles[1];
   if (chat.templates.empty() && is_there(other_file)) {
-    add_member(read_object(other_file), printable(other_file.native()), chat);
+    add_member(read_object(read_limited(other_file), other_file.native()), printable(other_file.native()),
+               chat);
   }
   std::error_code ignored;
   for (const auto& entry :
@@ -186,7 +160,7 @@ ChatTemplates read_chat_templates(const std::filesystem::path& folder) {
 
 ChatTemplates chat_templates_of(std::string_view config, std::string_view name) {
   return templates_by([&](ChatTemplates& chat) {
-    const Json json = object_of(config, name);
+    const Json json = read_object(config, name);
     add_special_tokens(json, chat);
     add_member(json, printable(name), chat);
   });

@@ -2,8 +2,8 @@
 #include <limits>
 #include <utility>
 
+#include "text/best_cut.h"
 #include "text/sentencepiece_model.h"
-#include "text/unicode.h"
 
 namespace hooked::text {
 namespace {
@@ -49,8 +49,8 @@ class SentencePieceUnigram : public Model {
     void encode(std::string_view word, std::vector<WordToken>& tokens) override {
       find_best_cut(word);
       pieces_.clear();
-      for (auto end = word.size(); end > 0; end = best_[end].begin)
-        pieces_.push_back({best_[end].id, {best_[end].begin, end}});
+      for (auto end = word.size(); end > 0; end = best_.ending_at(end).begin)
+        pieces_.push_back({best_.ending_at(end).id, {best_.ending_at(end).begin, end}});
       const auto first = tokens.size();
       for (auto piece = pieces_.rbegin(); piece != pieces_.rend(); ++piece) {
         const auto [begin, end] = piece->span;
@@ -63,36 +63,13 @@ class SentencePieceUnigram : public Model {
     }
 
    private:
-    static constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
-
-    // The best way to cut the word up to a byte: its last piece.
-    struct Node {
-      std::int64_t id = 0;
-      float score = 0;
-      std::size_t begin = kNowhere;
-    };
-
     void find_best_cut(std::string_view word) {
-      best_.assign(word.size() + 1, Node{});
-      for (std::size_t begin = 0; begin < word.size();) {
-        const auto score = best_[begin].score;
-        const auto character = first_char(word.substr(begin))->bytes;
-        const auto offer = [&](std::size_t length, std::int64_t id, float sum) {
-          auto& node = best_[begin + length];
-          if (node.begin == kNowhere || sum > node.score) node = {id, sum, begin};
-        };
-        bool character_known = false;
-        model_.trie_.for_each_prefix(word.substr(begin), [&](std::size_t length, std::int32_t id) {
-          offer(length, id, model_.scores_[static_cast<std::size_t>(id)] + score);
-          character_known |= length == character;
-        });
-        if (!character_known) offer(character, model_.unknown_.id(), model_.unknown_score_ + score);
-        begin += character;
-      }
+      best_.find(word, model_.trie_, model_.scores_,
+                 [&](std::string_view) { return std::pair(model_.unknown_.id(), model_.unknown_score_); });
     }
 
     const SentencePieceUnigram& model_;
-    std::vector<Node> best_;  // [byte of the word]
+    BestCut<float> best_;
     std::vector<WordToken> pieces_;
   };
 

@@ -3,19 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <stdexcept>
-#include <system_error>
 #include <utility>
 
 #include "core/json.h"
 #include "core/parse_integer.h"
 #include "hooked/core/error.h"
-#include "hooked/io/file.h"
+#include "text/limited_files.h"
 
 namespace hooked::text {
 namespace {
-
-constexpr std::uint64_t kSideFileBytes = std::uint64_t{16} << 20;
 
 // Special tokens, in the order in which transformers adds them.
 constexpr std::string_view kTokenKeys[] = {"bos_token", "eos_token", "unk_token", "sep_token",
@@ -60,31 +56,14 @@ constexpr Named<std::string_view> kClasses[] = {
     {"openai-gpt", "OpenAIGPTTokenizer"},
 };
 
-std::string text_of(const std::filesystem::path& file) {
-  try {
-    return read_text_file(file, kSideFileBytes);
-  } catch (const CheckpointError& too_large) {
-    throw TokenizerError(printable(file.native()), too_large.what());
-  }
-}
-
-Json read_object(const std::filesystem::path& file) {
-  std::error_code ignored;
-  if (!std::filesystem::exists(std::filesystem::symlink_status(file, ignored))) return Json::object();
-  try {
-    auto json = parse_json(text_of(file), {.bytes = kSideFileBytes});
-    if (!json.is_object())
-      throw std::invalid_argument(fmt::format("is {}; expected an object", json_kind(json)));
-    return json;
-  } catch (const std::invalid_argument& reason) {
-    throw TokenizerError(printable(file.native()), reason.what());
-  }
+Json object_if_there(const std::filesystem::path& file) {
+  return is_there(file) ? read_object(read_limited(file), file.native()) : Json::object();
 }
 
 // What a config.json that can be read calls its model; what is wrong with others is not this room's business.
 std::string model_type_of(const std::filesystem::path& folder) {
   try {
-    const auto json = read_object(folder / "config.json");
+    const auto json = object_if_there(folder / "config.json");
     const auto type = json.find("model_type");
     return type != json.end() && type->is_string() ? type->get<std::string>() : std::string();
   } catch (const Error&) {
@@ -112,9 +91,9 @@ Json as_entry(const Json& token, std::string_view where) {
 
 SideFiles SideFiles::read(const std::filesystem::path& folder) {
   SideFiles files;
-  files.config_ = read_object(folder / kNames[0]);
-  files.special_ = read_object(folder / kNames[1]);
-  files.added_ = read_object(folder / kNames[2]);
+  files.config_ = object_if_there(folder / kNames[0]);
+  files.special_ = object_if_there(folder / kNames[1]);
+  files.added_ = object_if_there(folder / kNames[2]);
   files.where_ = printable((folder / kNames[0]).native());
   files.options_.emplace(files.config_, files.where_, make_error<TokenizerError>);
   files.class_named_ = files.options_->has("tokenizer_class");

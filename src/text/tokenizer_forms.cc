@@ -11,6 +11,7 @@
 #include "hooked/core/error.h"
 #include "text/byte_ranks.h"
 #include "text/chat_templates.h"
+#include "text/limited_files.h"
 #include "text/sentencepiece_folder.h"
 #include "text/side_files.h"
 #include "text/word_lists.h"
@@ -68,14 +69,9 @@ constexpr Form kForms[] = {
 };
 constexpr const Form& kJsonForm = kForms[0];
 
-bool is_there(const Path& folder, std::string_view file) {
-  std::error_code ignored;
-  return std::filesystem::exists(std::filesystem::symlink_status(folder / file, ignored));
-}
-
 const Form* form_in(const Path& folder) {
   const auto found = std::find_if(std::begin(kForms), std::end(kForms), [&](const Form& form) {
-    return is_there(folder, form.files[0]) && (form.files[1].empty() || is_there(folder, form.files[1]));
+    return is_there(folder / form.files[0]) && (form.files[1].empty() || is_there(folder / form.files[1]));
   });
   return found == std::end(kForms) ? nullptr : &*found;
 }
@@ -115,10 +111,10 @@ std::vector<std::string> tokenizer_files_in(const Path& folder) {
     if (!name.empty()) files.emplace_back(name);
   }
   for (const auto name : side_names(*form)) {
-    if (is_there(folder, name)) files.emplace_back(name);
+    if (is_there(folder / name)) files.emplace_back(name);
   }
   for (const auto name : kChatTemplateFiles) {
-    if (is_there(folder, name)) files.emplace_back(name);
+    if (is_there(folder / name)) files.emplace_back(name);
   }
   return files;
 }

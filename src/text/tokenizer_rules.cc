@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 
 #include <stdexcept>
-#include <system_error>
 #include <utility>
 
 #include "core/json.h"
 #include "core/name_list.h"
 #include "hooked/core/error.h"
-#include "hooked/io/file.h"
+#include "text/limited_files.h"
 
 namespace hooked {
 
@@ -29,16 +28,6 @@ std::string Tokenizer::Rules::normalize(std::string_view text) const {
 
 namespace hooked::text {
 namespace {
-
-constexpr std::uint64_t kTokenizerConfigBytes = std::uint64_t{16} << 20;
-
-std::string read_limited(const std::filesystem::path& file, std::uint64_t limit) {
-  try {
-    return read_text_file(file, limit);
-  } catch (const CheckpointError& too_large) {
-    throw TokenizerError(printable(file.native()), too_large.what());
-  }
-}
 
 Json parse_document(std::string_view json, std::string_view name, const JsonLimits& limits) {
   try {
@@ -117,13 +106,11 @@ Tokenizer::Rules read_tokenizer_file(const std::filesystem::path& file) {
 
 void read_tokenizer_config(const std::filesystem::path& folder, Tokenizer::Rules& rules) {
   const auto file = folder / "tokenizer_config.json";
-  std::error_code ignored;
-  if (!std::filesystem::exists(std::filesystem::symlink_status(file, ignored))) return;
-  read_tokenizer_config(read_limited(file, kTokenizerConfigBytes), file.native(), rules);
+  if (is_there(file)) read_tokenizer_config(read_limited(file), file.native(), rules);
 }
 
 void read_tokenizer_config(std::string_view text, std::string_view name, Tokenizer::Rules& rules) {
-  const ConfigReader json(parse_document(text, name, {.bytes = kTokenizerConfigBytes}), name,
+  const ConfigReader json(parse_document(text, name, {.bytes = kSideFileBytes}), name,
                           make_error<TokenizerError>);
   rules.bos = named_token(json, "bos_token", rules);
   rules.eos = named_token(json, "eos_token", rules);

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "hooked/core/error.h"
+#include "text/best_cut.h"
 #include "text/model.h"
 #include "text/piece_trie.h"
-#include "text/unicode.h"
 
 namespace hooked::text {
 namespace {
@@ -18,8 +18,7 @@ namespace {
 // How much worse than the worst piece an unknown character is.
 constexpr double kUnknownPenalty = 10.0;
 
-// SentencePiece's unigram language model: of all ways to cut a word, the one with the highest sum of scores
-// (Viterbi; Kudo 2018, https://arxiv.org/abs/1804.10959). Linear in the word's length.
+// SentencePiece's unigram language model: a word's best cut.
 class UnigramModel : public Model {
  public:
   struct Options {
@@ -50,8 +49,8 @@ class UnigramEncoder : public WordEncoder {
   void encode(std::string_view word, std::vector<WordToken>& tokens) override {
     find_best_cut(word);
     pieces_.clear();
-    for (auto end = word.size(); end > 0; end = best_[end].begin) {
-      const auto& node = best_[end];
+    for (auto end = word.size(); end > 0; end = best_.ending_at(end).begin) {
+      const auto& node = best_.ending_at(end);
       // Unknown characters next to each other are one token.
       if (is_unknown(node.id) && !pieces_.empty() && is_unknown(pieces_.back().id)) {
         pieces_.back().span.begin = node.begin;
@@ -63,38 +62,13 @@ class UnigramEncoder : public WordEncoder {
   }
 
  private:
-  static constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
-
-  // The best way to cut the word up to a byte: its last piece.
-  struct Node {
-    std::int64_t id = 0;
-    double score = 0;
-    std::size_t begin = kNowhere;
-  };
-
   bool is_unknown(std::int64_t id) const noexcept { return model_.options_.unknown == id; }
 
   void find_best_cut(std::string_view word) {
-    best_.assign(word.size() + 1, Node{});
-    for (std::size_t begin = 0; begin < word.size();) {
-      const auto score = best_[begin].score;
-      const auto character = first_char(word.substr(begin))->bytes;
-      const auto offer = [&](std::size_t length, std::int64_t id, double piece_score) {
-        auto& node = best_[begin + length];
-        if (node.begin == kNowhere || piece_score + score > node.score)
-          node = {id, piece_score + score, begin};
-      };
-      bool character_known = false;
-      model_.trie_.for_each_prefix(word.substr(begin), [&](std::size_t length, std::int32_t id) {
-        offer(length, id, model_.scores_[static_cast<std::size_t>(id)]);
-        character_known |= length == character;
-      });
-      if (!character_known) {
-        if (!model_.options_.unknown) throw UnknownWord(word.substr(begin, character));
-        offer(character, *model_.options_.unknown, model_.unknown_score_);
-      }
-      begin += character;
-    }
+    best_.find(word, model_.trie_, model_.scores_, [&](std::string_view character) {
+      if (!model_.options_.unknown) throw UnknownWord(character);
+      return std::pair(*model_.options_.unknown, model_.unknown_score_);
+    });
   }
 
   void add(std::string_view word, const WordToken& piece, std::vector<WordToken>& tokens) const {
@@ -116,7 +90,7 @@ class UnigramEncoder : public WordEncoder {
   }
 
   const UnigramModel& model_;
-  std::vector<Node> best_;  // [byte of the word]
+  BestCut<double> best_;
   std::vector<WordToken> pieces_;
 };
 

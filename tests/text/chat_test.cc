@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -14,6 +13,7 @@
 #include "hooked/io/file.h"
 #include "hooked/text/tokenizer.h"
 #include "tests/support/temp_folder.h"
+#include "tests/text/golden_time.h"
 
 namespace hooked::text::chat_test {
 namespace {
@@ -25,18 +25,6 @@ Json read_json(const std::filesystem::path& file) { return parse_json(read(file)
 void write(const std::filesystem::path& file, std::string_view text) {
   std::filesystem::create_directories(file.parent_path());
   std::ofstream(file, std::ios::binary) << text;
-}
-
-std::int64_t golden_time() {
-  std::tm parts{};
-  parts.tm_year = 125;
-  parts.tm_mon = 2;
-  parts.tm_mday = 9;
-  parts.tm_hour = 14;
-  parts.tm_min = 5;
-  parts.tm_sec = 7;
-  parts.tm_isdst = -1;
-  return std::mktime(&parts);
 }
 
 std::vector<std::string> families() {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <ctime>
 #include <set>
 #include <string>
 #include <utility>
@@ -14,25 +13,13 @@
 #include "core/json.h"
 #include "hooked/core/error.h"
 #include "hooked/io/file.h"
+#include "tests/text/golden_time.h"
 #include "text/jinja/template.h"
 
 namespace hooked::text::jinja_test {
 namespace {
 
 using Variables = std::vector<std::pair<std::string, Json>>;
-
-// 9 March 2025, 14:05:07 in the local time zone, as the maker has it.
-std::time_t golden_time() {
-  std::tm parts{};
-  parts.tm_year = 125;
-  parts.tm_mon = 2;
-  parts.tm_mday = 9;
-  parts.tm_hour = 14;
-  parts.tm_min = 5;
-  parts.tm_sec = 7;
-  parts.tm_isdst = -1;
-  return std::mktime(&parts);
-}
 
 std::string render(std::string_view text, const Variables& variables = {}, const jinja::Limits& limits = {}) {
   return jinja::Template(text, "t", limits).render(variables, golden_time());
