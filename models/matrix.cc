@@ -229,9 +229,14 @@ void Matrix::multiply_packed_back(at::Tensor& out, const at::Tensor& rows, const
   const std::int64_t row_count = rows.size(-2), row_in = in(), row_out = this->out() / heads;
   const std::int64_t of_head = stored_.size(0) / heads;  // blocks
   assert(of_head * heads == stored_.size(0));
-  const std::int64_t element = stored_.element_size(), sixteens = sixteens_of(kPanel, instructions_);
+  const std::int64_t columns = stored_.size(2), element = stored_.element_size();
+  const std::int64_t sixteens = sixteens_of(kPanel, instructions_);
   const std::int64_t width = sixteens * kernels::kPackedColumns, panels = (row_in + width - 1) / width;
   const bool is_float = stored_.scalar_type() == at::kFloat;
+  // In stretches as forwards, of whole blocks.
+  const std::int64_t at_once = is_float && row_count >= kRowsOfAShare
+                                   ? std::max<std::int64_t>(kInputsAtOnce / columns, 1)
+                                   : of_head;
   const kernels::PanelKernel fill =
       is_float ? kernels::float_panel(instructions_) : kernels::bfloat16_panel(instructions_);
   const kernels::BlockKernel kernel = block_kernel(stored_, instructions_, sixteens);
@@ -239,29 +244,33 @@ void Matrix::multiply_packed_back(at::Tensor& out, const at::Tensor& rows, const
   const auto* w = static_cast<const std::byte*>(stored_.const_data_ptr());
   auto* y = static_cast<std::byte*>(out.mutable_data_ptr());
   const auto work = [&](std::int64_t first_panel, std::int64_t end_panel) {
-    const at::Tensor panel = memory.empty({row_out, width}, stored_.options());
+    const at::Tensor panel = memory.empty({std::min(at_once, of_head) * columns, width}, stored_.options());
     at::Tensor last;  // a panel may be wider than the inputs that are left
     for (std::int64_t p = first_panel; p < end_panel; ++p) {
       const std::int64_t head = p / panels, first = p % panels * width,
                          count = std::min(width, row_in - first);
       std::byte* const of_rows = y + head * row_count * row_in * element;
-      fill({.packed = w + head * row_out * row_in * element,
-            .blocks = of_head,
-            .sixteens = stored_.size(2) / kernels::kPackedColumns,
-            .in = row_in,
-            .first = first,
-            .width = width,
-            .panel = panel.mutable_data_ptr()});
       if (count < width) last = memory.empty({row_count, width}, out.options());
-      kernel({.x = x + head * row_count * row_out * element,
-              .x_stride = row_out,
-              .block = panel.const_data_ptr(),
-              .in = row_out,
-              .bias = nullptr,
-              .out = count < width ? static_cast<std::byte*>(last.mutable_data_ptr())
-                                   : of_rows + first * element,
-              .out_stride = count < width ? width : row_in,
-              .rows = row_count});
+      for (std::int64_t block = 0; block < of_head; block += at_once) {
+        const std::int64_t blocks = std::min(at_once, of_head - block);
+        fill({.packed = w + (head * of_head + block) * columns * row_in * element,
+              .blocks = blocks,
+              .sixteens = columns / kernels::kPackedColumns,
+              .in = row_in,
+              .first = first,
+              .width = width,
+              .panel = panel.mutable_data_ptr()});
+        kernel({.x = x + (head * row_count * row_out + block * columns) * element,
+                .x_stride = row_out,
+                .block = panel.const_data_ptr(),
+                .in = blocks * columns,
+                .bias = nullptr,
+                .out = count < width ? static_cast<std::byte*>(last.mutable_data_ptr())
+                                     : of_rows + first * element,
+                .out_stride = count < width ? width : row_in,
+                .rows = row_count,
+                .more = block > 0});
+      }
       if (count == width) continue;
       (heads == 1 ? out : out.select(0, head)).narrow(-1, first, count).copy_(last.narrow(1, 0, count));
     }

@@ -244,6 +244,29 @@ TEST(Matrix, MultipliesBackAsInFloat64) {
   }
 }
 
+// Long rows of gradients, of which a panel holds some outputs at a time; the last stretch is shorter, and so is
+// the last panel.
+TEST(Matrix, MultipliesLongRowsBack) {
+  const Workspace memory;
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    for (const std::int64_t group : {64, 80, 96}) {
+      const at::Tensor numbers = random({19 * group, 130}, dtype);
+      for (const Instructions set : instruction_sets()) {
+        const Matrix matrix = filled({dtype, group, 19, 130}, set, numbers);
+        const at::Tensor gradient = random({50, matrix.out()}, dtype);
+        at::Tensor out = at::full({50, 130}, std::numeric_limits<double>::quiet_NaN(), dtype);
+        matrix.multiply_back_into(out, gradient, memory);
+        ASSERT_LT(error_of(out, gradient, numbers.t(), {}), tolerance(dtype)) << group;
+        at::Tensor few = at::empty({5, 130}, dtype);
+        matrix.multiply_back_into(few, gradient.narrow(0, 20, 5).contiguous(), memory);
+        if (matrix.packed()) {
+          EXPECT_TRUE(at::equal(few, out.narrow(0, 20, 5))) << group;
+        }
+      }
+    }
+  }
+}
+
 TEST(Matrix, MultipliesBackPartsAndAmongThreads) {
   const Workspace memory;
   const int before = at::get_num_threads();
