@@ -2,6 +2,7 @@
 
 #include <ATen/ops/arange.h>
 
+#include "core/to_device.h"
 #include "models/ops.h"
 #include "models/tiled_attention.h"
 
@@ -71,7 +72,7 @@ Recipe recipe_of_result(const ActivationName& name, const at::Tensor& z, const M
            {"the heads", at::arange(heads, at::kLong), {Axis::head}}},
           [heads, workspace, W_O](const std::vector<at::Tensor>& of) {
             const at::Tensor per_head = W_O.by_input_heads(heads).read();  // [head, d_value, d_model]
-            const at::Tensor of_heads = per_head.index_select(0, of[2].to(per_head.device()));
+            const at::Tensor of_heads = per_head.index_select(0, to_device(of[2], per_head.device()));
             return ops::by_head_product(of[0], of_heads, {&workspace});
           }};
 }

@@ -29,6 +29,7 @@ namespace hooked {
 namespace {
 
 constexpr double kExcluded = -std::numeric_limits<double>::infinity();
+constexpr double kLeastPositive = std::numeric_limits<float>::min();
 
 at::Tensor largest(const at::Tensor& values, std::int64_t count) {
   return std::get<1>(at::topk(values, count, -1));
@@ -135,11 +136,11 @@ MixtureMlp::Routing MixtureMlp::route(const at::Tensor& x, Run& run) const {
 at::Tensor MixtureMlp::renormalised(const at::Tensor& ranked, const Run& run) const {
   const Experts& e = *config_.experts;
   const at::Tensor sum = ranked.sum(-1, /*keepdim=*/true);
-  if (e.least_sum > 0) return ranked / sum.clamp_min(e.least_sum);
-  // The largest parts of a softmax are not all zero, unless edits make them so.
-  const bool may_be_zero =
-      e.router != RouterKind::softmax_then_choose || run.watch.may_change(hook_expert_weights_->number());
-  return ranked / (may_be_zero ? sum.masked_fill(sum == 0.0, 1.0) : sum);
+  // The largest parts of a softmax are not all zero; sigmoids may be. Edits may make sums zero, and negative.
+  const bool edited = run.watch.may_change(hook_expert_weights_->number());
+  if (e.least_sum == 0 && edited) return ranked / sum.masked_fill(sum == 0.0, 1.0);
+  if (e.least_sum == 0 && e.router == RouterKind::softmax_then_choose) return ranked / sum;
+  return ranked / sum.clamp_min(e.least_sum > 0 ? e.least_sum : kLeastPositive);
 }
 
 MixtureMlp::Choice MixtureMlp::choose(const at::Tensor& logits, bool all_wanted) const {

@@ -40,6 +40,7 @@ constexpr std::array kOfTheSuite = {
     "tl_bidirectional_alibi",  // ALiBi in both directions
     "tl_left_padding_window",  // windows beside padding
     "tl_score_cap_alibi",      // capped scores with biases
+    "tl_rotary_yarn_partial",  // a stream narrower than its heads: results by head are made within the run
 };
 
 }  // namespace
