@@ -54,6 +54,9 @@ constexpr Condition normed_heads{[](const Config& c, std::int64_t) { return c.qk
                                  "queries and keys are normed"};
 constexpr Condition rotary{[](const Config& c, std::int64_t l) { return c.rotates(l); },
                            "the layer's positions are rotary"};
+constexpr Condition placed_queries{
+    [](const Config& c, std::int64_t l) { return c.rotates(l) || c.grows_queries(l); },
+    "the layer's positions are rotary, or scale its queries"};
 constexpr Condition first_relative{
     [](const Config& c, std::int64_t l) { return c.relative() != nullptr && l == 0; },
     "positions are relative and the block is the first of its stack"};

@@ -153,22 +153,26 @@ at::Tensor Attention::forward(const AttentionInput& input, const StackInputs& st
     heads.k = hook_k_->forward(heads.k, run.watch);
     heads.v = hook_v_->forward(heads.v, run.watch);
   }
-  if (q_norm_) {
+  const bool norm_after_rotary = q_norm_ && config_.qk_norm->after_rotary;
+  const auto norm = [&] {
     heads.q = q_norm_->forward(heads.q, run);
     heads.k = k_norm_->forward(heads.k, run);
-  }
+  };
+  if (q_norm_ && !norm_after_rotary) norm();
   if (config_.qkv_clip > 0) {
     for (at::Tensor* x : {&heads.q, &heads.k, &heads.v})
       *x = at::clamp(*x, -config_.qkv_clip, config_.qkv_clip);
   }
-  if (hook_rot_q_) {
+  if (config_.rotates(layer_)) {
     if (latents && latents->takes_own_latents()) {
       heads.shared = turned(heads.shared, layer.angles, *config_.rotary(), run);
     }
     turn(heads, layer.angles, *config_.rotary(), run);
-    heads.q = hook_rot_q_->forward(heads.q, run.watch);
-    if (!without_keys) heads.k = hook_rot_k_->forward(heads.k, run.watch);
   }
+  if (config_.grows_queries(layer_)) heads.q = heads.q * stack.query_growth;
+  if (hook_rot_q_) heads.q = hook_rot_q_->forward(heads.q, run.watch);
+  if (hook_rot_k_ && !without_keys) heads.k = hook_rot_k_->forward(heads.k, run.watch);
+  if (norm_after_rotary) norm();
   const LatentKeys* by_latents = latents ? &*latents : nullptr;
   return write(hook_z_->forward(attend_parts(heads, by_latents, layer, stack, run), run.watch), run);
 }

@@ -234,9 +234,8 @@ void Matrix::multiply_packed_back(at::Tensor& out, const at::Tensor& rows, const
   const std::int64_t width = sixteens * kernels::kPackedColumns, panels = (row_in + width - 1) / width;
   const bool is_float = stored_.scalar_type() == at::kFloat;
   // In stretches as forwards, of whole blocks.
-  const std::int64_t at_once = is_float && row_count >= kRowsOfAShare
-                                   ? std::max<std::int64_t>(kInputsAtOnce / columns, 1)
-                                   : of_head;
+  const std::int64_t at_once =
+      is_float && row_count >= kRowsOfAShare ? std::max<std::int64_t>(kInputsAtOnce / columns, 1) : of_head;
   const kernels::PanelKernel fill =
       is_float ? kernels::float_panel(instructions_) : kernels::bfloat16_panel(instructions_);
   const kernels::BlockKernel kernel = block_kernel(stored_, instructions_, sixteens);

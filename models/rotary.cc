@@ -82,7 +82,8 @@ RotaryFrequencies rotary_frequencies(const ModelConfig& config, bool windowed) {
   const std::int64_t dim = config.rotary_dim();
   const at::ScalarType precision = config.dtype == at::kDouble ? at::kDouble : at::kFloat;
   const at::Tensor exponents = at::arange(0, dim, 2, precision) / static_cast<double>(dim);
-  const at::Tensor f = at::pow(base, exponents).reciprocal();
+  const at::Tensor forwards = at::pow(base, exponents).reciprocal();
+  const at::Tensor f = rotary.reversed ? -forwards : forwards;
   if (local) return {f, {}};
   const RopeScaling& scaling = rotary.scaling;
   if (const auto* linear = std::get_if<LinearScaling>(&scaling)) return {f / linear->factor, scaling};

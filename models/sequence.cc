@@ -191,6 +191,13 @@ RotaryAngles Sequence::angles(const RotaryFrequencies& frequencies) const {
   return rotary_angles(frequencies, {positions_, input_.row_lengths}, config_.dtype);
 }
 
+at::Tensor Sequence::query_growth() const {
+  const QueryGrowth& growth = *config_.query_growth;
+  const at::Tensor wide = positions_.to(config_.dtype == at::kDouble ? at::kDouble : at::kFloat);
+  const at::Tensor factors = ((wide + growth.offset) / growth.tokens).floor().log1p() * growth.growth + 1.0;
+  return factors.to(config_.dtype).unsqueeze(-1).unsqueeze(-1);
+}
+
 LayerKind Sequence::layer_kind(bool windowed, const ScoreBias& relative_bias) const {
   const bool windows = windowed && config_.window->size < past_ + input_.length;
   // It may see everything before it; of a room also what is not filled yet.

@@ -75,6 +75,9 @@ class Sequence {
   /// The angles by which tokens are turned at those frequencies.
   RotaryAngles angles(const RotaryFrequencies& frequencies) const;
 
+  /// What queries are multiplied by [1 or batch, pos, 1, 1], where the model has some such layers.
+  at::Tensor query_growth() const;
+
   /// What heads add at distances (key position - query position): int64 [row, number] to [row, head, number].
   using BiasOfDistances = std::function<at::Tensor(const at::Tensor& distances)>;
   /// Of this sequence's queries and keys; `whole`: as a tensor by query and key in any case.

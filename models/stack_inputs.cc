@@ -28,6 +28,7 @@ void StackInputs::bring_to(const c10::Device& device) {
     bring(layers->angles.sine);
   }
   bring(query_key_positions);
+  bring(query_growth);
   if (!cross) return;
   bring(cross->encoder_output);
   cross->kind.mask = cross->kind.mask.on(device);

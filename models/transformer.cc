@@ -37,9 +37,9 @@ std::vector<at::Tensor> columns_of_parts(const Sequence& sequence, const at::Ten
   return of_parts;
 }
 
-// A LayerNorm outside the blocks, whose weight is never folded and never an offset.
-Norm::Layout layer_norm(const ModelConfig& config, Norm::Points points) {
-  Norm::Layout layout = stream_norm(config, NormKind::layer_norm, points, /*weighted=*/true);
+// A norm outside the blocks, whose weight is never folded and never an offset.
+Norm::Layout outer_norm(const ModelConfig& config, NormKind kind, Norm::Points points) {
+  Norm::Layout layout = stream_norm(config, kind, points, /*weighted=*/true);
   layout.offset = false;
   return layout;
 }
@@ -61,7 +61,7 @@ Embed::Embed(const GraphContext& context) : config_(context.config) {
   }
   if (c.post_embedding_norm || c.embedding_sum_norm) {
     const Norm::Points points{Site::embed_ln_scale, Site::embed_ln_normalized};
-    ln_ = register_module("ln", std::make_shared<Norm>(layer_norm(c, points), context));
+    ln_ = register_module("ln", std::make_shared<Norm>(outer_norm(c, c.embedding_norm, points), context));
   }
 }
 
@@ -102,7 +102,7 @@ MlmHead::MlmHead(const GraphContext& context) : activation_(*context.config.unem
   W_ = add_matrix(*this, "W", c.d_model, c.d_model, {.out = c.d_model, .in = c.d_model}, context);
   b_ = register_parameter("b", at::empty({c.d_model}, context.options), /*requires_grad=*/false);
   const Norm::Points points{Site::mlm_head_ln_scale, Site::mlm_head_ln_normalized};
-  ln_ = register_module("ln", std::make_shared<Norm>(layer_norm(c, points), context));
+  ln_ = register_module("ln", std::make_shared<Norm>(outer_norm(c, NormKind::layer_norm, points), context));
 }
 
 at::Tensor MlmHead::forward(const at::Tensor& x, Run& run) const {
@@ -358,6 +358,7 @@ StackInputs Transformer::stack_inputs(const std::vector<std::shared_ptr<Block>>&
   for (std::int64_t layer = 0; layer < layers; ++layer) windowed += config_.windowed(layer) ? 1 : 0;
   if (windowed < layers) inputs.full = of_layers(/*windowed=*/false);
   if (windowed > 0) inputs.windowed = of_layers(/*windowed=*/true);
+  if (config_.query_growth) inputs.query_growth = sequence.query_growth();
   return inputs;
 }
 

@@ -101,6 +101,7 @@ inline constexpr NativeKey kNativeKeys[] = {
     {"hooked.tied_unembedding", "unembedding.tied", NativeForm::always},
     {"hooked.qk_norm_kind", "qk_norm.kind"},
     {"hooked.qk_norm_bias", "qk_norm.bias"},
+    {"hooked.qk_norm_after_rotary", "qk_norm.after_rotary"},
     {"hooked.swish_beta", "activation.beta", NativeForm::own},
     {"hooked.gate_limit", "gate_limit"},
     {"hooked.up_offset", "up_offset"},

@@ -281,6 +281,7 @@ void read_attention(const Source& in, ModelConfig& c) {
   } else if (per_head || whole) {
     c.qk_norm = QkNorm{.span = per_head ? QkNorm::per_head : QkNorm::whole_projection};
   }
+  if (in.hooked.object_if("query_growth")) c.query_growth.emplace();
   if (const auto group = in.hooked.object_if("latent")) {
     c.latent = Latents{.d_kv = group->integer("d_kv"), .d_value = c.d_head};
   }

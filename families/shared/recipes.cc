@@ -157,6 +157,13 @@ void Recipes::qk_norm(std::string_view their_q, std::string_view their_k) {
   }
 }
 
+void Recipes::plain_qk_norm() {
+  for (const char* name : {"attn.q_norm.w", "attn.k_norm.w"}) {
+    make(name, {},
+         [d = config_.d_head, dtype = config_.dtype](const Tensors&) { return at::ones({d}, dtype); });
+  }
+}
+
 std::string Recipes::head_name(char kind, char letter) const {
   return fmt::format("{}.{}{}_{}", attention_, config_.grouped_query() && letter != 'Q' ? "_" : "", kind,
                      letter);

@@ -88,6 +88,8 @@ class Recipes {
   void plain_norm(std::string_view ours);
   /// The norms of queries and of keys.
   void qk_norm(std::string_view their_q, std::string_view their_k);
+  /// The same where they are stored without weights: ones, which all heads share.
+  void plain_qk_norm();
 
   void queries(std::string_view theirs) { heads('Q', theirs); }
   void keys(std::string_view theirs) { heads('K', theirs); }

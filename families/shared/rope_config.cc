@@ -130,6 +130,20 @@ std::int64_t turned_dimensions(const ConfigReader& reader, std::string_view key,
   return dim == config.d_head ? 0 : dim;
 }
 
+// By alpha^(d / (d - 2)), which `dynamic` does anew for each length where there is no alpha.
+void stretch_once(const ConfigReader& parameters, const ModelConfig& config, RotaryPositions& rotary) {
+  const double alpha = parameters.number_or("alpha", 0.0);
+  parameters.ignore({"beta_fast", "beta_slow", "mscale", "mscale_all_dim"});
+  if (alpha == 0.0) return;
+  if (alpha < 0.0 || config.d_head <= 2)
+    parameters.refuse(
+        "alpha",
+        "does not stretch these heads; expected a number above 0, and heads of more than 2 dimensions");
+  const auto d_head = static_cast<double>(config.d_head);
+  rotary.base *= std::pow(alpha, d_head / (d_head - 2.0));
+  rotary.scaling = NoScaling{};
+}
+
 // The group of one kind of layers.
 RotaryPositions read_group(HfConfig& hf, const ConfigReader& parameters, const ModelConfig& config,
                            const RopeDefaults& defaults) {
@@ -148,6 +162,9 @@ RotaryPositions read_group(HfConfig& hf, const ConfigReader& parameters, const M
   rotary.dim = turned_dimensions(holder, key, config, share);
   rotary.adjacent_pairs = defaults.adjacent_pairs;
   rotary.scaling = read_scaling(hf, parameters, config, defaults);
+  if (defaults.fixed_alpha && std::holds_alternative<DynamicScaling>(rotary.scaling)) {
+    stretch_once(parameters, config, rotary);
+  }
   parameters.refuse_unread();
   return rotary;
 }

@@ -21,6 +21,9 @@ struct RopeDefaults {
   /// Whether dimensions are turned by sections (`mrope_section`), each by another coordinate of a place in an
   /// image or a video. All coordinates of a token of text are its position, so that sections say nothing.
   bool sections = false;
+  /// Whether `dynamic` with an `alpha` means angles of every length by a base that is stretched once
+  /// (Hunyuan).
+  bool fixed_alpha = false;
 };
 
 /// Makes `config` rotary as config.json says: `rope_parameters`, or in the older style `rope_theta` with

@@ -22,7 +22,7 @@ Site scale_of(Site site) {
 }
 
 NormKind kind_of(Site scale, const ModelConfig& config) {
-  if (scale == Site::embed_ln_scale) return NormKind::layer_norm;
+  if (scale == Site::embed_ln_scale) return config.embedding_norm;
   const bool last = scale == Site::ln_final_scale || scale == Site::decoder_final_ln_scale;
   return last ? config.final_norm : config.norm;
 }

@@ -55,6 +55,11 @@ class Turning {
                                    "most {}",
                                    reach.distance, length, config_.n_ctx));
     }
+    if (config_.grows_queries(layer) && static_cast<double>(length) > config_.query_growth->tokens) {
+      throw HookError(where, fmt::format("queries grow with their positions from token {} on; expected rows "
+                                         "no longer, or score_attribution of a run",
+                                         config_.query_growth->tokens));
+    }
     if (!config_.rotates(layer)) return;
     // Of a pair of ones turning makes the difference and the sum of cosine and sine.
     const auto in_layer = static_cast<std::int32_t>(layer);

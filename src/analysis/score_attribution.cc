@@ -114,9 +114,15 @@ class Side {
  private:
   ActivationName full(const Address& address) const { return PointIndex(config_).resolve(address.name()); }
 
+  /// Whether positions turn or scale them.
+  bool is_placed() const { return config_.rotates(layer_) || (of_queries_ && config_.grows_queries(layer_)); }
+
   /// Where queries (keys) are shown last before they meet.
   Address last_point() const {
-    if (config_.rotates(layer_)) return of_queries_ ? act::rot_q(layer_) : act::rot_k(layer_);
+    if (config_.qk_norm && config_.qk_norm->after_rotary) {
+      return of_queries_ ? act::q_norm_normalized(layer_) : act::k_norm_normalized(layer_);
+    }
+    if (is_placed()) return of_queries_ ? act::rot_q(layer_) : act::rot_k(layer_);
     if (config_.qk_norm) return of_queries_ ? act::q_norm_normalized(layer_) : act::k_norm_normalized(layer_);
     return of_queries_ ? act::q(layer_) : act::k(layer_);
   }
@@ -124,7 +130,7 @@ class Side {
   /// One head of what that point shows, [row, position, head, d_head], as it meets the other side.
   at::Tensor of_head(const at::Tensor& shown) const {
     const auto x = shown.select(2, head_);
-    if (config_.rotates(layer_) || !config_.qk_norm) return x;
+    if (!config_.qk_norm || (is_placed() && !config_.qk_norm->after_rotary)) return x;
     // The point shows them before their weight.
     const auto read = [&](const char* leaf) {
       const auto name = fmt::format("{}.attn.{}_norm.{}", BlockPlace{point_.stack, layer_}.path(),
@@ -178,7 +184,7 @@ class Side {
   /// positions of their own: then what stands before it is there, too, and all columns where angles depend on
   /// their number.
   Layout layout_of(const RowColumns& columns) const {
-    if (!config_.rotates(layer_) && !config_.shortformer())
+    if (!is_placed() && !config_.shortformer())
       return {at::arange(columns.positions(), at::kLong).expand_as(columns.columns), columns.positions(), {}};
     const auto& tokens = *cache_.tokens();
     const auto* rotary = config_.rotary();

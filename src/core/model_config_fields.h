@@ -87,6 +87,7 @@ void visit_rotary(Visitor& visit, Config& c, Rotary& rotary) {
   visit("rotary.local_base", rotary.local_base, Positive{});
   visit("rotary.adjacent_pairs", rotary.adjacent_pairs, Any{});
   visit("rotary.at_end", rotary.at_end, Any{});
+  visit("rotary.reversed", rotary.reversed, Any{});
   visit("rotary.unrotated_layers", rotary.unrotated_layers, EachLayer{c.n_layers, /*may_be_empty=*/true});
   if (auto* linear = std::get_if<LinearScaling>(&rotary.scaling)) {
     visit("rotary.linear.factor", linear->factor, Scaling{});
@@ -169,6 +170,13 @@ void visit_attention(Visitor& visit, Config& c) {
     visit("qk_norm.span", c.qk_norm->span, OneOf{kQkNormSpanWords});
     visit("qk_norm.kind", c.qk_norm->kind, OneOf{kQkNormKindWords});
     visit("qk_norm.bias", c.qk_norm->bias, Any{});
+    visit("qk_norm.after_rotary", c.qk_norm->after_rotary, Any{});
+  }
+  if (c.query_growth) {
+    visit("query_growth.growth", c.query_growth->growth, Positive{});
+    visit("query_growth.tokens", c.query_growth->tokens, Positive{});
+    visit("query_growth.offset", c.query_growth->offset, Between{0, 1});
+    visit("query_growth.layers", c.query_growth->layers, EachLayer{c.n_layers, /*may_be_empty=*/true});
   }
   if (c.latent) {
     visit("latent.d_kv", c.latent->d_kv, Between{1, kMaxWidth});
@@ -222,6 +230,7 @@ void visit_fields(Visitor&& visit, Config& c) {
   visit("norm_offset", c.norm_offset, Any{});
   visit("post_embedding_norm", c.post_embedding_norm, Any{});
   visit("embedding_sum_norm", c.embedding_sum_norm, Any{});
+  visit("embedding_norm", c.embedding_norm, OneOf{kQkNormKindWords});
   visit("eps", c.eps, Positive{});
 
   visit("layout", c.layout, OneOf{kBlockLayoutWords});

@@ -42,6 +42,8 @@ void check_norms(const ModelConfig& c) {
   if (c.qk_norm) {
     expect(!c.qk_norm->bias || c.qk_norm->kind == NormKind::layer_norm, "qk_norm.bias", c.qk_norm->bias,
            "false, because only LayerNorms of queries and keys have a bias");
+    expect(!c.qk_norm->after_rotary || c.rotary() != nullptr, "qk_norm.after_rotary", c.qk_norm->after_rotary,
+           "false, because positions are not rotary");
   }
 }
 
@@ -142,6 +144,10 @@ void check_positions(const ModelConfig& c) {
 }
 
 void check_ends(const ModelConfig& c) {
+  expect(
+      c.embedding_norm == NormKind::layer_norm || c.post_embedding_norm || c.embedding_sum_norm,
+      "embedding_norm", word_of(kNormKindWords, c.embedding_norm),
+      fmt::format("{}, because the embedding is not normed", word_of(kNormKindWords, NormKind::layer_norm)));
   expect(!c.embedding_sum_norm || !c.post_embedding_norm, "embedding_sum_norm", c.embedding_sum_norm,
          "false, because post_embedding_norm already norms the embedding");
   expect(c.token_types == 0 || c.embedding_sum_norm, "token_types", c.token_types,

@@ -41,8 +41,8 @@ constexpr WeightCondition token_types{[](Config c, Place) { return c.token_types
 constexpr WeightCondition embedding_norm{[](Config c, Place) { return embedding_is_normed(c); },
                                          "the embedding, or the sum of embeddings, is normed"};
 constexpr WeightCondition embedding_norm_bias{
-    [](Config c, Place) { return embedding_is_normed(c) && c.norm_bias; },
-    "the embedding, or the sum of embeddings, is normed with `norm_bias`"};
+    [](Config c, Place) { return embedding_is_normed(c) && is_biased(c.embedding_norm, c); },
+    "the embedding, or the sum of embeddings, has a LayerNorm with `norm_bias`"};
 constexpr WeightCondition position_embedding{[](Config c, Place) { return c.has_pos_embed(); },
                                              "positions are learned or shortformer"};
 constexpr WeightCondition encoder_final_norm{

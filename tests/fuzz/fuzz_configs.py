@@ -42,7 +42,7 @@ kEpsKeys = ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps", 
 kPartial = ("gpt_neox", "phi", "phi3", "stablelm", "persimmon", "nemotron", "glm", "glm4")
 kHeadOfTheirOwn = ("llama", "mistral", "mixtral", "gemma", "gemma2", "gemma3_text", "glm", "glm4", "qwen3", "qwen3_moe", "cohere2",
                    "ernie4_5", "ernie4_5_moe", "helium", "nemotron", "arcee", "seed_oss", "gpt_oss", "exaone4", "phimoe", "qwen2",
-                   "smollm3", "granite", "olmo2", "olmo3", "starcoder2")
+                   "smollm3", "granite", "olmo2", "olmo3", "starcoder2", "vaultgemma", "cwm", "ministral3", "hunyuan_v1_dense")
 
 
 def annotations(model_type: str) -> set:
@@ -99,7 +99,7 @@ def sizes(rng, model_type: str) -> dict:
         keys["num_key_value_heads"] = rng.choice([kv_heads, 1, heads])
     if model_type in kHeadOfTheirOwn and rng.random() < 0.6:
         keys["head_dim"] = d_head = rng.choice([2, 4, 6, 10])
-    inner = next((key for key in ("intermediate_size", "ffn_dim", "hidden_dim", "ffn_hidden_size", "n_inner") if key in names), None)
+    inner = next((key for key in ("intermediate_size", "ffn_dim", "hidden_dim", "ffn_hidden_size", "n_inner", "dff") if key in names), None)
     if model_type == "gpt_neo":
         inner = "intermediate_size"
     if inner:
@@ -166,13 +166,23 @@ def of_one_family(rng, model_type: str, keys: dict, d_head: int) -> None:
     if model_type in ("granite", "granitemoe"):
         for key in ("embedding_multiplier", "logits_scaling", "residual_multiplier", "attention_multiplier"):
             keys[key] = rng.choice([1.0, 0.3, 2.5])
-    if model_type in ("gemma2", "gemma3_text"):
+    if model_type in ("gemma2", "gemma3_text", "vaultgemma"):
         keys["query_pre_attn_scalar"] = rng.choice([7, 16, 100])
         keys["final_logit_softcapping"] = rng.choice([None, 3.0, 30.0])
-        if model_type == "gemma2":
+        if model_type != "gemma3_text":
             keys["attn_logit_softcapping"] = rng.choice([None, 2.0, 50.0])
     if model_type in ("bert", "roberta"):
         keys["type_vocab_size"] = rng.choice([1, 2, 3])
+    if model_type == "nanochat":
+        keys["final_logit_softcapping"] = rng.choice([None, 3.0, 30.0])
+    if model_type == "ministral3":
+        group = keys["rope_parameters"]
+        group["llama_4_scaling_beta"] = rng.choice([0.1, 0.7])
+        group.setdefault("original_max_position_embeddings", rng.choice([2, 5, 16]))
+    if model_type == "openai-gpt":
+        keys["afn"] = rng.choice(["gelu", "relu", "silu", "swish"])
+    if model_type == "ctrl":
+        keys.pop("layer_norm_epsilon", None)  # another one than its blocks' is refused
     if model_type in ("roberta", "xglm"):
         keys["pad_token_id"] = rng.choice([0, 1, 3])
 

@@ -244,8 +244,8 @@ TEST(Matrix, MultipliesBackAsInFloat64) {
   }
 }
 
-// Long rows of gradients, of which a panel holds some outputs at a time; the last stretch is shorter, and so is
-// the last panel.
+// Long rows of gradients, of which a panel holds some outputs at a time; the last stretch is shorter, and so
+// is the last panel.
 TEST(Matrix, MultipliesLongRowsBack) {
   const Workspace memory;
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {

@@ -38,7 +38,9 @@ struct ModelConfig {
   bool norm_folded = false;          ///< ln1, ln2, ln_final and mlp.ln carry no weights; not for post
   bool norm_bias = true;             ///< LayerNorms have a bias; RMSNorm never has one
   bool norm_offset = false;          ///< stored weights w of norms mean 1 + w, but for embeddings' and heads'
-  bool post_embedding_norm = false;  ///< a LayerNorm right after the embedding (BLOOM)
+  bool post_embedding_norm = false;  ///< a norm right after the embedding (BLOOM)
+  /// Of the embedding, or of the sum; not none.
+  NormKind embedding_norm = NormKind::layer_norm;
   bool embedding_sum_norm =
       false;          ///< a LayerNorm over the sum of token, position and token type embeddings (BERT)
   double eps = 1e-5;  ///< added to the mean square under the root of a norm
@@ -62,7 +64,8 @@ struct ModelConfig {
   bool scale_by_inverse_layer = false;                        ///< scores are divided by (layer + 1) as well
   double score_soft_cap = 0.0;                                ///< scores := cap tanh(scores / cap); 0 is off
   std::optional<QkNorm> qk_norm = {};  ///< norms of queries and keys; none: they are taken as they are
-  double qkv_clip = 0.0;               ///< q, k (after their norms) and v are clamped to this size; 0 is off
+  std::optional<QueryGrowth> query_growth = {};  ///< queries are scaled by their positions, behind rotary
+  double qkv_clip = 0.0;  ///< q, k (after their norms) and v are clamped to this size; 0 is off
   bool qkv_bias =
       true;  ///< with latents, of the maps that read the stream: to latents, and to the shared key
   bool attn_out_bias = true;           ///< attention has b_O
@@ -116,6 +119,11 @@ struct ModelConfig {
   bool rotates(std::int64_t l) const {
     const RotaryPositions* r = rotary();
     return r != nullptr && (r->unrotated_layers.empty() || !r->unrotated_layers[static_cast<std::size_t>(l)]);
+  }
+  /// Whether queries of layer `l` are scaled by their positions.
+  bool grows_queries(std::int64_t l) const {
+    return query_growth &&
+           (query_growth->layers.empty() || query_growth->layers[static_cast<std::size_t>(l)]);
   }
   /// Whether there is a W_pos.
   bool has_pos_embed() const { return learned_positions() || shortformer(); }

@@ -138,6 +138,7 @@ struct RotaryPositions {
   std::optional<double> local_base = {};  ///< base on windowed layers, which then take no scaling (Gemma 3)
   bool adjacent_pairs = false;            ///< pairs (2i, 2i+1) as in GPT-J instead of (i, i + dim/2)
   bool at_end = false;       ///< the last `dim` dimensions of a head are turned, not the first (DeepSeek)
+  bool reversed = false;     ///< turned the other way round, by minus the angle (nanochat)
   RopeScaling scaling = {};  ///< applied on layers without a window when local_base is set, else on all
   std::vector<bool> unrotated_layers = {};  ///< [layer] without any position (NoPE); empty means none
 
@@ -167,7 +168,7 @@ struct RelativePositions {
 using Positions = std::variant<NoPositions, LearnedPositions, ShortformerPositions, RotaryPositions,
                                AlibiPositions, RelativePositions>;
 
-/// Norms of queries and keys before rotary.
+/// Norms of queries and keys.
 struct QkNorm {
   /// What is normed together, and with which weight.
   enum Span : std::uint8_t {
@@ -178,8 +179,20 @@ struct QkNorm {
   Span span = per_head;                ///< what is normed together
   NormKind kind = NormKind::rms_norm;  ///< LayerNorm or RMSNorm
   bool bias = false;                   ///< of LayerNorms
+  bool after_rotary = false;           ///< they stand behind rotary, else before it (Hunyuan)
 
   bool operator==(const QkNorm&) const = default;
+};
+
+/// Queries grow with their position, so that attention over long contexts stays sharp (Nakanishi 2025,
+/// Llama 4): multiplied by 1 + growth * log(1 + floor((position + offset) / tokens)).
+struct QueryGrowth {
+  double growth = 0.0;            ///< above 0
+  double tokens = 0.0;            ///< positions that share a factor; the first of them have 1
+  std::int64_t offset = 0;        ///< 0 or 1: what is added to a position
+  std::vector<bool> layers = {};  ///< [layer] that have it; empty means all
+
+  bool operator==(const QueryGrowth&) const = default;
 };
 
 /// Latent attention (DeepSeek-AI 2024, DeepSeek-V2): what attention reads is first made into short vectors,

@@ -15,7 +15,7 @@ kGreedyTokens = 20
 
 # How the families name the linear map that a sublayer ends with.
 kAttentionOut = ("o_proj", "out_proj", "c_proj", "dense", "out_lin")
-kMlpOut = ("down_proj", "c_proj", "fc_out", "fc2", "dense_4h_to_h", "output.dense", "lin2")
+kMlpOut = ("down_proj", "c_proj", "fc_out", "fc2", "dense_4h_to_h", "output.dense", "lin2", "ffn.2")
 
 # The parts of a normed sum of embeddings, by what they are called in the embeddings module.
 kSummands = {"word_embeddings": "embed.hook_embed", "position_embeddings": "embed.hook_pos_embed",
@@ -92,7 +92,7 @@ def _of_class(layer, ending: str):
 
 def norms_after_additions(case) -> bool:
     """Whether the norms follow the additions, so that what a layer returns is the normed stream."""
-    return case.model_type in ("bert", "roberta", "distilbert") or case.keys.get("do_layer_norm_before") is False
+    return case.model_type in ("bert", "roberta", "distilbert", "openai-gpt") or case.keys.get("do_layer_norm_before") is False
 
 
 # Routers whose weights exist for the chosen experts only.
@@ -174,7 +174,7 @@ def passed(side: str, args, kwargs, output) -> torch.Tensor:
     """What goes into a module ("in"), or the first of what comes out of it."""
     if side == "in":
         return args[0] if args else kwargs["hidden_states"]
-    return output[0] if isinstance(output, tuple) else output
+    return output[0] if isinstance(output, (tuple, list)) else output
 
 
 class Recorder(contextlib.AbstractContextManager):

@@ -99,6 +99,8 @@ kGemma = dict(kLlama, head_dim=8)
 kXglm = dict(kIds, d_model=12, ffn_dim=15, num_layers=2, attention_heads=2, vocab_size=23, max_position_embeddings=32)
 
 kMoe = dict(kLlama, hidden_size=16, num_local_experts=5, num_experts_per_tok=2)
+kGrowth = rope("yarn", factor=4.0, original_max_position_embeddings=4, beta_fast=8, beta_slow=0.1, mscale=1.0,
+               mscale_all_dim=1.0, llama_4_scaling_beta=0.3)
 kQwenMoe = dict({k: v for k, v in kMoe.items() if k != "num_local_experts"}, num_experts=5, moe_intermediate_size=7)
 kOlmoe = {k: v for k, v in kQwenMoe.items() if k != "moe_intermediate_size"}
 kErnieMoe = dict({k: v for k, v in kMoe.items() if k not in ("num_local_experts", "num_experts_per_tok")}, head_dim=6,
@@ -219,6 +221,25 @@ kCases = [
     *rows("granite", dict(kSixteen, embedding_multiplier=3.0, logits_scaling=1.7, residual_multiplier=0.3,
                           attention_multiplier=0.11),
           biases=dict(attention_bias=True, mlp_bias=True, tie_word_embeddings=True)),
+    *rows("vaultgemma", dict(kGemma, **kFour, sliding_window=4, query_pre_attn_scalar=7),
+          uncapped=dict(num_hidden_layers=2, attn_logit_softcapping=None, final_logit_softcapping=None,
+                        attention_bias=True, hidden_activation="gelu", tie_word_embeddings=False)),
+    *rows("cwm", dict(kLlama, **kFour, head_dim=8, sliding_window=4, **kLlama3),
+          defaults=dict(sliding_window=3, mlp_bias=True, rope_parameters=None, tie_word_embeddings=True),
+          layers=dict(num_hidden_layers=2, layer_types=kLayers)),
+    *rows("ministral3", dict(kLlama, head_dim=8, **kGrowth),
+          window=dict(sliding_window=4, tie_word_embeddings=True),
+          defaults=dict(rope_parameters=None, num_hidden_layers=1)),
+    *rows("nanochat", dict(kLlama, hidden_size=16),
+          options=dict(attention_bias=True, final_logit_softcapping=None, hidden_act="silu", tie_word_embeddings=True,
+                       num_key_value_heads=4)),
+    *rows("hunyuan_v1_dense", dict(kLlama, head_dim=8),
+          alpha=dict(attention_bias=True, tie_word_embeddings=True,
+                     **rope("dynamic", factor=1.0, alpha=50.0, beta_fast=32, beta_slow=1, mscale=1.0, mscale_all_dim=1.0))),
+    *rows("openai-gpt", dict(kGpt2),
+          relu=dict(afn="relu", n_layer=1, tie_word_embeddings=False),
+          swish=dict(afn="swish", n_layer=1, layer_norm_epsilon=1e-3)),
+    *rows("ctrl", dict(kGpt2, dff=15), untied=dict(tie_word_embeddings=False, n_head=3, n_layer=1)),
     *rows("cohere", dict(kSixteen, logit_scale=0.3), qk_norm=dict(use_qk_norm=True, attention_bias=True)),
     *rows("cohere2", dict(kSixteen, **kFour, sliding_window=4, logit_scale=0.3)),
     *rows("glm", dict(kLlama, head_dim=8), full=dict(rope(partial_rotary_factor=1.0), attention_bias=False)),
