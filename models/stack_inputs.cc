@@ -28,6 +28,10 @@ void StackInputs::bring_to(const c10::Device& device) {
     bring(layers->angles.sine);
   }
   bring(query_key_positions);
+  for (EarlierTokens& tokens : earlier) {
+    bring(tokens.columns);
+    bring(tokens.missing);
+  }
   if (!cross) return;
   bring(cross->encoder_output);
   cross->kind.mask = cross->kind.mask.on(device);

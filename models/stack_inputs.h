@@ -32,6 +32,8 @@ struct StackInputs {
   /// Position embeddings [1 or batch, pos, d_model] for queries and keys (shortformer), else undefined.
   at::Tensor query_key_positions;
   std::optional<CrossInputs> cross;  ///< of decoders that read an encoder
+  /// What short convolutions read, one for each of the sequence's parts; empty without such layers.
+  std::vector<EarlierTokens> earlier = {};
   /// In a block of which only some columns are asked for: these, of each of the sequence's parts, [column]
   /// int64. Keys and values are made of all columns. Empty: all are asked for.
   std::vector<at::Tensor> asked = {};

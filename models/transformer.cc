@@ -358,6 +358,11 @@ StackInputs Transformer::stack_inputs(const std::vector<std::shared_ptr<Block>>&
   for (std::int64_t layer = 0; layer < layers; ++layer) windowed += config_.windowed(layer) ? 1 : 0;
   if (windowed < layers) inputs.full = of_layers(/*windowed=*/false);
   if (windowed > 0) inputs.windowed = of_layers(/*windowed=*/true);
+  if (config_.short_conv) {
+    for (const Sequence& part : sequence.parts()) {
+      inputs.earlier.push_back(part.earlier(config_.short_conv->kernel));
+    }
+  }
   return inputs;
 }
 
@@ -393,7 +398,7 @@ at::Tensor Transformer::exit(const at::Tensor& stream, const at::Tensor& columns
 
 std::vector<KeyForm> Transformer::key_forms(const WatchPlan& plan) const {
   std::vector<KeyForm> forms;
-  for (const auto& block : blocks_) forms.push_back(block->attention().key_form(plan));
+  for (const auto& block : blocks_) forms.push_back(block->mixer().key_form(plan));
   return forms;
 }
 
@@ -402,7 +407,7 @@ KvCache Transformer::in_forms(KvCache columns, const std::vector<KeyForm>& forms
     const auto layer = static_cast<std::int64_t>(l);
     if (forms[l] == KeyForm::latents || columns.form(layer) != KeyForm::latents) continue;
     const KeysAndValues latents = columns.layer(layer, columns.length());
-    columns.replace(layer, blocks_[l]->attention().heads_of(latents, memory));
+    columns.replace(layer, blocks_[l]->mixer().in_form(latents, forms[l], memory));
   }
   return columns;
 }
