@@ -63,7 +63,10 @@ ModelConfig read(HfConfig& hf) {
   const ConfigReader& json = hf.json();
   SizeKeys keys{.n_kv_heads_fallback = 8, .n_ctx_fallback = 128000};
   if (json.has(kPublishedWidth)) keys.d_mlp = kPublishedWidth;
+  const bool names_width = json.has(keys.d_mlp);
+  if (!names_width) keys.mlp_ratio = 1;  // any: transformers takes a number of its own
   ModelConfig c = hf.sizes(keys, /*tied=*/true);
+  if (!names_width) c.d_mlp = 12288;
   if (json.has("tie_embedding")) c.unembedding->tied = json.boolean_or("tie_embedding", true);
   // Of the published code before it was transformers': said once more, or about training.
   json.ignore({"intermediate_size", "block_mlp_init_scale", "block_out_init_scale"});
