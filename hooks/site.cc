@@ -50,7 +50,7 @@ constexpr Condition latents{
     "attention has latents"};
 constexpr Condition no_latents{
     [](const Config& c, std::int64_t l) { return c.attends(l) && !c.latent_attention(); },
-    "the layer has attention without latents, which all heads read together"};
+    "the layer has attention with no latents, which all heads read together"};
 constexpr Condition query_latent{
     [](const Config& c, std::int64_t l) { return c.attends(l) && c.query_latent(); },
     "queries are made from a latent"};
