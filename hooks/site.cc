@@ -39,19 +39,27 @@ constexpr Condition normed_embedding{
     [](const Config& c, std::int64_t) { return c.post_embedding_norm || c.embedding_sum_norm; },
     "the embedding is normed (post_embedding_norm, embedding_sum_norm)"};
 
-constexpr Condition own_heads{
-    [](const Config& c, std::int64_t) { return !c.grouped_query() && !c.latent_attention(); },
-    "attention is neither grouped-query nor latent"};
-constexpr Condition latents{[](const Config& c, std::int64_t) { return c.latent_attention(); },
-                            "attention has latents"};
-constexpr Condition no_latents{[](const Config& c, std::int64_t) { return !c.latent_attention(); },
-                               "attention has no latents, which all heads read together"};
-constexpr Condition query_latent{[](const Config& c, std::int64_t) { return c.query_latent(); },
-                                 "queries are made from a latent"};
-constexpr Condition shared_key{[](const Config& c, std::int64_t) { return c.own_key_dim() < c.d_head; },
-                               "keys have a part that all heads share"};
-constexpr Condition normed_heads{[](const Config& c, std::int64_t) { return c.qk_norm.has_value(); },
-                                 "queries and keys are normed"};
+constexpr Condition attention{[](const Config& c, std::int64_t l) { return c.attends(l); },
+                              "the layer has attention"};
+constexpr Condition own_heads{[](const Config& c, std::int64_t l) {
+                                return c.attends(l) && !c.grouped_query() && !c.latent_attention();
+                              },
+                              "the layer has attention that is neither grouped-query nor latent"};
+constexpr Condition latents{
+    [](const Config& c, std::int64_t l) { return c.attends(l) && c.latent_attention(); },
+    "attention has latents"};
+constexpr Condition no_latents{
+    [](const Config& c, std::int64_t l) { return c.attends(l) && !c.latent_attention(); },
+    "the layer has attention with no latents, which all heads read together"};
+constexpr Condition query_latent{
+    [](const Config& c, std::int64_t l) { return c.attends(l) && c.query_latent(); },
+    "queries are made from a latent"};
+constexpr Condition shared_key{
+    [](const Config& c, std::int64_t l) { return c.attends(l) && c.own_key_dim() < c.d_head; },
+    "keys have a part that all heads share"};
+constexpr Condition normed_heads{
+    [](const Config& c, std::int64_t l) { return c.attends(l) && c.qk_norm.has_value(); },
+    "the layer has attention whose queries and keys are normed"};
 constexpr Condition rotary{[](const Config& c, std::int64_t l) { return c.rotates(l); },
                            "the layer's positions are rotary"};
 constexpr Condition placed_queries{
@@ -60,6 +68,8 @@ constexpr Condition placed_queries{
 constexpr Condition first_relative{
     [](const Config& c, std::int64_t l) { return c.relative() != nullptr && l == 0; },
     "positions are relative and the block is the first of its stack"};
+constexpr Condition short_conv{[](const Config& c, std::int64_t l) { return c.convolves(l); },
+                               "the layer has a short convolution in attention's place"};
 
 constexpr Condition input_norms{[](const Config& c, std::int64_t) { return has_ln1(c); },
                                 "the model has norms before its sublayers or after the additions"};

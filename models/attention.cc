@@ -192,8 +192,8 @@ KeyForm Attention::key_form(const WatchPlan& plan) const {
   return any ? KeyForm::heads : KeyForm::latents;
 }
 
-KeysAndValues Attention::heads_of(const KeysAndValues& columns, Memory memory) const {
-  return columns.form == KeyForm::heads ? columns : latents_->heads_of(columns, memory);
+KeysAndValues Attention::in_form(const KeysAndValues& columns, KeyForm form, Memory memory) const {
+  return columns.form == form ? columns : latents_->heads_of(columns, memory);
 }
 
 std::optional<LatentKeys> Attention::latent_keys(const Sequence& sequence, Run& run) const {

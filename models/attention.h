@@ -13,6 +13,7 @@
 #include "models/run.h"
 #include "models/score_rules.h"
 #include "models/stack_inputs.h"
+#include "models/token_mixer.h"
 
 namespace hooked {
 
@@ -26,12 +27,12 @@ enum class Attends : std::uint8_t {
 ///
 /// LibTorch's fused kernel runs where it serves. Else queries are taken in tiles: scores and pattern as a
 /// whole exist only while they are watched.
-class Attention : public torch::nn::Module {
+class Attention : public TokenMixer {
  public:
   explicit Attention(const GraphContext& context, Attends attends = Attends::own_tokens);
 
   /// What attention writes, before any output norm: [batch, pos, d_model].
-  at::Tensor forward(const AttentionInput& input, const StackInputs& stack, Run& run) const;
+  at::Tensor forward(const AttentionInput& input, const StackInputs& stack, Run& run) const override;
 
   /// What all layers of the stack add to their scores: of the first block of a stack with relative positions,
   /// else undefined.
@@ -39,12 +40,11 @@ class Attention : public torch::nn::Module {
 
   /// As what keys are remembered where all runs that read them are watched so: latents where nobody may
   /// change what is made of these.
-  KeyForm key_form(const WatchPlan& plan) const;
-  /// Remembered columns as keys and values of heads.
-  KeysAndValues heads_of(const KeysAndValues& columns, Memory memory) const;
+  KeyForm key_form(const WatchPlan& plan) const override;
+  /// Remembered columns as keys and values of heads; they are made latents nowhere.
+  KeysAndValues in_form(const KeysAndValues& columns, KeyForm form, Memory memory) const override;
 
-  /// Its weights; `path` is its place in the state dict (`blocks.0.attn`).
-  WeightSlots slots(const std::string& path) const;
+  WeightSlots slots(const std::string& path) const override;
 
  private:
   using Segments = std::vector<KeysAndValues>;

@@ -9,6 +9,7 @@
 #include "models/mixture_mlp.h"
 #include "models/mlp.h"
 #include "models/ops.h"
+#include "models/short_convolution.h"
 
 namespace hooked {
 Block::Block(const GraphContext& context)
@@ -37,7 +38,11 @@ Block::Block(const GraphContext& context)
   ln2_post_ = norm("ln2_post", Site::ln2_post_scale, Site::ln2_post_normalized, true);
   if (c.layout == BlockLayout::parallel_one_norm && ln2_) ln2_->share_weights_of(*ln1_);
 
-  attn_ = register_module("attn", std::make_shared<Attention>(context));
+  if (c.convolves(context.layer)) {
+    mixer_ = register_module("conv", std::make_shared<ShortConvolutionMixer>(context));
+  } else {
+    mixer_ = attn_ = register_module("attn", std::make_shared<Attention>(context));
+  }
   if (c.has_encoder() && context.stack == Stack::decoder) {
     cross_attn_ = register_module("cross_attn", std::make_shared<Attention>(context, Attends::encoder));
   }
@@ -117,7 +122,7 @@ at::Tensor Block::attention_branch(const at::Tensor& resid, const StackInputs& s
   }
   AttentionInput input = read_stream(resid, run);
   input.query_key_positions = stack.query_key_positions;
-  at::Tensor out = attn_->forward(input, stack, run);
+  at::Tensor out = mixer_->forward(input, stack, run);
   if (ln1_post_) out = ln1_post_->forward(out, run);
   return hook_attn_out_->forward(std::move(out), run.watch);
 }
@@ -204,7 +209,7 @@ WeightSlots Block::slots(const std::string& path) const {
   add_slots(slots, ln3_, path + ".ln3");
   add_slots(slots, ln1_post_, path + ".ln1_post");
   add_slots(slots, ln2_post_, path + ".ln2_post");
-  add_slots(slots, attn_, path + ".attn");
+  add_slots(slots, mixer_, path + (attn_ ? ".attn" : ".conv"));
   add_slots(slots, cross_attn_, path + ".cross_attn");
   add_slots(slots, mlp_, path + ".mlp");
   return slots;

@@ -22,11 +22,11 @@ class Block : public torch::nn::Module {
 
   /// What all layers of the stack add to their scores: see Attention::relative_bias.
   ScoreBias relative_bias(const Sequence& sequence, Run& run) const {
-    return attn_->relative_bias(sequence, run);
+    return attn_ ? attn_->relative_bias(sequence, run) : ScoreBias();
   }
 
-  /// Of the tokens that the block reads.
-  const Attention& attention() const { return *attn_; }
+  /// What mixes the tokens that the block reads.
+  const TokenMixer& mixer() const { return *mixer_; }
 
   /// The point before all others of the block.
   std::size_t first_point() const { return hook_resid_pre_->number(); }
@@ -40,7 +40,7 @@ class Block : public torch::nn::Module {
   /// The same where attention would lead to it; undefined where its keys are kept, which have to be made.
   at::Tensor replaced_with_attention(const Point& point, const at::Tensor& resid, const StackInputs& stack,
                                      const Run& run) const;
-  /// What attention adds to the stream.
+  /// What attention, or what stands in its place, adds to the stream.
   at::Tensor attention_branch(const at::Tensor& resid, const StackInputs& stack, Run& run) const;
   /// What cross-attention adds to the stream.
   at::Tensor cross_attention_branch(const at::Tensor& resid, const StackInputs& stack, Run& run) const;
@@ -54,8 +54,9 @@ class Block : public torch::nn::Module {
   const ModelConfig& config_;
   bool reads_through_norms_;  // else norms stand on the stream itself
   std::shared_ptr<Norm> ln1_, ln2_, ln3_, ln1_post_, ln2_post_;
-  std::shared_ptr<Norm> mlp_norm_;  // what the MLP reads through: ln2, in decoder blocks ln3; null without
-  std::shared_ptr<Attention> attn_;
+  std::shared_ptr<Norm> mlp_norm_;     // what the MLP reads through: ln2, in decoder blocks ln3; null without
+  std::shared_ptr<TokenMixer> mixer_;  // attention, or what stands in its place
+  std::shared_ptr<Attention> attn_;    // the same, where it is attention, else null
   std::shared_ptr<Attention> cross_attn_;  // in decoder blocks, else null
   std::shared_ptr<FeedForward> mlp_;
   Point hook_resid_pre_, hook_attn_in_, hook_q_input_, hook_k_input_, hook_v_input_, hook_attn_out_,

@@ -14,6 +14,18 @@ struct ColumnSizes {
   KeyForm form;
 };
 
+ColumnSizes column_sizes(const ModelConfig& config, KeyForm form) {
+  switch (form) {
+    case KeyForm::heads:
+      break;
+    case KeyForm::latents:
+      return {1, config.latent->d_kv + config.latent->d_shared_key, config.latent->d_kv, form};
+    case KeyForm::convolved:
+      return {1, config.d_model, config.d_model, form};
+  }
+  return {config.n_kv_heads, config.d_head, config.value_dim(), KeyForm::heads};
+}
+
 // Uninitialised, for `size` such columns.
 KeysAndValues room_for(const ColumnSizes& column, const KvCache::Size& size,
                        const at::TensorOptions& options) {
@@ -31,7 +43,7 @@ KeysAndValues room_for(const KeysAndValues& own, const KvCache::Size& size) {
                   own.keys.options());
 }
 
-// Columns into a room from its column `first` on. The values of latents are part of their keys.
+// Columns into a room from its column `first` on. Only heads have values that are no part of their keys.
 void copy_columns(const KeysAndValues& columns, const KeysAndValues& room, std::int64_t first) {
   const std::int64_t count = columns.keys.size(2);
   room.keys.narrow(2, first, count).copy_(columns.keys);
@@ -124,12 +136,7 @@ void KvCache::take_over(const KvCache& before) {
 void KvCache::allot(const ModelConfig& config, const std::vector<KeyForm>& forms, const c10::Device& device) {
   const auto options = at::TensorOptions(config.dtype).device(device);
   for (std::size_t l = 0; l < layers_.size(); ++l) {
-    const bool latents = forms[l] == KeyForm::latents;
-    layers_[l] =
-        room_for(latents ? ColumnSizes{1, config.latent->d_kv + config.latent->d_shared_key,
-                                       config.latent->d_kv, KeyForm::latents}
-                         : ColumnSizes{config.n_kv_heads, config.d_head, config.value_dim(), KeyForm::heads},
-                 size_, options);
+    layers_[l] = room_for(column_sizes(config, forms[l]), size_, options);
   }
 }
 
@@ -201,7 +208,8 @@ KvCache KvCache::with_tensors(const std::vector<at::Tensor>& tensors) const {
   std::size_t next = 0;
   for_each_tensor(other, [&](at::Tensor& tensor) { tensor = tensors[next++]; });
   for (KeysAndValues& layer : other.layers_) {
-    if (layer.form == KeyForm::latents) layer.values = layer.keys.narrow(3, 0, layer.values.size(3));
+    if (layer.form != KeyForm::heads && layer.keys.defined())
+      layer.values = layer.keys.narrow(3, 0, layer.values.size(3));
   }
   return other;
 }

@@ -13,14 +13,16 @@ namespace hooked {
 
 /// As what keys and values are held.
 enum class KeyForm : std::uint8_t {
-  heads,    ///< one key and one value for each key/value head
-  latents,  ///< of latent attention: what all heads are made from, as one head that every query reads
+  heads,      ///< one key and one value for each key/value head
+  latents,    ///< of latent attention: what all heads are made from, as one head that every query reads
+  convolved,  ///< of short convolutions: what they read of each token, as one head
 };
 
 /// The keys (after rotary and after hooks) and values of some columns of one layer, both
 /// [batch or 1, kv_head, pos, d_head]; values may have a width of their own. As latents: keys
 /// [batch or 1, 1, pos, kv_latent + d_shared_key], the latent and behind it the turned part that heads share,
-/// and values [batch or 1, 1, pos, kv_latent], the latents among these keys.
+/// and values [batch or 1, 1, pos, kv_latent], the latents among these keys. Of short convolutions: keys
+/// [batch or 1, 1, pos, d_model], and values the same tensor.
 struct KeysAndValues {
   at::Tensor keys;
   at::Tensor values;

@@ -187,6 +187,23 @@ LayerKind LayerKind::of_queries(const at::Tensor& queries) const {
   return kind;
 }
 
+EarlierTokens Sequence::earlier(std::int64_t taps) const {
+  if (!real_keys_.defined() && !in_room()) return {};
+  const auto options = at::TensorOptions(at::kLong).device(input_.device);
+  const at::Tensor back = at::arange(taps - 1, -1, -1, options);  // [tap]
+  if (!real_keys_.defined()) {
+    const at::Tensor columns = own_columns().unsqueeze(-1) - back;
+    return {columns.clamp_min(0), columns < 0};
+  }
+  // Of padding the tokens before it.
+  const at::Tensor counts = at::cumsum(real_keys_, 1, at::kLong);  // [batch, key]
+  const at::Tensor own =
+      in_room() ? counts.index_select(1, input_.column) : counts.narrow(1, past_, input_.length);
+  const at::Tensor numbers = own.unsqueeze(-1) - back;  // of tokens, from 1 on
+  const at::Tensor columns = at::searchsorted(counts, numbers.flatten(1)).view_as(numbers);
+  return {columns.clamp_max(counts.size(1) - 1), numbers < 1};
+}
+
 RotaryAngles Sequence::angles(const RotaryFrequencies& frequencies) const {
   return rotary_angles(frequencies, {positions_, input_.row_lengths}, config_.dtype);
 }

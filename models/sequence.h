@@ -27,6 +27,14 @@ struct LayerKind {
   LayerKind of_queries(const at::Tensor& queries) const;
 };
 
+/// Where the tokens stand that a convolution over a few of them reads.
+struct EarlierTokens {
+  /// [1 or batch, pos, tap] int64, among all columns up to the run's own: of each of its tokens the ones
+  /// before it, the oldest first, and itself. Undefined: tokens stand side by side, and columns tell.
+  at::Tensor columns = {};
+  at::Tensor missing = {};  ///< [1 or batch, pos, tap] bool: a row has no token so early
+};
+
 /// The tokens that one stack of blocks reads: where they stand, and which may attend to which.
 class Sequence {
  public:
@@ -72,6 +80,8 @@ class Sequence {
   /// What windowed layers, or the others, attend by; not of ragged rows. `relative_bias` is added to all
   /// scores where it is defined.
   LayerKind layer_kind(bool windowed, const ScoreBias& relative_bias = {}) const;
+  /// What convolutions over so many tokens read; not of ragged rows.
+  EarlierTokens earlier(std::int64_t taps) const;
   /// The angles by which tokens are turned at those frequencies.
   RotaryAngles angles(const RotaryFrequencies& frequencies) const;
 

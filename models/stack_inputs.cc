@@ -29,6 +29,10 @@ void StackInputs::bring_to(const c10::Device& device) {
   }
   bring(query_key_positions);
   bring(query_growth);
+  for (EarlierTokens& tokens : earlier) {
+    bring(tokens.columns);
+    bring(tokens.missing);
+  }
   if (!cross) return;
   bring(cross->encoder_output);
   cross->kind.mask = cross->kind.mask.on(device);

@@ -359,6 +359,11 @@ StackInputs Transformer::stack_inputs(const std::vector<std::shared_ptr<Block>>&
   if (windowed < layers) inputs.full = of_layers(/*windowed=*/false);
   if (windowed > 0) inputs.windowed = of_layers(/*windowed=*/true);
   if (config_.query_growth) inputs.query_growth = sequence.query_growth();
+  if (config_.short_conv) {
+    for (const Sequence& part : sequence.parts()) {
+      inputs.earlier.push_back(part.earlier(config_.short_conv->kernel));
+    }
+  }
   return inputs;
 }
 
@@ -394,7 +399,7 @@ at::Tensor Transformer::exit(const at::Tensor& stream, const at::Tensor& columns
 
 std::vector<KeyForm> Transformer::key_forms(const WatchPlan& plan) const {
   std::vector<KeyForm> forms;
-  for (const auto& block : blocks_) forms.push_back(block->attention().key_form(plan));
+  for (const auto& block : blocks_) forms.push_back(block->mixer().key_form(plan));
   return forms;
 }
 
@@ -403,7 +408,7 @@ KvCache Transformer::in_forms(KvCache columns, const std::vector<KeyForm>& forms
     const auto layer = static_cast<std::int64_t>(l);
     if (forms[l] == KeyForm::latents || columns.form(layer) != KeyForm::latents) continue;
     const KeysAndValues latents = columns.layer(layer, columns.length());
-    columns.replace(layer, blocks_[l]->attention().heads_of(latents, memory));
+    columns.replace(layer, blocks_[l]->mixer().in_form(latents, forms[l], memory));
   }
   return columns;
 }

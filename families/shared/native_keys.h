@@ -107,6 +107,7 @@ inline constexpr NativeKey kNativeKeys[] = {
     {"hooked.up_offset", "up_offset"},
     {"hooked.experts", ""},
     {"hooked.latent", "latent", NativeForm::own},
+    {"hooked.short_conv", "short_conv", NativeForm::own},
     {"hooked.rotary_at_end", "rotary.at_end"},
     {"hooked.attention_sinks", "attention_sinks"},
     {"hooked.qkv_clip", "qkv_clip"},

@@ -285,6 +285,9 @@ void read_attention(const Source& in, ModelConfig& c) {
   if (const auto group = in.hooked.object_if("latent")) {
     c.latent = Latents{.d_kv = group->integer("d_kv"), .d_value = c.d_head};
   }
+  if (const auto group = in.hooked.object_if("short_conv")) {
+    c.short_conv = ShortConvolution{.kernel = group->integer("kernel"), .layers = group->booleans("layers")};
+  }
   read_windows(in, c);
 }
 

@@ -212,6 +212,28 @@ void Recipes::attention_out(std::string_view theirs_name, double scale) {
        [scale, dtype = config_.dtype](const Tensors& bias) { return scaled(bias[0], scale, dtype); });
 }
 
+void Recipes::short_convolution(std::string_view their_in, std::string_view their_filter,
+                                std::string_view their_out) {
+  const std::string in(their_in), filter(their_filter), out(their_out);
+  const std::int64_t d = config_.d_model;
+  const bool biased = config_.short_conv->bias;
+  for (const auto& [letter, part] : {std::pair{'B', 0}, std::pair{'C', 1}, std::pair{'X', 2}}) {
+    make(fmt::format("conv.W_{}", letter), {in + ".weight"}, [d, part = part](const Tensors& weight) {
+      return weight[0].unflatten(0, {3, d}).select(0, part).t();
+    });
+    if (!biased) continue;
+    make(fmt::format("conv.b_{}", letter), {in + ".bias"}, [d, part = part](const Tensors& bias) {
+      return bias[0].unflatten(0, {3, d}).select(0, part);
+    });
+  }
+  make("conv.filter.weight", {filter + ".weight"},
+       [](const Tensors& weight) { return weight[0].select(1, 0); });
+  make("conv.W_out", {out + ".weight"}, [](const Tensors& weight) { return weight[0].t(); });
+  if (!biased) return;
+  copy("conv.filter.bias", filter + ".bias");
+  copy("conv.b_out", out + ".bias");
+}
+
 void Recipes::linear(std::string_view weight, std::string_view bias, std::string_view theirs_name) {
   const std::string name(theirs_name);
   make(weight, {name + ".weight"},

@@ -98,6 +98,11 @@ class Recipes {
   /// The output projection; what it writes is multiplied by `scale`.
   void attention_out(std::string_view theirs, double scale = 1.0);
 
+  /// A short convolution: the map to B, C and x one above the other, the convolution [d_model, 1, tap], and
+  /// the output's map.
+  void short_convolution(std::string_view their_in, std::string_view their_filter,
+                         std::string_view their_out);
+
   /// What `parts` says of queries, keys, values and output projection is of cross-attention.
   void cross_attention(const std::function<void()>& parts);
 

@@ -76,6 +76,8 @@ std::vector<ModelPart> model_parts(const HookedTransformer& model) {
         parts.push_back(
             {fmt::format("{}{}head {}.{}", stack, kind, name.layer, head), Address(name).head(head)});
       }
+    } else if (name.site == Site::attn_out && !model.config().attends(name.layer)) {
+      parts.push_back({fmt::format("conv {}", name.layer), Address(name)});
     } else if (name.site == Site::mlp_out) {
       parts.push_back({fmt::format("{}mlp {}", stack, name.layer), Address(name)});
     }
@@ -91,9 +93,10 @@ std::vector<Address> parts_besides(const HookedTransformer& model, const std::ve
     kept.push_back(resolved(given, points, model.config().n_heads));
     if (std::none_of(all.begin(), all.end(),
                      [&](const ModelPart& part) { return holds(kept.back(), part.place); })) {
-      throw HookError(given.to_string(),
-                      "this is no part of the model; expected z of a layer or of one of its heads, or "
-                      "mlp_out of a layer");
+      throw HookError(
+          given.to_string(),
+          "this is no part of the model; expected z of a layer or of one of its heads, mlp_out of "
+          "a layer, or attn_out of a layer that has no attention");
     }
   }
   std::vector<Address> others;

@@ -51,13 +51,17 @@ class Paths : public std::enable_shared_from_this<Paths> {
         options_(options),
         site_(site_of(options.input)) {
     const ModelConfig& config = model.config();
-    if (config.has_encoder() || config.norms_stream() || config.latent_attention()) {
+    if (config.has_encoder() || config.norms_stream() || config.latent_attention() || config.short_conv) {
       const char* kind = config.has_encoder()        ? "two stacks"
+                         : config.short_conv         ? "layers that have no attention"
                          : config.latent_attention() ? "latent attention"
                                                      : "norms on the stream itself";
-      throw HookError(kDirectPath, fmt::format("in a model with {} no straight path leads from head to head; "
-                                               "expected one stack whose norms stand beside the stream",
-                                               kind));
+      throw HookError(
+          kDirectPath,
+          fmt::format("in a model with {} no straight path leads from head to head; "
+                      "expected one stack whose norms stand beside the stream; path_patching takes "
+                      "others",
+                      kind));
     }
     n_layers_ = config.n_layers;
     n_heads_ = config.n_heads;

@@ -41,6 +41,12 @@ class GraphBuilder {
   explicit GraphBuilder(const ModelConfig& config) : config_(config), stack_(config.main_stack()) {}
 
   Graph build() && {
+    if (config_.short_conv) {
+      throw HookError("edges",
+                      "short convolutions read the stream through three maps, and no edge leads into these; "
+                      "expected a model whose layers all have attention; path_patching and "
+                      "attribution_patching take this one");
+    }
     graph_.writer_axis.name = "writer";
     graph_.reader_axis.name = "reader";
     if (config_.has_encoder()) {

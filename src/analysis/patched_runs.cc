@@ -140,6 +140,8 @@ bool PatchedRuns::is_mixed(const ActivationName& name) const {
   const auto point = [&](const act::BlockSite& site) {
     return points_.require(site.in(name.stack, name.layer).name());
   };
+  // A convolution reads what the run's prefix remembers of earlier columns.
+  if (!model_.config().attends(name.layer)) return false;
   const std::size_t number = points_.require(name);
   return number >= point(act::q) && number < point(act::z);
 }

@@ -127,6 +127,11 @@ class ExpandedRun {
     const auto& place = writing.places.front();
     if (place && place->name().site == Site::attn_out) {
       const auto layer = place->name().layer;
+      if (!run_.model.config().attends(layer)) {
+        attentions_.emplace_back();  // a source like an MLP
+        events_.push_back({.source = add_source(writing.labels.front()), .entering = writing.vectors()[0]});
+        return;
+      }
       bias_ = add_source("bias");
       attentions_.push_back(frozen_attention(layer));
       events_.push_back({.attention = layer});
@@ -171,7 +176,7 @@ class ExpandedRun {
   ActivationName end_;
   RunReading run_;
   std::vector<StreamEvent> events_;
-  std::vector<FrozenAttention> attentions_;  // by layer
+  std::vector<FrozenAttention> attentions_;  // by layer; empty for one without attention
   std::vector<std::string> sources_;
   std::int64_t bias_ = -1;
 };
@@ -328,13 +333,14 @@ void require_order(const ModelConfig& config, std::int64_t order) {
 void require_chain(const ModelConfig& config, const std::vector<HeadPlace>& path) {
   std::int64_t before = -1;
   for (const auto& [layer, head] : path) {
-    if (layer > before && layer < config.n_layers && head >= 0 && head < config.n_heads) {
+    const bool there = layer > before && layer < config.n_layers && head >= 0 && head < config.n_heads;
+    if (there && config.attends(layer)) {
       before = layer;
       continue;
     }
     throw ShapeError("path_logits",
                      fmt::format("{} is no path of this model; expected heads 0 to {} of later and later "
-                                 "layers, 0 to {}",
+                                 "layers with attention, 0 to {}",
                                  name_of(path), config.n_heads - 1, config.n_layers - 1));
   }
 }

@@ -78,6 +78,11 @@ class PathSets : public std::enable_shared_from_this<PathSets> {
     return all;
   }
 
+  /// What stands in attention's place adds to a stream.
+  bool is_without_heads(const ActivationName& name) const {
+    return name.site == Site::attn_out && !config_.attends(name.layer);
+  }
+
   /// A full name whose indices are on the head axis alone, as a number from 0 on.
   Address checked(const Address& given, bool heads, const char* what) const {
     const ActivationName name = points_.name(points_.require(points_.resolve(given.name())));
@@ -107,7 +112,7 @@ class PathSets : public std::enable_shared_from_this<PathSets> {
         if (is_of_heads(name.site)) {
           for (std::int64_t head = 0; head < config_.n_heads; ++head)
             given.push_back(Address(name).head(head));
-        } else if (name.site == Site::mlp_out) {
+        } else if (name.site == Site::mlp_out || is_without_heads(name)) {
           given.emplace_back(name);
         }
       }
@@ -150,8 +155,8 @@ class PathSets : public std::enable_shared_from_this<PathSets> {
   /// What stays as it is while the senders change.
   void find_frozen() {
     for (const ActivationName& name : points_.names()) {
-      const bool frozen =
-          is_of_heads(name.site) || (name.site == Site::mlp_out && options_.through == PathThrough::nothing);
+      const bool frozen = is_of_heads(name.site) || is_without_heads(name) ||
+                          (name.site == Site::mlp_out && options_.through == PathThrough::nothing);
       if (frozen) frozen_.push_back(name);
     }
   }

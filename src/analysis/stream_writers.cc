@@ -223,8 +223,11 @@ Writing kept_part(std::string label, const Address& address, const RunReading& r
 
 std::vector<Writing> attention_written(const BlockPlace& block, const Split& split, const RunReading& run) {
   const auto layer = layer_of(block);
+  // What stands in attention's place has no heads and stays whole.
+  const bool attends = run.model.config().attends(layer);
   return whole_or_split(
-      act::attn_out.in(block.stack, layer), fmt::format("attn {}", layer), split.grain != Grain::layer,
+      act::attn_out.in(block.stack, layer), fmt::format("{} {}", attends ? "attn" : "conv", layer),
+      attends && split.grain != Grain::layer,
       [&] {
         const HeadWriter writer{"", act::z, act::result, weights_of(run, block),
                                 act::ln1_normalized.in(block.stack, layer).name()};

@@ -185,6 +185,11 @@ void visit_attention(Visitor& visit, Config& c) {
     visit("latent.d_value", c.latent->d_value, Between{1, kMaxWidth / std::max<std::int64_t>(1, c.n_heads)});
     visit("latent.eps", c.latent->eps, Positive{});
   }
+  if (c.short_conv) {
+    visit("short_conv.kernel", c.short_conv->kernel, Between{1, kMaxWidth});
+    visit("short_conv.bias", c.short_conv->bias, Any{});
+    visit("short_conv.layers", c.short_conv->layers, EachLayer{c.n_layers, /*may_be_empty=*/false});
+  }
   if (c.window) {
     visit("window.size", c.window->size, Between{1, kMaxWidth});
     visit("window.layers", c.window->layers, EachLayer{c.n_layers, /*may_be_empty=*/false});

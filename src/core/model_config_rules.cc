@@ -17,7 +17,8 @@ void check_parameters(const ModelConfig& c) {
   const double experts = c.experts ? number(c.experts->n_experts) * number(c.experts->d_expert) : 0.0;
   const double weights =
       number(2 * c.n_layers + c.n_encoder_layers()) * number(c.d_model) *
-      (4.0 * number(c.n_heads * std::max(c.d_head, c.value_dim())) + 3.0 * number(c.d_mlp) + 3.0 * experts);
+      (4.0 * number(c.n_heads * std::max(c.d_head, c.value_dim())) + 3.0 * number(c.d_mlp) + 3.0 * experts +
+       (c.short_conv ? 4.0 * number(c.d_model) + number(c.short_conv->kernel) : 0.0));
   expect(weights < kMaxParameters, "n_layers", c.n_layers,
          fmt::format("sizes that ask for fewer than {:.3g} parameters in all", kMaxParameters));
 }
@@ -143,6 +144,21 @@ void check_positions(const ModelConfig& c) {
          rotary->base, "more than 1, because the scaling kind is yarn");
 }
 
+void check_short_conv(const ModelConfig& c) {
+  const std::vector<bool>& layers = c.short_conv->layers;
+  expect(std::ranges::find(layers, false) != layers.end(), "short_conv.layers", "only true",
+         "false for at least one layer, which has attention");
+  expect(c.direction == AttentionDirection::causal, "direction",
+         word_of(kAttentionDirectionWords, c.direction),
+         "causal, because the model has short convolutions, which see earlier tokens only");
+  expect(c.relative() == nullptr, "positions", word_of(c.positions),
+         "another kind than relative positions, because the model has short convolutions");
+  for (std::size_t l = 0; c.window && l < layers.size(); ++l) {
+    expect(!layers[l] || !c.window->layers[l], "window.layers", fmt::format("true for layer {}", l),
+           "false where short_conv.layers is true");
+  }
+}
+
 void check_ends(const ModelConfig& c) {
   expect(
       c.embedding_norm == NormKind::layer_norm || c.post_embedding_norm || c.embedding_sum_norm,
@@ -173,11 +189,10 @@ void check_encoder(const ModelConfig& c) {
   expect_plain(c.has_mlp(), "mlp", word_of(kMlpKindWords, c.mlp), "plain or gated");
   expect_plain(c.score_soft_cap == 0, "score_soft_cap", c.score_soft_cap, "0");
   expect_plain(c.qkv_clip == 0, "qkv_clip", c.qkv_clip, "0");
-  const std::pair<std::string_view, bool> absent[] = {{"experts", c.experts.has_value()},
-                                                      {"window", c.window.has_value()},
-                                                      {"qk_norm", c.qk_norm.has_value()},
-                                                      {"latent", c.latent_attention()},
-                                                      {"unembedding.mlm_head", c.has_mlm_head()}};
+  const std::pair<std::string_view, bool> absent[] = {
+      {"experts", c.experts.has_value()},       {"window", c.window.has_value()},
+      {"qk_norm", c.qk_norm.has_value()},       {"latent", c.latent_attention()},
+      {"short_conv", c.short_conv.has_value()}, {"unembedding.mlm_head", c.has_mlm_head()}};
   for (const auto& [field, present] : absent) expect_plain(!present, field, "one", "none");
   const std::pair<std::string_view, bool> off[] = {{"attention_sinks", c.attention_sinks},
                                                    {"scale_by_inverse_layer", c.scale_by_inverse_layer},
@@ -194,6 +209,7 @@ void check_rules(const ModelConfig& config) {
   check_mlp(config);
   if (config.experts) check_experts(config);
   check_positions(config);
+  if (config.short_conv) check_short_conv(config);
   check_ends(config);
 }
 

@@ -32,6 +32,7 @@ bool output_norm(Config c) {
 bool last_norm(Config c) { return c.final_norm != NormKind::none && !c.norm_folded; }
 bool embedding_is_normed(Config c) { return c.post_embedding_norm || c.embedding_sum_norm; }
 bool reads_source(Config c, Place p) { return c.has_encoder() && p.stack == Stack::decoder; }
+bool attends(Config c, Place p) { return c.attends(p.layer); }
 bool has_shared_key(Config c) { return c.latent && c.latent->d_shared_key > 0; }
 bool has_shared_expert(Config c, Place p) { return c.mixture(p.layer) && c.experts->d_shared > 0; }
 bool has_neuron_norm(Config c, Place p) { return c.dense_mlp(p.layer) && c.mlp_norm && !c.norm_folded; }
@@ -99,35 +100,50 @@ constexpr WeightCondition ln2_post_bias{
     [](Config c, Place) { return output_norm(c) && c.has_mlp() && is_biased(c.norm, c); },
     "norms stand on the sublayers' outputs, there is an MLP, and they are LayerNorms with `norm_bias`"};
 
-constexpr WeightCondition queries{[](Config c, Place) { return !c.query_latent(); },
-                                  "queries are not made from a latent"};
-constexpr WeightCondition query_bias{[](Config c, Place) { return !c.query_latent() && c.qkv_bias; },
-                                     "queries are not made from a latent, with `qkv_bias`"};
-constexpr WeightCondition keys_and_values{[](Config c, Place) { return !c.latent_attention(); },
-                                          "attention has no latents"};
+constexpr WeightCondition attention{attends, "the layer has attention"};
+constexpr WeightCondition queries{[](Config c, Place p) { return attends(c, p) && !c.query_latent(); },
+                                  "the layer has attention, and queries are not made from a latent"};
+constexpr WeightCondition query_bias{
+    [](Config c, Place p) { return attends(c, p) && !c.query_latent() && c.qkv_bias; },
+    "the layer has attention, and queries are not made from a latent, with `qkv_bias`"};
+constexpr WeightCondition keys_and_values{
+    [](Config c, Place p) { return attends(c, p) && !c.latent_attention(); },
+    "the layer has attention without latents"};
 constexpr WeightCondition key_and_value_bias{
-    [](Config c, Place) { return !c.latent_attention() && c.qkv_bias; },
-    "attention has no latents, with `qkv_bias`"};
-constexpr WeightCondition query_latent{[](Config c, Place) { return c.query_latent(); }, "`latent.d_query`"};
-constexpr WeightCondition query_latent_bias{[](Config c, Place) { return c.query_latent() && c.qkv_bias; },
-                                            "`latent.d_query` and `qkv_bias`"};
-constexpr WeightCondition latent{[](Config c, Place) { return c.latent_attention(); }, "`latent`"};
-constexpr WeightCondition latent_bias{[](Config c, Place) { return c.latent_attention() && c.qkv_bias; },
-                                      "`latent` and `qkv_bias`"};
-constexpr WeightCondition shared_key{[](Config c, Place) { return has_shared_key(c); },
+    [](Config c, Place p) { return attends(c, p) && !c.latent_attention() && c.qkv_bias; },
+    "the layer has attention without latents, with `qkv_bias`"};
+constexpr WeightCondition query_latent{[](Config c, Place p) { return attends(c, p) && c.query_latent(); },
+                                       "`latent.d_query`"};
+constexpr WeightCondition query_latent_bias{
+    [](Config c, Place p) { return attends(c, p) && c.query_latent() && c.qkv_bias; },
+    "`latent.d_query` and `qkv_bias`"};
+constexpr WeightCondition latent{[](Config c, Place p) { return attends(c, p) && c.latent_attention(); },
+                                 "`latent`"};
+constexpr WeightCondition latent_bias{
+    [](Config c, Place p) { return attends(c, p) && c.latent_attention() && c.qkv_bias; },
+    "`latent` and `qkv_bias`"};
+constexpr WeightCondition shared_key{[](Config c, Place p) { return attends(c, p) && has_shared_key(c); },
                                      "`latent.d_shared_key`"};
-constexpr WeightCondition shared_key_bias{[](Config c, Place) { return has_shared_key(c) && c.qkv_bias; },
-                                          "`latent.d_shared_key` and `qkv_bias`"};
-constexpr WeightCondition qk_norm{[](Config c, Place) { return c.qk_norm.has_value(); },
-                                  "queries and keys are normed"};
-constexpr WeightCondition qk_norm_bias{[](Config c, Place) { return c.qk_norm && c.qk_norm->bias; },
-                                       "`qk_norm.bias`"};
-constexpr WeightCondition sinks{[](Config c, Place) { return c.attention_sinks; }, "`attention_sinks`"};
+constexpr WeightCondition shared_key_bias{
+    [](Config c, Place p) { return attends(c, p) && has_shared_key(c) && c.qkv_bias; },
+    "`latent.d_shared_key` and `qkv_bias`"};
+constexpr WeightCondition qk_norm{[](Config c, Place p) { return attends(c, p) && c.qk_norm.has_value(); },
+                                  "the layer has attention whose queries and keys are normed"};
+constexpr WeightCondition qk_norm_bias{
+    [](Config c, Place p) { return attends(c, p) && c.qk_norm && c.qk_norm->bias; }, "`qk_norm.bias`"};
+constexpr WeightCondition sinks{[](Config c, Place p) { return attends(c, p) && c.attention_sinks; },
+                                "`attention_sinks`"};
 constexpr WeightCondition relative_bias{
     [](Config c, Place p) { return c.relative() != nullptr && p.layer == 0; },
     "positions are relative; in layer 0 of each stack"};
-constexpr WeightCondition attention_out_bias{[](Config c, Place) { return c.attn_out_bias; },
-                                             "`attn_out_bias`"};
+constexpr WeightCondition attention_out_bias{
+    [](Config c, Place p) { return attends(c, p) && c.attn_out_bias; },
+    "the layer has attention, with `attn_out_bias`"};
+constexpr WeightCondition short_conv{[](Config c, Place p) { return c.convolves(p.layer); },
+                                     "the layer has a short convolution"};
+constexpr WeightCondition short_conv_bias{
+    [](Config c, Place p) { return c.convolves(p.layer) && c.short_conv->bias; },
+    "the layer has a short convolution, with `short_conv.bias`"};
 constexpr WeightCondition cross_attention{[](Config c, Place p) { return reads_source(c, p); },
                                           "in a decoder that reads an encoder"};
 constexpr WeightCondition cross_attention_bias{

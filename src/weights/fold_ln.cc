@@ -178,6 +178,7 @@ void update(ModelConfig& config) {
   const ModelConfig before = config;
   if (has_bias(before.norm, before)) config.qkv_bias = true;
   if (mlp_biases_appear(before)) config.mlp_bias = true;
+  if (before.short_conv && has_bias(before.norm, before)) config.short_conv->bias = true;
   if (before.experts && has_bias(before.norm, before)) {
     config.experts->router_bias = config.experts->bias = true;
     config.experts->shared_gate_bias = before.experts->shared_gate;

@@ -36,7 +36,7 @@ Obstacle sinks_obstacle() {
 }
 
 std::vector<std::string> attentions_of(const ModelPart& part, const ModelConfig& config) {
-  if (!part) return {};
+  if (!part || !config.attends(part->layer)) return {};
   if (config.has_encoder() && part->stack == Stack::decoder) return {"attn", "cross_attn"};
   return {"attn"};
 }

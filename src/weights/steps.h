@@ -45,7 +45,8 @@ void untie(WorkingWeights& ends, const ModelConfig& before);
 /// Why value biases cannot move into b_O beside attention sinks.
 Obstacle sinks_obstacle();
 
-/// The places of attention in a block, `attn` and where there is one `cross_attn`; none outside the blocks.
+/// The places of attention in a block, `attn` and where there is one `cross_attn`; none outside the blocks,
+/// and where something else stands in attention's place.
 std::vector<std::string> attentions_of(const ModelPart& part, const ModelConfig& config);
 
 /// Moves the value biases of an attention into its b_O: b_O := b_O + the sum over heads of b_V W_O [d_model],

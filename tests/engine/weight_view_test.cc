@@ -36,9 +36,7 @@ TEST(WeightView, EqualsTheStateDictAtEveryName) {
       EXPECT_THROW(view.W_pos(), ConfigError);
     }
     const std::string grouped = c.grouped_query() ? "_" : "";
-    for (const int layer : {0, 1}) {
-      const std::string attn = "blocks." + std::to_string(layer) + ".attn.",
-                        mlp = "blocks." + std::to_string(layer) + ".mlp.";
+    const auto expect_attention = [&](int layer, const std::string& attn) {
       if (!c.query_latent()) {
         expect(view.W_Q(layer), attn + "W_Q", {c.n_heads, c.d_model, c.d_head});
         expect(view.b_Q(layer), attn + "b_Q", {c.n_heads, c.d_head});
@@ -60,6 +58,17 @@ TEST(WeightView, EqualsTheStateDictAtEveryName) {
       }
       expect(view.W_O(layer), attn + "W_O", {c.n_heads, c.value_dim(), c.d_model});
       expect(view.b_O(layer), attn + "b_O", {c.d_model});
+    };
+    for (const int layer : {0, 1}) {
+      const std::string attn = "blocks." + std::to_string(layer) + ".attn.",
+                        mlp = "blocks." + std::to_string(layer) + ".mlp.";
+      if (c.attends(layer)) {
+        expect_attention(layer, attn);
+      } else {
+        EXPECT_THROW(view.W_Q(layer), ConfigError);
+        EXPECT_THROW(view.b_V(layer), ConfigError);
+        EXPECT_THROW(view.W_O(layer), ConfigError);
+      }
       if (c.dense_mlp(layer)) {
         expect(view.W_in(layer), mlp + "W_in", {c.d_model, c.d_mlp});
         expect(view.W_out(layer), mlp + "W_out", {c.d_mlp, c.d_model});

@@ -113,7 +113,8 @@ def layer_kinds(rng, keys: dict, names: set) -> None:
     if "sliding_window" in names:
         keys["sliding_window"] = rng.choice([1, 2, 3, 4, 5])
     if "layer_types" in names and rng.random() < 0.6:
-        keys["layer_types"] = [rng.choice(["sliding_attention", "full_attention"]) for _ in range(count)]
+        other = "sliding_attention" if "sliding_window" in names else "conv" if "conv_L_cache" in names else "full_attention"
+        keys["layer_types"] = [rng.choice([other, "full_attention"]) for _ in range(count)]
     if "max_window_layers" in names:
         keys["max_window_layers"] = rng.randrange(count + 1)
     if "sliding_window_pattern" in names and rng.random() < 0.5:
@@ -171,6 +172,14 @@ def of_one_family(rng, model_type: str, keys: dict, d_head: int) -> None:
         keys["final_logit_softcapping"] = rng.choice([None, 3.0, 30.0])
         if model_type != "gemma3_text":
             keys["attn_logit_softcapping"] = rng.choice([None, 2.0, 50.0])
+    if model_type == "lfm2":
+        keys["conv_L_cache"] = rng.choice([1, 2, 3, 4, 9])
+        keys["block_multiple_of"] = rng.choice([1, 3, 8])
+        keys["block_ffn_dim_multiplier"] = rng.choice([0.6, 1.0, 1.7])
+        if "layer_types" not in keys and rng.random() < 0.7:
+            keys["full_attn_idxs"] = [i for i in range(keys["num_hidden_layers"]) if i == 0 or rng.random() < 0.4]
+        elif "conv" in keys.get("layer_types", ()):
+            keys["layer_types"][rng.randrange(keys["num_hidden_layers"])] = "full_attention"
     if model_type in ("bert", "roberta"):
         keys["type_vocab_size"] = rng.choice([1, 2, 3])
     if model_type == "nanochat":

@@ -23,6 +23,14 @@ ModelConfig random_double_config(std::uint64_t seed) {
   return config;
 }
 
+std::vector<int> attending_layers(const ModelConfig& c) {
+  std::vector<int> layers;
+  for (int layer = 0; layer < c.n_layers; ++layer) {
+    if (c.attends(layer)) layers.push_back(layer);
+  }
+  return layers;
+}
+
 /// Row 0 begins with two paddings, row 1 ends with one.
 at::Tensor padding_on_both_sides() {
   at::Tensor mask = at::ones({2, 6}, at::kLong);
@@ -41,7 +49,7 @@ TEST(Pattern, RowsSumToOneAndSeeOnlyWhatTheyMay) {
     SCOPED_TRACE(seed);
     const ModelConfig c = random_double_config(seed);
     const ActivationCache cache = RandomGraph(c).everything();
-    for (int layer = 0; layer < c.n_layers; ++layer) {
+    for (const int layer : attending_layers(c)) {
       const at::Tensor pattern = cache[act::pattern(layer)], scores = cache[act::attn_scores(layer)];
       if (c.attention_sinks) {
         // A row whose scores are far above the sink's may round to 1.
@@ -76,7 +84,7 @@ TEST(Pattern, PaddingIsNotSeenAndFullyMaskedRowsAreZero) {
     const auto [logits, cache] =
         graph.run(graph.tokens(), {.capture = act::everything, .attention_mask = mask});
     EXPECT_FALSE(logits.isnan().any().item<bool>());
-    for (int layer = 0; layer < c.n_layers; ++layer) {
+    for (const int layer : attending_layers(c)) {
       const at::Tensor pattern = cache[act::pattern(layer)];
       for (std::int64_t row = 0; row < 2; ++row) {
         for (std::int64_t query = 0; query < 6; ++query) {
@@ -108,7 +116,7 @@ TEST(Result, SumsToAttnOutWithTheBias) {
     const ModelConfig c = random_double_config(seed);
     const RandomGraph graph(c);
     const ActivationCache cache = graph.everything();
-    for (int layer = 0; layer < c.n_layers; ++layer) {
+    for (const int layer : attending_layers(c)) {
       const std::string attn = "blocks." + std::to_string(layer) + ".attn";
       const at::Tensor result = cache[act::result(layer)];
       const at::Tensor by_hand =
@@ -133,7 +141,7 @@ TEST(Attention, ConsecutiveHeadsShareKeysAndValues) {
     const ActivationCache cache = RandomGraph(c).everything();
     grouped += c.grouped_query();
     const std::int64_t group = c.n_heads / c.n_kv_heads;
-    for (int layer = 0; layer < c.n_layers; ++layer) {
+    for (const int layer : attending_layers(c)) {
       for (std::int64_t head = 0; head < c.n_heads; ++head) {
         at::Tensor values = cache[act::v(layer).head(head / group)];
         if (c.qkv_clip > 0) values = values.clamp(-c.qkv_clip, c.qkv_clip);
@@ -163,7 +171,7 @@ TEST(Attention, ScoresAreScaledCappedBiasedProducts) {
     SCOPED_TRACE(seed);
     const ModelConfig c = random_double_config(seed);
     const ActivationCache cache = RandomGraph(c).everything();
-    for (int layer = 0; layer < c.n_layers; ++layer) {
+    for (const int layer : attending_layers(c)) {
       const bool rotary = c.rotates(layer);
       // Without rotary the normed or clamped q is not a point.
       if (!rotary && (c.qk_norm || c.qkv_clip > 0)) continue;
@@ -207,7 +215,7 @@ TEST_P(FusedAttention, EqualsTheExplicitPath) {
       const auto fused = graph.run(graph.tokens(), {.capture = act::z, .attention_mask = mask});
       const auto explicitly =
           graph.run(graph.tokens(), {.capture = act::z | act::pattern, .attention_mask = mask});
-      for (int layer = 0; layer < c.n_layers; ++layer) {
+      for (const int layer : attending_layers(c)) {
         EXPECT_LT(relative_difference(fused.cache[act::z(layer)], explicitly.cache[act::z(layer)]), tolerance)
             << "layer " << layer << (mask.defined() ? " masked" : "");
       }

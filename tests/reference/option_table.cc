@@ -451,6 +451,7 @@ std::vector<Option> make_table() {
       soft_cap("logit soft cap", of_unembedding<&Unembedding::soft_cap>, 2.0),
       qk_norms(),
       latents(),
+      short_convolutions(),
       field<bool>("attention sinks", &Config::attention_sinks, {{"off", false}, {"on", true}}),
       soft_cap("q, k, v clamp", of_config<&Config::qkv_clip>, 0.6),
       multiplier("embedding scale", of_config<&Config::embedding_scale>, 1.7),

@@ -233,6 +233,25 @@ Option latents() {
                [](const Latents& l, const Config& c) { return l.d_query == 0 && l.d_value < c.d_head; })}};
 }
 
+Option short_convolutions() {
+  // In the last layer, so that attention is in one before it.
+  const auto conv = [](std::string name, std::int64_t kernel, bool bias) {
+    return value(
+        std::move(name),
+        [=](Config& c) {
+          c.short_conv = ShortConvolution{.kernel = kernel,
+                                          .bias = bias,
+                                          .layers = std::vector<bool>(static_cast<std::size_t>(c.n_layers))};
+          c.short_conv->layers.back() = true;
+        },
+        [=](const Config& c) { return c.short_conv && c.short_conv->bias == bias; });
+  };
+  return {"short convolutions",
+          {value(
+               "none", [](Config&) {}, [](const Config& c) { return !c.short_conv; }),
+           conv("of three tokens", 3, false), conv("of four tokens, with biases", 4, true)}};
+}
+
 Option qk_norms() {
   const auto norm = [](std::string name, std::optional<QkNorm> made) {
     return value(

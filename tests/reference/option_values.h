@@ -39,6 +39,7 @@ Option windows();
 Option attention_scales();
 Option qk_norms();
 Option latents();
+Option short_convolutions();
 Option stacks();
 Option decoder_inputs();
 

@@ -80,6 +80,11 @@ Array rotate(const Array& x, const ModelConfig& config, std::int64_t layer, cons
 Array attention(const ModelConfig& config, const Weights& weights, std::int64_t layer, const Array& x,
                 const Sequence& sequence, Points& points);
 
+/// The short convolution of block `layer` on what it reads [batch, pos, d_model] (after ln1), without the
+/// output norm. Of padding it sees nothing.
+Array short_convolution(const ModelConfig& config, const Weights& weights, std::int64_t layer, const Array& x,
+                        const Sequence& sequence, Points& points);
+
 /// Attention of the decoder's block `layer` on what it reads [batch, pos, d_model] (after ln2) to the
 /// encoder's output (Vaswani et al. 2017, section 3.2.3). Distances have no part in it.
 Array cross_attention(const ModelConfig& config, const Weights& weights, std::int64_t layer, const Array& x,

@@ -108,7 +108,7 @@ Array block(const ModelConfig& config, const Weights& weights, std::int64_t laye
   keep("hook_resid_pre", resid_pre);
   // The stream that attention's output is added to, and the one that it reads.
   const Array before = norm_if(norms_stream, "ln1", resid_pre);
-  if (!config.latent_attention()) {
+  if (config.attends(layer) && !config.latent_attention()) {
     if (!config.grouped_query()) keep("hook_attn_in", for_each_head(before, config.n_heads));
     keep("hook_q_input", for_each_head(before, config.n_heads));
     keep("hook_k_input", for_each_head(before, config.n_kv_heads));
@@ -116,9 +116,10 @@ Array block(const ModelConfig& config, const Weights& weights, std::int64_t laye
   }
 
   const Array read = norm_if(norms_inputs, "ln1", before);
-  const Array attn_out =
-      keep("hook_attn_out",
-           norm_if(norms_outputs, "ln1_post", attention(config, weights, layer, read, sequence, points)));
+  const Array mixed = config.convolves(layer)
+                          ? short_convolution(config, weights, layer, read, sequence, points)
+                          : attention(config, weights, layer, read, sequence, points);
+  const Array attn_out = keep("hook_attn_out", norm_if(norms_outputs, "ln1_post", mixed));
   Array after_attention = sum(before, attn_out);
 
   if (!config.has_mlp()) return keep("hook_resid_post", norm_if(norms_sums, "ln1", after_attention));

@@ -44,7 +44,11 @@ class ShapeList {
     for (std::int64_t layer = 0; layer < layers; ++layer) {
       const std::string block = stack + "." + std::to_string(layer) + ".";
       add_block_norms(block);
-      add_attention(block + "attn.");
+      if (c_.convolves(layer)) {
+        add_short_convolution(block + "conv.");
+      } else {
+        add_attention(block + "attn.");
+      }
       if (stack == "decoder") {
         if (!c_.norm_folded) add_norm(block + "ln3", c_.norm, c_.d_model);
         add_attention(block + "cross_attn.");
@@ -131,6 +135,16 @@ class ShapeList {
         if (c_.qk_norm->bias) add(attn + norm + ".b", {shared ? c_.d_head : heads * c_.d_head});
       }
     }
+  }
+
+  void add_short_convolution(const std::string& conv) {
+    for (const char* letter : {"B", "C", "X"}) {
+      add(conv + "W_" + letter, {c_.d_model, c_.d_model});
+      if (c_.short_conv->bias) add(conv + "b_" + letter, {c_.d_model});
+    }
+    add_linear(conv + "filter", c_.d_model, c_.short_conv->kernel, c_.short_conv->bias);
+    add(conv + "W_out", {c_.d_model, c_.d_model});
+    if (c_.short_conv->bias) add(conv + "b_out", {c_.d_model});
   }
 
   void add_linear(const std::string& name, std::int64_t out, std::int64_t in, bool bias) {

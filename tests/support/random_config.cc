@@ -255,6 +255,13 @@ ModelConfig random_config(std::uint64_t seed) {
   }
   auto* longrope = c.rotary() == nullptr ? nullptr : std::get_if<LongropeScaling>(&c.rotary()->scaling);
   if (longrope != nullptr && dice.coin()) longrope->long_attention_factor = 1.5;
+  if (c.direction == AttentionDirection::causal && c.relative() == nullptr && dice.roll(4) == 0) {
+    const std::size_t layer = dice.roll(2);
+    if (!c.window || !c.window->layers[layer]) {
+      c.short_conv = ShortConvolution{.kernel = dice.one_of<std::int64_t>({1, 2, 4}), .bias = dice.coin()};
+      c.short_conv->layers = {layer == 0, layer == 1};
+    }
+  }
   return c;
 }
 

@@ -12,13 +12,13 @@ namespace HOOKED_EXPORT hooked {
 
 /// A part of a model that writes to its stream.
 struct ModelPart {
-  std::string name;  ///< `head 1.3`, `mlp 1`, `cross head 1.3`; an encoder's `encoder head 1.3`
-  Address place;     ///< what it writes with: z of the head, mlp_out of the layer
+  std::string name;  ///< `head 1.3`, `mlp 1`, `conv 1`, `cross head 1.3`; an encoder's `encoder head 1.3`
+  Address place;  ///< what it writes with: z of the head, mlp_out of the layer, attn_out of one without heads
 
   bool operator==(const ModelPart&) const = default;
 };
 
-/// Every head and every MLP, in the order in which they write.
+/// Every head, every MLP and what stands in attention's place, in the order in which they write.
 std::vector<ModelPart> model_parts(const HookedTransformer& model);
 
 /// The parts besides these, which are given by their places: heads `act::z(9).head(6)`, all heads of a layer

@@ -74,6 +74,7 @@ struct ModelConfig {
   bool attention_sinks = false;
   std::optional<Window> window = {};         ///< layers that see near keys only; none: all see every key
   Positions positions = LearnedPositions{};  ///< how the model knows where a token stands
+  std::optional<ShortConvolution> short_conv = {};  ///< in attention's place; none: every layer has attention
 
   // Embedding.
   std::int64_t token_types = 0;  ///< kinds of tokens with an embedding each, in the normed sum; 0 is none
@@ -96,6 +97,12 @@ struct ModelConfig {
   bool bidirectional(Stack stack) const {
     return stack == Stack::encoder || direction == AttentionDirection::bidirectional;
   }
+  /// Whether layer `l` has a short convolution in attention's place.
+  bool convolves(std::int64_t l) const {
+    return short_conv && short_conv->layers[static_cast<std::size_t>(l)];
+  }
+  /// Whether layer `l` has attention; else something stands in its place.
+  bool attends(std::int64_t l) const { return !convolves(l); }
   /// Whether layer `l` attends through a window.
   bool windowed(std::int64_t l) const { return window && window->layers[static_cast<std::size_t>(l)]; }
 
@@ -118,7 +125,8 @@ struct ModelConfig {
   /// Whether queries and keys of layer `l` are turned by their positions.
   bool rotates(std::int64_t l) const {
     const RotaryPositions* r = rotary();
-    return r != nullptr && (r->unrotated_layers.empty() || !r->unrotated_layers[static_cast<std::size_t>(l)]);
+    return r != nullptr && attends(l) &&
+           (r->unrotated_layers.empty() || !r->unrotated_layers[static_cast<std::size_t>(l)]);
   }
   /// Whether queries of layer `l` are scaled by their positions.
   bool grows_queries(std::int64_t l) const {

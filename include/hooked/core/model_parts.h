@@ -218,6 +218,17 @@ struct Window {
   bool operator==(const Window&) const = default;
 };
 
+/// Short convolutions (LFM2, Liquid AI 2025), which stand in attention's place in some layers. Of what such a
+/// layer reads it makes B, C and x, each [d_model]. A causal convolution over positions, with a filter for
+/// each dimension, reads B * x, and C times what it gives is what W_out reads.
+struct ShortConvolution {
+  std::int64_t kernel = 0;        ///< tokens that the convolution sees, its own included
+  bool bias = false;              ///< the maps and the convolution have biases
+  std::vector<bool> layers = {};  ///< [layer], at least one of them and not all
+
+  bool operator==(const ShortConvolution&) const = default;
+};
+
 /// How a router turns one logit per expert into the chosen experts and their weights.
 enum class RouterKind : std::uint8_t {
   softmax_then_choose,  ///< softmax over all experts; the largest weights are chosen (Mixtral, Qwen)

@@ -15,7 +15,7 @@ kGreedyTokens = 20
 
 # How the families name the linear map that a sublayer ends with.
 kAttentionOut = ("o_proj", "out_proj", "c_proj", "dense", "out_lin")
-kMlpOut = ("down_proj", "c_proj", "fc_out", "fc2", "dense_4h_to_h", "output.dense", "lin2", "ffn.2")
+kMlpOut = ("down_proj", "c_proj", "fc_out", "fc2", "dense_4h_to_h", "output.dense", "lin2", "ffn.2", "w2")
 
 # The parts of a normed sum of embeddings, by what they are called in the embeddings module.
 kSummands = {"word_embeddings": "embed.hook_embed", "position_embeddings": "embed.hook_pos_embed",
@@ -170,6 +170,32 @@ class LatentRecorder:
         return {self.at + name: value for name, value in points.items()}
 
 
+class ConvolutionRecorder:
+    """The parts of a short convolution."""
+
+    def __init__(self, conv, at: str):
+        self.at, self.seen = at + "conv.", {}
+        self.handles = [conv.in_proj.register_forward_hook(self._keeper("in", "out")),
+                        conv.out_proj.register_forward_hook(self._keeper("gated", "in"))]
+
+    def _keeper(self, name, side):
+        def keep(_module, args, output):
+            self.seen[name] = (output if side == "out" else args[0]).detach().clone()
+        return keep
+
+    def points(self) -> dict:
+        b, c, x = self.seen["in"].chunk(3, dim=-1)
+        gated = self.seen["gated"]
+        points = {"hook_b": b, "hook_c": c, "hook_x": x, "hook_bx": b * x, "hook_conv": gated / c, "hook_gated": gated}
+        return {self.at + name: value for name, value in points.items()}
+
+
+def attending_layers(config) -> list:
+    """The numbers of the layers that have attention."""
+    kinds = getattr(config, "layer_types", None) or ["full_attention"] * config.num_hidden_layers
+    return [i for i, kind in enumerate(kinds) if kind != "conv"]
+
+
 def passed(side: str, args, kwargs, output) -> torch.Tensor:
     """What goes into a module ("in"), or the first of what comes out of it."""
     if side == "in":
@@ -181,7 +207,7 @@ class Recorder(contextlib.AbstractContextManager):
     """Keeps what goes into and comes out of the modules that have a hook point."""
 
     def __init__(self, model, case):
-        self.points, self.handles, self.mixtures, self.latents = {}, [], [], []
+        self.points, self.handles, self.mixtures, self.latents, self.convolutions = {}, [], [], [], []
         returned = "hook_normalized_resid_post" if norms_after_additions(case) else "hook_resid_post"
         for i, layer in enumerate(_layers(model)):
             at = f"blocks.{i}."
@@ -197,6 +223,9 @@ class Recorder(contextlib.AbstractContextManager):
             if hasattr(attention, "kv_a_layernorm"):
                 self.latents.append(LatentRecorder(attention, at))
                 self.handles += self.latents[-1].handles
+            if hasattr(getattr(layer, "conv", None), "in_proj"):
+                self.convolutions.append(ConvolutionRecorder(layer.conv, at))
+                self.handles += self.convolutions[-1].handles
         embeddings = getattr(getattr(model, model.base_model_prefix, model), "embeddings", None)
         if hasattr(embeddings, "LayerNorm"):
             for leaf, name in kSummands.items():
@@ -244,11 +273,14 @@ def record(case) -> tuple:
             points = dict(recorder.points)
             for mixture in recorder.mixtures:
                 points |= mixture.points(tokens.shape)
-            for latent in recorder.latents:
-                points |= latent.points()
+            for part in recorder.latents + recorder.convolutions:
+                points |= part.points()
         points = {name: value.reshape(*tokens.shape, -1) if name.endswith("shared_expert.hook_post") else value
                   for name, value in points.items()}
-        for i, pattern in enumerate(result.attentions or ()):
+        patterns = result.attentions or ()
+        text_config = model.config.get_text_config()
+        layers = attending_layers(text_config) if len(patterns) < (text_config.num_hidden_layers or 0) else range(len(patterns))
+        for i, pattern in zip(layers, patterns, strict=True):
             points[f"blocks.{i}.attn.hook_pattern"] = pattern
         limit = getattr(model.config.get_text_config(), "max_position_embeddings", None) or 10**6
         fits = case.length + kGreedyTokens <= limit or case.name.endswith("dynamic")

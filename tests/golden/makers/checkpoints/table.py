@@ -40,6 +40,9 @@ kPlain = {k: v for k, v in kLlama.items() if k != "num_key_value_heads"} | dict(
 kGpt2 = dict(bos_token_id=1, eos_token_id=2, n_embd=12, n_layer=2, n_head=2, n_positions=32, vocab_size=23)
 kSixteen = dict(kLlama, hidden_size=16)
 kFour = dict(num_hidden_layers=4)
+kLfm2 = dict(kIds, hidden_size=16, intermediate_size=21, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
+             vocab_size=23, max_position_embeddings=32, block_multiple_of=3, rope_parameters=dict(rope_type="default",
+                                                                                                 rope_theta=1000.0))
 
 
 def rope(kind="default", **parameters):
@@ -190,6 +193,17 @@ kCases = [
     *rows("qwen3", dict(kLlama, head_dim=8),
           options=dict(attention_bias=True, use_sliding_window=True, sliding_window=4, max_window_layers=1,
                        tie_word_embeddings=True)),
+    *rows("lfm2", dict(kLfm2, layer_types=["conv", "full_attention", "conv"]),
+          biases=dict(layer_types=None, full_attn_idxs=[0, 2], num_hidden_layers=4, conv_bias=True, conv_L_cache=4,
+                      tie_word_embeddings=False, block_auto_adjust_ff_dim=False, norm_eps=1e-3),
+          long_filter=dict(layer_types=["full_attention", "conv"], num_hidden_layers=2, conv_L_cache=7, length=5,
+                           block_ffn_dim_multiplier=1.3, block_multiple_of=5, num_key_value_heads=4),
+          attention=dict(num_hidden_layers=1, layer_types=None, block_ffn_dim_multiplier=0.7),
+          published=dict(layer_types=None, full_attn_idxs=[1], written=dict(
+              layer_types=None, rope_parameters=None, rope_theta=1000.0, intermediate_size=None, block_ff_dim=21,
+              block_dim=16, block_mlp_init_scale=1.0, block_norm_eps=1e-5, block_out_init_scale=1.0, block_use_swiglu=True,
+              conv_dim=16, conv_use_xavier_init=True, num_heads=4, use_pos_enc=True, dtype=None,
+              torch_dtype="bfloat16"))),
     *rows("phi", dict(kLlama, hidden_size=32), qk_norm=dict(qk_layernorm=True, num_key_value_heads=4)),
     *rows("phi3", dict(kLlama, hidden_size=32, original_max_position_embeddings=32),
           window=dict(sliding_window=4, num_key_value_heads=1),
