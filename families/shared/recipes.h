@@ -116,6 +116,8 @@ class Recipes {
   void mixture(const MixtureNames& names, double scale = 1.0);
   /// `mlp.shared_expert`, a gated MLP.
   void shared_expert(std::string_view theirs);
+  /// The same without biases, with gate above up projection in one. What it writes is multiplied by `scale`.
+  void fused_shared_expert(std::string_view their_gate_up, std::string_view their_down, double scale);
 
   std::vector<TensorRecipe> take() && { return std::move(recipes_); }
 

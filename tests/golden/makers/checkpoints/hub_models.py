@@ -15,7 +15,7 @@ kGreedyTokens = 20
 
 # How the families name the linear map that a sublayer ends with.
 kAttentionOut = ("o_proj", "out_proj", "c_proj", "dense", "out_lin")
-kMlpOut = ("down_proj", "c_proj", "fc_out", "fc2", "dense_4h_to_h", "output.dense", "lin2", "ffn.2", "w2")
+kMlpOut = ("down_proj", "c_proj", "fc_out", "fc2", "dense_4h_to_h", "output.dense", "lin2", "ffn.2", "w2", "output_linear")
 
 # The parts of a normed sum of embeddings, by what they are called in the embeddings module.
 kSummands = {"word_embeddings": "embed.hook_embed", "position_embeddings": "embed.hook_pos_embed",
@@ -81,7 +81,7 @@ def _named(layer, of_attention: bool, shared: bool = False):
     for path, module in layer.named_modules():
         parent, _, leaf = path.rpartition(".")
         inside = "att" in parent.lower()
-        if (leaf in names or path in names) and inside == of_attention and ("shared_expert" in parent) == shared:
+        if (leaf in names or path in names) and inside == of_attention and ("shared" in parent) == shared:
             return module
     return None
 
@@ -97,6 +97,8 @@ def norms_after_additions(case) -> bool:
 
 # Routers whose weights exist for the chosen experts only.
 kScattered = ("GptOss", "GraniteMoe", "Phimoe")
+# Routers that weigh each expert by a sigmoid of its logit.
+kSigmoids = ("DeepseekV3", "Dots1", "ExaoneMoe", "Glm4Moe", "GlmMoeDsa", "HYV3", "MiniMaxM2", "SolarOpen")
 
 
 class MixtureRecorder:
@@ -127,7 +129,7 @@ class MixtureRecorder:
         if type(self.router).__name__.startswith(kScattered):
             of_all = torch.zeros_like(logits).scatter(-1, indices, weights)
         else:
-            of_all = logits.sigmoid() if type(self.router).__name__.startswith("DeepseekV3") else logits.softmax(-1)
+            of_all = logits.sigmoid() if type(self.router).__name__.startswith(kSigmoids) else logits.softmax(-1)
         points = {f"{self.at}mlp.experts.{e}.hook_gate": gate for e, gate in
                   zip(indices.unique(sorted=True).tolist(), self.gates, strict=True)}
         points[self.at + "mlp.hook_expert_weights"] = of_all.reshape(*shape, -1)
