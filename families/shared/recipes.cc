@@ -140,6 +140,11 @@ void Recipes::mlm_head(std::string_view their_layer, std::string_view their_norm
   norm("mlm_head.ln", their_norm);
 }
 
+void Recipes::scaled_norm(std::string_view ours_name, std::string_view theirs_name, double scale) {
+  make(fmt::format("{}.w", ours_name), {fmt::format("{}.weight", theirs_name)},
+       [scale, dtype = config_.dtype](const Tensors& weight) { return scaled(weight[0], scale, dtype); });
+}
+
 void Recipes::plain_norm(std::string_view ours_name) {
   make(fmt::format("{}.w", ours_name), {},
        [m = config_.d_model, dtype = config_.dtype](const Tensors&) { return at::ones({m}, dtype); });

@@ -84,6 +84,8 @@ class Recipes {
 
   /// A norm of width d_model. Older files say gamma and beta for weight and bias.
   void norm(std::string_view ours, std::string_view theirs);
+  /// A norm without a bias whose output is multiplied by `scale`.
+  void scaled_norm(std::string_view ours, std::string_view theirs, double scale);
   /// A norm that is stored without a weight: ones.
   void plain_norm(std::string_view ours);
   /// The norms of queries and of keys.

@@ -42,7 +42,7 @@ kEpsKeys = ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps", 
 kPartial = ("gpt_neox", "phi", "phi3", "stablelm", "persimmon", "nemotron", "glm", "glm4")
 kHeadOfTheirOwn = ("llama", "mistral", "mixtral", "gemma", "gemma2", "gemma3_text", "glm", "glm4", "qwen3", "qwen3_moe", "cohere2",
                    "ernie4_5", "ernie4_5_moe", "helium", "nemotron", "arcee", "seed_oss", "gpt_oss", "exaone4", "phimoe", "qwen2",
-                   "smollm3", "granite", "olmo2", "olmo3", "starcoder2")
+                   "smollm3", "granite", "olmo2", "olmo3", "starcoder2", "ministral", "internlm3", "iquestcoder", "jais2", "hyperclovax")
 
 
 def annotations(model_type: str) -> set:
@@ -163,7 +163,7 @@ def of_one_family(rng, model_type: str, keys: dict, d_head: int) -> None:
         keys["clip_qkv"] = rng.choice([None, 0.5])
     if model_type in ("cohere", "cohere2"):
         keys["logit_scale"] = rng.choice([0.0625, 0.7])
-    if model_type in ("granite", "granitemoe"):
+    if model_type in ("granite", "granitemoe", "hyperclovax"):
         for key in ("embedding_multiplier", "logits_scaling", "residual_multiplier", "attention_multiplier"):
             keys[key] = rng.choice([1.0, 0.3, 2.5])
     if model_type in ("gemma2", "gemma3_text"):
