@@ -301,4 +301,18 @@ void Recipes::shared_expert(std::string_view theirs_name) {
   }
 }
 
+void Recipes::fused_shared_expert(std::string_view their_gate_up, std::string_view their_down, double scale) {
+  const std::string gate_up = fmt::format("{}.weight", their_gate_up);
+  for (const auto& [part, first] : {std::pair{"gate", 0}, std::pair{"in", 1}}) {
+    make(fmt::format("mlp.shared_expert.W_{}", part), {gate_up},
+         [layout = layout_, d = config_.experts->d_shared, first = first](const Tensors& weight) {
+           return in_out(weight[0], layout).unflatten(1, {2, d}).select(1, first);
+         });
+  }
+  make("mlp.shared_expert.W_out", {fmt::format("{}.weight", their_down)},
+       [scale, layout = layout_, dtype = config_.dtype](const Tensors& weight) {
+         return scaled(in_out(weight[0], layout), scale, dtype);
+       });
+}
+
 }  // namespace hooked

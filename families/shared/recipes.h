@@ -111,6 +111,9 @@ class Recipes {
   void mixture(const MixtureNames& names, double scale = 1.0);
   /// `mlp.shared_expert`, a gated MLP.
   void shared_expert(std::string_view theirs);
+  /// The same without biases and with gate and up projection one above the other; what it writes is
+  /// multiplied by `scale`.
+  void fused_shared_expert(std::string_view their_gate_up, std::string_view their_down, double scale = 1.0);
 
   std::vector<TensorRecipe> take() && { return std::move(recipes_); }
 

@@ -163,9 +163,14 @@ def of_one_family(rng, model_type: str, keys: dict, d_head: int) -> None:
         keys["clip_qkv"] = rng.choice([None, 0.5])
     if model_type in ("cohere", "cohere2"):
         keys["logit_scale"] = rng.choice([0.0625, 0.7])
-    if model_type in ("granite", "granitemoe", "hyperclovax"):
+    if model_type in ("granite", "granitemoe", "granitemoehybrid", "granitemoeshared", "hyperclovax"):
         for key in ("embedding_multiplier", "logits_scaling", "residual_multiplier", "attention_multiplier"):
             keys[key] = rng.choice([1.0, 0.3, 2.5])
+    if model_type in ("granitemoehybrid", "granitemoeshared"):
+        keys["shared_intermediate_size"] = rng.choice([5, 9, keys["hidden_size"]])
+    if model_type == "granitemoehybrid":
+        keys |= dict(layer_types=["full_attention"] * keys["num_hidden_layers"], mamba_n_heads=1,
+                     position_embedding_type=rng.choice([None, "rope"]), num_local_experts=rng.choice([0, keys["num_local_experts"]]))
     if model_type in ("gemma2", "gemma3_text"):
         keys["query_pre_attn_scalar"] = rng.choice([7, 16, 100])
         keys["final_logit_softcapping"] = rng.choice([None, 3.0, 30.0])

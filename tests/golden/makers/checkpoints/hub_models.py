@@ -15,7 +15,7 @@ kGreedyTokens = 20
 
 # How the families name the linear map that a sublayer ends with.
 kAttentionOut = ("o_proj", "out_proj", "c_proj", "dense", "out_lin")
-kMlpOut = ("down_proj", "c_proj", "fc_out", "fc2", "dense_4h_to_h", "output.dense", "lin2")
+kMlpOut = ("down_proj", "c_proj", "fc_out", "fc2", "dense_4h_to_h", "output.dense", "lin2", "output_linear")
 
 # The parts of a normed sum of embeddings, by what they are called in the embeddings module.
 kSummands = {"word_embeddings": "embed.hook_embed", "position_embeddings": "embed.hook_pos_embed",
@@ -78,10 +78,12 @@ def _layers(model):
 
 def _named(layer, of_attention: bool, shared: bool = False):
     names = kAttentionOut if of_attention else kMlpOut
+    # Granite's shared MLP stands alone where there are no experts.
+    shared_parts = ("shared_expert", "shared_mlp") if _of_class(layer, "TopKRouter") else ("shared_expert",)
     for path, module in layer.named_modules():
         parent, _, leaf = path.rpartition(".")
         inside = "att" in parent.lower()
-        if (leaf in names or path in names) and inside == of_attention and ("shared_expert" in parent) == shared:
+        if (leaf in names or path in names) and inside == of_attention and any(p in parent for p in shared_parts) == shared:
             return module
     return None
 

@@ -100,6 +100,8 @@ kXglm = dict(kIds, d_model=12, ffn_dim=15, num_layers=2, attention_heads=2, voca
 
 kMoe = dict(kLlama, hidden_size=16, num_local_experts=5, num_experts_per_tok=2)
 kQwenMoe = dict({k: v for k, v in kMoe.items() if k != "num_local_experts"}, num_experts=5, moe_intermediate_size=7)
+kHybrid = dict(kLlama, hidden_size=16, shared_intermediate_size=9, layer_types=["full_attention"] * 2, mamba_n_heads=1,
+               embedding_multiplier=3.0, logits_scaling=1.7, residual_multiplier=0.3, attention_multiplier=0.11)
 kOlmoe = {k: v for k, v in kQwenMoe.items() if k != "moe_intermediate_size"}
 kErnieMoe = dict({k: v for k, v in kMoe.items() if k not in ("num_local_experts", "num_experts_per_tok")}, head_dim=6,
                  moe_num_experts=5, moe_k=2, moe_intermediate_size=7, moe_num_shared_experts=2)
@@ -294,6 +296,12 @@ kCases = [
     *rows("granitemoe", dict(kMoe, embedding_multiplier=3.0, logits_scaling=1.7, residual_multiplier=0.3,
                              attention_multiplier=0.11),
           biases=dict(attention_bias=True, num_experts_per_tok=5, tie_word_embeddings=True)),
+    *rows("granitemoeshared", dict(kMoe, shared_intermediate_size=9, embedding_multiplier=3.0, logits_scaling=1.7,
+                                   residual_multiplier=0.3, attention_multiplier=0.11),
+          alone=dict(shared_intermediate_size=0, attention_bias=True, tie_word_embeddings=True, golden=False)),
+    *rows("granitemoehybrid", dict(kHybrid, num_local_experts=0, position_embedding_type="rope"),
+          experts=dict(num_local_experts=5, num_experts_per_tok=2, attention_bias=True, position_embedding_type=None,
+                       written=dict(layer_types=["attention"] * 2, position_embedding_type="nope"))),
     *rows("phimoe", dict(kMoe, router_jitter_noise=0.2, head_dim=6),
           biases=dict(attention_bias=True, lm_head_bias=True, router_jitter_noise=0.01, sliding_window=4),
           longrope=dict(**kPhiMoeRope, router_jitter_noise=0.5),
