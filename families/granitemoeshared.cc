@@ -1,30 +1,21 @@
-// Granite with mixtures of experts and a shared expert (Granite Team 2025).
-#include "families/shared/expert_config.h"
+// Granite with mixtures of experts and an MLP beside them that sees every token (Granite Team 2024).
 #include "families/shared/granite_layout.h"
+#include "families/shared/llama_layout.h"
+#include "families/shared/rope_config.h"
 
 namespace hooked::families::granitemoeshared {
 namespace {
 
-std::vector<TensorRecipe> recipes(const ModelConfig& c, const HfConfig& hf) {
-  const double residual = granite_residual_scale(hf);
-  const auto add_mixture = [&](Recipes& r) {
-    add_granite_mixture(r, residual);
-    if (c.experts->d_shared > 0) {
-      r.fused_shared_expert("shared_mlp.input_linear", "shared_mlp.output_linear", residual);
-    }
-  };
-  return mixture_recipes(c, add_mixture, residual);
-}
-
 ModelConfig read(HfConfig& hf) {
-  ModelConfig c = read_granite_mixture(hf);
   constexpr std::string_view kShared = "shared_intermediate_size";
-  if (hf.json().integer_or(kShared, 0) != 0) c.experts->d_shared = hf.count(kShared);
+  const bool none = hf.json().integer_or(kShared, 0) == 0;
+  ModelConfig c = read_granite_mixture_config(hf, {.d_shared = none ? 0 : hf.count(kShared)});
+  read_rope(hf, c);
   return c;
 }
 
 }  // namespace
 
-extern const Family kFamily = llama_family("granitemoeshared", read, recipes);
+extern const Family kFamily = llama_family("granitemoeshared", read, granite_mixture_recipes);
 
 }  // namespace hooked::families::granitemoeshared

@@ -1,20 +1,8 @@
 // Mistral (Jiang et al. 2023): Llama with a window on every layer.
-#include "families/shared/llama_layout.h"
-#include "families/shared/rope_config.h"
+#include "families/shared/mistral_config.h"
 
 namespace hooked::families::mistral {
-namespace {
 
-ModelConfig read(HfConfig& hf) {
-  ModelConfig c = read_llama_config(hf, {.n_ctx = 131072, .n_kv_heads = 8});
-  hf.set_windows(c, {"sliding_window", 4096, /*null_is_none=*/!hf.json().has("layer_types")},
-                 hf.windowed_layers(c, [](std::int64_t) { return true; }));
-  read_rope(hf, c);
-  return c;
-}
-
-}  // namespace
-
-extern const Family kFamily = llama_family("mistral", read, llama_recipes);
+extern const Family kFamily = llama_family("mistral", read_mistral_config, llama_recipes);
 
 }  // namespace hooked::families::mistral

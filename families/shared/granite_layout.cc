@@ -1,7 +1,7 @@
 #include "families/shared/granite_layout.h"
 
 #include "families/shared/expert_config.h"
-#include "families/shared/rope_config.h"
+#include "families/shared/llama_layout.h"
 
 namespace hooked {
 
@@ -14,27 +14,48 @@ void read_granite_multipliers(HfConfig& hf, ModelConfig& config) {
   granite_residual_scale(hf);  // refused here if it is not allowed
 }
 
-ModelConfig read_granite_mixture(HfConfig& hf) {
+double granite_residual_scale(const HfConfig& hf) { return hf.positive_or("residual_multiplier", 1.0); }
+
+ModelConfig read_granite_mixture_config(HfConfig& hf, const GraniteMlps& mlps) {
+  const ConfigReader& json = hf.json();
+  constexpr std::string_view kExperts = "num_local_experts";
   ModelConfig c = read_llama_config(hf);
-  c.qkv_bias = c.attn_out_bias = hf.json().boolean_or("attention_bias", false);
-  read_experts(hf, c, {.n_experts_fallback = 8, .per_token_fallback = 2});
-  c.experts->router = RouterKind::choose_then_softmax;
+  c.qkv_bias = c.attn_out_bias = json.boolean_or("attention_bias", false);
+  if (mlps.may_have_no_experts && json.has(kExperts) && json.integer(kExperts) == 0) {
+    c.d_mlp = mlps.d_shared;
+    json.ignore({"num_experts_per_tok"});
+  } else {
+    read_experts(hf, c, {.n_experts_fallback = 8, .per_token_fallback = 2});
+    c.experts->router = RouterKind::choose_then_softmax;
+    c.experts->d_shared = mlps.d_shared;
+  }
   read_granite_multipliers(hf, c);
-  read_rope(hf, c);
   return c;
 }
 
-double granite_residual_scale(const HfConfig& hf) { return hf.positive_or("residual_multiplier", 1.0); }
-
-void add_granite_mixture(Recipes& r, double residual_scale) {
-  r.mixture({.router = "block_sparse_moe.router.layer.weight",
-             .router_alias = "block_sparse_moe.router.weight",
-             .expert = "",
-             .gate_up = "block_sparse_moe.input_linear.weight",
-             .down = "block_sparse_moe.output_linear.weight",
-             .gate_up_alias = "block_sparse_moe.experts.gate_up_proj",
-             .down_alias = "block_sparse_moe.experts.down_proj"},
-            residual_scale);
+std::vector<TensorRecipe> granite_mixture_recipes(const ModelConfig& config, const HfConfig& hf) {
+  const double residual = granite_residual_scale(hf);
+  return llama_stack(config, [&](Recipes& r) {
+    r.norm("ln1", "input_layernorm");
+    add_llama_attention(r, config, residual);
+    r.norm("ln2", "post_attention_layernorm");
+    if (!config.experts) {
+      r.fused_gate_up("shared_mlp.input_linear");
+      r.mlp_out("shared_mlp.output_linear", residual);
+      return;
+    }
+    r.mixture({.router = "block_sparse_moe.router.layer.weight",
+               .router_alias = "block_sparse_moe.router.weight",
+               .expert = "",
+               .gate_up = "block_sparse_moe.input_linear.weight",
+               .down = "block_sparse_moe.output_linear.weight",
+               .gate_up_alias = "block_sparse_moe.experts.gate_up_proj",
+               .down_alias = "block_sparse_moe.experts.down_proj"},
+              residual);
+    if (config.experts->d_shared > 0) {
+      r.fused_shared_expert("shared_mlp.input_linear", "shared_mlp.output_linear", residual);
+    }
+  });
 }
 
 }  // namespace hooked

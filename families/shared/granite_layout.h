@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "families/shared/hf_config.h"
 #include "families/shared/recipes.h"
 
@@ -8,13 +10,18 @@ namespace hooked {
 /// Granite's multipliers on embedding, scores and logits; refuses one on sublayers that is not allowed.
 void read_granite_multipliers(HfConfig& hf, ModelConfig& config);
 
-/// The config of a decoder whose MLPs are mixtures, with a softmax over the chosen logits.
-ModelConfig read_granite_mixture(HfConfig& hf);
-
 /// The multiplier on what each sublayer writes to the stream, which goes into the weights that write it.
 double granite_residual_scale(const HfConfig& hf);
 
-/// The routed experts of a block, `block_sparse_moe`.
-void add_granite_mixture(Recipes& recipes, double residual_scale);
+/// The MLPs of a Granite with mixtures of experts.
+struct GraniteMlps {
+  std::int64_t d_shared = 0;         ///< width of the MLP beside the experts; 0: there is none
+  bool may_have_no_experts = false;  ///< whether 0 experts mean that this MLP stands alone
+};
+
+/// The config of a Granite with mixtures of experts, without positions.
+ModelConfig read_granite_mixture_config(HfConfig& hf, const GraniteMlps& mlps);
+/// Its tensors: experts under `block_sparse_moe`, the MLP beside them under `shared_mlp`.
+std::vector<TensorRecipe> granite_mixture_recipes(const ModelConfig& config, const HfConfig& hf);
 
 }  // namespace hooked

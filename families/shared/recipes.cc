@@ -140,6 +140,11 @@ void Recipes::mlm_head(std::string_view their_layer, std::string_view their_norm
   norm("mlm_head.ln", their_norm);
 }
 
+void Recipes::scaled_norm(std::string_view ours_name, std::string_view theirs_name, double scale) {
+  make(fmt::format("{}.w", ours_name), {fmt::format("{}.weight", theirs_name)},
+       [scale, dtype = config_.dtype](const Tensors& weight) { return scaled(weight[0], scale, dtype); });
+}
+
 void Recipes::plain_norm(std::string_view ours_name) {
   make(fmt::format("{}.w", ours_name), {},
        [m = config_.d_model, dtype = config_.dtype](const Tensors&) { return at::ones({m}, dtype); });
@@ -326,10 +331,10 @@ void Recipes::shared_expert(std::string_view theirs_name) {
 }
 
 void Recipes::fused_shared_expert(std::string_view their_gate_up, std::string_view their_down, double scale) {
-  const std::int64_t d = config_.experts->d_shared;
+  const std::string gate_up = fmt::format("{}.weight", their_gate_up);
   for (const auto& [part, first] : {std::pair{"gate", 0}, std::pair{"in", 1}}) {
-    make(fmt::format("mlp.shared_expert.W_{}", part), {fmt::format("{}.weight", their_gate_up)},
-         [layout = layout_, d, first = first](const Tensors& weight) {
+    make(fmt::format("mlp.shared_expert.W_{}", part), {gate_up},
+         [layout = layout_, d = config_.experts->d_shared, first = first](const Tensors& weight) {
            return in_out(weight[0], layout).unflatten(1, {2, d}).select(1, first);
          });
   }

@@ -84,6 +84,8 @@ class Recipes {
 
   /// A norm of width d_model. Older files say gamma and beta for weight and bias.
   void norm(std::string_view ours, std::string_view theirs);
+  /// A norm without a bias whose output is multiplied by `scale`.
+  void scaled_norm(std::string_view ours, std::string_view theirs, double scale);
   /// A norm that is stored without a weight: ones.
   void plain_norm(std::string_view ours);
   /// The norms of queries and of keys.
@@ -116,8 +118,9 @@ class Recipes {
   void mixture(const MixtureNames& names, double scale = 1.0);
   /// `mlp.shared_expert`, a gated MLP.
   void shared_expert(std::string_view theirs);
-  /// The same without biases, with gate above up projection in one. What it writes is multiplied by `scale`.
-  void fused_shared_expert(std::string_view their_gate_up, std::string_view their_down, double scale);
+  /// The same without biases and with gate and up projection one above the other; what it writes is
+  /// multiplied by `scale`.
+  void fused_shared_expert(std::string_view their_gate_up, std::string_view their_down, double scale = 1.0);
 
   std::vector<TensorRecipe> take() && { return std::move(recipes_); }
 

@@ -198,5 +198,49 @@ TEST(MixtureConfigs, SolarOpenRefusesWhatIsNotReadForIt) {
   EXPECT_EQ(read("solar_open", sizes + R"("first_k_dense_replace": 0)").config.d_mlp, 6);
 }
 
+TEST(MixtureConfigs, GraniteWithAnMlpBesideTheExperts) {
+  const std::string keys = R"("num_local_experts": 5, "num_experts_per_tok": 2, "residual_multiplier": 0.5)";
+  const ModelConfig beside = read("granitemoeshared", keys + R"(, "shared_intermediate_size": 9)").config;
+  EXPECT_EQ(beside.experts->d_shared, 9);
+  EXPECT_EQ(beside.experts->router, RouterKind::choose_then_softmax);
+  EXPECT_EQ(read("granitemoeshared", keys).config.experts->d_shared, 0);
+  expect_refused("granitemoeshared", R"("num_local_experts": 0, "shared_intermediate_size": 9)",
+                 "num_local_experts");
+  expect_refused("granitemoeshared", R"("shared_intermediate_size": -1)", "shared_intermediate_size");
+}
+
+// As Granite 4.0 350M and 1B are published.
+TEST(MixtureConfigs, GraniteHybridsOfAttentionAlone) {
+  const std::string attention = R"("layer_types": ["attention", "attention", "attention", "attention"])";
+  const std::string dense = attention + R"(, "num_local_experts": 0, "num_experts_per_tok": 0,
+      "shared_intermediate_size": 9, "mamba_d_conv": 4, "mamba_expand": 2, "rope_theta": 500.0)";
+  const FamilyConfig got = read("granitemoehybrid", dense + R"(, "position_embedding_type": "rope")");
+  EXPECT_FALSE(got.config.experts);
+  EXPECT_EQ(got.config.d_mlp, 9);
+  ASSERT_NE(got.config.rotary(), nullptr);
+  EXPECT_EQ(got.config.rotary()->base, 500.0);
+  for (const char* none :
+       {"", R"(, "position_embedding_type": null)", R"(, "position_embedding_type": "nope")"}) {
+    EXPECT_EQ(read("granitemoehybrid", dense + none).config.positions, Positions(NoPositions{})) << none;
+  }
+  const ModelConfig mixtures = read("granitemoehybrid", attention).config;
+  EXPECT_EQ(mixtures.experts->n_experts, 8);
+  EXPECT_EQ(mixtures.experts->d_shared, 1024);
+  expect_refused("granitemoehybrid", dense + R"(, "position_embedding_type": "alibi")",
+                 "position_embedding_type");
+}
+
+TEST(MixtureConfigs, GraniteHybridsWithStateSpaceLayersAreRefusedByName) {
+  for (const char* key : {"layer_types", "layers_block_type"}) {
+    const std::string types = fmt::format(R"("{}": ["attention", "mamba", "attention", "attention"])", key);
+    const auto error = thrown_by<ConfigError>([&] { read("granitemoehybrid", types); });
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->where(), fmt::format("config.json: {}", key));
+    EXPECT_NE(std::string(error->what()).find("Mamba"), std::string::npos);
+  }
+  expect_refused("granitemoehybrid", "", "layer_types");  // transformers takes state-space layers then
+  expect_refused("granitemoehybrid", R"("layer_types": ["attention"])", "layer_types");
+}
+
 }  // namespace
 }  // namespace hooked::expert_config_test

@@ -309,5 +309,33 @@ TEST(FamilyRecipes, MakeEveryTensorOnce) {
   EXPECT_TRUE(targets.contains("unembed.W_U"));
 }
 
+TEST(FamilyConfigs, BiasesOfInternLm3AreOneFlagUnderTwoNames) {
+  const ModelConfig c = read(llama(R"("qkv_bias": true, "bias": true)"), "internlm3").config;
+  EXPECT_TRUE(c.qkv_bias && c.attn_out_bias && c.mlp_bias);
+  EXPECT_EQ(c.d_head, 128);
+  EXPECT_EQ(read(llama(R"("head_dim": null)"), "internlm3").config.d_head, 4);
+  expect_refused(llama(R"("qkv_bias": true, "bias": false)"), "qkv_bias", {"same value"}, "internlm3");
+}
+
+TEST(FamilyConfigs, IQuestCoderHasNeitherWindowsNorClippedHeads) {
+  EXPECT_FALSE(
+      read(llama(R"("use_sliding_window": false, "sliding_window": 4, "clip_qkv": null)"), "iquestcoder")
+          .config.window);
+  expect_refused(llama(R"("use_sliding_window": true)"), "use_sliding_window", {"expected null"},
+                 "iquestcoder");
+  expect_refused(llama(R"("clip_qkv": 3.0)"), "clip_qkv", {"expected null"}, "iquestcoder");
+}
+
+TEST(FamilyConfigs, HyperClovaMultipliesLogitsAndNormsWhatIsWritten) {
+  const ModelConfig c = read(llama(R"("logits_scaling": 0.25)"), "hyperclovax").config;
+  EXPECT_EQ(c.unembedding->scale, 0.25);
+  EXPECT_EQ(c.attn_scale, 2.0);  // sqrt(d_head) where there is no multiplier
+  EXPECT_EQ(c.norm_place, NormPlace::both);
+  const ModelConfig pre =
+      read(llama(R"("use_post_norm": false, "attention_multiplier": 0.125)"), "hyperclovax").config;
+  EXPECT_EQ(pre.norm_place, NormPlace::pre);
+  EXPECT_EQ(pre.attn_scale, 8.0);
+}
+
 }  // namespace
 }  // namespace hooked::family_test

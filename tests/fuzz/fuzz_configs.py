@@ -42,7 +42,9 @@ kEpsKeys = ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps", 
 kPartial = ("gpt_neox", "phi", "phi3", "stablelm", "persimmon", "nemotron", "glm", "glm4", "glm4_moe", "minimax_m2")
 kHeadOfTheirOwn = ("llama", "mistral", "mixtral", "gemma", "gemma2", "gemma3_text", "glm", "glm4", "qwen3", "qwen3_moe", "cohere2",
                    "ernie4_5", "ernie4_5_moe", "helium", "nemotron", "arcee", "seed_oss", "gpt_oss", "exaone4", "phimoe", "qwen2",
-                   "smollm3", "granite", "olmo2", "olmo3", "starcoder2", "vaultgemma", "cwm", "ministral3", "hunyuan_v1_dense", "glm4_moe", "dots1", "minimax_m2", "exaone_moe", "solar_open", "hy_v3", "mellum")
+                   "smollm3", "granite", "olmo2", "olmo3", "starcoder2", "vaultgemma", "cwm", "ministral3", "hunyuan_v1_dense",
+                   "glm4_moe", "dots1", "minimax_m2", "exaone_moe", "solar_open", "hy_v3", "mellum", "ministral", "internlm3",
+                   "iquestcoder", "jais2", "hyperclovax")
 
 
 def annotations(model_type: str) -> set:
@@ -188,11 +190,14 @@ def of_one_family(rng, model_type: str, keys: dict, d_head: int) -> None:
         keys["clip_qkv"] = rng.choice([None, 0.5])
     if model_type in ("cohere", "cohere2"):
         keys["logit_scale"] = rng.choice([0.0625, 0.7])
-    if model_type == "granitemoeshared":
-        keys["shared_intermediate_size"] = rng.choice([0, 5, 9])
-    if model_type in ("granite", "granitemoe", "granitemoeshared"):
+    if model_type in ("granite", "granitemoe", "granitemoehybrid", "granitemoeshared", "hyperclovax"):
         for key in ("embedding_multiplier", "logits_scaling", "residual_multiplier", "attention_multiplier"):
             keys[key] = rng.choice([1.0, 0.3, 2.5])
+    if model_type in ("granitemoehybrid", "granitemoeshared"):
+        keys["shared_intermediate_size"] = rng.choice([5, 9, keys["hidden_size"]])
+    if model_type == "granitemoehybrid":
+        keys |= dict(layer_types=["full_attention"] * keys["num_hidden_layers"], mamba_n_heads=1,
+                     position_embedding_type=rng.choice([None, "rope"]), num_local_experts=rng.choice([0, keys["num_local_experts"]]))
     if model_type in ("gemma2", "gemma3_text", "vaultgemma"):
         keys["query_pre_attn_scalar"] = rng.choice([7, 16, 100])
         keys["final_logit_softcapping"] = rng.choice([None, 3.0, 30.0])

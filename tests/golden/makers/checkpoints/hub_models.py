@@ -78,10 +78,12 @@ def _layers(model):
 
 def _named(layer, of_attention: bool, shared: bool = False):
     names = kAttentionOut if of_attention else kMlpOut
+    # Granite's shared MLP stands alone where there are no experts.
+    shared_parts = ("shared_expert", "shared_mlp") if _of_class(layer, "TopKRouter") else ("shared_expert",)
     for path, module in layer.named_modules():
         parent, _, leaf = path.rpartition(".")
         inside = "att" in parent.lower()
-        if (leaf in names or path in names) and inside == of_attention and ("shared" in parent) == shared:
+        if (leaf in names or path in names) and inside == of_attention and any(p in parent for p in shared_parts) == shared:
             return module
     return None
 
