@@ -255,6 +255,12 @@ ModelConfig random_config(std::uint64_t seed) {
   }
   auto* longrope = c.rotary() == nullptr ? nullptr : std::get_if<LongropeScaling>(&c.rotary()->scaling);
   if (longrope != nullptr && dice.coin()) longrope->long_attention_factor = 1.5;
+  const bool can_lack_first =
+      c.norm != NormKind::none && c.norm_place == NormPlace::pre && c.layout == BlockLayout::serial;
+  if (can_lack_first) c.first_attention_norm = dice.roll(4) != 0;
+  if (!c.post_embedding_norm && !c.embedding_sum_norm && dice.roll(8) == 0) {
+    c.token_types = dice.one_of<std::int64_t>({1, 2});
+  }
   return c;
 }
 
