@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "families/storage.h"
@@ -97,6 +98,19 @@ constexpr OptionalPart masked_lm_head(std::string_view tensors) {
           .in = [](const ModelConfig& config) { return config.has_unembedding(); },
           .without = without_unembedding,
           .what_is_left = "the model ends with its stream and has no logits"};
+}
+
+/// The same of an encoder whose stream ends with a norm, which is its output without the head.
+constexpr OptionalPart masked_lm_head_behind_norm(std::string_view tensors) {
+  OptionalPart part = masked_lm_head(tensors);
+  part.without = [](ModelConfig whole) {
+    const NormKind final_norm = whole.final_norm;
+    ModelConfig rest = without_unembedding(std::move(whole));
+    rest.final_norm = final_norm;
+    return rest;
+  };
+  part.what_is_left = "the model ends with its final norm and has no logits";
+  return part;
 }
 
 /// One checkpoint layout: which config keys mean what, and where our tensors are in its files.

@@ -16,7 +16,8 @@ using Config = ModelConfig;
 bool norms(const Config& c, NormPlace place) { return c.norm != NormKind::none && c.norm_place == place; }
 bool norms_inputs(const Config& c) { return norms(c, NormPlace::pre) || norms(c, NormPlace::both); }
 bool norms_outputs(const Config& c) { return norms(c, NormPlace::output) || norms(c, NormPlace::both); }
-bool has_ln1(const Config& c) { return norms_inputs(c) || c.norms_stream(); }
+bool has_norms_before(const Config& c) { return norms_inputs(c) || c.norms_stream(); }
+bool has_ln1(const Config& c, std::int64_t l) { return c.reads_through_ln1(l) || c.norms_stream(); }
 bool has_shared_expert(const Config& c, std::int64_t l) { return c.mixture(l) && c.experts->d_shared > 0; }
 
 constexpr Condition always{[](const Config&, std::int64_t) { return true; }, "always"};
@@ -25,16 +26,19 @@ constexpr Condition encoder{[](const Config& c, std::int64_t) { return c.has_enc
 
 constexpr Condition token_types{[](const Config& c, std::int64_t) { return c.token_types > 0; },
                                 "tokens have types (token_types)"};
-constexpr Condition plain_embedding{[](const Config& c, std::int64_t) { return !c.embedding_sum_norm; },
-                                    "no norm stands over the sum of embeddings (else `embed.hook_embed`)"};
+constexpr Condition plain_embedding{
+    [](const Config& c, std::int64_t) { return !c.summed_embedding(); },
+    "no norm stands over the sum of embeddings and tokens have no types (else `embed.hook_embed`)"};
 constexpr Condition plain_positions{
-    [](const Config& c, std::int64_t) { return c.has_pos_embed() && !c.embedding_sum_norm; },
-    "positions are learned or shortformer, and no norm stands over the sum of embeddings"};
-constexpr Condition summed_embedding{[](const Config& c, std::int64_t) { return c.embedding_sum_norm; },
-                                     "the sum of embeddings is normed (embedding_sum_norm)"};
+    [](const Config& c, std::int64_t) { return c.has_pos_embed() && !c.summed_embedding(); },
+    "positions are learned or shortformer, no norm stands over the sum of embeddings and tokens have no "
+    "types"};
+constexpr Condition summed_embedding{
+    [](const Config& c, std::int64_t) { return c.summed_embedding(); },
+    "the sum of embeddings is normed (embedding_sum_norm), or tokens have types (token_types)"};
 constexpr Condition summed_positions{
-    [](const Config& c, std::int64_t) { return c.has_pos_embed() && c.embedding_sum_norm; },
-    "the sum of embeddings is normed and positions are learned or shortformer"};
+    [](const Config& c, std::int64_t) { return c.has_pos_embed() && c.summed_embedding(); },
+    "positions are learned or shortformer, and the sum of embeddings is normed or tokens have types"};
 constexpr Condition normed_embedding{
     [](const Config& c, std::int64_t) { return c.post_embedding_norm || c.embedding_sum_norm; },
     "the embedding is normed (post_embedding_norm, embedding_sum_norm)"};
@@ -71,10 +75,12 @@ constexpr Condition first_relative{
 constexpr Condition short_conv{[](const Config& c, std::int64_t l) { return c.convolves(l); },
                                "the layer has a short convolution in attention's place"};
 
-constexpr Condition input_norms{[](const Config& c, std::int64_t) { return has_ln1(c); },
-                                "the model has norms before its sublayers or after the additions"};
-constexpr Condition mlp_input_norms{[](const Config& c, std::int64_t) { return has_ln1(c) && c.has_mlp(); },
-                                    "the model has MLPs with norms before them or after the additions"};
+constexpr Condition input_norms{has_ln1,
+                                "the model has norms before its sublayers or after the additions, and the "
+                                "layer is not the first of a model without first_attention_norm"};
+constexpr Condition mlp_input_norms{
+    [](const Config& c, std::int64_t) { return has_norms_before(c) && c.has_mlp(); },
+    "the model has MLPs with norms before them or after the additions"};
 constexpr Condition output_norms{[](const Config& c, std::int64_t) { return norms_outputs(c); },
                                  "sublayer outputs are normed"};
 constexpr Condition mlp_output_norms{

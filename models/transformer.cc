@@ -82,12 +82,13 @@ at::Tensor Embed::without_points(const at::Tensor& tokens, Run& run) const {
 }
 
 at::Tensor Embed::finish_sum(const at::Tensor& sum, Run& run) const {
-  if (!W_token_type_.defined()) return ln_->forward(sum, run);
+  const auto normed = [&](const at::Tensor& whole) { return ln_ ? ln_->forward(whole, run) : whole; };
+  if (!W_token_type_.defined()) return normed(sum);
   const at::Tensor ids = run.token_types.defined()
                              ? run.token_types
                              : at::zeros({1, sum.size(1)}, at::TensorOptions(at::kLong).device(sum.device()));
   at::Tensor types = at::embedding(W_token_type_, ids);  // [1 or batch, pos, d_model], a copy
-  return ln_->forward(sum + see_rows(*hook_token_type_embed_, types, sum, run), run);
+  return normed(sum + see_rows(*hook_token_type_embed_, types, sum, run));
 }
 
 WeightSlots Embed::slots(const std::string& path) const {
@@ -162,8 +163,8 @@ Transformer::Transformer(const ModelConfig& config, const PointIndex& points,
   const GraphContext context = on(placement_.entry()), at_exit = on(placement_.exit());
   hook_tokens_ = add_point(*this, Site::tokens, context);
   embed_ = register_module("embed", std::make_shared<Embed>(context));
-  // The parts of a normed sum belong to the module that makes the sum.
-  const bool summed = config.embedding_sum_norm;
+  // The parts of a sum with a name of its own belong to the module that makes the sum.
+  const bool summed = config.summed_embedding();
   hook_embed_ =
       summed ? add_point(*embed_, Site::token_embed, context) : add_point(*this, Site::embed, context);
   if (config.has_pos_embed()) {

@@ -24,8 +24,8 @@ class Embed : public torch::nn::Module {
   /// The same for the decoder beside an encoder, whose points the embedding's are.
   at::Tensor without_points(const at::Tensor& tokens, Run& run) const;
 
-  /// For models that norm the sum of embeddings: `sum` of tokens and positions [batch, pos, d_model] with the
-  /// embedded types of the run's tokens, normed.
+  /// For models whose sum of embeddings is normed or has token types: `sum` of tokens and positions [batch,
+  /// pos, d_model] with the embedded types of the run's tokens, normed where the model norms it.
   at::Tensor finish_sum(const at::Tensor& sum, Run& run) const;
 
   const at::Tensor& W_E() const noexcept { return W_E_; }

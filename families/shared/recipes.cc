@@ -3,6 +3,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/ScalarType.h>
 #include <fmt/format.h>
 
@@ -132,11 +133,16 @@ void Recipes::norm(std::string_view ours_name, std::string_view theirs_name) {
   recipes_.back().alias = theirs(fmt::format("{}.beta", theirs_name));
 }
 
-void Recipes::mlm_head(std::string_view their_layer, std::string_view their_norm) {
+void Recipes::mlm_head(std::string_view their_layer, std::string_view their_norm, LayerBias bias) {
   if (!config_.has_mlm_head()) return;
   make("mlm_head.W", {fmt::format("{}.weight", their_layer)},
        [](const Tensors& weight) { return weight[0].t(); });
-  copy("mlm_head.b", fmt::format("{}.bias", their_layer));
+  if (bias == LayerBias::stored) {
+    copy("mlm_head.b", fmt::format("{}.bias", their_layer));
+  } else {
+    make("mlm_head.b", {},
+         [m = config_.d_model, dtype = config_.dtype](const Tensors&) { return at::zeros({m}, dtype); });
+  }
   norm("mlm_head.ln", their_norm);
 }
 

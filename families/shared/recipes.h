@@ -79,8 +79,11 @@ class Recipes {
   /// that they may have.
   void unembedding(std::string_view theirs, std::string_view alias = {});
 
+  /// Whether a layer's bias is stored, or stands for zeros.
+  enum class LayerBias : std::uint8_t { stored, zeros };
   /// The masked-LM head before the unembedding: its layer and its norm.
-  void mlm_head(std::string_view their_layer, std::string_view their_norm);
+  void mlm_head(std::string_view their_layer, std::string_view their_norm,
+                LayerBias bias = LayerBias::stored);
 
   /// A norm of width d_model. Older files say gamma and beta for weight and bias.
   void norm(std::string_view ours, std::string_view theirs);

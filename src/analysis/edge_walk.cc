@@ -30,11 +30,6 @@ bool has_output_norm(const ModelConfig& config) {
          (config.norm_place == NormPlace::output || config.norm_place == NormPlace::both);
 }
 
-bool reads_through_norm(const ModelConfig& config) {
-  return config.norm != NormKind::none &&
-         (config.norm_place == NormPlace::pre || config.norm_place == NormPlace::both);
-}
-
 /// Follows the stream from the embedding to its end; of two stacks one stream after the other.
 class GraphBuilder {
  public:
@@ -111,7 +106,7 @@ class GraphBuilder {
   void embedding() {
     // A decoder's embedding has no points of its own.
     if (stack_ == Stack::decoder) return write(in(act::resid_pre, 0), "embed");
-    if (!config_.embedding_sum_norm) {
+    if (!config_.summed_embedding()) {
       write(act::embed, "embed");
       if (config_.learned_positions()) write(act::pos_embed, "pos_embed");
       return;
@@ -119,7 +114,7 @@ class GraphBuilder {
     write(act::token_embed, "embed");
     if (config_.learned_positions()) write(act::position_embed, "pos_embed");
     if (config_.token_types > 0) write(act::token_type_embed, "token_type_embed");
-    norm({.site = Site::embed_ln_normalized});
+    if (config_.embedding_sum_norm) norm({.site = Site::embed_ln_normalized});
   }
 
   /// Queries, keys or values of a layer, a reader for each of their heads, by the activation's full name.
@@ -140,7 +135,7 @@ class GraphBuilder {
   }
   void read_attention(std::int32_t layer) {
     std::optional<ActivationName> norm;
-    if (reads_through_norm(config_)) norm = in_block(Site::ln1_normalized, layer);
+    if (config_.reads_through_ln1(layer)) norm = in_block(Site::ln1_normalized, layer);
     read_heads(Graph::Reader::Kind::queries, in(act::q, layer), norm);
     read_heads(Graph::Reader::Kind::keys, in(act::k, layer), norm);
     read_heads(Graph::Reader::Kind::values, in(act::v, layer), norm);

@@ -160,7 +160,7 @@ class ExpandedRun {
                          .pattern = wide(run_.cache[Address(name(Site::pattern))]),
                          .bias_source = bias_};
     const bool norms = config.norm != NormKind::none;
-    if (norms && (config.norm_place == NormPlace::pre || config.norm_place == NormPlace::both)) {
+    if (config.reads_through_ln1(layer)) {
       const auto norm = stream_norm_at(run_.model, name(Site::ln1_scale));
       made.before = run_.frozen(norm);
       if (norm.bias.defined()) made.constant = made.constant + at::einsum("m,hmw->hw", {norm.bias, made.W_V});

@@ -82,9 +82,9 @@ class Side {
         head_(queries ? scored.head : scored.kv_head),
         of_queries_(queries),
         point_(full(last_point())) {
-    const bool reads_ln1 = config_.norm != NormKind::none && config_.norm_place != NormPlace::post &&
-                           config_.norm_place != NormPlace::output;
-    if (reads_ln1) scales_.push_back(full(act::ln1_scale(layer_)));
+    const bool stream_is_normed = config_.norms_stream() && config_.norm_place != NormPlace::post;
+    if (stream_is_normed || config_.reads_through_ln1(layer_))
+      scales_.push_back(full(act::ln1_scale(layer_)));
     if (config_.latent_attention() && !queries) scales_.push_back(full(act::kv_latent_norm_scale(layer_)));
     if (config_.query_latent() && queries) scales_.push_back(full(act::q_latent_norm_scale(layer_)));
     if (config_.qk_norm)

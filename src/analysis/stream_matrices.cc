@@ -178,7 +178,8 @@ StreamNorm StreamMatrices::norm_at(Site site, std::int64_t layer) const {
 }
 
 at::Tensor StreamMatrices::read(Site scale, std::int64_t layer, const at::Tensor& matrix) const {
-  return reads_through_norms() ? behind(norm_at(scale, layer), matrix) : matrix;
+  const bool bare = scale == Site::ln1_scale && layer == 0 && !config_.first_attention_norm;
+  return reads_through_norms() && !bare ? behind(norm_at(scale, layer), matrix) : matrix;
 }
 
 at::Tensor StreamMatrices::written(Site scale, std::int64_t layer, const at::Tensor& matrix) const {

@@ -95,7 +95,7 @@ class PathFinder {
   bool embedding() {
     // A decoder's embedding has no points of its own.
     if (stack_ == Stack::decoder) return write({kept_part("embed", act::resid_pre(0), run_)}), false;
-    if (!config_.embedding_sum_norm) {
+    if (!config_.summed_embedding()) {
       std::vector<Writing> written{kept_part("embed", act::embed, run_)};
       if (config_.learned_positions()) written.push_back(kept_part("pos_embed", act::pos_embed, run_));
       return write(std::move(written)), false;
@@ -105,7 +105,9 @@ class PathFinder {
     if (config_.token_types > 0)
       written.push_back(kept_part("token_type_embed", act::token_type_embed, run_));
     write(std::move(written));
-    return norm({.site = Site::embed_ln_normalized}, "embed norm bias") || of_.site == Site::full_embed;
+    if (config_.embedding_sum_norm && norm({.site = Site::embed_ln_normalized}, "embed norm bias"))
+      return true;
+    return of_.site == Site::full_embed;
   }
 
   bool block(const BlockPlace& block) {

@@ -63,9 +63,7 @@ at::Tensor constant_values(const HeadWriter& writer, std::int64_t layer, const R
                                            : "clipped values"));
   }
   auto values = in_float64(writer.weights.b_V(layer));  // [kv_head, d_value]
-  const bool normed = config.norm != NormKind::none &&
-                      (config.norm_place == NormPlace::pre || config.norm_place == NormPlace::both);
-  if (normed) {
+  if (config.reads_through_ln1(layer)) {  // so does cross-attention, through the encoder's last norm
     const auto norm = stream_norm_at(run.model, writer.reads);
     if (norm.bias.defined())
       values = values + at::einsum("m,hmd->hd", {norm.bias, in_float64(writer.weights.W_V(layer))});

@@ -230,6 +230,7 @@ void visit_fields(Visitor&& visit, Config& c) {
   visit("norm", c.norm, OneOf{kNormKindWords});
   visit("norm_place", c.norm_place, OneOf{kNormPlaceWords});
   visit("final_norm", c.final_norm, OneOf{kNormKindWords});
+  visit("first_attention_norm", c.first_attention_norm, Any{});
   visit("norm_folded", c.norm_folded, Any{});
   visit("norm_bias", c.norm_bias, Any{});
   visit("norm_offset", c.norm_offset, Any{});

@@ -38,6 +38,11 @@ void check_norms(const ModelConfig& c) {
          "RMS or none, because norm is RMS");
   expect(c.norm_place != NormPlace::post || c.final_norm == NormKind::none, "final_norm", final_norm,
          "none, because norm_place is post");
+  const bool can_lack_first = c.norm != NormKind::none && c.norm_place == NormPlace::pre &&
+                              c.layout == BlockLayout::serial && !c.has_encoder();
+  expect(c.first_attention_norm || can_lack_first, "first_attention_norm", c.first_attention_norm,
+         "true (the default), because only serial blocks of one stack with norms before their sublayers may "
+         "lack it");
   expect(!c.norm_folded || !c.norms_stream(), "norm_folded", c.norm_folded,
          fmt::format("false, because norm_place is {}: the stream itself is the norm's output", place));
   if (c.qk_norm) {
@@ -166,8 +171,8 @@ void check_ends(const ModelConfig& c) {
       fmt::format("{}, because the embedding is not normed", word_of(kNormKindWords, NormKind::layer_norm)));
   expect(!c.embedding_sum_norm || !c.post_embedding_norm, "embedding_sum_norm", c.embedding_sum_norm,
          "false, because post_embedding_norm already norms the embedding");
-  expect(c.token_types == 0 || c.embedding_sum_norm, "token_types", c.token_types,
-         "0, because embedding_sum_norm is false: types are a part of the normed sum");
+  expect(c.token_types == 0 || !c.post_embedding_norm, "token_types", c.token_types,
+         "0, because post_embedding_norm norms the embedding before types are added");
   if (!c.unembedding) return;
   expect(!c.unembedding->tied || c.unembedding->d_vocab == c.d_vocab, "unembedding.tied", true,
          fmt::format("false, because unembedding.d_vocab = {} is not d_vocab = {}", c.unembedding->d_vocab,
@@ -198,6 +203,7 @@ void check_encoder(const ModelConfig& c) {
                                                    {"scale_by_inverse_layer", c.scale_by_inverse_layer},
                                                    {"embedding_sum_norm", c.embedding_sum_norm}};
   for (const auto& [field, on] : off) expect_plain(!on, field, on, "false");
+  expect_plain(c.token_types == 0, "token_types", c.token_types, "0");
 }
 
 }  // namespace

@@ -23,6 +23,7 @@ bool is_biased(NormKind kind, Config c) { return kind == NormKind::layer_norm &&
 bool block_norm(Config c) {
   return c.norm != NormKind::none && c.norm_place != NormPlace::output && !c.norm_folded;
 }
+bool first_norm(Config c, Place p) { return block_norm(c) && (p.layer > 0 || c.first_attention_norm); }
 bool second_norm(Config c) {
   return block_norm(c) && c.has_mlp() && c.layout != BlockLayout::parallel_one_norm;
 }
@@ -71,11 +72,14 @@ constexpr WeightCondition own_unembedding{
 constexpr WeightCondition unembedding_bias{
     [](Config c, Place) { return c.has_unembedding() && c.unembedding->bias; }, "`unembedding.bias`"};
 
-constexpr WeightCondition ln1{[](Config c, Place) { return block_norm(c); },
-                              "norms stand before sublayers, on the stream or after additions; not folded"};
-constexpr WeightCondition ln1_bias{[](Config c, Place) { return block_norm(c) && is_biased(c.norm, c); },
-                                   "norms stand before sublayers, on the stream or after additions, and are "
-                                   "LayerNorms with `norm_bias`; not folded"};
+constexpr WeightCondition ln1{
+    [](Config c, Place p) { return first_norm(c, p); },
+    "norms stand before sublayers, on the stream or after additions; not in layer 0 without "
+    "`first_attention_norm`; not folded"};
+constexpr WeightCondition ln1_bias{
+    [](Config c, Place p) { return first_norm(c, p) && is_biased(c.norm, c); },
+    "norms stand before sublayers, on the stream or after additions, and are LayerNorms with `norm_bias`; "
+    "not in layer 0 without `first_attention_norm`; not folded"};
 constexpr WeightCondition ln2{[](Config c, Place) { return second_norm(c); },
                               "norms stand before sublayers, on the stream or after additions, and the MLP "
                               "does not share the first; not folded"};

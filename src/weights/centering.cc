@@ -28,6 +28,10 @@ std::optional<Obstacle> writers_obstacle(const ModelConfig& config) {
     return Obstacle{would_change,
                     "norms write to the stream, so the weights before them do not set its mean"};
   }
+  if (!config.first_attention_norm) {
+    return Obstacle{would_change,
+                    "attention of the first block reads the stream without a norm, so it sees the mean"};
+  }
   if (config.final_norm != NormKind::layer_norm) {
     return Obstacle{would_change, config.final_norm == NormKind::none
                                       ? "there is no final norm, so the unembedding sees the stream's mean"

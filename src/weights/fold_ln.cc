@@ -54,6 +54,7 @@ std::optional<FoldedNorm> norm_before(const WeightRow& row, const ModelPart& par
     case WeightInput::nothing:
       return std::nullopt;
     case WeightInput::attention_input:
+      if (part && part->layer == 0 && !config.first_attention_norm) return std::nullopt;
       return FoldedNorm{"ln1", config.norm};
     case WeightInput::cross_input:
       return FoldedNorm{"ln2", config.norm};

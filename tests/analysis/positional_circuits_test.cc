@@ -42,9 +42,8 @@ double scale_at(const GoldenModel& golden, std::int32_t layer, std::int64_t pos)
   const auto number = [&](const Address& name) { return cache[name][0][pos].item<double>(); };
   double scale = 1.0;
   if (config.embedding_sum_norm) scale *= number(act::embed_ln_scale);
-  const bool reads = config.norm != NormKind::none && config.norm_place != NormPlace::post &&
-                     config.norm_place != NormPlace::output;
-  if (reads) scale *= number(act::ln1_scale(layer));
+  const bool stream_is_normed = config.norms_stream() && config.norm_place != NormPlace::post;
+  if (stream_is_normed || config.reads_through_ln1(layer)) scale *= number(act::ln1_scale(layer));
   return scale;
 }
 
@@ -108,11 +107,10 @@ TEST_P(PositionalCircuitsOfGolden, QkAtADistanceIsThatOfARun) {
     ASSERT_EQ(circuits.sizes(), std::vector<std::int64_t>({3, config.d_model, config.d_model}));
     // Without biases: what queries and keys of two streams have more than those of a stream of zeros.
     const auto made = [&](Site site, std::int64_t column, const at::Tensor& x) {
-      const bool reads = config.norm_place == NormPlace::pre || config.norm_place == NormPlace::both;
       auto residual = at::zeros({2, length, config.d_model}, at::kDouble);
       residual[0][column].copy_(x);
       RunOptions options{.capture = act::everything, .output = Output::none};
-      if (reads && config.norm != NormKind::none) options.edits = {set(act::ln1_scale(layer), 1.0)};
+      if (config.reads_through_ln1(layer)) options.edits = {set(act::ln1_scale(layer), 1.0)};
       options.stop_at_layer = layer + 1;
       const auto run = golden.model.run(Input::start_at_layer(layer, residual), options);
       const auto shown = run.cache[ActivationName{.site = site, .stack = Stack::blocks, .layer = layer}];

@@ -84,7 +84,7 @@ TEST_P(StreamMatricesOfGolden, ReadAndWriteWhatARunDoes) {
       expect_same(difference(written), difference(cache[act::mlp_out(layer)]), "mlp_out");
     }
     // What tokens are in the stream, and what logits are read with.
-    if (!config.has_encoder() && !config.embedding_sum_norm) {
+    if (!config.has_encoder() && !config.summed_embedding()) {
       const auto E = stream_matrix(model, {.matrix = StreamMatrix::embedding});
       expect_same(E.index_select(0, tokens.flatten()).view_as(cache[act::embed]), cache[act::embed], "embed");
     }

@@ -84,6 +84,10 @@ TEST(ParameterCount, FollowsEveryFlag) {
   EXPECT_EQ(added([](auto& c) { c.layout = BlockLayout::parallel_one_norm; }), -layers * 2 * dm);
   EXPECT_EQ(added([](auto& c) { c.post_embedding_norm = true; }), 2 * dm);
   EXPECT_EQ(added([](auto& c) { c.embedding_sum_norm = true, c.token_types = 3; }), 5 * dm);
+  EXPECT_EQ(added([](auto& c) { c.token_types = 3; }), 3 * dm);
+  EXPECT_EQ(added([](auto& c) { c.first_attention_norm = false; }), -2 * dm);
+  EXPECT_EQ(added([](auto& c) { c.first_attention_norm = false, c.norm_folded = true; }),
+            -(layers * 4 * dm + 2 * dm));
   EXPECT_EQ(added([](auto& c) { c.unembedding->mlm_head = Activation::gelu; }), dm * dm + 3 * dm);
   EXPECT_EQ(added([](auto& c) { c.mlp = MlpKind::none, c.d_mlp = 0; }),
             -layers * (2 * dm * df + df + dm + 2 * dm));
@@ -269,15 +273,16 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     Ends, ValidateRefuses,
-    testing::Values(Refusal{"embedding_sum_norm", "true",
-                            [](auto& c) { c.post_embedding_norm = c.embedding_sum_norm = true; }},
-                    Refusal{"token_types", "2", [](auto& c) { c.token_types = 2; }},
-                    Refusal{"token_types", "-1",
-                            [](auto& c) { c.embedding_sum_norm = true, c.token_types = -1; }},
-                    Refusal{"unembedding.mlm_head", "xielu",
-                            [](auto& c) { c.unembedding->mlm_head = Activation::xielu; }},
-                    Refusal{"unembedding.mlm_head.beta", "0",
-                            [](auto& c) { c.unembedding->mlm_head = Activation::swish_with(0); }}));
+    testing::Values(
+        Refusal{"embedding_sum_norm", "true",
+                [](auto& c) { c.post_embedding_norm = c.embedding_sum_norm = true; }},
+        Refusal{"token_types", "2", [](auto& c) { c.post_embedding_norm = true, c.token_types = 2; }},
+        Refusal{"token_types", "2", [](auto& c) { encoder(c), c.token_types = 2; }},
+        Refusal{"token_types", "-1", [](auto& c) { c.embedding_sum_norm = true, c.token_types = -1; }},
+        Refusal{"unembedding.mlm_head", "xielu",
+                [](auto& c) { c.unembedding->mlm_head = Activation::xielu; }},
+        Refusal{"unembedding.mlm_head.beta", "0",
+                [](auto& c) { c.unembedding->mlm_head = Activation::swish_with(0); }}));
 
 INSTANTIATE_TEST_SUITE_P(
     Norms, ValidateRefuses,
@@ -490,6 +495,8 @@ TEST(RandomConfig, CoversEveryValueOfEveryOption) {
     note(!c.norm_bias, "no norm bias");
     note(c.post_embedding_norm, "embedding norm");
     note(c.embedding_sum_norm && c.token_types == 0, "sum norm without token types");
+    note(!c.first_attention_norm, "no norm before the first attention");
+    note(c.token_types > 0 && !c.embedding_sum_norm, "token types without a sum norm");
     note(c.token_types == 1, "one token type");
     note(c.token_types > 1, "token types");
     note(c.has_mlm_head(), "masked-LM head");
@@ -529,7 +536,7 @@ TEST(RandomConfig, CoversEveryValueOfEveryOption) {
   EXPECT_EQ(scalings.size(), 6u);
   EXPECT_EQ(qk_norms.size(), 3u);
   EXPECT_EQ(directions.size(), 2u);
-  EXPECT_EQ(facts.size(), 33u);
+  EXPECT_EQ(facts.size(), 35u);
 }
 
 }  // namespace

@@ -29,14 +29,14 @@ from makers.compare import compare, is_good, kProgram, shown  # noqa: E402
 
 # Text parts of checkpoints of several models, by the name of their first case.
 kParts = {case.name: case for case in kCases if case.inside and case.name == f"{case.model_type}_in_{case.inside}"}
-kFamilies = sorted({case.model_type for case in kCases if not case.inside} | {"t5"} | set(kParts))
+kFamilies = sorted({case.model_type for case in kCases if not case.inside} | {"mt5", "t5"} | set(kParts))
 kAttempts = 40  # configs drawn for one that transformers accepts
 
 # Flags that say nothing about the model, or make it one of another kind.
 kNotFlags = {"use_cache", "is_encoder_decoder", "output_attentions", "output_hidden_states", "return_dict", "add_cross_attention",
              "is_decoder", "output_router_logits", "summary_use_proj", "summary_proj_to_labels", "no_bias", "learned_pos_emb"}
 kActivations = [name for name in transformers.activations.ACT2CLS if name not in ("prelu", "xielu")]
-kActivationKeys = ("hidden_act", "hidden_activation", "activation_function", "activation")
+kActivationKeys = ("hidden_act", "hidden_activation", "activation_function", "activation", "classifier_activation")
 kEpsKeys = ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps", "norm_epsilon")
 # Rotary families that turn a share of each head.
 kPartial = ("gpt_neox", "phi", "phi3", "stablelm", "persimmon", "nemotron", "glm", "glm4", "glm4_moe", "minimax_m2")
@@ -116,6 +116,8 @@ def layer_kinds(rng, keys: dict, names: set) -> None:
     count = keys["num_hidden_layers"]
     if "sliding_window" in names:
         keys["sliding_window"] = rng.choice([1, 2, 3, 4, 5])
+    if "local_attention" in names:
+        keys["local_attention"] = rng.choice([2, 3, 4, 7])
     if "layer_types" in names and "index_topk" not in names and rng.random() < 0.6:
         other = "sliding_attention" if "sliding_window" in names else "conv" if "conv_L_cache" in names else "full_attention"
         keys["layer_types"] = [rng.choice([other, "full_attention"]) for _ in range(count)]
@@ -211,7 +213,7 @@ def of_one_family(rng, model_type: str, keys: dict, d_head: int) -> None:
             keys["full_attn_idxs"] = [i for i in range(keys["num_hidden_layers"]) if i == 0 or rng.random() < 0.4]
         elif "conv" in keys.get("layer_types", ()):
             keys["layer_types"][rng.randrange(keys["num_hidden_layers"])] = "full_attention"
-    if model_type in ("bert", "roberta"):
+    if model_type in ("bert", "roberta", "megatron-bert"):
         keys["type_vocab_size"] = rng.choice([1, 2, 3])
     if model_type == "nanochat":
         keys["final_logit_softcapping"] = rng.choice([None, 3.0, 30.0])
@@ -248,7 +250,7 @@ def draw(rng, model_type: str) -> dict:
         theta = rng.choice([100.0, 10000.0, 5e5])
         partial = rng.choice([None, 0.5, 1.0, 0.25]) if model_type in kPartial else None
         turned = d_head if partial is None else int(d_head * partial)
-        if model_type in ("gemma3_text", "olmo3", "mellum"):
+        if model_type in ("gemma3_text", "mellum", "modernbert", "modernbert-decoder", "olmo3"):
             keys["rope_parameters"] = dict(full_attention=rope_group(rng, d_head, theta, False),
                                            sliding_attention=dict(rope_type="default", rope_theta=rng.choice([theta, 50.0])))
         else:
@@ -262,7 +264,7 @@ def draw(rng, model_type: str) -> dict:
 
 
 def draw_two_stacks(rng) -> dict:
-    """The keys of one T5 config."""
+    """The keys of one config of T5 or mT5."""
     heads, width = rng.choice([1, 2, 3]), rng.choice([2, 4, 5, 8])
     return dict(d_model=rng.choice([heads * width, 6, 12]), d_kv=width, num_heads=heads, d_ff=rng.choice([5, 12, 17]),
                 num_layers=rng.choice([1, 2, 3]), num_decoder_layers=rng.choice([1, 2, 3]), vocab_size=rng.choice([7, 12, 23]),
@@ -288,9 +290,9 @@ def drawn_part(rng, base: Case, name: str) -> Case:
 
 def drawn_case(rng, model_type: str, name: str):
     """(the module that makes the model, the case)."""
-    if model_type == "t5":
+    if model_type in ("mt5", "t5"):
         lengths = dict(length=rng.choice([1, 3, 9, 25]), decoder_length=rng.choice([1, 2, 7, 19]))
-        return encoder_decoders, encoder_decoders.TwoStackCase(name, "t5", draw_two_stacks(rng), **lengths,
+        return encoder_decoders, encoder_decoders.TwoStackCase(name, model_type, draw_two_stacks(rng), **lengths,
                                                                padded=lengths["length"] > 4 and rng.random() < 0.3)
     if model_type in kParts:
         return hub_models, drawn_part(rng, kParts[model_type], name)

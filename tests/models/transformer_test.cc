@@ -32,8 +32,8 @@ TEST_P(RandomTransformer, ResidualStreamAddsUpAtEveryLayer) {
     if (c.norms_stream()) continue;
     SCOPED_TRACE(seed);
     const ActivationCache cache = RandomGraph(c).everything();
-    at::Tensor sum = c.embedding_sum_norm ? cache[act::full_embed] : cache[act::embed];
-    if (c.learned_positions() && !c.embedding_sum_norm) sum = sum + cache[act::pos_embed];
+    at::Tensor sum = c.summed_embedding() ? cache[act::full_embed] : cache[act::embed];
+    if (c.learned_positions() && !c.summed_embedding()) sum = sum + cache[act::pos_embed];
     for (int layer = 0; layer < c.n_layers; ++layer) {
       EXPECT_LT(relative_difference(cache[act::resid_pre(layer)], sum), tolerance()) << layer;
       sum = sum + cache[act::attn_out(layer)];

@@ -404,14 +404,17 @@ Option embedding_norms() {
   return {"norm after the embedding",
           {value(
                "off", [](Config&) {},
-               [](const Config& c) { return !c.post_embedding_norm && !c.embedding_sum_norm; }),
+               [](const Config& c) { return !c.post_embedding_norm && !c.summed_embedding(); }),
            value(
                "on", [](Config& c) { c.post_embedding_norm = true; },
                [](const Config& c) { return c.post_embedding_norm; }),
            value("over the sum", sum(0), is_sum(0)),
            value("over the sum with token types", sum(3),
                  [](const Config& c) { return c.embedding_sum_norm && c.token_types > 1; }),
-           value("over the sum with one token type", sum(1), is_sum(1))}};
+           value("over the sum with one token type", sum(1), is_sum(1)),
+           value(
+               "off, with token types", [](Config& c) { c.token_types = 2; },
+               [](const Config& c) { return c.token_types > 0 && !c.embedding_sum_norm; })}};
 }
 
 Option paddings() {
@@ -432,6 +435,8 @@ std::vector<Option> make_table() {
       norms(),
       norm_places(),
       final_norms(),
+      field<bool>("norm before the first attention", &Config::first_attention_norm,
+                  {{"as in the others", true}, {"none", false}}),
       mlps(),
       activations(),
       experts(),

@@ -115,7 +115,7 @@ Array block(const ModelConfig& config, const Weights& weights, std::int64_t laye
     keep("hook_v_input", for_each_head(before, config.n_kv_heads));
   }
 
-  const Array read = norm_if(norms_inputs, "ln1", before);
+  const Array read = norm_if(norms_inputs && (layer > 0 || config.first_attention_norm), "ln1", before);
   const Array mixed = config.convolves(layer)
                           ? short_convolution(config, weights, layer, read, sequence, points)
                           : attention(config, weights, layer, read, sequence, points);
@@ -179,8 +179,9 @@ Array embed(const ModelConfig& config, const Weights& weights, const Tokens& tok
     stream =
         apply_norm(norm_of(config, weights, NormKind::layer_norm, "embed.ln"), stream, "embed.ln", points);
   }
-  // The parts of a sum of embeddings that is normed stand under the module that makes it.
-  const std::string part = config.embedding_sum_norm ? "embed." : "";
+  // The parts of a sum of embeddings that is normed or has types stand under the module that makes it.
+  const bool summed = config.embedding_sum_norm || config.token_types > 0;
+  const std::string part = summed ? "embed." : "";
   points[part + "hook_embed"] = stream;
   if (config.has_pos_embed()) {
     sequence.pos_embed = gather(weights.at("pos_embed.W_pos"), batch, length, [&](auto b, auto p) {
@@ -198,8 +199,8 @@ Array embed(const ModelConfig& config, const Weights& weights, const Tokens& tok
   if (config.embedding_sum_norm) {
     stream =
         apply_norm(norm_of(config, weights, NormKind::layer_norm, "embed.ln"), stream, "embed.ln", points);
-    points["hook_full_embed"] = stream;
   }
+  if (summed) points["hook_full_embed"] = stream;
   return stream;
 }
 

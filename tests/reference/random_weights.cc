@@ -43,7 +43,7 @@ class ShapeList {
   void add_stack(const std::string& stack, std::int64_t layers) {
     for (std::int64_t layer = 0; layer < layers; ++layer) {
       const std::string block = stack + "." + std::to_string(layer) + ".";
-      add_block_norms(block);
+      add_block_norms(block, layer);
       if (c_.convolves(layer)) {
         add_short_convolution(block + "conv.");
       } else {
@@ -74,10 +74,10 @@ class ShapeList {
     if (kind == NormKind::layer_norm && c_.norm_bias) add(name + ".b", {width});
   }
 
-  void add_block_norms(const std::string& block) {
+  void add_block_norms(const std::string& block, std::int64_t layer) {
     const bool two_norms = c_.has_mlp() && !(c_.layout == BlockLayout::parallel_one_norm);
     if (c_.norm_place != NormPlace::output && !c_.norm_folded) {
-      add_norm(block + "ln1", c_.norm, c_.d_model);
+      if (layer > 0 || c_.first_attention_norm) add_norm(block + "ln1", c_.norm, c_.d_model);
       if (two_norms) add_norm(block + "ln2", c_.norm, c_.d_model);
     }
     if (c_.norm_place == NormPlace::output || c_.norm_place == NormPlace::both) {

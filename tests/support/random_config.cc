@@ -262,6 +262,12 @@ ModelConfig random_config(std::uint64_t seed) {
       c.short_conv->layers = {layer == 0, layer == 1};
     }
   }
+  const bool can_lack_first =
+      c.norm != NormKind::none && c.norm_place == NormPlace::pre && c.layout == BlockLayout::serial;
+  if (can_lack_first) c.first_attention_norm = dice.roll(4) != 0;
+  if (!c.post_embedding_norm && !c.embedding_sum_norm && dice.roll(8) == 0) {
+    c.token_types = dice.one_of<std::int64_t>({1, 2});
+  }
   return c;
 }
 

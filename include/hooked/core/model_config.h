@@ -35,6 +35,9 @@ struct ModelConfig {
   NormKind norm = NormKind::layer_norm;        ///< of the blocks
   NormPlace norm_place = NormPlace::pre;       ///< where they stand in a block
   NormKind final_norm = NormKind::layer_norm;  ///< none for post placement
+  /// Whether attention of the first block reads through a norm, as that of the others does (not in
+  /// ModernBERT, whose embedding is normed).
+  bool first_attention_norm = true;
   bool norm_folded = false;          ///< ln1, ln2, ln_final and mlp.ln carry no weights; not for post
   bool norm_bias = true;             ///< LayerNorms have a bias; RMSNorm never has one
   bool norm_offset = false;          ///< stored weights w of norms mean 1 + w, but for embeddings' and heads'
@@ -77,7 +80,8 @@ struct ModelConfig {
   std::optional<ShortConvolution> short_conv = {};  ///< in attention's place; none: every layer has attention
 
   // Embedding.
-  std::int64_t token_types = 0;  ///< kinds of tokens with an embedding each, in the normed sum; 0 is none
+  std::int64_t token_types =
+      0;  ///< kinds of tokens with an embedding each, in the sum of embeddings; 0 is none
   double embedding_scale = 1.0;  ///< the embedding is multiplied by it (rounded to dtype), before positions
 
   // What goes with the weights.
@@ -135,6 +139,13 @@ struct ModelConfig {
   }
   /// Whether there is a W_pos.
   bool has_pos_embed() const { return learned_positions() || shortformer(); }
+  /// Whether the embedding is a sum with a name of its own: it is normed, or tokens have types.
+  bool summed_embedding() const { return embedding_sum_norm || token_types > 0; }
+  /// Whether what attention of layer `l` reads is the stream behind a norm that stands beside it, ln1.
+  bool reads_through_ln1(std::int64_t l) const {
+    return norm != NormKind::none && (norm_place == NormPlace::pre || norm_place == NormPlace::both) &&
+           (l > 0 || first_attention_norm);
+  }
   /// Dimensions of a head that rotary turns; d_head without it.
   std::int64_t rotary_dim() const {
     return rotary() != nullptr && rotary()->dim > 0 ? rotary()->dim : d_head;

@@ -27,8 +27,9 @@ kT5 = dict(d_model=12, d_kv=5, d_ff=15, num_layers=2, num_heads=3, vocab_size=23
            relative_attention_max_distance=10, decoder_start_token_id=kStart, pad_token_id=0, eos_token_id=1)
 
 
-def t5(name="t5", length=11, decoder_length=7, padded=False, encoder_alone=False, golden=True, written=None, **keys):
-    return TwoStackCase(name, "t5", kT5 | keys, length=length, decoder_length=decoder_length, padded=padded,
+def t5(name="t5", length=11, decoder_length=7, padded=False, encoder_alone=False, golden=True, written=None,
+       model_type="t5", **keys):
+    return TwoStackCase(name, model_type, kT5 | keys, length=length, decoder_length=decoder_length, padded=padded,
                         encoder_alone=encoder_alone, head="TextEncoding" if encoder_alone else "Seq2SeqLM", golden=golden,
                         written=written or {})
 
@@ -49,6 +50,10 @@ kTwoStackCases = [
        written={key: None for key in ("dense_act_fn", "is_gated_act", "scale_decoder_outputs", "is_encoder_decoder",
                                       "num_decoder_layers", "decoder_start_token_id", "is_decoder")}),
     t5("t5_encoder", encoder_alone=True),
+    t5("mt5", model_type="mt5", padded=True),
+    t5("mt5_plain", model_type="mt5", feed_forward_proj="relu", num_decoder_layers=1,
+       written=dict(tie_word_embeddings=False, is_gated_act=None, dense_act_fn=None)),
+    t5("mt5_encoder", model_type="mt5", encoder_alone=True, golden=False),
     t5("t5_encoder_older_style", encoder_alone=True, padded=True, feed_forward_proj="gated-gelu", num_layers=3,
        written=dict(is_encoder_decoder=True)),
 ]

@@ -14,10 +14,10 @@ from . import storage
 kGreedyTokens = 20
 
 # How the families name the linear map that a sublayer ends with.
-kAttentionOut = ("o_proj", "out_proj", "c_proj", "dense", "out_lin")
-kMlpOut = ("down_proj", "c_proj", "fc_out", "fc2", "dense_4h_to_h", "output.dense", "lin2", "ffn.2", "w2", "output_linear")
+kAttentionOut = ("o_proj", "out_proj", "c_proj", "dense", "out_lin", "Wo")
+kMlpOut = ("down_proj", "c_proj", "fc_out", "fc2", "dense_4h_to_h", "output.dense", "lin2", "ffn.2", "w2", "output_linear", "Wo")
 
-# The parts of a normed sum of embeddings, by what they are called in the embeddings module.
+# The parts of a sum of embeddings, by what they are called in the embeddings module.
 kSummands = {"word_embeddings": "embed.hook_embed", "position_embeddings": "embed.hook_pos_embed",
              "token_type_embeddings": "embed.hook_token_type_embed", "LayerNorm": "hook_full_embed"}
 
@@ -96,6 +96,9 @@ def norms_after_additions(case) -> bool:
     """Whether the norms follow the additions, so that what a layer returns is the normed stream."""
     return case.model_type in ("bert", "roberta", "distilbert", "openai-gpt") or case.keys.get("do_layer_norm_before") is False
 
+
+# Encoders whose stream ends with a norm: their output where there is no head.
+kFinalNorms = ("megatron-bert", "modernbert")
 
 # Routers whose weights exist for the chosen experts only.
 kScattered = ("GptOss", "GraniteMoe", "Phimoe")
@@ -234,6 +237,10 @@ class Recorder(contextlib.AbstractContextManager):
         if hasattr(embeddings, "LayerNorm"):
             for leaf, name in kSummands.items():
                 self._keep(getattr(embeddings, leaf, None), name, "out")
+        elif hasattr(embeddings, "token_type_embeddings"):  # a sum without a norm
+            for leaf, name in kSummands.items():
+                self._keep(getattr(embeddings, leaf, None), name, "out")
+            self._keep(embeddings, "hook_full_embed", "out")
         unembed = model.get_output_embeddings()
         if unembed is not None and unembed.in_features == model.config.get_text_config().hidden_size:  # not behind a projection that the engine multiplies in
             self._keep(unembed, "unembed.hook_in", "in")
@@ -291,6 +298,8 @@ def record(case) -> tuple:
         if case.greedy and case.head == "CausalLM" and fits:
             points["greedy"] = greedy(case, model, tokens)
     logits = getattr(result, "prediction_logits" if case.head == "PreTraining" else "logits", None)
+    if case.head is None and case.model_type in kFinalNorms:
+        points["residual"] = result.last_hidden_state
     points |= types | {"tokens": tokens} | ({} if logits is None else {"logits": logits})
     model.stored_tensors = stored
     return model, {name: value.detach().contiguous() for name, value in points.items()}

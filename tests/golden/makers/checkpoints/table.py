@@ -59,12 +59,13 @@ def rows(model_type, base, **variants):
     """A case for the base config and one for each variant's keys."""
     shared = {k: base[k] for k in ("head",) if k in base}
     base = {k: v for k, v in base.items() if k not in shared}
-    cases = [Case(model_type, model_type, base, **shared)]
+    family = model_type.replace("-", "_")
+    cases = [Case(family, model_type, base, **shared)]
     for name, keys in variants.items():
         keys = shared | keys
         case = {k: keys[k] for k in ("length", "golden", "eager", "cached", "greedy", "head", "written", "stored") if k in keys}
         keys = {k: v for k, v in keys.items() if k not in case}
-        cases.append(Case(f"{model_type}_{name}", model_type, base | keys, **case))
+        cases.append(Case(f"{family}_{name}", model_type, base | keys, **case))
     return cases
 
 
@@ -136,6 +137,12 @@ kBert = dict(pad_token_id=0, hidden_size=12, intermediate_size=15, num_hidden_la
 kRoberta = dict(kBert, pad_token_id=1, bos_token_id=0, eos_token_id=2, type_vocab_size=1)
 kDistilbert = dict(pad_token_id=0, dim=12, hidden_dim=15, n_layers=3, n_heads=3, vocab_size=23,
                    max_position_embeddings=16, head="MaskedLM")
+
+kModernBertRope = dict(full_attention=dict(rope_type="default", rope_theta=1000.0),
+                       sliding_attention=dict(rope_type="default", rope_theta=100.0))
+kModernBert = dict(kIds, cls_token_id=1, sep_token_id=2, hidden_size=12, intermediate_size=15, num_hidden_layers=3,
+                   num_attention_heads=3, vocab_size=23, max_position_embeddings=32, local_attention=4,
+                   rope_parameters=kModernBertRope)
 
 # Of plain MLPs; those that other cases do not have.
 kActivations = ("gelu_10", "gelu_accurate", "gelu_python_tanh", "hardswish", "laplace", "leaky_relu", "linear", "mish",
@@ -311,6 +318,24 @@ kCases = [
           no_head=dict(head=None, pad_token_id=0),
           types=dict(type_vocab_size=2, pad_token_id=2, hidden_act="relu", layer_norm_eps=1e-5),
           untied=dict(tie_word_embeddings=False, max_position_embeddings=13, num_hidden_layers=1)),
+    *rows("megatron-bert", kBert,
+          no_head=dict(head=None, type_vocab_size=3, num_hidden_layers=2),
+          untied=dict(tie_word_embeddings=False, hidden_act="relu", num_hidden_layers=1, type_vocab_size=1),
+          causal=dict(is_decoder=True, head="CausalLM", max_position_embeddings=32, num_hidden_layers=2)),
+    *rows("modernbert", dict(kModernBert, head="MaskedLM"),
+          no_head=dict(head=None, num_hidden_layers=2),
+          biases=dict(attention_bias=True, mlp_bias=True, norm_bias=True, classifier_bias=True, norm_eps=1e-3,
+                      hidden_activation="silu", classifier_activation="relu", tie_word_embeddings=False, **kFour,
+                      local_attention=5, layer_types=["sliding_attention", "full_attention"] * 2),
+          older_style=dict(num_hidden_layers=3, layer_types=None, rope_parameters=kModernBertRope,
+                           global_attn_every_n_layers=2, decoder_bias=False, tie_word_embeddings=False,
+                           written=dict(rope_parameters=None, layer_types=None, global_rope_theta=1000.0,
+                                        local_rope_theta=100.0, global_attn_every_n_layers=2,
+                                        position_embedding_type="absolute", reference_compile=False,
+                                        repad_logits_with_grad=False, layer_norm_eps=1e-5))),
+    *rows("modernbert-decoder", dict(kModernBert),
+          options=dict(attention_bias=True, norm_bias=True, classifier_bias=True, decoder_bias=False, local_attention=5,
+                       tie_word_embeddings=False, **kFour)),
     *rows("distilbert", kDistilbert,
           no_head=dict(head=None, hidden_dim=12),
           sinusoidal=dict(sinusoidal_pos_embds=True, activation="relu", vocab_size=12),

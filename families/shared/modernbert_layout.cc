@@ -1,0 +1,89 @@
+#include "families/shared/modernbert_layout.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "families/shared/rope_config.h"
+
+namespace hooked {
+namespace {
+
+constexpr std::string_view kModernBertWindow = "local_attention";
+
+// A group of rotary keys for each kind of layers, or in the older style two keys.
+void read_modernbert_positions(HfConfig& hf, ModelConfig& c) {
+  const ConfigReader& json = hf.json();
+  const double full = hf.positive_or("global_rope_theta", 160000.0);
+  const double windowed = hf.positive_or("local_rope_theta", 10000.0);
+  if (json.holds_object("rope_parameters")) {
+    hf.require_unset({"rope_scaling"});
+    return read_layered_rope(hf, c, {.theta = full, .windowed_theta = windowed});
+  }
+  hf.require_unset({"rope_scaling", "rope_parameters"});
+  RotaryPositions rotary{.base = full};
+  if (c.window && windowed != full) rotary.local_base = windowed;
+  c.positions = rotary;
+}
+
+}  // namespace
+
+ModelConfig read_modernbert_config(HfConfig& hf,
+                                   const std::function<std::int64_t(std::int64_t reach)>& window_of) {
+  const ConfigReader& json = hf.json();
+  ModelConfig c = hf.sizes({.n_kv_heads = {}, .d_head = {}, .n_ctx_fallback = 8192}, /*tied=*/true);
+  c.mlp = MlpKind::gated;
+  c.activation = hf.activation("hidden_activation", "gelu");
+  c.qkv_bias = c.attn_out_bias = json.boolean_or("attention_bias", false);
+  c.mlp_bias = json.boolean_or("mlp_bias", false);
+  c.norm_bias = json.boolean_or("norm_bias", false);
+  c.eps = hf.positive_or("norm_eps", 1e-5);
+  c.post_embedding_norm = true;
+  c.first_attention_norm = false;
+  c.unembedding->bias = json.boolean_or("decoder_bias", true);
+  c.unembedding->mlm_head = hf.activation("classifier_activation", "gelu");
+  json.boolean_or("classifier_bias", false);  // refused here if it is neither
+
+  constexpr std::string_view kEvery = "global_attn_every_n_layers";
+  const std::int64_t every = json.has(kEvery) ? hf.count(kEvery) : 3;
+  hf.set_windows(c, {kModernBertWindow, 128},
+                 hf.windowed_layers(c, [&](std::int64_t l) { return l % every != 0; }));
+  json.ignore({kModernBertWindow, kEvery});
+  if (c.window) {
+    const std::int64_t reach = c.window->size / 2;
+    if (reach < 1)
+      json.refuse(kModernBertWindow,
+                  "leaves windows without a key beside the token's own; expected at least 2");
+    c.window->size = window_of(reach);
+  }
+  read_modernbert_positions(hf, c);
+  // transformers turns d_model / n_heads dimensions by angles for head_dim of them.
+  hf.require_unset({"head_dim"});
+  // Published configs say `absolute`, which transformers does not read. The others are of kernels and
+  // training.
+  json.ignore({"position_embedding_type", "deterministic_flash_attn"});
+  return c;
+}
+
+std::vector<TensorRecipe> modernbert_recipes(const ModelConfig& c, const HfConfig& hf, std::string_view head,
+                                             const std::function<void(Recipes&)>& add_heads) {
+  Recipes r(c);
+  r.embedding("embeddings.tok_embeddings.weight");
+  r.norm("embed.ln", "embeddings.norm");
+  r.each_block("layers.{}.", [&](std::int64_t layer) {
+    if (c.reads_through_ln1(layer)) r.norm("ln1", "attn_norm");
+    add_heads(r);
+    r.attention_out("attn.Wo");
+    r.norm("ln2", "mlp_norm");
+    r.fused_gate_up("mlp.Wi");
+    r.mlp_out("mlp.Wo");
+  });
+  r.norm("ln_final", "final_norm");
+  r.mlm_head(fmt::format("{}.dense", head), fmt::format("{}.norm", head),
+             hf.json().boolean_or("classifier_bias", false) ? Recipes::LayerBias::stored
+                                                            : Recipes::LayerBias::zeros);
+  r.unembedding("decoder");
+  return std::move(r).take();
+}
+
+}  // namespace hooked
