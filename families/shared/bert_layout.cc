@@ -33,8 +33,12 @@ ModelConfig read_bert_config(HfConfig& hf) {
 }
 
 void add_bert_body(Recipes& r, std::int64_t offset) {
+  add_bert_body(r, [&] { r.positions("embeddings.position_embeddings.weight", offset); });
+}
+
+void add_bert_body(Recipes& r, const std::function<void()>& add_positions) {
   r.embedding("embeddings.word_embeddings.weight");
-  r.positions("embeddings.position_embeddings.weight", offset);
+  add_positions();
   r.copy("embed.token_type_embed.W_token_type", "embeddings.token_type_embeddings.weight");
   r.norm("embed.ln", "embeddings.LayerNorm");
   r.each_block("encoder.layer.{}.", [&](std::int64_t) {
@@ -47,6 +51,11 @@ void add_bert_body(Recipes& r, std::int64_t offset) {
     r.mlp_out("output.dense");
     r.norm("ln2", "output.LayerNorm");
   });
+}
+
+void add_bert_head(Recipes& r) {
+  r.mlm_head("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm");
+  r.unembedding("cls.predictions.decoder", "cls.predictions");
 }
 
 }  // namespace hooked

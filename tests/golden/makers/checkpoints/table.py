@@ -56,12 +56,13 @@ def rows(model_type, base, **variants):
     """A case for the base config and one for each variant's keys."""
     shared = {k: base[k] for k in ("head",) if k in base}
     base = {k: v for k, v in base.items() if k not in shared}
-    cases = [Case(model_type, model_type, base, **shared)]
+    name_of_all = model_type.replace("-", "_")
+    cases = [Case(name_of_all, model_type, base, **shared)]
     for name, keys in variants.items():
         keys = shared | keys
         case = {k: keys[k] for k in ("length", "golden", "eager", "cached", "greedy", "head", "written", "stored") if k in keys}
         keys = {k: v for k, v in keys.items() if k not in case}
-        cases.append(Case(f"{model_type}_{name}", model_type, base | keys, **case))
+        cases.append(Case(f"{name_of_all}_{name}", model_type, base | keys, **case))
     return cases
 
 
@@ -252,6 +253,14 @@ kCases = [
           no_head=dict(head=None, pad_token_id=0),
           types=dict(type_vocab_size=2, pad_token_id=2, hidden_act="relu", layer_norm_eps=1e-5),
           untied=dict(tie_word_embeddings=False, max_position_embeddings=13, num_hidden_layers=1)),
+    *rows("xlm-roberta", dict(kRoberta, layer_norm_eps=1e-5), no_head=dict(head=None, pad_token_id=3, type_vocab_size=2)),
+    *rows("camembert", kRoberta, relu=dict(hidden_act="relu", tie_word_embeddings=False, num_hidden_layers=1)),
+    *rows("data2vec-text", kRoberta, no_head=dict(head=None, type_vocab_size=3)),
+    *rows("electra", dict(kBert, embedding_size=12),
+          no_head=dict(head=None, type_vocab_size=1, hidden_act="relu"),
+          untied=dict(tie_word_embeddings=False, hidden_act="gelu_new", num_hidden_layers=1)),
+    *rows("ernie", dict(kBert, hidden_act="relu"),
+          tasks=dict(use_task_id=True, task_type_vocab_size=4, type_vocab_size=4, tie_word_embeddings=False)),
     *rows("distilbert", kDistilbert,
           no_head=dict(head=None, hidden_dim=12),
           sinusoidal=dict(sinusoidal_pos_embds=True, activation="relu", vocab_size=12),
