@@ -6,9 +6,9 @@ namespace {
 
 std::vector<TensorRecipe> recipes(const ModelConfig& c) {
   Recipes r(c);
-  add_bert_body(r, /*offset=*/0);
-  r.mlm_head("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm");
-  r.unembedding("cls.predictions.decoder", "cls.predictions");
+  add_bert_embeddings(r, /*offset=*/0);
+  add_bert_blocks(r);
+  add_bert_head(r);
   return std::move(r).take();
 }
 
@@ -18,17 +18,8 @@ ModelConfig read(HfConfig& hf) {
   return c;
 }
 
-constexpr std::string_view kBuffers[] = {"embeddings.position_ids", "embeddings.token_type_ids",
-                                         "cls.predictions.bias", "cls.predictions.decoder.bias"};
-
 }  // namespace
 
-extern const Family kFamily{.model_type = "bert",
-                            .read = read,
-                            .recipes = recipes,
-                            .prefix = "bert.",
-                            .unembedding = "cls.predictions.decoder.weight",
-                            .optional_part = masked_lm_head("cls.predictions."),
-                            .buffers = kBuffers};
+extern const Family kFamily = bert_family("bert", "bert.", read, recipes);
 
 }  // namespace hooked::families::bert

@@ -42,19 +42,25 @@ def build(case) -> torch.nn.Module:
     generator = generator_for(case.name)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
+            if case.model_type == "marian" and "embed_positions" in name:
+                continue  # sines and cosines that are not saved
             parameter.copy_(random_parameter(name, parameter.shape, generator).to(torch.half).to(torch.float64))
             parameter.requires_grad_(False)
         for name, buffer in model.named_buffers():
-            if name.endswith("e_score_correction_bias"):  # trained, though no parameter
+            if name.endswith(("e_score_correction_bias", "final_logits_bias")):  # trained, though no parameter
                 buffer.copy_(random_parameter(name, buffer.shape, generator).to(torch.half).to(torch.float64))
     return model
+
+
+# RoBERTa and its kin: positions from pad_token_id + 1.
+kRobertas = ("camembert", "data2vec-text", "roberta", "roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl")
 
 
 def random_tokens(case, config) -> torch.Tensor:
     """[2, length] token ids. RoBERTa takes its padding token for padding wherever it stands, whatever the mask says; hooked
     goes by the mask alone, so that token is none of them."""
     tokens = torch.randint(3, config.vocab_size, (2, case.length), generator=generator_for(case.name + "/tokens"))
-    if case.model_type != "roberta":
+    if case.model_type not in kRobertas:
         return tokens
     other = config.pad_token_id + (1 if config.pad_token_id + 1 < config.vocab_size else -1)
     return tokens.masked_fill(tokens == config.pad_token_id, other)
@@ -92,9 +98,12 @@ def _of_class(layer, ending: str):
     return next((m for m in layer.modules() if type(m).__name__.lower().endswith(ending.lower())), None)
 
 
+kPostNorm = ("bert", "camembert", "data2vec-text", "distilbert", "electra", "ernie", "openai-gpt", "roberta", "xlm-roberta")
+
+
 def norms_after_additions(case) -> bool:
     """Whether the norms follow the additions, so that what a layer returns is the normed stream."""
-    return case.model_type in ("bert", "roberta", "distilbert", "openai-gpt") or case.keys.get("do_layer_norm_before") is False
+    return case.model_type in kPostNorm or case.keys.get("do_layer_norm_before") is False
 
 
 # Encoders whose stream ends with a norm: their output where there is no head.
@@ -241,6 +250,9 @@ class Recorder(contextlib.AbstractContextManager):
             for leaf, name in kSummands.items():
                 self._keep(getattr(embeddings, leaf, None), name, "out")
             self._keep(embeddings, "hook_full_embed", "out")
+        # ERNIE's embedding of task 0 is a part of what the engine adds for positions.
+        tasks = getattr(embeddings, "task_type_embeddings", None)
+        self.of_every_position = None if tasks is None else tasks.weight[0]
         unembed = model.get_output_embeddings()
         if unembed is not None and unembed.in_features == model.config.get_text_config().hidden_size:  # not behind a projection that the engine multiplies in
             self._keep(unembed, "unembed.hook_in", "in")
@@ -253,6 +265,8 @@ class Recorder(contextlib.AbstractContextManager):
             value = passed(side, args, kwargs, output)
             if name.startswith("embed.hook") and value.shape[0] == 1:  # one row of positions stands for all
                 value = value.expand(2, -1, -1)
+            if name == "embed.hook_pos_embed" and self.of_every_position is not None:
+                value = value + self.of_every_position
             self.points[name] = value.detach().clone()
 
         self.handles.append(module.register_forward_hook(hook, with_kwargs=True))
