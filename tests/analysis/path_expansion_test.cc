@@ -191,15 +191,17 @@ TEST(PathExpansion, LogitsOfAllPathsAreTheRuns) {
                                              {scale(act::unembed_in, 0.5)},
                                              {add(act::unembed_out, 2.0)},
                                              {scale(act::resid_pre(1), 2.0), scale(act::unembed_in, 0.5)}};
-  for (const auto& edited : edits) {
-    const auto run = model.run_with_cache(tokens, act::everything, {.edits = edited});
+  for (std::size_t which = 0; which < edits.size(); ++which) {
+    const auto run = model.run_with_cache(tokens, act::everything, {.edits = edits[which]});
     auto sum = -run.logits().narrow(1, 2, 3);
     for (const auto& path : paths)
       sum = sum + path_logits(model, run.cache, path, {.positions = {2, 3, 4}}).values().sum(1);
-    EXPECT_LT(largest_of(sum), kTolerance * 10) << edits.size();
+    EXPECT_LT(largest_of(sum), kTolerance * 10);
     const auto remainder =
         path_logits(model, run.cache, {}, {.positions = {2}}).slice("source", "remainder").values();
-    EXPECT_EQ(largest_of(remainder) > 1e-3, !edited.empty());
+    // Another scale of the final norm is every path's.
+    const bool on_paths = which == 0 || which == 2;
+    EXPECT_EQ(largest_of(remainder) > 1e-3, !on_paths) << which;
   }
 }
 
