@@ -145,7 +145,7 @@ constexpr std::string_view kRefused = R"(
 | `ov_circuits`, `qk_circuits` and what is made of them | latent attention | queries, keys and values come from behind norms of their own |
 | the same | clipped queries, keys and values | clipping is not linear |
 | `qk_circuits`, `composition_scores` by queries and keys | query and key norms | only a run has their scales |
-| `full_qk_circuit` behind the first layer, `full_ov_circuit`, `virtual_weights`, `singular_directions`, `copying_scores`, with `.norms` | norms on the stream itself | between the two ends stands a norm whose scale only a run has |
+| `full_qk_circuit` behind the first layer, `full_ov_circuit`, `virtual_weights`, `singular_directions`, `copying_scores`, `composition_scores`, with `.norms` | norms on the stream itself | between the two ends stands a norm whose scale only a run has |
 | `full_qk_circuit`, `full_ov_circuit` with `CircuitEnd::position` | positions that are no embeddings; of OV circuits shortformer's | nothing of them is in the stream |
 | `position_biases` | positions other than ALiBi and relative ones | nothing is added to scores |
 | `path_expansion`, `path_logits` | latent attention, clipped values | values are no matrix times the stream |

@@ -2,9 +2,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/linalg_eigvals.h>
 #include <ATen/ops/linalg_qr.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/randn.h>
@@ -14,15 +12,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "analysis/eigenvalues.h"
 #include "analysis/float32_at_least.h"
 #include "analysis/row_columns.h"
 #include "analysis/stream_matrices.h"
+#include "analysis/work_clock.h"
 #include "core/to_device.h"
 #include "hooked/core/error.h"
 
@@ -102,6 +103,27 @@ at::Tensor asked_tokens(std::int64_t vocab, const CopyingOptions& options) {
   return std::get<0>(drawn.narrow(0, 0, std::min(vocab, options.tokens)).sort());
 }
 
+/// Numbers that are not there yet.
+at::Tensor numberless(at::IntArrayRef sizes) {
+  return at::full(sizes, std::numeric_limits<double>::quiet_NaN(), at::kDouble);
+}
+
+/// Work of so many steps, which somebody may watch and end.
+class Steps {
+ public:
+  Steps(std::int64_t total, const std::function<bool(const SweepProgress&)>& watch)
+      : total_(total), watch_(watch) {}
+  /// Says that so many are done; false where the work is to end before the last.
+  bool done(std::int64_t steps) const {
+    return !watch_ || watch_(clock_.at(steps, total_)) || steps == total_;
+  }
+
+ private:
+  std::int64_t total_;
+  const std::function<bool(const SweepProgress&)>& watch_;
+  WorkClock clock_;
+};
+
 /// A Grid [layer, head] of numbers.
 Grid by_head(const at::Tensor& values, std::string title, const char* unit) {
   return Grid(values, {numbered_axis("layer", values.size(0)), numbered_axis("head", values.size(1))},
@@ -130,16 +152,21 @@ CompositionScores composition_scores(const HookedTransformer& model, HeadInput i
     throw ShapeError(
         "composition_scores",
         fmt::format("a baseline of {} draws has no deviation; expected at least 2", options.random_draws));
+  StreamMatrices(model, options.circuits, "composition_scores").require_plain_stream();
   const auto writes = ov_circuits(model, options.circuits);
   const auto reads = read_by(model, input, options.circuits);
   const auto left = without_left(writes), right = without_right(reads);  // [layer, head, ..]
   const auto layers = left.size(0), heads = left.size(1);
-  auto scores =
-      at::full({layers, heads, layers, heads}, std::numeric_limits<double>::quiet_NaN(), at::kDouble);
-  for (std::int64_t from = 0; from < layers; ++from) {
-    for (std::int64_t to = from + 1; to < layers;
-         ++to)  // one pair of layers at a time: d_head x d_head of each pair
+  auto scores = numberless({layers, heads, layers, heads});
+  const Steps steps(layers * (layers - 1) / 2, options.progress);
+  bool complete = true;
+  std::int64_t done = 0;
+  for (std::int64_t from = 0; complete && from < layers; ++from) {
+    for (std::int64_t to = from + 1; complete && to < layers; ++to) {
+      // One pair of layers at a time: d_head x d_head of each pair.
       scores.select(0, from).select(1, to).copy_(composed(left[from], right[to]));
+      complete = steps.done(++done);
+    }
   }
   static constexpr const char* kNames[] = {"queries", "keys", "values"};
   auto to_layer = numbered_axis("to_layer", layers), to_head = numbered_axis("to_head", heads);
@@ -149,7 +176,7 @@ CompositionScores composition_scores(const HookedTransformer& model, HeadInput i
                 std::move(to_head)},
                {.title = fmt::format("Composition by {}", kNames[static_cast<std::size_t>(input)]),
                 .unit = "share of the norms' product"}),
-          random.mean().item<double>(), random.std().item<double>()};
+          random.mean().item<double>(), random.std().item<double>(), complete};
 }
 
 CopyingScores copying_scores(const HookedTransformer& model, const CopyingOptions& options) {
@@ -165,23 +192,30 @@ CopyingScores copying_scores(const HookedTransformer& model, const CopyingOption
   const auto asked = to_device(asked_tokens(ends.W_E.size(0), options), ends.W_E.device());
   const auto embedded = ends.W_E.index_select(0, asked);  // [token, d_model]
   const auto layers = circuits.A().size(0), heads = circuits.A().size(1);
-  const auto eigenvalue = at::empty({layers, heads}, at::kDouble),
-             top = at::empty({layers, heads}, at::kDouble);
-  for (std::int64_t layer = 0; layer < layers; ++layer) {
-    for (std::int64_t head = 0; head < heads; ++head) {
+  const auto eigenvalue = numberless({layers, heads}), top = numberless({layers, heads});
+  const Steps steps(layers * heads, options.progress);
+  bool complete = true;
+  for (std::int64_t layer = 0; complete && layer < layers; ++layer) {
+    std::vector<at::Tensor> middles, shares;  // of each head: [d_head, d_head], and a number
+    for (std::int64_t head = 0; complete && head < heads; ++head) {
       const auto W_V = float32_at_least(circuits.A()[layer][head]),
                  W_O = float32_at_least(circuits.B()[layer][head]);
-      // The eigenvalues of W_E W_V W_O W_U but for zeros.
-      const auto values = at::linalg_eigvals(at::matmul(at::matmul(W_O, through), W_V));
-      eigenvalue[layer][head].copy_(at::real(values).sum() / values.abs().sum());
+      // The eigenvalues of W_E W_V W_O W_U but for zeros are those of a d_head x d_head matrix.
+      middles.push_back(at::matmul(at::matmul(W_O, through), W_V));
       const auto logits = at::matmul(at::matmul(embedded, W_V), at::matmul(W_O, ends.W_U));  // [token, vocab]
       const auto own = logits.gather(1, asked.unsqueeze(1));
-      top[layer][head].copy_(logits.gt(own).sum(1).lt(options.top_k).to(at::kDouble).mean());
+      shares.push_back(logits.gt(own).sum(1).lt(options.top_k).to(at::kDouble).mean());
+      complete = steps.done(layer * heads + head + 1);
     }
+    const auto done = static_cast<std::int64_t>(shares.size());
+    const auto values = eigenvalues_of(at::stack(middles));  // [head, d_head]
+    eigenvalue[layer].narrow(0, 0, done).copy_(at::real(values).sum(-1) / values.abs().sum(-1));
+    top[layer].narrow(0, 0, done).copy_(at::stack(shares));
   }
-  return {by_head(eigenvalue, "Eigenvalues of the full OV circuit", "sum over sum of sizes"),
-          by_head(top, fmt::format("Tokens among the {} that they raise most", options.top_k),
-                  "share of tokens")};
+  return {
+      by_head(eigenvalue, "Eigenvalues of the full OV circuit", "sum over sum of sizes"),
+      by_head(top, fmt::format("Tokens among the {} that they raise most", options.top_k), "share of tokens"),
+      complete};
 }
 
 }  // namespace hooked

@@ -1,7 +1,6 @@
 #include "hooked/analysis/factored_matrix.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/linalg_eigvals.h>
 #include <ATen/ops/linalg_qr.h>
 #include <ATen/ops/linalg_svd.h>
 #include <ATen/ops/matmul.h>
@@ -12,6 +11,7 @@
 #include <tuple>
 #include <utility>
 
+#include "analysis/eigenvalues.h"
 #include "analysis/float32_at_least.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
@@ -118,7 +118,7 @@ SingularValues FactoredMatrix::svd() const {
   return {at::matmul(left, U), S, at::matmul(right, Vh.mT())};
 }
 
-at::Tensor FactoredMatrix::eigenvalues() const { return at::linalg_eigvals(float32_at_least(BA())); }
+at::Tensor FactoredMatrix::eigenvalues() const { return eigenvalues_of(BA()); }
 
 at::Tensor FactoredMatrix::norm() const {
   const auto middle = thin(A_, B_).middle;

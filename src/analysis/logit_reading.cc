@@ -69,27 +69,31 @@ class OfAnswers {
 
 /// The logit (difference) itself, [row, pos], as the cache shows it nearest to the end of the run.
 at::Tensor shown_logit(const ReadLogit& logit, const RunReading& run) {
-  const auto& config = run.model.config();
   const OfAnswers difference(logit, run);
-  const auto scale = config.unembedding->scale;
+  const auto [logits, unembedded] = shown_end(run);
+  if (logits.defined()) return difference(logits).diagonal(0, 0, 1).t();  // of answers by row, each row's own
+  if (!unembedded.defined()) return {};
+  const auto scale = run.model.config().unembedding->scale;
+  const auto column = difference(run.model.weights().W_U()) * scale;             // [row, d_model]
+  const auto bias = difference(run.model.weights().b_U()).unsqueeze(1) * scale;  // [row, 1]
+  return (unembedded * column.unsqueeze(1)).sum(-1) + bias;
+}
+
+}  // namespace
+
+ShownEnd shown_end(const RunReading& run) {
+  const auto& config = run.model.config();
   // A run may have computed the logits of a few tokens only.
   const auto logits = columns_if_kept(run.cache, act::unembed_out, run.columns);
-  if (logits && logits->size(-1) == config.d_vocab_out())
-    return difference(*logits).diagonal(0, 0, 1).t();                 // of answers by row, each row's own
-  const auto column = difference(run.model.weights().W_U()) * scale;  // [row, d_model]
-  const auto bias = difference(run.model.weights().b_U()).unsqueeze(1) * scale;  // [row, 1]
-  const auto read = [&](const at::Tensor& x) {                                   // [row, pos, d_model]
-    return (x.to(at::kCPU, at::kDouble) * column.unsqueeze(1)).sum(-1) + bias;
-  };
-  if (const auto x = columns_if_kept(run.cache, act::unembed_in, run.columns)) return read(*x);
+  if (logits && logits->size(-1) == config.d_vocab_out()) return {.logits = *logits, .unembedded = {}};
+  if (const auto x = columns_if_kept(run.cache, act::unembed_in, run.columns))
+    return {.logits = {}, .unembedded = x->to(at::kCPU, at::kDouble)};
   if (config.final_norm == NormKind::none) return {};
   const auto x = columns_if_kept(run.cache, final_norm_of(config).normalized, run.columns);
   if (!x) return {};
   const auto affine = final_affine(run.model);
-  return read(x->to(at::kCPU, at::kDouble) * affine.weight + affine.bias);
+  return {.logits = {}, .unembedded = x->to(at::kCPU, at::kDouble) * affine.weight + affine.bias};
 }
-
-}  // namespace
 
 LogitReading logit_reading(const ReadLogit& logit, const RunReading& run) {
   const auto& config = run.model.config();

@@ -33,6 +33,16 @@ LogitReading logit_reading(const ReadLogit& logit, const RunReading& run);
 /// norm made) less the stream's by `reading`. Zeros where the cache has none of these at the columns.
 at::Tensor behind_stream(const ReadLogit& logit, const LogitReading& reading, const RunReading& run);
 
+/// The end of a run before any soft cap, as the cache shows it nearest to the logits.
+struct ShownEnd {
+  at::Tensor logits;      ///< [row, pos, vocab], where it has those of all tokens
+  at::Tensor unembedded;  ///< else [row, pos, d_model] float64 on the CPU: what the unembedding read
+};
+
+/// Both undefined where the cache has none of unembed_out, unembed_in and the final norm's `normalized` at
+/// the columns.
+ShownEnd shown_end(const RunReading& run);
+
 /// The mean over each row's answers of their places on the last axis of `by_token` [.., vocab]: [row, ..].
 at::Tensor at_answers(const at::Tensor& by_token, const Answers& answers, std::int64_t rows);
 

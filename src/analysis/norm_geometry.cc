@@ -27,13 +27,16 @@ struct ProbedStream {
                const AttributionOptions& options, const char* where)
       : end(end_of_stream(model.config())), run{model, cache, columns_of(cache, end, options.positions)} {
     const auto& config = model.config();
-    const auto reading = logit_reading({where, options.answer, options.against}, run);
+    const ReadLogit logit{where, options.answer, options.against};
+    const auto reading = logit_reading(logit, run);
     if (config.final_norm == NormKind::none) {
       throw HookError(where, "this model has no final norm; expected one with a norm before its unembedding");
     }
     centres = config.final_norm == NormKind::layer_norm;
-    const auto scale = run(final_norm_of(config).scale);           // [row, pos, 1]
+    const auto scale = run(final_norm_of(config).scale);  // [row, pos, 1]
+    run_scale = scale.squeeze(-1);
     probe = (reading.directions.squeeze(2) * scale).select(1, 0);  // the same at every position
+    behind = behind_stream(logit, reading, run);
     bias = (reading.norm_bias + reading.unembed_bias).squeeze(1);
     x = centred(run(end), centres);
     square = x.square().sum(-1);
@@ -55,10 +58,12 @@ struct ProbedStream {
   ActivationName end;
   RunReading run;
   bool centres = false;
-  at::Tensor probe;   // [row, d_model]
-  at::Tensor bias;    // [row]
-  at::Tensor x;       // [row, pos, d_model], c of the stream
-  at::Tensor square;  // [row, pos]
+  at::Tensor probe;      // [row, d_model]
+  at::Tensor bias;       // [row]
+  at::Tensor x;          // [row, pos, d_model], c of the stream
+  at::Tensor square;     // [row, pos]
+  at::Tensor run_scale;  // [row, pos]: what the norm divided by, edits among it
+  at::Tensor behind;     // [row, pos]: what edits behind the stream did to the logit besides
   double width = 0, eps = 0;
 };
 
@@ -107,11 +112,13 @@ NormedLogit normed_logit(const HookedTransformer& model, const ActivationCache& 
   const auto along = (s.x * s.probe.unsqueeze(1)).sum(-1);
   const auto scale = s.scale_of(s.square);
   const auto bias = s.bias.unsqueeze(1).expand_as(length);
-  const auto terms = at::stack(
-      {along / scale + bias, probe_length, length / scale, along / (probe_length * length), bias, length}, 1);
+  const auto remainder = s.behind + along / s.run_scale - along / scale;
+  const auto terms = at::stack({along / scale + bias, probe_length, length / scale,
+                                along / (probe_length * length), bias, length, remainder},
+                               1);
   GridAxis quantities{
       .name = "quantity",
-      .labels = {"logit", "probe length", "normed length", "cosine", "bias", "stream length"}};
+      .labels = {"logit", "probe length", "normed length", "cosine", "bias", "stream length", "remainder"}};
   return {s.probe, s.bias,
           s.grid(terms, std::move(quantities), "A logit read through the final norm", "as named")};
 }
@@ -141,8 +148,8 @@ LeaveOneOut leave_one_out(const HookedTransformer& model, const ActivationCache&
   const auto left = (s.square - 2.0 * parts.along_stream + parts.square).clamp_min(0.0);
   const auto exact = (whole - parts.along_probe) / s.scale_of(left) - whole / scale;
   return {s.grid(exact.transpose(0, 1), parts.axis, "Without one part", "logits"),
-          s.grid((-parts.along_probe / scale).transpose(0, 1), parts.axis, "Without one part, the scale held",
-                 "logits")};
+          s.grid((-parts.along_probe / s.run_scale).transpose(0, 1), parts.axis,
+                 "Without one part, the scale held", "logits")};
 }
 
 Grid unnormed_reading(const HookedTransformer& model, const ActivationCache& cache,

@@ -14,8 +14,8 @@
 #include <string>
 #include <utility>
 
+#include "analysis/all_logits.h"
 #include "analysis/cache_reading.h"
-#include "analysis/final_stage.h"
 #include "analysis/logit_reading.h"
 #include "analysis/stream_path.h"
 #include "hooked/core/error.h"
@@ -103,6 +103,21 @@ class ExpandedRun {
     return at::zeros({static_cast<std::int64_t>(sources_.size()), run_.columns.rows(),
                       run_.columns.positions(), run_.model.config().d_model},
                      at::kDouble);
+  }
+
+  /// What paths of every order together make of the stream, [source, row, pos, d_model].
+  at::Tensor everything() const {
+    auto stream = empty();
+    for (const auto& event : events_) {
+      auto next = after(event, stream, true);
+      if (event.attention) {
+        const auto& made = attention(*event.attention);
+        for (std::int64_t head = 0; head < made.W_O.size(0); ++head)
+          next = next + made.of(stream, head, true);
+      }
+      stream = next;
+    }
+    return stream;
   }
 
   /// What an event makes of the stream of one path, heads aside. Sources enter on the direct path only.
@@ -230,19 +245,7 @@ class PathWalk {
   }
 
   /// What all paths of any order add, [source, row, pos].
-  at::Tensor total() const {
-    auto stream = expanded_.empty();
-    for (const auto& event : expanded_.events()) {
-      auto next = expanded_.after(event, stream, true);
-      if (event.attention) {
-        const auto& attention = expanded_.attention(*event.attention);
-        for (std::int64_t head = 0; head < attention.W_O.size(0); ++head)
-          next = next + attention.of(stream, head, true);
-      }
-      stream = next;
-    }
-    return read(stream);
-  }
+  at::Tensor total() const { return read(expanded_.everything()); }
 
  private:
   at::Tensor direct() const {
@@ -349,6 +352,14 @@ GridAxis axis_of(const char* name, std::vector<std::string> labels) {
   return {.name = name, .labels = std::move(labels)};
 }
 
+/// What the run's logits are besides those of all paths, [row, pos, vocab].
+at::Tensor besides_all_paths(const ExpandedRun& expanded, const RunReading& asked, const AllLogits& logits) {
+  const auto known = logits.of(at_columns(expanded.everything().sum(0, true), asked.columns)).squeeze(0);
+  auto shown = logits.shown();
+  if (!shown.defined()) shown = logits.of(asked(expanded.end())) + logits.of_biases();
+  return shown - known - logits.of_biases();
+}
+
 }  // namespace
 
 Grid path_expansion(const HookedTransformer& model, const ActivationCache& cache,
@@ -406,27 +417,17 @@ Grid path_logits(const HookedTransformer& model, const ActivationCache& cache,
     }
     stream = expanded.after(event, stream, next == 0);
   }
-  const auto& config = model.config();
-  const auto affine = final_affine(model);
-  const auto scale = config.unembedding->scale;
-  const auto W_U = model.weights().W_U().to(at::kCPU, at::kDouble) * scale;
-  auto x = at_columns(stream, asked.columns);  // [source, row, pos, d_model]
-  if (config.final_norm == NormKind::none) {
-    x = x * affine.weight;
-  } else {
-    x = FrozenNorm{.centres = config.final_norm == NormKind::layer_norm,
-                   .scale = asked(final_norm_of(config).scale),
-                   .weight = affine.weight}
-            .of(x);
-  }
-  auto logits = at::matmul(x, W_U);
+  const AllLogits all(asked);
+  auto logits = all.of(at_columns(stream, asked.columns));  // [source, row, pos, vocab]
+  auto sources = expanded.sources();
   if (path.empty()) {
-    logits[expanded.bias()] +=
-        at::matmul(affine.bias, W_U) + model.weights().b_U().to(at::kCPU, at::kDouble) * scale;
+    logits[expanded.bias()] += all.of_biases();
+    logits = at::cat({logits, besides_all_paths(expanded, asked, all).unsqueeze(0)});
+    sources.emplace_back("remainder");
   }
   auto by_row = without_padding(logits.permute({1, 0, 3, 2}), asked.columns).transpose(2, 3);
   return Grid(by_row,
-              {numbered_axis("row", asked.columns.rows()), axis_of("source", expanded.sources()),
+              {numbered_axis("row", asked.columns.rows()), axis_of("source", std::move(sources)),
                asked.columns.axis, numbered_axis("vocab", by_row.size(3))},
               {.title = fmt::format("Logits by the path {}", name_of(path)), .unit = "logits"});
 }

@@ -18,6 +18,7 @@ void perform(const LensOptions& options);
 void perform(const AttributeOptions& options);
 void perform(const HeadsOptions& options);
 void perform(const CircuitsOptions& options);
+void perform(const WeightsOptions& options);
 void perform(const PatchOptions& options);
 void perform(const SaveOptions& options);
 void perform(const BenchOptions& options);

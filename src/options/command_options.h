@@ -260,10 +260,29 @@ struct CircuitsOptions : ScoredPairOptions {
   bool json = false;
 };
 
+struct WeightsOptions {
+  ModelOptions model;
+  std::vector<std::string> composition;  ///< by queries (q), keys (k), values (v); none: something else
+  bool copying = false;
+  std::string singular;  ///< of which matrix the directions are read, as SingularOf names it
+  std::int64_t layer = 0;
+  std::int64_t index = 0;  ///< head or expert
+  std::int64_t directions = 10;
+  std::int64_t draws = 64;    ///< pairs of random heads
+  std::int64_t sample = 500;  ///< tokens that are asked
+  std::uint64_t seed = 0;
+  std::int64_t top_k = 5;
+  std::int64_t largest = 20;  ///< pairs of heads that are shown
+  bool bare = false;          ///< without the norms' weights
+  bool encoder = false;
+  std::string out;
+  bool json = false;
+};
+
 /// One command's, whichever was called.
 using CommandOptions =
     std::variant<ListOptions, InfoOptions, NamesOptions, TokenizeOptions, RunCommandOptions, CacheOptions,
                  ShowOptions, GenerateCommandOptions, LensOptions, AttributeOptions, HeadsOptions,
-                 PatchOptions, CircuitsOptions, SaveOptions, BenchOptions>;
+                 PatchOptions, CircuitsOptions, WeightsOptions, SaveOptions, BenchOptions>;
 
 }  // namespace hooked::cli

@@ -79,6 +79,11 @@ std::span<const Command> commands() {
               "      --answer \" Mary\" --against \" John\" --edges --steps 5 --top 12 --greedy \\\n"
               "      --save circuit.json",
               define_circuits},
+      Command{"weights", "circuits from weights alone: composition, copying, singular directions",
+              "  hooked weights examples/toy_model --composition q,k,v\n"
+              "  hooked weights examples/toy_model --copying\n"
+              "  hooked weights examples/toy_model --singular ov_written --layer 1 --index 3",
+              define_weights},
       Command{"save", "writes the loaded (processed, converted) model as a native folder",
               "  hooked save examples/toy_model --out toy_model_processed", define_save},
       Command{"bench", "times plain and cached runs on this machine",

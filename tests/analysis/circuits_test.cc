@@ -306,6 +306,39 @@ TEST(Circuits, AHeadThatCopiesHasOnes) {
   EXPECT_LT(largest(scores.eigenvalues.slice("layer", 1).values() + 1), 1e-12);
 }
 
+// Whoever ends the work has what was done.
+TEST(Circuits, EndWhereTheyAreTold) {
+  const auto model = random_model_of(grouped_config());
+  std::vector<std::int64_t> told;
+  const auto until = [&](std::int64_t last) {
+    return [&told, last](const SweepProgress& now) {
+      told.push_back(now.done);
+      EXPECT_GE(now.total, now.done);
+      return now.done < last;
+    };
+  };
+  const auto whole = copying_scores(model);
+  const auto some = copying_scores(model, {.progress = until(6)});
+  EXPECT_TRUE(whole.complete);
+  EXPECT_FALSE(some.complete);
+  EXPECT_EQ(told, (std::vector<std::int64_t>{1, 2, 3, 4, 5, 6}));
+  for (std::int64_t head = 0; head < 4; ++head) {
+    EXPECT_EQ(some.eigenvalues.at({0, head}), whole.eigenvalues.at({0, head}));
+    EXPECT_EQ(std::isnan(some.top_k.at({1, head})), head > 1);
+    EXPECT_EQ(std::isnan(some.eigenvalues.at({1, head})), head > 1);
+  }
+  told.clear();
+  auto deep = two_layer_config();
+  deep.n_layers = 3;
+  const auto composed = composition_scores(random_model_of(deep), HeadInput::key, {.progress = until(2)});
+  EXPECT_FALSE(composed.complete);
+  EXPECT_EQ(told, (std::vector<std::int64_t>{1, 2}));
+  EXPECT_FALSE(std::isnan(composed.scores.at({0, 0, 2, 0})));
+  EXPECT_TRUE(std::isnan(composed.scores.at({1, 0, 2, 0})));
+  EXPECT_TRUE(composition_scores(model, HeadInput::key, {.progress = until(1)}).complete)
+      << "there was nothing left";
+}
+
 TEST(Circuits, RefuseByName) {
   auto clipped = two_layer_config();
   clipped.qkv_clip = 2.0;
@@ -313,6 +346,14 @@ TEST(Circuits, RefuseByName) {
               HasSubstr("ov_circuits"));
   EXPECT_THROW(composition_scores(random_model_of(two_layer_config()), HeadInput::query, {.random_draws = 1}),
                ShapeError);
+  // A norm on the stream stands between the heads: what one writes is not what the other reads.
+  auto post = two_layer_config();
+  post.norm_place = NormPlace::post;
+  post.final_norm = NormKind::none;
+  EXPECT_THAT(text_thrown_by<HookError>([&] { composition_scores(random_model_of(post), HeadInput::query); }),
+              HasSubstr("[composition_scores] norms stand on this model's stream"));
+  EXPECT_NO_THROW(
+      composition_scores(random_model_of(post), HeadInput::query, {.circuits = {.norms = false}}));
   auto other = two_layer_config();
   other.unembedding->d_vocab = 7;
   EXPECT_THAT(text_thrown_by<HookError>([&] { copying_scores(random_model_of(other)); }),

@@ -209,6 +209,39 @@ TEST_P(NormTools, ALogitIsAProductOfLengthsAndACosine) {
   EXPECT_LT(largest(term("normed length") - run_.cache[act::ln_final_normalized].norm(2, -1)), kTolerance);
 }
 
+// Whatever is done to the end of a run: the product and the remainder are its logit.
+TEST_P(NormTools, EditsBehindTheStreamAreTheRemainder) {
+  const auto tokens = random_row(6, 11, 4).view({2, 3});
+  EXPECT_LT(largest(normed_logit(model_, run_.cache, options_).terms.slice("quantity", "remainder").values()),
+            kTolerance);
+  const auto last = act::unembed_out;
+  for (const Edit& edit : {add(act::ln_final_normalized, 0.25), scale(act::ln_final_scale, 1.5),
+                           scale(act::unembed_in, 0.5), add(Address(last).row(1), 2.0)}) {
+    const auto run = model_.run_with_cache(tokens, act::defaults | last | act::unembed_in, {.edits = {edit}});
+    const auto terms = normed_logit(model_, run.cache, options_).terms;
+    const auto whole =
+        terms.slice("quantity", "logit").values() + terms.slice("quantity", "remainder").values();
+    for (std::int64_t row = 0; row < 2; ++row) {
+      const auto logits = run.logits()[row];
+      EXPECT_LT(largest(whole[row] - (logits.select(1, 3 + row) - logits.select(1, 5))), kTolerance);
+    }
+    const auto attributed = direct_logit_attribution(model_, run.cache, options_);
+    const auto frozen = leave_one_out(model_, run.cache, options_).frozen;
+    for (const char* label : {"embed", "head 0.2"}) {
+      EXPECT_LT(largest(frozen.slice("part", label).values() + attributed.slice("part", label).values()),
+                kTolerance)
+          << label;
+    }
+  }
+  // Of a cache that has but the scale the scale is seen.
+  const auto some = model_.run_with_cache(tokens, act::resid_post | act::ln_final_scale,
+                                          {.edits = {scale(act::ln_final_scale, 1.5)}});
+  const auto terms = normed_logit(model_, some.cache, options_).terms;
+  const auto whole =
+      terms.slice("quantity", "logit").values() + terms.slice("quantity", "remainder").values();
+  EXPECT_LT(largest(whole[0] - (some.logits()[0].select(1, 3) - some.logits()[0].select(1, 5))), kTolerance);
+}
+
 TEST_P(NormTools, SharesAddUpToTheirTotals) {
   const auto shares = norm_shares(model_, run_.cache, options_);
   EXPECT_LT(largest(shares.length.values().sum(1) - 1.0), kTolerance);

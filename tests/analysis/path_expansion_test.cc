@@ -52,6 +52,9 @@ TEST_P(PathsOfGolden, AddUpToTheLogits) {
     if (bounded.order == config.n_layers) {
       EXPECT_LE(largest_of(paths.slice("path", "remainder").values()), kTolerance * size);
     }
+    // Every token's logit is made of paths: nothing is left to the direct path's remainder.
+    const auto every = path_logits(model, cache, {}).slice("source", "remainder").values();
+    EXPECT_LE(largest_of(every), kTolerance * std::max(1.0, largest_of(before_cap)));
     if (config.final_norm == NormKind::none || config.has_encoder()) continue;
     // The direct path of a source is what the source wrote.
     const auto written = direct_logit_attribution(model, cache, {.answer = 1, .against = 3, .positions = {}});
@@ -157,7 +160,8 @@ TEST(PathExpansion, LogitsOfAPathAreItsNumbers) {
       const std::string name = path.empty() ? "direct" : path.size() == 1 ? "1.1" : "0.1 > 1.0";
       const auto numbers = grid.slice("path", name).values();  // [row, source, pos]
       const auto sources = logits.values().size(1);
-      ASSERT_EQ(sources, numbers.size(1) - 1);
+      // The direct path alone has a remainder: the run's, which is that of all paths.
+      ASSERT_EQ(sources, numbers.size(1) - (path.empty() ? 0 : 1));
       EXPECT_LT(largest_of(logits.values().select(-1, 6) - numbers.narrow(1, 0, sources)), kTolerance)
           << name;
     }
@@ -169,6 +173,37 @@ TEST(PathExpansion, LogitsOfAPathAreItsNumbers) {
               }),
               HasSubstr("1.0 > 0.0 is no path"));
   EXPECT_THROW(path_logits(model, cache, {{0, 4}}), ShapeError);
+}
+
+// All paths of every order, and the direct path's remainder: the logits of an edited run.
+TEST(PathExpansion, LogitsOfAllPathsAreTheRuns) {
+  const auto model = random_model_of(two_layer_config());
+  const auto tokens = random_row(5, 11, 4);
+  std::vector<std::vector<HeadPlace>> paths{{}};
+  const auto heads = model.config().n_heads;
+  for (std::int64_t first = 0; first < heads; ++first) {
+    paths.push_back({{0, first}});
+    paths.push_back({{1, first}});
+    for (std::int64_t second = 0; second < heads; ++second) paths.push_back({{0, first}, {1, second}});
+  }
+  const std::vector<std::vector<Edit>> edits{{},
+                                             {add(act::ln_final_normalized, 0.25)},
+                                             {scale(act::ln_final_scale, 1.5)},
+                                             {scale(act::unembed_in, 0.5)},
+                                             {add(act::unembed_out, 2.0)},
+                                             {scale(act::resid_pre(1), 2.0), scale(act::unembed_in, 0.5)}};
+  for (std::size_t which = 0; which < edits.size(); ++which) {
+    const auto run = model.run_with_cache(tokens, act::everything, {.edits = edits[which]});
+    auto sum = -run.logits().narrow(1, 2, 3);
+    for (const auto& path : paths)
+      sum = sum + path_logits(model, run.cache, path, {.positions = {2, 3, 4}}).values().sum(1);
+    EXPECT_LT(largest_of(sum), kTolerance * 10);
+    const auto remainder =
+        path_logits(model, run.cache, {}, {.positions = {2}}).slice("source", "remainder").values();
+    // Another scale of the final norm is every path's.
+    const bool on_paths = which == 0 || which == 2;
+    EXPECT_EQ(largest_of(remainder) > 1e-3, !on_paths) << which;
+  }
 }
 
 TEST(PathExpansion, SaysWhatItRefuses) {

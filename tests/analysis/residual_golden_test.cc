@@ -181,8 +181,15 @@ TEST_P(StreamOfGolden, SharesOfTheNormAndOfTheCosineAddUp) {
     }
     const auto shares = norm_shares(model, run.cache, options);
     EXPECT_LE(largest(shares.length.values().sum(1) - 1.0), kTolerance);
-    const auto cosine = normed_logit(model, run.cache, options).terms.slice("quantity", "cosine").values();
+    const auto terms = normed_logit(model, run.cache, options).terms;
+    const auto cosine = terms.slice("quantity", "cosine").values();
     EXPECT_LE(largest(shares.cosine.values().sum(1) - cosine), kTolerance);
+    // And the logit by lengths and a cosine is the run's, before any cap.
+    const auto logits = run.cache[act::unembed_out];
+    const auto difference = logits.select(-1, 1) - logits.select(-1, 2);  // [row, pos]
+    const double size = std::max(1.0, largest(difference));
+    EXPECT_LE(largest(terms.slice("quantity", "logit").values() - difference), kTolerance * size);
+    EXPECT_LE(largest(terms.slice("quantity", "remainder").values()), kTolerance * size);
   }
 }
 

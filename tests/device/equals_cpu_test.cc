@@ -38,7 +38,8 @@ std::vector<Group> all_groups() {
           {"gradients", gradient_checks()},
           {"generation", generation_checks()},
           {"model", model_checks()},
-          {"analysis", analysis_checks()}};
+          {"analysis", analysis_checks()},
+          {"reading", reading_checks()}};
 }
 
 class OnTheDevice : public testing::TestWithParam<GoldenCase> {
@@ -126,6 +127,7 @@ TEST_P(OnTheDevice, Gradients) { expect_the_same("gradients", gradient_checks(),
 TEST_P(OnTheDevice, Generates) { expect_the_same("generation", generation_checks(), Turns::most); }
 TEST_P(OnTheDevice, IsSavedAndTrained) { expect_the_same("model", model_checks(), Turns::some); }
 TEST_P(OnTheDevice, IsAnalysed) { expect_the_same("analysis", analysis_checks(), Turns::some); }
+TEST_P(OnTheDevice, IsRead) { expect_the_same("reading", reading_checks(), Turns::some); }
 
 // A model whose layers are spread: the checkpoints take turns at all checks.
 class OverDevices : public OnTheDevice {

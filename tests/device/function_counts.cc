@@ -1,6 +1,8 @@
 #include "tests/device/function_counts.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/eye.h>
+#include <ATen/ops/ones.h>
 
 #include <functional>
 #include <utility>
@@ -10,6 +12,8 @@
 
 namespace hooked::device_tests {
 namespace {
+
+constexpr const char* kSlopingCheckpoint = "bloom";  // whose scores have biases by distance
 
 /// One call of an analysis.
 struct Function {
@@ -40,6 +44,28 @@ std::vector<CountedFunction> counted_functions() {
   auto repeated = repeated_tokens_of(model);
   repeated.rows = 2;
   repeated.half = 3;
+  const auto length = row.tokens.size(1);
+  const auto looked_for = at::ones({length, length}, at::kDouble).tril();
+  LensMaps maps;
+  maps.by_depth[0] = {.matrix = at::eye(model.config().d_model, at::kDouble)};
+  // Maps are of weights as they were published.
+  const auto published = HookedTransformer::load(
+      golden_of.folder().string(), {.device = "strict", .processing = WeightProcessing::none()});
+  const auto published_cache = published.run_with_cache(row, act::everything, {.eager = true}).cache;
+  const auto sloping =
+      HookedTransformer::load(golden_case(kSlopingCheckpoint).folder().string(), {.device = "strict"});
+  const auto reference = logits_at(model, other);
+  const Metrics ready{metric,
+                      logit(1),
+                      probability(1),
+                      log_probability(1),
+                      rank(1),
+                      top1(1),
+                      loss(),
+                      kl_divergence(reference),
+                      js_divergence(reference),
+                      attention(act::pattern(0).head(0), Position::last(), Position::last()),
+                      projection(act::resid_post(0), at::ones({model.config().d_model}, at::kFloat))};
   const StreamPart embedding{.matrix = StreamMatrix::embedding},
       unembedding{.matrix = StreamMatrix::unembedding};
   const std::vector<Function> functions{
@@ -50,21 +76,32 @@ std::vector<CountedFunction> counted_functions() {
       {"direct_logit_attribution", "by layer", [&] { direct_logit_attribution(model, cache, difference); }},
       {"direct_logit_attribution", "by neuron",
        [&] { direct_logit_attribution(model, cache, {.answer = 1, .grain = Grain::neuron}); }},
+      {"direct_logit_attribution", "of a stack",
+       [&] { direct_logit_attribution(model, cache, points, difference); }},
       {"source_attribution", "", [&] { source_attribution(model, cache, {.answer = 1}); }},
       {"score_attribution", "of one head",
        [&] { score_attribution(model, cache, {.scores = act::attn_scores(1).head(0)}); }},
       {"logit_lens", "of the stream", [&] { logit_lens(model, cache, {.tokens = {1}}); }},
       {"logit_lens", "of every neuron",
        [&] { logit_lens(model, cache, {.tokens = {1}, .parts = Grain::neuron}); }},
+      {"logit_lens", "through maps",
+       [&] { logit_lens(published, published_cache, {.tokens = {1}, .maps = maps}); }},
       {"normed_logit", "", [&] { normed_logit(model, cache, difference); }},
       {"norm_shares", "", [&] { norm_shares(model, cache, difference); }},
       {"leave_one_out", "", [&] { leave_one_out(model, cache, difference); }},
       {"unnormed_reading", "", [&] { unnormed_reading(model, cache); }},
       {"head_scores", "one score", [&] { head_scores(cache, HeadScore::previous_token); }},
+      {"head_scores", "a pattern", [&] { head_scores(cache, looked_for); }},
       {"repetition_scores", "", [&] { repetition_scores(model, repeated); }},
       {"ov_circuits", "with singular values", [&] { ov_circuits(model).svd(); }},
       {"qk_circuits", "with norms", [&] { qk_circuits(model).norm(); }},
       {"composition_scores", "of keys", [&] { composition_scores(model, HeadInput::key); }},
+      {"copying_scores", "", [&] { copying_scores(model); }},
+      {"qk_circuits_at", "three distances",
+       [&] {
+         qk_circuits_at(model, {0, 0}, {0, 1, 2});
+       }},
+      {"position_biases", kSlopingCheckpoint, [&] { position_biases(sloping, {.reach = 3}); }},
       {"full_qk_circuit", "with norms",
        [&] {
          full_qk_circuit(model, {0, 0}).norm();
@@ -73,6 +110,9 @@ std::vector<CountedFunction> counted_functions() {
        [&] {
          full_ov_circuit(model, {0, 0}).norm();
        }},
+      {"matmul", "of two circuits", [&] { matmul(ov_circuits(model), qk_circuits(model)); }},
+      {"composition", "of two circuits", [&] { composition(ov_circuits(model), qk_circuits(model)); }},
+      {"stream_matrix", "with norms", [&] { stream_matrix(model, embedding); }},
       {"virtual_weights", "with norms", [&] { virtual_weights(model, embedding, unembedding).norm(); }},
       {"subspace_overlap", "",
        [&] {
@@ -80,6 +120,7 @@ std::vector<CountedFunction> counted_functions() {
                           {.matrix = StreamMatrix::value, .layer = 1});
        }},
       {"singular_directions", "", [&] { singular_directions(model, {.layer = 0}); }},
+      {"pairwise_cosines", "", [&] { pairwise_cosines(stream_matrix(model, embedding)); }},
       {"superposition", "", [&] { superposition(stream_matrix(model, embedding)); }},
       {"expected_interference", "", [&] { expected_interference(stream_matrix(model, embedding)); }},
       {"path_expansion", "of order 2", [&] { path_expansion(model, cache, {.answer = 1, .order = 2}); }},
@@ -87,6 +128,8 @@ std::vector<CountedFunction> counted_functions() {
        [&] {
          path_logits(model, cache, {{0, 0}});
        }},
+      {"scores", "by every ready metric", [&] { scores(model, row, ready); }},
+      {"logits_at", "", [&] { logits_at(model, row); }},
       {"sweep", "of every head", [&] { sweep(model, heads); }},
       {"direct_path", "",
        [&] {

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "hooked/analysis/direct_path.h"
 #include "hooked/analysis/factored_matrix.h"
 #include "hooked/analysis/grid.h"
+#include "hooked/analysis/sweep.h"
 #include "hooked/core/export.h"
 #include "hooked/engine/hooked_transformer.h"
 
@@ -40,6 +42,8 @@ struct CompositionOptions {
   CircuitOptions circuits = {};    ///< of which weights
   std::int64_t random_draws = 64;  ///< pairs of random heads for the baseline
   std::uint64_t seed = 0;          ///< of these
+  /// Called after each pair of layers; false ends the work.
+  std::function<bool(const SweepProgress&)> progress = nullptr;
 };
 
 /// How much of what each head writes the later ones read.
@@ -49,10 +53,13 @@ struct CompositionScores {
   Grid scores;
   double random_mean;       ///< the same of heads with weights drawn from a normal distribution, in the mean
   double random_deviation;  ///< and how far single ones lie from it
+  bool complete;            ///< not ended by `progress`; else NaN stands for what is missing
 };
 
 /// Composition between all heads by queries (R is the QK circuit), keys (its transpose) or values (the OV
-/// circuit). Throws as ov_circuits and qk_circuits; ShapeError for less than two draws.
+/// circuit). Throws as ov_circuits and qk_circuits; HookError where norms stand on the stream itself, between
+/// what is written and what is read (unless CircuitOptions::norms is false); ShapeError for less than two
+/// draws.
 CompositionScores composition_scores(const HookedTransformer& model, HeadInput input,
                                      const CompositionOptions& options = {});
 
@@ -62,6 +69,8 @@ struct CopyingOptions {
   std::int64_t top_k = 5;        ///< how far up a token must stand among those that its copy raises
   std::int64_t tokens = 500;  ///< tokens that are asked, drawn from the vocabulary; all where it has no more
   std::uint64_t seed = 0;     ///< of these
+  /// Called after each head; false ends the work.
+  std::function<bool(const SweepProgress&)> progress = nullptr;
 };
 
 /// Whether heads copy, from weights alone: of the full OV circuit W_E W_V W_O W_U, which says what seeing a
@@ -70,6 +79,7 @@ struct CopyingScores {
   Grid eigenvalues;  ///< [layer, head]: the sum of its eigenvalues over the sum of their sizes; 1 copies, -1
                      ///< does the opposite
   Grid top_k;  ///< [layer, head]: share of tokens that are among the top_k which they raise most themselves
+  bool complete;  ///< not ended by `progress`; else NaN stands for what is missing
 };
 
 /// Copying scores of all heads, by d_head x d_head matrices. With CircuitOptions::norms the final norm's

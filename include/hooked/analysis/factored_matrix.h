@@ -42,8 +42,9 @@ class FactoredMatrix {
 
   /// k is the smallest of m, r and n. By QR of both factors and the decomposition of an r x r matrix.
   SingularValues svd() const;
-  at::Tensor eigenvalues() const;  ///< of BA, complex [.., r]. Throws ShapeError unless m = n.
-  at::Tensor norm() const;         ///< Frobenius norm, [..]
+  /// Of BA, complex [.., r], on the CPU wherever the factors lie. Throws ShapeError unless m = n.
+  at::Tensor eigenvalues() const;
+  at::Tensor norm() const;  ///< Frobenius norm, [..]
 
   /// The same matrix as U sqrt(S) and sqrt(S) V^T: each half has half of the singular values, and orthogonal
   /// columns (rows).

@@ -24,7 +24,9 @@ struct NormedLogit {
   at::Tensor bias;   ///< [row] float64, in logits
   /// [row, quantity, pos]: `logit`, which is `probe length` times `normed length` times `cosine` (of probe
   /// and c(x)) plus `bias`; `normed length` is sqrt(N) |c(x)| / sqrt(|c(x)|^2 + N eps), `stream length` is
-  /// |c(x)|.
+  /// |c(x)|; `remainder` is what the run's logit is besides `logit`: rounding, or what hooks and edits behind
+  /// the stream (the norm's scale, what it made, what the unembedding read and gave) did to it, as far as the
+  /// cache shows it.
   Grid terms;
 };
 
@@ -50,7 +52,8 @@ struct LeaveOneOut {
 };
 
 /// For each of residual_parts of the end of the stream. How far the two are apart says how much of the
-/// stream's size the part is. Throws as normed_logit.
+/// stream's size the part is. `exact` is of the model's own final norm, whatever hooks and edits did to it in
+/// the run; `frozen` has the scale of the run. Throws as normed_logit.
 LeaveOneOut leave_one_out(const HookedTransformer& model, const ActivationCache& cache,
                           const AttributionOptions& options);
 

@@ -46,10 +46,12 @@ struct PathLogitsOptions {
   std::vector<Position> positions = {Position::last()};  ///< of each row; empty: all
 };
 
-/// What one path adds to every logit: a Grid [row, source, pos, vocab] of the sources of path_expansion
-/// (without `remainder`), whose answers' logits are the numbers that it gives. `path` is the heads from the
-/// first to the last, each of a later layer than the one before it; none: the direct path. Throws as
-/// path_expansion, and ShapeError for heads that are not there or not in order.
+/// What one path adds to every logit: a Grid [row, source, pos, vocab] of the sources of path_expansion,
+/// whose answers' logits are the numbers that it gives. `path` is the heads from the first to the last, each
+/// of a later layer than the one before it; none: the direct path. That alone has the source `remainder`,
+/// what the run's logits are besides all paths: rounding, or what hooks and edits did to the stream or behind
+/// it, as far as the cache shows it. So all paths of every order add up to the run's logits before any soft
+/// cap. Throws as path_expansion, and ShapeError for heads that are not there or not in order.
 Grid path_logits(const HookedTransformer& model, const ActivationCache& cache,
                  const std::vector<HeadPlace>& path, const PathLogitsOptions& options = {});
 

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace hooked {
+
+/// Eigenvalues of matrices [.., n, n], complex [.., n] on the CPU, in float64 or float32. They are computed
+/// there wherever the matrices lie: LibTorch has no such decomposition on a GPU unless it was built with one
+/// of the libraries that do it half on the host, too, and the matrices are small.
+at::Tensor eigenvalues_of(const at::Tensor& matrices);
+
+}  // namespace hooked

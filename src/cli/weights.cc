@@ -1,0 +1,188 @@
+// hooked weights: circuits from weights alone.
+#include <ATen/core/Tensor.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "cli/actions.h"
+#include "cli/grid_output.h"
+#include "cli/interrupt.h"
+#include "cli/model_options.h"
+#include "cli/output.h"
+#include "cli/progress_bar.h"
+#include "hooked/analysis/circuits.h"
+#include "hooked/analysis/singular_directions.h"
+
+namespace hooked::cli {
+namespace {
+
+/// A grid and what it is called in JSON and in names of files.
+struct NamedGrid {
+  std::string name;
+  Grid grid;
+};
+
+void save(const std::vector<NamedGrid>& grids, const std::string& out) {
+  if (out.empty()) return;
+  for (const auto& [name, grid] : grids) grid.save(file_of(out, name, grids.size() > 1));
+}
+
+CircuitOptions circuits_of(const WeightsOptions& options) {
+  return {.norms = !options.bare, .stack = options.encoder ? Stack::encoder : Stack::none};
+}
+
+/// Shows how far the work is on a bar, and ends it after Ctrl-C.
+std::function<bool(const SweepProgress&)> shown_on(ProgressBar& bar) {
+  return [&bar](const SweepProgress& now) {
+    bar.show(static_cast<std::uint64_t>(now.done), static_cast<std::uint64_t>(now.total), now.seconds_left);
+    return !interrupted();
+  };
+}
+
+void print_ended(bool complete) {
+  if (!complete) fmt::print("\nended early\n");
+  std::fflush(stdout);
+}
+
+HeadInput input_of(const std::string& word) {
+  if (word == "q") return HeadInput::query;
+  return word == "k" ? HeadInput::key : HeadInput::value;
+}
+
+void print_composition(const CompositionScores& found, std::int64_t largest) {
+  fmt::print("{} ({}); random heads {:.4f} +- {:.4f}\n", found.scores.title(), found.scores.unit(),
+             found.random_mean, found.random_deviation);
+  Table table({{"head"}, {"read by"}, {"score", Align::right}, {"deviations above random", Align::right}});
+  for (const GridCell& cell : found.scores.largest(static_cast<std::size_t>(largest))) {
+    table.add({fmt::format("{}.{}", cell.labels[0], cell.labels[1]),
+               fmt::format("{}.{}", cell.labels[2], cell.labels[3]), fmt::format("{:.4f}", cell.value),
+               fmt::format("{:.1f}", (cell.value - found.random_mean) / found.random_deviation)});
+  }
+  table.print("  ");
+}
+
+void show_composition(const HookedTransformer& model, const WeightsOptions& options) {
+  Json json{{"composition", Json::object()}};
+  std::vector<NamedGrid> grids;
+  bool complete = true;
+  const InterruptGuard guard;
+  for (const std::string& input : options.composition) {
+    if (!complete) break;
+    const auto found = [&] {
+      ProgressBar bar("composition by " + input, ProgressUnit::steps);
+      return composition_scores(model, input_of(input),
+                                {.circuits = circuits_of(options),
+                                 .random_draws = options.draws,
+                                 .seed = options.seed,
+                                 .progress = shown_on(bar)});
+    }();
+    complete = found.complete && !interrupted();
+    grids.push_back({input, found.scores});
+    if (!options.json) {
+      if (grids.size() > 1) fmt::print("\n");
+      print_composition(found, options.largest);
+      continue;
+    }
+    json["composition"][input] = {{"scores", grid_json(found.scores)},
+                                  {"random_mean", found.random_mean},
+                                  {"random_deviation", found.random_deviation},
+                                  {"complete", found.complete}};
+  }
+  complete = grids.size() == options.composition.size() && complete;
+  json["complete"] = complete;
+  if (options.json) print_json(json);
+  print_ended(complete || options.json);
+  save(grids, options.out);
+}
+
+void show_copying(const HookedTransformer& model, const WeightsOptions& options) {
+  const InterruptGuard guard;
+  const auto found = [&] {
+    ProgressBar bar("copying", ProgressUnit::steps);
+    return copying_scores(model, {.circuits = circuits_of(options),
+                                  .top_k = options.top_k,
+                                  .tokens = options.sample,
+                                  .seed = options.seed,
+                                  .progress = shown_on(bar)});
+  }();
+  if (options.json) {
+    print_json({{"eigenvalues", grid_json(found.eigenvalues)},
+                {"top_k", grid_json(found.top_k)},
+                {"complete", found.complete}});
+  } else {
+    print_printed(found.eigenvalues);
+    fmt::print("\n");
+    print_printed(found.top_k);
+  }
+  print_ended(found.complete || options.json);
+  save({{"eigenvalues", found.eigenvalues}, {"top_k", found.top_k}}, options.out);
+}
+
+SingularOf matrix_of(std::string_view word) {
+  static constexpr std::array kNames{
+      std::pair{"ov_written", SingularOf::ov_written}, std::pair{"ov_read", SingularOf::ov_read},
+      std::pair{"qk_query", SingularOf::qk_query},     std::pair{"qk_key", SingularOf::qk_key},
+      std::pair{"mlp_in", SingularOf::mlp_in},         std::pair{"mlp_out", SingularOf::mlp_out}};
+  for (const auto& [name, matrix] : kNames)
+    if (word == name) return matrix;
+  return SingularOf::ov_written;  // the parser takes no other
+}
+
+GridAxis numbers(const char* name, std::int64_t count) {
+  GridAxis axis{.name = name, .labels = {}};
+  for (std::int64_t i = 0; i < count; ++i) axis.labels.push_back(std::to_string(i));
+  return axis;
+}
+
+Json tokens_json(const std::vector<SingularTokens::Token>& tokens) {
+  auto json = Json::array();
+  for (const auto& token : tokens)
+    json.push_back({{"id", token.token}, {"piece", token.piece}, {"logit", token.logit}});
+  return json;
+}
+
+void show_singular(const HookedTransformer& model, const WeightsOptions& options) {
+  const auto found = singular_directions(model, {.of = matrix_of(options.singular),
+                                                 .layer = options.layer,
+                                                 .index = options.index,
+                                                 .directions = options.directions,
+                                                 .top_k = options.top_k,
+                                                 .circuits = circuits_of(options)});
+  if (options.json) {
+    auto rows = Json::array();
+    for (const auto& row : found.top) {
+      rows.push_back({{"value", row.value},
+                      {"subspace", row.subspace},
+                      {"dimensions", row.dimensions},
+                      {"raised", tokens_json(row.raised)},
+                      {"lowered", tokens_json(row.lowered)}});
+    }
+    print_json({{"title", found.title}, {"directions", std::move(rows)}});
+  } else {
+    print_printed(found);
+  }
+  std::fflush(stdout);
+  if (options.out.empty()) return;
+  const auto logits = found.logits.to(at::kCPU, at::kDouble);  // [direction, vocab]
+  const Grid grid(logits, {numbers("direction", logits.size(0)), numbers("vocab", logits.size(1))},
+                  {.title = "Singular directions of " + found.title, .unit = "logits"});
+  save({{"logits", grid}}, options.out);
+}
+
+}  // namespace
+
+void perform(const WeightsOptions& options) {
+  require_folder_of(options.out);
+  const auto model = load_model(options.model);
+  if (!options.composition.empty()) return show_composition(model, options);
+  if (options.copying) return show_copying(model, options);
+  show_singular(model, options);
+}
+
+}  // namespace hooked::cli
