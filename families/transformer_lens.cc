@@ -1,5 +1,7 @@
 // Checkpoints that TransformerLens and the scripts around it wrote: its config fields without a model_type,
 // its own tensor names or those of earlier training code.
+#include <ATen/core/Tensor.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>

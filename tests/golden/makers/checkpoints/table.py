@@ -40,6 +40,9 @@ kPlain = {k: v for k, v in kLlama.items() if k != "num_key_value_heads"} | dict(
 kGpt2 = dict(bos_token_id=1, eos_token_id=2, n_embd=12, n_layer=2, n_head=2, n_positions=32, vocab_size=23)
 kSixteen = dict(kLlama, hidden_size=16)
 kFour = dict(num_hidden_layers=4)
+# Axes that are whole words of four bits, and whole groups.
+kWholeGroups = dict(hidden_size=32, intermediate_size=96, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
+                    num_hidden_layers=1, length=5)
 
 
 def rope(kind="default", **parameters):
@@ -126,6 +129,7 @@ kActivations = ("gelu_10", "gelu_accurate", "gelu_python_tanh", "hardswish", "la
 
 kCases = [
     *rows("gpt2", kGpt2,
+          int8=dict(stored="int8", n_layer=1, length=5),
           equal_sizes=dict(n_inner=12, vocab_size=12),
           options=dict(scale_attn_by_inverse_layer_idx=True, scale_attn_weights=False, activation_function="relu",
                        tie_word_embeddings=False),
@@ -167,6 +171,7 @@ kCases = [
           multi_query=dict(num_key_value_heads=1, hidden_act="gelu", rms_norm_eps=1e-3),
           fp8_rows=dict(stored="fp8_rows", length=5), fp8_tensor=dict(stored="fp8_tensor", golden=False),
           fbgemm=dict(stored="fbgemm", golden=False),
+          **{form: dict(kWholeGroups, stored=form) for form in ("gptq", "awq", "packed", "nf4")},
           equal_sizes=dict(intermediate_size=12, vocab_size=12, num_key_value_heads=4, head_dim=2),
           linear=rope("linear", factor=4.0),
           dynamic=dict(rope("dynamic", factor=2.0), max_position_embeddings=6),
@@ -183,6 +188,7 @@ kCases = [
                                                                    original_max_position_embeddings=16)))),
     *rows("mistral", dict(kLlama, head_dim=8, sliding_window=4), full=dict(sliding_window=None, head_dim=2)),
     *rows("qwen2", kSixteen,
+          int8=dict(stored="integers", num_hidden_layers=1, length=5),
           windows=dict(kFour, use_sliding_window=True, sliding_window=4, max_window_layers=2),
           layer_types=dict(use_sliding_window=True, sliding_window=4, layer_types=kLayers, tie_word_embeddings=True)),
     *rows("qwen3", dict(kLlama, head_dim=8),
