@@ -79,11 +79,11 @@ here, and factors for them are left unread. A note says what the storage was.
 {formats}
 MXFP4 is `*_blocks` with `*_scales`: groups of 32 numbers (e2m1), two in a byte, the first in its lower half, times a power of two. fp8 is e4m3
 times a factor (`weight_scale_inv`, `weight_scale`) for the whole matrix, for each row, or for each block of rows and columns (`weight_block_size`),
-of which the last may be smaller. Factors are floating point numbers or powers of two (e8m0). The product is rounded to float32 once.
+of which the last may be smaller. Factors are floating point numbers or powers of two (e8m0). The product is rounded once, to float32, that of
+compressed-tensors to the dtype of the factors.
 
-The numbers are equal to the last bit to those of `transformers` where it makes them on a CPU (MXFP4; fp8 in whole blocks), else to a decoder in NumPy written from
-the formats' descriptions (`tests/golden/makers/number_codes.py`); the two agree where both exist. Each key of `quantization_config` is honoured or
-refused; modules that it says are not quantised must not be.
+GPTQ, AWQ, bitsandbytes and compressed-tensors, and which package each form is compared with: [loading.md](loading.md#quantised-storage). Each key of
+`quantization_config` is honoured or refused; modules that it says are not quantised must not be.
 
 ## Without a `model_type`
 
@@ -164,11 +164,15 @@ int main(int, char** argv) {
   std::string closing = replaced(std::string(kClosing), "{composites}", composites);
   closing = replaced(std::move(closing), "{composite_notes}", notes);
   std::string formats;
-  for (const hooked::StorageFormat& format : hooked::storage_formats()) {
-    std::vector<std::string> factors;
-    for (const std::string_view ending : format.factors) factors.push_back(fmt::format("`*{}`", ending));
-    formats += fmt::format("| `{}` | {} | `*{}` ({}) with {} |\n", format.method, format.name, format.ending,
-                           format.dtype, fmt::join(factors, " or "));
+  for (const hooked::StorageMethod& method : hooked::storage_methods()) {
+    for (const hooked::StorageForm& form : method.forms) {
+      std::vector<std::string> factors, beside;
+      for (const std::string_view ending : form.factors) factors.push_back(fmt::format("`*{}`", ending));
+      for (const std::string_view ending : form.beside) beside.push_back(fmt::format("`*{}`", ending));
+      formats += fmt::format("| `{}` | {} | `*{}` ({}) with {}{}{} |\n", method.method, form.name,
+                             form.ending, form.dtype, fmt::join(factors, " or "),
+                             beside.empty() ? "" : "; perhaps ", fmt::join(beside, ", "));
+    }
   }
   closing = replaced(std::move(closing), "{formats}", formats);
   std::cout << replaced(std::move(closing), "{recognised}", recognised);

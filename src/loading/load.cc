@@ -182,7 +182,7 @@ std::vector<StoredTensors> storage_of(const PlannedModel& planned) {
   SourceTensors source = source_tensors(planned.reader);
   const auto& storage = planned.identified.read.storage;
   if (storage && planned.whole()) read_quantised(source, *storage, planned.identified.family);
-  return stored_tensors(planned.reader, source, storage ? storage->format->name : "");
+  return stored_tensors(planned.reader, source, storage ? std::string_view(storage->name) : "");
 }
 
 // The processing, packing and placing that every way in shares.

@@ -26,6 +26,14 @@ constexpr std::string_view kGpt4Words =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr std::string_view kQwenWords =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+// As the package tiktoken has them; Oniguruma's `$` is the end of a line, and its intervals are not
+// possessive.
+constexpr std::string_view kCl100kWords =
+    R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++\z|\s*[\r\n]|\s+(?!\S)|\s)";
+constexpr std::string_view kO200kWords =
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+    R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
 // Byte strings with their ranks: the lower, the earlier two parts are joined to one. The id of a string is
 // its rank behind `first_id`.
@@ -146,13 +154,14 @@ std::optional<std::int64_t> id_of(const std::vector<AddedToken>& tokens, std::st
 // A family whose tokenizer is a file of tiktoken: the file does not say how words are cut, nor which tokens
 // are special.
 struct TiktokenFamily {
-  std::string_view tokenizer_class;  // which tokenizer_config.json names, where there is one
+  std::string_view tokenizer_class;  // which tokenizer_config.json names; empty where none is known
   std::string_view file;             // as repositories call it
   std::string_view words;
   bool composes;  // NFC first
   std::string_view bos;
   std::string_view eos;
-  std::vector<std::string> (*special)();  // in the order of their ids, behind the last rank
+  // The special tokens, where the ranks end there.
+  std::vector<AddedToken> (*special)(std::int64_t end);
 };
 
 std::vector<std::string> numbered(std::string_view form, int begin, int end) {
@@ -161,8 +170,15 @@ std::vector<std::string> numbered(std::string_view form, int begin, int end) {
   return names;
 }
 
+std::vector<AddedToken> specials_from(std::int64_t id, const std::vector<std::string>& contents) {
+  std::vector<AddedToken> tokens;
+  for (const std::string& content : contents)
+    tokens.push_back({.id = id++, .content = content, .special = true});
+  return tokens;
+}
+
 // https://github.com/meta-llama/llama3, llama/tokenizer.py: 256 tokens.
-std::vector<std::string> llama3_tokens() {
+std::vector<AddedToken> llama3_tokens(std::int64_t end) {
   constexpr std::string_view kReserved = "<|reserved_special_token_{}|>";
   std::vector<std::string> tokens{"<|begin_of_text|>", "<|end_of_text|>"};
   const auto append = [&](const std::vector<std::string>& more) {
@@ -173,21 +189,36 @@ std::vector<std::string> llama3_tokens() {
   append(numbered(kReserved, 4, 5));
   append({"<|eot_id|>"});
   append(numbered(kReserved, 5, 251));
-  return tokens;
+  return specials_from(end, tokens);
 }
 
 // https://huggingface.co/Qwen/Qwen-7B, tokenization_qwen.py.
-std::vector<std::string> qwen_tokens() {
+std::vector<AddedToken> qwen_tokens(std::int64_t end) {
   std::vector<std::string> tokens{"<|endoftext|>", "<|im_start|>", "<|im_end|>"};
   const auto extra = numbered("<|extra_{}|>", 0, 205);
   tokens.insert(tokens.end(), extra.begin(), extra.end());
+  return specials_from(end, tokens);
+}
+
+// The package's openai_public.py. Their ids are the same however many ranks a file has.
+std::vector<AddedToken> cl100k_tokens(std::int64_t) {
+  std::vector<AddedToken> tokens =
+      specials_from(100257, {"<|endoftext|>", "<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>"});
+  tokens.push_back({.id = 100276, .content = "<|endofprompt|>", .special = true});
   return tokens;
+}
+
+std::vector<AddedToken> o200k_tokens(std::int64_t) {
+  return {{.id = 199999, .content = "<|endoftext|>", .special = true},
+          {.id = 200018, .content = "<|endofprompt|>", .special = true}};
 }
 
 constexpr TiktokenFamily kTiktokenFamilies[] = {
     {"LlamaTokenizer", "tokenizer.model", kGpt4Words, false, "<|begin_of_text|>", "<|end_of_text|>",
      llama3_tokens},
     {"QWenTokenizer", "qwen.tiktoken", kQwenWords, true, "", "<|endoftext|>", qwen_tokens},
+    {"", "cl100k_base.tiktoken", kCl100kWords, false, "", "<|endoftext|>", cl100k_tokens},
+    {"", "o200k_base.tiktoken", kO200kWords, false, "", "<|endoftext|>", o200k_tokens},
 };
 
 const TiktokenFamily& family_of(std::string_view name, const SideFiles& beside) {
@@ -198,7 +229,8 @@ const TiktokenFamily& family_of(std::string_view name, const SideFiles& beside) 
   std::string files;
   for (const auto& family : kTiktokenFamilies) {
     if (named ? family.tokenizer_class == beside.tokenizer_class() : family.file == file) return family;
-    classes += (classes.empty() ? "" : ", ") + std::string(family.tokenizer_class);
+    if (!family.tokenizer_class.empty())
+      classes += (classes.empty() ? "" : ", ") + std::string(family.tokenizer_class);
     files += (files.empty() ? "" : ", ") + std::string(family.file);
   }
   if (named) {
@@ -288,11 +320,7 @@ Tokenizer::Rules read_tiktoken(std::string_view lines, std::string_view name, co
     if (const auto refusal = ranks.add(*std::move(bytes), *rank)) refuse(*refusal);
   }
   std::vector<AddedToken> special = beside.read_added(ranks.vocabulary(), {});
-  if (special.empty()) {
-    auto id = ranks.end();
-    for (auto& content : family.special())
-      special.push_back({.id = id++, .content = std::move(content), .special = true});
-  }
+  if (special.empty()) special = family.special(ranks.end());
   const auto bos = id_of(special, family.bos);
   const auto eos = id_of(special, family.eos);
   auto rules = rules_of(std::move(ranks), family.words, std::move(special), printable(name));

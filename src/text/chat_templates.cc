@@ -64,10 +64,12 @@ void add_templates(const Json& json, const std::string& where, ChatTemplates& ch
   }
 }
 
+// Those of `config`, in place of the ones that are known already.
 void add_special_tokens(const Json& config, ChatTemplates& chat) {
   for (const auto key : kSpecialTokens) {
     const auto found = config.find(key);
     if (found == config.end()) continue;
+    std::erase_if(chat.special_tokens, [&](const auto& token) { return token.first == key; });
     const Json* content = &*found;
     if (content->is_object() && content->contains("content")) content = &content->at("content");
     if (content->is_string()) chat.special_tokens.emplace_back(key, content->get<std::string>());
@@ -83,15 +85,21 @@ void add_member(const Json& json, const std::string& name, ChatTemplates& chat) 
 
 void read_files(const std::filesystem::path& folder, ChatTemplates& chat) {
   const auto config_file = folder / "tokenizer_config.json";
+  const auto map_file = folder / "special_tokens_map.json";
   const auto own_file = folder / kChatTemplateFiles[0];
   if (is_there(own_file)) {
     chat.templates.push_back({std::string(kDefault), own_file.native(), read_limited(own_file)});
   }
+  bool listed = false;
   if (is_there(config_file)) {
     const Json config = read_object(read_limited(config_file), config_file.native());
     add_special_tokens(config, chat);
     add_member(config, printable(config_file.native()), chat);
+    listed = config.contains("added_tokens_decoder");
   }
+  // As in transformers, which reads it for files that do not list their added tokens themselves.
+  if (!listed && is_there(map_file))
+    add_special_tokens(read_object(read_limited(map_file), map_file.native()), chat);
   const auto other_file = folder / kChatTemplateFiles[1];
   if (chat.templates.empty() && is_there(other_file)) {
     add_member(read_object(read_limited(other_file), other_file.native()), printable(other_file.native()),

@@ -64,6 +64,7 @@ constexpr Form kForms[] = {
     {{"tokenizer.json"}, read_json_form},           {{"tekken.json"}, read_tekken_form},
     {{"tokenizer.model"}, read_model_form},         {{"spiece.model"}, read_model_form},
     {{"sentencepiece.bpe.model"}, read_model_form}, {{"qwen.tiktoken"}, read_tiktoken_form},
+    {{"cl100k_base.tiktoken"}, read_tiktoken_form}, {{"o200k_base.tiktoken"}, read_tiktoken_form},
     {{"vocab.json", "merges.txt"}, read_pair_form}, {{"encoder.json", "vocab.bpe"}, read_pair_form},
     {{"vocab.txt"}, read_word_list_form},
 };
@@ -76,18 +77,20 @@ const Form* form_in(const Path& folder) {
   return found == std::end(kForms) ? nullptr : &*found;
 }
 
-// Of tokenizer.json, only tokenizer_config.json is read besides.
+// Of tokenizer.json, only tokenizer_config.json is read besides, and special_tokens_map.json for chat
+// templates.
 std::span<const std::string_view> side_names(const Form& form) {
-  return std::span(SideFiles::kNames).first(&form == &kJsonForm ? 1 : SideFiles::kNames.size());
+  return std::span(SideFiles::kNames).first(&form == &kJsonForm ? 2 : SideFiles::kNames.size());
 }
 
 [[noreturn]] void refuse_folder(const Path& folder) {
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
     if (entry.path().extension() != ".tiktoken") continue;
-    throw TokenizerError(printable(entry.path().native()),
-                         "is a file of tiktoken under a name whose pattern of words is not known; expected "
-                         "qwen.tiktoken, or tokenizer.model of Llama 3");
+    throw TokenizerError(
+        printable(entry.path().native()),
+        "is a file of tiktoken under a name whose pattern of words is not known; expected "
+        "qwen.tiktoken, cl100k_base.tiktoken, o200k_base.tiktoken, or tokenizer.model of Llama 3");
   }
   std::string names;
   for (const auto& form : kForms) {

@@ -8,6 +8,7 @@
         unicode-differences
     .venv/bin/python tests/golden/make.py patching [MODEL-GLOB ...]
     .venv/bin/python tests/golden/make.py reading | gradients | heads | circuits | chat
+    .venv/bin/python tests/golden/make.py quantised-weights  # in an environment of requirements_quantised.txt
     .venv/bin/python tests/golden/make.py bridge  # in an environment of requirements_bridge.txt
     .venv/bin/python tests/golden/make.py sentences MODEL-FOLDER
 """
@@ -24,7 +25,7 @@ warnings.filterwarnings("ignore")
 
 # The command, and the module of makers whose main() it calls with the arguments behind it.
 kCommands = {"compare": "compare", "record": "record", "absent-keys": "absent_keys", "text-parts": "text_parts",
-             "stored-numbers": "stored_numbers", "gguf-blocks": "gguf_blocks", "gguf-models": "gguf_models", "adapters": "adapters",
+             "stored-numbers": "stored_numbers", "quantised-weights": "quantised_weights", "gguf-blocks": "gguf_blocks", "gguf-models": "gguf_models", "adapters": "adapters",
              "sampling": "sampling", "sentences": "sentences", "patching": "patching",
              "chat": "chat", "reading": "reading", "gradients": "gradients", "heads": "heads", "circuits": "circuits", "bridge": "bridge",
              "pickles": "pickles", "tokenizers": "tokenizers",

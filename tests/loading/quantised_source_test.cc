@@ -2,7 +2,6 @@
 // right.
 #include "loading/quantised_source.h"
 
-#include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
@@ -15,20 +14,16 @@
 #include <fstream>
 #include <sstream>
 
-#include "core/config_reader.h"
 #include "core/json.h"
 #include "hooked/core/error.h"
 #include "hooked/loading/describe.h"
 #include "io/checkpoint_reader.h"
+#include "tests/loading/stored_sources.h"
 #include "tests/support/checkpoint_tensors.h"
 #include "tests/support/thrown_by.h"
 
 namespace hooked::quantised_source_test {
 namespace {
-
-QuantisedStorage storage_of(const std::string& group) {
-  return *read_storage(ConfigReader(R"({"quantization_config": )" + group + "}", "config.json"));
-}
 
 const std::string kMxfp4 = R"({"quant_method": "mxfp4"})";
 
@@ -38,12 +33,9 @@ std::string blocks_of(int rows, int columns) {
 
 std::string compressed(const char* strategy) {
   return fmt::format(
-      R"({{"quant_method": "compressed-tensors", "config_groups": {{"g": {{"weights": {{"strategy": "{}"}}}}}}}})",
+      R"({{"quant_method": "compressed-tensors", "format": "float-quantized", "config_groups": {{"g": {{"weights":
+      {{"strategy": "{}"}}}}}}}})",
       strategy);
-}
-
-bool same_bits(const at::Tensor& one, const at::Tensor& other) {
-  return at::equal(one.contiguous().view(at::kInt), other.contiguous().view(at::kInt));
 }
 
 /// The recorded weights (tests/golden/make.py stored-numbers).
@@ -72,7 +64,7 @@ TEST_F(StoredNumbers, AreThoseOfTransformersOrTheDecoder) {
       {"ends", blocks_of(8, 16)},
       {"experts", blocks_of(4, 6)},
       {"exponents", blocks_of(8, 8)},
-      {"row", compressed("channel")},
+      {"row", R"({"quant_method": "fbgemm_fp8"})"},
       {"tensor", compressed("tensor")},
       {"scalar", R"({"quant_method": "fp8", "weight_block_size": null})"}};
   for (const auto& [name, group] : rows) {
@@ -91,7 +83,7 @@ TEST_F(StoredNumbers, AreReadFromAnywhere) {
   for (const auto& [name, weight, group] :
        {std::tuple{"mxfp4", "mxfp4.w", kMxfp4}, std::tuple{"ends", "ends.weight", blocks_of(8, 16)},
         std::tuple{"experts", "experts.weight", blocks_of(4, 6)},
-        std::tuple{"row", "row.weight", compressed("channel")}}) {
+        std::tuple{"row", "row.weight", std::string(R"({"quant_method": "fbgemm_fp8"})")}}) {
     const SourceTensors all = source(name, group);
     const SourceTensor& tensor = all.at(weight);
     const at::Tensor flat = at::empty({tensor.meta().numel()}, at::kFloat);
@@ -199,40 +191,7 @@ TEST_F(QuantisedCheckpoint, WithoutAGroupInTheConfigItIsRefused) {
   EXPECT_NE(text.find("'F8_E4M3' is not supported"), std::string::npos) << text;
 }
 
-// What a file may not be, as sources of zeros.
-class BadStorage : public testing::Test {
- protected:
-  void add(const std::string& name, const std::string& dtype, std::vector<std::int64_t> shape) {
-    const bool real = dtype == "F32", whole = dtype == "I32";
-    source_[name] = {.shape = std::move(shape),
-                     .dtype = real            ? at::kFloat
-                              : whole         ? at::kInt
-                              : dtype == "U8" ? at::kByte
-                                              : at::ScalarType::Undefined,
-                     .dtype_name = dtype,
-                     .where = "model.safetensors",
-                     .read = nullptr,
-                     .read_elements = [](std::int64_t, const at::Tensor& into) { into.zero_(); }};
-    source_[name].read_bytes = [](std::uint64_t, std::span<std::byte> into) {
-      std::ranges::fill(into, std::byte{0});
-    };
-  }
-
-  void expect_refused(const std::string& group, const std::vector<std::string>& said) {
-    SourceTensors source = source_;
-    const auto error = thrown_by<CheckpointError>(
-        [&] { read_quantised(source, storage_of(group), family_of("llama", "config.json")); });
-    ASSERT_TRUE(error) << said.front();
-    EXPECT_EQ(error->where(), "model.safetensors");
-    EXPECT_NE(std::string(error->what()).find("; expected "), std::string::npos) << error->what();
-    EXPECT_EQ(std::string(error->what()).find('\n'), std::string::npos) << error->what();
-    for (const std::string& words : said) {
-      EXPECT_NE(std::string(error->what()).find(words), std::string::npos) << words << ": " << error->what();
-    }
-  }
-
-  SourceTensors source_;
-};
+using BadStorage = StoredSources;
 
 TEST_F(BadStorage, Mxfp4) {
   const std::vector<std::int64_t> good = {2, 6, 3, 16}, scales = {2, 6, 3};

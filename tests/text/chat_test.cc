@@ -153,6 +153,24 @@ TEST_F(ChatFiles, AFileOfItsOwnComesBeforeTheConfigAndThatBeforeTheOlderFile) {
                                       "chat_template.json"}));
 }
 
+// Equal to transformers 5.23 on these files.
+TEST_F(ChatFiles, TheMapOfSpecialTokensCountsWhereTheConfigListsNoAddedTokens) {
+  write(folder_ / "chat_template.jinja", "{{ bos_token }}|{{ eos_token }}|{{ pad_token }}");
+  write(folder_ / "special_tokens_map.json",
+        R"({"bos_token": {"content": "<s>", "lstrip": false}, "eos_token": "</s>"})");
+  EXPECT_EQ(text(), "<s>|</s>|");
+  write(folder_ / "tokenizer_config.json", R"({"bos_token": "hi", "pad_token": "hi"})");
+  EXPECT_EQ(text(), "<s>|</s>|hi");
+  write(folder_ / "tokenizer_config.json",
+        R"({"bos_token": "hi", "added_tokens_decoder": {"0": {"content": "<s>", "special": true}}})");
+  EXPECT_EQ(text(), "hi||");
+  std::filesystem::remove(folder_ / "tokenizer_config.json");
+  EXPECT_EQ(Tokenizer::files_in(folder_.path()),
+            (std::vector<std::string>{"tokenizer.json", "special_tokens_map.json", "chat_template.jinja"}));
+  write(folder_ / "special_tokens_map.json", "[");
+  EXPECT_NE(refusal().find("special_tokens_map.json"), std::string::npos) << refusal();
+}
+
 TEST_F(ChatFiles, OneOfSeveralIsChosenByNameOrByTools) {
   write(
       folder_ / "tokenizer_config.json",

@@ -49,6 +49,8 @@ TEST_F(FormsTest, TheFirstFormOfTheTableIsRead) {
       {{"spiece.model"}, "spiece.model (SentencePiece)"},
       {{"sentencepiece.bpe.model"}, "sentencepiece.bpe.model (SentencePiece)"},
       {{"qwen.tiktoken"}, "qwen.tiktoken (tiktoken)"},
+      {{"cl100k_base.tiktoken"}, "cl100k_base.tiktoken (tiktoken)"},
+      {{"o200k_base.tiktoken"}, "o200k_base.tiktoken (tiktoken)"},
       {{"vocab.json", "merges.txt"}, "a vocabulary and merges (byte-level BPE)"},
       {{"encoder.json", "vocab.bpe"}, "a vocabulary and merges (byte-level BPE)"},
       {{"vocab.txt"}, "vocab.txt (WordPiece)"}};
@@ -56,7 +58,8 @@ TEST_F(FormsTest, TheFirstFormOfTheTableIsRead) {
   write("tekken.json", tekken_text(2));
   for (const auto* name : {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model"})
     write(name, small_model());
-  write("qwen.tiktoken", rank_lines(2));
+  for (const auto* name : {"qwen.tiktoken", "cl100k_base.tiktoken", "o200k_base.tiktoken"})
+    write(name, rank_lines(2));
   for (const auto* name : {"vocab.json", "encoder.json"}) write(name, R"({"a": 0, "b": 1, "ab": 2})");
   for (const auto* name : {"merges.txt", "vocab.bpe"}) write(name, "#version: 0.2\na b\n");
   write("vocab.txt", "[UNK]\n[CLS]\n[SEP]\n[PAD]\n[MASK]\na\n");

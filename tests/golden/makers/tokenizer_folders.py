@@ -22,6 +22,7 @@ import sentencepiece
 import tiktoken
 import transformers
 from sentencepiece import sentencepiece_model_pb2
+from tiktoken_ext import openai_public
 from tokenizers import normalizers
 
 from . import tokenizer_families, tokenizer_texts
@@ -153,9 +154,11 @@ class TransformersOracle:
 
 
 class TiktokenOracle:
-    def __init__(self, words: str, ranks: dict, special: list, first: int = 0, normalize=lambda text: text):
-        self.encoding = tiktoken.Encoding("tiny", pat_str=words, mergeable_ranks=ranks,
-                                          special_tokens={name: len(ranks) + i for i, name in enumerate(special)})
+    """`special`: names in the order of their ids behind the ranks, or with their ids."""
+
+    def __init__(self, words: str, ranks: dict, special, first: int = 0, normalize=lambda text: text):
+        ids = special if isinstance(special, dict) else {name: len(ranks) + i for i, name in enumerate(special)}
+        self.encoding = tiktoken.Encoding("tiny", pat_str=words, mergeable_ranks=ranks, special_tokens=ids)
         self.first, self.normalize = first, normalize
 
     def row(self, text: str) -> dict:
@@ -207,6 +210,20 @@ def tekken_file(ranks: dict) -> bytes:
                    "default_num_special_tokens": 20, "version": "v3"},
         "vocab": [{"rank": rank, "token_bytes": base64.b64encode(token).decode(), "token_str": None} for token, rank in ranks.items()],
         "special_tokens": [{"rank": i, "token_str": name, "is_control": True} for i, name in enumerate(special)]}).encode()
+
+
+def openai_folders(ranks: dict) -> dict:
+    """OpenAI's names for files, with the patterns and special tokens that the package has for them, and fewer ranks."""
+    made, load = {}, openai_public.load_tiktoken_bpe
+    openai_public.load_tiktoken_bpe = lambda *_, **__: {}
+    try:
+        for name in ("cl100k_base", "o200k_base"):
+            known = getattr(openai_public, name)()
+            made[f"{name.removesuffix('_base')}_ranks"] = ({f"{name}.tiktoken": tiktoken_file(ranks)}, TiktokenOracle(
+                known["pat_str"], ranks, known["special_tokens"]))
+    finally:
+        openai_public.load_tiktoken_bpe = load
+    return made
 
 
 def as_json(value) -> bytes:
@@ -278,6 +295,7 @@ def folders(scratch: pathlib.Path, wide: bool) -> dict:
         tokenizer_families.kGpt4Words, ranks, llama3))
     made["qwen_ranks"] = ({"qwen.tiktoken": tiktoken_file(ranks)}, TiktokenOracle(
         tokenizer_families.kQwenWords, ranks, qwen, normalize=normalizers.NFC().normalize_str))
+    made |= openai_folders(ranks)
     in_order = [bytes([byte]) for byte in range(256)] + [token for token in ranks if len(token) > 1]
     tekken = tekken_file({token: rank for rank, token in enumerate(in_order)})
     made["tekken"] = ({"tekken.json": tekken}, TekkenOracle(tekken))

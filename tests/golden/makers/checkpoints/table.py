@@ -43,6 +43,9 @@ kFour = dict(num_hidden_layers=4)
 kLfm2 = dict(kIds, hidden_size=16, intermediate_size=21, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
              vocab_size=23, max_position_embeddings=32, block_multiple_of=3, rope_parameters=dict(rope_type="default",
                                                                                                  rope_theta=1000.0))
+# Axes that are whole words of four bits, and whole groups.
+kWholeGroups = dict(hidden_size=32, intermediate_size=96, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
+                    num_hidden_layers=1, length=5)
 
 
 def rope(kind="default", **parameters):
@@ -150,6 +153,7 @@ kActivations = ("gelu_10", "gelu_accurate", "gelu_python_tanh", "hardswish", "la
 
 kCases = [
     *rows("gpt2", kGpt2,
+          int8=dict(stored="int8", n_layer=1, length=5),
           equal_sizes=dict(n_inner=12, vocab_size=12),
           options=dict(scale_attn_by_inverse_layer_idx=True, scale_attn_weights=False, activation_function="relu",
                        tie_word_embeddings=False),
@@ -191,6 +195,7 @@ kCases = [
           multi_query=dict(num_key_value_heads=1, hidden_act="gelu", rms_norm_eps=1e-3),
           fp8_rows=dict(stored="fp8_rows", length=5), fp8_tensor=dict(stored="fp8_tensor", golden=False),
           fbgemm=dict(stored="fbgemm", golden=False),
+          **{form: dict(kWholeGroups, stored=form) for form in ("gptq", "awq", "packed", "nf4")},
           equal_sizes=dict(intermediate_size=12, vocab_size=12, num_key_value_heads=4, head_dim=2),
           linear=rope("linear", factor=4.0),
           dynamic=dict(rope("dynamic", factor=2.0), max_position_embeddings=6),
@@ -216,6 +221,7 @@ kCases = [
                       written=dict(clip_qkv=None, use_sliding_window=False, sliding_window=4))),
     *rows("jais2", dict(kLlama, head_dim=8), bare=dict(attention_bias=False, mlp_bias=False, tie_word_embeddings=True)),
     *rows("qwen2", kSixteen,
+          int8=dict(stored="integers", num_hidden_layers=1, length=5),
           windows=dict(kFour, use_sliding_window=True, sliding_window=4, max_window_layers=2),
           layer_types=dict(use_sliding_window=True, sliding_window=4, layer_types=kLayers, tie_word_embeddings=True)),
     *rows("qwen3", dict(kLlama, head_dim=8),

@@ -1,0 +1,475 @@
+// Whole numbers and levels: what the formats' own packages make of them (tests/golden/make.py
+// quantised-weights), files that cannot be right, and how much memory loading them takes.
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "hooked/core/tensor_text.h"
+#include "hooked/engine/hooked_transformer.h"
+#include "hooked/io/file.h"
+#include "hooked/io/safetensors.h"
+#include "hooked/loading/describe.h"
+#include "io/checkpoint_reader.h"
+#include "tests/loading/stored_sources.h"
+#include "tests/support/process_memory.h"
+#include "tests/support/temp_folder.h"
+
+namespace hooked::quantised_weights_test {
+namespace {
+
+class QuantisedWeights : public testing::Test {
+ protected:
+  SourceTensor weight(const std::string& name, const char* family = "llama") const {
+    SourceTensors all = source_tensors(reader_), some;
+    for (auto& [tensor, source] : all) {
+      if (tensor.starts_with(name + ".") && !tensor.ends_with(".expected")) some.emplace(tensor, source);
+    }
+    read_quantised(some, storage_of(reader_.metadata().at(name)), family_of(family, "config.json"));
+    EXPECT_EQ(some.size(), 1u) << name;
+    return some.at(name + ".weight");
+  }
+
+  const CheckpointReader reader_ =
+      CheckpointReader::open_file(HOOKED_SOURCE_DIR "/tests/golden/quantised_weights.safetensors");
+};
+
+TEST_F(QuantisedWeights, AreThoseOfTheFormatsPackages) {
+  EXPECT_GE(reader_.metadata().size(), 21u);
+  for (const auto& [name, group] : reader_.metadata()) {
+    SCOPED_TRACE(name);
+    const at::Tensor got = weight(name).read(), expected = reader_.read(name + ".expected");
+    EXPECT_EQ(got.sizes(), expected.sizes());
+    EXPECT_TRUE(same_bits(got, expected));
+    EXPECT_GT(expected.abs().max().item<float>(), 0.0F);
+  }
+}
+
+// Any run of elements is what it is of the whole.
+TEST_F(QuantisedWeights, AreReadFromAnywhere) {
+  for (const auto& [name, group] : reader_.metadata()) {
+    const SourceTensor tensor = weight(name);
+    const at::Tensor flat = at::empty({tensor.meta().numel()}, at::kFloat);
+    tensor.read_elements(0, flat);
+    for (std::int64_t first = 0; first < flat.numel(); first += 1 + first / 9) {
+      for (const std::int64_t count : {0, 1, 2, 7, 33, 64, 1000}) {
+        if (first + count > flat.numel()) continue;
+        const at::Tensor run = at::empty({count}, at::kFloat);
+        tensor.read_elements(first, run);
+        ASSERT_TRUE(same_bits(run, flat.narrow(0, first, count))) << name << ' ' << first << ' ' << count;
+      }
+    }
+  }
+}
+
+// GPT-2 holds its matrices [in, out], and they are quantised as those of linear layers.
+TEST_F(QuantisedWeights, AreTurnedOverForConv1d) {
+  for (const char* name : {"int8", "nf4", "gptq4_order", "awq"}) {
+    const at::Tensor expected = reader_.read(std::string(name) + ".expected").t();
+    const SourceTensor tensor = weight(name, "gpt2");
+    EXPECT_EQ(at::IntArrayRef(tensor.shape), expected.sizes()) << name;
+    EXPECT_TRUE(same_bits(tensor.read(), expected)) << name;
+  }
+}
+
+const std::string kGptq = R"({"quant_method": "gptq", "bits": 4, "group_size": 16})";
+const std::string kAwq = R"({"quant_method": "awq", "bits": 4, "group_size": 16})";
+
+class BadIntegers : public StoredSources {
+ protected:
+  // [out 16, in 40]: five words of eight rows, in groups of 16, 16 and 8.
+  void add_gptq() {
+    add("m.qweight", "I32", {5, 16});
+    add("m.qzeros", "I32", {3, 2});
+    add("m.scales", "F16", {3, 16});
+    add("m.g_idx", "I32", {40});
+  }
+};
+
+TEST_F(BadIntegers, Gptq) {
+  add_gptq();
+  EXPECT_EQ(quantised(kGptq).at("m.weight").shape, (std::vector<std::int64_t>{16, 40}));
+  EXPECT_EQ(quantised(kGptq).size(), 1u);
+  for (const std::vector<std::int64_t>& odd : {std::vector<std::int64_t>{80}, {}, {5, 16, 1}}) {
+    add("m.qweight", "I32", odd);
+    expect_refused(kGptq, {"'m.qweight'", "two axes"});
+  }
+  add_gptq();
+  for (const std::vector<std::int64_t>& odd :
+       {std::vector<std::int64_t>{2, 16}, {3, 15}, {48}, {}, {3, 16, 1}}) {
+    add("m.scales", "F16", odd);
+    expect_refused(kGptq, {"'m.scales'", "does not fit 'm.qweight'", "[3, 16]"});
+  }
+  for (const char* dtype : {"I32", "F64", "U8"}) {
+    add("m.scales", dtype, {3, 16});
+    expect_refused(kGptq, {"'m.scales'", "expected F16, BF16 or F32", dtype});
+  }
+  add_gptq();
+  for (const std::vector<std::int64_t>& odd : {std::vector<std::int64_t>{3, 16}, {2, 2}, {6}}) {
+    add("m.qzeros", "I32", odd);
+    expect_refused(kGptq, {"'m.qzeros'", "does not fit 'm.qweight'", "I32 [3, 2]"});
+  }
+  add_gptq();
+  add("m.g_idx", "I32", {39});
+  expect_refused(kGptq, {"'m.g_idx'", "I32 [40]"});
+  add_gptq();
+  std::vector<std::int64_t> order(40, 1);
+  for (const std::int64_t group : {std::int64_t{3}, std::int64_t{-1}, std::int64_t{-2147483648}}) {
+    order[21] = group;
+    add_words("m.g_idx", "I32", {40}, order);
+    expect_refused(kGptq, {"'m.g_idx'", "at 21", "expected 0 to 2", std::to_string(group)});
+  }
+  add_gptq();
+  for (const char* part : {"m.scales", "m.qzeros"}) {
+    source_.erase(part);
+    expect_refused(kGptq, {"'m.qweight'", std::string(part).substr(1)});
+    add_gptq();
+  }
+  source_.erase("m.g_idx");
+  EXPECT_NO_THROW(quantised(kGptq)) << "neighbours are groups";
+  expect_refused(R"({"quant_method": "gptq", "bits": 4, "group_size": 16, "desc_act": true})",
+                 {"'m.qweight'", "'.g_idx'"});
+  add_gptq();
+  add("m.weight", "F32", {16, 40});
+  expect_refused(kGptq, {"'m.weight' a second time"});
+  source_.erase("m.weight");
+  // 5 words are 53 numbers of three bits and a third.
+  expect_refused(R"({"quant_method": "gptq", "bits": 3, "group_size": 16})",
+                 {"'m.qweight'", "multiple of 3 rows"});
+  source_.at("m.qzeros").read_bytes = nullptr;
+  expect_refused(kGptq, {"'m.qzeros'", "safetensors"});
+}
+
+TEST_F(BadIntegers, Awq) {
+  const auto add_all = [&] {
+    add("m.qweight", "I32", {40, 2});
+    add("m.qzeros", "I32", {3, 2});
+    add("m.scales", "F16", {3, 16});
+  };
+  add_all();
+  EXPECT_EQ(quantised(kAwq).at("m.weight").shape, (std::vector<std::int64_t>{16, 40}));
+  add("m.scales", "F16", {16, 3});
+  expect_refused(kAwq, {"'m.scales'", "[3, 16]"});
+  add_all();
+  source_.erase("m.qzeros");
+  expect_refused(kAwq, {"'m.qweight'", "'.qzeros'"});
+  add_all();
+  source_.erase("m.scales");
+  expect_refused(kAwq, {"'m.qweight'", "without its factors", "'m.scales'"});
+}
+
+std::string compressed(const char* format, const std::string& weights) {
+  return fmt::format(
+      R"({{"quant_method": "compressed-tensors", "format": "{}", "config_groups": {{"g": {{"weights":
+      {{"type": "int", {}}}}}}}}})",
+      format, weights);
+}
+
+TEST_F(BadIntegers, Packed) {
+  const std::string group =
+      compressed("pack-quantized", R"("num_bits": 4, "strategy": "group", "group_size": 8,
+      "symmetric": false)");
+  const auto add_all = [&] {  // [10, 24]
+    add("m.weight_packed", "I32", {10, 3});
+    add("m.weight_scale", "BF16", {10, 3});
+    add("m.weight_zero_point", "I32", {2, 3});
+    add_words("m.weight_shape", "I64", {2}, {10, 24});
+  };
+  add_all();
+  EXPECT_EQ(quantised(group).at("m.weight").shape, (std::vector<std::int64_t>{10, 24}));
+  EXPECT_EQ(quantised(group).size(), 1u);
+  for (const std::vector<std::int64_t>& odd :
+       {std::vector<std::int64_t>{10, 25}, {11, 24}, {10, 16}, {0, 0}}) {
+    add_words("m.weight_shape", "I64", {2}, odd);
+    expect_refused(group, {"'m.weight_packed'", "4 bits for each number of", "[10, 3]"});
+  }
+  add_words("m.weight_shape", "I64", {2}, {-10, 24});
+  expect_refused(group, {"'m.weight_shape'", "expected sizes from 0", "got -10"});
+  add_words("m.weight_shape", "I64", {3}, {10, 24, 1});
+  expect_refused(group, {"'m.weight_shape'", "expected I64 [2]"});
+  add_all();
+  for (const std::vector<std::int64_t>& odd : {std::vector<std::int64_t>{10, 1}, {3, 10}, {30}, {10, 4}}) {
+    add("m.weight_scale", "BF16", odd);
+    expect_refused(group, {"'m.weight_scale'", "one for each 8 numbers of a row", "[10, 24]"});
+  }
+  add_all();
+  for (const std::vector<std::int64_t>& odd : {std::vector<std::int64_t>{10, 3}, {2, 2}, {6}}) {
+    add("m.weight_zero_point", "I32", odd);
+    expect_refused(group, {"'m.weight_zero_point'", "zero points", "I32 [2, 3]"});
+  }
+  add_all();
+  add_words("m.weight_g_idx", "I32", {24}, std::vector<std::int64_t>(24, 3));
+  expect_refused(group, {"'m.weight_g_idx'", "expected 0 to 2, got 3"});
+  add_words("m.weight_g_idx", "I32", {24}, std::vector<std::int64_t>(24, -1));
+  EXPECT_NO_THROW(quantised(group).at("m.weight").read()) << "it was never set: neighbours are groups";
+  source_.erase("m.weight_g_idx");
+  for (const char* part : {"m.weight_scale", "m.weight_zero_point", "m.weight_shape"}) {
+    source_.erase(part);
+    expect_refused(group, {"'m.weight_packed'", std::string(part).substr(8)});
+    add_all();
+  }
+  add_words("m.weight_shape", "I64", {2}, {10, 21});
+  expect_refused(group, {"'m.weight_scale'", "whole groups"});
+}
+
+TEST_F(BadIntegers, OfAByte) {
+  const std::string rows = compressed("int-quantized", R"("strategy": "channel", "symmetric": false)");
+  const auto add_all = [&] {
+    add("m.weight", "I8", {6, 5});
+    add("m.weight_scale", "F32", {6, 1});
+    add("m.weight_zero_point", "I8", {6, 1});
+  };
+  add_all();
+  EXPECT_EQ(quantised(rows).size(), 1u);
+  add("m.weight_scale", "F32", {5, 1});
+  expect_refused(rows, {"'m.weight_scale'", "one for each row of [6, 5]", "quantization_config"});
+  add_all();
+  add("m.weight_zero_point", "I32", {6, 1});
+  expect_refused(rows, {"'m.weight_zero_point'", "I8 [6, 1]"});
+  add_all();
+  source_.erase("m.weight_zero_point");
+  expect_refused(rows, {"'m.weight'", "'_zero_point'"});
+  add("m.weight", "I8", {6, 5, 2});
+  expect_refused(rows, {"'m.weight'", "two axes"});
+}
+
+TEST_F(BadIntegers, PartsOf127) {
+  const std::string group = R"({"quant_method": "bitsandbytes", "load_in_8bit": true})";
+  const auto add_all = [&] {
+    add("m.weight", "I8", {6, 5});
+    add("m.SCB", "F32", {6});
+    add("m.weight_format", "U8", {});
+  };
+  add_all();
+  EXPECT_EQ(quantised(group).size(), 1u);
+  add("m.SCB", "F32", {5});
+  expect_refused(group, {"'m.SCB'", "F32 [6]"});
+  add_all();
+  add("m.weight_format", "U8", {}, {std::byte{2}});
+  expect_refused(group, {"'m.weight_format'", "tiles"});
+  add_all();
+  source_.erase("m.SCB");
+  expect_refused(group, {"'m.weight'", "without its factors", "'m.SCB'"});
+}
+
+class BadLevels : public StoredSources {
+ protected:
+  static constexpr const char* kState = "m.weight.quant_state.bitsandbytes__nf4";
+  const std::string group_ =
+      R"({"quant_method": "bitsandbytes", "load_in_4bit": true, "bnb_4bit_quant_type": "nf4"})";
+
+  void state(const std::string& json) {
+    std::vector<std::byte> bytes;
+    for (const char letter : json) bytes.push_back(static_cast<std::byte>(letter));
+    add(kState, "U8", {static_cast<std::int64_t>(bytes.size())}, bytes);
+  }
+
+  static std::string json(const std::string& shape = "[6, 50]", const std::string& more = "",
+                          const std::string& size = "64") {
+    return fmt::format(R"({{"quant_type": "nf4", "blocksize": {}, "dtype": "float16", "shape": {}{}}})", size,
+                       shape, more);
+  }
+
+  static std::string nested(const std::string& size = "2") {
+    return fmt::format(R"(, "nested_blocksize": {}, "nested_dtype": "float32", "nested_offset": 0.5)", size);
+  }
+
+  void add_all() {
+    add("m.weight", "U8", {150, 1});
+    add("m.weight.absmax", "F32", {5});
+    add("m.weight.quant_map", "F32", {16});
+    state(json());
+  }
+
+  void add_nested() {
+    add("m.weight.absmax", "U8", {5});
+    add("m.weight.nested_absmax", "F32", {3});
+    add("m.weight.nested_quant_map", "F32", {256});
+    state(json("[6, 50]", nested()));
+  }
+};
+
+TEST_F(BadLevels, Numbers) {
+  add_all();
+  EXPECT_EQ(quantised(group_).at("m.weight").shape, (std::vector<std::int64_t>{6, 50}));
+  add("m.weight", "U8", {149, 1});
+  expect_refused(group_, {"'m.weight'", "expected 150 bytes", "[149, 1]"});
+  add_all();
+  for (const std::vector<std::int64_t>& odd : {std::vector<std::int64_t>{4}, {6}, {5, 1}}) {
+    add("m.weight.absmax", "F32", odd);
+    expect_refused(group_, {"'m.weight.absmax'", "every 64 numbers", "F32 [5]"});
+  }
+  add_all();
+  add("m.weight.quant_map", "F32", {15});
+  expect_refused(group_, {"'m.weight.quant_map'", "F32 [16]"});
+  for (const std::string part : {"m.weight.absmax", "m.weight.quant_map", kState}) {
+    add_all();
+    source_.erase(part);
+    expect_refused(group_, {"'m.weight'", part.substr(1)});
+  }
+}
+
+TEST_F(BadLevels, States) {
+  add_all();
+  for (const auto& [text, said] : std::vector<std::pair<std::string, std::string>>{
+           {json("[]"), "shape"},
+           {json("[-6, 50]"), "shape"},
+           {json("[4294967296, 4294967296]"), "shape"},
+           {json("[6, 1099511627777]"), "shape"},
+           {json("\"6\""), "shape"},
+           {json("[6, 50]", "", "0"), "blocksize"},
+           {json("[6, 50]", "", "-64"), "blocksize"},
+           {json("[6, 50]", "", "\"64\""), "blocksize"},
+           {json("[6, 50]", nested("0")), "nested_blocksize"},
+           {json("[6, 50]", R"(, "nested_blocksize": 2)"), "nested_offset"},
+           {R"({"quant_type": "nf4", "blocksize": 64, "dtype": "int8", "shape": [6, 50]})", "dtype"},
+           {R"({"quant_type": "nf4", "blocksize": 64, "shape": [6, 50]})", "dtype"}}) {
+    state(text);
+    expect_refused(group_, {kState, said});
+  }
+  for (const std::string text :
+       {R"({"quant_type": "fp4", "blocksize": 64, "dtype": "float16", "shape": [6, 50]})"}) {
+    state(text);
+    expect_refused(group_, {kState, "'fp4'", "expected 'nf4'"});
+  }
+  // Cut at every length, it is no JSON.
+  const std::string whole = json();
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    state(whole.substr(0, length));
+    EXPECT_TRUE(thrown_by<CheckpointError>([&] { quantised(group_); })) << length;
+  }
+  add(kState, "U8", {1 << 20});
+  expect_refused(group_, {kState, "65536"});
+  add(kState, "I32", {20});
+  expect_refused(group_, {kState, "I32"});
+}
+
+TEST_F(BadLevels, NestedFactors) {
+  add_all();
+  add_nested();
+  EXPECT_NO_THROW(quantised(group_).at("m.weight").read());
+  add("m.weight.nested_absmax", "F32", {2});
+  expect_refused(group_, {"'m.weight.nested_absmax'", "every 2 factors", "F32 [3]"});
+  add_nested();
+  add("m.weight.nested_quant_map", "F32", {16});
+  expect_refused(group_, {"'m.weight.nested_quant_map'", "F32 [256]"});
+  add_nested();
+  add("m.weight.absmax", "F32", {5});
+  expect_refused(group_, {"'m.weight.absmax'", "U8 [5]"});
+  add_nested();
+  for (const std::string part : {"m.weight.nested_absmax", "m.weight.nested_quant_map"}) {
+    source_.erase(part);
+    expect_refused(group_, {"'m.weight'", part.substr(1)});
+    add_nested();
+  }
+}
+
+TEST_F(BadIntegers, EmptyMatricesAreNoTrouble) {
+  add("m.qweight", "I32", {0, 16});
+  add("m.qzeros", "I32", {0, 2});
+  add("m.scales", "F16", {0, 16});
+  EXPECT_EQ(quantised(kGptq).at("m.weight").read().numel(), 0);
+}
+
+using Tensors = std::map<std::string, at::Tensor>;
+
+/// A Llama whose matrices are written by `linear`.
+void write_llama(const std::filesystem::path& folder, const char* group,
+                 void (*linear)(Tensors& tensors, const std::string& name, std::int64_t out,
+                                std::int64_t in)) {
+  constexpr std::int64_t kWidth = 1024, kNeurons = 2816, kVocabulary = 512, kLayers = 2;
+  const auto vector = [](std::int64_t size) { return at::ones({size}, at::kHalf); };
+  Tensors tensors{{"model.embed_tokens.weight", at::zeros({kVocabulary, kWidth}, at::kHalf)},
+                  {"model.norm.weight", vector(kWidth)},
+                  {"lm_head.weight", at::zeros({kVocabulary, kWidth}, at::kHalf)}};
+  for (int layer = 0; layer < kLayers; ++layer) {
+    const std::string at = fmt::format("model.layers.{}.", layer);
+    for (const char* name : {"q", "k", "v", "o"})
+      linear(tensors, fmt::format("{}self_attn.{}_proj", at, name), kWidth, kWidth);
+    linear(tensors, at + "mlp.gate_proj", kNeurons, kWidth);
+    linear(tensors, at + "mlp.up_proj", kNeurons, kWidth);
+    linear(tensors, at + "mlp.down_proj", kWidth, kNeurons);
+    tensors[at + "input_layernorm.weight"] = vector(kWidth);
+    tensors[at + "post_attention_layernorm.weight"] = vector(kWidth);
+  }
+  save_safetensors(folder / "model.safetensors", {tensors.begin(), tensors.end()});
+  write_file(folder / "config.json",
+             fmt::format(R"({{"model_type": "llama", "hidden_size": {}, "intermediate_size": {},
+      "num_hidden_layers": {}, "num_attention_heads": 8, "vocab_size": {}, "max_position_embeddings": 64,
+      "quantization_config": {}}})",
+                         kWidth, kNeurons, kLayers, kVocabulary, group));
+}
+
+at::Tensor any_words(std::int64_t rows, std::int64_t columns) {
+  return at::randint(-(std::int64_t{1} << 31), std::int64_t{1} << 31, {rows, columns}, at::kInt);
+}
+
+void write_gptq(Tensors& tensors, const std::string& name, std::int64_t out, std::int64_t in) {
+  tensors[name + ".qweight"] = any_words(in / 8, out);
+  tensors[name + ".qzeros"] = any_words(in / 128, out / 8);
+  tensors[name + ".scales"] = at::full({in / 128, out}, 0.01, at::kHalf);
+  tensors[name + ".g_idx"] = at::randint(in / 128, {in}, at::kInt);
+}
+
+void write_packed(Tensors& tensors, const std::string& name, std::int64_t out, std::int64_t in) {
+  tensors[name + ".weight_packed"] = any_words(out, in / 8);
+  tensors[name + ".weight_scale"] = at::full({out, in / 128}, 0.01, at::kBFloat16);
+  tensors[name + ".weight_shape"] = at::tensor({out, in}, at::kLong);
+}
+
+void write_levels(Tensors& tensors, const std::string& name, std::int64_t out, std::int64_t in) {
+  const std::string json = fmt::format(
+      R"({{"quant_type": "nf4", "blocksize": 64, "dtype": "bfloat16", "shape": [{}, {}]}})", out, in);
+  const std::vector<std::int64_t> letters(json.begin(), json.end());
+  tensors[name + ".weight"] = at::randint(256, {out * in / 2, 1}, at::kByte);
+  tensors[name + ".weight.absmax"] = at::ones({out * in / 64}, at::kFloat);
+  tensors[name + ".weight.quant_map"] = at::randn({16}, at::kFloat);
+  tensors[name + ".weight.quant_state.bitsandbytes__nf4"] = at::tensor(letters, at::kLong).to(at::kByte);
+}
+
+// As loading of other files does (streamed_model_test.cc): one copy of the weights, and blocks.
+TEST(QuantisedMemory, LoadingTakesHardlyMoreThanTheModel) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "a sanitizer has memory of its own";
+#endif
+  if (!forget_peak() || process_status("VmHWM") < 0) GTEST_SKIP() << "this system does not tell the peak";
+  constexpr std::int64_t kConstant = std::int64_t{24} << 20;
+  const LoadOptions options{.dtype = at::kBFloat16, .processing = WeightProcessing::none()};
+  using Written = std::pair<const char*, void (*)(Tensors&, const std::string&, std::int64_t, std::int64_t)>;
+  for (
+      const auto& [group, linear] :
+      {Written{R"({"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": true})", write_gptq},
+       Written{
+           R"({"quant_method": "compressed-tensors", "format": "pack-quantized", "config_groups": {"g": {"weights":
+            {"num_bits": 4, "strategy": "group", "group_size": 128}}}})",
+           write_packed},
+       Written{R"({"quant_method": "bitsandbytes", "load_in_4bit": true, "bnb_4bit_quant_type": "nf4"})",
+               write_levels}}) {
+    SCOPED_TRACE(group);
+    const TempFolder folder;
+    write_llama(folder.path(), group, linear);
+    HookedTransformer::load(folder.path().string(), options);  // code and threads are there from now on
+    ASSERT_TRUE(forget_peak());
+    const std::int64_t before = process_status("VmRSS");
+    const HookedTransformer model = HookedTransformer::load(folder.path().string(), options);
+    const std::int64_t peak = process_status("VmHWM") - before;
+    std::int64_t weights = 0;
+    for (const auto& [name, values] : model.state_dict())
+      weights += static_cast<std::int64_t>(values.nbytes());
+    EXPECT_GT(weights, std::int64_t{40} << 20);
+    EXPECT_LE(peak, weights + weights * 15 / 100 + kConstant) << "weights are " << weights << " bytes";
+    EXPECT_GE(peak, weights / 2) << "the measurement misses the model";
+    RecordProperty("peak", fmt::format("{:.3f}", static_cast<double>(peak) / static_cast<double>(weights)));
+  }
+}
+
+}  // namespace
+}  // namespace hooked::quantised_weights_test
