@@ -11,6 +11,7 @@
 #include "core/json.h"
 #include "families/composite.h"
 #include "families/shared/hf_config.h"
+#include "families/unsupported.h"
 #include "hooked/core/error.h"
 
 namespace hooked {
@@ -22,6 +23,18 @@ namespace hooked {
   }
 #include "families/table.inc"
 #undef FAMILY
+
+namespace {
+
+// A kind of model that is known says more than that it is not in a list.
+void refuse_if_lacking(std::string_view model_type, std::string_view where) {
+  const auto lacking = lacking_for(model_type);
+  if (!lacking) return;
+  throw ConfigError(where, fmt::format("models of type '{}' are not supported; expected one without {}",
+                                       printable(model_type), *lacking));
+}
+
+}  // namespace
 
 std::span<const Family> all_families() {
 #define FAMILY(name) families::name::kFamily,
@@ -53,6 +66,7 @@ const Family& family_of(std::string_view model_type, std::string_view where) {
     if (family.model_type == model_type) return family;
     known.push_back(family.model_type);
   }
+  refuse_if_lacking(model_type, where);
   throw ConfigError(where, fmt::format("model_type '{}' is not supported; expected one of [{}]",
                                        printable(model_type), fmt::join(known, ", ")));
 }
@@ -63,6 +77,7 @@ RecognisedFamily named_family(const ConfigText& config) {
   if (const Composite* composite = find_composite(model_type)) return text_part(*composite, config);
   const auto named = [&](const Family& family) { return family.model_type == model_type; };
   if (reader.holds_object(kTextGroup) && std::ranges::none_of(all_families(), named)) {
+    refuse_if_lacking(model_type, reader.where("model_type"));
     std::vector<std::string_view> known;
     for (const Composite& composite : all_composites()) known.push_back(composite.model_type);
     throw ConfigError(

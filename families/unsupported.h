@@ -1,0 +1,21 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace hooked {
+
+/// A kind of checkpoint that is known and not read, because its models have parts that the graph lacks.
+struct UnsupportedKind {
+  std::string_view model_type;  ///< of the whole, or of its text part
+  std::string_view lacking;     ///< what the graph lacks, with the keys or tensors that say so
+};
+
+/// All such kinds, in alphabetical order. None of them is a family or a composite.
+std::span<const UnsupportedKind> unsupported_kinds();
+
+/// What the graph lacks for models of that type; nothing for a type that is read or not known.
+std::optional<std::string_view> lacking_for(std::string_view model_type);
+
+}  // namespace hooked
