@@ -45,6 +45,10 @@ ScoredHead head_of(const HookedTransformer& model, const Address& scores) {
                     "expected the scores of one head of the stack that predicts, such as "
                     "act::attn_scores(1).head(3)");
   }
+  if (!config.attends(name.layer)) {
+    throw HookError(scores.to_string(),
+                    fmt::format("layer {} has no attention; expected a layer that has", name.layer));
+  }
   if (*head < -config.n_heads || *head >= config.n_heads) {
     throw HookError(scores.to_string(), fmt::format("there is no head {}; expected {} to {}", *head,
                                                     -config.n_heads, config.n_heads - 1));
