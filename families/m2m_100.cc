@@ -11,10 +11,10 @@ namespace {
 std::int64_t first_row(const HfConfig& hf) { return hf.json().integer_or("pad_token_id", 1) + 1; }
 
 ModelConfig read(HfConfig& hf) {
-  ModelConfig c =
-      read_bart_config(hf, {.scale_embedding = true, .activation = "relu", .decoder_start = 2});
+  ModelConfig c = read_bart_config(hf, {.scale_embedding = true, .activation = "relu", .decoder_start = 2});
   c.unembedding->bias = false;
-  if (c.d_model < 4) hf.json().refuse("d_model", "is too small for sinusoidal positions; expected at least 4");
+  if (c.d_model < 4)
+    hf.json().refuse("d_model", "is too small for sinusoidal positions; expected at least 4");
   if (first_row(hf) < 1) hf.json().refuse("pad_token_id", "is negative; expected a token, or no such key");
   return c;
 }

@@ -27,7 +27,6 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c, const HfConfig& hf) {
 
 }  // namespace
 
-extern const Family kFamily =
-    roberta_family("roberta-prelayernorm", "roberta_prelayernorm.", read, recipes);
+extern const Family kFamily = roberta_family("roberta-prelayernorm", "roberta_prelayernorm.", read, recipes);
 
 }  // namespace hooked::families::roberta_prelayernorm

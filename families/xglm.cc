@@ -15,7 +15,9 @@ std::int64_t padding_row(const HfConfig& hf) { return hf.json().integer_or("pad_
 std::vector<TensorRecipe> recipes(const ModelConfig& c, const HfConfig& hf) {
   Recipes r(c);
   r.embedding("embed_tokens.weight");
-  r.make("pos_embed.W_pos", {}, [c, row = padding_row(hf)](const auto&) { return fairseq_sinusoids(c, kFairseqPositionOffset, row); });
+  r.make("pos_embed.W_pos", {}, [c, row = padding_row(hf)](const auto&) {
+    return fairseq_sinusoids(c, kFairseqPositionOffset, row);
+  });
   add_fairseq_blocks(r);
   r.norm("ln_final", "layer_norm");
   r.unembedding("lm_head");

@@ -102,7 +102,7 @@ DecoderEmbed::DecoderEmbed(const GraphContext& context) {
   const ModelConfig& c = context.config;
   W_pos_ = register_parameter("W_pos", at::empty({c.n_ctx, c.d_model}, context.options), false);
   if (!c.embedding_sum_norm) return;
-  Norm::Layout layout = layer_norm(c, {Site::embed_ln_scale, Site::embed_ln_normalized});
+  Norm::Layout layout = outer_norm(c, c.embedding_norm, {Site::embed_ln_scale, Site::embed_ln_normalized});
   layout.silent = true;
   ln_ = register_module("ln", std::make_shared<Norm>(layout, context));
 }

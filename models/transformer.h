@@ -42,8 +42,8 @@ class Embed : public torch::nn::Module {
   Point hook_token_type_embed_;
 };
 
-/// What a decoder beside an encoder adds to the embedding that both share, and how it norms the sum. Its first
-/// resid_pre shows the result; the points of the embedding are the encoder's.
+/// What a decoder beside an encoder adds to the embedding that both share, and how it norms the sum. Its
+/// first resid_pre shows the result; the points of the embedding are the encoder's.
 class DecoderEmbed : public torch::nn::Module {
  public:
   explicit DecoderEmbed(const GraphContext& context);

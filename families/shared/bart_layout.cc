@@ -37,7 +37,8 @@ void require_alike(const HfConfig& hf, std::string_view of_encoder, std::string_
   const ConfigReader& json = hf.json();
   const std::int64_t size = hf.count(of_encoder);
   if (!json.has(of_decoder) || hf.count(of_decoder) == size) return;
-  json.refuse(of_decoder, fmt::format("is not {}, and both stacks are made alike; expected {}", of_encoder, size));
+  json.refuse(of_decoder,
+              fmt::format("is not {}, and both stacks are made alike; expected {}", of_encoder, size));
 }
 
 // [n_ctx, d_model]: sines of frequencies from 1 down to 1/10000, then their cosines. As numpy makes them, in
@@ -122,16 +123,16 @@ void add_bart_stacks(Recipes& r, const ModelConfig& config) {
     r.make("unembed.W_U", {"lm_head.weight"}, [](const auto& weight) { return weight[0].t(); });
   }
   if (config.unembedding->bias) {
-    r.make("unembed.b_U", {"final_logits_bias"}, [](const auto& bias) { return bias[0].flatten(); }).optional =
-        true;
+    r.make("unembed.b_U", {"final_logits_bias"}, [](const auto& bias) {
+       return bias[0].flatten();
+     }).optional = true;
   }
 }
 
 void add_bart_positions(Recipes& r, std::int64_t offset) {
   r.positions("encoder.embed_positions.weight", offset);
-  r.make("decoder_embed.W_pos", {"decoder.embed_positions.weight"}, [offset](const auto& table) {
-    return table[0].narrow(0, offset, table[0].size(0) - offset);
-  });
+  r.make("decoder_embed.W_pos", {"decoder.embed_positions.weight"},
+         [offset](const auto& table) { return table[0].narrow(0, offset, table[0].size(0) - offset); });
 }
 
 void add_sinusoidal_positions(Recipes& r, const ModelConfig& config) {

@@ -143,7 +143,7 @@ class GraphBuilder {
   /// What cross-attention of a decoder's layer reads of the encoder's stream at its end.
   void read_source(std::int32_t layer) {
     std::optional<ActivationName> norm;
-    if (reads_through_norm(config_)) norm = ActivationName{.site = Site::encoder_final_ln_normalized};
+    if (!config_.norms_stream()) norm = ActivationName{.site = Site::encoder_final_ln_normalized};
     const Stack decoder = config_.main_stack();
     read_heads(Graph::Reader::Kind::keys, act::cross_k.in(decoder, layer), norm);
     read_heads(Graph::Reader::Kind::values, act::cross_v.in(decoder, layer), norm);

@@ -128,7 +128,8 @@ class PathFinder {
     }
     write(mlp_written(block, split_, run_));
     if (at(Site::resid_post, block)) return true;
-    return norm(crosses ? Site::ln3_normalized : Site::ln2_normalized, block, crosses ? "ln3" : "ln2") || at(Site::normalized_resid_post, block);
+    return norm(crosses ? Site::ln3_normalized : Site::ln2_normalized, block, crosses ? "ln3" : "ln2") ||
+           at(Site::normalized_resid_post, block);
   }
 
   bool other_block(const BlockPlace& block) {

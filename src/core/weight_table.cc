@@ -59,11 +59,12 @@ constexpr WeightCondition decoder_embedding_norm_bias{
 constexpr WeightCondition encoder_final_norm{
     [](Config c, Place) { return c.has_encoder() && !c.norms_stream() && !c.norm_folded; },
     "there is an encoder, and norms are not behind the additions; not folded"};
-constexpr WeightCondition encoder_final_norm_bias{
-    [](Config c, Place) {
-      return c.has_encoder() && !c.norms_stream() && !c.norm_folded && is_biased(c.norm, c);
-    },
-    "there is an encoder, and norms are LayerNorms with `norm_bias` and not behind the additions; not folded"};
+constexpr WeightCondition encoder_final_norm_bias{[](Config c, Place) {
+                                                    return c.has_encoder() && !c.norms_stream() &&
+                                                           !c.norm_folded && is_biased(c.norm, c);
+                                                  },
+                                                  "there is an encoder, and norms are LayerNorms with "
+                                                  "`norm_bias` and not behind the additions; not folded"};
 constexpr WeightCondition decoder_final_norm{[](Config c, Place) { return c.has_encoder() && last_norm(c); },
                                              "there is an encoder and a final norm; not folded"};
 constexpr WeightCondition decoder_final_norm_bias{

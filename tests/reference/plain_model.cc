@@ -187,9 +187,9 @@ Array embed(const ModelConfig& config, const Weights& weights, const Tokens& tok
   const std::string part = summed ? "embed." : "";
   points[part + "hook_embed"] = stream;
   if (config.has_pos_embed()) {
-    sequence.pos_embed = gather(weights.at(of_decoder ? "decoder_embed.W_pos" : "pos_embed.W_pos"), batch, length, [&](auto b, auto p) {
-      return sequence.real[b][p] ? sequence.positions[b][p] : -1;
-    });
+    sequence.pos_embed =
+        gather(weights.at(of_decoder ? "decoder_embed.W_pos" : "pos_embed.W_pos"), batch, length,
+               [&](auto b, auto p) { return sequence.real[b][p] ? sequence.positions[b][p] : -1; });
     points[part + "hook_pos_embed"] = sequence.pos_embed;
     if (config.learned_positions()) stream = sum(stream, sequence.pos_embed);
   }
