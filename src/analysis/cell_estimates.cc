@@ -11,6 +11,7 @@
 #include <string>
 
 #include "analysis/float32_at_least.h"
+#include "core/to_device.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
 #include "hooked/hooks/axis_block.h"
@@ -18,9 +19,12 @@
 namespace hooked {
 namespace {
 
+// Numbers of several layers may lie on several devices.
 at::Tensor numbers_of(const std::vector<at::Tensor>& each) {
   if (each.empty()) return at::empty({0}, at::kDouble);
-  return at::stack(each).to(at::kCPU, at::kDouble);
+  std::vector<at::Tensor> together;
+  for (const at::Tensor& number : each) together.push_back(to_device(number, each.front().device()));
+  return at::stack(together).to(at::kCPU, at::kDouble);
 }
 
 /// All patches of a layer's heads in one tensor: places are apart, so one run shows what each does.
@@ -75,7 +79,7 @@ at::Tensor first_order(const CellPatches& made, const PatchedRuns& runs, const A
       // Scores that a query may not see are -inf in both.
       if (std::isinf(row(name.site).unseen)) change = at::where(value.eq(unpatched), 0.0, change);
       const at::Tensor effect = (change * part(gradients[Address(name)])).sum(at::kDouble);
-      sum = sum.defined() ? sum + effect : effect;
+      sum = sum.defined() ? sum + to_device(effect, sum.device()) : effect;
     }
     // (No token of an expert may change.)
     each.push_back(sum.defined() ? sum

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/to_device.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
 
@@ -71,7 +72,7 @@ class Stretches {
       } else {
         options.stop_at_layer = begins_[stretch + 1];
         differentiated.function = [gradient](const at::Tensor& stream, const ActivationCache&) {
-          return (stream * gradient).sum();
+          return (stream * to_device(gradient, stream.device())).sum();
         };
       }
       const RunResult made =

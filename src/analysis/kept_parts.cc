@@ -17,6 +17,7 @@
 #include "analysis/row_metrics.h"
 #include "analysis/work_clock.h"
 #include "core/parallel.h"
+#include "core/to_device.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
 #include "hooked/hooks/point_index.h"
@@ -95,13 +96,14 @@ class EdgeRunHooks {
     } else {
       change = change.unsqueeze(0);
     }
-    changes_ = changes_.defined() ? at::cat({changes_, change}) : change;
+    changes_ = changes_.defined() ? at::cat({changes_, to_device(change, changes_.device())}) : change;
   }
 
   at::Tensor corrected(const StreamGraph::Reader& reader, const at::Tensor& value) const {
     // [reader, writer], of the writers so far
     const at::Tensor dropped = dropped_.narrow(0, reader.first, reader.count).narrow(1, 0, changes_.size(0));
-    const at::Tensor added = at::einsum("nu,urpm->rpnm", {dropped.to(changes_.options()), changes_});
+    const at::Tensor made = at::einsum("nu,urpm->rpnm", {dropped.to(changes_.options()), changes_});
+    const at::Tensor added = to_device(made, value.device());  // the reader may lie on another device
     return value + (reader.kind == StreamGraph::Reader::Kind::stream ? added.squeeze(2) : added);
   }
 

@@ -27,8 +27,7 @@ struct ProbedStream {
                const AttributionOptions& options, const char* where)
       : end(end_of_stream(model.config())), run{model, cache, columns_of(cache, end, options.positions)} {
     const auto& config = model.config();
-    const ReadLogit logit{where, options.answer, options.against};
-    const auto reading = logit_reading(logit, run);
+    reading = logit_reading({where, options.answer, options.against}, run);
     if (config.final_norm == NormKind::none) {
       throw HookError(where, "this model has no final norm; expected one with a norm before its unembedding");
     }
@@ -36,7 +35,6 @@ struct ProbedStream {
     const auto scale = run(final_norm_of(config).scale);  // [row, pos, 1]
     run_scale = scale.squeeze(-1);
     probe = (reading.directions.squeeze(2) * scale).select(1, 0);  // the same at every position
-    behind = behind_stream(logit, reading, run);
     bias = (reading.norm_bias + reading.unembed_bias).squeeze(1);
     x = centred(run(end), centres);
     square = x.square().sum(-1);
@@ -57,13 +55,13 @@ struct ProbedStream {
 
   ActivationName end;
   RunReading run;
+  LogitReading reading;
   bool centres = false;
   at::Tensor probe;      // [row, d_model]
   at::Tensor bias;       // [row]
   at::Tensor x;          // [row, pos, d_model], c of the stream
   at::Tensor square;     // [row, pos]
   at::Tensor run_scale;  // [row, pos]: what the norm divided by, edits among it
-  at::Tensor behind;     // [row, pos]: what edits behind the stream did to the logit besides
   double width = 0, eps = 0;
 };
 
@@ -112,7 +110,8 @@ NormedLogit normed_logit(const HookedTransformer& model, const ActivationCache& 
   const auto along = (s.x * s.probe.unsqueeze(1)).sum(-1);
   const auto scale = s.scale_of(s.square);
   const auto bias = s.bias.unsqueeze(1).expand_as(length);
-  const auto remainder = s.behind + along / s.run_scale - along / scale;
+  const auto behind = behind_stream({"normed_logit", options.answer, options.against}, s.reading, s.run);
+  const auto remainder = behind + along / s.run_scale - along / scale;
   const auto terms = at::stack({along / scale + bias, probe_length, length / scale,
                                 along / (probe_length * length), bias, length, remainder},
                                1);
