@@ -57,6 +57,10 @@ void texts(const HookedTransformer& model) {
             << without_bos.size(1) << " without BOS, one is '" << model.tokenizer().printable_piece(mary)
             << "' at " << (tokens[0] == mary).nonzero()[0].item<std::int64_t>() << "; a batch of "
             << batch.tokens.sizes() << '\n';
+  if (model.tokenizer().chat_template()) {  // of an instruct model
+    const auto prompt = model.to_chat_tokens({{"user", text}}, {.add_generation_prompt = true});
+    std::cout << "  as what a user says " << prompt.size(1) << " tokens\n";
+  }
 }
 
 void running(const HookedTransformer& model) {

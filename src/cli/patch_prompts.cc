@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 
 #include "cli/edit_options.h"
+#include "cli/input_options.h"
 #include "core/parse_integer.h"
 #include "hooked/core/error.h"
 #include "options/command.h"
@@ -42,6 +44,20 @@ void add_answers(std::vector<PromptPair>& pairs, const ScoredPairOptions& option
        options.against.empty() ? "--against-token" : "--against");
 }
 
+// Each prompt as what a user says, in the model's chat template.
+void put_into_chat(std::vector<PromptPair>& pairs, const ScoredPairOptions& options,
+                   const Tokenizer& tokenizer) {
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    for (Prompt* prompt : {&pairs[i].clean, &pairs[i].corrupted}) {
+      auto* text = std::get_if<std::string>(prompt);
+      if (text == nullptr)
+        throw UsageError(
+            fmt::format("--chat: pair {} of {} has ids; expected prompts that are texts", i, options.pairs));
+      *text = chat_texts({*text}, options.chat, tokenizer).front();
+    }
+  }
+}
+
 PromptPairs read_pairs(const HookedTransformer& model, const ScoredPairOptions& options) {
   std::vector<PromptPair> pairs;
   if (!options.pairs.empty()) {
@@ -54,6 +70,10 @@ PromptPairs read_pairs(const HookedTransformer& model, const ScoredPairOptions& 
   add_answers(pairs, options);
   PromptPairOptions how;
   if (!options.prepend_bos.empty()) how.prepend_bos = options.prepend_bos == "yes";
+  if (options.chat.chat) {
+    put_into_chat(pairs, options, model.tokenizer());
+    how.prepend_bos = false;  // the template writes what stands before a text
+  }
   return {model, std::move(pairs), how};
 }
 

@@ -63,21 +63,41 @@ std::vector<std::int64_t> neighbours(std::int64_t first, std::int64_t count, std
   return groups;
 }
 
-// Which groups numbers `first` to `first + count` are of, as a tensor says. -1 is what compressed-tensors
-// writes where it has not been set: neighbours.
-std::vector<std::int64_t> groups_of(const NamedTensor& stored, std::int64_t first, std::int64_t count,
-                                    std::int64_t step, std::int64_t n_groups) {
+// Numbers `first` to `first + count` of a tensor of I32.
+std::vector<std::int64_t> stored_groups(const NamedTensor& stored, std::int64_t first, std::int64_t count) {
   std::vector<std::int64_t> groups;
   for (const std::uint32_t word : part_words(stored.tensor, first, count))
     groups.push_back(static_cast<std::int32_t>(word));
-  if (std::ranges::all_of(groups, [](std::int64_t group) { return group == -1; }))
-    return neighbours(first, count, step);
+  return groups;
+}
+
+// Which groups numbers from `first` on are of, as `stored` says.
+std::vector<std::int64_t> existing_groups(std::vector<std::int64_t> groups, const NamedTensor& stored,
+                                          std::int64_t first, std::int64_t n_groups) {
   for (std::size_t i = 0; i < groups.size(); ++i) {
     if (groups[i] >= 0 && groups[i] < n_groups) continue;
     refuse_part(stored, fmt::format("names a group that does not exist at {}; expected 0 to {}, got {}",
                                     first + static_cast<std::int64_t>(i), n_groups - 1, groups[i]));
   }
   return groups;
+}
+
+std::vector<std::int64_t> row_groups_of(const ScaledIntegers& weight, std::int64_t first,
+                                        std::int64_t count) {
+  if (!weight.row_groups) return neighbours(first, count, weight.row_step);
+  const NamedTensor& stored = *weight.row_groups;
+  return existing_groups(stored_groups(stored, first, count), stored, first, weight.factors.tensor.shape[0]);
+}
+
+std::vector<std::int64_t> column_groups_of(const ScaledIntegers& weight) {
+  const std::int64_t width = weight.codes.columns;
+  if (!weight.column_groups) return neighbours(0, width, weight.column_step);
+  const NamedTensor& stored = *weight.column_groups;
+  std::vector<std::int64_t> groups = stored_groups(stored, 0, width);
+  // What compressed-tensors writes where the order has not been set.
+  if (std::ranges::all_of(groups, [](std::int64_t group) { return group == -1; }))
+    return neighbours(0, width, weight.column_step);
+  return existing_groups(std::move(groups), stored, 0, weight.factor_columns);
 }
 
 // The rows of factors that are needed, each once, in runs of neighbours.
@@ -107,15 +127,8 @@ void read_numbers(const ScaledIntegers& weight, std::int64_t first, const at::Te
   const std::int64_t count = into.numel(), width = weight.codes.columns;
   if (count == 0) return;
   const std::int64_t first_row = first / width, rows = (first + count - 1) / width + 1 - first_row;
-  const std::int64_t factor_rows =
-      weight.factor_columns == 0 ? 0 : number_count(weight.factors.tensor.shape) / weight.factor_columns;
-  const std::vector<std::int64_t> row_groups =
-      weight.row_groups ? groups_of(*weight.row_groups, first_row, rows, weight.row_step, factor_rows)
-                        : neighbours(first_row, rows, weight.row_step);
-  const std::vector<std::int64_t> column_groups =
-      weight.column_groups
-          ? groups_of(*weight.column_groups, 0, width, weight.column_step, weight.factor_columns)
-          : neighbours(0, width, weight.column_step);
+  const std::vector<std::int64_t> row_groups = row_groups_of(weight, first_row, rows);
+  const std::vector<std::int64_t> column_groups = column_groups_of(weight);
   const FactorRows factors = read_factor_rows(weight, row_groups);
   const std::vector<std::int32_t> codes = weight.codes.rows_of(first_row, rows);
   auto* const out = static_cast<float*>(into.data_ptr());

@@ -221,6 +221,7 @@ struct ScoredPairOptions {
   std::vector<std::string> answers, against;
   IntegerList answer_tokens, against_tokens;
   std::string prepend_bos;
+  ChatTextOptions chat;
   std::vector<MetricKind> metrics;  ///< none: a logit difference, or a logit where nothing is held against it
   std::string position = "last";
   std::vector<std::string> edits;

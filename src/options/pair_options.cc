@@ -12,6 +12,7 @@
 
 #include "options/command.h"
 #include "options/patch_names.h"
+#include "options/shared_options.h"
 
 namespace hooked::cli {
 namespace {
@@ -90,11 +91,10 @@ void add_pairs(CLI::App& app, ScoredPairOptions& options, OneOf& inputs) {
   corrupted_tokens->needs(clean_tokens);
   pairs->option_text(kFileWord);
   for (auto* option : {clean, corrupted, clean_tokens, corrupted_tokens, pairs}) option->group(kGroup);
-  app.add_option("--prepend-bos", options.prepend_bos,
-                 "yes or no: whether texts get a BOS token (default: as the model wants)")
-      ->option_text("yes|no")
-      ->check(CLI::IsMember({"yes", "no"}))
-      ->group(kGroup);
+  auto* bos = app.add_option("--prepend-bos", options.prepend_bos,
+                             "yes or no: whether texts get a BOS token (default: as the model wants)");
+  bos->option_text("yes|no")->check(CLI::IsMember({"yes", "no"}))->group(kGroup);
+  add_chat_options(app, options.chat, {clean_tokens, corrupted_tokens, bos});
   inputs = {clean, clean_tokens, pairs};
 }
 

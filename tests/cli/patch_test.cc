@@ -376,6 +376,44 @@ TEST_F(PatchTest, TextsAreRead) {
   EXPECT_NEAR(out["clean"].get<double>(), ((logits[6] + logits[8]) / 2 - logits[7]).item<double>(), 1e-4);
 }
 
+TEST_F(PatchTest, AChatTemplateMakesThePrompts) {
+  write_tokenizer();
+  write("model/chat_template.jinja",
+        "{{ bos_token }}{% for m in messages %} {% if m.role == 'system' %}w9{% endif %} {{ m.content }}{% "
+        "endfor %}{% if add_generation_prompt %} w10{% endif %}");
+  const std::vector<std::string> scores = {"--answer", "w6", "--against", "w7"};
+  const auto with = [&](std::vector<std::string> options, const std::vector<std::string>& more) {
+    options.insert(options.end(), more.begin(), more.end());
+    options.insert(options.end(), scores.begin(), scores.end());
+    return options;
+  };
+  const std::vector<std::string> pair = {"--clean", "w2 w3", "--corrupted", "w5 w3"};
+  const Json out = json(with({"patch", model(), "--sweep", "resid_pre", "--chat", "--system", "w4"}, pair));
+  EXPECT_EQ(out["clean_tokens"], Json::parse("[[0,9,4,2,3,10]]"));
+  EXPECT_EQ(out["corrupted_tokens"], Json::parse("[[0,9,4,5,3,10]]"));
+  const auto logits = load().run(row({0, 9, 4, 2, 3, 10})).logits()[0][-1];
+  EXPECT_NEAR(out["clean"].get<double>(), (logits[6] - logits[7]).item<double>(), 1e-4);
+  // Pairs of a file likewise, and the parts of a circuit are those of the same tokens as ids.
+  write("pairs.jsonl", R"({"clean": "w2 w3", "corrupted": "w5 w3", "answers": "w6", "against": "w7"})");
+  EXPECT_EQ(json({"patch", model(), "--sweep", "resid_pre", "--chat", "--pairs",
+                  path("pairs.jsonl")})["clean_tokens"],
+            Json::parse("[[0,2,3,10]]"));
+  const Json circuit = json(with({"circuits", model(), "--chat"}, pair));
+  const Json same =
+      json(with({"circuits", model()}, {"--clean-tokens", "0,2,3,10", "--corrupted-tokens", "0,5,3,10"}));
+  EXPECT_EQ(circuit["clean_tokens"], Json::parse("[[0,2,3,10]]"));
+  EXPECT_EQ(circuit, same);
+  write("ids.jsonl", R"({"clean": [2, 3], "corrupted": "w5 w3", "answers": "w6", "against": "w7"})");
+  expect_failure({"patch", model(), "--sweep", "resid_pre", "--chat", "--pairs", path("ids.jsonl")}, 2,
+                 "pair 0 of");
+  expect_failure(with({"patch", model(), "--sweep", "resid_pre", "--system", "w4"}, pair), 2, "--chat");
+  expect_failure(with({"patch", model(), "--sweep", "resid_pre", "--chat", "--prepend-bos", "no"}, pair), 2,
+                 "--chat");
+  expect_failure(with({"patch", model(), "--sweep", "resid_pre", "--chat"},
+                      {"--clean-tokens", "1", "--corrupted-tokens", "2"}),
+                 2, "--chat");
+}
+
 class PatchInterrupted : public PatchTest {
  protected:
   /// Tens of thousands of cells.

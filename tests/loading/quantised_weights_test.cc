@@ -127,6 +127,8 @@ TEST_F(BadIntegers, Gptq) {
     add_words("m.g_idx", "I32", {40}, order);
     expect_refused(kGptq, {"'m.g_idx'", "at 21", "expected 0 to 2", std::to_string(group)});
   }
+  add_words("m.g_idx", "I32", {40}, std::vector<std::int64_t>(40, -1));
+  expect_refused(kGptq, {"'m.g_idx'", "at 0", "got -1"});
   add_gptq();
   for (const char* part : {"m.scales", "m.qzeros"}) {
     source_.erase(part);
