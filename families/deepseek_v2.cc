@@ -5,20 +5,18 @@
 namespace hooked::families::deepseek_v2 {
 namespace {
 
-// Of what the experts write; no field of the config holds it.
-double routed_scale(const HfConfig& hf) { return hf.positive_or("routed_scaling_factor", 1.0); }
+constexpr double kRoutedScale = 1.0;
 
 std::vector<TensorRecipe> recipes(const ModelConfig& c, const HfConfig& hf) {
-  return deepseek_recipes(c, routed_scale(hf));
+  return deepseek_recipes(c, routed_scale(hf, kRoutedScale));
 }
 
 ModelConfig read(HfConfig& hf) {
   const ConfigReader& json = hf.json();
-  ModelConfig c = read_deepseek_config(hf, {.n_experts_alias = "num_experts",
-                                            .dense_fallback = 0,
-                                            .shared_fallback = 2,
-                                            .n_ctx_fallback = 2048,
-                                            .n_kv_heads_fallback = 0});
+  ModelConfig c =
+      read_deepseek_config(hf, {.experts = {.n_experts_alias = "num_experts", .shared_fallback = 2},
+                                .n_ctx_fallback = 2048,
+                                .n_kv_heads_fallback = 0});
   read_llama_biases(hf, c);
   one_of(hf, "scoring_func", {"softmax"});
   if (one_of(hf, "topk_method", {"greedy", "group_limited_greedy"}) == "group_limited_greedy") {
@@ -29,7 +27,7 @@ ModelConfig read(HfConfig& hf) {
   if (json.boolean_or("norm_topk_prob", false)) {
     hf.note("norm_topk_prob has no effect: transformers does not read it for this family");
   }
-  routed_scale(hf);  // refused here if it is not allowed
+  routed_scale(hf, kRoutedScale);  // refused here if it is not allowed
   read_deepseek_rope(hf, c, /*adjacent_pairs=*/true);
   return c;
 }

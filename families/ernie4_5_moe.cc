@@ -1,4 +1,6 @@
 // ERNIE 4.5 with mixtures of experts (Baidu 2025): a bias for choosing experts, shared experts side by side.
+#include <ATen/core/Tensor.h>
+
 #include "families/shared/expert_config.h"
 #include "families/shared/rope_config.h"
 

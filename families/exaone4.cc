@@ -1,27 +1,13 @@
 // EXAONE 4 (LG AI Research 2025): OLMo 2 with norms of each query and key; full layers know no positions.
+#include "families/shared/exaone_windows.h"
 #include "families/shared/olmo2_layout.h"
-#include "families/shared/rope_config.h"
 
 namespace hooked::families::exaone4 {
 namespace {
 
 ModelConfig read(HfConfig& hf) {
   ModelConfig c = read_olmo2_config(hf, QkNorm::per_head, /*n_kv_heads=*/32);
-  const ConfigReader& json = hf.json();
-  const bool named = json.has("layer_types");
-  std::int64_t pattern = 4;  // a word such as "LLLG" beside layer_types says the same once more
-  if (!named && json.is_null("sliding_window_pattern")) {
-    pattern = 0;
-  } else if (!named && json.has("sliding_window_pattern")) {
-    pattern = hf.count("sliding_window_pattern");
-  }
-  json.ignore({"sliding_window_pattern"});
-  LayerFlags windowed =
-      hf.windowed_layers(c, [&](std::int64_t l) { return pattern > 0 && (l + 1) % pattern != 0; });
-  hf.set_windows(c, {"sliding_window", 4096, /*null_is_none=*/!named}, windowed);
-  read_rope(hf, c);
-  windowed.flip();
-  if (!json.is_null("sliding_window")) c.rotary()->unrotated_layers = none_if_all_false(std::move(windowed));
+  read_exaone_windows(hf, c);
   return c;
 }
 

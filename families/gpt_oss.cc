@@ -1,5 +1,6 @@
 // gpt-oss (OpenAI 2025): attention sinks, a window on every other layer, experts with biases and a clamped
 // activation.
+#include <ATen/core/Tensor.h>
 #include <fmt/format.h>
 
 #include <cmath>

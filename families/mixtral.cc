@@ -6,14 +6,7 @@ namespace hooked::families::mixtral {
 namespace {
 
 std::vector<TensorRecipe> recipes(const ModelConfig& c) {
-  return mixture_recipes(c, [](Recipes& r) {
-    r.mixture({.router = "block_sparse_moe.gate.weight",
-               .router_alias = "mlp.gate.weight",
-               .expert = "block_sparse_moe.experts.{}.",
-               .gate = "w1",
-               .in = "w3",
-               .out = "w2"});
-  });
+  return mixture_recipes(c, [](Recipes& r) { r.mixture(mixtral_names()); });
 }
 
 ModelConfig read(HfConfig& hf) {

@@ -37,6 +37,16 @@ std::int64_t rotary_width(HfConfig& hf) {
   return width;
 }
 
+// Of the families with an indexer every layer has it.
+void require_indexed_layers(HfConfig& hf) {
+  constexpr std::string_view kKey = "layer_types";
+  if (!hf.json().has(kKey)) return;
+  const std::vector<std::string> types = hf.json().texts(kKey);
+  if (!std::ranges::all_of(types, [](const std::string& type) { return type == "indexed_attention"; })) {
+    hf.json().refuse(kKey, "has a kind of layer that is not supported; expected indexed_attention");
+  }
+}
+
 // One of the parts that lie above each other in `stored`, and make up all of it.
 at::Tensor part_of(const at::Tensor& stored, const std::vector<std::int64_t>& sizes, std::size_t which) {
   return stored.split_with_sizes(sizes, 0)[which];
@@ -58,6 +68,38 @@ std::string one_of(HfConfig& hf, std::string_view key, std::initializer_list<std
   return value;
 }
 
+void read_deepseek_experts(HfConfig& hf, ModelConfig& c, const DeepseekExperts& keys) {
+  const ConfigReader& json = hf.json();
+  read_experts(hf, c,
+               {.n_experts = keys.n_experts,
+                .n_experts_alias = keys.n_experts_alias,
+                .n_experts_fallback = keys.n_experts_fallback,
+                .per_token_fallback = keys.per_token_fallback});
+  const std::int64_t shared = json.integer_or(keys.shared, keys.shared_fallback);
+  if (shared < 0 || shared > kMostShared) {
+    json.refuse(keys.shared, fmt::format("is out of range; expected 0 to {}", kMostShared));
+  }
+  c.experts->d_shared = shared * hf.count("moe_intermediate_size");
+  const std::int64_t dense = json.integer_or("first_k_dense_replace", keys.dense_fallback);
+  if (dense < 0) json.refuse("first_k_dense_replace", "is negative; expected a number of layers");
+  if (json.integer_or("moe_layer_freq", 1) != 1) {
+    hf.note("moe_layer_freq has no effect: transformers does not read it for this family");
+  }
+  json.ignore(
+      {"ep_size", "seq_aux", "num_nextn_predict_layers", "num_mtp_layers"});  // of training, or of more
+  const bool named = keys.named_layers && json.has("mlp_layer_types");
+  set_expert_width(
+      hf, c, "moe_intermediate_size",
+      named ? dense_layers_by_name(hf, c) : flag_layers(c, [dense](std::int64_t l) { return l < dense; }));
+}
+
+void require_one_dense_layer(const HfConfig& hf) {
+  const ConfigReader& json = hf.json();
+  constexpr std::string_view kDense = "first_k_dense_replace";
+  if (json.has("mlp_layer_types") || json.integer_or(kDense, 1) == 1) return;
+  json.refuse(kDense, "is not what transformers reads for this family; expected 1, or mlp_layer_types");
+}
+
 ModelConfig read_deepseek_config(HfConfig& hf, const DeepseekKeys& keys) {
   const ConfigReader& json = hf.json();
   const std::int64_t turned = rotary_width(hf);
@@ -75,25 +117,11 @@ ModelConfig read_deepseek_config(HfConfig& hf, const DeepseekKeys& keys) {
   }
   c.latent = read_latents(hf, turned);
   c.norm = c.final_norm = NormKind::rms_norm;
-  c.eps = hf.positive_or("rms_norm_eps", 1e-6);
+  c.eps = hf.positive_or("rms_norm_eps", keys.eps_fallback);
   c.mlp = MlpKind::gated;
   c.activation = hf.activation("hidden_act", "silu");
 
-  read_experts(hf, c, {.n_experts = "n_routed_experts", .n_experts_alias = keys.n_experts_alias});
-  const std::int64_t shared = json.integer_or("n_shared_experts", keys.shared_fallback);
-  if (shared < 0 || shared > kMostShared) {
-    json.refuse("n_shared_experts", fmt::format("is out of range; expected 0 to {}", kMostShared));
-  }
-  c.experts->d_shared = shared * hf.count("moe_intermediate_size");
-  const std::int64_t dense = json.integer_or("first_k_dense_replace", keys.dense_fallback);
-  if (dense < 0) json.refuse("first_k_dense_replace", "is negative; expected a number of layers");
-  if (json.integer_or("moe_layer_freq", 1) != 1) {
-    hf.note("moe_layer_freq has no effect: transformers does not read it for this family");
-  }
-  json.ignore(
-      {"ep_size", "seq_aux", "num_nextn_predict_layers", "num_mtp_layers"});  // of training, or of more
-  set_expert_width(hf, c, "moe_intermediate_size",
-                   flag_layers(c, [dense](std::int64_t l) { return l < dense; }));
+  read_deepseek_experts(hf, c, keys.experts);
   return c;
 }
 
@@ -124,6 +152,25 @@ void read_expert_groups(HfConfig& hf, ModelConfig& config, GroupScore score,
   if (groups > 1) e.group_score = score;
 }
 
+void read_sigmoid_router(HfConfig& hf, ModelConfig& config, bool renormalised,
+                         const GroupFallbacks& fallbacks) {
+  const ConfigReader& json = hf.json();
+  one_of(hf, "scoring_func", {"sigmoid", "noaux_tc"});  // dots.llm1 has the latter there
+  one_of(hf, "topk_method", {"noaux_tc"});
+  constexpr std::string_view kRenormalised = "norm_topk_prob";
+  const bool divides = !json.is_null(kRenormalised) && json.boolean_or(kRenormalised, renormalised);
+  if (config.experts) {
+    config.experts->router = RouterKind::sigmoid_then_choose;
+    config.experts->choice_bias = true;
+    config.experts->renormalised = divides;
+  }
+  read_expert_groups(hf, config, GroupScore::best_two, fallbacks);
+}
+
+double routed_scale(const HfConfig& hf, double fallback) {
+  return hf.positive_or("routed_scaling_factor", fallback);
+}
+
 void read_deepseek_rope(HfConfig& hf, ModelConfig& config, bool adjacent_pairs) {
   read_rope(hf, config, {.adjacent_pairs = adjacent_pairs});
   config.rotary()->dim = config.latent->d_shared_key;
@@ -136,6 +183,34 @@ void read_deepseek_rope(HfConfig& hf, ModelConfig& config, bool adjacent_pairs) 
   if (weight == 0.0) return;
   const double magnitude = yarn_magnitude(yarn->factor, weight);
   config.attn_scale /= magnitude * magnitude;
+}
+
+ModelConfig read_indexed_config(HfConfig& hf, const DeepseekKeys& keys, const GroupFallbacks& groups) {
+  const ConfigReader& json = hf.json();
+  const std::int64_t indexed = json.has("index_topk") ? hf.count("index_topk") : 2048;
+  json.ignore({"index_topk", "index_head_dim", "index_n_heads"});
+  ModelConfig c = read_deepseek_config(hf, keys);
+  c.qkv_bias = c.attn_out_bias = json.boolean_or("attention_bias", false);
+  if (!c.query_latent()) json.refuse("q_lora_rank", "is null; expected the width of the queries' latent");
+  if (json.boolean_or("mlp_bias", false)) {
+    hf.note("mlp_bias has no effect: transformers does not read it for this family");
+  }
+  if (!json.boolean_or("rope_interleave", true)) {
+    json.refuse("rope_interleave",
+                "is not what transformers does for this family; expected true, or no such key");
+  }
+  require_indexed_layers(hf);
+  read_sigmoid_router(hf, c, /*renormalised=*/true, groups);
+  read_deepseek_rope(hf, c, /*adjacent_pairs=*/true);
+  if (indexed < c.n_ctx) {
+    hf.note(
+        fmt::format("sequences of more than index_topk = {} tokens (of max_position_embeddings = {}) are not "
+                    "read: beyond it attention leaves keys out, which is not supported",
+                    indexed, c.n_ctx));
+    c.n_ctx = indexed;
+    hf.comes_from("n_ctx", json.where("index_topk"));
+  }
+  return c;
 }
 
 void add_latent_attention(Recipes& r, const ModelConfig& config) {
@@ -177,15 +252,24 @@ void add_latent_attention(Recipes& r, const ModelConfig& config) {
   r.attention_out("self_attn.o_proj");
 }
 
+void add_deepseek_mixture(Recipes& r, const ModelConfig& config, double routed_scale,
+                          std::string_view bias_alias) {
+  r.mixture({}, routed_scale);
+  if (config.experts->choice_bias) {
+    TensorRecipe& bias = r.make("mlp.choice_bias", {"mlp.gate.e_score_correction_bias"},
+                                [](const Tensors& stored) { return stored[0]; });
+    if (!bias_alias.empty()) r.or_named(bias, bias_alias);
+  }
+  if (config.experts->d_shared > 0) r.shared_expert("mlp.shared_experts");
+}
+
 std::vector<TensorRecipe> deepseek_recipes(const ModelConfig& config, double routed_scale) {
   return llama_stack(config, [&](Recipes& r) {
     r.norm("ln1", "input_layernorm");
     add_latent_attention(r, config);
     r.norm("ln2", "post_attention_layernorm");
     if (!config.mixture(r.layer())) return add_llama_mlp(r, config);
-    r.mixture({}, routed_scale);
-    if (config.experts->choice_bias) r.copy("mlp.choice_bias", "mlp.gate.e_score_correction_bias");
-    if (config.experts->d_shared > 0) r.shared_expert("mlp.shared_experts");
+    add_deepseek_mixture(r, config, routed_scale);
   });
 }
 

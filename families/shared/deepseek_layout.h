@@ -7,15 +7,30 @@
 
 namespace hooked {
 
+/// Where DeepSeek's way of mixtures has its sizes, and what a family's configs mean where they say nothing.
+struct DeepseekExperts {
+  std::string_view n_experts = "n_routed_experts";
+  std::string_view n_experts_alias = "num_local_experts";
+  std::int64_t n_experts_fallback = 0;  ///< 0: the key must be there
+  std::int64_t per_token_fallback = 0;  ///< 0: `num_experts_per_tok` must be there
+  std::string_view shared = "n_shared_experts";
+  std::int64_t shared_fallback = 0;
+  std::int64_t dense_fallback = 0;  ///< of `first_k_dense_replace`, before which layers have ordinary MLPs
+  bool named_layers = false;  ///< whether `mlp_layer_types` says which layers are `sparse`, if it is there
+};
+void read_deepseek_experts(HfConfig& hf, ModelConfig& config, const DeepseekExperts& keys);
+
+/// For families of which transformers does not read `first_k_dense_replace`: one layer has an ordinary MLP
+/// unless `mlp_layer_types` says otherwise. Throws ConfigError where the key says something else.
+void require_one_dense_layer(const HfConfig& hf);
+
 /// The config of a decoder with latent attention and mixtures under the keys that DeepSeek's families share,
-/// without biases, positions and the router's way of choosing. Layers before `first_k_dense_replace` (or
-/// `dense_fallback`) have ordinary MLPs.
+/// without biases, positions and the router's way of choosing.
 struct DeepseekKeys {
-  std::string_view n_experts_alias;
-  std::int64_t dense_fallback;
-  std::int64_t shared_fallback;      ///< of `n_shared_experts`
+  DeepseekExperts experts;
   std::int64_t n_ctx_fallback;       ///< of `max_position_embeddings`
   std::int64_t n_kv_heads_fallback;  ///< of `num_key_value_heads`; 0: as many as there are heads
+  double eps_fallback = 1e-6;        ///< of `rms_norm_eps`
 };
 ModelConfig read_deepseek_config(HfConfig& hf, const DeepseekKeys& keys);
 
@@ -30,11 +45,28 @@ struct GroupFallbacks {
 void read_expert_groups(HfConfig& hf, ModelConfig& config, GroupScore score,
                         const GroupFallbacks& fallbacks = {});
 
+/// The router of DeepSeek-V3: a sigmoid of each logit, a bias for choosing, groups, `norm_topk_prob` (or
+/// `renormalised`).
+void read_sigmoid_router(HfConfig& hf, ModelConfig& config, bool renormalised,
+                         const GroupFallbacks& fallbacks);
+/// `routed_scaling_factor`, which what the routed experts write is multiplied by; no field of the config
+/// holds it.
+double routed_scale(const HfConfig& hf, double fallback);
+
+/// DeepSeek-V3.2 and what followed it: V3 with an indexer that lets a query attend to the `index_topk` keys
+/// that it scores highest. No longer sequence than that is read: in it every key is among them, so that
+/// attention is V3's and the indexer says nothing.
+ModelConfig read_indexed_config(HfConfig& hf, const DeepseekKeys& keys, const GroupFallbacks& groups);
+
 /// A text key of which the family knows these values only. Throws ConfigError at the key, listing them.
 std::string one_of(HfConfig& hf, std::string_view key, std::initializer_list<std::string_view> known);
 
 /// `self_attn` with its latents.
 void add_latent_attention(Recipes& recipes, const ModelConfig& config);
+
+/// `mlp`, a mixture with its choice bias (which files may also call `bias_alias`) and its shared expert.
+void add_deepseek_mixture(Recipes& recipes, const ModelConfig& config, double routed_scale,
+                          std::string_view bias_alias = {});
 
 /// The whole layout. What the routed experts write is multiplied by `routed_scale`.
 std::vector<TensorRecipe> deepseek_recipes(const ModelConfig& config, double routed_scale);

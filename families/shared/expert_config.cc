@@ -35,6 +35,22 @@ void set_expert_width(HfConfig& hf, ModelConfig& config, std::string_view key, L
   }
 }
 
+LayerFlags dense_layers_by_name(const HfConfig& hf, const ModelConfig& config) {
+  constexpr std::string_view kKey = "mlp_layer_types";
+  LayerFlags dense;
+  for (const std::string& type : hf.json().texts(kKey)) {
+    if (type != "dense" && type != "sparse") {
+      hf.json().refuse(kKey, "has a kind of MLP that is not supported; expected dense and sparse");
+    }
+    dense.push_back(type == "dense");
+  }
+  if (static_cast<std::int64_t>(dense.size()) != config.n_layers) {
+    hf.json().refuse(kKey, fmt::format("has {} entries; expected one for each of the {} layers", dense.size(),
+                                       config.n_layers));
+  }
+  return dense;
+}
+
 void read_qwen_experts(HfConfig& hf, ModelConfig& config) {
   const ConfigReader& json = hf.json();
   config.experts->renormalised = json.boolean_or("norm_topk_prob", false);
@@ -44,6 +60,15 @@ void read_qwen_experts(HfConfig& hf, ModelConfig& config) {
   set_expert_width(hf, config, "moe_intermediate_size", flag_layers(config, [&](std::int64_t l) {
                      return (l + 1) % step != 0 || std::ranges::find(dense, l) != dense.end();
                    }));
+}
+
+MixtureNames mixtral_names() {
+  return {.router = "block_sparse_moe.gate.weight",
+          .router_alias = "mlp.gate.weight",
+          .expert = "block_sparse_moe.experts.{}.",
+          .gate = "w1",
+          .in = "w3",
+          .out = "w2"};
 }
 
 std::vector<TensorRecipe> mixture_recipes(const ModelConfig& config,

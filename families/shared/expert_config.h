@@ -21,8 +21,14 @@ void read_experts(HfConfig& hf, ModelConfig& config, const ExpertKeys& keys);
 /// Experts as wide as the key says, beside ordinary MLPs in `dense` layers.
 void set_expert_width(HfConfig& hf, ModelConfig& config, std::string_view key, LayerFlags dense);
 
+/// Which layers have an ordinary MLP by `mlp_layer_types`, whose entries are `dense` and `sparse`.
+LayerFlags dense_layers_by_name(const HfConfig& hf, const ModelConfig& config);
+
 /// Qwen's `norm_topk_prob`, `mlp_only_layers` and `decoder_sparse_step`.
 void read_qwen_experts(HfConfig& hf, ModelConfig& config);
+
+/// The spelling of Mixtral's mixtures.
+MixtureNames mixtral_names();
 
 /// Llama's layout with `add_mixture` in each block that has one. What sublayers write is multiplied by
 /// `scale` (the mixture's part is `add_mixture`'s).

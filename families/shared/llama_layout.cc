@@ -7,6 +7,7 @@ namespace hooked {
 ModelConfig read_llama_config(HfConfig& hf, const LlamaDefaults& defaults) {
   ModelConfig c = hf.sizes({.n_kv_heads_fallback = defaults.n_kv_heads,
                             .d_head_fallback = defaults.d_head,
+                            .d_mlp = defaults.d_mlp_key,
                             .n_ctx_fallback = defaults.n_ctx},
                            defaults.tied);
   c.norm = c.final_norm = defaults.norm;

@@ -19,6 +19,7 @@ struct LlamaDefaults {
   MlpKind mlp = MlpKind::gated;
   std::string_view activation_key = "hidden_act";
   std::string_view activation = "silu";
+  std::string_view d_mlp_key = "intermediate_size";
 };
 
 /// The config of a decoder under the keys that Llama made common, without positions and biases.

@@ -241,5 +241,52 @@ TEST(DeepseekConfigs, OtherShapes) {
   EXPECT_TRUE(biased.qkv_bias && biased.attn_out_bias);
 }
 
+// DeepSeek-V3.2: with no more tokens than its indexer chooses, its attention is V3's.
+TEST(DeepseekConfigs, V32IsV3UpToWhatItsIndexerChooses) {
+  const Keys kV32 = with(kV3, {{"model_type", R"("deepseek_v32")"},
+                               {"index_topk", "2048"},
+                               {"index_head_dim", "128"},
+                               {"index_n_heads", "64"}});
+  const FamilyConfig got = read(kV32);
+  ModelConfig as_v3 = read(kV3).config;
+  EXPECT_EQ(as_v3.n_ctx, 163840);
+  as_v3.n_ctx = 2048;
+  EXPECT_EQ(got.config, as_v3);
+  ASSERT_EQ(got.notes.size(), 1u);
+  EXPECT_NE(got.notes.front().find("more than index_topk = 2048 tokens"), std::string::npos)
+      << got.notes.front();
+  EXPECT_TRUE(read(with(kV32, {{"index_topk", "200000"}})).notes.empty());
+  expect_refused(with(kV32, {{"index_topk", "0"}}), "index_topk");
+  expect_refused(with(kV32, {{"q_lora_rank", "null"}}), "q_lora_rank");
+  expect_refused(with(kV32, {{"layer_types", R"(["full_attention"])"}}), "layer_types", "indexed_attention");
+  expect_refused(with(kV32, {{"mlp_layer_types", R"(["dense"])"}}), "mlp_layer_types");
+  expect_refused(with(kV32, {{"rope_interleave", "false"}}), "rope_interleave", "true");
+}
+
+// GLM-5, whose layers may share an index, and GLM 4.7 Flash, which has none.
+TEST(DeepseekConfigs, GlmsOfItsKind) {
+  const Keys kGlm5 = with(kV3, {{"model_type", R"("glm_moe_dsa")"},
+                                {"n_group", ""},
+                                {"topk_group", ""},
+                                {"index_topk", "2048"},
+                                {"index_head_dim", "128"},
+                                {"index_n_heads", "32"},
+                                {"index_topk_freq", "4"},
+                                {"index_skip_topk_offset", "3"},
+                                {"indexer_rope_interleave", "true"},
+                                {"rope_interleave", "true"}});
+  EXPECT_EQ(read(kGlm5).config.n_ctx, 2048);
+  EXPECT_EQ(read(kGlm5).config.experts->n_groups, 1);
+  const Keys kFlash = with(kV3, {{"model_type", R"("glm4_moe_lite")"},
+                                 {"first_k_dense_replace", "1"},
+                                 {"n_group", "1"},
+                                 {"topk_group", "1"},
+                                 {"routed_scaling_factor", ""}});
+  const ModelConfig flash = read(kFlash).config;
+  EXPECT_EQ(flash.n_ctx, 163840);
+  EXPECT_TRUE(flash.dense_mlp(0) && flash.mixture(1) && flash.query_latent());
+  expect_refused(with(kFlash, {{"first_k_dense_replace", "3"}}), "first_k_dense_replace");
+}
+
 }  // namespace
 }  // namespace hooked::deepseek_config_test

@@ -115,5 +115,88 @@ TEST(MixtureConfigs, Ernie) {
   EXPECT_TRUE(c.experts->choice_bias && c.experts->renormalised && c.tied_unembedding());
 }
 
+TEST(MixtureConfigs, DeepseekV3sMixturesBehindOtherAttention) {
+  const std::string published =
+      R"("n_routed_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 6,
+      "n_shared_experts": 2, "first_k_dense_replace": 1, "norm_topk_prob": true, "routed_scaling_factor": 2.5,
+      "n_group": 1, "topk_group": 1, "rope_theta": 1000000, "rope_scaling": null, "head_dim": 8)";
+  Experts expected{.n_experts = 8,
+                   .per_token = 3,
+                   .d_expert = 6,
+                   .dense_layers = {true, false, false, false},
+                   .router = RouterKind::sigmoid_then_choose,
+                   .choice_bias = true,
+                   .renormalised = true,
+                   .d_shared = 12};
+  const ModelConfig glm =
+      read("glm4_moe",
+           published + R"(, "attention_bias": true, "partial_rotary_factor": 0.5, "use_qk_norm": true,
+                                        "num_nextn_predict_layers": 1)")
+          .config;
+  EXPECT_EQ(glm.experts, expected);
+  EXPECT_EQ(glm.rotary()->dim, 4);
+  EXPECT_TRUE(glm.qk_norm && glm.qkv_bias && !glm.attn_out_bias);
+  const ModelConfig dots =
+      read("dots1",
+           published + R"(, "scoring_func": "noaux_tc", "moe_layer_freq": 1, "sliding_window": null)")
+          .config;
+  EXPECT_EQ(dots.experts, expected);
+  EXPECT_FALSE(dots.window);
+  for (const std::string_view family : {"glm4_moe", "dots1"}) {
+    expect_refused(family, published + R"(, "scoring_func": "softmax")", "scoring_func");
+    expect_refused(family, published + R"(, "topk_method": "greedy")", "topk_method");
+    expect_refused(family, published + R"(, "moe_surprise": 3)", "moe_surprise");
+  }
+  expect_refused("dots1", published + R"(, "layer_types": ["sliding_attention", "full_attention"])",
+                 "layer_types");
+}
+
+TEST(MixtureConfigs, KExaonesLayersByName) {
+  const std::string published = R"("num_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 6,
+      "num_shared_experts": 1, "sliding_window": 4, "sliding_window_pattern": "LLLG",
+      "layer_types": ["sliding_attention", "sliding_attention", "sliding_attention", "full_attention"])";
+  const ModelConfig c =
+      read("exaone_moe", published + R"(, "mlp_layer_types": ["dense", "sparse", "sparse", "dense"])").config;
+  EXPECT_EQ(c.experts->dense_layers, (std::vector<bool>{true, false, false, true}));
+  EXPECT_EQ(c.window, (Window{.size = 4, .layers = {true, true, true, false}}));
+  EXPECT_EQ(c.rotary()->unrotated_layers, (std::vector<bool>{false, false, false, true}));
+  EXPECT_EQ(read("exaone_moe", published).config.experts->dense_layers,
+            (std::vector<bool>{true, false, false, false}));
+  expect_refused("exaone_moe", published + R"(, "mlp_layer_types": ["dense", "sparse"])", "mlp_layer_types");
+  expect_refused("exaone_moe", published + R"(, "mlp_layer_types": ["dense", "sparse", "sparse", "moe"])",
+                 "mlp_layer_types");
+}
+
+TEST(MixtureConfigs, MiniMaxM2AsPublished) {
+  const std::string sizes = R"("num_local_experts": 8, "num_experts_per_tok": 3, "head_dim": 8, )";
+  const ModelConfig c = read("minimax_m2", sizes + R"("rotary_dim": 4, "attn_type_list": [1, 1, 1, 1],
+      "qk_norm_type": "per_layer", "use_qk_norm": true, "scoring_func": "sigmoid", "use_routing_bias": true,
+      "shared_intermediate_size": 0, "shared_moe_mode": "sigmoid", "use_mtp": true, "mtp_transformer_layers": 1,
+      "num_mtp_modules": 3, "layernorm_full_attention_beta": 1.0)")
+                            .config;
+  EXPECT_EQ(c.experts, (Experts{.n_experts = 8,
+                                .per_token = 3,
+                                .d_expert = 20,
+                                .router = RouterKind::sigmoid_then_choose,
+                                .choice_bias = true,
+                                .renormalised = true}));
+  EXPECT_EQ(c.rotary()->dim, 4);
+  EXPECT_EQ(c.qk_norm->span, QkNorm::whole_projection);
+  expect_refused("minimax_m2", sizes + R"("attn_type_list": [1, 0, 1, 1])", "attn_type_list");
+  expect_refused("minimax_m2", sizes + R"("qk_norm_type": "per_head")", "qk_norm_type");
+  expect_refused("minimax_m2", sizes + R"("use_routing_bias": false)", "use_routing_bias");
+  expect_refused("minimax_m2", sizes + R"("shared_intermediate_size": 4)", "shared_intermediate_size");
+  expect_refused("minimax_m2", sizes + R"("rotary_dim": 3)", "rotary_dim");
+  expect_refused("minimax_m2", sizes + R"("rotary_dim": 10)", "rotary_dim");
+  expect_refused("minimax_m2", sizes + R"("layernorm_mlp_beta": 2.0)", "layernorm_mlp_beta");
+}
+
+TEST(MixtureConfigs, SolarOpenRefusesWhatIsNotReadForIt) {
+  const std::string sizes = R"("n_routed_experts": 8, "moe_intermediate_size": 6, "head_dim": 8, )";
+  expect_refused("solar_open", sizes + R"("first_k_dense_replace": 1)", "first_k_dense_replace");
+  expect_refused("solar_open", sizes + R"("use_qk_norm": true)", "use_qk_norm");
+  EXPECT_EQ(read("solar_open", sizes + R"("first_k_dense_replace": 0)").config.d_mlp, 6);
+}
+
 }  // namespace
 }  // namespace hooked::expert_config_test

@@ -39,10 +39,11 @@ kActivations = [name for name in transformers.activations.ACT2CLS if name not in
 kActivationKeys = ("hidden_act", "hidden_activation", "activation_function", "activation")
 kEpsKeys = ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps", "norm_epsilon")
 # Rotary families that turn a share of each head.
-kPartial = ("gpt_neox", "phi", "phi3", "stablelm", "persimmon", "nemotron", "glm", "glm4")
+kPartial = ("gpt_neox", "phi", "phi3", "stablelm", "persimmon", "nemotron", "glm", "glm4", "glm4_moe", "minimax_m2")
 kHeadOfTheirOwn = ("llama", "mistral", "mixtral", "gemma", "gemma2", "gemma3_text", "glm", "glm4", "qwen3", "qwen3_moe", "cohere2",
                    "ernie4_5", "ernie4_5_moe", "helium", "nemotron", "arcee", "seed_oss", "gpt_oss", "exaone4", "phimoe", "qwen2",
-                   "smollm3", "granite", "olmo2", "olmo3", "starcoder2")
+                   "smollm3", "granite", "olmo2", "olmo3", "starcoder2", "glm4_moe", "dots1", "minimax_m2", "exaone_moe", "solar_open",
+                   "hy_v3", "mellum")
 
 
 def annotations(model_type: str) -> set:
@@ -99,6 +100,8 @@ def sizes(rng, model_type: str) -> dict:
         keys["num_key_value_heads"] = rng.choice([kv_heads, 1, heads])
     if model_type in kHeadOfTheirOwn and rng.random() < 0.6:
         keys["head_dim"] = d_head = rng.choice([2, 4, 6, 10])
+    if "indexer_types" in names:
+        keys["indexer_types"] = ["full"] + [rng.choice(["full", "shared"]) for _ in range(keys["num_hidden_layers"] - 1)]
     inner = next((key for key in ("intermediate_size", "ffn_dim", "hidden_dim", "ffn_hidden_size", "n_inner") if key in names), None)
     if model_type == "gpt_neo":
         inner = "intermediate_size"
@@ -112,7 +115,7 @@ def layer_kinds(rng, keys: dict, names: set) -> None:
     count = keys["num_hidden_layers"]
     if "sliding_window" in names:
         keys["sliding_window"] = rng.choice([1, 2, 3, 4, 5])
-    if "layer_types" in names and rng.random() < 0.6:
+    if "layer_types" in names and "index_topk" not in names and rng.random() < 0.6:
         keys["layer_types"] = [rng.choice(["sliding_attention", "full_attention"]) for _ in range(count)]
     if "max_window_layers" in names:
         keys["max_window_layers"] = rng.randrange(count + 1)
@@ -126,7 +129,25 @@ def layer_kinds(rng, keys: dict, names: set) -> None:
         keys["sliding_window"] = None
 
 
-def experts(rng, keys: dict, names: set) -> None:
+def deepseek_experts(rng, keys: dict, names: set) -> None:
+    """DeepSeek-V3's mixtures, whose experts stand in groups of two at least."""
+    groups = rng.choice([1, 2, 3])
+    count = groups * rng.choice([2, 3])
+    drawn = dict(n_routed_experts=count, num_experts=count, n_group=groups, topk_group=rng.randint(1, groups),
+                 first_k_dense_replace=rng.choice([0, 1, 2]), routed_scaling_factor=rng.choice([1.0, 2.5, 0.7]),
+                 n_shared_experts=rng.choice([1, 2]), num_shared_experts=rng.choice([1, 2]),
+                 kv_lora_rank=rng.choice([3, 5, 8]), q_lora_rank=rng.choice([4, 9]), qk_nope_head_dim=rng.choice([2, 6]),
+                 qk_rope_head_dim=rng.choice([2, 4]), v_head_dim=rng.choice([3, 6, 10]), index_topk=rng.choice([13, 30, 64]),
+                 index_n_heads=rng.choice([1, 3]), index_head_dim=rng.choice([4, 6]))
+    keys |= {key: value for key, value in drawn.items() if key in names}
+    keys["num_experts_per_tok"] = rng.randint(1, keys["topk_group"] * count // groups)
+    if "q_lora_rank" in names:
+        keys["num_key_value_heads"] = keys["num_attention_heads"]
+    if "mlp_layer_types" in names and rng.random() < 0.5:
+        keys["mlp_layer_types"] = [rng.choice(["dense", "sparse"]) for _ in range(keys["num_hidden_layers"])]
+
+
+def experts(rng, keys: dict, names: set, model_type: str) -> None:
     count = rng.choice([2, 3, 5])
     for key in ("num_local_experts", "num_experts", "moe_num_experts"):
         if key in names:
@@ -140,6 +161,10 @@ def experts(rng, keys: dict, names: set) -> None:
                             swiglu_alpha=[1.702, 1.1], swiglu_limit=[7.0, 0.6], router_jitter_noise=[0.01, 0.3]).items():
         if key in names:
             keys[key] = rng.choice(values)
+    if "n_group" in names and model_type != "deepseek_v2":
+        deepseek_experts(rng, keys, names)
+    if model_type in ("hy_v3", "mellum") and rng.random() < 0.5:
+        keys["mlp_layer_types"] = [rng.choice(["dense", "sparse"]) for _ in range(keys["num_hidden_layers"])]
     if "mlp_only_layers" in names:
         keys["mlp_only_layers"] = rng.choice([[], [0], [1]])
 
@@ -193,12 +218,12 @@ def draw(rng, model_type: str) -> dict:
         if "drop" in key and rng.random() < 0.3:
             keys[key] = 0.1
     layer_kinds(rng, keys, names)
-    experts(rng, keys, names)
+    experts(rng, keys, names, model_type)
     if "rope_parameters" in names:
         theta = rng.choice([100.0, 10000.0, 5e5])
         partial = rng.choice([None, 0.5, 1.0, 0.25]) if model_type in kPartial else None
         turned = d_head if partial is None else int(d_head * partial)
-        if model_type in ("gemma3_text", "olmo3"):
+        if model_type in ("gemma3_text", "olmo3", "mellum"):
             keys["rope_parameters"] = dict(full_attention=rope_group(rng, d_head, theta, False),
                                            sliding_attention=dict(rope_type="default", rope_theta=rng.choice([theta, 50.0])))
         else:

@@ -97,6 +97,8 @@ def norms_after_additions(case) -> bool:
 
 # Routers whose weights exist for the chosen experts only.
 kScattered = ("GptOss", "GraniteMoe", "Phimoe")
+# Routers that weigh each expert by a sigmoid of its logit.
+kSigmoids = ("DeepseekV3", "Dots1", "ExaoneMoe", "Glm4Moe", "GlmMoeDsa", "HYV3", "MiniMaxM2", "SolarOpen")
 
 
 class MixtureRecorder:
@@ -127,7 +129,7 @@ class MixtureRecorder:
         if type(self.router).__name__.startswith(kScattered):
             of_all = torch.zeros_like(logits).scatter(-1, indices, weights)
         else:
-            of_all = logits.sigmoid() if type(self.router).__name__.startswith("DeepseekV3") else logits.softmax(-1)
+            of_all = logits.sigmoid() if type(self.router).__name__.startswith(kSigmoids) else logits.softmax(-1)
         points = {f"{self.at}mlp.experts.{e}.hook_gate": gate for e, gate in
                   zip(indices.unique(sorted=True).tolist(), self.gates, strict=True)}
         points[self.at + "mlp.hook_expert_weights"] = of_all.reshape(*shape, -1)

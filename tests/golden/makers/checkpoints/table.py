@@ -108,6 +108,16 @@ kDeepseek = dict(kPlain, hidden_size=14, max_position_embeddings=48, q_lora_rank
                  moe_intermediate_size=7, first_k_dense_replace=1)
 kDeepseek2 = dict(kDeepseek, kv_lora_rank=8, n_shared_experts=2, routed_scaling_factor=1.7)
 kDeepseek3 = dict(kDeepseek, num_key_value_heads=2, n_group=3, topk_group=2)
+kDeepseek32 = dict(kDeepseek3, index_topk=40, index_n_heads=3, index_head_dim=6)
+# DeepSeek-V3's mixtures behind other attention.
+kGroups = dict(n_group=3, topk_group=2, num_experts_per_tok=3, moe_intermediate_size=7, routed_scaling_factor=1.7,
+               first_k_dense_replace=1)
+kOneGroup = dict(n_group=1, topk_group=1, norm_topk_prob=False, first_k_dense_replace=0)
+kGlm4Moe = dict(kLlama, **kGroups, head_dim=8, n_routed_experts=6)
+kDots1 = dict(kLlama, **kGroups, head_dim=8, n_routed_experts=6, n_shared_experts=2)
+kExaoneMoe = dict(kLlama, **kGroups, head_dim=8, num_experts=6, sliding_window=4)
+kMoeOf = dict(kLlama, head_dim=6, num_experts_per_tok=2)
+kMinimaxM2 = dict(kLlama, head_dim=6, num_local_experts=5, num_experts_per_tok=2)
 kMscale = rope("yarn", factor=4.0, rope_theta=100.0, original_max_position_embeddings=8, mscale=0.7, mscale_all_dim=1.3,
                beta_fast=8, beta_slow=0.1)
 kOlderMscale = dict(rope_scaling=dict(type="yarn", factor=4, original_max_position_embeddings=8, mscale=0.7,
@@ -282,6 +292,8 @@ kCases = [
     *rows("granitemoe", dict(kMoe, embedding_multiplier=3.0, logits_scaling=1.7, residual_multiplier=0.3,
                              attention_multiplier=0.11),
           biases=dict(attention_bias=True, num_experts_per_tok=5, tie_word_embeddings=True)),
+    *rows("flex_olmo", dict(kOlmoe, num_key_value_heads=4),
+          renormalised=dict(norm_topk_prob=True, attention_bias=True, num_key_value_heads=2, num_experts_per_tok=3)),
     *rows("phimoe", dict(kMoe, router_jitter_noise=0.2, head_dim=6),
           biases=dict(attention_bias=True, lm_head_bias=True, router_jitter_noise=0.01, sliding_window=4),
           longrope=dict(**kPhiMoeRope, router_jitter_noise=0.5),
@@ -308,6 +320,58 @@ kCases = [
           published=dict(**kMscale, length=20, written=dict(
               rope_parameters=None, rope_theta=100.0, **kOlderMscale, moe_layer_freq=1, scoring_func="sigmoid",
               topk_method="noaux_tc", ep_size=1, num_nextn_predict_layers=1, head_dim=None, qk_head_dim=None))),
+    *rows("deepseek_v32", kDeepseek32,
+          options=dict(attention_bias=True, v_head_dim=7, n_group=1, topk_group=1, norm_topk_prob=False, rms_norm_eps=1e-3,
+                       index_topk=64, num_hidden_layers=3, mlp_layer_types=["sparse", "dense", "sparse"],
+                       n_shared_experts=2, tie_word_embeddings=True),
+          yarn=dict(**kMscale, length=20, first_k_dense_replace=2, num_hidden_layers=3, index_head_dim=4),
+          published=dict(**kMscale, length=20, written=dict(
+              rope_parameters=None, rope_theta=100.0, **kOlderMscale, moe_layer_freq=1, scoring_func="sigmoid",
+              topk_method="noaux_tc", ep_size=1, num_nextn_predict_layers=1, head_dim=None, qk_head_dim=None,
+              layer_types=None, mlp_layer_types=None))),
+    *rows("glm4_moe", kGlm4Moe,
+          qk_norm=dict(kOneGroup, use_qk_norm=True, attention_bias=True, n_shared_experts=2, rms_norm_eps=1e-3,
+                       **rope(partial_rotary_factor=0.25), tie_word_embeddings=True),
+          published=dict(length=5, golden=False,
+                         written=dict(rope_parameters=None, rope_theta=10000.0, rope_scaling=None,
+                                      partial_rotary_factor=0.5, num_nextn_predict_layers=1, num_mtp_layers=None))),
+    *rows("glm_moe_dsa", dict(kDeepseek32, n_group=1, topk_group=1, **kFour,
+                              indexer_types=["full", "shared", "shared", "full"]),
+          groups=dict(attention_bias=True, n_group=3, topk_group=2, norm_topk_prob=False, num_hidden_layers=2,
+                      indexer_types=None, length=5, golden=False,
+                      written=dict(indexer_types=None, index_topk_freq=1, indexer_rope_interleave=True))),
+    *rows("glm4_moe_lite", dict(kDeepseek3, n_group=1, topk_group=1),
+          options=dict(q_lora_rank=None, attention_bias=True, n_group=3, topk_group=2, norm_topk_prob=False, v_head_dim=7,
+                       rope_interleave=False, num_hidden_layers=3, mlp_layer_types=["sparse", "dense", "sparse"],
+                       tie_word_embeddings=True)),
+    *rows("solar_open", {k: v for k, v in kGlm4Moe.items() if k not in ("intermediate_size", "first_k_dense_replace")},
+          bias=dict(attention_bias=True, n_group=1, topk_group=1, norm_topk_prob=False, n_shared_experts=2, **kYarn,
+                    tie_word_embeddings=True)),
+    *rows("dots1", dict(kDots1, norm_topk_prob=True),
+          windows=dict(kOneGroup, **kFour, sliding_window=4, max_window_layers=2, n_shared_experts=1),
+          layer_types=dict(sliding_window=4, layer_types=kLayers, attention_bias=True, num_key_value_heads=1,
+                           tie_word_embeddings=True,
+                           written=dict(scoring_func="noaux_tc", topk_method="noaux_tc", moe_layer_freq=1, ep_size=1))),
+    *rows("minimax_m2", kMinimaxM2,
+          partial=dict(rope(partial_rotary_factor=0.5), head_dim=8, num_experts_per_tok=5, tie_word_embeddings=True),
+          published=dict(rope(partial_rotary_factor=0.5), head_dim=8, num_local_experts=3, length=5, written=dict(
+              rope_parameters=None, rope_theta=1000.0, rotary_dim=4, attn_type_list=[1, 1], qk_norm_type="per_layer",
+              use_qk_norm=True, scoring_func="sigmoid", use_routing_bias=True, shared_intermediate_size=0,
+              shared_moe_mode="sigmoid", use_mtp=True, num_mtp_modules=3, mtp_transformer_layers=1,
+              layernorm_full_attention_beta=1.0))),
+    *rows("hy_v3", dict(kMoeOf, num_experts=5, moe_intermediate_size=7, router_scaling_factor=1.7),
+          biases=dict(attention_bias=True, mlp_bias=True, num_shared_experts=2, num_hidden_layers=3, num_experts_per_tok=4,
+                      mlp_layer_types=["sparse", "dense", "sparse"], tie_word_embeddings=True)),
+    *rows("mellum", dict(kMoeOf, num_experts=5, moe_intermediate_size=7, layer_types=kLayers, sliding_window=4),
+          yarn=dict(norm_topk_prob=False, attention_bias=True, num_hidden_layers=3, layer_types=kLayers + kLayers[:1],
+                    mlp_layer_types=["sparse", "dense", "sparse"], tie_word_embeddings=True, rope_parameters=dict(
+                        full_attention=dict(rope_type="yarn", rope_theta=1000.0, factor=4.0,
+                                            original_max_position_embeddings=8),
+                        sliding_attention=dict(rope_type="default", rope_theta=100.0))),
+          full=dict(layer_types=["full_attention"] * 2, length=5, golden=False)),
+    *rows("exaone_moe", dict(kExaoneMoe, **kFour, sliding_window_pattern=4),
+          named=dict(kOneGroup, num_hidden_layers=3, layer_types=kLayers + kLayers[:1], num_shared_experts=2,
+                     mlp_layer_types=["sparse", "dense", "sparse"], tie_word_embeddings=True)),
     *rows("ernie4_5_moe", kErnieMoe,
           biases=dict(use_bias=True, tie_word_embeddings=False, moe_norm_min=0.9, moe_layer_start_index=0),
           layers=dict(num_hidden_layers=4, moe_layer_start_index=0, moe_layer_interval=2, moe_num_shared_experts=0,

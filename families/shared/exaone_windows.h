@@ -1,0 +1,11 @@
+#pragma once
+
+#include "families/shared/hf_config.h"
+
+namespace hooked {
+
+/// The windows of EXAONE 4 and what followed it: every fourth layer has none (or those that `layer_types` or
+/// `sliding_window_pattern` name), and knows no positions. Without windows all layers are turned.
+void read_exaone_windows(HfConfig& hf, ModelConfig& config);
+
+}  // namespace hooked
