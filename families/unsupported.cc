@@ -7,14 +7,14 @@ namespace {
 
 // Gemma 4 (Google 2026). Every size has the first three; the others are those of E2B and E4B, and of 26B-A4B.
 constexpr std::string_view kGemma4 =
-    "heads of another width in layers without a window (global_head_dim), norms of values, numbers that "
-    "multiply the stream behind each block (layer_scalar), inputs of their own for each layer "
+    "heads of another width in layers without a window (global_head_dim, per_layer_config), norms of values, "
+    "numbers that multiply the stream behind each block (layer_scalar), inputs of their own for each layer "
     "(hidden_size_per_layer_input), layers that read the keys and values of others (num_kv_shared_layers) "
     "and mixtures beside MLPs (enable_moe_block)";
 constexpr std::string_view kGemma4Unified =
-    "heads of another width in layers without a window (global_head_dim), norms of values, numbers that "
-    "multiply the stream behind each block (layer_scalar) and layers that read the keys and values of others "
-    "(num_kv_shared_layers)";
+    "heads of another width in layers without a window (global_head_dim, per_layer_config), norms of values, "
+    "numbers that multiply the stream behind each block (layer_scalar) and layers that read the keys and "
+    "values of others (num_kv_shared_layers)";
 
 // Gemma 3n (Google 2025).
 constexpr std::string_view kGemma3n =
