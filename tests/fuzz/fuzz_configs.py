@@ -43,7 +43,7 @@ kPartial = ("gpt_neox", "phi", "phi3", "stablelm", "persimmon", "nemotron", "glm
 kHeadOfTheirOwn = ("llama", "mistral", "mixtral", "gemma", "gemma2", "gemma3_text", "glm", "glm4", "qwen3", "qwen3_moe", "cohere2",
                    "ernie4_5", "ernie4_5_moe", "helium", "nemotron", "arcee", "seed_oss", "gpt_oss", "exaone4", "phimoe", "qwen2",
                    "smollm3", "granite", "olmo2", "olmo3", "starcoder2", "glm4_moe", "dots1", "minimax_m2", "exaone_moe", "solar_open",
-                   "hy_v3", "mellum")
+                   "hy_v3", "mellum", "afmoe")
 
 
 def annotations(model_type: str) -> set:
