@@ -45,7 +45,7 @@ kHeadOfTheirOwn = ("llama", "mistral", "mixtral", "gemma", "gemma2", "gemma3_tex
                    "ernie4_5", "ernie4_5_moe", "helium", "nemotron", "arcee", "seed_oss", "gpt_oss", "exaone4", "phimoe", "qwen2",
                    "smollm3", "granite", "olmo2", "olmo3", "starcoder2", "vaultgemma", "cwm", "ministral3", "hunyuan_v1_dense",
                    "glm4_moe", "dots1", "minimax_m2", "exaone_moe", "solar_open", "hy_v3", "mellum", "ministral", "internlm3",
-                   "iquestcoder", "jais2", "hyperclovax")
+                   "iquestcoder", "jais2", "hyperclovax", "afmoe")
 
 
 def annotations(model_type: str) -> set:

@@ -101,6 +101,10 @@ def _of_class(layer, ending: str):
 kPostNorm = ("bert", "camembert", "data2vec-text", "distilbert", "electra", "ernie", "openai-gpt", "roberta", "xlm-roberta")
 
 
+def _router(layer):
+    return _of_class(layer, "TopKRouter") or _of_class(layer, "TokenChoiceRouter")
+
+
 def norms_after_additions(case) -> bool:
     """Whether the norms follow the additions, so that what a layer returns is the normed stream."""
     return case.model_type in kPostNorm or case.keys.get("do_layer_norm_before") is False
@@ -112,7 +116,7 @@ kFinalNorms = ("megatron-bert", "modernbert")
 # Routers whose weights exist for the chosen experts only.
 kScattered = ("GptOss", "GraniteMoe", "Phimoe")
 # Routers that weigh each expert by a sigmoid of its logit.
-kSigmoids = ("DeepseekV3", "Dots1", "ExaoneMoe", "Glm4Moe", "GlmMoeDsa", "HYV3", "MiniMaxM2", "SolarOpen")
+kSigmoids = ("Afmoe", "DeepseekV3", "Dots1", "ExaoneMoe", "Glm4Moe", "GlmMoeDsa", "HYV3", "MiniMaxM2", "SolarOpen")
 
 
 class MixtureRecorder:
@@ -120,7 +124,7 @@ class MixtureRecorder:
 
     def __init__(self, layer, at: str):
         self.at, self.gates, self.seen, self.handles = at, [], None, []
-        self.router, experts = _of_class(layer, "TopKRouter"), _of_class(layer, "Experts")
+        self.router, experts = _router(layer), _of_class(layer, "Experts")
         self.handles.append(self.router.register_forward_hook(self._keep_router))
         if not experts.is_concatenated:  # gate and up in alternate columns
             apply_gate = experts._apply_gate
@@ -232,7 +236,7 @@ class Recorder(contextlib.AbstractContextManager):
             self._keep(_named(layer, True), at + "attn.hook_z", "in")
             self._keep(_named(layer, False), at + "mlp.hook_post", "in")
             self._keep(_named(layer, False, shared=True), at + "mlp.shared_expert.hook_post", "in")
-            if _of_class(layer, "TopKRouter") is not None:
+            if _router(layer) is not None:
                 self.mixtures.append(MixtureRecorder(layer, at))
                 self.handles += self.mixtures[-1].handles
             attention = getattr(layer, "self_attn", None)

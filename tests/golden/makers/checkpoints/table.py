@@ -459,6 +459,10 @@ kCases = [
     *rows("hy_v3", dict(kMoeOf, num_experts=5, moe_intermediate_size=7, router_scaling_factor=1.7),
           biases=dict(attention_bias=True, mlp_bias=True, num_shared_experts=2, num_hidden_layers=3, num_experts_per_tok=4,
                       mlp_layer_types=["sparse", "dense", "sparse"], tie_word_embeddings=True)),
+    *rows("afmoe", dict(kMoeOf, **kFour, num_experts=5, moe_intermediate_size=7, sliding_window=4, route_scale=1.7,
+                        mup_enabled=True),
+          options=dict(attention_bias=True, num_hidden_layers=3, num_dense_layers=2, num_shared_experts=1, mup_enabled=False,
+                       layer_types=kLayers + kLayers[:1], num_experts_per_tok=4, tie_word_embeddings=True)),
     *rows("mellum", dict(kMoeOf, num_experts=5, moe_intermediate_size=7, layer_types=kLayers, sliding_window=4),
           yarn=dict(norm_topk_prob=False, attention_bias=True, num_hidden_layers=3, layer_types=kLayers + kLayers[:1],
                     mlp_layer_types=["sparse", "dense", "sparse"], tie_word_embeddings=True, rope_parameters=dict(
