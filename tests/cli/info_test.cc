@@ -61,12 +61,12 @@ TEST_F(InfoTest, SaysHowWeightsAreStored) {
   EXPECT_EQ(succeed({"info", golden("cases/gpt2_bfloat16"), "--json"}).json()["storage"][0]["dtype"], "BF16");
   const auto text = succeed({"info", golden("cases/llama_fp8_rows")}).out;
   EXPECT_NE(text.find("parts of weights in fp8 (e4m3)"), std::string::npos) << text;
-  for (const auto& [name, form, parts] : {std::tuple{"llama_gptq", "GPTQ int4", 4 * 7},
-                                          {"llama_awq", "AWQ int4", 3 * 7},
-                                          {"llama_packed", "int4 (packed)", 4 * 7},
-                                          {"llama_nf4", "bitsandbytes nf4", 6 * 7},
-                                          {"gpt2_int8", "bitsandbytes int8", 3 * 4},
-                                          {"qwen2_int8", "int8 (a byte each)", 2 * 7}}) {
+  for (const auto& [name, form, parts] :
+       {std::tuple{"llama_gptq", "GPTQ int4", 4 * 7}, std::tuple{"llama_awq", "AWQ int4", 3 * 7},
+        std::tuple{"llama_packed", "int4 (packed)", 4 * 7},
+        std::tuple{"llama_nf4", "bitsandbytes nf4", 6 * 7},
+        std::tuple{"gpt2_int8", "bitsandbytes int8", 3 * 4},
+        std::tuple{"qwen2_int8", "int8 (a byte each)", 2 * 7}}) {
     const auto json = succeed({"info", golden(std::string("cases/") + name), "--json"}).json();
     std::int64_t in_form = 0;
     for (const auto& each : json["storage"]) in_form += each["form"] == form ? each["tensors"].get<int>() : 0;
