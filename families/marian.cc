@@ -23,8 +23,10 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c) {
   return std::move(r).take();
 }
 
+constexpr std::string_view kBuffers[] = {"*embed_positions.weight"};
+
 }  // namespace
 
-extern const Family kFamily = bart_family("marian", read, recipes);
+extern const Family kFamily = bart_family("marian", read, recipes, kBuffers);
 
 }  // namespace hooked::families::marian

@@ -1,4 +1,4 @@
-// PEGASUS (Zhang et al. 2020): norms before the sublayers, positions of sines and cosines.
+// PEGASUS (Zhang et al. 2020): norms before the sublayers, positions of sines and cosines, which files hold.
 #include "families/shared/bart_layout.h"
 
 namespace hooked::families::pegasus {
@@ -8,7 +8,7 @@ ModelConfig read(HfConfig& hf) { return read_bart_config(hf, {.decoder_start = 0
 
 std::vector<TensorRecipe> recipes(const ModelConfig& c) {
   Recipes r(c);
-  add_sinusoidal_positions(r, c);
+  add_bart_positions(r, /*offset=*/0);
   add_bart_stacks(r, c);
   return std::move(r).take();
 }

@@ -20,7 +20,7 @@ std::vector<TensorRecipe> recipes(const ModelConfig& c, const HfConfig& hf) {
     r.norm("ln2", "intermediate.LayerNorm");
     add_bert_mlp(r);
   });
-  r.norm("ln_final", "LayerNorm");
+  if (c.final_norm != NormKind::none) r.norm("ln_final", "LayerNorm");
   add_roberta_head(r);
   return std::move(r).take();
 }

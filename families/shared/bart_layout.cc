@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -123,9 +122,11 @@ void add_bart_stacks(Recipes& r, const ModelConfig& config) {
     r.make("unembed.W_U", {"lm_head.weight"}, [](const auto& weight) { return weight[0].t(); });
   }
   if (config.unembedding->bias) {
-    r.make("unembed.b_U", {"final_logits_bias"}, [](const auto& bias) {
-       return bias[0].flatten();
-     }).optional = true;
+    // A part of the head, which has no prefix, though not by its name in files.
+    TensorRecipe& bias =
+        r.make("unembed.b_U", {"lm_head.bias"}, [](const auto& stored) { return stored[0].flatten(); });
+    bias.alias = "final_logits_bias";
+    bias.optional = true;
   }
 }
 
@@ -136,15 +137,11 @@ void add_bart_positions(Recipes& r, std::int64_t offset) {
 }
 
 void add_sinusoidal_positions(Recipes& r, const ModelConfig& config) {
-  const auto add = [&](const std::string& ours, const std::string& theirs) {
-    const auto made = [n_ctx = config.n_ctx, d_model = config.d_model](const auto&) {
+  for (const std::string_view table : {"pos_embed.W_pos", "decoder_embed.W_pos"}) {
+    r.make(table, {}, [n_ctx = config.n_ctx, d_model = config.d_model](const auto&) {
       return sinusoids(n_ctx, d_model);
-    };
-    TensorRecipe& recipe = r.make(ours, {theirs}, [](const auto& table) { return table[0]; });
-    recipe.otherwise = std::make_shared<const TensorRecipe>(TensorRecipe{ours, {}, made});
-  };
-  add("pos_embed.W_pos", "encoder.embed_positions.weight");
-  add("decoder_embed.W_pos", "decoder.embed_positions.weight");
+    });
+  }
 }
 
 }  // namespace hooked

@@ -33,7 +33,7 @@ void add_bart_stacks(Recipes& r, const ModelConfig& config);
 /// Learned positions of both stacks, each behind `offset` rows that belong to no position.
 void add_bart_positions(Recipes& r, std::int64_t offset);
 
-/// Positions of both stacks that are sines and then cosines, `pegasus`'s: computed where files lack them.
+/// Positions of both stacks that are sines and then cosines: computed, as files of Marian do not hold them.
 void add_sinusoidal_positions(Recipes& r, const ModelConfig& config);
 
 /// Other names of the embedding.
