@@ -6,7 +6,8 @@ namespace {
 
 std::vector<TensorRecipe> recipes(const ModelConfig& c) {
   Recipes r(c);
-  add_bert_body(r, /*offset=*/0);
+  add_bert_embeddings(r, /*offset=*/0);
+  add_bert_blocks(r);
   add_bert_head(r);
   return std::move(r).take();
 }

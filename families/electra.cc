@@ -9,7 +9,8 @@ namespace {
 
 std::vector<TensorRecipe> recipes(const ModelConfig& c) {
   Recipes r(c);
-  add_bert_body(r, /*offset=*/0);
+  add_bert_embeddings(r, /*offset=*/0);
+  add_bert_blocks(r);
   r.mlm_head("generator_predictions.dense", "generator_predictions.LayerNorm");
   r.unembedding("generator_lm_head");
   return std::move(r).take();

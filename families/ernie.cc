@@ -15,11 +15,12 @@ bool has_tasks(const HfConfig& hf) { return hf.json().boolean_or("use_task_id", 
 std::vector<TensorRecipe> recipes(const ModelConfig& c, const HfConfig& hf) {
   Recipes r(c);
   constexpr std::string_view kPositions = "embeddings.position_embeddings.weight";
-  add_bert_body(r, [&] {
+  add_bert_embeddings(r, [&] {
     if (!has_tasks(hf)) return r.positions(kPositions);
     r.make("pos_embed.W_pos", {std::string(kPositions), "embeddings.task_type_embeddings.weight"},
            [](const auto& theirs) -> at::Tensor { return theirs[0] + theirs[1].select(0, 0); });
   });
+  add_bert_blocks(r);
   add_bert_head(r);
   return std::move(r).take();
 }

@@ -22,6 +22,9 @@ bool has_shared_expert(const Config& c, std::int64_t l) { return c.mixture(l) &&
 constexpr Condition always{[](const Config&, std::int64_t) { return true; }, "always"};
 constexpr Condition encoder{[](const Config& c, std::int64_t) { return c.has_encoder(); },
                             "the model is an encoder-decoder"};
+constexpr Condition normed_encoder{
+    [](const Config& c, std::int64_t) { return c.has_encoder() && !c.norms_stream(); },
+    "the model is an encoder-decoder whose norms are not behind the additions"};
 
 constexpr Condition token_types{[](const Config& c, std::int64_t) { return c.token_types > 0; },
                                 "tokens have types (token_types)"};
@@ -131,6 +134,11 @@ constexpr unsigned none = 0, wide = 1, replans = 2, ids = 4, asked_rows = 8, mas
 // The column `axes`.
 constexpr AxisList layout(auto... axes) { return {axes...}; }
 
+// A stack whose norms stand on the stream ends with one of them and has none behind its last block.
+constexpr Condition exists_in(const Kind& kind, const Condition& exists) {
+  return kind.scope == SiteScope::encoder_exit ? when::normed_encoder : exists;
+}
+
 constexpr SiteRow kSites[] = {
 #define HOOKED_ROW(site, kind, path, axes, flags, exists, holds)           \
   {Site::site,                                                             \
@@ -144,7 +152,7 @@ constexpr SiteRow kSites[] = {
    ((flags)&ids) != 0,                                                     \
    ((flags)&asked_rows) != 0,                                              \
    ((flags)&masked) != 0 ? -std::numeric_limits<double>::infinity() : 0.0, \
-   when::exists,                                                           \
+   exists_in(kinds::kind, when::exists),                                   \
    holds},
 #define HOOKED_SITE(kind, word, path, axes, flags, exists, holds) \
   HOOKED_ROW(word, kind, path, axes, flags, exists, holds)

@@ -105,10 +105,15 @@ at::Tensor Block::forward_post_norm(const at::Tensor& resid, const StackInputs& 
   at::Tensor sum = ops::add(stack.asked_of(resid), attn_out, run);
   if (!mlp_) return hook_resid_post_->forward(ln1_->forward(sum, run), run.watch);
   sum = hook_resid_mid_->forward(sum, run.watch);
-  const at::Tensor normed = ln1_->forward(sum, run);
+  at::Tensor normed = ln1_->forward(sum, run);
+  if (cross_attn_) {
+    sum = hook_resid_mid_cross_->forward(ops::add(normed, cross_attention_branch(normed, stack, run), run),
+                                         run.watch);
+    normed = ln2_->forward(sum, run);
+  }
   const at::Tensor post =
       hook_resid_post_->forward(ops::add(normed, mlp_branch(normed, run), run), run.watch);
-  return hook_normalized_resid_post_->forward(ln2_->forward(post, run), run.watch);
+  return hook_normalized_resid_post_->forward((cross_attn_ ? ln3_ : ln2_)->forward(post, run), run.watch);
 }
 
 at::Tensor Block::attention_branch(const at::Tensor& resid, const StackInputs& stack, Run& run) const {
@@ -123,7 +128,8 @@ at::Tensor Block::attention_branch(const at::Tensor& resid, const StackInputs& s
 }
 
 at::Tensor Block::cross_attention_branch(const at::Tensor& resid, const StackInputs& stack, Run& run) const {
-  const at::Tensor read = ln2_->forward(hook_cross_attn_in_->forward(resid, run.watch), run);
+  const at::Tensor seen = hook_cross_attn_in_->forward(resid, run.watch);
+  const at::Tensor read = reads_through_norms_ ? ln2_->forward(seen, run) : seen;
   return hook_cross_attn_out_->forward(cross_attn_->forward({.shared = read}, stack, run), run.watch);
 }
 

@@ -71,8 +71,10 @@ Norm::Norm(const Layout& layout, const GraphContext& context)
     : division_{layout.kind, layout.shape, layout.eps.value_or(context.config.eps)},
       weight_shape_(layout.weight_shape.empty() ? layout.shape : layout.weight_shape),
       offset_(layout.weighted && layout.offset) {
-  hook_scale_ = add_point(*this, layout.points.scale, context);
-  hook_normalized_ = add_point(*this, layout.points.normalized, context);
+  if (!layout.silent) {
+    hook_scale_ = add_point(*this, layout.points.scale, context);
+    hook_normalized_ = add_point(*this, layout.points.normalized, context);
+  }
   const std::int64_t size =
       std::accumulate(weight_shape_.begin(), weight_shape_.end(), std::int64_t{1}, std::multiplies<>());
   if (layout.weighted)

@@ -44,6 +44,8 @@ class Norm : public torch::nn::Module {
     /// Sizes of the last axes along which the weight varies; empty: `shape`.
     std::vector<std::int64_t> weight_shape = {};
     std::optional<double> eps = {};  ///< none: the config's
+    /// It has no points of its own, and is called by `without_points` alone.
+    bool silent = false;
   };
 
   Norm(const Layout& layout, const GraphContext& context);

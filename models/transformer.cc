@@ -97,6 +97,27 @@ WeightSlots Embed::slots(const std::string& path) const {
   return slots;
 }
 
+DecoderEmbed::DecoderEmbed(const GraphContext& context) {
+  const ModelConfig& c = context.config;
+  W_pos_ = register_parameter("W_pos", at::empty({c.n_ctx, c.d_model}, context.options), false);
+  if (!c.embedding_sum_norm) return;
+  Norm::Layout layout = layer_norm(c, {Site::embed_ln_scale, Site::embed_ln_normalized});
+  layout.silent = true;
+  ln_ = register_module("ln", std::make_shared<Norm>(layout, context));
+}
+
+at::Tensor DecoderEmbed::forward(const at::Tensor& tokens, const at::Tensor& positions,
+                                 const Run& run) const {
+  const at::Tensor sum = tokens + positions;
+  return ln_ ? ln_->without_points(sum, run) : sum;
+}
+
+WeightSlots DecoderEmbed::slots(const std::string& path) const {
+  WeightSlots slots{{path + ".W_pos", W_pos_}};
+  add_slots(slots, ln_, path + ".ln");
+  return slots;
+}
+
 MlmHead::MlmHead(const GraphContext& context) : activation_(*context.config.unembedding->mlm_head) {
   const ModelConfig& c = context.config;
   W_ = add_matrix(*this, "W", c.d_model, c.d_model, {.out = c.d_model, .in = c.d_model}, context);
@@ -170,6 +191,9 @@ Transformer::Transformer(const ModelConfig& config, const PointIndex& points,
     const auto positions = register_module("pos_embed", std::make_shared<Folder>());
     W_pos_ = positions->register_parameter("W_pos",
                                            at::empty({config.n_ctx, config.d_model}, context.options), false);
+    if (config.has_encoder()) {
+      decoder_embed_ = register_module("decoder_embed", std::make_shared<DecoderEmbed>(context));
+    }
   }
   hook_pos_embed_ =
       summed ? add_point(*embed_, Site::position_embed, context) : add_point(*this, Site::pos_embed, context);
@@ -201,9 +225,11 @@ Transformer::Transformer(const ModelConfig& config, const PointIndex& points,
   }
   if (config.has_encoder()) {
     encoder_ = stack(Stack::encoder);
-    encoder_final_ln_ = norm("encoder_final_ln", config.norm,
-                             {Site::encoder_final_ln_scale, Site::encoder_final_ln_normalized},
-                             on(placement_.of({Stack::encoder, config.n_encoder_layers() - 1})));
+    if (!config.norms_stream()) {  // else its last block ends with a norm
+      encoder_final_ln_ = norm("encoder_final_ln", config.norm,
+                               {Site::encoder_final_ln_scale, Site::encoder_final_ln_normalized},
+                               on(placement_.of({Stack::encoder, config.n_encoder_layers() - 1})));
+    }
   }
   blocks_ = stack(config.main_stack());
   if (config.final_norm != NormKind::none) {
@@ -224,9 +250,8 @@ Transformer::Transformer(const ModelConfig& config, const PointIndex& points,
   }
 }
 
-at::Tensor Transformer::pos_embed(Run& run) const {
-  const Sequence& sequence = run.sequence;
-  at::Tensor rows = at::embedding(W_pos_, sequence.positions());  // [1 or batch, pos, d_model], a copy
+at::Tensor Transformer::pos_embed(const at::Tensor& W_pos, const Sequence& sequence) const {
+  at::Tensor rows = at::embedding(W_pos, sequence.positions());  // [1 or batch, pos, d_model], a copy
   if (sequence.real().defined()) rows = rows * sequence.real().unsqueeze(-1);
   return rows;
 }
@@ -293,13 +318,14 @@ Stream Transformer::stream(const GraphInput& input, const Reach& reach, Run& run
 }
 
 at::Tensor Transformer::encode(const at::Tensor& tokens, const Reach& reach, Run& run) const {
-  at::Tensor stream = hook_embed_->forward(embed_->forward(watched_tokens(tokens, run), run), run.watch);
+  at::Tensor stream = watched_embed(tokens, *run.encoder_sequence, run).stream;
   StackInputs inputs = stack_inputs(encoder_, *run.encoder_sequence, run);
   for (std::int64_t layer = 0; layer < reach.encoder_blocks; ++layer) {
     enter({Stack::encoder, layer}, stream, inputs);
     stream = encoder_[static_cast<std::size_t>(layer)]->forward(std::move(stream), inputs, run);
   }
-  return reach.encoder_exit ? encoder_final_ln_->forward(stream, run) : at::Tensor();
+  if (!reach.encoder_exit) return {};
+  return encoder_final_ln_ ? encoder_final_ln_->forward(stream, run) : stream;
 }
 
 // Note [Models on several devices]
@@ -316,10 +342,17 @@ void Transformer::enter(const BlockPlace& block, at::Tensor& stream, StackInputs
 
 Transformer::Entry Transformer::embed(const at::Tensor& tokens, Run& run) const {
   // The points of the embedding are the encoder's where there is one: a decoder's is its first resid_pre.
-  if (config_.has_encoder()) return {embed_->without_points(tokens, run), {}};
+  if (!config_.has_encoder()) return watched_embed(tokens, run.sequence, run);
+  const at::Tensor embedded = embed_->without_points(tokens, run);
+  if (!decoder_embed_) return {embedded, {}};
+  return {decoder_embed_->forward(embedded, pos_embed(decoder_embed_->W_pos(), run.sequence), run), {}};
+}
+
+Transformer::Entry Transformer::watched_embed(const at::Tensor& tokens, const Sequence& sequence,
+                                              Run& run) const {
   Entry entry{hook_embed_->forward(embed_->forward(watched_tokens(tokens, run), run), run.watch), {}};
   if (W_pos_.defined()) {
-    const at::Tensor positions = see_rows(*hook_pos_embed_, pos_embed(run), entry.stream, run);
+    const at::Tensor positions = see_rows(*hook_pos_embed_, pos_embed(W_pos_, sequence), entry.stream, run);
     if (config_.shortformer()) {
       entry.query_key_positions = positions;
     } else {
@@ -334,7 +367,7 @@ Transformer::Entry Transformer::embed(const at::Tensor& tokens, Run& run) const 
 
 Transformer::Entry Transformer::resume(const at::Tensor& residual, Run& run) const {
   const bool shortformer = config_.shortformer();
-  return {residual, shortformer ? pos_embed(run) : at::Tensor()};
+  return {residual, shortformer ? pos_embed(W_pos_, run.sequence) : at::Tensor()};
 }
 
 StackInputs Transformer::stack_inputs(const std::vector<std::shared_ptr<Block>>& stack,
@@ -411,6 +444,7 @@ WeightSlots Transformer::slots() const {
   WeightSlots slots;
   add_slots(slots, embed_, "embed");
   add_slot(slots, "pos_embed.W_pos", W_pos_);
+  add_slots(slots, decoder_embed_, "decoder_embed");
   for (const BlockPlace& place : config_.blocks()) {
     const auto& stack = place.stack == Stack::encoder ? encoder_ : blocks_;
     add_slots(slots, stack[static_cast<std::size_t>(place.layer)], place.path());

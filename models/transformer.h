@@ -42,6 +42,23 @@ class Embed : public torch::nn::Module {
   Point hook_token_type_embed_;
 };
 
+/// What a decoder beside an encoder adds to the embedding that both share, and how it norms the sum. Its
+/// first resid_pre shows the result; the points of the embedding are the encoder's.
+class DecoderEmbed : public torch::nn::Module {
+ public:
+  explicit DecoderEmbed(const GraphContext& context);
+
+  /// `tokens` [batch, pos, d_model], embedded, and their `positions` [1 or batch, pos, d_model].
+  at::Tensor forward(const at::Tensor& tokens, const at::Tensor& positions, const Run& run) const;
+
+  const at::Tensor& W_pos() const noexcept { return W_pos_; }
+  WeightSlots slots(const std::string& path) const;
+
+ private:
+  at::Tensor W_pos_;          // [n_ctx, d_model]
+  std::shared_ptr<Norm> ln_;  // null where the sum is not normed
+};
+
 /// What stands between the stream and the unembedding of masked language models (Devlin et al. 2019): a layer
 /// with an activation, and a LayerNorm.
 class MlmHead : public torch::nn::Module {
@@ -142,6 +159,8 @@ class Transformer : public torch::nn::Module {
   /// where the run ends inside.
   at::Tensor encode(const at::Tensor& tokens, const Reach& reach, Run& run) const;
   Entry embed(const at::Tensor& tokens, Run& run) const;
+  /// The same of the stack whose points the embedding's are: the only one, or the encoder.
+  Entry watched_embed(const at::Tensor& tokens, const Sequence& sequence, Run& run) const;
   /// Whether the last block may leave out columns whose logits nobody asks for.
   bool narrows(const GraphInput& input, const Reach& reach, const Run& run) const;
   /// The residual stream of a run that starts behind the embedding.
@@ -154,7 +173,7 @@ class Transformer : public torch::nn::Module {
   std::optional<CrossInputs> cross_inputs(const at::Tensor& encoder_output, Run& run) const;
   /// Ids as whoever watches them leaves them.
   at::Tensor watched_tokens(const at::Tensor& tokens, Run& run) const;
-  at::Tensor pos_embed(Run& run) const;
+  at::Tensor pos_embed(const at::Tensor& W_pos, const Sequence& sequence) const;
 
   /// Brings what a block computes from to its device, where the block before it, or none, lies elsewhere.
   void enter(const BlockPlace& block, at::Tensor& stream, StackInputs& inputs) const;
@@ -166,6 +185,7 @@ class Transformer : public torch::nn::Module {
   /// would be a launch.
   std::vector<at::Tensor> offset_weights_;
   std::shared_ptr<Embed> embed_;
+  std::shared_ptr<DecoderEmbed> decoder_embed_;  // null without
   at::Tensor W_pos_;                             // [pos, d_model]
   std::vector<std::shared_ptr<Block>> encoder_;  // empty without
   std::shared_ptr<Norm> encoder_final_ln_;       // null without

@@ -32,23 +32,34 @@ ModelConfig read_bert_config(HfConfig& hf) {
   return c;
 }
 
-void add_bert_body(Recipes& r, std::int64_t offset) {
-  add_bert_body(r, [&] { r.positions("embeddings.position_embeddings.weight", offset); });
+void add_bert_embeddings(Recipes& r, std::int64_t offset) {
+  add_bert_embeddings(r, [&] { r.positions("embeddings.position_embeddings.weight", offset); });
 }
 
-void add_bert_body(Recipes& r, const std::function<void()>& add_positions) {
+void add_bert_embeddings(Recipes& r, const std::function<void()>& add_positions) {
   r.embedding("embeddings.word_embeddings.weight");
   add_positions();
   r.copy("embed.token_type_embed.W_token_type", "embeddings.token_type_embeddings.weight");
   r.norm("embed.ln", "embeddings.LayerNorm");
+}
+
+void add_bert_attention(Recipes& r) {
+  r.queries("attention.self.query");
+  r.keys("attention.self.key");
+  r.values("attention.self.value");
+  r.attention_out("attention.output.dense");
+}
+
+void add_bert_mlp(Recipes& r) {
+  r.mlp_in("intermediate.dense");
+  r.mlp_out("output.dense");
+}
+
+void add_bert_blocks(Recipes& r) {
   r.each_block("encoder.layer.{}.", [&](std::int64_t) {
-    r.queries("attention.self.query");
-    r.keys("attention.self.key");
-    r.values("attention.self.value");
-    r.attention_out("attention.output.dense");
+    add_bert_attention(r);
     r.norm("ln1", "attention.output.LayerNorm");
-    r.mlp_in("intermediate.dense");
-    r.mlp_out("output.dense");
+    add_bert_mlp(r);
     r.norm("ln2", "output.LayerNorm");
   });
 }

@@ -14,10 +14,16 @@ ModelConfig read_bert_config(HfConfig& hf);
 /// What such encoders share, whatever their keys: norms, biases, direction, the head with its activation.
 ModelConfig as_encoder(ModelConfig config, Activation head);
 
-/// BERT's embeddings and blocks; `offset` rows at the start of the position table belong to no position.
-void add_bert_body(Recipes& r, std::int64_t offset);
+/// BERT's embeddings; `offset` rows at the start of the position table belong to no position.
+void add_bert_embeddings(Recipes& r, std::int64_t offset);
 /// The same with positions that `add_positions` adds.
-void add_bert_body(Recipes& r, const std::function<void()>& add_positions);
+void add_bert_embeddings(Recipes& r, const std::function<void()>& add_positions);
+/// The maps of a block's attention.
+void add_bert_attention(Recipes& r);
+/// The maps of a block's MLP.
+void add_bert_mlp(Recipes& r);
+/// BERT's blocks, with norms behind the additions.
+void add_bert_blocks(Recipes& r);
 /// BERT's masked-LM head.
 void add_bert_head(Recipes& r);
 

@@ -29,7 +29,8 @@ void add_roberta_head(Recipes& r) {
 
 std::vector<TensorRecipe> roberta_recipes(const ModelConfig& config, const HfConfig& hf) {
   Recipes r(config);
-  add_bert_body(r, roberta_position_offset(hf));
+  add_bert_embeddings(r, roberta_position_offset(hf));
+  add_bert_blocks(r);
   add_roberta_head(r);
   return std::move(r).take();
 }

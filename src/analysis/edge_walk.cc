@@ -141,7 +141,8 @@ class GraphBuilder {
   }
   /// What cross-attention of a decoder's layer reads of the encoder's stream at its end.
   void read_source(std::int32_t layer) {
-    const ActivationName norm{.site = Site::encoder_final_ln_normalized};
+    std::optional<ActivationName> norm;
+    if (reads_through_norm(config_)) norm = ActivationName{.site = Site::encoder_final_ln_normalized};
     const Stack decoder = config_.main_stack();
     read_heads(Graph::Reader::Kind::keys, act::cross_k.in(decoder, layer), norm);
     read_heads(Graph::Reader::Kind::values, act::cross_v.in(decoder, layer), norm);
@@ -170,6 +171,7 @@ class GraphBuilder {
     const bool on_stream = config_.norms_stream();
     const bool post = on_stream && config_.norm_place == NormPlace::post;
     const bool parallel = config_.parallel() && config_.has_mlp();
+    const bool crosses = stack_ == Stack::decoder;
     if (on_stream && !post) norm(Site::ln1_normalized, layer);
     read_attention(layer);
     if (parallel) read_mlp(layer);
@@ -178,15 +180,17 @@ class GraphBuilder {
     if (!config_.has_mlp()) return;
     if (!parallel) {
       if (on_stream && !post) norm(Site::ln2_normalized, layer);
-      if (stack_ == Stack::decoder) {
-        read_heads(Graph::Reader::Kind::queries, in(act::cross_q, layer),
-                   in_block(Site::ln2_normalized, layer));
+      if (crosses) {
+        std::optional<ActivationName> before;
+        if (!on_stream) before = in_block(Site::ln2_normalized, layer);
+        read_heads(Graph::Reader::Kind::queries, in(act::cross_q, layer), before);
         write_heads(in(act::cross_z, layer), "cross ", std::nullopt);
+        if (post) norm(Site::ln2_normalized, layer);
       }
       read_mlp(layer);
     }
     write_mlp(layer);
-    if (post) norm(Site::ln2_normalized, layer);
+    if (post) norm(crosses ? Site::ln3_normalized : Site::ln2_normalized, layer);
   }
 
   const ModelConfig& config_;

@@ -119,9 +119,15 @@ class PathFinder {
     if (at(Site::resid_mid, block)) return true;
     if (norm(Site::ln1_normalized, block, "ln1")) return true;
     if (!config_.has_mlp()) return at(Site::resid_post, block);
+    const bool crosses = block.stack == Stack::decoder && config_.has_encoder();
+    if (crosses) {
+      write(cross_attention_written(block, split_, run_));
+      if (at(Site::resid_mid_cross, block) || norm(Site::ln2_normalized, block, "ln2")) return true;
+    }
     write(mlp_written(block, split_, run_));
     if (at(Site::resid_post, block)) return true;
-    return norm(Site::ln2_normalized, block, "ln2") || at(Site::normalized_resid_post, block);
+    return norm(crosses ? Site::ln3_normalized : Site::ln2_normalized, block, crosses ? "ln3" : "ln2") ||
+           at(Site::normalized_resid_post, block);
   }
 
   bool other_block(const BlockPlace& block) {

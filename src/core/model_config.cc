@@ -27,7 +27,7 @@ ModelConfig encoder_alone(ModelConfig config) {
   config.n_layers = config.n_encoder_layers();
   config.encoder.reset();
   config.unembedding.reset();
-  config.final_norm = config.norm;
+  config.final_norm = config.norms_stream() ? NormKind::none : config.norm;
   config.direction = AttentionDirection::bidirectional;
   return config;
 }

@@ -160,9 +160,14 @@ void check_encoder(const ModelConfig& c) {
   };
   expect_plain(c.direction == AttentionDirection::causal, "direction",
                word_of(kAttentionDirectionWords, c.direction), "causal, which the decoder is");
-  expect_plain(c.relative() != nullptr, "positions", word_of(c.positions), "relative_positional_bias");
+  expect_plain(c.relative() != nullptr || c.learned_positions(), "positions", word_of(c.positions),
+               "relative_positional_bias or standard");
   expect_plain(c.norm != NormKind::none, "norm", word_of(kNormKindWords, c.norm), "LN or RMS");
-  expect_plain(c.norm_place == NormPlace::pre, "norm_place", word_of(kNormPlaceWords, c.norm_place), "pre");
+  expect_plain(c.norm_place == NormPlace::pre || c.norm_place == NormPlace::post, "norm_place",
+               word_of(kNormPlaceWords, c.norm_place), "pre or post");
+  expect_plain(!c.embedding_sum_norm || c.learned_positions(), "embedding_sum_norm", c.embedding_sum_norm,
+               "false without learned positions");
+  expect_plain(c.token_types == 0, "token_types", c.token_types, "0");
   expect_plain(!c.parallel(), "layout", word_of(kBlockLayoutWords, c.layout), "serial");
   expect_plain(c.has_mlp(), "mlp", word_of(kMlpKindWords, c.mlp), "plain or gated");
   expect_plain(c.score_soft_cap == 0, "score_soft_cap", c.score_soft_cap, "0");
@@ -174,8 +179,7 @@ void check_encoder(const ModelConfig& c) {
                                                       {"unembedding.mlm_head", c.has_mlm_head()}};
   for (const auto& [field, present] : absent) expect_plain(!present, field, "one", "none");
   const std::pair<std::string_view, bool> off[] = {{"attention_sinks", c.attention_sinks},
-                                                   {"scale_by_inverse_layer", c.scale_by_inverse_layer},
-                                                   {"embedding_sum_norm", c.embedding_sum_norm}};
+                                                   {"scale_by_inverse_layer", c.scale_by_inverse_layer}};
   for (const auto& [field, on] : off) expect_plain(!on, field, on, "false");
 }
 

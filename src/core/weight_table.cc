@@ -45,11 +45,24 @@ constexpr WeightCondition embedding_norm_bias{
     "the embedding, or the sum of embeddings, is normed with `norm_bias`"};
 constexpr WeightCondition position_embedding{[](Config c, Place) { return c.has_pos_embed(); },
                                              "positions are learned or shortformer"};
+constexpr WeightCondition decoder_positions{
+    [](Config c, Place) { return c.has_encoder() && c.learned_positions(); },
+    "there is an encoder and positions are learned: those of the decoder"};
+constexpr WeightCondition decoder_embedding_norm{
+    [](Config c, Place) { return c.has_encoder() && c.embedding_sum_norm; },
+    "there is an encoder and the sum of embeddings is normed: the decoder's"};
+constexpr WeightCondition decoder_embedding_norm_bias{
+    [](Config c, Place) { return c.has_encoder() && c.embedding_sum_norm && c.norm_bias; },
+    "there is an encoder and the sum of embeddings is normed with `norm_bias`: the decoder's"};
 constexpr WeightCondition encoder_final_norm{
-    [](Config c, Place) { return c.has_encoder() && !c.norm_folded; }, "there is an encoder; not folded"};
-constexpr WeightCondition encoder_final_norm_bias{
-    [](Config c, Place) { return c.has_encoder() && !c.norm_folded && is_biased(c.norm, c); },
-    "there is an encoder and norms are LayerNorms with `norm_bias`; not folded"};
+    [](Config c, Place) { return c.has_encoder() && !c.norms_stream() && !c.norm_folded; },
+    "there is an encoder, and norms are not behind the additions; not folded"};
+constexpr WeightCondition encoder_final_norm_bias{[](Config c, Place) {
+                                                    return c.has_encoder() && !c.norms_stream() &&
+                                                           !c.norm_folded && is_biased(c.norm, c);
+                                                  },
+                                                  "there is an encoder, and norms are LayerNorms with "
+                                                  "`norm_bias` and not behind the additions; not folded"};
 constexpr WeightCondition decoder_final_norm{[](Config c, Place) { return c.has_encoder() && last_norm(c); },
                                              "there is an encoder and a final norm; not folded"};
 constexpr WeightCondition decoder_final_norm_bias{

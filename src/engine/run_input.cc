@@ -291,7 +291,9 @@ Input check_input(const LoadedModel& model, const Input& given) {
   } else {
     check_one_stack(input, model);
   }
-  require_room(config, "tokens", input.first_column() + input.length());
+  require_room(config, config.has_encoder() && !input.prefix ? "decoder_tokens" : "tokens",
+               input.first_column() + input.length());
+  if (input.feeds_encoder()) require_room(config, "tokens", input.tokens.size(1));
   if (input.prefix) require_prefix(*input.prefix, model, input);
   if (!input.first_columns.empty()) require_first_columns(input, config);
   if (input.token_types.defined()) input.token_types = check_token_types(input.token_types, input, model);

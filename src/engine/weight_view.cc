@@ -101,7 +101,10 @@ at::Tensor WeightView::operator[](std::string_view name) const {
 // --- Outside the blocks.
 
 at::Tensor WeightView::W_E() const { return outside_blocks(*model_, "embed.W_E"); }
-at::Tensor WeightView::W_pos() const { return outside_blocks(*model_, "pos_embed.W_pos"); }
+at::Tensor WeightView::W_pos() const {
+  const bool of_decoder = model_->config.has_encoder() && stack_ == Stack::decoder;
+  return outside_blocks(*model_, of_decoder ? "decoder_embed.W_pos" : "pos_embed.W_pos");
+}
 at::Tensor WeightView::W_token_type() const {
   return outside_blocks(*model_, "embed.token_type_embed.W_token_type");
 }

@@ -18,7 +18,7 @@ std::int64_t bytes_of(const WeightRow& row, const ModelConfig& config) {
 }
 
 bool stands_before_blocks(const std::string& name) {
-  return name.starts_with("embed.") || name.starts_with("pos_embed.");
+  return name.starts_with("embed.") || name.starts_with("pos_embed.") || name.starts_with("decoder_embed.");
 }
 
 }  // namespace

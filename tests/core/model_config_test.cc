@@ -262,6 +262,13 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"window", "one", [](auto& c) { encoder(c), windows(c); }},
         Refusal{"qk_norm", "one", [](auto& c) { encoder(c), qk_norm(c); }},
         Refusal{"attention_sinks", "true", [](auto& c) { encoder(c), c.attention_sinks = true; }},
+        Refusal{"norm_place", "output", [](auto& c) { encoder(c), c.norm_place = NormPlace::output; }},
+        Refusal{"embedding_sum_norm", "true", [](auto& c) { encoder(c), c.embedding_sum_norm = true; }},
+        Refusal{"token_types", "2",
+                [](auto& c) {
+                  encoder(c), c.positions = LearnedPositions{};
+                  c.embedding_sum_norm = true, c.token_types = 2;
+                }},
         Refusal{"score_soft_cap", "3", [](auto& c) { encoder(c), c.score_soft_cap = 3; }},
         Refusal{"qkv_clip", "3", [](auto& c) { encoder(c), c.qkv_clip = 3; }},
         Refusal{"unembedding.mlm_head", "one",

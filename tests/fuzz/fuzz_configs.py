@@ -29,7 +29,8 @@ from makers.compare import compare, is_good, kProgram, shown  # noqa: E402
 
 # Text parts of checkpoints of several models, by the name of their first case.
 kParts = {case.name: case for case in kCases if case.inside and case.name == f"{case.model_type}_in_{case.inside}"}
-kFamilies = sorted({case.model_type for case in kCases if not case.inside} | {"t5"} | set(kParts))
+kBarts = {case.model_type for case in encoder_decoders.kBartCases}
+kFamilies = sorted({case.model_type for case in kCases if not case.inside} | {"t5", *kBarts} | set(kParts))
 kAttempts = 40  # configs drawn for one that transformers accepts
 
 # Flags that say nothing about the model, or make it one of another kind.
@@ -171,9 +172,11 @@ def of_one_family(rng, model_type: str, keys: dict, d_head: int) -> None:
         keys["final_logit_softcapping"] = rng.choice([None, 3.0, 30.0])
         if model_type == "gemma2":
             keys["attn_logit_softcapping"] = rng.choice([None, 2.0, 50.0])
-    if model_type in ("bert", "roberta"):
+    if model_type == "electra":
+        keys["embedding_size"] = keys["hidden_size"]  # another width is refused
+    if model_type in ("bert", "electra", "ernie", *hub_models.kRobertas):
         keys["type_vocab_size"] = rng.choice([1, 2, 3])
-    if model_type in ("roberta", "xglm"):
+    if model_type in ("xglm", *hub_models.kRobertas):
         keys["pad_token_id"] = rng.choice([0, 1, 3])
 
 
@@ -222,6 +225,17 @@ def draw_two_stacks(rng) -> dict:
                 tie_word_embeddings=rng.random() < 0.5, decoder_start_token_id=0, pad_token_id=0, eos_token_id=1)
 
 
+def draw_bart(rng) -> dict:
+    """The keys of one config of BART or what grew out of it."""
+    heads = rng.choice([1, 2, 3])
+    wide = rng.choice([5, 12, 17])
+    return dict(d_model=heads * rng.choice([2, 4, 5]) if heads > 1 else rng.choice([4, 5, 8]), encoder_attention_heads=heads,
+                decoder_attention_heads=heads, encoder_ffn_dim=wide, decoder_ffn_dim=wide, encoder_layers=rng.choice([1, 2, 3]),
+                decoder_layers=rng.choice([1, 2, 3]), vocab_size=rng.choice([7, 12, 23]), max_position_embeddings=64,
+                activation_function=rng.choice(kActivations), scale_embedding=rng.random() < 0.5,
+                tie_word_embeddings=rng.random() < 0.7, decoder_start_token_id=0, pad_token_id=1, bos_token_id=0, eos_token_id=2)
+
+
 def head_of(model_type: str):
     return next(case.head for case in kCases if case.model_type == model_type)
 
@@ -241,6 +255,10 @@ def drawn_case(rng, model_type: str, name: str):
     if model_type == "t5":
         lengths = dict(length=rng.choice([1, 3, 9, 25]), decoder_length=rng.choice([1, 2, 7, 19]))
         return encoder_decoders, encoder_decoders.TwoStackCase(name, "t5", draw_two_stacks(rng), **lengths,
+                                                               padded=lengths["length"] > 4 and rng.random() < 0.3)
+    if model_type in kBarts:
+        lengths = dict(length=rng.choice([1, 3, 9, 25]), decoder_length=rng.choice([1, 2, 7, 19]))
+        return encoder_decoders, encoder_decoders.TwoStackCase(name, model_type, draw_bart(rng), **lengths,
                                                                padded=lengths["length"] > 4 and rng.random() < 0.3)
     if model_type in kParts:
         return hub_models, drawn_part(rng, kParts[model_type], name)

@@ -9,10 +9,11 @@ namespace {
 
 constexpr std::int64_t kStartToken = 3;
 
-/// Puts an encoder of so many layers before the decoder, with the positions that both then have.
+/// Puts an encoder of so many layers before the decoder, with positions that both may have.
 void add_encoder(Config& c, std::int64_t n_layers) {
   c.encoder = Encoder{.n_layers = n_layers};
-  if (c.relative() == nullptr) c.positions = RelativePositions{.buckets = 7, .max_distance = 5};
+  if (c.relative() == nullptr && !c.learned_positions())
+    c.positions = RelativePositions{.buckets = 7, .max_distance = 5};
 }
 
 OptionValue decoder_value(std::string name, DecoderReads reads, std::string no_oracle) {

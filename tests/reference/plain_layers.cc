@@ -297,8 +297,8 @@ Array weight_or_empty(const Weights& weights, const std::string& name) {
 Norm norm_of(const ModelConfig& config, const Weights& weights, NormKind kind, const std::string& name) {
   return {.kind = kind,
           .eps = config.eps,
-          .offset =
-              config.norm_offset && name != "embed.ln" && name != "mlm_head.ln" && !name.ends_with(".mlp.ln"),
+          .offset = config.norm_offset && !name.ends_with("embed.ln") && name != "mlm_head.ln" &&
+                    !name.ends_with(".mlp.ln"),
           .w = weight_or_empty(weights, name + ".w"),
           .b = weight_or_empty(weights, name + ".b")};
 }

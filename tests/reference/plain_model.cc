@@ -119,20 +119,21 @@ Array block(const ModelConfig& config, const Weights& weights, std::int64_t laye
   const Array attn_out =
       keep("hook_attn_out",
            norm_if(norms_outputs, "ln1_post", attention(config, weights, layer, read, sequence, points)));
-  Array after_attention = sum(before, attn_out);
+  const Array after_attention = sum(before, attn_out);
 
   if (!config.has_mlp()) return keep("hook_resid_post", norm_if(norms_sums, "ln1", after_attention));
 
   if (!config.parallel()) keep("hook_resid_mid", after_attention);
-  if (sequence.encoded != nullptr) {
-    const Array cross_read = norm(name + "ln2", name + "ln2", keep("hook_cross_attn_in", after_attention));
-    const Array cross_out = cross_attention(config, weights, layer, cross_read, *sequence.encoded, points);
-    after_attention =
-        keep("hook_resid_mid_cross", sum(after_attention, keep("hook_cross_attn_out", cross_out)));
-  }
   // The stream that the MLP's output is added to, and the one that it reads.
-  const Array stream =
+  Array stream =
       norms_stream ? norm_if(true, "ln2", after_attention) : norm_if(norms_sums, "ln1", after_attention);
+  const bool crosses = sequence.encoded != nullptr;
+  if (crosses) {
+    const Array cross_read = norm_if(norms_inputs, "ln2", keep("hook_cross_attn_in", stream));
+    const Array cross_out = cross_attention(config, weights, layer, cross_read, *sequence.encoded, points);
+    stream = keep("hook_resid_mid_cross", sum(stream, keep("hook_cross_attn_out", cross_out)));
+    stream = norm_if(norms_sums, "ln2", stream);
+  }
   const Array mlp_in = keep("hook_mlp_in", config.parallel() ? resid_pre : stream);
   const Array mlp_read = norms_inputs ? norm(mlp_norm, mlp_norm_weights, mlp_in) : mlp_in;
   const Array mlp_out =
@@ -142,7 +143,7 @@ Array block(const ModelConfig& config, const Weights& weights, std::int64_t laye
                                          : mlp(config, weights, name + "mlp.", mlp_read, points)));
   const Array resid_post = keep("hook_resid_post", sum(stream, mlp_out));
   if (!norms_sums || config.norm == NormKind::none) return resid_post;
-  return keep("hook_normalized_resid_post", norm_if(true, "ln2", resid_post));
+  return keep("hook_normalized_resid_post", norm_if(true, crosses ? "ln3" : "ln2", resid_post));
 }
 
 Array transposed(const Array& matrix) {
@@ -178,13 +179,15 @@ Array embed(const ModelConfig& config, const Weights& weights, const Tokens& tok
     stream =
         apply_norm(norm_of(config, weights, NormKind::layer_norm, "embed.ln"), stream, "embed.ln", points);
   }
+  // A decoder beside an encoder has positions and a norm of its own.
+  const bool of_decoder = sequence.stack == "decoder";
   // The parts of a sum of embeddings that is normed stand under the module that makes it.
   const std::string part = config.embedding_sum_norm ? "embed." : "";
   points[part + "hook_embed"] = stream;
   if (config.has_pos_embed()) {
-    sequence.pos_embed = gather(weights.at("pos_embed.W_pos"), batch, length, [&](auto b, auto p) {
-      return sequence.real[b][p] ? sequence.positions[b][p] : -1;
-    });
+    sequence.pos_embed =
+        gather(weights.at(of_decoder ? "decoder_embed.W_pos" : "pos_embed.W_pos"), batch, length,
+               [&](auto b, auto p) { return sequence.real[b][p] ? sequence.positions[b][p] : -1; });
     points[part + "hook_pos_embed"] = sequence.pos_embed;
     if (config.learned_positions()) stream = sum(stream, sequence.pos_embed);
   }
@@ -195,8 +198,8 @@ Array embed(const ModelConfig& config, const Weights& weights, const Tokens& tok
     stream = sum(stream, types);
   }
   if (config.embedding_sum_norm) {
-    stream =
-        apply_norm(norm_of(config, weights, NormKind::layer_norm, "embed.ln"), stream, "embed.ln", points);
+    const std::string name = of_decoder ? "decoder_embed.ln" : "embed.ln";
+    stream = apply_norm(norm_of(config, weights, NormKind::layer_norm, name), stream, name, points);
     points["hook_full_embed"] = stream;
   }
   return stream;
@@ -225,7 +228,8 @@ Array run_two_stacks(const ModelConfig& config, const Weights& weights, const To
   Sequence source = read_sequence(tokens, beside.mask, "encoder", AttentionDirection::bidirectional);
   const Array read = embed(config, weights, tokens, beside.types, source, points);
   const Array last = run_stack(config, weights, config.encoder->n_layers, read, source, points);
-  const Norm norm = norm_of(config, weights, config.norm, "encoder_final_ln");
+  const bool ends_normed = config.norm_place == NormPlace::post;
+  const Norm norm = norm_of(config, weights, ends_normed ? NormKind::none : config.norm, "encoder_final_ln");
   const Encoded encoded{apply_norm(norm, last, "encoder_final_ln", points), source.real};
 
   const Tokens own = decoder_tokens(config, tokens, beside);

@@ -21,9 +21,13 @@ class ShapeList {
     if (c_.post_embedding_norm || c_.embedding_sum_norm)
       add_norm("embed.ln", NormKind::layer_norm, c_.d_model);
     if (c_.has_pos_embed()) add("pos_embed.W_pos", {c_.n_ctx, c_.d_model});
+    if (c_.has_encoder() && c_.has_pos_embed()) add("decoder_embed.W_pos", {c_.n_ctx, c_.d_model});
+    if (c_.has_encoder() && c_.embedding_sum_norm)
+      add_norm("decoder_embed.ln", NormKind::layer_norm, c_.d_model);
     if (c_.has_encoder()) {
       add_stack("encoder", c_.n_encoder_layers());
-      if (!c_.norm_folded) add_norm("encoder_final_ln", c_.norm, c_.d_model);
+      if (!c_.norm_folded && c_.norm_place != NormPlace::post)
+        add_norm("encoder_final_ln", c_.norm, c_.d_model);
     }
     add_stack(c_.has_encoder() ? "decoder" : "blocks", c_.n_layers);
     if (!c_.norm_folded)

@@ -42,7 +42,7 @@ kExceptions = {
     "training_code": dict(why="recorded where forms of checkpoints can differ (tl_ cases record it)",
                           points=["unembed.hook_in", "*.mlp.hook_mid", "*.mlp.ln.*"]),
     "padded_encoder": dict(why="what stands on padding of the encoder has no meaning",
-                           points=["encoder.*", "*.cross_attn.hook_k", "*.cross_attn.hook_v"]),
+                           points=["encoder.*", "embed.hook_*", "hook_full_embed", "*.cross_attn.hook_k", "*.cross_attn.hook_v"]),
 }
 
 

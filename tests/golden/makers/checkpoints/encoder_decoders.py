@@ -54,11 +54,67 @@ kTwoStackCases = [
 ]
 
 
+# BART and what grew out of it. The first token of what decoders read is none that stands for padding.
+kBart = dict(d_model=12, encoder_ffn_dim=15, decoder_ffn_dim=15, encoder_layers=2, decoder_layers=2, encoder_attention_heads=3,
+             decoder_attention_heads=3, vocab_size=23, max_position_embeddings=32, decoder_start_token_id=kStart, pad_token_id=1,
+             bos_token_id=0, eos_token_id=2)
+
+
+def bart(model_type="bart", variant="", length=11, decoder_length=7, padded=False, golden=True, written=None, **keys):
+    return TwoStackCase("_".join(filter(None, (model_type, variant))), model_type, kBart | keys, length=length,
+                        decoder_length=decoder_length, padded=padded, golden=golden, written=written or {})
+
+
+kBartCases = [
+    bart(),
+    bart(variant="padded", padded=True, scale_embedding=True, activation_function="relu"),
+    bart(variant="deep_decoder", decoder_layers=3, encoder_layers=1, tie_word_embeddings=False),
+    bart(variant="older_style", golden=False,
+         written=dict(num_hidden_layers=2, normalize_before=False, normalize_embedding=True, add_bias_logits=False,
+                      add_final_layer_norm=False, static_position_embeddings=False, force_bos_token_to_be_generated=False,
+                      extra_pos_embeddings=2, forced_bos_token_id=0, early_stopping=True, num_beams=4, no_repeat_ngram_size=3)),
+    bart("blenderbot"),
+    bart("blenderbot", "padded", padded=True, scale_embedding=True, encoder_layers=1, decoder_layers=3),
+    bart("m2m_100"),
+    bart("m2m_100", "options", pad_token_id=4, scale_embedding=False, activation_function="gelu", d_model=15),
+    bart("marian", decoder_start_token_id=kStart, pad_token_id=0),
+    bart("marian", "scaled", scale_embedding=True, d_model=15, activation_function="swish"),
+    bart("mbart"),
+    bart("mbart", "padded", padded=True, scale_embedding=True, encoder_layers=3, decoder_layers=1),
+    bart("pegasus", pad_token_id=0, eos_token_id=1),
+    bart("pegasus", "scaled", pad_token_id=0, scale_embedding=True, d_model=15, activation_function="relu",
+         tie_word_embeddings=False),
+    bart("plbart"),
+]
+kTwoStackCases += kBartCases
+
+
 class Recorder:
     """Keeps what goes into and comes out of the modules that have a hook point. `stacks`: their blocks by name."""
 
-    def __init__(self, model, stacks: dict):
+    def __init__(self):
         self.points = {}
+
+    def _attention(self, attention, at, heads, maps="qkv", last="o"):
+        for letter, name in zip("qkv", maps, strict=True):
+            self._keep(getattr(attention, name), f"{at}hook_{letter}", "out", heads)
+        self._keep(getattr(attention, last), at + "hook_z", "in", heads)
+        block, _, kind = at.removesuffix(".").rpartition(".")
+        self._keep(getattr(attention, last), f"{block}.hook_{kind}_out", "out")
+
+    def _keep(self, module, name, side, heads=None):
+        def hook(_module, args, kwargs, output):
+            value = passed(side, args, kwargs, output).detach().clone()
+            if value.dim() == 2 or value.shape[0] == 1:  # one row of positions stands for all
+                value = value.expand(2, *value.shape[-2:])
+            self.points[name] = value.unflatten(-1, (heads, -1)) if heads else value
+
+        module.register_forward_hook(hook, with_kwargs=True)
+
+
+class T5Recorder(Recorder):
+    def __init__(self, model, stacks: dict):
+        super().__init__()
         heads = model.config.num_heads
         for stack, blocks in stacks.items():
             for i, block in enumerate(blocks):
@@ -76,28 +132,60 @@ class Recorder:
         if "decoder" in stacks:
             self._keep(model.lm_head, "unembed.hook_in", "in")
 
-    def _attention(self, attention, at, heads):
-        for letter in "qkv":
-            self._keep(getattr(attention, letter), f"{at}hook_{letter}", "out", heads)
-        self._keep(attention.o, at + "hook_z", "in", heads)
-        block, _, kind = at.removesuffix(".").rpartition(".")
-        self._keep(attention.o, f"{block}.hook_{kind}_out", "out")
 
-    def _keep(self, module, name, side, heads=None):
-        def hook(_module, args, kwargs, output):
-            value = passed(side, args, kwargs, output).detach().clone()
-            self.points[name] = value.unflatten(-1, (heads, -1)) if heads else value
+class BartRecorder(Recorder):
+    def __init__(self, model):
+        super().__init__()
+        encoder, decoder = model.get_encoder(), model.get_decoder()
+        if hasattr(encoder, "layernorm_embedding"):
+            self._keep(encoder.embed_tokens, "embed.hook_embed", "out")
+            self._keep(encoder.embed_positions, "embed.hook_pos_embed", "out")
+            self._keep(encoder.layernorm_embedding, "hook_full_embed", "out")
+        post = not hasattr(encoder, "layer_norm")
+        for stack, blocks in (("encoder", encoder.layers), ("decoder", decoder.layers)):
+            for i, block in enumerate(blocks):
+                at = f"{stack}.{i}."
+                crosses = stack == "decoder"
+                # What each norm reads is the stream, before the sublayer or behind the addition.
+                norms = ["self_attn_layer_norm", *(["encoder_attn_layer_norm"] if crosses else []), "final_layer_norm"]
+                stream = ["hook_resid_mid", *(["hook_resid_mid_cross"] if crosses else []), "hook_resid_post"]
+                self._keep(block, at + "hook_resid_pre", "in")
+                self._keep(block, at + ("hook_normalized_resid_post" if post else "hook_resid_post"), "out")
+                for norm, point in zip(norms if post else norms[1:], stream if post else stream[:-1], strict=True):
+                    self._keep(getattr(block, norm), at + point, "in")
+                maps = dict(maps=("q_proj", "k_proj", "v_proj"), last="out_proj")
+                self._attention(block.self_attn, at + "attn.", block.self_attn.num_heads, **maps)
+                if crosses:
+                    self._attention(block.encoder_attn, at + "cross_attn.", block.encoder_attn.num_heads, **maps)
+                self._keep(block.fc2, at + "mlp.hook_post", "in")
+                self._keep(block.fc2, at + "hook_mlp_out", "out")
+        self._keep(model.lm_head, "unembed.hook_in", "in")
 
-        module.register_forward_hook(hook, with_kwargs=True)
+
+def recorder_of(model):
+    if hasattr(model, "lm_head") and hasattr(model.get_encoder(), "layers"):
+        return BartRecorder(model)
+    return T5Recorder(model, {"encoder": model.encoder.block, "decoder": model.decoder.block})
 
 
 def greedy(model, tokens) -> torch.Tensor:
     """The start token and what follows it for row 0, [1, 1 + kGreedyTokens]."""
-    model.generation_config.eos_token_id = None
+    model.generation_config = transformers.GenerationConfig()  # nothing that a config says of it
+    count = lambda stack: len(stack.layers if hasattr(stack, "layers") else stack.block)
     # The cache of transformers fails where the decoder has more layers than the encoder.
     return model.generate(tokens[:1], attention_mask=torch.ones_like(tokens[:1]), do_sample=False, pad_token_id=0,
                           decoder_start_token_id=kStart, max_new_tokens=kGreedyTokens,
-                          use_cache=len(model.decoder.block) <= len(model.encoder.block))
+                          use_cache=count(model.get_decoder()) <= count(model.get_encoder()))
+
+
+def build_stacks(case) -> torch.nn.Module:
+    """The case's model. Where it is not tied, transformers gives each stack an embedding of its own, which no published
+    model has: both read the one that is shared."""
+    model = build(case)
+    shared = model.get_input_embeddings().weight
+    for stack in (model.get_encoder(), model.get_decoder()):
+        stack.embed_tokens.weight.copy_(shared)
+    return model
 
 
 def mask_of(length: int, real_in_second_row: int) -> torch.Tensor:
@@ -114,7 +202,7 @@ def record_encoder(case) -> tuple:
         inputs = dict(tokens=torch.randint(3, case.keys["vocab_size"], (2, case.length), generator=generator))
         if case.padded:
             inputs["attention_mask"] = mask_of(case.length, case.length - 4)
-        recorder = Recorder(model, {"blocks": model.encoder.block})
+        recorder = T5Recorder(model, {"blocks": model.encoder.block})
         result = model(input_ids=inputs["tokens"], attention_mask=inputs.get("attention_mask"), output_attentions=True)
         patterns = {f"blocks.{i}.attn.hook_pattern": pattern for i, pattern in enumerate(result.attentions)}
         points = recorder.points | patterns | inputs | {"residual": result.last_hidden_state}
@@ -126,7 +214,7 @@ def record(case) -> tuple:
     if case.encoder_alone:
         return record_encoder(case)
     with float64(), torch.no_grad():
-        model = build(case)
+        model = build_stacks(case)
         generator = generator_for(case.name + "/tokens")
         draw = lambda length: torch.randint(3, case.keys["vocab_size"], (2, length), generator=generator)
         inputs = dict(tokens=draw(case.length), decoder_tokens=draw(case.decoder_length))
@@ -135,7 +223,7 @@ def record(case) -> tuple:
         if case.padded:
             masks = dict(attention_mask=mask_of(case.length, case.length - 4),
                          decoder_attention_mask=mask_of(case.decoder_length, case.decoder_length))
-        recorder = Recorder(model, {"encoder": model.encoder.block, "decoder": model.decoder.block})
+        recorder = recorder_of(model)
         result = model(input_ids=inputs["tokens"], decoder_input_ids=inputs["decoder_tokens"], output_attentions=True,
                        use_cache=False, **masks)
         points = dict(recorder.points)
@@ -145,7 +233,8 @@ def record(case) -> tuple:
             for i, pattern in enumerate(patterns):
                 points[f"{stack}.{i}.{kind}.hook_pattern"] = pattern
         if case.padded:  # what stands on padding of the encoder has no meaning
-            points = {name: value for name, value in points.items() if not name.startswith("encoder.")
+            points = {name: value for name, value in points.items()
+                      if not name.startswith(("encoder.", "embed.", "hook_full_embed"))
                       and not name.endswith(("cross_attn.hook_k", "cross_attn.hook_v"))}
         points |= inputs | masks | {"logits": result.logits, "greedy": greedy(model, inputs["tokens"])}
     return model, {name: value.detach().contiguous() for name, value in points.items()}

@@ -42,10 +42,12 @@ def build(case) -> torch.nn.Module:
     generator = generator_for(case.name)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
+            if case.model_type == "marian" and "embed_positions" in name:
+                continue  # sines and cosines that are not saved
             parameter.copy_(random_parameter(name, parameter.shape, generator).to(torch.half).to(torch.float64))
             parameter.requires_grad_(False)
         for name, buffer in model.named_buffers():
-            if name.endswith("e_score_correction_bias"):  # trained, though no parameter
+            if name.endswith(("e_score_correction_bias", "final_logits_bias")):  # trained, though no parameter
                 buffer.copy_(random_parameter(name, buffer.shape, generator).to(torch.half).to(torch.float64))
     return model
 
