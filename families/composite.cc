@@ -22,6 +22,7 @@ constexpr std::string_view kLlavaOthers[] = {"vision_tower.", "multi_modal_proje
 // Qwen's: older files name the text model as if it were alone.
 constexpr std::string_view kQwenPrefixes[] = {"model.language_model.", "language_model.", "model."};
 constexpr std::string_view kQwenOthers[] = {"visual."};
+constexpr std::string_view kQwen35Others[] = {"visual.", "mtp."};
 
 constexpr std::string_view kPaliGemmaKeys[] = {"hidden_size", "vocab_size", "projection_dim", "ignore_index"};
 constexpr std::string_view kPaliGemmaTextKeys[] = {"use_bidirectional_attention", "num_image_tokens"};
@@ -80,6 +81,14 @@ constexpr Composite kComposites[] = {
      .flat = true,
      .prefixes = kQwenPrefixes,
      .others = kQwenOthers},
+    {.model_type = "qwen3_5",
+     .text_type = "qwen3_5_text",
+     .prefixes = kQwenPrefixes,
+     .others = kQwen35Others},
+    {.model_type = "qwen3_5_moe",
+     .text_type = "qwen3_5_moe_text",
+     .prefixes = kQwenPrefixes,
+     .others = kQwen35Others},
     {.model_type = "qwen3_vl",
      .text_type = "qwen3_vl_text",
      .prefixes = kQwenPrefixes,
@@ -151,6 +160,12 @@ constexpr TextType kTextTypes[] = {
         "intermediate_size": 29568, "num_hidden_layers": 80, "num_attention_heads": 64})"},
     {"qwen3", "qwen3", R"({"vocab_size": 151936, "hidden_size": 4096, "intermediate_size": 22016,
         "num_hidden_layers": 32, "num_attention_heads": 32})"},
+    {"qwen3_5_moe_text", "qwen3_5_moe_text", R"({"vocab_size": 248320, "hidden_size": 2048,
+        "num_hidden_layers": 40, "num_attention_heads": 16, "moe_intermediate_size": 512,
+        "shared_expert_intermediate_size": 512})"},
+    {"qwen3_5_text", "qwen3_5_text",
+     R"({"vocab_size": 248320, "hidden_size": 4096, "intermediate_size": 12288,
+        "num_hidden_layers": 32, "num_attention_heads": 16})"},
     {"qwen3_vl_moe_text", "qwen3_vl_moe_text", R"({"vocab_size": 151936, "hidden_size": 2048,
         "intermediate_size": 5632, "num_hidden_layers": 24, "num_attention_heads": 16,
         "moe_intermediate_size": 1408})"},

@@ -78,6 +78,11 @@ constexpr Condition first_relative{
 constexpr Condition short_conv{[](const Config& c, std::int64_t l) { return c.convolves(l); },
                                "the layer has a short convolution in attention's place"};
 
+constexpr Condition delta_net{[](const Config& c, std::int64_t l) { return c.recurs(l); },
+                              "the layer has a gated delta net in attention's place"};
+constexpr Condition gated_heads{[](const Config& c, std::int64_t l) { return c.attends(l) && c.gated_heads; },
+                                "the layer has attention whose heads are gated"};
+
 constexpr Condition input_norms{has_ln1,
                                 "the model has norms before its sublayers or after the additions, and the "
                                 "layer is not the first of a model without first_attention_norm"};

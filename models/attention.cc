@@ -4,6 +4,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/sigmoid.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -96,6 +97,11 @@ Attention::Attention(const GraphContext& context, Attends attends)
   } else {
     projection_ = std::make_unique<StreamProjection>(*this, context);
   }
+  if (c.gated_heads) {
+    W_G_ = add_matrix(*this, "W_G", c.n_heads * c.value_dim(), c.d_model,
+                      {.out = c.value_dim(), .in = c.d_model}, context);
+    if (c.qkv_bias) b_G_ = parameter("b_G", {c.n_heads * c.value_dim()});
+  }
   W_O_ = add_matrix(*this, "W_O", c.d_model, c.n_heads * c.value_dim(),
                     {.out = c.d_model, .in = c.value_dim()}, context);
   if (c.attn_out_bias) b_O_ = parameter("b_O", {c.d_model});
@@ -128,6 +134,7 @@ Attention::Attention(const GraphContext& context, Attends attends)
   if (attends == Attends::own_tokens) {
     hook_rot_q_ = add_point(*this, Site::rot_q, context);
     hook_rot_k_ = add_point(*this, Site::rot_k, context);
+    hook_gate_ = add_point(*this, Site::head_gate, context);
     if (c.relative() != nullptr && layer_ == 0) relative_bias_.emplace(*this, context);
   }
   hook_attn_scores_ = add_point(*this, sites.attn_scores, context);
@@ -174,7 +181,16 @@ at::Tensor Attention::forward(const AttentionInput& input, const StackInputs& st
   if (hook_rot_k_ && !without_keys) heads.k = hook_rot_k_->forward(heads.k, run.watch);
   if (norm_after_rotary) norm();
   const LatentKeys* by_latents = latents ? &*latents : nullptr;
-  return write(hook_z_->forward(attend_parts(heads, by_latents, layer, stack, run), run.watch), run);
+  const at::Tensor mixed = attend_parts(heads, by_latents, layer, stack, run);
+  return write(hook_z_->forward(gated(mixed, input, stack, run), run.watch), run);
+}
+
+at::Tensor Attention::gated(const at::Tensor& mixed, const AttentionInput& input, const StackInputs& stack,
+                            Run& run) const {
+  if (!hook_gate_) return mixed;
+  const at::Tensor gate = hook_gate_->forward(
+      ops::linear(stack.asked_of(input.shared), W_G_, b_G_, run).view(mixed.sizes()), run.watch);
+  return ops::multiply(mixed, at::sigmoid(gate), run);
 }
 
 bool Attention::watches_keys(bool (Watch::*how)(std::size_t) const, const Watch& watch) const {
@@ -351,6 +367,8 @@ at::Tensor Attention::write(const at::Tensor& z, Run& run) const {
 
 WeightSlots Attention::slots(const std::string& path) const {
   WeightSlots slots = projection_->slots(path);
+  if (W_G_.defined()) slots.push_back({path + ".W_G", W_G_.by_output_heads(config_.n_heads)});
+  if (b_G_.defined()) slots.push_back({path + ".b_G", b_G_.view({config_.n_heads, -1})});
   slots.push_back({path + ".W_O", W_O_.by_input_heads(config_.n_heads)});
   add_slot(slots, path + ".b_O", b_O_);
   add_slot(slots, path + ".sinks", sinks_);

@@ -65,6 +65,9 @@ class Attention : public TokenMixer {
   at::Tensor attend(const at::Tensor& q, const Segments& attended, const LayerKind& kind, Run& run) const;
   at::Tensor attend_explicitly(const at::Tensor& q, const Segments& attended, const ScoreRules& rules,
                                Run& run) const;
+  /// Mixed values of the columns that are asked for, times the sigmoid of their gate where heads are gated.
+  at::Tensor gated(const at::Tensor& mixed, const AttentionInput& input, const StackInputs& stack,
+                   Run& run) const;
   at::Tensor write(const at::Tensor& z, Run& run) const;
 
   const ModelConfig& config_;
@@ -74,13 +77,15 @@ class Attention : public TokenMixer {
   double scale_;       // scores are multiplied by it
   std::unique_ptr<const HeadProjection> projection_;
   const LatentProjection* latents_ = nullptr;  // the same, where keys and values are made from latents
+  Matrix W_G_;                                 // [head * d_head, d_model]; undefined without gates
+  at::Tensor b_G_;                             // [head * d_head]; undefined without
   Matrix W_O_;                                 // [d_model, head * d_head]
   at::Tensor b_O_;                             // [d_model]
   at::Tensor sinks_, zero_;                    // [head] and [1]; undefined without
   std::shared_ptr<Norm> q_norm_, k_norm_;
   std::optional<RelativeBias> relative_bias_;  // in the first block of a stack with relative positions
-  Point hook_q_, hook_k_, hook_v_, hook_rot_q_, hook_rot_k_, hook_attn_scores_, hook_pattern_, hook_z_,
-      hook_result_;
+  Point hook_q_, hook_k_, hook_v_, hook_rot_q_, hook_rot_k_, hook_attn_scores_, hook_pattern_, hook_gate_,
+      hook_z_, hook_result_;
 };
 
 }  // namespace hooked

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "models/delta_net.h"
 #include "models/mixture_mlp.h"
 #include "models/mlp.h"
 #include "models/ops.h"
@@ -13,7 +14,7 @@
 
 namespace hooked {
 Block::Block(const GraphContext& context)
-    : config_(context.config), reads_through_norms_(!config_.norms_stream()) {
+    : config_(context.config), layer_(context.layer), reads_through_norms_(!config_.norms_stream()) {
   const ModelConfig& c = config_;
   hook_resid_pre_ = add_point(*this, Site::resid_pre, context);
   hook_attn_in_ = add_point(*this, Site::attn_in, context);
@@ -40,6 +41,8 @@ Block::Block(const GraphContext& context)
 
   if (c.convolves(context.layer)) {
     mixer_ = register_module("conv", std::make_shared<ShortConvolutionMixer>(context));
+  } else if (c.recurs(context.layer)) {
+    mixer_ = register_module("linear_attn", std::make_shared<DeltaNetMixer>(context));
   } else {
     mixer_ = attn_ = register_module("attn", std::make_shared<Attention>(context));
   }
@@ -215,7 +218,7 @@ WeightSlots Block::slots(const std::string& path) const {
   add_slots(slots, ln3_, path + ".ln3");
   add_slots(slots, ln1_post_, path + ".ln1_post");
   add_slots(slots, ln2_post_, path + ".ln2_post");
-  add_slots(slots, mixer_, path + (attn_ ? ".attn" : ".conv"));
+  add_slots(slots, mixer_, path + "." + std::string(config_.mixer(layer_)));
   add_slots(slots, cross_attn_, path + ".cross_attn");
   add_slots(slots, mlp_, path + ".mlp");
   return slots;

@@ -52,6 +52,7 @@ class Block : public torch::nn::Module {
   AttentionInput read_stream(const at::Tensor& resid, Run& run) const;
 
   const ModelConfig& config_;
+  std::int64_t layer_;
   bool reads_through_norms_;  // else norms stand on the stream itself
   std::shared_ptr<Norm> ln1_, ln2_, ln3_, ln1_post_, ln2_post_;
   std::shared_ptr<Norm> mlp_norm_;     // what the MLP reads through: ln2, in decoder blocks ln3; null without

@@ -1,8 +1,12 @@
 #include "models/kv_cache.h"
 
+#include <ATen/OpMathType.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <cassert>
+#include <utility>
 
 namespace hooked {
 
@@ -17,6 +21,7 @@ struct ColumnSizes {
 ColumnSizes column_sizes(const ModelConfig& config, KeyForm form) {
   switch (form) {
     case KeyForm::heads:
+    case KeyForm::state:
       break;
     case KeyForm::latents:
       return {1, config.latent->d_kv + config.latent->d_shared_key, config.latent->d_kv, form};
@@ -52,7 +57,38 @@ void copy_columns(const KeysAndValues& columns, const KeysAndValues& room, std::
 
 }  // namespace
 
-KvCache::KvCache(std::int64_t layers, Size size) : size_(size), layers_(static_cast<std::size_t>(layers)) {}
+KvCache::KvCache(std::int64_t layers, Size size)
+    : size_(size),
+      layers_(static_cast<std::size_t>(layers)),
+      states_(static_cast<std::size_t>(layers)),
+      next_states_(static_cast<std::size_t>(layers)) {}
+
+void KvCache::set_state(std::int64_t layer, const RecurrentState& next) {
+  RecurrentState& room = next_states_[static_cast<std::size_t>(layer)];
+  if (!allotted_) {
+    room = {next.inputs.detach().clone(), next.state.detach()};  // inputs may be a part of much more
+    return;
+  }
+  room.inputs.copy_(next.inputs);
+  room.state.copy_(next.state);
+}
+
+bool KvCache::has_states() const {
+  return std::any_of(states_.begin(), states_.end(), [](const RecurrentState& s) { return s.defined(); });
+}
+
+void KvCache::advance(std::int64_t columns) {
+  length_ += columns;
+  for (std::size_t l = 0; l < states_.size(); ++l) {
+    if (!next_states_[l].defined()) continue;
+    if (allotted_) {
+      states_[l].inputs.copy_(next_states_[l].inputs);
+      states_[l].state.copy_(next_states_[l].state);
+    } else {
+      states_[l] = std::exchange(next_states_[l], {});
+    }
+  }
+}
 
 void KvCache::append(std::int64_t layer, const KeysAndValues& own) {
   KeysAndValues& room = layers_[static_cast<std::size_t>(layer)];
@@ -77,6 +113,9 @@ std::int64_t KvCache::bytes() const {
   };
   for (std::int64_t l = 0; l < static_cast<std::int64_t>(layers_.size()); ++l) add(layer(l, length_));
   for (const KeysAndValues& made : encoder_.layers) add(made);
+  for (const RecurrentState& state : states_) {
+    if (state.defined()) bytes += static_cast<std::int64_t>(state.inputs.nbytes() + state.state.nbytes());
+  }
   return bytes;
 }
 
@@ -88,11 +127,12 @@ KeysAndValues KvCache::layer(std::int64_t layer, std::int64_t columns) const {
 
 std::optional<KeyForm> KvCache::form(std::int64_t layer) const {
   const KeysAndValues& own = layers_[static_cast<std::size_t>(layer)];
+  if (state(layer).defined()) return KeyForm::state;
   return own.keys.defined() ? std::optional(own.form) : std::nullopt;
 }
 
 KvCache KvCache::first(std::int64_t columns) const {
-  assert(columns <= length_);
+  assert(columns <= length_ && (columns == length_ || !has_states()));
   KvCache cut = *this;
   cut.size_.capacity = cut.length_ = columns;
   if (padded_) cut.real_ = real_.narrow(1, 0, columns);
@@ -129,6 +169,17 @@ void KvCache::take_over(const KvCache& before) {
     for (at::Tensor* x : {&columns.keys, &columns.values}) *x = x->expand({size_.batch, -1, -1, -1});
     append(number, columns);
   }
+  for (std::size_t l = 0; l < states_.size(); ++l) {
+    const RecurrentState& given = before.states_[l];
+    if (!given.defined()) continue;
+    const RecurrentState rows{given.inputs.expand({size_.batch, -1, -1}),
+                              given.state.expand({size_.batch, -1, -1, -1})};
+    if (allotted_) {
+      set_state(static_cast<std::int64_t>(l), rows);
+    } else {
+      states_[l] = rows;
+    }
+  }
   advance(before.length(), before.real());
   encoder_ = before.encoder_;
 }
@@ -136,12 +187,30 @@ void KvCache::take_over(const KvCache& before) {
 void KvCache::allot(const ModelConfig& config, const std::vector<KeyForm>& forms, const c10::Device& device) {
   const auto options = at::TensorOptions(config.dtype).device(device);
   for (std::size_t l = 0; l < layers_.size(); ++l) {
-    layers_[l] = room_for(column_sizes(config, forms[l]), size_, options);
+    if (forms[l] != KeyForm::state) {
+      layers_[l] = room_for(column_sizes(config, forms[l]), size_, options);
+      continue;
+    }
+    const DeltaNet& net = *config.delta_net;
+    for (RecurrentState* room : {&states_[l], &next_states_[l]}) {
+      room->inputs = at::zeros({size_.batch, net.kernel - 1, net.d_qkv()}, options);
+      room->state = at::zeros({size_.batch, net.n_heads, net.d_key, net.d_value},
+                              options.dtype(at::toOpMathType(config.dtype)));
+    }
   }
+  allotted_ = true;
 }
 
 void KvCache::clear() {
+  for (std::vector<RecurrentState>* states : {&states_, &next_states_}) {
+    for (const RecurrentState& state : *states) {
+      if (!state.defined()) continue;
+      state.inputs.zero_();
+      state.state.zero_();
+    }
+  }
   for (const KeysAndValues& layer : layers_) {
+    if (!layer.keys.defined()) continue;
     layer.keys.zero_();
     if (layer.form == KeyForm::heads) layer.values.zero_();
   }
@@ -177,7 +246,11 @@ void KvCache::settle_encoder() {
 
 std::int64_t KvCache::room_bytes() const {
   std::size_t bytes = 0;
+  for (const RecurrentState& state : states_) {
+    if (state.defined()) bytes += 2 * (state.inputs.nbytes() + state.state.nbytes());
+  }
   for (const KeysAndValues& layer : layers_) {
+    if (!layer.keys.defined()) continue;
     bytes += layer.keys.nbytes() + (layer.form == KeyForm::heads ? layer.values.nbytes() : 0);
   }
   return static_cast<std::int64_t>(bytes);
@@ -192,6 +265,11 @@ void KvCache::for_each_tensor(Cache& cache, const Use& use) {
     if (held.form == KeyForm::heads) use(held.values);
   };
   for (auto& layer : cache.layers_) use_both(layer);
+  for (auto& state : cache.states_) {
+    if (!state.defined()) continue;
+    use(state.inputs);
+    use(state.state);
+  }
   if (cache.padded_) use(cache.real_);
   for (auto& layer : cache.encoder_.layers) use_both(layer);
   if (cache.encoder_.real.defined()) use(cache.encoder_.real);

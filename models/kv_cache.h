@@ -15,7 +15,16 @@ namespace hooked {
 enum class KeyForm : std::uint8_t {
   heads,      ///< one key and one value for each key/value head
   latents,    ///< of latent attention: what all heads are made from, as one head that every query reads
+  state,      ///< of recurrent layers: no columns, but a state (RecurrentState)
   convolved,  ///< of short convolutions: what they read of each token, as one head
+};
+
+/// What a layer with a state knows of all columns so far.
+struct RecurrentState {
+  at::Tensor inputs;  ///< [batch or 1, taps - 1, d_lin_qkv]: what its convolution read last
+  at::Tensor state;   ///< [batch or 1, head, d_key, d_value] in float32 or better; undefined before any token
+
+  bool defined() const { return state.defined(); }
 };
 
 /// The keys (after rotary and after hooks) and values of some columns of one layer, both
@@ -75,11 +84,17 @@ class KvCache {
   std::optional<KeyForm> form(std::int64_t layer) const;
   /// The first `columns` of the filled columns, sharing their memory; without room for more.
   KvCache first(std::int64_t columns) const;
+  /// What a layer with a state knows of the filled columns; undefined tensors before there are any.
+  const RecurrentState& state(std::int64_t layer) const { return states_[static_cast<std::size_t>(layer)]; }
+  /// What it will know once the columns that are being run count as filled.
+  void set_state(std::int64_t layer, const RecurrentState& next);
+  /// Whether some layer has a state, so that columns cannot be taken away.
+  bool has_states() const;
   /// Counts as filled the columns that every layer has appended. `real` is their part of the mask, [batch,
   /// columns] bool, or undefined.
   void advance(std::int64_t columns, const at::Tensor& real);
   /// The same for columns that were marked before.
-  void advance(std::int64_t columns) noexcept { length_ += columns; }
+  void advance(std::int64_t columns);
   /// Copies the columns of another behind those that are filled, for each row where that has one, and what it
   /// knows of an encoder.
   void take_over(const KvCache& before);
@@ -128,6 +143,8 @@ class KvCache {
   bool padded_ = false;
   at::Tensor real_;                    // [batch, capacity] bool; undefined before there was any padding
   std::vector<KeysAndValues> layers_;  // of all the capacity; undefined before anything is appended
+  std::vector<RecurrentState> states_, next_states_;  // of the filled columns, and with those that are run
+  bool allotted_ = false;                             // tensors stay where they are
   EncoderKeys encoder_;
   EncoderKeys encoder_room_;  // what settle_encoder() fills
 };

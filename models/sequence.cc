@@ -204,6 +204,31 @@ EarlierTokens Sequence::earlier(std::int64_t taps) const {
   return {columns.clamp_max(counts.size(1) - 1), numbers < 1};
 }
 
+RunTokens Sequence::run_tokens(std::int64_t taps) const {
+  if (!real_.defined()) return {};
+  const auto options = at::TensorOptions(at::kLong).device(input_.device);
+  const at::Tensor counts = at::cumsum(real_, 1, at::kLong);  // [batch, pos]
+  // Numbers of tokens from 1 on are this run's; those up to 0 stand before it.
+  const auto places = [&](const at::Tensor& numbers) {
+    const at::Tensor own = at::searchsorted(counts, numbers.flatten(1)).view_as(numbers);
+    return at::where(numbers >= 1, own.clamp_max(counts.size(1) - 1) + (taps - 1),
+                     (numbers + (taps - 2)).clamp_min(0));
+  };
+  const at::Tensor columns = places(counts.unsqueeze(-1) - at::arange(taps - 1, -1, -1, options));
+  return {real_,
+          {columns, at::zeros_like(columns, columns.options().dtype(at::kBool))},
+          places(counts.narrow(1, counts.size(1) - 1, 1) - at::arange(taps - 2, -1, -1, options))};
+}
+
+RecurrentState Sequence::state(std::int64_t l) const {
+  if (input_.cache != nullptr && input_.cache->state(l).defined()) return input_.cache->state(l);
+  return input_.prefix ? input_.prefix->state(l) : RecurrentState();
+}
+
+void Sequence::keep_state(std::int64_t l, const RecurrentState& next) const {
+  if (input_.cache != nullptr) input_.cache->set_state(l, next);
+}
+
 RotaryAngles Sequence::angles(const RotaryFrequencies& frequencies) const {
   return rotary_angles(frequencies, {positions_, input_.row_lengths}, config_.dtype);
 }

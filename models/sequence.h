@@ -35,6 +35,13 @@ struct EarlierTokens {
   at::Tensor missing = {};  ///< [1 or batch, pos, tap] bool: a row has no token so early
 };
 
+/// Which of a run's columns are tokens, for layers that go on from a state. All undefined where all are.
+struct RunTokens {
+  at::Tensor real = {};        ///< [batch, pos] bool of the run's own columns
+  EarlierTokens earlier = {};  ///< among the taps - 1 tokens before the run's own columns, and these
+  at::Tensor last = {};        ///< [batch, taps - 1] int64, among the same: the last tokens of each row
+};
+
 /// The tokens that one stack of blocks reads: where they stand, and which may attend to which.
 class Sequence {
  public:
@@ -82,6 +89,8 @@ class Sequence {
   LayerKind layer_kind(bool windowed, const ScoreBias& relative_bias = {}) const;
   /// What convolutions over so many tokens read; not of ragged rows.
   EarlierTokens earlier(std::int64_t taps) const;
+  /// What convolutions over so many tokens read that know the last of earlier runs; not of ragged rows.
+  RunTokens run_tokens(std::int64_t taps) const;
   /// The angles by which tokens are turned at those frequencies.
   RotaryAngles angles(const RotaryFrequencies& frequencies) const;
 
@@ -99,6 +108,10 @@ class Sequence {
   /// like those of `past`.
   std::vector<KeysAndValues> append(std::int64_t l, const KeysAndValues& own) const;
 
+  /// What earlier runs left of layer `l`, which has a state; undefined tensors: there were none.
+  RecurrentState state(std::int64_t l) const;
+  /// Keeps what layer `l` knows behind this run's columns, where there is a cache.
+  void keep_state(std::int64_t l, const RecurrentState& next) const;
   /// What earlier runs made of an encoder's output; null where this run makes it, or there is no encoder.
   const EncoderKeys* encoder_keys() const noexcept;
   /// Where this run's keys and values are kept for later ones; null: nowhere.

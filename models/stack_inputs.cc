@@ -29,10 +29,14 @@ void StackInputs::bring_to(const c10::Device& device) {
   }
   bring(query_key_positions);
   bring(query_growth);
-  for (EarlierTokens& tokens : earlier) {
+  const auto bring_tokens = [&](EarlierTokens& tokens) {
     bring(tokens.columns);
     bring(tokens.missing);
-  }
+  };
+  for (EarlierTokens& tokens : earlier) bring_tokens(tokens);
+  bring_tokens(run_tokens.earlier);
+  bring(run_tokens.real);
+  bring(run_tokens.last);
   if (!cross) return;
   bring(cross->encoder_output);
   cross->kind.mask = cross->kind.mask.on(device);

@@ -35,6 +35,7 @@ struct StackInputs {
   at::Tensor query_growth = {};      ///< factors of queries [1 or batch, pos, 1, 1], where the model has some
   /// What short convolutions read, one for each of the sequence's parts; empty without such layers.
   std::vector<EarlierTokens> earlier = {};
+  RunTokens run_tokens = {};  ///< what layers with a state go by
   /// In a block of which only some columns are asked for: these, of each of the sequence's parts, [column]
   /// int64. Keys and values are made of all columns. Empty: all are asked for.
   std::vector<at::Tensor> asked = {};

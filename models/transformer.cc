@@ -393,6 +393,7 @@ StackInputs Transformer::stack_inputs(const std::vector<std::shared_ptr<Block>>&
   if (windowed < layers) inputs.full = of_layers(/*windowed=*/false);
   if (windowed > 0) inputs.windowed = of_layers(/*windowed=*/true);
   if (config_.query_growth) inputs.query_growth = sequence.query_growth();
+  if (config_.delta_net) inputs.run_tokens = sequence.run_tokens(config_.delta_net->kernel);
   if (config_.short_conv) {
     for (const Sequence& part : sequence.parts()) {
       inputs.earlier.push_back(part.earlier(config_.short_conv->kernel));

@@ -108,6 +108,8 @@ inline constexpr NativeKey kNativeKeys[] = {
     {"hooked.experts", ""},
     {"hooked.latent", "latent", NativeForm::own},
     {"hooked.short_conv", "short_conv", NativeForm::own},
+    {"hooked.delta_net", "delta_net", NativeForm::own},
+    {"hooked.gated_heads", "gated_heads"},
     {"hooked.rotary_at_end", "rotary.at_end"},
     {"hooked.attention_sinks", "attention_sinks"},
     {"hooked.qkv_clip", "qkv_clip"},

@@ -288,6 +288,14 @@ void read_attention(const Source& in, ModelConfig& c) {
   if (const auto group = in.hooked.object_if("short_conv")) {
     c.short_conv = ShortConvolution{.kernel = group->integer("kernel"), .layers = group->booleans("layers")};
   }
+  if (const auto group = in.hooked.object_if("delta_net")) {
+    c.delta_net = DeltaNet{.n_key_heads = group->integer("n_key_heads"),
+                           .n_heads = group->integer("n_heads"),
+                           .d_key = group->integer("d_key"),
+                           .d_value = group->integer("d_value"),
+                           .kernel = group->integer("kernel"),
+                           .layers = group->booleans("layers")};
+  }
   read_windows(in, c);
 }
 

@@ -193,6 +193,20 @@ void Recipes::heads(char letter, std::string_view theirs_name) {
   });
 }
 
+void Recipes::gated_queries(std::string_view theirs_name) {
+  const std::string name(theirs_name);
+  const std::int64_t heads = config_.n_heads, d = config_.d_head;
+  for (const auto& [letter, part] : {std::pair{'Q', 0}, std::pair{'G', 1}}) {
+    make(fmt::format("attn.W_{}", letter), {name + ".weight"}, [=, part = part](const Tensors& weight) {
+      return weight[0].unflatten(0, {heads, 2, d}).select(1, part).transpose(1, 2);
+    });
+    if (!config_.qkv_bias) continue;
+    make(fmt::format("attn.b_{}", letter), {name + ".bias"}, [=, part = part](const Tensors& bias) {
+      return bias[0].view({heads, 2, d}).select(1, part);
+    });
+  }
+}
+
 void Recipes::fused_qkv(std::string_view theirs_name, const FusedHeads& fused) {
   const std::string name(theirs_name);
   const std::int64_t d = config_.d_head;

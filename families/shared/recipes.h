@@ -99,6 +99,8 @@ class Recipes {
   void queries(std::string_view theirs) { heads('Q', theirs); }
   void keys(std::string_view theirs) { heads('K', theirs); }
   void values(std::string_view theirs) { heads('V', theirs); }
+  /// Queries and the gates of heads in one: of each head its queries above its gate.
+  void gated_queries(std::string_view theirs);
   void fused_qkv(std::string_view theirs, const FusedHeads& heads);
   /// The output projection; what it writes is multiplied by `scale`.
   void attention_out(std::string_view theirs, double scale = 1.0);

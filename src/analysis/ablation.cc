@@ -77,7 +77,7 @@ std::vector<ModelPart> model_parts(const HookedTransformer& model) {
             {fmt::format("{}{}head {}.{}", stack, kind, name.layer, head), Address(name).head(head)});
       }
     } else if (name.site == Site::attn_out && !model.config().attends(name.layer)) {
-      parts.push_back({fmt::format("conv {}", name.layer), Address(name)});
+      parts.push_back({fmt::format("{} {}", model.config().mixer(name.layer), name.layer), Address(name)});
     } else if (name.site == Site::mlp_out) {
       parts.push_back({fmt::format("{}mlp {}", stack, name.layer), Address(name)});
     }

@@ -115,6 +115,11 @@ Grid source_attribution(const HookedTransformer& model, const ActivationCache& c
                     fmt::format("`pattern` is {}; expected act::pattern or act::cross_pattern",
                                 row(options.pattern.site).word));
   }
+  if (model.config().gated_heads) {
+    throw HookError("source_attribution",
+                    "heads of this model are gated behind their pattern; expected a model without "
+                    "gated_heads, or direct_logit_attribution, whose heads are read from z");
+  }
   const auto run = at_end_of_stream(model, cache, options.positions);
   const auto reading = logit_reading({"source_attribution", options.answer, options.against}, run);
   const auto path = path_to(end_of_stream(model.config()), {.grain = Grain::head}, run);

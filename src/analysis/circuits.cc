@@ -134,6 +134,7 @@ Grid by_head(const at::Tensor& values, std::string title, const char* unit) {
 
 FactoredMatrix ov_circuits(const HookedTransformer& model, const CircuitOptions& options) {
   const StreamMatrices matrices(model, options, "ov_circuits");
+  matrices.require_plain_values();
   auto values = matrices.all([&](std::int64_t layer) { return matrices.values(layer); });
   return {std::move(values), matrices.all([&](std::int64_t layer) { return matrices.outputs(layer); })};
 }

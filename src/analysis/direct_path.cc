@@ -51,11 +51,12 @@ class Paths : public std::enable_shared_from_this<Paths> {
         options_(options),
         site_(site_of(options.input)) {
     const ModelConfig& config = model.config();
-    if (config.has_encoder() || config.norms_stream() || config.latent_attention() || config.short_conv) {
-      const char* kind = config.has_encoder()        ? "two stacks"
-                         : config.short_conv         ? "layers that have no attention"
-                         : config.latent_attention() ? "latent attention"
-                                                     : "norms on the stream itself";
+    if (config.has_encoder() || config.norms_stream() || config.latent_attention() ||
+        !config.attends_everywhere()) {
+      const char* kind = config.has_encoder()           ? "two stacks"
+                         : !config.attends_everywhere() ? "layers that have no attention"
+                         : config.latent_attention()    ? "latent attention"
+                                                        : "norms on the stream itself";
       throw HookError(
           kDirectPath,
           fmt::format("in a model with {} no straight path leads from head to head; "

@@ -36,11 +36,14 @@ class GraphBuilder {
   explicit GraphBuilder(const ModelConfig& config) : config_(config), stack_(config.main_stack()) {}
 
   Graph build() && {
-    if (config_.short_conv) {
-      throw HookError("edges",
-                      "short convolutions read the stream through three maps, and no edge leads into these; "
-                      "expected a model whose layers all have attention; path_patching and "
-                      "attribution_patching take this one");
+    if (!config_.attends_everywhere() || config_.gated_heads) {
+      throw HookError(
+          "edges",
+          fmt::format("{}, and no edge leads into these; expected a model whose layers all have attention "
+                      "without gates; path_patching and attribution_patching take this one",
+                      config_.gated_heads
+                          ? "gates of heads read the stream"
+                          : "layers without attention read the stream through maps of their own"));
     }
     graph_.writer_axis.name = "writer";
     graph_.reader_axis.name = "reader";

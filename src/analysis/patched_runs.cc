@@ -110,8 +110,8 @@ PatchedRuns::PatchedRuns(const HookedTransformer& model, Input input,
   // Rows with columns of their own attend one after another: less work, and more launches, which on other
   // devices than the CPU are what small runs cost.
   suffixes_ = model.device().is_cpu() && config.direction == AttentionDirection::causal &&
-              !config.has_encoder() && keys_last(config) && run.hooks.empty() && run.edits.empty() &&
-              run.capture.empty() && run.logit_positions.has_value();
+              !config.has_encoder() && !config.delta_net && keys_last(config) && run.hooks.empty() &&
+              run.edits.empty() && run.capture.empty() && run.logit_positions.has_value();
   if (const at::Tensor& mask = input_.main_mask(); mask.defined()) {
     const at::Tensor real = mask[0].to(at::kByte);
     first_real_ = real.argmax().item<std::int64_t>();

@@ -73,6 +73,11 @@ class ExpandedRun {
   ExpandedRun(const HookedTransformer& model, const ActivationCache& cache)
       : end_(end_of_stream(model.config())), run_{model, cache, columns_of(cache, end_, {})} {
     const auto& config = model.config();
+    if (config.gated_heads) {
+      throw HookError(kPaths,
+                      "heads of this model are gated by what they read, which no matrix makes of the stream; "
+                      "expected a model without gated_heads");
+    }
     if (config.latent_attention() || config.qkv_clip > 0) {
       throw HookError(kPaths, fmt::format("this model's values are {}, which no matrix makes of the stream; "
                                           "expected a model without",

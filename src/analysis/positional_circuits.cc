@@ -146,6 +146,7 @@ FactoredMatrix full_ov_circuit(const HookedTransformer& model, const HeadPlace& 
   const StreamMatrices matrices(model, options, kFullOv);
   const auto place = matrices.head(head);
   matrices.require_plain_stream();
+  matrices.require_plain_values();
   if (from == CircuitEnd::position && matrices.config().shortformer()) {
     throw HookError(kFullOv,
                     "shortformer positions reach queries and keys only; expected CircuitEnd::token, or "

@@ -50,6 +50,7 @@ SideOfStream side_of(const StreamMatrices& matrices, const SingularOptions& opti
   const auto expert = matrices.config().mixture(layer) ? std::optional(options.index) : std::nullopt;
   const auto head = [&] { return matrices.head({layer, options.index}).head; };
   const auto ov = [&] {
+    matrices.require_plain_values();
     return FactoredMatrix(matrices.values(layer)[head()], matrices.outputs(layer)[head()]);
   };
   const auto qk = [&] {

@@ -162,6 +162,13 @@ void StreamMatrices::require_plain_scores() const {
       "a model without, or score_attribution of a run");
 }
 
+void StreamMatrices::require_plain_values() const {
+  if (!config_.gated_heads) return;
+  throw HookError(where_,
+                  "heads of this model are gated between their values and the output, which only a run "
+                  "knows; expected a model without gated_heads");
+}
+
 bool StreamMatrices::reads_through_norms() const {
   return options_.norms && config_.norm != NormKind::none && config_.norm_place != NormPlace::post &&
          config_.norm_place != NormPlace::output;

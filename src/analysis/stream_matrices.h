@@ -57,6 +57,8 @@ class StreamMatrices {
   void require_plain_stream() const;
   /// Throws HookError where queries and keys go through norms of their own.
   void require_plain_scores() const;
+  /// Throws HookError where something besides a matrix stands between the values and the output of heads.
+  void require_plain_values() const;
 
   /// [layer, ..] of one of the matrices above.
   template <class OfLayer>

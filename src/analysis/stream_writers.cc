@@ -53,12 +53,13 @@ struct HeadWriter {
 at::Tensor constant_values(const HeadWriter& writer, std::int64_t layer, const RunReading& run) {
   const auto& config = run.model.config();
   const bool through_latent = config.latent_attention();
-  if (config.attention_sinks || config.qkv_clip > 0 || through_latent) {
+  if (config.attention_sinks || config.gated_heads || config.qkv_clip > 0 || through_latent) {
     throw HookError(
         "value_biases",
         fmt::format("this model's attention has {}, so what is constant in its values does not stand "
                     "apart; use ValueBiases::in_heads",
                     config.attention_sinks ? "sinks"
+                    : config.gated_heads   ? "gates"
                     : through_latent       ? "latents"
                                            : "clipped values"));
   }
@@ -224,7 +225,7 @@ std::vector<Writing> attention_written(const BlockPlace& block, const Split& spl
   // What stands in attention's place has no heads and stays whole.
   const bool attends = run.model.config().attends(layer);
   return whole_or_split(
-      act::attn_out.in(block.stack, layer), fmt::format("{} {}", attends ? "attn" : "conv", layer),
+      act::attn_out.in(block.stack, layer), fmt::format("{} {}", run.model.config().mixer(layer), layer),
       attends && split.grain != Grain::layer,
       [&] {
         const HeadWriter writer{"", act::z, act::result, weights_of(run, block),

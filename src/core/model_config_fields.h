@@ -166,6 +166,7 @@ void visit_attention(Visitor& visit, Config& c) {
   visit("qkv_bias", c.qkv_bias, Any{});
   visit("attn_out_bias", c.attn_out_bias, Any{});
   visit("attention_sinks", c.attention_sinks, Any{});
+  visit("gated_heads", c.gated_heads, Any{});
   if (c.qk_norm) {
     visit("qk_norm.span", c.qk_norm->span, OneOf{kQkNormSpanWords});
     visit("qk_norm.kind", c.qk_norm->kind, OneOf{kQkNormKindWords});
@@ -189,6 +190,15 @@ void visit_attention(Visitor& visit, Config& c) {
     visit("short_conv.kernel", c.short_conv->kernel, Between{1, kMaxWidth});
     visit("short_conv.bias", c.short_conv->bias, Any{});
     visit("short_conv.layers", c.short_conv->layers, EachLayer{c.n_layers, /*may_be_empty=*/false});
+  }
+  if (c.delta_net) {
+    auto& net = *c.delta_net;
+    visit("delta_net.n_heads", net.n_heads, Between{1, kMaxHeads});
+    visit("delta_net.n_key_heads", net.n_key_heads, DivisorOf{"delta_net.n_heads", net.n_heads});
+    visit("delta_net.d_key", net.d_key, Between{1, kMaxWidth / std::max<std::int64_t>(1, net.n_heads)});
+    visit("delta_net.d_value", net.d_value, Between{1, kMaxWidth / std::max<std::int64_t>(1, net.n_heads)});
+    visit("delta_net.kernel", net.kernel, Between{2, kMaxWidth});
+    visit("delta_net.layers", net.layers, EachLayer{c.n_layers, /*may_be_empty=*/false});
   }
   if (c.window) {
     visit("window.size", c.window->size, Between{1, kMaxWidth});

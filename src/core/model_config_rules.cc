@@ -18,7 +18,10 @@ void check_parameters(const ModelConfig& c) {
   const double weights =
       number(2 * c.n_layers + c.n_encoder_layers()) * number(c.d_model) *
       (4.0 * number(c.n_heads * std::max(c.d_head, c.value_dim())) + 3.0 * number(c.d_mlp) + 3.0 * experts +
-       (c.short_conv ? 4.0 * number(c.d_model) + number(c.short_conv->kernel) : 0.0));
+       (c.short_conv ? 4.0 * number(c.d_model) + number(c.short_conv->kernel) : 0.0) +
+       (c.delta_net ? number(c.delta_net->d_qkv()) * number(c.delta_net->kernel + 1) +
+                          2.0 * number(c.delta_net->n_heads * (c.delta_net->d_value + 1))
+                    : 0.0));
   expect(weights < kMaxParameters, "n_layers", c.n_layers,
          fmt::format("sizes that ask for fewer than {:.3g} parameters in all", kMaxParameters));
 }
@@ -149,18 +152,32 @@ void check_positions(const ModelConfig& c) {
          rotary->base, "more than 1, because the scaling kind is yarn");
 }
 
-void check_short_conv(const ModelConfig& c) {
-  const std::vector<bool>& layers = c.short_conv->layers;
-  expect(std::ranges::find(layers, false) != layers.end(), "short_conv.layers", "only true",
-         "false for at least one layer, which has attention");
+// Layers of one kind that is not attention, by the field that names them.
+void check_layers_besides_attention(const ModelConfig& c, std::string_view field,
+                                    const std::vector<bool>& layers) {
+  const auto because = [&](std::string_view expected) {
+    return fmt::format("{}, because of {}", expected, field);
+  };
+  bool attends = false;
+  for (std::int64_t l = 0; l < c.n_layers; ++l) attends = attends || c.attends(l);
+  expect(attends, field, "true", "false for at least one layer, which has attention");
   expect(c.direction == AttentionDirection::causal, "direction",
-         word_of(kAttentionDirectionWords, c.direction),
-         "causal, because the model has short convolutions, which see earlier tokens only");
+         word_of(kAttentionDirectionWords, c.direction), because("causal"));
   expect(c.relative() == nullptr, "positions", word_of(c.positions),
-         "another kind than relative positions, because the model has short convolutions");
+         because("another kind than relative_positional_bias"));
   for (std::size_t l = 0; c.window && l < layers.size(); ++l) {
     expect(!layers[l] || !c.window->layers[l], "window.layers", fmt::format("true for layer {}", l),
-           "false where short_conv.layers is true");
+           because("false"));
+  }
+}
+
+void check_mixers(const ModelConfig& c) {
+  if (c.short_conv) check_layers_besides_attention(c, "short_conv.layers", c.short_conv->layers);
+  if (!c.delta_net) return;
+  check_layers_besides_attention(c, "delta_net.layers", c.delta_net->layers);
+  for (std::size_t l = 0; c.short_conv && l < c.delta_net->layers.size(); ++l) {
+    expect(!c.delta_net->layers[l] || !c.short_conv->layers[l], "delta_net.layers",
+           fmt::format("true for layer {}", l), "false where short_conv.layers is true");
   }
 }
 
@@ -205,6 +222,7 @@ void check_encoder(const ModelConfig& c) {
       {"short_conv", c.short_conv.has_value()}, {"unembedding.mlm_head", c.has_mlm_head()}};
   for (const auto& [field, present] : absent) expect_plain(!present, field, "one", "none");
   const std::pair<std::string_view, bool> off[] = {{"attention_sinks", c.attention_sinks},
+                                                   {"gated_heads", c.gated_heads},
                                                    {"scale_by_inverse_layer", c.scale_by_inverse_layer}};
   for (const auto& [field, on] : off) expect_plain(!on, field, on, "false");
   expect_plain(c.token_types == 0, "token_types", c.token_types, "0");
@@ -219,7 +237,7 @@ void check_rules(const ModelConfig& config) {
   check_mlp(config);
   if (config.experts) check_experts(config);
   check_positions(config);
-  if (config.short_conv) check_short_conv(config);
+  check_mixers(config);
   check_ends(config);
 }
 

@@ -161,6 +161,13 @@ constexpr WeightCondition short_conv{[](Config c, Place p) { return c.convolves(
 constexpr WeightCondition short_conv_bias{
     [](Config c, Place p) { return c.convolves(p.layer) && c.short_conv->bias; },
     "the layer has a short convolution, with `short_conv.bias`"};
+constexpr WeightCondition delta_net{[](Config c, Place p) { return c.recurs(p.layer); },
+                                    "the layer has a gated delta net"};
+constexpr WeightCondition gated_heads{[](Config c, Place p) { return attends(c, p) && c.gated_heads; },
+                                      "the layer has attention, with `gated_heads`"};
+constexpr WeightCondition gated_heads_bias{
+    [](Config c, Place p) { return attends(c, p) && c.gated_heads && c.qkv_bias; },
+    "the layer has attention, with `gated_heads` and `qkv_bias`"};
 constexpr WeightCondition cross_attention{[](Config c, Place p) { return reads_source(c, p); },
                                           "in a decoder that reads an encoder"};
 constexpr WeightCondition cross_attention_bias{

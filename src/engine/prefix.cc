@@ -18,6 +18,12 @@ Prefix Prefix::first(std::int64_t columns) const {
     throw ShapeError("prefix", fmt::format("a prefix cannot be cut to {} columns; expected {} to {}", columns,
                                            least, length()));
   }
+  if (columns < length() && columns_->has_states()) {
+    throw ShapeError(
+        "prefix", fmt::format("this model's recurrent layers know one state of all {} columns, so that the "
+                              "prefix cannot be cut to {}; run the tokens up to there with keep_prefix",
+                              length(), columns));
+  }
   return {model_, std::make_shared<const KvCache>(columns_->first(columns))};
 }
 

@@ -243,6 +243,11 @@ RunResult HookedTransformer::run_once(const Input& given, const RunOptions& opti
   const ThreadLimit limit(options.threads);
   require_output(model.config, options);
   const Input input = check_input(model, given);
+  if (!input.first_columns.empty() && model.config.delta_net) {
+    throw HookError("first_columns",
+                    "this model's recurrent layers know one state behind the prefix; expected rows that all "
+                    "begin there, without first_columns");
+  }
   const at::Tensor targets = check_targets(model, input, options);
   const Reach reach = allowed_reach(model, input, options);
   const std::int64_t past = input.first_column();

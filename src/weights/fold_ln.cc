@@ -168,6 +168,9 @@ std::optional<Obstacle> obstacle(const ModelConfig& config) {
     return Obstacle{would_change,
                     "the model ends with its final norm, so no weight reads it and can absorb it"};
   }
+  if (config.delta_net && has_bias(config.norm, config)) {
+    return Obstacle{would_change, "gated delta nets have no biases that could take those of the norms"};
+  }
   if (config.shortformer()) {
     return Obstacle{would_change,
                     "shortformer positions are added between ln1 and the weights that would absorb it"};

@@ -23,6 +23,7 @@ std::optional<Obstacle> value_biases_obstacle(const ModelConfig& config) {
     return Obstacle{Obstacle::Kind::would_change, "values are clamped between the bias and the pattern"};
   }
   if (config.attention_sinks) return sinks_obstacle();
+  if (config.gated_heads) return gates_obstacle();
   return std::nullopt;
 }
 
@@ -33,6 +34,10 @@ void add_output_bias(ModelConfig& config) { config.attn_out_bias = true; }
 Obstacle sinks_obstacle() {
   return {Obstacle::Kind::would_change,
           "attention sinks take their share of each pattern, so the values' biases are not all written"};
+}
+
+Obstacle gates_obstacle() {
+  return {Obstacle::Kind::would_change, "heads are gated between their values and the output"};
 }
 
 std::vector<std::string> attentions_of(const ModelPart& part, const ModelConfig& config) {

@@ -96,6 +96,7 @@ std::optional<Obstacle> factors_obstacle(const ModelConfig& config) {
     return Obstacle{would_change, "heads that share keys and values cannot each have factors of their own"};
   }
   if (config.attention_sinks && config.qkv_bias) return sinks_obstacle();
+  if (config.gated_heads) return gates_obstacle();
   return std::nullopt;
 }
 

@@ -45,6 +45,9 @@ void untie(WorkingWeights& ends, const ModelConfig& before);
 /// Why value biases cannot move into b_O beside attention sinks.
 Obstacle sinks_obstacle();
 
+/// Why nothing moves from values to the output past the gates of heads.
+Obstacle gates_obstacle();
+
 /// The places of attention in a block, `attn` and where there is one `cross_attn`; none outside the blocks,
 /// and where something else stands in attention's place.
 std::vector<std::string> attentions_of(const ModelPart& part, const ModelConfig& config);

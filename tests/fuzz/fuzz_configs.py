@@ -40,7 +40,7 @@ kActivations = [name for name in transformers.activations.ACT2CLS if name not in
 kActivationKeys = ("hidden_act", "hidden_activation", "activation_function", "activation", "classifier_activation")
 kEpsKeys = ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps", "norm_epsilon")
 # Rotary families that turn a share of each head.
-kPartial = ("gpt_neox", "phi", "phi3", "stablelm", "persimmon", "nemotron", "glm", "glm4", "glm4_moe", "minimax_m2")
+kPartial = ("gpt_neox", "phi", "phi3", "stablelm", "persimmon", "nemotron", "glm", "glm4", "glm4_moe", "minimax_m2", "qwen3_next")
 kHeadOfTheirOwn = ("llama", "mistral", "mixtral", "gemma", "gemma2", "gemma3_text", "glm", "glm4", "qwen3", "qwen3_moe", "cohere2",
                    "ernie4_5", "ernie4_5_moe", "helium", "nemotron", "arcee", "seed_oss", "gpt_oss", "exaone4", "phimoe", "qwen2",
                    "smollm3", "granite", "olmo2", "olmo3", "starcoder2", "vaultgemma", "cwm", "ministral3", "hunyuan_v1_dense",
@@ -120,7 +120,8 @@ def layer_kinds(rng, keys: dict, names: set) -> None:
     if "local_attention" in names:
         keys["local_attention"] = rng.choice([2, 3, 4, 7])
     if "layer_types" in names and "index_topk" not in names and rng.random() < 0.6:
-        other = "sliding_attention" if "sliding_window" in names else "conv" if "conv_L_cache" in names else "full_attention"
+        other = "sliding_attention" if "sliding_window" in names else "conv" if "conv_L_cache" in names else (
+            "linear_attention" if "linear_num_key_heads" in names else "full_attention")
         keys["layer_types"] = [rng.choice([other, "full_attention"]) for _ in range(count)]
     if "max_window_layers" in names:
         keys["max_window_layers"] = rng.randrange(count + 1)
@@ -208,6 +209,17 @@ def of_one_family(rng, model_type: str, keys: dict, d_head: int) -> None:
         keys["final_logit_softcapping"] = rng.choice([None, 3.0, 30.0])
         if model_type != "gemma3_text":
             keys["attn_logit_softcapping"] = rng.choice([None, 2.0, 50.0])
+    if "linear_num_key_heads" in annotations(model_type):
+        keys["linear_num_key_heads"] = rng.choice([1, 2, 3])
+        keys["linear_num_value_heads"] = keys["linear_num_key_heads"] * rng.choice([1, 2])
+        keys |= dict(linear_key_head_dim=rng.choice([2, 5, 8]), linear_value_head_dim=rng.choice([2, 3, 8]),
+                     linear_conv_kernel_dim=rng.choice([2, 4]))
+        if "linear_attention" in keys.get("layer_types", ["linear_attention"]):
+            keys["hidden_act"] = "silu"
+        if "layer_types" in keys:
+            keys["layer_types"][-1] = "full_attention"
+        else:
+            keys["full_attention_interval"] = rng.choice([1, keys["num_hidden_layers"]])
     if model_type == "lfm2":
         keys["conv_L_cache"] = rng.choice([1, 2, 3, 4, 9])
         keys["block_multiple_of"] = rng.choice([1, 3, 8])

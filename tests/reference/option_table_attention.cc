@@ -252,6 +252,28 @@ Option short_convolutions() {
            conv("of three tokens", 3, false), conv("of four tokens, with biases", 4, true)}};
 }
 
+Option delta_nets() {
+  // In the first layer, so that attention or a convolution is in one behind it.
+  const auto net = [](std::string name, DeltaNet sizes) {
+    return value(
+        std::move(name),
+        [=](Config& c) {
+          c.delta_net = sizes;
+          c.delta_net->layers.assign(static_cast<std::size_t>(c.n_layers), false);
+          c.delta_net->layers.front() = true;
+        },
+        [=](const Config& c) {
+          return c.delta_net &&
+                 (c.delta_net->n_heads == c.delta_net->n_key_heads) == (sizes.n_heads == sizes.n_key_heads);
+        });
+  };
+  return {"gated delta nets",
+          {value(
+               "none", [](Config&) {}, [](const Config& c) { return !c.delta_net; }),
+           net("heads of their own", {.n_key_heads = 3, .n_heads = 3, .d_key = 4, .d_value = 3, .kernel = 4}),
+           net("shared keys", {.n_key_heads = 2, .n_heads = 4, .d_key = 3, .d_value = 5, .kernel = 2})}};
+}
+
 Option qk_norms() {
   const auto norm = [](std::string name, std::optional<QkNorm> made) {
     return value(

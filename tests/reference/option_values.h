@@ -40,6 +40,7 @@ Option attention_scales();
 Option qk_norms();
 Option latents();
 Option short_convolutions();
+Option delta_nets();
 Option stacks();
 Option decoder_inputs();
 

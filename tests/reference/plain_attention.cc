@@ -312,7 +312,13 @@ Array attention(const ModelConfig& config, const Weights& weights, std::int64_t 
       score(config, layer, query, key, sequence, relative);
   const Array pattern = points[name + "hook_pattern"] =
       softmax_rows(scores, weight_or_empty(weights, name + "sinks"));
-  const Array z = points[name + "hook_z"] = mix(config, pattern, clamped(config, v));
+  Array mixed = mix(config, pattern, clamped(config, v));
+  if (config.gated_heads) {
+    const Array gate = points[name + "hook_gate"] =
+        project_heads(x, weights.at(name + "W_G"), weight_or_empty(weights, name + "b_G"));
+    for (std::size_t i = 0; i < mixed.values.size(); ++i) mixed.values[i] /= 1.0 + std::exp(-gate.values[i]);
+  }
+  const Array z = points[name + "hook_z"] = mixed;
   const Array result = points[name + "hook_result"] = head_results(z, weights.at(name + "W_O"));
   return sum_of_heads(result, weight_or_empty(weights, name + "b_O"));
 }

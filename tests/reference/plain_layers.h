@@ -85,6 +85,10 @@ Array attention(const ModelConfig& config, const Weights& weights, std::int64_t 
 Array short_convolution(const ModelConfig& config, const Weights& weights, std::int64_t layer, const Array& x,
                         const Sequence& sequence, Points& points);
 
+/// The gated delta net of block `layer`, the same.
+Array delta_net(const ModelConfig& config, const Weights& weights, std::int64_t layer, const Array& x,
+                const Sequence& sequence, Points& points);
+
 /// Attention of the decoder's block `layer` on what it reads [batch, pos, d_model] (after ln2) to the
 /// encoder's output (Vaswani et al. 2017, section 3.2.3). Distances have no part in it.
 Array cross_attention(const ModelConfig& config, const Weights& weights, std::int64_t layer, const Array& x,

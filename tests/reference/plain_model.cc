@@ -118,7 +118,8 @@ Array block(const ModelConfig& config, const Weights& weights, std::int64_t laye
   const Array read = norm_if(norms_inputs && (layer > 0 || config.first_attention_norm), "ln1", before);
   const Array mixed = config.convolves(layer)
                           ? short_convolution(config, weights, layer, read, sequence, points)
-                          : attention(config, weights, layer, read, sequence, points);
+                      : config.recurs(layer) ? delta_net(config, weights, layer, read, sequence, points)
+                                             : attention(config, weights, layer, read, sequence, points);
   const Array attn_out = keep("hook_attn_out", norm_if(norms_outputs, "ln1_post", mixed));
   Array after_attention = sum(before, attn_out);
 

@@ -50,6 +50,8 @@ class ShapeList {
       add_block_norms(block, layer);
       if (c_.convolves(layer)) {
         add_short_convolution(block + "conv.");
+      } else if (c_.recurs(layer)) {
+        add_delta_net(block + "linear_attn.");
       } else {
         add_attention(block + "attn.");
       }
@@ -130,6 +132,10 @@ class ShapeList {
     }
     add(attn + "W_O", {c_.n_heads, c_.value_dim(), c_.d_model});
     if (c_.attn_out_bias) add(attn + "b_O", {c_.d_model});
+    if (c_.gated_heads) {
+      add(attn + "W_G", {c_.n_heads, c_.d_model, c_.value_dim()});
+      if (c_.qkv_bias) add(attn + "b_G", {c_.n_heads, c_.value_dim()});
+    }
     if (c_.attention_sinks) add(attn + "sinks", {c_.n_heads});
     if (c_.qk_norm) {
       const bool shared = c_.qk_norm->span == QkNorm::per_head;
@@ -149,6 +155,18 @@ class ShapeList {
     add_linear(conv + "filter", c_.d_model, c_.short_conv->kernel, c_.short_conv->bias);
     add(conv + "W_out", {c_.d_model, c_.d_model});
     if (c_.short_conv->bias) add(conv + "b_out", {c_.d_model});
+  }
+
+  void add_delta_net(const std::string& net) {
+    const DeltaNet& sizes = *c_.delta_net;
+    for (const char* which : {"W_Q", "W_K"}) add(net + which, {sizes.n_key_heads, c_.d_model, sizes.d_key});
+    for (const char* which : {"W_V", "W_gate"}) add(net + which, {sizes.n_heads, c_.d_model, sizes.d_value});
+    for (const char* which : {"W_beta", "W_decay"}) add(net + which, {c_.d_model, sizes.n_heads});
+    add_linear(net + "filter", sizes.d_qkv(), sizes.kernel, /*bias=*/false);
+    add(net + "A_log", {sizes.n_heads});
+    add(net + "dt_bias", {sizes.n_heads});
+    add(net + "norm.w", {sizes.d_value});
+    add(net + "W_O", {sizes.n_heads, sizes.d_value, c_.d_model});
   }
 
   void add_linear(const std::string& name, std::int64_t out, std::int64_t in, bool bias) {
@@ -208,8 +226,8 @@ struct Spread {
 
 Spread spread_of(const std::string& name, const std::vector<std::int64_t>& shape, const ModelConfig& config) {
   if (ends_with(name, ".w")) {
-    const bool plain =
-        ends_with(name, "mlp.ln.w") || ends_with(name, "embed.ln.w") || ends_with(name, "mlm_head.ln.w");
+    const bool plain = ends_with(name, "mlp.ln.w") || ends_with(name, "embed.ln.w") ||
+                       ends_with(name, "mlm_head.ln.w") || ends_with(name, "linear_attn.norm.w");
     // A weight stored as an offset means one plus itself.
     return {config.norm_offset && !plain ? 0.0 : 1.0, 0.3};
   }

@@ -268,6 +268,19 @@ ModelConfig random_config(std::uint64_t seed) {
   if (!c.post_embedding_norm && !c.embedding_sum_norm && dice.roll(8) == 0) {
     c.token_types = dice.one_of<std::int64_t>({1, 2});
   }
+  if (c.direction == AttentionDirection::causal && c.relative() == nullptr && !c.short_conv &&
+      dice.roll(4) == 0) {
+    const std::size_t layer = dice.roll(2);
+    if (!c.window || !c.window->layers[layer]) {
+      c.delta_net = DeltaNet{.n_key_heads = dice.one_of<std::int64_t>({1, 2}),
+                             .n_heads = dice.one_of<std::int64_t>({2, 4}),
+                             .d_key = dice.one_of<std::int64_t>({3, 4}),
+                             .d_value = dice.one_of<std::int64_t>({2, 5}),
+                             .kernel = dice.one_of<std::int64_t>({2, 4})};
+      c.delta_net->layers = {layer == 0, layer == 1};
+    }
+  }
+  c.gated_heads = dice.roll(4) == 0;
   return c;
 }
 

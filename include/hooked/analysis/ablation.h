@@ -12,7 +12,8 @@ namespace HOOKED_EXPORT hooked {
 
 /// A part of a model that writes to its stream.
 struct ModelPart {
-  std::string name;  ///< `head 1.3`, `mlp 1`, `conv 1`, `cross head 1.3`; an encoder's `encoder head 1.3`
+  std::string name;  ///< `head 1.3`, `mlp 1`, `conv 1`, `linear_attn 1`, `cross head 1.3`; an encoder's
+                     ///< `encoder head 1.3`
   Address place;  ///< what it writes with: z of the head, mlp_out of the layer, attn_out of one without heads
 
   bool operator==(const ModelPart&) const = default;

@@ -75,9 +75,13 @@ struct ModelConfig {
   std::optional<Latents> latent = {};  ///< latent attention; none: heads read the stream
   /// One more number per head takes part in the softmax over keys, and no value belongs to it (gpt-oss).
   bool attention_sinks = false;
+  /// Each head's z is multiplied by a sigmoid of what a map of its own makes of what attention reads (Qiu et
+  /// al. 2025).
+  bool gated_heads = false;
   std::optional<Window> window = {};         ///< layers that see near keys only; none: all see every key
   Positions positions = LearnedPositions{};  ///< how the model knows where a token stands
   std::optional<ShortConvolution> short_conv = {};  ///< in attention's place; none: every layer has attention
+  std::optional<DeltaNet> delta_net = {};           ///< the same: gated delta nets; none: no layer has one
 
   // Embedding.
   std::int64_t token_types =
@@ -105,8 +109,16 @@ struct ModelConfig {
   bool convolves(std::int64_t l) const {
     return short_conv && short_conv->layers[static_cast<std::size_t>(l)];
   }
+  /// Whether layer `l` has a gated delta net in attention's place.
+  bool recurs(std::int64_t l) const { return delta_net && delta_net->layers[static_cast<std::size_t>(l)]; }
   /// Whether layer `l` has attention; else something stands in its place.
-  bool attends(std::int64_t l) const { return !convolves(l); }
+  bool attends(std::int64_t l) const { return !convolves(l) && !recurs(l); }
+  /// Whether every layer has attention.
+  bool attends_everywhere() const { return !short_conv && !delta_net; }
+  /// What mixes the tokens of layer `l` is called so: `attn`, `conv` or `linear_attn`.
+  std::string_view mixer(std::int64_t l) const {
+    return convolves(l) ? "conv" : recurs(l) ? "linear_attn" : "attn";
+  }
   /// Whether layer `l` attends through a window.
   bool windowed(std::int64_t l) const { return window && window->layers[static_cast<std::size_t>(l)]; }
 

@@ -229,6 +229,24 @@ struct ShortConvolution {
   bool operator==(const ShortConvolution&) const = default;
 };
 
+/// Gated delta nets (Yang et al. 2024), which stand in attention's place in some layers. A causal convolution
+/// over tokens reads queries, keys and values, each dimension with a filter of its own, and SiLU follows.
+/// Each head holds a state [d_key, d_value] that every token decays, corrects at its key and reads at its
+/// query. What it reads is normed, times SiLU of a gate, and W_O reads that.
+struct DeltaNet {
+  std::int64_t n_key_heads = 0;   ///< heads of queries and keys
+  std::int64_t n_heads = 0;       ///< heads of values, each with a state; consecutive ones share a key head
+  std::int64_t d_key = 0;         ///< width of a head's queries and keys
+  std::int64_t d_value = 0;       ///< width of a head's values
+  std::int64_t kernel = 0;        ///< tokens that the convolution sees, its own included
+  std::vector<bool> layers = {};  ///< [layer], at least one of them and not all
+
+  /// Dimensions of queries, keys and values together: what the convolution reads.
+  std::int64_t d_qkv() const { return 2 * n_key_heads * d_key + n_heads * d_value; }
+
+  bool operator==(const DeltaNet&) const = default;
+};
+
 /// How a router turns one logit per expert into the chosen experts and their weights.
 enum class RouterKind : std::uint8_t {
   softmax_then_choose,  ///< softmax over all experts; the largest weights are chosen (Mixtral, Qwen)

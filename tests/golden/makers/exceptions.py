@@ -26,7 +26,7 @@ kExceptions = {
                 "*.q_norm.*", "*.k_norm.*", "*.hook_rot_q", "*.hook_rot_k", "*.rel_pos_hook", "*.hook_attn_scores",
                 "*.mlp.hook_pre", "*.mlp.hook_pre_linear"]),
     "projections": dict(why="queries, keys and values are made by modules that differ by family (hf_ and tl_ cases record them)",
-                        points=["*.attn.hook_q", "*.attn.hook_k", "*.attn.hook_v"]),
+                        points=["*.attn.hook_q", "*.attn.hook_k", "*.attn.hook_v", "*.attn.hook_gate"]),
     "summands": dict(why="residual stream before and after show their sum (hf_ and tl_ cases record them)",
                      points=["*.hook_attn_out", "*.hook_mlp_out", "*.hook_resid_mid"]),
     "inside_experts": dict(

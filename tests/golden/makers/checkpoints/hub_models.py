@@ -3,6 +3,7 @@
 import contextlib
 import json
 import pathlib
+import sys
 
 import torch
 import transformers
@@ -210,10 +211,53 @@ class ConvolutionRecorder:
         return {self.at + name: value for name, value in points.items()}
 
 
+class DeltaNetRecorder:
+    """The parts of a gated delta net."""
+
+    def __init__(self, net, at: str):
+        self.net, self.at, self.seen, self.runs = net, at + "linear_attn.", {}, False
+        self.handles = [net.register_forward_pre_hook(lambda *_: setattr(self, "runs", True)),
+                        net.register_forward_hook(lambda *_: setattr(self, "runs", False))]
+        self.handles += [module.register_forward_hook(self._keeper(name)) for name, module in
+                        (("norm", net.norm), ("out_proj", net.out_proj))]
+        module = sys.modules[type(net).__module__]
+        self.undo = []
+        for name in ("torch_chunk_gated_delta_rule", "causal_conv1d_fn"):
+            original = getattr(module, name)
+
+            def spy(*args, _name=name, _original=original, **kwargs):
+                result = _original(*args, **kwargs)
+                if self.runs:  # the function is that of all layers
+                    self.seen.setdefault(_name, (args, kwargs, result))
+                return result
+
+            setattr(module, name, spy)
+            self.undo.append((module, name, original))
+
+    def _keeper(self, name):
+        def keep(_module, args, output):
+            self.seen.setdefault(name, (args, output))
+        return keep
+
+    def points(self, shape) -> dict:
+        net, seen = self.net, self.seen
+        args, kwargs, result = seen["torch_chunk_gated_delta_rule"]
+        q, k, v = args[:3]
+        (out, gate), _ = seen["norm"]
+        by_head = lambda x: x.reshape(*shape, net.num_v_heads, net.head_v_dim)
+        out, gate = by_head(out), by_head(gate)
+        scale = (out.pow(2).mean(-1, keepdim=True) + net.layer_norm_epsilon).sqrt()
+        points = {"hook_qkv": seen["causal_conv1d_fn"][0][0].transpose(1, 2), "hook_q": q, "hook_k": k, "hook_v": v,
+                  "hook_beta": kwargs["beta"], "hook_decay": kwargs["g"], "hook_out": by_head(result[0]), "hook_gate": gate,
+                  "norm.hook_scale": scale, "norm.hook_normalized": out / scale,
+                  "hook_gated": by_head(seen["out_proj"][0][0])}
+        return {self.at + name: value.detach().clone() for name, value in points.items()}
+
+
 def attending_layers(config) -> list:
     """The numbers of the layers that have attention."""
     kinds = getattr(config, "layer_types", None) or ["full_attention"] * config.num_hidden_layers
-    return [i for i, kind in enumerate(kinds) if kind != "conv"]
+    return [i for i, kind in enumerate(kinds) if kind not in ("conv", "linear_attention")]
 
 
 def passed(side: str, args, kwargs, output) -> torch.Tensor:
@@ -227,13 +271,14 @@ class Recorder(contextlib.AbstractContextManager):
     """Keeps what goes into and comes out of the modules that have a hook point."""
 
     def __init__(self, model, case):
-        self.points, self.handles, self.mixtures, self.latents, self.convolutions = {}, [], [], [], []
+        self.points, self.handles, self.mixtures, self.latents, self.convolutions, self.nets = {}, [], [], [], [], []
         returned = "hook_normalized_resid_post" if norms_after_additions(case) else "hook_resid_post"
         for i, layer in enumerate(_layers(model)):
             at = f"blocks.{i}."
             self._keep(layer, at + "hook_resid_pre", "in")
             self._keep(layer, at + returned, "out")
-            self._keep(_named(layer, True), at + "attn.hook_z", "in")
+            if not hasattr(layer, "linear_attn"):
+                self._keep(_named(layer, True), at + "attn.hook_z", "in")
             self._keep(_named(layer, False), at + "mlp.hook_post", "in")
             self._keep(_named(layer, False, shared=True), at + "mlp.shared_expert.hook_post", "in")
             if _router(layer) is not None:
@@ -246,6 +291,9 @@ class Recorder(contextlib.AbstractContextManager):
             if hasattr(getattr(layer, "conv", None), "in_proj"):
                 self.convolutions.append(ConvolutionRecorder(layer.conv, at))
                 self.handles += self.convolutions[-1].handles
+            if hasattr(layer, "linear_attn"):
+                self.nets.append(DeltaNetRecorder(layer.linear_attn, at))
+                self.handles += self.nets[-1].handles
         embeddings = getattr(getattr(model, model.base_model_prefix, model), "embeddings", None)
         if hasattr(embeddings, "LayerNorm"):
             for leaf, name in kSummands.items():
@@ -278,6 +326,9 @@ class Recorder(contextlib.AbstractContextManager):
     def __exit__(self, *_):
         for handle in self.handles:
             handle.remove()
+        for net in reversed(self.nets):
+            for module, name, original in net.undo:
+                setattr(module, name, original)
 
 
 def greedy(case, model, tokens) -> torch.Tensor:
@@ -304,6 +355,8 @@ def record(case) -> tuple:
                 points |= mixture.points(tokens.shape)
             for part in recorder.latents + recorder.convolutions:
                 points |= part.points()
+            for net in recorder.nets:
+                points |= net.points(tokens.shape)
         points = {name: value.reshape(*tokens.shape, -1) if name.endswith("shared_expert.hook_post") else value
                   for name, value in points.items()}
         patterns = result.attentions or ()

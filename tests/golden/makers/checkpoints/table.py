@@ -111,6 +111,13 @@ kGrowth = rope("yarn", factor=4.0, original_max_position_embeddings=4, beta_fast
 kQwenMoe = dict({k: v for k, v in kMoe.items() if k != "num_local_experts"}, num_experts=5, moe_intermediate_size=7)
 kHybrid = dict(kLlama, hidden_size=16, shared_intermediate_size=9, layer_types=["full_attention"] * 2, mamba_n_heads=1,
                embedding_multiplier=3.0, logits_scaling=1.7, residual_multiplier=0.3, attention_multiplier=0.11)
+kQwenNext = dict(kQwenMoe, num_hidden_layers=3, head_dim=8, shared_expert_intermediate_size=9, linear_num_key_heads=2,
+                 linear_num_value_heads=4, linear_key_head_dim=6, linear_value_head_dim=5, linear_conv_kernel_dim=4,
+                 layer_types=["linear_attention", "full_attention", "linear_attention"], **rope(partial_rotary_factor=0.25))
+kQwen35 = {k: v for k, v in kQwenNext.items() if "expert" not in k and k not in ("intermediate_size", "moe_intermediate_size",
+                                                                                 "rope_parameters")}
+kQwen35 |= rope(partial_rotary_factor=0.5, mrope_section=[1, 1, 0], mrope_interleaved=True)
+kQwen35Vision = dict(vision_config=dict(kQwenTower, out_hidden_size=16, num_position_embeddings=4))
 kOlmoe = {k: v for k, v in kQwenMoe.items() if k != "moe_intermediate_size"}
 kErnieMoe = dict({k: v for k, v in kMoe.items() if k not in ("num_local_experts", "num_experts_per_tok")}, head_dim=6,
                  moe_num_experts=5, moe_k=2, moe_intermediate_size=7, moe_num_shared_experts=2)
@@ -371,6 +378,15 @@ kCases = [
           renormalised=dict(norm_topk_prob=True, attention_bias=True, use_sliding_window=True, sliding_window=4),
           dense=dict(num_hidden_layers=4, mlp_only_layers=[0], decoder_sparse_step=1, num_experts_per_tok=1),
           fp8=dict(stored="fp8_blocks", num_local_experts=3, length=5)),
+    *rows("qwen3_next", kQwenNext,
+          biases=dict(attention_bias=True, norm_topk_prob=False, linear_num_value_heads=2, linear_conv_kernel_dim=2,
+                      layer_types=["full_attention", "linear_attention"], num_hidden_layers=2,
+                      **rope(partial_rotary_factor=0.5)),
+          dense=dict(mlp_only_layers=[0], decoder_sparse_step=1, layer_types=None, full_attention_interval=2,
+                     num_hidden_layers=4, tie_word_embeddings=True),
+          attention=dict(layer_types=["full_attention"], num_hidden_layers=1, hidden_act="gelu", linear_num_key_heads=3),
+          long=dict(length=70, max_position_embeddings=96, layer_types=["linear_attention", "full_attention"],
+                    num_hidden_layers=2, linear_num_key_heads=1)),
     *rows("olmoe", dict(kOlmoe, num_key_value_heads=4),
           renormalised=dict(norm_topk_prob=True, clip_qkv=0.7, attention_bias=True, num_key_value_heads=2)),
     *rows("gpt_oss", dict(kMoe, **kFour, head_dim=6, sliding_window=4, **kYarn),
@@ -484,6 +500,12 @@ kCases = [
     *part("qwen2_5_vl", "qwen2_5_vl_text", dict(kSixteen, **rope(mrope_section=[1, 1, 0])), kQwen25Eye,
           windows=dict(kFour, use_sliding_window=True, sliding_window=4, max_window_layers=2)),
     *part("qwen2_vl", "qwen2_vl_text", dict(kSixteen, **rope(mrope_section=[0, 1, 1])), kQwen2Eye, golden=False),
+    *part("qwen3_5", "qwen3_5_text", dict(kQwen35, intermediate_size=15), kQwen35Vision,
+          biases=dict(attention_bias=True, layer_types=None, full_attention_interval=2, num_hidden_layers=2,
+                      linear_num_value_heads=2)),
+    *part("qwen3_5_moe", "qwen3_5_moe_text",
+          dict(kQwen35, num_experts=5, num_experts_per_tok=2, moe_intermediate_size=7, shared_expert_intermediate_size=9),
+          kQwen35Vision),
     *part("qwen3_vl", "qwen3_vl_text", dict(kSixteen, head_dim=8, **rope(mrope_section=[2, 1, 1], mrope_interleaved=True)),
           dict(kQwen3Eye, tie_word_embeddings=True), biases=dict(attention_bias=True, num_key_value_heads=1),
           yarn=rope("yarn", factor=4.0, original_max_position_embeddings=8, mrope_section=[2, 1, 1])),
