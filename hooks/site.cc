@@ -158,11 +158,6 @@ constexpr unsigned none = 0, wide = 1, replans = 2, ids = 4, asked_rows = 8, mas
 // The column `axes`.
 constexpr AxisList layout(auto... axes) { return {axes...}; }
 
-// A stack whose norms stand on the stream ends with one of them and has none behind its last block.
-constexpr Condition exists_in(const Kind& kind, const Condition& exists) {
-  return kind.scope == SiteScope::encoder_exit ? when::normed_encoder : exists;
-}
-
 constexpr SiteRow kSites[] = {
 #define HOOKED_ROW(site, kind, path, axes, flags, exists, holds)           \
   {Site::site,                                                             \
@@ -176,7 +171,7 @@ constexpr SiteRow kSites[] = {
    ((flags)&ids) != 0,                                                     \
    ((flags)&asked_rows) != 0,                                              \
    ((flags)&masked) != 0 ? -std::numeric_limits<double>::infinity() : 0.0, \
-   exists_in(kinds::kind, when::exists),                                   \
+   when::exists,                                                           \
    holds},
 #define HOOKED_SITE(kind, word, path, axes, flags, exists, holds) \
   HOOKED_ROW(word, kind, path, axes, flags, exists, holds)
