@@ -81,13 +81,17 @@ def _named(layer, of_attention: bool, shared: bool = False):
     for path, module in layer.named_modules():
         parent, _, leaf = path.rpartition(".")
         inside = "att" in parent.lower()
-        if (leaf in names or path in names) and inside == of_attention and ("shared_expert" in parent) == shared:
+        if (leaf in names or path in names) and inside == of_attention and ("shared" in parent) == shared:
             return module
     return None
 
 
 def _of_class(layer, ending: str):
     return next((m for m in layer.modules() if type(m).__name__.lower().endswith(ending.lower())), None)
+
+
+def _router(layer):
+    return _of_class(layer, "TopKRouter") or _of_class(layer, "MoEV1Gate")
 
 
 def norms_after_additions(case) -> bool:
@@ -106,7 +110,7 @@ class MixtureRecorder:
 
     def __init__(self, layer, at: str):
         self.at, self.gates, self.seen, self.handles = at, [], None, []
-        self.router, experts = _of_class(layer, "TopKRouter"), _of_class(layer, "Experts")
+        self.router, experts = _router(layer), _of_class(layer, "Experts")
         self.handles.append(self.router.register_forward_hook(self._keep_router))
         if not experts.is_concatenated:  # gate and up in alternate columns
             apply_gate = experts._apply_gate
@@ -192,7 +196,7 @@ class Recorder(contextlib.AbstractContextManager):
             self._keep(_named(layer, True), at + "attn.hook_z", "in")
             self._keep(_named(layer, False), at + "mlp.hook_post", "in")
             self._keep(_named(layer, False, shared=True), at + "mlp.shared_expert.hook_post", "in")
-            if _of_class(layer, "TopKRouter") is not None:
+            if _router(layer) is not None:
                 self.mixtures.append(MixtureRecorder(layer, at))
                 self.handles += self.mixtures[-1].handles
             attention = getattr(layer, "self_attn", None)
