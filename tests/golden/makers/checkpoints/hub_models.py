@@ -86,7 +86,7 @@ def _layers(model):
 def _named(layer, of_attention: bool, shared: bool = False):
     names = kAttentionOut if of_attention else kMlpOut
     # Granite's shared MLP stands alone where there are no experts.
-    shared_parts = ("shared_expert", "shared_mlp") if _of_class(layer, "TopKRouter") else ("shared_expert",)
+    shared_parts = ("shared_expert", "shared_mlp") if _router(layer) else ("shared_expert",)
     for path, module in layer.named_modules():
         parent, _, leaf = path.rpartition(".")
         inside = "att" in parent.lower()
@@ -103,7 +103,7 @@ kPostNorm = ("bert", "camembert", "data2vec-text", "distilbert", "electra", "ern
 
 
 def _router(layer):
-    return _of_class(layer, "TopKRouter") or _of_class(layer, "TokenChoiceRouter")
+    return _of_class(layer, "TopKRouter") or _of_class(layer, "TokenChoiceRouter") or _of_class(layer, "MoEV1Gate")
 
 
 def norms_after_additions(case) -> bool:

@@ -479,6 +479,12 @@ kCases = [
                         mup_enabled=True),
           options=dict(attention_bias=True, num_hidden_layers=3, num_dense_layers=2, num_shared_experts=1, mup_enabled=False,
                        layer_types=kLayers + kLayers[:1], num_experts_per_tok=4, tie_word_embeddings=True)),
+    *rows("hunyuan_v1_moe", dict(kLlama, head_dim=6, num_experts=5, moe_topk=2),
+          alpha=dict(rope("dynamic", factor=1.0, alpha=50.0), attention_bias=True, moe_topk=[3, 3], num_key_value_heads=4,
+                     tie_word_embeddings=True),
+          published=dict(num_experts=3, length=5, golden=False, written=dict(
+              num_experts=3, moe_topk=[2, 2], moe_intermediate_size=[15, 15], num_shared_expert=[1, 1], use_qk_norm=True,
+              use_mixed_mlp_moe=True, moe_layer_num_skipped=0, use_cla=False, moe_drop_tokens=False))),
     *rows("mellum", dict(kMoeOf, num_experts=5, moe_intermediate_size=7, layer_types=kLayers, sliding_window=4),
           yarn=dict(norm_topk_prob=False, attention_bias=True, num_hidden_layers=3, layer_types=kLayers + kLayers[:1],
                     mlp_layer_types=["sparse", "dense", "sparse"], tie_word_embeddings=True, rope_parameters=dict(

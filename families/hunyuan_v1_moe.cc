@@ -1,0 +1,65 @@
+// Hunyuan A13B (Tencent 2025): Hunyuan's attention, and in every layer a mixture beside a shared expert.
+#include <algorithm>
+#include <vector>
+
+#include "families/shared/expert_config.h"
+#include "families/shared/hunyuan_config.h"
+
+namespace hooked::families::hunyuan_v1_moe {
+namespace {
+
+std::vector<TensorRecipe> recipes(const ModelConfig& c) {
+  return llama_stack(c, [](Recipes& r) {
+    r.norm("ln1", "input_layernorm");
+    add_hunyuan_attention(r);
+    r.norm("ln2", "post_attention_layernorm");
+    r.mixture({.router = "mlp.gate.wg.weight"});
+    r.shared_expert("mlp.shared_mlp");
+  });
+}
+
+// A number, or one for each layer: then the same for all of them.
+std::int64_t of_all_layers(const HfConfig& hf, const ModelConfig& c, std::string_view key,
+                           std::int64_t fallback) {
+  const ConfigReader& json = hf.json();
+  if (!json.holds_list(key)) return json.has(key) ? hf.count(key) : fallback;
+  const std::vector<std::int64_t> numbers = json.integers(key);
+  const bool alike = !numbers.empty() && static_cast<std::int64_t>(numbers.size()) >= c.n_layers &&
+                     std::ranges::all_of(numbers, [&](auto n) { return n == numbers.front(); });
+  if (!alike || numbers.front() < 1) {
+    json.refuse(key, "is not the same in all layers, which is not supported; expected one number");
+  }
+  return numbers.front();
+}
+
+ModelConfig read(HfConfig& hf) {
+  const ConfigReader& json = hf.json();
+  ModelConfig c = read_hunyuan_config(hf);
+  Experts& e = c.experts.emplace();
+  e.n_experts = of_all_layers(hf, c, json.first_of({"num_experts", "num_local_experts"}), 1);
+  e.per_token = of_all_layers(hf, c, json.first_of({"moe_topk", "num_experts_per_tok"}), 1);
+  hf.comes_from("experts.n_experts", json.where("num_experts"));
+  hf.comes_from("experts.per_token", json.where("moe_topk"));
+  e.d_expert = c.d_mlp;
+  e.d_shared = c.d_mlp;
+  e.renormalised = true;
+  // Of the trainer's own code, where they may say what transformers takes for granted.
+  const auto only = [&](std::string_view key, std::int64_t expected) {
+    if (json.has(key) && of_all_layers(hf, c, key, expected) != expected)
+      json.refuse(key,
+                  "is not what transformers does for this family; expected the widths and counts of "
+                  "intermediate_size and one shared expert");
+  };
+  only("moe_intermediate_size", c.d_mlp);
+  only("num_shared_expert", 1);
+  hf.require_unset({"moe_layer_num_skipped", "use_cla", "use_mla"});
+  json.ignore({"use_mixed_mlp_moe", "moe_drop_tokens", "moe_random_routing_dropped_token", "use_qk_norm",
+               "attention_head_dim"});
+  return c;
+}
+
+}  // namespace
+
+extern const Family kFamily = llama_family("hunyuan_v1_moe", read, recipes);
+
+}  // namespace hooked::families::hunyuan_v1_moe
