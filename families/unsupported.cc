@@ -23,9 +23,34 @@ constexpr std::string_view kGemma3n =
     "keys and values of others (num_kv_shared_layers) and MLPs that keep their largest neurons only "
     "(activation_sparsity_pattern)";
 
+// Llama 4 (Meta 2025).
+constexpr std::string_view kLlama4 =
+    "attention in chunks (attention_chunk_size), experts whose inputs are multiplied by their weights, and "
+    "norms of "
+    "queries and keys without weights in rotated layers only (use_qk_norm)";
+
+constexpr std::string_view kStateSpace =
+    "layers of a state-space model (Mamba) in attention's place or beside it";
+
 constexpr UnsupportedKind kKinds[] = {
-    {"gemma3n", kGemma3n},    {"gemma3n_text", kGemma3n},         {"gemma4", kGemma4},
-    {"gemma4_text", kGemma4}, {"gemma4_unified", kGemma4Unified}, {"gemma4_unified_text", kGemma4Unified},
+    {"albert", "blocks that share one block's weights, and an embedding narrower than the stream"},
+    {"falcon_h1", kStateSpace},
+    {"falcon_mamba", kStateSpace},
+    {"gemma3n", kGemma3n},
+    {"gemma3n_text", kGemma3n},
+    {"gemma4", kGemma4},
+    {"gemma4_text", kGemma4},
+    {"gemma4_unified", kGemma4Unified},
+    {"gemma4_unified_text", kGemma4Unified},
+    {"jamba", kStateSpace},
+    {"llama4", kLlama4},
+    {"llama4_text", kLlama4},
+    {"mamba", kStateSpace},
+    {"mamba2", kStateSpace},
+    {"olmo_hybrid",
+     "norms that stand elsewhere in layers with a gated delta net than in those with attention"},
+    {"umt5", "relative positions of its own for each block"},
+    {"zamba2", kStateSpace},
 };
 
 }  // namespace

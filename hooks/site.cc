@@ -70,7 +70,7 @@ constexpr Condition normed_heads{
 constexpr Condition rotary{[](const Config& c, std::int64_t l) { return c.rotates(l); },
                            "the layer's positions are rotary"};
 constexpr Condition placed_queries{
-    [](const Config& c, std::int64_t l) { return c.rotates(l) || c.grows_queries(l); },
+    [](const Config& c, std::int64_t l) { return c.rotates(l) || (c.attends(l) && c.grows_queries(l)); },
     "the layer's positions are rotary, or scale its queries"};
 constexpr Condition first_relative{
     [](const Config& c, std::int64_t l) { return c.relative() != nullptr && l == 0; },

@@ -217,15 +217,15 @@ void check_encoder(const ModelConfig& c) {
   expect_plain(c.score_soft_cap == 0, "score_soft_cap", c.score_soft_cap, "0");
   expect_plain(c.qkv_clip == 0, "qkv_clip", c.qkv_clip, "0");
   const std::pair<std::string_view, bool> absent[] = {
-      {"experts", c.experts.has_value()},       {"window", c.window.has_value()},
-      {"qk_norm", c.qk_norm.has_value()},       {"latent", c.latent_attention()},
-      {"short_conv", c.short_conv.has_value()}, {"unembedding.mlm_head", c.has_mlm_head()}};
+      {"experts", c.experts.has_value()},           {"window", c.window.has_value()},
+      {"qk_norm", c.qk_norm.has_value()},           {"latent", c.latent_attention()},
+      {"short_conv", c.short_conv.has_value()},     {"delta_net", c.delta_net.has_value()},
+      {"query_growth", c.query_growth.has_value()}, {"unembedding.mlm_head", c.has_mlm_head()}};
   for (const auto& [field, present] : absent) expect_plain(!present, field, "one", "none");
   const std::pair<std::string_view, bool> off[] = {{"attention_sinks", c.attention_sinks},
                                                    {"gated_heads", c.gated_heads},
                                                    {"scale_by_inverse_layer", c.scale_by_inverse_layer}};
   for (const auto& [field, on] : off) expect_plain(!on, field, on, "false");
-  expect_plain(c.token_types == 0, "token_types", c.token_types, "0");
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ TEST(Families, StandInOrderAndOnce) {
 }
 
 TEST(Families, AnUnknownOneIsRefusedWithTheKnownOnes) {
-  const auto error = thrown_by<ConfigError>([] { family_of("mamba", "m/config.json"); });
+  const auto error = thrown_by<ConfigError>([] { family_of("rwkv", "m/config.json"); });
   ASSERT_TRUE(error);
   EXPECT_EQ(error->where(), "m/config.json");
   EXPECT_NE(std::string(error->what()).find("'mamba'"), std::string::npos);

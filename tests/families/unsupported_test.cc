@@ -34,7 +34,7 @@ TEST(UnsupportedKinds, StandInOrderAndAreNotRead) {
     EXPECT_EQ(lacking_for(kind.model_type), kind.lacking);
   }
   EXPECT_FALSE(lacking_for("llama"));
-  EXPECT_FALSE(lacking_for("mamba"));
+  EXPECT_FALSE(lacking_for("rwkv"));
 }
 
 // The advice for other checkpoints of several models, to save the text part by itself, would not help here.
@@ -51,7 +51,7 @@ TEST(UnsupportedKinds, ErrorsSayWhatIsLacking) {
   expect_refused(R"({"model_type": "llava", "text_config": {"model_type": "gemma4_text"}})",
                  "config.json: text_config.model_type", {"'gemma4_text'", "layer_scalar"});
   // Others are told what is read.
-  expect_refused(R"({"model_type": "mamba", "hidden_size": 16})", "config.json", {"gemma3_text", "xglm"});
+  expect_refused(R"({"model_type": "rwkv", "hidden_size": 16})", "config.json", {"gemma3_text", "xglm"});
   expect_refused(R"({"model_type": "florence2", "text_config": {}})", "config.json: model_type",
                  {"save the text part"});
 }

@@ -101,7 +101,7 @@ TEST_F(UnnamedCheckpoint, ConfigsAreCheckedBeforeWeights) {
   for (const auto& [text, part] : {std::pair{"", "config.json"},
                                    {"[1]", "expected a JSON object"},
                                    {R"({"model_type": 3})", "expected a string"},
-                                   {R"({"model_type": "mamba"})", "'mamba' is not supported"},
+                                   {R"({"model_type": "rwkv"})", "'rwkv' is not supported"},
                                    {R"({"n_layer": "2"})", "expected an integer"},
                                    {R"({"n_layer": 1000000000})", "out of range"},
                                    {R"({"n_layer": 3})", ""}}) {

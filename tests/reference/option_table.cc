@@ -401,20 +401,28 @@ Option embedding_norms() {
   const auto is_sum = [](std::int64_t types) {
     return [types](const Config& c) { return c.embedding_sum_norm && c.token_types == types; };
   };
-  return {"norm after the embedding",
-          {value(
-               "off", [](Config&) {},
-               [](const Config& c) { return !c.post_embedding_norm && !c.summed_embedding(); }),
-           value(
-               "on", [](Config& c) { c.post_embedding_norm = true; },
-               [](const Config& c) { return c.post_embedding_norm; }),
-           value("over the sum", sum(0), is_sum(0)),
-           value("over the sum with token types", sum(3),
-                 [](const Config& c) { return c.embedding_sum_norm && c.token_types > 1; }),
-           value("over the sum with one token type", sum(1), is_sum(1)),
-           value(
-               "off, with token types", [](Config& c) { c.token_types = 2; },
-               [](const Config& c) { return c.token_types > 0 && !c.embedding_sum_norm; })}};
+  return {
+      "norm after the embedding",
+      {value(
+           "off", [](Config&) {},
+           [](const Config& c) { return !c.post_embedding_norm && !c.summed_embedding(); }),
+       value(
+           "on", [](Config& c) { c.post_embedding_norm = true; },
+           [](const Config& c) { return c.post_embedding_norm && c.embedding_norm == NormKind::layer_norm; }),
+       value(
+           "on, RMS",
+           [](Config& c) {
+             c.post_embedding_norm = true;
+             c.embedding_norm = NormKind::rms_norm;
+           },
+           [](const Config& c) { return c.post_embedding_norm && c.embedding_norm == NormKind::rms_norm; }),
+       value("over the sum", sum(0), is_sum(0)),
+       value("over the sum with token types", sum(3),
+             [](const Config& c) { return c.embedding_sum_norm && c.token_types > 1; }),
+       value("over the sum with one token type", sum(1), is_sum(1)),
+       value(
+           "off, with token types", [](Config& c) { c.token_types = 2; },
+           [](const Config& c) { return c.token_types > 0 && !c.embedding_sum_norm; })}};
 }
 
 Option paddings() {
@@ -455,6 +463,7 @@ std::vector<Option> make_table() {
       soft_cap("score soft cap", of_config<&Config::score_soft_cap>, 1.5),
       soft_cap("logit soft cap", of_unembedding<&Unembedding::soft_cap>, 2.0),
       qk_norms(),
+      query_growths(),
       latents(),
       short_convolutions(),
       delta_nets(),

@@ -92,6 +92,9 @@ Option positions() {
           "rotary, adjacent pairs", [](Config& c) { c.rotary()->adjacent_pairs = true; },
           [](const Config& c) { return c.rotary()->adjacent_pairs; }),
       rotary_value(
+          "rotary, reversed", [](Config& c) { c.rotary()->reversed = true; },
+          [](const Config& c) { return c.rotary()->reversed; }),
+      rotary_value(
           "rotary, another base", [](Config& c) { c.rotary()->base = 500.0; },
           [](const Config& c) { return c.rotary()->base != 10000.0; }),
       rotary_value(
@@ -286,7 +289,26 @@ Option qk_norms() {
        norm("per head, LayerNorm with bias",
             QkNorm{.span = QkNorm::per_head, .kind = NormKind::layer_norm, .bias = true}),
        norm("each head its own, LayerNorm", QkNorm{.span = QkNorm::each_head, .kind = NormKind::layer_norm}),
-       norm("whole projection", QkNorm{.span = QkNorm::whole_projection})}};
+       norm("whole projection", QkNorm{.span = QkNorm::whole_projection}),
+       norm("per head, behind rotary", QkNorm{.span = QkNorm::per_head, .after_rotary = true})}};
+}
+
+Option query_growths() {
+  return {"query growth",
+          {value(
+               "none", [](Config& c) { c.query_growth.reset(); },
+               [](const Config& c) { return !c.query_growth; }),
+           value(
+               "all layers", [](Config& c) { c.query_growth = QueryGrowth{.growth = 0.7, .tokens = 2.0}; },
+               [](const Config& c) { return c.query_growth && c.query_growth->layers.empty(); }),
+           value(
+               "the last layer, counted from 1",
+               [](Config& c) {
+                 c.query_growth = QueryGrowth{.growth = 0.3, .tokens = 3.0, .offset = 1};
+                 c.query_growth->layers.assign(static_cast<std::size_t>(c.n_layers), false);
+                 c.query_growth->layers.back() = true;
+               },
+               [](const Config& c) { return c.query_growth && !c.query_growth->layers.empty(); })}};
 }
 
 Option attention_scales() {

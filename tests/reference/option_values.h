@@ -38,6 +38,7 @@ Option positions();
 Option windows();
 Option attention_scales();
 Option qk_norms();
+Option query_growths();
 Option latents();
 Option short_convolutions();
 Option delta_nets();

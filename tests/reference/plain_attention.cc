@@ -116,6 +116,21 @@ Array norm_heads(const ModelConfig& config, const Weights& weights, const Array&
   return out;
 }
 
+/// Queries [batch, pos, head, d_head], scaled by where they stand (Nakanishi 2025).
+Array grown(const ModelConfig& config, Array queries, const Sequence& sequence) {
+  const QueryGrowth& growth = *config.query_growth;
+  for (std::int64_t b = 0; b < queries.size(0); ++b) {
+    for (std::int64_t p = 0; p < queries.size(1); ++p) {
+      const auto place = static_cast<double>(sequence.positions[b][p] + growth.offset);
+      const double factor = 1.0 + growth.growth * std::log(1.0 + std::floor(place / growth.tokens));
+      for (std::int64_t h = 0; h < queries.size(2); ++h) {
+        for (std::int64_t d = 0; d < queries.size(3); ++d) queries(b, p, h, d) *= factor;
+      }
+    }
+  }
+  return queries;
+}
+
 /// Whether the token of row `b` at column `query` may look at the token at column `key`.
 bool visible(const ModelConfig& config, std::int64_t layer, const Sequence& sequence, std::int64_t b,
              std::int64_t query, std::int64_t key) {
@@ -299,11 +314,17 @@ Array attention(const ModelConfig& config, const Weights& weights, std::int64_t 
   points[name + "hook_k"] = k;
   points[name + "hook_v"] = v;
 
-  Array query = clamped(config, norm_heads(config, weights, q, name + "q_norm", points));
-  Array key = clamped(config, norm_heads(config, weights, k, name + "k_norm", points));
+  const bool norms_first = !config.qk_norm || !config.qk_norm->after_rotary;
+  Array query = clamped(config, norms_first ? norm_heads(config, weights, q, name + "q_norm", points) : q);
+  Array key = clamped(config, norms_first ? norm_heads(config, weights, k, name + "k_norm", points) : k);
   if (config.rotates(layer)) {
     query = points[name + "hook_rot_q"] = rotate(query, config, layer, sequence);
     key = points[name + "hook_rot_k"] = rotate(key, config, layer, sequence);
+  }
+  if (config.grows_queries(layer)) points[name + "hook_rot_q"] = query = grown(config, query, sequence);
+  if (!norms_first) {
+    query = norm_heads(config, weights, query, name + "q_norm", points);
+    key = norm_heads(config, weights, key, name + "k_norm", points);
   }
 
   const Array relative = relative_bias(config, weights, sequence);

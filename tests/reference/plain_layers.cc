@@ -241,7 +241,8 @@ Array rotate(const Array& x, const ModelConfig& config, std::int64_t layer, cons
       const auto place = static_cast<double>(places[p]);
       for (std::int64_t h = 0; h < x.size(2); ++h) {
         for (std::int64_t i = 0; i < half; ++i) {
-          const double angle = place * table.radians_per_position[i];
+          const double turn = config.rotary()->reversed ? -1.0 : 1.0;
+          const double angle = turn * place * table.radians_per_position[i];
           const double c = table.amplitude * std::cos(angle), s = table.amplitude * std::sin(angle);
           const std::int64_t first = start + (config.rotary()->adjacent_pairs ? 2 * i : i);
           const std::int64_t second = start + (config.rotary()->adjacent_pairs ? 2 * i + 1 : i + half);

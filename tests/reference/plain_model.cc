@@ -179,7 +179,7 @@ Array embed(const ModelConfig& config, const Weights& weights, const Tokens& tok
   for (double& value : stream.values) value *= config.embedding_scale;
   if (config.post_embedding_norm) {
     stream =
-        apply_norm(norm_of(config, weights, NormKind::layer_norm, "embed.ln"), stream, "embed.ln", points);
+        apply_norm(norm_of(config, weights, config.embedding_norm, "embed.ln"), stream, "embed.ln", points);
   }
   // A decoder beside an encoder has positions and a norm of its own.
   const bool of_decoder = sequence.stack == "decoder";
@@ -202,7 +202,7 @@ Array embed(const ModelConfig& config, const Weights& weights, const Tokens& tok
   }
   if (config.embedding_sum_norm) {
     const std::string name = of_decoder ? "decoder_embed.ln" : "embed.ln";
-    stream = apply_norm(norm_of(config, weights, NormKind::layer_norm, name), stream, name, points);
+    stream = apply_norm(norm_of(config, weights, config.embedding_norm, name), stream, name, points);
   }
   if (summed) points["hook_full_embed"] = stream;
   return stream;

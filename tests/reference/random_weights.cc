@@ -18,12 +18,11 @@ class ShapeList {
   std::vector<NamedShape> list() {
     add("embed.W_E", {c_.d_vocab, c_.d_model});
     if (c_.token_types > 0) add("embed.token_type_embed.W_token_type", {c_.token_types, c_.d_model});
-    if (c_.post_embedding_norm || c_.embedding_sum_norm)
-      add_norm("embed.ln", NormKind::layer_norm, c_.d_model);
+    if (c_.post_embedding_norm || c_.embedding_sum_norm) add_norm("embed.ln", c_.embedding_norm, c_.d_model);
     if (c_.has_pos_embed()) add("pos_embed.W_pos", {c_.n_ctx, c_.d_model});
     if (c_.has_encoder() && c_.has_pos_embed()) add("decoder_embed.W_pos", {c_.n_ctx, c_.d_model});
     if (c_.has_encoder() && c_.embedding_sum_norm)
-      add_norm("decoder_embed.ln", NormKind::layer_norm, c_.d_model);
+      add_norm("decoder_embed.ln", c_.embedding_norm, c_.d_model);
     if (c_.has_encoder()) {
       add_stack("encoder", c_.n_encoder_layers());
       if (!c_.norm_folded && c_.norm_place != NormPlace::post)

@@ -80,6 +80,7 @@ ModelConfig with_norms(ModelConfig c, Dice& dice) {
   c.norm_bias = dice.roll(3) != 0;
   c.norm_offset = dice.coin() && c.norm != NormKind::none;
   c.post_embedding_norm = dice.roll(3) == 0;
+  if (c.post_embedding_norm && dice.roll(3) == 0) c.embedding_norm = NormKind::rms_norm;
   c.eps = dice.one_of({1e-5, 1e-6, 1e-12, 0.1});
   return c;
 }
@@ -262,6 +263,12 @@ ModelConfig random_config(std::uint64_t seed) {
       c.short_conv->layers = {layer == 0, layer == 1};
     }
   }
+  if (RotaryPositions* rotary = c.rotary()) {
+    rotary->reversed = dice.roll(4) == 0;
+    if (c.qk_norm) c.qk_norm->after_rotary = dice.roll(3) == 0;
+  }
+  if (dice.roll(5) == 0)
+    c.query_growth = QueryGrowth{.growth = 0.5, .tokens = 2.0, .offset = dice.roll(2) == 0};
   const bool can_lack_first =
       c.norm != NormKind::none && c.norm_place == NormPlace::pre && c.layout == BlockLayout::serial;
   if (can_lack_first) c.first_attention_norm = dice.roll(4) != 0;
