@@ -14,12 +14,12 @@ ModelConfig read(HfConfig& hf) {
   QueryGrowth growth{.growth = 0.1, .tokens = 16384.0};
   if (rope) {
     growth = {.growth = rope->number("llama_4_scaling_beta"),
-              .tokens = rope->number("original_max_position_embeddings")};
+              .tokens = rope->number_or("original_max_position_embeddings", static_cast<double>(c.n_ctx))};
     rope->ignore({"max_position_embeddings"});
     hf.comes_from("query_growth.growth", rope->where("llama_4_scaling_beta"));
     hf.comes_from("query_growth.tokens", rope->where("original_max_position_embeddings"));
   }
-  read_rope(hf, c, {.theta = 1e6});
+  read_rope(hf, c, {.theta = rope ? 1e4 : 1e6});
   if (!rope) c.rotary()->scaling = YarnScaling{.factor = 16.0, .original_n_ctx = 16384.0};
   if (growth.growth != 0.0) c.query_growth = growth;
   return c;

@@ -35,7 +35,7 @@ void add_block(Recipes& r, const std::string& mlp_norm) {
 void require_alike(const HfConfig& hf, std::string_view of_encoder, std::string_view of_decoder) {
   const ConfigReader& json = hf.json();
   const std::int64_t size = hf.count(of_encoder);
-  if (!json.has(of_decoder) || hf.count(of_decoder) == size) return;
+  if (hf.count(of_decoder) == size) return;
   json.refuse(of_decoder,
               fmt::format("is not {}, and both stacks are made alike; expected {}", of_encoder, size));
 }
@@ -68,7 +68,8 @@ ModelConfig read_bart_config(HfConfig& hf, const BartDefaults& defaults) {
                             .n_ctx_fallback = defaults.n_ctx},
                            /*tied=*/true);
   c.encoder = Encoder{.n_layers = c.n_layers};
-  require_alike(hf, "encoder_layers", "num_hidden_layers");  // another name of the same
+  if (json.has("num_hidden_layers"))
+    require_alike(hf, "encoder_layers", "num_hidden_layers");  // its other name
   c.n_layers = hf.count("decoder_layers");
   require_alike(hf, "encoder_attention_heads", "decoder_attention_heads");
   require_alike(hf, "encoder_ffn_dim", "decoder_ffn_dim");

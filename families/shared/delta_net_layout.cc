@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <utility>
+#include <vector>
 
 namespace hooked {
 namespace {
@@ -70,18 +71,20 @@ void add_by_key_head(Recipes& r, const DeltaNet& s) {
 }
 
 void add_in_parts(Recipes& r, const DeltaNet& s) {
-  const auto heads = [&](const char* ours, const char* theirs, std::int64_t first, std::int64_t count,
-                         std::int64_t width) {
+  const std::int64_t keys = s.n_key_heads * s.d_key, values = s.n_heads * s.d_value;
+  // One of the parts, one above the other, of the sizes `parts` that a tensor has.
+  const auto heads = [&](const char* ours, const char* theirs, std::vector<std::int64_t> parts,
+                         std::size_t part, std::int64_t width) {
     r.make(fmt::format("linear_attn.{}", ours), {fmt::format("linear_attn.{}.weight", theirs)},
            [=](const Tensors& weight) {
-             return weight[0].narrow(0, first, count * width).unflatten(0, {count, width}).transpose(1, 2);
+             const at::Tensor rows = weight[0].split_with_sizes(parts, 0)[part];
+             return rows.unflatten(0, {-1, width}).transpose(1, 2);
            });
   };
-  const std::int64_t keys = s.n_key_heads * s.d_key;
-  heads("W_Q", "in_proj_qkv", 0, s.n_key_heads, s.d_key);
-  heads("W_K", "in_proj_qkv", keys, s.n_key_heads, s.d_key);
-  heads("W_V", "in_proj_qkv", 2 * keys, s.n_heads, s.d_value);
-  heads("W_gate", "in_proj_z", 0, s.n_heads, s.d_value);
+  heads("W_Q", "in_proj_qkv", {keys, keys, values}, 0, s.d_key);
+  heads("W_K", "in_proj_qkv", {keys, keys, values}, 1, s.d_key);
+  heads("W_V", "in_proj_qkv", {keys, keys, values}, 2, s.d_value);
+  heads("W_gate", "in_proj_z", {values}, 0, s.d_value);
   for (const auto& [ours, theirs] : {std::pair{"W_beta", "in_proj_b"}, std::pair{"W_decay", "in_proj_a"}}) {
     r.make(fmt::format("linear_attn.{}", ours), {fmt::format("linear_attn.{}.weight", theirs)},
            [](const Tensors& weight) { return weight[0].t(); });

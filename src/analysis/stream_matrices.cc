@@ -207,7 +207,7 @@ at::Tensor StreamMatrices::for_each_head(const at::Tensor& matrix) const {
 at::Tensor StreamMatrices::summed_embedding(const at::Tensor& embedding) const {
   if (!options_.norms || !config_.embedding_sum_norm) return embedding;
   if (config_.has_encoder() && options_.stack != Stack::encoder) {  // a norm without points of its own
-    StreamNorm norm{.scale = {}, .normalized = {}, .kind = NormKind::layer_norm, .weight = {}, .bias = {}};
+    StreamNorm norm{.scale = {}, .normalized = {}, .kind = config_.embedding_norm, .weight = {}, .bias = {}};
     norm.weight = model_.weights()["decoder_embed.ln.w"];
     return through(norm, embedding);
   }

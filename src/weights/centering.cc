@@ -37,6 +37,9 @@ std::optional<Obstacle> writers_obstacle(const ModelConfig& config) {
                                       ? "there is no final norm, so the unembedding sees the stream's mean"
                                       : "the final RMSNorm does not subtract the stream's mean"};
   }
+  if (config.post_embedding_norm && config.embedding_norm != NormKind::layer_norm) {
+    return Obstacle{would_change, "the embedding's RMSNorm does not subtract its mean"};
+  }
   if (config.shortformer()) {
     return Obstacle{would_change, "shortformer positions reach queries and keys without passing a norm"};
   }

@@ -71,6 +71,10 @@ TEST_P(CircuitsOfGolden, ReadWhatARunReads) {
                   HasSubstr("the layer has attention"));
       continue;
     }
+    if (config.gated_heads) {
+      EXPECT_THAT(text_thrown_by<HookError>([&] { ov_circuits(model); }), HasSubstr("gated"));
+      continue;
+    }
     if (config.qkv_clip > 0) {
       EXPECT_THAT(text_thrown_by<HookError>([&] { ov_circuits(model); }), HasSubstr("clips"));
       continue;

@@ -54,7 +54,7 @@ TEST_P(EdgesOfGolden, AddUpToTheirWriters) {
       .from = model_.run_with_cache(input(1), act::everything, {.output = Output::none}).cache,
       .into = input(),
       .metric = metric()};
-  if (model_.config().short_conv) {
+  if (const ModelConfig& c = model_.config(); c.short_conv || c.delta_net || c.gated_heads) {
     EXPECT_THROW(edge_attribution(model_, {.sweep = sweep}), HookError);
     return;
   }

@@ -33,6 +33,11 @@ bool has_qk_circuits(const ModelConfig& config) {
   return !config.latent_attention() && config.qkv_clip == 0 && !config.qk_norm;
 }
 
+/// Whether queries of the layer are scaled within rows of that length.
+bool grows_within(const ModelConfig& config, std::int64_t layer, std::int64_t length) {
+  return config.grows_queries(layer) && static_cast<double>(length) > config.query_growth->tokens;
+}
+
 class PositionalCircuitsOfGolden : public testing::TestWithParam<GoldenCase> {};
 
 /// By what a run's norms divide the token or position at a place on its way to queries and keys.
@@ -57,8 +62,18 @@ TEST_P(PositionalCircuitsOfGolden, FullQkIsTheScoreOfEmbeddings) {
       EXPECT_ANY_THROW(full_qk_circuit(golden.model, {0, head}));
       continue;
     }
+    // The tokens and positions of a decoder beside an encoder are one part, and their norm shows no scale.
+    const bool one_part = config.has_encoder() && config.learned_positions();
+    if (one_part && config.embedding_sum_norm) continue;
     for (const std::int32_t layer : {0, 1}) {
       if (layer >= config.n_layers) continue;
+      if (grows_within(config, layer, pos + 1)) {
+        EXPECT_THAT(text_thrown_by<HookError>([&] {
+                      full_qk_circuit(golden.model, {layer, head}, {.row_length = pos + 1});
+                    }),
+                    HasSubstr("queries grow"));
+        continue;
+      }
       if (layer > 0 && config.norms_stream()) {
         EXPECT_THAT(text_thrown_by<HookError>([&] {
                       full_qk_circuit(golden.model, {layer, head});
@@ -71,11 +86,14 @@ TEST_P(PositionalCircuitsOfGolden, FullQkIsTheScoreOfEmbeddings) {
           {.scores = act::attn_scores(layer).head(head), .queries = {pos}, .keys = {0, pos}});
       const double divisor = config.attn_scale * (config.scale_by_inverse_layer ? layer + 1.0 : 1.0);
       const double size = std::max(1.0, largest_of(parts.values().nan_to_num(0)));
+      double of_both[2] = {};  // of the first column and of the last
       for (const CircuitEnd query : {CircuitEnd::token, CircuitEnd::position}) {
         for (const CircuitEnd key : {CircuitEnd::token, CircuitEnd::position}) {
           const bool positions = query == CircuitEnd::position || key == CircuitEnd::position;
           if (positions && !config.learned_positions()) continue;
-          const auto part = [](CircuitEnd end) { return end == CircuitEnd::token ? "embed" : "pos_embed"; };
+          const auto part = [&](CircuitEnd end) {
+            return end == CircuitEnd::token || one_part ? "embed" : "pos_embed";
+          };
           const auto shown = parts.slice("query_part", part(query)).slice("key_part", part(key));
           for (const std::int64_t at : {std::int64_t{0}, pos}) {
             const auto circuit =
@@ -86,11 +104,16 @@ TEST_P(PositionalCircuitsOfGolden, FullQkIsTheScoreOfEmbeddings) {
             };
             const double score = circuit.at(place(query, pos), place(key, at)).item<double>() /
                                  (divisor * scale_at(golden, layer, pos) * scale_at(golden, layer, at));
+            of_both[at == 0 ? 0 : 1] += score;
+            if (one_part) continue;
             EXPECT_NEAR(score, shown.at({0, 0, at == 0 ? 0 : 1}), kTolerance * size)
                 << part(query) << " " << part(key) << " layer " << layer << " at " << at;
           }
         }
       }
+      if (!one_part) continue;
+      const auto shown = parts.slice("query_part", "embed").slice("key_part", "embed");
+      for (const std::int64_t at : {0, 1}) EXPECT_NEAR(of_both[at], shown.at({0, 0, at}), kTolerance * size);
     }
   }
 }
@@ -102,8 +125,14 @@ TEST_P(PositionalCircuitsOfGolden, QkAtADistanceIsThatOfARun) {
   if (!has_qk_circuits(config) || config.rotary() == nullptr || config.has_encoder()) return;
   const std::int64_t length = golden.tokens.size(1), head = 0;
   for (std::int32_t layer = 0; layer < config.n_layers; ++layer) {
-    const auto circuits =
-        qk_circuits_at(golden.model, {layer, head}, {length - 1, 0, 1 - length}, {.row_length = length});
+    const auto made_circuits = [&] {
+      return qk_circuits_at(golden.model, {layer, head}, {length - 1, 0, 1 - length}, {.row_length = length});
+    };
+    if (grows_within(config, layer, length)) {
+      EXPECT_THAT(text_thrown_by<HookError>(made_circuits), HasSubstr("queries grow"));
+      continue;
+    }
+    const auto circuits = made_circuits();
     ASSERT_EQ(circuits.sizes(), std::vector<std::int64_t>({3, config.d_model, config.d_model}));
     // Without biases: what queries and keys of two streams have more than those of a stream of zeros.
     const auto made = [&](Site site, std::int64_t column, const at::Tensor& x) {

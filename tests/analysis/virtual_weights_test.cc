@@ -59,10 +59,12 @@ TEST_P(StreamMatricesOfGolden, ReadAndWriteWhatARunDoes) {
       };
       // Behind a norm of the stream itself an MLP reads what that makes.
       const bool post = config.norm_place == NormPlace::post;
-      auto stream = post ? cache[act::ln1_normalized(layer)] * model.weights().ln1(layer).w
-                         : cache[config.has_encoder() ? act::resid_mid_cross(layer)
-                                 : config.parallel()  ? act::resid_pre(layer)
-                                                      : act::resid_mid(layer)];
+      const bool crosses = config.has_encoder();
+      auto stream = post && crosses ? cache[act::ln2_normalized(layer)] * model.weights().ln2(layer).w
+                    : post          ? cache[act::ln1_normalized(layer)] * model.weights().ln1(layer).w
+                                    : cache[config.has_encoder() ? act::resid_mid_cross(layer)
+                                            : config.parallel()  ? act::resid_pre(layer)
+                                                                 : act::resid_mid(layer)];
       if (reads_norms)
         stream =
             stream / (config.has_encoder() ? cache[act::ln3_scale(layer)] : cache[act::ln2_scale(layer)]);

@@ -128,9 +128,9 @@ TEST_F(ListTest, WhatIsLinkedTwiceIsCountedOnce) {
 }
 
 TEST_F(ListTest, DamagedEntriesSayWhatIsWrong) {
-  add_files("org--other", {{"config.json", R"({"model_type": "mamba"})"}});
-  expect_problem("org/other", "model_type 'mamba' is not supported");
-  EXPECT_EQ(entry("org/other")["model_type"], "mamba");
+  add_files("org--other", {{"config.json", R"({"model_type": "rwkv"})"}});
+  expect_problem("org/other", "model_type 'rwkv' is not supported");
+  EXPECT_EQ(entry("org/other")["model_type"], "rwkv");
   EXPECT_EQ(entry("org/other")["parameters"], nullptr);
 
   add_files("cut", {{"config.json", R"({"model_type": "gp)"}});
@@ -169,7 +169,7 @@ TEST_F(ListTest, TheTableFitsEightyColumnsAndNamesTheReasons) {
   add_model("org--small", "0123456789abcdef", "main");
   const std::string long_name(90, 'x');
   add_model("org--" + long_name, "c0ffee", "main");
-  add_files("org--other", {{"config.json", R"({"model_type": "mamba"})"}});
+  add_files("org--other", {{"config.json", R"({"model_type": "rwkv"})"}});
   // Its reason quotes a value that is longer than a line.
   std::ifstream golden(HOOKED_SOURCE_DIR "/tests/golden/cases/llama/config.json");
   std::string config(std::istreambuf_iterator<char>(golden), {});
@@ -187,8 +187,8 @@ TEST_F(ListTest, TheTableFitsEightyColumnsAndNamesTheReasons) {
   ASSERT_GT(all.size(), 5u) << text;
   EXPECT_EQ(all[0], cache().native() + " (hub cache of HF_HUB_CACHE)");
   for (const auto* part :
-       {"model ", "org/other ", "mamba", "org/small ", "0123456   hooked_transformer", " yes\n", " no\n",
-        "\nwhy not\n  org/other\n    config.json: model_type 'mamba' is not supported\n",
+       {"model ", "org/other ", "rwkv", "org/small ", "0123456   hooked_transformer", " yes\n", " no\n",
+        "\nwhy not\n  org/other\n    config.json: model_type 'rwkv' is not supported\n",
         "\n  org/quantised\n    config.json: quantization_config:"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }

@@ -141,6 +141,13 @@ NamedTensors two_stacks(const Subject& s) {
                         .values()}};
 }
 
+// Elsewhere circuits of edges are refused: what is read is no sum of edges there.
+bool edges_add_up(const Subject& s) {
+  const ModelConfig& c = s.config();
+  const bool attends = !c.short_conv && !c.delta_net && !c.gated_heads && !c.latent_attention();
+  return swept_here(s) && attends && c.norm_place == NormPlace::pre;
+}
+
 constexpr std::array<Check, 14> kChecks{{
     {"stream", swept_here, stream},
     {"heads", swept_here, heads},
@@ -153,7 +160,7 @@ constexpr std::array<Check, 14> kChecks{{
     {"by_paths", swept_here, by_paths},
     {"by_direct_paths", swept_here, by_direct_paths},
     {"circuits_of_nodes", swept_here, circuits_of_nodes},
-    {"circuits_of_edges", swept_here, circuits_of_edges},
+    {"circuits_of_edges", edges_add_up, circuits_of_edges},
     {"two_stacks", [](const Subject& s) { return !s.one_stack() && s.predicts(); }, two_stacks},
     {"repetition", [](const Subject& s) { return swept_here(s) && s.causal(); }, repetition},
 }};

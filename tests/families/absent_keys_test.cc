@@ -71,7 +71,14 @@ const std::set<std::string> kRequired = {"hidden_size",
                                          "qk_nope_head_dim",
                                          "qk_rope_head_dim",
                                          "v_head_dim",
-                                         "d_ff"};
+                                         "d_ff",
+                                         "dff",
+                                         "encoder_layers",
+                                         "decoder_layers",
+                                         "encoder_attention_heads",
+                                         "decoder_attention_heads",
+                                         "encoder_ffn_dim",
+                                         "decoder_ffn_dim"};
 
 TEST(AbsentKeys, MeanWhatTransformersTakesForThem) {
   std::set<std::string> families;

@@ -57,8 +57,9 @@ TEST(Selection, EverythingIsDefaultsAndTheWidePoints) {
     for (const std::string& name : defaults) wide.erase(name);
     for (const std::string& name : wide) EXPECT_TRUE(row(ActivationName::parse(name).site).wide) << name;
     for (const std::string& name : defaults) EXPECT_FALSE(row(ActivationName::parse(name).site).wide) << name;
-    EXPECT_EQ(wide.contains("blocks.0.hook_attn_in"), !config.grouped_query() && !config.latent_attention());
-    EXPECT_TRUE(wide.contains("blocks.1.attn.hook_result"));
+    EXPECT_EQ(wide.contains("blocks.0.hook_attn_in"),
+              config.attends(0) && !config.grouped_query() && !config.latent_attention());
+    EXPECT_EQ(wide.contains("blocks.1.attn.hook_result"), config.attends(1));
   }
 }
 

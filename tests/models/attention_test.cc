@@ -145,7 +145,8 @@ TEST(Attention, ConsecutiveHeadsShareKeysAndValues) {
       for (std::int64_t head = 0; head < c.n_heads; ++head) {
         at::Tensor values = cache[act::v(layer).head(head / group)];
         if (c.qkv_clip > 0) values = values.clamp(-c.qkv_clip, c.qkv_clip);
-        const at::Tensor mixed = cache[act::pattern(layer).head(head)].matmul(values);
+        at::Tensor mixed = cache[act::pattern(layer).head(head)].matmul(values);
+        if (c.gated_heads) mixed = mixed * cache[act::head_gate(layer).head(head)].sigmoid();
         EXPECT_LT(relative_difference(cache[act::z(layer).head(head)], mixed), kDoubleTolerance);
       }
     }
@@ -175,7 +176,9 @@ TEST(Attention, ScoresAreScaledCappedBiasedProducts) {
       const bool rotary = c.rotates(layer);
       // Without rotary the normed or clamped q is not a point.
       if (!rotary && (c.qk_norm || c.qkv_clip > 0)) continue;
-      const at::Tensor q = rotary ? cache[act::rot_q(layer)] : cache[act::q(layer)];
+      if (c.qk_norm && c.qk_norm->after_rotary) continue;
+      const bool placed = rotary || c.grows_queries(layer);
+      const at::Tensor q = placed ? cache[act::rot_q(layer)] : cache[act::q(layer)];
       const at::Tensor k = rotary ? cache[act::rot_k(layer)] : cache[act::k(layer)];
       const at::Tensor scores = cache[act::attn_scores(layer)];
       for (std::int64_t head = 0; head < c.n_heads; ++head) {

@@ -308,7 +308,8 @@ Option query_growths() {
                  c.query_growth->layers.assign(static_cast<std::size_t>(c.n_layers), false);
                  c.query_growth->layers.back() = true;
                },
-               [](const Config& c) { return c.query_growth && !c.query_growth->layers.empty(); })}};
+               [](const Config& c) { return c.query_growth && !c.query_growth->layers.empty(); },
+               "of Llama 4, which is not read")}};
 }
 
 Option attention_scales() {
