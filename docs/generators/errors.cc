@@ -212,7 +212,7 @@ void config_errors(const HookedTransformer& model) {
       "The model's config, or an option of loading, asks for something this engine would not honour.",
       {{"The family is not supported",
         [] {
-          write("other/config.json", R"({"model_type": "mamba", "hidden_size": 16})");
+          write("other/config.json", R"({"model_type": "rwkv", "hidden_size": 16})");
           (void)HookedTransformer::load("other");
         },
         "`hooked` reads the listed families. Others can be converted to a native folder "

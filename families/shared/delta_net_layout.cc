@@ -20,7 +20,8 @@ LayerFlags recurrent_layers(HfConfig& hf, const ModelConfig& c) {
   const ConfigReader& json = hf.json();
   if (!json.has("layer_types")) {
     const std::int64_t interval = count_or(hf, "full_attention_interval", 4);
-    hf.comes_from("delta_net.layers", json.where("full_attention_interval"));
+    const bool said = json.has("full_attention_interval");
+    hf.comes_from("delta_net.layers", json.where(said ? "full_attention_interval" : "num_hidden_layers"));
     return flag_layers(c, [&](std::int64_t l) { return (l + 1) % interval != 0; });
   }
   json.ignore({"full_attention_interval"});

@@ -59,6 +59,7 @@ ModelConfig read_modernbert_config(HfConfig& hf,
   read_modernbert_positions(hf, c);
   // transformers turns d_model / n_heads dimensions by angles for head_dim of them.
   hf.require_unset({"head_dim"});
+  hf.comes_from("rotary.dim", hf.json().where("hidden_size"));  // an odd part of it
   // Published configs say `absolute`, which transformers does not read. The others are of kernels and
   // training.
   json.ignore({"position_embedding_type", "deterministic_flash_attn"});
