@@ -252,8 +252,10 @@ Transformer::Transformer(const ModelConfig& config, const PointIndex& points,
 }
 
 at::Tensor Transformer::pos_embed(const at::Tensor& W_pos, const Sequence& sequence) const {
-  at::Tensor rows = at::embedding(W_pos, sequence.positions());  // [1 or batch, pos, d_model], a copy
-  if (sequence.real().defined()) rows = rows * sequence.real().unsqueeze(-1);
+  // A decoder's table lies with the embedding, its sequence where its blocks begin.
+  const auto there = [&](const at::Tensor& x) { return to_device(x, W_pos.device()); };
+  at::Tensor rows = at::embedding(W_pos, there(sequence.positions()));  // [1 or batch, pos, d_model], a copy
+  if (sequence.real().defined()) rows = rows * there(sequence.real()).unsqueeze(-1);
   return rows;
 }
 

@@ -20,6 +20,12 @@ struct Subject {
   /// Whether the same tokens can be read again without an encoder's: one stack.
   bool one_stack() const { return !config().has_encoder(); }
   bool predicts() const { return config().has_unembedding(); }
+  /// The first layer that has attention.
+  std::int32_t attending() const {
+    std::int32_t layer = 0;
+    while (!config().attends(layer)) ++layer;
+    return layer;
+  }
 
   /// Where the model is.
   DeviceNames devices() const;

@@ -102,8 +102,9 @@ NamedTensors replaced(const Subject& s) {
 }
 
 NamedTensors several(const Subject& s) {
-  return edited(s, {scale(act::resid_pre(0), 0.5), add(act::z(0).pos(1), 0.25), scale(act::z(0).head(0), 3.0),
-                    zero(act::attn_out(-1).pos(AxisIndex::Last{}))});
+  return edited(s,
+                {scale(act::resid_pre(0), 0.5), add(act::z(s.attending()).pos(1), 0.25),
+                 scale(act::z(s.attending()).head(0), 3.0), zero(act::attn_out(-1).pos(AxisIndex::Last{}))});
 }
 
 NamedTensors tokens_replaced(const Subject& s) { return edited(s, {set(Address(act::tokens).pos(1), 2.0)}); }

@@ -61,7 +61,7 @@ NamedTensors captured_on_the_host(const Subject& s) {
 NamedTensors edited(const Subject& s) {
   return generated(s, prompt(s),
                    {.sampling = {.greedy = true},
-                    .edits = {scale(act::z(0).pos(AxisIndex::Range{1, {}}), 0.5)},
+                    .edits = {scale(act::z(s.attending()).pos(AxisIndex::Range{1, {}}), 0.5)},
                     .prompt_edits = {zero(act::attn_out(0).pos(0))},
                     .new_token_edits = {add(act::resid_post(0), 0.5)},
                     .capture = act::resid_post});
@@ -71,18 +71,18 @@ NamedTensors edited_by_kind(const Subject& s) {
   const std::int64_t first = 3;  // new column
   const auto run = s.model.run(s.golden.tokens, {.capture = act::resid_post});
   const Address later = act::resid_post(0).pos(AxisIndex::Range{first + 1, {}});
-  return generated(
-      s, prompt(s),
-      {.max_new_tokens = 5,
-       .sampling = {.greedy = true},
-       .edits = {set(act::z(0).head(0).pos(AxisIndex::Range{1, {}}), s.random({s.config().value_dim()}, 3)),
-                 set(act::resid_pre(0).pos(std::vector<std::int64_t>{1, first + 1}), 0.25),
-                 replace(act::resid_post(0).pos(first), run.cache)},
-       .new_token_edits = {add(later, s.random({s.config().d_model}, 4)),
-                           scale(act::attn_out(0), s.random({s.config().d_model}, 5)),
-                           scale(act::resid_post(0).pos(-1).row(0), 2.0),
-                           project_out(later, s.random({s.config().d_model}, 6))},
-       .capture = act::defaults});
+  return generated(s, prompt(s),
+                   {.max_new_tokens = 5,
+                    .sampling = {.greedy = true},
+                    .edits = {set(act::z(s.attending()).head(0).pos(AxisIndex::Range{1, {}}),
+                                  s.random({s.config().value_dim()}, 3)),
+                              set(act::resid_pre(0).pos(std::vector<std::int64_t>{1, first + 1}), 0.25),
+                              replace(act::resid_post(0).pos(first), run.cache)},
+                    .new_token_edits = {add(later, s.random({s.config().d_model}, 4)),
+                                        scale(act::attn_out(0), s.random({s.config().d_model}, 5)),
+                                        scale(act::resid_post(0).pos(-1).row(0), 2.0),
+                                        project_out(later, s.random({s.config().d_model}, 6))},
+                    .capture = act::defaults});
 }
 NamedTensors everything(const Subject& s) {
   return generated(s, prompt(s), {.sampling = {.greedy = true}, .capture = act::everything});
@@ -101,21 +101,23 @@ NamedTensors many(const Subject& s) {
       {.max_new_tokens = 70, .sampling = {.temperature = 0.9, .seed = 3}, .capture = act::resid_post});
 }
 NamedTensors edited_pattern(const Subject& s) {
-  return generated(
-      s, prompt(s),
-      {.sampling = {.greedy = true}, .edits = {scale(act::pattern(0).key(0), 0.5)}, .capture = act::z});
+  return generated(s, prompt(s),
+                   {.sampling = {.greedy = true},
+                    .edits = {scale(act::pattern(s.attending()).key(0), 0.5)},
+                    .capture = act::z});
 }
 NamedTensors edited_keys(const Subject& s) {
   const std::int64_t heads = s.config().n_heads;
-  return generated(s, prompt(s),
-                   {.max_new_tokens = 5,
-                    .sampling = {.greedy = true},
-                    .edits = {add(act::attn_scores(0).key(-1), 0.5),
-                              scale(act::pattern(0).key(AxisIndex::Range{1, {}}), s.random({heads, 1, 1}, 7)),
-                              set(act::pattern(0).head(0).key(2), s.random({1}, 8))},
-                    .new_token_edits = {zero(act::pattern(0).head(-1).key(std::vector<std::int64_t>{0, 4})),
-                                        set(act::attn_scores(0).pos(4).key(1), -0.25)},
-                    .capture = act::pattern | act::z});
+  return generated(
+      s, prompt(s),
+      {.max_new_tokens = 5,
+       .sampling = {.greedy = true},
+       .edits = {add(act::attn_scores(s.attending()).key(-1), 0.5),
+                 scale(act::pattern(s.attending()).key(AxisIndex::Range{1, {}}), s.random({heads, 1, 1}, 7)),
+                 set(act::pattern(s.attending()).head(0).key(2), s.random({1}, 8))},
+       .new_token_edits = {zero(act::pattern(s.attending()).head(-1).key(std::vector<std::int64_t>{0, 4})),
+                           set(act::attn_scores(s.attending()).pos(4).key(1), -0.25)},
+       .capture = act::pattern | act::z});
 }
 NamedTensors with_hooks(const Subject& s) {
   return generated(s, prompt(s),

@@ -34,7 +34,8 @@ NamedTensors backward_hook(const Subject& s) {
 }
 
 NamedTensors with_edits(const Subject& s) {
-  return all_of(s.model.run(s.input(), {.edits = {scale(act::v(0).pos(1), 0.5), scale(act::pattern(0), 0.5)},
+  return all_of(s.model.run(s.input(), {.edits = {scale(act::v(s.attending()).pos(1), 0.5),
+                                                  scale(act::pattern(s.attending()), 0.5)},
                                         .gradients = GradientRequest{act::defaults, LogitMetric(metric)}}));
 }
 

@@ -81,7 +81,8 @@ RunResult steered(const Subject& s, std::uint64_t seed, bool eager) {
   return run(s, tokens(s, seed),
              {.edits = {add(act::resid_post(0), s.random({s.config().d_model}, seed)),
                         set(act::attn_out(0).pos(1), s.random({s.config().d_model}, seed + 10)),
-                        scale(act::z(0).head(0), 0.5), scale(act::pattern(0), s.random({1}, seed + 20)),
+                        scale(act::z(s.attending()).head(0), 0.5),
+                        scale(act::pattern(s.attending()), s.random({1}, seed + 20)),
                         project_out(act::resid_pre(1), s.random({s.config().d_model}, seed + 30))},
               .capture = act::defaults},
              eager);
@@ -97,11 +98,13 @@ RunResult edited_elsewhere(const Subject& s, std::uint64_t seed, bool eager) {
   const std::int64_t heads = s.config().n_heads;
   return run(
       s, tokens(s, seed),
-      {.edits = {zero(act::z(0).head(i % heads)),
-                 set(act::resid_pre(0).pos(i % 3), s.random({s.config().d_model}, seed)),
-                 scale(act::z(0).pos(std::vector<std::int64_t>{i % 2, 3}).head((i + 1) % heads).row(0), 2.0),
-                 add(act::attn_out(1).pos(-1 - i % 3), 0.5),
-                 project_out(act::resid_post(0).pos(i % 3), s.random({s.config().d_model}, seed + 1))},
+      {.edits =
+           {zero(act::z(s.attending()).head(i % heads)),
+            set(act::resid_pre(0).pos(i % 3), s.random({s.config().d_model}, seed)),
+            scale(act::z(s.attending()).pos(std::vector<std::int64_t>{i % 2, 3}).head((i + 1) % heads).row(0),
+                  2.0),
+            add(act::attn_out(1).pos(-1 - i % 3), 0.5),
+            project_out(act::resid_post(0).pos(i % 3), s.random({s.config().d_model}, seed + 1))},
        .capture = act::z | act::resid_post},
       eager);
 }
