@@ -104,12 +104,14 @@ class OnTheDevice : public testing::TestWithParam<GoldenCase> {
     const auto own = std::find_if(all_cases.begin(), all_cases.end(),
                                   [](const GoldenCase& golden) { return golden.name == GetParam().name; });
     auto turn = own - all_cases.begin();
+    // Between them these two serve every check, also those that the others' turns pass by.
+    const bool serves_all = GetParam().name == "gpt2" || GetParam().name == "t5";
     std::vector<Check> in_double, in_float;
     for (const Check& check : checks) {
       ++turn;
-      const bool all = all_checkpoints();
+      const bool all = all_checkpoints() || (serves_all && turns == Turns::some);
       if (all || (turns == Turns::most ? turn % 3 != 0 : turn % 16 == 0)) in_double.push_back(check);
-      if (all || turn % (turns == Turns::most ? 8 : 16) == 7) in_float.push_back(check);
+      if (all_checkpoints() || turn % (turns == Turns::most ? 8 : 16) == 7) in_float.push_back(check);
     }
     expect_the_same(group, in_double, at::kDouble, 1e-9);
     expect_the_same(group, in_float, at::kFloat, float_tolerance);
