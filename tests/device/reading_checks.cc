@@ -38,8 +38,10 @@ NamedTensors lens(const Subject& s) {
 
 /// Maps are of weights as they were published: of a model that takes the subject's for such.
 NamedTensors mapped_lens(const Subject& s) {
+  ModelConfig config = s.config();
+  config.processing.clear();
   const auto published = HookedTransformer::from_state_dict(
-      s.model.state_dict(), s.config(),
+      s.model.state_dict(), config,
       {.device = s.devices(), .dtype = s.model.dtype(), .processing = WeightProcessing::none()});
   const auto cache = published.run_with_cache(s.input(), act::everything, s.options()).cache;
   const auto d_model = s.config().d_model;
