@@ -1,7 +1,6 @@
 // BART (Lewis et al. 2020): norms behind the additions, learned positions behind two unused rows, and a norm
 // over the sum of embeddings, in each stack.
 #include "families/shared/bart_layout.h"
-#include "families/shared/fairseq_layout.h"
 
 namespace hooked::families::bart {
 namespace {
@@ -12,15 +11,8 @@ ModelConfig read(HfConfig& hf) {
   return c;
 }
 
-std::vector<TensorRecipe> recipes(const ModelConfig& c) {
-  Recipes r(c);
-  add_bart_positions(r, kFairseqPositionOffset);
-  add_bart_stacks(r, c);
-  return std::move(r).take();
-}
-
 }  // namespace
 
-extern const Family kFamily = bart_family("bart", read, recipes);
+extern const Family kFamily = bart_family("bart", read, bart_recipes);
 
 }  // namespace hooked::families::bart

@@ -1,6 +1,5 @@
 // mBART (Liu et al. 2020) and mBART-50: BART with norms before its sublayers and behind each stack.
 #include "families/shared/bart_layout.h"
-#include "families/shared/fairseq_layout.h"
 
 namespace hooked::families::mbart {
 namespace {
@@ -11,15 +10,8 @@ ModelConfig read(HfConfig& hf) {
   return c;
 }
 
-std::vector<TensorRecipe> recipes(const ModelConfig& c) {
-  Recipes r(c);
-  add_bart_positions(r, kFairseqPositionOffset);
-  add_bart_stacks(r, c);
-  return std::move(r).take();
-}
-
 }  // namespace
 
-extern const Family kFamily = bart_family("mbart", read, recipes);
+extern const Family kFamily = bart_family("mbart", read, bart_recipes);
 
 }  // namespace hooked::families::mbart

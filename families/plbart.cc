@@ -1,6 +1,5 @@
 // PLBART (Ahmad et al. 2021): BART for programs, with a scaled embedding.
 #include "families/shared/bart_layout.h"
-#include "families/shared/fairseq_layout.h"
 
 namespace hooked::families::plbart {
 namespace {
@@ -11,15 +10,8 @@ ModelConfig read(HfConfig& hf) {
   return c;
 }
 
-std::vector<TensorRecipe> recipes(const ModelConfig& c) {
-  Recipes r(c);
-  add_bart_positions(r, kFairseqPositionOffset);
-  add_bart_stacks(r, c);
-  return std::move(r).take();
-}
-
 }  // namespace
 
-extern const Family kFamily = bart_family("plbart", read, recipes);
+extern const Family kFamily = bart_family("plbart", read, bart_recipes);
 
 }  // namespace hooked::families::plbart

@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "families/shared/fairseq_layout.h"
+
 namespace hooked {
 namespace {
 
@@ -143,6 +145,13 @@ void add_sinusoidal_positions(Recipes& r, const ModelConfig& config) {
       return sinusoids(n_ctx, d_model);
     });
   }
+}
+
+std::vector<TensorRecipe> bart_recipes(const ModelConfig& config) {
+  Recipes r(config);
+  add_bart_positions(r, kFairseqPositionOffset);
+  add_bart_stacks(r, config);
+  return std::move(r).take();
 }
 
 }  // namespace hooked

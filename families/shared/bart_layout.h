@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "families/shared/hf_config.h"
 #include "families/shared/recipes.h"
@@ -32,6 +33,9 @@ void add_bart_stacks(Recipes& r, const ModelConfig& config);
 
 /// Learned positions of both stacks, each behind `offset` rows that belong to no position.
 void add_bart_positions(Recipes& r, std::int64_t offset);
+
+/// The whole layout of BART: learned positions behind fairseq's two rows, and both stacks.
+std::vector<TensorRecipe> bart_recipes(const ModelConfig& config);
 
 /// Positions of both stacks that are sines and then cosines: computed, as files of Marian do not hold them.
 void add_sinusoidal_positions(Recipes& r, const ModelConfig& config);
