@@ -7,10 +7,10 @@
 
 #include <algorithm>
 
+#include "core/shared_work.h"
 #include "models/kernels/weighted_rows.h"
 #include "models/plain_kernels.h"
 #include "models/recorded.h"
-#include "models/threads.h"
 #include "models/workspace.h"
 
 namespace hooked {

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/shared_work.h"
 #include "models/product.h"
-#include "models/threads.h"
 #include "models/workspace.h"
 
 // Note [Packed matrices]

@@ -13,10 +13,10 @@
 #include <string_view>
 
 #include "core/parallel.h"
+#include "core/shared_work.h"
 #include "models/kernels/packed_product.h"
 #include "models/matrix.h"
 #include "models/plain_kernels.h"
-#include "models/threads.h"
 
 namespace hooked {
 namespace {

@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/shared_work.h"
 #include "models/kernels/attention_rows.h"
 #include "models/ops.h"
 #include "models/plain_kernels.h"
-#include "models/threads.h"
 #include "models/workspace.h"
 
 namespace hooked {

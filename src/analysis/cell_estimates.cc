@@ -11,6 +11,7 @@
 #include <string>
 
 #include "analysis/float32_at_least.h"
+#include "core/shared_work.h"
 #include "core/to_device.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
@@ -62,28 +63,36 @@ at::Tensor by_key_head(const at::Tensor& effects, std::int64_t kv_heads) {
 }  // namespace
 
 at::Tensor first_order(const CellPatches& made, const PatchedRuns& runs, const ActivationCache& gradients) {
-  std::vector<at::Tensor> each;
-  for (const Patch& patch : made.patches) {
-    at::Tensor sum;
-    for (const PatchedBlock& block : patch) {
-      const ActivationName& name = block.place.name();
-      const std::string where = name.to_string();
-      if (row(name.site).integers)
-        throw HookError(where, "ids have no gradient; expected another activation");
-      const AxisContext context{name.site, where, {}};
-      const auto part = [&](const at::Tensor& whole) {
-        return float32_at_least(take_block(whole, block.place.indices(), context));
-      };
-      const at::Tensor unpatched = part(runs.value(name)), value = float32_at_least(block.value);
-      at::Tensor change = value - unpatched;
-      // Scores that a query may not see are -inf in both.
-      if (std::isinf(row(name.site).unseen)) change = at::where(value.eq(unpatched), 0.0, change);
-      const at::Tensor effect = (change * part(gradients[Address(name)])).sum(at::kDouble);
-      sum = sum.defined() ? sum + to_device(effect, sum.device()) : effect;
+  const auto effect = [&](const PatchedBlock& block) {
+    const ActivationName& name = block.place.name();
+    const std::string where = name.to_string();
+    if (row(name.site).integers) throw HookError(where, "ids have no gradient; expected another activation");
+    const AxisContext context{name.site, where, {}};
+    const auto part = [&](const at::Tensor& whole) {
+      return float32_at_least(take_block(whole, block.place.indices(), context));
+    };
+    const at::Tensor unpatched = part(runs.value(name)), value = float32_at_least(block.value);
+    at::Tensor change = value - unpatched;
+    // Scores that a query may not see are -inf in both.
+    if (std::isinf(row(name.site).unseen)) change = at::where(value.eq(unpatched), 0.0, change);
+    // What numbers of one vector make is added up in their own dtype, which is several times as fast.
+    return (change * part(gradients[Address(name)])).sum(-1).sum(at::kDouble);
+  };
+  std::vector<at::Tensor> each(made.patches.size());
+  const auto estimate = [&](std::int64_t i) {
+    at::Tensor& sum = each[static_cast<std::size_t>(i)];
+    for (const PatchedBlock& block : made.patches[static_cast<std::size_t>(i)]) {
+      const at::Tensor one = effect(block);
+      sum = sum.defined() ? sum + to_device(one, sum.device()) : one;
     }
     // (No token of an expert may change.)
-    each.push_back(sum.defined() ? sum
-                                 : at::zeros({}, gradients.begin()->value().options().dtype(at::kDouble)));
+    if (!sum.defined()) sum = at::zeros({}, gradients.begin()->value().options().dtype(at::kDouble));
+  };
+  const auto count = static_cast<std::int64_t>(each.size());
+  if (gradients.begin()->value().is_cpu()) {
+    share_among_threads(count, estimate);
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) estimate(i);
   }
   return numbers_of(each);
 }

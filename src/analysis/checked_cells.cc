@@ -32,6 +32,8 @@ Chosen choose(const at::Tensor& estimates, const CheckedEstimates& ask) {
   std::stable_sort(cells.begin(), cells.end(),
                    [&](auto a, auto b) { return std::abs(numbers[a]) > std::abs(numbers[b]); });
   Chosen chosen{.largest = {cells.begin(), cells.begin() + top}, .drawn = {}};
+  // What is drawn hangs on which cells are the largest alone, not on roundings of those that are left.
+  std::sort(cells.begin() + top, cells.end());
   std::mt19937_64 draw(ask.seed);
   for (std::int64_t i = top; i < std::min(2 * top, count); ++i) {
     // One of those that are left changes places with the first of them.

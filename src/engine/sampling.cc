@@ -23,12 +23,12 @@
 #include <utility>
 
 #include "core/id_list.h"
+#include "core/shared_work.h"
 #include "core/to_device.h"
 #include "hooked/core/error.h"
 #include "hooked/engine/loss.h"
 #include "models/kernels/row_peak.h"
 #include "models/plain_kernels.h"
-#include "models/threads.h"
 
 namespace hooked {
 namespace {

@@ -1,4 +1,4 @@
-#include "models/threads.h"
+#include "core/shared_work.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/TensorIterator.h>

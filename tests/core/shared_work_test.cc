@@ -1,4 +1,4 @@
-#include "models/threads.h"
+#include "core/shared_work.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
@@ -11,7 +11,7 @@
 #include <atomic>
 #include <vector>
 
-namespace hooked::threads_test {
+namespace hooked::shared_work_test {
 namespace {
 
 TEST(SharedWork, EveryNumberIsDoneOnce) {
@@ -36,4 +36,4 @@ TEST(SharedWork, RunsInTheCallersMode) {
 }
 
 }  // namespace
-}  // namespace hooked::threads_test
+}  // namespace hooked::shared_work_test
