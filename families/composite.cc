@@ -24,6 +24,12 @@ constexpr std::string_view kQwenPrefixes[] = {"model.language_model.", "language
 constexpr std::string_view kQwenOthers[] = {"visual."};
 constexpr std::string_view kQwen35Others[] = {"visual.", "mtp."};
 
+// Llama 4 holds the whole of its text model, unembedding and all, in one part.
+constexpr std::string_view kLlama4Prefixes[] = {"language_model.model.", "language_model."};
+constexpr std::string_view kLlama4Others[] = {"vision_model.", "multi_modal_projector."};
+constexpr std::string_view kGemma4Others[] = {"vision_tower.", "audio_tower.", "vision_embedder.",
+                                              "embed_vision.", "embed_audio."};
+
 constexpr std::string_view kPaliGemmaKeys[] = {"hidden_size", "vocab_size", "projection_dim", "ignore_index"};
 constexpr std::string_view kPaliGemmaTextKeys[] = {"use_bidirectional_attention", "num_image_tokens"};
 
@@ -38,11 +44,29 @@ constexpr Composite kComposites[] = {
      .tied = true,
      .prefixes = kLlavaPrefixes,
      .others = kLlavaOthers},
+    {.model_type = "gemma4",
+     .text_type = "gemma4_text",
+     .tied = true,
+     .prefixes = kLlavaPrefixes,
+     .others = kGemma4Others,
+     .own_logits = true},
+    {.model_type = "gemma4_unified",
+     .text_type = "gemma4_unified_text",
+     .tied = true,
+     .prefixes = kLlavaPrefixes,
+     .others = kGemma4Others,
+     .own_logits = true},
     {.model_type = "internvl",
      .text_type = "qwen2",
      .tied = true,
      .prefixes = kLlavaPrefixes,
      .others = kLlavaOthers},
+    {.model_type = "llama4",
+     .text_type = "llama4_text",
+     .whole_ties = false,
+     .group_ties = true,
+     .prefixes = kLlama4Prefixes,
+     .others = kLlama4Others},
     {.model_type = "llava",
      .text_type = "llama",
      .group_ties = true,
@@ -102,6 +126,10 @@ constexpr Composite kComposites[] = {
 // Keys of the whole that say how images and sounds become tokens, and which ids stand for them.
 constexpr std::string_view kKeysOfOthers[] = {"vision_config",
                                               "audio_config",
+                                              "audio_token_id",
+                                              "boa_token_id",
+                                              "eoa_token_id",
+                                              "eoa_token_index",
                                               "image_token_id",
                                               "image_token_index",
                                               "image_seq_length",
@@ -148,8 +176,14 @@ constexpr TextType kTextTypes[] = {
         "num_hidden_layers": 26, "num_attention_heads": 8})"},
     {"gemma3_text", "gemma3_text", R"({"vocab_size": 262208, "hidden_size": 2304,
         "intermediate_size": 9216, "num_hidden_layers": 26, "num_attention_heads": 8})"},
+    {"gemma4_text", "gemma4_text", R"({"vocab_size": 262144, "hidden_size": 2304,
+        "intermediate_size": 9216, "num_hidden_layers": 30, "num_attention_heads": 8})"},
+    {"gemma4_unified_text", "gemma4_unified_text", R"({"vocab_size": 262144, "hidden_size": 2304,
+        "intermediate_size": 9216, "num_hidden_layers": 30, "num_attention_heads": 8})"},
     {"llama", "llama", R"({"vocab_size": 32000, "hidden_size": 4096, "intermediate_size": 11008,
         "num_hidden_layers": 32, "num_attention_heads": 32})"},
+    {"llama4_text", "llama4_text", R"({"vocab_size": 202048, "hidden_size": 5120, "intermediate_size": 8192,
+        "intermediate_size_mlp": 16384, "num_hidden_layers": 48, "num_attention_heads": 40})"},
     {"mistral", "mistral", R"({"vocab_size": 32000, "hidden_size": 4096, "intermediate_size": 14336,
         "num_hidden_layers": 32, "num_attention_heads": 32})"},
     {"qwen2", "qwen2", R"({"vocab_size": 151936, "hidden_size": 4096, "intermediate_size": 22016,
@@ -213,8 +247,8 @@ RecognisedFamily text_part(const Composite& composite, const ConfigText& config)
   Family family = family_of(listed ? known->family : type, text.where("model_type"));
   family.inside = &composite;
   constexpr std::string_view kTied = "tie_word_embeddings";
-  const bool tied =
-      whole.boolean_or(kTied, composite.tied) || (composite.group_ties && text.boolean_or(kTied, false));
+  const bool tied = (composite.whole_ties && whole.boolean_or(kTied, composite.tied)) ||
+                    (composite.group_ties && text.boolean_or(kTied, false));
   const Json document = text_document(composite, config, grouped, listed ? known->sizes : "{}", tied);
   return {std::move(family), ConfigText{.text = json_text(document),
                                         .where = config.where,

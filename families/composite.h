@@ -20,6 +20,7 @@ struct Composite {
   std::string_view model_type;  ///< of the whole: `gemma3`
   std::string_view text_type;   ///< the text model's `model_type` where its group does not say
   bool tied = false;            ///< whether its unembedding is its embedding where the whole does not say
+  bool whole_ties = true;       ///< whether the whole may say so
   bool group_ties = false;      ///< whether its group may say so, too
   bool flat = false;            ///< older configs have its keys beside those of the whole, without a group
   /// Prefixes that names of its tensors may have, one that begins with another before that one. A name

@@ -9,6 +9,7 @@
 
 #include "core/config_reader.h"
 #include "core/json.h"
+#include "core/nearest.h"
 #include "families/composite.h"
 #include "families/shared/hf_config.h"
 #include "families/unsupported.h"
@@ -61,14 +62,16 @@ FamilyConfig read_family_config(const Family& family, const ConfigText& config) 
 }
 
 const Family& family_of(std::string_view model_type, std::string_view where) {
-  std::vector<std::string_view> known;
+  std::vector<std::string> known;
   for (const Family& family : all_families()) {
     if (family.model_type == model_type) return family;
-    known.push_back(family.model_type);
+    known.emplace_back(family.model_type);
   }
   refuse_if_lacking(model_type, where);
-  throw ConfigError(where, fmt::format("model_type '{}' is not supported; expected one of [{}]",
-                                       printable(model_type), fmt::join(known, ", ")));
+  throw ConfigError(
+      where, fmt::format("model_type '{}' is not supported; expected one of the {} in docs/families.md; the "
+                         "nearest name is '{}'",
+                         printable(model_type), known.size(), nearest(model_type, known)));
 }
 
 RecognisedFamily named_family(const ConfigText& config) {

@@ -8,7 +8,8 @@ namespace hooked::families::qwen3_vl_moe_text {
 namespace {
 
 std::vector<TensorRecipe> recipes(const ModelConfig& config) {
-  return mixture_recipes(config, [](Recipes& r) { r.mixture({.expert = "", .either_way = true}); });
+  return mixture_recipes(config,
+                         [](Recipes& r) { r.mixture({.expert = "", .turned = MixtureNames::where_needed}); });
 }
 
 ModelConfig read(HfConfig& hf) {

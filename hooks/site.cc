@@ -14,9 +14,7 @@ namespace when {
 using Config = ModelConfig;
 
 bool norms(const Config& c, NormPlace place) { return c.norm != NormKind::none && c.norm_place == place; }
-bool norms_inputs(const Config& c) { return norms(c, NormPlace::pre) || norms(c, NormPlace::both); }
-bool norms_outputs(const Config& c) { return norms(c, NormPlace::output) || norms(c, NormPlace::both); }
-bool has_norms_before(const Config& c) { return norms_inputs(c) || c.norms_stream(); }
+bool has_norms_before(const Config& c, std::int64_t l) { return c.norms_inputs(l) || c.norms_stream(); }
 bool has_ln1(const Config& c, std::int64_t l) { return c.reads_through_ln1(l) || c.norms_stream(); }
 bool has_shared_expert(const Config& c, std::int64_t l) { return c.mixture(l) && c.experts->d_shared > 0; }
 
@@ -64,17 +62,21 @@ constexpr Condition query_latent{
 constexpr Condition shared_key{
     [](const Config& c, std::int64_t l) { return c.attends(l) && c.own_key_dim() < c.d_head; },
     "keys have a part that all heads share"};
-constexpr Condition normed_heads{
-    [](const Config& c, std::int64_t l) { return c.attends(l) && c.qk_norm.has_value(); },
-    "the layer has attention whose queries and keys are normed"};
+constexpr Condition normed_heads{[](const Config& c, std::int64_t l) { return c.norms_heads(l); },
+                                 "the layer has attention whose queries and keys are normed"};
+constexpr Condition normed_values{
+    [](const Config& c, std::int64_t l) { return c.attends(l) && c.value_norm; },
+    "the layer has attention whose values are normed"};
+constexpr Condition scaled_stream{[](const Config& c, std::int64_t) { return c.layer_scale; },
+                                  "blocks end with a number that multiplies the stream (layer_scale)"};
 constexpr Condition rotary{[](const Config& c, std::int64_t l) { return c.rotates(l); },
                            "the layer's positions are rotary"};
 constexpr Condition placed_queries{
     [](const Config& c, std::int64_t l) { return c.rotates(l) || (c.attends(l) && c.grows_queries(l)); },
     "the layer's positions are rotary, or scale its queries"};
-constexpr Condition first_relative{
-    [](const Config& c, std::int64_t l) { return c.relative() != nullptr && l == 0; },
-    "positions are relative and the block is the first of its stack"};
+constexpr Condition relative{
+    [](const Config& c, std::int64_t l) { return c.holds_relative(l); },
+    "positions are relative and the block is the first of its stack, or each has numbers of its own"};
 constexpr Condition short_conv{[](const Config& c, std::int64_t l) { return c.convolves(l); },
                                "the layer has a short convolution in attention's place"};
 
@@ -84,16 +86,16 @@ constexpr Condition gated_heads{[](const Config& c, std::int64_t l) { return c.a
                                 "the layer has attention whose heads are gated"};
 
 constexpr Condition input_norms{has_ln1,
-                                "the model has norms before its sublayers or after the additions, and the "
-                                "layer is not the first of a model without first_attention_norm"};
+                                "the layer has norms before its sublayers or after the additions, and "
+                                "is not the first of a model without first_attention_norm"};
 constexpr Condition mlp_input_norms{
-    [](const Config& c, std::int64_t) { return has_norms_before(c) && c.has_mlp(); },
-    "the model has MLPs with norms before them or after the additions"};
-constexpr Condition output_norms{[](const Config& c, std::int64_t) { return norms_outputs(c); },
-                                 "sublayer outputs are normed"};
+    [](const Config& c, std::int64_t l) { return has_norms_before(c, l) && c.has_mlp(); },
+    "the layer has an MLP with a norm before it or after the addition"};
+constexpr Condition output_norms{[](const Config& c, std::int64_t l) { return c.norms_outputs(l); },
+                                 "the layer's sublayer outputs are normed"};
 constexpr Condition mlp_output_norms{
-    [](const Config& c, std::int64_t) { return norms_outputs(c) && c.has_mlp(); },
-    "the model has MLPs and sublayer outputs are normed"};
+    [](const Config& c, std::int64_t l) { return c.norms_outputs(l) && c.has_mlp(); },
+    "the layer has an MLP and its sublayer outputs are normed"};
 constexpr Condition mlp_sum_norms{
     [](const Config& c, std::int64_t) { return norms(c, NormPlace::post) && c.has_mlp(); },
     "norms stand after the additions and the model has MLPs"};
@@ -110,6 +112,9 @@ constexpr Condition normed_mlp{[](const Config& c, std::int64_t) { return c.has_
                                "MLPs have a norm after the activation (SoLU+LN)"};
 constexpr Condition mixture{[](const Config& c, std::int64_t l) { return c.mixture(l); },
                             "the layer has a mixture of experts"};
+constexpr Condition weighted_inputs{
+    [](const Config& c, std::int64_t l) { return c.mixture(l) && c.experts->weighted_inputs; },
+    "the layer has a mixture whose experts read tokens times their weights (experts.weighted_inputs)"};
 constexpr Condition shared_expert{has_shared_expert, "the layer has a mixture with a shared expert"};
 constexpr Condition gated_shared{
     [](const Config& c, std::int64_t l) { return has_shared_expert(c, l) && c.experts->shared_gate; },

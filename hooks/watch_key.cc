@@ -93,7 +93,7 @@ void Watch::add_places(const WatchPlan::PointEdit& edit, const ActivationName& n
   const auto covered = positions_of(name);
   const auto places_on = [&](Axis axis) {
     if (axis == Axis::batch) return batch;
-    if (const std::int64_t fixed = size_of(axis, config); fixed >= 0) return fixed;
+    if (const std::int64_t fixed = size_of(axis, config, name.layer); fixed >= 0) return fixed;
     const bool of_queries = axis == Axis::pos || axis == Axis::query;
     return of_queries && covered ? static_cast<std::int64_t>(covered->size()) : columns_of(name, axis).end;
   };

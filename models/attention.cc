@@ -81,7 +81,12 @@ void turn(Heads& heads, const RotaryAngles& angles, const RotaryPositions& rotar
 }  // namespace
 
 Attention::Attention(const GraphContext& context, Attends attends)
-    : config_(context.config), attends_(attends), layer_(context.layer) {
+    : config_(context.config),
+      attends_(attends),
+      layer_(context.layer),
+      kv_heads_(config_.kv_heads(layer_)),
+      d_head_(config_.head_width(layer_)),
+      d_value_(config_.value_dim(layer_)) {
   const ModelConfig& c = config_;
   block_ = context.points.require(
       {.site = Site::resid_pre, .stack = context.stack, .layer = static_cast<std::int32_t>(layer_)});
@@ -98,17 +103,17 @@ Attention::Attention(const GraphContext& context, Attends attends)
     projection_ = std::make_unique<StreamProjection>(*this, context);
   }
   if (c.gated_heads) {
-    W_G_ = add_matrix(*this, "W_G", c.n_heads * c.value_dim(), c.d_model,
-                      {.out = c.value_dim(), .in = c.d_model}, context);
-    if (c.qkv_bias) b_G_ = parameter("b_G", {c.n_heads * c.value_dim()});
+    W_G_ = add_matrix(*this, "W_G", c.n_heads * d_value_, c.d_model, {.out = d_value_, .in = c.d_model},
+                      context);
+    if (c.qkv_bias) b_G_ = parameter("b_G", {c.n_heads * d_value_});
   }
-  W_O_ = add_matrix(*this, "W_O", c.d_model, c.n_heads * c.value_dim(),
-                    {.out = c.d_model, .in = c.value_dim()}, context);
+  W_O_ =
+      add_matrix(*this, "W_O", c.d_model, c.n_heads * d_value_, {.out = c.d_model, .in = d_value_}, context);
   if (c.attn_out_bias) b_O_ = parameter("b_O", {c.d_model});
   if (c.attention_sinks) sinks_ = parameter("sinks", {c.n_heads});
   if (c.attention_sinks) zero_ = at::zeros({1}, context.options);
 
-  if (c.qk_norm) {
+  if (c.norms_heads(layer_)) {
     const auto norm = [&](const char* name, Site scale, Site normalized, std::int64_t heads) {
       using Shape = std::vector<std::int64_t>;
       const bool all_heads = c.qk_norm->span == QkNorm::whole_projection;
@@ -117,15 +122,24 @@ Attention::Attention(const GraphContext& context, Attends attends)
           name, std::make_shared<Norm>(
                     Norm::Layout{.kind = c.qk_norm->kind,
                                  .points = {scale, normalized},
-                                 .shape = all_heads ? Shape{heads, c.d_head} : Shape{c.d_head},
+                                 .shape = all_heads ? Shape{heads, d_head_} : Shape{d_head_},
                                  .weighted = true,
                                  .bias = c.qk_norm->bias,
                                  .offset = c.norm_offset,
-                                 .weight_shape = one_weight ? Shape{c.d_head} : Shape{heads, c.d_head}},
+                                 .weight_shape = one_weight ? Shape{d_head_} : Shape{heads, d_head_}},
                     context));
     };
     q_norm_ = norm("q_norm", Site::q_norm_scale, Site::q_norm_normalized, c.n_heads);
-    k_norm_ = norm("k_norm", Site::k_norm_scale, Site::k_norm_normalized, c.n_kv_heads);
+    k_norm_ = norm("k_norm", Site::k_norm_scale, Site::k_norm_normalized, kv_heads_);
+  }
+  if (c.value_norm) {
+    v_norm_ = register_module(
+        "v_norm", std::make_shared<Norm>(Norm::Layout{.kind = NormKind::rms_norm,
+                                                      .points = {Site::v_norm_scale, Site::v_norm_normalized},
+                                                      .shape = {d_value_},
+                                                      .weighted = false,
+                                                      .bias = false},
+                                         context));
   }
   const AttentionSites& sites = attends == Attends::own_tokens ? kSelfSites : kCrossSites;
   hook_q_ = add_point(*this, sites.q, context);
@@ -135,7 +149,7 @@ Attention::Attention(const GraphContext& context, Attends attends)
     hook_rot_q_ = add_point(*this, Site::rot_q, context);
     hook_rot_k_ = add_point(*this, Site::rot_k, context);
     hook_gate_ = add_point(*this, Site::head_gate, context);
-    if (c.relative() != nullptr && layer_ == 0) relative_bias_.emplace(*this, context);
+    if (c.holds_relative(layer_)) relative_bias_.emplace(*this, context);
   }
   hook_attn_scores_ = add_point(*this, sites.attn_scores, context);
   hook_pattern_ = add_point(*this, sites.pattern, context);
@@ -148,7 +162,7 @@ at::Tensor Attention::forward(const AttentionInput& input, const StackInputs& st
   if (at::Tensor z = replaced_z(input, stack, run); z.defined()) {
     return write(hook_z_->forward(std::move(z), run.watch), run);
   }
-  const LayerInputs& layer = config_.windowed(layer_) ? stack.windowed : stack.full;
+  const LayerInputs& shared = config_.windowed(layer_) ? stack.windowed : stack.full;
   const std::optional<Heads> replaced = replaced_heads(input, run);
   const std::optional<LatentKeys> latents = latent_keys(stack.sequence, run);
   const bool without_keys = latents && latents->absorbed() && !watches_keys(&Watch::watches, run.watch);
@@ -166,22 +180,24 @@ at::Tensor Attention::forward(const AttentionInput& input, const StackInputs& st
     heads.k = k_norm_->forward(heads.k, run);
   };
   if (q_norm_ && !norm_after_rotary) norm();
+  if (v_norm_) heads.v = v_norm_->forward(heads.v, run);
   if (config_.qkv_clip > 0) {
     for (at::Tensor* x : {&heads.q, &heads.k, &heads.v})
       *x = at::clamp(*x, -config_.qkv_clip, config_.qkv_clip);
   }
   if (config_.rotates(layer_)) {
     if (latents && latents->takes_own_latents()) {
-      heads.shared = turned(heads.shared, layer.angles, *config_.rotary(), run);
+      heads.shared = turned(heads.shared, shared.angles, *config_.rotary(), run);
     }
-    turn(heads, layer.angles, *config_.rotary(), run);
+    turn(heads, shared.angles, *config_.rotary(), run);
   }
   if (config_.grows_queries(layer_)) heads.q = heads.q * stack.query_growth;
   if (hook_rot_q_) heads.q = hook_rot_q_->forward(heads.q, run.watch);
   if (hook_rot_k_ && !without_keys) heads.k = hook_rot_k_->forward(heads.k, run.watch);
   if (norm_after_rotary) norm();
   const LatentKeys* by_latents = latents ? &*latents : nullptr;
-  const at::Tensor mixed = attend_parts(heads, by_latents, layer, stack, run);
+  const std::optional<LayerInputs> own = own_inputs(stack, run);
+  const at::Tensor mixed = attend_parts(heads, by_latents, own ? *own : shared, stack, run);
   return write(hook_z_->forward(gated(mixed, input, stack, run), run.watch), run);
 }
 
@@ -224,9 +240,9 @@ std::optional<Heads> Attention::replaced_heads(const AttentionInput& input, cons
     const std::int64_t rows = input.shared.size(0), columns = input.shared.size(1);
     return run.watch.replacement(point->number(), {rows, columns, heads, width}, input.shared.options());
   };
-  const Heads heads{.q = replacement(hook_q_, config_.n_heads, config_.d_head),
-                    .k = replacement(hook_k_, config_.n_kv_heads, config_.d_head),
-                    .v = replacement(hook_v_, config_.n_kv_heads, config_.value_dim())};
+  const Heads heads{.q = replacement(hook_q_, config_.n_heads, d_head_),
+                    .k = replacement(hook_k_, kv_heads_, d_head_),
+                    .v = replacement(hook_v_, kv_heads_, d_value_)};
   const bool all = heads.q.defined() && heads.k.defined() && heads.v.defined();
   if (!all || run.watch.watches_between(block_, hook_q_->number())) return std::nullopt;
   return heads;
@@ -236,9 +252,9 @@ at::Tensor Attention::replaced_z(const AttentionInput& input, const StackInputs&
                                  const Run& run) const {
   // Keys that are kept have to be made.
   if (stack.sequence.cache() != nullptr || run.watch.watches_between(block_, hook_z_->number())) return {};
-  return run.watch.replacement(
-      hook_z_->number(), {input.shared.size(0), input.shared.size(1), config_.n_heads, config_.value_dim()},
-      input.shared.options());
+  return run.watch.replacement(hook_z_->number(),
+                               {input.shared.size(0), input.shared.size(1), config_.n_heads, d_value_},
+                               input.shared.options());
 }
 
 at::Tensor Attention::attend_parts(const Heads& heads, const LatentKeys* latents, const LayerInputs& layer,
@@ -284,7 +300,21 @@ at::Tensor Attention::forward_cross(const AttentionInput& input, const CrossInpu
 }
 
 ScoreBias Attention::relative_bias(const Sequence& sequence, Run& run) const {
-  return relative_bias_ ? relative_bias_->forward(sequence, run.watch) : ScoreBias();
+  const bool shared = relative_bias_ && !config_.relative()->in_every_block;
+  return shared ? relative_bias_->forward(sequence, run.watch) : ScoreBias();
+}
+
+std::optional<LayerInputs> Attention::own_inputs(const StackInputs& stack, Run& run) const {
+  if (!relative_bias_ || !config_.relative()->in_every_block) return std::nullopt;
+  LayerInputs own;
+  for (std::size_t part = 0; part < stack.sequence.parts().size(); ++part) {
+    const Sequence& sequence = stack.sequence.parts()[part];
+    LayerKind kind =
+        sequence.layer_kind(config_.windowed(layer_), relative_bias_->forward(sequence, run.watch));
+    kind.mask = kind.mask.on(relative_bias_->device());
+    own.kinds.push_back(stack.asked.empty() ? kind : kind.of_queries(stack.asked[part]));
+  }
+  return own;
 }
 
 at::Tensor Attention::attend(const at::Tensor& q, const Segments& attended, const LayerKind& kind,

@@ -34,8 +34,8 @@ class Attention : public TokenMixer {
   /// What attention writes, before any output norm: [batch, pos, d_model].
   at::Tensor forward(const AttentionInput& input, const StackInputs& stack, Run& run) const override;
 
-  /// What all layers of the stack add to their scores: of the first block of a stack with relative positions,
-  /// else undefined.
+  /// What all layers of the stack add to their scores: of the first block of a stack whose blocks share their
+  /// relative positions, else undefined.
   ScoreBias relative_bias(const Sequence& sequence, Run& run) const;
 
   /// As what keys are remembered where all runs that read them are watched so: latents where nobody may
@@ -61,6 +61,8 @@ class Attention : public TokenMixer {
   // is null where keys and values have no latents.
   at::Tensor attend_parts(const Heads& heads, const LatentKeys* latents, const LayerInputs& layer,
                           const StackInputs& stack, Run& run) const;
+  // What the layer attends by, where it adds relative positions of its own to its scores.
+  std::optional<LayerInputs> own_inputs(const StackInputs& stack, Run& run) const;
   // `q` is [batch, pos, head, d_head], and z as well, with the values' width.
   at::Tensor attend(const at::Tensor& q, const Segments& attended, const LayerKind& kind, Run& run) const;
   at::Tensor attend_explicitly(const at::Tensor& q, const Segments& attended, const ScoreRules& rules,
@@ -72,9 +74,9 @@ class Attention : public TokenMixer {
 
   const ModelConfig& config_;
   Attends attends_;
-  std::int64_t layer_;
-  std::size_t block_;  // the first point of its block
-  double scale_;       // scores are multiplied by it
+  std::int64_t layer_, kv_heads_, d_head_, d_value_;  // as those of its layer
+  std::size_t block_;                                 // the first point of its block
+  double scale_;                                      // scores are multiplied by it
   std::unique_ptr<const HeadProjection> projection_;
   const LatentProjection* latents_ = nullptr;  // the same, where keys and values are made from latents
   Matrix W_G_;                                 // [head * d_head, d_model]; undefined without gates
@@ -82,8 +84,8 @@ class Attention : public TokenMixer {
   Matrix W_O_;                                 // [d_model, head * d_head]
   at::Tensor b_O_;                             // [d_model]
   at::Tensor sinks_, zero_;                    // [head] and [1]; undefined without
-  std::shared_ptr<Norm> q_norm_, k_norm_;
-  std::optional<RelativeBias> relative_bias_;  // in the first block of a stack with relative positions
+  std::shared_ptr<Norm> q_norm_, k_norm_, v_norm_;
+  std::optional<RelativeBias> relative_bias_;  // in the first block of a stack, or in every one
   Point hook_q_, hook_k_, hook_v_, hook_rot_q_, hook_rot_k_, hook_attn_scores_, hook_pattern_, hook_gate_,
       hook_z_, hook_result_;
 };

@@ -1,6 +1,7 @@
 #include "models/block.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
 
 #include <algorithm>
 #include <optional>
@@ -62,7 +63,12 @@ Block::Block(const GraphContext& context)
   hook_resid_mid_cross_ = add_point(*this, Site::resid_mid_cross, context);
   hook_mlp_in_ = add_point(*this, Site::mlp_in, context);
   hook_mlp_out_ = add_point(*this, Site::mlp_out, context);
+  hook_resid_sum_ = add_point(*this, Site::resid_sum, context);
   hook_resid_post_ = add_point(*this, Site::resid_post, context);
+  if (c.layer_scale) {
+    resid_scale_ =
+        register_parameter("resid_scale", at::empty({1}, context.options), /*requires_grad=*/false);
+  }
   hook_normalized_resid_post_ = add_point(*this, Site::normalized_resid_post, context);
 }
 
@@ -89,7 +95,7 @@ at::Tensor Block::forward(at::Tensor resid, const StackInputs& stack, Run& run) 
     const at::Tensor attn_out = attention_branch(resid, stack, run);
     resid = stack.asked_of(resid);
     const at::Tensor mlp_out = mlp_branch(resid, run);
-    return hook_resid_post_->forward(ops::add(ops::add(resid, attn_out, run), mlp_out, run), run.watch);
+    return ended(ops::add(ops::add(resid, attn_out, run), mlp_out, run), run);
   }
   const at::Tensor mid = replaced_with_attention(hook_resid_mid_, resid, stack, run);
   if (mid.defined()) {
@@ -98,14 +104,21 @@ at::Tensor Block::forward(at::Tensor resid, const StackInputs& stack, Run& run) 
     const at::Tensor attn_out = attention_branch(resid, stack, run);
     resid = ops::add(stack.asked_of(resid), attn_out, run);
   }
-  if (!mlp_) return hook_resid_post_->forward(std::move(resid), run.watch);
+  if (!mlp_) return ended(std::move(resid), run);
   resid = hook_resid_mid_->forward(std::move(resid), run.watch);
   if (norms_stream) resid = ln2_->forward(resid, run);
   if (cross_attn_) {
     resid = hook_resid_mid_cross_->forward(ops::add(resid, cross_attention_branch(resid, stack, run), run),
                                            run.watch);
   }
-  return hook_resid_post_->forward(ops::add(resid, mlp_branch(resid, run), run), run.watch);
+  return ended(ops::add(resid, mlp_branch(resid, run), run), run);
+}
+
+at::Tensor Block::ended(at::Tensor sum, Run& run) const {
+  if (resid_scale_.defined()) {
+    sum = ops::multiply(hook_resid_sum_->forward(std::move(sum), run.watch), resid_scale_, run);
+  }
+  return hook_resid_post_->forward(std::move(sum), run.watch);
 }
 
 at::Tensor Block::forward_post_norm(const at::Tensor& resid, const StackInputs& stack, Run& run) const {
@@ -196,8 +209,8 @@ AttentionInput Block::read_stream(const at::Tensor& resid, Run& run) const {
     return branch;
   };
   const Branch q = split(hook_q_input_, config_.n_heads);
-  const Branch k = split(hook_k_input_, config_.n_kv_heads);
-  const Branch v = split(hook_v_input_, config_.n_kv_heads);
+  const Branch k = split(hook_k_input_, config_.kv_heads(layer_));
+  const Branch v = split(hook_v_input_, config_.kv_heads(layer_));
 
   Norm::Output normed{resid, false};
   if (reads_through_ln1) normed = ln1_->forward_with_edits(resid, run);
@@ -221,6 +234,7 @@ WeightSlots Block::slots(const std::string& path) const {
   add_slots(slots, mixer_, path + "." + std::string(config_.mixer(layer_)));
   add_slots(slots, cross_attn_, path + ".cross_attn");
   add_slots(slots, mlp_, path + ".mlp");
+  add_slot(slots, path + ".resid_scale", resid_scale_);
   return slots;
 }
 

@@ -49,6 +49,9 @@ class Block : public torch::nn::Module {
   /// The block with norms after the additions.
   at::Tensor forward_post_norm(const at::Tensor& resid, const StackInputs& stack, Run& run) const;
 
+  /// The block's output of its last sum, which its number multiplies where it has one.
+  at::Tensor ended(at::Tensor sum, Run& run) const;
+
   AttentionInput read_stream(const at::Tensor& resid, Run& run) const;
 
   const ModelConfig& config_;
@@ -60,9 +63,10 @@ class Block : public torch::nn::Module {
   std::shared_ptr<Attention> attn_;    // the same, where it is attention, else null
   std::shared_ptr<Attention> cross_attn_;  // in decoder blocks, else null
   std::shared_ptr<FeedForward> mlp_;
+  at::Tensor resid_scale_;  // [1]; undefined without layer_scale
   Point hook_resid_pre_, hook_attn_in_, hook_q_input_, hook_k_input_, hook_v_input_, hook_attn_out_,
       hook_resid_mid_, hook_cross_attn_in_, hook_cross_attn_out_, hook_resid_mid_cross_, hook_mlp_in_,
-      hook_mlp_out_, hook_resid_post_, hook_normalized_resid_post_;
+      hook_mlp_out_, hook_resid_sum_, hook_resid_post_, hook_normalized_resid_post_;
 };
 
 }  // namespace hooked

@@ -35,7 +35,8 @@ DeltaNetMixer::DeltaNetMixer(const GraphContext& context)
                                           .points = {Site::linear_norm_scale, Site::linear_norm_normalized},
                                           .shape = {s.d_value},
                                           .weighted = true,
-                                          .bias = false},
+                                          .bias = false,
+                                          .eps = s.norm_eps},
                              context));
   hook_qkv_ = add_point(*this, Site::linear_qkv, context);
   hook_q_ = add_point(*this, Site::linear_q, context);
@@ -43,6 +44,7 @@ DeltaNetMixer::DeltaNetMixer(const GraphContext& context)
   hook_v_ = add_point(*this, Site::linear_v, context);
   hook_beta_ = add_point(*this, Site::linear_beta, context);
   hook_decay_ = add_point(*this, Site::linear_decay, context);
+  hook_state_ = add_point(*this, Site::linear_state, context);
   hook_gate_ = add_point(*this, Site::linear_gate, context);
   hook_out_ = add_point(*this, Site::linear_out, context);
   hook_gated_ = add_point(*this, Site::linear_gated, context);
@@ -55,7 +57,7 @@ at::Tensor DeltaNetMixer::forward(const AttentionInput& input, const StackInputs
   const RecurrentState before = stack.sequence.state(layer_);
   const auto [values, last] = convolved(qkv, before.inputs, stack.run_tokens);
   const DeltaInputs inputs = this->inputs(x, ops::activate(Activation::silu, values, run), stack, run);
-  const DeltaOutputs made = gated_delta_rule(inputs, before.state);
+  const DeltaOutputs made = recurred(inputs, before.state, run);
   stack.sequence.keep_state(layer_, {last, made.state});
   const at::Tensor gate =
       hook_gate_->forward(read(W_gate_).unflatten(-1, {sizes_.n_heads, sizes_.d_value}), run.watch);
@@ -77,6 +79,12 @@ DeltaNetMixer::Convolved DeltaNetMixer::convolved(const at::Tensor& qkv, const a
   return {values, all.gather(1, tokens.last.unsqueeze(-1).expand({-1, -1, all.size(2)}))};
 }
 
+DeltaOutputs DeltaNetMixer::recurred(const DeltaInputs& inputs, const at::Tensor& before, Run& run) const {
+  if (!hook_state_->watched(run.watch)) return gated_delta_rule(inputs, before);
+  const at::Tensor states = hook_state_->forward(delta_states(inputs, before), run.watch);
+  return {read_of_states(inputs.q, states), states.select(1, -1)};
+}
+
 DeltaInputs DeltaNetMixer::inputs(const at::Tensor& x, const at::Tensor& qkv, const StackInputs& stack,
                                   Run& run) const {
   const DeltaNet& s = sizes_;
@@ -86,7 +94,8 @@ DeltaInputs DeltaNetMixer::inputs(const at::Tensor& x, const at::Tensor& qkv, co
   made.q = hook_q_->forward(parts[0].unflatten(-1, {s.n_key_heads, s.d_key}), run.watch);
   made.k = hook_k_->forward(parts[1].unflatten(-1, {s.n_key_heads, s.d_key}), run.watch);
   made.v = hook_v_->forward(parts[2].unflatten(-1, {s.n_heads, s.d_value}), run.watch);
-  made.beta = hook_beta_->forward(at::sigmoid(ops::linear(x, W_beta_, {}, run)), run.watch);
+  const at::Tensor share = at::sigmoid(ops::linear(x, W_beta_, {}, run));
+  made.beta = hook_beta_->forward(s.doubled_beta ? share * 2.0 : share, run.watch);
   const at::ScalarType wide = at::toOpMathType(x.scalar_type());
   const at::Tensor steps = at::softplus(ops::linear(x, W_decay_, {}, run).to(wide) + dt_bias_.to(wide));
   made.decay = hook_decay_->forward(-A_log_.to(wide).exp() * steps, run.watch);

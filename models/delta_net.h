@@ -27,6 +27,8 @@ class DeltaNetMixer : public TokenMixer {
     at::Tensor inputs;  ///< [batch, taps - 1, d_lin_qkv]
   };
   Convolved convolved(const at::Tensor& qkv, const at::Tensor& inputs, const RunTokens& tokens) const;
+  /// What heads read and leave, by way of the state behind each token where somebody watches it.
+  DeltaOutputs recurred(const DeltaInputs& inputs, const at::Tensor& before, Run& run) const;
   /// What queries, keys, values, beta and decay are of what the layer reads; padding leaves the state alone.
   DeltaInputs inputs(const at::Tensor& x, const at::Tensor& qkv, const StackInputs& stack, Run& run) const;
 
@@ -37,7 +39,8 @@ class DeltaNetMixer : public TokenMixer {
   at::Tensor filter_;           // [tap, d_lin_qkv], the oldest token's tap first
   at::Tensor A_log_, dt_bias_;  // [head]
   std::shared_ptr<Norm> norm_;
-  Point hook_qkv_, hook_q_, hook_k_, hook_v_, hook_beta_, hook_decay_, hook_gate_, hook_out_, hook_gated_;
+  Point hook_qkv_, hook_q_, hook_k_, hook_v_, hook_beta_, hook_decay_, hook_state_, hook_gate_, hook_out_,
+      hook_gated_;
 };
 
 }  // namespace hooked

@@ -8,6 +8,7 @@
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/rsqrt.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -25,6 +26,16 @@ at::Tensor of_length_one(const at::Tensor& x) {
   return x * at::rsqrt(x.square().sum(-1, /*keepdim=*/true) + kLengthEps);
 }
 
+// Keys, or queries, of length one, [batch, pos, head, d_key] in `wide`: one for each of `heads`.
+at::Tensor for_each_head(const at::Tensor& x, std::int64_t heads, at::ScalarType wide) {
+  const std::int64_t shared = heads / x.size(2);
+  return of_length_one((shared == 1 ? x : x.repeat_interleave(shared, 2)).to(wide));
+}
+
+at::Tensor queries_for(const at::Tensor& q, std::int64_t heads, at::ScalarType wide) {
+  return for_each_head(q, heads, wide) / std::sqrt(static_cast<double>(q.size(-1)));
+}
+
 // [batch, head, pos, ..] in float32 or better, a key head for each head.
 struct Prepared {
   at::Tensor q, k, v, beta, decay;
@@ -32,23 +43,30 @@ struct Prepared {
 
 Prepared prepared(const DeltaInputs& of) {
   const at::ScalarType wide = at::toOpMathType(of.v.scalar_type());
-  const std::int64_t shared = of.v.size(2) / of.k.size(2);
+  const std::int64_t heads = of.v.size(2);
   const auto by_head = [&](const at::Tensor& x) { return x.transpose(1, 2).to(wide); };
-  const auto keys = [&](const at::Tensor& x) {
-    return of_length_one(by_head(shared == 1 ? x : x.repeat_interleave(shared, 2)));
-  };
-  return {keys(of.q) / std::sqrt(static_cast<double>(of.q.size(-1))), keys(of.k), by_head(of.v),
+  return {by_head(queries_for(of.q, heads, wide)), by_head(for_each_head(of.k, heads, wide)), by_head(of.v),
           by_head(of.beta), by_head(of.decay)};
 }
 
-DeltaOutputs of_one_token(const Prepared& p, at::Tensor state) {
-  const auto now = [](const at::Tensor& x) { return x.select(2, 0); };
+at::Tensor state_before(const Prepared& p, const at::Tensor& state) {
+  if (state.defined()) return state.to(p.v.scalar_type());
+  return at::zeros({p.v.size(0), p.v.size(1), p.k.size(3), p.v.size(3)}, p.v.options());
+}
+
+// The state behind a token, of that before it.
+at::Tensor state_behind(const Prepared& p, std::int64_t token, at::Tensor state) {
+  const auto now = [token](const at::Tensor& x) { return x.select(2, token); };
   state = state * now(p.decay).exp().unsqueeze(-1).unsqueeze(-1);
   const at::Tensor k = now(p.k).unsqueeze(-1);  // [batch, head, d_key, 1]
   const at::Tensor held = (state * k).sum(-2);
   const at::Tensor change = (now(p.v) - held) * now(p.beta).unsqueeze(-1);
-  state = state + k * change.unsqueeze(-2);
-  const at::Tensor out = (state * now(p.q).unsqueeze(-1)).sum(-2);
+  return state + k * change.unsqueeze(-2);
+}
+
+DeltaOutputs of_one_token(const Prepared& p, const at::Tensor& before) {
+  const at::Tensor state = state_behind(p, 0, before);
+  const at::Tensor out = (state * p.q.select(2, 0).unsqueeze(-1)).sum(-2);
   return {out.unsqueeze(1), state};
 }
 
@@ -98,10 +116,21 @@ DeltaOutputs of_chunks(const Prepared& p, at::Tensor state) {
 
 DeltaOutputs gated_delta_rule(const DeltaInputs& of, const at::Tensor& state) {
   const Prepared p = prepared(of);
-  const at::Tensor before =
-      state.defined() ? state.to(p.v.scalar_type())
-                      : at::zeros({p.v.size(0), p.v.size(1), p.k.size(3), p.v.size(3)}, p.v.options());
+  const at::Tensor before = state_before(p, state);
   return p.v.size(2) == 1 ? of_one_token(p, before) : of_chunks(p, before);
+}
+
+at::Tensor delta_states(const DeltaInputs& of, const at::Tensor& state) {
+  const Prepared p = prepared(of);
+  std::vector<at::Tensor> states;
+  for (std::int64_t token = 0; token < p.v.size(2); ++token)
+    states.push_back(state_behind(p, token, token == 0 ? state_before(p, state) : states.back()));
+  return at::stack(states, 1);
+}
+
+at::Tensor read_of_states(const at::Tensor& q, const at::Tensor& states) {
+  const at::Tensor queries = queries_for(q, states.size(2), states.scalar_type());
+  return (states * queries.unsqueeze(-1)).sum(-2);
 }
 
 }  // namespace hooked

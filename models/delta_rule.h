@@ -25,4 +25,12 @@ struct DeltaOutputs {
 /// it is. Several tokens are computed in chunks of 64 as the paper's section 3.3 has it. Differentiable.
 DeltaOutputs gated_delta_rule(const DeltaInputs& of, const at::Tensor& state);
 
+/// The states behind each token, [batch, pos, head, d_key, d_value] in float32 or better, made token by
+/// token. `state` as in gated_delta_rule, whose states these are but for rounding.
+at::Tensor delta_states(const DeltaInputs& of, const at::Tensor& state);
+
+/// What queries [batch, pos, key head, d_key] of any length read in the states behind their tokens, [batch,
+/// pos, head, d_key, d_value]: [batch, pos, head, d_value].
+at::Tensor read_of_states(const at::Tensor& q, const at::Tensor& states);
+
 }  // namespace hooked

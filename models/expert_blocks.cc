@@ -83,7 +83,8 @@ ExpertWay way_of(const RoutedSizes& sizes) {
   for (std::int64_t rows = kFewestRows; rows <= kMostRows; rows *= 2) {
     consider({ExpertWay::blocks, rows}, most_blocks(places, rows, sizes.experts) * (kRowsOfACopy + rows));
   }
-  if (sizes.experts * sizes.tokens * sizes.row_bytes <= kMostExpertBytes) {
+  const bool one_row_serves = !sizes.own_rows || sizes.ranks == 1;
+  if (one_row_serves && sizes.experts * sizes.tokens * sizes.row_bytes <= kMostExpertBytes) {
     consider({ExpertWay::by_expert, sizes.tokens}, sizes.experts * (kRowsOfAReading + sizes.tokens));
   }
   return best;

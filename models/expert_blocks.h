@@ -33,8 +33,10 @@ struct ExpertWay {
 /// What decides on the way: known on the host.
 struct RoutedSizes {
   std::int64_t tokens;
-  std::int64_t ranks;      ///< experts of each token
-  std::int64_t experts;    ///< of the mixture
+  std::int64_t ranks;    ///< experts of each token
+  std::int64_t experts;  ///< of the mixture
+  /// Whether what an expert reads for a token is another thing for each rank, and edits may give it several.
+  bool own_rows = false;
   std::int64_t row_bytes;  ///< of what an expert writes for one token
 };
 

@@ -18,7 +18,7 @@ struct ColumnSizes {
   KeyForm form;
 };
 
-ColumnSizes column_sizes(const ModelConfig& config, KeyForm form) {
+ColumnSizes column_sizes(const ModelConfig& config, std::int64_t layer, KeyForm form) {
   switch (form) {
     case KeyForm::heads:
     case KeyForm::state:
@@ -28,7 +28,7 @@ ColumnSizes column_sizes(const ModelConfig& config, KeyForm form) {
     case KeyForm::convolved:
       return {1, config.d_model, config.d_model, form};
   }
-  return {config.n_kv_heads, config.d_head, config.value_dim(), KeyForm::heads};
+  return {config.kv_heads(layer), config.head_width(layer), config.value_dim(layer), KeyForm::heads};
 }
 
 // Uninitialised, for `size` such columns.
@@ -188,7 +188,7 @@ void KvCache::allot(const ModelConfig& config, const std::vector<KeyForm>& forms
   const auto options = at::TensorOptions(config.dtype).device(device);
   for (std::size_t l = 0; l < layers_.size(); ++l) {
     if (forms[l] != KeyForm::state) {
-      layers_[l] = room_for(column_sizes(config, forms[l]), size_, options);
+      layers_[l] = room_for(column_sizes(config, static_cast<std::int64_t>(l), forms[l]), size_, options);
       continue;
     }
     const DeltaNet& net = *config.delta_net;

@@ -85,7 +85,8 @@ Heads LatentProjection::made_of(const at::Tensor& latent, const at::Tensor& shar
   const at::Tensor kv = ops::linear(latent, W_UKV_, {}, memory);
   at::Tensor k = kv.narrow(-1, 0, own).unflatten(-1, {h, config_.own_key_dim()});
   if (shared.defined()) k = at::cat({k, shared.expand({-1, -1, h, -1})}, -1);
-  const at::Tensor v = kv.narrow(-1, own, h * config_.value_dim()).unflatten(-1, {h, config_.value_dim()});
+  const at::Tensor v =
+      kv.narrow(-1, own, h * config_.latent->d_value).unflatten(-1, {h, config_.latent->d_value});
   return {.q = {}, .k = k, .v = v};
 }
 
@@ -94,16 +95,16 @@ Matrix LatentProjection::key_maps() const {
 }
 
 Matrix LatentProjection::value_maps() const {
-  return W_UKV_.narrow(config_.n_heads * config_.own_key_dim(), config_.n_heads * config_.value_dim());
+  return W_UKV_.narrow(config_.n_heads * config_.own_key_dim(), config_.n_heads * config_.latent->d_value);
 }
 
 bool LatentProjection::can_remember_latents() const {
   const ModelConfig& c = config_;
   const RotaryPositions* rotary = c.rotary();
   const bool turns_shared_parts_alone =
-      rotary == nullptr || (rotary->at_end && c.rotary_dim() <= c.latent->d_shared_key);
+      rotary == nullptr || (rotary->at_end && c.rotary_dim(0) <= c.latent->d_shared_key);
   return !c.qk_norm && c.qkv_clip == 0 && turns_shared_parts_alone &&
-         c.latent->d_kv + c.latent->d_shared_key < c.n_heads * (c.d_head + c.value_dim());
+         c.latent->d_kv + c.latent->d_shared_key < c.n_heads * (c.d_head + c.latent->d_value);
 }
 
 KeysAndValues LatentProjection::heads_of(const KeysAndValues& latents, Memory memory) const {
@@ -126,12 +127,12 @@ at::Tensor LatentProjection::sums_of_values(const at::Tensor& sums, Memory memor
 }
 
 std::int64_t LatentProjection::multiplications_of_heads() const {
-  return config_.latent->d_kv * config_.n_heads * (config_.own_key_dim() + config_.value_dim());
+  return config_.latent->d_kv * config_.n_heads * (config_.own_key_dim() + config_.latent->d_value);
 }
 
 std::int64_t LatentProjection::more_for_a_latent() const {
   const Latents& latent = *config_.latent;
-  return config_.n_heads * (2 * latent.d_kv + latent.d_shared_key - config_.d_head - config_.value_dim());
+  return config_.n_heads * (2 * latent.d_kv + latent.d_shared_key - config_.d_head - config_.latent->d_value);
 }
 
 WeightSlots LatentProjection::slots(const std::string& path) const {

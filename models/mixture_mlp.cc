@@ -78,6 +78,7 @@ MixtureMlp::MixtureMlp(const GraphContext& context) : config_(context.config) {
                          .pre = Site::expert_gate,
                          .pre_linear = Site::expert_pre,
                          .post = Site::expert_post,
+                         .in = Site::expert_in,
                          .linear_names = true};
     experts_.push_back(
         folder->register_module(std::to_string(of_expert.expert), std::make_shared<Mlp>(of_expert, place)));
@@ -87,7 +88,7 @@ MixtureMlp::MixtureMlp(const GraphContext& context) : config_(context.config) {
                                              .b_in = stack.whole("b_gate_in"),
                                              .W_out = stack.whole("W_out"),
                                              .b_out = stack.whole("b_out")},
-                     neurons_of(c), context.multiplies_groups);
+                     neurons_of(c), context.multiplies_groups, e.weighted_inputs);
   }
   if (e.d_shared == 0) return;
   const MlpPlace place{.width = e.d_shared,
@@ -224,15 +225,22 @@ at::Tensor MixtureMlp::one_by_one(const at::Tensor& tokens, const Routing& routi
   const at::Tensor counts = counts_of(owners, n_experts + 1).to(at::kCPU);
   const std::int64_t* count = counts.data_ptr<std::int64_t>();
   ExpertRows rows{.tokens = n_tokens, .ranks = ranks, .d_model = tokens.size(1), .places = {}, .written = {}};
+  const at::Tensor weights = routing.weights.reshape({n_tokens, ranks});
+  at::Tensor weights_of_places;  // where experts read tokens times these
+  if (config_.experts->weighted_inputs) weights_of_places = weights.t().reshape({-1});
   std::int64_t first = 0;
   for (std::int64_t e = 0; e < n_experts; first += count[e++]) {
     const auto& expert = experts_[static_cast<std::size_t>(e)];
     if (count[e] == 0 && !expert->watched(run)) continue;
     const at::Tensor whose = places.narrow(0, first, count[e]).remainder(n_tokens);
-    rows.written.push_back(expert->forward(ops::rows_at(tokens, whose, run), run));
+    at::Tensor read = ops::rows_at(tokens, whose, run);
+    if (weights_of_places.defined()) {
+      read = read * weights_of_places.index_select(0, places.narrow(0, first, count[e])).unsqueeze(1);
+    }
+    rows.written.push_back(expert->forward(read, run));
   }
   rows.places = places.narrow(0, 0, first);
-  return weighted_sum(rows, routing.weights.reshape({n_tokens, ranks}), run);
+  return weighted_sum(rows, weights_of_places.defined() ? at::ones_like(weights) : weights, run);
 }
 
 at::Tensor MixtureMlp::shared(const at::Tensor& x, Run& run) const {

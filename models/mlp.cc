@@ -63,6 +63,7 @@ Mlp::Mlp(const GraphContext& context, const MlpPlace& place)
                                                   .bias = has_weights && c.norm_bias},
                                      context));
   }
+  if (place.in) hook_in_ = add_point(*this, *place.in, context);
   hook_pre_ = add_point(*this, place.pre, context);
   hook_pre_linear_ = add_point(*this, place.pre_linear, context);
   hook_mid_ = add_point(*this, Site::mid, context);
@@ -70,12 +71,12 @@ Mlp::Mlp(const GraphContext& context, const MlpPlace& place)
 }
 
 bool Mlp::watched(const Run& run) const {
-  return hook_pre_->watched(run.watch) || hook_pre_linear_->watched(run.watch) ||
-         hook_post_->watched(run.watch);
+  return (hook_in_ && hook_in_->watched(run.watch)) || hook_pre_->watched(run.watch) ||
+         hook_pre_linear_->watched(run.watch) || hook_post_->watched(run.watch);
 }
 
 at::Tensor Mlp::forward(const at::Tensor& x, Run& run) const {
-  return ops::linear(neurons(x, run), W_out_, b_out_, run);
+  return ops::linear(neurons(hook_in_ ? hook_in_->forward(x, run.watch) : x, run), W_out_, b_out_, run);
 }
 
 at::Tensor Mlp::replacement(const Point& point, const at::Tensor& x, const Run& run) const {

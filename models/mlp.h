@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "hooks/recipe.h"
@@ -17,6 +18,7 @@ struct MlpPlace {
   std::int64_t width;  ///< neurons
   bool bias;
   Site pre, pre_linear, post;
+  std::optional<Site> in = {};  ///< where what it reads is shown, if this config shows it
   bool linear_names = false;  ///< in the state dict `W_in.weight` [out, in] and `W_in.bias`, as experts have
 };
 
@@ -74,7 +76,7 @@ class Mlp : public FeedForward {
   at::Tensor b_out_;  // [d_model]
   Neurons::Weights weights_;
   std::shared_ptr<Norm> ln_;
-  Point hook_pre_, hook_pre_linear_, hook_mid_, hook_post_;
+  Point hook_in_, hook_pre_, hook_pre_linear_, hook_mid_, hook_post_;
 };
 
 }  // namespace hooked

@@ -7,6 +7,8 @@
 
 #include <cmath>
 
+#include "core/to_device.h"
+
 namespace hooked {
 
 at::Tensor relative_buckets(const at::Tensor& distances, const RelativePositions& config,
@@ -36,10 +38,10 @@ ScoreBias RelativeBias::forward(const Sequence& sequence, Watch& watch) const {
   const bool watched = hook_->watched(watch);
   const ScoreBias bias = sequence.bias_by_distance(
       [&](const at::Tensor& distances) {
-        const at::Tensor buckets = relative_buckets(distances, *config_.relative(), bidirectional);
+        const at::Tensor here = to_device(distances, weight_.device());  // a later block may lie elsewhere
+        const at::Tensor buckets = relative_buckets(here, *config_.relative(), bidirectional);
         const at::Tensor numbers = at::embedding(weight_, buckets);  // [row, number, head]
-        return (bidirectional ? numbers : numbers.masked_fill((distances > 0).unsqueeze(-1), 0.0))
-            .transpose(1, 2);
+        return (bidirectional ? numbers : numbers.masked_fill((here > 0).unsqueeze(-1), 0.0)).transpose(1, 2);
       },
       /*whole=*/watched);
   if (!watched) return bias;

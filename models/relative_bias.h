@@ -5,15 +5,17 @@
 
 namespace hooked {
 
-/// Relative positions of a stack (Raffel et al. 2020, section 2.1): what scores get for the distance of query
-/// and key.
+/// Relative positions of a stack (Raffel et al. 2020, section 2.1), or of one block: what scores get for the
+/// distance of query and key.
 class RelativeBias {
  public:
-  /// Registers its weight and its point in `owner`, the attention of the stack's first block.
+  /// Registers its weight and its point in `owner`, the attention of the stack's first block or of its own.
   RelativeBias(torch::nn::Module& owner, const GraphContext& context);
 
   /// Zero for keys after the query where attention is causal.
   ScoreBias forward(const Sequence& sequence, Watch& watch) const;
+
+  c10::Device device() const { return weight_.device(); }
 
   WeightSlots slots(const std::string& path) const;
 

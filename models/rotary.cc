@@ -11,6 +11,7 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/where.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 #include <array>
@@ -79,12 +80,15 @@ RotaryFrequencies rotary_frequencies(const ModelConfig& config, bool windowed) {
   const RotaryPositions& rotary = *config.rotary();
   const bool local = windowed && rotary.local_base.has_value();
   const double base = local ? *rotary.local_base : rotary.base;
-  const std::int64_t dim = config.rotary_dim();
+  const std::int64_t dim = config.rotary_dim_of(windowed);
   const at::ScalarType precision = config.dtype == at::kDouble ? at::kDouble : at::kFloat;
   const at::Tensor exponents = at::arange(0, dim, 2, precision) / static_cast<double>(dim);
   const at::Tensor forwards = at::pow(base, exponents).reciprocal();
-  const at::Tensor f = rotary.reversed ? -forwards : forwards;
+  at::Tensor f = rotary.reversed ? -forwards : forwards;
   if (local) return {f, {}};
+  if (rotary.turned_pairs > 0) {
+    f = at::where(at::arange(f.size(0), at::kLong) < rotary.turned_pairs, f, at::zeros_like(f));
+  }
   const RopeScaling& scaling = rotary.scaling;
   if (const auto* linear = std::get_if<LinearScaling>(&scaling)) return {f / linear->factor, scaling};
   if (const auto* llama3 = std::get_if<Llama3Scaling>(&scaling)) return {scale_llama3(f, *llama3), scaling};

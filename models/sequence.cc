@@ -168,16 +168,22 @@ VisibleKeys Sequence::visible_by_place(bool windows) const {
   if (!windows) return visible;
   // In tokens, not columns: padding between two tokens does not move them apart. Padding itself has no place
   // among the tokens.
-  const std::int64_t reach = config_.window->size;
-  const auto column_of = [&](std::int64_t tokens_on) {
+  const std::int64_t size = config_.window->size;
+  const auto column_of = [&](const auto& tokens_on) {  // a number, or one for each query [1 or batch, query]
     const at::Tensor column = (own + tokens_on).clamp(0, keys);
     if (!real_.defined()) return column;
     const at::Tensor by_token =
         at::searchsorted(key_positions_.contiguous(), (positions_ + tokens_on).contiguous());
     return at::where(real_, by_token, column);
   };
-  visible.first = column_of(1 - reach);
-  if (bidirectional_) visible.end = column_of(reach);
+  if (config_.window->kind == Window::chunks) {
+    const at::Tensor in_chunk = positions_.remainder(size);
+    visible.first = column_of(-in_chunk);
+    if (bidirectional_) visible.end = column_of(size - in_chunk);
+  } else {
+    visible.first = column_of(1 - size);
+    if (bidirectional_) visible.end = column_of(size);
+  }
   visible.end = visible.end.expand_as(visible.first).contiguous();
   return visible;
 }

@@ -22,7 +22,9 @@ class StackedExperts {
     at::Tensor b_out;  ///< [expert, d_model]; undefined without
   };
   /// `in_groups`: see GraphContext::multiplies_groups.
-  StackedExperts(Weights weights, Neurons neurons, bool in_groups);
+  /// `weighted_inputs`: tokens are multiplied by their weights before their experts read them, else what is
+  /// written.
+  StackedExperts(Weights weights, Neurons neurons, bool in_groups, bool weighted_inputs = false);
 
   /// Who writes for whom.
   struct Chosen {
@@ -30,21 +32,25 @@ class StackedExperts {
     at::Tensor weights;  ///< [token, rank]
   };
   /// The sum that each token takes, [token, d_model], of what its experts write for tokens [token, d_model],
-  /// times their weights. `way`: absent for the fastest.
+  /// with their weights. `way`: absent for the fastest.
   at::Tensor forward(const at::Tensor& tokens, const Chosen& chosen, Memory memory,
                      std::optional<ExpertWay> way = std::nullopt) const;
 
  private:
   at::Tensor neurons(const at::Tensor& both, Memory memory) const;
-  /// What is written in all blocks' rows, [row, d_model].
-  at::Tensor in_blocks(const at::Tensor& tokens, const ExpertBlocks& blocks, Memory memory) const;
-  at::Tensor in_groups(const at::Tensor& tokens, const ExpertGroups& groups, Memory memory) const;
+  /// What is written in all blocks' rows, [row, d_model]. What is read is multiplied by `weights` [row, one]
+  /// where they are defined.
+  at::Tensor in_blocks(const at::Tensor& tokens, const ExpertBlocks& blocks, const at::Tensor& weights,
+                       Memory memory) const;
+  at::Tensor in_groups(const at::Tensor& tokens, const ExpertGroups& groups, const at::Tensor& weights,
+                       Memory memory) const;
   /// Blocks whose intermediate results, and the matrices that are copied for them, take little memory.
   std::int64_t blocks_at_a_time(const ExpertBlocks& blocks) const;
 
   Weights weights_;
   Neurons neurons_;
   bool in_groups_;
+  bool weighted_inputs_;
 };
 
 }  // namespace hooked

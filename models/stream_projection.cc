@@ -9,17 +9,19 @@
 namespace hooked {
 
 StreamProjection::StreamProjection(torch::nn::Module& attention, const GraphContext& context)
-    : config_(context.config) {
+    : config_(context.config),
+      kv_heads_(config_.kv_heads(context.layer)),
+      d_head_(config_.head_width(context.layer)) {
   const ModelConfig& c = config_;
-  const std::int64_t width = (c.n_heads + 2 * c.n_kv_heads) * c.d_head;
-  W_QKV_ = add_matrix(attention, "W_QKV", width, c.d_model, {.out = c.d_head, .in = c.d_model}, context);
+  const std::int64_t width = (c.n_heads + 2 * kv_heads_) * d_head_;
+  W_QKV_ = add_matrix(attention, "W_QKV", width, c.d_model, {.out = d_head_, .in = c.d_model}, context);
   if (!c.qkv_bias) return;
   b_QKV_ = attention.register_parameter("b_QKV", at::empty({width}, context.options),
                                         /*requires_grad=*/false);
 }
 
 Heads StreamProjection::project(const AttentionInput& input, Run& run) const {
-  const std::int64_t h = config_.n_heads, kv = config_.n_kv_heads, d = config_.d_head;
+  const std::int64_t h = config_.n_heads, kv = kv_heads_, d = d_head_;
   const auto side_by_side = [&](const at::Tensor& x, std::int64_t first_head, std::int64_t count) {
     const Matrix weight = W_QKV_.narrow(first_head * d, count * d);
     const at::Tensor bias = b_QKV_.defined() ? b_QKV_.narrow(0, first_head * d, count * d) : b_QKV_;
@@ -56,7 +58,7 @@ Heads StreamProjection::project(const AttentionInput& input, Run& run) const {
 
 at::Tensor StreamProjection::branch(const at::Tensor& input, std::int64_t first_head, std::int64_t heads,
                                     const Run& run) const {
-  const std::int64_t d = config_.d_head;
+  const std::int64_t d = d_head_;
   const at::Tensor weight =
       W_QKV_.narrow(first_head * d, heads * d).by_output_heads(heads).read();  // [head, d_model, d_head]
   const at::Tensor x = ops::by_head_product(input, weight, run);
@@ -65,7 +67,7 @@ at::Tensor StreamProjection::branch(const at::Tensor& input, std::int64_t first_
 }
 
 WeightSlots StreamProjection::slots(const std::string& path) const {
-  const std::int64_t h = config_.n_heads, kv = config_.n_kv_heads, d = config_.d_head;
+  const std::int64_t h = config_.n_heads, kv = kv_heads_, d = d_head_;
   WeightSlots slots;
   const auto name = [&](const char* plain) {
     const std::string full = path + plain;

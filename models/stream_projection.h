@@ -20,8 +20,9 @@ class StreamProjection : public HeadProjection {
                     const Run& run) const;
 
   const ModelConfig& config_;
-  Matrix W_QKV_;      // [(head + 2 kv_head) * d_head, d_model]
-  at::Tensor b_QKV_;  // [(head + 2 kv_head) * d_head]; undefined without
+  std::int64_t kv_heads_, d_head_;  // of its layer
+  Matrix W_QKV_;                    // [(head + 2 kv_head) * d_head, d_model]
+  at::Tensor b_QKV_;                // [(head + 2 kv_head) * d_head]; undefined without
 };
 
 }  // namespace hooked

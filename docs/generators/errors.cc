@@ -215,7 +215,7 @@ void config_errors(const HookedTransformer& model) {
           write("other/config.json", R"({"model_type": "rwkv", "hidden_size": 16})");
           (void)HookedTransformer::load("other");
         },
-        "`hooked` reads the listed families. Others can be converted to a native folder "
+        "Families that are not in [families.md](families.md) can be converted to a native folder "
         "(docs/architecture.md)."},
        {"A field has an unknown value",
         [&] {

@@ -2,6 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/cat.h>
 #include <fmt/format.h>
 
 #include <utility>
@@ -16,29 +17,12 @@ std::int64_t count_or(const HfConfig& hf, std::string_view key, std::int64_t fal
   return hf.json().has(key) ? hf.count(key) : fallback;
 }
 
-LayerFlags recurrent_layers(HfConfig& hf, const ModelConfig& c) {
-  const ConfigReader& json = hf.json();
-  if (!json.has("layer_types")) {
-    const std::int64_t interval = count_or(hf, "full_attention_interval", 4);
-    const bool said = json.has("full_attention_interval");
-    hf.comes_from("delta_net.layers", json.where(said ? "full_attention_interval" : "num_hidden_layers"));
-    return flag_layers(c, [&](std::int64_t l) { return (l + 1) % interval != 0; });
-  }
-  json.ignore({"full_attention_interval"});
-  hf.comes_from("delta_net.layers", json.where("layer_types"));
-  LayerFlags recurs;
-  for (const std::string& type : json.texts("layer_types")) {
-    if (type != "linear_attention" && type != "full_attention") {
-      json.refuse("layer_types",
-                  "has a kind of layer that is not supported; expected linear_attention and full_attention");
-    }
-    recurs.push_back(type == "linear_attention");
-  }
-  if (static_cast<std::int64_t>(recurs.size()) != c.n_layers) {
-    json.refuse("layer_types", fmt::format("has {} entries; expected one for each of the {} layers",
-                                           recurs.size(), c.n_layers));
-  }
-  return recurs;
+// All but every fourth, or another that the file says.
+LayerFlags layers_between(HfConfig& hf, const ModelConfig& c) {
+  const std::int64_t interval = count_or(hf, "full_attention_interval", 4);
+  const bool said = hf.json().has("full_attention_interval");
+  hf.comes_from("delta_net.layers", hf.json().where(said ? "full_attention_interval" : "num_hidden_layers"));
+  return flag_layers(c, [&](std::int64_t l) { return (l + 1) % interval != 0; });
 }
 
 // `count` blocks of `width` rows each from row `first` of each of the key heads' `rows` rows, as heads
@@ -71,42 +55,86 @@ void add_by_key_head(Recipes& r, const DeltaNet& s) {
   }
 }
 
+// One of the parts, one above the other, of the sizes `parts` that a tensor has, as heads.
+void add_heads(Recipes& r, const char* ours, const char* theirs, const std::vector<std::int64_t>& parts,
+               std::size_t part, std::int64_t width) {
+  r.make(fmt::format("linear_attn.{}", ours), {fmt::format("linear_attn.{}.weight", theirs)},
+         [=](const Tensors& weight) {
+           const at::Tensor rows = weight[0].split_with_sizes(parts, 0)[part];
+           return rows.unflatten(0, {-1, width}).transpose(1, 2);
+         });
+}
+
+// A number for each head.
+void add_numbers(Recipes& r, const char* ours, const char* theirs) {
+  r.make(fmt::format("linear_attn.{}", ours), {fmt::format("linear_attn.{}.weight", theirs)},
+         [](const Tensors& weight) { return weight[0].t(); });
+}
+
 void add_in_parts(Recipes& r, const DeltaNet& s) {
   const std::int64_t keys = s.n_key_heads * s.d_key, values = s.n_heads * s.d_value;
-  // One of the parts, one above the other, of the sizes `parts` that a tensor has.
-  const auto heads = [&](const char* ours, const char* theirs, std::vector<std::int64_t> parts,
-                         std::size_t part, std::int64_t width) {
-    r.make(fmt::format("linear_attn.{}", ours), {fmt::format("linear_attn.{}.weight", theirs)},
-           [=](const Tensors& weight) {
-             const at::Tensor rows = weight[0].split_with_sizes(parts, 0)[part];
-             return rows.unflatten(0, {-1, width}).transpose(1, 2);
-           });
-  };
-  heads("W_Q", "in_proj_qkv", {keys, keys, values}, 0, s.d_key);
-  heads("W_K", "in_proj_qkv", {keys, keys, values}, 1, s.d_key);
-  heads("W_V", "in_proj_qkv", {keys, keys, values}, 2, s.d_value);
-  heads("W_gate", "in_proj_z", {values}, 0, s.d_value);
-  for (const auto& [ours, theirs] : {std::pair{"W_beta", "in_proj_b"}, std::pair{"W_decay", "in_proj_a"}}) {
-    r.make(fmt::format("linear_attn.{}", ours), {fmt::format("linear_attn.{}.weight", theirs)},
-           [](const Tensors& weight) { return weight[0].t(); });
+  add_heads(r, "W_Q", "in_proj_qkv", {keys, keys, values}, 0, s.d_key);
+  add_heads(r, "W_K", "in_proj_qkv", {keys, keys, values}, 1, s.d_key);
+  add_heads(r, "W_V", "in_proj_qkv", {keys, keys, values}, 2, s.d_value);
+  add_heads(r, "W_gate", "in_proj_z", {values}, 0, s.d_value);
+  add_numbers(r, "W_beta", "in_proj_b");
+  add_numbers(r, "W_decay", "in_proj_a");
+}
+
+void add_apart(Recipes& r, const DeltaNet& s) {
+  const std::int64_t keys = s.n_key_heads * s.d_key, values = s.n_heads * s.d_value;
+  add_heads(r, "W_Q", "q_proj", {keys}, 0, s.d_key);
+  add_heads(r, "W_K", "k_proj", {keys}, 0, s.d_key);
+  add_heads(r, "W_V", "v_proj", {values}, 0, s.d_value);
+  add_heads(r, "W_gate", "g_proj", {values}, 0, s.d_value);
+  add_numbers(r, "W_beta", "b_proj");
+  add_numbers(r, "W_decay", "a_proj");
+}
+
+// The convolution's filters [dimension, 1, tap] in one tensor, or one for each of queries, keys and values.
+void add_filter(Recipes& r, DeltaNetFiles files) {
+  const char* const ours = "linear_attn.filter.weight";
+  const auto together = [](const Tensors& weight) { return weight[0].select(1, 0); };
+  if (files != DeltaNetFiles::apart) {
+    r.make(ours, {"linear_attn.conv1d.weight"}, together);
+    return;
   }
+  TensorRecipe& recipe = r.make(
+      ours, {"linear_attn.q_conv1d.weight", "linear_attn.k_conv1d.weight", "linear_attn.v_conv1d.weight"},
+      [](const Tensors& weights) { return at::cat(weights).select(1, 0); });
+  r.or_made_of(recipe, {"linear_attn.conv1d.weight"}, together);
 }
 
 }  // namespace
 
-void read_qwen_delta_nets(HfConfig& hf, ModelConfig& c) {
+LayerFlags linear_layers(HfConfig& hf, const ModelConfig& c, const std::function<LayerFlags()>& usual) {
   const ConfigReader& json = hf.json();
-  c.qkv_bias = c.attn_out_bias = json.boolean_or("attention_bias", false);
-  c.qk_norm = QkNorm{.span = QkNorm::per_head};
-  c.norm_offset = true;
-  c.gated_heads = true;
-  DeltaNet net{.n_key_heads = count_or(hf, "linear_num_key_heads", 16),
-               .n_heads = count_or(hf, "linear_num_value_heads", 32),
-               .d_key = count_or(hf, "linear_key_head_dim", 128),
-               .d_value = count_or(hf, "linear_value_head_dim", 128),
+  if (!json.has("layer_types")) return usual();
+  hf.comes_from("delta_net.layers", json.where("layer_types"));
+  LayerFlags recurs;
+  for (const std::string& type : json.texts("layer_types")) {
+    if (type != "linear_attention" && type != "full_attention") {
+      json.refuse("layer_types",
+                  "has a kind of layer that is not supported; expected linear_attention and full_attention");
+    }
+    recurs.push_back(type == "linear_attention");
+  }
+  if (static_cast<std::int64_t>(recurs.size()) != c.n_layers) {
+    json.refuse("layer_types", fmt::format("has {} entries; expected one for each of the {} layers",
+                                           recurs.size(), c.n_layers));
+  }
+  return recurs;
+}
+
+DeltaNet read_delta_nets(HfConfig& hf, const ModelConfig& c, LayerFlags layers,
+                         const DeltaNetDefaults& defaults) {
+  const ConfigReader& json = hf.json();
+  DeltaNet net{.n_key_heads = count_or(hf, "linear_num_key_heads", defaults.n_key_heads),
+               .n_heads = count_or(hf, "linear_num_value_heads", defaults.n_heads),
+               .d_key = count_or(hf, "linear_key_head_dim", defaults.d_key),
+               .d_value = count_or(hf, "linear_value_head_dim", defaults.d_value),
                .kernel = count_or(hf, "linear_conv_kernel_dim", 4),
-               .layers = none_if_all_false(recurrent_layers(hf, c))};
-  if (net.layers.empty()) return;
+               .layers = std::move(layers)};
   if (net.n_heads % net.n_key_heads != 0) {
     json.refuse("linear_num_value_heads",
                 fmt::format("is no multiple of linear_num_key_heads = {}; expected one", net.n_key_heads));
@@ -117,7 +145,35 @@ void read_qwen_delta_nets(HfConfig& hf, ModelConfig& c) {
                 "has such layers");
   }
   hf.comes_from("delta_net.kernel", json.where("linear_conv_kernel_dim"));
-  c.delta_net = std::move(net);
+  return net;
+}
+
+void read_qwen_delta_nets(HfConfig& hf, ModelConfig& c) {
+  const ConfigReader& json = hf.json();
+  c.qkv_bias = c.attn_out_bias = json.boolean_or("attention_bias", false);
+  c.qk_norm = QkNorm{.span = QkNorm::per_head};
+  c.norm_offset = true;
+  c.gated_heads = true;
+  LayerFlags layers = none_if_all_false(linear_layers(hf, c, [&] { return layers_between(hf, c); }));
+  json.ignore({"full_attention_interval", "linear_num_key_heads", "linear_num_value_heads",
+               "linear_key_head_dim", "linear_value_head_dim", "linear_conv_kernel_dim"});
+  if (!layers.empty()) c.delta_net = read_delta_nets(hf, c, std::move(layers));
+}
+
+void add_delta_net(Recipes& r, const ModelConfig& c, DeltaNetFiles files) {
+  const DeltaNet& s = *c.delta_net;
+  const bool apart = files == DeltaNetFiles::apart;
+  if (files == DeltaNetFiles::by_key_head) add_by_key_head(r, s);
+  if (files == DeltaNetFiles::in_parts) add_in_parts(r, s);
+  if (apart) add_apart(r, s);
+  add_filter(r, files);
+  r.copy("linear_attn.A_log", "linear_attn.A_log");
+  r.copy("linear_attn.dt_bias", "linear_attn.dt_bias");
+  r.copy("linear_attn.norm.w", apart ? "linear_attn.o_norm.weight" : "linear_attn.norm.weight");
+  r.make("linear_attn.W_O", {apart ? "linear_attn.o_proj.weight" : "linear_attn.out_proj.weight"},
+         [heads = s.n_heads, width = s.d_value](const Tensors& weight) {
+           return weight[0].t().unflatten(0, {heads, width});
+         });
 }
 
 void add_qwen_mixer(Recipes& r, const ModelConfig& c, DeltaNetFiles files) {
@@ -129,17 +185,7 @@ void add_qwen_mixer(Recipes& r, const ModelConfig& c, DeltaNetFiles files) {
     r.attention_out("self_attn.o_proj");
     return;
   }
-  const DeltaNet& s = *c.delta_net;
-  files == DeltaNetFiles::by_key_head ? add_by_key_head(r, s) : add_in_parts(r, s);
-  r.make("linear_attn.filter.weight", {"linear_attn.conv1d.weight"},
-         [](const Tensors& weight) { return weight[0].select(1, 0); });
-  r.copy("linear_attn.A_log", "linear_attn.A_log");
-  r.copy("linear_attn.dt_bias", "linear_attn.dt_bias");
-  r.copy("linear_attn.norm.w", "linear_attn.norm.weight");
-  r.make("linear_attn.W_O", {"linear_attn.out_proj.weight"},
-         [heads = s.n_heads, width = s.d_value](const Tensors& weight) {
-           return weight[0].t().unflatten(0, {heads, width});
-         });
+  add_delta_net(r, c, files);
 }
 
 }  // namespace hooked

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+
 #include "families/shared/hf_config.h"
 #include "families/shared/recipes.h"
 
@@ -9,9 +11,28 @@ namespace hooked {
 /// the other layers. Heads of attention are gated, queries and keys normed.
 void read_qwen_delta_nets(HfConfig& hf, ModelConfig& config);
 
-/// Whether a file holds what a delta net reads with by key heads, in two tensors (Qwen 3-Next), or one part
-/// after another, in four (Qwen 3.5).
-enum class DeltaNetFiles : std::uint8_t { by_key_head, in_parts };
+/// What a config means where it says nothing of its gated delta nets.
+struct DeltaNetDefaults {
+  std::int64_t n_key_heads = 16;
+  std::int64_t n_heads = 32;
+  std::int64_t d_key = 128;
+  std::int64_t d_value = 128;
+};
+
+/// The layers that `layer_types` calls `linear_attention`, beside `full_attention`, or what is usual where
+/// there is no such key.
+LayerFlags linear_layers(HfConfig& hf, const ModelConfig& config, const std::function<LayerFlags()>& usual);
+
+/// What the keys `linear_*` say of gated delta nets in those layers, of which there is at least one.
+DeltaNet read_delta_nets(HfConfig& hf, const ModelConfig& config, LayerFlags layers,
+                         const DeltaNetDefaults& defaults = {});
+
+/// Whether a file holds what a delta net reads with by key heads, in two tensors (Qwen 3-Next), one part
+/// after another, in four (Qwen 3.5), or each in a tensor of its own, filters too (OLMo Hybrid).
+enum class DeltaNetFiles : std::uint8_t { by_key_head, in_parts, apart };
+
+/// `linear_attn` of a block that has it.
+void add_delta_net(Recipes& recipes, const ModelConfig& config, DeltaNetFiles files);
 
 /// `linear_attn` of a block, or `self_attn` with gates among its queries.
 void add_qwen_mixer(Recipes& recipes, const ModelConfig& config, DeltaNetFiles files);

@@ -182,16 +182,17 @@ void HfConfig::require_unset(std::initializer_list<std::string_view> keys) const
   }
 }
 
-LayerFlags HfConfig::windowed_layers(const ModelConfig& config, const LayerRule& usually) const {
+LayerFlags HfConfig::windowed_layers(const ModelConfig& config, const LayerRule& usually,
+                                     std::string_view type) const {
   if (!json_.has("layer_types")) return flag_layers(config, usually);
   LayerFlags windowed;
-  for (const std::string& type : json_.texts("layer_types")) {
-    if (type != "sliding_attention" && type != "full_attention") {
-      json_.refuse("layer_types",
-                   "has a kind of layer that is not supported; expected sliding_attention and "
-                   "full_attention");
+  for (const std::string& said : json_.texts("layer_types")) {
+    if (said != type && said != "full_attention") {
+      json_.refuse(
+          "layer_types",
+          fmt::format("has a kind of layer that is not supported; expected {} and full_attention", type));
     }
-    windowed.push_back(type == "sliding_attention");
+    windowed.push_back(said == type);
   }
   if (static_cast<std::int64_t>(windowed.size()) != config.n_layers) {
     json_.refuse("layer_types", fmt::format("has {} entries; expected one for each of the {} layers",
@@ -209,7 +210,8 @@ void HfConfig::set_windows(ModelConfig& config, const WindowKey& window, LayerFl
         window.name,
         "leaves open how many keys the windowed layers see; expected their number, or no such layer");
   }
-  config.window = Window{.size = json_.has(window.name) ? count(window.name) : window.fallback,
+  config.window = Window{.kind = window.kind,
+                         .size = json_.has(window.name) ? count(window.name) : window.fallback,
                          .layers = std::move(windowed)};
 }
 

@@ -40,11 +40,12 @@ LayerFlags flag_layers(const ModelConfig& config, const LayerRule& rule);
 /// `flags`, or an empty list if none is true.
 LayerFlags none_if_all_false(LayerFlags flags);
 
-/// Where a config has the size of its windows.
+/// How a config has its windows.
 struct WindowKey {
   std::string_view name;
   std::int64_t fallback = 0;  ///< where the key is absent; 0: as null
   bool null_is_none = false;  ///< whether null means no windows; else it is refused where a layer has one
+  Window::Kind kind = Window::sliding;
 };
 
 /// A Hugging Face config.json under the reading of one family.
@@ -72,8 +73,9 @@ class HfConfig {
   void require_unset(std::initializer_list<std::string_view> keys) const;
 
   /// Whether each layer is windowed: by `layer_types`, or as `usually` says where the key is absent. Other
-  /// kinds of layers than sliding_attention and full_attention are refused.
-  LayerFlags windowed_layers(const ModelConfig& config, const LayerRule& usually) const;
+  /// kinds of layers than full_attention and the family's windowed one, `type`, are refused.
+  LayerFlags windowed_layers(const ModelConfig& config, const LayerRule& usually,
+                             std::string_view type = "sliding_attention") const;
   /// Gives the layers that `windowed` names a window. Throws ConfigError at the key if it does not say which.
   void set_windows(ModelConfig& config, const WindowKey& window, LayerFlags windowed) const;
 

@@ -102,6 +102,8 @@ inline constexpr NativeKey kNativeKeys[] = {
     {"hooked.qk_norm_kind", "qk_norm.kind"},
     {"hooked.qk_norm_bias", "qk_norm.bias"},
     {"hooked.qk_norm_after_rotary", "qk_norm.after_rotary"},
+    {"hooked.qk_norm_layers", "qk_norm.layers"},
+    {"hooked.window_kind", "window.kind"},
     {"hooked.swish_beta", "activation.beta", NativeForm::own},
     {"hooked.gate_limit", "gate_limit"},
     {"hooked.up_offset", "up_offset"},

@@ -282,6 +282,8 @@ void read_attention(const Source& in, ModelConfig& c) {
     c.qk_norm = QkNorm{.span = per_head ? QkNorm::per_head : QkNorm::whole_projection};
   }
   if (in.hooked.object_if("query_growth")) c.query_growth.emplace();
+  if (in.hooked.object_if("full_heads"))
+    c.full_heads = FullHeads{.d_head = c.d_head, .n_kv_heads = c.n_kv_heads};
   if (const auto group = in.hooked.object_if("latent")) {
     c.latent = Latents{.d_kv = group->integer("d_kv"), .d_value = c.d_head};
   }

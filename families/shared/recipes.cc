@@ -106,6 +106,13 @@ TensorRecipe& Recipes::make(std::string_view ours_name, const std::vector<std::s
   return recipes_.emplace_back(std::move(recipe));
 }
 
+void Recipes::or_made_of(TensorRecipe& recipe, const std::vector<std::string>& theirs_names,
+                         std::function<at::Tensor(const Tensors&)> how) const {
+  TensorRecipe other{recipe.target, {}, std::move(how)};
+  for (const std::string& name : theirs_names) other.sources.push_back(theirs(name));
+  recipe.otherwise = std::make_shared<const TensorRecipe>(std::move(other));
+}
+
 void Recipes::positions(std::string_view theirs_name, std::int64_t offset) {
   if (offset == 0) return copy("pos_embed.W_pos", theirs_name);
   make("pos_embed.W_pos", {std::string(theirs_name)},
@@ -157,8 +164,9 @@ void Recipes::plain_norm(std::string_view ours_name) {
 }
 
 void Recipes::qk_norm(std::string_view their_q, std::string_view their_k) {
-  for (const auto& [our_name, their_name, heads] : {std::tuple{"attn.q_norm", their_q, config_.n_heads},
-                                                    std::tuple{"attn.k_norm", their_k, config_.n_kv_heads}}) {
+  for (const auto& [our_name, their_name, heads] :
+       {std::tuple{"attn.q_norm", their_q, config_.n_heads},
+        std::tuple{"attn.k_norm", their_k, config_.kv_heads(layer_)}}) {
     const auto flat = [heads = heads](const Tensors& weight) {  // [head, d_head] where each has its own
       return weight[0].dim() == 1 ? weight[0] : weight[0].unflatten(0, {heads, 1}).flatten();
     };
@@ -170,8 +178,9 @@ void Recipes::qk_norm(std::string_view their_q, std::string_view their_k) {
 
 void Recipes::plain_qk_norm() {
   for (const char* name : {"attn.q_norm.w", "attn.k_norm.w"}) {
-    make(name, {},
-         [d = config_.d_head, dtype = config_.dtype](const Tensors&) { return at::ones({d}, dtype); });
+    make(name, {}, [d = config_.head_width(layer_), dtype = config_.dtype](const Tensors&) {
+      return at::ones({d}, dtype);
+    });
   }
 }
 
@@ -182,8 +191,8 @@ std::string Recipes::head_name(char kind, char letter) const {
 
 void Recipes::heads(char letter, std::string_view theirs_name) {
   const std::string name(theirs_name);
-  const std::int64_t count = letter == 'Q' ? config_.n_heads : config_.n_kv_heads;
-  const std::int64_t d = config_.d_head;
+  const std::int64_t count = letter == 'Q' ? config_.n_heads : config_.kv_heads(layer_);
+  const std::int64_t d = config_.head_width(layer_);
   make(head_name('W', letter), {name + ".weight"}, [layout = layout_, count, d](const Tensors& weight) {
     return in_out(weight[0], layout).t().unflatten(0, {count, d}).transpose(1, 2);
   });
@@ -195,7 +204,7 @@ void Recipes::heads(char letter, std::string_view theirs_name) {
 
 void Recipes::gated_queries(std::string_view theirs_name) {
   const std::string name(theirs_name);
-  const std::int64_t heads = config_.n_heads, d = config_.d_head;
+  const std::int64_t heads = config_.n_heads, d = config_.head_width(layer_);
   for (const auto& [letter, part] : {std::pair{'Q', 0}, std::pair{'G', 1}}) {
     make(fmt::format("attn.W_{}", letter), {name + ".weight"}, [=, part = part](const Tensors& weight) {
       return weight[0].unflatten(0, {heads, 2, d}).select(1, part).transpose(1, 2);
@@ -209,8 +218,8 @@ void Recipes::gated_queries(std::string_view theirs_name) {
 
 void Recipes::fused_qkv(std::string_view theirs_name, const FusedHeads& fused) {
   const std::string name(theirs_name);
-  const std::int64_t d = config_.d_head;
-  const std::int64_t slots = config_.n_heads + 2 * config_.n_kv_heads;
+  const std::int64_t d = config_.head_width(layer_);
+  const std::int64_t slots = config_.n_heads + 2 * config_.kv_heads(layer_);
   for (const auto& [letter, places] :
        {std::pair{'Q', fused.q}, std::pair{'K', fused.k}, std::pair{'V', fused.v}}) {
     const auto ours_of = [places = places](const at::Tensor& blocks) { return picked(blocks, places); };
@@ -227,7 +236,7 @@ void Recipes::fused_qkv(std::string_view theirs_name, const FusedHeads& fused) {
 
 void Recipes::attention_out(std::string_view theirs_name, double scale) {
   const std::string name(theirs_name);
-  const std::int64_t h = config_.n_heads, d = config_.value_dim(), m = config_.d_model;
+  const std::int64_t h = config_.n_heads, d = config_.value_dim(layer_), m = config_.d_model;
   make(attention_ + ".W_O", {name + ".weight"},
        [=, layout = layout_, dtype = config_.dtype](const Tensors& weight) {
          return scaled(in_out(weight[0], layout), scale, dtype).unflatten(0, {h, d}).view({h, d, m});
@@ -318,8 +327,10 @@ void Recipes::mixture(const MixtureNames& names, double scale) {
       make("mlp.W_gate.weight", {names.router}, [](const Tensors& weight) { return weight[0]; });
   if (!names.router_alias.empty()) or_named(router, names.router_alias);
   const std::int64_t d = config_.experts->d_expert;
-  const auto with_rows = [either_way = names.either_way](const at::Tensor& stored, std::int64_t rows) {
-    return either_way && stored.size(0) != rows ? stored.t() : stored;
+  const auto with_rows = [turned = names.turned](const at::Tensor& stored, std::int64_t rows) {
+    const bool turns =
+        turned == MixtureNames::yes || (turned == MixtureNames::where_needed && stored.size(0) != rows);
+    return turns ? stored.t() : stored;
   };
   const auto half = [d, with_rows](std::int64_t which) {
     return [d, which, with_rows](const at::Tensor& both) {

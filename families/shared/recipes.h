@@ -40,9 +40,13 @@ struct MixtureNames {
   /// d_mlp]. Read where a file does not have the experts one by one.
   std::string gate_up = "mlp.experts.gate_up_proj", down = "mlp.experts.down_proj";
   std::string gate_up_alias = {}, down_alias = {};
-  /// Whether matrices in those two may also be turned over, [expert, d_model, 2 d_mlp] and [expert, d_mlp,
-  /// d_model], where they fit only so.
-  bool either_way = false;
+  /// Whether matrices in those two are turned over, [expert, d_model, 2 d_mlp] and [expert, d_mlp, d_model].
+  enum Turned : std::uint8_t {
+    no,
+    yes,
+    where_needed,  ///< where they fit only so
+  };
+  Turned turned = no;
 };
 
 /// Builds the recipes of a family: each call says under which name one part of the model is stored. Biases
@@ -71,6 +75,10 @@ class Recipes {
   void or_named(TensorRecipe& recipe, std::string_view theirs_name) const {
     recipe.alias = theirs(theirs_name);
   }
+
+  /// How the recipe's tensor is made from files that have none of its sources.
+  void or_made_of(TensorRecipe& recipe, const std::vector<std::string>& theirs,
+                  std::function<at::Tensor(const std::vector<at::Tensor>&)> how) const;
 
   void embedding(std::string_view theirs) { copy("embed.W_E", theirs); }
   /// Learned positions; `offset` rows at the start of their table belong to no position.

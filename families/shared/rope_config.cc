@@ -144,6 +144,35 @@ void stretch_once(const ConfigReader& parameters, const ModelConfig& config, Rot
   rotary.scaling = NoScaling{};
 }
 
+// Pairs that are turned, of those of a whole head.
+std::int64_t turned_pairs(const ConfigReader& reader, std::string_view key, const ModelConfig& config,
+                          double share) {
+  const auto d_head = static_cast<double>(config.d_head);
+  const auto pairs = share > 0.0 && share <= 1.0 ? static_cast<std::int64_t>(share * d_head / 2.0) : 0;
+  if (pairs < 1) {
+    reader.refuse(key,
+                  fmt::format("is out of range; expected a share that turns at least one of the {} pairs "
+                              "of a head, at most 1",
+                              config.d_head / 2));
+  }
+  return pairs == config.d_head / 2 ? 0 : pairs;
+}
+
+// The kind of which a share of the pairs is turned, by the frequencies of all of them.
+RotaryPositions read_proportional(HfConfig& hf, const ConfigReader& parameters, const ModelConfig& config,
+                                  double base) {
+  constexpr std::string_view kShare = "partial_rotary_factor";
+  RotaryPositions rotary{.base = base};
+  rotary.turned_pairs = turned_pairs(parameters, kShare, config, parameters.number_or(kShare, 1.0));
+  if (const double factor = parameters.number_or("factor", 1.0); factor != 1.0) {
+    rotary.scaling = LinearScaling{.factor = factor};
+  }
+  hf.comes_from("rotary.linear.factor", parameters.where("factor"));
+  parameters.ignore({"rope_type", "type"});
+  parameters.refuse_unread();
+  return rotary;
+}
+
 // The group of one kind of layers.
 RotaryPositions read_group(HfConfig& hf, const ConfigReader& parameters, const ModelConfig& config,
                            const RopeDefaults& defaults) {
@@ -152,6 +181,10 @@ RotaryPositions read_group(HfConfig& hf, const ConfigReader& parameters, const M
   rotary.base = parameters.number_or("rope_theta", json.number_or(defaults.theta_key, defaults.theta));
   hf.comes_from("rotary.base", parameters.has("rope_theta") ? parameters.where("rope_theta")
                                                             : json.where(defaults.theta_key));
+  if (defaults.proportional &&
+      parameters.text_or(parameters.first_of({"rope_type", "type"}), "default") == "proportional") {
+    return read_proportional(hf, parameters, config, rotary.base);
+  }
   const bool inside = parameters.has("partial_rotary_factor");
   const ConfigReader& holder = inside ? parameters : json;
   const std::string_view key = inside ? "partial_rotary_factor" : defaults.partial_key;
@@ -169,14 +202,16 @@ RotaryPositions read_group(HfConfig& hf, const ConfigReader& parameters, const M
   return rotary;
 }
 
-ConfigReader no_parameters() { return {"{}", "rope_parameters"}; }
+ConfigReader no_parameters(const HfConfig& hf, std::string_view group = "{}") {
+  return {group, hf.json().where("rope_parameters")};
+}
 
 // Full layers may be scaled, windowed ones have their own base. In the older style the windowed layers take
 // no scaling, and transformers reads a scaling's kind under the newer of its two keys only.
 std::pair<RotaryPositions, RotaryPositions> read_older_style(HfConfig& hf, const ModelConfig& config,
                                                              const LayeredRopeDefaults& defaults) {
   const ConfigReader& json = hf.json();
-  RotaryPositions full = read_group(hf, no_parameters(), config, {.theta = defaults.theta});
+  RotaryPositions full = read_group(hf, no_parameters(hf), config, {.theta = defaults.theta});
   RotaryPositions windowed = full;
   windowed.base = defaults.windowed_theta_key.empty()
                       ? defaults.windowed_theta
@@ -204,7 +239,8 @@ void read_rope(HfConfig& hf, ModelConfig& config, const RopeDefaults& defaults) 
   json.ignore({defaults.theta_key, defaults.partial_key, "original_max_position_embeddings"});
   const auto parameters = json.object_if(json.first_of({"rope_scaling", "rope_parameters"}));
   json.ignore({"rope_scaling", "rope_parameters"});
-  const RotaryPositions rotary = read_group(hf, parameters ? *parameters : no_parameters(), config, defaults);
+  const RotaryPositions rotary =
+      read_group(hf, parameters ? *parameters : no_parameters(hf), config, defaults);
   config.positions = rotary;
   // It exists to go beyond the trained context, and names no other.
   if (std::holds_alternative<DynamicScaling>(rotary.scaling)) config.n_ctx = kUnlimitedContext;
@@ -215,23 +251,30 @@ void read_layered_rope(HfConfig& hf, ModelConfig& config, const LayeredRopeDefau
   RotaryPositions full, windowed;
   const auto parameters =
       json.holds_object("rope_parameters") ? json.object_if("rope_parameters") : std::nullopt;
-  if (parameters &&
-      (parameters->holds_object("full_attention") || parameters->holds_object("sliding_attention"))) {
-    const auto group = [&](std::string_view key, double theta) {
-      const auto found = parameters->object_if(key);
-      return read_group(hf, found ? *found : no_parameters(), config, {.theta = theta, .theta_key = "-"});
-    };
-    windowed = group("sliding_attention", defaults.windowed_theta);
-    full = group("full_attention", defaults.theta);  // last, so that errors name its keys
-    hf.comes_from("rotary.local_base", parameters->where("sliding_attention.rope_theta"));
-    parameters->refuse_unread();
+  const bool grouped = parameters && (parameters->holds_object("full_attention") ||
+                                      parameters->holds_object("sliding_attention"));
+  ModelConfig of_full = config;
+  of_full.d_head = config.head_width_of(/*in_windowed=*/false);
+  const auto group = [&](std::string_view key, const ModelConfig& kind, double theta,
+                         std::string_view absent) {
+    const auto found = parameters ? parameters->object_if(key) : std::nullopt;
+    return read_group(hf, found ? *found : no_parameters(hf, absent), kind,
+                      {.theta = theta, .theta_key = "-", .proportional = defaults.proportional});
+  };
+  if (grouped || (!defaults.full_group.empty() && !json.has("rope_parameters"))) {
+    windowed = group("sliding_attention", config, defaults.windowed_theta, "{}");
+    // Last, so that errors name its keys.
+    full = group("full_attention", of_full, defaults.theta, grouped ? "{}" : defaults.full_group);
+    hf.comes_from("rotary.local_base", parameters ? parameters->where("sliding_attention.rope_theta")
+                                                  : json.where("rope_parameters"));
+    if (parameters) parameters->refuse_unread();
   } else {
     std::tie(full, windowed) = read_older_style(hf, config, defaults);
   }
   json.ignore({"rope_theta", "rope_scaling", "rope_parameters", "original_max_position_embeddings"});
   if (!defaults.windowed_theta_key.empty()) json.ignore({defaults.windowed_theta_key});
   const bool differ = config.window && windowed != full;
-  if (differ && !std::holds_alternative<NoScaling>(windowed.scaling)) {
+  if (differ && (windowed.turned_pairs > 0 || !std::holds_alternative<NoScaling>(windowed.scaling))) {
     json.refuse("rope_parameters",
                 "scales the windowed layers in another way than the full ones, which is not "
                 "supported; expected rope_type default under sliding_attention");

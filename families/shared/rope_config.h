@@ -24,6 +24,8 @@ struct RopeDefaults {
   /// Whether `dynamic` with an `alpha` means angles of every length by a base that is stretched once
   /// (Hunyuan).
   bool fixed_alpha = false;
+  /// Whether the kind `proportional` is known, of which a share of the pairs is turned (Gemma 4).
+  bool proportional = false;
 };
 
 /// Makes `config` rotary as config.json says: `rope_parameters`, or in the older style `rope_theta` with
@@ -39,6 +41,9 @@ struct LayeredRopeDefaults {
   double theta = 10000.0;
   double windowed_theta = 10000.0;
   std::string_view windowed_theta_key = {};  ///< of configs in the older style, empty if they have none
+  /// Of families that know no older style: the group of full layers, a JSON object, where a config has none.
+  std::string_view full_group = {};
+  bool proportional = false;  ///< as RopeDefaults has it
 };
 
 /// As read_rope for families with one group for full layers and one for windowed ones: `rope_parameters` with

@@ -16,7 +16,7 @@ void add_t5_attention(Recipes& r, const std::string& theirs) {
 // What blocks of both stacks have; `mlp` is the place of the MLP's layer.
 void add_t5_block(Recipes& r, const ModelConfig& c, const std::string& mlp_norm, const std::string& mlp) {
   add_t5_attention(r, "layer.0.SelfAttention");
-  if (r.layer() == 0) {
+  if (c.holds_relative(r.layer())) {
     r.copy("attn.rel_pos_bias.weight", "layer.0.SelfAttention.relative_attention_bias.weight");
   }
   r.norm("ln1", "layer.0.layer_norm");

@@ -56,7 +56,10 @@ at::Tensor by_source(const Writing& heads, const act::BlockSite& pattern_site, c
   const auto layer_place = [&](Site site) {
     return ActivationName{.site = site, .stack = z.stack, .layer = z.layer};
   };
-  const auto value_name = layer_place(cross ? Site::cross_v : Site::v);
+  // Behind their norm, with the scale of the run, where they have one.
+  const auto value_name = layer_place(cross               ? Site::cross_v
+                                      : config.value_norm ? Site::v_norm_normalized
+                                                          : Site::v);
   auto v = run.cache[value_name].to(at::kCPU, at::kDouble);  // [row, key, kv_head, d_value]
   const auto pattern = attention_at(run, layer_place(pattern_site.site));
   if (v.size(1) != pattern.size(3)) {

@@ -140,9 +140,9 @@ Grid without_rows(const Grid& scores) {
 
 EdgeSpace::EdgeSpace(const HookedTransformer& model)
     : graph_(StreamGraph::of(model)), owners_(graph_.reader_axis.labels.size()) {
-  const std::int64_t group = model.config().n_heads / model.config().n_kv_heads;
   for (const StreamGraph::Reader& reader : graph_.readers) {
     const ActivationName& name = reader.gradient.name();
+    const std::int64_t group = model.config().heads_per_kv(name.layer);
     for (const StreamGraph::Writer& writer : graph_.writers) {
       const ActivationName& own = writer.written.name();
       const bool heads = reader.kind != StreamGraph::Reader::Kind::stream && writer.of_heads &&

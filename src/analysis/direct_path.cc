@@ -51,11 +51,13 @@ class Paths : public std::enable_shared_from_this<Paths> {
         options_(options),
         site_(site_of(options.input)) {
     const ModelConfig& config = model.config();
-    if (config.has_encoder() || config.norms_stream() || config.latent_attention() ||
+    if (config.has_encoder() || config.changes_stream() || config.latent_attention() || config.full_heads ||
         !config.attends_everywhere()) {
       const char* kind = config.has_encoder()           ? "two stacks"
                          : !config.attends_everywhere() ? "layers that have no attention"
                          : config.latent_attention()    ? "latent attention"
+                         : config.full_heads            ? "heads of several sizes"
+                         : config.layer_scale           ? "numbers that multiply the stream"
                                                         : "norms on the stream itself";
       throw HookError(
           kDirectPath,

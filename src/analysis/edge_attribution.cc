@@ -76,6 +76,7 @@ bool is_on_the_way(Site site) {
     case Site::cross_attn_out:
     case Site::resid_mid_cross:
     case Site::mlp_in:
+    case Site::resid_sum:
     case Site::resid_post:
     case Site::normalized_resid_post:
     case Site::full_embed:

@@ -25,11 +25,6 @@ namespace {
 
 using Graph = StreamGraph;
 
-bool has_output_norm(const ModelConfig& config) {
-  return config.norm != NormKind::none &&
-         (config.norm_place == NormPlace::output || config.norm_place == NormPlace::both);
-}
-
 /// Follows the stream from the embedding to its end; of two stacks one stream after the other.
 class GraphBuilder {
  public:
@@ -125,11 +120,12 @@ class GraphBuilder {
     const std::int32_t layer = heads.name().layer;
     const bool queries = kind == Graph::Reader::Kind::queries;
     const bool crosses = is_of_cross_attention(heads.name().site);
-    const bool shared = !queries && config_.n_kv_heads != config_.n_heads;
+    const std::int64_t count = queries ? config_.n_heads : config_.kv_heads(layer);
+    const bool shared = count != config_.n_heads;
     const char letter = queries ? 'q' : kind == Graph::Reader::Kind::keys ? 'k' : 'v';
     std::vector<std::string> labels;
     std::vector<Address> places;
-    for (std::int64_t head = 0; head < (queries ? config_.n_heads : config_.n_kv_heads); ++head) {
+    for (std::int64_t head = 0; head < count; ++head) {
       const std::string name = fmt::format("{}head {}.{} {}", shared ? "kv " : "", layer, head, letter);
       labels.push_back(crosses ? "cross " + name : in_stack(name));
       places.push_back(heads.head(head));
@@ -166,7 +162,7 @@ class GraphBuilder {
   }
   void write_attention(std::int32_t layer) {
     std::optional<ActivationName> norm;
-    if (has_output_norm(config_)) norm = in_block(Site::ln1_post_normalized, layer);
+    if (config_.norms_outputs(layer)) norm = in_block(Site::ln1_post_normalized, layer);
     write_heads(in(act::z, layer), "", norm);
   }
   void write_mlp(std::int32_t layer) { write(in(act::mlp_out, layer), fmt::format("mlp {}", layer)); }
@@ -181,7 +177,7 @@ class GraphBuilder {
     if (parallel) read_mlp(layer);
     write_attention(layer);
     if (post) norm(Site::ln1_normalized, layer);
-    if (!config_.has_mlp()) return;
+    if (!config_.has_mlp()) return end(layer);
     if (!parallel) {
       if (on_stream && !post) norm(Site::ln2_normalized, layer);
       if (crosses) {
@@ -195,6 +191,12 @@ class GraphBuilder {
     }
     write_mlp(layer);
     if (post) norm(crosses ? Site::ln3_normalized : Site::ln2_normalized, layer);
+    end(layer);
+  }
+
+  /// The block's number multiplies what is on the stream, as the weight of a norm does.
+  void end(std::int32_t layer) {
+    if (config_.layer_scale) norm(Site::resid_sum, layer);
   }
 
   const ModelConfig& config_;
@@ -293,6 +295,10 @@ class EdgeWalk {
   }
 
   FrozenNorm norm_at(const ActivationName& normalized) const {
+    if (normalized.site == Site::resid_sum) {
+      const FrozenNorm scale = scale_of_stream(run_.model, {normalized.stack, normalized.layer});
+      return {.scale = as_here(scale.scale), .weight = as_here(scale.weight)};
+    }
     const StreamNorm norm = stream_norm_at(run_.model, normalized);
     return {.centres = norm.centres(),
             .scale = value(Address(norm.scale)),
@@ -457,6 +463,7 @@ std::vector<ActivationName> StreamGraph::kept(const HookedTransformer& model) co
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   };
   const auto keep_norm = [&](const ActivationName& normalized) {
+    if (normalized.site == Site::resid_sum) return;  // a weight says it all
     const StreamNorm norm = stream_norm_at(model, normalized);
     keep(norm.scale);
     keep(norm.normalized);

@@ -39,7 +39,8 @@ struct StreamGraph {
 
   std::vector<Writer> writers;
   std::vector<Reader> readers;
-  std::vector<ActivationName> norms;  ///< on the stream itself, by their `normalized`
+  std::vector<ActivationName> norms;  ///< on the stream itself, by their `normalized`; a block's number
+                                      ///< that multiplies it by its `resid_sum`
   std::vector<Step> steps;
   GridAxis writer_axis, reader_axis;
 

@@ -1,6 +1,7 @@
 #include "analysis/expert_tokens.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
@@ -38,6 +39,7 @@ at::Tensor chosen_by_router(const HookedTransformer& model, std::int32_t layer, 
 /// What each rank's output is multiplied by, [batch, pos, rank], of the router's weights of all experts.
 at::Tensor weights_of_chosen(const at::Tensor& weights, const at::Tensor& chosen, const Experts& experts) {
   const auto ranked = weights.gather(-1, chosen);
+  if (experts.weighted_inputs) return at::ones_like(ranked);  // what they write is added as it is
   if (!experts.renormalised) return ranked;
   const auto sum = ranked.sum(-1, /*keepdim=*/true);
   // Only edits can make the sum zero.
@@ -88,7 +90,7 @@ at::Tensor ExpertTokens::weight(std::int32_t expert) const {
           .index_add(0, places.remainder(batch_ * length_), weights_.index_select(0, places).unsqueeze(1)));
 }
 
-at::Tensor ExpertTokens::by_token(const Address& activation) const {
+at::Tensor ExpertTokens::weighted(const Address& activation) const {
   const auto value = run_.cache[activation].to(at::kCPU, at::kDouble);  // [routed, width]
   const auto places = places_of(activation.name().expert);
   if (value.size(0) != places.size(0)) {
@@ -97,7 +99,8 @@ at::Tensor ExpertTokens::by_token(const Address& activation) const {
                                 value.size(0), places.size(0)));
   }
   return at_columns(at::zeros({batch_ * length_, value.size(1)}, at::kDouble)
-                        .index_add(0, places.remainder(batch_ * length_), value));
+                        .index_add(0, places.remainder(batch_ * length_),
+                                   value * weights_.index_select(0, places).unsqueeze(1)));
 }
 
 }  // namespace hooked

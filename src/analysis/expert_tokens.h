@@ -16,8 +16,9 @@ class ExpertTokens {
 
   /// What an expert's output counts for each token, [row, pos, 1] float64; 0 where it got none.
   at::Tensor weight(std::int32_t expert) const;
-  /// An activation [routed, width] of one expert, by token: [row, pos, width] float64, 0 where it got none.
-  at::Tensor by_token(const Address& activation) const;
+  /// An activation [routed, width] of one expert times what its output counts, by token: [row, pos, width]
+  /// float64, 0 where it got none.
+  at::Tensor weighted(const Address& activation) const;
 
  private:
   at::Tensor places_of(std::int64_t expert) const;

@@ -1,6 +1,7 @@
 #include "analysis/frozen_norm.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/ones.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -58,6 +59,11 @@ at::Tensor FrozenNorm::before(const at::Tensor& directions) const {
   const auto divided =
       centred(weight.defined() ? directions * weight : directions, centres) / scale.unsqueeze(2);
   return normalized.defined() ? with_moving_scale(divided, normalized.unsqueeze(2)) : divided;
+}
+
+FrozenNorm scale_of_stream(const HookedTransformer& model, const BlockPlace& block) {
+  const auto number = model.weights()[fmt::format("{}.resid_scale", block.path())].to(at::kCPU, at::kDouble);
+  return {.scale = at::ones({1, 1, 1}, at::kDouble), .weight = number.expand({model.config().d_model})};
 }
 
 bool is_scale_of_stream(Site site) {

@@ -42,6 +42,10 @@ bool is_normalized_stream(Site site);
 /// The norm that has a point of this full name (its scale, or `normalized`).
 StreamNorm stream_norm_at(const HookedTransformer& model, const ActivationName& point);
 
+/// A block's number that multiplies the stream (ModelConfig::layer_scale), as a norm whose scale is always 1:
+/// float64 on the CPU.
+FrozenNorm scale_of_stream(const HookedTransformer& model, const BlockPlace& block);
+
 /// `x` [.., d_model] less its mean where `centres`.
 at::Tensor centred(const at::Tensor& x, bool centres);
 

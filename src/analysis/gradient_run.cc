@@ -96,7 +96,7 @@ class Stretches {
       refuse("with hooks or edits");
     if (config.has_encoder()) refuse("in a model with two stacks");
     const auto shared = [&](const ActivationName& name) {
-      return name.site == Site::relative_bias ||
+      return (name.site == Site::relative_bias && !config.relative()->in_every_block) ||
              (config.shortformer() && row(name.site).scope == SiteScope::entry);
     };
     if (std::any_of(ask_.of.begin(), ask_.of.end(), shared)) refuse("where all layers read an activation");

@@ -34,11 +34,9 @@ void require_edges(const ModelConfig& config) {
         "cross-attention's heads read one copy of each stream, so that an edge into one of them cannot "
         "be left out; expected a model with one stack, or a circuit of nodes");
   }
-  const bool normed = config.norm != NormKind::none;
-  const bool behind =
-      normed && (config.norm_place == NormPlace::output || config.norm_place == NormPlace::both);
   const char* why = config.norms_stream()       ? "norms on the stream itself"
-                    : behind                    ? "norms behind what is written to the stream"
+                    : config.layer_scale        ? "numbers that multiply the stream"
+                    : config.norms_outputs()    ? "norms behind what is written to the stream"
                     : config.latent_attention() ? "latent attention"
                                                 : nullptr;
   if (why == nullptr) return;

@@ -154,10 +154,10 @@ LeaveOneOut leave_one_out(const HookedTransformer& model, const ActivationCache&
 Grid unnormed_reading(const HookedTransformer& model, const ActivationCache& cache,
                       const UnnormedReadingOptions& options) {
   const auto& config = model.config();
-  const bool reads_through_norms =
-      config.norm != NormKind::none && config.has_mlp() && !config.has_encoder() &&
-      (config.norm_place == NormPlace::pre || config.norm_place == NormPlace::both);
-  if (!reads_through_norms) {
+  bool some_read_through_norms = false;
+  for (std::int64_t layer = 0; layer < config.n_layers; ++layer)
+    some_read_through_norms = some_read_through_norms || config.norms_inputs(layer);
+  if (!config.has_mlp() || config.has_encoder() || !some_read_through_norms) {
     throw HookError("unnormed_reading",
                     "this model's MLPs do not read the stream through ln2; expected norms before "
                     "the MLPs of one stack");
@@ -167,18 +167,22 @@ Grid unnormed_reading(const HookedTransformer& model, const ActivationCache& cac
   std::vector<at::Tensor> by_layer;  // [row, quantity, pos] each
   const auto length = [](const at::Tensor& x) { return x.square().sum(-1).sqrt(); };
   for (std::int32_t layer = 0; layer < config.n_layers; ++layer) {
-    layers.places.emplace_back(
-        stream_norm_at(model, {.site = Site::ln2_scale, .stack = config.main_stack(), .layer = layer})
-            .normalized);
-    if (!config.dense_mlp(layer)) {
+    const bool normed = config.norms_inputs(layer);
+    layers.places.emplace_back();
+    if (normed) {
+      layers.places.back() =
+          stream_norm_at(model, {.site = Site::ln2_scale, .stack = config.main_stack(), .layer = layer})
+              .normalized;
+    }
+    if (!config.dense_mlp(layer) || !normed) {
       by_layer.push_back(at::full({run.columns.rows(), 3, run.columns.positions()},
                                   std::numeric_limits<double>::quiet_NaN(), at::kDouble));
       continue;
     }
-    const auto [normed, unnormed, scaled] = readings_of(run, layer);
-    const auto cosine = (normed * unnormed).sum(-1) / (length(normed) * length(unnormed));
-    by_layer.push_back(at::stack(
-        {cosine, length(unnormed - normed) / length(normed), length(scaled - normed) / length(normed)}, 1));
+    const auto [read, unnormed, scaled] = readings_of(run, layer);
+    const auto cosine = (read * unnormed).sum(-1) / (length(read) * length(unnormed));
+    by_layer.push_back(
+        at::stack({cosine, length(unnormed - read) / length(read), length(scaled - read) / length(read)}, 1));
   }
   GridAxis quantities{.name = "quantity", .labels = {"cosine", "error", "error with scale"}};
   return Grid(

@@ -45,7 +45,8 @@ bool changes_shared(const Selection& where, const PointIndex& points, const Mode
   const auto selected = where.resolve(points, Reach::everything(points));
   return std::any_of(selected.begin(), selected.end(), [&](std::size_t point) {
     const Site site = points.name(point).site;
-    return site == Site::relative_bias || (site == Site::pos_embed && config.shortformer());
+    return (site == Site::relative_bias && !config.relative()->in_every_block) ||
+           (site == Site::pos_embed && config.shortformer());
   });
 }
 

@@ -78,10 +78,12 @@ class ExpandedRun {
                       "heads of this model are gated by what they read, which no matrix makes of the stream; "
                       "expected a model without gated_heads");
     }
-    if (config.latent_attention() || config.qkv_clip > 0) {
+    if (config.latent_attention() || config.qkv_clip > 0 || config.value_norm) {
       throw HookError(kPaths, fmt::format("this model's values are {}, which no matrix makes of the stream; "
                                           "expected a model without",
-                                          config.qkv_clip > 0 ? "clipped" : "made of latents"));
+                                          config.qkv_clip > 0 ? "clipped"
+                                          : config.value_norm ? "normed"
+                                                              : "made of latents"));
     }
     if (!cache.tokens() || cache.tokens()->first != 0) {
       throw HookError(kPaths,
@@ -165,7 +167,7 @@ class ExpandedRun {
     const auto& config = run_.model.config();
     const auto weights = run_.model.weights();
     const auto wide = [](const at::Tensor& x) { return x.to(at::kCPU, at::kDouble); };
-    const auto times = config.n_heads / config.n_kv_heads;
+    const auto times = config.heads_per_kv(layer);
     const auto name = [&](Site site) {
       return ActivationName{.site = site, .stack = config.main_stack(), .layer = layer};
     };
@@ -179,13 +181,12 @@ class ExpandedRun {
                          .behind_bias = {},
                          .pattern = wide(run_.cache[Address(name(Site::pattern))]),
                          .bias_source = bias_};
-    const bool norms = config.norm != NormKind::none;
     if (config.reads_through_ln1(layer)) {
       const auto norm = stream_norm_at(run_.model, name(Site::ln1_scale));
       made.before = run_.frozen(norm);
       if (norm.bias.defined()) made.constant = made.constant + at::einsum("m,hmw->hw", {norm.bias, made.W_V});
     }
-    if (norms && (config.norm_place == NormPlace::output || config.norm_place == NormPlace::both)) {
+    if (config.norms_outputs(layer)) {
       const auto norm = stream_norm_at(run_.model, name(Site::ln1_post_scale));
       made.behind = run_.frozen(norm);
       made.behind_bias = norm.bias;

@@ -94,7 +94,7 @@ class PathSets : public std::enable_shared_from_this<PathSets> {
         throw HookError(given.to_string(), fmt::format("a {} has at most the index of one head; expected {}",
                                                        what, heads ? "[head=...]" : "none"));
       }
-      const std::int64_t size = size_of(*own, config_);
+      const std::int64_t size = size_of(*own, config_, name.layer);
       if (*number < -size || *number >= size) {
         throw HookError(given.to_string(),
                         fmt::format("there is no head {}; expected {} to {}", *number, -size, size - 1));

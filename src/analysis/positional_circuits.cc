@@ -47,7 +47,7 @@ class Turning {
  public:
   Turning(const HookedTransformer& model, Stack stack, std::int64_t layer, const Reach& reach,
           const char* where)
-      : config_(model.config()) {
+      : config_(model.config()), turned_(config_.rotary_dim(layer)) {
     const auto length = std::max(std::abs(reach.distance) + 1, reach.row_length);
     if (length > config_.n_ctx) {
       throw ShapeError(where,
@@ -98,7 +98,7 @@ class Turning {
   /// The halves of the pairs that are turned, [.., rotary_dim / 2] each.
   std::pair<at::Tensor, at::Tensor> pairs(const at::Tensor& x) const {
     const auto& rotary = *config_.rotary();
-    const auto size = config_.rotary_dim();
+    const auto size = turned_;
     const auto part = x.narrow(-1, rotary.at_end ? x.size(-1) - size : 0, size);
     if (!rotary.adjacent_pairs) return {part.narrow(-1, 0, size / 2), part.narrow(-1, size / 2, size / 2)};
     const auto each = part.unflatten(-1, {size / 2, 2});
@@ -106,6 +106,7 @@ class Turning {
   }
 
   const ModelConfig& config_;
+  std::int64_t turned_;       // dimensions
   at::Tensor cosine_, sine_;  // [pos, rotary_dim / 2]; undefined: nothing is turned
 };
 
@@ -186,9 +187,16 @@ Grid position_biases(const HookedTransformer& model, const PositionBiasOptions& 
     throw ShapeError(
         kBiases, fmt::format("there is no distance {}; expected 0 to {}", options.reach, config.n_ctx - 1));
   }
-  const Address queries = act::q.in(options.stack, 0), scores = act::attn_scores.in(options.stack, 0);
+  const bool encoder = config.has_encoder() && options.stack == Stack::encoder;
+  const std::int64_t layers = encoder ? config.n_encoder_layers() : config.n_layers;
+  if (options.layer < 0 || options.layer >= layers) {
+    throw ShapeError(kBiases,
+                     fmt::format("there is no layer {}; expected 0 to {}", options.layer, layers - 1));
+  }
+  const auto layer = static_cast<std::int32_t>(options.layer);
+  const Address queries = act::q.in(options.stack, layer), scores = act::attn_scores.in(options.stack, layer);
   RunOptions run{.edits = {set(queries, 0.0)}, .capture = Selection(scores), .output = Output::none};
-  if (options.stack != Stack::encoder) run.stop_at_layer = 1;
+  if (options.stack != Stack::encoder) run.stop_at_layer = layer + 1;
   const auto bias = HookedTransformer(model.loaded())
                         .run(tokens_in(config, options.stack, options.reach + 1), run)
                         .cache[scores][0]

@@ -78,7 +78,7 @@ GridAxis d_model_axis(const ModelConfig& config) { return numbered_axis("d_model
 std::vector<ActivationName> points_until(const ModelConfig& config, const ActivationName& until, bool mid) {
   const auto is_stream = [](Site site) {
     return site == Site::resid_pre || site == Site::resid_mid || site == Site::resid_mid_cross ||
-           site == Site::resid_post || site == Site::normalized_resid_post;
+           site == Site::resid_sum || site == Site::resid_post || site == Site::normalized_resid_post;
   };
   if (!is_stream(until.site)) {
     throw HookError(

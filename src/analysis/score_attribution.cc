@@ -54,7 +54,7 @@ ScoredHead head_of(const HookedTransformer& model, const Address& scores) {
                                                     -config.n_heads, config.n_heads - 1));
   }
   const auto counted = *head < 0 ? *head + config.n_heads : *head;
-  return {name.layer, counted, counted / (config.n_heads / config.n_kv_heads)};
+  return {name.layer, counted, counted / config.heads_per_kv(name.layer)};
 }
 
 /// `values` [row, position, ..] at the columns [row, position] of [row, length, ..] that is `fill` elsewhere.
@@ -91,7 +91,7 @@ class Side {
       scales_.push_back(full(act::ln1_scale(layer_)));
     if (config_.latent_attention() && !queries) scales_.push_back(full(act::kv_latent_norm_scale(layer_)));
     if (config_.query_latent() && queries) scales_.push_back(full(act::q_latent_norm_scale(layer_)));
-    if (config_.qk_norm)
+    if (config_.norms_heads(layer_))
       scales_.push_back(full(queries ? act::q_norm_scale(layer_) : act::k_norm_scale(layer_)));
   }
 
@@ -123,23 +123,25 @@ class Side {
 
   /// Where queries (keys) are shown last before they meet.
   Address last_point() const {
-    if (config_.qk_norm && config_.qk_norm->after_rotary) {
+    if (config_.norms_heads(layer_) && config_.qk_norm->after_rotary) {
       return of_queries_ ? act::q_norm_normalized(layer_) : act::k_norm_normalized(layer_);
     }
     if (is_placed()) return of_queries_ ? act::rot_q(layer_) : act::rot_k(layer_);
-    if (config_.qk_norm) return of_queries_ ? act::q_norm_normalized(layer_) : act::k_norm_normalized(layer_);
+    if (config_.norms_heads(layer_))
+      return of_queries_ ? act::q_norm_normalized(layer_) : act::k_norm_normalized(layer_);
     return of_queries_ ? act::q(layer_) : act::k(layer_);
   }
 
   /// One head of what that point shows, [row, position, head, d_head], as it meets the other side.
   at::Tensor of_head(const at::Tensor& shown) const {
     const auto x = shown.select(2, head_);
-    if (!config_.qk_norm || (is_placed() && !config_.qk_norm->after_rotary)) return x;
+    if (!config_.norms_heads(layer_) || (is_placed() && !config_.qk_norm->after_rotary)) return x;
     // The point shows them before their weight.
     const auto read = [&](const char* leaf) {
       const auto name = fmt::format("{}.attn.{}_norm.{}", BlockPlace{point_.stack, layer_}.path(),
                                     of_queries_ ? 'q' : 'k', leaf);
-      const auto weight = model_.weights()[name].to(at::kCPU, at::kDouble).view({-1, config_.d_head});
+      const auto weight =
+          model_.weights()[name].to(at::kCPU, at::kDouble).view({-1, config_.head_width(layer_)});
       return weight[weight.size(0) > 1 ? head_ : 0];
     };
     const auto weighted = x * (read("w") + (config_.norm_offset ? 1.0 : 0.0));

@@ -24,8 +24,8 @@ namespace {
 
 constexpr const char* kSingular = "singular_directions";
 
-constexpr std::array<std::string_view, 6> kSingularNames{"ov_written", "ov_read", "qk_query",
-                                                         "qk_key",     "mlp_in",  "mlp_out"};
+constexpr std::array<std::string_view, 7> kSingularNames{"ov_written", "ov_read",  "qk_query", "qk_key",
+                                                         "mlp_in",     "mlp_gate", "mlp_out"};
 
 /// Singular values, falling, and the vectors on the stream's side as rows [direction, d_model].
 struct SideOfStream {
@@ -68,6 +68,8 @@ SideOfStream side_of(const StreamMatrices& matrices, const SingularOptions& opti
       return right_of(qk());
     case SingularOf::mlp_in:
       return left_of(matrices.mlp_in(layer, expert));
+    case SingularOf::mlp_gate:
+      return left_of(matrices.mlp_gate(layer, expert));
     case SingularOf::mlp_out:
       return left_of(matrices.mlp_out(layer, expert).mT());
   }

@@ -159,7 +159,9 @@ CellAxis SiteCells::axis_of(const SweptAxis& asked) const {
     axis.own = *own;
     axis.of_tokens = counts_tokens(*own);
     axis.of_encoder = axis.of_tokens && config.has_encoder() && counts_source(names_.front(), *own);
-    size = axis.of_tokens ? into_.columns(axis.of_encoder).end : size_of(*own, config);
+    // Places that some layers lack have no number there.
+    for (const ActivationName& name : names_) size = std::max(size, size_of(*own, config, name.layer));
+    if (axis.of_tokens) size = into_.columns(axis.of_encoder).end;
   }
   if (axis.all) axis.places = numbered(size);
   if (axis.of_tokens) return axis;

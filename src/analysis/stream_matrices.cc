@@ -147,11 +147,21 @@ at::Tensor StreamMatrices::unembedding() const {
                 W_U);
 }
 
+void StreamMatrices::require_equal_heads() const {
+  if (!config_.full_heads) return;
+  throw HookError(
+      where_,
+      "heads of this model's layers without a window are of other sizes than those of the others, "
+      "so that the matrices of all layers do not make one tensor; expected a model without "
+      "full_heads");
+}
+
 void StreamMatrices::require_plain_stream() const {
-  if (!options_.norms || !config_.norms_stream()) return;
+  if (!options_.norms || !config_.changes_stream()) return;
   throw HookError(where_,
-                  "norms stand on this model's stream itself, between what is written and what is read; "
-                  "expected a stream that is a sum, or `.norms = false` for the bare matrices");
+                  fmt::format("{} this model's stream itself, between what is written and what is read; "
+                              "expected a stream that is a sum, or `.norms = false` for the bare matrices",
+                              config_.layer_scale ? "numbers multiply" : "norms stand on"));
 }
 
 void StreamMatrices::require_plain_scores() const {
@@ -163,20 +173,25 @@ void StreamMatrices::require_plain_scores() const {
 }
 
 void StreamMatrices::require_plain_values() const {
+  if (config_.value_norm) {
+    throw HookError(
+        where_,
+        "values of this model go through norms of their own, whose scales only a run has; expected "
+        "a model without value_norm, or source_attribution of a run");
+  }
   if (!config_.gated_heads) return;
   throw HookError(where_,
                   "heads of this model are gated between their values and the output, which only a run "
                   "knows; expected a model without gated_heads");
 }
 
-bool StreamMatrices::reads_through_norms() const {
-  return options_.norms && config_.norm != NormKind::none && config_.norm_place != NormPlace::post &&
-         config_.norm_place != NormPlace::output;
+bool StreamMatrices::reads_through_norms(std::int64_t layer) const {
+  const bool on_stream = config_.norms_stream() && config_.norm_place == NormPlace::stream;
+  return options_.norms && (config_.norms_inputs(layer) || on_stream);
 }
 
-bool StreamMatrices::writes_through_norms() const {
-  return options_.norms && config_.norm != NormKind::none &&
-         (config_.norm_place == NormPlace::output || config_.norm_place == NormPlace::both);
+bool StreamMatrices::writes_through_norms(std::int64_t layer) const {
+  return options_.norms && config_.norms_outputs(layer);
 }
 
 StreamNorm StreamMatrices::norm_at(Site site, std::int64_t layer) const {
@@ -186,11 +201,11 @@ StreamNorm StreamMatrices::norm_at(Site site, std::int64_t layer) const {
 
 at::Tensor StreamMatrices::read(Site scale, std::int64_t layer, const at::Tensor& matrix) const {
   const bool bare = scale == Site::ln1_scale && layer == 0 && !config_.first_attention_norm;
-  return reads_through_norms() && !bare ? behind(norm_at(scale, layer), matrix) : matrix;
+  return reads_through_norms(layer) && !bare ? behind(norm_at(scale, layer), matrix) : matrix;
 }
 
 at::Tensor StreamMatrices::written(Site scale, std::int64_t layer, const at::Tensor& matrix) const {
-  return writes_through_norms() ? through(norm_at(scale, layer), matrix) : matrix;
+  return writes_through_norms(layer) ? through(norm_at(scale, layer), matrix) : matrix;
 }
 
 at::Tensor StreamMatrices::mlp_read(std::int64_t layer, const at::Tensor& matrix) const {

@@ -53,16 +53,20 @@ class StreamMatrices {
   /// norm stands between, and for an encoder.
   at::Tensor unembedding() const;
 
-  /// Throws HookError where norms on the stream itself stand between what is written and what is read.
+  /// Throws HookError where heads of layers without a window are of other sizes than those of others.
+  void require_equal_heads() const;
+  /// Throws HookError where norms on the stream itself, or numbers that multiply it, stand between
+  /// what is written and what is read.
   void require_plain_stream() const;
   /// Throws HookError where queries and keys go through norms of their own.
   void require_plain_scores() const;
   /// Throws HookError where something besides a matrix stands between the values and the output of heads.
   void require_plain_values() const;
 
-  /// [layer, ..] of one of the matrices above.
+  /// [layer, ..] of one of the matrices above. Throws HookError where layers have heads of several sizes.
   template <class OfLayer>
   at::Tensor all(const OfLayer& of_layer) const {
+    require_equal_heads();
     std::vector<at::Tensor> matrices;
     for (std::int64_t layer = 0; layer < layers(); ++layer) matrices.push_back(of_layer(layer));
     return at::stack(matrices);
@@ -71,8 +75,8 @@ class StreamMatrices {
  private:
   /// On the model's first device, where layers may lie on several.
   at::Tensor here(const at::Tensor& weight) const;
-  bool reads_through_norms() const;
-  bool writes_through_norms() const;
+  bool reads_through_norms(std::int64_t layer) const;
+  bool writes_through_norms(std::int64_t layer) const;
   StreamNorm norm_at(Site site, std::int64_t layer) const;
   at::Tensor read(Site scale, std::int64_t layer, const at::Tensor& matrix) const;
   at::Tensor written(Site scale, std::int64_t layer, const at::Tensor& matrix) const;

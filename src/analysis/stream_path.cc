@@ -151,7 +151,15 @@ class PathFinder {
       }
       write(mlp_written(block, split_, run_));
     }
-    return at(Site::resid_post, block);
+    return scaled(block) || at(Site::resid_post, block);
+  }
+
+  /// The block's number multiplies the stream where it has one; whether the path ends before that.
+  bool scaled(const BlockPlace& block) {
+    if (!config_.layer_scale) return false;
+    if (at(Site::resid_sum, block)) return true;
+    path_.push_back({.norm = scale_of_stream(run_.model, block)});
+    return false;
   }
 
   ActivationName of_;

@@ -31,7 +31,7 @@ std::vector<Writing> through_output_norm(std::vector<Writing> written, Site norm
                                          const std::string& bias, const BlockPlace& block,
                                          const RunReading& run) {
   const auto& config = run.model.config();
-  if (config.norm_place != NormPlace::output && config.norm_place != NormPlace::both) return written;
+  if (!config.norms_outputs(block.layer)) return written;
   const auto norm =
       stream_norm_at(run.model, {.site = normalized, .stack = block.stack, .layer = layer_of(block)});
   const auto frozen = run.frozen(norm);
@@ -53,13 +53,15 @@ struct HeadWriter {
 at::Tensor constant_values(const HeadWriter& writer, std::int64_t layer, const RunReading& run) {
   const auto& config = run.model.config();
   const bool through_latent = config.latent_attention();
-  if (config.attention_sinks || config.gated_heads || config.qkv_clip > 0 || through_latent) {
+  if (config.attention_sinks || config.gated_heads || config.value_norm || config.qkv_clip > 0 ||
+      through_latent) {
     throw HookError(
         "value_biases",
         fmt::format("this model's attention has {}, so what is constant in its values does not stand "
                     "apart; use ValueBiases::in_heads",
                     config.attention_sinks ? "sinks"
                     : config.gated_heads   ? "gates"
+                    : config.value_norm    ? "norms of values"
                     : through_latent       ? "latents"
                                            : "clipped values"));
   }
@@ -69,7 +71,7 @@ at::Tensor constant_values(const HeadWriter& writer, std::int64_t layer, const R
     if (norm.bias.defined())
       values = values + at::einsum("m,hmd->hd", {norm.bias, in_float64(writer.weights.W_V(layer))});
   }
-  return values.repeat_interleave(config.n_heads / config.n_kv_heads, 0);
+  return values.repeat_interleave(config.heads_per_kv(layer), 0);
 }
 
 std::vector<Writing> heads_written(const HeadWriter& writer, const BlockPlace& block, const Split& split,
@@ -152,7 +154,7 @@ std::vector<MixedMlp> mixed_mlps(const BlockPlace& block, const RunReading& run)
     all.push_back({.name = fmt::format("expert {}.{}", layer, e),
                    .neurons = fmt::format("neuron {}.{}", layer, e),
                    .post = post,
-                   .values = tokens.by_token(post) * weight,
+                   .values = tokens.weighted(post),
                    .weight = weight,
                    .W_out = [weights, layer, e] { return weights.W_out(layer, e); },
                    .bias = bias(experts.bias, fmt::format("experts.{}.W_out.bias", e))});

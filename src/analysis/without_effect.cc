@@ -15,7 +15,8 @@ namespace hooked {
 
 std::vector<char> without_effect(const std::vector<Patch>& patches, const ActivationCache& unpatched) {
   std::vector<char> here;
-  std::vector<at::Tensor> there;  // answers of other devices
+  std::vector<at::Tensor> there;      // answers of other devices
+  std::vector<std::size_t> of_patch;  // and whose they are: none of a patch that puts in nothing
   for (const Patch& patch : patches) {
     bool all_same = true;
     at::Tensor same;
@@ -36,11 +37,16 @@ std::vector<char> without_effect(const std::vector<Patch>& patches, const Activa
       }
     }
     here.push_back(all_same ? 1 : 0);
-    if (same.defined()) there.push_back(same);
+    if (!same.defined()) continue;
+    there.push_back(same);
+    of_patch.push_back(here.size() - 1);
   }
   if (there.empty()) return here;
   const std::vector<std::int64_t> answers = id_list(at::stack(there));
-  return {answers.begin(), answers.end()};
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    if (answers[i] == 0) here[of_patch[i]] = 0;
+  }
+  return here;
 }
 
 }  // namespace hooked

@@ -60,7 +60,7 @@ bool counts_encoder_tokens(const ActivationName& name, Axis axis, const Input& i
 // Size of an axis of a whole activation in this run.
 std::int64_t full_size(const ActivationName& name, std::size_t dim, const EditContext& context) {
   const auto& site = row(name.site);
-  const auto size = size_of(site.axes[dim], context.model.config());
+  const auto size = size_of(site.axes[dim], context.model.config(), name.layer);
   if (size >= 0) return size;
   const Input& input = context.input;
   if (site.axes[dim] == Axis::batch) return input.batch();

@@ -20,8 +20,9 @@ namespace hooked::cli {
 namespace {
 
 // The size for batch 1 and --tokens-length; nothing where it depends on the input.
-std::optional<std::int64_t> size_for(Axis axis, const ModelConfig& config, const NamesOptions& options) {
-  if (const auto size = size_of(axis, config); size >= 0) return size;
+std::optional<std::int64_t> size_for(Axis axis, const ModelConfig& config, std::int64_t layer,
+                                     const NamesOptions& options) {
+  if (const auto size = size_of(axis, config, layer); size >= 0) return size;
   if (axis == Axis::batch) return 1;
   return axis == Axis::routed ? std::nullopt : options.tokens_length;
 }
@@ -43,7 +44,7 @@ void perform(const NamesOptions& options) {
     auto sizes = Json::array();
     for (std::size_t dim = 0; dim < site.axes.size(); ++dim) {
       axes.emplace_back(axis_name(site.axes[dim]));
-      const auto size = size_for(site.axes[dim], config, options);
+      const auto size = size_for(site.axes[dim], config, name.layer, options);
       sizes.push_back(size ? Json(*size) : Json(nullptr));
       shape.push_back(size ? std::to_string(*size) : axes.back());
     }

@@ -128,7 +128,8 @@ SingularOf matrix_of(std::string_view word) {
   static constexpr std::array kNames{
       std::pair{"ov_written", SingularOf::ov_written}, std::pair{"ov_read", SingularOf::ov_read},
       std::pair{"qk_query", SingularOf::qk_query},     std::pair{"qk_key", SingularOf::qk_key},
-      std::pair{"mlp_in", SingularOf::mlp_in},         std::pair{"mlp_out", SingularOf::mlp_out}};
+      std::pair{"mlp_in", SingularOf::mlp_in},         std::pair{"mlp_gate", SingularOf::mlp_gate},
+      std::pair{"mlp_out", SingularOf::mlp_out}};
   for (const auto& [name, matrix] : kNames)
     if (word == name) return matrix;
   return SingularOf::ov_written;  // the parser takes no other

@@ -1,5 +1,7 @@
 #include "hooked/core/axis.h"
 
+#include <algorithm>
+
 #include "hooked/core/model_config.h"
 
 namespace hooked {
@@ -23,9 +25,10 @@ std::int64_t norms_of(const ModelConfig& config, std::int64_t heads) {
   return config.qk_norm && config.qk_norm->span == QkNorm::whole_projection ? 1 : heads;
 }
 
-// Entries of the weight of the norm of queries or keys of that many heads.
-std::int64_t norm_width(const ModelConfig& config, std::int64_t heads) {
-  return config.qk_norm && config.qk_norm->span == QkNorm::per_head ? config.d_head : heads * config.d_head;
+// Entries of the weight of the norm of a layer's queries or keys, of that many heads.
+std::int64_t norm_width(const ModelConfig& config, std::int64_t layer, std::int64_t heads) {
+  const std::int64_t d_head = config.head_width(layer);
+  return config.qk_norm && config.qk_norm->span == QkNorm::per_head ? d_head : heads * d_head;
 }
 
 }  // namespace
@@ -41,7 +44,9 @@ std::optional<Axis> parse_axis(std::string_view name) noexcept {
   return std::nullopt;
 }
 
-std::int64_t size_of(Axis axis, const ModelConfig& c) {
+std::int64_t size_of(Axis axis, const ModelConfig& c, std::int64_t layer) {
+  const std::int64_t l = std::max<std::int64_t>(0, layer);
+
   switch (axis) {
 #define HOOKED_AXIS(axis, written, size, counts) \
   case Axis::axis:                               \

@@ -88,6 +88,7 @@ void visit_rotary(Visitor& visit, Config& c, Rotary& rotary) {
   visit("rotary.adjacent_pairs", rotary.adjacent_pairs, Any{});
   visit("rotary.at_end", rotary.at_end, Any{});
   visit("rotary.reversed", rotary.reversed, Any{});
+  visit("rotary.turned_pairs", rotary.turned_pairs, Between{0, c.rotary_dim_of(/*in_windowed=*/false) / 2});
   visit("rotary.unrotated_layers", rotary.unrotated_layers, EachLayer{c.n_layers, /*may_be_empty=*/true});
   if (auto* linear = std::get_if<LinearScaling>(&rotary.scaling)) {
     visit("rotary.linear.factor", linear->factor, Scaling{});
@@ -109,8 +110,9 @@ void visit_rotary(Visitor& visit, Config& c, Rotary& rotary) {
     visit("rotary.dynamic.original_n_ctx", dynamic->original_n_ctx, Positive{});
   } else if (auto* longrope = std::get_if<LongropeScaling>(&rotary.scaling)) {
     constexpr std::string_view kPairs = "pairs of turned dimensions";
-    visit("rotary.longrope.short_factors", longrope->short_factors, AllPositive{c.rotary_dim() / 2, kPairs});
-    visit("rotary.longrope.long_factors", longrope->long_factors, AllPositive{c.rotary_dim() / 2, kPairs});
+    const std::int64_t turned = c.rotary_dim_of(/*in_windowed=*/true) / 2;
+    visit("rotary.longrope.short_factors", longrope->short_factors, AllPositive{turned, kPairs});
+    visit("rotary.longrope.long_factors", longrope->long_factors, AllPositive{turned, kPairs});
     visit("rotary.longrope.original_n_ctx", longrope->original_n_ctx, Positive{});
     visit("rotary.longrope.attention_factor", longrope->attention_factor, Positive{});
     visit("rotary.longrope.long_attention_factor", longrope->long_attention_factor, Positive{});
@@ -129,6 +131,7 @@ void visit_positions(Visitor& visit, Config& c) {
     const bool both_ways = c.has_encoder() || c.bidirectional(c.main_stack());
     visit("relative.buckets", relative->buckets, Between{both_ways ? 4 : 2, kMaxWidth});
     visit("relative.max_distance", relative->max_distance, Between{relative->buckets / 2 + 1, kMaxWidth});
+    visit("relative.in_every_block", relative->in_every_block, Any{});
   }
 }
 
@@ -142,6 +145,7 @@ void visit_experts(Visitor& visit, Config& c) {
   visit("experts.renormalised", e.renormalised, Any{});
   visit("experts.d_expert", e.d_expert, Between{1, kMaxWidth});
   visit("experts.bias", e.bias, Any{});
+  visit("experts.weighted_inputs", e.weighted_inputs, Any{});
   visit("experts.router", e.router, OneOf{kRouterKindWords});
   visit("experts.router_bias", e.router_bias, Any{});
   visit("experts.choice_bias", e.choice_bias, Any{});
@@ -172,7 +176,9 @@ void visit_attention(Visitor& visit, Config& c) {
     visit("qk_norm.kind", c.qk_norm->kind, OneOf{kQkNormKindWords});
     visit("qk_norm.bias", c.qk_norm->bias, Any{});
     visit("qk_norm.after_rotary", c.qk_norm->after_rotary, Any{});
+    visit("qk_norm.layers", c.qk_norm->layers, EachLayer{c.n_layers, /*may_be_empty=*/true});
   }
+  visit("value_norm", c.value_norm, Any{});
   if (c.query_growth) {
     visit("query_growth.growth", c.query_growth->growth, Positive{});
     visit("query_growth.tokens", c.query_growth->tokens, Positive{});
@@ -198,9 +204,12 @@ void visit_attention(Visitor& visit, Config& c) {
     visit("delta_net.d_key", net.d_key, Between{1, kMaxWidth / std::max<std::int64_t>(1, net.n_heads)});
     visit("delta_net.d_value", net.d_value, Between{1, kMaxWidth / std::max<std::int64_t>(1, net.n_heads)});
     visit("delta_net.kernel", net.kernel, Between{2, kMaxWidth});
+    visit("delta_net.doubled_beta", net.doubled_beta, Any{});
+    visit("delta_net.norm_eps", net.norm_eps, Positive{});
     visit("delta_net.layers", net.layers, EachLayer{c.n_layers, /*may_be_empty=*/false});
   }
   if (c.window) {
+    visit("window.kind", c.window->kind, OneOf{kWindowKindWords});
     visit("window.size", c.window->size, Between{1, kMaxWidth});
     visit("window.layers", c.window->layers, EachLayer{c.n_layers, /*may_be_empty=*/false});
   }
@@ -234,11 +243,17 @@ void visit_fields(Visitor&& visit, Config& c) {
   visit("n_heads", c.n_heads, Between{1, kMaxHeads});
   visit("d_head", c.d_head, Between{1, kMaxWidth / std::max<std::int64_t>(1, c.n_heads)});
   visit("n_kv_heads", c.n_kv_heads, DivisorOf{"n_heads", c.n_heads});
+  if (c.full_heads) {
+    visit("full_heads.d_head", c.full_heads->d_head,
+          Between{1, kMaxWidth / std::max<std::int64_t>(1, c.n_heads)});
+    visit("full_heads.n_kv_heads", c.full_heads->n_kv_heads, DivisorOf{"n_heads", c.n_heads});
+  }
   visit("d_mlp", c.d_mlp, c.has_mlp() ? Between{1, kMaxWidth} : Between{0, 0});
   visit("d_vocab", c.d_vocab, Between{1, kMaxWidth});
 
   visit("norm", c.norm, OneOf{kNormKindWords});
   visit("norm_place", c.norm_place, OneOf{kNormPlaceWords});
+  visit("pre_norm_layers", c.pre_norm_layers, EachLayer{c.n_layers, /*may_be_empty=*/true});
   visit("final_norm", c.final_norm, OneOf{kNormKindWords});
   visit("first_attention_norm", c.first_attention_norm, Any{});
   visit("norm_folded", c.norm_folded, Any{});
@@ -253,6 +268,7 @@ void visit_fields(Visitor&& visit, Config& c) {
   visit("mlp", c.mlp, OneOf{kMlpKindWords});
   visit("activation", c.activation, KnownActivation{});
   visit("mlp_norm", c.mlp_norm, Any{});
+  visit("layer_scale", c.layer_scale, Any{});
   visit("mlp_bias", c.mlp_bias, Any{});
   visit("gated_bias_after_product", c.gated_bias_after_product, Any{});
   visit("gate_limit", c.gate_limit, NotNegative{});

@@ -17,7 +17,9 @@ void check_parameters(const ModelConfig& c) {
   const double experts = c.experts ? number(c.experts->n_experts) * number(c.experts->d_expert) : 0.0;
   const double weights =
       number(2 * c.n_layers + c.n_encoder_layers()) * number(c.d_model) *
-      (4.0 * number(c.n_heads * std::max(c.d_head, c.value_dim())) + 3.0 * number(c.d_mlp) + 3.0 * experts +
+      (4.0 *
+           number(c.n_heads * std::max({c.d_head, c.value_dim(0), c.head_width_of(/*in_windowed=*/false)})) +
+       3.0 * number(c.d_mlp) + 3.0 * experts +
        (c.short_conv ? 4.0 * number(c.d_model) + number(c.short_conv->kernel) : 0.0) +
        (c.delta_net ? number(c.delta_net->d_qkv()) * number(c.delta_net->kernel + 1) +
                           2.0 * number(c.delta_net->n_heads * (c.delta_net->d_value + 1))
@@ -46,8 +48,15 @@ void check_norms(const ModelConfig& c) {
   expect(c.first_attention_norm || can_lack_first, "first_attention_norm", c.first_attention_norm,
          "true (the default), because only serial blocks of one stack with norms before their sublayers may "
          "lack it");
+  if (!c.pre_norm_layers.empty()) {
+    expect(c.norm_place == NormPlace::output, "norm_place", place, "output, because of pre_norm_layers");
+    expect(std::ranges::find(c.pre_norm_layers, false) != c.pre_norm_layers.end(), "pre_norm_layers",
+           "only true", "false for at least one layer, or norm_place pre");
+  }
   expect(!c.norm_folded || !c.norms_stream(), "norm_folded", c.norm_folded,
          fmt::format("false, because norm_place is {}: the stream itself is the norm's output", place));
+  expect(!c.layer_scale || c.norm_place != NormPlace::post, "layer_scale", c.layer_scale,
+         "false, because norm_place is post and a block ends with a norm");
   if (c.qk_norm) {
     expect(!c.qk_norm->bias || c.qk_norm->kind == NormKind::layer_norm, "qk_norm.bias", c.qk_norm->bias,
            "false, because only LayerNorms of queries and keys have a bias");
@@ -133,6 +142,7 @@ void check_positions(const ModelConfig& c) {
   if (c.latent) {
     expect(!c.grouped_query(), "n_kv_heads", c.n_kv_heads,
            fmt::format("n_heads = {}, because attention has latents", c.n_heads));
+    expect(!c.value_norm, "value_norm", c.value_norm, "false, because values are made from latents");
     expect(!c.shortformer(), "positions", word_of(c.positions),
            "another kind than shortformer, because keys and values are made from one latent");
   }
@@ -142,14 +152,37 @@ void check_positions(const ModelConfig& c) {
   }
   const RotaryPositions* rotary = c.rotary();
   if (rotary == nullptr) return;
-  expect(!rotary->at_end || c.rotary_dim() < c.d_head, "rotary.at_end", rotary->at_end,
+  expect(!rotary->at_end || (rotary->dim > 0 && rotary->dim < c.d_head), "rotary.at_end", rotary->at_end,
          "false, because rotary turns all of d_head");
   expect(!rotary->local_base || c.window, "rotary.local_base", rotary->local_base.value_or(0),
          "none, because no layer attends through a window");
-  expect(!std::holds_alternative<DynamicScaling>(rotary->scaling) || c.rotary_dim() > 2, "rotary.dim",
+  expect(!std::holds_alternative<DynamicScaling>(rotary->scaling) || c.rotary_dim(0) > 2, "rotary.dim",
          rotary->dim, "more than 2, because the scaling kind is dynamic");
   expect(!std::holds_alternative<YarnScaling>(rotary->scaling) || rotary->base > 1, "rotary.base",
          rotary->base, "more than 1, because the scaling kind is yarn");
+}
+
+// Heads of other sizes in layers without a window.
+void check_full_heads(const ModelConfig& c) {
+  const FullHeads& heads = *c.full_heads;
+  const auto because = [](std::string_view expected) {
+    return fmt::format("{}, because of full_heads", expected);
+  };
+  expect(c.window.has_value(), "full_heads", "sizes of layers without a window",
+         "none, because no layer has a window; n_kv_heads and d_head are those of all layers");
+  expect(heads.d_head != c.d_head || heads.n_kv_heads != c.n_kv_heads, "full_heads.d_head", heads.d_head,
+         "another size than d_head, or another n_kv_heads than windowed layers have; else none");
+  expect(!c.latent, "latent", "one", because("none"));
+  const RotaryPositions* rotary = c.rotary();
+  if (rotary == nullptr) return;
+  expect(rotary->dim == 0, "rotary.dim", rotary->dim, because("0, all dimensions of each layer's heads"));
+  expect(heads.d_head % 2 == 0, "full_heads.d_head", heads.d_head,
+         "an even number, because rotary turns all of them");
+  expect(!depends_on_length(rotary->scaling), "positions", word_of(rotary->scaling),
+         because("another rotary scaling than dynamic or longrope"));
+  const std::int64_t pairs = std::min(c.d_head, heads.d_head) / 2;
+  expect(rotary->local_base || rotary->turned_pairs <= pairs, "rotary.turned_pairs", rotary->turned_pairs,
+         fmt::format("at most {}, the pairs of the narrowest heads", pairs));
 }
 
 // Layers of one kind that is not attention, by the field that names them.
@@ -224,6 +257,8 @@ void check_encoder(const ModelConfig& c) {
   for (const auto& [field, present] : absent) expect_plain(!present, field, "one", "none");
   const std::pair<std::string_view, bool> off[] = {{"attention_sinks", c.attention_sinks},
                                                    {"gated_heads", c.gated_heads},
+                                                   {"value_norm", c.value_norm},
+                                                   {"layer_scale", c.layer_scale},
                                                    {"scale_by_inverse_layer", c.scale_by_inverse_layer}};
   for (const auto& [field, on] : off) expect_plain(!on, field, on, "false");
 }
@@ -237,6 +272,7 @@ void check_rules(const ModelConfig& config) {
   check_mlp(config);
   if (config.experts) check_experts(config);
   check_positions(config);
+  if (config.full_heads) check_full_heads(config);
   check_mixers(config);
   check_ends(config);
 }

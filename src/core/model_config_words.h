@@ -43,6 +43,9 @@ inline constexpr Word<QkNorm::Span> kQkNormSpanWords[] = {{QkNorm::per_head, "pe
                                                           {QkNorm::each_head, "each_head"},
                                                           {QkNorm::whole_projection, "whole_projection"}};
 
+inline constexpr Word<Window::Kind> kWindowKindWords[] = {{Window::sliding, "sliding"},
+                                                          {Window::chunks, "chunks"}};
+
 inline constexpr Word<RouterKind> kRouterKindWords[] = {
     {RouterKind::softmax_then_choose, "softmax_then_choose"},
     {RouterKind::sigmoid_then_choose, "sigmoid_then_choose"},

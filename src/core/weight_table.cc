@@ -20,16 +20,12 @@ using Place = const BlockPlace&;
 bool is_biased(NormKind kind, Config c) { return kind == NormKind::layer_norm && c.norm_bias; }
 
 // Norms in front of sublayers, on the stream or after additions. They carry weights until these are folded.
-bool block_norm(Config c) {
-  return c.norm != NormKind::none && c.norm_place != NormPlace::output && !c.norm_folded;
+bool block_norm(Config c, Place p) { return (c.norms_inputs(p.layer) || c.norms_stream()) && !c.norm_folded; }
+bool first_norm(Config c, Place p) { return block_norm(c, p) && (p.layer > 0 || c.first_attention_norm); }
+bool second_norm(Config c, Place p) {
+  return block_norm(c, p) && c.has_mlp() && c.layout != BlockLayout::parallel_one_norm;
 }
-bool first_norm(Config c, Place p) { return block_norm(c) && (p.layer > 0 || c.first_attention_norm); }
-bool second_norm(Config c) {
-  return block_norm(c) && c.has_mlp() && c.layout != BlockLayout::parallel_one_norm;
-}
-bool output_norm(Config c) {
-  return c.norm != NormKind::none && (c.norm_place == NormPlace::output || c.norm_place == NormPlace::both);
-}
+bool output_norm(Config c, Place p) { return c.norms_outputs(p.layer); }
 bool last_norm(Config c) { return c.final_norm != NormKind::none && !c.norm_folded; }
 bool embedding_is_normed(Config c) { return c.post_embedding_norm || c.embedding_sum_norm; }
 bool reads_source(Config c, Place p) { return c.has_encoder() && p.stack == Stack::decoder; }
@@ -93,29 +89,31 @@ constexpr WeightCondition ln1_bias{
     [](Config c, Place p) { return first_norm(c, p) && is_biased(c.norm, c); },
     "norms stand before sublayers, on the stream or after additions, and are LayerNorms with `norm_bias`; "
     "not in layer 0 without `first_attention_norm`; not folded"};
-constexpr WeightCondition ln2{[](Config c, Place) { return second_norm(c); },
+constexpr WeightCondition ln2{[](Config c, Place p) { return second_norm(c, p); },
                               "norms stand before sublayers, on the stream or after additions, and the MLP "
                               "does not share the first; not folded"};
 constexpr WeightCondition ln2_bias{
-    [](Config c, Place) { return second_norm(c) && is_biased(c.norm, c); },
+    [](Config c, Place p) { return second_norm(c, p) && is_biased(c.norm, c); },
     "norms stand before sublayers, on the stream or after additions, the MLP does not share the first, and "
     "they are LayerNorms with `norm_bias`; not folded"};
 constexpr WeightCondition ln3{
-    [](Config c, Place p) { return reads_source(c, p) && block_norm(c); },
+    [](Config c, Place p) { return reads_source(c, p) && block_norm(c, p); },
     "in a decoder that reads an encoder, before its MLP (`ln2` is before its cross-attention); not folded"};
 constexpr WeightCondition ln3_bias{
-    [](Config c, Place p) { return reads_source(c, p) && block_norm(c) && is_biased(c.norm, c); },
+    [](Config c, Place p) { return reads_source(c, p) && block_norm(c, p) && is_biased(c.norm, c); },
     "in a decoder that reads an encoder, where norms are LayerNorms with `norm_bias`; not folded"};
-constexpr WeightCondition ln1_post{[](Config c, Place) { return output_norm(c); },
+constexpr WeightCondition ln1_post{[](Config c, Place p) { return output_norm(c, p); },
                                    "norms stand on the sublayers' outputs"};
 constexpr WeightCondition ln1_post_bias{
-    [](Config c, Place) { return output_norm(c) && is_biased(c.norm, c); },
+    [](Config c, Place p) { return output_norm(c, p) && is_biased(c.norm, c); },
     "norms stand on the sublayers' outputs and are LayerNorms with `norm_bias`"};
-constexpr WeightCondition ln2_post{[](Config c, Place) { return output_norm(c) && c.has_mlp(); },
+constexpr WeightCondition ln2_post{[](Config c, Place p) { return output_norm(c, p) && c.has_mlp(); },
                                    "norms stand on the sublayers' outputs, and there is an MLP"};
 constexpr WeightCondition ln2_post_bias{
-    [](Config c, Place) { return output_norm(c) && c.has_mlp() && is_biased(c.norm, c); },
+    [](Config c, Place p) { return output_norm(c, p) && c.has_mlp() && is_biased(c.norm, c); },
     "norms stand on the sublayers' outputs, there is an MLP, and they are LayerNorms with `norm_bias`"};
+
+constexpr WeightCondition layer_scale{[](Config c, Place) { return c.layer_scale; }, "`layer_scale`"};
 
 constexpr WeightCondition attention{attends, "the layer has attention"};
 constexpr WeightCondition queries{[](Config c, Place p) { return attends(c, p) && !c.query_latent(); },
@@ -144,15 +142,15 @@ constexpr WeightCondition shared_key{[](Config c, Place p) { return attends(c, p
 constexpr WeightCondition shared_key_bias{
     [](Config c, Place p) { return attends(c, p) && has_shared_key(c) && c.qkv_bias; },
     "`latent.d_shared_key` and `qkv_bias`"};
-constexpr WeightCondition qk_norm{[](Config c, Place p) { return attends(c, p) && c.qk_norm.has_value(); },
+constexpr WeightCondition qk_norm{[](Config c, Place p) { return c.norms_heads(p.layer); },
                                   "the layer has attention whose queries and keys are normed"};
 constexpr WeightCondition qk_norm_bias{
-    [](Config c, Place p) { return attends(c, p) && c.qk_norm && c.qk_norm->bias; }, "`qk_norm.bias`"};
+    [](Config c, Place p) { return c.norms_heads(p.layer) && c.qk_norm->bias; }, "`qk_norm.bias`"};
 constexpr WeightCondition sinks{[](Config c, Place p) { return attends(c, p) && c.attention_sinks; },
                                 "`attention_sinks`"};
 constexpr WeightCondition relative_bias{
-    [](Config c, Place p) { return c.relative() != nullptr && p.layer == 0; },
-    "positions are relative; in layer 0 of each stack"};
+    [](Config c, Place p) { return c.holds_relative(p.layer); },
+    "positions are relative; in layer 0 of each stack, or in each with `relative.in_every_block`"};
 constexpr WeightCondition attention_out_bias{
     [](Config c, Place p) { return attends(c, p) && c.attn_out_bias; },
     "the layer has attention, with `attn_out_bias`"};
@@ -290,9 +288,10 @@ const WeightRow* find_weight_row(std::string_view name) {
   return found == by_local_path.end() ? nullptr : found->second;
 }
 
-std::vector<std::int64_t> weight_shape(const WeightRow& row, const ModelConfig& config) {
+std::vector<std::int64_t> weight_shape(const WeightRow& row, const ModelConfig& config,
+                                       const ModelPart& part) {
   std::vector<std::int64_t> shape;
-  for (const Axis axis : row.axes) shape.push_back(size_of(axis, config));
+  for (const Axis axis : row.axes) shape.push_back(size_of(axis, config, part ? part->layer : 0));
   return shape;
 }
 
@@ -336,7 +335,7 @@ std::int64_t ModelConfig::parameter_count() const {
     for (const WeightRow& row : table()) {
       if (!is_there(row, *this, part)) continue;
       std::int64_t size = row.per_expert() ? n_experts() : 1;
-      for (const std::int64_t length : weight_shape(row, *this)) size *= length;
+      for (const std::int64_t length : weight_shape(row, *this, part)) size *= length;
       count += size;
     }
   }

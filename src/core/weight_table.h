@@ -69,15 +69,16 @@ struct WeightRow {
 /// A part of a model: a block, or nothing for the weights before and after the blocks.
 using ModelPart = std::optional<BlockPlace>;
 
+/// The weight's shape in a part of a model.
+std::vector<std::int64_t> weight_shape(const WeightRow& row, const ModelConfig& config,
+                                       const ModelPart& part);
+
 /// Every weight, those outside the blocks first.
 std::span<const WeightRow> weight_table() noexcept;
 
 /// The row of a weight by its name in the state dict, or by its name inside a block; null for none. Either
 /// spelling of keys and values will do.
 const WeightRow* find_weight_row(std::string_view name);
-
-/// The weight's shape in a model.
-std::vector<std::int64_t> weight_shape(const WeightRow& row, const ModelConfig& config);
 
 /// Calls `use` with each weight of a part of the model: its row, and its name inside the block in plain
 /// spelling (`attn.W_K`, `mlp.experts.3.W_in.weight`).

@@ -55,7 +55,7 @@ at::Tensor weight_of(const LoadedModel& model, const ModelPart& part, std::strin
   // A tied unembedding has no matrix of its own.
   const bool tied = model.config.tied_unembedding() && matrix == "unembed.W_U";
   if (!tied && !model.has_weight(matrix_name)) refuse(matrix_name, matrix, model);
-  return at::zeros(weight_shape(row, model.config),
+  return at::zeros(weight_shape(row, model.config, part),
                    at::TensorOptions(model.config.dtype)
                        .device(tied ? model.placement.exit() : model.weight_device(matrix_name)));
 }
@@ -141,8 +141,8 @@ std::int64_t WeightView::checked_head(std::int64_t head) const {
   return resolved;
 }
 
-std::int64_t WeightView::kv_head_of(std::int64_t head) const {
-  return checked_head(head) / (model_->config.n_heads / model_->config.n_kv_heads);
+std::int64_t WeightView::kv_head_of(std::int64_t layer, std::int64_t head) const {
+  return checked_head(head) / model_->config.heads_per_kv(place(layer).layer);
 }
 
 at::Tensor WeightView::in_layer(std::int64_t layer, std::string_view local_name) const {
@@ -174,6 +174,11 @@ at::Tensor WeightView::of_all_layers(OfLayer weight) const {
   std::vector<at::Tensor> layers;
   for (std::int64_t layer = 0; layer < n; ++layer) {
     const at::Tensor own = (this->*weight)(layer);
+    if (layer > 0 && own.sizes() != layers.front().sizes()) {
+      throw ConfigError("full_heads",
+                        "layers with a window and layers without have heads of other sizes, so that the "
+                        "weights of all layers do not make one tensor; expected the weights of one layer");
+    }
     layers.push_back(layer == 0 ? own : to_device(own, layers.front().device()));
   }
   return at::stack(layers);
@@ -191,10 +196,10 @@ at::Tensor WeightView::W_Q(std::int64_t layer, std::int64_t head) const {
   return W_Q(layer).select(0, checked_head(head));
 }
 at::Tensor WeightView::W_K(std::int64_t layer, std::int64_t head) const {
-  return W_K(layer).select(0, kv_head_of(head));
+  return W_K(layer).select(0, kv_head_of(layer, head));
 }
 at::Tensor WeightView::W_V(std::int64_t layer, std::int64_t head) const {
-  return W_V(layer).select(0, kv_head_of(head));
+  return W_V(layer).select(0, kv_head_of(layer, head));
 }
 at::Tensor WeightView::W_O(std::int64_t layer, std::int64_t head) const {
   return W_O(layer).select(0, checked_head(head));

@@ -11,9 +11,9 @@
 namespace hooked {
 namespace {
 
-std::int64_t bytes_of(const WeightRow& row, const ModelConfig& config) {
+std::int64_t bytes_of(const WeightRow& row, const ModelConfig& config, const ModelPart& part) {
   auto bytes = static_cast<std::int64_t>(c10::elementSize(config.dtype));
-  for (const std::int64_t length : weight_shape(row, config)) bytes *= length;
+  for (const std::int64_t length : weight_shape(row, config, part)) bytes *= length;
   return bytes;
 }
 
@@ -30,7 +30,7 @@ Placement place_layers(const ModelConfig& config, const std::vector<c10::Device>
   for (const ModelPart& part : model_parts(config)) {
     std::int64_t in_block = 0;
     for_each_weight(config, part, [&](const WeightRow& row, const std::string& name) {
-      (part ? in_block : stands_before_blocks(name) ? before : behind) += bytes_of(row, config);
+      (part ? in_block : stands_before_blocks(name) ? before : behind) += bytes_of(row, config, part);
     });
     if (part) of_blocks.push_back(in_block);
   }

@@ -304,7 +304,7 @@ WeightPlan plan_weights(const SourceTensors& source, const Family& family, Famil
   std::map<std::string, std::vector<std::int64_t>> shapes;
   for (const ModelPart& part : model_parts(config)) {
     for_each_weight(config, part, [&](const WeightRow& row, const std::string& local_name) {
-      shapes.emplace(weight_name(part, local_name, config), weight_shape(row, config));
+      shapes.emplace(weight_name(part, local_name, config), weight_shape(row, config, part));
     });
   }
 

@@ -1,4 +1,7 @@
 // The options of `hooked weights`.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
@@ -52,11 +55,14 @@ Reader define_weights(CLI::App& app) {
                                "whether heads copy: eigenvalues of W_E W_V W_O W_U, and tokens that raise "
                                "themselves most")
                       ->group(kShown);
+  const std::vector<std::string> matrices{"ov_written", "ov_read",  "qk_query", "qk_key",
+                                          "mlp_in",     "mlp_gate", "mlp_out"};
   auto* singular =
       app.add_option("--singular", options->singular,
-                     "the singular directions of a matrix, read through the unembedding")
+                     fmt::format("the singular directions of a matrix, read through the unembedding: {}",
+                                 fmt::join(matrices, ", ")))
           ->option_text("MATRIX")
-          ->check(CLI::IsMember({"ov_written", "ov_read", "qk_query", "qk_key", "mlp_in", "mlp_out"}))
+          ->check(CLI::IsMember(matrices))
           ->group(kShown);
   std::vector<OfSome> some;
   some.push_back(

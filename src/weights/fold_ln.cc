@@ -54,11 +54,12 @@ std::optional<FoldedNorm> norm_before(const WeightRow& row, const ModelPart& par
     case WeightInput::nothing:
       return std::nullopt;
     case WeightInput::attention_input:
-      if (part && part->layer == 0 && !config.first_attention_norm) return std::nullopt;
+      if (!part || !config.reads_through_ln1(part->layer)) return std::nullopt;
       return FoldedNorm{"ln1", config.norm};
     case WeightInput::cross_input:
       return FoldedNorm{"ln2", config.norm};
     case WeightInput::mlp_input:
+      if (!part || !config.norms_inputs(part->layer)) return std::nullopt;
       if (decoder) return FoldedNorm{"ln3", config.norm};
       return FoldedNorm{config.layout == BlockLayout::parallel_one_norm ? "ln1" : "ln2", config.norm};
     case WeightInput::neurons:
@@ -160,7 +161,7 @@ std::optional<Obstacle> obstacle(const ModelConfig& config) {
   if (config.norm_place == NormPlace::stream) {
     return Obstacle{would_change, "the stream itself is normed, so no weight can absorb the norms"};
   }
-  if (config.norm_place == NormPlace::output) {
+  if (config.norm_place == NormPlace::output && config.pre_norm_layers.empty()) {
     return Obstacle{would_change,
                     "norms on the sublayers' outputs write to the stream, so no weight can absorb them"};
   }
@@ -170,6 +171,11 @@ std::optional<Obstacle> obstacle(const ModelConfig& config) {
   }
   if (config.delta_net && has_bias(config.norm, config)) {
     return Obstacle{would_change, "gated delta nets have no biases that could take those of the norms"};
+  }
+  if (config.experts && config.experts->weighted_inputs && has_bias(config.norm, config)) {
+    return Obstacle{would_change,
+                    "experts read the norms' biases times the weights of their tokens, which no bias of "
+                    "theirs knows"};
   }
   if (config.shortformer()) {
     return Obstacle{would_change,
@@ -196,8 +202,8 @@ void update(ModelConfig& config) {
   }
   config.norm_folded = true;
   // Norms that stay keep their stored form; where none stays, nothing is stored as an offset any more.
-  config.norm_offset = before.norm_offset &&
-                       (before.norm_place == NormPlace::both || before.qk_norm || before.latent_attention());
+  config.norm_offset =
+      before.norm_offset && (before.norms_outputs() || before.qk_norm || before.latent_attention());
 }
 
 }  // namespace

@@ -24,6 +24,7 @@ std::optional<Obstacle> value_biases_obstacle(const ModelConfig& config) {
   }
   if (config.attention_sinks) return sinks_obstacle();
   if (config.gated_heads) return gates_obstacle();
+  if (config.value_norm) return value_norm_obstacle();
   return std::nullopt;
 }
 
@@ -40,6 +41,10 @@ Obstacle gates_obstacle() {
   return {Obstacle::Kind::would_change, "heads are gated between their values and the output"};
 }
 
+Obstacle value_norm_obstacle() {
+  return {Obstacle::Kind::would_change, "norms of values stand between the bias and the pattern"};
+}
+
 std::vector<std::string> attentions_of(const ModelPart& part, const ModelConfig& config) {
   if (!part || !config.attends(part->layer)) return {};
   if (config.has_encoder() && part->stack == Stack::decoder) return {"attn", "cross_attn"};
@@ -49,7 +54,8 @@ std::vector<std::string> attentions_of(const ModelPart& part, const ModelConfig&
 void move_value_biases(WorkingWeights& block, const std::string& attention, const ModelConfig& before) {
   const std::string b_V = attention + ".b_V", b_O = attention + ".b_O";
   // [head, d_value]; a key/value head serves n_heads / n_kv_heads heads in a row.
-  const at::Tensor values = block.get(b_V).repeat_interleave(before.n_heads / before.n_kv_heads, /*dim=*/0);
+  const at::Tensor values =
+      block.get(b_V).repeat_interleave(before.heads_per_kv(block.part()->layer), /*dim=*/0);
   const at::Tensor bias = before.attn_out_bias ? block.get(b_O) : block.zeros(b_O);
   block.set(b_O, bias + block.weighted_sum(attention + ".W_O", {Axis::head, Axis::d_value}, values));
   block.set(b_V, block.zeros(b_V));

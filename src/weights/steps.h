@@ -48,6 +48,9 @@ Obstacle sinks_obstacle();
 /// Why nothing moves from values to the output past the gates of heads.
 Obstacle gates_obstacle();
 
+/// Why nothing moves from values to the output past the norms of values.
+Obstacle value_norm_obstacle();
+
 /// The places of attention in a block, `attn` and where there is one `cross_attn`; none outside the blocks,
 /// and where something else stands in attention's place.
 std::vector<std::string> attentions_of(const ModelPart& part, const ModelConfig& config);

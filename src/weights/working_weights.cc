@@ -23,10 +23,11 @@ const WeightRow& row_of(std::string_view name) {
   return *row;
 }
 
-std::string describe(const WeightRow& row, const ModelConfig& config) {
+std::string describe(const WeightRow& row, const ModelConfig& config, const ModelPart& part) {
   std::string text;
   for (const Axis axis : row.axes) {
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", axis_name(axis), size_of(axis, config));
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", axis_name(axis),
+                        size_of(axis, config, part ? part->layer : 0));
   }
   return "[" + text + "]";
 }
@@ -51,13 +52,13 @@ BlockedWeight WorkingWeights::now(std::string_view name) {
     throw CheckpointError(stored,
                           fmt::format("the tensor is missing; expected shape {}, got nothing; check that the "
                                       "config and the weights belong together",
-                                      describe(row, config_)));
+                                      describe(row, config_, part_)));
   }
-  if (found->shape != weight_shape(row, config_)) {
+  if (found->shape != weight_shape(row, config_, part_)) {
     throw CheckpointError(stored,
                           fmt::format("the shape does not fit the config; expected {}, got [{}]; check that "
                                       "the config and the weights belong together",
-                                      describe(row, config_), fmt::join(found->shape, ", ")));
+                                      describe(row, config_, part_), fmt::join(found->shape, ", ")));
   }
   if (!at::isFloatingType(found->dtype)) {
     throw CheckpointError(stored,
@@ -95,7 +96,7 @@ void WorkingWeights::set_transposed(std::string_view name, std::string_view othe
 }
 
 at::Tensor WorkingWeights::zeros(std::string_view name) const {
-  return at::zeros(weight_shape(row_of(name), config_),
+  return at::zeros(weight_shape(row_of(name), config_, part_),
                    at::TensorOptions().dtype(at::kDouble).device(device_));
 }
 
@@ -107,7 +108,7 @@ bool WorkingWeights::has(std::string_view name) const {
 
 void WorkingWeights::set(std::string_view name, at::Tensor values) {
   const WeightRow& row = row_of(name);
-  assert(values.sizes() == at::IntArrayRef(weight_shape(row, config_)));
+  assert(values.sizes() == at::IntArrayRef(weight_shape(row, config_, part_)));
   changed_.insert_or_assign(key(name), BlockedWeight(in_memory(std::move(values)), row.axes));
 }
 

@@ -120,6 +120,11 @@ TEST(DirectPath, RefusesWhatHasNoPaths) {
   options.sweep.site.reset();
   EXPECT_THAT(text_thrown_by<HookError>([&] { direct_path(bert, options); }),
               HasSubstr("norms on the stream itself"));
+  ModelConfig scaled = three_layers();
+  scaled.layer_scale = true;
+  const auto numbered = random_model_of(scaled);
+  EXPECT_THAT(text_thrown_by<HookError>([&] { direct_path(numbered, options); }),
+              HasSubstr("numbers that multiply the stream"));
 }
 
 }  // namespace

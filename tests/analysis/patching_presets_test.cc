@@ -47,13 +47,13 @@ std::int64_t expect_full_runs(const HookedTransformer& model, double tolerance) 
     const bool grouped = model.config().grouped_query();
     const std::int64_t missing = grid.values().isnan().sum().item<std::int64_t>();
     if (!several || !grouped || preset.over[1] == Axis::pos) continue;
-    const std::int64_t absent = model.config().n_heads - model.config().n_kv_heads;
     const ModelConfig& config = model.config();
-    std::int64_t attend = 0;
-    for (std::int64_t layer = 0; layer < config.n_layers; ++layer) attend += config.attends(layer) ? 1 : 0;
     const auto parts = static_cast<std::int64_t>(preset.parts.size());
-    EXPECT_EQ(missing, 2 * attend * absent + (config.n_layers - attend) * config.n_heads * parts)
-        << "keys and values have fewer heads, and layers without attention none";
+    std::int64_t absent = 0;
+    for (std::int64_t layer = 0; layer < config.n_layers; ++layer)
+      absent +=
+          config.attends(layer) ? 2 * (config.n_heads - config.kv_heads(layer)) : config.n_heads * parts;
+    EXPECT_EQ(missing, absent) << "keys and values have fewer heads, and layers without attention none";
   }
   return compared;
 }

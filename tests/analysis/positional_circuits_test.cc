@@ -169,15 +169,19 @@ TEST_P(PositionalCircuitsOfGolden, BiasesAreThoseOfARunsScores) {
   }
   for (const Stack stack :
        config.has_encoder() ? std::vector{Stack::encoder, Stack::none} : std::vector{Stack::none}) {
-    const auto scores = golden.cache[act::attn_scores.in(stack, 0)];
-    auto q = golden.cache[act::q.in(stack, 0)], k = golden.cache[act::k.in(stack, 0)];
+    // Of the first block, which the others share, or of one with numbers of its own.
+    const std::int32_t layer = config.relative() != nullptr && config.relative()->in_every_block ? 1 : 0;
+    const auto layers = stack == Stack::encoder ? config.n_encoder_layers() : config.n_layers;
+    if (layer >= layers) continue;
+    const auto scores = golden.cache[act::attn_scores.in(stack, layer)];
+    auto q = golden.cache[act::q.in(stack, layer)], k = golden.cache[act::k.in(stack, layer)];
     if (config.qkv_clip > 0) {
       q = q.clamp(-config.qkv_clip, config.qkv_clip);
       k = k.clamp(-config.qkv_clip, config.qkv_clip);
     }
     const std::int64_t length = scores.size(2), heads = scores.size(1);
     if (length < 2) continue;
-    const auto biases = position_biases(golden.model, {.reach = length - 1, .stack = stack});
+    const auto biases = position_biases(golden.model, {.reach = length - 1, .stack = stack, .layer = layer});
     const bool both = config.bidirectional(stack == Stack::encoder ? stack : config.main_stack());
     ASSERT_EQ(biases.values().size(1), both ? 2 * length - 1 : length);
     for (std::int64_t head = 0; head < heads; ++head) {

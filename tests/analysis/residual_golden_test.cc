@@ -55,6 +55,7 @@ std::vector<ActivationName> taken_apart(const HookedTransformer& model) {
   constexpr Site kSites[] = {Site::resid_pre,
                              Site::resid_mid,
                              Site::resid_mid_cross,
+                             Site::resid_sum,
                              Site::resid_post,
                              Site::normalized_resid_post,
                              Site::full_embed,

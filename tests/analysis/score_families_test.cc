@@ -32,8 +32,9 @@ void expect_bias(const HookedTransformer& model, const ActivationCache& cache, c
   const ModelConfig& config = model.config();
   if (config.relative() != nullptr) {
     const auto head = std::get<std::int64_t>(scores.indices().find(Axis::head)->value);
-    // The first block makes it for all.
-    const auto bias = cache[act::relative_bias(0)].select(1, head).to(at::kDouble).expand_as(rest);
+    // The first block makes it for all, or each its own.
+    const auto layer = config.relative()->in_every_block ? scores.name().layer : 0;
+    const auto bias = cache[act::relative_bias(layer)].select(1, head).to(at::kDouble).expand_as(rest);
     EXPECT_GT(largest_of(bias), 1e-3);
     EXPECT_LE(largest_of(at::where(seen, rest - bias, 0.0)), kTolerance * largest_of(bias));
     return;
@@ -82,10 +83,11 @@ TEST_P(ScoresOfFamily, AreTheSumsOfTheirParts) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, ScoresOfFamily,
-                         testing::Values("gemma2", "hf_gemma2", "bloom", "mpt", "t5", "t5_gated", "llama",
-                                         "mistral", "qwen3", "deepseek_v3", "falcon_parallel_alibi",
-                                         "tl_score_cap_alibi", "tl_alibi_three_heads", "tl_grouped",
-                                         "tl_multi_query", "tl_shortformer", "gpt2_inverse_layer"),
+                         testing::Values("gemma2", "hf_gemma2", "bloom", "mpt", "t5", "t5_gated",
+                                         "umt5_plain", "llama", "mistral", "qwen3", "deepseek_v3",
+                                         "falcon_parallel_alibi", "tl_score_cap_alibi",
+                                         "tl_alibi_three_heads", "tl_grouped", "tl_multi_query",
+                                         "tl_shortformer", "gpt2_inverse_layer"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

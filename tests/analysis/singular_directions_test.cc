@@ -115,6 +115,18 @@ TEST(SingularDirections, OfEverySideAreSingularVectors) {
   }
 }
 
+TEST(SingularDirections, OfAGateAreThoseOfItsWeights) {
+  auto config = two_layer_config();
+  config.mlp = MlpKind::gated;
+  const auto model = random_model_of(config);
+  const auto w = model.weights();
+  const auto weighted = w.W_gate(0) * w.ln2(0).w.unsqueeze(1);
+  const auto read = singular_directions(model, {.of = SingularOf::mlp_gate, .directions = 3});
+  const auto expected = at::linalg_svdvals(weighted - weighted.mean(0, true)).narrow(0, 0, 3);
+  EXPECT_LE(largest_of(read.values - expected), kTolerance);
+  EXPECT_EQ(read.title, "mlp_gate 0");
+}
+
 TEST(SingularDirections, OfEqualSizeAreOneSubspace) {
   auto weights = HookedTransformer::create(two_layer_config(), {.seed = 2}).state_dict();
   // Singular values 3, 2, 2, 2, 1: W_out that stretches axes of the stream.
@@ -146,6 +158,8 @@ TEST(SingularDirections, SayWhatTheyRefuse) {
   EXPECT_THAT(text_thrown_by<HookError>([&] { singular_directions(normed, {.of = SingularOf::qk_key}); }),
               HasSubstr("norms of their own"));
   EXPECT_NO_THROW(singular_directions(normed, {}));
+  EXPECT_THAT(text_thrown_by<ConfigError>([&] { singular_directions(model, {.of = SingularOf::mlp_gate}); }),
+              HasSubstr("W_gate"));
 }
 
 }  // namespace

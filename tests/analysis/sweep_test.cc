@@ -196,6 +196,22 @@ TEST_F(Sweep, ALayerWithoutTheSiteGivesNaN) {
   EXPECT_FALSE(std::isnan(grid.at({1, 2})));
 }
 
+TEST_F(Sweep, PlacesThatOneLayerLacksGiveNaNThere) {
+  ModelConfig config = two_layer_config();
+  config.window = Window{.size = 3, .layers = {true, false}};
+  config.full_heads = FullHeads{.d_head = 8, .n_kv_heads = 2};
+  const auto model = random_model_of(config);
+  auto uneven = options();
+  uneven.options.site = act::v;
+  uneven.options.over = {Axis::layer, Axis::kv_head};
+  uneven.options.from = uneven.from = model.run_with_cache(inputs_.clean, act::everything).cache;
+  const auto grid = sweep(model, uneven.options);
+  ASSERT_EQ(grid.values().sizes(), (at::IntArrayRef{2, 4}));
+  for (const std::int64_t head : {2, 3}) EXPECT_TRUE(std::isnan(grid.at({1, head}))) << head;
+  EXPECT_FALSE(grid.values()[0].isnan().any().item<bool>());
+  expect_full_runs(model, uneven);
+}
+
 TEST_F(Sweep, ScopedHooksStayInForce) {
   const auto ablation = model_.hook(act::z(0), [](const at::Tensor& z) { return z * 0.25; });
   const auto steering = model_.hook(act::resid_pre(1), [](const at::Tensor& x) { return x + 0.5; });

@@ -50,10 +50,10 @@ TEST_P(StreamMatricesOfGolden, ReadAndWriteWhatARunDoes) {
       EXPECT_THROW(stream_matrix(model, {.matrix = StreamMatrix::embedding}), HookError);
       continue;
     }
-    const bool reads_norms = config.norm != NormKind::none && config.norm_place != NormPlace::post &&
-                             config.norm_place != NormPlace::output;
     for (std::int32_t layer = 0; layer < config.n_layers; ++layer) {
       if (!config.dense_mlp(layer)) continue;
+      const bool on_stream = config.norms_stream() && config.norm_place == NormPlace::stream;
+      const bool reads_norms = config.norms_inputs(layer) || on_stream;
       const auto part = [&](StreamMatrix matrix) {
         return stream_matrix(model, {.matrix = matrix, .layer = layer});
       };

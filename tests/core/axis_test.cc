@@ -30,27 +30,27 @@ TEST(Axis, ItsSizeIsThatOfTheConfigAndUnknownForTheInputs) {
   ModelConfig config;
   config.n_heads = config.n_kv_heads = 4;
   config.d_head = 6;
-  EXPECT_EQ(size_of(Axis::d_value, config), 6);
+  EXPECT_EQ(size_of(Axis::d_value, config, 0), 6);
   config.latent = {.d_kv = 5, .d_query = 3, .d_shared_key = 2, .d_value = 7};
-  EXPECT_EQ(size_of(Axis::d_value, config), 7);
-  EXPECT_EQ(size_of(Axis::q_latent, config), 3);
-  EXPECT_EQ(size_of(Axis::kv_latent, config), 5);
-  EXPECT_EQ(size_of(Axis::d_shared_key, config), 2);
-  EXPECT_EQ(size_of(Axis::d_own_key, config), 4);
-  EXPECT_EQ(size_of(Axis::one, config), 1);
+  EXPECT_EQ(size_of(Axis::d_value, config, 0), 7);
+  EXPECT_EQ(size_of(Axis::q_latent, config, 0), 3);
+  EXPECT_EQ(size_of(Axis::kv_latent, config, 0), 5);
+  EXPECT_EQ(size_of(Axis::d_shared_key, config, 0), 2);
+  EXPECT_EQ(size_of(Axis::d_own_key, config, 0), 4);
+  EXPECT_EQ(size_of(Axis::one, config, 0), 1);
   for (const Axis axis :
        {Axis::batch, Axis::pos, Axis::source, Axis::query, Axis::key, Axis::source_key, Axis::routed})
-    EXPECT_EQ(size_of(axis, config), -1) << axis_name(axis);
+    EXPECT_EQ(size_of(axis, config, 0), -1) << axis_name(axis);
 }
 
 TEST(Axis, OneNormOverAllHeadsIsOneNorm) {
   ModelConfig config;
   config.n_heads = config.n_kv_heads = 4;
   config.qk_norm = QkNorm{.span = QkNorm::whole_projection};
-  EXPECT_EQ(size_of(Axis::q_norm_head, config), 1);
-  EXPECT_EQ(size_of(Axis::head, config), 4);
+  EXPECT_EQ(size_of(Axis::q_norm_head, config, 0), 1);
+  EXPECT_EQ(size_of(Axis::head, config, 0), 4);
   config.qk_norm = QkNorm{.span = QkNorm::per_head};
-  EXPECT_EQ(size_of(Axis::q_norm_head, config), 4);
+  EXPECT_EQ(size_of(Axis::q_norm_head, config, 0), 4);
 }
 
 TEST(Axis, JunkIsNoAxis) {

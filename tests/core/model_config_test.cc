@@ -78,6 +78,12 @@ TEST(ParameterCount, FollowsEveryFlag) {
   EXPECT_EQ(added([](auto& c) { c.norm_place = NormPlace::both; }), layers * 4 * dm);
   EXPECT_EQ(added([](auto& c) { c.norm_place = NormPlace::output; }), 0);
   EXPECT_EQ(added([](auto& c) { c.norm_place = NormPlace::stream; }), 0);
+  const auto some_before = [](auto& c) {
+    c.norm_place = NormPlace::output, c.pre_norm_layers = std::vector<bool>(layers);
+    c.pre_norm_layers[3] = true;
+  };
+  EXPECT_EQ(added(some_before), 0);
+  EXPECT_EQ(added([&](auto& c) { some_before(c), c.norm_folded = true; }), -(4 * dm + 2 * dm));
   EXPECT_EQ(added([](auto& c) { c.norm_place = NormPlace::post, c.final_norm = NormKind::none; }), -2 * dm);
   EXPECT_EQ(added([](auto& c) { c.norm_place = NormPlace::both, c.norm_folded = true; }), -2 * dm);
   EXPECT_EQ(added([](auto& c) { c.layout = BlockLayout::parallel_two_norms; }), 0);
@@ -253,6 +259,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"relative.buckets", "3",
                 [](auto& c) { relative(c).buckets = 3, c.direction = AttentionDirection::bidirectional; }},
         Refusal{"relative.max_distance", "16", [](auto& c) { relative(c).max_distance = 16; }},
+        Refusal{"norm_place", "pre", [](auto& c) { encoder(c), c.pre_norm_layers.assign(12, true); }},
         Refusal{"encoder.decoder_start_token", "50257",
                 [](auto& c) { encoder(c).decoder_start_token = 50257; }},
         Refusal{"encoder.n_layers", "0", [](auto& c) { encoder(c).n_layers = 0; }},
@@ -277,6 +284,32 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"qkv_clip", "3", [](auto& c) { encoder(c), c.qkv_clip = 3; }},
         Refusal{"unembedding.mlm_head", "one",
                 [](auto& c) { encoder(c), c.unembedding->mlm_head = Activation::gelu; }}));
+
+FullHeads& full_heads(ModelConfig& c) {
+  windows(c);
+  c.rotary()->dim = 0;
+  return c.full_heads.emplace(FullHeads{.d_head = c.d_head + 2, .n_kv_heads = c.n_kv_heads});
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    LayersThatDiffer, ValidateRefuses,
+    testing::Values(Refusal{"full_heads", "sizes", [](auto& c) { full_heads(c), c.window.reset(); }},
+                    Refusal{"full_heads.d_head", "0", [](auto& c) { full_heads(c).d_head = 0; }},
+                    Refusal{"full_heads.d_head", "7", [](auto& c) { full_heads(c).d_head = 7; }},
+                    Refusal{"full_heads.d_head", "64", [](auto& c) { full_heads(c).d_head = c.d_head; }},
+                    Refusal{"full_heads.n_kv_heads", "5", [](auto& c) { full_heads(c).n_kv_heads = 5; }},
+                    Refusal{"rotary.dim", "4", [](auto& c) { full_heads(c), c.rotary()->dim = 4; }},
+                    Refusal{
+                        "positions", "dynamic",
+                        [](auto& c) { full_heads(c), c.rotary()->scaling = DynamicScaling{.factor = 2.0}; }},
+                    Refusal{"rotary.turned_pairs", "-1", [](auto& c) { c.rotary()->turned_pairs = -1; }},
+                    Refusal{"rotary.turned_pairs", "1000", [](auto& c) { c.rotary()->turned_pairs = 1000; }},
+                    Refusal{"value_norm", "true", [](auto& c) { encoder(c), c.value_norm = true; }},
+                    Refusal{"layer_scale", "true", [](auto& c) { encoder(c), c.layer_scale = true; }},
+                    Refusal{"layer_scale", "true", [](auto& c) {
+                              c.norm_place = NormPlace::post, c.final_norm = NormKind::none,
+                              c.layer_scale = true;
+                            }}));
 
 INSTANTIATE_TEST_SUITE_P(
     Ends, ValidateRefuses,
@@ -312,9 +345,19 @@ INSTANTIATE_TEST_SUITE_P(
                 [](auto& c) { c.norm_place = NormPlace::stream, c.norm_folded = true; }},
         Refusal{"norm_offset", "true",
                 [](auto& c) { c.norm = c.final_norm = NormKind::none, c.norm_offset = true; }},
+        Refusal{"norm_place", "both",
+                [](auto& c) { c.norm_place = NormPlace::both, c.pre_norm_layers.assign(12, true); }},
+        Refusal{"pre_norm_layers", "only true",
+                [](auto& c) { c.norm_place = NormPlace::output, c.pre_norm_layers.assign(12, true); }},
+        Refusal{"pre_norm_layers", "1",
+                [](auto& c) { c.norm_place = NormPlace::output, c.pre_norm_layers = {true}; }},
         Refusal{"qk_norm.kind", "0", [](auto& c) { qk_norm(c).kind = NormKind::none; }},
         Refusal{"qk_norm.span", "9", [](auto& c) { qk_norm(c).span = static_cast<QkNorm::Span>(9); }},
         Refusal{"qk_norm.bias", "true", [](auto& c) { qk_norm(c).bias = true; }},
+        Refusal{"qk_norm.layers", "3",
+                [](auto& c) {
+                  qk_norm(c).layers = {true, false, true};
+                }},
         Refusal{"qkv_clip", "-1", [](auto& c) { c.qkv_clip = -1.0; }},
         Refusal{"rotary.unrotated_layers", "1", [](auto& c) { c.rotary()->unrotated_layers = {true}; }},
         Refusal{"embedding_scale", "0", [](auto& c) { c.embedding_scale = 0.0; }},
@@ -450,13 +493,13 @@ TEST(ActivationNames, BothLibrariesNamesAreKnown) {
 TEST(ModelConfig, WindowedAndRotaryDim) {
   auto c = llama();
   EXPECT_FALSE(c.windowed(3));
-  EXPECT_EQ(c.rotary_dim(), 64);
+  EXPECT_EQ(c.rotary_dim(0), 64);
   c.window = Window{.size = 2, .layers = std::vector<bool>(12, false)};
   c.window->layers[3] = true;
   EXPECT_TRUE(c.windowed(3));
   EXPECT_FALSE(c.windowed(4));
   c.rotary()->dim = 16;
-  EXPECT_EQ(c.rotary_dim(), 16);
+  EXPECT_EQ(c.rotary_dim(0), 16);
 }
 
 TEST(RandomConfig, IsValidAndTheSameForTheSameSeed) {
@@ -532,6 +575,12 @@ TEST(RandomConfig, CoversEveryValueOfEveryOption) {
     note(c.latent_attention() && latent.d_query == 0, "latent of keys and values");
     note(latent.d_query > 0 && latent.d_shared_key > 0, "latents and a shared key");
     note(rotary.at_end, "rotary at the end");
+    note(!c.pre_norm_layers.empty(), "norms before the sublayers of some layers");
+    note(c.relative() != nullptr && c.relative()->in_every_block, "relative positions in every block");
+    note(c.delta_net && c.delta_net->doubled_beta, "doubled beta");
+    note(c.window && c.window->kind == Window::chunks, "chunks");
+    note(c.qk_norm && !c.qk_norm->layers.empty(), "norms of some layers' queries and keys");
+    note(experts.weighted_inputs && experts.per_token > 1, "weighted inputs of several experts");
   }
   EXPECT_EQ(norms.size(), 3u);
   EXPECT_EQ(final_norms.size(), 3u);
@@ -543,7 +592,7 @@ TEST(RandomConfig, CoversEveryValueOfEveryOption) {
   EXPECT_EQ(scalings.size(), 6u);
   EXPECT_EQ(qk_norms.size(), 3u);
   EXPECT_EQ(directions.size(), 2u);
-  EXPECT_EQ(facts.size(), 35u);
+  EXPECT_EQ(facts.size(), 41u);
 }
 
 }  // namespace

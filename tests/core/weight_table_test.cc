@@ -67,10 +67,11 @@ TEST(WeightTable, GroupedKeysAndValuesCarryAnUnderscore) {
 TEST(WeightTable, ShapesGoByTheAxes) {
   const ModelConfig config = grouped_config();
   using Shape = std::vector<std::int64_t>;
-  EXPECT_EQ(weight_shape(*find_weight_row("embed.W_E"), config), (Shape{9, 8}));
-  EXPECT_EQ(weight_shape(*find_weight_row("unembed.W_U"), config), (Shape{8, 7}));
-  EXPECT_EQ(weight_shape(*find_weight_row("pos_embed.W_pos"), config), (Shape{5, 8}));
-  EXPECT_EQ(weight_shape(*find_weight_row("attn.W_K"), config), (Shape{2, 8, 3}));
+  EXPECT_EQ(weight_shape(*find_weight_row("embed.W_E"), config, std::nullopt), (Shape{9, 8}));
+  EXPECT_EQ(weight_shape(*find_weight_row("unembed.W_U"), config, std::nullopt), (Shape{8, 7}));
+  EXPECT_EQ(weight_shape(*find_weight_row("pos_embed.W_pos"), config, std::nullopt), (Shape{5, 8}));
+  EXPECT_EQ(weight_shape(*find_weight_row("attn.W_K"), config, BlockPlace{Stack::blocks, 0}),
+            (Shape{2, 8, 3}));
 }
 
 TEST(WeightTable, PartsAreTheBlocksInOrderAndThenTheRest) {

@@ -54,7 +54,7 @@ NamedTensors ablated(const Subject& s) {
   };
   const ActivationCache data = cache_of(s, other(s));
   return {{"zero", swept(PatchSource::zero())},
-          {"value", swept(PatchSource::value(s.random({s.config().value_dim()}, 5)))},
+          {"value", swept(PatchSource::value(s.random({s.config().value_dim(0)}, 5)))},
           {"mean", swept(PatchSource::mean(data))},
           {"resampled", swept(PatchSource::resampled(data, 3))},
           {"mixture", swept(PatchSource::mixture(data, PatchSource::zero(), 0.25))}};
@@ -69,7 +69,7 @@ NamedTensors scored(const Subject& s) {
                       probability(2),
                       kl_divergence(reference),
                       js_divergence(reference),
-                      attention(act::pattern(0).head(0), Position::last(), Position::last()),
+                      attention(act::pattern(s.attending()).head(0), Position::last(), Position::last()),
                       projection(act::resid_post(0), s.random({s.config().d_model}, 4))};
   return {{"reference", reference},
           {"scores", numbers(scores(s.model, s.input(), ready))},
@@ -103,12 +103,13 @@ NamedTensors by_gradients(const Subject& s) {
 }
 
 NamedTensors by_paths(const Subject& s) {
-  const std::vector<Address> senders{act::z(0).head(0), act::attn_out(0)};
+  const std::vector<Address> senders{act::z(s.attending()).head(0), act::attn_out(0)};
   return {
       {"paths",
        path_patching(s.model, {.senders = senders, .cells = PathCells::each_sender, .sweep = paired(s)})
            .values()},
-      {"ablated", ablate(s.model, {.sets = {{act::z(0)}}, .complement = true, .sweep = paired(s)}).values()}};
+      {"ablated", ablate(s.model, {.sets = {{act::z(s.attending())}}, .complement = true, .sweep = paired(s)})
+                      .values()}};
 }
 
 NamedTensors by_direct_paths(const Subject& s) {
@@ -117,10 +118,12 @@ NamedTensors by_direct_paths(const Subject& s) {
 
 NamedTensors circuits_of_nodes(const Subject& s) {
   const auto options = paired(s);
-  const Circuit circuit =
-      choose_circuit(s.model, node_attribution(s.model, {.sweep = options}), {.count = 3});
+  const Grid scores = node_attribution(s.model, {.sweep = options});
+  const Circuit circuit = choose_circuit(s.model, scores, {.count = 3});
+  // Nothing is put in for the whole model, beside what is put in for all others.
+  const Circuit whole = choose_circuit(s.model, scores, {.count = scores.values().numel()});
   const auto judged = judge_circuit(s.model, circuit, {.sweep = options, .sets = 2});
-  return {{"kept", run_circuits(s.model, {circuit}, options).values()},
+  return {{"kept", run_circuits(s.model, {circuit, whole, circuit}, options).values()},
           {"minimality", judged.minimality.values()}};
 }
 
@@ -144,7 +147,8 @@ NamedTensors two_stacks(const Subject& s) {
 // Elsewhere circuits of edges are refused: what is read is no sum of edges there.
 bool edges_add_up(const Subject& s) {
   const ModelConfig& c = s.config();
-  const bool attends = !c.short_conv && !c.delta_net && !c.gated_heads && !c.latent_attention();
+  const bool attends =
+      !c.short_conv && !c.delta_net && !c.gated_heads && !c.latent_attention() && !c.layer_scale;
   return swept_here(s) && attends && c.norm_place == NormPlace::pre;
 }
 

@@ -15,13 +15,15 @@ NamedTensors edited(const Subject& s, std::vector<Edit> edits) {
   return all_of(s.model.run(s.input(), s.options({.edits = std::move(edits), .capture = act::resid_post})));
 }
 
-// Each activation of the first layer and outside of the blocks by itself, but for ids and experts' own.
+// Each activation of the first layer, of the first with attention and outside of the blocks by itself, but
+// for ids and experts' own.
 template <typename MakeEdit>
 NamedTensors edit_each(const Subject& s, const MakeEdit& make) {
   NamedTensors all;
   for (const ActivationName& name : s.model.names()) {
     const SiteRow& site = row(name.site);
-    if (name.layer > 0 || site.integers || per_expert(site)) continue;
+    const bool elsewhere = name.layer > 0 && name.layer != s.attending();
+    if (elsewhere || site.integers || per_expert(site)) continue;
     const std::optional<Edit> edit = make(name);
     if (!edit) continue;
     for (const auto& [output, value] : edited(s, {*edit})) all[name.to_string() + " > " + output] = value;

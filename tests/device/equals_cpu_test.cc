@@ -94,12 +94,22 @@ class OnTheDevice : public testing::TestWithParam<GoldenCase> {
     }
   }
 
+  // A delta net's state goes through as many steps as there are tokens, and float32's roundings grow with
+  // them, the more where a doubled beta turns the state around. Normed values are divided by what may be
+  // small beside what they are made of. (In float64 all agree as others do.)
+  static double float_tolerance() {
+    const ModelConfig config = read_model_config(GetParam().folder().string());
+    if (config.delta_net && config.delta_net->doubled_beta) return 2e-3;
+    const bool grows = config.delta_net.has_value() || config.value_norm;
+    return on_strict_device() && !grows ? 2e-5 : 1e-4;
+  }
+
   // In the ordinary suite the checkpoints take turns at the checks: at most of them, or, in the large groups,
   // at some.
   enum class Turns : std::uint8_t { most, some };
 
-  void expect_the_same(const char* group, std::span<const Check> checks, Turns turns,
-                       double float_tolerance = on_strict_device() ? 2e-5 : 1e-4) {
+  // `least` is the tolerance of float32 where the model asks for no larger one.
+  void expect_the_same(const char* group, std::span<const Check> checks, Turns turns, double least = 0.0) {
     const auto all_cases = suite_cases();
     const auto own = std::find_if(all_cases.begin(), all_cases.end(),
                                   [](const GoldenCase& golden) { return golden.name == GetParam().name; });
@@ -114,7 +124,7 @@ class OnTheDevice : public testing::TestWithParam<GoldenCase> {
       if (all_checkpoints() || turn % (turns == Turns::most ? 8 : 16) == 7) in_float.push_back(check);
     }
     expect_the_same(group, in_double, at::kDouble, 1e-9);
-    expect_the_same(group, in_float, at::kFloat, float_tolerance);
+    expect_the_same(group, in_float, at::kFloat, std::max(least, float_tolerance()));
   }
 };
 
@@ -126,10 +136,22 @@ TEST(Device, IsThere) {
 TEST_P(OnTheDevice, Runs) { expect_the_same("run", run_checks(), Turns::most); }
 TEST_P(OnTheDevice, Edits) { expect_the_same("edit", edit_checks(), Turns::some); }
 TEST_P(OnTheDevice, Gradients) { expect_the_same("gradients", gradient_checks(), Turns::most, 1e-4); }
-TEST_P(OnTheDevice, Generates) { expect_the_same("generation", generation_checks(), Turns::most); }
-TEST_P(OnTheDevice, IsSavedAndTrained) { expect_the_same("model", model_checks(), Turns::some); }
-TEST_P(OnTheDevice, IsAnalysed) { expect_the_same("analysis", analysis_checks(), Turns::some); }
-TEST_P(OnTheDevice, IsRead) { expect_the_same("reading", reading_checks(), Turns::some); }
+TEST_P(OnTheDevice, Generates) {
+  // Logits that are large beside their scores' biases, whose roundings each block adds to the next one's.
+  const ModelConfig config = read_model_config(GetParam().folder().string());
+  const bool biased = config.relative() != nullptr && config.relative()->in_every_block;
+  expect_the_same("generation", generation_checks(), Turns::most, biased ? 1e-4 : 0.0);
+}
+TEST_P(OnTheDevice, IsSavedAndTrained) {
+  expect_the_same("model", model_checks(), Turns::some, 5e-4);  // steps of training make more of roundings
+}
+TEST_P(OnTheDevice, IsAnalysed) { expect_the_same("analysis", analysis_checks(), Turns::some, 1e-4); }
+TEST_P(OnTheDevice, IsRead) {
+  // A lens norms parts by themselves. Where norms stand behind sublayers, and blocks multiply the stream,
+  // some are small beside what they were taken from, and so is what float32 leaves of them.
+  const bool small_parts = read_model_config(GetParam().folder().string()).layer_scale;
+  expect_the_same("reading", reading_checks(), Turns::some, small_parts ? 1e-3 : 0.0);
+}
 
 // A model whose layers are spread: the checkpoints take turns at all checks.
 class OverDevices : public OnTheDevice {

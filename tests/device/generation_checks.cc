@@ -75,7 +75,7 @@ NamedTensors edited_by_kind(const Subject& s) {
                    {.max_new_tokens = 5,
                     .sampling = {.greedy = true},
                     .edits = {set(act::z(s.attending()).head(0).pos(AxisIndex::Range{1, {}}),
-                                  s.random({s.config().value_dim()}, 3)),
+                                  s.random({s.config().value_dim(s.attending())}, 3)),
                               set(act::resid_pre(0).pos(std::vector<std::int64_t>{1, first + 1}), 0.25),
                               replace(act::resid_post(0).pos(first), run.cache)},
                     .new_token_edits = {add(later, s.random({s.config().d_model}, 4)),

@@ -118,7 +118,8 @@ TEST_P(Mixtures, PassGradientsBackWithoutAWait) {
 INSTANTIATE_TEST_SUITE_P(Models, Mixtures,
                          testing::Values("mixtral", "mixtral_all", "phimoe", "qwen2_moe", "qwen3_moe",
                                          "deepseek_v2", "deepseek_v3", "gpt_oss", "gpt_oss_limits", "olmoe",
-                                         "granitemoe", "ernie4_5_moe", "tl_mixture"));
+                                         "granitemoe", "ernie4_5_moe", "tl_mixture", "llama4_text",
+                                         "llama4_text_dense"));
 
 // Whose rows are aligned as products in groups want them.
 class AlignedMixtures : public Mixtures {};

@@ -154,7 +154,7 @@ NamedTensors from_weights(const Subject& s) {
                    {"qk_at", qk_circuits_at(s.model, {0, 0}, {0, 2}).norm()}};
   if (config.alibi() != nullptr || config.relative() != nullptr)
     all["biases"] = position_biases(s.model, {.reach = 3}).values();
-  if (config.norms_stream() || !s.predicts()) return all;
+  if (config.changes_stream() || config.value_norm || !s.predicts()) return all;
   all["full_ov"] = full_ov_circuit(s.model, {0, 0}).norm();
   all["virtual"] =
       virtual_weights(s.model, {.matrix = StreamMatrix::embedding}, {.matrix = StreamMatrix::unembedding})

@@ -180,7 +180,7 @@ bool has_loss_of_tokens(const Subject& s) {
          s.config().d_vocab_out() == s.config().d_vocab;
 }
 bool begins_anywhere(const Subject& s) {
-  return goes_on_far(s) && s.predicts() &&
+  return goes_on_far(s) && s.predicts() && !s.config().delta_net &&
          !std::ranges::any_of(std::views::iota(std::int64_t{0}, s.config().n_layers),
                               [&](std::int64_t l) { return s.config().mixture(l); });
 }

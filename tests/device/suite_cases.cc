@@ -28,6 +28,7 @@ constexpr std::array kOfTheSuite = {
     "deepseek_v3",             // latent attention, shared experts, groups
     "gpt_oss",                 // sinks, biased experts
     "qwen2_moe",               // a gated shared expert
+    "llama4_text_dense",       // chunks, weighted inputs of experts, norms in some layers
     "bert",                    // both directions, token types, norms after, a masked-LM head
     "t5",                      // an encoder and a decoder, relative positions
     "t5_encoder",              // an encoder alone
@@ -41,6 +42,7 @@ constexpr std::array kOfTheSuite = {
     "tl_left_padding_window",  // windows beside padding
     "tl_score_cap_alibi",      // capped scores with biases
     "tl_rotary_yarn_partial",  // a stream narrower than its heads: results by head are made within the run
+    "gemma4_text",             // heads of two sizes, normed values, a number that multiplies the stream
 };
 
 }  // namespace

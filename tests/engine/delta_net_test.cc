@@ -146,7 +146,8 @@ TEST_P(DeltaNets, GenerationsAreWhatWholeRunsCompute) {
 
 TEST_P(DeltaNets, GradientsAreThoseOfFiniteDifferences) {
   const auto metric = [](const at::Tensor& logits) { return logits.select(1, kColumns - 1).sin().sum(); };
-  for (const act::BlockSite& site : {act::linear_qkv, act::linear_k, act::linear_beta, act::linear_decay}) {
+  for (const act::BlockSite& site :
+       {act::linear_qkv, act::linear_k, act::linear_beta, act::linear_decay, act::linear_state}) {
     const at::Tensor gradient =
         model_.run(tokens_, {.gradients = GradientRequest{.of = site(0), .metric = metric}})
             .gradients[site(0)];
@@ -158,6 +159,50 @@ TEST_P(DeltaNets, GradientsAreThoseOfFiniteDifferences) {
     EXPECT_NEAR((gradient * direction).sum().item<double>(), expected, 1e-6 * (1 + std::abs(expected)))
         << row(site.site).path;
   }
+}
+
+TEST_P(DeltaNets, StatesAreThoseOfShorterRuns) {
+  EXPECT_LT(relative_difference(model_.run(tokens_).logits(), whole_.logits()), kTolerance);
+  const at::Tensor states = whole_.cache[act::linear_state(0)];
+  const DeltaNet& net = *config_.delta_net;
+  ASSERT_EQ(states.sizes(), (std::vector<std::int64_t>{3, kColumns, net.n_heads, net.d_key, net.d_value}));
+  for (std::int64_t end = 1; end < kColumns; ++end) {
+    const Prefix before = prefix(columns(0, end));
+    const RunResult next =
+        model_.run(Input(columns(end, end + 1), {.prefix = before}), {.capture = act::linear_state(0)});
+    EXPECT_LT(relative_difference(next.cache[act::linear_state(0)], states.slice(1, end, end + 1)),
+              kTolerance)
+        << end;
+  }
+  EXPECT_FALSE(model_.run_with_cache(tokens_).cache.contains(act::linear_state(0).name()));
+}
+
+TEST_P(DeltaNets, AnEditOfAStateReachesItsQueryAndWhatGoesOnFromTheLast) {
+  const std::int64_t middle = 4;
+  const RunResult cut =
+      model_.run(tokens_, {.edits = {zero(act::linear_state(0).pos(middle))}, .capture = act::linear_out(0)});
+  const at::Tensor out = cut.cache[act::linear_out(0)], before = whole_.cache[act::linear_out(0)];
+  EXPECT_EQ(out.select(1, middle).abs().max().item<double>(), 0.0);
+  EXPECT_LT(relative_difference(out.slice(1, middle + 1), before.slice(1, middle + 1)), kTolerance);
+  // What goes on from a state of zeros holds the next token alone: it reads beta v <k, q> / sqrt(d_key).
+  const RunOptions emptied{
+      .edits = {zero(act::linear_state(0).pos(-1))}, .output = Output::none, .keep_prefix = true};
+  const Prefix empty = model_.run(columns(0, middle), emptied).prefix.value();
+  const RunResult next =
+      model_.run(Input(columns(middle, middle + 1), {.prefix = empty}), {.capture = act::everything});
+  const auto of_length_one = [](const at::Tensor& x) {
+    return x / x.square().sum(-1, true).add(1e-6).sqrt();
+  };
+  const auto by_head = [&](const act::BlockSite& site) {
+    const DeltaNet& net = *config_.delta_net;
+    return of_length_one(next.cache[site(0)]).repeat_interleave(net.n_heads / net.n_key_heads, 2);
+  };
+  const at::Tensor match = (by_head(act::linear_q) * by_head(act::linear_k)).sum(-1, true) /
+                           std::sqrt(static_cast<double>(config_.delta_net->d_key));
+  EXPECT_LT(relative_difference(
+                next.cache[act::linear_out(0)],
+                match * next.cache[act::linear_beta(0)].unsqueeze(-1) * next.cache[act::linear_v(0)]),
+            kTolerance);
 }
 
 TEST_P(DeltaNets, RefuseRowsWithColumnsOfTheirOwn) {

@@ -301,6 +301,22 @@ TEST_F(EncoderDecoder, TheRelativeBiasIsSharedByEveryBlock) {
   EXPECT_GT(relative_difference(run().logits(), expected), 1e-3);
 }
 
+TEST_F(EncoderDecoder, OrEveryBlockHasABiasOfItsOwn) {
+  ModelConfig config = model_.config();
+  config.relative()->in_every_block = true;
+  const auto model = random_two_stacks(config);
+  const auto plain = model.run(input(), {.capture = act::everything});
+  StateDict weights = model.state_dict();
+  weights.at("decoder.1.attn.rel_pos_bias.weight").zero_();
+  const auto without = HookedTransformer::from_state_dict(weights, config);
+  const at::Tensor expected = without.run(input()).logits();
+  const auto edited =
+      model.run(input(), {.edits = {zero(act::relative_bias.decoder(1))}, .capture = act::everything});
+  expect_near(edited.logits(), expected, "edited");
+  EXPECT_TRUE(at::equal(edited.cache[act::z.decoder(0)], plain.cache[act::z.decoder(0)]));
+  EXPECT_GT(relative_difference(plain.logits(), expected), 1e-3);
+}
+
 TEST_F(EncoderDecoder, ARunEndsWithWhatIsAskedFor) {
   const auto encoder = model_.run(tokens_, {.capture = act::resid_post.encoder(0), .output = Output::none});
   EXPECT_EQ(encoder.cache.size(), 1U);

@@ -147,6 +147,34 @@ TEST(Mixture, EditedIndicesSendTokensElsewhereWithTheirWeights) {
   }
 }
 
+TEST(Mixture, WeightedInputsAreWhatExpertsRead) {
+  ModelConfig config = mixture_config(RouterKind::sigmoid_then_choose);
+  config.experts->weighted_inputs = true;
+  const HookedTransformer model = random_model(config);
+  const at::Tensor tokens = random_tokens(config, {2, 6});
+  const auto run = model.run_with_cache(tokens);
+  const StateDict weights = model.state_dict();
+  const at::Tensor normed =
+      run.cache[act::ln2_normalized(1)] * weights.at("blocks.1.ln2.w") + weights.at("blocks.1.ln2.b");
+  const at::Tensor indices = run.cache[act::expert_indices(1)];
+  const at::Tensor ranked = run.cache[act::expert_weights(1)].gather(-1, indices);
+  for (int e = 0; e < 5; ++e) {
+    std::vector<at::Tensor> by_rank;
+    for (std::int64_t rank = 0; rank < 2; ++rank) {
+      const at::Tensor here = indices.select(-1, rank) == e;
+      by_rank.push_back(normed.index({here}) * ranked.select(-1, rank).index({here}).unsqueeze(-1));
+    }
+    const at::Tensor read = run.cache[act::expert_in(1, e)], expected = at::cat(by_rank);
+    ASSERT_EQ(read.sizes(), expected.sizes());
+    EXPECT_LT((read - expected).abs().sum().item<double>(), 1e-10);
+  }
+  // Who edits what an expert reads changes what it writes, and an expert that reads nothing writes nothing.
+  const auto without =
+      model.run(tokens, {.edits = {zero(act::expert_in(1, 0))}, .capture = act::expert_post});
+  EXPECT_EQ(without.cache[act::expert_post(1, 0)].abs().sum().item<double>(), 0.0);
+  EXPECT_THROW(random_model(mixture_config()).run_with_cache(tokens, act::expert_in), HookError);
+}
+
 TEST(Mixture, IndicesAreIds) {
   const HookedTransformer model = random_model(mixture_config());
   const at::Tensor tokens = random_tokens(model.config(), {1, 5});

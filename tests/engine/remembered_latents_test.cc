@@ -71,7 +71,7 @@ std::int64_t bytes_of_latents(const ModelConfig& c, std::int64_t rows, std::int6
 }
 
 std::int64_t bytes_of_heads(const ModelConfig& c, std::int64_t rows, std::int64_t columns) {
-  return c.n_layers * rows * columns * c.n_heads * (c.d_head + c.value_dim()) * 8;
+  return c.n_layers * rows * columns * c.n_heads * (c.d_head + c.value_dim(0)) * 8;
 }
 
 Prefix prefix_of(const HookedTransformer& model, const Input& input, std::vector<Edit> edits = {},

@@ -9,6 +9,7 @@
 #include "hooked/core/error.h"
 #include "tests/engine/small_models.h"
 #include "tests/support/random_config.h"
+#include "tests/support/thrown_by.h"
 
 namespace hooked::weight_view_test {
 namespace {
@@ -38,11 +39,11 @@ TEST(WeightView, EqualsTheStateDictAtEveryName) {
     const std::string grouped = c.grouped_query() ? "_" : "";
     const auto expect_attention = [&](int layer, const std::string& attn) {
       if (!c.query_latent()) {
-        expect(view.W_Q(layer), attn + "W_Q", {c.n_heads, c.d_model, c.d_head});
-        expect(view.b_Q(layer), attn + "b_Q", {c.n_heads, c.d_head});
+        expect(view.W_Q(layer), attn + "W_Q", {c.n_heads, c.d_model, c.head_width(layer)});
+        expect(view.b_Q(layer), attn + "b_Q", {c.n_heads, c.head_width(layer)});
       } else {
         expect(view.W_DQ(layer), attn + "W_DQ", {c.d_model, c.latent->d_query});
-        expect(view.W_UQ(layer), attn + "W_UQ", {c.n_heads, c.latent->d_query, c.d_head});
+        expect(view.W_UQ(layer), attn + "W_UQ", {c.n_heads, c.latent->d_query, c.head_width(layer)});
       }
       if (c.latent_attention()) {
         expect(view.W_DKV(layer), attn + "W_DKV", {c.d_model, c.latent->d_kv});
@@ -51,12 +52,12 @@ TEST(WeightView, EqualsTheStateDictAtEveryName) {
         EXPECT_THROW(view.W_K(layer), ConfigError);
         EXPECT_THROW(view.b_V(layer), ConfigError);
       } else {
-        expect(view.W_K(layer), attn + grouped + "W_K", {c.n_kv_heads, c.d_model, c.d_head});
-        expect(view.W_V(layer), attn + grouped + "W_V", {c.n_kv_heads, c.d_model, c.d_head});
-        expect(view.b_K(layer), attn + grouped + "b_K", {c.n_kv_heads, c.d_head});
-        expect(view.b_V(layer), attn + grouped + "b_V", {c.n_kv_heads, c.d_head});
+        expect(view.W_K(layer), attn + grouped + "W_K", {c.kv_heads(layer), c.d_model, c.head_width(layer)});
+        expect(view.W_V(layer), attn + grouped + "W_V", {c.kv_heads(layer), c.d_model, c.head_width(layer)});
+        expect(view.b_K(layer), attn + grouped + "b_K", {c.kv_heads(layer), c.head_width(layer)});
+        expect(view.b_V(layer), attn + grouped + "b_V", {c.kv_heads(layer), c.head_width(layer)});
       }
-      expect(view.W_O(layer), attn + "W_O", {c.n_heads, c.value_dim(), c.d_model});
+      expect(view.W_O(layer), attn + "W_O", {c.n_heads, c.value_dim(layer), c.d_model});
       expect(view.b_O(layer), attn + "b_O", {c.d_model});
     };
     for (const int layer : {0, 1}) {
@@ -140,6 +141,20 @@ TEST(WeightView, WithoutALayerAllLayersAreStacked) {
     EXPECT_TRUE(at::equal(view.b_V()[layer], view.b_V(layer)));
     EXPECT_TRUE(at::equal(view.W_out()[layer], view.W_out(layer)));
   }
+}
+
+TEST(WeightView, HeadsOfSeveralSizesMakeNoOneTensor) {
+  ModelConfig config = small_config();
+  config.window = Window{.size = 2, .layers = {true, false, true}};
+  config.full_heads = FullHeads{.d_head = config.d_head + 2, .n_kv_heads = 2};
+  const HookedTransformer model = random_model(config);
+  const WeightView view = model.weights();
+  EXPECT_EQ(view.W_Q(0).size(2) + 2, view.W_Q(1).size(2));
+  EXPECT_EQ(view.W_K(1).size(0), 2);
+  EXPECT_TRUE(at::equal(view.W_K(1, 3), view.W_K(1)[1])) << "of a layer whose heads share keys";
+  EXPECT_TRUE(at::equal(view.W_K(0, 3), view.W_K(0)[3])) << "of one whose heads do not";
+  EXPECT_NE(text_thrown_by<ConfigError>([&] { view.W_Q(); }).find("full_heads"), std::string::npos);
+  EXPECT_EQ(view.b_O().size(0), 3) << "of one size in all layers";
 }
 
 TEST(WeightView, NormsAreThereUntilTheyAreFolded) {

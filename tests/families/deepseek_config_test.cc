@@ -140,8 +140,8 @@ TEST(DeepseekConfigs, V2Lite) {
   const ModelConfig& c = got.config;
   EXPECT_EQ(c.latent, (Latents{.d_kv = 512, .d_shared_key = 64, .d_value = 128}));
   EXPECT_EQ(c.d_head, 192);
-  EXPECT_EQ(c.value_dim(), 128);
-  EXPECT_EQ(c.rotary_dim(), 64);
+  EXPECT_EQ(c.value_dim(0), 128);
+  EXPECT_EQ(c.rotary_dim(0), 64);
   EXPECT_TRUE(c.rotary()->at_end && c.rotary()->adjacent_pairs);
   const double magnitude = 0.1 * 0.707 * std::log(40.0) + 1.0;
   EXPECT_NEAR(c.attn_scale, std::sqrt(192.0) / (magnitude * magnitude), 1e-12);

@@ -191,6 +191,37 @@ TEST(MixtureConfigs, MiniMaxM2AsPublished) {
   expect_refused("minimax_m2", sizes + R"("layernorm_mlp_beta": 2.0)", "layernorm_mlp_beta");
 }
 
+TEST(MixtureConfigs, Llama4AsPublished) {
+  const std::string published =
+      R"("intermediate_size_mlp": 30, "num_local_experts": 8, "num_experts_per_tok": 1,
+      "head_dim": 8, "attention_chunk_size": 8192, "attn_scale": 0.1, "attn_temperature_tuning": true,
+      "floor_scale": 8192, "use_qk_norm": true, "no_rope_layers": [], "for_llm_compressor": false,
+      "rope_theta": 500000.0, "router_aux_loss_coef": 0.001, "router_jitter_noise": 0.0, "output_router_logits": false)";
+  const ModelConfig scout = read("llama4_text", published + R"(, "interleave_moe_layer_step": 1)").config;
+  EXPECT_EQ(scout.experts, (Experts{.n_experts = 8,
+                                    .per_token = 1,
+                                    .d_expert = 20,
+                                    .weighted_inputs = true,
+                                    .router = RouterKind::sigmoid_then_choose,
+                                    .d_shared = 20}));
+  const std::vector<bool> rotated{true, true, true, false}, fourth{false, false, false, true};
+  EXPECT_EQ(scout.window, (Window{.kind = Window::chunks, .size = 8192, .layers = rotated}));
+  EXPECT_EQ(scout.rotary()->unrotated_layers, fourth);
+  EXPECT_EQ(scout.qk_norm, (QkNorm{.span = QkNorm::per_head, .after_rotary = true, .layers = rotated}));
+  EXPECT_EQ(scout.query_growth,
+            (QueryGrowth{.growth = 0.1, .tokens = 8192.0, .offset = 1, .layers = fourth}));
+  const ModelConfig maverick = read("llama4_text", published + R"(, "interleave_moe_layer_step": 2)").config;
+  EXPECT_EQ(maverick.experts->dense_layers, (std::vector<bool>{true, false, true, false}));
+  EXPECT_EQ(maverick.d_mlp, 30);
+  EXPECT_EQ(read("llama4_text", published + R"(, "moe_layers": [])").config.experts, std::nullopt);
+  expect_refused("llama4_text", R"("attention_chunk_size": null)", "attention_chunk_size");
+  expect_refused("llama4_text", R"("no_rope_layers": [1, 0])", "no_rope_layers");
+  expect_refused("llama4_text", R"("layer_types": ["sliding_attention", "full_attention"])", "layer_types");
+  expect_refused("llama4_text", R"("attn_scale": -0.1)", "attn_scale");
+  expect_refused("llama4_text", R"("floor_scale": 0)", "floor_scale");
+  expect_refused("llama4_text", R"("num_local_experts": 2, "num_experts_per_tok": 3)", "num_experts_per_tok");
+}
+
 TEST(MixtureConfigs, SolarOpenRefusesWhatIsNotReadForIt) {
   const std::string sizes = R"("n_routed_experts": 8, "moe_intermediate_size": 6, "head_dim": 8, )";
   expect_refused("solar_open", sizes + R"("first_k_dense_replace": 1)", "first_k_dense_replace");

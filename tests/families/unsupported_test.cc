@@ -39,19 +39,15 @@ TEST(UnsupportedKinds, StandInOrderAndAreNotRead) {
 
 // The advice for other checkpoints of several models, to save the text part by itself, would not help here.
 TEST(UnsupportedKinds, ErrorsSayWhatIsLacking) {
-  expect_refused(R"({"model_type": "gemma4_text", "hidden_size": 16})", "config.json",
-                 {"'gemma4_text'", "global_head_dim", "layer_scalar", "enable_moe_block"});
-  expect_refused(R"({"model_type": "gemma4", "text_config": {"model_type": "gemma4_text"}})",
-                 "config.json: model_type", {"'gemma4'", "hidden_size_per_layer_input"});
-  expect_refused(R"({"model_type": "gemma4_unified", "text_config": {}})", "config.json: model_type",
-                 {"'gemma4_unified'", "num_kv_shared_layers"});
+  expect_refused(R"({"model_type": "gemma3n_text", "hidden_size": 16})", "config.json",
+                 {"'gemma3n_text'", "hidden_size_per_layer_input", "num_kv_shared_layers"});
   expect_refused(R"({"model_type": "gemma3n", "text_config": {"model_type": "gemma3n_text"}})",
                  "config.json: model_type", {"'gemma3n'", "altup_num_inputs", "laurel_rank"});
   // As the text part of a kind that is read.
-  expect_refused(R"({"model_type": "llava", "text_config": {"model_type": "gemma4_text"}})",
-                 "config.json: text_config.model_type", {"'gemma4_text'", "layer_scalar"});
-  // Others are told what is read.
-  expect_refused(R"({"model_type": "rwkv", "hidden_size": 16})", "config.json", {"gemma3_text", "xglm"});
+  expect_refused(R"({"model_type": "llava", "text_config": {"model_type": "gemma3n_text"}})",
+                 "config.json: text_config.model_type", {"'gemma3n_text'", "laurel_rank"});
+  // Others are told where it stands what is read.
+  expect_refused(R"({"model_type": "rwkv", "hidden_size": 16})", "config.json", {"docs/families.md"});
   expect_refused(R"({"model_type": "florence2", "text_config": {}})", "config.json: model_type",
                  {"save the text part"});
 }

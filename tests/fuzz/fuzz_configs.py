@@ -30,7 +30,7 @@ from makers.compare import compare, is_good, kProgram, shown  # noqa: E402
 # Text parts of checkpoints of several models, by the name of their first case.
 kParts = {case.name: case for case in kCases if case.inside and case.name == f"{case.model_type}_in_{case.inside}"}
 kBarts = {case.model_type for case in encoder_decoders.kBartCases}
-kFamilies = sorted({case.model_type for case in kCases if not case.inside} | {"mt5", "t5", *kBarts} | set(kParts))
+kFamilies = sorted({case.model_type for case in kCases if not case.inside} | {"mt5", "t5", "umt5", *kBarts} | set(kParts))
 kAttempts = 40  # configs drawn for one that transformers accepts
 
 # Flags that say nothing about the model, or make it one of another kind.
@@ -45,7 +45,7 @@ kHeadOfTheirOwn = ("llama", "mistral", "mixtral", "gemma", "gemma2", "gemma3_tex
                    "ernie4_5", "ernie4_5_moe", "helium", "nemotron", "arcee", "seed_oss", "gpt_oss", "exaone4", "phimoe", "qwen2",
                    "smollm3", "granite", "olmo2", "olmo3", "starcoder2", "vaultgemma", "cwm", "ministral3", "hunyuan_v1_dense",
                    "glm4_moe", "dots1", "minimax_m2", "exaone_moe", "solar_open", "hy_v3", "mellum", "ministral", "internlm3",
-                   "iquestcoder", "jais2", "hyperclovax", "afmoe")
+                   "iquestcoder", "jais2", "hyperclovax", "afmoe", "llama4_text")
 
 
 def annotations(model_type: str) -> set:
@@ -120,8 +120,9 @@ def layer_kinds(rng, keys: dict, names: set) -> None:
     if "local_attention" in names:
         keys["local_attention"] = rng.choice([2, 3, 4, 7])
     if "layer_types" in names and "index_topk" not in names and rng.random() < 0.6:
-        other = "sliding_attention" if "sliding_window" in names else "conv" if "conv_L_cache" in names else (
-            "linear_attention" if "linear_num_key_heads" in names else "full_attention")
+        marks = dict(sliding_window="sliding_attention", conv_L_cache="conv", linear_num_key_heads="linear_attention",
+                     attention_chunk_size="chunked_attention")
+        other = next((kind for key, kind in marks.items() if key in names), "full_attention")
         keys["layer_types"] = [rng.choice([other, "full_attention"]) for _ in range(count)]
     if "max_window_layers" in names:
         keys["max_window_layers"] = rng.randrange(count + 1)
@@ -214,10 +215,15 @@ def of_one_family(rng, model_type: str, keys: dict, d_head: int) -> None:
         keys["linear_num_value_heads"] = keys["linear_num_key_heads"] * rng.choice([1, 2])
         keys |= dict(linear_key_head_dim=rng.choice([2, 5, 8]), linear_value_head_dim=rng.choice([2, 3, 8]),
                      linear_conv_kernel_dim=rng.choice([2, 4]))
-        if "linear_attention" in keys.get("layer_types", ["linear_attention"]):
+        if "linear_attention" in keys.get("layer_types", ["linear_attention"]) or model_type == "olmo_hybrid":
             keys["hidden_act"] = "silu"
         if "layer_types" in keys:
             keys["layer_types"][-1] = "full_attention"
+            if model_type == "olmo_hybrid":  # which has both kinds
+                keys["num_hidden_layers"] = max(2, keys["num_hidden_layers"])
+                keys["layer_types"] = ["linear_attention"] * (keys["num_hidden_layers"] - 1) + ["full_attention"]
+        elif model_type == "olmo_hybrid":
+            keys["num_hidden_layers"] = max(2, keys["num_hidden_layers"])
         else:
             keys["full_attention_interval"] = rng.choice([1, keys["num_hidden_layers"]])
     if model_type == "lfm2":
@@ -228,6 +234,23 @@ def of_one_family(rng, model_type: str, keys: dict, d_head: int) -> None:
             keys["full_attn_idxs"] = [i for i in range(keys["num_hidden_layers"]) if i == 0 or rng.random() < 0.4]
         elif "conv" in keys.get("layer_types", ()):
             keys["layer_types"][rng.randrange(keys["num_hidden_layers"])] = "full_attention"
+    if model_type == "llama4_text":
+        keys.setdefault("head_dim", d_head)  # 128 where the key is absent
+        keys |= dict(attention_chunk_size=rng.choice([1, 2, 3, 5, 40]), floor_scale=rng.choice([1, 3, 40]),
+                     attn_scale=rng.choice([0.0, 0.1, 0.7]), intermediate_size_mlp=rng.choice([6, 11]))
+        if rng.random() < 0.5:
+            keys["moe_layers"] = [i for i in range(keys["num_hidden_layers"]) if rng.random() < 0.5]
+        keys["interleave_moe_layer_step"] = rng.choice([1, 2])
+    if model_type.startswith("gemma4"):
+        keys.setdefault("head_dim", d_head)  # 256 where the key is absent
+        theta = keys["rope_parameters"].get("rope_theta", 100.0)
+        keys |= dict(enable_moe_block=False, num_kv_shared_layers=0, global_head_dim=rng.choice([4, 8, keys["head_dim"]]),
+                     num_global_key_value_heads=rng.choice([None, 1, heads]), final_logit_softcapping=rng.choice([None, 3.0, 30.0]),
+                     rope_parameters=dict(full_attention=dict(rope_type="proportional", rope_theta=theta,
+                                                              partial_rotary_factor=rng.choice([0.5, 0.75, 1.0])),
+                                          sliding_attention=dict(rope_type="default", rope_theta=rng.choice([theta, 50.0]))))
+        if "hidden_size_per_layer_input" in annotations(model_type):
+            keys["hidden_size_per_layer_input"] = 0
     if model_type == "nanochat":
         keys["final_logit_softcapping"] = rng.choice([None, 3.0, 30.0])
     if model_type == "ministral3":
@@ -318,7 +341,7 @@ def drawn_part(rng, base: Case, name: str) -> Case:
 
 def drawn_case(rng, model_type: str, name: str):
     """(the module that makes the model, the case)."""
-    if model_type in ("mt5", "t5"):
+    if model_type in ("mt5", "t5", "umt5"):
         lengths = dict(length=rng.choice([1, 3, 9, 25]), decoder_length=rng.choice([1, 2, 7, 19]))
         return encoder_decoders, encoder_decoders.TwoStackCase(name, model_type, draw_two_stacks(rng), **lengths,
                                                                padded=lengths["length"] > 4 and rng.random() < 0.3)

@@ -69,7 +69,7 @@ TEST(AxisSize, IsKnownForAllButTheAxesOfTheInput) {
         const bool of_input = axis == Axis::batch || axis == Axis::pos || axis == Axis::query ||
                               axis == Axis::source || axis == Axis::key || axis == Axis::source_key ||
                               axis == Axis::routed;
-        EXPECT_EQ(size_of(axis, config) < 0, of_input) << r.path << " " << axis_name(axis);
+        EXPECT_EQ(size_of(axis, config, 0) < 0, of_input) << r.path << " " << axis_name(axis);
       }
     }
   }
@@ -79,10 +79,10 @@ TEST(AxisSize, OneNormOverAllHeadsHasOneScale) {
   ModelConfig config;
   config.n_heads = config.n_kv_heads = 4;
   config.qk_norm = QkNorm{.span = QkNorm::whole_projection};
-  EXPECT_EQ(size_of(row(Site::q_norm_scale).axes[2], config), 1);
-  EXPECT_EQ(size_of(row(Site::q_norm_normalized).axes[2], config), 4);
+  EXPECT_EQ(size_of(row(Site::q_norm_scale).axes[2], config, 0), 1);
+  EXPECT_EQ(size_of(row(Site::q_norm_normalized).axes[2], config, 0), 4);
   config.qk_norm = QkNorm{.span = QkNorm::per_head};
-  EXPECT_EQ(size_of(row(Site::q_norm_scale).axes[2], config), 4);
+  EXPECT_EQ(size_of(row(Site::q_norm_scale).axes[2], config, 0), 4);
 }
 
 }  // namespace

@@ -39,9 +39,18 @@ at::Tensor padding_on_both_sides() {
   return mask;
 }
 
-bool may_attend(const ModelConfig& c, int layer, std::int64_t query, std::int64_t key) {
+// `mask` [pos] int64 of the row; undefined: all columns hold tokens.
+bool may_attend(const ModelConfig& c, int layer, std::int64_t query, std::int64_t key,
+                const at::Tensor& mask = {}) {
   if (c.direction == AttentionDirection::causal && key > query) return false;
-  return !c.windowed(layer) || std::abs(key - query) < c.window->size;
+  if (!c.windowed(layer)) return true;
+  if (c.window->kind == Window::sliding) return std::abs(key - query) < c.window->size;
+  const auto chunk = [&](std::int64_t column) {
+    const std::int64_t token =
+        mask.defined() ? mask.narrow(0, 0, column + 1).sum().item<std::int64_t>() - 1 : column;
+    return token / c.window->size;
+  };
+  return chunk(query) == chunk(key);
 }
 
 TEST(Pattern, RowsSumToOneAndSeeOnlyWhatTheyMay) {
@@ -88,9 +97,13 @@ TEST(Pattern, PaddingIsNotSeenAndFullyMaskedRowsAreZero) {
       const at::Tensor pattern = cache[act::pattern(layer)];
       for (std::int64_t row = 0; row < 2; ++row) {
         for (std::int64_t query = 0; query < 6; ++query) {
+          // Padding stands in no chunk.
+          const bool in_chunks = c.windowed(layer) && c.window->kind == Window::chunks;
+          if (in_chunks && mask[row][query].item<std::int64_t>() == 0) continue;
           bool sees_anything = false;
           for (std::int64_t key = 0; key < 6; ++key) {
-            const bool allowed = may_attend(c, layer, query, key) && mask[row][key].item<std::int64_t>() == 1;
+            const bool allowed =
+                may_attend(c, layer, query, key, mask[row]) && mask[row][key].item<std::int64_t>() == 1;
             sees_anything |= allowed;
             if (!allowed) {
               EXPECT_EQ(pattern[row].select(2, key).select(1, query).abs().max().item<double>(), 0.0);
@@ -122,7 +135,7 @@ TEST(Result, SumsToAttnOutWithTheBias) {
       const at::Tensor by_hand =
           cache[act::z(layer)].unsqueeze(-2).matmul(graph.weight(attn + ".W_O")).squeeze(-2);
       EXPECT_LT(relative_difference(result, by_hand), kDoubleTolerance);
-      if (c.norm_place == NormPlace::output || c.norm_place == NormPlace::both) continue;
+      if (c.norms_outputs(layer)) continue;
       at::Tensor sum = result.sum(2);
       if (c.attn_out_bias) sum = sum + graph.weight(attn + ".b_O");
       EXPECT_LT(relative_difference(sum, cache[act::attn_out(layer)]), kDoubleTolerance);
@@ -140,10 +153,11 @@ TEST(Attention, ConsecutiveHeadsShareKeysAndValues) {
     const ModelConfig c = random_double_config(seed);
     const ActivationCache cache = RandomGraph(c).everything();
     grouped += c.grouped_query();
-    const std::int64_t group = c.n_heads / c.n_kv_heads;
     for (const int layer : attending_layers(c)) {
+      const std::int64_t group = c.heads_per_kv(layer);
       for (std::int64_t head = 0; head < c.n_heads; ++head) {
-        at::Tensor values = cache[act::v(layer).head(head / group)];
+        at::Tensor values =
+            cache[(c.value_norm ? act::v_norm_normalized(layer) : act::v(layer)).head(head / group)];
         if (c.qkv_clip > 0) values = values.clamp(-c.qkv_clip, c.qkv_clip);
         at::Tensor mixed = cache[act::pattern(layer).head(head)].matmul(values);
         if (c.gated_heads) mixed = mixed * cache[act::head_gate(layer).head(head)].sigmoid();
@@ -182,7 +196,7 @@ TEST(Attention, ScoresAreScaledCappedBiasedProducts) {
       const at::Tensor k = rotary ? cache[act::rot_k(layer)] : cache[act::k(layer)];
       const at::Tensor scores = cache[act::attn_scores(layer)];
       for (std::int64_t head = 0; head < c.n_heads; ++head) {
-        const std::int64_t kv_head = head * c.n_kv_heads / c.n_heads;
+        const std::int64_t kv_head = head / c.heads_per_kv(layer);
         for (std::int64_t query = 0; query < 6; ++query) {
           for (std::int64_t key = 0; key < 6; ++key) {
             if (!may_attend(c, layer, query, key)) continue;
@@ -191,7 +205,9 @@ TEST(Attention, ScoresAreScaledCappedBiasedProducts) {
             if (c.score_soft_cap > 0) score = c.score_soft_cap * std::tanh(score / c.score_soft_cap);
             if (c.alibi() != nullptr) score += alibi(c, head, query, key);
             if (c.relative() != nullptr)
-              score += cache[act::relative_bias(0)][1][head][query][key].item<double>();
+              score +=
+                  cache[act::relative_bias(c.relative()->in_every_block ? layer : 0)][1][head][query][key]
+                      .item<double>();
             EXPECT_NEAR(scores[1][head][query][key].item<double>(), score,
                         1e-12 * std::max(1.0, std::abs(score)));
           }

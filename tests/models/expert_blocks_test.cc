@@ -109,6 +109,15 @@ TEST(ExpertWay, IsChosenBySizes) {
   EXPECT_GE(way(8192, 2, 8).rows, way(4096, 8, 256).rows);
 }
 
+// A block of all tokens has one row for each of them.
+TEST(ExpertWay, GivesEachRankARowWhereItReadsAnotherThing) {
+  const auto way = [](std::int64_t ranks) {
+    return way_of({.tokens = 4, .ranks = ranks, .experts = 3, .own_rows = true, .row_bytes = 64}).kind;
+  };
+  EXPECT_EQ(way(1), ExpertWay::by_expert);
+  EXPECT_NE(way(2), ExpertWay::by_expert);
+}
+
 TEST(ExpertWay, TakesNoMoreMemoryThanItMay) {
   const RoutedSizes sizes{.tokens = 200, .ranks = 8, .experts = 256, .row_bytes = 2048};
   EXPECT_EQ(way_of(sizes).kind, ExpertWay::by_expert);

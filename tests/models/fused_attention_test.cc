@@ -24,8 +24,9 @@ namespace {
 struct Shape {
   const char* name;
   std::int64_t batch, queries, past = 0;
-  std::int64_t window = 0;  ///< columns that a query sees with its own; 0: all
-  bool padded = false;      ///< rows but the first begin with padding
+  std::int64_t window = 0;  ///< columns that a query sees with its own, or of a chunk; 0: all
+  Window::Kind kind = Window::sliding;
+  bool padded = false;  ///< rows but the first begin with padding
   bool bidirectional = false;
   std::int64_t kv_heads = 4;
 };
@@ -41,6 +42,7 @@ constexpr Shape kShapes[] = {
     {.name = "long_and_grouped", .batch = 2, .queries = 520, .padded = true, .kv_heads = 2},
     {.name = "behind_columns", .batch = 2, .queries = 400, .past = 130},
     {.name = "window", .batch = 2, .queries = 520, .window = 70},
+    {.name = "chunks", .batch = 2, .queries = 520, .window = 70, .kind = Window::chunks},
     {.name = "window_and_padding", .batch = 2, .queries = 520, .window = 70, .padded = true},
     {.name = "bidirectional", .batch = 2, .queries = 100, .bidirectional = true},
     {.name = "bidirectional_and_padded", .batch = 2, .queries = 520, .padded = true, .bidirectional = true},
@@ -84,7 +86,8 @@ class Fused : public testing::TestWithParam<std::tuple<Shape, at::ScalarType>> {
     config.n_kv_heads = shape.kv_heads;
     config.n_ctx = shape.past + shape.queries;
     config.dtype = dtype;
-    if (shape.window > 0) config.window = Window{.size = shape.window, .layers = {true, true}};
+    if (shape.window > 0)
+      config.window = Window{.kind = shape.kind, .size = shape.window, .layers = {true, true}};
     if (shape.bidirectional) config.direction = AttentionDirection::bidirectional;
     config.validate();
     return config;
@@ -98,7 +101,12 @@ class Fused : public testing::TestWithParam<std::tuple<Shape, at::ScalarType>> {
     const at::Tensor query = at::arange(shape_.past, keys_).unsqueeze(1),
                      key = at::arange(keys_).unsqueeze(0);
     at::Tensor seen = shape_.bidirectional ? key.ge(0) : key.le(query);
-    if (shape_.window > 0) seen = seen.logical_and((query - key).lt(shape_.window));
+    if (shape_.window > 0 && shape_.kind == Window::sliding) {
+      seen = seen.logical_and((query - key).lt(shape_.window));
+    } else if (shape_.window > 0) {
+      const auto chunk = [&](const at::Tensor& column) { return column.div(shape_.window, "floor"); };
+      seen = seen.logical_and(chunk(query).eq(chunk(key)));
+    }
     seen = seen.logical_and(real_.unsqueeze(1).unsqueeze(1));  // [batch, 1, query, key]
     const at::Tensor scores =
         q_.to(at::kDouble).transpose(1, 2).matmul(wide(attended_.keys).transpose(2, 3)) * kScale;

@@ -78,7 +78,7 @@ void expect_slots_of_the_table(const ModelConfig& config) {
   for (const ModelPart& part : model_parts(config)) {
     for_each_weight(config, part, [&](const WeightRow& row, const std::string& local_name) {
       const std::string name = weight_name(part, local_name, config);
-      EXPECT_TRUE(rows.emplace(name, weight_shape(row, config)).second) << name;
+      EXPECT_TRUE(rows.emplace(name, weight_shape(row, config, part)).second) << name;
       EXPECT_EQ(find_weight_row(name), &row) << name;
       EXPECT_EQ(find_weight_row(local_name), &row) << local_name;
     });
@@ -124,7 +124,7 @@ TEST(Graph, EveryPointFiresWithTheShapeOfItsRow) {
       ASSERT_EQ(entry.value().dim(), static_cast<std::int64_t>(r.axes.size())) << entry.name.to_string();
       for (std::size_t dim = 0; dim < r.axes.size(); ++dim) {
         if (r.axes[dim] == Axis::routed) continue;  // as many as the router sends
-        const std::int64_t fixed = size_of(r.axes[dim], config);
+        const std::int64_t fixed = size_of(r.axes[dim], config, entry.name.layer);
         const std::int64_t expected = fixed >= 0 ? fixed : r.axes[dim] == Axis::batch ? 2 : 6;
         EXPECT_EQ(entry.value().size(static_cast<std::int64_t>(dim)), expected)
             << entry.name.to_string() << " " << axis_name(r.axes[dim]);

@@ -122,7 +122,7 @@ class Rotate : public testing::TestWithParam<bool> {
   }
   /// The two dimensions of pair i.
   std::pair<std::int64_t, std::int64_t> pair(std::int64_t i) const {
-    const std::int64_t half = config_.rotary_dim() / 2;
+    const std::int64_t half = config_.rotary_dim(0) / 2;
     return GetParam() ? std::pair(2 * i, 2 * i + 1) : std::pair(i, i + half);
   }
 

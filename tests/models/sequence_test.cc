@@ -58,8 +58,44 @@ TEST_F(SequenceOf, WindowCountsItsOwnPosition) {
   EXPECT_TRUE(kind(run, 1).plain_causal);
 }
 
-TEST_F(SequenceOf, ColumnsAfterCachedOnesAreTheEndOfTheWhole) {
-  config_.window = Window{.size = 3, .layers = {true, false}};
+TEST_F(SequenceOf, ChunksBeginWithTheFirstToken) {
+  config_.window = Window{.kind = Window::chunks, .size = 2, .layers = {true, false}};
+  const Sequence run = make();
+  const at::Tensor blocked = kind(run).mask.blocked()[0][0];
+  EXPECT_FALSE(blocked[3][3].item<bool>());
+  EXPECT_FALSE(blocked[3][2].item<bool>());
+  EXPECT_TRUE(blocked[3][1].item<bool>());
+  EXPECT_FALSE(blocked[4][4].item<bool>());
+  EXPECT_TRUE(blocked[4][3].item<bool>());
+  EXPECT_TRUE(kind(run, 1).plain_causal);
+  // Row 0's tokens begin at column 2.
+  const Sequence padded = make(mask_);
+  const at::Tensor of_rows = kind(padded).mask.blocked();
+  EXPECT_FALSE(of_rows[0][0][3][2].item<bool>());
+  EXPECT_TRUE(of_rows[0][0][4][3].item<bool>());
+  EXPECT_TRUE(of_rows[1][0][2][1].item<bool>());
+  EXPECT_FALSE(of_rows[1][0][3][2].item<bool>());
+}
+
+TEST_F(SequenceOf, ChunksAreSeenWholeInBothDirections) {
+  config_.direction = AttentionDirection::bidirectional;
+  config_.window = Window{.kind = Window::chunks, .size = 2, .layers = {true, false}};
+  const Sequence run = make();
+  const at::Tensor blocked = kind(run).mask.blocked()[0][0];
+  EXPECT_FALSE(blocked[2][3].item<bool>());
+  EXPECT_TRUE(blocked[2][4].item<bool>());
+  EXPECT_TRUE(blocked[2][1].item<bool>());
+}
+
+class SequenceOfWindows : public SequenceOf, public testing::WithParamInterface<Window::Kind> {};
+
+INSTANTIATE_TEST_SUITE_P(Kinds, SequenceOfWindows, testing::Values(Window::sliding, Window::chunks),
+                         [](const auto& info) {
+                           return info.param == Window::sliding ? "Sliding" : "Chunks";
+                         });
+
+TEST_P(SequenceOfWindows, ColumnsAfterCachedOnesAreTheEndOfTheWhole) {
+  config_.window = Window{.kind = GetParam(), .size = 3, .layers = {true, false}};
   config_.positions = AlibiPositions{.slopes = {0.5, 0.25, 0.125, 0.0625}};
   for (const at::Tensor& mask : {at::Tensor(), mask_}) {
     const Sequence whole = make(mask);
@@ -92,8 +128,8 @@ TEST_F(SequenceOf, TheNewestColumnAloneIsBlockedFromNothing) {
   EXPECT_FALSE(kind(newest).plain_causal);
 }
 
-TEST_F(SequenceOf, AColumnThatTheDeviceKnowsIsThatOfTheWhole) {
-  config_.window = Window{.size = 3, .layers = {true, false}};
+TEST_P(SequenceOfWindows, AColumnThatTheDeviceKnowsIsThatOfTheWhole) {
+  config_.window = Window{.kind = GetParam(), .size = 3, .layers = {true, false}};
   config_.positions = AlibiPositions{.slopes = {0.5, 0.25, 0.125, 0.0625}};
   for (const at::Tensor& mask : {at::Tensor(), mask_}) {
     const Sequence whole = make(mask);
@@ -129,6 +165,15 @@ TEST_F(SequenceOf, AColumnThatTheDeviceKnowsIsThatOfTheWhole) {
       }
     }
   }
+}
+
+TEST_F(SequenceOf, PaddingBetweenTokensDoesNotCutChunks) {
+  config_.window = Window{.kind = Window::chunks, .size = 3, .layers = {true, true}};
+  const at::Tensor mask = at::tensor({1, 1, 0, 0, 1}, at::kLong).unsqueeze(0).expand({2, 5});
+  const Sequence run = make(mask);
+  const at::Tensor blocked = kind(run).mask.blocked()[0][0];
+  EXPECT_FALSE(blocked[4][1].item<bool>());
+  EXPECT_FALSE(blocked[4][0].item<bool>());
 }
 
 TEST_F(SequenceOf, PaddingBetweenTokensDoesNotMoveThemOutOfTheWindow) {

@@ -24,6 +24,7 @@ namespace {
 struct Sizes {
   std::int64_t tokens, ranks, experts, d_model, d_expert;
   bool biased;
+  bool weighted_inputs = false;
 };
 
 // A mixture of random numbers.
@@ -45,7 +46,7 @@ struct Mixture {
   }
 
   StackedExperts experts(const Neurons& neurons, bool in_groups = false) const {
-    return {weights, neurons, in_groups};
+    return {weights, neurons, in_groups, sizes.weighted_inputs};
   }
 
   Sizes sizes;
@@ -66,7 +67,9 @@ at::Tensor by_loops(const Mixture& m, const Neurons& neurons) {
     at::Tensor sum;
     for (std::int64_t rank = 0; rank < m.sizes.ranks; ++rank) {
       const auto e = m.chosen.experts[token][rank].item<std::int64_t>();
-      at::Tensor both = m.weights.W_in[e].matmul(m.tokens[token]);
+      const at::Tensor weight = m.chosen.weights[token][rank];
+      const at::Tensor read = m.sizes.weighted_inputs ? m.tokens[token] * weight : m.tokens[token];
+      at::Tensor both = m.weights.W_in[e].matmul(read);
       if (m.sizes.biased) both = both + m.weights.b_in[e];
       at::Tensor gate = both.narrow(0, 0, m.sizes.d_expert);
       at::Tensor up = both.narrow(0, m.sizes.d_expert, m.sizes.d_expert);
@@ -77,7 +80,7 @@ at::Tensor by_loops(const Mixture& m, const Neurons& neurons) {
       }
       at::Tensor out = m.weights.W_out[e].matmul(gate * at::sigmoid(gate * (limited ? 1.702 : 1.0)) * up);
       if (m.sizes.biased) out = out + m.weights.b_out[e];
-      out = out * m.chosen.weights[token][rank];
+      if (!m.sizes.weighted_inputs) out = out * weight;
       sum = sum.defined() ? sum + out : out;
     }
     rows.push_back(sum);
@@ -96,7 +99,21 @@ const Sizes kSizes[] = {
     {.tokens = 1, .ranks = 2, .experts = 4, .d_model = 6, .d_expert = 5, .biased = true},
     {.tokens = 23, .ranks = 3, .experts = 5, .d_model = 6, .d_expert = 5, .biased = true},
     {.tokens = 9, .ranks = 1, .experts = 8, .d_model = 4, .d_expert = 3, .biased = false},
-    {.tokens = 12, .ranks = 4, .experts = 4, .d_model = 7, .d_expert = 2, .biased = false}};
+    {.tokens = 12, .ranks = 4, .experts = 4, .d_model = 7, .d_expert = 2, .biased = false},
+    {.tokens = 1,
+     .ranks = 1,
+     .experts = 3,
+     .d_model = 6,
+     .d_expert = 5,
+     .biased = false,
+     .weighted_inputs = true},
+    {.tokens = 19,
+     .ranks = 2,
+     .experts = 5,
+     .d_model = 6,
+     .d_expert = 5,
+     .biased = true,
+     .weighted_inputs = true}};
 
 TEST(StackedExperts, WriteWhatEachOfThemWouldInEveryWay) {
   const Workspace workspace;
@@ -121,27 +138,45 @@ TEST(StackedExperts, WriteWhatEachOfThemWouldInEveryWay) {
 
 TEST(StackedExperts, PassGradientsBack) {
   const Workspace workspace;
-  const Mixture mixture(kSizes[1]);
-  const auto gradients = [&](const auto& forward) {
-    Mixture leaf = mixture;
-    leaf.tokens = mixture.tokens.clone().set_requires_grad(true);
-    leaf.chosen.weights = mixture.chosen.weights.clone().set_requires_grad(true);
-    forward(leaf).sin().sum().backward();
-    return std::pair{leaf.tokens.grad(), leaf.chosen.weights.grad()};
-  };
-  const auto expected = gradients([](const Mixture& m) { return by_loops(m, kLimited); });
-  for (const ExpertWay& way : all_ways(mixture.sizes)) {
-    const auto got = gradients(
-        [&](const Mixture& m) { return m.experts(kLimited).forward(m.tokens, m.chosen, {&workspace}, way); });
-    EXPECT_LT(relative_difference(got.first, expected.first), 1e-12) << int{way.kind};
-    EXPECT_LT(relative_difference(got.second, expected.second), 1e-12) << int{way.kind};
+  for (const Sizes& sizes : {kSizes[1], kSizes[5]}) {
+    const Mixture mixture(sizes);
+    const auto gradients = [&](const auto& forward) {
+      Mixture leaf = mixture;
+      leaf.tokens = mixture.tokens.clone().set_requires_grad(true);
+      leaf.chosen.weights = mixture.chosen.weights.clone().set_requires_grad(true);
+      forward(leaf).sin().sum().backward();
+      return std::pair{leaf.tokens.grad(), leaf.chosen.weights.grad()};
+    };
+    const auto expected = gradients([](const Mixture& m) { return by_loops(m, kLimited); });
+    for (const ExpertWay& way : all_ways(mixture.sizes)) {
+      const auto got = gradients([&](const Mixture& m) {
+        return m.experts(kLimited).forward(m.tokens, m.chosen, {&workspace}, way);
+      });
+      EXPECT_LT(relative_difference(got.first, expected.first), 1e-12) << int{way.kind};
+      EXPECT_LT(relative_difference(got.second, expected.second), 1e-12) << int{way.kind};
+    }
   }
+}
+
+// Edits may send a token to one expert twice, which then reads two things.
+TEST(StackedExperts, ReadATokenTwiceWithItsWeights) {
+  const Workspace workspace;
+  Mixture mixture(kSizes[5]);
+  mixture.chosen.experts.fill_(3);
+  const at::Tensor sums = mixture.experts(kSilu).forward(mixture.tokens, mixture.chosen, {&workspace});
+  EXPECT_LT(relative_difference(sums, by_loops(mixture, kSilu)), 1e-12);
 }
 
 TEST(StackedExperts, GoInGroupsWhereTheDeviceDoes) {
   const Workspace workspace;
   for (const bool biased : {false, true}) {
-    const Sizes sizes{.tokens = 21, .ranks = 2, .experts = 6, .d_model = 16, .d_expert = 8, .biased = biased};
+    const Sizes sizes{.tokens = 21,
+                      .ranks = 2,
+                      .experts = 6,
+                      .d_model = 16,
+                      .d_expert = 8,
+                      .biased = biased,
+                      .weighted_inputs = biased};
     const Mixture mixture(sizes, at::kFloat);
     const at::Tensor expected = by_loops(mixture, kSilu);
     const at::Tensor sums =

@@ -43,6 +43,15 @@ constexpr Kind kKinds[] = {
        c.direction = AttentionDirection::bidirectional;
        c.window = Window{.size = 37, .layers = {true, true}};
      }},
+    {"chunks",
+     [](ModelConfig& c) {
+       c.window = Window{.kind = Window::chunks, .size = 37, .layers = {true, false}};
+     }},
+    {"bidirectional_chunks",
+     [](ModelConfig& c) {
+       c.direction = AttentionDirection::bidirectional;
+       c.window = Window{.kind = Window::chunks, .size = 37, .layers = {true, true}};
+     }},
     {"soft_cap", [](ModelConfig& c) { c.score_soft_cap = 0.5; }},
     {"sinks",
      [](ModelConfig& c) {

@@ -31,7 +31,8 @@ TEST_P(RandomTransformer, ResidualStreamAddsUpAtEveryLayer) {
     const ModelConfig c = config(seed);
     if (c.norms_stream()) continue;
     SCOPED_TRACE(seed);
-    const ActivationCache cache = RandomGraph(c).everything();
+    const RandomGraph graph(c);
+    const ActivationCache cache = graph.everything();
     at::Tensor sum = c.summed_embedding() ? cache[act::full_embed] : cache[act::embed];
     if (c.learned_positions() && !c.summed_embedding()) sum = sum + cache[act::pos_embed];
     for (int layer = 0; layer < c.n_layers; ++layer) {
@@ -41,6 +42,10 @@ TEST_P(RandomTransformer, ResidualStreamAddsUpAtEveryLayer) {
         EXPECT_LT(relative_difference(cache[act::resid_mid(layer)], sum), tolerance());
       }
       if (c.has_mlp()) sum = sum + cache[act::mlp_out(layer)];
+      if (c.layer_scale) {
+        EXPECT_LT(relative_difference(cache[act::resid_sum(layer)], sum), tolerance()) << layer;
+        sum = sum * graph.weight("blocks." + std::to_string(layer) + ".resid_scale");
+      }
       EXPECT_LT(relative_difference(cache[act::resid_post(layer)], sum), tolerance()) << layer;
     }
     ++checked;

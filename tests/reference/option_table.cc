@@ -106,6 +106,17 @@ Option norm_places() {
     c.config.norm_place = post;
     c.config.final_norm = NormKind::none;
   };
+  option.values[2].holds = [](const Case& c) {
+    return c.config.norm_place == output && c.config.pre_norm_layers.empty();
+  };
+  option.values.push_back(value(
+      "on the output, before in the first layer",
+      [](Config& c) {
+        c.norm_place = output;
+        c.pre_norm_layers.assign(static_cast<std::size_t>(c.n_layers), false);
+        c.pre_norm_layers.front() = true;
+      },
+      [](const Config& c) { return !c.pre_norm_layers.empty(); }));
   return option;
 }
 
@@ -269,6 +280,13 @@ Option experts() {
            mixture_value(
                "shared expert", [](Config& c) { c.experts->d_shared = c.d_mlp + 1; },
                [](const Config& c) { return c.experts->d_shared > 0 && !c.experts->shared_gate; }),
+           mixture_value(
+               "weighted inputs",
+               [](Config& c) {
+                 c.experts->router = sigmoid_then_choose;
+                 c.experts->weighted_inputs = true;
+               },
+               [](const Config& c) { return c.experts->weighted_inputs; }),
            mixture_value(
                "all per token, shared expert behind a sigmoid",
                [](Config& c) {
@@ -453,10 +471,12 @@ std::vector<Option> make_table() {
                          {{"serial", BlockLayout::serial},
                           {"parallel, two norms", BlockLayout::parallel_two_norms},
                           {"parallel, one norm", BlockLayout::parallel_one_norm}}),
+      field<bool>("number for each block", &Config::layer_scale, {{"off", false}, {"on", true}}),
       field<AttentionDirection>(
           "direction", &Config::direction,
           {{"causal", AttentionDirection::causal}, {"bidirectional", AttentionDirection::bidirectional}}),
       windows(),
+      full_heads(),
       positions(),
       attention_scales(),
       field<bool>("scale by inverse layer", &Config::scale_by_inverse_layer, {{"off", false}, {"on", true}}),
@@ -469,6 +489,7 @@ std::vector<Option> make_table() {
       delta_nets(),
       field<bool>("attention sinks", &Config::attention_sinks, {{"off", false}, {"on", true}}),
       field<bool>("gated heads", &Config::gated_heads, {{"off", false}, {"on", true}}),
+      field<bool>("norms of values", &Config::value_norm, {{"off", false}, {"on", true}}),
       soft_cap("q, k, v clamp", of_config<&Config::qkv_clip>, 0.6),
       multiplier("embedding scale", of_config<&Config::embedding_scale>, 1.7),
       multiplier("unembedding input scale", of_unembedding<&Unembedding::in_scale>, 0.6),

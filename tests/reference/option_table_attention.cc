@@ -76,11 +76,11 @@ Option positions() {
           [](const Config& c) {
             RotaryPositions rest = *c.rotary();
             rest.dim = 0;
-            return c.rotary_dim() == c.d_head && rest == RotaryPositions();
+            return c.rotary_dim(0) == c.d_head && rest == RotaryPositions();
           }),
       rotary_value(
           "rotary, part of the head", [](Config& c) { c.rotary()->dim = c.d_head > 4 ? 4 : 2; },
-          [](const Config& c) { return c.rotary_dim() < c.d_head; }),
+          [](const Config& c) { return c.rotary_dim(0) < c.d_head; }),
       rotary_value(
           "rotary, end of the head",
           [](Config& c) {
@@ -94,6 +94,9 @@ Option positions() {
       rotary_value(
           "rotary, reversed", [](Config& c) { c.rotary()->reversed = true; },
           [](const Config& c) { return c.rotary()->reversed; }),
+      rotary_value(
+          "rotary, some pairs", [](Config& c) { c.rotary()->turned_pairs = 1; },
+          [](const Config& c) { return c.rotary()->turned_pairs > 0; }),
       rotary_value(
           "rotary, another base", [](Config& c) { c.rotary()->base = 500.0; },
           [](const Config& c) { return c.rotary()->base != 10000.0; }),
@@ -124,7 +127,7 @@ Option positions() {
           "rotary, longrope scaling",
           [](Config& c) {
             LongropeScaling longrope{.original_n_ctx = 4.0, .attention_factor = 1.2};
-            for (std::int64_t i = 0; i < c.rotary_dim() / 2; ++i) {
+            for (std::int64_t i = 0; i < c.rotary_dim(0) / 2; ++i) {
               longrope.short_factors.push_back(1.0 + 0.2 * static_cast<double>(i));
               longrope.long_factors.push_back(2.0 + 0.5 * static_cast<double>(i));
             }
@@ -137,7 +140,7 @@ Option positions() {
       rotary_value(
           "rotary, longrope with two magnitudes",
           [](Config& c) {
-            const auto pairs = static_cast<std::size_t>(c.rotary_dim() / 2);
+            const auto pairs = static_cast<std::size_t>(c.rotary_dim(0) / 2);
             c.rotary()->scaling = LongropeScaling{.short_factors = std::vector<double>(pairs, 1.3),
                                                   .long_factors = std::vector<double>(pairs, 1.3),
                                                   .original_n_ctx = 4.0,
@@ -183,7 +186,13 @@ Option positions() {
           }),
       value(
           "relative", [](Config& c) { c.positions = RelativePositions{.buckets = 7, .max_distance = 5}; },
-          [](const Config& c) { return c.relative() != nullptr; })};
+          [](const Config& c) { return c.relative() != nullptr && !c.relative()->in_every_block; }),
+      value(
+          "relative, in every block",
+          [](Config& c) {
+            c.positions = RelativePositions{.buckets = 6, .max_distance = 4, .in_every_block = true};
+          },
+          [](const Config& c) { return c.relative() != nullptr && c.relative()->in_every_block; })};
   return {"positions", std::move(values)};
 }
 
@@ -198,14 +207,45 @@ Option windows() {
                  c.window = Window{.size = 3, .layers = layers(c)};
                  c.window->layers.flip();
                },
-               [](const Config& c) { return c.window && std::ranges::count(c.window->layers, false) == 0; }),
+               [](const Config& c) {
+                 return c.window && c.window->kind == Window::sliding &&
+                        std::ranges::count(c.window->layers, false) == 0;
+               }),
            value(
                "every other layer",
                [layers](Config& c) {
                  c.window = Window{.size = 2, .layers = layers(c)};
                  for (std::size_t l = 0; l < c.window->layers.size(); l += 2) c.window->layers[l] = true;
                },
-               [](const Config& c) { return c.window && std::ranges::count(c.window->layers, false) > 0; })}};
+               [](const Config& c) {
+                 return c.window && c.window->kind == Window::sliding &&
+                        std::ranges::count(c.window->layers, false) > 0;
+               }),
+           value(
+               "chunks, but for the last layer",
+               [layers](Config& c) {
+                 c.window = Window{.kind = Window::chunks, .size = 2, .layers = layers(c)};
+                 c.window->layers.flip();
+                 c.window->layers.back() = c.n_layers == 1;
+               },
+               [](const Config& c) { return c.window && c.window->kind == Window::chunks; })}};
+}
+
+Option full_heads() {
+  return {"heads without a window",
+          {value(
+               "as the others", [](Config&) {}, [](const Config& c) { return !c.full_heads; }),
+           value(
+               "of other sizes",
+               [](Config& c) {
+                 c.full_heads =
+                     FullHeads{.d_head = c.d_head + 2, .n_kv_heads = c.n_kv_heads == 1 ? c.n_heads : 1};
+                 if (c.window) return;
+                 c.window =
+                     Window{.size = 2, .layers = std::vector<bool>(static_cast<std::size_t>(c.n_layers))};
+                 c.window->layers.front() = true;
+               },
+               [](const Config& c) { return c.full_heads.has_value(); })}};
 }
 
 Option latents() {
@@ -266,7 +306,7 @@ Option delta_nets() {
           c.delta_net->layers.front() = true;
         },
         [=](const Config& c) {
-          return c.delta_net &&
+          return c.delta_net && c.delta_net->doubled_beta == sizes.doubled_beta &&
                  (c.delta_net->n_heads == c.delta_net->n_key_heads) == (sizes.n_heads == sizes.n_key_heads);
         });
   };
@@ -274,7 +314,14 @@ Option delta_nets() {
           {value(
                "none", [](Config&) {}, [](const Config& c) { return !c.delta_net; }),
            net("heads of their own", {.n_key_heads = 3, .n_heads = 3, .d_key = 4, .d_value = 3, .kernel = 4}),
-           net("shared keys", {.n_key_heads = 2, .n_heads = 4, .d_key = 3, .d_value = 5, .kernel = 2})}};
+           net("shared keys", {.n_key_heads = 2, .n_heads = 4, .d_key = 3, .d_value = 5, .kernel = 2}),
+           net("beta doubled, eps of their own", {.n_key_heads = 2,
+                                                  .n_heads = 2,
+                                                  .d_key = 3,
+                                                  .d_value = 4,
+                                                  .kernel = 3,
+                                                  .doubled_beta = true,
+                                                  .norm_eps = 0.1})}};
 }
 
 Option qk_norms() {
@@ -290,7 +337,15 @@ Option qk_norms() {
             QkNorm{.span = QkNorm::per_head, .kind = NormKind::layer_norm, .bias = true}),
        norm("each head its own, LayerNorm", QkNorm{.span = QkNorm::each_head, .kind = NormKind::layer_norm}),
        norm("whole projection", QkNorm{.span = QkNorm::whole_projection}),
-       norm("per head, behind rotary", QkNorm{.span = QkNorm::per_head, .after_rotary = true})}};
+       norm("per head, behind rotary", QkNorm{.span = QkNorm::per_head, .after_rotary = true}),
+       value(
+           "per head, but for the last layer",
+           [](Config& c) {
+             c.qk_norm = QkNorm{.span = QkNorm::per_head};
+             c.qk_norm->layers.assign(static_cast<std::size_t>(c.n_layers), true);
+             c.qk_norm->layers.back() = c.n_layers == 1;
+           },
+           [](const Config& c) { return c.qk_norm && !c.qk_norm->layers.empty(); })}};
 }
 
 Option query_growths() {
@@ -308,8 +363,7 @@ Option query_growths() {
                  c.query_growth->layers.assign(static_cast<std::size_t>(c.n_layers), false);
                  c.query_growth->layers.back() = true;
                },
-               [](const Config& c) { return c.query_growth && !c.query_growth->layers.empty(); },
-               "of Llama 4, which is not read")}};
+               [](const Config& c) { return c.query_growth && !c.query_growth->layers.empty(); })}};
 }
 
 Option attention_scales() {

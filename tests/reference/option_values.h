@@ -36,6 +36,7 @@ Option field(std::string name, T Config::*member, std::vector<std::pair<std::str
 Option heads();
 Option positions();
 Option windows();
+Option full_heads();
 Option attention_scales();
 Option qk_norms();
 Option query_growths();

@@ -92,7 +92,6 @@ Heads heads_from_stream(const ModelConfig& config, const Weights& weights, const
 /// vector.
 Array norm_heads(const ModelConfig& config, const Weights& weights, const Array& x, const std::string& name,
                  Points& points) {
-  if (!config.qk_norm) return x;
   const Norm norm = norm_of(config, weights, config.qk_norm->kind, name);
   if (config.qk_norm->span == QkNorm::per_head) return apply_norm(norm, x, name, points);
   if (config.qk_norm->span == QkNorm::each_head) {
@@ -136,7 +135,10 @@ bool visible(const ModelConfig& config, std::int64_t layer, const Sequence& sequ
              std::int64_t query, std::int64_t key) {
   if (!sequence.real[b][query] || !sequence.real[b][key]) return false;
   if (sequence.direction == AttentionDirection::causal && key > query) return false;
-  return !config.windowed(layer) || std::abs(key - query) < config.window->size;
+  if (!config.windowed(layer)) return true;
+  if (config.window->kind == Window::sliding) return std::abs(key - query) < config.window->size;
+  const std::int64_t at_query = sequence.positions[b][query], at_key = sequence.positions[b][key];
+  return at_query / config.window->size == at_key / config.window->size;
 }
 
 /// The nearest number with an 8-bit significand, ties to even: bfloat16 for numbers of usual size.
@@ -177,10 +179,13 @@ std::int64_t relative_bucket(const ModelConfig& config, AttentionDirection direc
   return both_ways && key > query ? bucket + buckets : bucket;
 }
 
-/// What every layer's scores get for distances, [batch, head, query, key]; empty without relative positions.
-Array relative_bias(const ModelConfig& config, const Weights& weights, const Sequence& sequence) {
+/// What a layer's scores get for distances, [batch, head, query, key]; empty without relative positions.
+Array relative_bias(const ModelConfig& config, const Weights& weights, std::int64_t layer,
+                    const Sequence& sequence) {
   if (config.relative() == nullptr) return {};
-  const Array& table = weights.at(sequence.stack + ".0.attn.rel_pos_bias.weight");  // [bucket, head]
+  const std::string holder = config.relative()->in_every_block ? std::to_string(layer) : "0";
+  const Array& table =
+      weights.at(sequence.stack + "." + holder + ".attn.rel_pos_bias.weight");  // [bucket, head]
   const auto batch = static_cast<std::int64_t>(sequence.positions.size());
   const auto length = static_cast<std::int64_t>(sequence.positions.front().size());
   Array bias({batch, config.n_heads, length, length});
@@ -209,7 +214,7 @@ Array clamped(const ModelConfig& config, Array x) {
 /// key].
 Array score(const ModelConfig& config, std::int64_t layer, const Array& q, const Array& k,
             const Sequence& sequence, const Array& relative) {
-  const std::int64_t group = config.n_heads / config.n_kv_heads;  // consecutive heads share a key/value head
+  const std::int64_t group = q.size(2) / k.size(2);  // consecutive heads share a key/value head
   const double divisor =
       config.attn_scale * (config.scale_by_inverse_layer ? static_cast<double>(layer + 1) : 1.0);
   const double cap = config.score_soft_cap;
@@ -256,8 +261,8 @@ Array softmax_rows(const Array& scores, const Array& sinks) {
 }
 
 /// Values [batch, pos, kv_head, d_head] mixed by the pattern: [batch, pos, head, d_head].
-Array mix(const ModelConfig& config, const Array& pattern, const Array& v) {
-  const std::int64_t group = config.n_heads / config.n_kv_heads;
+Array mix(const Array& pattern, const Array& v) {
+  const std::int64_t group = pattern.size(1) / v.size(2);
   Array out({pattern.size(0), pattern.size(2), pattern.size(1), v.size(3)});
   for (std::int64_t b = 0; b < out.size(0); ++b) {
     for (std::int64_t i = 0; i < out.size(1); ++i) {
@@ -314,26 +319,32 @@ Array attention(const ModelConfig& config, const Weights& weights, std::int64_t 
   points[name + "hook_k"] = k;
   points[name + "hook_v"] = v;
 
-  const bool norms_first = !config.qk_norm || !config.qk_norm->after_rotary;
+  const bool norms = config.norms_heads(layer);
+  const bool norms_first = norms && !config.qk_norm->after_rotary;
   Array query = clamped(config, norms_first ? norm_heads(config, weights, q, name + "q_norm", points) : q);
   Array key = clamped(config, norms_first ? norm_heads(config, weights, k, name + "k_norm", points) : k);
+  // A norm without a weight (Gemma 4).
+  const Norm values{
+      .kind = config.value_norm ? NormKind::rms_norm : NormKind::none, .eps = config.eps, .w = {}, .b = {}};
+  const Array value = apply_norm(values, v, name + "v_norm", points);
   if (config.rotates(layer)) {
     query = points[name + "hook_rot_q"] = rotate(query, config, layer, sequence);
     key = points[name + "hook_rot_k"] = rotate(key, config, layer, sequence);
   }
   if (config.grows_queries(layer)) points[name + "hook_rot_q"] = query = grown(config, query, sequence);
-  if (!norms_first) {
+  if (norms && !norms_first) {
     query = norm_heads(config, weights, query, name + "q_norm", points);
     key = norm_heads(config, weights, key, name + "k_norm", points);
   }
 
-  const Array relative = relative_bias(config, weights, sequence);
-  if (!relative.shape.empty() && layer == 0) points[name + "rel_pos_hook"] = relative;
+  const Array relative = relative_bias(config, weights, layer, sequence);
+  const bool own = layer == 0 || (config.relative() != nullptr && config.relative()->in_every_block);
+  if (!relative.shape.empty() && own) points[name + "rel_pos_hook"] = relative;
   const Array scores = points[name + "hook_attn_scores"] =
       score(config, layer, query, key, sequence, relative);
   const Array pattern = points[name + "hook_pattern"] =
       softmax_rows(scores, weight_or_empty(weights, name + "sinks"));
-  Array mixed = mix(config, pattern, clamped(config, v));
+  Array mixed = mix(pattern, clamped(config, value));
   if (config.gated_heads) {
     const Array gate = points[name + "hook_gate"] =
         project_heads(x, weights.at(name + "W_G"), weight_or_empty(weights, name + "b_G"));
@@ -356,7 +367,7 @@ Array cross_attention(const ModelConfig& config, const Weights& weights, std::in
   const Array k = points[name + "hook_k"] = project(encoded.output, kv, "K");
   const Array v = points[name + "hook_v"] = project(encoded.output, kv, "V");
 
-  const std::int64_t group = config.n_heads / config.n_kv_heads;
+  const std::int64_t group = q.size(2) / k.size(2);
   Array scores({q.size(0), q.size(2), q.size(1), k.size(1)});
   for (std::int64_t b = 0; b < scores.size(0); ++b) {
     for (std::int64_t h = 0; h < scores.size(1); ++h) {
@@ -371,7 +382,7 @@ Array cross_attention(const ModelConfig& config, const Weights& weights, std::in
   }
   points[name + "hook_attn_scores"] = scores;
   const Array pattern = points[name + "hook_pattern"] = softmax_rows(scores, {});
-  const Array z = points[name + "hook_z"] = mix(config, pattern, v);
+  const Array z = points[name + "hook_z"] = mix(pattern, v);
   const Array result = points[name + "hook_result"] = head_results(z, weights.at(name + "W_O"));
   return sum_of_heads(result, weight_or_empty(weights, name + "b_O"));
 }

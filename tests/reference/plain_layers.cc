@@ -201,7 +201,8 @@ RotaryTable rotary_table(const ModelConfig& config, std::int64_t layer, std::int
   const auto* yarn = std::get_if<YarnScaling>(&scaling);
   const auto* dynamic = std::get_if<DynamicScaling>(&scaling);
   const auto* longrope = std::get_if<LongropeScaling>(&scaling);
-  const auto dim = static_cast<double>(config.rotary_dim());
+  const std::int64_t pairs = config.rotary_dim(layer) / 2;
+  const auto dim = static_cast<double>(2 * pairs);
   const auto tokens = static_cast<double>(row_length);
 
   RotaryTable table;
@@ -211,7 +212,7 @@ RotaryTable rotary_table(const ModelConfig& config, std::int64_t layer, std::int
     table.amplitude = beyond ? longrope->long_attention_factor.value_or(longrope->attention_factor)
                              : longrope->attention_factor;
   }
-  for (std::int64_t i = 0; i < config.rotary_dim() / 2; ++i) {
+  for (std::int64_t i = 0; i < pairs; ++i) {
     double frequency = plain_frequency(base, dim, i);
     if (linear != nullptr) frequency /= linear->factor;
     if (llama3 != nullptr) frequency = llama3_frequency(*llama3, frequency);
@@ -224,14 +225,15 @@ RotaryTable rotary_table(const ModelConfig& config, std::int64_t layer, std::int
       const double growth = dynamic->factor * tokens / dynamic->original_n_ctx - (dynamic->factor - 1.0);
       frequency = plain_frequency(base * std::pow(growth, dim / (dim - 2.0)), dim, i);
     }
+    if (!local && rotary.turned_pairs > 0 && i >= rotary.turned_pairs) frequency = 0.0;
     table.radians_per_position.push_back(frequency);
   }
   return table;
 }
 
 Array rotate(const Array& x, const ModelConfig& config, std::int64_t layer, const Sequence& sequence) {
-  const std::int64_t half = config.rotary_dim() / 2;
-  const std::int64_t start = config.rotary()->at_end ? x.last() - config.rotary_dim() : 0;
+  const std::int64_t half = config.rotary_dim(layer) / 2;
+  const std::int64_t start = config.rotary()->at_end ? x.last() - config.rotary_dim(layer) : 0;
   Array out = x;
   for (std::int64_t b = 0; b < x.size(0); ++b) {
     const std::vector<std::int64_t>& places = sequence.positions[b];

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "plain_layers.h"
@@ -102,7 +103,7 @@ Array delta_net(const ModelConfig& config, const Weights& weights, std::int64_t 
         decay = linear(x, weights.at(name + "W_decay"), {});
   for (std::int64_t r = 0; r < beta.rows(); ++r) {
     for (std::int64_t h = 0; h < net.n_heads; ++h) {
-      beta.row(r)[h] = 1.0 / (1.0 + std::exp(-beta.row(r)[h]));
+      beta.row(r)[h] = (net.doubled_beta ? 2.0 : 1.0) / (1.0 + std::exp(-beta.row(r)[h]));
       const double step = decay.row(r)[h] + weights.at(name + "dt_bias")(h);
       decay.row(r)[h] = -std::exp(weights.at(name + "A_log")(h)) * std::log1p(std::exp(step));
     }
@@ -112,6 +113,7 @@ Array delta_net(const ModelConfig& config, const Weights& weights, std::int64_t 
 
   // Token by token, as the recurrence is written.
   Array out(v.shape);
+  Array& states = points[name + "hook_state"] = Array({batch, length, net.n_heads, net.d_key, net.d_value});
   for (std::int64_t b = 0; b < batch; ++b) {
     for (std::int64_t h = 0; h < net.n_heads; ++h) {
       Array state({net.d_key, net.d_value});
@@ -133,6 +135,8 @@ Array delta_net(const ModelConfig& config, const Weights& weights, std::int64_t 
             state(i, j) += key(i) * beta(b, p, h) * (v(b, p, h, j) - held);
           }
         }
+        std::copy(state.values.begin(), state.values.end(),
+                  states.row(((b * length + p) * net.n_heads + h) * net.d_key));
         const double divisor = std::sqrt(q_length) * std::sqrt(static_cast<double>(net.d_key));
         for (std::int64_t j = 0; j < net.d_value; ++j) {
           for (std::int64_t i = 0; i < net.d_key; ++i) {
@@ -146,6 +150,7 @@ Array delta_net(const ModelConfig& config, const Weights& weights, std::int64_t 
   const Array gate = points[name + "hook_gate"] = heads("W_gate");
   Norm norm = norm_of(config, weights, NormKind::rms_norm, name + "norm");
   norm.offset = false;
+  norm.eps = net.norm_eps.value_or(config.eps);
   Array gated = apply_norm(norm, out, name + "norm", points);
   for (std::size_t i = 0; i < gated.values.size(); ++i) gated.values[i] *= silu(gate.values[i]);
   points[name + "hook_gated"] = gated;

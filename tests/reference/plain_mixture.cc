@@ -182,7 +182,7 @@ Array mixture(const ModelConfig& config, const Weights& weights, std::int64_t la
   Array out(x.shape);
   for (std::int64_t i = 0; i < e.n_experts; ++i) {
     const std::string expert = name + "experts." + std::to_string(i) + ".";
-    Array gates({0, e.d_expert}), ups({0, e.d_expert}), posts({0, e.d_expert});
+    Array reads({0, x.last()}), gates({0, e.d_expert}), ups({0, e.d_expert}), posts({0, e.d_expert});
     for (std::int64_t k = 0; k < e.per_token; ++k) {
       for (std::int64_t r = 0; r < x.rows(); ++r) {
         const bool real =
@@ -190,7 +190,11 @@ Array mixture(const ModelConfig& config, const Weights& weights, std::int64_t la
         const Routed& token = routed[static_cast<std::size_t>(r)];
         const auto rank = static_cast<std::size_t>(k);
         if (!real || token.experts[rank] != static_cast<std::size_t>(i)) continue;
-        const Numbers read(x.row(r), x.row(r) + x.last());
+        Numbers read(x.row(r), x.row(r) + x.last());
+        if (e.weighted_inputs) {
+          for (double& value : read) value *= token.ranked[rank];
+        }
+        append_row(reads, read);
         append_row(gates, apply(weights, expert + "W_gate", read));
         append_row(ups, apply(weights, expert + "W_in", read));
         const Numbers post =
@@ -198,10 +202,12 @@ Array mixture(const ModelConfig& config, const Weights& weights, std::int64_t la
         append_row(posts, post);
         const Numbers written = apply(weights, expert + "W_out", post);
         for (std::int64_t m = 0; m < out.last(); ++m) {
-          out.row(r)[m] += token.ranked[rank] * written[static_cast<std::size_t>(m)];
+          out.row(r)[m] +=
+              (e.weighted_inputs ? 1.0 : token.ranked[rank]) * written[static_cast<std::size_t>(m)];
         }
       }
     }
+    if (e.weighted_inputs) points[expert + "hook_in"] = reads;
     points[expert + "hook_gate"] = gates;
     points[expert + "hook_pre"] = ups;
     points[expert + "hook_post"] = posts;

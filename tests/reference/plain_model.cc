@@ -86,10 +86,12 @@ Array for_each_head(const Array& x, std::int64_t heads) {
 Array block(const ModelConfig& config, const Weights& weights, std::int64_t layer, const Array& resid_pre,
             const Sequence& sequence, Points& points) {
   const std::string name = sequence.stack + "." + std::to_string(layer) + ".";
-  const bool norms_inputs = config.norm_place == NormPlace::pre || config.norm_place == NormPlace::both;
-  const bool norms_outputs = config.norm_place == NormPlace::output || config.norm_place == NormPlace::both;
-  const bool norms_sums = config.norm_place == NormPlace::post;
-  const bool norms_stream = config.norm_place == NormPlace::stream;
+  const bool pre = !config.pre_norm_layers.empty() && config.pre_norm_layers[layer];
+  const NormPlace place = pre ? NormPlace::pre : config.norm_place;
+  const bool norms_inputs = place == NormPlace::pre || place == NormPlace::both;
+  const bool norms_outputs = place == NormPlace::output || place == NormPlace::both;
+  const bool norms_sums = place == NormPlace::post;
+  const bool norms_stream = place == NormPlace::stream;
   const std::string mlp_norm = name + (sequence.encoded != nullptr ? "ln3" : "ln2");
   // With one norm for both branches, ln2 is ln1 under another name.
   const std::string mlp_norm_weights =
@@ -111,8 +113,8 @@ Array block(const ModelConfig& config, const Weights& weights, std::int64_t laye
   if (config.attends(layer) && !config.latent_attention()) {
     if (!config.grouped_query()) keep("hook_attn_in", for_each_head(before, config.n_heads));
     keep("hook_q_input", for_each_head(before, config.n_heads));
-    keep("hook_k_input", for_each_head(before, config.n_kv_heads));
-    keep("hook_v_input", for_each_head(before, config.n_kv_heads));
+    keep("hook_k_input", for_each_head(before, config.kv_heads(layer)));
+    keep("hook_v_input", for_each_head(before, config.kv_heads(layer)));
   }
 
   const Array read = norm_if(norms_inputs && (layer > 0 || config.first_attention_norm), "ln1", before);
@@ -123,7 +125,14 @@ Array block(const ModelConfig& config, const Weights& weights, std::int64_t laye
   const Array attn_out = keep("hook_attn_out", norm_if(norms_outputs, "ln1_post", mixed));
   Array after_attention = sum(before, attn_out);
 
-  if (!config.has_mlp()) return keep("hook_resid_post", norm_if(norms_sums, "ln1", after_attention));
+  // The block's number multiplies the stream at its end (Gemma 4).
+  const auto scaled = [&](Array stream_sum) {
+    if (!config.layer_scale) return stream_sum;
+    keep("hook_resid_sum", stream_sum);
+    for (double& value : stream_sum.values) value *= weights.at(name + "resid_scale")(0);
+    return stream_sum;
+  };
+  if (!config.has_mlp()) return keep("hook_resid_post", scaled(norm_if(norms_sums, "ln1", after_attention)));
 
   if (!config.parallel()) keep("hook_resid_mid", after_attention);
   // The stream that the MLP's output is added to, and the one that it reads.
@@ -143,7 +152,7 @@ Array block(const ModelConfig& config, const Weights& weights, std::int64_t laye
            norm_if(norms_outputs, "ln2_post",
                    config.mixture(layer) ? mixture(config, weights, layer, mlp_read, sequence, points)
                                          : mlp(config, weights, name + "mlp.", mlp_read, points)));
-  const Array resid_post = keep("hook_resid_post", sum(stream, mlp_out));
+  const Array resid_post = keep("hook_resid_post", scaled(sum(stream, mlp_out)));
   if (!norms_sums || config.norm == NormKind::none) return resid_post;
   return keep("hook_normalized_resid_post", norm_if(true, crosses ? "ln3" : "ln2", resid_post));
 }

@@ -29,7 +29,7 @@ TEST(PlainModel, HasEveryPointOfTheSiteTableWithItsShape) {
       const SiteRow& site = row(name.site);
       ASSERT_EQ(found->second.shape.size(), site.axes.size()) << name.to_string();
       for (std::size_t dim = 0; dim < site.axes.size(); ++dim) {
-        const std::int64_t size = size_of(site.axes[dim], config);
+        const std::int64_t size = size_of(site.axes[dim], config, name.layer);
         if (size < 0) continue;
         EXPECT_EQ(found->second.shape[dim], size) << name.to_string() << " in " << describe(which);
       }

@@ -47,18 +47,20 @@ class ShapeList {
     for (std::int64_t layer = 0; layer < layers; ++layer) {
       const std::string block = stack + "." + std::to_string(layer) + ".";
       add_block_norms(block, layer);
+      if (c_.layer_scale) add(block + "resid_scale", {1});
       if (c_.convolves(layer)) {
         add_short_convolution(block + "conv.");
       } else if (c_.recurs(layer)) {
         add_delta_net(block + "linear_attn.");
       } else {
-        add_attention(block + "attn.");
+        add_attention(block + "attn.", layer);
+        if (c_.norms_heads(layer)) add_head_norms(block + "attn.", layer);
       }
       if (stack == "decoder") {
         if (!c_.norm_folded) add_norm(block + "ln3", c_.norm, c_.d_model);
-        add_attention(block + "cross_attn.");
+        add_attention(block + "cross_attn.", layer);
       }
-      if (c_.relative() != nullptr && layer == 0) {
+      if (c_.relative() != nullptr && (layer == 0 || c_.relative()->in_every_block)) {
         add(block + "attn.rel_pos_bias.weight", {c_.relative()->buckets, c_.n_heads});
       }
       if (c_.mixture(layer)) {
@@ -81,25 +83,27 @@ class ShapeList {
 
   void add_block_norms(const std::string& block, std::int64_t layer) {
     const bool two_norms = c_.has_mlp() && !(c_.layout == BlockLayout::parallel_one_norm);
-    if (c_.norm_place != NormPlace::output && !c_.norm_folded) {
+    const bool pre = !c_.pre_norm_layers.empty() && c_.pre_norm_layers[static_cast<std::size_t>(layer)];
+    if ((pre || c_.norm_place != NormPlace::output) && !c_.norm_folded) {
       if (layer > 0 || c_.first_attention_norm) add_norm(block + "ln1", c_.norm, c_.d_model);
       if (two_norms) add_norm(block + "ln2", c_.norm, c_.d_model);
     }
-    if (c_.norm_place == NormPlace::output || c_.norm_place == NormPlace::both) {
+    if (!pre && (c_.norm_place == NormPlace::output || c_.norm_place == NormPlace::both)) {
       add_norm(block + "ln1_post", c_.norm, c_.d_model);
       if (c_.has_mlp()) add_norm(block + "ln2_post", c_.norm, c_.d_model);
     }
   }
 
-  void add_heads(const std::string& attn) {
+  void add_heads(const std::string& attn, std::int64_t layer) {
     const std::string kv = c_.grouped_query() ? "_" : "";
-    add(attn + "W_Q", {c_.n_heads, c_.d_model, c_.d_head});
-    add(attn + kv + "W_K", {c_.n_kv_heads, c_.d_model, c_.d_head});
-    add(attn + kv + "W_V", {c_.n_kv_heads, c_.d_model, c_.d_head});
+    const std::int64_t kv_heads = c_.kv_heads(layer), d_head = c_.head_width(layer);
+    add(attn + "W_Q", {c_.n_heads, c_.d_model, d_head});
+    add(attn + kv + "W_K", {kv_heads, c_.d_model, d_head});
+    add(attn + kv + "W_V", {kv_heads, c_.d_model, d_head});
     if (!c_.qkv_bias) return;
-    add(attn + "b_Q", {c_.n_heads, c_.d_head});
-    add(attn + kv + "b_K", {c_.n_kv_heads, c_.d_head});
-    add(attn + kv + "b_V", {c_.n_kv_heads, c_.d_head});
+    add(attn + "b_Q", {c_.n_heads, d_head});
+    add(attn + kv + "b_K", {kv_heads, d_head});
+    add(attn + kv + "b_V", {kv_heads, d_head});
   }
 
   void add_latents(const std::string& attn) {
@@ -123,26 +127,29 @@ class ShapeList {
     add(attn + "W_UV", {c_.n_heads, latent.d_kv, latent.d_value});
   }
 
-  void add_attention(const std::string& attn) {
+  void add_attention(const std::string& attn, std::int64_t layer) {
+    const std::int64_t d_value = c_.value_dim(layer);
     if (c_.latent_attention()) {
       add_latents(attn);
     } else {
-      add_heads(attn);
+      add_heads(attn, layer);
     }
-    add(attn + "W_O", {c_.n_heads, c_.value_dim(), c_.d_model});
+    add(attn + "W_O", {c_.n_heads, d_value, c_.d_model});
     if (c_.attn_out_bias) add(attn + "b_O", {c_.d_model});
     if (c_.gated_heads) {
-      add(attn + "W_G", {c_.n_heads, c_.d_model, c_.value_dim()});
-      if (c_.qkv_bias) add(attn + "b_G", {c_.n_heads, c_.value_dim()});
+      add(attn + "W_G", {c_.n_heads, c_.d_model, d_value});
+      if (c_.qkv_bias) add(attn + "b_G", {c_.n_heads, d_value});
     }
     if (c_.attention_sinks) add(attn + "sinks", {c_.n_heads});
-    if (c_.qk_norm) {
-      const bool shared = c_.qk_norm->span == QkNorm::per_head;
-      for (const auto& [norm, heads] :
-           {std::pair{"q_norm", c_.n_heads}, std::pair{"k_norm", c_.n_kv_heads}}) {
-        add(attn + norm + ".w", {shared ? c_.d_head : heads * c_.d_head});
-        if (c_.qk_norm->bias) add(attn + norm + ".b", {shared ? c_.d_head : heads * c_.d_head});
-      }
+  }
+
+  void add_head_norms(const std::string& attn, std::int64_t layer) {
+    const bool shared = c_.qk_norm->span == QkNorm::per_head;
+    const std::int64_t d_head = c_.head_width(layer);
+    for (const auto& [norm, heads] :
+         {std::pair{"q_norm", c_.n_heads}, std::pair{"k_norm", c_.kv_heads(layer)}}) {
+      add(attn + norm + ".w", {shared ? d_head : heads * d_head});
+      if (c_.qk_norm->bias) add(attn + norm + ".b", {shared ? d_head : heads * d_head});
     }
   }
 
@@ -230,6 +237,7 @@ Spread spread_of(const std::string& name, const std::vector<std::int64_t>& shape
     // A weight stored as an offset means one plus itself.
     return {config.norm_offset && !plain ? 0.0 : 1.0, 0.3};
   }
+  if (ends_with(name, "resid_scale")) return {0.8, 0.2};
   if (ends_with(name, "xielu.eps")) return {-0.1, 0.0};
   if (name.find("xielu") != std::string::npos) return {0.7, 0.1};
   if (ends_with(name, ".weight")) return {0.0, 1.3 / std::sqrt(static_cast<double>(shape[1]))};

@@ -288,6 +288,27 @@ ModelConfig random_config(std::uint64_t seed) {
     }
   }
   c.gated_heads = dice.roll(4) == 0;
+  if (RelativePositions* relative = c.relative()) relative->in_every_block = dice.coin();
+  if (c.norm_place == NormPlace::output && dice.coin()) {
+    c.pre_norm_layers = dice.one_of<std::vector<bool>>({{true, false}, {false, true}});
+  }
+  if (c.delta_net) {
+    c.delta_net->doubled_beta = dice.coin();
+    if (dice.coin()) c.delta_net->norm_eps = dice.one_of({1e-5, 0.1});
+  }
+  if (c.window && dice.coin()) c.window->kind = Window::chunks;
+  if (c.qk_norm && dice.roll(3) == 0) {
+    c.qk_norm->layers = dice.one_of<std::vector<bool>>({{true, false}, {false, true}});
+  }
+  if (c.experts) c.experts->weighted_inputs = dice.roll(3) == 0;
+  c.value_norm = dice.roll(4) == 0 && !c.latent;
+  c.layer_scale = dice.roll(4) == 0 && c.norm_place != NormPlace::post;
+  if (RotaryPositions* rotary = c.rotary(); rotary != nullptr && dice.roll(4) == 0) rotary->turned_pairs = 1;
+  const bool whole_heads =
+      c.rotary() == nullptr || (c.rotary()->dim == 0 && !depends_on_length(c.rotary()->scaling));
+  if (c.window && !c.latent && whole_heads && dice.coin()) {
+    c.full_heads = FullHeads{.d_head = c.d_head + 2, .n_kv_heads = dice.coin() ? 1 : c.n_heads};
+  }
   return c;
 }
 

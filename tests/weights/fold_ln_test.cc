@@ -146,6 +146,21 @@ TEST(FoldLn, NormsOnOutputsStayAsStored) {
   EXPECT_LT(log_probability_difference(raw, config, {folded, after, report}, 9), kLogProbabilityTolerance);
 }
 
+TEST(FoldLn, OfLayersWithNormsInTwoPlacesThoseBeforeSublayersFold) {
+  ModelConfig config = square_config();
+  config.norm_place = NormPlace::output;
+  config.pre_norm_layers.assign(static_cast<std::size_t>(config.n_layers), false);
+  config.pre_norm_layers.back() = true;
+  const std::string pre = "blocks." + std::to_string(config.n_layers - 1);
+  const StateDict raw = reference::random_weights(config, 11);
+  const auto [folded, after, report] = fold(raw, config);
+  EXPECT_TRUE(after.norm_folded);
+  EXPECT_FALSE(folded.contains(pre + ".ln1.w"));
+  EXPECT_TRUE(folded.at("blocks.0.ln1_post.w").is_same(raw.at("blocks.0.ln1_post.w")));
+  EXPECT_TRUE(folded.at("blocks.0.attn.W_Q").is_same(raw.at("blocks.0.attn.W_Q")));
+  EXPECT_LT(log_probability_difference(raw, config, {folded, after, report}, 11), kLogProbabilityTolerance);
+}
+
 TEST(FoldLn, TiedUnembeddingIsUntiedFirst) {
   ModelConfig config = square_config();
   config.unembedding->tied = true;

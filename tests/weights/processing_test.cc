@@ -13,7 +13,7 @@ namespace {
 
 using enum ProcessingStep;
 
-constexpr std::uint64_t kRandomModels = 400;
+constexpr std::uint64_t kRandomModels = 1000;
 
 TEST(ProcessingStepName, ParsesWhatItPrints) {
   for (const ProcessingStep step : kProcessingSteps) {
@@ -219,34 +219,40 @@ void norms_after(ModelConfig& c) {
 
 INSTANTIATE_TEST_SUITE_P(
     Steps, RefusedStep,
-    testing::Values(Refusal{"FoldPost", fold_ln, norms_after, "norms after the sublayers"},
-                    Refusal{"FoldOutput", fold_ln, [](ModelConfig& c) { c.norm_place = NormPlace::output; },
-                            "sublayers' outputs"},
-                    Refusal{"FoldShortformer", fold_ln, shortformer, "shortformer"},
-                    Refusal{"WritersRms", center_writing_weights,
-                            [](ModelConfig& c) { c.norm = c.final_norm = NormKind::rms_norm; },
-                            "RMSNorm does not subtract"},
-                    Refusal{"WritersFinalRms", center_writing_weights,
-                            [](ModelConfig& c) { c.final_norm = NormKind::rms_norm; }, "final RMSNorm"},
-                    Refusal{"WritersNoFinalNorm", center_writing_weights,
-                            [](ModelConfig& c) { c.final_norm = NormKind::none; }, "no final norm"},
-                    Refusal{"WritersNoNorm", center_writing_weights,
-                            [](ModelConfig& c) { c.norm = c.final_norm = NormKind::none; }, "no norms"},
-                    Refusal{"WritersBoth", center_writing_weights,
-                            [](ModelConfig& c) { c.norm_place = NormPlace::both; },
-                            "norms write to the stream"},
-                    Refusal{"WritersShortformer", center_writing_weights, shortformer, "shortformer"},
-                    Refusal{"UnembedSoftCap", center_unembed,
-                            [](ModelConfig& c) { c.unembedding->soft_cap = 30.0; }, "soft cap"},
-                    Refusal{"RefactorRotary", refactor_factored_attn_matrices, rotary, "rotary"},
-                    Refusal{"RefactorQkNorm", refactor_factored_attn_matrices,
-                            [](ModelConfig& c) { c.qk_norm = QkNorm{.span = QkNorm::per_head}; },
-                            "norms of queries and keys"},
-                    Refusal{"RefactorLatents", refactor_factored_attn_matrices,
-                            [](ModelConfig& c) { c.latent = Latents{.d_kv = 5, .d_value = 4}; },
-                            "share a latent"},
-                    Refusal{"RefactorGroupedQuery", refactor_factored_attn_matrices,
-                            [](ModelConfig& c) { c.n_kv_heads = 1; }, "share keys and values"}),
+    testing::Values(
+        Refusal{"FoldPost", fold_ln, norms_after, "norms after the sublayers"},
+        Refusal{"FoldOutput", fold_ln, [](ModelConfig& c) { c.norm_place = NormPlace::output; },
+                "sublayers' outputs"},
+        Refusal{"FoldShortformer", fold_ln, shortformer, "shortformer"},
+        Refusal{"FoldWeightedInputs", fold_ln,
+                [](ModelConfig& c) {
+                  c.mlp = MlpKind::gated;
+                  c.experts =
+                      Experts{.n_experts = 3, .per_token = 1, .d_expert = c.d_mlp, .weighted_inputs = true};
+                },
+                "weights of their tokens"},
+        Refusal{"WritersRms", center_writing_weights,
+                [](ModelConfig& c) { c.norm = c.final_norm = NormKind::rms_norm; },
+                "RMSNorm does not subtract"},
+        Refusal{"WritersFinalRms", center_writing_weights,
+                [](ModelConfig& c) { c.final_norm = NormKind::rms_norm; }, "final RMSNorm"},
+        Refusal{"WritersNoFinalNorm", center_writing_weights,
+                [](ModelConfig& c) { c.final_norm = NormKind::none; }, "no final norm"},
+        Refusal{"WritersNoNorm", center_writing_weights,
+                [](ModelConfig& c) { c.norm = c.final_norm = NormKind::none; }, "no norms"},
+        Refusal{"WritersBoth", center_writing_weights, [](ModelConfig& c) { c.norm_place = NormPlace::both; },
+                "norms write to the stream"},
+        Refusal{"WritersShortformer", center_writing_weights, shortformer, "shortformer"},
+        Refusal{"UnembedSoftCap", center_unembed, [](ModelConfig& c) { c.unembedding->soft_cap = 30.0; },
+                "soft cap"},
+        Refusal{"RefactorRotary", refactor_factored_attn_matrices, rotary, "rotary"},
+        Refusal{"RefactorQkNorm", refactor_factored_attn_matrices,
+                [](ModelConfig& c) { c.qk_norm = QkNorm{.span = QkNorm::per_head}; },
+                "norms of queries and keys"},
+        Refusal{"RefactorLatents", refactor_factored_attn_matrices,
+                [](ModelConfig& c) { c.latent = Latents{.d_kv = 5, .d_value = 4}; }, "share a latent"},
+        Refusal{"RefactorGroupedQuery", refactor_factored_attn_matrices,
+                [](ModelConfig& c) { c.n_kv_heads = 1; }, "share keys and values"}),
     [](const auto& info) { return info.param.name; });
 
 TEST(PlanProcessing, NothingToDoIsNoErrorWhenAsked) {

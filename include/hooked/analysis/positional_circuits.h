@@ -70,13 +70,14 @@ FactoredMatrix qk_circuits_at(const HookedTransformer& model, const HeadPlace& h
 struct PositionBiasOptions {
   std::int64_t reach = 32;    ///< the largest distance; negative ones, too, where attention goes both ways
   Stack stack = Stack::none;  ///< on an encoder-decoder: the decoder's heads, or the encoder's
+  std::int64_t layer = 0;     ///< whose heads, which matters where each block has numbers of its own
 };
 
 /// What heads add to every score for the distance of query and key, after scale and cap: a Grid [head,
 /// distance], where a distance is the query's position less the key's. Of ALiBi its slopes, of relative
-/// positions (T5) the table that all layers of a stack share. The model itself says it, of queries that are
-/// zero. Throws HookError for models whose scores have no such bias, ShapeError for a reach below 0 or beyond
-/// the context.
+/// positions the table that all layers of a stack share (T5) or the layer's own (UMT5). The model itself says
+/// it, of queries that are zero. Throws HookError for models whose scores have no such bias, ShapeError for a
+/// layer that is not there and a reach below 0 or beyond the context.
 Grid position_biases(const HookedTransformer& model, const PositionBiasOptions& options = {});
 
 }  // namespace hooked

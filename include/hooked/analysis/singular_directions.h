@@ -20,6 +20,7 @@ enum class SingularOf : std::uint8_t {
   qk_query,    ///< W_Q W_K^T of a head: what a query looks with (left)
   qk_key,      ///< the same: what it looks for (right)
   mlp_in,      ///< W_in: what the neurons read (left)
+  mlp_gate,    ///< W_gate of a gated MLP: what its gates read (left)
   mlp_out,     ///< W_out: what they write (right)
 };
 

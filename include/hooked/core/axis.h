@@ -36,8 +36,9 @@ std::string_view axis_name(Axis axis) noexcept;
 /// The first axis written that way, or nothing. On an activation `axis_on` finds the one that it has.
 std::optional<Axis> parse_axis(std::string_view name) noexcept;
 
-/// The size of an axis in a model; -1 for batch, positions and routed tokens, which depend on the input.
-std::int64_t size_of(Axis axis, const ModelConfig& config);
+/// The size of an axis in a layer of a model; -1 for batch, positions and routed tokens, which depend on the
+/// input. Outside of layers, and where no two layers differ (ModelConfig::full_heads), `layer` says nothing.
+std::int64_t size_of(Axis axis, const ModelConfig& config, std::int64_t layer);
 
 /// Up to five axes by value, in order: the layout of an activation.
 class AxisList {

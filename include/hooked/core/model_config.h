@@ -27,13 +27,18 @@ struct ModelConfig {
   std::int64_t n_heads = 0;             ///< attention heads of a block
   std::int64_t n_kv_heads = 0;          ///< key/value heads; equal to n_heads for multi-head attention
   std::int64_t d_head = 0;              ///< width of a head's queries and keys
-  std::int64_t d_mlp = 0;               ///< 0 without MLPs; the experts' width where every MLP is a mixture
-  std::int64_t d_vocab = 0;             ///< tokens that are read; the unembedding has a number of its own
+  /// Of layers without a window; none: all layers have n_kv_heads and d_head.
+  std::optional<FullHeads> full_heads = {};
+  std::int64_t d_mlp = 0;    ///< 0 without MLPs; the experts' width where every MLP is a mixture
+  std::int64_t d_vocab = 0;  ///< tokens that are read; the unembedding has a number of its own
   std::optional<Unembedding> unembedding = {};  ///< none: the model ends with its stream
 
   // Norms.
-  NormKind norm = NormKind::layer_norm;        ///< of the blocks
-  NormPlace norm_place = NormPlace::pre;       ///< where they stand in a block
+  NormKind norm = NormKind::layer_norm;   ///< of the blocks
+  NormPlace norm_place = NormPlace::pre;  ///< where they stand in a block
+  /// [layer] whose norms stand before its sublayers, beside others with `output` (OLMo Hybrid); empty means
+  /// none, else not all of them.
+  std::vector<bool> pre_norm_layers = {};
   NormKind final_norm = NormKind::layer_norm;  ///< none for post placement
   /// Whether attention of the first block reads through a norm, as that of the others does (not in
   /// ModernBERT, whose embedding is normed).
@@ -52,6 +57,9 @@ struct ModelConfig {
   BlockLayout layout = BlockLayout::serial;  ///< what the MLP of a block reads
   MlpKind mlp = MlpKind::plain;              ///< what an MLP computes; none: blocks have attention only
   Activation activation = Activation::relu;  ///< of MLPs and experts
+  /// Each block ends with a number of its own that the whole stream is multiplied by, `resid_scale` (Gemma
+  /// 4).
+  bool layer_scale = false;
   bool mlp_norm = false;  ///< a LayerNorm over the neurons after the activation (SoLU+LN, the only use)
   bool mlp_bias = true;   ///< ordinary MLPs and shared experts have biases
   /// Gated MLPs of TransformerLens's native files add b_in after the product instead of inside the up branch.
@@ -67,8 +75,9 @@ struct ModelConfig {
   bool scale_by_inverse_layer = false;                        ///< scores are divided by (layer + 1) as well
   double score_soft_cap = 0.0;                                ///< scores := cap tanh(scores / cap); 0 is off
   std::optional<QkNorm> qk_norm = {};  ///< norms of queries and keys; none: they are taken as they are
+  bool value_norm = false;             ///< an RMSNorm without a weight stands on each head's values (Gemma 4)
   std::optional<QueryGrowth> query_growth = {};  ///< queries are scaled by their positions, behind rotary
-  double qkv_clip = 0.0;  ///< q, k (after their norms) and v are clamped to this size; 0 is off
+  double qkv_clip = 0.0;  ///< q, k and v (after their norms) are clamped to this size; 0 is off
   bool qkv_bias =
       true;  ///< with latents, of the maps that read the stream: to latents, and to the shared key
   bool attn_out_bias = true;           ///< attention has b_O
@@ -78,8 +87,8 @@ struct ModelConfig {
   /// Each head's z is multiplied by a sigmoid of what a map of its own makes of what attention reads (Qiu et
   /// al. 2025).
   bool gated_heads = false;
-  std::optional<Window> window = {};         ///< layers that see near keys only; none: all see every key
-  Positions positions = LearnedPositions{};  ///< how the model knows where a token stands
+  std::optional<Window> window = {};  ///< layers that see a stretch of the keys; none: all see every key
+  Positions positions = LearnedPositions{};         ///< how the model knows where a token stands
   std::optional<ShortConvolution> short_conv = {};  ///< in attention's place; none: every layer has attention
   std::optional<DeltaNet> delta_net = {};           ///< the same: gated delta nets; none: no layer has one
 
@@ -119,8 +128,21 @@ struct ModelConfig {
   std::string_view mixer(std::int64_t l) const {
     return convolves(l) ? "conv" : recurs(l) ? "linear_attn" : "attn";
   }
-  /// Whether layer `l` attends through a window.
+  /// Whether layer `l` attends through a window, sliding or of chunks.
   bool windowed(std::int64_t l) const { return window && window->layers[static_cast<std::size_t>(l)]; }
+
+  /// Width of the queries and keys of a head of layers with a window, or of those without.
+  std::int64_t head_width_of(bool in_windowed) const {
+    return full_heads && !in_windowed ? full_heads->d_head : d_head;
+  }
+  /// The same of layer `l`.
+  std::int64_t head_width(std::int64_t l) const { return head_width_of(windowed(l)); }
+  /// Key/value heads of layer `l`.
+  std::int64_t kv_heads(std::int64_t l) const {
+    return full_heads && !windowed(l) ? full_heads->n_kv_heads : n_kv_heads;
+  }
+  /// Consecutive heads of layer `l` that share keys and values.
+  std::int64_t heads_per_kv(std::int64_t l) const { return n_heads / kv_heads(l); }
 
   /// The positions where they are of that kind, else null.
   const RotaryPositions* rotary() const { return std::get_if<RotaryPositions>(&positions); }
@@ -134,6 +156,10 @@ struct ModelConfig {
   const RelativePositions* relative() const { return std::get_if<RelativePositions>(&positions); }
   /// The same, to change them.
   RelativePositions* relative() { return std::get_if<RelativePositions>(&positions); }
+  /// Whether layer `l` of a stack holds numbers of relative positions.
+  bool holds_relative(std::int64_t l) const {
+    return relative() != nullptr && (l == 0 || relative()->in_every_block);
+  }
   /// Whether W_pos is added to the embedding.
   bool learned_positions() const { return std::holds_alternative<LearnedPositions>(positions); }
   /// Whether W_pos is added to the inputs of queries and keys only.
@@ -149,32 +175,58 @@ struct ModelConfig {
     return query_growth &&
            (query_growth->layers.empty() || query_growth->layers[static_cast<std::size_t>(l)]);
   }
+  /// Whether queries and keys of layer `l` go through norms.
+  bool norms_heads(std::int64_t l) const {
+    return qk_norm && attends(l) && (qk_norm->layers.empty() || qk_norm->layers[static_cast<std::size_t>(l)]);
+  }
   /// Whether there is a W_pos.
   bool has_pos_embed() const { return learned_positions() || shortformer(); }
   /// Whether the embedding is a sum with a name of its own: it is normed, or tokens have types.
   bool summed_embedding() const { return embedding_sum_norm || token_types > 0; }
-  /// Whether what attention of layer `l` reads is the stream behind a norm that stands beside it, ln1.
-  bool reads_through_ln1(std::int64_t l) const {
-    return norm != NormKind::none && (norm_place == NormPlace::pre || norm_place == NormPlace::both) &&
-           (l > 0 || first_attention_norm);
+  /// Where the norms of layer `l` stand.
+  NormPlace norm_place_in(std::int64_t l) const {
+    return !pre_norm_layers.empty() && pre_norm_layers[static_cast<std::size_t>(l)] ? NormPlace::pre
+                                                                                    : norm_place;
   }
-  /// Dimensions of a head that rotary turns; d_head without it.
-  std::int64_t rotary_dim() const {
-    return rotary() != nullptr && rotary()->dim > 0 ? rotary()->dim : d_head;
+  /// Whether sublayers of layer `l` read the stream behind norms that stand beside it, ln1 and ln2.
+  bool norms_inputs(std::int64_t l) const {
+    const NormPlace place = norm_place_in(l);
+    return norm != NormKind::none && (place == NormPlace::pre || place == NormPlace::both);
+  }
+  /// Whether what sublayers of layer `l` write to the stream is normed, by ln1_post and ln2_post.
+  bool norms_outputs(std::int64_t l) const {
+    const NormPlace place = norm_place_in(l);
+    return norm != NormKind::none && (place == NormPlace::output || place == NormPlace::both);
+  }
+  /// Whether those of any layer are.
+  bool norms_outputs() const {
+    return norm != NormKind::none && (norm_place == NormPlace::output || norm_place == NormPlace::both);
+  }
+  /// Whether what attention of layer `l` reads is the stream behind a norm that stands beside it, ln1.
+  bool reads_through_ln1(std::int64_t l) const { return norms_inputs(l) && (l > 0 || first_attention_norm); }
+  /// Dimensions of a head of layer `l` that rotary turns; all of them without it.
+  std::int64_t rotary_dim(std::int64_t l) const { return rotary_dim_of(windowed(l)); }
+  /// The same of layers with a window, or of those without.
+  std::int64_t rotary_dim_of(bool in_windowed) const {
+    return rotary() != nullptr && rotary()->dim > 0 ? rotary()->dim : head_width_of(in_windowed);
   }
 
-  /// Whether several heads share keys and values.
-  bool grouped_query() const { return n_kv_heads != n_heads; }
+  /// Whether several heads share keys and values, in any layer.
+  bool grouped_query() const {
+    return n_kv_heads != n_heads || (full_heads && full_heads->n_kv_heads != n_heads);
+  }
   /// Whether norms stand on the residual stream itself, so that it is not the sum of what was written to it.
   bool norms_stream() const {
     return norm != NormKind::none && (norm_place == NormPlace::post || norm_place == NormPlace::stream);
   }
+  /// Whether something else than sums happens to the residual stream between blocks, too.
+  bool changes_stream() const { return norms_stream() || layer_scale; }
   /// Whether keys and values are made from a latent.
   bool latent_attention() const { return latent.has_value(); }
   /// Whether queries are made from a latent of their own.
   bool query_latent() const { return latent && latent->d_query > 0; }
-  /// Width of a head's values and of its z.
-  std::int64_t value_dim() const { return latent ? latent->d_value : d_head; }
+  /// Width of the values of a head of layer `l` and of its z.
+  std::int64_t value_dim(std::int64_t l) const { return latent ? latent->d_value : head_width(l); }
   /// Width of the part of a key that its head has for itself.
   std::int64_t own_key_dim() const { return d_head - (latent ? latent->d_shared_key : 0); }
   /// Whether blocks have an MLP.

@@ -137,8 +137,11 @@ struct RotaryPositions {
   double base = 10000.0;  ///< wavelengths grow from 2 pi to 2 pi base over the pairs
   std::optional<double> local_base = {};  ///< base on windowed layers, which then take no scaling (Gemma 3)
   bool adjacent_pairs = false;            ///< pairs (2i, 2i+1) as in GPT-J instead of (i, i + dim/2)
-  bool at_end = false;       ///< the last `dim` dimensions of a head are turned, not the first (DeepSeek)
-  bool reversed = false;     ///< turned the other way round, by minus the angle (nanochat)
+  bool at_end = false;    ///< the last `dim` dimensions of a head are turned, not the first (DeepSeek)
+  bool reversed = false;  ///< turned the other way round, by minus the angle (nanochat)
+  /// Pairs that are turned, of the highest frequencies; those of the others are 0, and frequencies are those
+  /// of all pairs (Gemma 4's `proportional`). On the layers that scaling holds for; 0 means all of them.
+  std::int64_t turned_pairs = 0;
   RopeScaling scaling = {};  ///< applied on layers without a window when local_base is set, else on all
   std::vector<bool> unrotated_layers = {};  ///< [layer] without any position (NoPE); empty means none
 
@@ -160,6 +163,7 @@ struct AlibiPositions {
 struct RelativePositions {
   std::int64_t buckets = 32;        ///< half of them for keys after the query where attention goes both ways
   std::int64_t max_distance = 128;  ///< tokens
+  bool in_every_block = false;      ///< each block holds and adds numbers of its own (UMT5)
 
   bool operator==(const RelativePositions&) const = default;
 };
@@ -180,6 +184,7 @@ struct QkNorm {
   NormKind kind = NormKind::rms_norm;  ///< LayerNorm or RMSNorm
   bool bias = false;                   ///< of LayerNorms
   bool after_rotary = false;           ///< they stand behind rotary, else before it (Hunyuan)
+  std::vector<bool> layers = {};       ///< [layer] that have them; empty means all
 
   bool operator==(const QkNorm&) const = default;
 };
@@ -195,6 +200,15 @@ struct QueryGrowth {
   bool operator==(const QueryGrowth&) const = default;
 };
 
+/// Heads of the layers without a window, where they are of other sizes than those of windowed layers (Gemma
+/// 4).
+struct FullHeads {
+  std::int64_t d_head = 0;      ///< width of such a layer's queries, keys and values
+  std::int64_t n_kv_heads = 0;  ///< its key/value heads
+
+  bool operator==(const FullHeads&) const = default;
+};
+
 /// Latent attention (DeepSeek-AI 2024, DeepSeek-V2): what attention reads is first made into short vectors,
 /// and heads are made from these after a norm. A head's key is a part of its own, from the latent of keys and
 /// values, and behind it a part that all heads share, straight from the stream.
@@ -208,11 +222,15 @@ struct Latents {
   bool operator==(const Latents&) const = default;
 };
 
-/// Layers that see the nearest keys only.
+/// Layers that see some stretch of the keys only.
 struct Window {
-  /// Keys that a windowed layer sees, its own position included, and in a bidirectional model as many after
-  /// it as before it.
-  std::int64_t size = 0;
+  /// Which stretch a token sees.
+  enum Kind : std::uint8_t {
+    sliding,  ///< the `size` keys up to its own, and in a bidirectional model as many after it as before it
+    chunks,   ///< its own chunk: a row's tokens are cut into chunks of `size` (Llama 4)
+  };
+  Kind kind = sliding;            ///< which stretch
+  std::int64_t size = 0;          ///< keys
   std::vector<bool> layers = {};  ///< [layer], at least one of them
 
   bool operator==(const Window&) const = default;
@@ -234,12 +252,16 @@ struct ShortConvolution {
 /// Each head holds a state [d_key, d_value] that every token decays, corrects at its key and reads at its
 /// query. What it reads is normed, times SiLU of a gate, and W_O reads that.
 struct DeltaNet {
-  std::int64_t n_key_heads = 0;   ///< heads of queries and keys
-  std::int64_t n_heads = 0;       ///< heads of values, each with a state; consecutive ones share a key head
-  std::int64_t d_key = 0;         ///< width of a head's queries and keys
-  std::int64_t d_value = 0;       ///< width of a head's values
-  std::int64_t kernel = 0;        ///< tokens that the convolution sees, its own included
-  std::vector<bool> layers = {};  ///< [layer], at least one of them and not all
+  std::int64_t n_key_heads = 0;  ///< heads of queries and keys
+  std::int64_t n_heads = 0;      ///< heads of values, each with a state; consecutive ones share a key head
+  std::int64_t d_key = 0;        ///< width of a head's queries and keys
+  std::int64_t d_value = 0;      ///< width of a head's values
+  std::int64_t kernel = 0;       ///< tokens that the convolution sees, its own included
+  /// A token replaces up to twice what the state has at its key, which turns that around (Grazzi et al.
+  /// 2024, OLMo Hybrid).
+  bool doubled_beta = false;
+  std::optional<double> norm_eps = {};  ///< of the norm of what is read; none: the config's
+  std::vector<bool> layers = {};        ///< [layer], at least one of them and not all
 
   /// Dimensions of queries, keys and values together: what the convolution reads.
   std::int64_t d_qkv() const { return 2 * n_key_heads * d_key + n_heads * d_value; }
@@ -265,10 +287,12 @@ enum class GroupScore : std::uint8_t {
 /// Mixtures of experts (Shazeer et al. 2017): an MLP of a mixture layer is the weighted sum of the few
 /// experts that its router chooses for a token, each a gated MLP, plus a shared expert if there is one.
 struct Experts {
-  std::int64_t n_experts = 0;           ///< routed experts of a mixture layer
-  std::int64_t per_token = 0;           ///< experts chosen for a token
-  std::int64_t d_expert = 0;            ///< width of a routed expert
-  bool bias = false;                    ///< routed experts have biases
+  std::int64_t n_experts = 0;  ///< routed experts of a mixture layer
+  std::int64_t per_token = 0;  ///< experts chosen for a token
+  std::int64_t d_expert = 0;   ///< width of a routed expert
+  bool bias = false;           ///< routed experts have biases
+  /// The weights multiply what the routed experts read, else what they write (Llama 4).
+  bool weighted_inputs = false;
   std::vector<bool> dense_layers = {};  ///< [layer] with an ordinary MLP; empty means none, else some are
 
   RouterKind router = RouterKind::softmax_then_choose;  ///< how experts are chosen and weighed

@@ -114,7 +114,7 @@ class WeightView {
 
   BlockPlace place(std::int64_t layer) const;
   std::int64_t checked_head(std::int64_t head) const;
-  std::int64_t kv_head_of(std::int64_t head) const;
+  std::int64_t kv_head_of(std::int64_t layer, std::int64_t head) const;
   at::Tensor in_layer(std::int64_t layer, std::string_view local_name) const;
   at::Tensor of_attention(std::int64_t layer, std::string_view leaf) const;
   at::Tensor of_expert(std::int64_t layer, std::int64_t expert, std::string_view matrix) const;

@@ -50,6 +50,9 @@ def build(case) -> torch.nn.Module:
         for name, buffer in model.named_buffers():
             if name.endswith(("e_score_correction_bias", "final_logits_bias")):  # trained, though no parameter
                 buffer.copy_(random_parameter(name, buffer.shape, generator).to(torch.half).to(torch.float64))
+            if name.endswith("layer_scalar"):  # the same, about 1
+                scalar = 0.6 + 0.8 * torch.rand(buffer.shape, generator=generator, dtype=torch.float64)
+                buffer.copy_(scalar.to(torch.half).to(torch.float64))
     return model
 
 
@@ -76,8 +79,17 @@ def random_token_types(case, model) -> dict:
     return dict(token_type_ids=torch.randint(0, count, (2, case.length), generator=generator))
 
 
+def left_padding(case, tokens) -> dict:
+    """Keyword arguments of the model: the mask where the case has padding, on the left of the last row."""
+    if case.padded == 0:
+        return {}
+    mask = torch.ones_like(tokens)
+    mask[-1, :case.padded] = 0
+    return dict(attention_mask=mask)
+
+
 def _layers(model):
-    stack = getattr(getattr(model, "model", None), "language_model", model)  # of several models the one that reads text
+    stack = getattr(getattr(model, "model", model), "language_model", model)  # of several models the one that reads text
     count = stack.config.num_hidden_layers
     lists = [m for m in stack.modules() if isinstance(m, torch.nn.ModuleList) and len(m) == count]
     return lists[0]
@@ -103,7 +115,8 @@ kPostNorm = ("bert", "camembert", "data2vec-text", "distilbert", "electra", "ern
 
 
 def _router(layer):
-    return _of_class(layer, "TopKRouter") or _of_class(layer, "TokenChoiceRouter") or _of_class(layer, "MoEV1Gate")
+    return (_of_class(layer, "TopKRouter") or _of_class(layer, "TokenChoiceRouter") or _of_class(layer, "MoEV1Gate")
+            or _of_class(layer, "Llama4Router"))
 
 
 def norms_after_additions(case) -> bool:
@@ -153,6 +166,34 @@ class MixtureRecorder:
                   zip(indices.unique(sorted=True).tolist(), self.gates, strict=True)}
         points[self.at + "mlp.hook_expert_weights"] = of_all.reshape(*shape, -1)
         points[self.at + "mlp.hook_expert_indices"] = indices.reshape(*shape, -1)
+        return points
+
+
+class DenseMixtureRecorder:
+    """What a mixture shows whose experts all compute, times zero for tokens that did not choose them."""
+
+    def __init__(self, layer, at: str):
+        self.at, self.seen = at, {}
+        self.router, experts = _router(layer), _of_class(layer, "Experts")
+        keep = lambda name, of: lambda _module, args, output: self.seen.__setitem__(name, of(args, output).detach().clone())
+        self.handles = [self.router.register_forward_hook(keep("logits", lambda _args, output: output[1])),
+                        experts.register_forward_hook(keep("in", lambda args, _output: args[0])),
+                        experts.act_fn.register_forward_hook(keep("gate", lambda args, _output: args[0]))]
+
+    def points(self, shape, real=None) -> dict:
+        """`real` [batch, pos] bool: the tokens, where some are padding."""
+        logits, gates = self.seen["logits"], self.seen["gate"]
+        read = self.seen["in"].view(self.router.num_experts, -1, self.router.in_features)
+        chosen = torch.topk(logits, self.router.top_k, dim=-1).indices  # [token, rank]
+        points = {self.at + "mlp.hook_expert_weights": logits.sigmoid().reshape(*shape, -1),
+                  self.at + "mlp.hook_expert_indices": chosen.reshape(*shape, -1)}
+        sent = chosen if real is None else chosen.masked_fill(~real.reshape(-1, 1), -1)
+        for e in sent.unique().tolist():
+            if e < 0:
+                continue
+            tokens = (sent.t() == e).nonzero()[:, 1]  # by rank, then row and position
+            points[f"{self.at}mlp.experts.{e}.hook_in"] = read[e][tokens]
+            points[f"{self.at}mlp.experts.{e}.hook_gate"] = gates[e][tokens]
         return points
 
 
@@ -216,10 +257,12 @@ class DeltaNetRecorder:
 
     def __init__(self, net, at: str):
         self.net, self.at, self.seen, self.runs = net, at + "linear_attn.", {}, False
+        self.norm = getattr(net, "norm", None) or net.o_norm
+        out = getattr(net, "out_proj", None) or net.o_proj
         self.handles = [net.register_forward_pre_hook(lambda *_: setattr(self, "runs", True)),
                         net.register_forward_hook(lambda *_: setattr(self, "runs", False))]
         self.handles += [module.register_forward_hook(self._keeper(name)) for name, module in
-                        (("norm", net.norm), ("out_proj", net.out_proj))]
+                        (("norm", self.norm), ("out_proj", out))]
         module = sys.modules[type(net).__module__]
         self.undo = []
         for name in ("torch_chunk_gated_delta_rule", "causal_conv1d_fn"):
@@ -239,6 +282,19 @@ class DeltaNetRecorder:
             self.seen.setdefault(name, (args, output))
         return keep
 
+    def states(self) -> torch.Tensor:
+        """The state behind each token, by the recurrence that transformers decodes with: [batch, pos, head, d_key, d_value]."""
+        rule = sys.modules[type(self.net).__module__].torch_recurrent_gated_delta_rule
+        args, kwargs, _ = self.seen["torch_chunk_gated_delta_rule"]
+        parts = dict(zip(("query", "key", "value"), args), g=kwargs["g"], beta=kwargs["beta"])
+        made, state = [], None
+        for token in range(parts["key"].shape[1]):
+            now = {name: value[:, token:token + 1] for name, value in parts.items()}
+            _, state = rule(**now, initial_state=state, output_final_state=True,
+                            use_qk_l2norm_in_kernel=kwargs["use_qk_l2norm_in_kernel"])
+            made.append(state)
+        return torch.stack(made, 1)
+
     def points(self, shape) -> dict:
         net, seen = self.net, self.seen
         args, kwargs, result = seen["torch_chunk_gated_delta_rule"]
@@ -246,9 +302,10 @@ class DeltaNetRecorder:
         (out, gate), _ = seen["norm"]
         by_head = lambda x: x.reshape(*shape, net.num_v_heads, net.head_v_dim)
         out, gate = by_head(out), by_head(gate)
-        scale = (out.pow(2).mean(-1, keepdim=True) + net.layer_norm_epsilon).sqrt()
+        scale = (out.pow(2).mean(-1, keepdim=True) + self.norm.variance_epsilon).sqrt()
         points = {"hook_qkv": seen["causal_conv1d_fn"][0][0].transpose(1, 2), "hook_q": q, "hook_k": k, "hook_v": v,
-                  "hook_beta": kwargs["beta"], "hook_decay": kwargs["g"], "hook_out": by_head(result[0]), "hook_gate": gate,
+                  "hook_beta": kwargs["beta"], "hook_decay": kwargs["g"],
+                  "hook_state": self.states(), "hook_out": by_head(result[0]), "hook_gate": gate,
                   "norm.hook_scale": scale, "norm.hook_normalized": out / scale,
                   "hook_gated": by_head(seen["out_proj"][0][0])}
         return {self.at + name: value.detach().clone() for name, value in points.items()}
@@ -281,8 +338,14 @@ class Recorder(contextlib.AbstractContextManager):
                 self._keep(_named(layer, True), at + "attn.hook_z", "in")
             self._keep(_named(layer, False), at + "mlp.hook_post", "in")
             self._keep(_named(layer, False, shared=True), at + "mlp.shared_expert.hook_post", "in")
+            if hasattr(layer, "layer_scalar"):
+                self._keep(layer, at + "hook_resid_sum", "out", layer.layer_scalar.detach().clone())
+            if hasattr(getattr(layer, "self_attn", None), "v_norm"):
+                self._keep(layer.self_attn.v_norm, at + "attn.hook_v", "in")
+                self._keep(layer.self_attn.v_norm, at + "attn.v_norm.hook_normalized", "out")
             if _router(layer) is not None:
-                self.mixtures.append(MixtureRecorder(layer, at))
+                dense = type(_router(layer)).__name__.startswith("Llama4")
+                self.mixtures.append((DenseMixtureRecorder if dense else MixtureRecorder)(layer, at))
                 self.handles += self.mixtures[-1].handles
             attention = getattr(layer, "self_attn", None)
             if hasattr(attention, "kv_a_layernorm"):
@@ -309,7 +372,8 @@ class Recorder(contextlib.AbstractContextManager):
         if unembed is not None and unembed.in_features == model.config.get_text_config().hidden_size:  # not behind a projection that the engine multiplies in
             self._keep(unembed, "unembed.hook_in", "in")
 
-    def _keep(self, module, name, side):
+    def _keep(self, module, name, side, factor=None):
+        """`factor` is what the value is multiplied by behind the point."""
         if module is None:
             return
 
@@ -319,7 +383,7 @@ class Recorder(contextlib.AbstractContextManager):
                 value = value.expand(2, -1, -1)
             if name == "embed.hook_pos_embed" and self.of_every_position is not None:
                 value = value + self.of_every_position
-            self.points[name] = value.detach().clone()
+            self.points[name] = value.detach().clone() if factor is None else value.detach() / factor
 
         self.handles.append(module.register_forward_hook(hook, with_kwargs=True))
 
@@ -348,11 +412,12 @@ def record(case) -> tuple:
         tokens = random_tokens(case, model.config.get_text_config())
         types = random_token_types(case, model)
         with Recorder(model, case) as recorder:
-            result = model(tokens, output_attentions=case.eager, **types,
+            mask = left_padding(case, tokens)
+            result = model(tokens, output_attentions=case.eager, **types, **mask,
                            **(dict(use_cache=False) if case.head == "CausalLM" else {}))
             points = dict(recorder.points)
             for mixture in recorder.mixtures:
-                points |= mixture.points(tokens.shape)
+                points |= mixture.points(tokens.shape, **({"real": mask["attention_mask"].bool()} if mask else {}))
             for part in recorder.latents + recorder.convolutions:
                 points |= part.points()
             for net in recorder.nets:
@@ -371,7 +436,7 @@ def record(case) -> tuple:
     logits = getattr(result, "prediction_logits" if case.head == "PreTraining" else "logits", None)
     if case.head is None and case.model_type in kFinalNorms:
         points["residual"] = result.last_hidden_state
-    points |= types | {"tokens": tokens} | ({} if logits is None else {"logits": logits})
+    points |= types | mask | {"tokens": tokens} | ({} if logits is None else {"logits": logits})
     model.stored_tensors = stored
     return model, {name: value.detach().contiguous() for name, value in points.items()}
 

@@ -31,6 +31,7 @@ class Case:
     inside: str | None = None
     whole: dict = dataclasses.field(default_factory=dict)
     stored: str | None = None
+    padded: int = 0  # columns of padding on the left of the last row
 
 
 kIds = dict(bos_token_id=1, eos_token_id=2, pad_token_id=0)
@@ -66,7 +67,7 @@ def rows(model_type, base, **variants):
     cases = [Case(family, model_type, base, **shared)]
     for name, keys in variants.items():
         keys = shared | keys
-        case = {k: keys[k] for k in ("length", "golden", "eager", "cached", "greedy", "head", "written", "stored") if k in keys}
+        case = {k: keys[k] for k in ("length", "golden", "eager", "cached", "greedy", "head", "written", "stored", "padded") if k in keys}
         keys = {k: v for k, v in keys.items() if k not in case}
         cases.append(Case(f"{family}_{name}", model_type, base | keys, **case))
     return cases
@@ -93,6 +94,14 @@ kQwen25Eye = dict(vision_config=dict(kQwenTower, out_hidden_size=16, window_size
 kQwen3Eye = dict(vision_config=dict(kQwenTower, out_hidden_size=16, num_position_embeddings=4, deepstack_visual_indexes=[0]))
 
 
+kGemma4Others = dict(
+    vision_config=dict(hidden_size=4, intermediate_size=6, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=2,
+                       head_dim=4, patch_size=2, position_embedding_size=4, pooling_kernel_size=1),
+    audio_config=dict(hidden_size=4, num_hidden_layers=1, num_attention_heads=2, subsampling_conv_channels=[2, 2],
+                      output_proj_dims=6))
+kGemma4UnifiedOthers = dict(vision_config=dict(patch_size=2, pooling_kernel_size=1, mm_embed_dim=4, mm_posemb_size=4,
+                                               output_proj_dims=4), audio_config=dict(audio_embed_dim=4))
+
 kNeo = dict(bos_token_id=1, eos_token_id=2, hidden_size=12, num_layers=2, num_heads=2, vocab_size=23,
             max_position_embeddings=32, attention_types=[[["global", "local"], 1]], window_size=4)
 kJ = dict(kGpt2, n_head=4, n_embd=32, rotary_dim=4)
@@ -103,9 +112,20 @@ kMpt = dict(d_model=12, n_heads=3, n_layers=2, vocab_size=23, max_seq_len=32)
 kFalcon = dict(bos_token_id=1, eos_token_id=2, hidden_size=12, num_hidden_layers=2, num_attention_heads=3,
                vocab_size=23)
 kGemma = dict(kLlama, head_dim=8)
+kGemma4 = dict(kGemma, head_dim=6, global_head_dim=8, num_hidden_layers=3, sliding_window=4, hidden_size_per_layer_input=0,
+               vocab_size_per_layer_input=23, layer_types=["sliding_attention", "full_attention", "full_attention"],
+               rope_parameters=dict(full_attention=dict(rope_type="proportional", partial_rotary_factor=0.5, rope_theta=1000.0),
+                                    sliding_attention=dict(rope_type="default", rope_theta=100.0)))
+kGemma4Unified = {k: v for k, v in kGemma4.items() if "per_layer_input" not in k}
 kXglm = dict(kIds, d_model=12, ffn_dim=15, num_layers=2, attention_heads=2, vocab_size=23, max_position_embeddings=32)
 
 kMoe = dict(kLlama, hidden_size=16, num_local_experts=5, num_experts_per_tok=2)
+# Twice the width of its experts is the model's: which way their matrices lie is not seen by their shapes.
+kLlama4 = dict(kLlama, **kFour, head_dim=6, intermediate_size=6, intermediate_size_mlp=15, num_local_experts=3,
+               attention_chunk_size=4, floor_scale=3, attn_scale=0.3)
+kLlama4Vision = dict(vision_config=dict(hidden_size=8, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2,
+                                        image_size=4, patch_size=2, vision_output_dim=8, projector_input_dim=8,
+                                        projector_output_dim=8))
 kGrowth = rope("yarn", factor=4.0, original_max_position_embeddings=4, beta_fast=8, beta_slow=0.1, mscale=1.0,
                mscale_all_dim=1.0, llama_4_scaling_beta=0.3)
 kQwenMoe = dict({k: v for k, v in kMoe.items() if k != "num_local_experts"}, num_experts=5, moe_intermediate_size=7)
@@ -114,6 +134,9 @@ kHybrid = dict(kLlama, hidden_size=16, shared_intermediate_size=9, layer_types=[
 kQwenNext = dict(kQwenMoe, num_hidden_layers=3, head_dim=8, shared_expert_intermediate_size=9, linear_num_key_heads=2,
                  linear_num_value_heads=4, linear_key_head_dim=6, linear_value_head_dim=5, linear_conv_kernel_dim=4,
                  layer_types=["linear_attention", "full_attention", "linear_attention"], **rope(partial_rotary_factor=0.25))
+kOlmoHybrid = dict(kSixteen, num_hidden_layers=3, linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=6,
+                   linear_value_head_dim=5, layer_types=["linear_attention", "full_attention", "linear_attention"],
+                   **rope(rope_theta=1000.0))
 kQwen35 = {k: v for k, v in kQwenNext.items() if "expert" not in k and k not in ("intermediate_size", "moe_intermediate_size",
                                                                                  "rope_parameters")}
 kQwen35 |= rope(partial_rotary_factor=0.5, mrope_section=[1, 1, 0], mrope_interleaved=True)
@@ -265,12 +288,35 @@ kCases = [
                                                 sliding_attention=dict(rope_type="default", rope_theta=100.0))),
           both_ways=dict(greedy=False, num_hidden_layers=2, use_bidirectional_attention=True, sliding_window=5,
                          layer_types=kLayers)),
+    *rows("gemma4_text", kGemma4,
+          shared_projection=dict(attention_k_eq_v=True, num_global_key_value_heads=1, final_logit_softcapping=3.0,
+                                 use_bidirectional_attention="vision", layer_types=kLayers * 2, num_hidden_layers=4),
+          older_style=dict(attention_k_eq_v=True, num_global_key_value_heads=4, rope_parameters=None, attention_bias=True,
+                           global_head_dim=16, num_hidden_layers=2, layer_types=kLayers,
+                           written=dict(per_layer_config=None, global_head_dim=16, num_global_key_value_heads=4,
+                                        rope_parameters=None)),
+          full=dict(layer_types=["full_attention"] * 2, num_hidden_layers=2, tie_word_embeddings=False,
+                    rope_parameters=dict(full_attention=dict(rope_type="proportional", partial_rotary_factor=0.5, factor=3.0,
+                                                             rope_theta=1000.0))),
+          both_ways=dict(greedy=False, use_bidirectional_attention="all", sliding_window=5, num_hidden_layers=2,
+                         layer_types=kLayers)),
+    *rows("gemma4_unified_text", kGemma4Unified,
+          shared_projection=dict(attention_k_eq_v=True, num_global_key_value_heads=1, final_logit_softcapping=3.0)),
     *rows("olmo", kSixteen, clip=dict(clip_qkv=0.5, attention_bias=True, tie_word_embeddings=True)),
     *rows("olmo2", kSixteen, bias=dict(attention_bias=True, num_key_value_heads=4)),
     *rows("olmo3", dict(kSixteen, **kFour, sliding_window=4),
           yarn=dict(rope_parameters=dict(
               full_attention=dict(rope_type="yarn", rope_theta=5e5, factor=4.0, original_max_position_embeddings=8),
               sliding_attention=dict(rope_type="default", rope_theta=5e5)))),
+    *rows("olmo_hybrid", kOlmoHybrid,
+          nope=dict(rope_parameters=dict(rope_type="default", rope_theta=None), attention_bias=True, num_key_value_heads=4,
+                    linear_allow_neg_eigval=False, linear_num_value_heads=2, linear_conv_kernel_dim=2, num_hidden_layers=2,
+                    layer_types=["full_attention", "linear_attention"], rms_norm_eps=1e-3),
+          defaults=dict(num_hidden_layers=5, layer_types=None, linear_num_key_heads=None, linear_num_value_heads=None,
+                        linear_key_head_dim=None, linear_value_head_dim=None, tie_word_embeddings=True,
+                        **rope("yarn", factor=4.0, original_max_position_embeddings=8)),
+          long=dict(length=70, max_position_embeddings=96, layer_types=["linear_attention", "full_attention"],
+                    num_hidden_layers=2, linear_num_key_heads=1)),
     *rows("stablelm", dict(kLlama, hidden_size=32, **rope(partial_rotary_factor=0.25)),
           parallel=dict(use_parallel_residual=True, qk_layernorm=True, use_qkv_bias=True)),
     *rows("granite", dict(kSixteen, embedding_multiplier=3.0, logits_scaling=1.7, residual_multiplier=0.3,
@@ -499,8 +545,27 @@ kCases = [
           biases=dict(use_bias=True, tie_word_embeddings=False, moe_norm_min=0.9, moe_layer_start_index=0),
           layers=dict(num_hidden_layers=4, moe_layer_start_index=0, moe_layer_interval=2, moe_num_shared_experts=0,
                       moe_layer_end_index=2)),
+    *rows("llama4_text", kLlama4,
+          dense=dict(kLlama3, interleave_moe_layer_step=2, num_experts_per_tok=2, attention_bias=True, no_rope_layers=[0, 1, 1, 0],
+                     tie_word_embeddings=True, num_key_value_heads=4),
+          layers=dict(num_hidden_layers=3, moe_layers=[1], use_qk_norm=False, attn_temperature_tuning=False,
+                      no_rope_layer_interval=2, attention_chunk_size=5, num_key_value_heads=1, num_experts_per_tok=3,
+                      layer_types=["full_attention", "chunked_attention", "chunked_attention"]),
+          padded=dict(num_hidden_layers=2, no_rope_layers=[1, 0], num_experts_per_tok=2, floor_scale=32, padded=3),
+          unrotated=dict(num_hidden_layers=2, no_rope_layers=[0, 0], moe_layers=[], length=5, golden=False),
+          rotated=dict(num_hidden_layers=2, no_rope_layers=[1, 1], hidden_act="gelu", **kYarn, golden=False),
+          published=dict(num_hidden_layers=2, length=5, golden=False, **kLlama3, written=dict(
+              rope_parameters=None, rope_theta=1000.0, no_rope_layers=[], layer_types=None, moe_layers=None, for_llm_compressor=False,
+              rope_scaling=dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                                original_max_position_embeddings=16)))),
     *part("gemma3", "gemma3_text", dict(kGemma, sliding_window=4, query_pre_attn_scalar=7, layer_types=kLayers),
           dict(kSiglip, mm_tokens_per_image=4), long=dict(kFour, layer_types=kLayers * 2, final_logit_softcapping=3.0)),
+    *part("gemma4", "gemma4_text", dict(kGemma4, final_logit_softcapping=3.0), kGemma4Others,
+          shared=dict(attention_k_eq_v=True, num_global_key_value_heads=1)),
+    *part("gemma4_unified", "gemma4_unified_text", dict(kGemma4Unified, final_logit_softcapping=3.0), kGemma4UnifiedOthers,
+          shared=dict(attention_k_eq_v=True, num_global_key_value_heads=1)),
+    *part("llama4", "llama4_text", dict(kLlama4, num_hidden_layers=2, no_rope_layers=[1, 0], interleave_moe_layer_step=2),
+          kLlama4Vision, tied=dict(tie_word_embeddings=True)),
     *part("mistral3", "mistral", dict(kLlama, head_dim=8, sliding_window=None), dict(kPixtral, tie_word_embeddings=False),
           window=dict(sliding_window=4)),
     *part("qwen2_5_vl", "qwen2_5_vl_text", dict(kSixteen, **rope(mrope_section=[1, 1, 0])), kQwen25Eye,

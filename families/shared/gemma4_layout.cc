@@ -1,0 +1,175 @@
+#include "families/shared/gemma4_layout.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "families/shared/rope_config.h"
+
+namespace hooked {
+namespace {
+
+constexpr std::string_view kPerLayer = "per_layer_config";
+constexpr std::string_view kSharedProjection = "attention_k_eq_v";
+
+// Sizes of the heads of one layer.
+struct Heads {
+  std::int64_t d_head, n_kv_heads;
+
+  bool operator==(const Heads&) const = default;
+};
+
+// The number of a layer, as `per_layer_config` writes it.
+std::int64_t layer_number(const ConfigReader& layers, const std::string& key, const ModelConfig& c) {
+  std::int64_t layer = -1;
+  const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), layer);
+  if (error != std::errc() || end != key.data() + key.size() || layer < 0 || layer >= c.n_layers) {
+    layers.refuse(key, fmt::format("is no layer; expected keys from 0 to {}", c.n_layers - 1));
+  }
+  return layer;
+}
+
+// What files say of single layers, which holds before global_head_dim. Of each layer.
+std::vector<Heads> heads_by_layer(const HfConfig& hf, const ModelConfig& c) {
+  std::vector<Heads> heads(static_cast<std::size_t>(c.n_layers), Heads{c.d_head, c.n_kv_heads});
+  const auto layers = hf.json().object_if(kPerLayer);
+  if (!layers) return heads;
+  for (const std::string& key : layers->keys()) {
+    Heads& own = heads[static_cast<std::size_t>(layer_number(*layers, key, c))];
+    const ConfigReader of_layer = layers->object(key);
+    own.d_head = of_layer.integer_or("head_dim", own.d_head);
+    own.n_kv_heads = of_layer.integer_or("num_key_value_heads", own.n_kv_heads);
+    of_layer.refuse_unread();
+  }
+  return heads;
+}
+
+// The heads of layers without a window, and those of the others, which the layers of a kind must share.
+void read_heads(HfConfig& hf, ModelConfig& c) {
+  const ConfigReader& json = hf.json();
+  const bool shared = json.boolean_or(kSharedProjection, false);
+  constexpr std::string_view kWidth = "global_head_dim", kKeys = "num_global_key_value_heads";
+  Heads full{json.has(kWidth) ? hf.count(kWidth) : 512, c.n_kv_heads};
+  // transformers reads them where values are made of the keys' projection only.
+  if (json.has(kKeys)) full.n_kv_heads = shared ? hf.count(kKeys) : c.n_kv_heads;
+  std::optional<Heads> windowed;
+  hf.comes_from("full_heads.d_head", json.where(kWidth));
+  hf.comes_from("full_heads.n_kv_heads", json.where(kKeys));
+  if (json.has(kPerLayer) || json.is_null(kPerLayer)) {
+    const std::vector<Heads> heads = heads_by_layer(hf, c);
+    std::optional<Heads> of_kind[2];
+    for (std::int64_t l = 0; l < c.n_layers; ++l) {
+      std::optional<Heads>& own = of_kind[c.windowed(l)];
+      if (!own) own = heads[static_cast<std::size_t>(l)];
+      if (*own == heads[static_cast<std::size_t>(l)]) continue;
+      json.refuse(kPerLayer,
+                  "has other heads for layers of one kind; expected the same for all layers with a "
+                  "window, and for all without");
+    }
+    full = *of_kind[false];
+    windowed = of_kind[true];
+    for (const auto field : {"full_heads.d_head", "full_heads.n_kv_heads", "d_head", "n_kv_heads"}) {
+      hf.comes_from(field, json.where(kPerLayer));
+    }
+  }
+  if (windowed) std::tie(c.d_head, c.n_kv_heads) = std::pair{windowed->d_head, windowed->n_kv_heads};
+  if (!c.window) {
+    std::tie(c.d_head, c.n_kv_heads) = std::pair{full.d_head, full.n_kv_heads};
+  } else if (full != Heads{c.d_head, c.n_kv_heads}) {
+    c.full_heads = FullHeads{.d_head = full.d_head, .n_kv_heads = full.n_kv_heads};
+  }
+}
+
+void read_windows(HfConfig& hf, ModelConfig& c, const Gemma4Defaults& defaults) {
+  const ConfigReader& json = hf.json();
+  LayerFlags windowed = hf.windowed_layers(c, [](std::int64_t l) { return (l + 1) % 6 != 0; });
+  if (windowed.back()) {
+    windowed.back() = false;
+    hf.note("the last layer has no window, whatever layer_types says, as in transformers");
+  }
+  hf.set_windows(c, {"sliding_window", defaults.window}, std::move(windowed));
+  constexpr std::string_view kBothWays = "use_bidirectional_attention";
+  const std::string both_ways = json.text_or(kBothWays, "vision");
+  if (both_ways != "vision" && both_ways != "all") {
+    json.refuse(kBothWays, "is not supported; expected null, vision, which is about images, or all");
+  }
+  if (both_ways != "all") return;
+  c.direction = AttentionDirection::bidirectional;
+  // The key counts both directions, and what transformers makes of it is a distance that is still seen.
+  if (c.window) c.window->size = c.window->size / 2 + 2;
+}
+
+// What the graph lacks.
+void refuse_other_forms(const HfConfig& hf, const Gemma4Defaults& defaults) {
+  const ConfigReader& json = hf.json();
+  constexpr std::string_view kInputs = "hidden_size_per_layer_input";
+  if (json.integer_or(kInputs, defaults.per_layer_input) != 0) {
+    json.refuse(kInputs,
+                fmt::format("gives each layer inputs of its own, which is not supported (absent means "
+                            "{}); expected 0",
+                            defaults.per_layer_input));
+  }
+  hf.require_unset({"num_kv_shared_layers", "enable_moe_block"});
+  // Of those forms.
+  json.ignore({"vocab_size_per_layer_input", "use_double_wide_mlp", "num_experts", "top_k_experts",
+               "moe_intermediate_size"});
+}
+
+}  // namespace
+
+ModelConfig read_gemma4_config(HfConfig& hf, const Gemma4Defaults& defaults) {
+  const ConfigReader& json = hf.json();
+  ModelConfig c = read_llama_config(hf, {.n_ctx = defaults.n_ctx,
+                                         .n_kv_heads = 4,
+                                         .tied = true,
+                                         .d_head = 256,
+                                         .activation_key = "hidden_activation",
+                                         .activation = "gelu_pytorch_tanh"});
+  refuse_other_forms(hf, defaults);
+  c.qkv_bias = c.attn_out_bias = json.boolean_or("attention_bias", false);
+  c.norm_place = NormPlace::both;
+  c.qk_norm = QkNorm{.span = QkNorm::per_head};
+  c.value_norm = c.layer_scale = true;
+  c.attn_scale = 1.0;
+  c.embedding_scale = std::sqrt(static_cast<double>(c.d_model));
+  constexpr std::string_view kCap = "final_logit_softcapping";
+  if (json.has(kCap)) c.unembedding->soft_cap = hf.positive_or(kCap, 0.0);
+  read_windows(hf, c, defaults);
+  read_heads(hf, c);
+  hf.require_unset({"rope_theta", "rope_scaling"});  // which transformers does not read
+  if (!json.has("rope_parameters") && c.head_width_of(/*in_windowed=*/false) < 8) {
+    json.refuse("rope_parameters",
+                "turns a quarter of the pairs of a head, and heads of fewer than 8 dimensions "
+                "have none in a quarter; expected the key, or wider heads");
+  }
+  read_layered_rope(hf, c,
+                    {.theta = 1e6,
+                     .windowed_theta = 1e4,
+                     .full_group = R"({"rope_type": "proportional", "partial_rotary_factor": 0.25})",
+                     .proportional = true});
+  return c;
+}
+
+std::vector<TensorRecipe> gemma4_recipes(const ModelConfig& config, const HfConfig& hf) {
+  const bool shared = hf.json().boolean_or(kSharedProjection, false);
+  return llama_stack(config, [&](Recipes& r) {
+    r.norm("ln1", "input_layernorm");
+    r.queries("self_attn.q_proj");
+    r.keys("self_attn.k_proj");
+    r.values(shared && !config.windowed(r.layer()) ? "self_attn.k_proj" : "self_attn.v_proj");
+    r.qk_norm("self_attn.q_norm", "self_attn.k_norm");
+    r.attention_out("self_attn.o_proj");
+    r.norm("ln1_post", "post_attention_layernorm");
+    r.norm("ln2", "pre_feedforward_layernorm");
+    add_llama_mlp(r, config);
+    r.norm("ln2_post", "post_feedforward_layernorm");
+    r.copy("resid_scale", "layer_scalar");
+  });
+}
+
+}  // namespace hooked
