@@ -195,6 +195,8 @@ class Watch {
   ActivationCache empty_cache() const;
   /// What the cache keeps of a value; nothing when another step computes all positions that are asked for.
   std::optional<ActivationCache::Entry> kept(std::size_t point, LateTensor value) const;
+  /// A value with zeros at the positions that the run left out because no logit depends on them.
+  at::Tensor with_unread(const ActivationName& name, Axis axis, const at::Tensor& value) const;
   /// Puts it into the cache.
   void keep(ActivationCache::Entry entry);
   /// Sends what a cache holds on devices to the host, where that is asked for.

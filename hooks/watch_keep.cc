@@ -1,5 +1,6 @@
 // What a watch keeps of the values that pass its points.
 #include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
@@ -26,6 +27,17 @@ at::Tensor without_ballast(const at::Tensor& x) {
   return x.storage().nbytes() > 2 * x.nbytes() ? x.clone(at::MemoryFormat::Contiguous) : x;
 }
 
+// `value` with zeros on an axis of `columns`, of which it holds those at `held` only.
+at::Tensor with_zeros(const at::Tensor& value, std::int64_t dim, std::int64_t columns,
+                      const std::vector<std::int64_t>& held) {
+  std::vector<std::int64_t> sizes = value.sizes().vec();
+  sizes[static_cast<std::size_t>(dim)] = columns;
+  const at::Tensor whole = at::zeros(sizes, value.options());
+  for (std::size_t i = 0; i < held.size(); ++i)
+    whole.select(dim, held[i]).copy_(value.select(dim, static_cast<std::int64_t>(i)));
+  return whole;
+}
+
 // So that one position keeps its axis.
 AxisIndex as_list(const AxisIndex& index) {
   const auto* one = std::get_if<std::int64_t>(&index.value);
@@ -38,6 +50,7 @@ std::optional<ActivationCache::Entry> Watch::kept(std::size_t point, LateTensor 
   const ActivationName& name = points().name(point);
   ActivationCache::Entry entry{name, std::move(value), {}};
   const auto axis = axis_on(name.site, Axis::pos);
+  if (plan_->kept().unread_as_zeros && axis) entry.held = with_unread(name, *axis, entry.value());
   if (auto covered = positions_of(name)) entry.positions = *std::move(covered);
   if (plan_->kept().positions && axis) {
     const std::string where = name.to_string();
@@ -83,6 +96,17 @@ std::optional<ActivationCache::Entry> Watch::kept(std::size_t point, LateTensor 
     entry.held = entry.value().to(*plan_->kept().device);
   }
   return entry;
+}
+
+at::Tensor Watch::with_unread(const ActivationName& name, Axis axis, const at::Tensor& value) const {
+  if (row(name.site).asked_rows || !extent_.logit_positions) return value;
+  const RunColumns& own = columns_of(name, axis);
+  const std::int64_t columns = own.end - own.first;
+  const auto dim = static_cast<std::int64_t>(*row(name.site).axes.find(axis));
+  if (value.size(dim) == columns) return value;
+  std::vector<std::int64_t> held = *extent_.logit_positions;
+  for (std::int64_t& position : held) position -= own.first;
+  return with_zeros(value, dim, columns, held);
 }
 
 void Watch::keep(ActivationCache::Entry entry) {

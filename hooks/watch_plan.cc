@@ -127,8 +127,15 @@ bool WatchPlan::watches_between(std::size_t first, std::size_t end) const {
 
 bool WatchPlan::watches_all_columns_behind(std::size_t point) const {
   return std::any_of(plans_.begin(), plans_.end(), [&](const PointPlan& plan) {
-    return plan.point > point && !row(points_.name(plan.point).site).asked_rows;
+    return plan.point > point && !row(points_.name(plan.point).site).asked_rows && !may_skip_unread(plan);
   });
+}
+
+bool WatchPlan::may_skip_unread(const PointPlan& plan) const {
+  const SiteRow& site = row(points_.name(plan.point).site);
+  // Zeros say nothing where what nobody sees is -inf, and rows of one expert are counted by its tokens.
+  return kept_.unread_as_zeros && !plan.may_change() && plan.backward.empty() && !plan.reading &&
+         site.unseen == 0 && axis_on(site.site, Axis::pos).has_value();
 }
 
 bool WatchPlan::watches_exit() const {

@@ -23,6 +23,9 @@ struct Kept {
   std::optional<c10::Device> device = std::nullopt;   ///< absent: where the activation is made
   /// Takes what is kept on the host there in few pieces; null: each activation goes by itself.
   std::shared_ptr<HostTransport> transport = nullptr;
+  /// Positions that a run leaves out because no logit depends on them are kept as zeros; else nothing that is
+  /// kept is left out.
+  bool unread_as_zeros = false;
 };
 
 /// What is done at the points of a model: at each the hooks, edits and captures that apply there, in that
@@ -86,6 +89,8 @@ class WatchPlan {
   bool watches_between(std::size_t first, std::size_t end) const;
   /// Whether anything behind `point` is watched in all columns, also in those whose logits nobody asks for.
   bool watches_all_columns_behind(std::size_t point) const;
+  /// Whether a plan is content with zeros in columns whose logits nobody asks for.
+  bool may_skip_unread(const PointPlan& plan) const;
   /// Whether anything behind the last block is watched.
   bool watches_exit() const;
 

@@ -217,7 +217,8 @@ void Estimates::run_pass(Chunk chunk, std::size_t number, const std::vector<Hook
                   .keep = {},
                   .hold = options_.hold,
                   .layers_at_once = options_.layers_at_once,
-                  .run = standing(chunk)};
+                  .run = standing(chunk),
+                  .skip_unread = true};
   if (options_.query_key) {
     for (const ActivationName& name : plan_.patched) {
       const auto beside = [&](const act::BlockSite& site) { return site.in(name.stack, name.layer).name(); };

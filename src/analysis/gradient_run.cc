@@ -61,7 +61,8 @@ class Stretches {
       options.hooks = holding(ask_.hold);
       options.threads = ask_.run.threads;
       options.capture = own | selection_of(names_in(stretch, ask_.keep));
-      options.gradients.emplace(GradientRequest{.of = stretch > 0 ? own | Selection(entry) : own});
+      options.gradients.emplace(GradientRequest{.of = stretch > 0 ? own | Selection(entry) : own,
+                                                .skip_unread = ask_.skip_unread && last});
       RunMetric& differentiated = options.gradients->of_run;
       if (last) {
         differentiated.function = [&](const at::Tensor& logits, const ActivationCache& read) {
@@ -214,11 +215,13 @@ at::Tensor gradient_run(const HookedTransformer& model, const Input& input, cons
   options.gradients.emplace(
       GradientRequest{.of = of,
                       .of_run = {.reads = differentiated.reads,
-                                 .function = [&](const at::Tensor& output, const ActivationCache& read) {
-                                   const at::Tensor each = metric(output, read);
-                                   scores = each.detach();
-                                   return each.sum();
-                                 }}});
+                                 .function =
+                                     [&](const at::Tensor& output, const ActivationCache& read) {
+                                       const at::Tensor each = metric(output, read);
+                                       scores = each.detach();
+                                       return each.sum();
+                                     }},
+                      .skip_unread = ask.skip_unread});
   const RunResult made = model.run(input, options);
   take(made.cache, made.gradients);
   return scores;

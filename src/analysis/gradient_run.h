@@ -19,6 +19,7 @@ struct GradientAsk {
   HeldInGradient hold = {};
   std::int64_t layers_at_once = 0;  ///< 0: all
   RunOptions run = {};              ///< standing hooks and edits, threads
+  bool skip_unread = false;         ///< as GradientRequest has it: values that meet no gradient may be zeros
 };
 
 /// Called with what some of the activations are, and their gradients; every one comes once.

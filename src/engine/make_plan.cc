@@ -9,7 +9,8 @@ namespace hooked {
 
 std::shared_ptr<const WatchPlan> make_plan(const LoadedModel& model, const Reach& reach,
                                            const std::vector<Hook>& scoped, const RunOptions& options) {
-  Kept kept{.positions = options.keep.positions};
+  Kept kept{.positions = options.keep.positions,
+            .unread_as_zeros = options.gradients && options.gradients->skip_unread};
   if (!options.keep.device.empty()) kept.device = open_device(options.keep.device);
   if (kept.device && kept.device->is_cpu()) kept.transport = model.transport;
   auto plan = std::make_shared<WatchPlan>(model.points, reach, std::move(kept), model.placement);

@@ -129,6 +129,15 @@ std::vector<std::int64_t> metric_columns(const RunOptions& options, const RunCol
   return resolve_positions(metric.positions(), columns, "gradients.metric");
 }
 
+// Whoever leaves out positions puts what is computed back to its place, of which there is one.
+void require_each_once(const std::vector<std::int64_t>& positions) {
+  for (auto p = positions.begin(); p != positions.end(); ++p) {
+    if (std::find(positions.begin(), p, *p) == p) continue;
+    throw ShapeError("gradients.skip_unread",
+                     fmt::format("position {} is asked for twice; expected each logit position once", *p));
+  }
+}
+
 // Throws for what a run of rows with first columns of their own cannot do.
 void require_ragged(const Input& input, const RunOptions& options, const RunExtent& extent,
                     const WatchPlan& plan) {
@@ -275,6 +284,8 @@ RunResult HookedTransformer::run_once(const Input& given, const RunOptions& opti
     }
     extent.logit_positions = once;
   }
+  if (options.gradients && options.gradients->skip_unread && extent.logit_positions)
+    require_each_once(*extent.logit_positions);
   if (options.logit_tokens) require_tokens(*options.logit_tokens, model.config, options);
   if (options.gradients) require_logits_of(options.gradients->of_run, extent, options);
   const auto plan = make_plan(model, reach, hooks_->snapshot(), options);

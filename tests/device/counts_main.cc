@@ -68,6 +68,8 @@ constexpr const char* kEnd = R"(
 - A mixture's router takes 3 (product, softmax, the largest; renormalised 2 more), its experts 6 in place of an MLP's 4.
 - deepseek_v3 has two norms and two products more for its latents, turns queries and keys apart (9), has a shared expert (5, with
   its sum), and chooses experts in groups (17).
+- qwen3_next's last block is a gated delta net beside a mixture, computed in chunks of tokens by products and one triangular system; lfm2's is a
+  short convolution.
 - The places of all waits: `strict::Trace` in a test (tests/support/strict_device/counts.h).
 )";
 

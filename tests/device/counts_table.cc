@@ -21,8 +21,9 @@ strict::Counts steps_of(const HookedTransformer& model, const at::Tensor& prompt
 }  // namespace
 
 const std::vector<std::string>& counted_checkpoints() {
-  static const std::vector<std::string> kNames{"gpt2",    "llama",       "mistral", "bloom", "gemma2",
-                                               "mixtral", "deepseek_v3", "gpt_oss", "bert",  "t5"};
+  static const std::vector<std::string> kNames{"gpt2",       "llama",   "mistral",     "bloom",
+                                               "gemma2",     "mixtral", "deepseek_v3", "gpt_oss",
+                                               "qwen3_next", "lfm2",    "bert",        "t5"};
   return kNames;
 }
 

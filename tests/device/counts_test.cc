@@ -32,10 +32,11 @@ TEST_P(WithoutWaits, ARunCanBeRecorded) {
   EXPECT_NO_THROW(s.model.run(s.input(), s.options()));
   EXPECT_NO_THROW(s.model.run(s.input(), s.options({.capture = defaults_without_experts()})));
   EXPECT_NO_THROW(s.model.run(
-      s.input(), s.options({.edits = {scale(act::z(0).head(0), 2.0), zero(act::resid_post(0).pos(1)),
-                                      scale(act::attn_out(0).pos(std::vector<std::int64_t>{0, 2}), 0.5)},
-                            .capture = act::resid_post,
-                            .keep = {.positions = std::vector<std::int64_t>{0, 2}}})));
+      s.input(),
+      s.options({.edits = {scale(act::z(s.attending()).head(0), 2.0), zero(act::resid_post(0).pos(1)),
+                           scale(act::attn_out(0).pos(std::vector<std::int64_t>{0, 2}), 0.5)},
+                 .capture = act::resid_post,
+                 .keep = {.positions = std::vector<std::int64_t>{0, 2}}})));
 }
 
 TEST_P(WithoutWaits, IdsThatAreThereAreCheckedOnce) {
@@ -49,7 +50,9 @@ TEST_P(WithoutWaits, IdsThatAreThereAreCheckedOnce) {
 
 INSTANTIATE_TEST_SUITE_P(Models, WithoutWaits,
                          testing::Values("gpt2", "llama", "mistral", "bloom", "gemma2", "mixtral", "phimoe",
-                                         "deepseek_v3", "gpt_oss", "qwen2_moe", "bert", "t5"));
+                                         "deepseek_v3", "gpt_oss", "qwen2_moe", "lfm2", "qwen3_next",
+                                         "olmo_hybrid", "gemma4_text", "llama4_text_dense", "bert", "t5",
+                                         "umt5"));
 
 class Steps : public testing::TestWithParam<const char*> {};
 
@@ -72,7 +75,8 @@ TEST_P(Steps, WaitForWhatWasPickedAndForNothingElse) {
 
 INSTANTIATE_TEST_SUITE_P(Models, Steps,
                          testing::Values("gpt2", "llama", "mistral", "bloom", "gemma2", "mixtral", "phimoe",
-                                         "deepseek_v3", "gpt_oss", "qwen2_moe"));
+                                         "deepseek_v3", "gpt_oss", "qwen2_moe", "lfm2", "qwen3_next",
+                                         "olmo_hybrid", "gemma4_text", "llama4_text_dense"));
 
 constexpr std::int64_t kPlain = 12, kCached = 18, kRotary = 4;
 

@@ -1,13 +1,16 @@
 // Logits at some columns: the last block computes these only, where nobody watches the others.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/tensor.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <optional>
 #include <vector>
 
+#include "hooked/core/error.h"
 #include "tests/engine/small_models.h"
 #include "tests/support/random_config.h"
+#include "tests/support/thrown_by.h"
 
 namespace hooked::asked_columns_test {
 namespace {
@@ -58,6 +61,75 @@ void expect_the_whole_runs_logits(at::ScalarType dtype, double tolerance) {
 
 TEST(AskedColumns, HaveTheLogitsOfTheWholeRunInEveryConfiguration) {
   expect_the_whole_runs_logits(at::kDouble, 1e-10);
+}
+
+// Of each activation: the gradient of the whole run, and its values where logits depend on them.
+TEST(AskedColumns, HaveTheGradientsOfTheWholeRunWhereTheRestIsLeftOut) {
+  int left_out = 0, whole_there = 0;
+  for (std::uint64_t seed = 0; seed < 80; ++seed) {
+    ModelConfig config = random_config(seed);
+    config.dtype = at::kDouble;
+    if (!config.has_unembedding()) continue;
+    SCOPED_TRACE(seed);
+    const HookedTransformer model = random_model(config);
+    const at::Tensor mask = at::tensor({1, 1, 1, 1, 1, 1, 0, 0, 1, 1, 1, 1}, at::kLong).view({2, 6});
+    Input input(random_tokens(config, {2, 6}), {.attention_mask = seed % 2 == 0 ? at::Tensor() : mask});
+    if (config.has_encoder()) input.decoder = {.tokens = random_tokens(config, {2, 6}, 5)};
+    RunOptions options{
+        .capture = act::everything,
+        .logit_positions = std::vector<std::int64_t>{4, 2},
+        .gradients = GradientRequest{.of = act::everything,
+                                     .metric = [](const at::Tensor& logits) { return logits.tanh().sum(); }}};
+    const RunResult whole = model.run(input, options);
+    for (const bool scores : {true, false}) {  // all positions of scores are computed, and so of what follows
+      const Selection all = act::everything;
+      options.capture = options.gradients->of =
+          scores ? all : Selection::matching([](const ActivationName& name) {
+            return row(name.site).unseen == 0 && !per_expert(row(name.site));
+          });
+      options.gradients->skip_unread = true;
+      const RunResult some = model.run(input, options);
+      for (const auto& entry : some.cache) {
+        SCOPED_TRACE(entry.name.to_string());
+        const at::Tensor value = entry.value(), expected = whole.cache[entry.name];
+        ASSERT_EQ(value.sizes(), expected.sizes());
+        if (value.is_floating_point()) {
+          EXPECT_LT(relative_difference(some.gradients[entry.name], whole.gradients[entry.name]), 1e-10);
+        }
+        const auto axis = axis_on(entry.name.site, Axis::pos);
+        const bool equal = value.isclose(expected, 1e-9, 1e-11).all().item<bool>();
+        if (equal || !axis) {
+          EXPECT_TRUE(equal);
+          ++whole_there;
+          continue;
+        }
+        const std::int64_t dim = *row(entry.name.site).axes.find(*axis);
+        const at::Tensor read = at::tensor({2, 4}, at::kLong), unread = at::tensor({0, 1, 3, 5}, at::kLong);
+        EXPECT_TRUE(value.index_select(dim, read)
+                        .isclose(expected.index_select(dim, read), 1e-9, 1e-11)
+                        .all()
+                        .item<bool>());
+        EXPECT_EQ(value.index_select(dim, unread).abs().max().item<double>(), 0.0);
+        EXPECT_FALSE(scores && !config.latent_attention() && config.attends(config.n_layers - 1));
+        ++left_out;
+      }
+    }
+  }
+  EXPECT_GT(left_out, 400);
+  EXPECT_GT(whole_there, 4000);
+}
+
+TEST(AskedColumns, AreLeftOutOfGradientsWhereEachIsAskedForOnce) {
+  const HookedTransformer model = random_model();
+  const RunOptions twice{
+      .logit_positions = std::vector<std::int64_t>{4, 2, 4},
+      .gradients = GradientRequest{.of = act::resid_pre,
+                                   .metric = [](const at::Tensor& logits) { return logits.sum(); },
+                                   .skip_unread = true}};
+  EXPECT_THAT(text_thrown_by<ShapeError>([&] {
+                model.run(random_tokens(model.config(), {1, 6}), twice);
+              }),
+              testing::HasSubstr("position 4"));
 }
 
 TEST(AskedColumns, HaveThemInFloat32) { expect_the_whole_runs_logits(at::kFloat, 1e-4); }

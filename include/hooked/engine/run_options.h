@@ -99,6 +99,11 @@ struct GradientRequest {
   Selection of;             ///< the activations
   LogitMetric metric = {};  ///< what is differentiated
   RunMetric of_run = {};    ///< or a function of more than logits; one of the two
+  /// Leave out what no logit that is asked for depends on: in the last block, behind its attention, all
+  /// positions but theirs. Gradients are zeros there, and captured activations are zeros too instead of what
+  /// nobody computed. Everything is computed where scores, points of single experts, hooks, edits or what the
+  /// metric reads stand there.
+  bool skip_unread = false;
 };
 
 /// Everything about one run but its input: what is done at the points, in that order, then what comes out.
