@@ -123,6 +123,7 @@ class PathFinder {
     if (!config_.has_mlp()) return at(Site::resid_post, block);
     const bool crosses = block.stack == Stack::decoder && config_.has_encoder();
     if (crosses) {
+      if (at(Site::cross_attn_in, block)) return true;
       write(cross_attention_written(block, split_, run_));
       if (at(Site::resid_mid_cross, block) || norm(Site::ln2_normalized, block, "ln2")) return true;
     }
@@ -146,6 +147,7 @@ class PathFinder {
           return true;
       }
       if (block.stack == Stack::decoder && config_.has_encoder()) {
+        if (at(Site::cross_attn_in, block)) return true;
         write(cross_attention_written(block, split_, run_));
         if (at(Site::resid_mid_cross, block) || read_by(in_block(Site::ln3_normalized, block))) return true;
       }
