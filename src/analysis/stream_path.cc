@@ -177,13 +177,7 @@ Parts with_remainder(const StreamPath& path, std::vector<at::Tensor> values, con
   auto rest = whole;
   for (const auto& part : values) rest = rest - part.sum(0);
   values.push_back(rest.unsqueeze(0));
-  Parts parts{.axis = {.name = "part", .labels = {}}, .values = at::cat(values)};
-  for (const auto& step : path) {
-    for (const auto& writing : step.written) append(parts.axis, writing);
-  }
-  parts.axis.labels.emplace_back("remainder");
-  parts.axis.places.emplace_back(std::nullopt);
-  return parts;
+  return {.axis = part_axis(path), .values = at::cat(values)};
 }
 
 }  // namespace
@@ -230,6 +224,16 @@ ActivationName end_of_stream(const ModelConfig& config, Stack stack) {
 void append(GridAxis& axis, const Writing& writing) {
   axis.labels.insert(axis.labels.end(), writing.labels.begin(), writing.labels.end());
   axis.places.insert(axis.places.end(), writing.places.begin(), writing.places.end());
+}
+
+GridAxis part_axis(const StreamPath& path) {
+  GridAxis axis{.name = "part", .labels = {}};
+  for (const auto& step : path) {
+    for (const auto& writing : step.written) append(axis, writing);
+  }
+  axis.labels.emplace_back("remainder");
+  axis.places.emplace_back(std::nullopt);
+  return axis;
 }
 
 void walk_back(const StreamPath& path, at::Tensor directions,

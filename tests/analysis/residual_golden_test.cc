@@ -195,6 +195,34 @@ TEST_P(StreamOfGolden, SharesOfTheNormAndOfTheCosineAddUp) {
   }
 }
 
+// Of all parts as vectors, which leave_one_out does not make.
+TEST_P(StreamOfGolden, LeavingOneOutIsTheLogitOfTheOthers) {
+  const auto [model, input, run] = loaded(GetParam(), true);
+  const auto& config = model.config();
+  const AttributionOptions options{.answer = 1, .against = 2, .grain = Grain::neuron, .positions = {}};
+  if (!config.has_unembedding() || config.has_mlm_head() || config.final_norm == NormKind::none) {
+    EXPECT_THROW(leave_one_out(model, run.cache, options), HookError);
+    return;
+  }
+  const auto probe = normed_logit(model, run.cache, options).probe.unsqueeze(1).unsqueeze(1);
+  const auto logit = [&](const at::Tensor& x) {  // of [row, part, pos, d_model]
+    const auto read = config.final_norm == NormKind::layer_norm ? x - x.mean(-1, true) : x;
+    return (read * probe).sum(-1) / (read.square().mean(-1) + config.eps).sqrt();
+  };
+  const auto parts = residual_parts(model, run.cache, {.grain = Grain::neuron, .positions = {}});
+  const auto whole = parts.values().sum(1, true);
+  const auto expected = logit(whole - parts.values()) - logit(whole);
+  const auto effects = leave_one_out(model, run.cache, options);
+  ASSERT_EQ(effects.exact.axis("part"), parts.axis("part"));
+  EXPECT_TRUE(effects.exact.values().isnan().equal(expected.isnan()));
+  EXPECT_LE(largest(effects.exact.values() - expected), kTolerance * std::max(1.0, largest(logit(whole))));
+  const auto attributed = direct_logit_attribution(model, run.cache, options);
+  const auto frozen = attributed.values().narrow(1, 0, expected.size(1));  // behind them are biases
+  const auto but_remainder = expected.size(1) - 1;
+  EXPECT_LE(largest((effects.frozen.values() + frozen).narrow(1, 0, but_remainder)),
+            kTolerance * std::max(1.0, largest(frozen)));
+}
+
 TEST_P(StreamOfGolden, SourcesAddUpToTheirHeads) {
   const auto [model, input, run] = loaded(GetParam(), false);
   if (!model.config().has_unembedding() || model.config().has_mlm_head()) GTEST_SKIP() << "no linear logits";
