@@ -139,7 +139,6 @@ constexpr std::string_view kRefused = R"(
 | `ValueBiases::in_bias` | sinks, clipped values, latents | what is constant in the values does not stand apart |
 | `source_attribution`, `score_attribution` | caches of runs behind a prefix | the prefix's keys and values are not in the cache |
 | `score_attribution` | clipped queries and keys | clipping is not linear |
-| the same | an encoder's heads, cross-attention | runs start in the stack that predicts |
 | `head_scores` | caches of runs behind a prefix | the prefix's attention is not in the cache |
 | the same | `previous_token`, `current_token`, `duplicate_token`, `induction`, `distance` of cross-attention | queries and keys are of two texts |
 | `ov_circuits`, `qk_circuits` and what is made of them | latent attention | queries, keys and values come from behind norms of their own |

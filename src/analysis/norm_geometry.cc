@@ -3,10 +3,13 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/stack.h>
 #include <fmt/format.h>
 
+#include <functional>
 #include <limits>
 #include <string>
 #include <utility>
@@ -14,6 +17,7 @@
 #include "analysis/cache_reading.h"
 #include "analysis/final_stage.h"
 #include "analysis/logit_reading.h"
+#include "analysis/part_measures.h"
 #include "analysis/stream_path.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
@@ -65,20 +69,40 @@ struct ProbedStream {
   double width = 0, eps = 0;
 };
 
-/// The parts of that stream, by what they are to it and to the probe, [part, row, pos] each.
-struct ProbedParts {
-  ProbedParts(const ProbedStream& stream, const AttributionOptions& options) {
-    auto parts = vectors_along(path_to(stream.end, {options.grain, options.value_biases}, stream.run),
-                               stream.run(stream.end));
-    const auto c = centred(parts.values, stream.centres);
-    axis = std::move(parts.axis);
-    along_stream = (c * stream.x).sum(-1);
-    along_probe = (c * stream.probe.unsqueeze(1)).sum(-1);
-    square = c.square().sum(-1);
+/// The parts of that stream as the norm reads them, and numbers that are made of each.
+class ProbedParts {
+ public:
+  ProbedParts(const ProbedStream& stream, const AttributionOptions& options)
+      : stream_(stream), path_(path_to(stream.end, {options.grain, options.value_biases}, stream.run)) {
+    const FrozenNorm centring{.centres = stream.centres, .scale = at::ones({1, 1, 1}, at::kDouble)};
+    path_.push_back({.norm = centring});
+    axis_ = part_axis(path_);
   }
 
-  GridAxis axis;
-  at::Tensor along_stream, along_probe, square;
+  /// Each part along the stream and along the probe, which are the directions.
+  void measure(const std::function<void(const PartMeasures& measures)>& use) const {
+    const auto& x = stream_.x;
+    measure_parts(path_, x, at::stack({x, stream_.probe.unsqueeze(1).expand_as(x)}, 2), use);
+  }
+
+  /// A number for each part, [row, part, pos]; neurons are many, so that there is one such tensor and no
+  /// other.
+  at::Tensor numbers() const {
+    const auto parts = static_cast<std::int64_t>(axis_.labels.size());
+    return at::empty({stream_.x.size(0), parts, stream_.x.size(1)}, stream_.x.options());
+  }
+  static void put(const at::Tensor& numbers, std::int64_t first, const at::Tensor& by_part) {
+    numbers.narrow(1, first, by_part.size(0)).copy_(by_part.transpose(0, 1));
+  }
+
+  Grid grid(const at::Tensor& numbers, const char* title, const char* unit) const {
+    return stream_.grid(numbers, axis_, title, unit);
+  }
+
+ private:
+  const ProbedStream& stream_;
+  StreamPath path_;
+  GridAxis axis_;
 };
 
 // LN(x) W and x W of one layer's MLP, each [row, pos, neuron].
@@ -125,16 +149,15 @@ NormedLogit normed_logit(const HookedTransformer& model, const ActivationCache& 
 NormShares norm_shares(const HookedTransformer& model, const ActivationCache& cache,
                        const AttributionOptions& options) {
   const ProbedStream s(model, cache, options, "norm_shares");
-  // Both shares are of single numbers of a part: it is read along the stream and the probe, and never made.
-  const auto along = at::stack({s.x, s.probe.unsqueeze(1).expand_as(s.x)}, 2);  // [row, pos, 2, d_model]
-  const auto parts =
-      directions_along(path_to(s.end, {options.grain, options.value_biases}, s.run), s.run(s.end), along);
-  const auto along_stream = parts.values.select(-1, 0), along_probe = parts.values.select(-1, 1);
-  const auto probe_length = s.probe.square().sum(-1, true).sqrt();  // [row, 1]
-  return {
-      s.grid((along_stream / s.square).transpose(0, 1), parts.axis, "Shares of the stream's length", "share"),
-      s.grid((along_probe / (probe_length * s.square.sqrt())).transpose(0, 1), parts.axis,
-             "Shares of the cosine with the probe", "cosine")};
+  const ProbedParts parts(s, options);
+  const auto lengths = s.probe.square().sum(-1, true).sqrt() * s.square.sqrt();  // [row, pos]
+  const auto length = parts.numbers(), cosine = parts.numbers();
+  parts.measure([&](const PartMeasures& some) {
+    ProbedParts::put(length, some.first, some.along.select(-1, 0) / s.square);
+    ProbedParts::put(cosine, some.first, some.along.select(-1, 1) / lengths);
+  });
+  return {parts.grid(length, "Shares of the stream's length", "share"),
+          parts.grid(cosine, "Shares of the cosine with the probe", "cosine")};
 }
 
 LeaveOneOut leave_one_out(const HookedTransformer& model, const ActivationCache& cache,
@@ -143,12 +166,16 @@ LeaveOneOut leave_one_out(const HookedTransformer& model, const ActivationCache&
   const ProbedParts parts(s, options);
   const auto whole = (s.x * s.probe.unsqueeze(1)).sum(-1);  // [row, pos]
   const auto scale = s.scale_of(s.square);
-  // What is left is as long as the cosine theorem says; rounding may make nothing less than nothing.
-  const auto left = (s.square - 2.0 * parts.along_stream + parts.square).clamp_min(0.0);
-  const auto exact = (whole - parts.along_probe) / s.scale_of(left) - whole / scale;
-  return {s.grid(exact.transpose(0, 1), parts.axis, "Without one part", "logits"),
-          s.grid((-parts.along_probe / s.run_scale).transpose(0, 1), parts.axis,
-                 "Without one part, the scale held", "logits")};
+  const auto exact = parts.numbers(), frozen = parts.numbers();
+  parts.measure([&](const PartMeasures& some) {
+    const auto along_stream = some.along.select(-1, 0), along_probe = some.along.select(-1, 1);
+    // What is left is as long as the cosine theorem says; rounding may make nothing less than nothing.
+    const auto left = (s.square - 2.0 * along_stream + some.square_of_length()).clamp_min(0.0);
+    ProbedParts::put(exact, some.first, (whole - along_probe) / s.scale_of(left) - whole / scale);
+    ProbedParts::put(frozen, some.first, -along_probe / s.run_scale);
+  });
+  return {parts.grid(exact, "Without one part", "logits"),
+          parts.grid(frozen, "Without one part, the scale held", "logits")};
 }
 
 Grid unnormed_reading(const HookedTransformer& model, const ActivationCache& cache,

@@ -123,6 +123,7 @@ class PathFinder {
     if (!config_.has_mlp()) return at(Site::resid_post, block);
     const bool crosses = block.stack == Stack::decoder && config_.has_encoder();
     if (crosses) {
+      if (at(Site::cross_attn_in, block)) return true;
       write(cross_attention_written(block, split_, run_));
       if (at(Site::resid_mid_cross, block) || norm(Site::ln2_normalized, block, "ln2")) return true;
     }
@@ -146,6 +147,7 @@ class PathFinder {
           return true;
       }
       if (block.stack == Stack::decoder && config_.has_encoder()) {
+        if (at(Site::cross_attn_in, block)) return true;
         write(cross_attention_written(block, split_, run_));
         if (at(Site::resid_mid_cross, block) || read_by(in_block(Site::ln3_normalized, block))) return true;
       }
@@ -175,13 +177,7 @@ Parts with_remainder(const StreamPath& path, std::vector<at::Tensor> values, con
   auto rest = whole;
   for (const auto& part : values) rest = rest - part.sum(0);
   values.push_back(rest.unsqueeze(0));
-  Parts parts{.axis = {.name = "part", .labels = {}}, .values = at::cat(values)};
-  for (const auto& step : path) {
-    for (const auto& writing : step.written) append(parts.axis, writing);
-  }
-  parts.axis.labels.emplace_back("remainder");
-  parts.axis.places.emplace_back(std::nullopt);
-  return parts;
+  return {.axis = part_axis(path), .values = at::cat(values)};
 }
 
 }  // namespace
@@ -228,6 +224,16 @@ ActivationName end_of_stream(const ModelConfig& config, Stack stack) {
 void append(GridAxis& axis, const Writing& writing) {
   axis.labels.insert(axis.labels.end(), writing.labels.begin(), writing.labels.end());
   axis.places.insert(axis.places.end(), writing.places.begin(), writing.places.end());
+}
+
+GridAxis part_axis(const StreamPath& path) {
+  GridAxis axis{.name = "part", .labels = {}};
+  for (const auto& step : path) {
+    for (const auto& writing : step.written) append(axis, writing);
+  }
+  axis.labels.emplace_back("remainder");
+  axis.places.emplace_back(std::nullopt);
+  return axis;
 }
 
 void walk_back(const StreamPath& path, at::Tensor directions,

@@ -75,6 +75,8 @@ void walk_forward(const StreamPath& path,
 
 /// Puts the parts of a writing on an axis.
 void append(GridAxis& axis, const Writing& writing);
+/// The axis `part` of all parts of a path, with the remainder behind them.
+GridAxis part_axis(const StreamPath& path);
 
 /// Parts and their numbers.
 struct Parts {

@@ -374,8 +374,8 @@ TEST(Attribution, OfNeuronsTakesLittleMemory) {
   const AttributionOptions options{.answer = 1, .against = 2, .grain = Grain::neuron, .positions = {}};
   constexpr std::int64_t kMost = std::int64_t{256} << 20;
   EXPECT_LT(peak_of([&] { direct_logit_attribution(model, cache, options); }), kMost);
-  EXPECT_LT(peak_of([&] { norm_shares(model, cache, options); }),
-            4 * kMost);  // of two numbers of each neuron
+  EXPECT_LT(peak_of([&] { norm_shares(model, cache, options); }), kMost);
+  EXPECT_LT(peak_of([&] { leave_one_out(model, cache, options); }), kMost);
 }
 
 TEST(SourceAttribution, SaysWhatIsMissing) {

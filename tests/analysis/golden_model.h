@@ -19,15 +19,20 @@ struct GoldenModel {
   at::Tensor tokens;  ///< [batch, pos] of the stack that predicts
 };
 
-/// As it is, or with all processing that applies. Padding of the record counts as tokens.
-inline GoldenModel golden_model(const GoldenCase& golden, bool processed) {
+/// What padding of the record is in the run: tokens like others, or padding.
+enum class GoldenPadding { tokens, padding };
+
+/// As it is, or with all processing that applies.
+inline GoldenModel golden_model(const GoldenCase& golden, bool processed,
+                                GoldenPadding padding = GoldenPadding::tokens) {
   const auto recorded = read_golden(golden);
   auto model = HookedTransformer::load(
       golden.folder().string(),
       {.dtype = at::kDouble,
        .processing = processed ? WeightProcessing::all_that_apply() : WeightProcessing::none()});
-  const Input input{recorded.tokens,
-                    {.token_types = recorded.token_types, .decoder = {.tokens = recorded.decoder_tokens}}};
+  Input input{recorded.tokens,
+              {.token_types = recorded.token_types, .decoder = {.tokens = recorded.decoder_tokens}}};
+  if (padding == GoldenPadding::padding) input.attention_mask = recorded.attention_mask;
   const bool predicts = model.config().has_unembedding();
   auto run =
       model.run_with_cache(input, act::everything, {.output = predicts ? Output::logits : Output::none});

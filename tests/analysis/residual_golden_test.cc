@@ -54,6 +54,7 @@ Loaded loaded(const GoldenCase& golden, bool processed) {
 std::vector<ActivationName> taken_apart(const HookedTransformer& model) {
   constexpr Site kSites[] = {Site::resid_pre,
                              Site::resid_mid,
+                             Site::cross_attn_in,
                              Site::resid_mid_cross,
                              Site::resid_sum,
                              Site::resid_post,
@@ -194,6 +195,34 @@ TEST_P(StreamOfGolden, SharesOfTheNormAndOfTheCosineAddUp) {
   }
 }
 
+// Of all parts as vectors, which leave_one_out does not make.
+TEST_P(StreamOfGolden, LeavingOneOutIsTheLogitOfTheOthers) {
+  const auto [model, input, run] = loaded(GetParam(), true);
+  const auto& config = model.config();
+  const AttributionOptions options{.answer = 1, .against = 2, .grain = Grain::neuron, .positions = {}};
+  if (!config.has_unembedding() || config.has_mlm_head() || config.final_norm == NormKind::none) {
+    EXPECT_THROW(leave_one_out(model, run.cache, options), HookError);
+    return;
+  }
+  const auto probe = normed_logit(model, run.cache, options).probe.unsqueeze(1).unsqueeze(1);
+  const auto logit = [&](const at::Tensor& x) {  // of [row, part, pos, d_model]
+    const auto read = config.final_norm == NormKind::layer_norm ? x - x.mean(-1, true) : x;
+    return (read * probe).sum(-1) / (read.square().mean(-1) + config.eps).sqrt();
+  };
+  const auto parts = residual_parts(model, run.cache, {.grain = Grain::neuron, .positions = {}});
+  const auto whole = parts.values().sum(1, true);
+  const auto expected = logit(whole - parts.values()) - logit(whole);
+  const auto effects = leave_one_out(model, run.cache, options);
+  ASSERT_EQ(effects.exact.axis("part"), parts.axis("part"));
+  EXPECT_TRUE(effects.exact.values().isnan().equal(expected.isnan()));
+  EXPECT_LE(largest(effects.exact.values() - expected), kTolerance * std::max(1.0, largest(logit(whole))));
+  const auto attributed = direct_logit_attribution(model, run.cache, options);
+  const auto frozen = attributed.values().narrow(1, 0, expected.size(1));  // behind them are biases
+  const auto but_remainder = expected.size(1) - 1;
+  EXPECT_LE(largest((effects.frozen.values() + frozen).narrow(1, 0, but_remainder)),
+            kTolerance * std::max(1.0, largest(frozen)));
+}
+
 TEST_P(StreamOfGolden, SourcesAddUpToTheirHeads) {
   const auto [model, input, run] = loaded(GetParam(), false);
   if (!model.config().has_unembedding() || model.config().has_mlm_head()) GTEST_SKIP() << "no linear logits";
@@ -215,28 +244,53 @@ TEST_P(StreamOfGolden, SourcesAddUpToTheirHeads) {
   }
 }
 
+/// Every head's scores, of every stack and between two.
+std::vector<Address> scores_of_heads(const HookedTransformer& model) {
+  std::vector<Address> scores;
+  for (const auto& name : model.names()) {
+    if (name.site != Site::attn_scores && name.site != Site::cross_attn_scores) continue;
+    for (std::int64_t head = 0; head < model.config().n_heads; ++head)
+      scores.push_back(Address(name).head(head));
+  }
+  return scores;
+}
+
+/// What the run has for the sums of the parts of a head's scores, [row, query, key], NaN where padding is.
+at::Tensor scores_of(const Grid& grid, const ModelConfig& config) {
+  auto products = grid.values().sum({1, 2});
+  const auto& parts = grid.axis("query_part").labels;
+  at::Tensor bias;
+  if (const auto part = std::ranges::find(parts, "position bias"); part != parts.end()) {
+    bias = grid.values().select(1, part - parts.begin()).sum(1);
+    products = products - bias;
+  }
+  if (const double cap = config.score_soft_cap; cap > 0) products = (products / cap).tanh() * cap;
+  return bias.defined() ? products + bias : products;
+}
+
 TEST_P(StreamOfGolden, PartsOfAScoreAddUpToIt) {
   for (const bool processed : {false, true}) {
     const auto [model, input, run] = loaded(GetParam(), processed);
     const auto& config = model.config();
-    for (std::int32_t layer = 0; layer < config.n_layers; ++layer) {
+    for (const auto& scores : scores_of_heads(model)) {
+      // Parts by head of one of them: the sums of parts are held elsewhere.
+      const bool is_last = scores == Address(scores.name()).head(config.n_heads - 1);
       const ScoreAttributionOptions options{
-          .scores = act::attn_scores(layer).head(-1), .grain = Grain::head, .queries = {}, .keys = {}};
-      if (config.qkv_clip > 0 || !config.attends(layer)) {
+          .scores = scores, .grain = is_last ? Grain::head : Grain::layer, .queries = {}, .keys = {}};
+      if (config.qkv_clip > 0) {
         EXPECT_THROW(score_attribution(model, run.cache, options), HookError);
         continue;
       }
+      SCOPED_TRACE(scores.to_string() + (processed ? ", processed" : ", raw"));
       const auto grid = score_attribution(model, run.cache, options);
       EXPECT_LE(largest(grid.slice("query_part", "remainder").values()), kTolerance * largest(grid.values()));
       EXPECT_LE(largest(grid.slice("key_part", "remainder").values()), kTolerance * largest(grid.values()));
-      // What the run shows is capped, biased by position and masked.
-      if (config.score_soft_cap > 0 || config.alibi() != nullptr || config.relative() != nullptr) continue;
-      const auto shown = run.cache[act::attn_scores(layer).head(-1)];  // [row, query, key]
-      const auto sums = grid.values().sum({1, 2});
+      const auto shown = run.cache[scores];  // [row, query, key]
+      const auto sums = scores_of(grid, config);
       const auto seen = shown.isinf().logical_not().logical_and(sums.isnan().logical_not());
       EXPECT_GT(seen.sum().item<std::int64_t>(), 0);
-      EXPECT_LE(largest((sums - shown).masked_select(seen)),
-                kTolerance * std::max(1.0, largest(shown.masked_select(seen))));
+      EXPECT_GT(largest(shown.masked_select(seen)), 1e-3);
+      EXPECT_LE(largest((sums - shown).masked_select(seen)), kTolerance * largest(grid.values()));
     }
   }
 }

@@ -96,6 +96,80 @@ TEST(ScoreAttribution, TheRemainderIsWhatAnEditPutThere) {
   EXPECT_NEAR(sum(grid.slice("query_part", "remainder")), sum(grid) / 2, kTolerance);
 }
 
+/// Of two stacks, where every number is random.
+HookedTransformer two_stack_model(Positions positions) {
+  auto config = two_layer_config();
+  config.encoder = Encoder{.n_layers = 2, .decoder_start_token = 1};
+  config.norm_place = std::holds_alternative<RelativePositions>(positions) ? NormPlace::pre : NormPlace::post;
+  if (config.norm_place == NormPlace::post) config.final_norm = NormKind::none;
+  config.positions = std::move(positions);
+  return random_model_of(config);
+}
+
+TEST(ScoreAttribution, NamesPartsOfAnEncoder) {
+  const auto model = two_stack_model(RelativePositions{.buckets = 8, .max_distance = 10});
+  const auto cache =
+      model.run_with_cache({random_row(6, 11, 4), {.decoder = {.tokens = random_row(3, 11, 5)}}}).cache;
+  const auto across = score_attribution(model, cache, {.scores = act::cross_attn_scores(1).head(2)});
+  ASSERT_EQ(across.values().sizes(), at::IntArrayRef({1, 7, 7, 1, 6}));
+  EXPECT_THAT(across.axis("query_part").labels,
+              ElementsAre("embed", "attn 0", "cross attn 0", "mlp 0", "attn 1", "bias", "remainder"));
+  EXPECT_THAT(across.axis("key_part").labels,
+              ElementsAre("encoder embed", "encoder attn 0", "encoder mlp 0", "encoder attn 1",
+                          "encoder mlp 1", "bias", "remainder"));
+  EXPECT_EQ(across.axis("key_part").places[1], Address("encoder.0.hook_attn_out"));
+  const auto within = score_attribution(model, cache, {.scores = act::attn_scores.encoder(1).head(2)});
+  ASSERT_EQ(within.values().sizes(), at::IntArrayRef({1, 6, 6, 1, 6}));
+  for (const char* axis : {"query_part", "key_part"}) {
+    EXPECT_THAT(within.axis(axis).labels, ElementsAre("encoder embed", "encoder attn 0", "encoder mlp 0",
+                                                      "bias", "position bias", "remainder"));
+    EXPECT_EQ(within.axis(axis).places[4], Address("encoder.0.attn.rel_pos_hook[head=2]"));
+  }
+}
+
+// By hand, with the matrices, through the norms on either side.
+TEST(ScoreAttribution, OfCrossAttentionIsTheBilinearFormOfTheMatrices) {
+  const auto model = two_stack_model(RelativePositions{.buckets = 8, .max_distance = 10});
+  const auto cache =
+      model.run_with_cache({random_row(6, 11, 4), {.decoder = {.tokens = random_row(3, 11, 5)}}}).cache;
+  const auto grid = score_attribution(
+      model, cache, {.scores = act::cross_attn_scores(1).head(2), .queries = {1}, .keys = {4}});
+  const auto weights = model.weights();
+  const auto w = weights.cross_attention();
+  const auto normed = [&](const at::Tensor& x, const Address& scale, std::int64_t pos, const char* weight) {
+    return (x - x.mean()) / cache[scale][0][pos] * weights[weight];
+  };
+  const auto q =
+      normed(cache[act::attn_out(1)][0][1], act::ln2_scale(1), 1, "decoder.1.ln2.w").matmul(w.W_Q(1, 2));
+  const auto k =
+      normed(cache[act::mlp_out.encoder(1)][0][4], act::encoder_final_ln_scale, 4, "encoder_final_ln.w")
+          .matmul(w.W_K(1, 2));
+  EXPECT_NEAR(grid.at({0, 4, 4, 0, 0}), q.dot(k).item<double>() / std::sqrt(6.0), kTolerance);
+  const auto k_bias = weights["encoder_final_ln.b"].matmul(w.W_K(1, 2)) + w.b_K(1)[2];
+  EXPECT_NEAR(grid.at({0, 4, 5, 0, 0}), q.dot(k_bias).item<double>() / std::sqrt(6.0), kTolerance);
+  EXPECT_NEAR(sum(grid), cache[act::cross_attn_scores(1)][0][2][1][4].item<double>(), kTolerance);
+}
+
+// What an edit of a bias by distance does is in that part, what one of keys does in their remainder.
+TEST(ScoreAttribution, EditsAcrossStacksAreInTheirParts) {
+  const auto relative = two_stack_model(RelativePositions{.buckets = 8, .max_distance = 10});
+  const Input input{random_row(6, 11, 4), {.decoder = {.tokens = random_row(3, 11, 5)}}};
+  const auto moved =
+      relative.run_with_cache(input, act::defaults, {.edits = {add(act::relative_bias.encoder(0), 2.0)}})
+          .cache;
+  const auto scores = act::attn_scores.encoder(1).head(1);
+  const auto within = score_attribution(relative, moved, {.scores = scores, .queries = {3}, .keys = {5}});
+  EXPECT_NEAR(sum(within), moved[scores][0][3][5].item<double>(), kTolerance);
+  EXPECT_GT(within.at({0, 4, 4, 0, 0}), 1.0);
+  const auto post = two_stack_model(LearnedPositions{});
+  const auto edited =
+      post.run_with_cache(input, act::defaults, {.edits = {scale(act::cross_k(0), 2.0)}}).cache;
+  const auto across =
+      score_attribution(post, edited, {.scores = act::cross_attn_scores(0).head(1), .keys = {2}});
+  EXPECT_NEAR(sum(across), edited[act::cross_attn_scores(0)][0][1][2][2].item<double>(), kTolerance);
+  EXPECT_NEAR(sum(across.slice("key_part", "remainder")), sum(across) / 2, kTolerance);
+}
+
 // Hooks of the handle are not in force where the model is asked what a part becomes.
 TEST(ScoreAttribution, DoesNotRunTheHooksOfTheHandle) {
   auto model = random_model_of(two_layer_config());

@@ -69,7 +69,14 @@ NamedTensors parts_of_a_run(const Subject& s) {
 
 NamedTensors scores_in_parts(const Subject& s) {
   const ActivationCache cache = cache_of(s, s.input());
-  return {{"scores", numbers(score_attribution(s.model, cache, {.scores = act::attn_scores(0).head(0)}))}};
+  NamedTensors scores{
+      {"scores", numbers(score_attribution(s.model, cache, {.scores = act::attn_scores(0).head(0)}))}};
+  if (!s.config().has_encoder()) return scores;
+  scores["encoder"] =
+      numbers(score_attribution(s.model, cache, {.scores = act::attn_scores.encoder(0).head(0)}));
+  scores["across"] =
+      numbers(score_attribution(s.model, cache, {.scores = act::cross_attn_scores(0).head(0)}));
+  return scores;
 }
 
 NamedTensors geometry(const Subject& s) {

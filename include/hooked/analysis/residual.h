@@ -33,9 +33,10 @@ enum class ValueBiases : std::uint8_t {
 
 /// What is taken apart, how finely and where. For designated initialisers.
 struct ResidualOptions {
-  /// The activation that is taken apart. A point of the stream (resid_pre, resid_mid, resid_post, ...); what
-  /// a norm of the stream makes of it (ln1_normalized, ln_final_normalized, ...), with the scale of this run;
-  /// or what a sublayer adds to it (attn_out, mlp_out, cross_attn_out). Nothing: the end of the stream.
+  /// The activation that is taken apart. A point of the stream (resid_pre, resid_mid, resid_post, ...; what
+  /// cross-attention reads of it, cross_attn_in, is captured on request); what a norm of the stream makes of
+  /// it (ln1_normalized, ln_final_normalized, ...), with the scale of this run; or what a sublayer adds to it
+  /// (attn_out, mlp_out, cross_attn_out). Nothing: the end of the stream.
   std::optional<Address> of = std::nullopt;
   Grain grain = Grain::layer;                        ///< the parts that get a place each
   ValueBiases value_biases = ValueBiases::in_heads;  ///< where a head's value bias counts

@@ -13,7 +13,9 @@ namespace HOOKED_EXPORT hooked {
 
 /// Which attention score is taken apart. For designated initialisers.
 struct ScoreAttributionOptions {
-  Address scores;                                      ///< of one head: act::attn_scores(1).head(3)
+  /// Of one head: act::attn_scores(1).head(3), an encoder's act::attn_scores.encoder(1).head(3), or
+  /// act::cross_attn_scores(1).head(3), whose keys are what the encoder read.
+  Address scores;
   Grain grain = Grain::layer;                          ///< the parts of the stream, on both sides
   ValueBiases value_biases = ValueBiases::in_heads;    ///< where a head's value bias counts
   std::vector<Position> queries = {Position::last()};  ///< who attends; empty: all columns
@@ -25,16 +27,22 @@ struct ScoreAttributionOptions {
 ///
 /// With the scales of the norms on the way (ln1, of queries and keys, of latents) taken from the run, queries
 /// and keys are linear in the stream, and a score is a bilinear form of the two: part i and part j give
-/// q_i . k_j / attn_scale. The numbers of one query and one key add up to the run's score before any cap,
-/// position bias and mask. Parts are those of residual_parts at resid_pre; besides, `bias` is what queries
-/// and keys have without any stream: biases of the norms and of the projections, shortformer's positions.
-/// Both sides have a `remainder`. Rotary positions are those of the run.
+/// q_i . k_j / attn_scale. The numbers of one query and one key add up to the run's score before any cap and
+/// mask. Rotary positions are those of the run.
 ///
-/// The model itself says what a part becomes, in runs that start at the layer with the norms' scales held.
-/// Needs what residual_parts needs for resid_pre of the layer, the scales of its norms, and q and k (rot_q
-/// and rot_k, or normalized ones, where there are such) in the cache. Throws HookError where one is missing,
-/// behind a prefix, for the encoder of two stacks, and where queries and keys are clipped; ShapeError for
-/// positions that do not fit. (Elhage et al. 2021, "QK circuit".)
+/// Parts are those of residual_parts at what the head reads: resid_pre; of cross-attention cross_attn_in and
+/// the end of the encoder's stream. An encoder's have `encoder ` before their names. Besides, both sides have
+/// `bias`, what queries and keys have without any stream (biases of the norms and of the projections,
+/// shortformer's positions), and `remainder`. Where the model adds to scores by distance (ALiBi, relative
+/// positions) both have `position bias`: that number where the two meet, and 0 beside every other part. A cap
+/// comes before it: the run's score is cap(sum of all other numbers) + position bias. Where ALiBi's query may
+/// not see a key it is 0.
+///
+/// The model itself says what a part becomes, in runs that start with the head's stream, with the norms'
+/// scales held. Needs what residual_parts needs of that stream, the scales of its norms, relative biases, and
+/// q and k (rot_q and rot_k, or normalized ones, where there are such) in the cache. Throws HookError where
+/// one is missing, behind a prefix, and where queries and keys are clipped; ShapeError for positions that do
+/// not fit. (Elhage et al. 2021, "QK circuit".)
 Grid score_attribution(const HookedTransformer& model, const ActivationCache& cache,
                        const ScoreAttributionOptions& options);
 
