@@ -14,6 +14,7 @@
 #include "core/utf8.h"
 #include "hooked/core/error.h"
 #include "loading/gguf_pre_tokenizers.h"
+#include "text/symbol_joiner.h"
 
 namespace hooked {
 namespace {
@@ -23,6 +24,7 @@ constexpr std::string_view kTokenizerFileName = "tokenizer.json",
 constexpr std::string_view kTokenizerKeys = "tokenizer.ggml.";
 constexpr std::string_view kBlankSymbol = "\u2581";
 constexpr std::int64_t kMostPieces = std::int64_t{1} << 24;
+constexpr std::uint64_t kMergeFrame = 8;  // bytes of a merge in JSON besides its pieces: ["",""],
 
 /// What a piece is for, numbered as in files.
 enum class PieceType : std::int64_t {
@@ -230,8 +232,15 @@ class GgufTokenizerText {
 
   // Note [SentencePiece as merges]
   // SentencePiece's BPE joins the two neighbours whose joint piece has the highest score. The same is said by
-  // merges: every way to cut a piece in two pieces, in the order of the scores.
+  // merges: every way to cut a piece in two pieces, in the order of the scores. Their text can be a thousand
+  // times as long as the pieces', and looking for them takes the square of a piece's length: both are
+  // bounded.
   std::string sentence_pieces() {
+    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+      if (pieces_[i].size() <= text::MergeTable::kLongestPiece) continue;
+      refuse("tokens", fmt::format("has a text of {} bytes, number {}; expected at most {}",
+                                   pieces_[i].size(), i, text::MergeTable::kLongestPiece));
+    }
     const GgufValue* scores = list("scores");
     if (scores == nullptr) refuse("scores", "is missing; expected the score of each token");
     if (find("precompiled_charsmap") != nullptr)
@@ -261,48 +270,68 @@ class GgufTokenizerText {
                     model);
   }
 
+  // One way to make piece `piece` of two: `left` of its first bytes and the rest.
+  struct Merge {
+    double score;
+    std::uint32_t left_characters, right_characters;
+    std::uint32_t piece, left;
+
+    auto order() const { return std::tie(score, left_characters, right_characters); }
+  };
+
   std::string merges_by_score(const GgufValue& scores) const {
-    struct Merge {
-      double score;
-      std::size_t left_length, right_length;  // in characters
-      std::string_view left, right;
-    };
     std::unordered_map<std::string_view, std::size_t> ids;
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
-      if (types_[i] == PieceType::normal) ids.emplace(pieces_[i], i);
+      if (types_[i] == PieceType::normal) ids.insert_or_assign(pieces_[i], i);
     }
     std::vector<Merge> merges;
+    std::uint64_t bytes = 0;  // of their text
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
       if (types_[i] != PieceType::normal) continue;
-      const std::string_view piece = pieces_[i];
       const auto score = scores.real(i);
       if (!score || *score != *score)
         refuse("scores", fmt::format("has no number for token {}; expected one", i));
-      std::vector<std::tuple<std::size_t, std::size_t, Merge>> cuts;
-      std::size_t characters = 0;
-      for (std::size_t at = 0; at < piece.size(); at += utf8_length(piece.substr(at))) ++characters;
-      std::size_t before = 0;
-      for (std::size_t at = 0; at < piece.size();) {
-        at += utf8_length(piece.substr(at));
-        ++before;
-        const auto left = ids.find(piece.substr(0, at)), right = ids.find(piece.substr(at));
-        if (left == ids.end() || right == ids.end()) continue;
-        cuts.emplace_back(left->second, right->second,
-                          Merge{*score, before, characters - before, left->first, right->first});
+      if (ids.at(pieces_[i]) != i) continue;  // stands again further on, and the last of its ids counts
+      const std::size_t before = merges.size();
+      add_merges(i, *score, ids, merges);
+      bytes += (merges.size() - before) * (pieces_[i].size() + kMergeFrame);
+      if (bytes > Tokenizer::kFileBytes) {
+        refuse("tokens", fmt::format("can be made of others in too many ways; expected merges of at most {} "
+                                     "bytes, got more by token {}",
+                                     Tokenizer::kFileBytes, i));
       }
-      std::ranges::stable_sort(cuts, [](const auto& a, const auto& b) {
-        return std::tie(std::get<0>(a), std::get<1>(a)) < std::tie(std::get<0>(b), std::get<1>(b));
-      });
-      for (const auto& cut : cuts) merges.push_back(std::get<2>(cut));
     }
-    std::ranges::stable_sort(merges, [](const Merge& a, const Merge& b) {
-      return std::tie(a.score, a.left_length, a.right_length) >
-             std::tie(b.score, b.left_length, b.right_length);
-    });
+    std::ranges::stable_sort(merges, [](const Merge& a, const Merge& b) { return a.order() > b.order(); });
     std::string joined;
-    for (const Merge& merge : merges)
-      joined += fmt::format("{}[{},{}]", joined.empty() ? "" : ",", quoted(merge.left), quoted(merge.right));
+    for (const Merge& merge : merges) {
+      const std::string_view piece = pieces_[merge.piece];
+      joined += fmt::format("{}[{},{}]", joined.empty() ? "" : ",", quoted(piece.substr(0, merge.left)),
+                            quoted(piece.substr(merge.left)));
+    }
     return joined;
+  }
+
+  // Every cut of a piece in two others, by their ids.
+  void add_merges(std::size_t id, double score, const std::unordered_map<std::string_view, std::size_t>& ids,
+                  std::vector<Merge>& merges) const {
+    const std::string_view piece = pieces_[id];
+    std::uint32_t characters = 0, before = 0;
+    for (std::size_t at = 0; at < piece.size(); at += utf8_length(piece.substr(at))) ++characters;
+    std::vector<std::tuple<std::size_t, std::size_t, Merge>> cuts;
+    for (std::size_t at = utf8_length(piece); at < piece.size(); at += utf8_length(piece.substr(at))) {
+      ++before;
+      const auto left = ids.find(piece.substr(0, at));
+      if (left == ids.end()) continue;
+      const auto right = ids.find(piece.substr(at));
+      if (right == ids.end()) continue;
+      cuts.emplace_back(left->second, right->second,
+                        Merge{score, before, characters - before, static_cast<std::uint32_t>(id),
+                              static_cast<std::uint32_t>(at)});
+    }
+    std::ranges::stable_sort(cuts, [](const auto& a, const auto& b) {
+      return std::tie(std::get<0>(a), std::get<1>(a)) < std::tie(std::get<0>(b), std::get<1>(b));
+    });
+    for (const auto& cut : cuts) merges.push_back(std::get<2>(cut));
   }
 
   const GgufMetadata& metadata_;

@@ -217,5 +217,56 @@ TEST(GgufTokenizer, ScoresCutTextsAsSentencePieceDoes) {
   EXPECT_EQ(read.tokenizer->encode("a", {.add_special_tokens = true}).ids.front(), 1);
 }
 
+/// A tokenizer of the model `llama` with these pieces, the first of them the unknown one.
+GgufBytes scored(const std::vector<std::string>& pieces) {
+  GgufBytes file;
+  std::string types, scores;
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    types += little(i == 0 ? 2 : 1, 4);
+    scores += little(std::bit_cast<std::uint32_t>(-static_cast<float>(i)), 4);
+  }
+  file.text("tokenizer.ggml.model", "llama");
+  file.array("tokenizer.ggml.tokens", GgufType::text, pieces.size(), texts_of(pieces));
+  file.array("tokenizer.ggml.token_type", GgufType::int32, pieces.size(), types);
+  file.array("tokenizer.ggml.scores", GgufType::float32, pieces.size(), scores);
+  return file;
+}
+
+// All ways to make a piece are looked at, which takes the square of its length: of ten million bytes it would
+// be days.
+TEST(GgufTokenizer, LengthOfPiecesWithScoresIsLimited) {
+  for (const std::size_t bytes : {1023U, 1024U}) {
+    const TokenizerFiles read =
+        read_gguf_tokenizer(metadata_of(scored({"<unk>", "a", std::string(bytes, 'a')})), 10, "m.gguf");
+    ASSERT_TRUE(read.tokenizer) << read.problem->what();
+    EXPECT_EQ(read.tokenizer->vocab_size(), 3);
+  }
+  for (const std::size_t bytes : {std::size_t{1025}, std::size_t{10'000'000}}) {
+    const TokenizerFiles read =
+        read_gguf_tokenizer(metadata_of(scored({"<unk>", "a", std::string(bytes, 'a')})), 10, "m.gguf");
+    ASSERT_TRUE(read.problem);
+    EXPECT_NE(
+        std::string_view(read.problem->what())
+            .find(fmt::format("'tokenizer.ggml.tokens' has a text of {} bytes, number 2; expected at most "
+                              "1024",
+                              bytes)),
+        std::string_view::npos)
+        << read.problem->what();
+  }
+}
+
+// Half a megabyte of pieces whose merges would be half a gigabyte.
+TEST(GgufTokenizer, WaysToMakePiecesAreLimited) {
+  std::vector<std::string> pieces = {"<unk>"};
+  for (std::size_t length = 1; length <= 1024; ++length) pieces.emplace_back(length, 'a');
+  const TokenizerFiles read = read_gguf_tokenizer(metadata_of(scored(pieces)), 2000, "m.gguf");
+  ASSERT_TRUE(read.problem);
+  EXPECT_NE(std::string_view(read.problem->what()).find("can be made of others in too many ways"),
+            std::string_view::npos)
+      << read.problem->what();
+  pieces.resize(65);
+  EXPECT_TRUE(read_gguf_tokenizer(metadata_of(scored(pieces)), 2000, "m.gguf").tokenizer);
+}
+
 }  // namespace
 }  // namespace hooked::gguf_tokenizer_test

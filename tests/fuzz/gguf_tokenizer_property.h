@@ -1,0 +1,54 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string_view>
+
+#include "hooked/core/error.h"
+#include "io/gguf_header.h"
+#include "loading/gguf_tokenizer.h"
+#include "tests/fuzz/tokenizer_property.h"
+
+namespace hooked {
+
+/// What must hold for any bytes taken as a GGUF file with a tokenizer: the file is refused with a
+/// CheckpointError, the tokenizer is a note that says why, or it has the property of encode_property and no
+/// id that the model has not. Returns whether there is a tokenizer that works; throws std::logic_error where
+/// this does not hold.
+inline bool gguf_tokenizer_property(std::string_view bytes) {
+  const auto hold = [](bool condition, const char* what) {
+    if (!condition) throw std::logic_error(what);
+  };
+  constexpr std::int64_t kVocabulary = 1 << 16;
+  GgufMetadata metadata;
+  try {
+    metadata = read_gguf_header(
+                   bytes.size(),
+                   [&](std::uint64_t offset, std::span<std::byte> into) {
+                     std::copy_n(reinterpret_cast<const std::byte*>(bytes.data()) + offset, into.size(),
+                                 into.begin());
+                   },
+                   "input")
+                   .metadata;
+  } catch (const CheckpointError&) {
+    return false;
+  }
+  gguf_stop_tokens(metadata);
+  const TokenizerFiles read = read_gguf_tokenizer(metadata, kVocabulary, "input");
+  hold(!read.tokenizer || !read.problem, "a tokenizer, and a reason why there is none");
+  hold(read.tokenizer || !read.problem || !read.notes.empty(), "a problem that nobody is told");
+  if (!read.tokenizer) return false;
+  hold(read.files.contains("tokenizer.json"), "a tokenizer that cannot be saved");
+  for (const std::string_view text : {"", "a", "Hello, world! It's 12345.",
+                                      " \n a\u00e9e\u0301 \u4e2d\u6587 \U0001f600", "<s>\u2581##a<0x41>"}) {
+    if (!encode_property(*read.tokenizer, text)) continue;
+    for (const std::int64_t id : read.tokenizer->encode(text).ids)
+      hold(id < kVocabulary, "an id that the model has not");
+  }
+  return true;
+}
+
+}  // namespace hooked
