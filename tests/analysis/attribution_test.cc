@@ -293,7 +293,6 @@ TEST(Attribution, RawAndProcessedWeightsGiveTheSamePartsOfADifference) {
     }
   }
   EXPECT_NEAR(of_biases, 0, kFloat64Tolerance);
-  // Of one logit they are not: W_U is centred over the vocabulary.
 }
 
 TEST(Attribution, TakesStacksOfYourOwn) {

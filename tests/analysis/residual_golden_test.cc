@@ -11,6 +11,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "hooked/analysis/attribution.h"
 #include "hooked/analysis/norm_geometry.h"
@@ -110,17 +116,19 @@ TEST_P(StreamOfGolden, PartsAddUpToEveryPoint) {
 }
 
 TEST_P(StreamOfGolden, PartsAlongDirectionsAreThoseOfTheirVectors) {
-  const auto [model, input, run] = loaded(GetParam(), false);
-  const auto d_model = model.config().d_model;
-  const auto along = at::arange(2 * d_model, at::kDouble).sin().view({2, d_model});
-  for (const auto grain : {Grain::layer, Grain::expert, Grain::neuron}) {
-    const auto vectors = residual_parts(model, run.cache, {.grain = grain, .positions = {}});
-    const auto read = residual_parts(model, run.cache, {.grain = grain, .along = along, .positions = {}});
-    ASSERT_EQ(read.axis("part"), vectors.axis("part"));
-    const auto expected = vectors.values().matmul(along.t());  // [row, part, pos, direction]
-    EXPECT_LE(largest(read.values() - expected), kTolerance * std::max(1.0, largest(expected)));
-    const auto one = residual_parts(model, run.cache, {.grain = grain, .along = along[1], .positions = {}});
-    EXPECT_LE(largest(one.values() - expected.select(3, 1)), kTolerance * std::max(1.0, largest(expected)));
+  for (const bool processed : {false, true}) {
+    const auto [model, input, run] = loaded(GetParam(), processed);
+    const auto d_model = model.config().d_model;
+    const auto along = at::arange(2 * d_model, at::kDouble).sin().view({2, d_model});
+    for (const auto grain : {Grain::layer, Grain::expert, Grain::neuron}) {
+      const auto vectors = residual_parts(model, run.cache, {.grain = grain, .positions = {}});
+      const auto read = residual_parts(model, run.cache, {.grain = grain, .along = along, .positions = {}});
+      ASSERT_EQ(read.axis("part"), vectors.axis("part"));
+      const auto expected = vectors.values().matmul(along.t());  // [row, part, pos, direction]
+      EXPECT_LE(largest(read.values() - expected), kTolerance * std::max(1.0, largest(expected)));
+      const auto one = residual_parts(model, run.cache, {.grain = grain, .along = along[1], .positions = {}});
+      EXPECT_LE(largest(one.values() - expected.select(3, 1)), kTolerance * std::max(1.0, largest(expected)));
+    }
   }
 }
 
@@ -224,23 +232,111 @@ TEST_P(StreamOfGolden, LeavingOneOutIsTheLogitOfTheOthers) {
 }
 
 TEST_P(StreamOfGolden, SourcesAddUpToTheirHeads) {
-  const auto [model, input, run] = loaded(GetParam(), false);
-  if (!model.config().has_unembedding() || model.config().has_mlm_head()) GTEST_SKIP() << "no linear logits";
-  const auto heads =
-      direct_logit_attribution(model, run.cache, {.answer = 1, .grain = Grain::head, .positions = {}});
-  if (model.config().gated_heads) {
-    EXPECT_THROW(source_attribution(model, run.cache, {.answer = 1, .positions = {}}), HookError);
-    return;
-  }
-  for (const auto& pattern : {act::pattern, act::cross_pattern}) {
-    if (pattern.site == Site::cross_pattern && !model.config().has_encoder()) continue;
-    const auto sources =
-        source_attribution(model, run.cache, {.answer = 1, .pattern = pattern, .positions = {}});
-    for (const auto& label : sources.axis("part").labels) {
-      const auto sum = sources.slice("part", label).values().sum(-1);  // [row, pos]
-      EXPECT_LE(largest(sum - heads.slice("part", label).values()), kTolerance * std::max(1.0, largest(sum)))
-          << label;
+  for (const bool processed : {false, true}) {
+    const auto [model, input, run] = loaded(GetParam(), processed);
+    if (!model.config().has_unembedding() || model.config().has_mlm_head())
+      GTEST_SKIP() << "no linear logits";
+    const auto heads =
+        direct_logit_attribution(model, run.cache, {.answer = 1, .grain = Grain::head, .positions = {}});
+    if (model.config().gated_heads) {
+      EXPECT_THROW(source_attribution(model, run.cache, {.answer = 1, .positions = {}}), HookError);
+      continue;
     }
+    for (const auto& pattern : {act::pattern, act::cross_pattern}) {
+      if (pattern.site == Site::cross_pattern && !model.config().has_encoder()) continue;
+      const auto sources =
+          source_attribution(model, run.cache, {.answer = 1, .pattern = pattern, .positions = {}});
+      for (const auto& label : sources.axis("part").labels) {
+        const auto sum = sources.slice("part", label).values().sum(-1);  // [row, pos]
+        EXPECT_LE(largest(sum - heads.slice("part", label).values()),
+                  kTolerance * std::max(1.0, largest(sum)))
+            << label;
+      }
+    }
+  }
+}
+
+/// Whether processing has done a step.
+bool has_done(const HookedTransformer& model, ProcessingStep step) {
+  const auto& done = model.config().processing;
+  return std::ranges::find(done, processing_step_name(step)) != done.end();
+}
+
+/// The parts of a logit (difference) with the two final biases, between which folding moves constants, as
+/// one.
+std::map<std::string, at::Tensor> parts_of(const Loaded& loaded, const AttributionOptions& options) {
+  const auto grid = direct_logit_attribution(loaded.model, loaded.run.cache, options);
+  std::map<std::string, at::Tensor> parts;
+  for (const auto& label : grid.axis("part").labels)
+    parts[label] = grid.slice("part", label).values().nan_to_num(0.0);  // padding
+  parts["unembed bias"] += parts.at("final norm bias");
+  parts.erase("final norm bias");
+  return parts;
+}
+
+/// Whether it is a head's part, or that of the biases of a layer's heads.
+bool is_of_heads(const std::string& label) {
+  return label.find("head ") != std::string::npos || label.find("attn bias ") != std::string::npos;
+}
+
+/// Whether neurons hold something that is the same for every token: the bias of a norm of theirs, or one that
+/// is added to them.
+bool neurons_have_constants(const ModelConfig& config) {
+  return (config.mlp_norm && !config.norm_folded) || config.gated_bias_after_product;
+}
+
+/// How far apart parts of the same names are.
+double apart(const std::map<std::string, at::Tensor>& some, const std::map<std::string, at::Tensor>& others) {
+  EXPECT_EQ(some.size(), others.size());
+  double most = 0;
+  for (const auto& [label, values] : some) most = std::max(most, largest(values - others.at(label)));
+  return most;
+}
+
+// Processing moves constants alone: those of the final norm, and those of values, which fold_value_biases
+// takes from heads to the attention's bias. There ValueBiases::in_bias has them with either weights.
+TEST_P(StreamOfGolden, RawAndProcessedWeightsGiveTheSameParts) {
+  const auto raw = loaded(GetParam(), false), processed = loaded(GetParam(), true);
+  const auto& config = raw.model.config();
+  if (!config.has_unembedding() || config.has_mlm_head()) GTEST_SKIP() << "no linear logits";
+  const bool folds_values = has_done(processed.model, ProcessingStep::fold_value_biases);
+  for (const auto grain : {Grain::layer, Grain::head, Grain::neuron}) {
+    AttributionOptions options{.answer = 1, .against = 2, .grain = grain, .positions = {}};
+    if (folds_values) options.value_biases = ValueBiases::in_bias;
+    const auto of_processed = parts_of(processed, options);
+    double size = 1.0;
+    for (const auto& [label, values] : of_processed) size = std::max(size, largest(values));
+    if (grain == Grain::neuron && neurons_have_constants(config) &&
+        !neurons_have_constants(processed.model.config())) {
+      EXPECT_GT(apart(parts_of(raw, options), of_processed), 1e-6);  // they are in the MLP's bias then
+      continue;
+    }
+    EXPECT_LE(apart(parts_of(raw, options), of_processed), kTolerance * size);
+    if (folds_values) {
+      auto in_heads = options;
+      in_heads.value_biases = ValueBiases::in_heads;
+      // Folded weights have nothing constant left in their heads.
+      const auto folded = parts_of(processed, in_heads);
+      if (has_done(processed.model, ProcessingStep::fold_ln)) {
+        EXPECT_LE(apart(folded, of_processed), kTolerance * size);
+      }
+      // Raw ones may have: then heads and their attention's bias differ, which a layer has as one.
+      for (const auto& [label, values] : parts_of(raw, in_heads)) {
+        if (is_of_heads(label)) continue;
+        EXPECT_LE(largest(values - of_processed.at(label)), kTolerance * size) << label;
+      }
+    }
+    // Of one logit center_unembed takes the mean over the vocabulary from every part.
+    options.against = std::nullopt;
+    const auto of_one_logit = parts_of(processed, options);
+    if (has_done(processed.model, ProcessingStep::center_unembed) &&
+        !has_done(raw.model, ProcessingStep::center_unembed)) {
+      EXPECT_GT(apart(parts_of(raw, options), of_one_logit), 1e-6);
+      std::vector<std::int64_t> vocabulary(static_cast<std::size_t>(config.d_vocab_out()));
+      std::iota(vocabulary.begin(), vocabulary.end(), 0);
+      options.against = Answers::any_of(vocabulary);
+    }
+    EXPECT_LE(apart(parts_of(raw, options), of_one_logit), kTolerance * size);
   }
 }
 
