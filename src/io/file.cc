@@ -14,6 +14,7 @@
 
 #include "hooked/core/error.h"
 #include "io/atomic_file.h"
+#include "io/foreign_kind.h"
 #include "io/hub_name.h"
 #include "io/path_text.h"
 
@@ -157,6 +158,8 @@ std::string read_text_file(const std::filesystem::path& path, std::uint64_t limi
   }
   std::string text(file.size(), '\0');
   file.read(0, std::as_writable_bytes(std::span(text)));
+  if (const auto pointer = git_lfs_pointer(text); !pointer.empty())
+    throw CheckpointError(path_text(path), pointer);
   return text;
 }
 

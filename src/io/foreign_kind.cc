@@ -23,12 +23,15 @@ std::string lfs_size(std::string_view text) {
 
 }  // namespace
 
+std::string git_lfs_pointer(std::string_view start) {
+  if (!start.starts_with("version https://git-lfs.github.com/spec/")) return {};
+  const auto size = lfs_size(start);
+  return fmt::format("this is a Git LFS pointer{}; fetch the real file",
+                     size.empty() ? "" : fmt::format(" of {} bytes", size));
+}
+
 std::string foreign_kind(std::string_view start) {
-  if (start.starts_with("version https://git-lfs.github.com/spec/")) {
-    const auto size = lfs_size(start);
-    return fmt::format("this is a Git LFS pointer{}; fetch the real file",
-                       size.empty() ? "" : fmt::format(" of {} bytes", size));
-  }
+  if (auto pointer = git_lfs_pointer(start); !pointer.empty()) return pointer;
   const auto first = start.find_first_not_of(" \t\r\n");
   if (first != std::string_view::npos && start[first] == '<') return "this looks like an HTML or XML page";
   if (first != std::string_view::npos && start[first] == '{') return "this looks like plain JSON text";

@@ -35,12 +35,7 @@ class GgufCursor {
 
   /// The next `count` bytes, of `what`.
   std::string bytes(std::uint64_t count, std::string_view what) {
-    if (count > left()) {
-      refuse(
-          fmt::format("{} points past the end of the file; expected at most {} bytes at byte {}, got {}; "
-                      "fetch the file again",
-                      what, left(), position_, count));
-    }
+    check(count, 1, what);
     std::string taken(count, '\0');
     if (count > piece_.size()) {
       read_(position_, std::as_writable_bytes(std::span(taken)));
@@ -55,6 +50,22 @@ class GgufCursor {
 
   std::uint64_t number(std::size_t width, std::string_view what) {
     return little_endian(bytes(width, what), 0, width);
+  }
+
+  /// Refuses more elements of `width` bytes than the rest of the file or a header can hold, before anything
+  /// of their size is allocated.
+  void check(std::uint64_t count, std::size_t width, std::string_view what) const {
+    const std::string_view unit = width == 1 ? "bytes" : "elements";
+    if (count > left() / width) {
+      refuse(
+          fmt::format("{} points past the end of the file; expected at most {} {} at byte {}, got {}; "
+                      "fetch the file again",
+                      what, left() / width, unit, position_, count));
+    }
+    if (position_ + count * width <= GgufLimits::kHeaderBytes) return;
+    refuse(
+        fmt::format("{} makes the header too large; expected at most {} bytes in all, got {} {} at byte {}",
+                    what, GgufLimits::kHeaderBytes, count, unit, position_));
   }
 
   [[noreturn]] void refuse(std::string_view message) const { throw CheckpointError(where_, message); }
@@ -174,7 +185,7 @@ class GgufParser {
 
   GgufValue numbers(const std::string& what, GgufType kind, bool array, std::uint64_t elements) {
     const std::size_t width = gguf_type_bytes(kind);
-    check_elements(what, elements, width);
+    cursor_.check(elements, width, what);
     std::string bytes = cursor_.bytes(elements * width, what);
     if (kind == GgufType::boolean) {
       const auto bad = std::ranges::find_if(bytes, [](char c) { return c != 0 && c != 1; });
@@ -188,7 +199,7 @@ class GgufParser {
 
   GgufValue texts(const std::string& what, bool array, std::uint64_t elements) {
     constexpr std::size_t kLengthWidth = 8;  // of each text's length
-    check_elements(what, elements, kLengthWidth);
+    cursor_.check(elements, kLengthWidth, what);
     std::string all;
     std::vector<std::uint64_t> ends;
     for (std::uint64_t i = 0; i < elements; ++i) {
@@ -196,15 +207,6 @@ class GgufParser {
       ends.push_back(all.size());
     }
     return GgufValue::texts(array, std::move(all), std::move(ends));
-  }
-
-  // Refuses more elements than the rest of the file can hold, before anything of their size is allocated.
-  void check_elements(const std::string& what, std::uint64_t elements, std::size_t width) const {
-    if (elements <= cursor_.left() / width) return;
-    cursor_.refuse(
-        fmt::format("{} points past the end of the file; expected at most {} elements at byte {}, got "
-                    "{}; fetch the file again",
-                    what, cursor_.left() / width, cursor_.position(), elements));
   }
 
   void find_alignment() {

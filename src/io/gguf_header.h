@@ -13,10 +13,12 @@
 
 namespace hooked {
 
-/// What the reader of GGUF files accepts; each is refused one above. Texts and arrays are as long as the file
-/// allows.
+/// What the reader of GGUF files accepts; each is refused one above. A text or an array is as long as the
+/// file and the limit of the whole header allow.
 struct GgufLimits {
-  static constexpr std::uint64_t kEntries = 100'000;  ///< metadata values
+  static constexpr std::uint64_t kHeaderBytes = std::uint64_t{1}
+                                                << 30;  ///< metadata, and tensors' descriptions
+  static constexpr std::uint64_t kEntries = 100'000;    ///< metadata values
   static constexpr std::uint64_t kTensors = 100'000;
   static constexpr std::uint64_t kRank = 4;          ///< dimensions of a tensor
   static constexpr std::uint64_t kNameBytes = 4096;  ///< bytes of a key or a tensor's name

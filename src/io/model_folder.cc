@@ -132,9 +132,10 @@ std::filesystem::path locate_model(std::string_view id) {
   const auto where = path_text(id);
   const std::filesystem::path folder(id);
   if (is_folder(folder)) return folder;
+  // Also a link that leads nowhere: opening it says what is wrong with it.
+  if (is_there(folder) && is_tensor_name(folder.filename().native())) return folder;
   std::error_code ignored;
   if (std::filesystem::exists(folder, ignored)) {
-    if (is_tensor_name(folder.filename().native())) return folder;
     throw CheckpointError(where,
                           "is a file; expected a model's folder or a file of tensors (.safetensors, .gguf, "
                           ".pt, .pth, .bin or .ckpt); give the folder it is in");

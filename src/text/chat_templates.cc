@@ -64,15 +64,20 @@ void add_templates(const Json& json, const std::string& where, ChatTemplates& ch
   }
 }
 
-// Those of `config`, in place of the ones that are known already.
-void add_special_tokens(const Json& config, ChatTemplates& chat) {
+// Those of the file `name`, in place of the ones that are known already.
+void add_special_tokens(const Json& config, const std::string& name, ChatTemplates& chat) {
   for (const auto key : kSpecialTokens) {
     const auto found = config.find(key);
-    if (found == config.end()) continue;
+    if (found == config.end() || found->is_null()) continue;
     std::erase_if(chat.special_tokens, [&](const auto& token) { return token.first == key; });
     const Json* content = &*found;
     if (content->is_object() && content->contains("content")) content = &content->at("content");
-    if (content->is_string()) chat.special_tokens.emplace_back(key, content->get<std::string>());
+    if (!content->is_string()) {
+      throw TokenizerError(
+          fmt::format("{}: {}", name, key),
+          fmt::format("is {}; expected a text, or an object whose content is one", json_kind(*content)));
+    }
+    chat.special_tokens.emplace_back(key, content->get<std::string>());
   }
 }
 
@@ -93,13 +98,14 @@ void read_files(const std::filesystem::path& folder, ChatTemplates& chat) {
   bool listed = false;
   if (is_there(config_file)) {
     const Json config = read_object(read_limited(config_file), config_file.native());
-    add_special_tokens(config, chat);
+    add_special_tokens(config, printable(config_file.native()), chat);
     add_member(config, printable(config_file.native()), chat);
     listed = config.contains("added_tokens_decoder");
   }
   // As in transformers, which reads it for files that do not list their added tokens themselves.
   if (!listed && is_there(map_file))
-    add_special_tokens(read_object(read_limited(map_file), map_file.native()), chat);
+    add_special_tokens(read_object(read_limited(map_file), map_file.native()), printable(map_file.native()),
+                       chat);
   const auto other_file = folder / kChatTemplateFiles[1];
   if (chat.templates.empty() && is_there(other_file)) {
     add_member(read_object(read_limited(other_file), other_file.native()), printable(other_file.native()),
@@ -169,7 +175,7 @@ ChatTemplates read_chat_templates(const std::filesystem::path& folder) {
 ChatTemplates chat_templates_of(std::string_view config, std::string_view name) {
   return templates_by([&](ChatTemplates& chat) {
     const Json json = read_object(config, name);
-    add_special_tokens(json, chat);
+    add_special_tokens(json, printable(name), chat);
     add_member(json, printable(name), chat);
   });
 }

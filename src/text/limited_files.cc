@@ -18,8 +18,8 @@ bool is_there(const std::filesystem::path& file) {
 std::string read_limited(const std::filesystem::path& file, std::uint64_t limit) {
   try {
     return read_text_file(file, limit);
-  } catch (const CheckpointError& too_large) {
-    throw TokenizerError(printable(file.native()), too_large.what());
+  } catch (const CheckpointError& refused) {
+    throw TokenizerError(refused.where(), refused.message());
   }
 }
 

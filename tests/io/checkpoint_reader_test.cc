@@ -292,6 +292,22 @@ TEST_F(Checkpoint, I9NothingToRead) {
   refused(folder_.path(), {"got only adapter_model.safetensors, training_args.bin"});
 }
 
+// A GGUF file is read where its path is given: a folder may hold several, one in each format.
+TEST_F(Checkpoint, I9OnlyGgufFiles) {
+  put_file(folder_ / "m-Q4_K.gguf", "GGUF");
+  refused(folder_.path(),
+          {"the folder has no model file", "got only m-Q4_K.gguf; give the path of the one to read"});
+  put_file(folder_ / "m-Q8_0.gguf", "GGUF");
+  refused(folder_.path(), {"got only m-Q4_K.gguf, m-Q8_0.gguf; give the path"});
+  save_safetensors(folder_ / "model.safetensors", {{"w", at::ones({1})}});  // I7
+  EXPECT_EQ(CheckpointReader::open(folder_.path()).names(), std::vector<std::string>{"w"});
+}
+
+TEST_F(Checkpoint, S24PointersInThePlaceOfAnIndex) {
+  index_refused("version https://git-lfs.github.com/spec/v1\noid sha256:01\nsize 23456\n",
+                {"this is a Git LFS pointer of 23,456 bytes; fetch the real file"});
+}
+
 TEST_F(Checkpoint, NoFolder) {
   expect_refused<IoError>([&] { CheckpointReader::open(folder_ / "absent"); }, (folder_ / "absent").native(),
                           {"expected a folder", "No such file"});

@@ -158,6 +158,16 @@ TEST(ReadTextFile, HugeFileIsRefusedWithoutReadingIt) {  // C1: a config of 1 GB
                                   {"at most 1048576 bytes", "got 1000000000000"});
 }
 
+TEST(ReadTextFile, GitLfsPointersAreRefused) {  // S24
+  const TempFolder folder;
+  const auto path = folder / "chat_template.jinja";
+  put_file(path, "version https://git-lfs.github.com/spec/v1\noid sha256:01\nsize 390660192\n");
+  expect_refused<CheckpointError>([&] { read_text_file(path, 1000); }, path.native(),
+                                  {"this is a Git LFS pointer of 390,660,192 bytes; fetch the real file"});
+  put_file(path, "version 2 of https://git-lfs.github.com/spec/v1");
+  EXPECT_EQ(read_text_file(path, 1000).substr(0, 9), "version 2");
+}
+
 TEST(WriteFile, ReplacesAndLeavesNothingBehind) {
   const TempFolder folder;
   write_file(folder / "a", "first");

@@ -6,7 +6,13 @@
 #include <ATen/ops/isnan.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include <bit>
+#include <cmath>
+#include <functional>
+
+#include "hooked/io/file.h"
 #include "io/checkpoint_reader.h"
 #include "tests/io/file_bytes.h"
 #include "tests/io/gguf_bytes.h"
@@ -17,7 +23,7 @@ namespace {
 
 const std::filesystem::path kGgufFiles = HOOKED_SOURCE_DIR "/tests/golden/gguf";
 
-// Equal to the last bit; a NaN is one whatever its bits.
+// Equal to the last bit; a NaN that was computed is one whatever its bits.
 bool same_numbers_to_the_bit(const at::Tensor& one, const at::Tensor& other) {
   if (one.sizes() != other.sizes() || one.scalar_type() != other.scalar_type()) return false;
   if (one.scalar_type() != at::kFloat) return at::equal(one, other);
@@ -62,6 +68,103 @@ TEST(GgufTensors, AreReadFromAnywhere) {
     const at::Tensor last = stored.read_rows(name, rows - 1, 1);
     EXPECT_TRUE(same_numbers_to_the_bit(last, all.narrow(0, rows - 1, 1))) << name;
     EXPECT_THROW(stored.read_rows(name, rows, 1), CheckpointError);
+  }
+}
+
+/// A file of one tensor, as a test wants it.
+class OneGgufTensor : public testing::Test {
+ protected:
+  const std::filesystem::path& put(const GgufBytes& file) const {
+    put_file(path_, file.bytes());
+    return path_;
+  }
+
+  TempFolder folder_;
+  std::filesystem::path path_ = folder_ / "m.gguf";
+};
+
+// The header's length is not a multiple of anything here, and neither is where the numbers begin.
+TEST_F(OneGgufTensor, S19UnalignedDataIsReadRight) {
+  const double value = -1.25;
+  std::string block = little(0x3C00, 2);  // Q8_0: a factor of 1 and 32 numbers
+  for (int i = 0; i < 32; ++i) block += static_cast<char>(i - 16);
+  for (std::size_t shift = 0; shift < 8; ++shift) {
+    GgufBytes file;
+    file.uint32("general.alignment", 1).uint32(std::string(shift + 1, 'k'), 0);
+    file.alignment = 1;
+    file.tensor("doubles", {2}, 28, 0).tensor("blocks", {64}, 8, 16);
+    file.data = std::string(8, '\0') + little(std::bit_cast<std::uint64_t>(value), 8) + block + block;
+    const auto reader = CheckpointReader::open_file(put(file));
+    EXPECT_EQ(reader.info("doubles").begin % 8, (1 + file.header().size() - 1) % 8);
+    const at::Tensor doubles = reader.read("doubles"), blocks = reader.read("blocks");
+    EXPECT_EQ(doubles[1].item<double>(), value);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(doubles.const_data_ptr()) % alignof(double), 0U);
+    for (std::int64_t i = 0; i < 64; ++i) EXPECT_EQ(blocks[i].item<float>(), static_cast<float>(i % 32 - 16));
+    const at::Tensor run = at::empty({3}, at::kFloat);
+    reader.read_elements("blocks", 31, run);
+    EXPECT_EQ(run[0].item<float>(), 15.0F);
+    EXPECT_EQ(run[1].item<float>(), -16.0F);
+  }
+}
+
+// Numbers that are stored as they are keep their bits: all NaN payloads, infinities, subnormals, both zeros.
+TEST_F(OneGgufTensor, S21ValuesKeepTheirBits) {
+  const auto stored = [&](std::uint32_t type, std::uint64_t count, const std::string& data) {
+    GgufBytes file;
+    file.tensor("t", {count}, type, 0);
+    file.data = data;
+    const at::Tensor whole = CheckpointReader::open_file(put(file)).read("t");
+    EXPECT_EQ(whole.nbytes(), data.size());
+    return std::string(static_cast<const char*>(whole.const_data_ptr()), whole.nbytes());
+  };
+  std::string patterns;
+  for (std::uint32_t bits = 0; bits < 65536; ++bits) patterns += little(bits, 2);
+  for (const std::uint32_t halves : {1U, 30U, 25U})  // F16, BF16, I16
+    EXPECT_EQ(stored(halves, 65536, patterns), patterns) << halves;
+  std::string words, wide;
+  for (const std::uint32_t bits : {0x7F800001U, 0xFFC12345U, 0x7F800000U, 0xFF800000U, 0x00000001U,
+                                   0x80000000U, 0x7F7FFFFFU, 0x807FFFFFU})
+    words += little(bits, 4);
+  for (const std::uint64_t bits :
+       {0x7FF0000000000001U, 0xFFF8DEADBEEF0001U, std::uint64_t{1}, std::uint64_t{1} << 63U})
+    wide += little(bits, 8);
+  for (const std::uint32_t type : {0U, 26U}) EXPECT_EQ(stored(type, 8, words), words) << type;  // F32, I32
+  for (const std::uint32_t type : {28U, 27U}) EXPECT_EQ(stored(type, 4, wide), wide) << type;   // F64, I64
+}
+
+// The factor of a block may be anything; its numbers are that times theirs.
+TEST_F(OneGgufTensor, S21FactorsThatAreNotFinite) {
+  for (const std::uint64_t factor : {0x7C00U, 0xFC00U, 0x7E00U, 0x0001U, 0x8000U}) {
+    std::string block = little(factor, 2);
+    for (int i = 0; i < 32; ++i) block += static_cast<char>(i - 16);
+    GgufBytes file;
+    file.tensor("t", {32}, 8, 0);
+    file.data = block;
+    const at::Tensor numbers = CheckpointReader::open_file(put(file)).read("t");
+    const at::Tensor half = at::empty({1}, at::kHalf);
+    *static_cast<std::uint16_t*>(half.data_ptr()) = static_cast<std::uint16_t>(factor);
+    const float times = half.item<float>();
+    for (std::int64_t i = 0; i < 32; ++i) {
+      const float got = numbers[i].item<float>(), wanted = times * static_cast<float>(i - 16);
+      EXPECT_TRUE(std::isnan(wanted)
+                      ? std::isnan(got)
+                      : std::bit_cast<std::uint32_t>(got) == std::bit_cast<std::uint32_t>(wanted))
+          << times << " * " << i - 16 << " is not " << got;
+    }
+  }
+}
+
+TEST_F(OneGgufTensor, S23ShortenedAfterOpening) {
+  for (const std::uint32_t type : {0U, 8U}) {
+    GgufBytes file;
+    file.tensor("t", {64}, type, 0);
+    file.data = std::string(type == 0 ? 256 : 68, '\1');
+    const auto open = InputFile::open(put(file));
+    const GgufTensors tensors(open);
+    const auto reader = CheckpointReader::open_file(path_);
+    std::filesystem::resize_file(path_, std::filesystem::file_size(path_) - 4);
+    expect_refused<IoError>([&] { tensors.read(open, 0); }, path_.native(), {"the file ends at byte"});
+    expect_refused<IoError>([&] { reader.read("t"); }, path_.native(), {"changed"});
   }
 }
 
@@ -119,6 +222,61 @@ TEST_F(GgufSplits, AreFoundByTheFirst) {
   EXPECT_EQ(model.gguf()->at("general.architecture").text(), "llama");
   EXPECT_GT(model.read("c")[0].item<float>(), model.read("a")[0].item<float>());
   refused(path(2), path(2), {"number 2 of 3", "expected the first", "m-00001-of-00003.gguf"});
+}
+
+// As the hub cache has them: the names that count are the links'.
+TEST_F(GgufSplits, I2SymbolicLinks) {
+  std::filesystem::create_directory(folder_ / "blobs");
+  for (const auto& [no, name] : {std::pair{0U, "a"}, std::pair{1U, "b"}, std::pair{2U, "c"}}) {
+    const std::string blob = fmt::format("blobs/{}", no);
+    put_file(folder_ / blob, part(no, name).bytes());
+    std::filesystem::create_symlink(blob, path(static_cast<int>(no) + 1));
+  }
+  EXPECT_EQ(CheckpointReader::open_file(path(1)).names(), (std::vector<std::string>{"a", "b", "c"}));
+  std::filesystem::create_symlink("blobs/0", folder_ / "model.gguf");
+  refused(folder_ / "model.gguf", folder_ / "model.gguf", {"one of 3", "its name does not say which"});
+}
+
+TEST_F(GgufSplits, I3WhatIsNoRegularFile) {
+  const auto refused_io = [&](const std::filesystem::path& where, std::string_view what) {
+    expect_refused<IoError>([&] { CheckpointReader::open_file(path(1)); }, where.native(), {what});
+  };
+  std::filesystem::create_symlink("gone", path(1));
+  refused_io(path(1), "'gone', which does not exist");
+  std::filesystem::remove(path(1));
+  std::filesystem::create_directory(path(1));
+  refused_io(path(1), "a folder");
+  std::filesystem::remove(path(1));
+  ASSERT_EQ(::mkfifo(path(1).c_str(), 0600), 0);
+  refused_io(path(1), "a named pipe");
+  std::filesystem::remove(path(1));
+  std::filesystem::create_symlink("/dev/zero", path(1));
+  refused_io(path(1), "a device");
+  std::filesystem::remove(path(1));
+  write();
+  std::filesystem::remove(path(3));
+  ASSERT_EQ(::mkfifo(path(3).c_str(), 0600), 0);
+  refused_io(path(3), "a named pipe");
+}
+
+TEST_F(GgufSplits, I8CountsOfAWrongType) {
+  const auto with_count = [&](const std::function<void(GgufBytes&)>& set_it) {
+    GgufBytes file = part(0, "a");
+    std::erase_if(file.entries,
+                  [](const std::string& entry) { return entry.find("split.count") != std::string::npos; });
+    set_it(file);
+    put_file(path(1), file.bytes());
+  };
+  with_count([](GgufBytes& file) { file.text("split.count", "3"); });
+  refused(path(1), path(1), {"'split.count' is no number of files", "got string"});
+  with_count([](GgufBytes& file) { file.float32("split.count", 3.0F); });
+  refused(path(1), path(1), {"'split.count' is no number of files", "got float32"});
+  with_count([](GgufBytes& file) { file.boolean("split.count", 1); });
+  refused(path(1), path(1), {"'split.count' is no number of files", "got bool"});
+  with_count([](GgufBytes& file) { file.array("split.count", GgufType::uint16, 1, little(3, 2)); });
+  refused(path(1), path(1), {"'split.count' is no number of files", "got array of uint16"});
+  with_count([](GgufBytes& file) { file.uint32("split.count", 100'000); });
+  refused(path(1), path(1), {"'split.count' is no number of files", "expected 0 to 99999, got 100000"});
 }
 
 TEST_F(GgufSplits, MissingFilesAreAllNamed) {

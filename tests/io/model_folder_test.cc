@@ -187,12 +187,21 @@ TEST_F(ModelFolder, NamesThatAreNoHubNames) {
 }
 
 TEST_F(ModelFolder, AFileOfTensorsIsAModelToo) {
-  for (const auto* name : {"model.safetensors", "ckpt.pt", "final.pth", "pytorch_model.bin", "last.ckpt"}) {
+  for (const auto* name :
+       {"model.safetensors", "m.gguf", "ckpt.pt", "final.pth", "pytorch_model.bin", "last.ckpt"}) {
     put_file(name, "x");
     EXPECT_EQ(locate_model(name), name);
   }
   put_file("config.json", "{}");
   refused("config.json", {"is a file", "expected a model's folder or a file of tensors", ".pth"});
+}
+
+// I3: what opens it says what is wrong with it; it is no name of the hub.
+TEST_F(ModelFolder, AFileThatIsALinkToNothingIsNoHubName) {
+  std::filesystem::create_symlink("gone", "dangling.gguf");
+  EXPECT_EQ(locate_model("dangling.gguf"), "dangling.gguf");
+  std::filesystem::create_symlink("gone", "dangling");
+  refused("dangling", {"the model was not found"});
 }
 
 TEST_F(ModelFolder, WhatBelongsToTheWeightsLiesBesideThem) {

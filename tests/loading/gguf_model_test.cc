@@ -18,6 +18,7 @@
 #include "io/checkpoint_reader.h"
 #include "tests/io/file_bytes.h"
 #include "tests/io/gguf_bytes.h"
+#include "tests/support/process_memory.h"
 #include "tests/support/relative_difference.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/thrown_by.h"
@@ -146,6 +147,102 @@ TEST_F(SmallGguf, KeysThatMustBeThere) {
     entries_[key] = was;
   }
   EXPECT_NO_THROW(load());
+}
+
+// C1: a file that says nothing of a model, or says it with other types.
+TEST_F(SmallGguf, C1MetadataThatIsNone) {
+  const auto without = [&](const GgufBytes& file, std::string_view part) {
+    put_file(folder_.path() / "m.gguf", file.bytes());
+    expect_refused<CheckpointError>([&] { describe((folder_.path() / "m.gguf").string()); },
+                                    (folder_.path() / "m.gguf").native(), {part});
+  };
+  without(GgufBytes(), "'general.architecture' is missing or no text");
+  without(GgufBytes().uint32("general.architecture", 1), "'general.architecture' is missing or no text");
+  without(GgufBytes().array("general.architecture", GgufType::text, 1, gguf_text("llama")),
+          "'general.architecture' is missing or no text");
+  without(GgufBytes().text("general.architecture", "llama"), "'llama.context_length' is missing");
+  without(GgufBytes().text("general.architecture", "llama").uint32("llama", 1).text("llama.", "x"),
+          "'llama.context_length' is missing");
+}
+
+// C3: sizes and numbers that no model has.
+TEST_F(SmallGguf, C3NumbersThatDoNotFit) {
+  const auto kept = entries_;
+  const auto with = [&](const std::function<void()>& set_it, std::initializer_list<std::string_view> parts) {
+    set_it();
+    const std::string file = written();
+    const auto said = [&](const auto& action) {
+      try {
+        action();
+        ADD_FAILURE() << "nothing was thrown";
+      } catch (const Error& error) {
+        EXPECT_TRUE(error.where().starts_with(file)) << error.what();
+        for (const auto part : parts)
+          EXPECT_NE(std::string_view(error.what()).find(part), std::string_view::npos) << error.what();
+      }
+    };
+    said([&] { describe(file); });
+    said([&] { HookedTransformer::load(file, kRawDoubles); });
+    entries_ = kept;
+  };
+  with([&] { integer("attention.head_count_kv", 3); },
+       {"num_key_value_heads] 3 does not divide num_attention_heads = 2"});
+  with([&] { integer("attention.head_count", 3); }, {"'llama.attention.head_count' does not divide"});
+  with([&] { integer("attention.head_count_kv", 0); }, {"'llama.attention.head_count_kv' is out of range"});
+  with(
+      [&] {
+        integer("attention.key_length", 5);
+        integer("attention.value_length", 5);
+      },
+      {"turns 5 of the 5 dimensions of a head; expected an even number"});
+  for (const float eps :
+       {0.0F, -1e-5F, std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()})
+    with([&] { real("attention.layer_norm_rms_epsilon", eps); }, {"eps"});
+  for (const float base : {0.0F, -1.0F}) with([&] { real("rope.freq_base", base); }, {"rope_theta"});
+  with([&] { real("rope.freq_base", std::numeric_limits<float>::quiet_NaN()); },
+       {"'llama.rope.freq_base' is not a finite number"});
+  with([&] { integer("block_count", 10'001); }, {"10000"});
+}
+
+// T4
+TEST_F(SmallGguf, TokensThatTheModelHasNotAreRefusedWhereTheyAreUsed) {
+  std::string texts;
+  for (char letter = 'a'; letter <= 'l'; ++letter) texts += gguf_text(std::string(1, letter));
+  GgufBytes file;
+  file.text("tokenizer.ggml.model", "gpt2").text("tokenizer.ggml.pre", "gpt-2");
+  file.array("tokenizer.ggml.tokens", GgufType::text, 12, texts);
+  file.array("tokenizer.ggml.merges", GgufType::text, 0, "");
+  for (const std::string& entry : file.entries) entries_[entry] = entry;
+  const HookedTransformer model = load();
+  ASSERT_EQ(model.notes().size(), 1U);
+  EXPECT_EQ(model.notes()[0], "the tokenizer knows 12 pieces, the model only 10: ids from 10 on are refused");
+  EXPECT_EQ(model.run("abj").logits().size(1), 3);
+  EXPECT_NE(text_thrown_by<Error>([&] { (void)model.run("abk").logits(); }).find("10"), std::string::npos);
+}
+
+// C4: a config that is larger than the tensors is refused by their headers, and nothing of its size is made.
+TEST_F(SmallGguf, C4SizesAreComparedBeforeAnythingIsAllocated) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "a sanitizer has memory of its own";
+#endif
+  if (!forget_peak() || process_status("VmHWM") < 0) GTEST_SKIP() << "this system does not tell the peak";
+  const auto kept = entries_;
+  EXPECT_NO_THROW(load());  // code and threads are there from now on
+  constexpr std::uint32_t kLarge = 1U << 24U;
+  for (const auto& [key, value] : std::map<std::string, std::uint32_t>{{"embedding_length", kLarge},
+                                                                       {"feed_forward_length", kLarge},
+                                                                       {"attention.head_count", 4096},
+                                                                       {"attention.key_length", kLarge},
+                                                                       {"block_count", 10'000}}) {
+    SCOPED_TRACE(key);
+    integer(key, value);
+    const std::string file = written();
+    ASSERT_TRUE(forget_peak());
+    const std::int64_t before = process_status("VmRSS");
+    EXPECT_THROW(HookedTransformer::load(file), Error);
+    EXPECT_LE(process_status("VmHWM") - before, std::int64_t{64} << 20);
+    entries_ = kept;
+  }
 }
 
 // Every key of the architecture is obeyed or refused, but for the few that say nothing.

@@ -76,6 +76,21 @@ GgufBytes vocabulary_of(const Json& tokenizer, const std::string& pre) {
   return file;
 }
 
+/// A tokenizer of the model `llama` with these pieces, the first of them the unknown one.
+GgufBytes scored(const std::vector<std::string>& pieces) {
+  GgufBytes file;
+  std::string types, scores;
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    types += little(i == 0 ? 2 : 1, 4);
+    scores += little(std::bit_cast<std::uint32_t>(-static_cast<float>(i)), 4);
+  }
+  file.text("tokenizer.ggml.model", "llama");
+  file.array("tokenizer.ggml.tokens", GgufType::text, pieces.size(), texts_of(pieces));
+  file.array("tokenizer.ggml.token_type", GgufType::int32, pieces.size(), types);
+  file.array("tokenizer.ggml.scores", GgufType::float32, pieces.size(), scores);
+  return file;
+}
+
 TEST(GgufTokenizer, CutsTextsAsTheTokenizerJsonThatItIs) {
   const Json texts = json_of(kTokenizers / "texts.json");
   std::set<std::string_view> met;
@@ -202,6 +217,83 @@ TEST(GgufTokenizer, WhatIsNotReadIsANote) {
   EXPECT_FALSE(read_gguf_tokenizer({}, 10, "m.gguf").problem) << "no tokenizer is no problem";
 }
 
+/// The whole text of what a problem or a note says, empty without one.
+std::string said_by(const TokenizerFiles& read) {
+  std::string all;
+  for (const std::string& note : read.notes) all += note + "\n";
+  return all;
+}
+
+// T2: the last id of a spelling counts, as in a tokenizer.json, and in either form.
+TEST(GgufTokenizer, PiecesThatStandTwice) {
+  GgufBytes file;
+  file.text("tokenizer.ggml.model", "gpt2").text("tokenizer.ggml.pre", "gpt-2");
+  file.array("tokenizer.ggml.tokens", GgufType::text, 4, texts_of({"a", "b", "a", "ab"}));
+  file.array("tokenizer.ggml.merges", GgufType::text, 1, texts_of({"a b"}));
+  const TokenizerFiles read = read_gguf_tokenizer(metadata_of(file), 10, "m.gguf");
+  ASSERT_TRUE(read.tokenizer) << read.problem->what();
+  EXPECT_NE(said_by(read).find("names pieces more than once, and each has the last of its ids: a"),
+            std::string::npos)
+      << said_by(read);
+  EXPECT_EQ(read.tokenizer->encode("a").ids, std::vector<std::int64_t>{2});
+  EXPECT_EQ(read.tokenizer->encode("ab").ids, std::vector<std::int64_t>{3});
+
+  // With scores: "ab" by the last of its two scores is joined after "bc".
+  const auto pieces = [](const std::vector<std::string>& all) {
+    return read_gguf_tokenizer(metadata_of(scored(all)), 20, "m.gguf");
+  };
+  const TokenizerFiles once = pieces({"<unk>", "a", "b", "c", "ab", "bc"});
+  const TokenizerFiles twice = pieces({"<unk>", "a", "b", "c", "ab", "bc", "ab"});
+  ASSERT_TRUE(once.tokenizer && twice.tokenizer);
+  const auto end_of = [](const TokenizerFiles& of) { return of.tokenizer->encode("abc").ids.back(); };
+  EXPECT_EQ(end_of(once), 3) << "ab, c";
+  EXPECT_EQ(end_of(twice), 5) << "a, bc";
+  EXPECT_NE(said_by(twice).find("more than once"), std::string::npos) << said_by(twice);
+}
+
+TEST(GgufTokenizer, MergesOfPiecesThatAreNotThere) {  // T2
+  const auto with_merges = [](const std::vector<std::string>& merges) {
+    GgufBytes file;
+    file.text("tokenizer.ggml.model", "gpt2").text("tokenizer.ggml.pre", "gpt-2");
+    file.array("tokenizer.ggml.tokens", GgufType::text, 3, texts_of({"a", "b", "ab"}));
+    file.array("tokenizer.ggml.merges", GgufType::text, merges.size(), texts_of(merges));
+    return read_gguf_tokenizer(metadata_of(file), 10, "m.gguf");
+  };
+  EXPECT_TRUE(with_merges({"a b"}).tokenizer);
+  EXPECT_NE(said_by(with_merges({"a b", "a z"})).find("merges[1]"), std::string::npos);
+  EXPECT_NE(said_by(with_merges({"b a"})).find("merges[0]"), std::string::npos)
+      << "what they make is no piece";
+  for (const char* bad : {"", "a", "a b a", "ab "})
+    EXPECT_NE(said_by(with_merges({bad})).find("merges[0]"), std::string::npos) << bad;
+}
+
+TEST(GgufTokenizer, NumberOfPiecesIsLimited) {  // T2
+  for (const std::uint64_t count : {std::uint64_t{1} << 24U, (std::uint64_t{1} << 24U) + 1}) {
+    GgufBytes file;
+    file.text("tokenizer.ggml.model", "none of them");
+    file.array("tokenizer.ggml.tokens", GgufType::text, count, std::string(count * 8, '\0'));
+    const std::string said = said_by(read_gguf_tokenizer(metadata_of(file), 10, "m.gguf"));
+    const char* wanted =
+        count > (std::uint64_t{1} << 24U)
+            ? "'tokenizer.ggml.tokens' is too long; expected at most 16777216 texts, got 16777217"
+            : "'tokenizer.ggml.model' is 'none of them'";
+    EXPECT_NE(said.find(wanted), std::string::npos) << said;
+  }
+}
+
+TEST(GgufTokenizer, MoreTokensThanTheModelHas) {  // T4
+  GgufBytes file;
+  file.text("tokenizer.ggml.model", "gpt2").text("tokenizer.ggml.pre", "gpt-2");
+  file.array("tokenizer.ggml.tokens", GgufType::text, 3, texts_of({"a", "b", "c"}));
+  file.array("tokenizer.ggml.merges", GgufType::text, 0, "");
+  const GgufMetadata metadata = metadata_of(file);
+  EXPECT_EQ(said_by(read_gguf_tokenizer(metadata, 3, "m.gguf")), "");
+  const TokenizerFiles read = read_gguf_tokenizer(metadata, 2, "m.gguf");
+  EXPECT_EQ(said_by(read), "the tokenizer knows 3 pieces, the model only 2: ids from 2 on are refused\n");
+  ASSERT_TRUE(read.tokenizer);
+  EXPECT_EQ(read.tokenizer->encode("abc").ids, (std::vector<std::int64_t>{0, 1, 2})) << "a run refuses them";
+}
+
 // Recorded from the package sentencepiece (tests/golden/make.py gguf-models).
 TEST(GgufTokenizer, ScoresCutTextsAsSentencePieceDoes) {
   const auto reader = CheckpointReader::open_file(kGgufGoldens / "sentencepiece.gguf");
@@ -215,21 +307,6 @@ TEST(GgufTokenizer, ScoresCutTextsAsSentencePieceDoes) {
     EXPECT_EQ(read.tokenizer->decode(ids), row.at("decoded").get<std::string>()) << text;
   }
   EXPECT_EQ(read.tokenizer->encode("a", {.add_special_tokens = true}).ids.front(), 1);
-}
-
-/// A tokenizer of the model `llama` with these pieces, the first of them the unknown one.
-GgufBytes scored(const std::vector<std::string>& pieces) {
-  GgufBytes file;
-  std::string types, scores;
-  for (std::size_t i = 0; i < pieces.size(); ++i) {
-    types += little(i == 0 ? 2 : 1, 4);
-    scores += little(std::bit_cast<std::uint32_t>(-static_cast<float>(i)), 4);
-  }
-  file.text("tokenizer.ggml.model", "llama");
-  file.array("tokenizer.ggml.tokens", GgufType::text, pieces.size(), texts_of(pieces));
-  file.array("tokenizer.ggml.token_type", GgufType::int32, pieces.size(), types);
-  file.array("tokenizer.ggml.scores", GgufType::float32, pieces.size(), scores);
-  return file;
 }
 
 // All ways to make a piece are looked at, which takes the square of its length: of ten million bytes it would

@@ -1,6 +1,7 @@
 // Conversations against transformers' apply_chat_template, for templates in the manner of published families
 // (tests/golden/make.py chat), and where templates are read from.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -12,6 +13,7 @@
 #include "hooked/core/error.h"
 #include "hooked/io/file.h"
 #include "hooked/text/tokenizer.h"
+#include "tests/support/processor_time.h"
 #include "tests/support/temp_folder.h"
 #include "tests/text/golden_time.h"
 
@@ -205,6 +207,93 @@ TEST_F(ChatFiles, WhatIsDamagedIsToldWhereItIsUsed) {
   std::filesystem::remove(folder_ / "chat_template.jinja");
   ASSERT_EQ(load().notes().size(), 1U);
   EXPECT_NE(load().notes()[0].find("the chat template cannot be used: "), std::string::npos);
+}
+
+// S24
+TEST_F(ChatFiles, APointerInThePlaceOfATemplateIsNotRendered) {
+  const std::string_view pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:01\nsize 4321\n";
+  for (const char* name : {"chat_template.jinja", "tokenizer_config.json", "special_tokens_map.json"}) {
+    TempFolder folder;
+    write(folder / "tokenizer.json", kTokenizer);
+    write(folder / "chat_template.jinja", "{{ bos_token }}");
+    write(folder / name, pointer);
+    try {
+      const auto tokenizer = Tokenizer::load(folder.path());
+      ADD_FAILURE() << name << " gives " << tokenizer.chat_text({{"user", "hi"}});
+    } catch (const TokenizerError& error) {
+      EXPECT_EQ(error.where(), (folder / name).native());
+      EXPECT_EQ(error.message(), "this is a Git LFS pointer of 4,321 bytes; fetch the real file") << name;
+    }
+  }
+}
+
+// I2, I3
+TEST_F(ChatFiles, TemplatesThatAreNoRegularFiles) {
+  const auto path = folder_ / "chat_template.jinja";
+  write(folder_ / "blob", "linked {{ messages[0].content }}");
+  std::filesystem::create_symlink("blob", path);
+  EXPECT_EQ(text(), "linked hi");
+  const auto refused = [&](std::string_view what) {
+    try {
+      load();
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const IoError& error) {
+      EXPECT_EQ(error.where(), path.native());
+      EXPECT_NE(error.message().find(what), std::string_view::npos) << error.what();
+    }
+    std::filesystem::remove(path);
+  };
+  std::filesystem::remove(path);
+  std::filesystem::create_symlink("gone", path);
+  refused("'gone', which does not exist");
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  refused("a named pipe");
+  std::filesystem::create_directory(path);
+  refused("a folder");
+}
+
+// C2
+TEST_F(ChatFiles, SpecialTokensOfAWrongType) {
+  write(folder_ / "chat_template.jinja", "{{ pad_token }}");
+  for (const char* file : {"tokenizer_config.json", "special_tokens_map.json"}) {
+    for (const auto& [value, kind] :
+         {std::pair{"5", "an integer"}, std::pair{"true", "a boolean"}, std::pair{"[\"<s>\"]", "an array"},
+          std::pair{"{\"text\": \"<s>\"}", "an object"}, std::pair{"{\"content\": 5}", "an integer"}}) {
+      write(folder_ / file, std::string("{\"pad_token\": ") + value + "}");
+      const std::string said = refusal();
+      EXPECT_NE(said.find(std::string(file) + ": pad_token] is " + kind + "; expected a text"),
+                std::string::npos)
+          << said;
+    }
+    write(folder_ / file, R"({"pad_token": null})");
+    EXPECT_EQ(text(), "") << "no token";
+    std::filesystem::remove(folder_ / file);
+  }
+}
+
+// T5: ten million bytes of one message, by templates that trim, cut and join it.
+TEST_F(ChatFiles, LongMessagesTakeLinearTime) {
+  const std::string_view line = "It is a word. ";
+  const auto message = [&](std::size_t bytes) {
+    std::string content;
+    while (content.size() < bytes) content += line;
+    return content;
+  };
+  const std::string longest = message(10'000'000);
+  for (const char* name : {"llama31", "qwen25", "mistral_v1", "gemma", "deepseek_r1"}) {
+    const auto file = kFiles / "templates" / (std::string(name) + ".jinja");
+    ASSERT_TRUE(std::filesystem::exists(file)) << name;
+    const auto tokenizer = load().with_chat_template(read(file));
+    const auto seconds = [&](const std::string& content) {
+      const double start = processor_seconds();
+      const std::string rendered = tokenizer.chat_text({{"user", content}}, {.time = golden_time()});
+      EXPECT_GE(rendered.size(), content.size() - 1) << name;
+      return processor_seconds() - start;
+    };
+    seconds(message(1'250'000));
+    const double eighth = seconds(message(1'250'000)), all = seconds(longest);
+    EXPECT_LT(all, 30 * eighth + 0.5) << name;
+  }
 }
 
 TEST_F(ChatFiles, OptionsAreChecked) {

@@ -229,5 +229,78 @@ TEST(Jinja, LimitsAreThoseThatAreGiven) {
             std::string::npos);
 }
 
+// S4: what is accepted at each limit is refused one above.
+TEST(Jinja, LimitsAreExact) {
+  const std::string letters(1000, 'a');
+  EXPECT_EQ(render(letters, {}, {.template_bytes = 1000}), letters);
+  EXPECT_NE(
+      refusal(letters + "a", {}, {.template_bytes = 1000}).find("has 1001 bytes; expected at most 1000"),
+      std::string::npos);
+  EXPECT_EQ(render(letters, {}, {.output = 1000}), letters);
+  EXPECT_NE(refusal(letters + "a", {}, {.output = 1000}).find("at most 1000 bytes"), std::string::npos);
+  EXPECT_EQ(render("{{ range(1000)|length }}", {}, {.range = 1000}), "1000");
+  EXPECT_NE(refusal("{{ range(1001)|length }}", {}, {.range = 1000}).find("range has 1001 items"),
+            std::string::npos);
+  const auto nested = [](std::size_t levels) {
+    return "{{ " + std::string(levels, '[') + std::string(levels, ']') + " }}";
+  };
+  EXPECT_EQ(refusal(nested(20), {}, {.value_depth = 20}), "");
+  EXPECT_NE(refusal(nested(21), {}, {.value_depth = 20}).find("nested too deep; expected at most 20 levels"),
+            std::string::npos);
+  const auto in_brackets = [](std::size_t levels) {
+    return "{{ " + std::string(levels, '(') + "1" + std::string(levels, ')') + " }}";
+  };
+  // The last that is accepted, by a limit that counts them: one level more is refused.
+  const auto most = [](const auto& accepted) {
+    std::int64_t count = 1;
+    while (accepted(count)) ++count;
+    return count - 1;
+  };
+  const auto syntax = [&](int limit) {
+    return most([&](std::int64_t levels) {
+      return refusal(in_brackets(static_cast<std::size_t>(levels)), {}, {.syntax_depth = limit}).empty();
+    });
+  };
+  EXPECT_EQ(syntax(31), syntax(30) + 1);
+  // Steps and bytes that a template takes are limits that it keeps; with one less it does not.
+  const std::string work = "{% for i in range(50) %}{{ i ~ 'x' }}{% endfor %}";
+  const auto least = [&](const auto& with) {
+    std::uint64_t limit = 1;
+    while (!refusal(work, {}, with(limit)).empty()) ++limit;
+    return limit;
+  };
+  const auto steps = least([](std::uint64_t limit) { return jinja::Limits{.steps = limit}; });
+  EXPECT_GE(steps, 50U);
+  EXPECT_NE(refusal(work, {}, {.steps = steps - 1}).find("too many steps"), std::string::npos);
+  const auto bytes = least([](std::uint64_t limit) { return jinja::Limits{.bytes = limit}; });
+  EXPECT_GE(bytes, 100U);
+  EXPECT_NE(refusal(work, {}, {.bytes = bytes - 1}).find("too many values"), std::string::npos);
+  const auto depth = [&](int limit) {
+    return most([&](std::int64_t levels) {
+      const std::string calls = "{% macro m(n) %}{% if n > 1 %}{{ m(n - 1) }}{% endif %}{% endmacro %}{{ m(" +
+                                std::to_string(levels) + ") }}";
+      return refusal(calls, {}, {.depth = limit}).empty();
+    });
+  };
+  EXPECT_GT(depth(100), depth(50));
+}
+
+// The default limits at their edges.
+TEST(Jinja, TheUsualLimitsAreExact) {
+  const jinja::Limits usual;
+  EXPECT_EQ(render(std::string(usual.template_bytes, 'a')).size(), usual.template_bytes);
+  EXPECT_NE(refusal(std::string(usual.template_bytes + 1, 'a')).find("expected at most 1048576"),
+            std::string::npos);
+  const std::string megabyte(std::size_t{1} << 20U, 'x');
+  const Variables variables = {{"a", megabyte}};
+  const auto times = [](int count) {
+    return "{% for i in range(" + std::to_string(count) + ") %}{{ a }}{% endfor %}";
+  };
+  EXPECT_EQ(render(times(64), variables).size(), usual.output);
+  EXPECT_NE(refusal(times(64) + "b", variables).find("at most 67108864 bytes"), std::string::npos);
+  EXPECT_EQ(render("{{ range(100000)|length }}"), "100000");
+  EXPECT_NE(refusal("{{ range(100001)|length }}").find("range has 100001 items"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace hooked::text::jinja_test

@@ -67,7 +67,8 @@ class InputFile {
 };
 
 /// The whole text of a regular file of at most `limit` bytes.
-/// Throws IoError when it cannot be read and CheckpointError when it is larger than `limit`.
+/// Throws IoError when it cannot be read and CheckpointError when it is larger than `limit`, or a Git LFS
+/// pointer in its place.
 std::string read_text_file(const std::filesystem::path& path, std::uint64_t limit);
 
 /// Makes `path` hold exactly `bytes`: either all of them or, after an error or a crash, what was there
