@@ -82,7 +82,6 @@ inline std::vector<Refusal> of_runs() {
       {joined({{"`head_scores`", "`source_attribution`", "`score_attribution`"}, paths}),
        "caches of runs behind a prefix", "the prefix's attention, keys and values are not in the cache",
        [](Config, Asked a) { return a.prefix; }},
-      {{"`source_attribution`"}, "gated heads", "gates stand behind the pattern", gated},
       {{"`score_attribution`"}, "clipped queries and keys", "clipping is not linear", clipped},
       {{"`score_attribution`"},
        "an encoder's heads, cross-attention",
@@ -105,9 +104,7 @@ inline std::vector<Refusal> of_runs() {
        "fitted maps are of the stream as published weights make it",
        [](Config c, Asked) { return !c.processing.empty(); }},
       {{"`logit_lens` with `maps` and `parts`"}, "everywhere", "maps read the stream, not parts", everywhere},
-      {paths, "gated heads", "what multiplies the values is no matrix times the stream", gated},
-      {paths, "latent attention, norms of values, clipped values", "values are no matrix times the stream",
-       [](Config c, Asked) { return c.latent_attention() || c.value_norm || c.qkv_clip > 0; }},
+      {paths, "clipped values", "values are no matrix times the stream", clipped},
   };
 }
 

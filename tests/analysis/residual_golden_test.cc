@@ -199,10 +199,6 @@ TEST_P(StreamOfGolden, SourcesAddUpToTheirHeads) {
   if (!model.config().has_unembedding() || model.config().has_mlm_head()) GTEST_SKIP() << "no linear logits";
   const auto heads =
       direct_logit_attribution(model, run.cache, {.answer = 1, .grain = Grain::head, .positions = {}});
-  if (model.config().gated_heads) {
-    EXPECT_THROW(source_attribution(model, run.cache, {.answer = 1, .positions = {}}), HookError);
-    return;
-  }
   for (const auto& pattern : {act::pattern, act::cross_pattern}) {
     if (pattern.site == Site::cross_pattern && !model.config().has_encoder()) continue;
     const auto sources =
