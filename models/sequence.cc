@@ -90,7 +90,9 @@ at::Tensor Sequence::own_columns() const {
 
 std::vector<KeysAndValues> Sequence::past(std::int64_t l) const {
   std::vector<KeysAndValues> segments;
-  if (input_.prefix) segments.push_back(input_.prefix->layer(l, input_.prefix->length()));
+  // (One of an encoder-decoder may hold what the encoder read, and no columns.)
+  if (input_.prefix && input_.prefix->length() > 0)
+    segments.push_back(input_.prefix->layer(l, input_.prefix->length()));
   if (input_.cache != nullptr && input_.cache->length() > 0) {
     segments.push_back(input_.cache->layer(l, input_.cache->length()));
   }
@@ -103,7 +105,8 @@ std::vector<KeysAndValues> Sequence::append(std::int64_t l, const KeysAndValues&
     return {input_.cache->layer(l, input_.cache->capacity())};
   }
   std::vector<KeysAndValues> segments;
-  if (input_.prefix) segments.push_back(input_.prefix->layer(l, input_.prefix->length()));
+  if (input_.prefix && input_.prefix->length() > 0)
+    segments.push_back(input_.prefix->layer(l, input_.prefix->length()));
   if (input_.cache != nullptr) {
     input_.cache->append(l, own);
     segments.push_back(input_.cache->layer(l, input_.cache->length() + input_.length));

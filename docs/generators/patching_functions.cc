@@ -38,6 +38,7 @@ A test holds them to what {oracle} returned in float64 for {models} models, each
 pair of prompts and on three pairs padded on the left: {recorded} results, each number within 1e-9. In {absent} more
 TransformerLens crashes or returns another number than its definition says. There a sample of our
 numbers is held to runs of their own, without padding, and to the algebra of a path; the last column says why.
+What is refused is in [reading-functions.md](reading-functions.md#what-is-refused).
 
 | function | ours | axes | patches | not TransformerLens's number where |
 |---|---|---|---|---|

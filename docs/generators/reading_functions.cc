@@ -1,5 +1,5 @@
 // Prints docs/reading-functions.md from the indices of the goldens of TransformerLens's ActivationCache and
-// detect_head.
+// detect_head, and from the table of what is refused.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -14,11 +14,13 @@
 #include <string_view>
 #include <vector>
 
+#include "refusals.h"
+
 namespace {
 
 constexpr std::string_view kPreface = R"(# TransformerLens's functions for reading a run
 
-Generated from the golden results (`tests/golden/reading/index.json`, `tests/golden/heads.json`, `tests/golden/circuits.json`, `tests/golden/gradients/index.json`, `tests/golden/bridge/index.json`); do not edit. Run
+Generated from the golden results (`tests/golden/reading/index.json`, `tests/golden/heads.json`, `tests/golden/circuits.json`, `tests/golden/gradients/index.json`, `tests/golden/bridge/index.json`) and the table of refusals (`docs/generators/refusals.h`); do not edit. Run
 `cmake --build --preset release --target docs` after a change. A test fails when this page is out of date.
 
 A test holds the functions of [analysis.md](analysis.md) to what the methods of {oracle}'s `ActivationCache` returned in
@@ -130,35 +132,11 @@ Another test holds ours to what the tools of {oracle} say of checkpoints that it
 constexpr std::string_view kRefused = R"(
 ## What is refused
 
+A test calls every function of the analyses on every kind of golden checkpoint, and what it refuses is a row here. What a model does not have (a layer, a head, an encoder, an
+activation, a weight), what a cache has not kept, and options that say nothing or contradict one another are refused everywhere, with their names.
+
 | function | where | because |
 |---|---|---|
-| `direct_logit_attribution`, `source_attribution`, `normed_logit` and its like | models without unembedding | they have no logits; `residual_parts` takes their stream apart |
-| the same | models with a masked-LM head | its activation function stands between the stream and the logits, and no sum of parts passes it |
-| `normed_logit`, `norm_shares`, `leave_one_out` | models without a final norm | there is no norm to measure |
-| `unnormed_reading` | two stacks, and models whose MLPs do not read through a norm | there is no such reading |
-| `ValueBiases::in_bias` | sinks, clipped values, latents | what is constant in the values does not stand apart |
-| `source_attribution`, `score_attribution` | caches of runs behind a prefix | the prefix's keys and values are not in the cache |
-| `score_attribution` | clipped queries and keys | clipping is not linear |
-| `head_scores` | caches of runs behind a prefix | the prefix's attention is not in the cache |
-| the same | `previous_token`, `current_token`, `duplicate_token`, `induction`, `distance` of cross-attention | queries and keys are of two texts |
-| `ov_circuits`, `qk_circuits` and what is made of them | latent attention | queries, keys and values come from behind norms of their own |
-| the same | clipped queries, keys and values | clipping is not linear |
-| `qk_circuits`, `composition_scores` by queries and keys | query and key norms | only a run has their scales |
-| `full_qk_circuit` behind the first layer, `full_ov_circuit`, `virtual_weights`, `singular_directions`, `copying_scores`, `composition_scores`, with `.norms` | norms on the stream itself | between the two ends stands a norm whose scale only a run has |
-| `full_qk_circuit`, `full_ov_circuit` with `CircuitEnd::position` | positions that are no embeddings; of OV circuits shortformer's | nothing of them is in the stream |
-| `position_biases` | positions other than ALiBi and relative ones | nothing is added to scores |
-| `path_expansion`, `path_logits` | latent attention, clipped values | values are no matrix times the stream |
-| the same | caches of runs behind a prefix | the prefix's values are not in the cache |
-| `copying_scores` | two stacks, masked-LM heads, models that predict another vocabulary or none | there is no circuit from tokens to their own logits |
-| `repetition_scores` | two stacks, bidirectional models, models without unembedding | they do not predict the next token |
-| `indirect_object_pairs` | two stacks | `PromptPairs` are of one stack |
-| `attribution_patching`, `edge_attribution` | metrics that move in steps (`rank`, `top1`) | their gradient is zero |
-| `attribution_patching` with `layers_at_once` | hooks, edits, two stacks, metrics of activations | stretches of layers cannot be computed anew by themselves |
-| `edge_attribution` with `check` | by position | edges are patched at all positions together |
-| `run_circuits` of edges | norms on the stream or behind what is written to it, latent attention | a part's share of what is read is no sum |
-| the same | two stacks | cross-attention's heads read one copy of each stream |
-| `logit_lens` | norms on the stream itself | no point can be read as the last one |
-| the same with `maps` | processed weights | fitted maps are of the stream as published weights make it |
 )";
 
 /// One thing that TransformerLens gets wrong, and where.
@@ -222,6 +200,29 @@ void print_bridge(const nlohmann::json& index) {
   std::cout << replaced(text, "{edges}", fmt::format("{}", fmt::join(edges, ", ")));
 }
 
+/// `a` by b, `a` by c, `d` as "`a` by b, by c, `d`".
+std::string listed(const std::vector<std::string_view>& calls) {
+  std::string text;
+  std::string_view before;
+  for (const std::string_view call : calls) {
+    const auto function = call.substr(0, call.find('`', 1) + 1);
+    text += (text.empty() ? "" : ", ") +
+            std::string(function == before ? call.substr(function.size() + 1) : call);
+    before = function;
+  }
+  return text;
+}
+
+void print_refused() {
+  std::cout << kRefused;
+  std::vector<std::string_view> before;
+  for (const hooked::Refusal& row : hooked::refusals()) {
+    const std::string calls = row.calls == before ? "the same" : listed(row.calls);
+    std::cout << fmt::format("| {} | {} | {} |\n", calls, row.where, row.because);
+    before = row.calls;
+  }
+}
+
 }  // namespace
 
 int main(int, char** argv) {
@@ -261,5 +262,5 @@ int main(int, char** argv) {
   print_circuits(read_index(argv[1], "circuits.json"));
   print_gradients(read_index(argv[1], "gradients/index.json"));
   print_bridge(read_index(argv[1], "bridge/index.json"));
-  std::cout << kRefused;
+  print_refused();
 }

@@ -72,7 +72,8 @@ at::Tensor by_source(const Writing& heads, const act::BlockSite& pattern_site, c
   if (!cross && config.qkv_clip > 0) v = v.clamp(-config.qkv_clip, config.qkv_clip);
   v = v.repeat_interleave(config.n_heads / v.size(2), 2);
   const auto seen = heads.through ? heads.through->before(directions) : directions;
-  const auto of_values = at::einsum("hwm,rpm->rphw", {heads.matrix(), seen.squeeze(2)});
+  auto of_values = at::einsum("hwm,rpm->rphw", {heads.matrix(), seen.squeeze(2)});
+  if (!cross && config.gated_heads) of_values = of_values * run(layer_place(Site::head_gate)).sigmoid();
   return at::einsum("rkhw,rphw,rphk->hrpk", {v, of_values, pattern});
 }
 
@@ -117,11 +118,6 @@ Grid source_attribution(const HookedTransformer& model, const ActivationCache& c
     throw HookError("source_attribution",
                     fmt::format("`pattern` is {}; expected act::pattern or act::cross_pattern",
                                 row(options.pattern.site).word));
-  }
-  if (model.config().gated_heads) {
-    throw HookError("source_attribution",
-                    "heads of this model are gated behind their pattern; expected a model without "
-                    "gated_heads, or direct_logit_attribution, whose heads are read from z");
   }
   const auto run = at_end_of_stream(model, cache, options.positions);
   const auto reading = logit_reading({"source_attribution", options.answer, options.against}, run);

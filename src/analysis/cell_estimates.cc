@@ -55,6 +55,16 @@ at::Tensor all_patched(const CellPatches& made, const ActivationName& name, cons
   return patched;
 }
 
+/// Throws HookError where ids are patched. Nothing of such an activation is among the gradients.
+void require_gradients(const CellPatches& made) {
+  for (const Patch& patch : made.patches) {
+    for (const PatchedBlock& block : patch) {
+      if (!row(block.place.name().site).integers) continue;
+      throw HookError(block.place.name().to_string(), "ids have no gradient; expected another activation");
+    }
+  }
+}
+
 /// [1, head, pos] of all heads as [1, pos, kv_head, 1]: what heads that share a key do with it.
 at::Tensor by_key_head(const at::Tensor& effects, std::int64_t kv_heads) {
   return effects.unflatten(1, {kv_heads, -1}).sum(2).transpose(1, 2).unsqueeze(3);
@@ -63,10 +73,10 @@ at::Tensor by_key_head(const at::Tensor& effects, std::int64_t kv_heads) {
 }  // namespace
 
 at::Tensor first_order(const CellPatches& made, const PatchedRuns& runs, const ActivationCache& gradients) {
+  require_gradients(made);
   const auto effect = [&](const PatchedBlock& block) {
     const ActivationName& name = block.place.name();
     const std::string where = name.to_string();
-    if (row(name.site).integers) throw HookError(where, "ids have no gradient; expected another activation");
     const AxisContext context{name.site, where, {}};
     const auto part = [&](const at::Tensor& whole) {
       return float32_at_least(take_block(whole, block.place.indices(), context));

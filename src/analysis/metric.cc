@@ -158,6 +158,11 @@ at::Tensor Metric::score(const HookedTransformer& model, const Input& input,
 
 BoundMetric::BoundMetric(Metric metric, const HookedTransformer& model, const Input& input)
     : metric_(std::move(metric)), vocabulary_(model.config().d_vocab_out()), rows_(counted(input.batch())) {
+  if (metric_.definition().reads_logits && !model.config().has_unembedding()) {
+    throw HookError(metric_.name(),
+                    "this metric reads logits, and the model has no unembedding; expected a metric of "
+                    "activations, or a model with one");
+  }
   first_column_ = input.first_column();
   TokenColumns tokens{.first = first_column_, .end = first_column_ + input.length()};
   if (const auto mask = as_rows(input.main_mask()); mask.defined()) tokens.mask = mask.ne(0).to(at::kCPU);

@@ -16,6 +16,7 @@
 
 #include "analysis/all_logits.h"
 #include "analysis/cache_reading.h"
+#include "analysis/frozen_attention.h"
 #include "analysis/logit_reading.h"
 #include "analysis/stream_path.h"
 #include "hooked/core/error.h"
@@ -26,38 +27,6 @@ namespace {
 
 constexpr const char* kPaths = "path_expansion";
 constexpr double kMostPaths = 1e6;
-
-/// One attention of the stack that predicts, with its pattern and the scales of its norms held: linear in the
-/// stream. All numbers float64 on the CPU.
-struct FrozenAttention {
-  std::optional<FrozenNorm> before;  ///< what its values read through
-  std::optional<FrozenNorm> behind;  ///< what its output goes through
-  at::Tensor W_V;                    ///< [head, d_model, d_value]
-  at::Tensor W_O;                    ///< [head, d_value, d_model]
-  at::Tensor constant;               ///< [head, d_value]: values of a stream of zeros
-  at::Tensor bias;                   ///< [d_model]: what it writes without any values
-  at::Tensor behind_bias;            ///< [d_model] of the norm behind; undefined: none
-  at::Tensor pattern;                ///< [row, head, query, key]
-  std::int64_t bias_source;          ///< where what is constant counts
-
-  /// What head `head` makes of streams [source, row, pos, d_model]; on a path's `first` head with what its
-  /// values have of their own.
-  at::Tensor of(const at::Tensor& streams, std::int64_t head, bool first) const {
-    const auto attended = pattern.select(1, head);  // [row, query, key]
-    const auto read = at::matmul(before ? before->of(streams) : streams, W_V[head]);
-    auto z = at::einsum("rqk,srkw->srqw", {attended, read});
-    if (first) z[bias_source] += attended.sum(-1, true) * constant[head];
-    const auto out = at::matmul(z, W_O[head]);
-    return behind ? behind->of(out) : out;
-  }
-
-  /// What is written whatever is attended to, [row, pos, d_model].
-  at::Tensor always() const {
-    auto written = bias.view({1, 1, -1}).expand({pattern.size(0), pattern.size(2), -1});
-    if (behind) written = behind->of(written);
-    return behind_bias.defined() ? written + behind_bias : written;
-  }
-};
 
 /// Something that happens to the stream: a norm of it, a source that enters, or attention.
 struct StreamEvent {
@@ -73,17 +42,11 @@ class ExpandedRun {
   ExpandedRun(const HookedTransformer& model, const ActivationCache& cache)
       : end_(end_of_stream(model.config())), run_{model, cache, columns_of(cache, end_, {})} {
     const auto& config = model.config();
-    if (config.gated_heads) {
-      throw HookError(kPaths,
-                      "heads of this model are gated by what they read, which no matrix makes of the stream; "
-                      "expected a model without gated_heads");
-    }
-    if (config.latent_attention() || config.qkv_clip > 0 || config.value_norm) {
-      throw HookError(kPaths, fmt::format("this model's values are {}, which no matrix makes of the stream; "
-                                          "expected a model without",
-                                          config.qkv_clip > 0 ? "clipped"
-                                          : config.value_norm ? "normed"
-                                                              : "made of latents"));
+    if (config.qkv_clip > 0) {
+      throw HookError(
+          kPaths,
+          "this model's values are clipped, which no matrix makes of the stream; expected a model "
+          "without qkv_clip");
     }
     if (!cache.tokens() || cache.tokens()->first != 0) {
       throw HookError(kPaths,
@@ -120,7 +83,7 @@ class ExpandedRun {
       if (event.attention) {
         const auto& made = attention(*event.attention);
         for (std::int64_t head = 0; head < made.W_O.size(0); ++head)
-          next = next + made.of(stream, head, true);
+          next = next + made.of(stream, head, bias_);
       }
       stream = next;
     }
@@ -155,43 +118,12 @@ class ExpandedRun {
         return;
       }
       bias_ = add_source("bias");
-      attentions_.push_back(frozen_attention(layer));
+      attentions_.push_back(frozen_attention(run_, layer, kPaths));
       events_.push_back({.attention = layer});
       return;
     }
     const auto source = add_source(place ? writing.labels.front() : "bias");
     events_.push_back({.source = source, .entering = writing.vectors()[0]});
-  }
-
-  FrozenAttention frozen_attention(std::int32_t layer) const {
-    const auto& config = run_.model.config();
-    const auto weights = run_.model.weights();
-    const auto wide = [](const at::Tensor& x) { return x.to(at::kCPU, at::kDouble); };
-    const auto times = config.heads_per_kv(layer);
-    const auto name = [&](Site site) {
-      return ActivationName{.site = site, .stack = config.main_stack(), .layer = layer};
-    };
-    require_all_positions(run_.cache, name(Site::pattern), kPaths);
-    FrozenAttention made{.before = {},
-                         .behind = {},
-                         .W_V = wide(weights.W_V(layer)).repeat_interleave(times, 0),
-                         .W_O = wide(weights.W_O(layer)),
-                         .constant = wide(weights.b_V(layer)).repeat_interleave(times, 0),
-                         .bias = wide(weights.b_O(layer)),
-                         .behind_bias = {},
-                         .pattern = wide(run_.cache[Address(name(Site::pattern))]),
-                         .bias_source = bias_};
-    if (config.reads_through_ln1(layer)) {
-      const auto norm = stream_norm_at(run_.model, name(Site::ln1_scale));
-      made.before = run_.frozen(norm);
-      if (norm.bias.defined()) made.constant = made.constant + at::einsum("m,hmw->hw", {norm.bias, made.W_V});
-    }
-    if (config.norms_outputs(layer)) {
-      const auto norm = stream_norm_at(run_.model, name(Site::ln1_post_scale));
-      made.behind = run_.frozen(norm);
-      made.behind_bias = norm.bias;
-    }
-    return made;
   }
 
   ActivationName end_;
@@ -284,7 +216,7 @@ class PathWalk {
       longer.push_back({layer, head});
       terms_.push_back({longer, added[head]});
       if (static_cast<std::int64_t>(longer.size()) == order_) continue;
-      follow(event + 1, attention.of(stream, head, heads.empty()), longer);
+      follow(event + 1, attention.of(stream, head, heads.empty() ? expanded_.bias() : -1), longer);
     }
   }
 
@@ -300,7 +232,11 @@ class PathWalk {
     const auto pattern = attention.pattern.transpose(1, 2).gather(  // [row, pos, head, key]
         1, asked_.columns.columns.view({asked_.columns.rows(), -1, 1, 1})
                .expand({-1, -1, attention.pattern.size(1), attention.pattern.size(3)}));
-    const auto of_values = at::einsum("hwm,rpm->hrpw", {attention.W_O, seen});
+    auto of_values = at::einsum("hwm,rpm->hrpw", {attention.W_O, seen});
+    if (attention.gate.defined()) {
+      const auto gate = at_columns(attention.gate.permute({2, 0, 1, 3}), asked_.columns);
+      of_values = of_values * gate;  // [head, row, pos, d_value]
+    }
     const auto of_stream = at::einsum("hmw,hrpw->hrpm", {attention.W_V, of_values});
     const auto x = attention.before ? attention.before->of(stream) : stream;  // [source, row, key, d_model]
     auto added = at::einsum("hrpm,srkm,rphk->hsrp", {of_stream, x, pattern});
@@ -417,7 +353,8 @@ Grid path_logits(const HookedTransformer& model, const ActivationCache& cache,
   std::size_t next = 0;  // head of the path
   for (const auto& event : expanded.events()) {
     if (event.attention && next < path.size() && path[next].layer == *event.attention) {
-      stream = expanded.attention(*event.attention).of(stream, path[next].head, next == 0);
+      stream =
+          expanded.attention(*event.attention).of(stream, path[next].head, next == 0 ? expanded.bias() : -1);
       ++next;
       continue;
     }

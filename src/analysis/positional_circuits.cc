@@ -132,7 +132,7 @@ FactoredMatrix full_qk_circuit(const HookedTransformer& model, const HeadPlace& 
                                const FullQkOptions& options) {
   const StreamMatrices matrices(model, options.circuits, kFullQk);
   const auto place = matrices.head(head);
-  matrices.require_plain_scores();
+  matrices.require_plain_scores(place.layer);
   if (place.layer > 0) matrices.require_plain_stream();
   const auto queries = made_of(matrices, options.query, place, &StreamMatrices::queries);
   const auto keys = made_of(matrices, options.key, place, &StreamMatrices::keys);
@@ -163,7 +163,7 @@ FactoredMatrix qk_circuits_at(const HookedTransformer& model, const HeadPlace& h
   if (distances.empty()) throw ShapeError(kQkAt, "there is no distance; expected at least one");
   const StreamMatrices matrices(model, options.circuits, kQkAt);
   const auto place = matrices.head(head);
-  matrices.require_plain_scores();
+  matrices.require_plain_scores(place.layer);
   const auto W_Q = matrices.queries(place.layer)[place.head], W_K = matrices.keys(place.layer)[place.head];
   std::vector<at::Tensor> left, right;
   for (const auto distance : distances) {

@@ -54,7 +54,7 @@ SideOfStream side_of(const StreamMatrices& matrices, const SingularOptions& opti
     return FactoredMatrix(matrices.values(layer)[head()], matrices.outputs(layer)[head()]);
   };
   const auto qk = [&] {
-    matrices.require_plain_scores();
+    matrices.require_plain_scores(layer);
     return FactoredMatrix(matrices.queries(layer)[head()], matrices.keys(layer)[head()].mT());
   };
   switch (options.of) {

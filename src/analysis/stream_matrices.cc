@@ -53,10 +53,6 @@ StreamMatrices::StreamMatrices(const HookedTransformer& model, const CircuitOpti
       where_(std::move(where)),
       weights_(model.weights()) {
   if (options.stack == Stack::encoder) weights_ = weights_.encoder();
-  if (config_.qkv_clip > 0)
-    throw HookError(where_,
-                    "this model clips queries, keys and values, which no matrix does; expected a model "
-                    "without qkv_clip");
 }
 
 at::Tensor StreamMatrices::here(const at::Tensor& weight) const { return to_device(weight, model_.device()); }
@@ -74,16 +70,19 @@ HeadPlace StreamMatrices::head(const HeadPlace& place) const {
 }
 
 at::Tensor StreamMatrices::queries(std::int64_t layer, Through through) const {
+  require_unclipped();
   const auto W_Q = here(weights_.W_Q(layer));
   return through == Through::norm ? read(Site::ln1_scale, layer, W_Q) : W_Q;
 }
 
 at::Tensor StreamMatrices::keys(std::int64_t layer, Through through) const {
+  require_unclipped();
   const auto W_K = for_each_head(here(weights_.W_K(layer)));
   return through == Through::norm ? read(Site::ln1_scale, layer, W_K) : W_K;
 }
 
 at::Tensor StreamMatrices::values(std::int64_t layer) const {
+  require_unclipped();
   return read(Site::ln1_scale, layer, for_each_head(here(weights_.W_V(layer))));
 }
 
@@ -164,8 +163,8 @@ void StreamMatrices::require_plain_stream() const {
                               config_.layer_scale ? "numbers multiply" : "norms stand on"));
 }
 
-void StreamMatrices::require_plain_scores() const {
-  if (!config_.qk_norm) return;
+void StreamMatrices::require_plain_scores(std::optional<std::int64_t> layer) const {
+  if (layer && options_.stack != Stack::encoder ? !config_.norms_heads(*layer) : !config_.qk_norm) return;
   throw HookError(
       where_,
       "queries and keys of this model go through norms of their own, whose scales only a run has; expected "
@@ -183,6 +182,13 @@ void StreamMatrices::require_plain_values() const {
   throw HookError(where_,
                   "heads of this model are gated between their values and the output, which only a run "
                   "knows; expected a model without gated_heads");
+}
+
+void StreamMatrices::require_unclipped() const {
+  if (config_.qkv_clip == 0) return;
+  throw HookError(where_,
+                  "this model clips queries, keys and values, which no matrix does; expected a model "
+                  "without qkv_clip");
 }
 
 bool StreamMatrices::reads_through_norms(std::int64_t layer) const {

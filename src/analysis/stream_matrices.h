@@ -20,7 +20,7 @@ namespace hooked {
 /// when scales are held.
 class StreamMatrices {
  public:
-  /// `where` names the analysis in errors. Throws HookError where queries, keys and values are clipped.
+  /// `where` names the analysis in errors.
   StreamMatrices(const HookedTransformer& model, const CircuitOptions& options, std::string where);
 
   const ModelConfig& config() const { return config_; }
@@ -33,7 +33,8 @@ class StreamMatrices {
   /// Whether a matrix that reads does so through the norm before it.
   enum class Through : std::uint8_t { norm, nothing };
 
-  // Of a layer's heads; keys and values once for each head that shares them. Throw ConfigError for latents.
+  // Of a layer's heads; keys and values once for each head that shares them. Throw ConfigError for latents
+  // and HookError where queries, keys and values are clipped.
   at::Tensor queries(std::int64_t layer, Through through = Through::norm) const;  ///< [head, d_model, d_head]
   at::Tensor keys(std::int64_t layer, Through through = Through::norm) const;     ///< [head, d_model, d_head]
   at::Tensor values(std::int64_t layer) const;                                    ///< [head, d_model, d_head]
@@ -58,8 +59,8 @@ class StreamMatrices {
   /// Throws HookError where norms on the stream itself, or numbers that multiply it, stand between
   /// what is written and what is read.
   void require_plain_stream() const;
-  /// Throws HookError where queries and keys go through norms of their own.
-  void require_plain_scores() const;
+  /// Throws HookError where queries and keys go through norms of their own, in that layer or in any.
+  void require_plain_scores(std::optional<std::int64_t> layer = std::nullopt) const;
   /// Throws HookError where something besides a matrix stands between the values and the output of heads.
   void require_plain_values() const;
 
@@ -73,6 +74,7 @@ class StreamMatrices {
   }
 
  private:
+  void require_unclipped() const;
   /// On the model's first device, where layers may lie on several.
   at::Tensor here(const at::Tensor& weight) const;
   bool reads_through_norms(std::int64_t layer) const;

@@ -312,6 +312,11 @@ TEST_F(AttributionPatchingOf, RefusesWhatHasNoMeaning) {
   options = {.sweep = sweep_over(act::z, {Axis::layer})};
   options.sweep.partial = "estimates.safetensors";
   EXPECT_THAT(text(options), HasSubstr("expected no `partial`"));
+  options = {.sweep = sweep_over(act::z, {Axis::layer})};
+  options.sweep.site = std::nullopt;
+  options.sweep.over.clear();
+  options.sweep.table = {{act::tokens}};
+  EXPECT_THAT(text(options), HasSubstr("ids have no gradient"));
   const auto one = random_model_of([] {
     ModelConfig config = two_layer_config();
     config.n_layers = 1;

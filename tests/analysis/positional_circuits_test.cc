@@ -29,8 +29,9 @@ using testing::HasSubstr;
 
 constexpr double kTolerance = 1e-10;  // of the largest number
 
-bool has_qk_circuits(const ModelConfig& config) {
-  return !config.latent_attention() && config.qkv_clip == 0 && !config.qk_norm;
+bool has_qk_circuits(const ModelConfig& config, std::int64_t layer) {
+  return !config.latent_attention() && config.qkv_clip == 0 && config.attends(layer) &&
+         !config.norms_heads(layer);
 }
 
 /// Whether queries of the layer are scaled within rows of that length.
@@ -58,15 +59,15 @@ TEST_P(PositionalCircuitsOfGolden, FullQkIsTheScoreOfEmbeddings) {
     const auto golden = golden_model(GetParam(), processed);
     const auto& config = golden.model.config();
     const std::int64_t pos = golden.tokens.size(1) - 1, head = config.n_heads - 1;
-    if (!has_qk_circuits(config)) {
-      EXPECT_ANY_THROW(full_qk_circuit(golden.model, {0, head}));
-      continue;
-    }
     // The tokens and positions of a decoder beside an encoder are one part, and their norm shows no scale.
     const bool one_part = config.has_encoder() && config.learned_positions();
     if (one_part && config.embedding_sum_norm) continue;
     for (const std::int32_t layer : {0, 1}) {
       if (layer >= config.n_layers) continue;
+      if (!has_qk_circuits(config, layer)) {
+        EXPECT_ANY_THROW(full_qk_circuit(golden.model, {layer, head}));
+        continue;
+      }
       if (grows_within(config, layer, pos + 1)) {
         EXPECT_THAT(text_thrown_by<HookError>([&] {
                       full_qk_circuit(golden.model, {layer, head}, {.row_length = pos + 1});
@@ -122,9 +123,10 @@ TEST_P(PositionalCircuitsOfGolden, FullQkIsTheScoreOfEmbeddings) {
 TEST_P(PositionalCircuitsOfGolden, QkAtADistanceIsThatOfARun) {
   const auto golden = golden_model(GetParam(), false);
   const auto& config = golden.model.config();
-  if (!has_qk_circuits(config) || config.rotary() == nullptr || config.has_encoder()) return;
+  if (config.rotary() == nullptr || config.has_encoder()) return;
   const std::int64_t length = golden.tokens.size(1), head = 0;
   for (std::int32_t layer = 0; layer < config.n_layers; ++layer) {
+    if (!has_qk_circuits(config, layer)) continue;
     const auto made_circuits = [&] {
       return qk_circuits_at(golden.model, {layer, head}, {length - 1, 0, 1 - length}, {.row_length = length});
     };

@@ -238,10 +238,6 @@ TEST_P(StreamOfGolden, SourcesAddUpToTheirHeads) {
       GTEST_SKIP() << "no linear logits";
     const auto heads =
         direct_logit_attribution(model, run.cache, {.answer = 1, .grain = Grain::head, .positions = {}});
-    if (model.config().gated_heads) {
-      EXPECT_THROW(source_attribution(model, run.cache, {.answer = 1, .positions = {}}), HookError);
-      continue;
-    }
     for (const auto& pattern : {act::pattern, act::cross_pattern}) {
       if (pattern.site == Site::cross_pattern && !model.config().has_encoder()) continue;
       const auto sources =

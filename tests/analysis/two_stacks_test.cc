@@ -219,6 +219,7 @@ INSTANTIATE_TEST_SUITE_P(
     Sites, SweepOfTwoStacks,
     testing::Values(TwoStackSweep{"resid_pre", act::resid_pre, {Axis::layer, Axis::pos}},
                     TwoStackSweep{"z", act::z, {Axis::layer, Axis::head}},
+                    TwoStackSweep{"pattern", act::pattern, {Axis::layer, Axis::head, Axis::query}},
                     TwoStackSweep{"cross_z", act::cross_z, {Axis::layer, Axis::pos, Axis::head}},
                     TwoStackSweep{"cross_v", act::cross_v, {Axis::layer, Axis::pos}},
                     TwoStackSweep{"cross_pattern", act::cross_pattern, {Axis::layer, Axis::head, Axis::key}},

@@ -61,11 +61,13 @@ struct SourceAttributionOptions {
 
 /// Direct logit attribution of heads by the token that was read: a Grid [row, part, pos, key] in logits,
 /// where a part is a head and `key` the column that it attended to. What a head moved from a token is the
-/// attention times that token's value through W_O; over the keys this adds up to the head's part in
-/// direct_logit_attribution (unless somebody changed z). 0 for keys that are not attended to.
+/// attention times that token's value through W_O, and through the gate of the token that looks where heads
+/// are gated; over the keys this adds up to the head's part in direct_logit_attribution (unless somebody
+/// changed z). 0 for keys that are not attended to.
 ///
-/// Needs pattern and v of every layer at all positions besides what direct_logit_attribution needs. Throws as
-/// it does, and HookError behind a prefix, whose values are not in the cache.
+/// Needs pattern and v of every layer at all positions (and gates, where there are such) besides what
+/// direct_logit_attribution needs. Throws as it does, and HookError behind a prefix, whose values are not in
+/// the cache.
 Grid source_attribution(const HookedTransformer& model, const ActivationCache& cache,
                         const SourceAttributionOptions& options);
 

@@ -33,8 +33,8 @@ FactoredMatrix ov_circuits(const HookedTransformer& model, const CircuitOptions&
 /// head, d_model, d_model], without the scores' scale. Of rotary models it is that of a token that looks at
 /// itself; elsewhere the distance turns it.
 ///
-/// Throws as ov_circuits, and HookError where queries and keys go through norms of their own, whose scales
-/// only a run has (score_attribution takes scores of a run apart).
+/// Throws as ov_circuits, and HookError where queries and keys of any layer go through norms of their own,
+/// whose scales only a run has (score_attribution takes scores of a run apart).
 FactoredMatrix qk_circuits(const HookedTransformer& model, const CircuitOptions& options = {});
 
 /// How composition_scores compares. For designated initialisers.

@@ -89,8 +89,9 @@ class Metric {
   /// Everything about it.
   const Definition& definition() const noexcept { return *definition_; }
 
-  /// The metric for one input: its positions as columns of each row. Throws ShapeError where a position is
-  /// outside or padding, or answers do not fit; TokenizerError for a text without a tokenizer.
+  /// The metric for one input: its positions as columns of each row. Throws HookError where it reads logits
+  /// and the model has no unembedding; ShapeError where a position is outside or padding, or answers do not
+  /// fit; TokenizerError for a text without a tokenizer.
   BoundMetric on(const HookedTransformer& model, const Input& input) const;
 
   /// Runs the model and scores each row, [row]. `options` may edit and hook; what the metric reads is added.

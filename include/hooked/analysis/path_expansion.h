@@ -25,19 +25,20 @@ struct PathExpansionOptions {
 /// A logit (difference) by the paths from what enters the stream to the logits (Elhage et al. 2021, "path
 /// expansion"): a Grid [row, source, path, pos] in logits, NaN where the position is padding.
 ///
-/// With patterns and norms' scales as they were in the run, heads are linear in the stream, so that the run's
-/// logit is a sum over all chains of heads of later and later layers. A path is `direct`, one head `0.1`, or
-/// several, `0.1 > 1.2` (a virtual head); `remainder` is what longer paths make. What enters the stream is a
-/// source: `embed`, `pos_embed`, `token_type_embed`; `bias`, all that is there without any token (what is
-/// constant in a head's values enters with the path's first head); and, where there are such, `mlp 0`,
-/// `cross attn 0`, ..: MLPs and cross-attention are no part of any path, but what they wrote in the run is
-/// where paths begin. All numbers of a row and a position add up to the run's logit (difference), before any
-/// soft cap, in every model. The source `remainder` is what the stream holds besides: rounding, or what edits
-/// put there; it has a number on the path `remainder` only.
+/// With patterns, gates and the scales of norms (those of values and of latents, too) as they were in the
+/// run, heads are linear in the stream, so that the run's logit is a sum over all chains of heads of later
+/// and later layers. A path is `direct`, one head `0.1`, or several, `0.1 > 1.2` (a virtual head);
+/// `remainder` is what longer paths make. What enters the stream is a source: `embed`, `pos_embed`,
+/// `token_type_embed`; `bias`, all that is there without any token (what is constant in a head's values
+/// enters with the path's first head); and, where there are such, `mlp 0`, `cross attn 0`, ..: MLPs and
+/// cross-attention are no part of any path, but what they wrote in the run is where paths begin. All numbers
+/// of a row and a position add up to the run's logit (difference), before any soft cap, in every model. The
+/// source `remainder` is what the stream holds besides: rounding, or what edits put there; it has a number on
+/// the path `remainder` only.
 ///
-/// Needs pattern of every layer at all positions besides what residual_parts needs there. Throws as
-/// direct_logit_attribution; HookError for latent attention and clipped values, whose values are no matrix
-/// times the stream, and behind a prefix; ShapeError for an order below 0 or of more than a million paths.
+/// Needs pattern of every layer, and what else is held, at all positions besides what residual_parts needs
+/// there. Throws as direct_logit_attribution; HookError for clipped values, which are no matrix times the
+/// stream, and behind a prefix; ShapeError for an order below 0 or of more than a million paths.
 Grid path_expansion(const HookedTransformer& model, const ActivationCache& cache,
                     const PathExpansionOptions& options);
 

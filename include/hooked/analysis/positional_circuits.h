@@ -46,9 +46,9 @@ struct QkAtOptions {
 /// so their end has neither its weight nor its scale. Tokens are as embeddings' scales and norms leave them,
 /// with the scale of a norm over sums (BERT's) held at 1.
 ///
-/// Throws as qk_circuits; HookError for `position` where there is no W_pos, and where norms on the stream
-/// itself stand before the layer; ShapeError for a head that is not there and for a distance as long as the
-/// context.
+/// Throws as qk_circuits of the layer alone; HookError for `position` where there is no W_pos, and where
+/// norms on the stream itself stand before the layer; ShapeError for a head that is not there and for a
+/// distance as long as the context.
 FactoredMatrix full_qk_circuit(const HookedTransformer& model, const HeadPlace& head,
                                const FullQkOptions& options = {});
 
@@ -61,8 +61,8 @@ FactoredMatrix full_ov_circuit(const HookedTransformer& model, const HeadPlace& 
 
 /// The QK circuit of one head at some distances of query and key, [distance, d_model, d_model]: that of
 /// qk_circuits, turned where the layer's queries and keys are. The model itself says what a distance turns.
-/// Throws as qk_circuits, and ShapeError for a head that is not there and for distances and rows longer than
-/// the context.
+/// Throws as full_qk_circuit, and ShapeError for a head that is not there and for distances and rows longer
+/// than the context.
 FactoredMatrix qk_circuits_at(const HookedTransformer& model, const HeadPlace& head,
                               const std::vector<std::int64_t>& distances, const QkAtOptions& options = {});
 

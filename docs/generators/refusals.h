@@ -1,0 +1,269 @@
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "hooked/core/model_config.h"
+
+// What analyses refuse: the table that docs/reading-functions.md prints, and that a test holds against the
+// functions, called of every kind of golden checkpoint (tests/analysis/refusals_test.cc).
+namespace hooked {
+
+/// How an analysis is called, beside its name.
+struct Asking {
+  bool norms = true;          ///< CircuitOptions::norms
+  Stack stack = Stack::none;  ///< of the stack that predicts, or Stack::encoder
+  bool crosses = false;       ///< of cross-attention
+  std::int64_t layer = 0;     ///< of which layer
+  bool prefix = false;        ///< of the cache of a run behind a prefix
+};
+
+/// One row of the table.
+struct Refusal {
+  std::vector<std::string_view> calls;  ///< what is refused, by the names that the test knows
+  std::string_view where;
+  std::string_view because;
+  bool (*holds)(const ModelConfig& c, const Asking& a);  ///< whether `where` is the case
+};
+
+/// The parts of the table, and what its rows share.
+namespace refusal_table {
+
+using Calls = std::vector<std::string_view>;
+using Config = const ModelConfig&;
+using Asked = const Asking&;
+
+inline Calls joined(std::initializer_list<Calls> parts) {
+  Calls all;
+  for (const Calls& part : parts) all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
+inline bool everywhere(Config, Asked) { return true; }
+inline bool no_unembedding(Config c, Asked) { return !c.has_unembedding(); }
+inline bool mlm_head(Config c, Asked) { return c.has_mlm_head(); }
+inline bool two_stacks(Config c, Asked) { return c.has_encoder(); }
+inline bool of_encoder(Config, Asked a) { return a.stack == Stack::encoder; }
+inline bool latents(Config c, Asked) { return c.latent_attention(); }
+inline bool clipped(Config c, Asked) { return c.qkv_clip > 0; }
+inline bool gated(Config c, Asked) { return c.gated_heads; }
+inline bool no_attention(Config c, Asked a) { return a.stack != Stack::encoder && !c.attends(a.layer); }
+
+/// What reads a run.
+inline std::vector<Refusal> of_runs() {
+  const Calls of_final_norm{"`normed_logit`", "`norm_shares`", "`leave_one_out`"};
+  const Calls paths{"`path_expansion`", "`path_logits`"};
+  const Calls of_logits =
+      joined({{"`direct_logit_attribution`", "`source_attribution`"}, of_final_norm, paths});
+  return {
+      {of_logits, "models without an unembedding",
+       "they have no logits; `residual_parts` takes their stream apart", no_unembedding},
+      {of_logits, "models with a masked-LM head",
+       "its activation function stands between the stream and the logits, and no sum of parts passes it",
+       mlm_head},
+      {of_final_norm, "models without a final norm", "there is no norm to measure",
+       [](Config c, Asked) { return c.final_norm == NormKind::none; }},
+      {{"`unnormed_reading`"},
+       "two stacks, and models whose MLPs do not read through a norm",
+       "there is no such reading",
+       [](Config c, Asked) {
+         return c.has_encoder() || !c.has_mlp() || c.norm == NormKind::none || c.norms_stream() ||
+                (c.norm_place == NormPlace::output && c.pre_norm_layers.empty());
+       }},
+      {{"`ValueBiases::in_bias`"},
+       "sinks, gates of heads, norms of values, clipped values, latents",
+       "what is constant in the values does not stand apart",
+       [](Config c, Asked) {
+         return c.attention_sinks || c.gated_heads || c.value_norm || c.qkv_clip > 0 || c.latent_attention();
+       }},
+      {joined({{"`head_scores`", "`source_attribution`", "`score_attribution`"}, paths}),
+       "caches of runs behind a prefix", "the prefix's attention, keys and values are not in the cache",
+       [](Config, Asked a) { return a.prefix; }},
+      {{"`score_attribution`"}, "clipped queries and keys", "clipping is not linear", clipped},
+      {{"`head_scores` by `previous_token`, `current_token`, `duplicate_token`, `induction` or `distance`"},
+       "cross-attention",
+       "queries and keys are of two texts",
+       [](Config, Asked a) { return a.crosses; }},
+      {{"`logit_lens`", "`logit_lens` with `maps`"},
+       "models without an unembedding",
+       "they have no logits",
+       no_unembedding},
+      {{"`logit_lens`", "`logit_lens` with `maps`"},
+       "norms on the stream itself",
+       "no point can be read as the last one",
+       [](Config c, Asked) { return c.norms_stream(); }},
+      {{"`logit_lens` with `maps`"},
+       "processed weights",
+       "fitted maps are of the stream as published weights make it",
+       [](Config c, Asked) { return !c.processing.empty(); }},
+      {{"`logit_lens` with `maps` and `parts`"}, "everywhere", "maps read the stream, not parts", everywhere},
+      {paths, "clipped values", "values are no matrix times the stream", clipped},
+  };
+}
+
+/// What is made of weights.
+inline std::vector<Refusal> of_weights() {
+  const Calls singular_of_heads{"`singular_directions` of OV circuits",
+                                "`singular_directions` of QK circuits"};
+  const Calls singular = joined({singular_of_heads, {"`singular_directions` of MLPs"}});
+  const Calls full_qk{"`full_qk_circuit`", "`full_qk_circuit` of positions"};
+  const Calls full_ov{"`full_ov_circuit`", "`full_ov_circuit` of positions"};
+  const Calls compositions{"`composition_scores` by queries and keys", "`composition_scores` by values"};
+  const Calls qk_of_heads = joined({{"`qk_circuits_at`", "`singular_directions` of QK circuits"}, full_qk});
+  const Calls ov = joined(
+      {{"`ov_circuits`", "`copying_scores`", "`singular_directions` of OV circuits"}, compositions, full_ov});
+  const Calls of_heads = joined(
+      {{"`ov_circuits`", "`qk_circuits`", "`qk_circuits_at`", "`copying_scores`", "`stream_matrix` of heads"},
+       compositions,
+       singular_of_heads,
+       full_qk,
+       full_ov});
+  const Calls of_unembedding = joined({{"`stream_matrix` of the unembedding"}, singular, full_ov});
+  return {
+      {of_heads, "latent attention", "queries, keys and values come from behind norms of their own", latents},
+      {of_heads, "clipped queries, keys and values", "clipping is not linear", clipped},
+      {{"`qk_circuits`", "`composition_scores` by queries and keys"},
+       "query and key norms, in any layer",
+       "only a run has their scales; `score_attribution` takes scores of a run apart",
+       [](Config c, Asked) { return c.qk_norm.has_value(); }},
+      {qk_of_heads, "layers with query and key norms", "only a run has their scales",
+       [](Config c, Asked a) { return c.norms_heads(a.layer); }},
+      {ov, "gated heads", "gates depend on the run, so that weights alone say nothing of the size", gated},
+      {ov, "norms of values", "only a run has their scales; `source_attribution` is of a run",
+       [](Config c, Asked) { return c.value_norm; }},
+      {joined({{"`ov_circuits`", "`qk_circuits`", "`copying_scores`"}, compositions}),
+       "models some of whose layers have no attention", "the matrices of all layers are asked for",
+       [](Config c, Asked) { return !c.attends_everywhere(); }},
+      {{"`qk_circuits`"},
+       "heads of several sizes",
+       "the matrices of all layers do not make one tensor",
+       [](Config c, Asked) { return c.full_heads.has_value(); }},
+      {joined({{"`score_attribution`", "`stream_matrix` of heads", "`full_qk_circuit`", "`full_ov_circuit`",
+                "`qk_circuits_at`"},
+               singular_of_heads}),
+       "a layer without attention", "it has no heads", no_attention},
+      {joined({{"`virtual_weights`", "`subspace_overlap`", "`copying_scores`"},
+               compositions,
+               singular,
+               full_ov}),
+       "norms on the stream itself and numbers that multiply it, with `.norms`",
+       "between the two ends stands what only a run has the scale of",
+       [](Config c, Asked a) { return a.norms && c.changes_stream(); }},
+      {full_qk, "the same, behind the first layer", "the same",
+       [](Config c, Asked a) { return a.norms && a.layer > 0 && c.changes_stream(); }},
+      {{"`full_qk_circuit` of positions", "`full_ov_circuit` of positions", "`stream_matrix` of positions"},
+       "positions that are no embeddings",
+       "nothing of them is in the stream",
+       [](Config c, Asked) { return !c.has_pos_embed(); }},
+      {{"`full_ov_circuit` of positions"},
+       "shortformer's positions",
+       "values do not read them",
+       [](Config c, Asked) { return c.shortformer(); }},
+      {{"`position_biases`"},
+       "positions other than ALiBi and relative ones",
+       "nothing is added to scores",
+       [](Config c, Asked) { return c.alibi() == nullptr && c.relative() == nullptr; }},
+      {{"`full_qk_circuit` of long rows", "`qk_circuits_at` of long rows"},
+       "queries that grow with their positions, in rows of as many tokens",
+       "the size of a query depends on where it stands",
+       everywhere},
+      {of_unembedding, "models without an unembedding", "no matrix reads logits", no_unembedding},
+      {of_unembedding, "models with a masked-LM head", "a layer stands between the stream and the logits",
+       mlm_head},
+      {of_unembedding, "an encoder's stack", "no logits are read from its stream", of_encoder},
+      {{"`copying_scores`"},
+       "two stacks, masked-LM heads, models that predict another vocabulary or none",
+       "there is no circuit from tokens to their own logits",
+       [](Config c, Asked) {
+         return c.has_encoder() || !c.has_unembedding() || c.has_mlm_head() || c.d_vocab_out() != c.d_vocab;
+       }},
+  };
+}
+
+/// What patches runs, or draws prompts.
+inline std::vector<Refusal> of_patched_runs() {
+  const Calls edges{"`edge_attribution`", "`run_circuits` of edges"};
+  return {
+      {{"`repetition_scores`", "`repeated_tokens_of`"},
+       "two stacks, bidirectional models, models without an unembedding",
+       "they do not predict the next token",
+       [](Config c, Asked) {
+         return c.has_encoder() || c.direction == AttentionDirection::bidirectional || !c.has_unembedding();
+       }},
+      {{"`PromptPairs` (`indirect_object_pairs`)"},
+       "two stacks",
+       "a pair's prompts are of one stack",
+       two_stacks},
+      {{"`scores`, `sweep` and its like by metrics of logits", "`logits_at`"},
+       "models without an unembedding",
+       "they have no logits; metrics may read activations",
+       no_unembedding},
+      {{"`direct_path`"},
+       "two stacks, latent attention, heads of several sizes, layers without attention, norms on the stream "
+       "itself and numbers that multiply it",
+       "no straight path leads from head to head; `path_patching` takes these",
+       [](Config c, Asked) {
+         return c.has_encoder() || c.latent_attention() || c.full_heads || !c.attends_everywhere() ||
+                c.changes_stream();
+       }},
+      {{"`attribution_patching` by `rank` or `top1`", "`edge_attribution` by `rank` or `top1`"},
+       "everywhere",
+       "they move in steps, and their gradient is zero",
+       everywhere},
+      {{"`attribution_patching` of ids"}, "everywhere", "ids have no gradient", everywhere},
+      {{"`attribution_patching` with `query_key`"},
+       "an encoder's queries and keys",
+       "runs start in the stack that predicts",
+       of_encoder},
+      {{"`attribution_patching` with `drop_layers`"},
+       "models of one layer",
+       "without it nothing is left",
+       [](Config c, Asked) { return c.n_layers + c.n_encoder_layers() == 1; }},
+      {{"`attribution_patching` with `layers_at_once`"},
+       "two stacks",
+       "stretches of layers cannot be computed anew by themselves",
+       two_stacks},
+      {{"`attribution_patching` with `layers_at_once` and hooks or edits",
+        "`attribution_patching` with `layers_at_once` by a metric of activations",
+        "`attribution_patching` with `layers_at_once` of what all layers read"},
+       "everywhere",
+       "stretches of layers cannot be computed anew by themselves",
+       everywhere},
+      {edges, "layers without attention, gated heads",
+       "maps of their own read the stream, and no edge leads "
+       "into these; `attribution_patching` and `path_patching` take them",
+       [](Config c, Asked) { return !c.attends_everywhere() || c.gated_heads; }},
+      {{"`edge_attribution` with `check` and `by_position`"},
+       "everywhere",
+       "edges are patched at all positions together",
+       everywhere},
+      {{"`edge_attribution` with hooks or edits of the stream"},
+       "everywhere",
+       "edges are carried as the model carries them",
+       everywhere},
+      {{"`run_circuits` of edges"},
+       "norms on the stream or behind what is written to it, numbers that multiply it, latent attention",
+       "a part's share of what is read is no sum",
+       [](Config c, Asked) { return c.changes_stream() || c.norms_outputs() || c.latent_attention(); }},
+      {{"`run_circuits` of edges"},
+       "two stacks",
+       "cross-attention's heads read one copy of each stream",
+       two_stacks},
+  };
+}
+
+}  // namespace refusal_table
+
+/// The table, in the order of the page.
+inline std::vector<Refusal> refusals() {
+  std::vector<Refusal> rows;
+  for (auto* part : {refusal_table::of_runs, refusal_table::of_weights, refusal_table::of_patched_runs}) {
+    for (Refusal& row : (*part)()) rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+}  // namespace hooked
