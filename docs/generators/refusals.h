@@ -67,10 +67,10 @@ inline std::vector<Refusal> of_runs() {
       {of_final_norm, "models without a final norm", "there is no norm to measure",
        [](Config c, Asked) { return c.final_norm == NormKind::none; }},
       {{"`unnormed_reading`"},
-       "two stacks, and models whose MLPs do not read through a norm",
+       "models whose MLPs do not read through a norm that stands beside the stream",
        "there is no such reading",
        [](Config c, Asked) {
-         return c.has_encoder() || !c.has_mlp() || c.norm == NormKind::none || c.norms_stream() ||
+         return !c.has_mlp() || c.norm == NormKind::none || c.norms_stream() ||
                 (c.norm_place == NormPlace::output && c.pre_norm_layers.empty());
        }},
       {{"`ValueBiases::in_bias`"},

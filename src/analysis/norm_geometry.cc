@@ -11,6 +11,7 @@
 
 #include <functional>
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -21,6 +22,7 @@
 #include "analysis/stream_path.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
+#include "hooked/hooks/point_index.h"
 
 namespace hooked {
 namespace {
@@ -105,23 +107,37 @@ class ProbedParts {
   GridAxis axis_;
 };
 
+/// An MLP, and the norm and the stream that it reads through.
+struct NormedMlp {
+  WeightView weights;
+  StreamNorm norm;
+  Address stream;
+};
+
+NormedMlp normed_mlp(const HookedTransformer& model, Stack stack, std::int32_t layer) {
+  const auto& config = model.config();
+  // In a decoder of two stacks ln2 stands before cross-attention.
+  const bool crosses = config.has_encoder() && stack != Stack::encoder;
+  const auto& stream = crosses ? act::resid_mid_cross : config.parallel() ? act::resid_pre : act::resid_mid;
+  const auto scale = (crosses ? act::ln3_scale : act::ln2_scale).in(stack, layer);
+  return {stack == Stack::encoder ? model.weights().encoder() : model.weights(),
+          stream_norm_at(model, PointIndex(config).resolve(scale.name())), stream.in(stack, layer)};
+}
+
 // LN(x) W and x W of one layer's MLP, each [row, pos, neuron].
 struct Readings {
   at::Tensor normed, unnormed, scaled;
 };
 
-Readings readings_of(const RunReading& run, std::int32_t layer) {
-  const auto& config = run.model.config();
-  const auto weights = run.model.weights();
-  auto W = weights.W_in(layer).to(at::kCPU, at::kDouble);  // [d_model, neuron]
-  if (config.mlp == MlpKind::gated) W = at::cat({weights.W_gate(layer).to(at::kCPU, at::kDouble), W}, 1);
-  const auto norm =
-      stream_norm_at(run.model, {.site = Site::ln2_scale, .stack = config.main_stack(), .layer = layer});
-  auto normed = run(act::ln2_normalized(layer));
-  if (norm.weight.defined()) normed = normed * norm.weight;
-  if (norm.bias.defined()) normed = normed + norm.bias;
-  const auto x = run(config.parallel() ? act::resid_pre(layer) : act::resid_mid(layer));
-  return {normed.matmul(W), x.matmul(W), (x / run(act::ln2_scale(layer))).matmul(W)};
+Readings readings_of(const RunReading& run, const NormedMlp& mlp, std::int32_t layer) {
+  const auto in_float64 = [](const at::Tensor& weight) { return weight.to(at::kCPU, at::kDouble); };
+  auto W = in_float64(mlp.weights.W_in(layer));  // [d_model, neuron]
+  if (run.model.config().mlp == MlpKind::gated) W = at::cat({in_float64(mlp.weights.W_gate(layer)), W}, 1);
+  auto normed = run(mlp.norm.normalized);
+  if (mlp.norm.weight.defined()) normed = normed * mlp.norm.weight;
+  if (mlp.norm.bias.defined()) normed = normed + mlp.norm.bias;
+  const auto x = run(mlp.stream);
+  return {normed.matmul(W), x.matmul(W), (x / run(mlp.norm.scale)).matmul(W)};
 }
 
 }  // namespace
@@ -181,32 +197,30 @@ LeaveOneOut leave_one_out(const HookedTransformer& model, const ActivationCache&
 Grid unnormed_reading(const HookedTransformer& model, const ActivationCache& cache,
                       const UnnormedReadingOptions& options) {
   const auto& config = model.config();
+  const RunReading run{model, cache,
+                       columns_of(cache, act::resid_pre.in(options.stack, 0), options.positions)};
+  const auto n_layers = options.stack == Stack::encoder ? config.n_encoder_layers() : config.n_layers;
   bool some_read_through_norms = false;
-  for (std::int64_t layer = 0; layer < config.n_layers; ++layer)
+  for (std::int64_t layer = 0; layer < n_layers; ++layer)
     some_read_through_norms = some_read_through_norms || config.norms_inputs(layer);
-  if (!config.has_mlp() || config.has_encoder() || !some_read_through_norms) {
+  if (!config.has_mlp() || !some_read_through_norms) {
     throw HookError("unnormed_reading",
-                    "this model's MLPs do not read the stream through ln2; expected norms before "
-                    "the MLPs of one stack");
+                    "this model's MLPs do not read the stream through norms; expected norms before the MLPs");
   }
-  const RunReading run{model, cache, columns_of(cache, act::resid_pre(0), options.positions)};
-  GridAxis layers = numbered_axis("layer", config.n_layers);
+  GridAxis layers = numbered_axis("layer", n_layers);
   std::vector<at::Tensor> by_layer;  // [row, quantity, pos] each
   const auto length = [](const at::Tensor& x) { return x.square().sum(-1).sqrt(); };
-  for (std::int32_t layer = 0; layer < config.n_layers; ++layer) {
-    const bool normed = config.norms_inputs(layer);
+  for (std::int32_t layer = 0; layer < n_layers; ++layer) {
     layers.places.emplace_back();
-    if (normed) {
-      layers.places.back() =
-          stream_norm_at(model, {.site = Site::ln2_scale, .stack = config.main_stack(), .layer = layer})
-              .normalized;
-    }
-    if (!config.dense_mlp(layer) || !normed) {
+    std::optional<NormedMlp> mlp;
+    if (config.norms_inputs(layer)) mlp = normed_mlp(model, options.stack, layer);
+    if (mlp) layers.places.back() = mlp->norm.normalized;
+    if (!mlp || !config.dense_mlp(layer)) {
       by_layer.push_back(at::full({run.columns.rows(), 3, run.columns.positions()},
                                   std::numeric_limits<double>::quiet_NaN(), at::kDouble));
       continue;
     }
-    const auto [read, unnormed, scaled] = readings_of(run, layer);
+    const auto [read, unnormed, scaled] = readings_of(run, *mlp, layer);
     const auto cosine = (read * unnormed).sum(-1) / (length(read) * length(unnormed));
     by_layer.push_back(
         at::stack({cosine, length(unnormed - read) / length(read), length(scaled - read) / length(read)}, 1));

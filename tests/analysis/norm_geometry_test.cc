@@ -11,10 +11,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <string>
 
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
+#include "tests/analysis/golden_model.h"
 #include "tests/analysis/two_layer_model.h"
 #include "tests/support/thrown_by.h"
 
@@ -298,8 +301,46 @@ TEST(NormToolsOf, RefuseModelsWithoutTheNorm) {
   const auto cache = model.run_with_cache(random_row(6, 11, 4)).cache;
   EXPECT_THAT(text_thrown_by<HookError>([&] { normed_logit(model, cache, {.answer = 1}); }),
               HasSubstr("no final norm"));
-  EXPECT_THAT(text_thrown_by<HookError>([&] { unnormed_reading(model, cache); }), HasSubstr("ln2"));
+  EXPECT_THAT(text_thrown_by<HookError>([&] { unnormed_reading(model, cache); }), HasSubstr("norms before"));
 }
+
+/// Encoder-decoders whose MLPs read through norms of both kinds, gated and not.
+class UnnormedReadingOf : public testing::TestWithParam<const char*> {};
+
+TEST_P(UnnormedReadingOf, BothStacksIsThatOfWhatTheirMlpsMade) {
+  const auto [model, cache, logits, tokens] = golden_model(golden_case(GetParam()), false);
+  const auto& config = model.config();
+  for (const Stack stack : {Stack::encoder, Stack::decoder}) {
+    const bool encodes = stack == Stack::encoder;
+    const auto grid = unnormed_reading(model, cache, {.positions = {1}, .stack = stack});
+    const auto layers = encodes ? config.n_encoder_layers() : config.n_layers;
+    ASSERT_EQ(grid.values().size(1), layers);
+    const auto weights = encodes ? model.weights().encoder() : model.weights();
+    for (std::int32_t layer = 0; layer < layers; ++layer) {
+      const auto shown = [&](const act::BlockSite& site) { return cache[site.in(stack, layer)][0][1]; };
+      EXPECT_EQ(grid.axis("layer").places[static_cast<std::size_t>(layer)],
+                (encodes ? act::ln2_normalized : act::ln3_normalized).in(stack, layer));
+      // What the model itself read, and what it would have read of the stream.
+      auto W = weights.W_in(layer);
+      auto normed = shown(act::pre) - weights.b_in(layer);
+      if (config.mlp == MlpKind::gated) {
+        W = at::cat({weights.W_gate(layer), W}, 1);
+        normed = at::cat({shown(act::pre), shown(act::pre_linear) - weights.b_in(layer)});
+      }
+      const auto unnormed = shown(encodes ? act::resid_mid : act::resid_mid_cross).matmul(W);
+      const auto scaled = unnormed / shown(encodes ? act::ln2_scale : act::ln3_scale);
+      const double number[] = {product_of(normed, unnormed) / (length(normed) * length(unnormed)),
+                               length(unnormed - normed) / length(normed),
+                               length(scaled - normed) / length(normed)};
+      for (std::int64_t i = 0; i < 3; ++i)
+        EXPECT_NEAR(grid.at({0, layer, i, 0}), number[i], 1e-10 * std::max(1.0, number[i]));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(TwoStacks, UnnormedReadingOf,
+                         testing::Values("t5", "t5_gated", "umt5", "mbart", "pegasus"),
+                         [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
 }  // namespace hooked::norm_geometry_test

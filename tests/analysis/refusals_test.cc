@@ -237,8 +237,10 @@ std::vector<Call> reading_calls() {
        [](const Subject& s, const Asking& a) { leave_one_out(s.model, s.cache_for(a), kDifference); },
        {.prefix = true}},
       {"`unnormed_reading`",
-       [](const Subject& s, const Asking& a) { unnormed_reading(s.model, s.cache_for(a)); },
-       {.prefix = true}},
+       [](const Subject& s, const Asking& a) {
+         unnormed_reading(s.model, s.cache_for(a), {.stack = a.stack});
+       },
+       {.stacks = true, .prefix = true}},
       {"`logit_lens`",
        [](const Subject& s, const Asking& a) {
          logit_lens(s.model, s.cache_for(a), {.tokens = {1}, .mid = true});

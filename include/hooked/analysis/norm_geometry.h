@@ -60,13 +60,15 @@ LeaveOneOut leave_one_out(const HookedTransformer& model, const ActivationCache&
 /// Where reading without a norm is measured. For designated initialisers.
 struct UnnormedReadingOptions {
   std::vector<Position> positions = {Position::last()};  ///< of each row; empty: all
+  Stack stack = Stack::none;  ///< on an encoder-decoder: the decoder's MLPs, or the encoder's
 };
 
 /// What is lost by reading the stream x of an MLP without its norm, x W_in instead of LN(x) W_in (and
 /// W_gate): a Grid [row, layer, quantity, pos] of `cosine` of the two; `error`, the length of their
 /// difference over that of LN(x) W_in; and `error with scale`, the same where x is divided by the norm's
-/// scale, which leaves what centring, weight and bias do. NaN for layers without an ordinary MLP. Needs
-/// resid_mid (resid_pre in parallel blocks), ln2_scale and ln2_normalized. Throws HookError where one is
+/// scale, which leaves what centring, weight and bias do. NaN for layers without an ordinary MLP. The norm is
+/// ln2, in a decoder of two stacks ln3; needs its scale and what it made, and the stream before it:
+/// resid_mid, resid_pre in parallel blocks, resid_mid_cross in such a decoder. Throws HookError where one is
 /// missing and for models without norms before their MLPs.
 Grid unnormed_reading(const HookedTransformer& model, const ActivationCache& cache,
                       const UnnormedReadingOptions& options = {});
