@@ -184,6 +184,8 @@ constexpr TextType kTextTypes[] = {
         "num_hidden_layers": 32, "num_attention_heads": 32})"},
     {"llama4_text", "llama4_text", R"({"vocab_size": 202048, "hidden_size": 5120, "intermediate_size": 8192,
         "intermediate_size_mlp": 16384, "num_hidden_layers": 48, "num_attention_heads": 40})"},
+    {"ministral3", "ministral3", R"({"vocab_size": 131072, "hidden_size": 4096, "intermediate_size": 14336,
+        "num_hidden_layers": 34, "num_attention_heads": 32})"},
     {"mistral", "mistral", R"({"vocab_size": 32000, "hidden_size": 4096, "intermediate_size": 14336,
         "num_hidden_layers": 32, "num_attention_heads": 32})"},
     {"qwen2", "qwen2", R"({"vocab_size": 151936, "hidden_size": 4096, "intermediate_size": 22016,

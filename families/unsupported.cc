@@ -17,6 +17,7 @@ constexpr std::string_view kStateSpace =
 
 constexpr UnsupportedKind kKinds[] = {
     {"albert", "blocks that share one block's weights, and an embedding narrower than the stream"},
+    {"bamba", kStateSpace},
     {"falcon_h1", kStateSpace},
     {"falcon_mamba", kStateSpace},
     {"gemma3n", kGemma3n},
@@ -24,6 +25,7 @@ constexpr UnsupportedKind kKinds[] = {
     {"jamba", kStateSpace},
     {"mamba", kStateSpace},
     {"mamba2", kStateSpace},
+    {"nemotron_h", kStateSpace},
     {"zamba2", kStateSpace},
 };
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -17,6 +18,7 @@
 
 #include "families/composite.h"
 #include "families/family.h"
+#include "families/unsupported.h"
 
 namespace {
 
@@ -85,6 +87,14 @@ compressed-tensors to the dtype of the factors.
 GPTQ, AWQ, bitsandbytes and compressed-tensors, and which package each form is compared with: [loading.md](loading.md#quantised-storage). Each key of
 `quantization_config` is honoured or refused; modules that it says are not quantised must not be.
 
+## Kinds that are not read
+
+Known kinds whose models have something that the graph lacks are refused with what that is. Any other `model_type` is an error that names the nearest one that is
+read; options of families that are read, such as inputs for single layers in Gemma 4 and state-space layers in Granite 4, are refused at their key.
+
+| `model_type` | what the graph lacks |
+|---|---|
+{unsupported}
 ## Without a `model_type`
 
 These are known by what their files hold; a `model_type` in config.json goes first.
@@ -176,5 +186,15 @@ int main(int, char** argv) {
     }
   }
   closing = replaced(std::move(closing), "{formats}", formats);
+  std::vector<std::pair<std::string_view, std::vector<std::string_view>>> lacking;  // what, and which kinds
+  for (const hooked::UnsupportedKind& kind : hooked::unsupported_kinds()) {
+    auto row = std::ranges::find(lacking, kind.lacking, [](const auto& known) { return known.first; });
+    if (row == lacking.end()) row = lacking.insert(row, {kind.lacking, {}});
+    row->second.push_back(kind.model_type);
+  }
+  std::string unsupported;
+  for (const auto& [what, kinds] : lacking)
+    unsupported += fmt::format("| {} | {} |\n", code_list(kinds), what);
+  closing = replaced(std::move(closing), "{unsupported}", unsupported);
   std::cout << replaced(std::move(closing), "{recognised}", recognised);
 }

@@ -12,7 +12,7 @@
 #include "core/name_list.h"
 #include "core/nearest.h"
 #include "hooked/core/error.h"
-#include "io/gguf_tensors.h"
+#include "io/gguf_splits.h"
 #include "io/hub_name.h"
 #include "io/model_files.h"
 #include "io/open_files.h"
@@ -23,24 +23,16 @@
 namespace hooked {
 namespace {
 
-/// Shards that the index names and that are absent, or links that lead nowhere; sorted as in the index.
-std::vector<std::string> missing_among(const ShardIndex& index, const std::filesystem::path& folder) {
+/// Those of the files that are absent, or links that lead nowhere, in their order.
+std::vector<std::string> missing_among(const std::vector<std::string>& names,
+                                       const std::filesystem::path& folder) {
   std::vector<std::string> missing;
-  for (const auto& shard : index.shards) {
+  for (const auto& name : names) {
     std::error_code ignored;
-    const auto type = std::filesystem::status(folder / shard, ignored).type();
-    if (type == std::filesystem::file_type::not_found) missing.push_back(shard);
+    const auto type = std::filesystem::status(folder / name, ignored).type();
+    if (type == std::filesystem::file_type::not_found) missing.push_back(name);
   }
   return missing;
-}
-
-[[noreturn]] void refuse_missing(const std::vector<std::string>& missing, const ShardIndex& index,
-                                 const std::filesystem::path& index_file) {
-  throw CheckpointError(
-      path_text(index_file),
-      fmt::format("{} of {} shards are missing: {}; expected them beside the index; fetch them {}",
-                  missing.size(), index.shards.size(), name_list(missing),
-                  how_to_fetch(index_file.parent_path())));
 }
 
 }  // namespace
@@ -67,6 +59,9 @@ struct CheckpointReader::Contents {
   PlainValue values{PlainValue::Dict()};
   std::vector<std::string> notes;
   std::vector<std::string> missing;  // shards
+  std::string refusal;               // of a model that lacks them
+  std::filesystem::path named_in;    // the file that names them
+  std::string fetch;                 // the command that downloads them; empty where none is known
   std::optional<std::uint64_t> stated_bytes;
   std::uint64_t bytes = 0;
   OpenFiles open_files;
@@ -99,8 +94,26 @@ struct CheckpointReader::Contents {
                     path_text(path)));
   }
 
+  /// Takes note of shards that are not there, among `all` that `file` names.
+  void miss(std::vector<std::string> names, const std::filesystem::path& file, std::string_view what,
+            const std::vector<std::string>& all) {
+    missing = std::move(names);
+    if (missing.empty()) return;
+    named_in = file;
+    const auto folder = file.parent_path();
+    const auto files = is_gguf_name(file.native()) ? gguf_split_pattern(all.front()) : std::string();
+    fetch = fetch_command(folder, files);
+    refusal = fmt::format("{} of {} {} are missing: {}; expected them beside {}; fetch them {}",
+                          missing.size(), all.size(), what, name_list(missing),
+                          files.empty() ? "the index" : "this one", how_to_fetch(folder, files));
+  }
+
+  void require_whole() const {
+    if (!missing.empty()) throw CheckpointError(path_text(named_in), refusal);
+  }
+
   /// All files of the model that the GGUF file `first` begins.
-  void add_gguf_files(const std::filesystem::path& first) {
+  void add_gguf_files(const std::filesystem::path& first, MissingShards when_missing) {
     add_file(first, TensorFormat::kGguf);
     const auto where = path_text(first);
     const auto all = gguf_split_names(first.filename().native(), *shards.front().contents->gguf(), where);
@@ -109,43 +122,29 @@ struct CheckpointReader::Contents {
                             fmt::format("metadata 'split.count' is too large; expected at most {}, got {}",
                                         CheckpointLimits::kShards, all.size()));
     }
-    std::vector<std::string> missing;
-    for (const auto& name : all) {
-      if (!is_there(first.parent_path() / name)) missing.push_back(name);
+    miss(missing_among(all, first.parent_path()), first, "files of the model", all);
+    if (when_missing == MissingShards::refused) require_whole();
+    for (std::size_t i = 1; i < all.size(); ++i) {
+      if (std::ranges::find(missing, all[i]) != missing.end()) continue;
+      const auto path = first.parent_path() / all[i];
+      add_file(path, TensorFormat::kGguf);
+      check_gguf_split(*shards.back().contents->gguf(), i, all.size(), path_text(path));
     }
-    if (!missing.empty()) {
-      throw CheckpointError(where,
-                            fmt::format("{} of {} files of the model are missing: {}; expected them beside "
-                                        "this one; fetch them again",
-                                        missing.size(), all.size(), name_list(missing)));
-    }
-    for (std::size_t i = 1; i < all.size(); ++i) add_file(first.parent_path() / all[i], TensorFormat::kGguf);
-    check_splits();
+    check_tensors_of_splits();
   }
 
-  /// Each file must be the one that its name says, and all tensors must be there once.
-  void check_splits() const {
-    const auto number = [](const Shard& shard, std::string_view key) {
-      const auto* value = find_value(*shard.contents->gguf(), key);
-      return value == nullptr || value->is_array() ? std::nullopt : value->integer();
-    };
-    for (std::size_t i = 1; i < shards.size(); ++i) {
-      const auto no = number(shards[i], "split.no"), count = number(shards[i], "split.count");
-      if (no == static_cast<std::int64_t>(i) && count == static_cast<std::int64_t>(shards.size())) continue;
-      throw CheckpointError(
-          path_text(shards[i].file.path),
-          fmt::format("the file is not the one that its name says; expected metadata 'split.no' {} and "
-                      "'split.count' {}, got {} and {}; fetch it again",
-                      i, shards.size(), no ? std::to_string(*no) : "none",
-                      count ? std::to_string(*count) : "none"));
-    }
-    const auto wanted = number(shards.front(), "split.tensors.count");
-    if (shards.size() > 1 && wanted && *wanted != static_cast<std::int64_t>(tensors.size())) {
+  /// All tensors must be there once.
+  void check_tensors_of_splits() const {
+    const auto* stated = find_value(*shards.front().contents->gguf(), "split.tensors.count");
+    const auto all = static_cast<std::int64_t>(tensors.size());
+    const std::int64_t wanted =
+        stated == nullptr || stated->is_array() ? all : stated->integer().value_or(all);
+    if (shards.size() > 1 && missing.empty() && wanted != all) {
       throw CheckpointError(
           path_text(shards.front().file.path),
           fmt::format("the files do not hold the tensors of the model; expected {} (metadata "
                       "'split.tensors.count'), got {}; fetch them again",
-                      *wanted, tensors.size()));
+                      wanted, all));
     }
     std::unordered_map<std::string_view, std::size_t> holders;
     for (const auto& stored : tensors) {
@@ -162,11 +161,9 @@ struct CheckpointReader::Contents {
     auto index = read_shard_index(index_file);
     const auto named = index.shards;
     stated_bytes = index.total_bytes;
-    missing = missing_among(index, folder);
-    if (!missing.empty()) {
-      if (when_missing == MissingShards::refused) refuse_missing(missing, index, index_file);
-      index = index.without(missing);
-    }
+    miss(missing_among(index.shards, folder), index_file, "shards", index.shards);
+    if (when_missing == MissingShards::refused) require_whole();
+    if (!missing.empty()) index = index.without(missing);
     for (const auto& shard : index.shards) add_file(folder / shard, format);
     check_agreement(index, index_file);
     const auto where = path_text(index_file);
@@ -257,12 +254,12 @@ CheckpointReader CheckpointReader::open(const std::filesystem::path& folder, Mis
   return CheckpointReader(std::move(contents));
 }
 
-CheckpointReader CheckpointReader::open_file(const std::filesystem::path& file) {
+CheckpointReader CheckpointReader::open_file(const std::filesystem::path& file, MissingShards when_missing) {
   auto contents = std::make_unique<Contents>();
   contents->folder = file.parent_path();
   const auto format = format_of(file);
   if (format == TensorFormat::kGguf) {
-    contents->add_gguf_files(file);
+    contents->add_gguf_files(file, when_missing);
   } else {
     contents->add_only_file(file, format);
   }
@@ -359,6 +356,10 @@ std::vector<std::filesystem::path> CheckpointReader::files() const {
 const std::vector<std::string>& CheckpointReader::missing_shards() const noexcept {
   return contents_->missing;
 }
+
+const std::string& CheckpointReader::fetch() const noexcept { return contents_->fetch; }
+
+void CheckpointReader::require_whole() const { contents_->require_whole(); }
 
 std::optional<std::uint64_t> CheckpointReader::stated_bytes() const noexcept {
   return contents_->stated_bytes;

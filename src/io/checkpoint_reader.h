@@ -25,7 +25,7 @@ struct CheckpointLimits {
   static constexpr std::size_t kShards = 10'000;
 };
 
-/// What becomes of a folder where shards that its index names are not there.
+/// What becomes of a model where shards that its index names, or files of a split, are not there.
 enum class MissingShards : std::uint8_t {
   refused,
   left_out,  ///< the reader has the tensors of the others, and says which are missing
@@ -57,7 +57,8 @@ class CheckpointReader {
   /// One file by itself: `.safetensors`, torch.save's `.bin`, `.pt`, `.pth` or `.ckpt`, or `.gguf`. The first
   /// of several GGUF files of one model (`-00001-of-00003.gguf`) stands for all of them.
   /// Throws IoError or CheckpointError.
-  static CheckpointReader open_file(const std::filesystem::path& file);
+  static CheckpointReader open_file(const std::filesystem::path& file,
+                                    MissingShards when_missing = MissingShards::refused);
 
   CheckpointReader(CheckpointReader&& other) noexcept;
   CheckpointReader& operator=(CheckpointReader&& other) noexcept;
@@ -110,6 +111,12 @@ class CheckpointReader {
 
   /// Names of the shards that were left out because they are not there.
   const std::vector<std::string>& missing_shards() const noexcept;
+
+  /// The command that downloads those; empty where none is missing, or none is known.
+  const std::string& fetch() const noexcept;
+
+  /// Throws CheckpointError with all of them, where some are missing.
+  void require_whole() const;
 
   /// Bytes of all shards' tensors, where an index says.
   std::optional<std::uint64_t> stated_bytes() const noexcept;

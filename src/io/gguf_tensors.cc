@@ -114,36 +114,4 @@ std::optional<std::uint64_t> GgufTensors::begin_of_bytes(std::size_t index) cons
   return tensors_[index].begin;
 }
 
-std::vector<std::string> gguf_split_names(const std::string& file_name, const GgufMetadata& metadata,
-                                          const std::string& where) {
-  const auto number = [&](std::string_view key) -> std::int64_t {
-    const GgufValue* value = find_value(metadata, key);
-    if (value == nullptr) return 0;
-    const auto got = value->is_array() ? std::nullopt : value->integer();
-    if (got && *got >= 0 && *got <= 99'999) return *got;
-    throw CheckpointError(where,
-                          fmt::format("metadata '{}' is no number of files; expected 0 to 99999, got {}", key,
-                                      got ? std::to_string(*got) : value->type_text()));
-  };
-  const std::int64_t count = number("split.count"), index = number("split.no");
-  if (count <= 1) return {file_name};
-  const std::string ending = fmt::format("-{:05}-of-{:05}.gguf", index + 1, count);
-  if (!file_name.ends_with(ending)) {
-    throw CheckpointError(
-        where,
-        fmt::format("the file is one of {}, and its name does not say which; expected one that ends in "
-                    "'{}'; give it the name that it had",
-                    count, ending));
-  }
-  const std::string stem = file_name.substr(0, file_name.size() - ending.size());
-  std::vector<std::string> names;
-  for (std::int64_t i = 1; i <= count; ++i)
-    names.push_back(fmt::format("{}-{:05}-of-{:05}.gguf", stem, i, count));
-  if (index != 0) {
-    throw CheckpointError(where, fmt::format("the file is number {} of {}; expected the first; give '{}'",
-                                             index + 1, count, names.front()));
-  }
-  return names;
-}
-
 }  // namespace hooked

@@ -30,10 +30,4 @@ class GgufTensors final : public TensorFile {
   std::vector<const GgmlType*> types_;  // of the tensors
 };
 
-/// Of `file`, which is one of several or all there is: the names of all files of the model, in their order.
-/// Throws CheckpointError for a file that is not the first of its model, and for a name that does not say
-/// which one it is.
-std::vector<std::string> gguf_split_names(const std::string& file_name, const GgufMetadata& metadata,
-                                          const std::string& where);
-
 }  // namespace hooked

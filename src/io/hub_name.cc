@@ -152,9 +152,24 @@ std::string download_command(const HubName& name) {
                                         : fmt::format("hf download {} --revision {}", model, name.revision);
 }
 
-std::string how_to_fetch(const std::filesystem::path& folder) {
-  const auto name = name_of_snapshot(folder);
-  return name ? fmt::format("with `{}`", download_command(*name)) : std::string("again");
+std::string fetch_command(const std::filesystem::path& folder, std::string_view files) {
+  std::error_code ignored;
+  const auto whole = std::filesystem::weakly_canonical(folder, ignored);
+  for (auto above = whole; above != above.parent_path(); above = above.parent_path()) {
+    const auto name = name_of_snapshot(above);
+    if (!name) continue;
+    const auto command = download_command(*name);
+    if (files.empty()) return command;
+    const auto pattern =
+        whole == above ? std::filesystem::path(files) : whole.lexically_relative(above) / files;
+    return fmt::format("{} --include '{}'", command, path_text(pattern));
+  }
+  return {};
+}
+
+std::string how_to_fetch(const std::filesystem::path& folder, std::string_view files) {
+  const auto command = fetch_command(folder, files);
+  return command.empty() ? std::string("again") : fmt::format("with `{}`", command);
 }
 
 }  // namespace hooked

@@ -61,8 +61,11 @@ std::optional<HubName> name_of_snapshot(const std::filesystem::path& folder);
 /// What a user types to download the model: `hf download org/name --revision v1.0`.
 std::string download_command(const HubName& name);
 
-/// `with` and the command that downloads what belongs into `folder`, where it is a snapshot; else `again`.
-/// Both go on from `fetch it`.
-std::string how_to_fetch(const std::filesystem::path& folder);
+/// What a user types to download what belongs into `folder`, which is a snapshot or lies in one; with a
+/// pattern of files of that folder, those only. Empty for a folder elsewhere.
+std::string fetch_command(const std::filesystem::path& folder, std::string_view files = {});
+
+/// `with` and that command; `again` where there is none. Both go on from `fetch it`.
+std::string how_to_fetch(const std::filesystem::path& folder, std::string_view files = {});
 
 }  // namespace hooked

@@ -131,6 +131,7 @@ void GgufModelReader::zero_or_one(std::string_view key) {
 
 std::vector<std::int64_t> GgufModelReader::layers_without(std::string_view tensor) const {
   std::vector<std::int64_t> layers;
+  if (!reader_.missing_shards().empty()) return layers;  // they may be in the files that are not there
   for (std::int64_t l = 0; l < n_layers_; ++l) {
     if (!has_tensor(fmt::format("blk.{}.{}", l, tensor))) layers.push_back(l);
   }
@@ -261,7 +262,8 @@ void GgufModelReader::read_sizes() {
                                       kEmbedding, shape_text(shape)));
   }
   set("vocab_size", shape.front());
-  set("tie_word_embeddings", !has_tensor("output.weight"));
+  // Models in several files are large, and those have an unembedding of their own.
+  set("tie_word_embeddings", !has_tensor("output.weight") && reader_.missing_shards().empty());
   const std::string_view eps =
       architecture_.layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon";
   const auto value = real(eps);
@@ -336,6 +338,12 @@ Json GgufModelReader::config() && {
 }
 
 IdentifiedModel identify_gguf(const CheckpointReader& reader) {
+  // Where files are missing, the others tell what the model is if they have its embedding and its first
+  // block.
+  const bool told =
+      reader.contains("token_embd.weight") &&
+      std::ranges::any_of(reader.names(), [](const auto& name) { return name.starts_with("blk.0."); });
+  if (!told) reader.require_whole();
   const GgufArchitecture& architecture = gguf_architecture(reader);
   const Json config = GgufModelReader(reader, architecture).config();
   // What is wrong in families' terms is named by their keys.

@@ -76,7 +76,8 @@ class GgufModelReader {
   std::int64_t n_layers_ = 0, d_model_ = 0, n_heads_ = 0, d_head_ = 0, n_ctx_ = 0;
 };
 
-/// The family of a GGUF file and what it makes of the metadata. Throws CheckpointError or ConfigError.
+/// The family of a GGUF file and what it makes of the metadata. Where files are missing it is what the others
+/// tell, if they can. Throws CheckpointError or ConfigError.
 IdentifiedModel identify_gguf(const CheckpointReader& reader);
 
 }  // namespace hooked

@@ -56,13 +56,13 @@ CheckpointTraits traits_of(const CheckpointReader& reader, std::string config, s
 CheckpointReader open_checkpoint(const std::filesystem::path& model, MissingShards when_missing) {
   std::error_code ignored;
   return std::filesystem::is_directory(model, ignored) ? CheckpointReader::open(model, when_missing)
-                                                       : CheckpointReader::open_file(model);
+                                                       : CheckpointReader::open_file(model, when_missing);
 }
 
-IdentifiedModel identify(const std::filesystem::path& model) {
+IdentifiedModel identify(const std::filesystem::path& model, MissingShards when_missing) {
   std::error_code no_folder;
   if (is_gguf_name(model.native()) && !std::filesystem::is_directory(model, no_folder))
-    return identify_gguf(open_checkpoint(model));
+    return identify_gguf(open_checkpoint(model, when_missing));
   const auto file = folder_of_model(model) / "config.json";
   const std::string where = file.string();
   std::error_code ignored;

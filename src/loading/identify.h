@@ -25,6 +25,7 @@ CheckpointReader open_checkpoint(const std::filesystem::path& model,
 
 /// Reads the config of a located model. Files with weights are opened only where config.json does not say
 /// everything. Throws ConfigError, CheckpointError or IoError.
-IdentifiedModel identify(const std::filesystem::path& model);
+IdentifiedModel identify(const std::filesystem::path& model,
+                         MissingShards when_missing = MissingShards::refused);
 
 }  // namespace hooked

@@ -26,7 +26,6 @@
 #include "hooked/io/model_folder.h"
 #include "hooked/loading/describe.h"
 #include "io/checkpoint_reader.h"
-#include "io/hub_name.h"
 #include "io/path_text.h"
 #include "io/source_tensor.h"
 #include "loading/adapter.h"
@@ -89,7 +88,7 @@ struct PlannedModel {
       : given(locate_model(id)),
         adapter(read_adapter(given)),
         place(adapter ? adapter->base_place : given),
-        identified(identify(place)),
+        identified(identify(place, missing)),
         reader(open_checkpoint(place, missing)) {
     FamilyConfig& read = identified.read;
     if (is_packed(reader)) mapped = map_packed(reader, native_config_of(identified));
@@ -101,9 +100,11 @@ struct PlannedModel {
     source = mapped ? source_tensors(mapped, place) : source_tensors(reader);
     if (!whole()) {
       plan.config = read.config;
-      plan.notes = {
-          "shards are missing: what this says of the model is what config.json says, and its tensors were "
-          "not compared with it"};
+      plan.notes = {fmt::format(
+          "{} are missing: what this says of the model is what {} says, and its tensors were not compared "
+          "with it",
+          reader.gguf() != nullptr ? "files" : "shards",
+          reader.gguf() != nullptr ? "the metadata of those that are there" : "config.json")};
       return;
     }
     if (reader.gguf() != nullptr)
@@ -317,13 +318,12 @@ ModelDescription describe(std::string_view id, const LoadOptions& options) {
       .stored_bytes = static_cast<std::int64_t>(reader.bytes()),
       .stated_bytes = std::nullopt,
       .missing_files = reader.missing_shards(),
-      .fetch = {},
+      .fetch = reader.fetch(),
       .unread_parts = unread_parts(reader, planned.identified.family),
       .ignored_files = {},
       .adapter = std::nullopt};
   if (!planned.whole()) {
     if (const auto bytes = reader.stated_bytes()) made.stated_bytes = static_cast<std::int64_t>(*bytes);
-    if (const auto name = name_of_snapshot(planned.place)) made.fetch = download_command(*name);
   }
   std::vector<std::filesystem::path> read = reader.files();
   if (planned.adapter) {

@@ -1,9 +1,8 @@
 // hooked info: what a model is, what its files hold, what is missing or left alone.
-#include <sys/resource.h>
-
 #include <map>
 
 #include "tests/cli/cli_fixture.h"
+#include "tests/support/processor_time.h"
 #include "tests/support/scoped_environment.h"
 #include "tests/support/sparse_checkpoint.h"
 
@@ -180,16 +179,6 @@ class PublishedSize : public InfoTest {
       "attention_bias": false, "tie_word_embeddings": false, "torch_dtype": "bfloat16",
       "quantization_config": {"activation_scheme": "dynamic", "fmt": "e4m3", "quant_method": "fp8",
       "weight_block_size": [128, 128]}})");
-  }
-
-  /// Seconds of processors that children of this process took so far.
-  static double child_seconds() {
-    rusage usage{};
-    ::getrusage(RUSAGE_CHILDREN, &usage);
-    const auto seconds = [](const timeval& time) {
-      return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-    };
-    return seconds(usage.ru_utime) + seconds(usage.ru_stime);
   }
 };
 

@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "families/composite.h"
@@ -35,6 +37,45 @@ TEST(UnsupportedKinds, StandInOrderAndAreNotRead) {
   }
   EXPECT_FALSE(lacking_for("llama"));
   EXPECT_FALSE(lacking_for("rwkv"));
+}
+
+// The whole sentence, of every kind, wherever the kind stands.
+TEST(UnsupportedKinds, ErrorsAreWhole) {
+  constexpr std::string_view kStateSpace =
+      "layers of a state-space model (Mamba) in attention's place or beside it";
+  constexpr std::string_view kGemma3n =
+      "several streams that predict one another (altup_num_inputs), a low-rank path beside attention "
+      "(laurel_rank), "
+      "inputs of their own for each layer (hidden_size_per_layer_input), layers that read the keys and "
+      "values of "
+      "others (num_kv_shared_layers) and MLPs that keep their largest neurons only "
+      "(activation_sparsity_pattern)";
+  const std::map<std::string_view, std::string_view> kinds = {
+      {"albert", "blocks that share one block's weights, and an embedding narrower than the stream"},
+      {"bamba", kStateSpace},
+      {"falcon_h1", kStateSpace},
+      {"falcon_mamba", kStateSpace},
+      {"gemma3n", kGemma3n},
+      {"gemma3n_text", kGemma3n},
+      {"jamba", kStateSpace},
+      {"mamba", kStateSpace},
+      {"mamba2", kStateSpace},
+      {"nemotron_h", kStateSpace},
+      {"zamba2", kStateSpace}};
+  EXPECT_EQ(unsupported_kinds().size(), kinds.size());
+  for (const auto& [kind, lacking] : kinds) {
+    const std::string sentence =
+        fmt::format("models of type '{}' are not supported; expected one without {}", kind, lacking);
+    const auto refused = [&](const std::string& config, std::string_view where) {
+      const auto error = thrown_by<ConfigError>([&] { named_family({config, "m/config.json"}); });
+      ASSERT_TRUE(error) << config;
+      EXPECT_EQ(std::string_view(error->what()), fmt::format("[{}] {}", where, sentence));
+    };
+    refused(fmt::format(R"({{"model_type": "{}"}})", kind), "m/config.json");
+    refused(fmt::format(R"({{"model_type": "{}", "text_config": {{}}}})", kind), "m/config.json: model_type");
+    refused(fmt::format(R"({{"model_type": "llava", "text_config": {{"model_type": "{}"}}}})", kind),
+            "m/config.json: text_config.model_type");
+  }
 }
 
 // The advice for other checkpoints of several models, to save the text part by itself, would not help here.

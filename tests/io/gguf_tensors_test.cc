@@ -287,6 +287,45 @@ TEST_F(GgufSplits, MissingFilesAreAllNamed) {
           {"one of 3", "its name does not say which", "-00001-of-00003.gguf"});
 }
 
+TEST_F(GgufSplits, MissingFilesCanBeLeftOut) {
+  write();
+  std::filesystem::remove(path(2));
+  const auto model = CheckpointReader::open_file(path(1), MissingShards::left_out);
+  EXPECT_EQ(model.missing_shards(), std::vector<std::string>{"m-00002-of-00003.gguf"});
+  EXPECT_EQ(model.names(), (std::vector<std::string>{"a", "c"}));
+  EXPECT_EQ(model.file_of("c"), path(3));
+  EXPECT_EQ(model.bytes(), 16U);
+  EXPECT_EQ(model.fetch(), "");
+  expect_refused<CheckpointError>(
+      [&] { model.require_whole(); }, path(1).native(),
+      {"1 of 3 files of the model are missing: m-00002-of-00003.gguf; expected them "
+       "beside this one; fetch them again"});
+  std::filesystem::create_symlink("gone", path(2));
+  EXPECT_EQ(CheckpointReader::open_file(path(1), MissingShards::left_out).missing_shards().size(), 1U);
+  refused(path(1), path(1), {"1 of 3 files"});
+  std::filesystem::remove(path(2));
+  put_file(path(3), part(1, "c").bytes());  // what is there must be what its name says
+  EXPECT_THROW(CheckpointReader::open_file(path(1), MissingShards::left_out), CheckpointError);
+  write();
+  const auto whole = CheckpointReader::open_file(path(1), MissingShards::left_out);
+  EXPECT_TRUE(whole.missing_shards().empty());
+  EXPECT_NO_THROW(whole.require_whole());
+}
+
+// Repositories of GGUF files hold a model in many formats: only the files of this one are to be fetched.
+TEST_F(GgufSplits, InAHubCacheTheErrorNamesTheCommandThatDownloads) {
+  const auto snapshot = folder_ / "models--org--name/snapshots/c0ffee";
+  for (const auto& [below, pattern] :
+       {std::pair{"", "m-*-of-00003.gguf"}, std::pair{"Q4/", "Q4/m-*-of-00003.gguf"}}) {
+    std::filesystem::create_directories(snapshot / below);
+    const auto first = snapshot / below / "m-00001-of-00003.gguf";
+    put_file(first, part(0, "a").bytes());
+    const std::string command = fmt::format("hf download org/name --revision c0ffee --include '{}'", pattern);
+    EXPECT_EQ(CheckpointReader::open_file(first, MissingShards::left_out).fetch(), command);
+    refused(first, first, {"2 of 3 files", fmt::format("fetch them with `{}`", command)});
+  }
+}
+
 TEST_F(GgufSplits, FilesThatDoNotBelongTogether) {
   write();
   put_file(path(2), part(2, "b").bytes());
