@@ -133,7 +133,8 @@ constexpr std::string_view kRefused = R"(
 ## What is refused
 
 A test calls every function of the analyses on every kind of golden checkpoint, and what it refuses is a row here. What a model does not have (a layer, a head, an encoder, an
-activation, a weight), what a cache has not kept, and options that say nothing or contradict one another are refused everywhere, with their names.
+activation, a weight), what a cache has not kept, and options that say nothing or contradict one another are refused everywhere, with their names. Circuits from weights are of a
+stack's own attention; cross-attention's matrices are in `WeightView::cross_attention`.
 
 | function | where | because |
 |---|---|---|

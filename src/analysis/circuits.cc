@@ -173,6 +173,10 @@ CopyingScores copying_scores(const HookedTransformer& model, const CopyingOption
   const WorkSteps steps(layers * heads, options.progress);
   bool complete = true;
   for (std::int64_t layer = 0; complete && layer < layers; ++layer) {
+    if (!model.config().attends(layer)) {
+      complete = steps.done((layer + 1) * heads);
+      continue;
+    }
     std::vector<at::Tensor> middles, shares;  // of each head: [d_head, d_head], and a number
     for (std::int64_t head = 0; complete && head < heads; ++head) {
       const auto W_V = float32_at_least(circuits.A()[layer][head]),

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -114,8 +115,11 @@ FactoredMatrix FactoredMatrix::t() const { return {B_.mT(), A_.mT()}; }
 
 SingularValues FactoredMatrix::svd() const {
   const auto [left, right, middle] = thin(A_, B_);
-  const auto [U, S, Vh] = at::linalg_svd(middle, false);
-  return {at::matmul(left, U), S, at::matmul(right, Vh.mT())};
+  // LAPACK takes no NaN. The orthogonal factors of such a matrix are NaN as well.
+  const auto missing = without_numbers(middle);
+  const auto [U, S, Vh] = at::linalg_svd(middle.masked_fill(missing.unsqueeze(-1).unsqueeze(-1), 0.0), false);
+  return {at::matmul(left, U), S.masked_fill(missing.unsqueeze(-1), std::numeric_limits<double>::quiet_NaN()),
+          at::matmul(right, Vh.mT())};
 }
 
 at::Tensor FactoredMatrix::eigenvalues() const { return eigenvalues_of(BA()); }

@@ -3,10 +3,15 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/stack.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
+#include <vector>
 
 #include "analysis/final_stage.h"
 #include "core/to_device.h"
@@ -146,13 +151,29 @@ at::Tensor StreamMatrices::unembedding() const {
                 W_U);
 }
 
-void StreamMatrices::require_equal_heads() const {
-  if (!config_.full_heads) return;
-  throw HookError(
-      where_,
-      "heads of this model's layers without a window are of other sizes than those of the others, "
-      "so that the matrices of all layers do not make one tensor; expected a model without "
-      "full_heads");
+at::Tensor StreamMatrices::all(const std::function<at::Tensor(std::int64_t layer)>& of_layer) const {
+  std::vector<at::Tensor> matrices;  // of layers with attention
+  std::vector<std::int64_t> sizes;   // the largest
+  for (std::int64_t layer = 0; layer < layers(); ++layer) {
+    if (!attends(layer)) continue;
+    matrices.push_back(of_layer(layer));
+    const auto own = matrices.back().sizes();
+    sizes.resize(own.size());
+    for (std::size_t axis = 0; axis < own.size(); ++axis) sizes[axis] = std::max(sizes[axis], own[axis]);
+  }
+  std::vector<at::Tensor> all;
+  auto next = matrices.begin();
+  for (std::int64_t layer = 0; layer < layers(); ++layer) {
+    if (!attends(layer)) {
+      all.push_back(at::full(sizes, std::numeric_limits<double>::quiet_NaN(), matrices.front().options()));
+      continue;
+    }
+    std::vector<std::int64_t> behind;  // zeros, by axis from the last one on
+    for (std::size_t axis = sizes.size(); axis-- > 0;)
+      behind.insert(behind.end(), {0, sizes[axis] - next->size(static_cast<std::int64_t>(axis))});
+    all.push_back(at::constant_pad_nd(*next++, behind));
+  }
+  return at::stack(all);
 }
 
 void StreamMatrices::require_plain_stream() const {
@@ -189,6 +210,10 @@ void StreamMatrices::require_unclipped() const {
   throw HookError(where_,
                   "this model clips queries, keys and values, which no matrix does; expected a model "
                   "without qkv_clip");
+}
+
+bool StreamMatrices::attends(std::int64_t layer) const {
+  return options_.stack == Stack::encoder || config_.attends(layer);
 }
 
 bool StreamMatrices::reads_through_norms(std::int64_t layer) const {

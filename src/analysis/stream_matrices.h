@@ -1,12 +1,11 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/stack.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "analysis/frozen_norm.h"
 #include "hooked/analysis/circuits.h"
@@ -25,6 +24,8 @@ class StreamMatrices {
 
   const ModelConfig& config() const { return config_; }
   std::int64_t layers() const;
+  /// Whether that layer has heads.
+  bool attends(std::int64_t layer) const;
   /// That layer from 0 on. Throws ShapeError.
   std::int64_t layer(std::int64_t layer) const;
   /// That head from 0 on. Throws ShapeError.
@@ -54,8 +55,6 @@ class StreamMatrices {
   /// norm stands between, and for an encoder.
   at::Tensor unembedding() const;
 
-  /// Throws HookError where heads of layers without a window are of other sizes than those of others.
-  void require_equal_heads() const;
   /// Throws HookError where norms on the stream itself, or numbers that multiply it, stand between
   /// what is written and what is read.
   void require_plain_stream() const;
@@ -64,14 +63,10 @@ class StreamMatrices {
   /// Throws HookError where something besides a matrix stands between the values and the output of heads.
   void require_plain_values() const;
 
-  /// [layer, ..] of one of the matrices above. Throws HookError where layers have heads of several sizes.
-  template <class OfLayer>
-  at::Tensor all(const OfLayer& of_layer) const {
-    require_equal_heads();
-    std::vector<at::Tensor> matrices;
-    for (std::int64_t layer = 0; layer < layers(); ++layer) matrices.push_back(of_layer(layer));
-    return at::stack(matrices);
-  }
+  /// [layer, ..] of one of the matrices of heads above: NaN in layers without attention, and zeros behind the
+  /// numbers of smaller heads where layers have heads of several sizes, which no product of a circuit's two
+  /// sides is changed by.
+  at::Tensor all(const std::function<at::Tensor(std::int64_t layer)>& of_layer) const;
 
  private:
   void require_unclipped() const;

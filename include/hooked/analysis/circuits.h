@@ -23,10 +23,12 @@ struct CircuitOptions {
 
 /// What each head writes of what it reads, W_V W_O: [layer, head, d_model, d_model], rows are what is read,
 /// in the dtype of the weights. Heads that share values have those of their group. Biases belong to no
-/// circuit. (Elhage et al. 2021.)
+/// circuit. NaN in layers without attention; where layers have heads of several sizes, the factors of the
+/// smaller ones have zeros behind their numbers, which leaves the products as they are. (Elhage et al. 2021.)
 ///
 /// Throws ConfigError for latent attention, whose values come from behind a norm of their own, and HookError
-/// where values are clipped.
+/// where values are clipped or go through norms of their own, and where heads are gated, which only a run
+/// says the size of.
 FactoredMatrix ov_circuits(const HookedTransformer& model, const CircuitOptions& options = {});
 
 /// How each head scores a token that looks (rows) by one that is looked at (columns), W_Q W_K^T: [layer,
@@ -57,9 +59,9 @@ struct CompositionScores {
 };
 
 /// Composition between all heads by queries (R is the QK circuit), keys (its transpose) or values (the OV
-/// circuit). Throws as ov_circuits and qk_circuits; HookError where norms stand on the stream itself, between
-/// what is written and what is read (unless CircuitOptions::norms is false); ShapeError for less than two
-/// draws.
+/// circuit). NaN from and to layers without attention. Throws as ov_circuits and qk_circuits; HookError where
+/// norms stand on the stream itself, between what is written and what is read (unless CircuitOptions::norms
+/// is false); ShapeError for less than two draws.
 CompositionScores composition_scores(const HookedTransformer& model, HeadInput input,
                                      const CompositionOptions& options = {});
 
@@ -82,10 +84,10 @@ struct CopyingScores {
   bool complete;  ///< not ended by `progress`; else NaN stands for what is missing
 };
 
-/// Copying scores of all heads, by d_head x d_head matrices. With CircuitOptions::norms the final norm's
-/// weight counts, too, and tokens are as a norm of the embedding leaves them. Throws as ov_circuits, and
-/// HookError for models that have no unembedding, another vocabulary behind it, or an encoder, and where
-/// norms stand on the stream itself.
+/// Copying scores of all heads, by d_head x d_head matrices; NaN in layers without attention. With
+/// CircuitOptions::norms the final norm's weight counts, too, and tokens are as a norm of the embedding
+/// leaves them. Throws as ov_circuits, and HookError for models that have no unembedding, another vocabulary
+/// behind it, or an encoder, and where norms stand on the stream itself.
 CopyingScores copying_scores(const HookedTransformer& model, const CopyingOptions& options = {});
 
 }  // namespace hooked
