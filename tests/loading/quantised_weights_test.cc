@@ -1,27 +1,14 @@
 // Whole numbers and levels: what the formats' own packages make of them (tests/golden/make.py
-// quantised-weights), files that cannot be right, and how much memory loading them takes.
+// quantised-weights), and files that cannot be right.
 #include <ATen/ops/empty.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/randint.h>
-#include <ATen/ops/randn.h>
-#include <ATen/ops/tensor.h>
-#include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "hooked/core/tensor_text.h"
-#include "hooked/engine/hooked_transformer.h"
-#include "hooked/io/file.h"
-#include "hooked/io/safetensors.h"
-#include "hooked/loading/describe.h"
 #include "io/checkpoint_reader.h"
 #include "tests/loading/stored_sources.h"
-#include "tests/support/process_memory.h"
-#include "tests/support/temp_folder.h"
 
 namespace hooked::quantised_weights_test {
 namespace {
@@ -379,98 +366,6 @@ TEST_F(BadIntegers, EmptyMatricesAreNoTrouble) {
   add("m.qzeros", "I32", {0, 2});
   add("m.scales", "F16", {0, 16});
   EXPECT_EQ(quantised(kGptq).at("m.weight").read().numel(), 0);
-}
-
-using Tensors = std::map<std::string, at::Tensor>;
-
-/// A Llama whose matrices are written by `linear`.
-void write_llama(const std::filesystem::path& folder, const char* group,
-                 void (*linear)(Tensors& tensors, const std::string& name, std::int64_t out,
-                                std::int64_t in)) {
-  constexpr std::int64_t kWidth = 1024, kNeurons = 2816, kVocabulary = 512, kLayers = 2;
-  const auto vector = [](std::int64_t size) { return at::ones({size}, at::kHalf); };
-  Tensors tensors{{"model.embed_tokens.weight", at::zeros({kVocabulary, kWidth}, at::kHalf)},
-                  {"model.norm.weight", vector(kWidth)},
-                  {"lm_head.weight", at::zeros({kVocabulary, kWidth}, at::kHalf)}};
-  for (int layer = 0; layer < kLayers; ++layer) {
-    const std::string at = fmt::format("model.layers.{}.", layer);
-    for (const char* name : {"q", "k", "v", "o"})
-      linear(tensors, fmt::format("{}self_attn.{}_proj", at, name), kWidth, kWidth);
-    linear(tensors, at + "mlp.gate_proj", kNeurons, kWidth);
-    linear(tensors, at + "mlp.up_proj", kNeurons, kWidth);
-    linear(tensors, at + "mlp.down_proj", kWidth, kNeurons);
-    tensors[at + "input_layernorm.weight"] = vector(kWidth);
-    tensors[at + "post_attention_layernorm.weight"] = vector(kWidth);
-  }
-  save_safetensors(folder / "model.safetensors", {tensors.begin(), tensors.end()});
-  write_file(folder / "config.json",
-             fmt::format(R"({{"model_type": "llama", "hidden_size": {}, "intermediate_size": {},
-      "num_hidden_layers": {}, "num_attention_heads": 8, "vocab_size": {}, "max_position_embeddings": 64,
-      "quantization_config": {}}})",
-                         kWidth, kNeurons, kLayers, kVocabulary, group));
-}
-
-at::Tensor any_words(std::int64_t rows, std::int64_t columns) {
-  return at::randint(-(std::int64_t{1} << 31), std::int64_t{1} << 31, {rows, columns}, at::kInt);
-}
-
-void write_gptq(Tensors& tensors, const std::string& name, std::int64_t out, std::int64_t in) {
-  tensors[name + ".qweight"] = any_words(in / 8, out);
-  tensors[name + ".qzeros"] = any_words(in / 128, out / 8);
-  tensors[name + ".scales"] = at::full({in / 128, out}, 0.01, at::kHalf);
-  tensors[name + ".g_idx"] = at::randint(in / 128, {in}, at::kInt);
-}
-
-void write_packed(Tensors& tensors, const std::string& name, std::int64_t out, std::int64_t in) {
-  tensors[name + ".weight_packed"] = any_words(out, in / 8);
-  tensors[name + ".weight_scale"] = at::full({out, in / 128}, 0.01, at::kBFloat16);
-  tensors[name + ".weight_shape"] = at::tensor({out, in}, at::kLong);
-}
-
-void write_levels(Tensors& tensors, const std::string& name, std::int64_t out, std::int64_t in) {
-  const std::string json = fmt::format(
-      R"({{"quant_type": "nf4", "blocksize": 64, "dtype": "bfloat16", "shape": [{}, {}]}})", out, in);
-  const std::vector<std::int64_t> letters(json.begin(), json.end());
-  tensors[name + ".weight"] = at::randint(256, {out * in / 2, 1}, at::kByte);
-  tensors[name + ".weight.absmax"] = at::ones({out * in / 64}, at::kFloat);
-  tensors[name + ".weight.quant_map"] = at::randn({16}, at::kFloat);
-  tensors[name + ".weight.quant_state.bitsandbytes__nf4"] = at::tensor(letters, at::kLong).to(at::kByte);
-}
-
-// As loading of other files does (streamed_model_test.cc): one copy of the weights, and blocks.
-TEST(QuantisedMemory, LoadingTakesHardlyMoreThanTheModel) {
-#if defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "a sanitizer has memory of its own";
-#endif
-  if (!forget_peak() || process_status("VmHWM") < 0) GTEST_SKIP() << "this system does not tell the peak";
-  constexpr std::int64_t kConstant = std::int64_t{24} << 20;
-  const LoadOptions options{.dtype = at::kBFloat16, .processing = WeightProcessing::none()};
-  using Written = std::pair<const char*, void (*)(Tensors&, const std::string&, std::int64_t, std::int64_t)>;
-  for (
-      const auto& [group, linear] :
-      {Written{R"({"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": true})", write_gptq},
-       Written{
-           R"({"quant_method": "compressed-tensors", "format": "pack-quantized", "config_groups": {"g": {"weights":
-            {"num_bits": 4, "strategy": "group", "group_size": 128}}}})",
-           write_packed},
-       Written{R"({"quant_method": "bitsandbytes", "load_in_4bit": true, "bnb_4bit_quant_type": "nf4"})",
-               write_levels}}) {
-    SCOPED_TRACE(group);
-    const TempFolder folder;
-    write_llama(folder.path(), group, linear);
-    HookedTransformer::load(folder.path().string(), options);  // code and threads are there from now on
-    ASSERT_TRUE(forget_peak());
-    const std::int64_t before = process_status("VmRSS");
-    const HookedTransformer model = HookedTransformer::load(folder.path().string(), options);
-    const std::int64_t peak = process_status("VmHWM") - before;
-    std::int64_t weights = 0;
-    for (const auto& [name, values] : model.state_dict())
-      weights += static_cast<std::int64_t>(values.nbytes());
-    EXPECT_GT(weights, std::int64_t{40} << 20);
-    EXPECT_LE(peak, weights + weights * 15 / 100 + kConstant) << "weights are " << weights << " bytes";
-    EXPECT_GE(peak, weights / 2) << "the measurement misses the model";
-    RecordProperty("peak", fmt::format("{:.3f}", static_cast<double>(peak) / static_cast<double>(weights)));
-  }
 }
 
 }  // namespace

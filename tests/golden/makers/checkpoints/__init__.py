@@ -9,7 +9,8 @@ from .table import kCases
 
 def has_idle_experts(outputs: dict) -> bool:
     """Whether no token chose some expert of some layer."""
-    chosen = [value for name, value in outputs.items() if name.endswith("hook_expert_indices")]
+    real = outputs["attention_mask"].bool() if "attention_mask" in outputs else slice(None)
+    chosen = [value[real] for name, value in outputs.items() if name.endswith("hook_expert_indices")]
     weights = [value for name, value in outputs.items() if name.endswith("hook_expert_weights")]
     return any(len(ids.unique()) < of_all.shape[-1] for ids, of_all in zip(chosen, weights, strict=True))
 

@@ -88,11 +88,13 @@ kBartCases = [
     bart("m2m_100", "options", pad_token_id=4, scale_embedding=False, activation_function="gelu", d_model=15),
     bart("marian", decoder_start_token_id=kStart, pad_token_id=0),
     bart("marian", "scaled", scale_embedding=True, d_model=15, activation_function="swish"),
+    bart("marian", "padded", padded=True, pad_token_id=0, encoder_layers=1),
     bart("mbart"),
     bart("mbart", "padded", padded=True, scale_embedding=True, encoder_layers=3, decoder_layers=1),
     bart("pegasus", pad_token_id=0, eos_token_id=1),
     bart("pegasus", "scaled", pad_token_id=0, scale_embedding=True, d_model=15, activation_function="relu",
          tie_word_embeddings=False),
+    bart("pegasus", "padded", padded=True, pad_token_id=0, eos_token_id=1, decoder_layers=1),
     bart("plbart"),
 ]
 kTwoStackCases += kBartCases

@@ -79,13 +79,14 @@ def random_token_types(case, model) -> dict:
     return dict(token_type_ids=torch.randint(0, count, (2, case.length), generator=generator))
 
 
-def left_padding(case, tokens) -> dict:
-    """Keyword arguments of the model: the mask where the case has padding, on the left of the last row."""
+def padding(case, tokens) -> dict:
+    """Keyword arguments of the model where the case has padding, at an end of the last row: the mask, and the positions that
+    transformers' generation counts by it."""
     if case.padded == 0:
         return {}
     mask = torch.ones_like(tokens)
-    mask[-1, :case.padded] = 0
-    return dict(attention_mask=mask)
+    mask[-1, slice(case.padded) if case.padded > 0 else slice(case.padded, None)] = 0
+    return dict(attention_mask=mask) | (dict(position_ids=(mask.cumsum(-1) - 1).clamp(min=0)) if case.padded > 0 else {})
 
 
 def _layers(model):
@@ -156,14 +157,19 @@ class MixtureRecorder:
         self.gates.clear()  # of an earlier run
         self.seen = output
 
-    def points(self, shape) -> dict:
+    def points(self, shape, real=None) -> dict:
+        """`real` [batch, pos] bool: the tokens, where some are padding."""
         logits, weights, indices = self.seen
         if type(self.router).__name__.startswith(kScattered):
             of_all = torch.zeros_like(logits).scatter(-1, indices, weights)
         else:
             of_all = logits.sigmoid() if type(self.router).__name__.startswith(kSigmoids) else logits.softmax(-1)
-        points = {f"{self.at}mlp.experts.{e}.hook_gate": gate for e, gate in
-                  zip(indices.unique(sorted=True).tolist(), self.gates, strict=True)}
+        points = {}
+        for e, gate in zip(indices.unique(sorted=True).tolist(), self.gates, strict=True):
+            if real is not None:  # an expert reads its tokens by rank, then row and position
+                gate = gate[real.flatten()[(indices.reshape(-1, indices.shape[-1]).t() == e).nonzero()[:, 1]]]
+            if len(gate) > 0:
+                points[f"{self.at}mlp.experts.{e}.hook_gate"] = gate
         points[self.at + "mlp.hook_expert_weights"] = of_all.reshape(*shape, -1)
         points[self.at + "mlp.hook_expert_indices"] = indices.reshape(*shape, -1)
         return points
@@ -248,7 +254,8 @@ class ConvolutionRecorder:
     def points(self) -> dict:
         b, c, x = self.seen["in"].chunk(3, dim=-1)
         gated = self.seen["gated"]
-        points = {"hook_b": b, "hook_c": c, "hook_x": x, "hook_bx": b * x, "hook_conv": gated / c, "hook_gated": gated}
+        conv = (gated / c).masked_fill(c == 0, 0)  # of padding
+        points = {"hook_b": b, "hook_c": c, "hook_x": x, "hook_bx": b * x, "hook_conv": conv, "hook_gated": gated}
         return {self.at + name: value for name, value in points.items()}
 
 
@@ -412,8 +419,9 @@ def record(case) -> tuple:
         tokens = random_tokens(case, model.config.get_text_config())
         types = random_token_types(case, model)
         with Recorder(model, case) as recorder:
-            mask = left_padding(case, tokens)
-            result = model(tokens, output_attentions=case.eager, **types, **mask,
+            padded = padding(case, tokens)
+            mask = {name: value for name, value in padded.items() if name == "attention_mask"}
+            result = model(tokens, output_attentions=case.eager, **types, **padded,
                            **(dict(use_cache=False) if case.head == "CausalLM" else {}))
             points = dict(recorder.points)
             for mixture in recorder.mixtures:
