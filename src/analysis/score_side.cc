@@ -111,6 +111,7 @@ Parts ScoreSide::parts(const Split& split, const RowColumns& columns) const {
   walk_forward(path, [&](const Writing& writing, const at::Tensor& vectors) {
     append(parts.axis, writing);
     streams.push_back(vectors);
+    return true;
   });
   // Parts of an encoder are told from those of the stack that predicts, which have the plain names.
   if (stream_.stack == Stack::encoder) {
