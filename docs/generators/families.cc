@@ -36,7 +36,7 @@ with every parameter random and sizes that are awkward on purpose. The ordinary 
 | logits, residual stream before and after each layer, attention patterns, head outputs `z`, neurons, the unembedding's input | weights as they are | 1e-9 of the largest value |
 | log-probabilities | default weight processing | 1e-9 nats |
 | greedy continuation of 20 tokens | as they are, and processed | the same ids |
-| rows of a batch padded on the left or on the right | against the rows alone | 1e-9 |
+| rows of a batch padded on the left or on the right | against the rows alone; the cases `padded` also against transformers, which is given positions that count tokens, as its generation gives them | 1e-9 |
 
 Encoders have no continuation. Those of their checkpoints that have no masked-LM head (`no_head`) are compared in all but logits,
 and processing must keep their last stream.
