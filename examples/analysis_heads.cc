@@ -32,8 +32,8 @@ int main(int argc, char** argv) {
   std::cout << hooked::head_scores(cache, two_back, {.measure = hooked::HeadMeasure::mul});
 
   // What those heads are good for: loss and accuracy of the first half and of the second.
-  const auto [loss, accuracy] = hooked::repetition_scores(model, repeated);
-  std::cout << loss.mean("row") << accuracy.mean("row");
+  const auto said_twice = hooked::repetition_scores(model, repeated);
+  std::cout << said_twice.loss.mean("row") << said_twice.accuracy.mean("row");
 
   // Prompts that ask who gets something, with names that this model's tokenizer has as one token.
   const auto pairs = hooked::indirect_object_pairs(model, {.count = 16, .seed = 1});

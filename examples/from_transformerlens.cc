@@ -256,8 +256,8 @@ void patching(const HookedTransformer& model, const std::filesystem::path& folde
   const auto to_first =
       at::zeros({tokens.size(1), tokens.size(1)}).index_fill(1, at::tensor({0}, at::kLong), 1.0);
   std::cout << head_scores(clean, to_first, {.measure = HeadMeasure::abs});
-  const auto [loss, accuracy] = repetition_scores(model);
-  std::cout << loss.mean("row") << accuracy.mean("row");
+  const auto said_twice = repetition_scores(model);
+  std::cout << said_twice.loss.mean("row") << said_twice.accuracy.mean("row");
   const auto pairs = indirect_object_pairs(model, {.count = 4, .seed = 1});
   std::cout << "  " << std::get<std::string>(pairs.pairs().front().clean) << '\n';
 }

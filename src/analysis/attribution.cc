@@ -15,6 +15,7 @@
 #include "analysis/cache_reading.h"
 #include "analysis/logit_reading.h"
 #include "analysis/vector_stack.h"
+#include "analysis/work_steps.h"
 #include "hooked/core/error.h"
 
 namespace hooked {
@@ -85,7 +86,7 @@ Grid direct_logit_attribution(const HookedTransformer& model, const ActivationCa
   auto path = path_to(end, {options.grain, options.value_biases}, run);
   const ReadLogit logit{kAttribution, options.answer, options.against};
   const auto reading = logit_reading(logit, run);
-  auto parts = directions_along(path, run(end), reading.directions);
+  auto parts = directions_along(path, run(end), reading.directions, options.progress);
   path.clear();  // neurons are many: nothing of them is kept twice
   // The last part is what the stream holds besides all others; what happened behind it is beside them, too.
   parts.values[-1].squeeze(-1).add_(behind_stream(logit, reading, run));
@@ -127,19 +128,27 @@ Grid source_attribution(const HookedTransformer& model, const ActivationCache& c
   const auto reading = logit_reading({"source_attribution", options.answer, options.against}, run);
   const auto path = path_to(end_of_stream(model.config()), {.grain = Grain::head}, run);
   const auto z = options.pattern.site == Site::pattern ? Site::z : Site::cross_z;
+  const auto is_asked = [&](const Writing& writing) { return writing.z && writing.z->site == z; };
   GridAxis heads{.name = "part", .labels = {}};
-  std::vector<at::Tensor> values;  // the last layer first
-  walk_back(path, reading.directions, [&](const Writing& writing, const at::Tensor& seen) {
-    if (writing.z && writing.z->site == z) values.push_back(by_source(writing, options.pattern, seen, run));
-  });
+  std::int64_t layers = 0;
   for (const auto& step : path) {
     for (const auto& writing : step.written) {
-      if (writing.z && writing.z->site == z) append(heads, writing);
+      if (!is_asked(writing)) continue;
+      append(heads, writing);
+      ++layers;
     }
   }
-  if (values.empty()) {
+  if (layers == 0)
     throw HookError("source_attribution", "this model has no cross-attention; expected act::pattern");
-  }
+  const WorkSteps steps(layers, options.progress);
+  std::vector<at::Tensor> values;  // the last layer first
+  bool going_on = true;
+  walk_back(path, reading.directions, [&](const Writing& writing, const at::Tensor& seen) {
+    if (!is_asked(writing)) return;
+    values.push_back(going_on ? by_source(writing, options.pattern, seen, run)
+                              : numberless(values.front().sizes()));
+    going_on = going_on && steps.done(static_cast<std::int64_t>(values.size()));
+  });
   std::ranges::reverse(values);
   auto by_key = at::cat(values).permute({1, 0, 3, 2});  // [row, part, key, pos]
   by_key = without_padding(by_key, run.columns).transpose(2, 3);

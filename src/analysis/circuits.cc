@@ -2,7 +2,6 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/linalg_qr.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/randn.h>
@@ -12,8 +11,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
-#include <limits>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -23,7 +20,7 @@
 #include "analysis/float32_at_least.h"
 #include "analysis/row_columns.h"
 #include "analysis/stream_matrices.h"
-#include "analysis/work_clock.h"
+#include "analysis/work_steps.h"
 #include "core/to_device.h"
 #include "hooked/core/error.h"
 
@@ -103,27 +100,6 @@ at::Tensor asked_tokens(std::int64_t vocab, const CopyingOptions& options) {
   return std::get<0>(drawn.narrow(0, 0, std::min(vocab, options.tokens)).sort());
 }
 
-/// Numbers that are not there yet.
-at::Tensor numberless(at::IntArrayRef sizes) {
-  return at::full(sizes, std::numeric_limits<double>::quiet_NaN(), at::kDouble);
-}
-
-/// Work of so many steps, which somebody may watch and end.
-class Steps {
- public:
-  Steps(std::int64_t total, const std::function<bool(const SweepProgress&)>& watch)
-      : total_(total), watch_(watch) {}
-  /// Says that so many are done; false where the work is to end before the last.
-  bool done(std::int64_t steps) const {
-    return !watch_ || watch_(clock_.at(steps, total_)) || steps == total_;
-  }
-
- private:
-  std::int64_t total_;
-  const std::function<bool(const SweepProgress&)>& watch_;
-  WorkClock clock_;
-};
-
 /// A Grid [layer, head] of numbers.
 Grid by_head(const at::Tensor& values, std::string title, const char* unit) {
   return Grid(values, {numbered_axis("layer", values.size(0)), numbered_axis("head", values.size(1))},
@@ -159,7 +135,7 @@ CompositionScores composition_scores(const HookedTransformer& model, HeadInput i
   const auto left = without_left(writes), right = without_right(reads);  // [layer, head, ..]
   const auto layers = left.size(0), heads = left.size(1);
   auto scores = numberless({layers, heads, layers, heads});
-  const Steps steps(layers * (layers - 1) / 2, options.progress);
+  const WorkSteps steps(layers * (layers - 1) / 2, options.progress);
   bool complete = true;
   std::int64_t done = 0;
   for (std::int64_t from = 0; complete && from < layers; ++from) {
@@ -194,7 +170,7 @@ CopyingScores copying_scores(const HookedTransformer& model, const CopyingOption
   const auto embedded = ends.W_E.index_select(0, asked);  // [token, d_model]
   const auto layers = circuits.A().size(0), heads = circuits.A().size(1);
   const auto eigenvalue = numberless({layers, heads}), top = numberless({layers, heads});
-  const Steps steps(layers * heads, options.progress);
+  const WorkSteps steps(layers * heads, options.progress);
   bool complete = true;
   for (std::int64_t layer = 0; complete && layer < layers; ++layer) {
     std::vector<at::Tensor> middles, shares;  // of each head: [d_head, d_head], and a number

@@ -3,7 +3,6 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/eye.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/nanmean.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/stack.h>
@@ -23,6 +22,9 @@
 
 #include "analysis/attended.h"
 #include "analysis/cache_reading.h"
+#include "analysis/head_sums.h"
+#include "analysis/row_columns.h"
+#include "analysis/work_steps.h"
 #include "core/nearest.h"
 #include "core/to_device.h"
 #include "hooked/core/error.h"
@@ -106,9 +108,9 @@ Sums sums_of(const at::Tensor& attention, const Counted& counted, const Sought& 
   return {found, given};
 }
 
-/// The scores of every head, [row, layer, head] or [layer, head].
-Grid scored(const ActivationCache& cache, const Attended& attended, const Sought& sought, HeadRows rows,
-            Grid::Description description) {
+/// The sums of every head.
+HeadSums all_sums(const ActivationCache& cache, const Attended& attended, const Sought& sought,
+                  Grid::Description description) {
   const auto device = attended.device;
   const auto numbers = [&](const at::Tensor& mask) { return to_device(mask.to(at::kDouble), device); };
   const auto shown = std::ranges::find_if(attended.layers, [](const auto& layer) { return layer.kept; });
@@ -117,27 +119,26 @@ Grid scored(const ActivationCache& cache, const Attended& attended, const Sought
       .excluded = attended.excluded.defined() ? numbers(attended.excluded).unsqueeze(1) : at::Tensor(),
       .queries = numbers(attended.queries).unsqueeze(1),
       .least = smallest_normal(cache[Address(shown->name)].scalar_type())};
-  GridAxis layer_axis = numbered_axis("layer", static_cast<std::int64_t>(attended.layers.size()));
+  HeadSums all{.layers = {},
+               .above = {},
+               .below = {},
+               .pools_rows = sought.pools_rows(),
+               .any_key = true,
+               .description = std::move(description)};
   std::vector<at::Tensor> above, below;
-  const auto none = at::full({attended.rows(), attended.heads}, std::numeric_limits<double>::quiet_NaN(),
-                             at::TensorOptions(at::kDouble).device(device));
+  const auto none =
+      numberless({attended.rows(), attended.heads}, at::TensorOptions(at::kDouble).device(device));
   for (const auto& layer : attended.layers) {
-    layer_axis.places.emplace_back(layer.name);
+    all.layers.push_back(layer.name);
     Sums sums{none, none};
     if (layer.kept)
       sums = sums_of(to_device(cache[Address(layer.name)], device).to(at::kDouble), counted, sought);
     above.push_back(sums.above);
     below.push_back(sums.below.to(at::kDouble));
   }
-  const auto over = at::stack(above), under = at::stack(below);  // [layer, row, head]
-  GridAxis head_axis = numbered_axis("head", attended.heads);
-  if (rows == HeadRows::each) {
-    return Grid((over / under).movedim(1, 0),  // 0 / 0 is NaN: nothing of the row counts
-                {numbered_axis("row", attended.rows()), std::move(layer_axis), std::move(head_axis)},
-                std::move(description));
-  }
-  return Grid(sought.pools_rows() ? over.sum(1) / under.sum(1) : at::nanmean(over / under, 1),
-              {std::move(layer_axis), std::move(head_axis)}, std::move(description));
+  all.above = at::stack(above);
+  all.below = at::stack(below);
+  return all;
 }
 
 /// [row, query, key]: an earlier place with the query's token.
@@ -185,21 +186,36 @@ Grid::Description described(std::string_view says, std::string_view unit, const 
   return {.title = std::move(title), .unit = std::string(unit)};
 }
 
-/// Scores by the keys that `wanted` [row, query, key] says, of which what does not count is left out.
-Grid scores_by_keys(const ActivationCache& cache, const Attended& attended, const at::Tensor& wanted,
-                    const HeadScoreOptions& options, Grid::Description description) {
+/// By the keys that `wanted` [row, query, key] says, of which what does not count is left out.
+HeadSums sums_by_keys(const ActivationCache& cache, const Attended& attended, const at::Tensor& wanted,
+                      const HeadScoreOptions& options, Grid::Description description) {
   const auto pattern = wanted.to(at::kCPU, at::kDouble) * attended.counted();
-  if (options.measure == HeadMeasure::share && pattern.count_nonzero().item<std::int64_t>() == 0) {
+  auto sums = all_sums(cache, attended, {to_device(pattern, attended.device).unsqueeze(1), options.measure},
+                       std::move(description));
+  sums.any_key = options.measure != HeadMeasure::share || pattern.count_nonzero().item<std::int64_t>() > 0;
+  return sums;
+}
+
+}  // namespace
+
+Grid HeadSums::scores(HeadRows rows) const {
+  if (!any_key) {
     throw ShapeError(
         description.title,
         "no position has a token to look at; expected one, of repetitions tokens that occur more "
         "than once (repeated_random_tokens makes some), or HeadMeasure::mul");
   }
-  return scored(cache, attended, {to_device(pattern, attended.device).unsqueeze(1), options.measure},
-                options.rows, std::move(description));
+  GridAxis layer_axis = numbered_axis("layer", above.size(0));
+  layer_axis.places.assign(layers.begin(), layers.end());
+  GridAxis head_axis = numbered_axis("head", above.size(2));
+  if (rows == HeadRows::each) {
+    return Grid((above / below).movedim(1, 0),  // 0 / 0 is NaN: nothing of the row counts
+                {numbered_axis("row", above.size(1)), std::move(layer_axis), std::move(head_axis)},
+                description);
+  }
+  return Grid(pools_rows ? above.sum(1) / below.sum(1) : at::nanmean(above / below, 1),
+              {std::move(layer_axis), std::move(head_axis)}, description);
 }
-
-}  // namespace
 
 std::span<const HeadScoreRow> head_score_rows() noexcept { return head_score_table::kRows; }
 
@@ -218,7 +234,7 @@ const HeadScoreRow& head_score_row(std::string_view name) {
                         nearest(name, names), fmt::join(names, ", ")));
 }
 
-Grid head_scores(const ActivationCache& cache, HeadScore score, const HeadScoreOptions& options) {
+HeadSums head_sums(const ActivationCache& cache, HeadScore score, const HeadScoreOptions& options) {
   const auto& row = head_score_row(score);
   const Attended attended(cache, options, row.name);
   if (attended.crosses && !row.crosses) {
@@ -228,15 +244,19 @@ Grid head_scores(const ActivationCache& cache, HeadScore score, const HeadScoreO
   }
   if (row.kind != HeadScoreKind::spread) {
     const auto wanted = pattern_of(score, cache, attended, options);
-    return scores_by_keys(cache, attended, wanted, options,
-                          described(row.says, unit_of(options.measure), options));
+    return sums_by_keys(cache, attended, wanted, options,
+                        described(row.says, unit_of(options.measure), options));
   }
   if (options.measure != HeadMeasure::share) {
     throw HookError(
         row.name, "this score compares attention with no pattern; expected HeadMeasure::share, its default");
   }
-  return scored(cache, attended, {.pattern = {}, .measure = options.measure, .spread = score}, options.rows,
-                described(row.says, row.unit, options));
+  return all_sums(cache, attended, {.pattern = {}, .measure = options.measure, .spread = score},
+                  described(row.says, row.unit, options));
+}
+
+Grid head_scores(const ActivationCache& cache, HeadScore score, const HeadScoreOptions& options) {
+  return head_sums(cache, score, options).scores(options.rows);
 }
 
 Grid head_scores(const ActivationCache& cache, const at::Tensor& pattern, const HeadScoreOptions& options) {
@@ -254,8 +274,9 @@ Grid head_scores(const ActivationCache& cache, const at::Tensor& pattern, const 
                     shape_text(sizes.slice(1)), shape_text(sizes),
                     pattern.defined() ? shape_text(pattern.sizes()) : "an undefined tensor"));
   }
-  return scores_by_keys(cache, attended, pattern, options,
-                        described("Attention to a pattern", unit_of(options.measure), options));
+  return sums_by_keys(cache, attended, pattern, options,
+                      described("Attention to a pattern", unit_of(options.measure), options))
+      .scores(options.rows);
 }
 
 }  // namespace hooked

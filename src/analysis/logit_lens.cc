@@ -16,6 +16,7 @@
 #include "analysis/cache_reading.h"
 #include "analysis/final_stage.h"
 #include "analysis/stream_path.h"
+#include "analysis/work_steps.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
 
@@ -73,19 +74,25 @@ at::Tensor ranks_of(const at::Tensor& chosen, const at::Tensor& all) {
   return ranks;
 }
 
-/// What is read: places on the axis `point`, and what is kept of their logits, one after the other.
+/// Reads the places of the axis `point` one after the other, and keeps what is asked of their logits.
 class ReadPoints {
  public:
-  ReadPoints(const HookedTransformer& model, const LogitLensOptions& options)
-      : model_(model), options_(options), tokens_(at::tensor(options.tokens, at::kLong)) {}
+  ReadPoints(const HookedTransformer& model, const LogitLensOptions& options, GridAxis points,
+             const RowColumns& columns)
+      : axis_(std::move(points)),
+        total_(static_cast<std::int64_t>(axis_.labels.size()) * columns.rows() * columns.positions()),
+        model_(model),
+        options_(options),
+        tokens_(at::tensor(options.tokens, at::kLong)),
+        steps_(total_, options.progress) {}
 
   /// Vectors [point, row, position, d_model], whatever their dtype and device. The logits of a bounded number
-  /// of them at a time, in one run each.
-  void read(const at::Tensor& vectors) {
+  /// of them at a time, in one run each. False where the work is to end.
+  bool read(const at::Tensor& vectors) {
     const auto vocab = model_.config().d_vocab_out();
     const auto at_once = std::max<std::int64_t>(1, kNumbersAtOnce / vocab);
     const auto residuals = vectors.flatten(0, 2);
-    for (std::int64_t begin = 0; begin < residuals.size(0); begin += at_once) {
+    for (std::int64_t begin = 0; !ended_ && begin < residuals.size(0); begin += at_once) {
       const auto some = logits_of_residuals(
           model_, residuals.slice(0, begin, begin + at_once).to(model_.device(), model_.dtype()));
       const auto shares = at::softmax(some, -1);  // [some, vocab]
@@ -96,72 +103,98 @@ class ReadPoints {
       top_probabilities_.push_back(shares.gather(1, best_ids));
       top_logits_.push_back(std::move(best));
       ids_.push_back(std::move(best_ids));
+      done_ += some.size(0);
+      ended_ = !steps_.done(done_);
     }
+    return !ended_;
   }
+
+  const GridAxis& axis() const { return axis_; }
+  /// How many vectors were read.
+  std::int64_t done() const { return done_; }
+  bool complete() const { return !ended_; }
 
   Reading reading() const {
-    return {at::cat(logits_), at::cat(probabilities_), at::cat(ranks_),
-            at::cat(ids_),    at::cat(top_logits_),    at::cat(top_probabilities_)};
+    return {all_of(logits_), all_of(probabilities_), all_of(ranks_),
+            at::cat(ids_),   at::cat(top_logits_),   at::cat(top_probabilities_)};
   }
 
-  GridAxis axis{.name = "point", .labels = {}};
-
  private:
+  /// With NaN for what was not read.
+  at::Tensor all_of(std::vector<at::Tensor> read) const {
+    const auto& last = read.back();
+    if (done_ < total_) read.push_back(numberless({total_ - done_, last.size(1)}, last.options()));
+    return at::cat(read);
+  }
+
+  GridAxis axis_;
+  std::int64_t total_;
   const HookedTransformer& model_;
   const LogitLensOptions& options_;
   at::Tensor tokens_;
+  WorkSteps steps_;
+  std::int64_t done_ = 0;
+  bool ended_ = false;
   std::vector<at::Tensor> logits_, probabilities_, ranks_, ids_, top_logits_, top_probabilities_;
 };
 
-/// The points of the stream. `depth` blocks have run before a point; -1 between sublayers.
-class StreamPoints {
- public:
-  StreamPoints(const RunReading& run, const LogitLensOptions& options, ReadPoints& points)
-      : run_(run), options_(options), points_(points) {}
-
-  void add(const Address& address, std::int64_t depth) {
-    const auto& entry = run_.cache.entry(address.name());
-    auto x = read_columns(run_.cache, address, run_.columns);
-    if (options_.maps && depth != run_.model.config().n_layers) {
-      const auto map = options_.maps->by_depth.find(depth);
-      if (map == options_.maps->by_depth.end()) return;
-      if (map->second.matrix.size(1) != x.size(-1)) {
-        throw ShapeError(kLogitLens, fmt::format("the lens has maps of width {}; expected the model's {}",
-                                                 map->second.matrix.size(1), x.size(-1)));
-      }
-      x = map->second(x.to(at::kCPU, at::kDouble)).to(x.device(), x.scalar_type());
-    }
-    points_.axis.labels.push_back(fmt::format("{} {}", row(entry.name.site).word, entry.name.layer));
-    points_.axis.places.emplace_back(entry.name);
-    points_.read(x.unsqueeze(0));
-  }
-
- private:
-  const RunReading& run_;
-  const LogitLensOptions& options_;
-  ReadPoints& points_;
+/// A point of the stream that is read.
+struct StreamPoint {
+  Address address;
+  const LensMaps::Map* map;  ///< through which; null: as it is
 };
 
-void read_stream(const RunReading& run, const LogitLensOptions& options, ReadPoints& read) {
-  const auto& config = run.model.config();
-  StreamPoints points(run, options, read);
-  points.add(act::resid_pre(0), 0);
+std::vector<StreamPoint> stream_points(const ModelConfig& config, const LogitLensOptions& options) {
+  std::vector<StreamPoint> points;
+  // `depth` blocks have run before it.
+  const auto add = [&](const Address& address, std::int64_t depth) {
+    if (!options.maps || depth == config.n_layers) return points.push_back({address, nullptr});
+    const auto map = options.maps->by_depth.find(depth);
+    if (map == options.maps->by_depth.end()) return;
+    if (map->second.matrix.size(1) != config.d_model) {
+      throw ShapeError(kLogitLens, fmt::format("the lens has maps of width {}; expected the model's {}",
+                                               map->second.matrix.size(1), config.d_model));
+    }
+    points.push_back({address, &map->second});
+  };
+  add(act::resid_pre(0), 0);
   const bool between = options.mid && config.has_mlp() && !config.parallel() && !options.maps;
   for (std::int32_t layer = 0; layer < config.n_layers; ++layer) {
-    if (between) points.add(act::resid_mid(layer), -1);
-    if (between && config.has_encoder()) points.add(act::resid_mid_cross(layer), -1);
-    points.add(act::resid_post(layer), layer + 1);
+    if (between) points.push_back({act::resid_mid(layer), nullptr});
+    if (between && config.has_encoder()) points.push_back({act::resid_mid_cross(layer), nullptr});
+    add(act::resid_post(layer), layer + 1);
   }
+  return points;
+}
+
+ReadPoints read_stream(const RunReading& run, const LogitLensOptions& options) {
+  const auto points = stream_points(run.model.config(), options);
+  GridAxis axis{.name = "point", .labels = {}};
+  for (const auto& point : points) {
+    const auto& name = run.cache.entry(point.address.name()).name;
+    axis.labels.push_back(fmt::format("{} {}", row(name.site).word, name.layer));
+    axis.places.emplace_back(name);
+  }
+  ReadPoints read(run.model, options, std::move(axis), run.columns);
+  for (const auto& point : points) {
+    auto x = read_columns(run.cache, point.address, run.columns);
+    if (point.map != nullptr) x = (*point.map)(x.to(at::kCPU, at::kDouble)).to(x.device(), x.scalar_type());
+    if (!read.read(x.unsqueeze(0))) break;
+  }
+  return read;
 }
 
 /// What each part wrote, one module after the other: all neurons of a model at once would be far more than
 /// the model. (By its own size a remainder of rounding would say as much as any part, so there is none.)
-void read_parts(const RunReading& run, Grain grain, ReadPoints& read) {
-  const auto path = path_to(end_of_stream(run.model.config()), {.grain = grain}, run);
-  walk_forward(path, [&](const Writing& writing, const at::Tensor& vectors) {
-    append(read.axis, writing);
-    read.read(vectors);
-  });
+ReadPoints read_parts(const RunReading& run, const LogitLensOptions& options) {
+  const auto path = path_to(end_of_stream(run.model.config()), {.grain = *options.parts}, run);
+  GridAxis axis{.name = "point", .labels = {}};
+  for (const auto& step : path) {
+    for (const auto& writing : step.written) append(axis, writing);
+  }
+  ReadPoints read(run.model, options, std::move(axis), run.columns);
+  walk_forward(path, [&](const Writing&, const at::Tensor& vectors) { return read.read(vectors); });
+  return read;
 }
 
 std::vector<std::string> pieces_of(const HookedTransformer& model, const at::Tensor& ids) {
@@ -202,34 +235,31 @@ LogitLens logit_lens(const HookedTransformer& model, const ActivationCache& cach
   require_readable(model.config(), options);
   const RunReading run{model, cache, columns_of(cache, act::resid_pre(0), options.positions)};
   const auto& columns = run.columns;
-  ReadPoints points(model, options);
-  if (options.parts) {
-    read_parts(run, *options.parts, points);
-  } else {
-    read_stream(run, options, points);
-  }
+  const ReadPoints points = options.parts ? read_parts(run, options) : read_stream(run, options);
   const Reading reading = points.reading();
 
   GridAxis tokens{.name = "token", .labels = pieces_of(model, at::tensor(options.tokens, at::kLong))};
-  const std::vector<GridAxis> axes{numbered_axis("row", columns.rows()), std::move(tokens), points.axis,
+  const std::vector<GridAxis> axes{numbered_axis("row", columns.rows()), std::move(tokens), points.axis(),
                                    columns.axis};
   LogitLens lens{.logits = grid_of(reading.logits, columns, axes, {.title = "Logit lens", .unit = "logits"}),
                  .probabilities = grid_of(reading.probabilities, columns, axes,
                                           {.title = "Logit lens", .unit = "probability"}),
                  .ranks = grid_of(reading.ranks, columns, axes, {.title = "Logit lens", .unit = "rank"}),
-                 .top = {}};
+                 .top = {},
+                 .complete = points.complete()};
   const auto places = columns.rows() * columns.positions();
   for (std::int64_t i = 0; i < places; ++i) {
     const auto row = i / columns.positions(), position = i % columns.positions();
     if (columns.real.defined() && !columns.real[row][position].item<bool>()) continue;
-    for (std::size_t point = 0; point < points.axis.labels.size(); ++point) {
-      const auto& place = points.axis.places[point];
-      lens.top.push_back(
-          {.name = place ? place->name() : ActivationName(),
-           .row = row,
-           .column = columns.columns[row][position].item<std::int64_t>(),
-           .predictions = predictions_of(model, reading, static_cast<std::int64_t>(point) * places + i),
-           .part = options.parts ? points.axis.labels[point] : std::string()});
+    for (std::size_t point = 0; point < points.axis().labels.size(); ++point) {
+      const auto number = static_cast<std::int64_t>(point) * places + i;
+      if (number >= points.done()) break;
+      const auto& place = points.axis().places[point];
+      lens.top.push_back({.name = place ? place->name() : ActivationName(),
+                          .row = row,
+                          .column = columns.columns[row][position].item<std::int64_t>(),
+                          .predictions = predictions_of(model, reading, number),
+                          .part = options.parts ? points.axis().labels[point] : std::string()});
     }
   }
   return lens;

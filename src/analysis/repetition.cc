@@ -1,6 +1,7 @@
 #include "hooked/analysis/repetition.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/stack.h>
 #include <fmt/format.h>
@@ -13,6 +14,8 @@
 #include <vector>
 
 #include "analysis/row_columns.h"
+#include "analysis/row_runs.h"
+#include "analysis/work_steps.h"
 #include "core/to_device.h"
 #include "hooked/core/error.h"
 #include "hooked/engine/loss.h"
@@ -48,14 +51,14 @@ at::Tensor repeated_random_tokens(const RepeatedTokensOptions& options) {
   // Fisher-Yates by hand: the standard's shuffle may differ between libraries, and a seed should mean one
   // thing.
   std::mt19937_64 random(options.seed);
+  auto* drawn = tokens.mutable_data_ptr<std::int64_t>() + start;
   std::vector<std::int64_t> ids(static_cast<std::size_t>(count));
   std::iota(ids.begin(), ids.end(), options.vocab_begin);
-  for (std::int64_t row = 0; row < options.rows; ++row) {
+  for (std::int64_t row = 0; row < options.rows; ++row, drawn += tokens.size(1)) {
     for (std::int64_t i = 0; i < options.half; ++i) {
       const auto left = static_cast<std::uint64_t>(count - i);
       std::swap(ids[static_cast<std::size_t>(i)], ids[static_cast<std::size_t>(i) + random() % left]);
-      tokens[row][start + i] = ids[static_cast<std::size_t>(i)];
-      tokens[row][start + options.half + i] = ids[static_cast<std::size_t>(i)];
+      drawn[i] = drawn[options.half + i] = ids[static_cast<std::size_t>(i)];
     }
   }
   return tokens;
@@ -71,7 +74,8 @@ RepeatedTokensOptions repeated_tokens_of(const HookedTransformer& model) {
 }
 
 RepetitionScores repetition_scores(const HookedTransformer& model, const RepeatedTokensOptions& options,
-                                   const RunOptions& run) {
+                                   const RunOptions& run,
+                                   const std::function<bool(const SweepProgress&)>& progress) {
   require_predicts_next(model.config(), kRepetition);
   if (options.half < 2) {
     throw ShapeError(kRepetition,
@@ -79,27 +83,37 @@ RepetitionScores repetition_scores(const HookedTransformer& model, const Repeate
                                  "least 2",
                                  options.half));
   }
-  const auto tokens = repeated_random_tokens(options);
   RunOptions whole = run;
   whole.output = Output::logits;
-  const auto logits = model.run(tokens, whole).logits();  // [row, pos, vocab]
-  const auto predictions = tokens.size(1) - 1;
-  const auto next = to_device(tokens.narrow(1, 1, predictions), logits.device());
-  const auto before = logits.narrow(1, 0, predictions);
-  const auto losses = -token_log_probs(before, next);                // [row, pos - 1]
-  const auto right = before.argmax(-1).eq(next).to(losses.dtype());  // the same
   // Prediction i is of token i + 1: those of a half begin with its second token.
   const std::int64_t first = options.bos >= 0 ? 1 : 0;
-  const auto of_halves = [&](const at::Tensor& numbers, const char* title, const char* unit) {
+  const auto of_halves = [&](const at::Tensor& numbers) {
     const auto half = [&](std::int64_t begin) {
       return numbers.narrow(1, begin, options.half - 1).to(at::kDouble).mean(1);
     };
-    return Grid(at::stack({half(first), half(first + options.half)}, 1),
+    return at::stack({half(first), half(first + options.half)}, 1);  // [row, half]
+  };
+  std::vector<at::Tensor> losses, right;
+  const auto runs =
+      run_rows(model, repeated_random_tokens(options), whole, kRepetition, progress,
+               [&](const Input& some, const RunResult& result) {
+                 const auto& logits = result.logits();  // [row, pos, vocab]
+                 const auto predictions = some.tokens.size(1) - 1;
+                 const auto next = to_device(some.tokens.narrow(1, 1, predictions), logits.device());
+                 const auto before = logits.narrow(1, 0, predictions);
+                 auto loss = of_halves(-token_log_probs(before, next));
+                 right.push_back(of_halves(before.argmax(-1).eq(next).to(logits.scalar_type())));
+                 losses.push_back(std::move(loss));
+               });
+  const auto grid = [&](std::vector<at::Tensor>& numbers, const char* title, const char* unit) {
+    if (const auto missing = runs.all_rows - runs.rows; missing > 0)
+      numbers.push_back(numberless({missing, 2}, numbers.front().options()));
+    return Grid(at::cat(numbers),
                 {numbered_axis("row", options.rows), {.name = "half", .labels = {"first", "second"}}},
                 {.title = title, .unit = unit});
   };
-  return {of_halves(losses, "Loss of random tokens said twice", "nats"),
-          of_halves(right, "Random tokens said twice that are predicted", "share of tokens")};
+  return {grid(losses, "Loss of random tokens said twice", "nats"),
+          grid(right, "Random tokens said twice that are predicted", "share of tokens"), runs.complete};
 }
 
 RepetitionScores repetition_scores(const HookedTransformer& model) {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "analysis/cache_reading.h"
+#include "analysis/work_steps.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
 
@@ -240,28 +241,40 @@ void walk_back(const StreamPath& path, at::Tensor directions,
 }
 
 void walk_forward(const StreamPath& path,
-                  const std::function<void(const Writing& writing, const at::Tensor& vectors)>& use) {
+                  const std::function<bool(const Writing& writing, const at::Tensor& vectors)>& use) {
   for (auto step = path.begin(); step != path.end(); ++step) {
     for (const auto& writing : step->written) {
       auto vectors = writing.vectors();
       for (auto later = step + 1; later != path.end(); ++later) {
         if (later->norm) vectors = later->norm->of(vectors);
       }
-      use(writing, vectors);
+      if (!use(writing, vectors)) return;
     }
   }
 }
 
 Parts vectors_along(const StreamPath& path, const at::Tensor& whole) {
   std::vector<at::Tensor> values;
-  walk_forward(path, [&](const Writing&, const at::Tensor& vectors) { values.push_back(vectors); });
+  walk_forward(path, [&](const Writing&, const at::Tensor& vectors) {
+    values.push_back(vectors);
+    return true;
+  });
   return with_remainder(path, std::move(values), whole);
 }
 
-Parts directions_along(const StreamPath& path, const at::Tensor& whole, const at::Tensor& directions) {
+Parts directions_along(const StreamPath& path, const at::Tensor& whole, const at::Tensor& directions,
+                       const std::function<bool(const SweepProgress&)>& watch) {
+  std::int64_t writings = 0;
+  for (const auto& step : path) writings += static_cast<std::int64_t>(step.written.size());
+  const WorkSteps steps(writings, watch);
   std::vector<at::Tensor> values;  // the last first
-  walk_back(path, directions,
-            [&](const Writing& writing, const at::Tensor& seen) { values.push_back(writing.along(seen)); });
+  bool going_on = true;
+  walk_back(path, directions, [&](const Writing& writing, const at::Tensor& seen) {
+    const auto parts = static_cast<std::int64_t>(writing.labels.size());
+    values.push_back(going_on ? writing.along(seen)
+                              : numberless({parts, seen.size(0), seen.size(1), seen.size(2)}));
+    going_on = going_on && steps.done(static_cast<std::int64_t>(values.size()));
+  });
   std::ranges::reverse(values);
   return with_remainder(path, std::move(values), at::einsum("rpm,rpnm->rpn", {whole, directions}));
 }

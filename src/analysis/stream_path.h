@@ -10,6 +10,7 @@
 #include "analysis/frozen_norm.h"
 #include "analysis/row_columns.h"
 #include "hooked/analysis/residual.h"
+#include "hooked/analysis/sweep_progress.h"
 
 namespace hooked {
 
@@ -69,9 +70,9 @@ void walk_back(const StreamPath& path, at::Tensor directions,
                const std::function<void(const Writing& writing, const at::Tensor& seen)>& use);
 
 /// Calls `use` with each writing and what it wrote as it stands at the end of the path, [part, row, pos,
-/// d_model], one writing after the other.
+/// d_model], one writing after the other, until it gives false.
 void walk_forward(const StreamPath& path,
-                  const std::function<void(const Writing& writing, const at::Tensor& vectors)>& use);
+                  const std::function<bool(const Writing& writing, const at::Tensor& vectors)>& use);
 
 /// Puts the parts of a writing on an axis.
 void append(GridAxis& axis, const Writing& writing);
@@ -85,8 +86,10 @@ struct Parts {
 /// The parts as vectors, carried to the end of the path. `whole` [row, pos, d_model] is what stands there:
 /// what it has besides is the remainder.
 Parts vectors_along(const StreamPath& path, const at::Tensor& whole);
-/// The parts read along directions [row, pos, direction, d_model] at the end of the path.
-Parts directions_along(const StreamPath& path, const at::Tensor& whole, const at::Tensor& directions);
+/// The parts read along directions [row, pos, direction, d_model] at the end of the path. `watch` is told how
+/// many modules are done, and may end the work: NaN stands for what is missing then, and for the remainder.
+Parts directions_along(const StreamPath& path, const at::Tensor& whole, const at::Tensor& directions,
+                       const std::function<bool(const SweepProgress&)>& watch = nullptr);
 
 // What the modules of block `layer` of `stack` wrote. (stream_writers.cc)
 std::vector<Writing> attention_written(const BlockPlace& block, const Split& split, const RunReading& run);

@@ -8,24 +8,24 @@
 #include "hooked/core/tensor_text.h"
 
 namespace hooked {
-SweepInput::SweepInput(const HookedTransformer& model, const Input& into)
+SweepInput::SweepInput(const HookedTransformer& model, const Input& into, std::string_view where)
     : all_(into.text ? Input(model.to_tokens(*into.text), into) : into) {
   if (!all_.tokens.defined())
-    throw ShapeError("sweep", "`into` is missing; expected int64 tokens [row, pos] or [pos]");
+    throw ShapeError(where, "the input is missing; expected int64 tokens [row, pos] or [pos]");
   if (all_.start || all_.prefix || !all_.first_columns.empty())
-    throw HookError("sweep", "`into` goes on from a residual or a prefix; expected all of the input");
+    throw HookError(where, "the input goes on from a residual or a prefix; expected all of the input");
   for (at::Tensor* tensor : tensors_of_rows(all_)) {
     if (tensor->defined() && tensor->dim() == 1) *tensor = tensor->unsqueeze(0);
     if (tensor->defined() && tensor->dim() != 2) {
-      throw ShapeError("sweep",
-                       fmt::format("`into` is one sequence or several; expected tokens [row, pos] or "
+      throw ShapeError(where,
+                       fmt::format("the input is one sequence or several; expected tokens [row, pos] or "
                                    "[pos], got {}",
                                    shape_text(tensor->sizes())));
     }
   }
   all_ = all_.with_decoder_start(model.config());
   if (all_.tokens.size(0) == 0)
-    throw ShapeError("sweep", "`into` has no row; expected tokens [row, pos] with at least one");
+    throw ShapeError(where, "the input has no row; expected tokens [row, pos] with at least one");
   const auto require_same = [](const at::Tensor& tokens, const at::Tensor& beside, const char* what) {
     if (!beside.defined() || beside.sizes() == tokens.sizes()) return;
     throw ShapeError(what, fmt::format("it does not fit the tokens; expected {}, got {}",

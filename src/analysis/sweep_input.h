@@ -1,17 +1,19 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "analysis/source_reader.h"
 #include "hooked/engine/hooked_transformer.h"
 
 namespace hooked {
 
-/// What a sweep patches, row by row.
+/// What a sweep patches, or another analysis runs, row by row.
 class SweepInput {
  public:
-  /// Throws ShapeError for tokens of another form, HookError for an input that goes on from something.
-  SweepInput(const HookedTransformer& model, const Input& into);
+  /// Throws ShapeError for tokens of another form, HookError for an input that goes on from something, in the
+  /// name of `where`.
+  SweepInput(const HookedTransformer& model, const Input& into, std::string_view where = "sweep");
 
   /// All rows, [row, pos].
   const Input& all() const noexcept { return all_; }

@@ -2,8 +2,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 
-#include "hooked/analysis/sweep.h"
+#include "hooked/analysis/sweep_progress.h"
 
 namespace hooked {
 

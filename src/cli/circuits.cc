@@ -14,7 +14,7 @@
 #include "cli/model_options.h"
 #include "cli/output.h"
 #include "cli/patch_prompts.h"
-#include "cli/progress_bar.h"
+#include "cli/watched_work.h"
 #include "hooked/analysis/circuit.h"
 #include "hooked/analysis/circuit_judgement.h"
 #include "hooked/core/error.h"
@@ -57,10 +57,10 @@ class CircuitFinder {
       found.circuit = Circuit::load(model_, options_.circuit);
     }
     if (found.circuit && options_.judge && !interrupted()) {
-      ProgressBar bar("judging", ProgressUnit::steps);
+      WatchedWork work("judging");
       found.judgement =
           judge_circuit(model_, *found.circuit,
-                        {.sweep = with_progress(bar), .sets = *options_.judge, .seed = options_.seed});
+                        {.sweep = watched_by(work), .sets = *options_.judge, .seed = options_.seed});
       found.complete = found.judgement->complete;
     }
     found.complete = found.complete && (found.judgement || !options_.judge);
@@ -81,21 +81,18 @@ class CircuitFinder {
     return run;
   }
 
-  SweepOptions with_progress(ProgressBar& bar) const {
+  SweepOptions watched_by(WatchedWork& work) const {
     SweepOptions sweep = sweep_;
-    sweep.progress = [&bar](const SweepProgress& now) {
-      bar.show(static_cast<std::uint64_t>(now.done), static_cast<std::uint64_t>(now.total), now.seconds_left);
-      return !interrupted();
-    };
+    sweep.progress = work.progress();
     return sweep;
   }
 
   void estimate(Found& found) const {
-    ProgressBar bar("gradients", ProgressUnit::steps);
+    WatchedWork work("gradients");
     const HeldInGradient hold{.norms = options_.hold_norms, .patterns = options_.hold_patterns};
     Integration integration;
     if (options_.steps > 0) integration = {.over = IntegrateOver::inputs, .steps = options_.steps};
-    const SweepOptions sweep = with_progress(bar);
+    const SweepOptions sweep = watched_by(work);
     AttributionPatchingReport report = options_.edges
                                            ? edge_attribution_report(model_, {.sweep = sweep,
                                                                               .hold = hold,
@@ -239,7 +236,7 @@ void perform(const CircuitsOptions& options) {
     if (found.check) print_check(*found.check, options);
     if (found.circuit) print_circuit(*found.circuit);
     if (found.judgement) print_judgement(*found.judgement);
-    if (!found.complete) fmt::print("\nended early\n");
+    if (!found.complete) print_ended_early();
   }
   std::fflush(stdout);
   if (found.scores && !options.out.empty()) found.scores->save(options.out);

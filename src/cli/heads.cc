@@ -1,6 +1,4 @@
 // hooked heads: where heads look.
-#include "hooked/analysis/heads.h"
-
 #include <fmt/format.h>
 
 #include <optional>
@@ -12,18 +10,15 @@
 #include "cli/edit_options.h"
 #include "cli/grid_output.h"
 #include "cli/input_options.h"
+#include "cli/interrupt.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
+#include "cli/watched_work.h"
+#include "hooked/analysis/head_runs.h"
 #include "hooked/analysis/repetition.h"
 
 namespace hooked::cli {
 namespace {
-
-/// What heads are scored on.
-struct Scored {
-  Input input;
-  std::optional<RepetitionScores> repetition;  ///< of random tokens
-};
 
 RepeatedTokensOptions repeated_tokens(const HookedTransformer& model, const HeadsOptions& options) {
   auto repeated = repeated_tokens_of(model);
@@ -33,11 +28,9 @@ RepeatedTokensOptions repeated_tokens(const HookedTransformer& model, const Head
   return repeated;
 }
 
-Scored scored_input(const HookedTransformer& model, const HeadsOptions& options) {
-  if (options.half == 0) return {read_input(options.input, model).input, std::nullopt};
-  const auto repeated = repeated_tokens(model, options);
-  const auto tokens = repeated_random_tokens(repeated);
-  return {tokens, repetition_scores(model, repeated, {.edits = read_edits(options.edits, model, tokens)})};
+Input scored_input(const HookedTransformer& model, const HeadsOptions& options) {
+  if (options.half == 0) return read_input(options.input, model).input;
+  return repeated_random_tokens(repeated_tokens(model, options));
 }
 
 std::vector<std::string> scores_of(const HeadsOptions& options) {
@@ -47,7 +40,7 @@ std::vector<std::string> scores_of(const HeadsOptions& options) {
   return {"previous_token", "current_token", "first_token"};
 }
 
-HeadScoreOptions score_options(const HeadsOptions& options, const Input& input) {
+HeadScoreOptions score_options(const HeadsOptions& options) {
   HeadScoreOptions how{.exclude_bos = options.exclude_bos,
                        .exclude_current_token = options.exclude_current_token,
                        .rows = options.per_row ? HeadRows::each : HeadRows::mean};
@@ -55,29 +48,37 @@ HeadScoreOptions score_options(const HeadsOptions& options, const Input& input) 
     how.measure = options.measure == "mul" ? HeadMeasure::mul : HeadMeasure::abs;
   if (options.of == "cross") how.site = act::cross_pattern;
   if (options.of == "encoder") how.stack = Stack::encoder;
-  how.tokens = options.of == "encoder" ? input.tokens : input.main_tokens();
   return how;
 }
 
-struct NamedScores {
-  std::string name;
-  Grid grid;
+/// What was found before somebody ended it.
+struct HeadsFound {
+  std::vector<std::string> names;  ///< of the scores
+  HeadRunsReport heads;
+  std::optional<RepetitionScores> repetition;  ///< of random tokens
+  std::int64_t repeated_rows = 0;              ///< of which it has numbers
+  bool complete;
 };
 
-std::vector<NamedScores> scores_of_heads(const HookedTransformer& model, const HeadsOptions& options,
-                                         const Input& input) {
-  const auto how = score_options(options, input);
-  const auto run = model.run_with_cache(
-      input, how.site, {.edits = read_edits(options.edits, model, input), .output = Output::none});
-  print_notes(run.notes);
-  std::vector<NamedScores> scores;
-  for (const std::string& name : scores_of(options)) {
-    const auto& row = head_score_row(name);
-    HeadScoreOptions own = how;
-    if (row.kind == HeadScoreKind::spread) own.measure = HeadMeasure::share;
-    scores.push_back({name, head_scores(run.cache, row.score, own)});
+HeadsFound find_heads(const HookedTransformer& model, const HeadsOptions& options, const Input& input) {
+  const InterruptGuard guard;
+  HeadsFound found{.names = scores_of(options), .heads = {}, .repetition = {}, .complete = true};
+  HeadRunsOptions runs{.how = score_options(options), .edits = read_edits(options.edits, model, input)};
+  for (const std::string& name : found.names) runs.scores.push_back(head_score_row(name).score);
+  {
+    WatchedWork work("heads");
+    runs.progress = work.progress();
+    found.heads = head_scores_report(model, input, runs);
   }
-  return scores;
+  if (options.half > 0 && !interrupted()) {
+    WatchedWork work("repetition");
+    found.repetition =
+        repetition_scores(model, repeated_tokens(model, options), {.edits = runs.edits}, work.progress());
+    found.repeated_rows = work.done();
+  }
+  const bool all_repeated = options.half == 0 || (found.repetition && found.repetition->complete);
+  found.complete = found.heads.complete && all_repeated;
+  return found;
 }
 
 // The mean over rows of each half.
@@ -86,10 +87,10 @@ std::pair<double, double> halves(const Grid& scores) {
   return {mean.at({0}), mean.at({1})};
 }
 
-void print_repetition(const RepetitionScores& scores, const HeadsOptions& options) {
-  const auto [loss_once, loss_again] = halves(scores.loss);
-  const auto [right_once, right_again] = halves(scores.accuracy);
-  fmt::print("{} rows of {} random tokens said twice\n", options.rows, options.half);
+void print_repetition(const HeadsFound& found, const HeadsOptions& options) {
+  const auto [loss_once, loss_again] = halves(found.repetition->loss);
+  const auto [right_once, right_again] = halves(found.repetition->accuracy);
+  fmt::print("{} rows of {} random tokens said twice\n", found.repeated_rows, options.half);
   Table table({{""}, {"loss (nats)", Align::right}, {"predicted right", Align::right}});
   table.add({"first half", fmt::format("{:.4f}", loss_once), fmt::format("{:.1f} %", 100 * right_once)});
   table.add({"second half", fmt::format("{:.4f}", loss_again), fmt::format("{:.1f} %", 100 * right_again)});
@@ -97,32 +98,45 @@ void print_repetition(const RepetitionScores& scores, const HeadsOptions& option
   fmt::print("\n");
 }
 
+Json heads_json(const HeadsFound& found, const Input& input) {
+  Json json = {{"scores", Json::object()}, {"complete", found.complete}};
+  for (std::size_t i = 0; i < found.names.size(); ++i)
+    json["scores"][found.names[i]] = grid_json(found.heads.scores[i]);
+  if (found.repetition) {
+    json["repetition"] = {{"loss", grid_json(found.repetition->loss)},
+                          {"accuracy", grid_json(found.repetition->accuracy)}};
+  }
+  add_tokens(input, json);
+  return json;
+}
+
 }  // namespace
 
 void perform(const HeadsOptions& options) {
   require_folder_of(options.out);
   const auto model = load_model(options.model);
-  const Scored on = scored_input(model, options);
-  const auto scores = scores_of_heads(model, options, on.input);
-  for (const auto& [name, grid] : scores) {
-    if (!options.out.empty()) grid.save(file_of(options.out, name, scores.size() > 1));
-  }
-  if (!options.json) {
-    if (on.repetition) print_repetition(*on.repetition, options);
-    for (const auto& score : scores) {
-      print_printed(score.grid);
-      fmt::print("\n");
+  const Input input = scored_input(model, options);
+  const HeadsFound found = find_heads(model, options, input);
+  const auto& scores = found.heads.scores;
+  // Shown first: what was computed is not lost with a disk that is full.
+  if (options.json) {
+    print_json(heads_json(found, input));
+  } else {
+    if (found.repetition) print_repetition(found, options);
+    for (std::size_t i = 0; i < scores.size(); ++i) {
+      if (i > 0) fmt::print("\n");
+      print_printed(options.per_row ? without_missing(scores[i], "row") : scores[i]);
     }
-    return;
+    if (!found.heads.complete) {
+      print_ended_early(found.heads.rows, input.batch(), "rows");
+    } else if (!found.complete) {
+      print_ended_early(found.repeated_rows, options.rows, "rows of how well they are repeated");
+    }
   }
-  Json json = {{"scores", Json::object()}};
-  for (const auto& [name, grid] : scores) json["scores"][name] = grid_json(grid);
-  if (on.repetition) {
-    json["repetition"] = {{"loss", grid_json(on.repetition->loss)},
-                          {"accuracy", grid_json(on.repetition->accuracy)}};
-  }
-  add_tokens(on.input, json);
-  print_json(json);
+  std::fflush(stdout);
+  print_notes(found.heads.notes);
+  for (std::size_t i = 0; i < scores.size() && !options.out.empty(); ++i)
+    scores[i].save(file_of(options.out, found.names[i], scores.size() > 1));
 }
 
 }  // namespace hooked::cli

@@ -10,8 +10,10 @@
 #include "cli/edit_options.h"
 #include "cli/grid_output.h"
 #include "cli/input_options.h"
+#include "cli/interrupt.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
+#include "cli/watched_work.h"
 #include "hooked/analysis/attribution.h"
 #include "hooked/analysis/logit_lens.h"
 
@@ -49,12 +51,25 @@ Json next_json(const LogitLensRow& row) {
           {"next", std::move(next)}};
 }
 
+Json lens_json(const LogitLens& made, const LogitLensOptions& lens, const Input& input) {
+  auto rows = Json::array();
+  for (const auto& row : made.top) rows.push_back(next_json(row));
+  Json json = {{"rows", std::move(rows)}, {"complete", made.complete}};
+  if (!lens.tokens.empty()) {
+    json["logits"] = grid_json(made.logits);
+    json["probabilities"] = grid_json(made.probabilities);
+    json["ranks"] = grid_json(made.ranks);
+  }
+  add_tokens(input, json);
+  return json;
+}
+
 void print_lens(const LogitLens& lens) {
   print_printed(lens);
   for (const Grid* grid : {&lens.ranks, &lens.probabilities}) {
     if (grid->values().numel() == 0) continue;
     fmt::print("\n");
-    print_printed(*grid);
+    print_printed(without_missing(*grid, "point"));
   }
 }
 
@@ -66,6 +81,7 @@ void print_parts(const Grid& parts, std::int64_t top_k) {
     for (std::int64_t pos = 0; pos < n_positions; ++pos) {
       const Grid one =
           parts.slice("row", static_cast<std::int64_t>(row)).slice("pos", pos);  // [part] or [part, key]
+      if (row > 0 || pos > 0) fmt::print("\n");
       fmt::print("row {}, position {}\n", row, parts.axis("pos").labels[static_cast<std::size_t>(pos)]);
       std::vector<Table::Column> columns = {{"part"}, {"logits", Align::right}, {"activation"}};
       if (sources) columns.insert(columns.begin() + 1, {"from column", Align::right});
@@ -77,8 +93,9 @@ void print_parts(const Grid& parts, std::int64_t top_k) {
         table.add(std::move(cells));
       }
       table.print("  ");
-      fmt::print("  {} {:.4f} logits\n\n", sources ? "all heads together" : "all parts together",
-                 one.values().sum().item<double>());
+      const bool all = !one.values().isnan().any().item<bool>();
+      fmt::print("  {} {}{} together {:.4f} logits\n", all ? "all" : "the", sources ? "heads" : "parts",
+                 all ? "" : " so far", one.values().nansum().item<double>());
     }
   }
 }
@@ -98,21 +115,20 @@ void perform(const LensOptions& options) {
   const auto run = model.run_with_cache(
       input, act::defaults, {.edits = read_edits(options.edits, model, input), .output = Output::none});
   print_notes(run.notes);
+  const InterruptGuard guard;  // before, there is nothing to wait for
+  WatchedWork work("lens");
+  lens.progress = work.progress();
   const auto made = logit_lens(model, run.cache, lens);
-  if (!options.out.empty()) made.probabilities.save(options.out);
-  if (!options.json) return print_lens(made);
-  auto rows = Json::array();
-  for (const auto& row : made.top) rows.push_back(next_json(row));
-  Json json = {{"rows", std::move(rows)}};
-  if (!lens.tokens.empty()) {
-    json["logits"] = grid_json(made.logits);
-    json["probabilities"] = grid_json(made.probabilities);
-    json["ranks"] = grid_json(made.ranks);
+  work.end();
+  if (!options.json) {
+    print_lens(made);
+    if (!made.complete) print_ended_early(work.done(), work.total(), "readings");
+  } else {
+    print_json(lens_json(made, lens, input));
   }
-  cli::add_tokens(input, json);
-  print_json(json);
+  std::fflush(stdout);
+  if (!options.out.empty()) made.probabilities.save(options.out);
 }
-
 void perform(const AttributeOptions& options) {
   require_folder_of(options.out);
   const auto model = load_model(options.model);
@@ -125,22 +141,35 @@ void perform(const AttributeOptions& options) {
   const auto run = model.run_with_cache(
       input, act::defaults, {.edits = read_edits(options.edits, model, input), .output = Output::none});
   print_notes(run.notes);
+  const InterruptGuard guard;  // before, there is nothing to wait for
+  WatchedWork work("attribution");
   const auto parts =
       options.sources
-          ? source_attribution(model, run.cache,
-                               {.answer = answer, .against = against, .positions = positions})
+          ? source_attribution(
+                model, run.cache,
+                {.answer = answer, .against = against, .positions = positions, .progress = work.progress()})
           : direct_logit_attribution(
                 model, run.cache,
                 {.answer = answer,
                  .against = against,
                  .grain = grain_of(options.grain),
                  .value_biases = options.value_biases_apart ? ValueBiases::in_bias : ValueBiases::in_heads,
-                 .positions = positions});
+                 .positions = positions,
+                 .progress = work.progress()});
+  work.end();
+  // Shown first: what was computed is not lost with a disk that is full.
+  if (options.json) {
+    Json json = grid_json(parts);
+    json["complete"] = work.complete();
+    add_tokens(input, json);
+    print_json(json);
+  } else {
+    print_parts(parts, options.top_k);
+    if (!work.complete())
+      print_ended_early(work.done(), work.total(), options.sources ? "layers" : "modules");
+  }
+  std::fflush(stdout);
   if (!options.out.empty()) parts.save(options.out);
-  if (!options.json) return print_parts(parts, options.top_k);
-  Json json = grid_json(parts);
-  cli::add_tokens(input, json);
-  print_json(json);
 }
 
 }  // namespace hooked::cli

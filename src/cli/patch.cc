@@ -19,7 +19,7 @@
 #include "cli/patch_output.h"
 #include "cli/patch_prompts.h"
 #include "cli/patch_sweeps.h"
-#include "cli/progress_bar.h"
+#include "cli/watched_work.h"
 
 namespace hooked::cli {
 namespace {
@@ -48,15 +48,12 @@ Patching run_sweeps(const PatchOptions& options, const PatchSweeps& sweeps, cons
   Patching made;
   for (const SweepChoice& choice : options.sweeps) {
     if (interrupted()) return made;
-    ProgressBar bar(choice.name, ProgressUnit::steps);
-    const auto progress = [&](const SweepProgress& now) {
-      made.done = now.done;
-      made.cells = now.total;
-      bar.show(static_cast<std::uint64_t>(now.done), static_cast<std::uint64_t>(now.total), now.seconds_left);
-      return !interrupted();
-    };
+    WatchedWork work(choice.name);
     made.sweeps.emplace_back(
-        choice.name, sweeps.run(choice, progress, file_of_sweep(options.partial, choice, options)), scores);
+        choice.name, sweeps.run(choice, work.progress(), file_of_sweep(options.partial, choice, options)),
+        scores);
+    made.done = work.done();
+    made.cells = work.total();
     if (!made.sweeps.back().report().complete) return made;
   }
   made.complete = true;

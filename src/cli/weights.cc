@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstdio>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,7 +14,7 @@
 #include "cli/interrupt.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
-#include "cli/progress_bar.h"
+#include "cli/watched_work.h"
 #include "hooked/analysis/circuits.h"
 #include "hooked/analysis/singular_directions.h"
 
@@ -35,19 +34,6 @@ void save(const std::vector<NamedGrid>& grids, const std::string& out) {
 
 CircuitOptions circuits_of(const WeightsOptions& options) {
   return {.norms = !options.bare, .stack = options.encoder ? Stack::encoder : Stack::none};
-}
-
-/// Shows how far the work is on a bar, and ends it after Ctrl-C.
-std::function<bool(const SweepProgress&)> shown_on(ProgressBar& bar) {
-  return [&bar](const SweepProgress& now) {
-    bar.show(static_cast<std::uint64_t>(now.done), static_cast<std::uint64_t>(now.total), now.seconds_left);
-    return !interrupted();
-  };
-}
-
-void print_ended(bool complete) {
-  if (!complete) fmt::print("\nended early\n");
-  std::fflush(stdout);
 }
 
 HeadInput input_of(const std::string& word) {
@@ -74,14 +60,13 @@ void show_composition(const HookedTransformer& model, const WeightsOptions& opti
   const InterruptGuard guard;
   for (const std::string& input : options.composition) {
     if (!complete) break;
-    const auto found = [&] {
-      ProgressBar bar("composition by " + input, ProgressUnit::steps);
-      return composition_scores(model, input_of(input),
-                                {.circuits = circuits_of(options),
-                                 .random_draws = options.draws,
-                                 .seed = options.seed,
-                                 .progress = shown_on(bar)});
-    }();
+    WatchedWork work("composition by " + input);
+    const auto found = composition_scores(model, input_of(input),
+                                          {.circuits = circuits_of(options),
+                                           .random_draws = options.draws,
+                                           .seed = options.seed,
+                                           .progress = work.progress()});
+    work.end();
     complete = found.complete && !interrupted();
     grids.push_back({input, found.scores});
     if (!options.json) {
@@ -97,20 +82,20 @@ void show_composition(const HookedTransformer& model, const WeightsOptions& opti
   complete = grids.size() == options.composition.size() && complete;
   json["complete"] = complete;
   if (options.json) print_json(json);
-  print_ended(complete || options.json);
+  if (!complete && !options.json) print_ended_early();
+  std::fflush(stdout);
   save(grids, options.out);
 }
 
 void show_copying(const HookedTransformer& model, const WeightsOptions& options) {
   const InterruptGuard guard;
-  const auto found = [&] {
-    ProgressBar bar("copying", ProgressUnit::steps);
-    return copying_scores(model, {.circuits = circuits_of(options),
-                                  .top_k = options.top_k,
-                                  .tokens = options.sample,
-                                  .seed = options.seed,
-                                  .progress = shown_on(bar)});
-  }();
+  WatchedWork work("copying");
+  const auto found = copying_scores(model, {.circuits = circuits_of(options),
+                                            .top_k = options.top_k,
+                                            .tokens = options.sample,
+                                            .seed = options.seed,
+                                            .progress = work.progress()});
+  work.end();
   if (options.json) {
     print_json({{"eigenvalues", grid_json(found.eigenvalues)},
                 {"top_k", grid_json(found.top_k)},
@@ -120,7 +105,8 @@ void show_copying(const HookedTransformer& model, const WeightsOptions& options)
     fmt::print("\n");
     print_printed(found.top_k);
   }
-  print_ended(found.complete || options.json);
+  if (!found.complete && !options.json) print_ended_early(work.done(), work.total(), "heads");
+  std::fflush(stdout);
   save({{"eigenvalues", found.eigenvalues}, {"top_k", found.top_k}}, options.out);
 }
 
@@ -164,7 +150,8 @@ void show_singular(const HookedTransformer& model, const WeightsOptions& options
                       {"raised", tokens_json(row.raised)},
                       {"lowered", tokens_json(row.lowered)}});
     }
-    print_json({{"title", found.title}, {"directions", std::move(rows)}});
+    // One matrix is one step: there is no part of it.
+    print_json({{"title", found.title}, {"directions", std::move(rows)}, {"complete", true}});
   } else {
     print_printed(found);
   }

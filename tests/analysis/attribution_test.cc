@@ -378,6 +378,46 @@ TEST(Attribution, OfNeuronsTakesLittleMemory) {
             4 * kMost);  // of two numbers of each neuron
 }
 
+// What writes last is taken first.
+TEST(Attribution, GivesWhatItHasWhereItIsEnded) {
+  const auto model = random_model_of(two_layer_config());
+  const auto run = model.run_with_cache(random_row(6, 11, 4));
+  AttributionOptions options{.answer = 1, .against = 2, .grain = Grain::head};
+  const auto whole = direct_logit_attribution(model, run.cache, options);
+  std::vector<std::int64_t> told;
+  options.progress = [&](const SweepProgress& now) {
+    told.push_back(now.done);
+    EXPECT_GT(now.total, 3);
+    return now.done < 3;
+  };
+  const auto some = direct_logit_attribution(model, run.cache, options);
+  EXPECT_EQ(told, (std::vector<std::int64_t>{1, 2, 3}));
+  EXPECT_EQ(some.axis("part").labels, whole.axis("part").labels);
+  std::vector<std::string> there;
+  for (const auto& label : some.axis("part").labels) {
+    const double part = some.slice("part", label).at({0, 0});
+    if (std::isnan(part)) continue;
+    there.push_back(label);
+    EXPECT_EQ(part, whole.slice("part", label).at({0, 0})) << label;
+  }
+  EXPECT_THAT(there, testing::ElementsAre("head 1.0", "head 1.1", "head 1.2", "head 1.3", "attn bias 1",
+                                          "mlp 1", "final norm bias", "unembed bias"));
+}
+
+TEST(SourceAttribution, GivesWhatItHasWhereItIsEnded) {
+  const auto model = random_model_of(two_layer_config());
+  const auto run = model.run_with_cache(random_row(6, 11, 4));
+  SourceAttributionOptions options{.answer = 1};
+  const auto whole = source_attribution(model, run.cache, options).values();  // [row, head, pos, key]
+  options.progress = [](const SweepProgress& now) {
+    EXPECT_EQ(now.total, 2);
+    return false;
+  };
+  const auto some = source_attribution(model, run.cache, options).values();
+  EXPECT_TRUE(some.narrow(1, 0, 4).isnan().all().item<bool>());
+  EXPECT_TRUE(some.narrow(1, 4, 4).equal(whole.narrow(1, 4, 4)));
+}
+
 TEST(SourceAttribution, SaysWhatIsMissing) {
   const auto model = random_model_of(two_layer_config());
   const auto tokens = random_row(6, 11, 4);

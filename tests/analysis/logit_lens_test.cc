@@ -181,6 +181,47 @@ TEST(LogitLens, ReadsWhatEachPartWrote) {
   EXPECT_THAT(out.str(), testing::StartsWith("head 0.1 "));
 }
 
+// Of two rows at two positions each, a point is four readings.
+TEST(LogitLens, GivesWhatItHasWhereItIsEnded) {
+  const auto model = random_model_of(two_layer_config());
+  const auto run = model.run_with_cache(random_row(6, 11, 1).view({2, 3}));
+  std::vector<std::int64_t> told;
+  LogitLensOptions options{.positions = {0, 2}, .tokens = {4}, .parts = Grain::head};
+  const auto whole = logit_lens(model, run.cache, options);
+  const auto points = static_cast<std::int64_t>(whole.logits.axis("point").labels.size());
+  options.progress = [&](const SweepProgress& now) {
+    told.push_back(now.done);
+    EXPECT_EQ(now.total, 4 * points);
+    return now.done < 4 * 3;
+  };
+  const auto some = logit_lens(model, run.cache, options);
+  EXPECT_TRUE(whole.complete);
+  EXPECT_FALSE(some.complete);
+  // The embeddings, and the heads of the first layer together.
+  EXPECT_EQ(told, (std::vector<std::int64_t>{4, 8, 24}));
+  EXPECT_EQ(some.logits.axis("point").labels, whole.logits.axis("point").labels);
+  for (const auto& [all, part] : {std::pair{whole.logits, some.logits},
+                                  {whole.probabilities, some.probabilities},
+                                  {whole.ranks, some.ranks}}) {
+    EXPECT_TRUE(part.values().narrow(2, 0, 6).equal(all.values().narrow(2, 0, 6)));
+    EXPECT_TRUE(part.values().narrow(2, 6, points - 6).isnan().all().item<bool>());
+  }
+  ASSERT_EQ(some.top.size(), 4u * 6);
+  EXPECT_EQ(some.top[6].column, 2);
+  EXPECT_EQ(some.top[6].part, "embed");
+  EXPECT_EQ(some.top[6].predictions[0].logit,
+            whole.top[static_cast<std::size_t>(points)].predictions[0].logit);
+
+  told.clear();
+  options.parts = std::nullopt;
+  options.progress = [&](const SweepProgress& now) {
+    told.push_back(now.done);
+    return now.done < now.total;
+  };
+  EXPECT_TRUE(logit_lens(model, run.cache, options).complete) << "with the last there is nothing to end";
+  EXPECT_EQ(told, (std::vector<std::int64_t>{4, 8, 12}));
+}
+
 TEST(LogitLens, RanksCountTheLargerLogits) {
   const auto model = random_model_of(two_layer_config());
   const auto run = model.run_with_cache(random_row(6, 11, 1));

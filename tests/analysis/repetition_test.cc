@@ -76,7 +76,8 @@ TEST(Repetition, TheShippedModelRepeats) {
   const auto whole = repeated_tokens_of(model);
   EXPECT_EQ(whole.vocab_end, model.config().d_vocab);
   EXPECT_EQ(whole.bos, model.tokenizer().bos_id());
-  const auto [loss, accuracy] = repetition_scores(model);
+  const auto [loss, accuracy, complete] = repetition_scores(model);
+  EXPECT_TRUE(complete);
   EXPECT_LT(accuracy.mean("row").at({0}), 0.1);
   EXPECT_GT(accuracy.mean("row").at({1}), 0.8);
   EXPECT_LT(loss.mean("row").at({1}), 0.25 * loss.mean("row").at({0}));
@@ -97,6 +98,34 @@ TEST(Repetition, EditsHold) {
       1e-12);
   EXPECT_GT((scores.loss - repetition_scores(model, options()).loss).values().abs().max().item<double>(),
             1e-6);
+}
+
+// More rows than are run together.
+TEST(Repetition, GivesWhatItHasWhereItIsEnded) {
+  const auto model = random_model_of(two_layer_config());
+  auto many = options();
+  many.rows = 200;
+  constexpr std::int64_t kTogether = 1024 / (1 + 2 * kHalf);
+  const auto whole = repetition_scores(model, many);
+  EXPECT_TRUE(whole.complete);
+  std::vector<std::int64_t> told;
+  const auto some = repetition_scores(model, many, {}, [&](const SweepProgress& now) {
+    told.push_back(now.done);
+    EXPECT_EQ(now.total, 200);
+    return false;
+  });
+  EXPECT_FALSE(some.complete);
+  EXPECT_EQ(told, std::vector{kTogether});
+  for (const auto& [all, part] : {std::pair{whole.loss, some.loss}, {whole.accuracy, some.accuracy}}) {
+    EXPECT_TRUE(part.values().narrow(0, 0, kTogether).equal(all.values().narrow(0, 0, kTogether)));
+    EXPECT_TRUE(part.values().narrow(0, kTogether, 200 - kTogether).isnan().all().item<bool>());
+    EXPECT_FALSE(all.values().isnan().any().item<bool>());
+  }
+  // An edit of one row is of that row, in whatever run it stands.
+  const auto edited = repetition_scores(model, many, {.edits = {zero(act::mlp_out(1).row(150))}});
+  const auto changed = (edited.loss - whole.loss).values().abs().sum(1);  // [row]
+  EXPECT_GT(changed[150].item<double>(), 1e-6);
+  EXPECT_LT((changed.sum() - changed[150]).item<double>(), 1e-10);
 }
 
 TEST(Repetition, RefusesModelsThatPredictNoNextToken) {

@@ -8,6 +8,7 @@
 
 #include "hooked/analysis/repetition.h"
 #include "tests/cli/cli_fixture.h"
+#include "tests/cli/running_program.h"
 
 namespace hooked::heads_cli_test {
 namespace {
@@ -60,6 +61,7 @@ TEST_F(HeadsTest, RandomTokensSaidTwice) {
   EXPECT_NEAR(json["repetition"]["loss"]["values"][1][1].get<double>(), scores.loss.at({1, 1}), 1e-9);
   EXPECT_NEAR(json["repetition"]["accuracy"]["values"][0][0].get<double>(), scores.accuracy.at({0, 0}), 1e-9);
   EXPECT_EQ(json["scores"].size(), 3u);
+  EXPECT_EQ(json["complete"], true);
   EXPECT_EQ(json["tokens"].size(), 2u);
   EXPECT_EQ(json["tokens"][0].size(), 6u);
 
@@ -84,6 +86,29 @@ TEST_F(HeadsTest, EditsHold) {
                         .json();
   EXPECT_EQ(json["scores"]["first_token"]["values"][0][1], 0.0);
   EXPECT_NE(json["scores"]["first_token"]["values"][0][0], 0.0);
+}
+
+TEST_F(HeadsTest, AnInterruptedOneLeavesWhatIsThere) {
+  const auto interrupted = [&](const Words& more) {
+    RunningProgram program(with(more), path("stderr"));
+    EXPECT_TRUE(program.wait_for_guard());
+    program.interrupt();
+    const std::string text = program.read();
+    EXPECT_TRUE(ended_by_interrupt(program.wait()));
+    return text;
+  };
+  const auto json = parse_json(interrupted({"--half", "4", "--rows", "60000", "--per-row", "--json"}),
+                               {.bytes = std::size_t{1} << 28});
+  EXPECT_EQ(json["complete"], false);
+  const auto& scores = json["scores"]["induction"]["values"];
+  ASSERT_EQ(scores.size(), 60000u);
+  EXPECT_TRUE(scores[0][1][2].is_number());
+  EXPECT_TRUE(scores[59999][1][2].is_null());
+  EXPECT_FALSE(json.contains("repetition")) << "what was not begun has no numbers";
+  const auto text = interrupted({"--half", "4", "--rows", "60000"});
+  EXPECT_NE(text.find("Attention to the previous token"), std::string::npos) << text;
+  EXPECT_NE(text.find("\nended early: "), std::string::npos);
+  EXPECT_NE(text.find(" of 60,000 rows"), std::string::npos) << text;
 }
 
 TEST_F(HeadsTest, SaysWhatDoesNotFit) {

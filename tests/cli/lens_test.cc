@@ -2,9 +2,12 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/tensor.h>
 
+#include <algorithm>
+
 #include "hooked/analysis/attribution.h"
 #include "hooked/analysis/logit_lens.h"
 #include "tests/cli/cli_fixture.h"
+#include "tests/cli/running_program.h"
 
 namespace hooked::lens_cli_test {
 namespace {
@@ -36,6 +39,7 @@ TEST_F(LensTest, JsonIsWhatTheLensReads) {
   }
   EXPECT_EQ(json["ranks"]["values"][0][0][2][0], lens.ranks.at({0, 0, 2, 0}));
   EXPECT_EQ(json["probabilities"]["axes"][2]["name"], "point");
+  EXPECT_EQ(json["complete"], true);
 }
 
 TEST_F(LensTest, PartsAndTextOutput) {
@@ -57,6 +61,7 @@ TEST_F(LensTest, AttributionIsTheLibrarys) {
       direct_logit_attribution(model, run.cache, {.answer = 5, .against = 6, .grain = Grain::neuron});
   EXPECT_EQ(json["axes"][1]["labels"].get<Words>(), grid.axis("part").labels);
   EXPECT_NEAR(json["values"][0][3][0].get<double>(), grid.at({0, 3, 0}), 1e-9);
+  EXPECT_EQ(json["complete"], true);
   const auto text = succeed(with("attribute", words)).out;
   const auto logits = run.logits()[0][3];
   EXPECT_NE(
@@ -72,6 +77,59 @@ TEST_F(LensTest, SourcesAndFiles) {
   EXPECT_EQ(Grid::load(path("s.csv")).axis("key").labels.size(), 4u);
   succeed(with("lens", {"--answer-token", "5", "--out", path("lens.svg")}));
   EXPECT_NE(read("lens.svg").find("resid_post 1"), std::string::npos);
+}
+
+/// A model of many layers and neurons, and what makes it read each of them.
+class LongLensTest : public LensTest {
+ protected:
+  LongLensTest() {
+    ModelConfig deep = config();
+    deep.n_layers = 150;
+    deep.d_mlp = 256;
+    HookedTransformer::create(deep, {.seed = 1, .initializer_range = 0.5}).save(folder_ / "deep");
+  }
+  /// What the program leaves behind when it is ended as soon as it can be.
+  std::string interrupted(Words words) const {
+    const Words input{path("deep"),     "--tokens", "1,2,3,4,5,6,7,8", "--positions", "0,1,2,3,4,5,6,7",
+                      "--answer-token", "5"};
+    words.insert(words.begin() + 1, input.begin(), input.end());
+    RunningProgram program(words, path("stderr"));
+    EXPECT_TRUE(program.wait_for_guard());
+    program.interrupt();
+    const std::string text = program.read();
+    EXPECT_TRUE(ended_by_interrupt(program.wait()));
+    EXPECT_NE(read("stderr").find("interrupted, ending after this step"), std::string::npos);
+    return text;
+  }
+  static Json json_of(const std::string& text) { return parse_json(text, {.bytes = std::size_t{1} << 29}); }
+};
+
+TEST_F(LongLensTest, AnInterruptedLensLeavesWhatIsThere) {
+  const Json json = json_of(interrupted({"lens", "--parts", "neuron", "--json"}));
+  EXPECT_EQ(json["complete"], false);
+  EXPECT_GT(json["rows"].size(), 0u);
+  const auto points = json["logits"]["axes"][2]["labels"].size();
+  EXPECT_LT(json["rows"].size(), 8 * points);
+  EXPECT_TRUE(json["logits"]["values"][0][0][0][7].is_number());
+  EXPECT_TRUE(json["ranks"]["values"][0][0][points - 1][0].is_null());
+  const std::string text = interrupted({"lens", "--parts", "neuron"});
+  EXPECT_NE(text.find("row 0, pos 7"), std::string::npos);
+  EXPECT_EQ(text.find(" nan"), std::string::npos) << "what was not read is not shown";
+  EXPECT_NE(text.find("\nended early: "), std::string::npos) << text.substr(text.size() - 200);
+}
+
+TEST_F(LongLensTest, AnInterruptedAttributionLeavesWhatIsThere) {
+  const Json json = json_of(interrupted({"attribute", "--grain", "neuron", "--json"}));
+  EXPECT_EQ(json["complete"], false);
+  const auto& labels = json["axes"][1]["labels"];
+  const auto mlp_bias = static_cast<std::size_t>(
+      std::find(labels.begin(), labels.end(), Json("mlp bias 149")) - labels.begin());
+  ASSERT_LT(mlp_bias, labels.size());
+  EXPECT_TRUE(json["values"][0][mlp_bias][7].is_number()) << "what writes last is taken first";
+  EXPECT_TRUE(json["values"][0][0][0].is_null());
+  const std::string text = interrupted({"attribute", "--sources"});
+  EXPECT_NE(text.find("the heads so far together"), std::string::npos);
+  EXPECT_NE(text.find(" of 150 layers\n"), std::string::npos) << text.substr(text.size() - 200);
 }
 
 TEST_F(LensTest, SaysWhatDoesNotFit) {

@@ -84,6 +84,7 @@ TEST_F(WeightsTest, SingularDirectionsAreTheLibrarys) {
                                     "--directions", "3", "--top-k", "2", "--json"}))
                           .json();
     EXPECT_EQ(json["title"], expected.title);
+    EXPECT_EQ(json["complete"], true);
     ASSERT_EQ(json["directions"].size(), 3u);
     for (std::size_t i = 0; i < 3; ++i) {
       const auto& shown = json["directions"][i];

@@ -92,6 +92,8 @@ std::vector<CountedFunction> counted_functions() {
       {"unnormed_reading", "", [&] { unnormed_reading(model, cache); }},
       {"head_scores", "one score", [&] { head_scores(cache, HeadScore::previous_token); }},
       {"head_scores", "a pattern", [&] { head_scores(cache, looked_for); }},
+      {"head_scores", "with their run",
+       [&] { head_scores_report(model, row, {.scores = {HeadScore::previous_token}}); }},
       {"repetition_scores", "", [&] { repetition_scores(model, repeated); }},
       {"ov_circuits", "with singular values", [&] { ov_circuits(model).svd(); }},
       {"qk_circuits", "with norms", [&] { qk_circuits(model).norm(); }},

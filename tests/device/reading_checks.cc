@@ -100,6 +100,9 @@ NamedTensors scores_of_heads(const Subject& s) {
     all[std::string(row.name)] = numbers(
         head_scores(cache, row.score, {.tokens = s.golden.tokens, .measure = measure, .exclude_bos = true}));
   }
+  const auto ran = head_scores_report(
+      s.model, s.input(), {.scores = {HeadScore::previous_token}, .how = {.rows = HeadRows::each}});
+  all["ran"] = numbers(ran.scores.front());
   return all;
 }
 

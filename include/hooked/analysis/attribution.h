@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "hooked/analysis/grid.h"
 #include "hooked/analysis/position.h"
 #include "hooked/analysis/residual.h"
+#include "hooked/analysis/sweep_progress.h"
 #include "hooked/core/export.h"
 #include "hooked/engine/hooked_transformer.h"
 #include "hooked/hooks/act.h"
@@ -22,6 +24,9 @@ struct AttributionOptions {
   Grain grain = Grain::layer;                            ///< the parts that get a place each
   ValueBiases value_biases = ValueBiases::in_heads;      ///< where a head's value bias counts
   std::vector<Position> positions = {Position::last()};  ///< of each row; empty: all
+  /// Called after each module that writes to the stream, the last one first; false ends the work. NaN stands
+  /// for the parts that are missing then, and for the remainder.
+  std::function<bool(const SweepProgress&)> progress = nullptr;
 };
 
 /// Direct logit attribution: splits a logit, or a difference of two, into what each part wrote to the stream.
@@ -47,7 +52,8 @@ Grid direct_logit_attribution(const HookedTransformer& model, const ActivationCa
 
 /// The same of vectors of your own: what each would add to the logit (difference) as a part of the stream at
 /// its end. `stack` has the axes `row`, `pos` and, last, `d_model` and any others, as normed_stack takes it;
-/// the result has all but d_model. The options' grain and value_biases say nothing here. Throws as above.
+/// the result has all but d_model. The options' grain, value_biases and progress say nothing here. Throws as
+/// above.
 Grid direct_logit_attribution(const HookedTransformer& model, const ActivationCache& cache, const Grid& stack,
                               const AttributionOptions& options);
 
@@ -57,6 +63,9 @@ struct SourceAttributionOptions {
   std::optional<Answers> against = std::nullopt;         ///< subtracted from it, if given
   act::BlockSite pattern = act::pattern;                 ///< whose heads: pattern or cross_pattern
   std::vector<Position> positions = {Position::last()};  ///< of each row; empty: all
+  /// Called after each module that writes to the stream, the last one first; false ends the work. NaN stands
+  /// for the parts that are missing then, and for the remainder.
+  std::function<bool(const SweepProgress&)> progress = nullptr;
 };
 
 /// Direct logit attribution of heads by the token that was read: a Grid [row, part, pos, key] in logits,

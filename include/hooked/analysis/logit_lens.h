@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <iosfwd>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 #include "hooked/analysis/lens_maps.h"
 #include "hooked/analysis/position.h"
 #include "hooked/analysis/residual.h"
+#include "hooked/analysis/sweep_progress.h"
 #include "hooked/core/export.h"
 #include "hooked/engine/hooked_transformer.h"
 #include "hooked/hooks/activation_cache.h"
@@ -28,6 +30,8 @@ struct LogitLensOptions {
   /// Of the stream: what its points are read through, a tuned or a Jacobian lens. Points that the maps do not
   /// have, and those between sublayers, are left out; the end is read as it is.
   std::optional<LensMaps> maps = std::nullopt;
+  /// Called after some readings, of each point at each position of each row one; false ends the work.
+  std::function<bool(const SweepProgress&)> progress = nullptr;
 };
 
 /// What the model would predict if it stopped at one point of the residual stream.
@@ -56,6 +60,7 @@ struct LogitLens {
   /// The same as ranks: how many tokens have a larger logit; 0 is the likeliest.
   Grid ranks;
   std::vector<LogitLensRow> top;  ///< the likeliest tokens: by row, then position, then point; no padding
+  bool complete;  ///< not ended by `progress`; else NaN stands for what is missing, and `top` lacks it
 };
 
 /// Reads each point of the residual stream as if it were the last: final norm (of that point's own size) and

@@ -3,8 +3,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 
 #include "hooked/analysis/grid.h"
+#include "hooked/analysis/sweep_progress.h"
 #include "hooked/core/export.h"
 #include "hooked/engine/hooked_transformer.h"
 
@@ -33,13 +35,18 @@ RepeatedTokensOptions repeated_tokens_of(const HookedTransformer& model);
 struct RepetitionScores {
   Grid loss;      ///< mean loss in nats: of the second half TransformerLens's induction loss
   Grid accuracy;  ///< share of the tokens that were the likeliest
+  bool complete;  ///< not ended by `progress`; else NaN stands for the rows that are missing
 };
 
-/// Runs repeated_random_tokens(options) and scores its halves; hooks and edits of `run` hold. Throws
-/// HookError for models that do not predict the next token of the text that they read (two stacks,
+/// Runs repeated_random_tokens(options) and scores its halves; hooks and edits of `run` hold. A few rows are
+/// run together, up to 1024 tokens and fewer where memory runs out, with edits one; hooks see that many.
+/// `progress` is called after them, and false ends the work.
+///
+/// Throws HookError for models that do not predict the next token of the text that they read (two stacks,
 /// bidirectional ones, no unembedding), ShapeError for `half` below 2 and what running throws.
 RepetitionScores repetition_scores(const HookedTransformer& model, const RepeatedTokensOptions& options,
-                                   const RunOptions& run = {});
+                                   const RunOptions& run = {},
+                                   const std::function<bool(const SweepProgress&)>& progress = nullptr);
 
 /// The same with repeated_tokens_of(model).
 RepetitionScores repetition_scores(const HookedTransformer& model);

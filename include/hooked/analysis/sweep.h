@@ -16,6 +16,7 @@
 #include "hooked/analysis/metric.h"
 #include "hooked/analysis/patch_source.h"
 #include "hooked/analysis/position.h"
+#include "hooked/analysis/sweep_progress.h"
 #include "hooked/core/export.h"
 #include "hooked/engine/hooked_transformer.h"
 #include "hooked/hooks/act.h"
@@ -72,14 +73,6 @@ class Metrics {
 
  private:
   std::vector<Metric> metrics_;
-};
-
-/// How far a sweep has come.
-struct SweepProgress {
-  std::int64_t done;                   ///< cells that have their number, those of a resumed file among them
-  std::int64_t total;                  ///< cells of all rows
-  double seconds;                      ///< since the sweep began
-  std::optional<double> seconds_left;  ///< at the rate so far; nothing before the first run
 };
 
 /// What to patch, from where, into what, scored how. For designated initialisers. Either `site` and `over`,

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "hooked/core/export.h"
+
+namespace HOOKED_EXPORT hooked {
+
+/// How far a sweep or another long analysis has come.
+struct SweepProgress {
+  std::int64_t done;   ///< cells that have their number, those of a resumed file among them; elsewhere steps
+  std::int64_t total;  ///< cells of all rows, or all steps
+  double seconds;      ///< since the work began
+  std::optional<double> seconds_left;  ///< at the rate so far; nothing before the first step
+};
+
+}  // namespace hooked

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "hooked/analysis/heads.h"
+
+namespace hooked {
+
+/// What a score of heads is a quotient of, in one run, or in several of other rows each.
+struct HeadSums {
+  std::vector<ActivationName> layers;  ///< the patterns' full names
+  at::Tensor above, below;             ///< [layer, row, head] float64; NaN for a layer that was not kept
+  /// Whether several rows have the quotient of their sums; else the mean of their quotients.
+  bool pools_rows;
+  /// Whether any query has a key of the kind that is looked for, or nothing is looked for by `share`.
+  bool any_key;
+  Grid::Description description;
+
+  /// The scores of all heads. Throws ShapeError unless there is any key.
+  Grid scores(HeadRows rows) const;
+};
+
+/// Throws what head_scores() throws.
+HeadSums head_sums(const ActivationCache& cache, HeadScore score, const HeadScoreOptions& options);
+
+}  // namespace hooked

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hooked/analysis/sweep_progress.h"
+#include "hooked/engine/hooked_transformer.h"
+
+namespace hooked {
+
+/// How far run_rows() came.
+struct RowRuns {
+  std::int64_t rows = 0;                ///< that were run
+  std::int64_t all_rows = 0;            ///< of the input
+  bool complete = true;                 ///< not ended by `watch`
+  std::vector<std::string> notes = {};  ///< RunResult::notes, each once
+};
+
+/// Runs all rows of an input, a few neighbouring ones at a time: up to 1024 tokens, fewer where memory runs
+/// out, and one row where there are edits, which may be of single rows. Calls `use` with the rows and what
+/// their run gave; where memory runs out in it, with fewer of the same rows again. `watch` is told how many
+/// rows are done, and may end the work. Throws in the name of `where`.
+RowRuns run_rows(const HookedTransformer& model, const Input& input, const RunOptions& options,
+                 std::string_view where, const std::function<bool(const SweepProgress&)>& watch,
+                 const std::function<void(const Input& some, const RunResult& result)>& use);
+
+}  // namespace hooked

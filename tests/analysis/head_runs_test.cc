@@ -1,0 +1,159 @@
+// Heads scored over more rows than are run together.
+#include "hooked/analysis/head_runs.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/ones_like.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "hooked/analysis/repetition.h"
+#include "hooked/core/error.h"
+#include "hooked/hooks/act.h"
+#include "tests/analysis/two_layer_model.h"
+#include "tests/support/thrown_by.h"
+
+namespace hooked::head_runs_test {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr double kFloat64Tolerance = 1e-12;
+constexpr std::int64_t kRows = 250, kColumns = 11;
+constexpr std::int64_t kTogether = 1024 / kColumns;  // rows of a run
+
+class HeadRuns : public testing::Test {
+ protected:
+  /// Scores of a cache that holds all of these rows.
+  Grid in_one_run(HeadScore score, HeadScoreOptions how, const std::vector<Edit>& edits = {},
+                  std::int64_t rows = kRows) const {
+    const auto some = tokens_.narrow(0, 0, rows);
+    const auto cache = model_
+                           .run({some, {.attention_mask = mask_.narrow(0, 0, rows)}},
+                                {.edits = edits, .capture = act::pattern, .output = Output::none})
+                           .cache;
+    how.tokens = some;
+    return head_scores(cache, score, how);
+  }
+  static double distance(const Grid& a, const Grid& b) {
+    EXPECT_TRUE(a.values().isnan().equal(b.values().isnan()));
+    return (a.values() - b.values()).nan_to_num().abs().max().item<double>();
+  }
+
+  HookedTransformer model_ = random_model_of(two_layer_config());
+  at::Tensor tokens_ = repeated_random_tokens(
+      {.rows = kRows, .half = 5, .vocab_begin = 1, .vocab_end = 11, .bos = 0, .seed = 2});
+  /// Every third row has two columns of padding on its left.
+  at::Tensor mask_ = [this] {
+    auto mask = at::ones_like(tokens_);
+    mask.slice(0, 0, kRows, 3).slice(1, 0, 2).fill_(0);
+    return mask;
+  }();
+  Input input_{tokens_, {.attention_mask = mask_}};
+};
+
+TEST_F(HeadRuns, AreTheScoresOfAllRowsInOneRun) {
+  const std::vector scores{HeadScore::previous_token, HeadScore::induction, HeadScore::first_token,
+                           HeadScore::entropy};
+  for (const auto measure : {HeadMeasure::share, HeadMeasure::mul, HeadMeasure::abs}) {
+    for (const auto rows : {HeadRows::mean, HeadRows::each}) {
+      HeadScoreOptions how{.measure = measure, .exclude_current_token = true, .rows = rows};
+      const auto report = head_scores_report(model_, input_, {.scores = scores, .how = how});
+      EXPECT_TRUE(report.complete);
+      EXPECT_EQ(report.rows, kRows);
+      ASSERT_EQ(report.scores.size(), scores.size());
+      for (std::size_t i = 0; i < scores.size(); ++i) {
+        if (scores[i] == HeadScore::entropy) how.measure = HeadMeasure::share;
+        const auto expected = in_one_run(scores[i], how);
+        EXPECT_EQ(report.scores[i].title(), expected.title());
+        EXPECT_EQ(report.scores[i].axis("layer").places[1], expected.axis("layer").places[1]);
+        EXPECT_LT(distance(report.scores[i], expected), kFloat64Tolerance) << expected.title();
+      }
+    }
+  }
+}
+
+// Rows may have edits of their own, and are run one by one then.
+TEST_F(HeadRuns, EditsHoldInTheRowsThatTheyName) {
+  const std::vector edits{zero(act::v(0).row(7)), scale(act::q(1).head(2), 3.0)};
+  const HeadScoreOptions how{.rows = HeadRows::each};
+  std::vector<std::int64_t> told;
+  const auto report = head_scores_report(model_, input_,
+                                         {.scores = {HeadScore::previous_token},
+                                          .how = how,
+                                          .edits = edits,
+                                          .progress = [&](const SweepProgress& now) {
+                                            told.push_back(now.done);
+                                            return true;
+                                          }});
+  EXPECT_EQ(told.size(), static_cast<std::size_t>(kRows));
+  const auto expected = in_one_run(HeadScore::previous_token, how, edits);
+  EXPECT_LT(distance(report.scores[0], expected), kFloat64Tolerance);
+  const auto without = in_one_run(HeadScore::previous_token, how, {edits[1]});
+  EXPECT_GT(std::abs(without.at({7, 1, 0}) - expected.at({7, 1, 0})), 1e-6);
+  EXPECT_LT(std::abs(without.at({8, 1, 0}) - expected.at({8, 1, 0})), kFloat64Tolerance);
+}
+
+TEST_F(HeadRuns, HooksHold) {
+  const auto sharpen = [](const at::Tensor& scores) { return scores * 3.0; };
+  const auto report = head_scores_report(
+      model_, input_, {.scores = {HeadScore::entropy}, .hooks = {Hook(act::attn_scores(0), sharpen)}});
+  const auto plain = in_one_run(HeadScore::entropy, {});
+  EXPECT_GT(std::abs(report.scores[0].at({0, 0}) - plain.at({0, 0})), 1e-6);
+}
+
+TEST_F(HeadRuns, GiveWhatTheyHaveWhereTheyAreEnded) {
+  std::vector<std::int64_t> told;
+  const auto first_run = [&](const SweepProgress& now) {
+    told.push_back(now.done);
+    EXPECT_EQ(now.total, kRows);
+    return false;
+  };
+  HeadRunsOptions options{.scores = {HeadScore::induction}, .how = {}, .progress = first_run};
+  const auto mean = head_scores_report(model_, input_, options);
+  EXPECT_FALSE(mean.complete);
+  EXPECT_EQ(mean.rows, kTogether);
+  EXPECT_EQ(told, std::vector{kTogether});
+  EXPECT_LT(distance(mean.scores[0], in_one_run(HeadScore::induction, {}, {}, kTogether)), kFloat64Tolerance);
+
+  options.how.rows = HeadRows::each;
+  const auto each = head_scores_report(model_, input_, options).scores[0].values();  // [row, layer, head]
+  EXPECT_FALSE(each.narrow(0, 0, kTogether).isnan().any().item<bool>());
+  EXPECT_TRUE(each.narrow(0, kTogether, kRows - kTogether).isnan().all().item<bool>());
+
+  // With the last rows there is nothing to end.
+  options.progress = [](const SweepProgress& now) { return now.done < now.total; };
+  EXPECT_TRUE(head_scores_report(model_, input_, options).complete);
+}
+
+TEST_F(HeadRuns, SayWhatIsMissing) {
+  EXPECT_THAT(text_thrown_by<HookError>([&] { head_scores_report(model_, input_, {}); }),
+              HasSubstr("expected a score"));
+  const auto prefix = model_.run(tokens_.narrow(1, 0, 3), {.keep_prefix = true}).prefix;
+  EXPECT_THAT(text_thrown_by<HookError>([&] {
+                head_scores_report(model_, {tokens_.narrow(1, 3, 3), {.prefix = prefix}},
+                                   {.scores = {HeadScore::entropy}});
+              }),
+              testing::AllOf(HasSubstr("head_scores_report"), HasSubstr("prefix")));
+  const auto different = at::arange(11, at::kLong).unsqueeze(0);
+  EXPECT_THAT(text_thrown_by<ShapeError>(
+                  [&] { head_scores_report(model_, different, {.scores = {HeadScore::induction}}); }),
+              HasSubstr("more than once"));
+}
+
+// One row that repeats a token is enough, in whatever run it stands.
+TEST_F(HeadRuns, ARowInALaterRunMayBeTheOnlyOneWithAPlaceToLookAt) {
+  auto tokens = at::arange(11, at::kLong).repeat({kRows, 1});
+  tokens[kRows - 1][10] = 3;
+  const auto report = head_scores_report(model_, tokens, {.scores = {HeadScore::duplicate_token}});
+  EXPECT_LT(distance(report.scores[0], head_scores(model_.run_with_cache(tokens, act::pattern).cache,
+                                                   HeadScore::duplicate_token, {.tokens = tokens})),
+            kFloat64Tolerance);
+}
+
+}  // namespace
+}  // namespace hooked::head_runs_test
