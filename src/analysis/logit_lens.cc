@@ -50,6 +50,12 @@ void require_readable(const ModelConfig& config, const LogitLensOptions& options
                                  "a model with {}",
                                  options.maps->by_depth.rbegin()->first, config.n_layers));
   }
+  if (options.maps && options.maps->target_depth.value_or(config.n_layers) != config.n_layers) {
+    throw ShapeError(kLogitLens,
+                     fmt::format("the lens leads to the stream behind {} blocks; expected the end of "
+                                 "this model, behind {}",
+                                 *options.maps->target_depth, config.n_layers));
+  }
   if (options.top_k < 1) {
     throw HookError(kLogitLens, fmt::format("top_k is {}; expected at least 1", options.top_k));
   }

@@ -75,9 +75,10 @@ struct CheckpointReader::Contents {
     return shards[stored.shard].contents->tensors()[stored.index];
   }
 
-  void add_file(const std::filesystem::path& path, TensorFormat format) {
+  void add_file(const std::filesystem::path& path, TensorFormat format,
+                PickledNames pickled = PickledNames::state_dict) {
     const auto file = InputFile::open(path);
-    auto contents = describe_tensors(file, format);
+    auto contents = describe_tensors(file, format, pickled);
     for (std::size_t i = 0; i < contents->tensors().size(); ++i) tensors.push_back({shards.size(), i});
     bytes += contents->bytes();
     metadata.insert(contents->metadata().begin(), contents->metadata().end());
@@ -86,8 +87,9 @@ struct CheckpointReader::Contents {
   }
 
   /// A file that holds everything: values beside its tensors are the checkpoint's.
-  void add_only_file(const std::filesystem::path& path, TensorFormat format) {
-    add_file(path, format);
+  void add_only_file(const std::filesystem::path& path, TensorFormat format,
+                     PickledNames pickled = PickledNames::state_dict) {
+    add_file(path, format, pickled);
     values = shards.back().contents->values();
     if (format == TensorFormat::kZip) add_pickle_note(path);
   }
@@ -257,14 +259,14 @@ CheckpointReader CheckpointReader::open(const std::filesystem::path& folder, Mis
   return CheckpointReader(std::move(contents));
 }
 
-CheckpointReader CheckpointReader::open_file(const std::filesystem::path& file) {
+CheckpointReader CheckpointReader::open_file(const std::filesystem::path& file, PickledNames pickled) {
   auto contents = std::make_unique<Contents>();
   contents->folder = file.parent_path();
   const auto format = format_of(file);
   if (format == TensorFormat::kGguf) {
     contents->add_gguf_files(file);
   } else {
-    contents->add_only_file(file, format);
+    contents->add_only_file(file, format, pickled);
   }
   contents->index_names();
   return CheckpointReader(std::move(contents));

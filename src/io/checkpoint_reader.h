@@ -16,6 +16,7 @@
 #include "hooked/io/safetensors.h"
 #include "io/gguf_value.h"
 #include "io/plain_value.h"
+#include "io/tensor_file.h"
 
 namespace hooked {
 
@@ -55,9 +56,10 @@ class CheckpointReader {
                                MissingShards when_missing = MissingShards::refused);
 
   /// One file by itself: `.safetensors`, torch.save's `.bin`, `.pt`, `.pth` or `.ckpt`, or `.gguf`. The first
-  /// of several GGUF files of one model (`-00001-of-00003.gguf`) stands for all of them.
-  /// Throws IoError or CheckpointError.
-  static CheckpointReader open_file(const std::filesystem::path& file);
+  /// of several GGUF files of one model (`-00001-of-00003.gguf`) stands for all of them. `pickled` says what
+  /// the tensors of torch.save's files are called. Throws IoError or CheckpointError.
+  static CheckpointReader open_file(const std::filesystem::path& file,
+                                    PickledNames pickled = PickledNames::state_dict);
 
   CheckpointReader(CheckpointReader&& other) noexcept;
   CheckpointReader& operator=(CheckpointReader&& other) noexcept;

@@ -50,19 +50,6 @@ bool is_zip_name(std::string_view name) {
                      [&](std::string_view ending) { return name.ends_with(ending); });
 }
 
-/// Names of the folder's files that may hold tensors, sorted.
-std::vector<std::string> tensor_files(const std::filesystem::path& folder) {
-  std::vector<std::string> names;
-  std::error_code stopped;
-  for (std::filesystem::directory_iterator at(folder, stopped), end; !stopped && at != end;
-       at.increment(stopped)) {
-    auto name = at->path().filename().native();
-    if (is_tensor_name(name)) names.push_back(std::move(name));
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 /// Names of the folder's files that a training script may have left, sorted.
 std::vector<std::string> script_files(const std::filesystem::path& folder) {
   auto names = tensor_files(folder);
@@ -160,6 +147,18 @@ TensorFormat format_of(const std::filesystem::path& file) {
                         fmt::format("the file's name does not say its format; expected one that ends in "
                                     ".safetensors, .gguf, {}",
                                     fmt::join(kZipEndings, ", ")));
+}
+
+std::vector<std::string> tensor_files(const std::filesystem::path& folder) {
+  std::vector<std::string> names;
+  std::error_code stopped;
+  for (std::filesystem::directory_iterator at(folder, stopped), end; !stopped && at != end;
+       at.increment(stopped)) {
+    auto name = at->path().filename().native();
+    if (is_tensor_name(name)) names.push_back(std::move(name));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 std::vector<std::string> unused_shards(const std::filesystem::path& folder, TensorFormat format,

@@ -46,6 +46,9 @@ bool is_gguf_name(std::string_view name);
 /// Whether a file's name says that it holds tensors.
 bool is_tensor_name(std::string_view name);
 
+/// Names of the folder's files that may hold tensors, sorted.
+std::vector<std::string> tensor_files(const std::filesystem::path& folder);
+
 /// Shards of the folder that look like those of this kind of index but are not among `used`, sorted.
 std::vector<std::string> unused_shards(const std::filesystem::path& folder, TensorFormat format,
                                        const std::vector<std::string>& used);

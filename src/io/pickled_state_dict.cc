@@ -121,13 +121,7 @@ class StateDictFinder {
       : document_(document), where_(where) {}
 
   PickledStateDict find() {
-    const auto& root = document_.root;
-    if (root.kind != Kind::kDict) {
-      throw CheckpointError(
-          where_, fmt::format("the file holds no state dict; expected a dict of names and tensors, got {}; "
-                              "save it as torch.save(model.state_dict(), file)",
-                              pickle_kind_text(root.kind)));
-    }
+    const auto& root = dict_at_top();
     check_keys(root);  // first: otherwise the one `model` could be any number of them
     const auto inner = wrapped(root);
     if (!inner && !has_tensors(root) && !document_.items(root).empty()) {
@@ -143,7 +137,51 @@ class StateDictFinder {
     return std::move(found_);
   }
 
+  PickledStateDict find_paths() {
+    const auto& root = dict_at_top();
+    add_paths(root, "", 0);
+    add_values(root, std::nullopt);
+    return std::move(found_);
+  }
+
  private:
+  const PickleValue& dict_at_top() const {
+    const auto& root = document_.root;
+    if (root.kind == Kind::kDict) return root;
+    throw CheckpointError(
+        where_, fmt::format("the file holds no state dict; expected a dict of names and tensors, got {}; "
+                            "save it as torch.save(model.state_dict(), file)",
+                            pickle_kind_text(root.kind)));
+  }
+
+  /// A document may hold one dict in many places, and a dict itself: depth and number are limited.
+  void add_paths(const PickleValue& dict, const std::string& before, std::size_t depth) {
+    const auto refuse = [&](std::string_view what, std::uint64_t limit) {
+      throw CheckpointError(
+          where_, fmt::format("the dicts around the tensors {}; expected at most {}, got more", what, limit));
+    };
+    if (depth == Limits::kPlainDepth) refuse("are nested too deeply", Limits::kPlainDepth);
+    const auto& items = document_.items(dict);
+    for (std::size_t i = 0; i < items.size(); i += 2) {
+      if (++visited_ > Limits::kPlainValues) refuse("have too many entries", Limits::kPlainValues);
+      const PickleValue &key = items[i], &value = items[i + 1];
+      const bool is_text = key.kind == Kind::kText, is_dict = value.kind == Kind::kDict;
+      const bool has_name = is_text || key.kind == Kind::kInteger;
+      if (value.kind != Kind::kTensor && !(is_dict && has_name)) continue;
+      if (!has_name || is_text) check_name(key);
+      const auto name = before + (is_text ? std::string(document_.text(key)) : std::to_string(key.integer()));
+      path_bytes_ += name.size();
+      if (path_bytes_ > Limits::kBuiltBytes) refuse("have too many bytes of names", Limits::kBuiltBytes);
+      if (is_dict) {
+        add_paths(value, name + ".", depth + 1);
+      } else if (paths_.insert(name).second) {
+        found_.entries.push_back({name, value.payload});
+      } else {
+        throw_twice(name, where_);
+      }
+    }
+  }
+
   void check_keys(const PickleValue& dict) const {
     const auto& items = document_.items(dict);
     std::unordered_set<std::string_view> names;
@@ -258,12 +296,19 @@ class StateDictFinder {
   const PickleDocument& document_;
   std::string_view where_;
   PickledStateDict found_;
+  std::unordered_set<std::string> paths_;  // that were found
+  std::size_t visited_ = 0;
+  std::uint64_t path_bytes_ = 0;
 };
 
 }  // namespace
 
 PickledStateDict find_state_dict(const PickleDocument& document, std::string_view where) {
   return StateDictFinder(document, where).find();
+}
+
+PickledStateDict find_tensor_paths(const PickleDocument& document, std::string_view where) {
+  return StateDictFinder(document, where).find_paths();
 }
 
 }  // namespace hooked

@@ -26,4 +26,8 @@ struct PickledStateDict {
 /// name in it is unfit or stands twice.
 PickledStateDict find_state_dict(const PickleDocument& document, std::string_view where);
 
+/// The same of all tensors that lie in the top dict and in dicts inside of it. Their names are the keys on
+/// the way, texts or integers, with dots between them: `J.0` of {"J": {0: tensor}}.
+PickledStateDict find_tensor_paths(const PickleDocument& document, std::string_view where);
+
 }  // namespace hooked

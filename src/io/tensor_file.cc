@@ -14,10 +14,10 @@
 
 namespace hooked {
 
-std::unique_ptr<TensorFile> describe_tensors(const InputFile& file, TensorFormat format) {
+std::unique_ptr<TensorFile> describe_tensors(const InputFile& file, TensorFormat format, PickledNames names) {
   switch (format) {
     case TensorFormat::kZip:
-      return std::make_unique<ZipTensors>(file);
+      return std::make_unique<ZipTensors>(file, names);
     case TensorFormat::kGguf:
       return std::make_unique<GgufTensors>(file);
     case TensorFormat::kSafetensors:

@@ -76,8 +76,15 @@ class TensorFile {
 /// Formats that tensors are read from.
 enum class TensorFormat { kSafetensors, kZip, kGguf };
 
+/// What the tensors of a pickle are called.
+enum class PickledNames : std::uint8_t {
+  state_dict,  ///< those of a state dict, which is the top dict or one below it
+  paths,       ///< all that lie in the top dict and in dicts inside of it, by the keys on the way
+};
+
 /// Reads and checks what `file` says about its tensors. Throws CheckpointError or IoError.
-std::unique_ptr<TensorFile> describe_tensors(const InputFile& file, TensorFormat format);
+std::unique_ptr<TensorFile> describe_tensors(const InputFile& file, TensorFormat format,
+                                             PickledNames names = PickledNames::state_dict);
 
 /// Throws CheckpointError about `file` unless the tensor has these rows.
 void check_rows(const InputFile& file, const TensorInfo& info, Rows rows);

@@ -94,7 +94,7 @@ bool is_dense(const std::vector<std::int64_t>& shape, const std::vector<std::int
 
 }  // namespace
 
-ZipTensors::ZipTensors(const InputFile& file) {
+ZipTensors::ZipTensors(const InputFile& file, PickledNames names) {
   const auto where = path_text(file.path());
   const auto directory = ZipDirectory::read(file);
   const auto prefix = find_prefix(directory, where);
@@ -102,7 +102,8 @@ ZipTensors::ZipTensors(const InputFile& file) {
   const auto* entry = directory.find(std::string(prefix) + std::string(kPickleName));
   const auto document =
       read_pickle(read_record(file, directory, *entry, ZipCheckpointLimits::kPickleBytes), where);
-  auto found = find_state_dict(document, where);
+  auto found =
+      names == PickledNames::paths ? find_tensor_paths(document, where) : find_state_dict(document, where);
   values_ = std::move(found.values);
   notes_ = std::move(found.notes);
   if (!directory.has_checksums()) {

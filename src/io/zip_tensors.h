@@ -17,7 +17,7 @@ struct ZipEntry;
 /// The tensors of a checkpoint as torch.save writes it: strided views of records of a zip archive.
 class ZipTensors final : public TensorFile {
  public:
-  explicit ZipTensors(const InputFile& file);
+  explicit ZipTensors(const InputFile& file, PickledNames names = PickledNames::state_dict);
 
   at::Tensor read(const InputFile& file, std::size_t index) const override;
   at::Tensor read_rows(const InputFile& file, std::size_t index, Rows rows) const override;

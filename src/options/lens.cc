@@ -47,7 +47,9 @@ Reader define_lens(CLI::App& app) {
   auto* mid = app.add_flag("--mid", options->mid, "also the points between sublayers");
   auto* parts = add_grain(app, "--parts", options->parts,
                           "what each layer, head, expert or neuron wrote, by itself, instead of the stream");
-  auto* maps = app.add_option("--maps", options->maps, "read the stream through a tuned or a Jacobian lens");
+  auto* maps =
+      app.add_option("--maps", options->maps,
+                     "read the stream through a tuned or a Jacobian lens, a file or the folder it is in");
   maps->option_text(kFileWord)->excludes(parts)->excludes(mid);
   parts->excludes(mid);
   app.add_option("--out", options->out,

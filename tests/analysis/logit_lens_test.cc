@@ -3,19 +3,24 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/tensor.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <sstream>
 
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
 #include "hooked/io/safetensors.h"
 #include "tests/analysis/two_layer_model.h"
+#include "tests/support/pickle_writer.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/thrown_by.h"
+#include "tests/support/zip_writer.h"
 
 namespace hooked::logit_lens_test {
 namespace {
@@ -288,9 +293,107 @@ TEST_F(LensFile, SaysWhatIsWrong) {
   const auto of_a_deeper = written({{"J.0", A_}, {"J.2", A_}});
   EXPECT_THAT(text_thrown_by<ShapeError>([&] { logit_lens(model_, run_.cache, {.maps = of_a_deeper}); }),
               HasSubstr("behind 3 blocks; expected one of a model with 2"));
+  auto of_a_target = written({{"J.0", A_}});
+  of_a_target.target_depth = 1;
+  EXPECT_THAT(text_thrown_by<ShapeError>([&] { logit_lens(model_, run_.cache, {.maps = of_a_target}); }),
+              HasSubstr("leads to the stream behind 1 blocks; expected the end of this model, behind 2"));
+  EXPECT_THAT(refused({{"0.weight", A_}, {"J.0", A_}}), HasSubstr("two kinds"));
+  EXPECT_THAT(refused({{"0.weight", A_}, {"1.weight", at::ones({4, 4})}}),
+              HasSubstr("not those of one model"));
   const auto processed = random_model_of(two_layer_config(), {});
   EXPECT_THAT(text_thrown_by<HookError>([&] { logit_lens(processed, run_.cache, {.maps = maps}); }),
               HasSubstr("WeightProcessing::none()"));
+}
+
+/// Files of torch.save's, made of pieces: the golden lenses are its own.
+class PickledLens : public LensFile {
+ protected:
+  using Items = std::vector<std::pair<std::string, std::string>>;
+
+  /// A matrix of ones as a pickled value, over storage 0.
+  static std::string ones(std::int64_t size = 16) {
+    return pickled_tensor(pickled_storage("DoubleStorage", "0", pickled(std::int64_t{256})),
+                          {.sizes = {size, size}, .strides = {size, 1}});
+  }
+  static std::string matrices(const std::vector<std::int64_t>& layers) {
+    std::string dict = "}(";
+    for (const auto layer : layers) dict += pickled(layer) + ones();
+    return dict + "u";
+  }
+  std::filesystem::path save(const Items& items, const std::string& name = "lens.pt") const {
+    const auto all = at::ones({256}, at::kDouble);
+    std::ofstream(folder_ / name, std::ios::binary)
+        << checkpoint_bytes(pickle_of(pickled_dict(items)),
+                            {std::string(static_cast<const char*>(all.const_data_ptr()), all.nbytes())});
+    return folder_ / name;
+  }
+  std::string not_taken(const Items& items) const {
+    return text_thrown_by<CheckpointError>([&] { LensMaps::load(save(items)); });
+  }
+  std::string not_taken_with_config(const Items& items, std::string_view config) const {
+    std::ofstream(folder_ / "config.json") << config;
+    save(items, "params.pt");
+    return text_thrown_by<Error>([&] { LensMaps::load(folder_.path()); });
+  }
+};
+
+TEST_F(PickledLens, AJacobianLensAndWhatItSaysOfItself) {
+  const auto layers = pickled_tuple({pickled(std::int64_t{0}), pickled(std::int64_t{2})});
+  const auto maps = LensMaps::load(save({{"J", matrices({0, 2})},
+                                         {"n_prompts", pickled(std::int64_t{3})},
+                                         {"source_layers", layers},
+                                         {"d_model", pickled(std::int64_t{16})},
+                                         {"target_layer", pickled(std::int64_t{5})},
+                                         {"provenance", pickled_dict({{"by", pickled("hand")}})}}));
+  ASSERT_EQ(maps.by_depth.size(), 2u);
+  EXPECT_TRUE(maps.by_depth.contains(1) && maps.by_depth.contains(3));
+  EXPECT_EQ(maps.target_depth, 6);
+  EXPECT_EQ(maps.by_depth.at(1).matrix.sum().item<double>(), 256);
+  EXPECT_FALSE(maps.by_depth.at(1).adds);
+
+  EXPECT_THAT(
+      not_taken({{"J", matrices({0, 1})}, {"source_layers", layers}}),
+      HasSubstr("source_layers of the lens is not what the file says of it; expected 0, 2, got matrices "
+                "of 0, 1"));
+  EXPECT_THAT(not_taken({{"J", matrices({0})}, {"d_model", pickled(std::int64_t{8})}}),
+              HasSubstr("d_model of the lens is not what the file says of it; expected 8, got 16"));
+  EXPECT_THAT(not_taken({{"J", matrices({0, 0})}}), HasSubstr("'J.0': the name stands twice"));
+  EXPECT_THAT(not_taken({{"J", matrices({-1})}}), HasSubstr("'J.-1' is no map"));
+  EXPECT_THAT(not_taken({{"jacobian_sum", matrices({0})}, {"n_done", pickled(std::int64_t{2})}}),
+              HasSubstr("a fit that has not ended"));
+  EXPECT_THAT(not_taken({{"J", matrices({0})}, {"unembed", ones()}}), HasSubstr("'unembed' is no map"));
+  EXPECT_THAT(not_taken({{"J", pickled("none")}}), HasSubstr("holds no map"));
+}
+
+TEST_F(PickledLens, ATunedLensAndItsConfig) {
+  const Items two{{"0.weight", ones()}, {"1.weight", ones()}};
+  const auto maps = LensMaps::load(save(two, "params.pt"));
+  EXPECT_TRUE(maps.by_depth.at(1).adds);
+  EXPECT_EQ(maps.target_depth, std::nullopt);
+  std::ofstream(folder_ / "config.json") << R"({"d_model": 16, "num_hidden_layers": 2, "bias": false})";
+  EXPECT_EQ(LensMaps::load(folder_.path()).target_depth, 2);
+
+  EXPECT_THAT(not_taken_with_config(two, R"({"num_hidden_layers": 3, "bias": false})"),
+              HasSubstr("expected maps of 3 layers without biases, but '2.weight' is missing"));
+  EXPECT_THAT(not_taken_with_config(two, R"({"num_hidden_layers": 2, "bias": true})"),
+              HasSubstr("but '0.bias' is missing, '1.bias' is missing"));
+  EXPECT_THAT(not_taken_with_config(two, R"({"num_hidden_layers": 1, "bias": false})"),
+              HasSubstr("'1.weight' is there"));
+  EXPECT_THAT(not_taken_with_config(two, R"({"d_model": 8, "bias": false})"),
+              HasSubstr("expected 8, got 16"));
+  EXPECT_THAT(not_taken_with_config(two, R"({"lens_type": "affine", "bias": false})"),
+              HasSubstr("expected 'linear_tuned_lens'"));
+  EXPECT_THAT(not_taken_with_config(two, R"({"num_hidden_layers": "2"})"), HasSubstr("num_hidden_layers"));
+}
+
+TEST_F(PickledLens, AFolderHasOneLens) {
+  EXPECT_THAT(text_thrown_by<CheckpointError>([&] { LensMaps::load(folder_.path()); }),
+              HasSubstr("the folder has no lens; expected one file of tensors"));
+  save({{"J", matrices({0})}});
+  EXPECT_EQ(LensMaps::load(folder_.path()).by_depth.size(), 1u);
+  save({{"J", matrices({1})}}, "other.pt");
+  EXPECT_THAT(text_thrown_by<CheckpointError>([&] { LensMaps::load(folder_.path()); }),
+              HasSubstr("2 files of tensors: lens.pt, other.pt; expected one; give the path of the lens"));
 }
 
 TEST(LogitLens, RowsPrint) {

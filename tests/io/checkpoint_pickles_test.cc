@@ -234,5 +234,42 @@ TEST_F(PickledModel, ElementsOfBothFormats) {
                                   (folder_ / "x.pt").native(), {"'t'"});
 }
 
+// Of lenses: {"J": {0: tensor}} has no state dict.
+TEST_F(PickledModel, TensorsMayBeNamedByTheKeysOnTheWayToThem) {
+  const auto tensor = pickled_tensor(pickled_storage("FloatStorage", "0", pickled(std::int64_t{2})),
+                                     {.sizes = {2}, .strides = {1}});
+  const auto ones = at::ones({2});
+  const auto save = [&](const std::string& pickle) {
+    put_file(folder_ / "x.pt",
+             checkpoint_bytes(pickle_of(pickle),
+                              {std::string(static_cast<const char*>(ones.data_ptr()), ones.nbytes())}));
+    return folder_ / "x.pt";
+  };
+  const auto numbered = "}(" + pickled(std::int64_t{0}) + tensor + pickled(std::int64_t{-3}) + tensor + "u";
+  const auto file = save(pickled_dict({{"J", numbered},
+                                       {"deep", pickled_dict({{"er", pickled_dict({{"w", tensor}})}})},
+                                       {"count", pickled(std::int64_t{7})},
+                                       {"about", pickled_dict({{"by", pickled("hand")}})},
+                                       {"b", tensor}}));
+  const auto reader = CheckpointReader::open_file(file, PickledNames::paths);
+  EXPECT_EQ(reader.names(), (std::vector<std::string>{"J.0", "J.-3", "deep.er.w", "b"}));
+  EXPECT_TRUE(at::equal(reader.read("J.-3"), ones));
+  EXPECT_EQ(reader.values().find("count")->integer(), 7);
+  EXPECT_EQ(*reader.values().find("about")->find("by")->text(), "hand");
+  EXPECT_EQ(reader.values().find("J"), nullptr);
+
+  const auto refused = [&](const std::string& pickle, std::initializer_list<std::string_view> parts) {
+    const auto odd = save(pickle);
+    expect_refused<CheckpointError>([&] { CheckpointReader::open_file(odd, PickledNames::paths); },
+                                    odd.native(), parts);
+  };
+  refused(pickled_dict({{"a.b", tensor}, {"a", pickled_dict({{"b", tensor}})}}), {"'a.b'", "stands twice"});
+  refused("}(" + pickled_tuple({}) + tensor + "u", {"the name is not a text"});
+  refused(tensor, {"holds no state dict"});
+  // A dict that holds itself: put into the memo, then among its own values.
+  refused("}q\x01(" + pickled("a") + "h\x01" + "u", {"nested too deeply", "at most 64"});
+  refused("}q\x01(" + pickled("a") + "h\x01" + pickled("b") + "h\x01" + "u", {"nested too deeply"});
+}
+
 }  // namespace
 }  // namespace hooked::checkpoint_pickles_test

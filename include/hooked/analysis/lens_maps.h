@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 
 #include "hooked/core/export.h"
 
@@ -25,15 +26,23 @@ struct LensMaps {
   };
   /// By the number of blocks that have run: 0 is the embedding, n_layers the end.
   std::map<std::int64_t, Map> by_depth;
+  /// Behind how many blocks the stream stands that they lead to, where the files say so: the end.
+  std::optional<std::int64_t> target_depth = std::nullopt;
 
-  /// Reads a safetensors file of
-  /// - a tuned lens (Belrose et al. 2023): `0.weight` [d_model, d_model] and `0.bias` [d_model] of the stream
-  ///   before block 0, and so on, which add x A^T + b to x;
-  /// - a Jacobian lens (Anthropic's and TransformerLens's artifacts): `J.0` [d_model, d_model] of the stream
-  ///   behind block 0, and so on, or all of them in `J` [layer, d_model, d_model] with int64 `source_layers`,
-  ///   by which x becomes J x.
-  /// Throws IoError, and CheckpointError naming a tensor that is neither, misshapen or missing.
-  static LensMaps load(const std::filesystem::path& file);
+  /// Reads a file of torch.save's (of which nothing is run) or of safetensors, or the only such file of a
+  /// folder, of
+  /// - a tuned lens (Belrose et al. 2023), `params.pt` as the package tuned-lens saves it: `0.weight`
+  ///   [d_model, d_model] and, where it has biases, `0.bias` [d_model] of the stream before block 0, and so
+  ///   on, which add x A^T + b to x. The config.json of a folder must agree with it;
+  /// - a Jacobian lens, `lens.pt` as Anthropic's package, TransformerLens and neuronpedia's collection have
+  /// it:
+  ///   `J` holds [d_model, d_model] by the number of the block behind which the stream stands, by which x
+  ///   becomes J x, and `source_layers`, `d_model` and `target_layer` must agree with it where they are
+  ///   there. In safetensors `J.0` and so on, or all of them in `J` [layer, d_model, d_model] with int64
+  ///   `source_layers`.
+  /// Matrices keep the dtype they are stored in. Throws IoError, and CheckpointError naming a tensor that is
+  /// neither, misshapen or missing.
+  static LensMaps load(const std::filesystem::path& file_or_folder);
 };
 
 }  // namespace hooked
