@@ -1,8 +1,10 @@
 """Makes tests/golden/heads.safetensors: what TransformerLens's detect_head says of every head, in float64.
 
 For each model two batches: `whole`, two prompts without padding, and `padded`, three rows padded on the left. Of each the tokens
-(and the mask), and `<model>.<batch>.scores` [pattern, measure, exclusions, row, layer, head]. index.json names what the places
-mean, and where a number of the padded batch is another one than its definition says: those are NaN.
+(and the mask), `<model>.<batch>.scores` [pattern, measure, exclusions, row, layer, head], and `<model>.<batch>.given` [measure,
+exclusions, row, layer, head] of a pattern that the user gives, `given` [query, key]. Some models are there a second time with
+processed weights, as `<model>.folded.<batch>.scores`. heads.json names what the places mean, and where a number of the padded
+batch is another one than its definition says: those are NaN.
 
 TransformerLens scores one prompt at a time and rounds "abs" to three digits; here each row of the batch is given to it as a
 cache of that row, and its rounding is left out.
@@ -10,6 +12,7 @@ cache of that row, and its rounding is left out.
 
 import itertools
 import json
+import logging
 import math
 import sys
 import warnings
@@ -20,14 +23,15 @@ from transformer_lens import head_detector
 
 from .case_files import check, generator_for, kGoldens
 from .float64 import float64
-from .patching import kRows
+from .patching import kRows, steps_that_preserve
 from .reading import read
-from .transformer_lens_cases import build, kOracle
+from .transformer_lens_cases import build, kOracle, process
 
 kFile = kGoldens / "heads.safetensors"
 kIndex = kGoldens / "heads.json"
-# LayerNorm, RMSNorm, attention only, grouped heads with windows, grouped heads alone.
-kModels = ("gpt2_like", "llama_like", "attention_only", "mistral_like", "tl_grouped")
+# LayerNorm, RMSNorm, attention only, grouped heads with windows, grouped heads alone, attention and MLP in parallel.
+kModels = ("gpt2_like", "llama_like", "attention_only", "mistral_like", "tl_grouped", "gptj_like")
+kFolded = ("gpt2_like", "llama_like", "gptj_like")
 kPatterns = ("previous_token_head", "duplicate_token_head", "induction_head")
 kMeasures = ("mul", "abs")
 kExclusions = tuple({"exclude_bos": bos, "exclude_current_token": current} for bos, current in
@@ -60,13 +64,18 @@ def wrong(measure: str, exclusions: dict, padded: bool) -> bool:
     return padded and (measure == "abs" or exclusions["exclude_bos"])
 
 
-def scores(model, tokens: torch.Tensor, mask) -> torch.Tensor:
+def given_pattern() -> torch.Tensor:
+    """A pattern [query, key] of other numbers than 0 and 1, which detect_head wants to be lower triangular."""
+    return torch.rand((kWidth, kWidth), generator=generator_for("heads/given"), dtype=torch.float64).tril()
+
+
+def scores(model, tokens: torch.Tensor, mask, patterns) -> torch.Tensor:
     """[pattern, measure, exclusions, row, layer, head]; rows that begin with padding are NaN where a number is wrong."""
     model.to_tokens = lambda prompt: prompt  # there is no tokenizer
     _, cache = model.run_with_cache(tokens, **({} if mask is None else {"attention_mask": mask}))
-    shape = (len(kPatterns), len(kMeasures), len(kExclusions), len(tokens), model.cfg.n_layers, model.cfg.n_heads)
+    shape = (len(patterns), len(kMeasures), len(kExclusions), len(tokens), model.cfg.n_layers, model.cfg.n_heads)
     made = torch.full(shape, math.nan, dtype=torch.float64)
-    for (p, pattern), (m, measure), (e, exclusions) in itertools.product(enumerate(kPatterns), enumerate(kMeasures),
+    for (p, pattern), (m, measure), (e, exclusions) in itertools.product(enumerate(patterns), enumerate(kMeasures),
                                                                          enumerate(kExclusions)):
         for row in range(len(tokens)):
             if wrong(measure, exclusions, mask is not None and not bool(mask[row].all())):
@@ -80,7 +89,8 @@ def main(_: list) -> None:
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore")
     head_detector.round = lambda number, digits: number
-    tensors, models = {}, []
+    logging.disable(logging.WARNING)  # of a pattern that is not of zeros and ones
+    tensors, models = {"given": given_pattern()}, []
     for name in kModels:
         row = next(row for row in kRows if row.model == name)
         fields, weights = read(row)
@@ -92,11 +102,17 @@ def main(_: list) -> None:
         padded *= mask
         with float64(), torch.no_grad():
             model = build(fields, weights)
+            steps = steps_that_preserve(fields, weights, whole[:1]) if name in kFolded else ()
             for batch, (tokens, real) in {"whole": (whole, None), "padded": (padded, mask)}.items():
-                tensors[f"{name}.{batch}.scores"] = scores(model, tokens, real)
+                tensors[f"{name}.{batch}.scores"] = scores(model, tokens, real, kPatterns)
+                tensors[f"{name}.{batch}.given"] = scores(model, tokens, real, (tensors["given"],))[0]
                 tensors[f"{name}.{batch}.tokens"] = tokens
+                if steps:
+                    folded = build(fields, weights)
+                    process(folded, steps)
+                    tensors[f"{name}.folded.{batch}.scores"] = scores(folded, tokens, real, kPatterns)
         tensors[f"{name}.padded.attention_mask"] = mask
-        models.append({"model": name, "folder": row.folder})
+        models.append({"model": name, "folder": row.folder} | ({"folded": list(steps)} if steps else {}))
         print(name, file=sys.stderr, flush=True)
     check({name: torch.nan_to_num(t) if t.is_floating_point() else t for name, t in tensors.items()}, "heads")
     save_file({n: t.clone().contiguous() for n, t in sorted(tensors.items())}, kFile)
