@@ -281,6 +281,13 @@ TEST_F(Guide, ReadsCircuits) {
   EXPECT_THAT(read(folder_ / "composition.svg"), HasSubstr("<svg"));
 }
 
+TEST_F(Guide, FindsTheRouteToAnInductionHead) {
+  const auto output = output_of("analysis_induction");
+  EXPECT_THAT(output, HasSubstr("head 1.1 gives it 0.9"));
+  EXPECT_THAT(output, HasSubstr("head 0.1 looks for head 0.0: "));  // which looks at the token before
+  EXPECT_THAT(output, HasSubstr("Composition by keys: head 0.0, "));
+}
+
 TEST_F(Guide, FindsACircuit) {
   const auto output = output_of("analysis_gradients");
   EXPECT_THAT(output, HasSubstr("correlation with patching: "));
