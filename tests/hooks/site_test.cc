@@ -27,7 +27,7 @@ TEST(SiteTable, WidePointsAreExactlyTheSettledOnes) {
     if (r.wide) wide.insert(r.word);
   }
   EXPECT_EQ(wide, (std::set<std::string_view>{"tokens", "attn_in", "q_input", "k_input", "v_input", "mlp_in",
-                                              "result", "cross_attn_in", "cross_result"}));
+                                              "result", "linear_state", "cross_attn_in", "cross_result"}));
 }
 
 TEST(SiteTable, ScopeFollowsFromThePath) {

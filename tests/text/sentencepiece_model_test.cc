@@ -82,7 +82,7 @@ TEST_F(SentencePieceTest, BytesThatAreNoMessage) {
   expect_refused(model + bytes_field(3, number_field(3, 2)), "is 2; expected 0 or 1");
   expect_refused(model + bytes_field(1, bytes_field(1, "\xC3\x28")), "not UTF-8");
   expect_refused(std::string(100, '\n'), "expected");
-  expect_refused("version https://git-lfs.github.com/spec/v1\n", "SentencePiece model");
+  expect_refused("version https://git-lfs.github.com/spec/v1\n", "Git LFS pointer");
 }
 
 TEST_F(SentencePieceTest, ModelsThatThePackageRefuses) {
