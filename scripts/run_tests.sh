@@ -36,7 +36,7 @@ failing_programs=$({ grep -lE -m1 '<testsuites [^>]* failures="[1-9]' "${program
 
 # Everything that ctest ran and that left no GoogleTest file: other checks, and programs that crashed.
 junit=$results/ctest.junit
-tr '\n' ' ' <"$junit" >"$junit.line"
+tr '\n\t' '  ' <"$junit" >"$junit.line"
 others=$(($(total tests testsuite "$junit.line") - ${#programs[@]}))
 other_failures=$(($(total failures testsuite "$junit.line") - failing_programs))
 
