@@ -1,6 +1,5 @@
-// libFuzzer target: the first byte chooses a valid tokenizer, the rest is a text.
-// Built as tokenizer_json_fuzz.cc says, with -DHOOKED_SOURCE_DIR='"<folder of this repository>"' for the
-// tokenizers. tests/text/tokenizer_fuzz_test.cc runs the same property over a corpus in every test run.
+// libFuzzer target: the first byte chooses a valid tokenizer, the rest is a text. Built and run by
+// scripts/fuzz.sh; tests/text/tokenizer_fuzz_test.cc runs the same property over a corpus in every test run.
 #include <cstddef>
 #include <cstdint>
 

@@ -1,9 +1,5 @@
-// libFuzzer target: the bytes are a GGUF file.
-// clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined with
-// src/core/{error,json,json_cursor,tensor_text,utf8}.cc,
-// src/io/{checked_size,foreign_kind,ggml_blocks,ggml_types,gguf_header,gguf_value}.cc and LibTorch's headers;
-// no LibTorch library is needed. tests/io/gguf_fuzz_test.cc runs the same property over a corpus in every
-// test run.
+// libFuzzer target: the bytes are a GGUF file. Built and run by scripts/fuzz.sh; tests/io/gguf_fuzz_test.cc
+// runs the same property over a corpus in every test run.
 #include <cstddef>
 #include <cstdint>
 

@@ -1,5 +1,5 @@
-// libFuzzer target: the bytes are a GGUF file with a model. tests/loading/gguf_fuzz_test.cc runs the same
-// property over a corpus in every test run.
+// libFuzzer target: the bytes are a GGUF file with a model. Built and run by scripts/fuzz.sh;
+// tests/loading/gguf_fuzz_test.cc runs the same property over a corpus in every test run.
 #include <unistd.h>
 
 #include <cstddef>

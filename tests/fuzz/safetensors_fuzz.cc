@@ -1,8 +1,6 @@
 // libFuzzer target: the first byte is the number of data bytes after the header, the rest the header's text.
-// clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined with
-// src/core/{error,json,json_cursor,tensor_text,utf8}.cc, src/io/{checked_size,safetensors_header}.cc and
-// LibTorch's headers; no LibTorch library is needed. tests/io/safetensors_fuzz_test.cc runs the same property
-// over a corpus in every test run.
+// Built and run by scripts/fuzz.sh; tests/io/safetensors_fuzz_test.cc runs the same property over a corpus in
+// every test run.
 #include <cstddef>
 #include <cstdint>
 

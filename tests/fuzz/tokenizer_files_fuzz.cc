@@ -1,8 +1,6 @@
-// libFuzzer target: the first byte chooses the name of a tokenizer's file, the others are its bytes.
-// clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -DFMT_HEADER_ONLY -I. -Isrc -Iinclude with
-// all of src/text, src/core/{config_reader,error,json,json_cursor,name_list,parse_integer,utf8}.cc and
-// src/io/{file,path_text}.cc, -lonig -lutf8proc; LibTorch is not needed.
-// tests/text/tokenizer_files_fuzz_test.cc runs the same property over a corpus in every test run.
+// libFuzzer target: the first byte chooses the name of a tokenizer's file, the others are its bytes. Built
+// and run by scripts/fuzz.sh; tests/text/tokenizer_files_fuzz_test.cc runs the same property over a corpus in
+// every test run.
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>

@@ -1,7 +1,4 @@
-// libFuzzer target: the bytes are a tokenizer.json.
-// clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -DFMT_HEADER_ONLY -I. -Isrc -Iinclude with
-// all of src/text, src/core/{config_reader,error,json,json_cursor,name_list,parse_integer,utf8}.cc and
-// src/io/{file,path_text}.cc, -lonig -lutf8proc; LibTorch is not needed.
+// libFuzzer target: the bytes are a tokenizer.json. Built and run by scripts/fuzz.sh;
 // tests/text/tokenizer_fuzz_test.cc runs the same property over a corpus in every test run.
 #include <cstddef>
 #include <cstdint>

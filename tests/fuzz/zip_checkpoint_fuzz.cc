@@ -1,7 +1,6 @@
-// libFuzzer target: the first byte says whether the rest is a pickle or a whole zip checkpoint.
-// clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined with
-// src/core/{error,json,json_cursor,nearest,tensor_text,utf8}.cc, src/io/*.cc, LibTorch and -ldeflate.
-// tests/io/zip_checkpoint_fuzz_test.cc runs the same properties over a corpus in every test run.
+// libFuzzer target: the first byte says whether the rest is a pickle or a whole zip checkpoint. Built and run
+// by scripts/fuzz.sh; tests/io/zip_checkpoint_fuzz_test.cc runs the same properties over a corpus in every
+// test run.
 #include <cstddef>
 #include <cstdint>
 
