@@ -14,6 +14,7 @@
 
 #include "analysis/cache_reading.h"
 #include "analysis/logit_reading.h"
+#include "analysis/numberless.h"
 #include "analysis/vector_stack.h"
 #include "analysis/work_steps.h"
 #include "hooked/core/error.h"

@@ -2,7 +2,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/full.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include "analysis/checked_cells.h"
 #include "analysis/float32_at_least.h"
 #include "analysis/gradient_run.h"
+#include "analysis/numberless.h"
 #include "analysis/standing_edits.h"
 #include "analysis/sweep_grid.h"
 #include "analysis/work_clock.h"
@@ -184,9 +184,8 @@ CellScores Estimates::run() {
   const auto n_rows = static_cast<std::int64_t>(rows_.size());
   rows_in_order_ = n_rows == into_.rows() && std::is_sorted(rows_.begin(), rows_.end()) ? n_rows : -1;
   const auto n_metrics = static_cast<std::int64_t>(metrics_.size());
-  const double nan = std::numeric_limits<double>::quiet_NaN();
-  scores_.scores = at::full({n_metrics, n_rows, plan_.cells()}, nan, at::kDouble);
-  scores_.unpatched = at::full({n_metrics, n_rows}, nan, at::kDouble);
+  scores_.scores = numberless({n_metrics, n_rows, plan_.cells()});
+  scores_.unpatched = numberless({n_metrics, n_rows});
   as_memory_allows(model_.device(), kAttributionPatching, n_rows, rows_at_once(),
                    [&](std::int64_t begin, std::int64_t end) {
                      if (!scores_.complete) return;

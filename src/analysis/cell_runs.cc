@@ -2,7 +2,6 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
@@ -18,6 +17,7 @@
 #include <utility>
 
 #include "analysis/as_memory_allows.h"
+#include "analysis/numberless.h"
 #include "analysis/partial_scores.h"
 #include "analysis/run_places.h"
 #include "analysis/standing_edits.h"
@@ -113,11 +113,10 @@ void RunningSweep::begin(const std::vector<std::int64_t>& rows) {
   cells_ = plan_.cells();
   const auto n_rows = static_cast<std::int64_t>(rows.size());
   const auto n_metrics = static_cast<std::int64_t>(metrics_.size());
-  const auto nan = std::numeric_limits<double>::quiet_NaN();
-  scores_.scores = at::full({n_metrics, n_rows, cells_}, nan, at::kDouble);
+  scores_.scores = numberless({n_metrics, n_rows, cells_});
   scores_.done = at::zeros({n_rows, cells_}, at::kBool);
-  scores_.unpatched = at::full({n_metrics, n_rows}, nan, at::kDouble);
-  scores_.sizes = at::full({n_rows, static_cast<std::int64_t>(plan_.groups.size())}, nan, at::kDouble);
+  scores_.unpatched = numberless({n_metrics, n_rows});
+  scores_.sizes = numberless({n_rows, static_cast<std::int64_t>(plan_.groups.size())});
   if (!options_.partial.empty()) {
     file_.emplace(options_.partial, record_of(model_, options_, into_, plan_, rows));
     if (auto before = file_->load()) {

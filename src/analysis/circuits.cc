@@ -18,6 +18,7 @@
 
 #include "analysis/eigenvalues.h"
 #include "analysis/float32_at_least.h"
+#include "analysis/numberless.h"
 #include "analysis/row_columns.h"
 #include "analysis/stream_matrices.h"
 #include "analysis/work_steps.h"

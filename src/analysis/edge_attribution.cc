@@ -3,12 +3,9 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/full_like.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <set>
 #include <utility>
@@ -17,6 +14,7 @@
 #include "analysis/checked_cells.h"
 #include "analysis/edge_walk.h"
 #include "analysis/gradient_run.h"
+#include "analysis/numberless.h"
 #include "analysis/row_metrics.h"
 #include "analysis/standing_edits.h"
 #include "analysis/sweep_grid.h"
@@ -277,7 +275,7 @@ AttributionPatchingReport edge_attribution_report(const HookedTransformer& model
   const auto count = static_cast<std::int64_t>(layout.rows().size());
   std::vector<at::Tensor> rows(layout.rows().size());  // [1, writer, reader, ...]
   CellScores made;
-  made.unpatched = at::full({1, count}, std::numeric_limits<double>::quiet_NaN(), at::kDouble);
+  made.unpatched = numberless({1, count});
   std::int64_t gradient_runs = 0;
   const bool all = count == into.rows() && std::is_sorted(layout.rows().begin(), layout.rows().end());
   as_memory_allows(model.device(), kEdgeAttribution, count, all ? edges.rows_at_once() : 1,
@@ -293,7 +291,7 @@ AttributionPatchingReport edge_attribution_report(const HookedTransformer& model
                      made.complete = options.sweep.progress(clock.at(end, count)) || end == count;
                    });
   for (at::Tensor& row : rows) {
-    if (!row.defined()) row = at::full_like(rows.front(), std::numeric_limits<double>::quiet_NaN());
+    if (!row.defined()) row = numberless(rows.front().sizes(), rows.front().options());
   }
   made.scores = at::cat(rows).flatten(1).unsqueeze(0);
   SweepReport laid = layout.report(made);

@@ -5,17 +5,16 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/einsum.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/stack.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 #include <utility>
 
 #include "analysis/float32_at_least.h"
 #include "analysis/gradient_run.h"
+#include "analysis/numberless.h"
 #include "analysis/stream_path.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
@@ -223,8 +222,7 @@ class EdgeWalk {
     const auto readers = static_cast<std::int64_t>(run_.graph.reader_axis.labels.size());
     std::vector<std::int64_t> sizes{deltas_.front().size(0), writers, readers};
     if (run_.by_position) sizes.push_back(longest());
-    const double nan = std::numeric_limits<double>::quiet_NaN();
-    edges_ = at::full(sizes, nan, deltas_.front().options().dtype(at::kDouble));
+    edges_ = numberless(sizes, deltas_.front().options().dtype(at::kDouble));
     const auto& steps = run_.graph.steps;
     for (std::size_t i = 0; i < steps.size();) {
       switch (steps[i].kind) {

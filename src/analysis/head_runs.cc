@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "analysis/head_sums.h"
+#include "analysis/numberless.h"
 #include "analysis/row_runs.h"
-#include "analysis/work_steps.h"
 #include "hooked/core/error.h"
 
 namespace hooked {

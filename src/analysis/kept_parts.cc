@@ -3,17 +3,16 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/einsum.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 #include <utility>
 
 #include "analysis/cell_plan.h"
 #include "analysis/gradient_run.h"
+#include "analysis/numberless.h"
 #include "analysis/row_metrics.h"
 #include "analysis/work_clock.h"
 #include "core/parallel.h"
@@ -200,7 +199,7 @@ KeptScores KeptParts::of_edges(const std::vector<PartSet>& sets) const {
     there.push_back(whole_values(sweep_.from, name, whole.cache[writer.written], rows));
   }
   const auto n_rows = static_cast<std::int64_t>(rows.size()), n_sets = static_cast<std::int64_t>(sets.size());
-  KeptScores scores{.kept = at::full({n_rows, n_sets}, std::numeric_limits<double>::quiet_NaN(), at::kDouble),
+  KeptScores scores{.kept = numberless({n_rows, n_sets}),
                     .whole = metric(whole).detach().to(at::kCPU, at::kDouble)};
   const WorkClock clock;
   for (std::int64_t set = 0; set < n_sets && scores.complete; ++set) {

@@ -15,6 +15,7 @@
 
 #include "analysis/cache_reading.h"
 #include "analysis/final_stage.h"
+#include "analysis/numberless.h"
 #include "analysis/stream_path.h"
 #include "analysis/work_steps.h"
 #include "hooked/core/error.h"

@@ -4,13 +4,11 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/stack.h>
 #include <fmt/format.h>
 
 #include <functional>
-#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -18,6 +16,7 @@
 #include "analysis/cache_reading.h"
 #include "analysis/final_stage.h"
 #include "analysis/logit_reading.h"
+#include "analysis/numberless.h"
 #include "analysis/part_measures.h"
 #include "analysis/stream_path.h"
 #include "hooked/core/error.h"
@@ -216,8 +215,7 @@ Grid unnormed_reading(const HookedTransformer& model, const ActivationCache& cac
     if (config.norms_inputs(layer)) mlp = normed_mlp(model, options.stack, layer);
     if (mlp) layers.places.back() = mlp->norm.normalized;
     if (!mlp || !config.dense_mlp(layer)) {
-      by_layer.push_back(at::full({run.columns.rows(), 3, run.columns.positions()},
-                                  std::numeric_limits<double>::quiet_NaN(), at::kDouble));
+      by_layer.push_back(numberless({run.columns.rows(), 3, run.columns.positions()}));
       continue;
     }
     const auto [read, unnormed, scaled] = readings_of(run, *mlp, layer);

@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/numberless.h"
 #include "analysis/row_columns.h"
 #include "analysis/row_runs.h"
-#include "analysis/work_steps.h"
 #include "core/to_device.h"
 #include "hooked/core/error.h"
 #include "hooked/engine/loss.h"

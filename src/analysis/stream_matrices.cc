@@ -4,16 +4,15 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/constant_pad_nd.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/stack.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 #include <vector>
 
 #include "analysis/final_stage.h"
+#include "analysis/numberless.h"
 #include "core/to_device.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
@@ -165,7 +164,7 @@ at::Tensor StreamMatrices::all(const std::function<at::Tensor(std::int64_t layer
   auto next = matrices.begin();
   for (std::int64_t layer = 0; layer < layers(); ++layer) {
     if (!attends(layer)) {
-      all.push_back(at::full(sizes, std::numeric_limits<double>::quiet_NaN(), matrices.front().options()));
+      all.push_back(numberless(sizes, matrices.front().options()));
       continue;
     }
     std::vector<std::int64_t> behind;  // zeros, by axis from the last one on

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "analysis/cache_reading.h"
+#include "analysis/numberless.h"
 #include "analysis/work_steps.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"

@@ -1,11 +1,7 @@
 #pragma once
 
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/full.h>
-
 #include <cstdint>
 #include <functional>
-#include <limits>
 
 #include "analysis/work_clock.h"
 
@@ -28,10 +24,5 @@ class WorkSteps {
   const std::function<bool(const SweepProgress&)>& watch_;
   WorkClock clock_;
 };
-
-/// What stands for numbers whose steps are not done.
-inline at::Tensor numberless(at::IntArrayRef sizes, const at::TensorOptions& like = at::kDouble) {
-  return at::full(sizes, std::numeric_limits<double>::quiet_NaN(), like);
-}
 
 }  // namespace hooked

@@ -129,6 +129,7 @@ void perform(const LensOptions& options) {
   std::fflush(stdout);
   if (!options.out.empty()) made.probabilities.save(options.out);
 }
+
 void perform(const AttributeOptions& options) {
   require_folder_of(options.out);
   const auto model = load_model(options.model);

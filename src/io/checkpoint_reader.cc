@@ -137,10 +137,9 @@ struct CheckpointReader::Contents {
 
   /// All tensors must be there once.
   void check_tensors_of_splits() const {
-    const auto* stated = find_value(*shards.front().contents->gguf(), "split.tensors.count");
     const auto all = static_cast<std::int64_t>(tensors.size());
     const std::int64_t wanted =
-        stated == nullptr || stated->is_array() ? all : stated->integer().value_or(all);
+        find_integer(*shards.front().contents->gguf(), "split.tensors.count").value_or(all);
     if (shards.size() > 1 && missing.empty() && wanted != all) {
       throw CheckpointError(
           path_text(shards.front().file.path),

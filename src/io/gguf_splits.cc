@@ -54,11 +54,7 @@ std::string gguf_split_pattern(const std::string& first) {
 
 void check_gguf_split(const GgufMetadata& metadata, std::size_t index, std::size_t count,
                       const std::string& where) {
-  const auto number = [&](std::string_view key) {
-    const GgufValue* value = find_value(metadata, key);
-    return value == nullptr || value->is_array() ? std::nullopt : value->integer();
-  };
-  const auto no = number("split.no"), of = number("split.count");
+  const auto no = find_integer(metadata, "split.no"), of = find_integer(metadata, "split.count");
   if (no == static_cast<std::int64_t>(index) && of == static_cast<std::int64_t>(count)) return;
   throw CheckpointError(
       where, fmt::format("the file is not the one that its name says; expected metadata 'split.no' {} and "

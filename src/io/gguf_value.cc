@@ -117,4 +117,9 @@ const GgufValue* find_value(const GgufMetadata& metadata, std::string_view key) 
   return found == metadata.end() ? nullptr : &found->second;
 }
 
+std::optional<std::int64_t> find_integer(const GgufMetadata& metadata, std::string_view key) {
+  const GgufValue* value = find_value(metadata, key);
+  return value == nullptr || value->is_array() ? std::nullopt : value->integer();
+}
+
 }  // namespace hooked

@@ -74,4 +74,7 @@ using GgufMetadata = std::map<std::string, GgufValue, std::less<>>;
 /// The value of `key`, or null.
 const GgufValue* find_value(const GgufMetadata& metadata, std::string_view key);
 
+/// The whole number that `key` has; nothing where it has none, an array, or a value of another kind.
+std::optional<std::int64_t> find_integer(const GgufMetadata& metadata, std::string_view key);
+
 }  // namespace hooked

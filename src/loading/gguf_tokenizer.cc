@@ -365,8 +365,7 @@ TokenizerFiles read_gguf_tokenizer(const GgufMetadata& metadata, std::int64_t d_
 std::vector<std::int64_t> gguf_stop_tokens(const GgufMetadata& metadata) {
   std::vector<std::int64_t> ids;
   for (const std::string_view key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"}) {
-    const GgufValue* value = find_value(metadata, key);
-    const auto id = value == nullptr || value->is_array() ? std::nullopt : value->integer();
+    const auto id = find_integer(metadata, key);
     if (id && std::ranges::find(ids, *id) == ids.end()) ids.push_back(*id);
   }
   return ids;

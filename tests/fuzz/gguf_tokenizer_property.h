@@ -1,9 +1,6 @@
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
-#include <span>
 #include <stdexcept>
 #include <string_view>
 
@@ -11,6 +8,7 @@
 #include "io/gguf_header.h"
 #include "loading/gguf_tokenizer.h"
 #include "tests/fuzz/tokenizer_property.h"
+#include "tests/io/gguf_bytes.h"
 
 namespace hooked {
 
@@ -25,14 +23,7 @@ inline bool gguf_tokenizer_property(std::string_view bytes) {
   constexpr std::int64_t kVocabulary = 1 << 16;
   GgufMetadata metadata;
   try {
-    metadata = read_gguf_header(
-                   bytes.size(),
-                   [&](std::uint64_t offset, std::span<std::byte> into) {
-                     std::copy_n(reinterpret_cast<const std::byte*>(bytes.data()) + offset, into.size(),
-                                 into.begin());
-                   },
-                   "input")
-                   .metadata;
+    metadata = gguf_header_of(bytes, "input").metadata;
   } catch (const CheckpointError&) {
     return false;
   }

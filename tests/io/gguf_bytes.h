@@ -1,11 +1,15 @@
 #pragma once
 
+#include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "io/gguf_header.h"
 #include "io/gguf_value.h"
 
 namespace hooked {
@@ -20,6 +24,14 @@ inline std::string little(std::uint64_t number, int width) {
 inline std::string gguf_text(std::string_view text) { return little(text.size(), 8) + std::string(text); }
 
 inline std::string gguf_type(GgufType type) { return little(static_cast<std::uint64_t>(type), 4); }
+
+/// The header of a file of these bytes. Throws CheckpointError, in the name of `where`.
+inline GgufHeader gguf_header_of(std::string_view bytes, std::string_view where) {
+  const auto read = [&](std::uint64_t offset, std::span<std::byte> into) {
+    std::copy_n(reinterpret_cast<const std::byte*>(bytes.data()) + offset, into.size(), into.begin());
+  };
+  return read_gguf_header(bytes.size(), read, where);
+}
 
 /// A GGUF file as its bytes, each part as a test wants it.
 struct GgufBytes {

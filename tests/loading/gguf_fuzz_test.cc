@@ -59,12 +59,7 @@ std::string value_bytes(const GgufValue& value) {
 }
 
 TakenApart taken_apart(const std::string& bytes) {
-  const GgufHeader header = read_gguf_header(
-      bytes.size(),
-      [&](std::uint64_t offset, std::span<std::byte> into) {
-        std::copy_n(reinterpret_cast<const std::byte*>(bytes.data()) + offset, into.size(), into.begin());
-      },
-      "m.gguf");
+  const GgufHeader header = gguf_header_of(bytes, "m.gguf");
   TakenApart parts;
   for (const auto& [key, value] : header.metadata) parts.entries.emplace_back(key, value_bytes(value));
   for (const GgufTensor& tensor : header.tensors) {

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <set>
 
 #include "core/json.h"
@@ -27,17 +26,7 @@ Json json_of(const std::filesystem::path& file) {
   return parse_json(file_bytes(file), {.bytes = 1 << 24, .repeating = std::vector<std::string_view>{}});
 }
 
-GgufMetadata metadata_of(const GgufBytes& file) {
-  const std::string bytes = file.bytes();
-  return read_gguf_header(
-             bytes.size(),
-             [&](std::uint64_t offset, std::span<std::byte> into) {
-               std::copy_n(reinterpret_cast<const std::byte*>(bytes.data()) + offset, into.size(),
-                           into.begin());
-             },
-             "m.gguf")
-      .metadata;
-}
+GgufMetadata metadata_of(const GgufBytes& file) { return gguf_header_of(file.bytes(), "m.gguf").metadata; }
 
 std::string texts_of(const std::vector<std::string>& all) {
   std::string bytes;
