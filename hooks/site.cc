@@ -64,13 +64,22 @@ constexpr Condition shared_key{
     "keys have a part that all heads share"};
 constexpr Condition normed_heads{[](const Config& c, std::int64_t l) { return c.norms_heads(l); },
                                  "the layer has attention whose queries and keys are normed"};
+constexpr Condition own_keys{[](const Config& c, std::int64_t l) { return c.makes_keys(l); },
+                             "the layer has attention with keys and values of its own"};
+constexpr Condition own_keys_of_stream{
+    [](const Config& c, std::int64_t l) { return c.makes_keys(l) && !c.latent_attention(); },
+    "the layer has attention with keys and values of its own and no latents"};
+constexpr Condition normed_keys{
+    [](const Config& c, std::int64_t l) { return c.norms_heads(l) && c.makes_keys(l); },
+    "the layer has attention with keys of its own, and queries and keys are normed"};
 constexpr Condition normed_values{
-    [](const Config& c, std::int64_t l) { return c.attends(l) && c.value_norm; },
-    "the layer has attention whose values are normed"};
+    [](const Config& c, std::int64_t l) { return c.makes_keys(l) && c.value_norm; },
+    "the layer has attention with values of its own, which are normed"};
 constexpr Condition scaled_stream{[](const Config& c, std::int64_t) { return c.layer_scale; },
                                   "blocks end with a number that multiplies the stream (layer_scale)"};
-constexpr Condition rotary{[](const Config& c, std::int64_t l) { return c.rotates(l); },
-                           "the layer's positions are rotary"};
+constexpr Condition rotary_keys{
+    [](const Config& c, std::int64_t l) { return c.rotates(l) && c.makes_keys(l); },
+    "the layer's positions are rotary, and it has keys of its own"};
 constexpr Condition placed_queries{
     [](const Config& c, std::int64_t l) { return c.rotates(l) || (c.attends(l) && c.grows_queries(l)); },
     "the layer's positions are rotary, or scale its queries"};
@@ -116,9 +125,15 @@ constexpr Condition weighted_inputs{
     [](const Config& c, std::int64_t l) { return c.mixture(l) && c.experts->weighted_inputs; },
     "the layer has a mixture whose experts read tokens times their weights (experts.weighted_inputs)"};
 constexpr Condition shared_expert{has_shared_expert, "the layer has a mixture with a shared expert"};
+constexpr Condition normed_experts{
+    [](const Config& c, std::int64_t l) { return c.mixture(l) && c.experts->own_norms; },
+    "the layer has a mixture whose parts have norms of their own (experts.own_norms)"};
 constexpr Condition gated_shared{
     [](const Config& c, std::int64_t l) { return has_shared_expert(c, l) && c.experts->shared_gate; },
     "the layer has a mixture whose shared expert is gated"};
+
+constexpr Condition layer_input{[](const Config& c, std::int64_t) { return c.layer_input.has_value(); },
+                                "blocks read something of each token besides the stream (layer_input)"};
 
 constexpr Condition final_norm{
     [](const Config& c, std::int64_t) { return c.final_norm != NormKind::none && !c.has_encoder(); },

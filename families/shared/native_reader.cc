@@ -284,6 +284,8 @@ void read_attention(const Source& in, ModelConfig& c) {
   if (in.hooked.object_if("query_growth")) c.query_growth.emplace();
   if (in.hooked.object_if("full_heads"))
     c.full_heads = FullHeads{.d_head = c.d_head, .n_kv_heads = c.n_kv_heads};
+  if (in.hooked.object_if("shared_keys")) c.shared_keys = SharedKeys{.layers = 0, .d_mlp = c.d_mlp};
+  if (in.hooked.object_if("layer_input")) c.layer_input.emplace();
   if (const auto group = in.hooked.object_if("latent")) {
     c.latent = Latents{.d_kv = group->integer("d_kv"), .d_value = c.d_head};
   }

@@ -16,6 +16,20 @@ std::vector<BlockPlace> ModelConfig::blocks() const {
   return all;
 }
 
+std::int64_t ModelConfig::key_layer(std::int64_t l) const {
+  if (l < layers_with_keys()) return l;
+  std::int64_t source = layers_with_keys() - 1;
+  while (source > 0 && windowed(source) != windowed(l)) --source;
+  return source;
+}
+
+bool ModelConfig::lends_keys(std::int64_t l) const {
+  for (std::int64_t later = layers_with_keys(); later < n_layers; ++later) {
+    if (key_layer(later) == l) return true;
+  }
+  return false;
+}
+
 ModelConfig without_unembedding(ModelConfig config) {
   config.unembedding.reset();
   config.final_norm = NormKind::none;

@@ -157,6 +157,8 @@ void visit_experts(Visitor& visit, Config& c) {
   visit("experts.d_shared", e.d_shared, Between{0, kMaxWidth});
   visit("experts.shared_gate", e.shared_gate, Any{});
   visit("experts.shared_gate_bias", e.shared_gate_bias, Any{});
+  visit("experts.own_norms", e.own_norms, Any{});
+  visit("experts.expert_scale", e.expert_scale, Any{});
   visit("experts.dense_layers", e.dense_layers, EachLayer{c.n_layers, /*may_be_empty=*/true});
 }
 
@@ -248,6 +250,11 @@ void visit_fields(Visitor&& visit, Config& c) {
           Between{1, kMaxWidth / std::max<std::int64_t>(1, c.n_heads)});
     visit("full_heads.n_kv_heads", c.full_heads->n_kv_heads, DivisorOf{"n_heads", c.n_heads});
   }
+  if (c.shared_keys) {
+    visit("shared_keys.layers", c.shared_keys->layers, Between{1, c.n_layers - 1});
+    visit("shared_keys.d_mlp", c.shared_keys->d_mlp, c.has_mlp() ? Between{1, kMaxWidth} : Between{0, 0});
+  }
+  if (c.layer_input) visit("layer_input.width", c.layer_input->width, Between{1, kMaxWidth});
   visit("d_mlp", c.d_mlp, c.has_mlp() ? Between{1, kMaxWidth} : Between{0, 0});
   visit("d_vocab", c.d_vocab, Between{1, kMaxWidth});
 

@@ -19,7 +19,8 @@ void check_parameters(const ModelConfig& c) {
       number(2 * c.n_layers + c.n_encoder_layers()) * number(c.d_model) *
       (4.0 *
            number(c.n_heads * std::max({c.d_head, c.value_dim(0), c.head_width_of(/*in_windowed=*/false)})) +
-       3.0 * number(c.d_mlp) + 3.0 * experts +
+       3.0 * number(std::max(c.d_mlp, c.mlp_width(c.n_layers - 1))) + 3.0 * experts +
+       (c.layer_input ? number(c.layer_input->width) * (3.0 + number(c.d_vocab)) : 0.0) +
        (c.short_conv ? 4.0 * number(c.d_model) + number(c.short_conv->kernel) : 0.0) +
        (c.delta_net ? number(c.delta_net->d_qkv()) * number(c.delta_net->kernel + 1) +
                           2.0 * number(c.delta_net->n_heads * (c.delta_net->d_value + 1))
@@ -129,6 +130,11 @@ void check_experts(const ModelConfig& c) {
          "false, because experts.d_shared is 0");
   expect(!e.shared_gate_bias || e.shared_gate, "experts.shared_gate_bias", e.shared_gate_bias,
          "false, because experts.shared_gate is false");
+  if (e.own_norms) {
+    expect(e.d_shared > 0, "experts.d_shared", e.d_shared, "at least 1, because of experts.own_norms");
+    expect(c.norm == NormKind::rms_norm && c.norm_place == NormPlace::both, "experts.own_norms", true,
+           "false, because norm is not RMS with norm_place both");
+  }
   if (e.dense_layers.empty()) {
     expect(c.d_mlp == e.d_expert, "d_mlp", c.d_mlp,
            fmt::format("experts.d_expert = {}, because every MLP is a mixture of experts", e.d_expert));
@@ -183,6 +189,39 @@ void check_full_heads(const ModelConfig& c) {
   const std::int64_t pairs = std::min(c.d_head, heads.d_head) / 2;
   expect(rotary->local_base || rotary->turned_pairs <= pairs, "rotary.turned_pairs", rotary->turned_pairs,
          fmt::format("at most {}, the pairs of the narrowest heads", pairs));
+}
+
+// Layers that attend with the keys and values of others.
+void check_shared_keys(const ModelConfig& c) {
+  const auto because = [](std::string_view expected) {
+    return fmt::format("{}, because of shared_keys", expected);
+  };
+  expect(!c.latent, "latent", "one", because("none"));
+  expect(c.attends_everywhere(), "shared_keys", "layers without keys of their own",
+         "none, because some layers have no attention");
+  expect(!c.shortformer(), "positions", word_of(c.positions), because("another kind than shortformer"));
+  for (std::int64_t l = c.layers_with_keys(); l < c.n_layers; ++l) {
+    expect(c.windowed(c.key_layer(l)) == c.windowed(l), "shared_keys.layers", c.shared_keys->layers,
+           fmt::format("fewer: no layer with keys of its own has {} window, as layer {} has",
+                       c.windowed(l) ? "a" : "no", l));
+  }
+  expect(!c.experts || !c.experts->dense_layers.empty() || c.shared_keys->d_mlp == c.d_mlp,
+         "shared_keys.d_mlp", c.shared_keys->d_mlp,
+         fmt::format("d_mlp = {}, because every MLP is a mixture of experts", c.d_mlp));
+}
+
+// What blocks read of each token besides the stream.
+void check_layer_input(const ModelConfig& c) {
+  const auto because = [](std::string_view expected) {
+    return fmt::format("{}, because of layer_input", expected);
+  };
+  expect(c.norm == NormKind::rms_norm, "norm", word_of(kNormKindWords, c.norm), because("RMS"));
+  expect(!c.norms_stream(), "norm_place", word_of(kNormPlaceWords, c.norm_place),
+         because("pre, output or both"));
+  expect(c.layout == BlockLayout::serial, "layout", word_of(kBlockLayoutWords, c.layout), because("serial"));
+  expect(c.has_mlp(), "mlp", word_of(kMlpKindWords, c.mlp), because("plain or gated"));
+  expect(!c.summed_embedding() && !c.post_embedding_norm, "embedding_sum_norm",
+         "a normed or summed embedding", because("none"));
 }
 
 // Layers of one kind that is not attention, by the field that names them.
@@ -253,6 +292,7 @@ void check_encoder(const ModelConfig& c) {
       {"experts", c.experts.has_value()},           {"window", c.window.has_value()},
       {"qk_norm", c.qk_norm.has_value()},           {"latent", c.latent_attention()},
       {"short_conv", c.short_conv.has_value()},     {"delta_net", c.delta_net.has_value()},
+      {"shared_keys", c.shared_keys.has_value()},   {"layer_input", c.layer_input.has_value()},
       {"query_growth", c.query_growth.has_value()}, {"unembedding.mlm_head", c.has_mlm_head()}};
   for (const auto& [field, present] : absent) expect_plain(!present, field, "one", "none");
   const std::pair<std::string_view, bool> off[] = {{"attention_sinks", c.attention_sinks},
@@ -273,6 +313,8 @@ void check_rules(const ModelConfig& config) {
   if (config.experts) check_experts(config);
   check_positions(config);
   if (config.full_heads) check_full_heads(config);
+  if (config.shared_keys) check_shared_keys(config);
+  if (config.layer_input) check_layer_input(config);
   check_mixers(config);
   check_ends(config);
 }

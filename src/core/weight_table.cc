@@ -113,6 +113,8 @@ constexpr WeightCondition ln2_post_bias{
     [](Config c, Place p) { return output_norm(c, p) && c.has_mlp() && is_biased(c.norm, c); },
     "norms stand on the sublayers' outputs, there is an MLP, and they are LayerNorms with `norm_bias`"};
 
+constexpr WeightCondition layer_input{[](Config c, Place) { return c.layer_input.has_value(); },
+                                      "`layer_input`"};
 constexpr WeightCondition layer_scale{[](Config c, Place) { return c.layer_scale; }, "`layer_scale`"};
 
 constexpr WeightCondition attention{attends, "the layer has attention"};
@@ -122,11 +124,11 @@ constexpr WeightCondition query_bias{
     [](Config c, Place p) { return attends(c, p) && !c.query_latent() && c.qkv_bias; },
     "the layer has attention, and queries are not made from a latent, with `qkv_bias`"};
 constexpr WeightCondition keys_and_values{
-    [](Config c, Place p) { return attends(c, p) && !c.latent_attention(); },
-    "the layer has attention without latents"};
+    [](Config c, Place p) { return c.makes_keys(p.layer) && !c.latent_attention(); },
+    "the layer has attention with keys and values of its own, without latents"};
 constexpr WeightCondition key_and_value_bias{
-    [](Config c, Place p) { return attends(c, p) && !c.latent_attention() && c.qkv_bias; },
-    "the layer has attention without latents, with `qkv_bias`"};
+    [](Config c, Place p) { return c.makes_keys(p.layer) && !c.latent_attention() && c.qkv_bias; },
+    "the layer has attention with keys and values of its own, without latents, with `qkv_bias`"};
 constexpr WeightCondition query_latent{[](Config c, Place p) { return attends(c, p) && c.query_latent(); },
                                        "`latent.d_query`"};
 constexpr WeightCondition query_latent_bias{
@@ -146,6 +148,12 @@ constexpr WeightCondition qk_norm{[](Config c, Place p) { return c.norms_heads(p
                                   "the layer has attention whose queries and keys are normed"};
 constexpr WeightCondition qk_norm_bias{
     [](Config c, Place p) { return c.norms_heads(p.layer) && c.qk_norm->bias; }, "`qk_norm.bias`"};
+constexpr WeightCondition key_norm{
+    [](Config c, Place p) { return c.norms_heads(p.layer) && c.makes_keys(p.layer); },
+    "the layer has attention whose keys are its own and normed"};
+constexpr WeightCondition key_norm_bias{
+    [](Config c, Place p) { return c.norms_heads(p.layer) && c.makes_keys(p.layer) && c.qk_norm->bias; },
+    "the layer has attention whose keys are its own and normed, with `qk_norm.bias`"};
 constexpr WeightCondition sinks{[](Config c, Place p) { return attends(c, p) && c.attention_sinks; },
                                 "`attention_sinks`"};
 constexpr WeightCondition relative_bias{

@@ -68,6 +68,8 @@ struct ModelConfig {
       0.0;  ///< gated: the gate is held below this, the up branch within it; 0 is off (gpt-oss)
   bool up_offset = false;               ///< gated: the gate multiplies 1 + the up branch (gpt-oss)
   std::optional<Experts> experts = {};  ///< mixtures of experts; none: every MLP is an ordinary one
+  std::optional<LayerInput> layer_input =
+      {};  ///< what blocks read of tokens besides the stream; none: nothing
 
   // Attention.
   AttentionDirection direction = AttentionDirection::causal;  ///< of the stack that predicts
@@ -82,6 +84,8 @@ struct ModelConfig {
       true;  ///< with latents, of the maps that read the stream: to latents, and to the shared key
   bool attn_out_bias = true;           ///< attention has b_O
   std::optional<Latents> latent = {};  ///< latent attention; none: heads read the stream
+  std::optional<SharedKeys> shared_keys =
+      {};  ///< layers without keys of their own; none: every layer has its own
   /// One more number per head takes part in the softmax over keys, and no value belongs to it (gpt-oss).
   bool attention_sinks = false;
   /// Each head's z is multiplied by a sigmoid of what a map of its own makes of what attention reads (Qiu et
@@ -128,6 +132,14 @@ struct ModelConfig {
   std::string_view mixer(std::int64_t l) const {
     return convolves(l) ? "conv" : recurs(l) ? "linear_attn" : "attn";
   }
+  /// Layers that have keys and values of their own; behind them are those of shared_keys.
+  std::int64_t layers_with_keys() const { return n_layers - (shared_keys ? shared_keys->layers : 0); }
+  /// Whether layer `l` has attention that makes keys and values.
+  bool makes_keys(std::int64_t l) const { return attends(l) && l < layers_with_keys(); }
+  /// The layer whose keys and values layer `l` attends with.
+  std::int64_t key_layer(std::int64_t l) const;
+  /// Whether later layers attend with the keys and values of layer `l`.
+  bool lends_keys(std::int64_t l) const;
   /// Whether layer `l` attends through a window, sliding or of chunks.
   bool windowed(std::int64_t l) const { return window && window->layers[static_cast<std::size_t>(l)]; }
 
@@ -229,6 +241,8 @@ struct ModelConfig {
   std::int64_t value_dim(std::int64_t l) const { return latent ? latent->d_value : head_width(l); }
   /// Width of the part of a key that its head has for itself.
   std::int64_t own_key_dim() const { return d_head - (latent ? latent->d_shared_key : 0); }
+  /// Neurons of the ordinary MLP of layer `l`.
+  std::int64_t mlp_width(std::int64_t l) const { return l < layers_with_keys() ? d_mlp : shared_keys->d_mlp; }
   /// Whether blocks have an MLP.
   bool has_mlp() const { return mlp != MlpKind::none; }
   /// Routed experts of a mixture layer; 0 without mixtures.

@@ -209,6 +209,26 @@ struct FullHeads {
   bool operator==(const FullHeads&) const = default;
 };
 
+/// Layers at the end of the stack that make no keys and values. Each attends with those of the last layer
+/// before all of them that has a window as it has, or none as it has none (Gemma 3n, Gemma 4).
+struct SharedKeys {
+  std::int64_t layers = 0;  ///< how many; fewer than all
+  std::int64_t d_mlp = 0;   ///< neurons of their ordinary MLPs
+
+  bool operator==(const SharedKeys&) const = default;
+};
+
+/// What a block reads of each token besides the stream, behind its MLP (per-layer embeddings, Gemma 3n and
+/// Gemma 4): a row of a table of its own for the token and a map of the token's embedding,
+///   in = (RMSNorm(W_embed embed / sqrt(d_model)) + sqrt(width) W_token[token]) / sqrt(2),
+/// by which the block multiplies what it makes of the stream,
+///   out = RMSNorm(W_out (activation(W_gate stream) * in)).
+struct LayerInput {
+  std::int64_t width = 0;  ///< of `in`
+
+  bool operator==(const LayerInput&) const = default;
+};
+
 /// Latent attention (DeepSeek-AI 2024, DeepSeek-V2): what attention reads is first made into short vectors,
 /// and heads are made from these after a norm. A head's key is a part of its own, from the latent of keys and
 /// values, and behind it a part that all heads share, straight from the stream.
@@ -310,6 +330,11 @@ struct Experts {
   std::int64_t d_shared = 0;      ///< width of the shared expert, which sees every token; 0: there is none
   bool shared_gate = false;       ///< the shared expert's output is multiplied by a sigmoid (Qwen 2)
   bool shared_gate_bias = false;  ///< that sigmoid's linear map has a bias
+
+  /// The router and the routed experts read the stream through norms of their own, the shared expert through
+  /// the block's, and what experts and shared expert write is normed before the sum (Gemma 4).
+  bool own_norms = false;
+  bool expert_scale = false;  ///< the chosen weights are multiplied by a trained number per expert (Gemma 4)
 
   bool operator==(const Experts&) const = default;
 };
