@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/model_config_fields.h"
@@ -17,7 +18,7 @@ std::vector<BlockPlace> ModelConfig::blocks() const {
 }
 
 std::int64_t ModelConfig::key_layer(std::int64_t l) const {
-  if (l < layers_with_keys()) return l;
+  if (!shares_keys(l)) return l;
   std::int64_t source = layers_with_keys() - 1;
   while (source > 0 && windowed(source) != windowed(l)) --source;
   return source;
@@ -28,6 +29,14 @@ bool ModelConfig::lends_keys(std::int64_t l) const {
     if (key_layer(later) == l) return true;
   }
   return false;
+}
+
+std::int64_t ModelConfig::last_start(std::int64_t l, std::int64_t end_layer) const {
+  std::int64_t start = l;
+  for (std::int64_t later = std::max(l, layers_with_keys()); later < end_layer; ++later) {
+    start = std::min(start, key_layer(later));
+  }
+  return start;
 }
 
 ModelConfig without_unembedding(ModelConfig config) {

@@ -132,14 +132,19 @@ struct ModelConfig {
   std::string_view mixer(std::int64_t l) const {
     return convolves(l) ? "conv" : recurs(l) ? "linear_attn" : "attn";
   }
-  /// Layers that have keys and values of their own; behind them are those of shared_keys.
+  /// Layers with keys and values of their own, from the first on; those behind them share keys.
   std::int64_t layers_with_keys() const { return n_layers - (shared_keys ? shared_keys->layers : 0); }
+  /// Whether layer `l` attends with the keys and values of another.
+  bool shares_keys(std::int64_t l) const { return shared_keys && l >= layers_with_keys(); }
   /// Whether layer `l` has attention that makes keys and values.
-  bool makes_keys(std::int64_t l) const { return attends(l) && l < layers_with_keys(); }
+  bool makes_keys(std::int64_t l) const { return attends(l) && !shares_keys(l); }
   /// The layer whose keys and values layer `l` attends with.
   std::int64_t key_layer(std::int64_t l) const;
   /// Whether later layers attend with the keys and values of layer `l`.
   bool lends_keys(std::int64_t l) const;
+  /// The last layer up to `l` at which a run up to `end_layer` can begin: one that begins behind a layer
+  /// lacks the keys that it lends.
+  std::int64_t last_start(std::int64_t l, std::int64_t end_layer) const;
   /// Whether layer `l` attends through a window, sliding or of chunks.
   bool windowed(std::int64_t l) const { return window && window->layers[static_cast<std::size_t>(l)]; }
 
@@ -242,7 +247,7 @@ struct ModelConfig {
   /// Width of the part of a key that its head has for itself.
   std::int64_t own_key_dim() const { return d_head - (latent ? latent->d_shared_key : 0); }
   /// Neurons of the ordinary MLP of layer `l`.
-  std::int64_t mlp_width(std::int64_t l) const { return l < layers_with_keys() ? d_mlp : shared_keys->d_mlp; }
+  std::int64_t mlp_width(std::int64_t l) const { return shares_keys(l) ? shared_keys->d_mlp : d_mlp; }
   /// Whether blocks have an MLP.
   bool has_mlp() const { return mlp != MlpKind::none; }
   /// Routed experts of a mixture layer; 0 without mixtures.

@@ -28,6 +28,9 @@ struct StartAtLayer {
   std::int64_t
       layer;  ///< the stream is the one before this block; n_layers: behind the last. May be negative
   at::Tensor residual;  ///< [batch, pos, d_model] in the model's dtype
+  /// [batch, pos] int64: the tokens of these columns, for models whose blocks read them (layer_input); else
+  /// undefined.
+  at::Tensor tokens = {};
 };
 
 /// Everything about an input but its tokens. For designated initialisers.
