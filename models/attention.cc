@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "core/to_device.h"
 #include "models/attention_recipes.h"
 #include "models/fused_attention.h"
 #include "models/ops.h"
@@ -86,7 +87,9 @@ Attention::Attention(const GraphContext& context, Attends attends)
       layer_(context.layer),
       kv_heads_(config_.kv_heads(layer_)),
       d_head_(config_.head_width(layer_)),
-      d_value_(config_.value_dim(layer_)) {
+      d_value_(config_.value_dim(layer_)),
+      key_layer_(attends == Attends::own_tokens ? config_.key_layer(layer_) : layer_),
+      lends_keys_(attends == Attends::own_tokens && config_.lends_keys(layer_)) {
   const ModelConfig& c = config_;
   block_ = context.points.require(
       {.site = Site::resid_pre, .stack = context.stack, .layer = static_cast<std::int32_t>(layer_)});
@@ -130,9 +133,10 @@ Attention::Attention(const GraphContext& context, Attends attends)
                     context));
     };
     q_norm_ = norm("q_norm", Site::q_norm_scale, Site::q_norm_normalized, c.n_heads);
-    k_norm_ = norm("k_norm", Site::k_norm_scale, Site::k_norm_normalized, kv_heads_);
+    if (key_layer_ == layer_)
+      k_norm_ = norm("k_norm", Site::k_norm_scale, Site::k_norm_normalized, kv_heads_);
   }
-  if (c.value_norm) {
+  if (c.value_norm && key_layer_ == layer_) {
     v_norm_ = register_module(
         "v_norm", std::make_shared<Norm>(Norm::Layout{.kind = NormKind::rms_norm,
                                                       .points = {Site::v_norm_scale, Site::v_norm_normalized},
@@ -165,10 +169,11 @@ at::Tensor Attention::forward(const AttentionInput& input, const StackInputs& st
   const LayerInputs& shared = config_.windowed(layer_) ? stack.windowed : stack.full;
   const std::optional<Heads> replaced = replaced_heads(input, run);
   const std::optional<LatentKeys> latents = latent_keys(stack.sequence, run);
-  const bool without_keys = latents && latents->absorbed() && !watches_keys(&Watch::watches, run.watch);
-  Heads heads = replaced       ? *replaced
-                : without_keys ? latents_->project_to_latents(input, run)
-                               : projection_->project(input, run);
+  const bool by_latents = latents && latents->absorbed() && !watches_keys(&Watch::watches, run.watch);
+  const bool without_keys = by_latents || key_layer_ != layer_;
+  Heads heads = replaced     ? *replaced
+                : by_latents ? latents_->project_to_latents(input, run)
+                             : projection_->project(input, run);
   heads.q = hook_q_->forward(heads.q, run.watch);
   if (!without_keys) {
     heads.k = hook_k_->forward(heads.k, run.watch);
@@ -177,13 +182,13 @@ at::Tensor Attention::forward(const AttentionInput& input, const StackInputs& st
   const bool norm_after_rotary = q_norm_ && config_.qk_norm->after_rotary;
   const auto norm = [&] {
     heads.q = q_norm_->forward(heads.q, run);
-    heads.k = k_norm_->forward(heads.k, run);
+    if (k_norm_) heads.k = k_norm_->forward(heads.k, run);
   };
   if (q_norm_ && !norm_after_rotary) norm();
   if (v_norm_) heads.v = v_norm_->forward(heads.v, run);
   if (config_.qkv_clip > 0) {
     for (at::Tensor* x : {&heads.q, &heads.k, &heads.v})
-      *x = at::clamp(*x, -config_.qkv_clip, config_.qkv_clip);
+      if (x->defined()) *x = at::clamp(*x, -config_.qkv_clip, config_.qkv_clip);
   }
   if (config_.rotates(layer_)) {
     if (latents && latents->takes_own_latents()) {
@@ -195,9 +200,9 @@ at::Tensor Attention::forward(const AttentionInput& input, const StackInputs& st
   if (hook_rot_q_) heads.q = hook_rot_q_->forward(heads.q, run.watch);
   if (hook_rot_k_ && !without_keys) heads.k = hook_rot_k_->forward(heads.k, run.watch);
   if (norm_after_rotary) norm();
-  const LatentKeys* by_latents = latents ? &*latents : nullptr;
   const std::optional<LayerInputs> own = own_inputs(stack, run);
-  const at::Tensor mixed = attend_parts(heads, by_latents, own ? *own : shared, stack, run);
+  const at::Tensor mixed =
+      attend_parts(heads, latents ? &*latents : nullptr, own ? *own : shared, stack, run);
   return write(hook_z_->forward(gated(mixed, input, stack, run), run.watch), run);
 }
 
@@ -215,6 +220,7 @@ bool Attention::watches_keys(bool (Watch::*how)(std::size_t) const, const Watch&
 }
 
 KeyForm Attention::key_form(const WatchPlan& plan) const {
+  if (key_layer_ != layer_) return KeyForm::shared;
   if (latents_ == nullptr || !latents_->can_remember_latents()) return KeyForm::heads;
   const auto may_change = [&](const Point& point) {
     const WatchPlan::PointPlan* const watched = point ? plan.find(point->number()) : nullptr;
@@ -236,6 +242,7 @@ std::optional<LatentKeys> Attention::latent_keys(const Sequence& sequence, Run& 
 }
 
 std::optional<Heads> Attention::replaced_heads(const AttentionInput& input, const Run& run) const {
+  if (key_layer_ != layer_) return std::nullopt;
   const auto replacement = [&](const Point& point, std::int64_t heads, std::int64_t width) {
     const std::int64_t rows = input.shared.size(0), columns = input.shared.size(1);
     return run.watch.replacement(point->number(), {rows, columns, heads, width}, input.shared.options());
@@ -250,23 +257,41 @@ std::optional<Heads> Attention::replaced_heads(const AttentionInput& input, cons
 
 at::Tensor Attention::replaced_z(const AttentionInput& input, const StackInputs& stack,
                                  const Run& run) const {
-  // Keys that are kept have to be made.
-  if (stack.sequence.cache() != nullptr || run.watch.watches_between(block_, hook_z_->number())) return {};
+  // Keys that are read later have to be made.
+  if (stack.sequence.cache() != nullptr || lends_keys_ ||
+      run.watch.watches_between(block_, hook_z_->number()))
+    return {};
   return run.watch.replacement(hook_z_->number(),
                                {input.shared.size(0), input.shared.size(1), config_.n_heads, d_value_},
                                input.shared.options());
 }
 
+Attention::Segments Attention::borrowed(std::size_t part, Run& run) const {
+  Segments& segments = run.lent_keys.at(key_layer_)[part];
+  for (KeysAndValues& segment : segments) {
+    segment.keys = to_device(segment.keys, W_O_.stored().device());
+    segment.values = to_device(segment.values, W_O_.stored().device());
+  }
+  return segments;
+}
+
+Attention::Segments Attention::keys_of_part(std::size_t part, const Heads& own, const LatentKeys* latents,
+                                            const StackInputs& stack, Run& run) const {
+  if (key_layer_ != layer_) return borrowed(part, run);
+  if (latents != nullptr) return latents->append(part, own);
+  Segments segments =
+      stack.sequence.parts()[part].append(layer_, {own.k.transpose(1, 2), own.v.transpose(1, 2)});
+  if (lends_keys_) run.lent_keys[layer_].push_back(segments);
+  return segments;
+}
+
 at::Tensor Attention::attend_parts(const Heads& heads, const LatentKeys* latents, const LayerInputs& layer,
                                    const StackInputs& stack, Run& run) const {
   const auto attend_part = [&](const Heads& own, std::size_t part) {
-    const Segments attended =
-        latents != nullptr
-            ? latents->append(part, own)
-            : stack.sequence.parts()[part].append(layer_, {own.k.transpose(1, 2), own.v.transpose(1, 2)});
+    const Segments keys = keys_of_part(part, own, latents, stack, run);
     const at::Tensor q = stack.asked_of_part(own.q, part);
-    if (latents == nullptr || !latents->absorbed()) return attend(q, attended, layer.kinds[part], run);
-    const at::Tensor sums = attend(latents_->queries_of_latents(q, run), attended, layer.kinds[part], run);
+    if (latents == nullptr || !latents->absorbed()) return attend(q, keys, layer.kinds[part], run);
+    const at::Tensor sums = attend(latents_->queries_of_latents(q, run), keys, layer.kinds[part], run);
     return latents_->sums_of_values(sums, run);
   };
   const RaggedRows* ragged = stack.sequence.ragged();

@@ -57,10 +57,15 @@ class Attention : public TokenMixer {
   // What edits put in place of all queries, keys and values, or of z, where what leads to them is not needed.
   std::optional<Heads> replaced_heads(const AttentionInput& input, const Run& run) const;
   at::Tensor replaced_z(const AttentionInput& input, const StackInputs& stack, const Run& run) const;
+  // Of one part of the sequence: all that its queries attend to; `own` are its heads.
+  Segments keys_of_part(std::size_t part, const Heads& own, const LatentKeys* latents,
+                        const StackInputs& stack, Run& run) const;
   // Of all parts of the sequence: z [batch, pos, head, d_value] at the columns that are asked for. `latents`
   // is null where keys and values have no latents.
   at::Tensor attend_parts(const Heads& heads, const LatentKeys* latents, const LayerInputs& layer,
                           const StackInputs& stack, Run& run) const;
+  // Keys and values of the layer whose keys this one shares, of all columns of one part, on its device.
+  Segments borrowed(std::size_t part, Run& run) const;
   // What the layer attends by, where it adds relative positions of its own to its scores.
   std::optional<LayerInputs> own_inputs(const StackInputs& stack, Run& run) const;
   // `q` is [batch, pos, head, d_head], and z as well, with the values' width.
@@ -75,8 +80,10 @@ class Attention : public TokenMixer {
   const ModelConfig& config_;
   Attends attends_;
   std::int64_t layer_, kv_heads_, d_head_, d_value_;  // as those of its layer
-  std::size_t block_;                                 // the first point of its block
-  double scale_;                                      // scores are multiplied by it
+  std::int64_t key_layer_;  // whose keys and values it attends with; its own or an earlier one
+  bool lends_keys_;         // later layers attend with its keys and values
+  std::size_t block_;       // the first point of its block
+  double scale_;            // scores are multiplied by it
   std::unique_ptr<const HeadProjection> projection_;
   const LatentProjection* latents_ = nullptr;  // the same, where keys and values are made from latents
   Matrix W_G_;                                 // [head * d_head, d_model]; undefined without gates

@@ -15,7 +15,10 @@
 
 namespace hooked {
 Block::Block(const GraphContext& context)
-    : config_(context.config), layer_(context.layer), reads_through_norms_(!config_.norms_stream()) {
+    : config_(context.config),
+      layer_(context.layer),
+      lends_keys_(config_.lends_keys(layer_)),
+      reads_through_norms_(!config_.norms_stream()) {
   const ModelConfig& c = config_;
   hook_resid_pre_ = add_point(*this, Site::resid_pre, context);
   hook_attn_in_ = add_point(*this, Site::attn_in, context);
@@ -54,7 +57,7 @@ Block::Block(const GraphContext& context)
   if (c.mixture(context.layer)) {
     mlp_ = register_module("mlp", std::make_shared<MixtureMlp>(context));
   } else if (c.has_mlp()) {
-    mlp_ = register_module("mlp", std::make_shared<Mlp>(context, dense_mlp(c)));
+    mlp_ = register_module("mlp", std::make_shared<Mlp>(context, dense_mlp(c, layer_)));
   }
   hook_attn_out_ = add_point(*this, Site::attn_out, context);
   hook_resid_mid_ = add_point(*this, Site::resid_mid, context);
@@ -63,6 +66,11 @@ Block::Block(const GraphContext& context)
   hook_resid_mid_cross_ = add_point(*this, Site::resid_mid_cross, context);
   hook_mlp_in_ = add_point(*this, Site::mlp_in, context);
   hook_mlp_out_ = add_point(*this, Site::mlp_out, context);
+  if (c.layer_input) {
+    layer_input_ = register_module("layer_input", std::make_shared<LayerInputBranch>(context));
+  }
+  hook_resid_mid_mlp_ = add_point(*this, Site::resid_mid_mlp, context);
+  hook_layer_input_out_ = add_point(*this, Site::layer_input_out, context);
   hook_resid_sum_ = add_point(*this, Site::resid_sum, context);
   hook_resid_post_ = add_point(*this, Site::resid_post, context);
   if (c.layer_scale) {
@@ -79,7 +87,8 @@ at::Tensor Block::replaced(const Point& point, const Point& after, const at::Ten
 
 at::Tensor Block::replaced_with_attention(const Point& point, const at::Tensor& resid,
                                           const StackInputs& stack, const Run& run) const {
-  return stack.sequence.cache() == nullptr ? replaced(point, hook_resid_pre_, resid, run) : at::Tensor();
+  if (lends_keys_ || stack.sequence.cache() != nullptr) return {};
+  return replaced(point, hook_resid_pre_, resid, run);
 }
 
 at::Tensor Block::forward(at::Tensor resid, const StackInputs& stack, Run& run) const {
@@ -95,7 +104,7 @@ at::Tensor Block::forward(at::Tensor resid, const StackInputs& stack, Run& run) 
     const at::Tensor attn_out = attention_branch(resid, stack, run);
     resid = stack.asked_of(resid);
     const at::Tensor mlp_out = mlp_branch(resid, run);
-    return ended(ops::add(ops::add(resid, attn_out, run), mlp_out, run), run);
+    return ended(ops::add(ops::add(resid, attn_out, run), mlp_out, run), stack, run);
   }
   const at::Tensor mid = replaced_with_attention(hook_resid_mid_, resid, stack, run);
   if (mid.defined()) {
@@ -104,17 +113,22 @@ at::Tensor Block::forward(at::Tensor resid, const StackInputs& stack, Run& run) 
     const at::Tensor attn_out = attention_branch(resid, stack, run);
     resid = ops::add(stack.asked_of(resid), attn_out, run);
   }
-  if (!mlp_) return ended(std::move(resid), run);
+  if (!mlp_) return ended(std::move(resid), stack, run);
   resid = hook_resid_mid_->forward(std::move(resid), run.watch);
   if (norms_stream) resid = ln2_->forward(resid, run);
   if (cross_attn_) {
     resid = hook_resid_mid_cross_->forward(ops::add(resid, cross_attention_branch(resid, stack, run), run),
                                            run.watch);
   }
-  return ended(ops::add(resid, mlp_branch(resid, run), run), run);
+  return ended(ops::add(resid, mlp_branch(resid, run), run), stack, run);
 }
 
-at::Tensor Block::ended(at::Tensor sum, Run& run) const {
+at::Tensor Block::ended(at::Tensor sum, const StackInputs& stack, Run& run) const {
+  if (layer_input_) {
+    sum = hook_resid_mid_mlp_->forward(std::move(sum), run.watch);
+    const at::Tensor out = layer_input_->forward(sum, stack, run);
+    sum = ops::add(sum, hook_layer_input_out_->forward(out, run.watch), run);
+  }
   if (resid_scale_.defined()) {
     sum = ops::multiply(hook_resid_sum_->forward(std::move(sum), run.watch), resid_scale_, run);
   }
@@ -234,6 +248,7 @@ WeightSlots Block::slots(const std::string& path) const {
   add_slots(slots, mixer_, path + "." + std::string(config_.mixer(layer_)));
   add_slots(slots, cross_attn_, path + ".cross_attn");
   add_slots(slots, mlp_, path + ".mlp");
+  add_slots(slots, layer_input_, path + ".layer_input");
   add_slot(slots, path + ".resid_scale", resid_scale_);
   return slots;
 }

@@ -6,6 +6,7 @@
 #include "models/attention.h"
 #include "models/feed_forward.h"
 #include "models/graph.h"
+#include "models/layer_input.h"
 #include "models/norm.h"
 #include "models/run.h"
 
@@ -49,13 +50,15 @@ class Block : public torch::nn::Module {
   /// The block with norms after the additions.
   at::Tensor forward_post_norm(const at::Tensor& resid, const StackInputs& stack, Run& run) const;
 
-  /// The block's output of its last sum, which its number multiplies where it has one.
-  at::Tensor ended(at::Tensor sum, Run& run) const;
+  /// The block's output of the sum with its MLP: what its own input adds, and what its number multiplies,
+  /// where it has those.
+  at::Tensor ended(at::Tensor sum, const StackInputs& stack, Run& run) const;
 
   AttentionInput read_stream(const at::Tensor& resid, Run& run) const;
 
   const ModelConfig& config_;
   std::int64_t layer_;
+  bool lends_keys_;           // later layers attend with its keys and values
   bool reads_through_norms_;  // else norms stand on the stream itself
   std::shared_ptr<Norm> ln1_, ln2_, ln3_, ln1_post_, ln2_post_;
   std::shared_ptr<Norm> mlp_norm_;     // what the MLP reads through: ln2, in decoder blocks ln3; null without
@@ -63,10 +66,12 @@ class Block : public torch::nn::Module {
   std::shared_ptr<Attention> attn_;    // the same, where it is attention, else null
   std::shared_ptr<Attention> cross_attn_;  // in decoder blocks, else null
   std::shared_ptr<FeedForward> mlp_;
-  at::Tensor resid_scale_;  // [1]; undefined without layer_scale
+  std::shared_ptr<LayerInputBranch> layer_input_;  // null without
+  at::Tensor resid_scale_;                         // [1]; undefined without layer_scale
   Point hook_resid_pre_, hook_attn_in_, hook_q_input_, hook_k_input_, hook_v_input_, hook_attn_out_,
       hook_resid_mid_, hook_cross_attn_in_, hook_cross_attn_out_, hook_resid_mid_cross_, hook_mlp_in_,
-      hook_mlp_out_, hook_resid_sum_, hook_resid_post_, hook_normalized_resid_post_;
+      hook_mlp_out_, hook_resid_mid_mlp_, hook_layer_input_out_, hook_resid_sum_, hook_resid_post_,
+      hook_normalized_resid_post_;
 };
 
 }  // namespace hooked

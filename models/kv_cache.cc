@@ -22,6 +22,7 @@ ColumnSizes column_sizes(const ModelConfig& config, std::int64_t layer, KeyForm 
   switch (form) {
     case KeyForm::heads:
     case KeyForm::state:
+    case KeyForm::shared:
       break;
     case KeyForm::latents:
       return {1, config.latent->d_kv + config.latent->d_shared_key, config.latent->d_kv, form};
@@ -187,6 +188,7 @@ void KvCache::take_over(const KvCache& before) {
 void KvCache::allot(const ModelConfig& config, const std::vector<KeyForm>& forms, const c10::Device& device) {
   const auto options = at::TensorOptions(config.dtype).device(device);
   for (std::size_t l = 0; l < layers_.size(); ++l) {
+    if (forms[l] == KeyForm::shared) continue;
     if (forms[l] != KeyForm::state) {
       layers_[l] = room_for(column_sizes(config, static_cast<std::int64_t>(l), forms[l]), size_, options);
       continue;

@@ -17,6 +17,7 @@ enum class KeyForm : std::uint8_t {
   latents,    ///< of latent attention: what all heads are made from, as one head that every query reads
   state,      ///< of recurrent layers: no columns, but a state (RecurrentState)
   convolved,  ///< of short convolutions: what they read of each token, as one head
+  shared,     ///< of layers that attend with the keys of another: nothing
 };
 
 /// What a layer with a state knows of all columns so far.

@@ -11,8 +11,8 @@
 
 namespace hooked {
 
-MlpPlace dense_mlp(const ModelConfig& config) {
-  return {.width = config.d_mlp,
+MlpPlace dense_mlp(const ModelConfig& config, std::int64_t layer) {
+  return {.width = config.mlp_width(layer),
           .bias = config.mlp_bias,
           .pre = Site::pre,
           .pre_linear = Site::pre_linear,

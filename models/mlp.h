@@ -22,8 +22,8 @@ struct MlpPlace {
   bool linear_names = false;  ///< in the state dict `W_in.weight` [out, in] and `W_in.bias`, as experts have
 };
 
-/// The ordinary MLP of a block.
-MlpPlace dense_mlp(const ModelConfig& config);
+/// The ordinary MLP of block `layer`.
+MlpPlace dense_mlp(const ModelConfig& config, std::int64_t layer);
 
 /// How neurons are made of what the input matrix gives: the activation function, and what a gated MLP does
 /// besides.

@@ -2,10 +2,12 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <map>
 #include <optional>
 #include <vector>
 
 #include "hooks/watch.h"
+#include "models/kv_cache.h"
 #include "models/sequence.h"
 
 namespace hooked {
@@ -23,6 +25,9 @@ struct Run {
   Sequence sequence;                              ///< what the main stack reads
   std::optional<Sequence> encoder_sequence = {};  ///< what the encoder reads, where it runs
   at::Tensor token_types = {};                    ///< [batch, pos] int64; undefined: all 0
+  /// What each layer attended to whose keys and values later layers share, of each of its sequence's parts:
+  /// segments of columns.
+  std::map<std::int64_t, std::vector<std::vector<KeysAndValues>>> lent_keys = {};
   /// 1 + w of the norms whose stored weight w means that, made at once; empty: each makes its own.
   std::vector<at::Tensor> offset_weights = {};
   const Workspace* workspace = nullptr;  ///< memory of activations; null: LibTorch's operators only

@@ -29,6 +29,8 @@ void StackInputs::bring_to(const c10::Device& device) {
   }
   bring(query_key_positions);
   bring(query_growth);
+  bring(tokens);
+  bring(embedding);
   const auto bring_tokens = [&](EarlierTokens& tokens) {
     bring(tokens.columns);
     bring(tokens.missing);

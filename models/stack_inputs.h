@@ -36,6 +36,8 @@ struct StackInputs {
   /// What short convolutions read, one for each of the sequence's parts; empty without such layers.
   std::vector<EarlierTokens> earlier = {};
   RunTokens run_tokens = {};  ///< what layers with a state go by
+  at::Tensor tokens = {};     ///< [batch, pos] int64 and
+  at::Tensor embedding = {};  ///< [batch, pos, d_model], where blocks read them (layer_input); else undefined
   /// In a block of which only some columns are asked for: these, of each of the sequence's parts, [column]
   /// int64. Keys and values are made of all columns. Empty: all are asked for.
   std::vector<at::Tensor> asked = {};

@@ -10,7 +10,7 @@ namespace hooked {
 
 StreamProjection::StreamProjection(torch::nn::Module& attention, const GraphContext& context)
     : config_(context.config),
-      kv_heads_(config_.kv_heads(context.layer)),
+      kv_heads_(config_.shares_keys(context.layer) ? 0 : config_.kv_heads(context.layer)),
       d_head_(config_.head_width(context.layer)) {
   const ModelConfig& c = config_;
   const std::int64_t width = (c.n_heads + 2 * kv_heads_) * d_head_;
@@ -29,6 +29,10 @@ Heads StreamProjection::project(const AttentionInput& input, Run& run) const {
   };
 
   Heads heads;
+  if (kv == 0) {
+    heads.q = input.query ? branch(*input.query, 0, h, run) : side_by_side(input.shared, 0, h);
+    return heads;
+  }
   if (input.encoder_output) {
     heads.q = side_by_side(input.shared, 0, h);
     if (!input.encoder_output->defined()) return heads;
@@ -80,10 +84,11 @@ WeightSlots StreamProjection::slots(const std::string& path) const {
     return W_QKV_.narrow(first_head * d, heads * d).by_output_heads(heads);
   };
   add_slot(slots, name(".W_Q"), heads_of(0, h));
+  if (b_QKV_.defined()) add_slot(slots, name(".b_Q"), rows(b_QKV_, 0, h).view({h, d}));
+  if (kv == 0) return slots;
   add_slot(slots, name(".W_K"), heads_of(h, kv));
   add_slot(slots, name(".W_V"), heads_of(h + kv, kv));
   if (!b_QKV_.defined()) return slots;
-  add_slot(slots, name(".b_Q"), rows(b_QKV_, 0, h).view({h, d}));
   add_slot(slots, name(".b_K"), rows(b_QKV_, h, kv).view({kv, d}));
   add_slot(slots, name(".b_V"), rows(b_QKV_, h + kv, kv).view({kv, d}));
   return slots;

@@ -20,9 +20,10 @@ class StreamProjection : public HeadProjection {
                     const Run& run) const;
 
   const ModelConfig& config_;
-  std::int64_t kv_heads_, d_head_;  // of its layer
-  Matrix W_QKV_;                    // [(head + 2 kv_head) * d_head, d_model]
-  at::Tensor b_QKV_;                // [(head + 2 kv_head) * d_head]; undefined without
+  std::int64_t kv_heads_;  // of its layer; 0 where it shares the keys and values of another
+  std::int64_t d_head_;    // of its layer
+  Matrix W_QKV_;           // [(head + 2 kv_head) * d_head, d_model]
+  at::Tensor b_QKV_;       // [(head + 2 kv_head) * d_head]; undefined without
 };
 
 }  // namespace hooked

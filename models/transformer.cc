@@ -299,11 +299,15 @@ Stream Transformer::stream(const GraphInput& input, const Reach& reach, Run& run
   };
   at::Tensor encoder_output;
   if (input.encoder_tokens.defined()) encoder_output = encode(input.encoder_tokens, reach, run);
-  auto [resid, query_key_positions] =
-      input.tokens.defined() ? embed(tokens_of(input.tokens), run) : resume(tokens_of(input.residual), run);
+  const at::Tensor tokens = input.tokens.defined() ? tokens_of(input.tokens) : input.tokens;
+  const Entry entry =
+      input.residual.defined() ? resume(tokens_of(input.residual), tokens, run) : embed(tokens, run);
+  at::Tensor resid = entry.stream;
   if (reach.first_block < reach.end_block) {
     StackInputs inputs = stack_inputs(blocks_, run.sequence, run);
-    inputs.query_key_positions = query_key_positions;
+    inputs.query_key_positions = entry.query_key_positions;
+    inputs.tokens = entry.tokens;
+    inputs.embedding = entry.embedding;
     if (config_.has_encoder()) inputs.cross = cross_inputs(encoder_output, run);
     for (std::int64_t layer = reach.first_block; layer < reach.end_block; ++layer) {
       const auto& block = blocks_[static_cast<std::size_t>(layer)];
@@ -353,7 +357,12 @@ Transformer::Entry Transformer::embed(const at::Tensor& tokens, Run& run) const 
 
 Transformer::Entry Transformer::watched_embed(const at::Tensor& tokens, const Sequence& sequence,
                                               Run& run) const {
-  Entry entry{hook_embed_->forward(embed_->forward(watched_tokens(tokens, run), run), run.watch), {}};
+  const at::Tensor read = watched_tokens(tokens, run);
+  Entry entry{hook_embed_->forward(embed_->forward(read, run), run.watch), {}};
+  if (config_.layer_input) {
+    entry.tokens = read;
+    entry.embedding = entry.stream;
+  }
   if (W_pos_.defined()) {
     const at::Tensor positions = see_rows(*hook_pos_embed_, pos_embed(W_pos_, sequence), entry.stream, run);
     if (config_.shortformer()) {
@@ -368,9 +377,13 @@ Transformer::Entry Transformer::watched_embed(const at::Tensor& tokens, const Se
   return entry;
 }
 
-Transformer::Entry Transformer::resume(const at::Tensor& residual, Run& run) const {
-  const bool shortformer = config_.shortformer();
-  return {residual, shortformer ? pos_embed(W_pos_, run.sequence) : at::Tensor()};
+Transformer::Entry Transformer::resume(const at::Tensor& residual, const at::Tensor& tokens, Run& run) const {
+  Entry entry{residual, config_.shortformer() ? pos_embed(W_pos_, run.sequence) : at::Tensor()};
+  if (tokens.defined()) {  // a run of no block reads none
+    entry.tokens = tokens;
+    entry.embedding = embed_->without_points(tokens, run);
+  }
+  return entry;
 }
 
 StackInputs Transformer::stack_inputs(const std::vector<std::shared_ptr<Block>>& stack,

@@ -99,10 +99,11 @@ class Unembed : public torch::nn::Module {
 /// What the graph computes from: ids and streams on the model's device.
 struct GraphInput {
   at::Tensor encoder_tokens = {};  ///< [batch, pos of the encoder] int64; undefined where no encoder runs
-  at::Tensor tokens = {};          ///< [batch, pos] int64 of the main stack; undefined with `residual`
-  at::Tensor residual = {};        ///< [batch, pos, d_model], the stream before the first block that runs
-  at::Tensor logit_columns = {};   ///< columns whose logits are computed, [position] int64; undefined: all
-  at::Tensor logit_tokens = {};    ///< tokens whose logits are computed, [token] int64; undefined: all
+  /// [batch, pos] int64 of the main stack; undefined with `residual`, but where blocks read tokens.
+  at::Tensor tokens = {};
+  at::Tensor residual = {};       ///< [batch, pos, d_model], the stream before the first block that runs
+  at::Tensor logit_columns = {};  ///< columns whose logits are computed, [position] int64; undefined: all
+  at::Tensor logit_tokens = {};   ///< tokens whose logits are computed, [token] int64; undefined: all
 };
 
 /// The residual stream behind the last block that runs.
@@ -153,6 +154,8 @@ class Transformer : public torch::nn::Module {
   struct Entry {
     at::Tensor stream;               // [batch, pos, d_model]
     at::Tensor query_key_positions;  // [1 or batch, pos, d_model] under shortformer, else undefined
+    at::Tensor tokens = {};          // [batch, pos] int64 and
+    at::Tensor embedding = {};       // [batch, pos, d_model], where blocks read them, else undefined
   };
 
   /// The encoder's blocks that are reached, and its final norm: its output [batch, pos, d_model], undefined
@@ -163,8 +166,9 @@ class Transformer : public torch::nn::Module {
   Entry watched_embed(const at::Tensor& tokens, const Sequence& sequence, Run& run) const;
   /// Whether the last block may leave out columns whose logits nobody asks for.
   bool narrows(const GraphInput& input, const Reach& reach, const Run& run) const;
-  /// The residual stream of a run that starts behind the embedding.
-  Entry resume(const at::Tensor& residual, Run& run) const;
+  /// The residual stream of a run that starts behind the embedding; `tokens` are those of its columns, where
+  /// blocks read them.
+  Entry resume(const at::Tensor& residual, const at::Tensor& tokens, Run& run) const;
 
   /// What the blocks of a stack read besides the stream.
   StackInputs stack_inputs(const std::vector<std::shared_ptr<Block>>& stack, const Sequence& sequence,

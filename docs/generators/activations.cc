@@ -91,7 +91,8 @@ branches. `hook_attn_in` does not exist under grouped-query attention; the split
 the stream: edits reach the MLP and not the stream.
 
 **Attention.** `hook_q`, `hook_k` and `hook_v` include their biases. Order: query and key norm, rotary, scores. Where values
-are normed (Gemma 4), heads mix `v_norm.hook_normalized`, which has no weight.
+are normed (Gemma 4), heads mix `v_norm.hook_normalized`, which has no weight. Layers that attend with the keys and values of an earlier layer (`shared_keys`) have no points of
+keys and values; an edit of the earlier layer's reaches all of them.
 Scores are scaled, then capped, then biased (ALiBi), then masked with -inf. Rows of a pattern sum to 1; rows that may attend
 to nothing (padding) are zero. With one query norm over all heads (OLMo 2) the head axis of `q_norm.hook_scale` has size 1.
 
@@ -102,6 +103,8 @@ no split inputs: heads do not read the stream one by one.
 
 **What is added to the stream.** `hook_attn_out` and `hook_mlp_out` are exactly what is added, after any norm on the output,
 in every family. So resid_post = resid_pre + attn_out + mlp_out wherever norms do not stand after the additions.
+In models whose blocks read something of each token besides the stream (Gemma 4 E2B and E4B) a third output is added behind the MLP, `hook_layer_input_out`, to
+`hook_resid_mid_mlp` = resid_mid + mlp_out.
 In models whose blocks end with a number of their own (Gemma 4) that sum is `hook_resid_sum`, and `hook_resid_post` the sum times the number.
 `hook_result` is each head's share of the attention output without `b_O`: summed over heads plus `b_O` it is the output
 before any norm on it.

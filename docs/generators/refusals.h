@@ -48,6 +48,8 @@ inline bool mlm_head(Config c, Asked) { return c.has_mlm_head(); }
 inline bool two_stacks(Config c, Asked) { return c.has_encoder(); }
 inline bool of_encoder(Config, Asked a) { return a.stack == Stack::encoder; }
 inline bool latents(Config c, Asked) { return c.latent_attention(); }
+inline bool shared_keys(Config c, Asked) { return c.shared_keys.has_value(); }
+inline bool layer_input(Config c, Asked) { return c.layer_input.has_value(); }
 inline bool clipped(Config c, Asked) { return c.qkv_clip > 0; }
 inline bool gated(Config c, Asked) { return c.gated_heads; }
 inline bool no_attention(Config c, Asked a) { return a.stack != Stack::encoder && !c.attends(a.layer); }
@@ -74,15 +76,20 @@ inline std::vector<Refusal> of_runs() {
                 (c.norm_place == NormPlace::output && c.pre_norm_layers.empty());
        }},
       {{"`ValueBiases::in_bias`"},
-       "sinks, gates of heads, norms of values, clipped values, latents",
+       "sinks, gates of heads, norms of values, clipped values, latents, layers that share values",
        "what is constant in the values does not stand apart",
        [](Config c, Asked) {
-         return c.attention_sinks || c.gated_heads || c.value_norm || c.qkv_clip > 0 || c.latent_attention();
+         return c.attention_sinks || c.gated_heads || c.value_norm || c.qkv_clip > 0 ||
+                c.latent_attention() || c.shared_keys;
        }},
       {joined({{"`head_scores`", "`source_attribution`", "`score_attribution`"}, paths}),
        "caches of runs behind a prefix", "the prefix's attention, keys and values are not in the cache",
        [](Config, Asked a) { return a.prefix; }},
       {{"`score_attribution`"}, "clipped queries and keys", "clipping is not linear", clipped},
+      {{"`score_attribution`"},
+       "a layer that shares the keys of another",
+       "its keys are made of another stream than its queries",
+       [](Config c, Asked a) { return a.stack != Stack::encoder && c.shares_keys(a.layer); }},
       {{"`head_scores` by `previous_token`, `current_token`, `duplicate_token`, `induction` or `distance`"},
        "cross-attention",
        "queries and keys are of two texts",
@@ -101,6 +108,8 @@ inline std::vector<Refusal> of_runs() {
        [](Config c, Asked) { return !c.processing.empty(); }},
       {{"`logit_lens` with `maps` and `parts`"}, "everywhere", "maps read the stream, not parts", everywhere},
       {paths, "clipped values", "values are no matrix times the stream", clipped},
+      {paths, "layers that share values", "a path would lead from one layer's stream into another's heads",
+       shared_keys},
   };
 }
 
@@ -125,6 +134,8 @@ inline std::vector<Refusal> of_weights() {
   return {
       {of_heads, "latent attention", "queries, keys and values come from behind norms of their own", latents},
       {of_heads, "clipped queries, keys and values", "clipping is not linear", clipped},
+      {of_heads, "layers that share keys and values",
+       "those are made of another layer's stream; `source_attribution` is of a run", shared_keys},
       {{"`qk_circuits`", "`composition_scores` by queries and keys"},
        "query and key norms, in any layer",
        "only a run has their scales; `score_attribution` takes scores of a run apart",
@@ -195,12 +206,13 @@ inline std::vector<Refusal> of_patched_runs() {
        "they have no logits; metrics may read activations",
        no_unembedding},
       {{"`direct_path`"},
-       "two stacks, latent attention, heads of several sizes, layers without attention, norms on the stream "
-       "itself and numbers that multiply it",
+       "two stacks, latent attention, heads of several sizes, layers without attention, layers that share "
+       "keys, "
+       "blocks that read tokens besides the stream, norms on the stream itself and numbers that multiply it",
        "no straight path leads from head to head; `path_patching` takes these",
        [](Config c, Asked) {
          return c.has_encoder() || c.latent_attention() || c.full_heads || !c.attends_everywhere() ||
-                c.changes_stream();
+                c.shared_keys || c.layer_input || c.changes_stream();
        }},
       {{"`attribution_patching` by `rank` or `top1`", "`edge_attribution` by `rank` or `top1`"},
        "everywhere",
@@ -219,6 +231,14 @@ inline std::vector<Refusal> of_patched_runs() {
        "two stacks",
        "stretches of layers cannot be computed anew by themselves",
        two_stacks},
+      {{"`attribution_patching` with `layers_at_once`"},
+       "layers that share keys",
+       "stretches of layers cannot be computed anew by themselves",
+       shared_keys},
+      {{"`attribution_patching` with `layers_at_once`"},
+       "blocks that read tokens besides the stream",
+       "the same",
+       layer_input},
       {{"`attribution_patching` with `layers_at_once` and hooks or edits",
         "`attribution_patching` with `layers_at_once` by a metric of activations",
         "`attribution_patching` with `layers_at_once` of what all layers read"},
@@ -229,6 +249,8 @@ inline std::vector<Refusal> of_patched_runs() {
        "maps of their own read the stream, and no edge leads "
        "into these; `attribution_patching` and `path_patching` take them",
        [](Config c, Asked) { return !c.attends_everywhere() || c.gated_heads; }},
+      {edges, "layers that share keys", "what leads into their keys is read by several layers", shared_keys},
+      {edges, "blocks that read tokens besides the stream", "they read the embedding, too", layer_input},
       {{"`edge_attribution` with `check` and `by_position`"},
        "everywhere",
        "edges are patched at all positions together",

@@ -104,20 +104,54 @@ void read_windows(HfConfig& hf, ModelConfig& c, const Gemma4Defaults& defaults) 
   if (c.window) c.window->size = c.window->size / 2 + 2;
 }
 
-// What the graph lacks.
-void refuse_other_forms(const HfConfig& hf, const Gemma4Defaults& defaults) {
+// Layers at the end that attend with the keys and values of earlier ones.
+void read_shared_keys(const HfConfig& hf, ModelConfig& c) {
   const ConfigReader& json = hf.json();
-  constexpr std::string_view kInputs = "hidden_size_per_layer_input";
-  if (json.integer_or(kInputs, defaults.per_layer_input) != 0) {
-    json.refuse(kInputs,
-                fmt::format("gives each layer inputs of its own, which is not supported (absent means "
-                            "{}); expected 0",
-                            defaults.per_layer_input));
+  constexpr std::string_view kShared = "num_kv_shared_layers";
+  const bool wide = json.boolean_or("use_double_wide_mlp", false);
+  const std::int64_t layers = json.integer_or(kShared, 0);
+  if (layers == 0) return;
+  if (layers < 0 || layers >= c.n_layers) {
+    json.refuse(kShared,
+                fmt::format("is {} of {} layers; expected 0 to {}", layers, c.n_layers, c.n_layers - 1));
   }
-  hf.require_unset({"num_kv_shared_layers", "enable_moe_block"});
-  // Of those forms.
-  json.ignore({"vocab_size_per_layer_input", "use_double_wide_mlp", "num_experts", "top_k_experts",
-               "moe_intermediate_size"});
+  c.shared_keys = SharedKeys{.layers = layers, .d_mlp = wide ? 2 * c.d_mlp : c.d_mlp};
+}
+
+// What each layer reads of tokens besides the stream.
+void read_layer_input(const HfConfig& hf, ModelConfig& c, const Gemma4Defaults& defaults) {
+  const ConfigReader& json = hf.json();
+  constexpr std::string_view kWidth = "hidden_size_per_layer_input", kVocab = "vocab_size_per_layer_input";
+  const std::int64_t width = json.integer_or(kWidth, defaults.layer_input);
+  if (width != 0 && defaults.layer_input == 0) {
+    json.refuse(kWidth, "is not read by models of this type; expected 0, or none");
+  }
+  const std::int64_t rows = json.integer_or(kVocab, 262144);
+  if (width == 0) return;
+  if (rows < c.d_vocab) {
+    json.refuse(kVocab,
+                fmt::format("gives tables of {} rows, too few for vocab_size = {}; expected at least as "
+                            "many",
+                            rows, c.d_vocab));
+  }
+  c.layer_input = LayerInput{.width = width};
+}
+
+// The tables and maps of all layers are one matrix each, [.., layer * width].
+void add_layer_inputs(Recipes& r, const ModelConfig& c) {
+  using Tensors = std::vector<at::Tensor>;
+  for (std::int64_t l = 0; l < c.n_layers; ++l) {
+    const std::string ours = fmt::format("blocks.{}.layer_input.", l);
+    r.make(ours + "W_token", {"embed_tokens_per_layer.weight"},
+           [l, vocab = c.d_vocab, width = c.layer_input->width](const Tensors& table) {
+             return table[0].narrow(1, l * width, width).narrow(0, 0, vocab);
+           });
+    r.make(ours + "W_embed", {"per_layer_model_projection.weight"},
+           [l, width = c.layer_input->width](const Tensors& map) {
+             return map[0].narrow(0, l * width, width).t();
+           });
+    r.copy(ours + "ln.w", "per_layer_projection_norm.weight");
+  }
 }
 
 }  // namespace
@@ -130,7 +164,6 @@ ModelConfig read_gemma4_config(HfConfig& hf, const Gemma4Defaults& defaults) {
                                          .d_head = 256,
                                          .activation_key = "hidden_activation",
                                          .activation = "gelu_pytorch_tanh"});
-  refuse_other_forms(hf, defaults);
   c.qkv_bias = c.attn_out_bias = json.boolean_or("attention_bias", false);
   c.norm_place = NormPlace::both;
   c.qk_norm = QkNorm{.span = QkNorm::per_head};
@@ -141,6 +174,10 @@ ModelConfig read_gemma4_config(HfConfig& hf, const Gemma4Defaults& defaults) {
   if (json.has(kCap)) c.unembedding->soft_cap = hf.positive_or(kCap, 0.0);
   read_windows(hf, c, defaults);
   read_heads(hf, c);
+  read_shared_keys(hf, c);
+  read_layer_input(hf, c, defaults);
+  hf.require_unset({"enable_moe_block"});
+  json.ignore({"num_experts", "top_k_experts", "moe_intermediate_size"});
   hf.require_unset({"rope_theta", "rope_scaling"});  // which transformers does not read
   if (!json.has("rope_parameters") && c.head_width_of(/*in_windowed=*/false) < 8) {
     json.refuse("rope_parameters",
@@ -157,19 +194,31 @@ ModelConfig read_gemma4_config(HfConfig& hf, const Gemma4Defaults& defaults) {
 
 std::vector<TensorRecipe> gemma4_recipes(const ModelConfig& config, const HfConfig& hf) {
   const bool shared = hf.json().boolean_or(kSharedProjection, false);
-  return llama_stack(config, [&](Recipes& r) {
+  std::vector<TensorRecipe> all = llama_stack(config, [&](Recipes& r) {
     r.norm("ln1", "input_layernorm");
     r.queries("self_attn.q_proj");
-    r.keys("self_attn.k_proj");
-    r.values(shared && !config.windowed(r.layer()) ? "self_attn.k_proj" : "self_attn.v_proj");
+    if (!config.shares_keys(r.layer())) {
+      r.keys("self_attn.k_proj");
+      r.values(shared && !config.windowed(r.layer()) ? "self_attn.k_proj" : "self_attn.v_proj");
+    }
     r.qk_norm("self_attn.q_norm", "self_attn.k_norm");
     r.attention_out("self_attn.o_proj");
     r.norm("ln1_post", "post_attention_layernorm");
     r.norm("ln2", "pre_feedforward_layernorm");
     add_llama_mlp(r, config);
     r.norm("ln2_post", "post_feedforward_layernorm");
+    if (config.layer_input) {
+      r.turned("layer_input.W_gate", "per_layer_input_gate.weight");
+      r.turned("layer_input.W_out", "per_layer_projection.weight");
+      r.norm("layer_input.ln_post", "post_per_layer_input_norm");
+    }
     r.copy("resid_scale", "layer_scalar");
   });
+  if (!config.layer_input) return all;
+  Recipes r(config);
+  add_layer_inputs(r, config);
+  for (TensorRecipe& recipe : std::move(r).take()) all.push_back(std::move(recipe));
+  return all;
 }
 
 }  // namespace hooked

@@ -11,12 +11,13 @@ namespace hooked {
 struct Gemma4Defaults {
   std::int64_t n_ctx;
   std::int64_t window;
-  /// Width of the inputs that each layer has of its own; 0: the family has none.
-  std::int64_t per_layer_input = 0;
+  /// Width of what each layer reads of tokens besides the stream; 0: the family has none.
+  std::int64_t layer_input = 0;
 };
 
 /// Gemma 4 (Google 2026): heads of another size in layers without a window, norms of queries, keys and
-/// values, a number that multiplies the stream behind each block.
+/// values, a number that multiplies the stream behind each block, layers at the end that share the keys and
+/// values of others, and tables of token rows for single layers.
 ModelConfig read_gemma4_config(HfConfig& hf, const Gemma4Defaults& defaults);
 std::vector<TensorRecipe> gemma4_recipes(const ModelConfig& config, const HfConfig& hf);
 

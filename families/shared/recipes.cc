@@ -99,6 +99,10 @@ void Recipes::copy(std::string_view ours_name, std::string_view theirs_name) {
   recipes_.push_back({ours(ours_name), {theirs(theirs_name)}});
 }
 
+void Recipes::turned(std::string_view ours_name, std::string_view theirs_name) {
+  make(ours_name, {std::string(theirs_name)}, [](const Tensors& stored) { return stored[0].t(); });
+}
+
 TensorRecipe& Recipes::make(std::string_view ours_name, const std::vector<std::string>& theirs_names,
                             std::function<at::Tensor(const Tensors&)> how) {
   TensorRecipe recipe{ours(ours_name), {}, std::move(how)};
@@ -167,6 +171,7 @@ void Recipes::qk_norm(std::string_view their_q, std::string_view their_k) {
   for (const auto& [our_name, their_name, heads] :
        {std::tuple{"attn.q_norm", their_q, config_.n_heads},
         std::tuple{"attn.k_norm", their_k, config_.kv_heads(layer_)}}) {
+    if (std::string_view(our_name) == "attn.k_norm" && config_.shares_keys(layer_)) continue;
     const auto flat = [heads = heads](const Tensors& weight) {  // [head, d_head] where each has its own
       return weight[0].dim() == 1 ? weight[0] : weight[0].unflatten(0, {heads, 1}).flatten();
     };

@@ -67,6 +67,8 @@ class Recipes {
 
   /// A tensor as it is.
   void copy(std::string_view ours, std::string_view theirs);
+  /// A matrix [in, out] that is stored [out, in].
+  void turned(std::string_view ours, std::string_view theirs);
   /// A tensor made from several of theirs, or from none. The reference holds until the next call.
   TensorRecipe& make(std::string_view ours, const std::vector<std::string>& theirs,
                      std::function<at::Tensor(const std::vector<at::Tensor>&)> how);
@@ -99,7 +101,7 @@ class Recipes {
   void scaled_norm(std::string_view ours, std::string_view theirs, double scale);
   /// A norm that is stored without a weight: ones.
   void plain_norm(std::string_view ours);
-  /// The norms of queries and of keys.
+  /// The norms of queries and, in layers that make keys, of keys.
   void qk_norm(std::string_view their_q, std::string_view their_k);
   /// The same where they are stored without weights: ones, which all heads share.
   void plain_qk_norm();

@@ -59,9 +59,10 @@ at::Tensor by_source(const Writing& heads, const act::BlockSite& pattern_site, c
     return ActivationName{.site = site, .stack = z.stack, .layer = z.layer};
   };
   // Behind their norm, with the scale of the run, where they have one.
-  const auto value_name = layer_place(cross               ? Site::cross_v
-                                      : config.value_norm ? Site::v_norm_normalized
-                                                          : Site::v);
+  auto value_name = layer_place(cross               ? Site::cross_v
+                                : config.value_norm ? Site::v_norm_normalized
+                                                    : Site::v);
+  if (z.stack != Stack::encoder) value_name.layer = static_cast<std::int32_t>(config.key_layer(z.layer));
   auto v = run.cache[value_name].to(at::kCPU, at::kDouble);  // [row, key, kv_head, d_value]
   const auto pattern = attention_at(run, layer_place(pattern_site.site));
   if (v.size(1) != pattern.size(3)) {

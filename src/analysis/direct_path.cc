@@ -52,11 +52,13 @@ class Paths : public std::enable_shared_from_this<Paths> {
         site_(site_of(options.input)) {
     const ModelConfig& config = model.config();
     if (config.has_encoder() || config.changes_stream() || config.latent_attention() || config.full_heads ||
-        !config.attends_everywhere()) {
+        config.shared_keys || config.layer_input || !config.attends_everywhere()) {
       const char* kind = config.has_encoder()           ? "two stacks"
                          : !config.attends_everywhere() ? "layers that have no attention"
                          : config.latent_attention()    ? "latent attention"
                          : config.full_heads            ? "heads of several sizes"
+                         : config.shared_keys           ? "layers that share keys and values"
+                         : config.layer_input           ? "blocks that read tokens besides the stream"
                          : config.layer_scale           ? "numbers that multiply the stream"
                                                         : "norms on the stream itself";
       throw HookError(

@@ -39,6 +39,15 @@ class GraphBuilder {
                           ? "gates of heads read the stream"
                           : "layers without attention read the stream through maps of their own"));
     }
+    if (config_.shared_keys || config_.layer_input) {
+      throw HookError(
+          "edges",
+          fmt::format("{}; expected a model without {}; path_patching and attribution_patching "
+                      "take this one",
+                      config_.shared_keys ? "keys and values of some layers are read by later layers, too"
+                                          : "blocks read the embedding besides the stream",
+                      config_.shared_keys ? "shared_keys" : "layer_input"));
+    }
     graph_.writer_axis.name = "writer";
     graph_.reader_axis.name = "reader";
     if (config_.has_encoder()) {

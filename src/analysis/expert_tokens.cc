@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "analysis/cache_reading.h"
+#include "analysis/input_rows.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
 #include "hooked/hooks/edit.h"
@@ -24,11 +25,11 @@ at::Tensor chosen_by_router(const HookedTransformer& model, std::int32_t layer, 
   const Address choice = act::expert_indices(layer);
   const at::Tensor nothing = at::zeros({weights.size(0), weights.size(1), plain.config().d_model},
                                        at::TensorOptions(plain.dtype()).device(plain.device()));
-  const auto run =
-      plain.run(Input::start_at_layer(layer, nothing), {.edits = {set(act::expert_weights(layer), weights)},
-                                                        .capture = choice,
-                                                        .output = Output::none,
-                                                        .stop_at_layer = layer + 1});
+  const auto run = plain.run(at_layer(plain.config(), layer, nothing),
+                             {.edits = {set(act::expert_weights(layer), weights)},
+                              .capture = choice,
+                              .output = Output::none,
+                              .stop_at_layer = layer + 1});
   const at::Tensor chosen = run.cache[choice].to(at::kCPU);
   if (plain.config().experts->router != RouterKind::sparse_mixer) return chosen;
   // Its ranks are not those of the weights. Where the experts are the same, tokens went where it chose.

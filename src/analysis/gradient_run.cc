@@ -96,6 +96,8 @@ class Stretches {
     if (!ask_.run.hooks.empty() || !ask_.run.edits.empty() || !model_.hooks().empty())
       refuse("with hooks or edits");
     if (config.has_encoder()) refuse("in a model with two stacks");
+    if (config.shared_keys) refuse("where layers share keys and values");
+    if (config.layer_input) refuse("where blocks read tokens besides the stream");
     const auto shared = [&](const ActivationName& name) {
       return (name.site == Site::relative_bias && !config.relative()->in_every_block) ||
              (config.shortformer() && row(name.site).scope == SiteScope::entry);

@@ -1,12 +1,27 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/zeros.h>
 
 #include <array>
+#include <cstdint>
+#include <utility>
 
+#include "hooked/core/model_config.h"
 #include "hooked/engine/input.h"
 
 namespace hooked {
+
+/// An input that starts before block `layer`, for what its attention or its router makes of `streams` [row,
+/// pos, d_model]: what a block reads of tokens besides the stream comes behind, and any tokens will do.
+inline Input at_layer(const ModelConfig& config, std::int64_t layer, const at::Tensor& streams,
+                      InputDetails details = {}) {
+  Input input = Input::start_at_layer(layer, streams, std::move(details));
+  if (config.layer_input) {
+    input.start->tokens = at::zeros({streams.size(0), streams.size(1)}, streams.options().dtype(at::kLong));
+  }
+  return input;
+}
 
 /// Everything of an input that has a row for each sequence, [row, pos]; some may be undefined.
 inline std::array<at::Tensor*, 5> tensors_of_rows(Input& input) {

@@ -26,16 +26,17 @@ Reach reach_from(const PointIndex& points, std::int64_t layer) {
   return reach;
 }
 
-// What `where` selects behind the stream before a block; empty where that is nothing.
-Selection reached(const Selection& where, const PointIndex& points, std::int64_t layer) {
-  const Reach reach = reach_from(points, layer);
+// What `where` selects of what a run computes that begins there, but for its streams; empty where that is
+// nothing.
+Selection reached(const Selection& where, const PointIndex& points, const PatchedRuns::Begin& begin) {
+  const Reach reach = reach_from(points, begin.run);
   Selection names;
   for (const std::size_t point : where.resolve(points, Reach::everything(points))) {
     const ActivationName& name = points.name(point);
-    // The run starts from that stream as hooks and edits have left it.
-    const bool is_start =
-        name.site == Site::resid_pre && name.stack == points.stacks().main() && name.layer == layer;
-    if (reach.contains(name) && !is_start) names = names | Selection(name);
+    // The run starts from the streams as hooks and edits have left them.
+    const bool is_stream = name.site == Site::resid_pre && name.stack == points.stacks().main() &&
+                           (name.layer == begin.stream || name.layer == begin.run);
+    if (reach.contains(name) && !is_stream) names = names | Selection(name);
   }
   return names;
 }
@@ -46,7 +47,8 @@ bool changes_shared(const Selection& where, const PointIndex& points, const Mode
   return std::any_of(selected.begin(), selected.end(), [&](std::size_t point) {
     const Site site = points.name(point).site;
     return (site == Site::relative_bias && !config.relative()->in_every_block) ||
-           (site == Site::pos_embed && config.shortformer());
+           (site == Site::pos_embed && config.shortformer()) ||
+           (config.layer_input && row(site).scope == SiteScope::entry);
   });
 }
 
@@ -75,10 +77,10 @@ const AxisIndex* columns_in(const AxisIndices& indices) {
 // Those of `standing`, hooks or edits, that a run from a block of the main stack on computes.
 template <typename Standing>
 std::vector<Standing> reached(const std::vector<Standing>& standing, Selection& (*where)(Standing&),
-                              const PointIndex& points, std::int64_t layer) {
+                              const PointIndex& points, const PatchedRuns::Begin& begin) {
   std::vector<Standing> kept;
   for (Standing one : standing) {
-    where(one) = reached(where(one), points, layer);
+    where(one) = reached(where(one), points, begin);
     if (!where(one).empty()) kept.push_back(std::move(one));
   }
   return kept;
@@ -141,8 +143,10 @@ bool PatchedRuns::is_mixed(const ActivationName& name) const {
   const auto point = [&](const act::BlockSite& site) {
     return points_.require(site.in(name.stack, name.layer).name());
   };
+  const ModelConfig& config = model_.config();
   // A convolution reads what the run's prefix remembers of earlier columns.
-  if (!model_.config().attends(name.layer)) return false;
+  if (!config.attends(name.layer)) return false;
+  if (config.shares_keys(name.layer) || config.lends_keys(name.layer)) return false;
   const std::size_t number = points_.require(name);
   return number >= point(act::q) && number < point(act::z);
 }
@@ -186,6 +190,7 @@ PatchedRuns::Group PatchedRuns::group_of(const Patch& patch) const {
     }
     if (name != first || reaches_into_padding(block)) group.point.reset();
   }
+  if (group.layer) group.layer = first_block_for(*group.layer);
   return group;
 }
 
@@ -311,13 +316,15 @@ at::Tensor PatchedRuns::mixed(const ActivationName& name, const at::Tensor& valu
   }
   const Address z = act::z.in(name.stack, name.layer);
   options.capture = z;
+  options.stop_at_layer = name.layer + 1;
   options.threads = options_.run.threads;
   return model_.run(rows_from(name.layer, values.size(0)), options).cache[z];
 }
 
 RunResult PatchedRuns::run_suffixes(const ActivationName& name, const at::Tensor& values,
                                     const std::vector<Row>& rows) const {
-  RunOptions options = options_from(name.layer);
+  const std::int64_t layer = first_block_for(name.layer);
+  RunOptions options = options_from({layer, layer});
   const std::int64_t first = rows.front().first_column;
   InputDetails details;
   if (rows.back().first_column != first) {
@@ -326,18 +333,32 @@ RunResult PatchedRuns::run_suffixes(const ActivationName& name, const at::Tensor
   } else if (first > 0) {
     details.prefix = unpatched_.prefix->first(first);
   }
-  if (name.site == Site::resid_pre) {
-    return model_.run(Input::start_at_layer(name.layer, values, details), options);
+  const bool is_start = name.site == Site::resid_pre && name.layer == layer;
+  if (!is_start) options.edits.push_back(set(Address(name), values));
+  const at::Tensor stream = is_start ? values : stream_before(layer).slice(1, first);
+  details.start = start_at(layer, stream.expand({values.size(0), -1, -1}), first);
+  return model_.run({at::Tensor(), details}, options);
+}
+
+std::int64_t PatchedRuns::first_block_for(std::int64_t layer) const {
+  return model_.config().last_start(layer, model_.config().n_layers);
+}
+
+at::Tensor PatchedRuns::stream_before(std::int64_t layer) const {
+  return value(act::resid_pre(static_cast<std::int32_t>(layer)).name());
+}
+
+StartAtLayer PatchedRuns::start_at(std::int64_t layer, const at::Tensor& streams, std::int64_t first) const {
+  StartAtLayer start{layer, streams};
+  if (model_.config().layer_input) {
+    start.tokens = input_.main_tokens().view({1, -1}).slice(1, first).expand({streams.size(0), -1});
   }
-  options.edits.push_back(set(Address(name), values));
-  const at::Tensor stream = value(act::resid_pre(name.layer).name()).slice(1, first);
-  const at::Tensor streams = stream.expand({values.size(0), -1, -1});
-  return model_.run(Input::start_at_layer(name.layer, streams, details), options);
+  return start;
 }
 
 RunResult PatchedRuns::run_columns(const Group& group, const std::vector<Patch>& patches,
                                    const std::vector<Row>& rows) const {
-  RunOptions options = options_from(group.layer);
+  RunOptions options = group.layer ? options_from({*group.layer, *group.layer}) : options_.run;
   std::vector<ActivationName> names;
   for (const Row& row : rows) {
     for (const PatchedBlock& block : patches[row.patch]) {
@@ -369,14 +390,18 @@ RunResult PatchedRuns::run_columns(const Group& group, const std::vector<Patch>&
 
 ActivationCache PatchedRuns::resume(std::int64_t layer, const at::Tensor& streams, std::vector<Edit> edits,
                                     Selection capture) const {
-  Input rows = rows_from(layer, streams.size(0));
-  rows.start->residual = streams;
-  return seen(rows, options_from(layer), std::move(edits), std::move(capture));
+  const Begin begin{layer, first_block_for(layer)};
+  Input rows = rows_from(begin.run, streams.size(0));
+  if (begin.run == layer) {
+    rows.start->residual = streams;
+  } else {
+    edits.insert(edits.begin(), set(act::resid_pre(static_cast<std::int32_t>(layer)), streams));
+  }
+  return seen(rows, options_from(begin), std::move(edits), std::move(capture));
 }
 
 ActivationCache PatchedRuns::whole(std::int64_t rows, std::vector<Edit> edits, Selection capture) const {
-  return seen(rows_from(std::nullopt, rows), options_from(std::nullopt), std::move(edits),
-              std::move(capture));
+  return seen(rows_from(std::nullopt, rows), options_.run, std::move(edits), std::move(capture));
 }
 
 ActivationCache PatchedRuns::seen(const Input& rows, RunOptions options, std::vector<Edit> edits,
@@ -395,7 +420,6 @@ Input PatchedRuns::rows_from(std::optional<std::int64_t> layer, std::int64_t row
     if (tensor->defined()) *tensor = tensor->expand({rows, -1});
   }
   if (!layer) return input;
-  const at::Tensor stream = value(act::resid_pre(static_cast<std::int32_t>(*layer)).name());
   if (keeps_encoder_ && !edits_source) {
     // What the encoder read is read again, not made again.
     input.attention_mask = input.decoder.attention_mask;
@@ -405,18 +429,17 @@ Input PatchedRuns::rows_from(std::optional<std::int64_t> layer, std::int64_t row
   } else {
     (input.decoder.tokens.defined() ? input.decoder.tokens : input.tokens) = at::Tensor();
   }
-  input.start = StartAtLayer{*layer, stream.expand({rows, -1, -1})};
+  input.start = start_at(*layer, stream_before(*layer).expand({rows, -1, -1}), 0);
   input.token_types = at::Tensor();  // they are part of the stream
   return input;
 }
 
-RunOptions PatchedRuns::options_from(std::optional<std::int64_t> layer) const {
+RunOptions PatchedRuns::options_from(const Begin& begin) const {
   RunOptions options = options_.run;
-  if (!layer) return options;
   options.hooks = reached<Hook>(
-      options.hooks, [](Hook& hook) -> Selection& { return hook.where; }, points_, *layer);
+      options.hooks, [](Hook& hook) -> Selection& { return hook.where; }, points_, begin);
   options.edits = reached<Edit>(
-      options.edits, [](Edit& edit) -> Selection& { return edit.target.where; }, points_, *layer);
+      options.edits, [](Edit& edit) -> Selection& { return edit.target.where; }, points_, begin);
   return options;
 }
 

@@ -76,6 +76,12 @@ class PatchedRuns {
 
     auto operator<=>(const Group&) const = default;
   };
+  /// Where a run begins that goes on from a given stream.
+  struct Begin {
+    std::int64_t stream;  ///< the block before which that stream stands
+    /// The first block that runs: the same, or an earlier one whose keys later layers attend with.
+    std::int64_t run;
+  };
   /// Patches that are run together.
   struct Batch {
     Group group;
@@ -119,7 +125,13 @@ class PatchedRuns {
   ActivationCache seen(const Input& rows, RunOptions options, std::vector<Edit> edits,
                        Selection capture) const;
   /// The options of a run that starts there: standing hooks and edits of what it computes.
-  RunOptions options_from(std::optional<std::int64_t> layer) const;
+  RunOptions options_from(const Begin& begin) const;
+  /// The last block up to `layer` at which a run may begin.
+  std::int64_t first_block_for(std::int64_t layer) const;
+  /// The stream before a block in the run without patches, [1, pos, d_model].
+  at::Tensor stream_before(std::int64_t layer) const;
+  /// A start before a block; `streams` hold the columns from `first` on.
+  StartAtLayer start_at(std::int64_t layer, const at::Tensor& streams, std::int64_t first) const;
 
   HookedTransformer model_;  // without hooks: those of the handle are among the options
   Input input_;

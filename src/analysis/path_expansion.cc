@@ -42,6 +42,11 @@ class ExpandedRun {
   ExpandedRun(const HookedTransformer& model, const ActivationCache& cache)
       : end_(end_of_stream(model.config())), run_{model, cache, columns_of(cache, end_, {})} {
     const auto& config = model.config();
+    if (config.shared_keys) {
+      throw HookError(kPaths,
+                      "some layers of this model attend with values of another layer, which no path of parts "
+                      "passes; expected a model without shared_keys, or source_attribution");
+    }
     if (config.qkv_clip > 0) {
       throw HookError(
           kPaths,

@@ -13,6 +13,7 @@
 #include <string>
 #include <utility>
 
+#include "analysis/input_rows.h"
 #include "analysis/row_columns.h"
 #include "analysis/stream_matrices.h"
 #include "hooked/core/error.h"
@@ -70,9 +71,9 @@ class Turning {
     const HookedTransformer plain(model.loaded());  // without the hooks of the handle
     const auto input = config_.has_encoder()
                            ? tokens_in(config_, stack, length)
-                           : Input::start_at_layer(
-                                 layer, at::zeros({1, length, config_.d_model},
-                                                  at::TensorOptions(plain.dtype()).device(plain.device())));
+                           : at_layer(config_, config_.key_layer(layer),
+                                      at::zeros({1, length, config_.d_model},
+                                                at::TensorOptions(plain.dtype()).device(plain.device())));
     const auto made = plain.run(input, options).cache[shown][0].select(1, 0);  // [pos, d_head]
     const auto [first, second] = pairs(made);
     cosine_ = (first + second) / 2;

@@ -78,7 +78,8 @@ GridAxis d_model_axis(const ModelConfig& config) { return numbered_axis("d_model
 std::vector<ActivationName> points_until(const ModelConfig& config, const ActivationName& until, bool mid) {
   const auto is_stream = [](Site site) {
     return site == Site::resid_pre || site == Site::resid_mid || site == Site::resid_mid_cross ||
-           site == Site::resid_sum || site == Site::resid_post || site == Site::normalized_resid_post;
+           site == Site::resid_mid_mlp || site == Site::resid_sum || site == Site::resid_post ||
+           site == Site::normalized_resid_post;
   };
   if (!is_stream(until.site)) {
     throw HookError(
@@ -88,7 +89,8 @@ std::vector<ActivationName> points_until(const ModelConfig& config, const Activa
   std::vector<ActivationName> points;
   for (const auto& name : activation_names(config)) {
     if (name.stack != until.stack || !is_stream(name.site)) continue;
-    const bool between = name.site == Site::resid_mid || name.site == Site::resid_mid_cross;
+    const bool between = name.site == Site::resid_mid || name.site == Site::resid_mid_cross ||
+                         name.site == Site::resid_mid_mlp;
     if (name == until || name.site == Site::resid_pre || (mid && between)) points.push_back(name);
     if (name == until) break;
   }

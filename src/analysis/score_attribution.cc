@@ -13,6 +13,7 @@
 #include <variant>
 
 #include "analysis/cache_reading.h"
+#include "analysis/input_rows.h"
 #include "analysis/score_side.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/act.h"
@@ -47,6 +48,13 @@ ScoredHead head_of(const HookedTransformer& model, const Address& scores) {
 
 void require_linear_heads(const HookedTransformer& model, const ActivationCache& cache,
                           const ScoredHead& scored) {
+  const auto& asked = scored.scores;
+  if (asked.stack != Stack::encoder && model.config().shares_keys(asked.layer)) {
+    throw HookError(asked.to_string(),
+                    fmt::format("the keys of this layer are those of layer {}, made of another stream than "
+                                "its queries; expected a layer with keys of its own",
+                                model.config().key_layer(asked.layer)));
+  }
   if (model.config().qkv_clip > 0) {
     throw HookError(kScores,
                     "this model clips its queries and keys, which no sum of parts passes; expected a "
@@ -101,7 +109,7 @@ struct PositionBias {
                        .output = Output::none};
     options.stop_at_layer = layer + 1;
     const auto run =
-        plain.run(Input::start_at_layer(layer, streams, {.attention_mask = tokens.mask}), options);
+        plain.run(at_layer(model.config(), layer, streams, {.attention_mask = tokens.mask}), options);
     const auto scores = run.cache[Address(scored.scores).head(scored.head)].to(at::kCPU, at::kDouble);
     // Norms of queries and keys may have biases, which are a number for all; a token's distance to itself has
     // none.

@@ -15,6 +15,7 @@
 
 #include "analysis/as_memory_allows.h"
 #include "analysis/cache_reading.h"
+#include "analysis/input_rows.h"
 
 namespace hooked {
 namespace {
@@ -185,7 +186,7 @@ at::Tensor ScoreSide::shown_of(const at::Tensor& streams, const at::Tensor& mask
   const bool starts = stream_.site == Site::resid_pre && !in_encoder;
   if (shown_.stack != Stack::encoder) options.stop_at_layer = layer_ + 1;
   if (starts && !config_.has_encoder())
-    return shown(Input::start_at_layer(layer_, streams, {.attention_mask = mask}));
+    return shown(at_layer(config_, layer_, streams, {.attention_mask = mask}));
   if (!starts) options.edits.push_back(set(Address(stream_), streams));
   if (!in_encoder) {
     // What the encoder reads does not reach these queries and keys.

@@ -81,12 +81,14 @@ at::Tensor StreamMatrices::queries(std::int64_t layer, Through through) const {
 
 at::Tensor StreamMatrices::keys(std::int64_t layer, Through through) const {
   require_unclipped();
+  require_own_keys();
   const auto W_K = for_each_head(here(weights_.W_K(layer)));
   return through == Through::norm ? read(Site::ln1_scale, layer, W_K) : W_K;
 }
 
 at::Tensor StreamMatrices::values(std::int64_t layer) const {
   require_unclipped();
+  require_own_keys();
   return read(Site::ln1_scale, layer, for_each_head(here(weights_.W_V(layer))));
 }
 
@@ -209,6 +211,13 @@ void StreamMatrices::require_unclipped() const {
   throw HookError(where_,
                   "this model clips queries, keys and values, which no matrix does; expected a model "
                   "without qkv_clip");
+}
+
+void StreamMatrices::require_own_keys() const {
+  if (!config_.shared_keys) return;
+  throw HookError(where_,
+                  "some layers of this model attend with keys and values that another layer made of its own "
+                  "stream; expected a model without shared_keys, or source_attribution of a run");
 }
 
 bool StreamMatrices::attends(std::int64_t layer) const {

@@ -70,6 +70,8 @@ class StreamMatrices {
 
  private:
   void require_unclipped() const;
+  /// Throws HookError where layers attend with keys and values that others made.
+  void require_own_keys() const;
   /// On the model's first device, where layers may lie on several.
   at::Tensor here(const at::Tensor& weight) const;
   bool reads_through_norms(std::int64_t layer) const;

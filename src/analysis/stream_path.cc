@@ -89,6 +89,8 @@ class PathFinder {
         return write(cross_attention_written(block, split_, run_)), true;
       case Site::mlp_out:
         return write(mlp_written(block, split_, run_)), true;
+      case Site::layer_input_out:
+        return write({layer_input_part(block)}), true;
       default:
         return false;
     }
@@ -155,7 +157,16 @@ class PathFinder {
       }
       write(mlp_written(block, split_, run_));
     }
+    if (config_.layer_input) {
+      if (at(Site::resid_mid_mlp, block)) return true;
+      write({layer_input_part(block)});
+    }
     return scaled(block) || at(Site::resid_post, block);
+  }
+
+  Writing layer_input_part(const BlockPlace& block) const {
+    return kept_part(fmt::format("layer input {}", block.layer), in_block(Site::layer_input_out, block),
+                     run_);
   }
 
   /// The block's number multiplies the stream where it has one; whether the path ends before that.

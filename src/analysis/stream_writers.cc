@@ -54,7 +54,7 @@ at::Tensor constant_values(const HeadWriter& writer, std::int64_t layer, const R
   const auto& config = run.model.config();
   const bool through_latent = config.latent_attention();
   if (config.attention_sinks || config.gated_heads || config.value_norm || config.qkv_clip > 0 ||
-      through_latent) {
+      config.shared_keys || through_latent) {
     throw HookError(
         "value_biases",
         fmt::format("this model's attention has {}, so what is constant in its values does not stand "
@@ -63,6 +63,7 @@ at::Tensor constant_values(const HeadWriter& writer, std::int64_t layer, const R
                     : config.gated_heads   ? "gates"
                     : config.value_norm    ? "norms of values"
                     : through_latent       ? "latents"
+                    : config.shared_keys   ? "layers that share values"
                                            : "clipped values"));
   }
   auto values = in_float64(writer.weights.b_V(layer));  // [kv_head, d_value]
@@ -271,7 +272,7 @@ std::vector<Writing> mlp_written(const BlockPlace& block, const Split& split, co
           run.cache.entry(post.name());  // an error comes here, not later
           // Read when it is asked for: of many layers it is more than what is made of it.
           written.push_back(neurons_written(
-              run.model.config().d_mlp, [run, post] { return run(post); },
+              size_of(Axis::d_mlp, run.model.config(), layer), [run, post] { return run(post); },
               [weights, layer] { return weights.W_out(layer); }, fmt::format("neuron {}", layer), post));
           written.push_back(
               constant_part(fmt::format("mlp bias {}", layer), in_float64(weights.b_out(layer)), run));

@@ -22,7 +22,10 @@ namespace {
 // Calls `use` with each tensor of an input whose numbers are copied into a recording.
 template <typename SomeInput, typename Use>
 void for_each_tensor_of(SomeInput& input, const Use& use) {
-  if (input.start) use(input.start->residual);
+  if (input.start) {
+    use(input.start->residual);
+    if (input.start->tokens.defined()) use(input.start->tokens);
+  }
   for (auto* tensor : {&input.tokens, &input.token_types, &input.attention_mask, &input.decoder.tokens,
                        &input.decoder.attention_mask}) {
     if (tensor->defined()) use(*tensor);

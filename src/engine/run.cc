@@ -57,6 +57,13 @@ Reach allowed_reach(const LoadedModel& model, const Input& input, const RunOptio
     }
     if (model.config.has_unembedding()) reach.exit = false;
   }
+  if (const std::int64_t last = model.config.last_start(reach.first_block, reach.end_block);
+      last < reach.first_block) {
+    throw ShapeError("start_at_layer",
+                     fmt::format("later layers attend with the keys and values of layer {}, which a run from "
+                                 "layer {} on does not make; expected at most {}, or {}",
+                                 last, reach.first_block, last, model.config.n_layers));
+  }
   if (options.keep_prefix && (input.start || options.stop_at_layer || options.gradients)) {
     throw HookError("keep_prefix",
                     "every layer must run, without gradients, for others to go on from this run; expected no "

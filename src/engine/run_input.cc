@@ -102,6 +102,27 @@ at::Tensor check_ids(const at::Tensor& tokens, const char* where, const LoadedMo
   return to_device(ids, model.device);
 }
 
+// What blocks read besides the stream where a run starts inside; undefined where they read nothing.
+at::Tensor check_start_tokens(const StartAtLayer& start, std::int64_t layer, const LoadedModel& model) {
+  if (!start.tokens.defined() && (!model.config.layer_input || layer == model.config.n_layers)) return {};
+  if (!model.config.layer_input) {
+    throw ShapeError("start.tokens",
+                     "blocks of this model read the stream alone; expected no tokens beside a residual");
+  }
+  if (!start.tokens.defined()) {
+    throw ShapeError("start.tokens",
+                     "each block of this model reads the tokens, too (layer_input); expected those of the "
+                     "residual's columns, [batch, pos]; set the input's start->tokens");
+  }
+  at::Tensor tokens = check_ids(start.tokens, "start.tokens", model);
+  if (tokens.size(0) != start.residual.size(0) || tokens.size(1) != start.residual.size(1)) {
+    throw ShapeError("start.tokens",
+                     fmt::format("the tokens do not fit the residual; expected [{}, {}], got {}",
+                                 start.residual.size(0), start.residual.size(1), shape_text(tokens.sizes())));
+  }
+  return tokens;
+}
+
 StartAtLayer check_start(const StartAtLayer& start, const LoadedModel& model) {
   const ModelConfig& config = model.config;
   const at::Tensor& residual = start.residual;
@@ -121,7 +142,8 @@ StartAtLayer check_start(const StartAtLayer& start, const LoadedModel& model) {
   }
   const std::int64_t layer = resolve_layer(start.layer, config, "start_at_layer");
   const c10::Device& device = model.placement.of({config.main_stack(), layer});
-  return {layer, to_device(residual.detach(), device).clone(at::MemoryFormat::Contiguous)};
+  return {layer, to_device(residual.detach(), device).clone(at::MemoryFormat::Contiguous),
+          check_start_tokens(start, layer, model)};
 }
 
 // Fills in what the only stack reads, or, behind the prefix of an encoder-decoder, the decoder.
@@ -365,7 +387,7 @@ RunExtent extent_of(const Input& prompt, const RunColumns& columns) {
 
 GraphInput graph_input(const Input& input) {
   return {.encoder_tokens = input.feeds_encoder() ? input.tokens : at::Tensor(),
-          .tokens = input.start ? at::Tensor() : input.main_tokens(),
+          .tokens = input.start ? input.start->tokens : input.main_tokens(),
           .residual = input.start ? input.start->residual : at::Tensor()};
 }
 

@@ -175,9 +175,10 @@ at::Tensor WeightView::of_all_layers(OfLayer weight) const {
   for (std::int64_t layer = 0; layer < n; ++layer) {
     const at::Tensor own = (this->*weight)(layer);
     if (layer > 0 && own.sizes() != layers.front().sizes()) {
-      throw ConfigError("full_heads",
-                        "layers with a window and layers without have heads of other sizes, so that the "
-                        "weights of all layers do not make one tensor; expected the weights of one layer");
+      throw ConfigError(
+          "full_heads",
+          "layers differ in the size of this weight (full_heads, shared_keys), so that those of "
+          "all layers do not make one tensor; expected the weights of one layer");
     }
     layers.push_back(layer == 0 ? own : to_device(own, layers.front().device()));
   }

@@ -25,6 +25,7 @@ std::optional<Obstacle> value_biases_obstacle(const ModelConfig& config) {
   if (config.attention_sinks) return sinks_obstacle();
   if (config.gated_heads) return gates_obstacle();
   if (config.value_norm) return value_norm_obstacle();
+  if (config.shared_keys) return shared_keys_obstacle();
   return std::nullopt;
 }
 
@@ -43,6 +44,10 @@ Obstacle gates_obstacle() {
 
 Obstacle value_norm_obstacle() {
   return {Obstacle::Kind::would_change, "norms of values stand between the bias and the pattern"};
+}
+
+Obstacle shared_keys_obstacle() {
+  return {Obstacle::Kind::would_change, "several layers attend with the keys and values of one"};
 }
 
 std::vector<std::string> attentions_of(const ModelPart& part, const ModelConfig& config) {

@@ -98,6 +98,7 @@ std::optional<Obstacle> factors_obstacle(const ModelConfig& config) {
   if (config.attention_sinks && config.qkv_bias) return sinks_obstacle();
   if (config.gated_heads) return gates_obstacle();
   if (config.value_norm) return value_norm_obstacle();
+  if (config.shared_keys) return shared_keys_obstacle();
   return std::nullopt;
 }
 

@@ -51,6 +51,9 @@ Obstacle gates_obstacle();
 /// Why nothing moves from values to the output past the norms of values.
 Obstacle value_norm_obstacle();
 
+/// Why nothing moves out of keys and values that several layers attend with.
+Obstacle shared_keys_obstacle();
+
 /// The places of attention in a block, `attn` and where there is one `cross_attn`; none outside the blocks,
 /// and where something else stands in attention's place.
 std::vector<std::string> attentions_of(const ModelPart& part, const ModelConfig& config);

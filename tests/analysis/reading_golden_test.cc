@@ -159,7 +159,9 @@ class Reader {
     const auto grid = residual_parts(
         model_, cache_,
         {.of = act::mlp_out(layer), .grain = Grain::neuron, .along = along(arguments), .positions = {}});
-    auto neurons = grid.values().narrow(1, 0, model_.config().d_mlp).movedim(1, 2);  // [row, pos, neuron, ..]
+    auto neurons = grid.values()
+                       .narrow(1, 0, size_of(Axis::d_mlp, model_.config(), layer))
+                       .movedim(1, 2);  // [row, pos, neuron, ..]
     if (const auto slice = arguments.find("neuron_slice"); slice != arguments.end())
       return sliced(neurons, *slice, 2);
     return neurons;

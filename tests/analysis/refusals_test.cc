@@ -629,6 +629,8 @@ std::vector<std::string> traits_of(const ModelConfig& c) {
   add(c.gated_heads, "gated_heads");
   add(c.window.has_value(), "window");
   add(c.full_heads.has_value(), "full_heads");
+  add(c.shared_keys.has_value(), "shared_keys");
+  add(c.layer_input.has_value(), "layer_input");
   add(c.grouped_query(), "grouped");
   add(c.short_conv.has_value(), "short_conv");
   add(c.delta_net.has_value(), "delta_net");

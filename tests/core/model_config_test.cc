@@ -312,6 +312,36 @@ INSTANTIATE_TEST_SUITE_P(
                             }}));
 
 INSTANTIATE_TEST_SUITE_P(
+    SharedKeysAndInputs, ValidateRefuses,
+    testing::Values(Refusal{"shared_keys.layers", "0",
+                            [](auto& c) {
+                              c.shared_keys = SharedKeys{0, c.d_mlp};
+                            }},
+                    Refusal{"shared_keys.layers", "2",
+                            [](auto& c) {
+                              c.n_layers = 2, c.shared_keys = SharedKeys{2, c.d_mlp};
+                            }},
+                    Refusal{"shared_keys.d_mlp", "0",
+                            [](auto& c) {
+                              c.n_layers = 2, c.shared_keys = SharedKeys{1, 0};
+                            }},
+                    Refusal{"shared_keys.layers", "1",
+                            [](auto& c) {
+                              c.n_layers = 2, c.shared_keys = SharedKeys{1, c.d_mlp};
+                              c.window = Window{.size = 2, .layers = {false, true}};
+                            }},
+                    Refusal{"shared_keys", "one",
+                            [](auto& c) {
+                              encoder(c), c.n_layers = 2, c.shared_keys = SharedKeys{1, c.d_mlp};
+                            }},
+                    Refusal{"layer_input.width", "0", [](auto& c) { c.layer_input = LayerInput{0}; }},
+                    Refusal{"layer_input", "one", [](auto& c) { encoder(c), c.layer_input = LayerInput{3}; }},
+                    Refusal{"layout", "parallel_two_norms", [](auto& c) {
+                              c.norm = c.final_norm = NormKind::rms_norm;
+                              c.layout = BlockLayout::parallel_two_norms, c.layer_input = LayerInput{3};
+                            }}));
+
+INSTANTIATE_TEST_SUITE_P(
     Ends, ValidateRefuses,
     testing::Values(
         Refusal{"embedding_sum_norm", "true",

@@ -17,6 +17,7 @@
 #include "tests/device/checks.h"
 #include "tests/device/device_under_test.h"
 #include "tests/device/suite_cases.h"
+#include "tests/support/start_at_layer.h"
 #include "tests/support/strict_device/counts.h"
 #include "tests/support/strict_device/limits.h"
 
@@ -75,7 +76,9 @@ RunResult last_point(const Subject& s, std::uint64_t seed, bool eager) {
 RunResult from_residual(const Subject& s, std::uint64_t seed, bool eager) {
   const at::Tensor residual =
       s.random({s.golden.tokens.size(0), s.golden.tokens.size(1), s.config().d_model}, seed);
-  return run(s, Input::start_at_layer(1, residual), {.capture = act::defaults}, eager);
+  const auto layer = s.config().last_start(1, s.config().n_layers);
+  return run(s, start_at_layer(s.config(), layer, residual, tokens(s, seed).tokens),
+             {.capture = act::defaults}, eager);
 }
 RunResult steered(const Subject& s, std::uint64_t seed, bool eager) {
   return run(s, tokens(s, seed),

@@ -8,6 +8,7 @@
 
 #include "hooked/engine/continuation.h"
 #include "tests/device/checks.h"
+#include "tests/support/start_at_layer.h"
 
 namespace hooked::device_tests {
 namespace run_group {
@@ -93,7 +94,8 @@ NamedTensors ended_with_the_last_point(const Subject& s) {
 NamedTensors started(const Subject& s) {
   const at::Tensor residual =
       s.random({s.golden.tokens.size(0), s.golden.tokens.size(1), s.config().d_model}, 5);
-  return run(s, Input::start_at_layer(1, residual), {.capture = act::defaults});
+  const auto layer = s.config().last_start(1, s.config().n_layers);
+  return run(s, start_at_layer(s.config(), layer, residual, s.golden.tokens), {.capture = act::defaults});
 }
 
 NamedTensors prefixed(const Subject& s) {

@@ -14,6 +14,7 @@
 #include "hooked/hooks/edit.h"
 #include "tests/engine/small_models.h"
 #include "tests/support/random_config.h"
+#include "tests/support/start_at_layer.h"
 #include "tests/support/thrown_by.h"
 
 namespace hooked::ragged_rows_test {
@@ -90,14 +91,17 @@ TEST(RaggedRows, EqualWholeRunsInEveryConfiguration) {
     }
 
     // From a layer on, where what stands before a row's own columns is not read.
-    const at::Tensor stream = whole.cache[act::resid_pre(1)].slice(1, kFirst).clone();
+    const auto layer = static_cast<std::int32_t>(config.last_start(1, config.n_layers));
+    const at::Tensor stream = whole.cache[act::resid_pre(layer)].slice(1, kFirst).clone();
     for (std::int64_t r = 0; r < 5; ++r) {
       stream[r].slice(0, 0, kFirstColumns[static_cast<std::size_t>(r)] - kFirst).zero_();
     }
     for (const std::optional<std::vector<std::int64_t>>& positions :
          {std::optional<std::vector<std::int64_t>>(), {{6}}}) {
       const at::Tensor after =
-          model.run(Input::start_at_layer(1, stream, details), {.logit_positions = positions}).logits();
+          model
+              .run(start_at_layer(config, layer, stream, rows.own(), details), {.logit_positions = positions})
+              .logits();
       if (positions) {
         EXPECT_LT(relative_difference(after, whole.logits().slice(1, 6)), kTolerance);
       } else {

@@ -14,6 +14,7 @@
 #include "hooked/core/error.h"
 #include "tests/engine/small_models.h"
 #include "tests/support/random_config.h"
+#include "tests/support/start_at_layer.h"
 #include "tests/support/thrown_by.h"
 
 namespace hooked::run_options_test {
@@ -174,9 +175,11 @@ TEST(OptionsOfRandomModels, StartAndStopAtLayerEqualTheFullRun) {
     at::Tensor mask = at::ones({2, 5}, at::kLong);
     if (seed % 2 == 1) mask[0].narrow(0, 0, 2).zero_();
     const auto full = model.run({tokens, {.attention_mask = mask}}, {.capture = act::defaults});
-    const auto stopped = model.run({tokens, {.attention_mask = mask}}, {.stop_at_layer = 1});
-    EXPECT_LT(relative_difference(stopped.residual(), full.cache[act::resid_pre(1)]), kDoubleTolerance);
-    const auto resumed = model.run(Input::start_at_layer(1, stopped.residual(), {.attention_mask = mask}));
+    const auto layer = static_cast<std::int32_t>(config.last_start(1, config.n_layers));
+    const auto stopped = model.run({tokens, {.attention_mask = mask}}, {.stop_at_layer = layer});
+    EXPECT_LT(relative_difference(stopped.residual(), full.cache[act::resid_pre(layer)]), kDoubleTolerance);
+    const auto resumed =
+        model.run(start_at_layer(config, layer, stopped.residual(), tokens, {.attention_mask = mask}));
     EXPECT_LT(relative_difference(resumed.logits(), full.logits()), kDoubleTolerance);
   }
 }

@@ -51,6 +51,9 @@ TEST(WeightView, EqualsTheStateDictAtEveryName) {
         expect(view.W_UV(layer), attn + "W_UV", {c.n_heads, c.latent->d_kv, c.latent->d_value});
         EXPECT_THROW(view.W_K(layer), ConfigError);
         EXPECT_THROW(view.b_V(layer), ConfigError);
+      } else if (!c.makes_keys(layer)) {
+        EXPECT_THROW(view.W_K(layer), ConfigError);
+        EXPECT_THROW(view.b_V(layer), ConfigError);
       } else {
         expect(view.W_K(layer), attn + grouped + "W_K", {c.kv_heads(layer), c.d_model, c.head_width(layer)});
         expect(view.W_V(layer), attn + grouped + "W_V", {c.kv_heads(layer), c.d_model, c.head_width(layer)});
@@ -71,15 +74,15 @@ TEST(WeightView, EqualsTheStateDictAtEveryName) {
         EXPECT_THROW(view.W_O(layer), ConfigError);
       }
       if (c.dense_mlp(layer)) {
-        expect(view.W_in(layer), mlp + "W_in", {c.d_model, c.d_mlp});
-        expect(view.W_out(layer), mlp + "W_out", {c.d_mlp, c.d_model});
-        expect(view.b_in(layer), mlp + "b_in", {c.d_mlp});
+        expect(view.W_in(layer), mlp + "W_in", {c.d_model, c.mlp_width(layer)});
+        expect(view.W_out(layer), mlp + "W_out", {c.mlp_width(layer), c.d_model});
+        expect(view.b_in(layer), mlp + "b_in", {c.mlp_width(layer)});
         expect(view.b_out(layer), mlp + "b_out", {c.d_model});
       } else {
         EXPECT_THROW(view.W_in(layer), ConfigError);
       }
       if (c.dense_mlp(layer) && c.mlp == MlpKind::gated) {
-        expect(view.W_gate(layer), mlp + "W_gate", {c.d_model, c.d_mlp});
+        expect(view.W_gate(layer), mlp + "W_gate", {c.d_model, c.mlp_width(layer)});
       } else {
         EXPECT_THROW(view.W_gate(layer), ConfigError);
       }

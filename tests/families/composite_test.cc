@@ -117,7 +117,7 @@ TEST(CompositeConfigs, PublishedGemma3) {
   EXPECT_TRUE(gemma.ignored_keys.empty()) << gemma.ignored_keys.front();
 }
 
-// Of Gemma 4 what the graph lacks is refused at its key, and a layer's own heads hold before global_head_dim.
+// A layer's own heads hold before global_head_dim; what makes no sense is refused at its key.
 TEST(CompositeConfigs, Gemma4) {
   const std::string dense =
       R"("model_type": "gemma4_text", "hidden_size_per_layer_input": 0, "num_hidden_layers": 6)";
@@ -138,9 +138,17 @@ TEST(CompositeConfigs, Gemma4) {
   const auto refuse = [&](const std::string& more, const std::string& key) {
     expect_refused(gemma4(more), "text_config." + key, {"expected"});
   };
-  expect_refused(whole("gemma4", R"({"model_type": "gemma4_text"})"),
-                 "text_config.hidden_size_per_layer_input", {"absent means 256"});
-  refuse(R"("num_kv_shared_layers": 2)", "num_kv_shared_layers");
+  EXPECT_EQ(read(whole("gemma4", R"({"model_type": "gemma4_text"})")).config.layer_input->width, 256);
+  const ModelConfig sharing =
+      read(gemma4(R"("num_kv_shared_layers": 2, "layer_types": ["sliding_attention", "full_attention",
+           "sliding_attention", "full_attention", "sliding_attention", "full_attention"],
+           "use_double_wide_mlp": true, "intermediate_size": 7)"))
+          .config;
+  EXPECT_EQ(*sharing.shared_keys, (SharedKeys{.layers = 2, .d_mlp = 14}));
+  refuse(R"("num_kv_shared_layers": 6)", "num_kv_shared_layers");
+  refuse(R"("num_kv_shared_layers": -1)", "num_kv_shared_layers");
+  refuse(R"("hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": 5)",
+         "vocab_size_per_layer_input");
   refuse(R"("enable_moe_block": true)", "enable_moe_block");
   refuse(R"("per_layer_config": {"6": {"head_dim": 128}})", "per_layer_config.6");
   refuse(R"("per_layer_config": {"5": {"head_dim": 128, "intermediate_size": 7}})",

@@ -472,11 +472,18 @@ std::vector<Option> make_table() {
                           {"parallel, two norms", BlockLayout::parallel_two_norms},
                           {"parallel, one norm", BlockLayout::parallel_one_norm}}),
       field<bool>("number for each block", &Config::layer_scale, {{"off", false}, {"on", true}}),
+      {"inputs of single blocks",
+       {value(
+            "none", [](Config&) {}, [](const Config& c) { return !c.layer_input; }),
+        value(
+            "of tokens", [](Config& c) { c.layer_input = LayerInput{.width = 3}; },
+            [](const Config& c) { return c.layer_input.has_value(); })}},
       field<AttentionDirection>(
           "direction", &Config::direction,
           {{"causal", AttentionDirection::causal}, {"bidirectional", AttentionDirection::bidirectional}}),
       windows(),
       full_heads(),
+      shared_keys(),
       positions(),
       attention_scales(),
       field<bool>("scale by inverse layer", &Config::scale_by_inverse_layer, {{"off", false}, {"on", true}}),

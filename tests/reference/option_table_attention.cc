@@ -248,6 +248,19 @@ Option full_heads() {
                [](const Config& c) { return c.full_heads.has_value(); })}};
 }
 
+Option shared_keys() {
+  const auto none = value(
+      "of their own in every layer", [](Config&) {}, [](const Config& c) { return !c.shared_keys; });
+  const auto shared = value(
+      "shared by the last layers, whose MLPs are wider",
+      [](Config& c) {
+        const bool own_width = c.has_mlp() && (!c.experts || !c.experts->dense_layers.empty());
+        c.shared_keys = SharedKeys{.layers = 1, .d_mlp = c.d_mlp + (own_width ? 3 : 0)};
+      },
+      [](const Config& c) { return c.shared_keys.has_value(); });
+  return {"keys and values", {none, shared}};
+}
+
 Option latents() {
   const auto latent = [](std::string name, std::function<Latents(const Config&)> made,
                          std::function<bool(const Latents&, const Config&)> holds) {

@@ -37,6 +37,7 @@ Option heads();
 Option positions();
 Option windows();
 Option full_heads();
+Option shared_keys();
 Option attention_scales();
 Option qk_norms();
 Option query_growths();

@@ -85,7 +85,9 @@ Heads heads_from_stream(const ModelConfig& config, const Weights& weights, const
   };
   // Shortformer (Press et al. 2021): positions reach the queries and keys, never the values or the stream.
   const Array placed = config.shortformer() ? sum(x, sequence.pos_embed) : x;
-  return {project(placed, name, "Q"), project(placed, kv, "K"), project(x, kv, "V")};
+  const Array queries = project(placed, name, "Q");
+  if (!weights.contains(kv + "W_K")) return {queries, {}, {}};
+  return {queries, project(placed, kv, "K"), project(x, kv, "V")};
 }
 
 /// The norm of queries or keys [batch, pos, heads, d_head]: of each head alone, or of all heads as one
@@ -315,26 +317,37 @@ Array attention(const ModelConfig& config, const Weights& weights, std::int64_t 
   const std::string name = sequence.stack + "." + std::to_string(layer) + ".attn.";
   const auto [q, k, v] = config.latent_attention() ? heads_from_latents(config, weights, name, x, points)
                                                    : heads_from_stream(config, weights, name, x, sequence);
+  // The last layers may attend with what an earlier one made.
+  const bool makes_keys = !config.shared_keys || layer < config.n_layers - config.shared_keys->layers;
   points[name + "hook_q"] = q;
-  points[name + "hook_k"] = k;
-  points[name + "hook_v"] = v;
+  if (makes_keys) points[name + "hook_k"] = k;
+  if (makes_keys) points[name + "hook_v"] = v;
 
   const bool norms = config.norms_heads(layer);
   const bool norms_first = norms && !config.qk_norm->after_rotary;
   Array query = clamped(config, norms_first ? norm_heads(config, weights, q, name + "q_norm", points) : q);
-  Array key = clamped(config, norms_first ? norm_heads(config, weights, k, name + "k_norm", points) : k);
+  const auto norm_keys = [&](const Array& keys) {
+    return norm_heads(config, weights, keys, name + "k_norm", points);
+  };
+  Array key = makes_keys ? clamped(config, norms_first ? norm_keys(k) : k) : Array();
   // A norm without a weight (Gemma 4).
   const Norm values{
       .kind = config.value_norm ? NormKind::rms_norm : NormKind::none, .eps = config.eps, .w = {}, .b = {}};
-  const Array value = apply_norm(values, v, name + "v_norm", points);
+  Array value = makes_keys ? clamped(config, apply_norm(values, v, name + "v_norm", points)) : Array();
   if (config.rotates(layer)) {
     query = points[name + "hook_rot_q"] = rotate(query, config, layer, sequence);
-    key = points[name + "hook_rot_k"] = rotate(key, config, layer, sequence);
+    if (makes_keys) key = points[name + "hook_rot_k"] = rotate(key, config, layer, sequence);
   }
   if (config.grows_queries(layer)) points[name + "hook_rot_q"] = query = grown(config, query, sequence);
   if (norms && !norms_first) {
     query = norm_heads(config, weights, query, name + "q_norm", points);
-    key = norm_heads(config, weights, key, name + "k_norm", points);
+    if (makes_keys) key = norm_keys(key);
+  }
+  if (config.shared_keys) {
+    MadeKeys& last = (*sequence.made)[config.window && config.window->layers[layer]];
+    if (makes_keys) last = {key, value};
+    key = last.keys;
+    value = last.values;
   }
 
   const Array relative = relative_bias(config, weights, layer, sequence);
@@ -344,7 +357,7 @@ Array attention(const ModelConfig& config, const Weights& weights, std::int64_t 
       score(config, layer, query, key, sequence, relative);
   const Array pattern = points[name + "hook_pattern"] =
       softmax_rows(scores, weight_or_empty(weights, name + "sinks"));
-  Array mixed = mix(pattern, clamped(config, value));
+  Array mixed = mix(pattern, value);
   if (config.gated_heads) {
     const Array gate = points[name + "hook_gate"] =
         project_heads(x, weights.at(name + "W_G"), weight_or_empty(weights, name + "b_G"));

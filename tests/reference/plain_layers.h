@@ -21,6 +21,11 @@ struct Encoded {
   std::vector<std::vector<bool>> real;  ///< [batch][pos], false for padding
 };
 
+/// What an attention made, in the form in which queries meet it.
+struct MadeKeys {
+  Array keys, values;  ///< [batch, pos, kv_head, d_head]
+};
+
 /// What every block of one stack sees.
 struct Sequence {
   std::string stack = "blocks";  ///< what the names of its blocks begin with
@@ -29,6 +34,10 @@ struct Sequence {
   std::vector<std::vector<bool>> real;               ///< [batch][pos], false for padding
   std::vector<std::vector<std::int64_t>> positions;  ///< [batch][pos], counted over real tokens from 0
   Array pos_embed;                                   ///< [batch, pos, d_model]; empty without W_pos
+  Tokens tokens = {};                                ///< [batch][pos]
+  Array embedding = {};                              ///< [batch, pos, d_model], of the tokens alone
+  /// Of layers with a window and of those without, the last so far that made its own (Gemma 4).
+  std::map<bool, MadeKeys>* made = nullptr;
 };
 
 /// A sum of two arrays of one shape.

@@ -82,6 +82,28 @@ Array for_each_head(const Array& x, std::int64_t heads) {
   return out;
 }
 
+/// What a block adds to the stream `x` for what it reads of tokens (Gemma 3n): the formula of LayerInput.
+Array layer_input(const ModelConfig& config, const Weights& weights, const std::string& name, const Array& x,
+                  const Sequence& sequence, Points& points) {
+  const auto width = static_cast<double>(config.layer_input->width);
+  Array mapped = linear(sequence.embedding, weights.at(name + "W_embed"), {});
+  for (double& value : mapped.values) value /= std::sqrt(static_cast<double>(config.d_model));
+  const Array normed =
+      apply_norm(norm_of(config, weights, config.norm, name + "ln"), mapped, name + "ln", points);
+  Array in = gather(weights.at(name + "W_token"), x.size(0), x.size(1),
+                    [&](auto b, auto p) { return sequence.tokens[b][p]; });
+  for (std::size_t i = 0; i < in.values.size(); ++i) {
+    in.values[i] = (std::sqrt(width) * in.values[i] + normed.values[i]) / std::sqrt(2.0);
+  }
+  points[name + "hook_in"] = in;
+  const Array pre = points[name + "hook_pre"] = linear(x, weights.at(name + "W_gate"), {});
+  Array post = activate_all(config.activation, pre);
+  for (std::size_t i = 0; i < post.values.size(); ++i) post.values[i] *= in.values[i];
+  points[name + "hook_post"] = post;
+  return apply_norm(norm_of(config, weights, config.norm, name + "ln_post"),
+                    linear(post, weights.at(name + "W_out"), {}), name + "ln_post", points);
+}
+
 /// One block on the stream [batch, pos, d_model]; returns the next block's.
 Array block(const ModelConfig& config, const Weights& weights, std::int64_t layer, const Array& resid_pre,
             const Sequence& sequence, Points& points) {
@@ -113,8 +135,10 @@ Array block(const ModelConfig& config, const Weights& weights, std::int64_t laye
   if (config.attends(layer) && !config.latent_attention()) {
     if (!config.grouped_query()) keep("hook_attn_in", for_each_head(before, config.n_heads));
     keep("hook_q_input", for_each_head(before, config.n_heads));
-    keep("hook_k_input", for_each_head(before, config.kv_heads(layer)));
-    keep("hook_v_input", for_each_head(before, config.kv_heads(layer)));
+    if (!config.shared_keys || layer < config.n_layers - config.shared_keys->layers) {
+      keep("hook_k_input", for_each_head(before, config.kv_heads(layer)));
+      keep("hook_v_input", for_each_head(before, config.kv_heads(layer)));
+    }
   }
 
   const Array read = norm_if(norms_inputs && (layer > 0 || config.first_attention_norm), "ln1", before);
@@ -152,7 +176,13 @@ Array block(const ModelConfig& config, const Weights& weights, std::int64_t laye
            norm_if(norms_outputs, "ln2_post",
                    config.mixture(layer) ? mixture(config, weights, layer, mlp_read, sequence, points)
                                          : mlp(config, weights, name + "mlp.", mlp_read, points)));
-  const Array resid_post = keep("hook_resid_post", scaled(sum(stream, mlp_out)));
+  Array with_mlp = sum(stream, mlp_out);
+  if (config.layer_input) {
+    keep("hook_resid_mid_mlp", with_mlp);
+    const Array out = layer_input(config, weights, name + "layer_input.", with_mlp, sequence, points);
+    with_mlp = sum(with_mlp, keep("hook_layer_input_out", out));
+  }
+  const Array resid_post = keep("hook_resid_post", scaled(with_mlp));
   if (!norms_sums || config.norm == NormKind::none) return resid_post;
   return keep("hook_normalized_resid_post", norm_if(true, crosses ? "ln3" : "ln2", resid_post));
 }
@@ -196,6 +226,8 @@ Array embed(const ModelConfig& config, const Weights& weights, const Tokens& tok
   const bool summed = config.embedding_sum_norm || config.token_types > 0;
   const std::string part = summed ? "embed." : "";
   points[part + "hook_embed"] = stream;
+  sequence.tokens = tokens;
+  sequence.embedding = stream;
   if (config.has_pos_embed()) {
     sequence.pos_embed =
         gather(weights.at(of_decoder ? "decoder_embed.W_pos" : "pos_embed.W_pos"), batch, length,
@@ -219,7 +251,9 @@ Array embed(const ModelConfig& config, const Weights& weights, const Tokens& tok
 
 /// What the last of `layers` blocks returns, [batch, pos, d_model].
 Array run_stack(const ModelConfig& config, const Weights& weights, std::int64_t layers, Array stream,
-                const Sequence& sequence, Points& points) {
+                Sequence sequence, Points& points) {
+  std::map<bool, MadeKeys> made;
+  sequence.made = &made;
   for (std::int64_t layer = 0; layer < layers; ++layer) {
     stream = block(config, weights, layer, stream, sequence, points);
   }

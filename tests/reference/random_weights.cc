@@ -47,6 +47,7 @@ class ShapeList {
     for (std::int64_t layer = 0; layer < layers; ++layer) {
       const std::string block = stack + "." + std::to_string(layer) + ".";
       add_block_norms(block, layer);
+      if (c_.layer_input) add_layer_input(block + "layer_input.");
       if (c_.layer_scale) add(block + "resid_scale", {1});
       if (c_.convolves(layer)) {
         add_short_convolution(block + "conv.");
@@ -66,9 +67,23 @@ class ShapeList {
       if (c_.mixture(layer)) {
         add_mixture(block + "mlp.");
       } else if (c_.has_mlp()) {
-        add_mlp(block + "mlp.");
+        add_mlp(block + "mlp.", shares_keys(layer) ? c_.shared_keys->d_mlp : c_.d_mlp);
       }
     }
+  }
+
+  bool shares_keys(std::int64_t layer) const {
+    return c_.shared_keys && layer >= c_.n_layers - c_.shared_keys->layers;
+  }
+
+  void add_layer_input(const std::string& input) {
+    const std::int64_t width = c_.layer_input->width;
+    add(input + "W_token", {c_.d_vocab, width});
+    add(input + "W_embed", {c_.d_model, width});
+    add(input + "ln.w", {width});
+    add(input + "W_gate", {c_.d_model, width});
+    add(input + "W_out", {width, c_.d_model});
+    add(input + "ln_post.w", {c_.d_model});
   }
 
   void add(std::string name, std::vector<std::int64_t> shape) {
@@ -98,10 +113,11 @@ class ShapeList {
     const std::string kv = c_.grouped_query() ? "_" : "";
     const std::int64_t kv_heads = c_.kv_heads(layer), d_head = c_.head_width(layer);
     add(attn + "W_Q", {c_.n_heads, c_.d_model, d_head});
+    if (c_.qkv_bias) add(attn + "b_Q", {c_.n_heads, d_head});
+    if (shares_keys(layer)) return;
     add(attn + kv + "W_K", {kv_heads, c_.d_model, d_head});
     add(attn + kv + "W_V", {kv_heads, c_.d_model, d_head});
     if (!c_.qkv_bias) return;
-    add(attn + "b_Q", {c_.n_heads, d_head});
     add(attn + kv + "b_K", {kv_heads, d_head});
     add(attn + kv + "b_V", {kv_heads, d_head});
   }
@@ -148,6 +164,7 @@ class ShapeList {
     const std::int64_t d_head = c_.head_width(layer);
     for (const auto& [norm, heads] :
          {std::pair{"q_norm", c_.n_heads}, std::pair{"k_norm", c_.kv_heads(layer)}}) {
+      if (shares_keys(layer) && norm[0] == 'k') continue;
       add(attn + norm + ".w", {shared ? d_head : heads * d_head});
       if (c_.qk_norm->bias) add(attn + norm + ".b", {shared ? d_head : heads * d_head});
     }
@@ -203,20 +220,20 @@ class ShapeList {
     if (e.shared_gate) add_linear(mlp + "shared_expert_gate", 1, c_.d_model, e.shared_gate_bias);
   }
 
-  void add_mlp(const std::string& mlp) {
+  void add_mlp(const std::string& mlp, std::int64_t d_mlp) {
     const bool gated = c_.mlp == MlpKind::gated;
-    add(mlp + "W_in", {c_.d_model, c_.d_mlp});
-    if (gated) add(mlp + "W_gate", {c_.d_model, c_.d_mlp});
-    add(mlp + "W_out", {c_.d_mlp, c_.d_model});
+    add(mlp + "W_in", {c_.d_model, d_mlp});
+    if (gated) add(mlp + "W_gate", {c_.d_model, d_mlp});
+    add(mlp + "W_out", {d_mlp, c_.d_model});
     if (c_.mlp_bias) {
-      add(mlp + "b_in", {c_.d_mlp});
-      if (gated && !c_.gated_bias_after_product) add(mlp + "b_gate", {c_.d_mlp});
+      add(mlp + "b_in", {d_mlp});
+      if (gated && !c_.gated_bias_after_product) add(mlp + "b_gate", {d_mlp});
       add(mlp + "b_out", {c_.d_model});
     }
     if (c_.activation.kind() == Activation::xielu) {
       for (const char* number : {"alpha_p", "alpha_n", "beta", "eps"}) add(mlp + "xielu." + number, {1});
     }
-    if (c_.mlp_norm && !c_.norm_folded) add_norm(mlp + "ln", NormKind::layer_norm, c_.d_mlp);
+    if (c_.mlp_norm && !c_.norm_folded) add_norm(mlp + "ln", NormKind::layer_norm, d_mlp);
   }
 
   const ModelConfig& c_;

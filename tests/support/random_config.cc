@@ -309,6 +309,15 @@ ModelConfig random_config(std::uint64_t seed) {
   if (c.window && !c.latent && whole_heads && dice.coin()) {
     c.full_heads = FullHeads{.d_head = c.d_head + 2, .n_kv_heads = dice.coin() ? 1 : c.n_heads};
   }
+  const bool one_kind = c.n_layers == 2 && c.windowed(0) == c.windowed(1);
+  if (one_kind && !c.latent && c.attends_everywhere() && !c.shortformer() && dice.roll(3) == 0) {
+    const bool own_width = c.has_mlp() && (!c.experts || !c.experts->dense_layers.empty());
+    c.shared_keys = SharedKeys{.layers = 1, .d_mlp = c.d_mlp + (own_width ? 2 : 0)};
+  }
+  if (c.norm == NormKind::rms_norm && !c.norms_stream() && c.layout == BlockLayout::serial && c.has_mlp() &&
+      !c.summed_embedding() && !c.post_embedding_norm && dice.roll(3) == 0) {
+    c.layer_input = LayerInput{.width = dice.one_of<std::int64_t>({3, 8})};
+  }
   return c;
 }
 

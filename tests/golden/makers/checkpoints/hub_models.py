@@ -325,9 +325,11 @@ def attending_layers(config) -> list:
 
 
 def passed(side: str, args, kwargs, output) -> torch.Tensor:
-    """What goes into a module ("in"), or the first of what comes out of it."""
+    """What goes into a module ("in", or an argument of that name), or the first of what comes out of it."""
     if side == "in":
         return args[0] if args else kwargs["hidden_states"]
+    if side == "per_layer_input":
+        return args[1] if len(args) > 1 else kwargs[side]
     return output[0] if isinstance(output, (tuple, list)) else output
 
 
@@ -347,6 +349,12 @@ class Recorder(contextlib.AbstractContextManager):
             self._keep(_named(layer, False, shared=True), at + "mlp.shared_expert.hook_post", "in")
             if hasattr(layer, "layer_scalar"):
                 self._keep(layer, at + "hook_resid_sum", "out", layer.layer_scalar.detach().clone())
+            if hasattr(layer, "per_layer_input_gate"):
+                self._keep(layer, at + "layer_input.hook_in", "per_layer_input")
+                self._keep(layer.per_layer_input_gate, at + "hook_resid_mid_mlp", "in")
+                self._keep(layer.per_layer_input_gate, at + "layer_input.hook_pre", "out")
+                self._keep(layer.per_layer_projection, at + "layer_input.hook_post", "in")
+                self._keep(layer.post_per_layer_input_norm, at + "hook_layer_input_out", "out")
             if hasattr(getattr(layer, "self_attn", None), "v_norm"):
                 self._keep(layer.self_attn.v_norm, at + "attn.hook_v", "in")
                 self._keep(layer.self_attn.v_norm, at + "attn.v_norm.hook_normalized", "out")
