@@ -198,7 +198,8 @@ def of_one_family(rng, model_type: str, keys: dict, d_head: int) -> None:
     if model_type in ("granite", "granitemoe", "granitemoehybrid", "granitemoeshared", "hyperclovax"):
         for key in ("embedding_multiplier", "logits_scaling", "residual_multiplier", "attention_multiplier"):
             keys[key] = rng.choice([1.0, 0.3, 2.5])
-    if model_type in ("internlm3", "iquestcoder"):  # whose heads have 128 dimensions where the key is absent
+    # The heads have 128 dimensions where the key is absent, or the class asks for it.
+    if model_type in ("internlm3", "iquestcoder", "hunyuan_v1_moe"):
         keys.setdefault("head_dim", d_head)
     if model_type in ("granitemoehybrid", "granitemoeshared"):
         keys["shared_intermediate_size"] = rng.choice([5, 9, keys["hidden_size"]])
