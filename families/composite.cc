@@ -33,6 +33,10 @@ constexpr std::string_view kGemma4Others[] = {"vision_tower.", "audio_tower.", "
 constexpr std::string_view kPaliGemmaKeys[] = {"hidden_size", "vocab_size", "projection_dim", "ignore_index"};
 constexpr std::string_view kPaliGemmaTextKeys[] = {"use_bidirectional_attention", "num_image_tokens"};
 
+// Gemma 3's whole makes its masks without this key, and its attention reads it where it needs no mask:
+// transformers' `eager` is causal, its `sdpa` is not, unless a row is padded.
+constexpr std::string_view kGemma3UnsettledKeys[] = {"use_bidirectional_attention"};
+
 constexpr Composite kComposites[] = {
     {.model_type = "aya_vision",
      .text_type = "cohere2",
@@ -43,7 +47,8 @@ constexpr Composite kComposites[] = {
      .text_type = "gemma3_text",
      .tied = true,
      .prefixes = kLlavaPrefixes,
-     .others = kLlavaOthers},
+     .others = kLlavaOthers,
+     .unsettled_text_keys = kGemma3UnsettledKeys},
     {.model_type = "gemma4",
      .text_type = "gemma4_text",
      .tied = true,
@@ -244,6 +249,12 @@ RecognisedFamily text_part(const Composite& composite, const ConfigText& config)
   const ConfigReader text = grouped ? whole.object(kTextGroup) : whole;
   const std::string type =
       grouped ? text.text_or("model_type", composite.text_type) : std::string(composite.text_type);
+  for (const std::string_view key : composite.unsettled_text_keys) {
+    if (text.is_unset(key)) continue;
+    text.refuse(key, fmt::format("means nothing definite inside of a {} checkpoint: it depends on the kernel "
+                                 "of attention that transformers runs; expected null, false or no such key",
+                                 composite.model_type));
+  }
   const auto* known = std::ranges::find(kTextTypes, type, &TextType::model_type);
   const bool listed = known != std::end(kTextTypes);
   Family family = family_of(listed ? known->family : type, text.where("model_type"));

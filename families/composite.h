@@ -32,6 +32,9 @@ struct Composite {
   std::span<const std::string_view> keys = {};
   /// Keys of the text model's group that its family does not honour and that the whole settles.
   std::span<const std::string_view> text_keys = {};
+  /// Keys of the text model's group that its family honours and that mean nothing definite inside of the
+  /// whole, where transformers' kernels of attention disagree: refused unless null or false.
+  std::span<const std::string_view> unsettled_text_keys = {};
   bool own_logits = false;     ///< whether it scales and caps logits as its text model does by itself
   std::string_view note = {};  ///< what else a user should know
 };

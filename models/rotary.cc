@@ -74,17 +74,15 @@ at::Tensor stretch_by_length(const at::Tensor& f, const DynamicScaling& s, const
   return f * at::pow(growth, exponents);
 }
 
-}  // namespace
-
-RotaryFrequencies rotary_frequencies(const ModelConfig& config, bool windowed) {
+// Of rotary that turns forwards.
+RotaryFrequencies forward_frequencies(const ModelConfig& config, bool windowed) {
   const RotaryPositions& rotary = *config.rotary();
   const bool local = windowed && rotary.local_base.has_value();
   const double base = local ? *rotary.local_base : rotary.base;
   const std::int64_t dim = config.rotary_dim_of(windowed);
   const at::ScalarType precision = config.dtype == at::kDouble ? at::kDouble : at::kFloat;
   const at::Tensor exponents = at::arange(0, dim, 2, precision) / static_cast<double>(dim);
-  const at::Tensor forwards = at::pow(base, exponents).reciprocal();
-  at::Tensor f = rotary.reversed ? -forwards : forwards;
+  at::Tensor f = at::pow(base, exponents).reciprocal();
   if (local) return {f, {}};
   if (rotary.turned_pairs > 0) {
     f = at::where(at::arange(f.size(0), at::kLong) < rotary.turned_pairs, f, at::zeros_like(f));
@@ -101,6 +99,15 @@ RotaryFrequencies rotary_frequencies(const ModelConfig& config, bool windowed) {
     return {f / divisors, scaling};
   }
   return {f, scaling};
+}
+
+}  // namespace
+
+RotaryFrequencies rotary_frequencies(const ModelConfig& config, bool windowed) {
+  RotaryFrequencies frequencies = forward_frequencies(config, windowed);
+  // Behind the scaling, which goes by wavelengths.
+  if (config.rotary()->reversed) frequencies.values = -frequencies.values;
+  return frequencies;
 }
 
 RotaryAngles rotary_angles(const RotaryFrequencies& frequencies, const TokenPlaces& places,

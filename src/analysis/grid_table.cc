@@ -35,6 +35,7 @@ class TableFormat {
   }
 
   std::string operator()(double value) const {
+    if (std::isnan(value)) return "nan";  // whose sign says nothing
     return digits_ ? fmt::format("{:.3g}", value) : fmt::format("{:.3f}", value);
   }
 

@@ -99,7 +99,7 @@ void print_tokenizer(const ModelDescription& model) {
              model.tokenizer_form);
   fmt::print("  {}\n", model.chat_template
                            ? fmt::format("chat template in {}; --chat uses it", *model.chat_template)
-                           : std::string("no chat template"));
+                           : std::string("no chat template that can be used"));
 }
 
 void print_info(const std::string& name, const ModelDescription& model) {

@@ -26,11 +26,18 @@ HeadInput input_of(const std::string& direct_path) {
   return direct_path.ends_with('k') ? HeadInput::key : HeadInput::value;
 }
 
+/// `mlp.hook_post` of `{stack}.{layer}.mlp.hook_post`, as `hooked names` shows it behind the layer.
+std::string_view path_in_block(const SiteRow& row) {
+  constexpr std::string_view kBlock = "{stack}.{layer}.";
+  return row.path.starts_with(kBlock) ? row.path.substr(kBlock.size()) : row.path;
+}
+
 Site site_of(const SweepChoice& choice) {
   std::vector<std::string> words;
   for (const SiteRow& row : site_table()) {
-    if (row.word == choice.site) return row.site;
-    if (row.scope == SiteScope::block) words.emplace_back(row.word);
+    const std::string_view path = path_in_block(row);
+    if (row.word == choice.site || path == choice.site) return row.site;
+    if (row.scope == SiteScope::block) words.insert(words.end(), {std::string(row.word), std::string(path)});
   }
   throw HookError("--sweep",
                   fmt::format("'{}': there is no site '{}'; expected one that every layer has; did "

@@ -220,23 +220,27 @@ bool same_tensors(const SourceTensors& source, const std::string& one, const std
 // Files of two stacks may hold the shared embedding under each stack's name, too, or there alone. Copies that
 // differ would be two embeddings, of which a model has one.
 void resolve_embedding(const SourceTensors& source, const Family& family, FamilyConfig& read) {
+  if (family.embedding_copies.empty()) return;
+  const std::vector<TensorRecipe> recipes = read.recipes(read.config);
+  const auto present = names_without_prefix(source, family, recipes);
   std::vector<std::string> copies;
   for (const std::string_view name : family.embedding_copies) {
-    if (source.contains(std::string(name))) copies.emplace_back(name);
+    if (present.contains(std::string(name))) copies.emplace_back(name);
   }
   if (copies.empty()) return;
-  const std::vector<TensorRecipe> recipes = read.recipes(read.config);
   std::string embedding = recipe_of(recipes, "embed.W_E")->sources.front();
-  if (!source.contains(embedding)) {
+  if (!present.contains(embedding)) {
     embedding = copies.front();
     read.recipes = with_embedding_from(std::move(read.recipes), embedding);
   }
+  const std::string& one = present.at(embedding);
   for (const std::string& copy : copies) {
-    if (copy == embedding || same_tensors(source, embedding, copy)) continue;
-    throw CheckpointError(where_of(source, copy),
+    const std::string& other = present.at(copy);
+    if (copy == embedding || same_tensors(source, one, other)) continue;
+    throw CheckpointError(where_of(source, other),
                           fmt::format("'{}' and '{}' hold different embeddings; expected one embedding for "
                                       "all stacks; leave the one that is not the model's out of the file",
-                                      copy, embedding));
+                                      other, one));
   }
 }
 

@@ -88,12 +88,19 @@ void add_member(const Json& json, const std::string& name, ChatTemplates& chat) 
   add_templates(*found, name + ": chat_template", chat);
 }
 
+void require_utf8(std::string_view text, const std::string& where) {
+  if (const auto byte = first_invalid_byte(text)) {
+    throw TokenizerError(where, fmt::format("byte {} is not valid UTF-8; expected UTF-8 text", *byte));
+  }
+}
+
 void read_files(const std::filesystem::path& folder, ChatTemplates& chat) {
   const auto config_file = folder / "tokenizer_config.json";
   const auto map_file = folder / "special_tokens_map.json";
   const auto own_file = folder / kChatTemplateFiles[0];
   if (is_there(own_file)) {
     chat.templates.push_back({std::string(kDefault), own_file.native(), read_limited(own_file)});
+    require_utf8(chat.templates.back().text, printable(own_file.native()));
   }
   bool listed = false;
   if (is_there(config_file)) {
@@ -117,12 +124,6 @@ void read_files(const std::filesystem::path& folder, ChatTemplates& chat) {
     if (entry.path().extension() == ".jinja") chat.unread.push_back(entry.path().stem().native());
   }
   std::ranges::sort(chat.unread);
-}
-
-void require_utf8(std::string_view text, const std::string& where) {
-  if (const auto byte = first_invalid_byte(text)) {
-    throw TokenizerError(where, fmt::format("byte {} is not valid UTF-8; expected UTF-8 text", *byte));
-  }
 }
 
 // A message as transformers hands it to a template: without members that are null, and what it thought under
@@ -154,7 +155,7 @@ Json message_json(const ChatMessage& message, std::size_t number) {
 
 namespace {
 
-// What `read` finds, or why it cannot be used.
+// What `read` finds, or why it cannot be used: whoever has no conversation does without a template.
 template <class Read>
 ChatTemplates templates_by(const Read& read) {
   ChatTemplates chat;
@@ -162,6 +163,8 @@ ChatTemplates templates_by(const Read& read) {
     read(chat);
   } catch (const TokenizerError& error) {
     chat.problem = error;
+  } catch (const IoError& error) {
+    chat.problem = TokenizerError(error.where(), error.message());
   }
   return chat;
 }

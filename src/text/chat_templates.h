@@ -36,7 +36,8 @@ struct ChatTemplates {
 inline constexpr std::string_view kChatTemplateFiles[] = {"chat_template.jinja", "chat_template.json"};
 
 /// Reads chat_template.jinja, else the `chat_template` of tokenizer_config.json, else that of
-/// chat_template.json. A template is not parsed before it is used. Throws IoError.
+/// chat_template.json. A template is not parsed before it is used, and a file that cannot be read is the
+/// `problem`.
 ChatTemplates read_chat_templates(const std::filesystem::path& folder);
 
 /// Those of a tokenizer_config.json's text, which errors call `name`.

@@ -13,6 +13,7 @@
 #include "core/utf8.h"
 #include "hooked/core/error.h"
 #include "hooked/io/file.h"
+#include "text/limited_files.h"
 #include "text/pre_tokenized.h"
 #include "text/side_files.h"
 #include "text/tokenizer_forms.h"
@@ -122,7 +123,14 @@ std::span<const std::string_view> Tokenizer::file_names() noexcept { return text
 
 std::map<std::string, std::string> Tokenizer::read_files(const std::filesystem::path& folder) {
   std::map<std::string, std::string> files;
-  for (const auto& name : files_in(folder)) files.emplace(name, read_text_file(folder / name, kFileBytes));
+  const auto names = files_in(folder);
+  for (const auto& name : names) {
+    try {
+      files.emplace(name, text::read_limited(folder / name, kFileBytes));
+    } catch (const Error&) {
+      if (!text::is_for_chats_alone(names, name)) throw;
+    }
+  }
   if (files.empty() || files.contains("tokenizer.json")) return files;
   if (auto config = text::SideFiles::read(folder).config_with_class())
     files.insert_or_assign("tokenizer_config.json", *std::move(config));
@@ -256,8 +264,9 @@ const std::string& Tokenizer::form() const noexcept { return rules_->form; }
 const text::ChatTemplates& Tokenizer::chat() const noexcept { return chat_ ? *chat_ : rules_->chat; }
 
 std::optional<std::string> Tokenizer::chat_template() const {
-  const auto& templates = chat().templates;
-  return templates.empty() ? std::nullopt : std::optional(templates.front().where);
+  const auto& found = chat();
+  return found.templates.empty() || found.problem ? std::nullopt
+                                                  : std::optional(found.templates.front().where);
 }
 
 Tokenizer Tokenizer::with_chat_template(std::string_view jinja, std::string_view name) const {

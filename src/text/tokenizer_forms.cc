@@ -122,6 +122,11 @@ std::vector<std::string> tokenizer_files_in(const Path& folder) {
   return files;
 }
 
+bool is_for_chats_alone(std::span<const std::string> names, std::string_view name) {
+  if (std::ranges::find(kChatTemplateFiles, name) != std::end(kChatTemplateFiles)) return true;
+  return names.front() == kJsonForm.files[0] && name == SideFiles::kNames[1];
+}
+
 std::span<const std::string_view> tokenizer_file_names() noexcept {
   static const std::vector<std::string_view> kNames = [] {
     std::vector<std::string_view> names;

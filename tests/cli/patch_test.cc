@@ -125,6 +125,58 @@ TEST_F(PatchTest, NumbersAreThoseOfOneRunPerPlace) {
   }
 }
 
+// By its word or by its path, also where only some layers have it.
+TEST_F(PatchTest, SitesOfLayersWithoutAttention) {
+  const auto golden = [](const char* name) {
+    return (std::filesystem::path(HOOKED_SOURCE_DIR) / "tests/golden/cases" / name).string();
+  };
+  struct Named {
+    const char* golden;
+    const char* word;
+    const char* path;
+    act::BlockSite site;
+    std::vector<SweptAxis> over;
+  };
+  const Named all[] = {{"qwen3_next",
+                        "linear_out:layer,head,pos",
+                        "linear_attn.hook_out:layer,head,pos",
+                        act::linear_out,
+                        {Axis::layer, Axis::head, Axis::pos}},
+                       {"qwen3_next",
+                        "linear_k:layer,key_head",
+                        "linear_attn.hook_k:layer,key_head",
+                        act::linear_k,
+                        {Axis::layer, Axis::lin_key_head}},
+                       {"lfm2",
+                        "conv_gated:layer,pos",
+                        "conv.hook_gated:layer,pos",
+                        act::conv_gated,
+                        {Axis::layer, Axis::pos}}};
+  for (const Named& one : all) {
+    SCOPED_TRACE(one.word);
+    const auto model = HookedTransformer::load(golden(one.golden), {.dtype = at::kDouble});
+    const at::Tensor expected = sweep(model, {.site = one.site,
+                                              .over = one.over,
+                                              .from = model.run_with_cache(clean(), act::everything).cache,
+                                              .into = corrupted(),
+                                              .metric = logit_difference(6, 7)})
+                                    .values();
+    EXPECT_TRUE(expected.isnan().any().item<bool>());
+    for (const char* sweep : {one.word, one.path}) {
+      Words words = scored({"--sweep", sweep});
+      words[1] = golden(one.golden);
+      const Json out = json(words);
+      EXPECT_EQ(out["sweeps"][0]["site"], sweep);
+      expect_numbers(out["sweeps"][0]["values"], expected);
+      const std::string shown = succeed(words).out;
+      EXPECT_NE(shown.find("nan"), std::string::npos) << shown;
+      EXPECT_EQ(shown.find("-nan"), std::string::npos) << shown;
+    }
+  }
+  expect_failure(call({"--answer-token", "6", "--sweep", "linear_attn.hook_ot:layer"}), 1,
+                 "did you mean 'linear_attn.hook_out'?");
+}
+
 TEST_F(PatchTest, ACellIsARunWithAnEditOfTheProgram) {
   succeed({"cache", model(), "--tokens", "1,2,3,4", "--names", "*.hook_resid_pre", "--dtype", "float64",
            "--out", path("clean.safetensors")});

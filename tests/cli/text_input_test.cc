@@ -72,6 +72,39 @@ TEST_F(TextInput, AChatTemplateMakesThePrompt) {
                  "chat_template.jinja:1:4] the chat template refuses");
 }
 
+// What nobody chats with needs no template, and `save` leaves out what it could not read.
+TEST_F(TextInput, ATemplateThatCannotBeReadStopsOnlyChats) {
+  write_tokenizer();
+  const auto file = path("model/chat_template.jinja");
+  const auto damaged = [&](const std::string& reason) {
+    SCOPED_TRACE(reason);
+    succeed({"run", model(), "--text", "w2", "--json"});
+    expect_failure({"run", model(), "--chat", "--text", "w2"}, 1, file + "] ");
+    expect_failure({"run", model(), "--chat", "--text", "w2"}, 1, reason);
+    const auto info = succeed({"info", model()}).out;
+    for (const std::string& part :
+         {std::string("11 pieces"), std::string("no chat template that can be used"),
+          "the chat template cannot be used: [" + file, reason}) {
+      EXPECT_NE(info.find(part), std::string::npos) << part << " is not in " << info;
+    }
+    EXPECT_TRUE(succeed({"info", model(), "--json"}).json()["chat_template"].is_null());
+    std::filesystem::remove_all(path("saved"));
+    succeed({"save", model(), "--out", path("saved")});
+    succeed({"run", path("saved"), "--text", "w2", "--json"});
+  };
+  std::filesystem::create_symlink("gone", file);
+  damaged("'gone', which does not exist");
+  std::filesystem::remove(file);
+  std::filesystem::create_directory(file);
+  damaged("a folder");
+  std::filesystem::remove(file);
+  write("model/chat_template.jinja", "{{ \xff }}");
+  damaged("byte 3 is not valid UTF-8");
+  write("model/chat_template.jinja",
+        "version https://git-lfs.github.com/spec/v1\noid sha256:01\nsize 4321\n");
+  damaged("this is a Git LFS pointer of 4,321 bytes");
+}
+
 TEST_F(TextInput, IdsWithoutAPieceGoThroughEveryCommand) {
   write_tokenizer("model", 6);  // the model has 11 ids
   const std::string toks = "2,9,10";

@@ -261,6 +261,30 @@ TEST(CompositeConfigs, PaliGemmaSettlesWhatItsTextSees) {
                  {"true"});
 }
 
+// Gemma 3's whole makes masks without the key that its attention reads, Gemma 4's makes them by it.
+TEST(CompositeConfigs, BothDirectionsInsideOfGemma) {
+  const auto both = [](const std::string& value) {
+    return text(R"("use_bidirectional_attention": )" + value);
+  };
+  expect_refused(whole("gemma3", both("true")), "text_config.use_bidirectional_attention",
+                 {"inside of a gemma3 checkpoint", "depends on the kernel of attention", "expected null"});
+  for (const char* unset : {"false", "null"}) {
+    EXPECT_EQ(read(whole("gemma3", both(unset))).config.direction, AttentionDirection::causal) << unset;
+  }
+  // Inside of others the text model makes its own masks.
+  EXPECT_EQ(read(whole("llava", text(R"("model_type": "gemma3_text", "use_bidirectional_attention": true)")))
+                .config.direction,
+            AttentionDirection::bidirectional);
+  const auto gemma4 = [](const std::string& value) {
+    return whole("gemma4",
+                 text(R"("hidden_size_per_layer_input": 0, "use_bidirectional_attention": )" + value));
+  };
+  EXPECT_EQ(read(gemma4(R"("all")")).config.direction, AttentionDirection::bidirectional);
+  for (const char* images : {R"("vision")", "null"}) {
+    EXPECT_EQ(read(gemma4(images)).config.direction, AttentionDirection::causal) << images;
+  }
+}
+
 // As transformers has it: only PaliGemma's code caps what its unembedding makes.
 TEST(CompositeConfigs, LogitsAreScaledAndCappedWhereTheWholeDoes) {
   const std::string capped = R"("final_logit_softcapping": 5.0)";

@@ -198,7 +198,8 @@ def of_one_family(rng, model_type: str, keys: dict, d_head: int) -> None:
     if model_type in ("granite", "granitemoe", "granitemoehybrid", "granitemoeshared", "hyperclovax"):
         for key in ("embedding_multiplier", "logits_scaling", "residual_multiplier", "attention_multiplier"):
             keys[key] = rng.choice([1.0, 0.3, 2.5])
-    if model_type in ("internlm3", "iquestcoder"):  # whose heads have 128 dimensions where the key is absent
+    # The heads have 128 dimensions where the key is absent, or the class asks for it.
+    if model_type in ("internlm3", "iquestcoder", "hunyuan_v1_moe"):
         keys.setdefault("head_dim", d_head)
     if model_type in ("granitemoehybrid", "granitemoeshared"):
         keys["shared_intermediate_size"] = rng.choice([5, 9, keys["hidden_size"]])
@@ -252,6 +253,9 @@ def of_one_family(rng, model_type: str, keys: dict, d_head: int) -> None:
         if "hidden_size_per_layer_input" in annotations(model_type):
             keys["hidden_size_per_layer_input"] = rng.choice([0, 1, 3, 8])
             keys["vocab_size_per_layer_input"] = keys["vocab_size"] + rng.choice([0, 4])
+        keys["use_bidirectional_attention"] = rng.choice([None, "vision", "all"])
+        if keys["use_bidirectional_attention"] == "all":  # a window of 1 would be written as one of 0
+            keys["sliding_window"] = max(2, keys["sliding_window"])
     if model_type == "nanochat":
         keys["final_logit_softcapping"] = rng.choice([None, 3.0, 30.0])
     if model_type == "ministral3":
@@ -333,6 +337,8 @@ def head_of(model_type: str):
 def drawn_part(rng, base: Case, name: str) -> Case:
     """The text part of a checkpoint of several models, whose others are the table's."""
     keys = draw(rng, base.model_type)
+    if base.inside == "gemma3":  # where it is refused: transformers' kernels disagree about it
+        keys.pop("use_bidirectional_attention", None)
     if "_vl_" in base.model_type:
         half = (keys.get("head_dim") or keys["hidden_size"] // keys["num_attention_heads"]) // 2
         first = rng.randint(0, half)

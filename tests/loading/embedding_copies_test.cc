@@ -1,4 +1,4 @@
-// T5's files: one embedding under several names, with both stacks or with the encoder alone.
+// Files of T5 and BART: one embedding under several names, with both stacks or with the encoder alone.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
@@ -27,6 +27,13 @@ using Tensors = std::map<std::string, at::Tensor>;
 constexpr const char* kShared = "shared.weight";
 constexpr const char* kEncoder = "encoder.embed_tokens.weight";
 constexpr const char* kDecoder = "decoder.embed_tokens.weight";
+
+// A checkpoint, and what stands before those names in its file.
+struct Naming {
+  const char* golden;
+  std::string prefix;
+};
+const Naming kNamings[] = {{"t5", ""}, {"marian", "model."}, {"bart", "model."}};
 
 // A golden checkpoint with changed tensors.
 class Changed {
@@ -64,10 +71,21 @@ TEST(EmbeddingCopies, AnEncodersOnlyEmbeddingMayHaveTheStacksName) {
 }
 
 TEST(EmbeddingCopies, EqualCopiesAreOneEmbedding) {
-  const Changed copied("t5", [](Tensors& tensors) {
-    for (const char* copy : {kEncoder, kDecoder}) tensors.insert_or_assign(copy, tensors.at(kShared).clone());
-  });
-  EXPECT_TRUE(at::equal(embedding_of(copied.load()), embedding_of(Changed("t5", [](Tensors&) {}).load())));
+  for (const auto& [golden, prefix] : kNamings) {
+    SCOPED_TRACE(golden);
+    const auto original = Changed(golden, [](Tensors&) {}).load();
+    const Changed copied(golden, [&](Tensors& tensors) {
+      for (const char* copy : {kEncoder, kDecoder}) {
+        tensors.insert_or_assign(prefix + copy, tensors.at(prefix + kShared).clone());
+      }
+    });
+    EXPECT_TRUE(at::equal(embedding_of(copied.load()), embedding_of(original)));
+    const Changed renamed(golden, [&](Tensors& tensors) {
+      tensors.insert_or_assign(prefix + kDecoder, tensors.at(prefix + kShared));
+      tensors.erase(prefix + kShared);
+    });
+    EXPECT_TRUE(at::equal(embedding_of(renamed.load()), embedding_of(original)));
+  }
 }
 
 // What loading would refuse is seen by comparing numbers, and an outline reads none.
@@ -81,12 +99,15 @@ TEST(EmbeddingCopies, AnOutlineTakesThemToBeEqual) {
 }
 
 TEST(EmbeddingCopies, CopiesThatDifferAreRefused) {
-  for (const char* copy : {kEncoder, kDecoder}) {
-    const Changed differs("t5",
-                          [&](Tensors& tensors) { tensors.insert_or_assign(copy, tensors.at(kShared) + 1); });
-    const std::string text = text_thrown_by<CheckpointError>([&] { differs.load(); });
-    for (const char* part : {copy, kShared, "hold different embeddings"}) {
-      EXPECT_NE(text.find(part), std::string::npos) << text;
+  for (const auto& [golden, prefix] : kNamings) {
+    for (const char* copy : {kEncoder, kDecoder}) {
+      const Changed differs(golden, [&](Tensors& tensors) {
+        tensors.insert_or_assign(prefix + copy, tensors.at(prefix + kShared) + 1);
+      });
+      const std::string text = text_thrown_by<CheckpointError>([&] { differs.load(); });
+      for (const std::string& part : {prefix + copy, prefix + kShared, std::string("different embeddings")}) {
+        EXPECT_NE(text.find(part), std::string::npos) << text;
+      }
     }
   }
 }

@@ -11,6 +11,7 @@
 
 #include <cmath>
 #include <numbers>
+#include <optional>
 #include <vector>
 
 #include "models/plain_kernels.h"
@@ -96,6 +97,28 @@ TEST(RotaryFrequencies, YarnRampsBetweenKeptAndStretched) {
       const double ramp = std::min(1.0, std::max(0.0, (i - low) / (high - low)));
       const double old = plain(500.0, i, 16.0);
       EXPECT_NEAR(f[i], old * (1.0 - ramp) + old / 4.0 * ramp, 1e-15) << i;
+    }
+  }
+}
+
+// nanochat's rotary, in a config with a scaling: wavelengths have no sign.
+TEST(RotaryFrequencies, TheOtherWayRoundTheyAreTheNegativesUnderEveryScaling) {
+  ModelConfig c = rotary_config();
+  const RopeScaling scalings[] = {
+      NoScaling{},
+      LinearScaling{.factor = 4.0},
+      Llama3Scaling{.factor = 8.0, .low_freq_factor = 1.0, .high_freq_factor = 4.0, .original_n_ctx = 64.0},
+      YarnScaling{.factor = 4.0, .original_n_ctx = 200.0},
+      DynamicScaling{.factor = 2.0, .original_n_ctx = 8.0},
+      LongropeScaling{.short_factors = {1.0, 1.5, 2.0, 3.0}, .long_factors = {2.0, 3.0, 4.0, 5.0}}};
+  for (const RopeScaling& scaling : scalings) {
+    for (const bool windowed : {false, true}) {
+      c.rotary()->scaling = scaling;
+      c.rotary()->local_base = windowed ? std::optional(20.0) : std::nullopt;
+      c.rotary()->reversed = false;
+      const at::Tensor forwards = rotary_frequencies(c, windowed).values;
+      c.rotary()->reversed = true;
+      EXPECT_TRUE(at::equal(rotary_frequencies(c, windowed).values, -forwards)) << scaling.index();
     }
   }
 }

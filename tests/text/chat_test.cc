@@ -201,7 +201,7 @@ TEST_F(ChatFiles, WhatIsDamagedIsToldWhereItIsUsed) {
   write(folder_ / "tokenizer_config.json", R"({"chat_template": "a\n{{ b"})");
   EXPECT_NE(refusal().find("chat_template:2:1] a tag does not end"), std::string::npos) << refusal();
   write(folder_ / "chat_template.jinja", "{{ \xff }}");
-  EXPECT_NE(refusal().find("not UTF-8 at byte 3"), std::string::npos) << refusal();
+  EXPECT_NE(refusal().find("chat_template.jinja] byte 3 is not valid UTF-8"), std::string::npos) << refusal();
   EXPECT_EQ(load().encode("hi").ids, std::vector<std::int64_t>{1});
   write(folder_ / "tokenizer_config.json", R"({"chat_template": 5})");
   std::filesystem::remove(folder_ / "chat_template.jinja");
@@ -233,23 +233,36 @@ TEST_F(ChatFiles, TemplatesThatAreNoRegularFiles) {
   write(folder_ / "blob", "linked {{ messages[0].content }}");
   std::filesystem::create_symlink("blob", path);
   EXPECT_EQ(text(), "linked hi");
-  const auto refused = [&](std::string_view what) {
-    try {
-      load();
-      ADD_FAILURE() << "nothing was thrown";
-    } catch (const IoError& error) {
-      EXPECT_EQ(error.where(), path.native());
-      EXPECT_NE(error.message().find(what), std::string_view::npos) << error.what();
-    }
-    std::filesystem::remove(path);
+  const auto refused = [&](const std::filesystem::path& file, std::string_view what) {
+    const Tokenizer tokenizer = load();
+    EXPECT_EQ(tokenizer.encode("hi").ids, std::vector<std::int64_t>{1});
+    EXPECT_FALSE(tokenizer.chat_template());
+    const std::string said = refusal();
+    EXPECT_EQ(said.find("[" + file.native() + "] "), 0u) << said;
+    EXPECT_NE(said.find(what), std::string::npos) << said;
+    EXPECT_EQ(tokenizer.notes(), std::vector<std::string>{"the chat template cannot be used: " + said});
+    // What can be read goes into another folder.
+    const auto files = Tokenizer::read_files(folder_.path());
+    EXPECT_TRUE(files.contains("tokenizer.json"));
+    EXPECT_FALSE(files.contains(file.filename().native()));
+    EXPECT_EQ(tokenizer.with_chat_template("mine").chat_text({{"user", "hi"}}), "mine");
+    std::filesystem::remove(file);
   };
   std::filesystem::remove(path);
   std::filesystem::create_symlink("gone", path);
-  refused("'gone', which does not exist");
+  refused(path, "'gone', which does not exist");
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
-  refused("a named pipe");
+  refused(path, "a named pipe");
   std::filesystem::create_directory(path);
-  refused("a folder");
+  refused(path, "a folder");
+  for (const char* name : {"chat_template.json", "special_tokens_map.json"}) {
+    std::filesystem::create_directory(folder_ / name);
+    refused(folder_ / name, "a folder");
+  }
+  // A file that more than chats need stops the tokenizer.
+  std::filesystem::create_directory(folder_ / "tokenizer_config.json");
+  EXPECT_THROW(load(), IoError);
+  EXPECT_THROW(Tokenizer::read_files(folder_.path()), IoError);
 }
 
 // C2

@@ -91,7 +91,8 @@ class Tokenizer {
   static std::span<const std::string_view> file_names() noexcept;
 
   /// The files of files_in() by name, as another folder needs them: where only config.json tells which class
-  /// of tokenizer they are for, tokenizer_config.json says so. Throws TokenizerError, IoError.
+  /// of tokenizer they are for, tokenizer_config.json says so. Files that only chat templates need are left
+  /// out where they cannot be read. Throws TokenizerError, IoError.
   static std::map<std::string, std::string> read_files(const std::filesystem::path& folder);
 
   /// Builds the pipeline of the text of a tokenizer.json. `config` is that of the tokenizer_config.json
@@ -153,7 +154,8 @@ class Tokenizer {
   /// How it makes pieces of words, as tokenizer.json names it: `BPE`, `Unigram`, `WordPiece` or `WordLevel`.
   std::string_view kind() const noexcept;
 
-  /// Where the chat template was read from: a file, or a file and a key; nothing where there is none.
+  /// Where the chat template was read from: a file, or a file and a key; nothing where there is none, or one
+  /// that cannot be read, which notes() say.
   std::optional<std::string> chat_template() const;
 
   /// The same pipeline with `jinja` for its chat template, which errors call `name`.
