@@ -1,11 +1,12 @@
-// Gemma 4, its text model (Google 2026), of dense MLPs without inputs for single layers.
+// Gemma 4, its text model (Google 2026), with or without experts beside its MLPs; without inputs for single
+// layers.
 #include "families/shared/gemma4_layout.h"
 
 namespace hooked::families::gemma4_text {
 namespace {
 
 ModelConfig read(HfConfig& hf) {
-  return read_gemma4_config(hf, {.n_ctx = 131072, .window = 512, .per_layer_input = 256});
+  return read_gemma4_config(hf, {.n_ctx = 131072, .window = 512, .per_layer_input = 256, .mixtures = true});
 }
 
 }  // namespace

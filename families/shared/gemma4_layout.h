@@ -13,10 +13,11 @@ struct Gemma4Defaults {
   std::int64_t window;
   /// Width of the inputs that each layer has of its own; 0: the family has none.
   std::int64_t per_layer_input = 0;
+  bool mixtures = false;  ///< whether the family has experts beside its MLPs
 };
 
 /// Gemma 4 (Google 2026): heads of another size in layers without a window, norms of queries, keys and
-/// values, a number that multiplies the stream behind each block.
+/// values, a number that multiplies the stream behind each block, perhaps experts beside the MLPs.
 ModelConfig read_gemma4_config(HfConfig& hf, const Gemma4Defaults& defaults);
 std::vector<TensorRecipe> gemma4_recipes(const ModelConfig& config, const HfConfig& hf);
 
