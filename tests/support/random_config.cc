@@ -309,6 +309,11 @@ ModelConfig random_config(std::uint64_t seed) {
   if (c.window && !c.latent && whole_heads && dice.coin()) {
     c.full_heads = FullHeads{.d_head = c.d_head + 2, .n_kv_heads = dice.coin() ? 1 : c.n_heads};
   }
+  if (c.experts) {
+    c.experts->expert_scale = dice.roll(3) == 0;
+    c.experts->own_norms = c.norm == NormKind::rms_norm && c.norm_place == NormPlace::both && dice.coin();
+    if (c.experts->own_norms && c.experts->d_shared == 0) c.experts->d_shared = 7;
+  }
   return c;
 }
 
