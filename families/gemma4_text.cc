@@ -1,11 +1,11 @@
-// Gemma 4, its text model (Google 2026), of dense MLPs.
+// Gemma 4, its text model (Google 2026), with or without experts beside its MLPs.
 #include "families/shared/gemma4_layout.h"
 
 namespace hooked::families::gemma4_text {
 namespace {
 
 ModelConfig read(HfConfig& hf) {
-  return read_gemma4_config(hf, {.n_ctx = 131072, .window = 512, .layer_input = 256});
+  return read_gemma4_config(hf, {.n_ctx = 131072, .window = 512, .layer_input = 256, .mixtures = true});
 }
 
 }  // namespace

@@ -173,7 +173,8 @@ at::Tensor Block::mlp_branch(const at::Tensor& resid, Run& run) const {
     return hook_mlp_out_->forward(std::move(out), run.watch);
   }
   const at::Tensor input = hook_mlp_in_->forward(resid, run.watch);
-  at::Tensor out = mlp_->forward(mlp_norm_ ? mlp_norm_->forward(input, run) : input, run);
+  at::Tensor out =
+      mlp_->forward({.stream = input, .normed = mlp_norm_ ? mlp_norm_->forward(input, run) : input}, run);
   if (ln2_post_) out = ln2_post_->forward(out, run);
   return hook_mlp_out_->forward(std::move(out), run.watch);
 }

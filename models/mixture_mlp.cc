@@ -45,6 +45,10 @@ void require_experts(const at::Tensor& experts, std::int64_t n_experts, const st
                   n_experts - 1, experts.min().item<std::int64_t>(), experts.max().item<std::int64_t>()));
 }
 
+at::Tensor through(const std::shared_ptr<Norm>& norm, const at::Tensor& x, Run& run) {
+  return norm ? norm->forward(x, run) : x;
+}
+
 // How often each number below `end` occurs. On CUDA bincount asks for the least and the largest, and waits
 // for both.
 at::Tensor counts_of(const at::Tensor& numbers, std::int64_t end) {
@@ -64,6 +68,7 @@ MixtureMlp::MixtureMlp(const GraphContext& context) : config_(context.config) {
       add_matrix(*this, "W_gate", e.n_experts, c.d_model, {.out = e.n_experts, .in = c.d_model}, context);
   if (e.router_bias) b_gate_ = parameter("b_gate", {e.n_experts});
   if (e.choice_bias) choice_bias_ = parameter("choice_bias", {e.n_experts});
+  if (e.expert_scale) expert_scale_ = parameter("expert_scale", {e.n_experts});
   hook_expert_weights_ = add_point(*this, Site::expert_weights, context);
   hook_expert_indices_ = add_point(*this, Site::expert_indices, context);
 
@@ -97,16 +102,35 @@ MixtureMlp::MixtureMlp(const GraphContext& context) : config_(context.config) {
                        .pre_linear = Site::shared_pre_linear,
                        .post = Site::shared_post};
   shared_expert_ = register_module("shared_expert", std::make_shared<Mlp>(context, place));
+  if (e.own_norms) add_norms(context);
   if (!e.shared_gate) return;
   W_shared_gate_ = parameter("W_shared_gate", {1, c.d_model});
   if (e.shared_gate_bias) b_shared_gate_ = parameter("b_shared_gate", {1});
   hook_shared_weight_ = add_point(*shared_expert_, Site::shared_weight, context);
 }
 
-at::Tensor MixtureMlp::forward(const at::Tensor& x, Run& run) const {
-  const Routing routing = route(x, run);
-  const at::Tensor out = routed(x.reshape({-1, x.size(-1)}), routing, run).view(x.sizes());
-  return shared_expert_ ? ops::add(out, shared(x, run), run) : out;
+void MixtureMlp::add_norms(const GraphContext& context) {
+  const auto add = [&](torch::nn::Module& owner, const char* name, Norm::Points points, bool folds) {
+    const Norm::Layout layout =
+        stream_norm(config_, config_.norm, points, /*weighted=*/!folds || !config_.norm_folded);
+    return owner.register_module(name, std::make_shared<Norm>(layout, context));
+  };
+  router_ln_ = add(*this, "router_ln", {Site::router_ln_scale, Site::router_ln_normalized}, /*folds=*/true);
+  experts_ln_ =
+      add(*this, "experts_ln", {Site::experts_ln_scale, Site::experts_ln_normalized}, /*folds=*/true);
+  experts_ln_post_ = add(*this, "experts_ln_post",
+                         {Site::experts_ln_post_scale, Site::experts_ln_post_normalized}, /*folds=*/false);
+  shared_ln_post_ = add(*shared_expert_, "ln_post",
+                        {Site::shared_ln_post_scale, Site::shared_ln_post_normalized}, /*folds=*/false);
+}
+
+at::Tensor MixtureMlp::forward(const FeedForwardInput& input, Run& run) const {
+  const Routing routing = route(router_ln_ ? router_ln_->forward(input.stream, run) : input.normed, run);
+  const at::Tensor read = experts_ln_ ? experts_ln_->forward(input.stream, run) : input.normed;
+  const at::Tensor sums = routed(read.reshape({-1, read.size(-1)}), routing, run).view(read.sizes());
+  const at::Tensor out = through(experts_ln_post_, sums, run);
+  if (!shared_expert_) return out;
+  return ops::add(out, through(shared_ln_post_, shared(input.normed, run), run), run);
 }
 
 MixtureMlp::Routing MixtureMlp::route(const at::Tensor& x, Run& run) const {
@@ -127,6 +151,8 @@ MixtureMlp::Routing MixtureMlp::route(const at::Tensor& x, Run& run) const {
   }
   if (!ranked.defined()) ranked = weights.gather(-1, chosen);
   if (e.renormalised) ranked = renormalised(ranked, run);
+  if (expert_scale_.defined())
+    ranked = ranked * expert_scale_.index_select(0, chosen.reshape({-1})).view(chosen.sizes());
   chosen = hook_expert_indices_->forward(chosen, run.watch);
   if (run.watch.may_change(hook_expert_indices_->number())) {
     require_experts(chosen, e.n_experts, run.watch.points().name(hook_expert_indices_->number()).to_string());
@@ -254,10 +280,15 @@ WeightSlots MixtureMlp::slots(const std::string& path) const {
   WeightSlots slots{{path + ".W_gate.weight", W_gate_.as_out_in()}};
   add_slot(slots, path + ".W_gate.bias", b_gate_);
   add_slot(slots, path + ".choice_bias", choice_bias_);
+  add_slot(slots, path + ".expert_scale", expert_scale_);
+  add_slots(slots, router_ln_, path + ".router_ln");
+  add_slots(slots, experts_ln_, path + ".experts_ln");
+  add_slots(slots, experts_ln_post_, path + ".experts_ln_post");
   for (std::size_t e = 0; e < experts_.size(); ++e) {
     add_slots(slots, experts_[e], path + ".experts." + std::to_string(e));
   }
   add_slots(slots, shared_expert_, path + ".shared_expert");
+  add_slots(slots, shared_ln_post_, path + ".shared_expert.ln_post");
   add_slot(slots, path + ".shared_expert_gate.weight", W_shared_gate_);
   add_slot(slots, path + ".shared_expert_gate.bias", b_shared_gate_);
   return slots;

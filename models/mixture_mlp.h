@@ -8,6 +8,7 @@
 #include "models/feed_forward.h"
 #include "models/graph.h"
 #include "models/mlp.h"
+#include "models/norm.h"
 #include "models/run.h"
 #include "models/stacked_experts.h"
 
@@ -15,6 +16,9 @@ namespace hooked {
 
 /// A mixture of experts (Shazeer et al. 2017; Fedus et al. 2021): each token goes to the few experts that the
 /// router chooses for it, and takes the weighted sum of what they write.
+///
+/// Where the mixture has norms of its own (Experts::own_norms), the router and the experts read the stream
+/// through theirs, and the shared expert alone reads what the block's norm makes.
 ///
 /// Padding goes to no expert. Which expert gets how many tokens is data. On the CPU, only experts with tokens
 /// compute, and those with a watched point. Elsewhere the host would wait to be told: all compute as one, and
@@ -24,7 +28,7 @@ class MixtureMlp : public FeedForward {
  public:
   explicit MixtureMlp(const GraphContext& context);
 
-  at::Tensor forward(const at::Tensor& x, Run& run) const override;
+  at::Tensor forward(const FeedForwardInput& input, Run& run) const override;
   WeightSlots slots(const std::string& path) const override;
 
  private:
@@ -46,6 +50,8 @@ class MixtureMlp : public FeedForward {
   /// The experts that weights [batch, pos, expert] send a token to; their weights where the choice shows
   /// them.
   Choice chosen_by(const at::Tensor& weights) const;
+  /// The norms of the mixture's own.
+  void add_norms(const GraphContext& context);
   /// `ranked` over its sum.
   at::Tensor renormalised(const at::Tensor& ranked, const Run& run) const;
   /// `ranking` [batch, pos, expert] with -inf for experts outside the best groups.
@@ -60,9 +66,11 @@ class MixtureMlp : public FeedForward {
   at::Tensor shared(const at::Tensor& x, Run& run) const;
 
   const ModelConfig& config_;
-  Matrix W_gate_;           // [expert, d_model]
-  at::Tensor b_gate_;       // [expert]; undefined without
-  at::Tensor choice_bias_;  // [expert]; undefined without
+  Matrix W_gate_;            // [expert, d_model]
+  at::Tensor b_gate_;        // [expert]; undefined without
+  at::Tensor choice_bias_;   // [expert]; undefined without
+  at::Tensor expert_scale_;  // [expert]; undefined without
+  std::shared_ptr<Norm> router_ln_, experts_ln_, experts_ln_post_, shared_ln_post_;  // null without
   std::vector<std::shared_ptr<Mlp>> experts_;
   std::optional<StackedExperts> stacked_;  // their weights, on other devices than the CPU
   std::shared_ptr<Mlp> shared_expert_;

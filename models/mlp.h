@@ -53,8 +53,11 @@ class Mlp : public FeedForward {
   /// Whether somebody watches one of the points of a gated MLP.
   bool watched(const Run& run) const;
 
+  at::Tensor forward(const FeedForwardInput& input, Run& run) const override {
+    return forward(input.normed, run);
+  }
   /// `x` and the result are [.., d_model]; d_mlp below is the place's width.
-  at::Tensor forward(const at::Tensor& x, Run& run) const override;
+  at::Tensor forward(const at::Tensor& x, Run& run) const;
 
   WeightSlots slots(const std::string& path) const override;
 

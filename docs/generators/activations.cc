@@ -120,6 +120,9 @@ Where a token's experts come from a few groups (DeepSeek), the weights are still
 `mlp.experts.E.*` hold the tokens sent to expert E, by rank, then row and position, without padding: what
 `(indices.movedim(-1, 0) == E)` picks. As in TransformerLens `hook_gate` is an expert's gate branch and `hook_pre` its up branch.
 The shared expert has the names of an ordinary MLP, and `hook_weight` for the sigmoid that its output is multiplied by.
+Where a mixture has norms of its own (Gemma 4), router and routed experts read the stream, which `hook_mlp_in` shows, through `mlp.router_ln` and `mlp.experts_ln`,
+and the shared expert alone what `ln2` makes. What experts and shared expert write goes through `mlp.experts_ln_post` and `mlp.shared_expert.ln_post`, and their sum
+through `ln2_post`. `expert_scale` multiplies the weights of the chosen behind `hook_expert_weights`, before an edit of `hook_expert_indices`.
 With attention sinks rows of a pattern sum to less than 1; the sink is not a column of scores or pattern.
 
 **Logits.** `unembed.hook_out` is before a soft cap on the logits; the run's result is after it. With

@@ -86,6 +86,10 @@ std::string_view input_text(WeightInput input) {
       return "stream, before cross-attention";
     case WeightInput::mlp_input:
       return "stream, before the MLP";
+    case WeightInput::router_input:
+      return "stream, before the router";
+    case WeightInput::expert_input:
+      return "stream, before routed experts";
     case WeightInput::neurons:
       return "neurons";
     case WeightInput::encoder_output:

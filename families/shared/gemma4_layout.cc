@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "families/shared/expert_config.h"
 #include "families/shared/rope_config.h"
 
 namespace hooked {
@@ -115,6 +116,9 @@ void read_shared_keys(const HfConfig& hf, ModelConfig& c) {
     json.refuse(kShared,
                 fmt::format("is {} of {} layers; expected 0 to {}", layers, c.n_layers, c.n_layers - 1));
   }
+  if (wide && c.experts) {
+    json.refuse("use_double_wide_mlp", "beside experts is not supported; expected false");
+  }
   c.shared_keys = SharedKeys{.layers = layers, .d_mlp = wide ? 2 * c.d_mlp : c.d_mlp};
 }
 
@@ -154,6 +158,39 @@ void add_layer_inputs(Recipes& r, const ModelConfig& c) {
   }
 }
 
+// Experts beside the MLP, which is what every token goes to: a shared expert.
+void read_mixtures(HfConfig& hf, ModelConfig& c, const Gemma4Defaults& defaults) {
+  const ConfigReader& json = hf.json();
+  constexpr std::string_view kMixtures = "enable_moe_block", kWidth = "moe_intermediate_size",
+                             kCount = "num_experts";
+  json.ignore({kWidth, kCount, "top_k_experts"});  // without effect where there are none
+  if (!defaults.mixtures) hf.require_unset({kMixtures});
+  if (!json.boolean_or(kMixtures, false)) return;
+  const std::int64_t d_shared = c.d_mlp;
+  read_experts(hf, c, {.n_experts = kCount, .n_experts_alias = kCount, .per_token = "top_k_experts"});
+  set_expert_width(hf, c, kWidth, /*dense=*/{});
+  hf.comes_from("d_mlp", json.where(kWidth));
+  Experts& e = *c.experts;
+  e.d_shared = d_shared;
+  hf.comes_from("experts.d_shared", json.where("intermediate_size"));
+  e.renormalised = e.own_norms = e.expert_scale = true;
+}
+
+// The parts of a block's mixture that other families have not, beside the norms of the stream.
+void add_mixture(Recipes& r, const ModelConfig& c) {
+  r.mixture({.router = "router.proj.weight",
+             .expert = "",
+             .gate_up = "experts.gate_up_proj",
+             .down = "experts.down_proj"});
+  r.shared_expert("mlp");
+  r.copy("mlp.expert_scale", "router.per_expert_scale");
+  const double scale = 1.0 / std::sqrt(static_cast<double>(c.d_model));
+  r.scaled_copy("mlp.router_ln.w", "router.scale", scale);
+  r.norm("mlp.experts_ln", "pre_feedforward_layernorm_2");
+  r.norm("mlp.experts_ln_post", "post_feedforward_layernorm_2");
+  r.norm("mlp.shared_expert.ln_post", "post_feedforward_layernorm_1");
+}
+
 }  // namespace
 
 ModelConfig read_gemma4_config(HfConfig& hf, const Gemma4Defaults& defaults) {
@@ -164,6 +201,7 @@ ModelConfig read_gemma4_config(HfConfig& hf, const Gemma4Defaults& defaults) {
                                          .d_head = 256,
                                          .activation_key = "hidden_activation",
                                          .activation = "gelu_pytorch_tanh"});
+  read_mixtures(hf, c, defaults);
   c.qkv_bias = c.attn_out_bias = json.boolean_or("attention_bias", false);
   c.norm_place = NormPlace::both;
   c.qk_norm = QkNorm{.span = QkNorm::per_head};
@@ -176,8 +214,6 @@ ModelConfig read_gemma4_config(HfConfig& hf, const Gemma4Defaults& defaults) {
   read_heads(hf, c);
   read_shared_keys(hf, c);
   read_layer_input(hf, c, defaults);
-  hf.require_unset({"enable_moe_block"});
-  json.ignore({"num_experts", "top_k_experts", "moe_intermediate_size"});
   hf.require_unset({"rope_theta", "rope_scaling"});  // which transformers does not read
   if (!json.has("rope_parameters") && c.head_width_of(/*in_windowed=*/false) < 8) {
     json.refuse("rope_parameters",
@@ -205,7 +241,11 @@ std::vector<TensorRecipe> gemma4_recipes(const ModelConfig& config, const HfConf
     r.attention_out("self_attn.o_proj");
     r.norm("ln1_post", "post_attention_layernorm");
     r.norm("ln2", "pre_feedforward_layernorm");
-    add_llama_mlp(r, config);
+    if (config.mixture(r.layer())) {
+      add_mixture(r, config);
+    } else {
+      add_llama_mlp(r, config);
+    }
     r.norm("ln2_post", "post_feedforward_layernorm");
     if (config.layer_input) {
       r.turned("layer_input.W_gate", "per_layer_input_gate.weight");

@@ -103,6 +103,11 @@ void Recipes::turned(std::string_view ours_name, std::string_view theirs_name) {
   make(ours_name, {std::string(theirs_name)}, [](const Tensors& stored) { return stored[0].t(); });
 }
 
+void Recipes::scaled_copy(std::string_view ours_name, std::string_view theirs_name, double scale) {
+  make(ours_name, {std::string(theirs_name)},
+       [scale, dtype = config_.dtype](const Tensors& stored) { return scaled(stored[0], scale, dtype); });
+}
+
 TensorRecipe& Recipes::make(std::string_view ours_name, const std::vector<std::string>& theirs_names,
                             std::function<at::Tensor(const Tensors&)> how) {
   TensorRecipe recipe{ours(ours_name), {}, std::move(how)};
@@ -158,8 +163,7 @@ void Recipes::mlm_head(std::string_view their_layer, std::string_view their_norm
 }
 
 void Recipes::scaled_norm(std::string_view ours_name, std::string_view theirs_name, double scale) {
-  make(fmt::format("{}.w", ours_name), {fmt::format("{}.weight", theirs_name)},
-       [scale, dtype = config_.dtype](const Tensors& weight) { return scaled(weight[0], scale, dtype); });
+  scaled_copy(fmt::format("{}.w", ours_name), fmt::format("{}.weight", theirs_name), scale);
 }
 
 void Recipes::plain_norm(std::string_view ours_name) {

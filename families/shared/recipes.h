@@ -69,6 +69,8 @@ class Recipes {
   void copy(std::string_view ours, std::string_view theirs);
   /// A matrix [in, out] that is stored [out, in].
   void turned(std::string_view ours, std::string_view theirs);
+  /// A tensor times a number.
+  void scaled_copy(std::string_view ours, std::string_view theirs, double scale);
   /// A tensor made from several of theirs, or from none. The reference holds until the next call.
   TensorRecipe& make(std::string_view ours, const std::vector<std::string>& theirs,
                      std::function<at::Tensor(const std::vector<at::Tensor>&)> how);

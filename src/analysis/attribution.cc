@@ -74,7 +74,7 @@ at::Tensor by_source(const Writing& heads, const act::BlockSite& pattern_site, c
   }
   if (!cross && config.qkv_clip > 0) v = v.clamp(-config.qkv_clip, config.qkv_clip);
   v = v.repeat_interleave(config.n_heads / v.size(2), 2);
-  const auto seen = heads.through ? heads.through->before(directions) : directions;
+  const auto seen = heads.before_norms(directions);
   auto of_values = at::einsum("hwm,rpm->rphw", {heads.matrix(), seen.squeeze(2)});
   if (!cross && config.gated_heads) of_values = of_values * run(layer_place(Site::head_gate)).sigmoid();
   return at::einsum("rkhw,rphw,rphk->hrpk", {v, of_values, pattern});

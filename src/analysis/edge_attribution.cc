@@ -80,7 +80,8 @@ bool is_on_the_way(Site site) {
     case Site::full_embed:
       return true;
     default:
-      return is_scale_of_stream(site) || is_normalized_stream(site);
+      // Norms within a mixture are its own matter.
+      return (is_scale_of_stream(site) || is_normalized_stream(site)) && !row(site).path.starts_with("mlp.");
   }
 }
 

@@ -38,14 +38,18 @@ at::Tensor chosen_by_router(const HookedTransformer& model, std::int32_t layer, 
 }
 
 /// What each rank's output is multiplied by, [batch, pos, rank], of the router's weights of all experts.
-at::Tensor weights_of_chosen(const at::Tensor& weights, const at::Tensor& chosen, const Experts& experts) {
-  const auto ranked = weights.gather(-1, chosen);
+/// `scale` [expert]: of Experts::expert_scale, else undefined.
+at::Tensor weights_of_chosen(const at::Tensor& weights, const at::Tensor& chosen, const at::Tensor& scale,
+                             const Experts& experts) {
+  auto ranked = weights.gather(-1, chosen);
   if (experts.weighted_inputs) return at::ones_like(ranked);  // what they write is added as it is
-  if (!experts.renormalised) return ranked;
-  const auto sum = ranked.sum(-1, /*keepdim=*/true);
-  // Only edits can make the sum zero.
-  return ranked /
-         (experts.least_sum > 0 ? sum.clamp_min(experts.least_sum) : sum.masked_fill(sum == 0.0, 1.0));
+  if (experts.renormalised) {
+    const auto sum = ranked.sum(-1, /*keepdim=*/true);
+    // Only edits can make the sum zero.
+    ranked = ranked /
+             (experts.least_sum > 0 ? sum.clamp_min(experts.least_sum) : sum.masked_fill(sum == 0.0, 1.0));
+  }
+  return scale.defined() ? ranked * scale.index_select(0, chosen.flatten()).view(chosen.sizes()) : ranked;
 }
 
 // [batch, pos, rank] by rank first, then row and position: the order in which experts get their tokens.
@@ -73,7 +77,13 @@ ExpertTokens::ExpertTokens(std::int32_t layer, const RunReading& run)
   owners_ = by_rank(owners);
   // Edits of the choice send tokens elsewhere, and weights stay with their rank.
   const auto of_router = chosen_by_router(run.model, layer, run.cache[act::expert_weights(layer)], chosen);
-  weights_ = by_rank(weights_of_chosen(weights, of_router, *run.model.config().experts));
+  const Experts& experts = *run.model.config().experts;
+  at::Tensor scale;
+  if (experts.expert_scale) {
+    scale = run.model.weights()[fmt::format("blocks.{}.mlp.expert_scale", indices_.layer)].to(at::kCPU,
+                                                                                              at::kDouble);
+  }
+  weights_ = by_rank(weights_of_chosen(weights, of_router, scale, experts));
 }
 
 at::Tensor ExpertTokens::places_of(std::int64_t expert) const {

@@ -12,10 +12,16 @@ namespace hooked {
 namespace {
 
 // In the table of sites a norm's scale stands right before what the norm makes.
-constexpr std::array kScalesOfStream{
-    Site::embed_ln_scale,        Site::ln1_scale, Site::ln1_post_scale,         Site::ln2_scale,
-    Site::ln2_post_scale,        Site::ln3_scale, Site::encoder_final_ln_scale, Site::ln_final_scale,
-    Site::decoder_final_ln_scale};
+constexpr std::array kScalesOfStream{Site::embed_ln_scale,         Site::ln1_scale,
+                                     Site::ln1_post_scale,         Site::ln2_scale,
+                                     Site::ln2_post_scale,         Site::ln3_scale,
+                                     Site::router_ln_scale,        Site::experts_ln_scale,
+                                     Site::experts_ln_post_scale,  Site::shared_ln_post_scale,
+                                     Site::encoder_final_ln_scale, Site::ln_final_scale,
+                                     Site::decoder_final_ln_scale};
+// Those of embeddings and of what sublayers and their parts write are never folded.
+constexpr std::array kNeverFolded{Site::embed_ln_scale, Site::ln1_post_scale, Site::ln2_post_scale,
+                                  Site::experts_ln_post_scale, Site::shared_ln_post_scale};
 
 Site normalized_of(Site scale) { return static_cast<Site>(static_cast<int>(scale) + 1); }
 Site scale_of(Site site) {
@@ -28,10 +34,8 @@ NormKind kind_of(Site scale, const ModelConfig& config) {
   return last ? config.final_norm : config.norm;
 }
 
-// Norms of embeddings and of sublayers' outputs are never folded.
 bool keeps_weight(Site scale, const ModelConfig& config) {
-  return !config.norm_folded || scale == Site::embed_ln_scale || scale == Site::ln1_post_scale ||
-         scale == Site::ln2_post_scale;
+  return !config.norm_folded || std::ranges::find(kNeverFolded, scale) != kNeverFolded.end();
 }
 
 }  // namespace

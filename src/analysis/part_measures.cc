@@ -56,7 +56,7 @@ NormsBehind norms_behind(const StreamPath& path, const Writing& writing) {
   for (auto step = path.rbegin(); !holds(*step); ++step) {
     if (step->norm) behind.push_back(*step->norm);
   }
-  if (writing.through) behind.push_back(*writing.through);
+  behind.insert(behind.end(), writing.through.rbegin(), writing.through.rend());
   std::ranges::reverse(behind);
   return behind;
 }

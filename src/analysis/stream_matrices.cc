@@ -97,16 +97,20 @@ at::Tensor StreamMatrices::outputs(std::int64_t layer) const {
 }
 
 at::Tensor StreamMatrices::mlp_in(std::int64_t layer, std::optional<std::int64_t> expert) const {
-  return mlp_read(layer, expert ? here(weights_.W_in(layer, *expert)) : here(weights_.W_in(layer)));
+  return expert ? expert_read(layer, here(weights_.W_in(layer, *expert)))
+                : mlp_read(layer, here(weights_.W_in(layer)));
 }
 
 at::Tensor StreamMatrices::mlp_gate(std::int64_t layer, std::optional<std::int64_t> expert) const {
-  return mlp_read(layer, expert ? here(weights_.W_gate(layer, *expert)) : here(weights_.W_gate(layer)));
+  return expert ? expert_read(layer, here(weights_.W_gate(layer, *expert)))
+                : mlp_read(layer, here(weights_.W_gate(layer)));
 }
 
 at::Tensor StreamMatrices::mlp_out(std::int64_t layer, std::optional<std::int64_t> expert) const {
-  return written(Site::ln2_post_scale, layer,
-                 expert ? here(weights_.W_out(layer, *expert)) : here(weights_.W_out(layer)));
+  if (!expert) return written(Site::ln2_post_scale, layer, here(weights_.W_out(layer)));
+  auto W_out = here(weights_.W_out(layer, *expert));
+  if (config_.experts->own_norms) W_out = written(Site::experts_ln_post_scale, layer, W_out);
+  return written(Site::ln2_post_scale, layer, W_out);
 }
 
 at::Tensor StreamMatrices::embedding() const {
@@ -251,6 +255,10 @@ at::Tensor StreamMatrices::mlp_read(std::int64_t layer, const at::Tensor& matrix
   // In a decoder of two stacks ln2 stands before cross-attention.
   const bool crosses = config_.has_encoder() && options_.stack != Stack::encoder;
   return read(crosses ? Site::ln3_scale : Site::ln2_scale, layer, matrix);
+}
+
+at::Tensor StreamMatrices::expert_read(std::int64_t layer, const at::Tensor& matrix) const {
+  return config_.experts->own_norms ? read(Site::experts_ln_scale, layer, matrix) : mlp_read(layer, matrix);
 }
 
 at::Tensor StreamMatrices::for_each_head(const at::Tensor& matrix) const {

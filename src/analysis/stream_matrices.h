@@ -80,6 +80,7 @@ class StreamMatrices {
   at::Tensor read(Site scale, std::int64_t layer, const at::Tensor& matrix) const;
   at::Tensor written(Site scale, std::int64_t layer, const at::Tensor& matrix) const;
   at::Tensor mlp_read(std::int64_t layer, const at::Tensor& matrix) const;
+  at::Tensor expert_read(std::int64_t layer, const at::Tensor& matrix) const;
   at::Tensor for_each_head(const at::Tensor& matrix) const;
   at::Tensor summed_embedding(const at::Tensor& embedding) const;
 

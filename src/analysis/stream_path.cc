@@ -66,6 +66,12 @@ class PathFinder {
     return true;
   }
 
+  /// The same for the norms through which an MLP reads, or a mixture's router and experts.
+  bool read_by_mlp(const BlockPlace& block) {
+    const auto norms = {Site::ln2_normalized, Site::router_ln_normalized, Site::experts_ln_normalized};
+    return std::ranges::any_of(norms, [&](Site site) { return read_by(in_block(site, block)); });
+  }
+
   /// The stream itself is normed; whether the path ends with what that makes, before weight and bias.
   bool norm(const ActivationName& normalized, const std::string& bias) {
     if (read_by(normalized)) return true;
@@ -141,14 +147,12 @@ class PathFinder {
     const bool on_stream = config_.norms_stream();
     if (on_stream ? norm(Site::ln1_normalized, block, "ln1") : read_by(in_block(Site::ln1_normalized, block)))
       return true;
-    if (config_.parallel() && read_by(in_block(Site::ln2_normalized, block))) return true;
+    if (config_.parallel() && read_by_mlp(block)) return true;
     write(attention_written(block, split_, run_));
     if (config_.has_mlp()) {
       if (!config_.parallel()) {
         if (at(Site::resid_mid, block)) return true;
-        if (on_stream ? norm(Site::ln2_normalized, block, "ln2")
-                      : read_by(in_block(Site::ln2_normalized, block)))
-          return true;
+        if (on_stream ? norm(Site::ln2_normalized, block, "ln2") : read_by_mlp(block)) return true;
       }
       if (block.stack == Stack::decoder && config_.has_encoder()) {
         if (at(Site::cross_attn_in, block)) return true;
@@ -211,11 +215,17 @@ at::Tensor Writing::vectors() const {
   auto x = values();
   if (matrix) x = at::einsum("rpuw,uwm->rpum", {x, matrix()});
   x = x.movedim(2, 0);
-  return through ? through->of(x) : x;
+  for (const auto& norm : through) x = norm.of(x);
+  return x;
+}
+
+at::Tensor Writing::before_norms(at::Tensor directions) const {
+  for (auto norm = through.rbegin(); norm != through.rend(); ++norm) directions = norm->before(directions);
+  return directions;
 }
 
 at::Tensor Writing::along(const at::Tensor& directions) const {
-  const auto seen = through ? through->before(directions) : directions;
+  const auto seen = before_norms(directions);
   const auto x = values();
   if (!matrix) return at::einsum("rpum,rpnm->urpn", {x, seen});
   return at::einsum("rpuw,rpnuw->urpn", {x, at::einsum("uwm,rpnm->rpnuw", {matrix(), seen})});

@@ -30,15 +30,17 @@ struct RunReading {
 
 /// What one module wrote, in parts: each part is values times a matrix of its own.
 struct Writing {
-  std::vector<std::string> labels = {};              ///< one per part
-  std::vector<std::optional<Address>> places = {};   ///< one per part
-  std::function<at::Tensor()> values = {};           ///< [row, pos, part, width] float64
-  std::function<at::Tensor()> matrix = {};           ///< [part, width, d_model] float64; none: the identity
-  std::optional<FrozenNorm> through = std::nullopt;  ///< a norm between the module and the stream
-  std::optional<ActivationName> z = std::nullopt;    ///< of heads: what W_O reads, by its full name
+  std::vector<std::string> labels = {};             ///< one per part
+  std::vector<std::optional<Address>> places = {};  ///< one per part
+  std::function<at::Tensor()> values = {};          ///< [row, pos, part, width] float64
+  std::function<at::Tensor()> matrix = {};          ///< [part, width, d_model] float64; none: the identity
+  std::vector<FrozenNorm> through = {};             ///< norms between the module and the stream, in order
+  std::optional<ActivationName> z = std::nullopt;   ///< of heads: what W_O reads, by its full name
 
   /// [part, row, pos, d_model]
   at::Tensor vectors() const;
+  /// Directions [row, pos, direction, d_model] of the stream as they stand before those norms.
+  at::Tensor before_norms(at::Tensor directions) const;
   /// Along directions [row, pos, direction, d_model], [part, row, pos, direction]: without the vectors.
   at::Tensor along(const at::Tensor& directions) const;
 };

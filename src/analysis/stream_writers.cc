@@ -26,16 +26,19 @@ WeightView weights_of(const RunReading& run, const BlockPlace& block) {
   return block.stack == Stack::encoder ? weights.encoder() : weights;
 }
 
+StreamNorm norm_at(Site normalized, const BlockPlace& block, const RunReading& run) {
+  return stream_norm_at(run.model, {.site = normalized, .stack = block.stack, .layer = layer_of(block)});
+}
+
 /// Carries what a sublayer wrote through the norm of its output, whose bias is a part of its own.
 std::vector<Writing> through_output_norm(std::vector<Writing> written, Site normalized,
                                          const std::string& bias, const BlockPlace& block,
                                          const RunReading& run) {
   const auto& config = run.model.config();
   if (!config.norms_outputs(block.layer)) return written;
-  const auto norm =
-      stream_norm_at(run.model, {.site = normalized, .stack = block.stack, .layer = layer_of(block)});
+  const auto norm = norm_at(normalized, block, run);
   const auto frozen = run.frozen(norm);
-  for (auto& writing : written) writing.through = frozen;
+  for (auto& writing : written) writing.through.push_back(frozen);
   if (norm.bias.defined()) written.push_back(constant_part(bias, norm.bias, run));
   return written;
 }
@@ -135,6 +138,7 @@ struct MixedMlp {
   at::Tensor weight;                  // [row, pos, 1]
   std::function<at::Tensor()> W_out;  // [neuron, d_model]
   at::Tensor bias;                    // [d_model]
+  std::optional<FrozenNorm> through;  // a norm behind it, within the mixture
 };
 
 std::vector<MixedMlp> mixed_mlps(const BlockPlace& block, const RunReading& run) {
@@ -146,7 +150,11 @@ std::vector<MixedMlp> mixed_mlps(const BlockPlace& block, const RunReading& run)
     return there ? in_float64(weights[fmt::format("{}.mlp.{}", block.path(), name)])
                  : at::zeros({config.d_model}, at::kDouble);
   };
+  const auto behind = [&](Site normalized) {
+    return experts.own_norms ? std::optional(run.frozen(norm_at(normalized, block, run))) : std::nullopt;
+  };
   std::vector<MixedMlp> all;
+  const auto through = behind(Site::experts_ln_post_normalized);
   const ExpertTokens tokens(layer, run);
   for (std::int32_t e = 0; e < experts.n_experts; ++e) {
     const auto weight = tokens.weight(e);
@@ -158,7 +166,8 @@ std::vector<MixedMlp> mixed_mlps(const BlockPlace& block, const RunReading& run)
                    .values = tokens.weighted(post),
                    .weight = weight,
                    .W_out = [weights, layer, e] { return weights.W_out(layer, e); },
-                   .bias = bias(experts.bias, fmt::format("experts.{}.W_out.bias", e))});
+                   .bias = bias(experts.bias, fmt::format("experts.{}.W_out.bias", e)),
+                   .through = through});
   }
   if (experts.d_shared == 0) return all;
   const auto shared_post = act::shared_post.in(block.stack, layer);
@@ -171,7 +180,8 @@ std::vector<MixedMlp> mixed_mlps(const BlockPlace& block, const RunReading& run)
                  .values = post * weight,
                  .weight = weight,
                  .W_out = [weights, layer] { return weights.W_out_shared(layer); },
-                 .bias = bias(config.mlp_bias, "shared_expert.b_out")});
+                 .bias = bias(config.mlp_bias, "shared_expert.b_out"),
+                 .through = behind(Site::shared_ln_post_normalized)});
   return all;
 }
 
@@ -182,13 +192,15 @@ std::vector<Writing> mixture_written(const BlockPlace& block, Grain grain, const
     if (grain == Grain::neuron) {
       written.push_back(neurons_written(
           mlp.values.size(2), [values = mlp.values] { return values; }, mlp.W_out, mlp.neurons, mlp.post));
-      const auto own = mlp.weight * mlp.bias;
+      auto own = mlp.weight * mlp.bias;
+      if (mlp.through) own = mlp.through->of(own);
       bias = bias.defined() ? bias + own : own;
     } else {
       written.push_back(neurons_as_one(mlp.values, mlp.W_out, mlp.weight, mlp.bias));
       written.back().labels = {mlp.name};
       written.back().places = {mlp.post};
     }
+    if (mlp.through) written.back().through.push_back(*mlp.through);
   }
   if (bias.defined()) {
     written.push_back({.labels = {fmt::format("mlp bias {}", block.layer)},

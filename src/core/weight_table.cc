@@ -209,6 +209,14 @@ constexpr WeightCondition router_bias{
     [](Config c, Place p) { return c.mixture(p.layer) && c.experts->router_bias; }, "`experts.router_bias`"};
 constexpr WeightCondition choice_bias{
     [](Config c, Place p) { return c.mixture(p.layer) && c.experts->choice_bias; }, "`experts.choice_bias`"};
+constexpr WeightCondition expert_scale{
+    [](Config c, Place p) { return c.mixture(p.layer) && c.experts->expert_scale; },
+    "`experts.expert_scale`"};
+constexpr WeightCondition norms_before_experts{
+    [](Config c, Place p) { return c.mixture(p.layer) && c.experts->own_norms && !c.norm_folded; },
+    "`experts.own_norms`; not folded"};
+constexpr WeightCondition norms_behind_experts{
+    [](Config c, Place p) { return c.mixture(p.layer) && c.experts->own_norms; }, "`experts.own_norms`"};
 constexpr WeightCondition expert_bias{[](Config c, Place p) { return c.mixture(p.layer) && c.experts->bias; },
                                       "`experts.bias`"};
 constexpr WeightCondition shared_expert{[](Config c, Place p) { return has_shared_expert(c, p); },
@@ -237,8 +245,9 @@ std::span<const WeightRow> table() {
   AxisList { __VA_ARGS__ }
 #define WEIGHT(path, axes, kind, reads, writes, there) \
   {path, AXES axes, WeightKind::kind, reads, writes, weight_conditions::there, start_of(WeightKind::kind)},
-#define NUMBER(path, start, there) \
-  {path, AXES(one), WeightKind::number, nothing, no, weight_conditions::there, start},
+#define NUMBERS(path, axes, start, there) \
+  {path, AXES axes, WeightKind::number, nothing, no, weight_conditions::there, start},
+#define NUMBER(path, start, there) NUMBERS(path, (one), start, there)
 #include "core/weights.inc"
 #undef AXES
   };

@@ -32,6 +32,8 @@ enum class WeightInput : std::uint8_t {
   attention_input,  ///< the stream before attention
   cross_input,      ///< the stream before cross-attention
   mlp_input,        ///< the stream before the MLP
+  router_input,     ///< the stream before a router, which may have a norm of its own
+  expert_input,     ///< the stream before routed experts, the same
   neurons,          ///< the MLP's neurons after the activation
   encoder_output,   ///< the stream behind an encoder's last block
   final_stream,     ///< the stream behind the last block

@@ -16,9 +16,9 @@ namespace {
 // = n (w ⊙ W) + (b + β W): the gain scales W's input axis and the bias moves into b, which comes into being
 // where the reader had none. A LayerNorm's n has mean zero, so W may lose its mean over the input axis as
 // well; then W reads only directions that n can have. An RMSNorm's n has a mean, and its readers keep theirs.
-// ln1_post, ln2_post, the norms of q and k, those of latents and those of the embedding and of the masked-LM
-// head are not read by a linear map alone (or their input axis is not the reader's, or the reader is tied):
-// they stay.
+// ln1_post, ln2_post, the norms behind experts and a shared expert, those of q and k, those of latents and
+// those of the embedding and of the masked-LM head are not read by a linear map alone (or their input axis is
+// not the reader's, or the reader is tied): they stay.
 //
 // Note [Gated MLP with its bias after the product]
 // TransformerLens's native files have (act(x W_gate) ⊙ (x W_in) + b_in) W_out + b_out. β W_in belongs inside
@@ -50,6 +50,11 @@ std::optional<FoldedNorm> norm_before(const WeightRow& row, const ModelPart& par
     if (config.final_norm == NormKind::none) return std::nullopt;
     return FoldedNorm{std::string(final_norm_path(config.main_stack())), config.final_norm, scale};
   };
+  const auto norm_before_mlp = [&]() -> std::optional<FoldedNorm> {
+    if (!part || !config.norms_inputs(part->layer)) return std::nullopt;
+    if (decoder) return FoldedNorm{"ln3", config.norm};
+    return FoldedNorm{config.layout == BlockLayout::parallel_one_norm ? "ln1" : "ln2", config.norm};
+  };
   switch (row.reads) {
     case WeightInput::nothing:
       return std::nullopt;
@@ -58,10 +63,14 @@ std::optional<FoldedNorm> norm_before(const WeightRow& row, const ModelPart& par
       return FoldedNorm{"ln1", config.norm};
     case WeightInput::cross_input:
       return FoldedNorm{"ln2", config.norm};
+    case WeightInput::router_input:
+      if (config.experts->own_norms) return FoldedNorm{"mlp.router_ln", config.norm};
+      return norm_before_mlp();
+    case WeightInput::expert_input:
+      if (config.experts->own_norms) return FoldedNorm{"mlp.experts_ln", config.norm};
+      return norm_before_mlp();
     case WeightInput::mlp_input:
-      if (!part || !config.norms_inputs(part->layer)) return std::nullopt;
-      if (decoder) return FoldedNorm{"ln3", config.norm};
-      return FoldedNorm{config.layout == BlockLayout::parallel_one_norm ? "ln1" : "ln2", config.norm};
+      return norm_before_mlp();
     case WeightInput::neurons:
       if (!config.mlp_norm) return std::nullopt;
       return FoldedNorm{"mlp.ln", NormKind::layer_norm};

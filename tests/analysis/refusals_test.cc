@@ -617,6 +617,7 @@ std::vector<std::string> traits_of(const ModelConfig& c) {
   add(c.mlp_norm, "mlp_norm");
   add(c.experts.has_value(), "experts");
   add(c.experts && c.experts->d_shared > 0, "shared expert");
+  add(c.experts && c.experts->own_norms, "norms of a mixture's own");
   add(c.score_soft_cap > 0, "score_soft_cap");
   add(c.qk_norm.has_value(), "qk_norm");
   add(c.qk_norm && !c.qk_norm->layers.empty(), "qk_norm in some layers");

@@ -7,6 +7,7 @@
 #include <ATen/ops/einsum.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
@@ -151,6 +152,52 @@ TEST(ResidualParts, ExpertsAreThoseThatTokensWereSentTo) {
         EXPECT_LT(largest(parts.values().sum(1) - cache[act::mlp_out(1)]), kTolerance);
       }
     }
+  }
+}
+
+ModelConfig normed_mixture_config() {
+  auto config = mixture_config();
+  config.norm_place = NormPlace::both;
+  config.mlp_bias = true;
+  config.experts->own_norms = config.experts->expert_scale = true;
+  return config;
+}
+
+// Experts and the shared expert each write through a norm, and their sum through the block's.
+TEST(ResidualParts, ExpertsWriteThroughNormsOfTheirOwn) {
+  for (const bool folded : {false, true}) {
+    const auto model =
+        folded ? random_model_of(normed_mixture_config(), WeightProcessing::only({ProcessingStep::fold_ln}))
+               : random_model_of(normed_mixture_config());
+    const auto tokens = random_row(6, 11, 4);
+    const auto chosen = model.run_with_cache(tokens).cache[act::expert_indices(1)];
+    for (const auto& edits :
+         {std::vector<Edit>{}, std::vector<Edit>{set(act::expert_indices(1), (chosen + 1) % 3)}}) {
+      const auto cache = model.run_with_cache(tokens, act::defaults, {.edits = edits}).cache;
+      for (const auto grain : {Grain::expert, Grain::neuron}) {
+        const auto parts =
+            residual_parts(model, cache, {.of = act::resid_post(1), .grain = grain, .positions = {}});
+        EXPECT_LT(largest(parts.slice("part", "remainder").values()), kTolerance);
+        EXPECT_LT(largest(parts.values().sum(1) - cache[act::resid_post(1)]), kTolerance);
+        const auto directions = at::stack({at::ones({16}, at::kDouble), at::arange(16, at::kDouble)});
+        const auto along = residual_parts(
+            model, cache, {.of = act::resid_post(1), .grain = grain, .along = directions, .positions = {}});
+        EXPECT_LT(largest(along.values() - parts.values().matmul(directions.t())), 1e-8);
+      }
+    }
+  }
+}
+
+// What the router and the routed experts read, in parts of the stream.
+TEST(ResidualParts, EndWhatAMixtureReadsThroughItsNorms) {
+  const auto model = random_model_of(normed_mixture_config());
+  const auto cache = model.run_with_cache(random_row(6, 11, 4)).cache;
+  for (const auto& of : {act::router_ln_normalized(1), act::experts_ln_normalized(1)}) {
+    const auto parts = residual_parts(model, cache, {.of = of, .positions = {}});
+    EXPECT_THAT(parts.axis("part").labels,
+                ElementsAre("embed", "pos_embed", "attn 0", "mlp 0", "attn 1", "remainder"));
+    EXPECT_LT(largest(parts.slice("part", "remainder").values()), kTolerance);
+    EXPECT_LT(largest(parts.values().sum(1) - cache[of]), kTolerance);
   }
 }
 

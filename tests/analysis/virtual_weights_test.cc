@@ -135,6 +135,42 @@ TEST(VirtualWeights, AreWhatALaterPartSees) {
   EXPECT_LT(largest_of(z.matmul(neurons.AB()) - (twice[act::pre(0)] - once[act::pre(0)])[0]), kTolerance);
 }
 
+// Experts with norms of their own read the stream through theirs, and write through two.
+TEST(VirtualWeights, OfExpertsBehindNormsOfTheirOwn) {
+  ModelConfig config = two_layer_config();
+  config.norm = config.final_norm = NormKind::rms_norm;
+  config.norm_place = NormPlace::both;
+  config.mlp = MlpKind::gated;
+  config.experts = Experts{
+      .n_experts = 3, .per_token = 1, .d_expert = 20, .d_shared = 5, .own_norms = true, .expert_scale = true};
+  for (const auto& processing :
+       {WeightProcessing::none(), WeightProcessing::only({ProcessingStep::fold_ln})}) {
+    const auto model = random_model_of(config, processing);
+    const auto cache = model.run_with_cache(random_row(6, 11, 4)).cache;
+    const auto row = [&](const Address& address, std::int64_t pos) { return cache[address][0][pos]; };
+    const auto scale = model.state_dict().at("blocks.1.mlp.expert_scale");
+    std::vector<std::int64_t> seen(3, 0);  // tokens of each expert so far
+    for (std::int64_t pos = 0; pos < 6; ++pos) {
+      const auto expert = row(act::expert_indices(1), pos)[0].item<std::int64_t>();
+      const auto at = seen[static_cast<std::size_t>(expert)]++;
+      const auto e = static_cast<std::int32_t>(expert);
+      const auto part = [&](StreamMatrix matrix) {
+        return stream_matrix(model, {.matrix = matrix, .layer = 1, .index = expert});
+      };
+      const auto read = row(act::resid_mid(1), pos) / row(act::experts_ln_scale(1), pos);
+      expect_same(read.matmul(part(StreamMatrix::mlp_gate)), cache[act::expert_gate(1, e)][at], "gate");
+      expect_same(read.matmul(part(StreamMatrix::mlp_in)), cache[act::expert_pre(1, e)][at], "up");
+      const auto weight = row(act::expert_weights(1), pos)[expert] * scale[expert];
+      const auto written = weight * cache[act::expert_post(1, e)][at].matmul(part(StreamMatrix::mlp_out)) /
+                           (row(act::experts_ln_post_scale(1), pos) * row(act::ln2_post_scale(1), pos));
+      const auto parts = residual_parts(
+          model, cache,
+          {.of = act::mlp_out(1), .grain = Grain::expert, .positions = {static_cast<std::int32_t>(pos)}});
+      expect_same(written, parts.values()[0][expert][0], "written");
+    }
+  }
+}
+
 TEST(VirtualWeights, OfTheBareMatricesAreTheirProducts) {
   const auto model = random_model_of(two_layer_config());
   const auto w = model.weights();

@@ -611,6 +611,8 @@ TEST(RandomConfig, CoversEveryValueOfEveryOption) {
     note(c.window && c.window->kind == Window::chunks, "chunks");
     note(c.qk_norm && !c.qk_norm->layers.empty(), "norms of some layers' queries and keys");
     note(experts.weighted_inputs && experts.per_token > 1, "weighted inputs of several experts");
+    note(experts.own_norms && !experts.dense_layers.empty(), "norms of a mixture's own beside MLPs");
+    note(experts.own_norms && experts.expert_scale && experts.bias, "norms behind scaled and biased experts");
   }
   EXPECT_EQ(norms.size(), 3u);
   EXPECT_EQ(final_norms.size(), 3u);
@@ -622,7 +624,7 @@ TEST(RandomConfig, CoversEveryValueOfEveryOption) {
   EXPECT_EQ(scalings.size(), 6u);
   EXPECT_EQ(qk_norms.size(), 3u);
   EXPECT_EQ(directions.size(), 2u);
-  EXPECT_EQ(facts.size(), 41u);
+  EXPECT_EQ(facts.size(), 43u);
 }
 
 }  // namespace

@@ -51,8 +51,8 @@ TEST_P(WithoutWaits, IdsThatAreThereAreCheckedOnce) {
 INSTANTIATE_TEST_SUITE_P(Models, WithoutWaits,
                          testing::Values("gpt2", "llama", "mistral", "bloom", "gemma2", "mixtral", "phimoe",
                                          "deepseek_v3", "gpt_oss", "qwen2_moe", "lfm2", "qwen3_next",
-                                         "olmo_hybrid", "gemma4_text", "gemma4_text_e2b", "llama4_text_dense",
-                                         "bert", "t5", "umt5"));
+                                         "olmo_hybrid", "gemma4_text", "gemma4_text_e2b",
+                                         "gemma4_text_experts", "llama4_text_dense", "bert", "t5", "umt5"));
 
 class Steps : public testing::TestWithParam<const char*> {};
 
@@ -77,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(Models, Steps,
                          testing::Values("gpt2", "llama", "mistral", "bloom", "gemma2", "mixtral", "phimoe",
                                          "deepseek_v3", "gpt_oss", "qwen2_moe", "lfm2", "qwen3_next",
                                          "olmo_hybrid", "gemma4_text", "gemma4_text_e2b",
-                                         "llama4_text_dense"));
+                                         "gemma4_text_experts", "llama4_text_dense"));
 
 constexpr std::int64_t kPlain = 12, kCached = 18, kRotary = 4;
 

@@ -44,6 +44,7 @@ constexpr std::array kOfTheSuite = {
     "tl_rotary_yarn_partial",  // a stream narrower than its heads: results by head are made within the run
     "gemma4_text",             // heads of two sizes, normed values, a number that multiplies the stream
     "gemma4_text_e2b",         // keys that layers share, inputs of single blocks
+    "gemma4_text_experts",     // experts and a shared expert with norms of their own
     "lfm2",                    // short convolutions
     "qwen3_next",              // gated delta nets, gated heads, mixtures
     "olmo_hybrid",             // norms by layer, a doubled beta

@@ -5,6 +5,7 @@
 #include <ATen/ops/equal.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/zeros_like.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -173,6 +174,73 @@ TEST(Mixture, WeightedInputsAreWhatExpertsRead) {
       model.run(tokens, {.edits = {zero(act::expert_in(1, 0))}, .capture = act::expert_post});
   EXPECT_EQ(without.cache[act::expert_post(1, 0)].abs().sum().item<double>(), 0.0);
   EXPECT_THROW(random_model(mixture_config()).run_with_cache(tokens, act::expert_in), HookError);
+}
+
+ModelConfig normed_mixture_config() {
+  ModelConfig config = mixture_config();
+  config.norm = config.final_norm = NormKind::rms_norm;
+  config.norm_place = NormPlace::both;
+  config.mlp_bias = false;
+  config.experts->d_shared = 6;
+  config.experts->renormalised = config.experts->own_norms = config.experts->expert_scale = true;
+  return config;
+}
+
+// Router and experts read the stream through their norms, and only the shared expert what ln2 makes.
+TEST(Mixture, NormsOfItsOwnStandBesideThatOfTheBlock) {
+  const HookedTransformer model = random_model(normed_mixture_config());
+  const at::Tensor tokens = random_tokens(model.config(), {2, 6});
+  const auto cache = model.run_with_cache(tokens, act::everything).cache;
+  const StateDict weights = model.state_dict();
+  const auto normed = [&](const at::Tensor& x, const char* weight) {
+    const at::Tensor scale = (x.square().mean(-1, true) + model.config().eps).sqrt();
+    return x / scale * weights.at(std::string("blocks.1.") + weight);
+  };
+  const at::Tensor stream = cache[act::resid_mid(1)];
+  const at::Tensor logits =
+      normed(stream, "mlp.router_ln.w").matmul(weights.at("blocks.1.mlp.W_gate.weight").t());
+  const at::Tensor of_all = logits.softmax(-1), indices = cache[act::expert_indices(1)];
+  EXPECT_LT(relative_difference(cache[act::expert_weights(1)], of_all), 1e-12);
+  at::Tensor ranked = of_all.gather(-1, indices);
+  ranked = ranked / ranked.sum(-1, true);
+  ranked = ranked * weights.at("blocks.1.mlp.expert_scale").index({indices});
+  const at::Tensor read = normed(stream, "mlp.experts_ln.w");
+  at::Tensor sum = at::zeros_like(stream);
+  for (std::int64_t e = 0; e < 5; ++e) {
+    const std::string name = "blocks.1.mlp.experts." + std::to_string(e) + ".W_";
+    const auto times = [&](const char* which, const at::Tensor& y) {
+      return y.matmul(weights.at(name + which + ".weight").t());
+    };
+    const at::Tensor weight = (ranked * (indices == e)).sum(-1, true);
+    sum = sum + weight * times("out", at::gelu(times("gate", read)) * times("in", read));
+  }
+  const at::Tensor by_all = normed(stream, "ln2.w");
+  const auto shared = [&](const char* which) {
+    return weights.at(std::string("blocks.1.mlp.shared_expert.W_") + which);
+  };
+  const at::Tensor beside =
+      (at::gelu(by_all.matmul(shared("gate"))) * by_all.matmul(shared("in"))).matmul(shared("out"));
+  const at::Tensor out = normed(
+      normed(sum, "mlp.experts_ln_post.w") + normed(beside, "mlp.shared_expert.ln_post.w"), "ln2_post.w");
+  EXPECT_LT(relative_difference(cache[act::mlp_out(1)], out), 1e-12);
+
+  // Each of the three norms can be edited without the others.
+  const auto out_with = [&](const Edit& edit) {
+    return model.run(tokens, {.edits = {edit}, .capture = act::everything}).cache;
+  };
+  const auto of_shared = out_with(scale(act::ln2_normalized(1), 0.5));
+  EXPECT_TRUE(at::equal(of_shared[act::expert_weights(1)], cache[act::expert_weights(1)]));
+  EXPECT_TRUE(
+      at::equal(of_shared[act::experts_ln_post_normalized(1)], cache[act::experts_ln_post_normalized(1)]));
+  EXPECT_FALSE(at::equal(of_shared[act::shared_post(1)], cache[act::shared_post(1)]));
+  const auto of_router = out_with(scale(act::router_ln_normalized(1), 0.5));
+  EXPECT_TRUE(at::equal(of_router[act::shared_post(1)], cache[act::shared_post(1)]));
+  EXPECT_FALSE(at::equal(of_router[act::expert_weights(1)], cache[act::expert_weights(1)]));
+  // What the MLP reads is what all three read.
+  const auto of_all_three = out_with(zero(act::mlp_in(1)));
+  for (const auto& site :
+       {act::ln2_normalized(1), act::router_ln_normalized(1), act::experts_ln_normalized(1)})
+    EXPECT_EQ(of_all_three[site].abs().max().item<double>(), 0.0);
 }
 
 TEST(Mixture, IndicesAreIds) {

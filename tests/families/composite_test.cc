@@ -149,7 +149,21 @@ TEST(CompositeConfigs, Gemma4) {
   refuse(R"("num_kv_shared_layers": -1)", "num_kv_shared_layers");
   refuse(R"("hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": 5)",
          "vocab_size_per_layer_input");
-  refuse(R"("enable_moe_block": true)", "enable_moe_block");
+  const std::string mixture =
+      R"("intermediate_size": 9, "enable_moe_block": true, "moe_intermediate_size": 7, "num_experts": 5)";
+  const ModelConfig experts = read(gemma4(mixture + R"(, "top_k_experts": 2)")).config;
+  EXPECT_EQ(experts.experts, (Experts{.n_experts = 5,
+                                      .per_token = 2,
+                                      .d_expert = 7,
+                                      .renormalised = true,
+                                      .d_shared = 9,
+                                      .own_norms = true,
+                                      .expert_scale = true}));
+  EXPECT_EQ(experts.d_mlp, 7);
+  EXPECT_FALSE(read(gemma4(R"("enable_moe_block": false, "num_experts": 5)")).config.experts);
+  refuse(mixture, "top_k_experts");
+  refuse(mixture + R"(, "top_k_experts": 6)", "top_k_experts");
+  refuse(R"("enable_moe_block": true, "num_experts": 5, "top_k_experts": 2)", "moe_intermediate_size");
   refuse(R"("per_layer_config": {"6": {"head_dim": 128}})", "per_layer_config.6");
   refuse(R"("per_layer_config": {"5": {"head_dim": 128, "intermediate_size": 7}})",
          "per_layer_config.5.intermediate_size");

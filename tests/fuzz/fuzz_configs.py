@@ -245,7 +245,9 @@ def of_one_family(rng, model_type: str, keys: dict, d_head: int) -> None:
     if model_type.startswith("gemma4"):
         keys.setdefault("head_dim", d_head)  # 256 where the key is absent
         theta = keys["rope_parameters"].get("rope_theta", 100.0)
-        keys |= dict(enable_moe_block=False, num_kv_shared_layers=rng.choice([0, 0, 1, 2]), global_head_dim=rng.choice([4, 8, keys["head_dim"]]),
+        if "top_k_experts" in annotations(model_type):
+            keys["top_k_experts"] = rng.randint(1, keys["num_experts"])
+        keys |= dict(num_kv_shared_layers=rng.choice([0, 0, 1, 2]), global_head_dim=rng.choice([4, 8, keys["head_dim"]]),
                      num_global_key_value_heads=rng.choice([None, 1, heads]), final_logit_softcapping=rng.choice([None, 3.0, 30.0]),
                      rope_parameters=dict(full_attention=dict(rope_type="proportional", rope_theta=theta,
                                                               partial_rotary_factor=rng.choice([0.5, 0.75, 1.0])),

@@ -288,6 +288,15 @@ Option experts() {
                },
                [](const Config& c) { return c.experts->weighted_inputs; }),
            mixture_value(
+               "norms of their own, a number for each",
+               [](Config& c) {
+                 c.norm = NormKind::rms_norm;
+                 c.norm_place = NormPlace::both;
+                 c.experts->renormalised = c.experts->own_norms = c.experts->expert_scale = true;
+                 c.experts->d_shared = c.d_mlp + 2;
+               },
+               [](const Config& c) { return c.experts->own_norms && c.experts->expert_scale; }),
+           mixture_value(
                "all per token, shared expert behind a sigmoid",
                [](Config& c) {
                  c.experts->per_token = 4;

@@ -107,10 +107,10 @@ Array cross_attention(const ModelConfig& config, const Weights& weights, std::in
 Array mlp(const ModelConfig& config, const Weights& weights, const std::string& name, const Array& x,
           Points& points);
 
-/// The mixture of experts of block `layer` on what it reads [batch, pos, d_model], without the output norm.
-/// Padding goes to no expert.
-Array mixture(const ModelConfig& config, const Weights& weights, std::int64_t layer, const Array& x,
-              const Sequence& sequence, Points& points);
+/// The mixture of experts of block `layer` on the stream and on what the block's norm makes of it [batch,
+/// pos, d_model], without the output norm. Padding goes to no expert.
+Array mixture(const ModelConfig& config, const Weights& weights, std::int64_t layer, const Array& stream,
+              const Array& normed, const Sequence& sequence, Points& points);
 
 /// `weights[name]`, or an empty array.
 Array weight_or_empty(const Weights& weights, const std::string& name);

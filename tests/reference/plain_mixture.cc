@@ -118,6 +118,12 @@ Routed route(const ModelConfig& config, const Weights& weights, const std::strin
   if (e.renormalised) {
     for (double& weight : routed.ranked) weight /= std::max(total, e.least_sum);
   }
+  if (e.expert_scale) {
+    for (std::size_t rank = 0; rank < count; ++rank) {
+      routed.ranked[rank] *=
+          weights.at(name + "expert_scale")(static_cast<std::int64_t>(routed.experts[rank]));
+    }
+  }
   return routed;
 }
 
@@ -136,9 +142,9 @@ void append_row(Array& rows, const Numbers& row) {
   ++rows.shape[0];
 }
 
-/// The shared expert times its gate, added to `out`.
-void add_shared(const ModelConfig& config, const Weights& weights, const std::string& name, const Array& x,
-                Array& out, Points& points) {
+/// The shared expert times its gate.
+Array shared_expert(const ModelConfig& config, const Weights& weights, const std::string& name,
+                    const Array& x, Points& points) {
   const std::string shared = name + "shared_expert.";
   const auto bias = [&](const char* which) { return weight_or_empty(weights, shared + which); };
   const Array gate = points[shared + "hook_pre"] = linear(x, weights.at(shared + "W_gate"), bias("b_gate"));
@@ -146,7 +152,7 @@ void add_shared(const ModelConfig& config, const Weights& weights, const std::st
   Array post = gate;
   post.values = activated(config, gate.values, up.values);
   points[shared + "hook_post"] = post;
-  const Array written = linear(post, weights.at(shared + "W_out"), bias("b_out"));
+  Array written = linear(post, weights.at(shared + "W_out"), bias("b_out"));
   Array weight({x.size(0), x.size(1), 1});
   std::fill(weight.values.begin(), weight.values.end(), 1.0);
   if (config.experts->shared_gate) {
@@ -156,21 +162,29 @@ void add_shared(const ModelConfig& config, const Weights& weights, const std::st
     }
     points[shared + "hook_weight"] = weight;
   }
-  for (std::int64_t r = 0; r < out.rows(); ++r) {
-    for (std::int64_t m = 0; m < out.last(); ++m) out.row(r)[m] += weight.row(r)[0] * written.row(r)[m];
+  for (std::int64_t r = 0; r < written.rows(); ++r) {
+    for (std::int64_t m = 0; m < written.last(); ++m) written.row(r)[m] *= weight.row(r)[0];
   }
+  return written;
 }
 
 }  // namespace
 
-Array mixture(const ModelConfig& config, const Weights& weights, std::int64_t layer, const Array& x,
-              const Sequence& sequence, Points& points) {
+Array mixture(const ModelConfig& config, const Weights& weights, std::int64_t layer, const Array& stream,
+              const Array& normed, const Sequence& sequence, Points& points) {
   const std::string name = sequence.stack + "." + std::to_string(layer) + ".mlp.";
   const Experts& e = *config.experts;
+  const auto own_norm = [&](const std::string& which, const Array& read) {
+    const std::string place = name + which;
+    return apply_norm(norm_of(config, weights, config.norm, place), read, place, points);
+  };
+  const Array router_read = e.own_norms ? own_norm("router_ln", stream) : normed;
+  const Array x = e.own_norms ? own_norm("experts_ln", stream) : normed;
   Array expert_weights({x.size(0), x.size(1), e.n_experts}), indices({x.size(0), x.size(1), e.per_token});
   std::vector<Routed> routed;  // by row and position
   for (std::int64_t r = 0; r < x.rows(); ++r) {
-    routed.push_back(route(config, weights, name, Numbers(x.row(r), x.row(r) + x.last())));
+    routed.push_back(
+        route(config, weights, name, Numbers(router_read.row(r), router_read.row(r) + x.last())));
     std::ranges::copy(routed.back().weights, expert_weights.row(r));
     for (std::int64_t k = 0; k < e.per_token; ++k) {
       indices.row(r)[k] = static_cast<double>(routed.back().experts[static_cast<std::size_t>(k)]);
@@ -212,8 +226,10 @@ Array mixture(const ModelConfig& config, const Weights& weights, std::int64_t la
     points[expert + "hook_pre"] = ups;
     points[expert + "hook_post"] = posts;
   }
-  if (e.d_shared > 0) add_shared(config, weights, name, x, out, points);
-  return out;
+  if (e.own_norms) out = own_norm("experts_ln_post", out);
+  if (e.d_shared == 0) return out;
+  const Array written = shared_expert(config, weights, name, normed, points);
+  return sum(out, e.own_norms ? own_norm("shared_expert.ln_post", written) : written);
 }
 
 }  // namespace hooked::reference

@@ -174,7 +174,7 @@ Array block(const ModelConfig& config, const Weights& weights, std::int64_t laye
   const Array mlp_out =
       keep("hook_mlp_out",
            norm_if(norms_outputs, "ln2_post",
-                   config.mixture(layer) ? mixture(config, weights, layer, mlp_read, sequence, points)
+                   config.mixture(layer) ? mixture(config, weights, layer, mlp_in, mlp_read, sequence, points)
                                          : mlp(config, weights, name + "mlp.", mlp_read, points)));
   Array with_mlp = sum(stream, mlp_out);
   if (config.layer_input) {

@@ -201,6 +201,14 @@ class ShapeList {
     const Experts& e = *c_.experts;
     add_linear(mlp + "W_gate", e.n_experts, c_.d_model, e.router_bias);
     if (e.choice_bias) add(mlp + "choice_bias", {e.n_experts});
+    if (e.expert_scale) add(mlp + "expert_scale", {e.n_experts});
+    if (e.own_norms) {
+      for (const char* before : {"router_ln.w", "experts_ln.w"}) {
+        if (!c_.norm_folded) add(mlp + before, {c_.d_model});
+      }
+      for (const char* behind : {"experts_ln_post.w", "shared_expert.ln_post.w"})
+        add(mlp + behind, {c_.d_model});
+    }
     for (std::int64_t i = 0; i < e.n_experts; ++i) {
       const std::string expert = mlp + "experts." + std::to_string(i) + ".";
       add_linear(expert + "W_in", e.d_expert, c_.d_model, e.bias);
@@ -254,7 +262,7 @@ Spread spread_of(const std::string& name, const std::vector<std::int64_t>& shape
     // A weight stored as an offset means one plus itself.
     return {config.norm_offset && !plain ? 0.0 : 1.0, 0.3};
   }
-  if (ends_with(name, "resid_scale")) return {0.8, 0.2};
+  if (ends_with(name, "resid_scale") || ends_with(name, "expert_scale")) return {0.8, 0.2};
   if (ends_with(name, "xielu.eps")) return {-0.1, 0.0};
   if (name.find("xielu") != std::string::npos) return {0.7, 0.1};
   if (ends_with(name, ".weight")) return {0.0, 1.3 / std::sqrt(static_cast<double>(shape[1]))};

@@ -318,6 +318,11 @@ ModelConfig random_config(std::uint64_t seed) {
       !c.summed_embedding() && !c.post_embedding_norm && dice.roll(3) == 0) {
     c.layer_input = LayerInput{.width = dice.one_of<std::int64_t>({3, 8})};
   }
+  if (c.experts) {
+    c.experts->expert_scale = dice.roll(3) == 0;
+    c.experts->own_norms = c.norm == NormKind::rms_norm && c.norm_place == NormPlace::both && dice.coin();
+    if (c.experts->own_norms && c.experts->d_shared == 0) c.experts->d_shared = 7;
+  }
   return c;
 }
 

@@ -46,6 +46,8 @@ def build(case) -> torch.nn.Module:
             if case.model_type == "marian" and "embed_positions" in name:
                 continue  # sines and cosines that are not saved
             parameter.copy_(random_parameter(name, parameter.shape, generator).to(torch.half).to(torch.float64))
+            if name.endswith("router.scale"):  # which Gemma 4 divides by sqrt(d_model)
+                parameter.mul_(8)
             parameter.requires_grad_(False)
         for name, buffer in model.named_buffers():
             if name.endswith(("e_score_correction_bias", "final_logits_bias")):  # trained, though no parameter
@@ -100,6 +102,8 @@ def _named(layer, of_attention: bool, shared: bool = False):
     names = kAttentionOut if of_attention else kMlpOut
     # Granite's shared MLP stands alone where there are no experts.
     shared_parts = ("shared_expert", "shared_mlp") if _router(layer) else ("shared_expert",)
+    if getattr(layer, "enable_moe_block", False):  # every token goes to Gemma 4's MLP, beside the experts
+        shared_parts = ("mlp",)
     for path, module in layer.named_modules():
         parent, _, leaf = path.rpartition(".")
         inside = "att" in parent.lower()
@@ -117,7 +121,7 @@ kPostNorm = ("bert", "camembert", "data2vec-text", "distilbert", "electra", "ern
 
 def _router(layer):
     return (_of_class(layer, "TopKRouter") or _of_class(layer, "TokenChoiceRouter") or _of_class(layer, "MoEV1Gate")
-            or _of_class(layer, "Llama4Router"))
+            or _of_class(layer, "Llama4Router") or _of_class(layer, "Gemma4TextRouter"))
 
 
 def norms_after_additions(case) -> bool:
@@ -130,6 +134,8 @@ kFinalNorms = ("megatron-bert", "modernbert")
 
 # Routers whose weights exist for the chosen experts only.
 kScattered = ("GptOss", "GraniteMoe", "Phimoe")
+# Routers that give weights, not logits.
+kWeights = ("Gemma4",)
 # Routers that weigh each expert by a sigmoid of its logit.
 kSigmoids = ("Afmoe", "DeepseekV3", "Dots1", "ExaoneMoe", "Glm4Moe", "GlmMoeDsa", "HYV3", "MiniMaxM2", "SolarOpen")
 
@@ -162,6 +168,8 @@ class MixtureRecorder:
         logits, weights, indices = self.seen
         if type(self.router).__name__.startswith(kScattered):
             of_all = torch.zeros_like(logits).scatter(-1, indices, weights)
+        elif type(self.router).__name__.startswith(kWeights):
+            of_all = logits
         else:
             of_all = logits.sigmoid() if type(self.router).__name__.startswith(kSigmoids) else logits.softmax(-1)
         points = {}
@@ -236,6 +244,31 @@ class LatentRecorder:
                     before.pow(2).mean(-1, keepdim=True) + norm.variance_epsilon).sqrt()
                 points[f"{side}_latent_norm.hook_normalized"] = after / norm.weight
         return {self.at + name: value for name, value in points.items()}
+
+
+class MixtureNormRecorder:
+    """The norms of a mixture's own."""
+
+    kNorms = {"router.norm": "router_ln", "pre_feedforward_layernorm_2": "experts_ln",
+              "post_feedforward_layernorm_2": "experts_ln_post", "post_feedforward_layernorm_1": "shared_expert.ln_post"}
+
+    def __init__(self, layer, at: str):
+        self.at, self.seen, self.handles = at + "mlp.", {}, []
+        for path, name in self.kNorms.items():
+            self.handles.append(layer.get_submodule(path).register_forward_hook(self._keeper(name)))
+
+    def _keeper(self, name):
+        def keep(norm, args, output):
+            scale = (args[0].pow(2).mean(-1, keepdim=True) + norm.eps).sqrt()
+            self.seen[name] = (scale, output / norm.weight if norm.with_scale else output.clone())
+        return keep
+
+    def points(self, shape) -> dict:
+        points = {}
+        for name, (scale, normalized) in self.seen.items():
+            points[f"{self.at}{name}.hook_scale"] = scale.reshape(*shape, -1)
+            points[f"{self.at}{name}.hook_normalized"] = normalized.reshape(*shape, -1)
+        return points
 
 
 class ConvolutionRecorder:
@@ -338,6 +371,7 @@ class Recorder(contextlib.AbstractContextManager):
 
     def __init__(self, model, case):
         self.points, self.handles, self.mixtures, self.latents, self.convolutions, self.nets = {}, [], [], [], [], []
+        self.mixture_norms = []
         returned = "hook_normalized_resid_post" if norms_after_additions(case) else "hook_resid_post"
         for i, layer in enumerate(_layers(model)):
             at = f"blocks.{i}."
@@ -362,6 +396,9 @@ class Recorder(contextlib.AbstractContextManager):
                 dense = type(_router(layer)).__name__.startswith("Llama4")
                 self.mixtures.append((DenseMixtureRecorder if dense else MixtureRecorder)(layer, at))
                 self.handles += self.mixtures[-1].handles
+            if getattr(layer, "enable_moe_block", False):
+                self.mixture_norms.append(MixtureNormRecorder(layer, at))
+                self.handles += self.mixture_norms[-1].handles
             attention = getattr(layer, "self_attn", None)
             if hasattr(attention, "kv_a_layernorm"):
                 self.latents.append(LatentRecorder(attention, at))
@@ -436,8 +473,8 @@ def record(case) -> tuple:
                 points |= mixture.points(tokens.shape, **({"real": mask["attention_mask"].bool()} if mask else {}))
             for part in recorder.latents + recorder.convolutions:
                 points |= part.points()
-            for net in recorder.nets:
-                points |= net.points(tokens.shape)
+            for part in recorder.nets + recorder.mixture_norms:
+                points |= part.points(tokens.shape)
         points = {name: value.reshape(*tokens.shape, -1) if name.endswith("shared_expert.hook_post") else value
                   for name, value in points.items()}
         patterns = result.attentions or ()

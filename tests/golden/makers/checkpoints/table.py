@@ -81,8 +81,8 @@ def part(inside, model_type, keys, whole, length=5, golden=True, **variants):
     """Cases of a text model inside of a checkpoint of several models: the base one, and one for each variant's keys."""
     name = f"{model_type}_in_{inside}"
     base = Case(name, model_type, keys, length=length, golden=golden, inside=inside, whole=whole)
-    of_case = lambda more: {k: more[k] for k in ("length", "greedy", "padded") if k in more}
-    return [base] + [dataclasses.replace(base, name=f"{name}_{variant}", golden="padded" in more, **of_case(more),
+    of_case = lambda more: {k: more[k] for k in ("length", "greedy", "padded", "golden") if k in more}
+    return [base] + [dataclasses.replace(base, name=f"{name}_{variant}", **dict(golden="padded" in more) | of_case(more),
                                          keys=keys | {k: v for k, v in more.items() if k not in of_case(more)})
                      for variant, more in variants.items()]
 
@@ -122,6 +122,7 @@ kGemma4 = dict(kGemma, head_dim=6, global_head_dim=8, num_hidden_layers=3, slidi
                vocab_size_per_layer_input=23, layer_types=["sliding_attention", "full_attention", "full_attention"],
                rope_parameters=dict(full_attention=dict(rope_type="proportional", partial_rotary_factor=0.5, rope_theta=1000.0),
                                     sliding_attention=dict(rope_type="default", rope_theta=100.0)))
+kGemma4Experts = dict(enable_moe_block=True, num_experts=5, top_k_experts=2, moe_intermediate_size=7)
 kGemma4Unified = {k: v for k, v in kGemma4.items() if "per_layer_input" not in k}
 kXglm = dict(kIds, d_model=12, ffn_dim=15, num_layers=2, attention_heads=2, vocab_size=23, max_position_embeddings=32)
 
@@ -314,7 +315,11 @@ kCases = [
                    use_double_wide_mlp=True, hidden_size_per_layer_input=4, final_logit_softcapping=3.0),
           e2b_padded=dict(kPadded, num_hidden_layers=4, layer_types=kLayers * 2, num_kv_shared_layers=2, use_double_wide_mlp=True,
                           hidden_size_per_layer_input=4),
-          padded=dict(kPadded, layer_types=kLayers)),
+          padded=dict(kPadded, layer_types=kLayers),
+          experts=dict(kGemma4Experts, num_hidden_layers=2, layer_types=kLayers),
+          experts_shared_projection=dict(kGemma4Experts, num_experts=3, top_k_experts=3, moe_intermediate_size=15,
+                                         attention_k_eq_v=True, num_global_key_value_heads=1, golden=False),
+          experts_padded=dict(kPadded, **kGemma4Experts, layer_types=kLayers)),
     *rows("gemma4_unified_text", kGemma4Unified,
           shared_keys=dict(num_hidden_layers=4, layer_types=kLayers * 2, num_kv_shared_layers=2, use_double_wide_mlp=True),
           shared_projection=dict(attention_k_eq_v=True, num_global_key_value_heads=1, final_logit_softcapping=3.0)),
@@ -602,7 +607,8 @@ kCases = [
           dict(kSiglip, mm_tokens_per_image=4), long=dict(kFour, layer_types=kLayers * 2, final_logit_softcapping=3.0)),
     *part("gemma4", "gemma4_text", dict(kGemma4, final_logit_softcapping=3.0), kGemma4Others,
           shared=dict(attention_k_eq_v=True, num_global_key_value_heads=1),
-          e4b=dict(num_hidden_layers=4, layer_types=kLayers * 2, num_kv_shared_layers=2, hidden_size_per_layer_input=4)),
+          e4b=dict(num_hidden_layers=4, layer_types=kLayers * 2, num_kv_shared_layers=2, hidden_size_per_layer_input=4),
+          experts=dict(kGemma4Experts, num_hidden_layers=2, layer_types=kLayers, golden=True)),
     *part("gemma4_unified", "gemma4_unified_text", dict(kGemma4Unified, final_logit_softcapping=3.0), kGemma4UnifiedOthers,
           shared=dict(attention_k_eq_v=True, num_global_key_value_heads=1)),
     *part("llama4", "llama4_text", dict(kLlama4, num_hidden_layers=2, no_rope_layers=[1, 0], interleave_moe_layer_step=2),
