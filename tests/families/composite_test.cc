@@ -164,6 +164,9 @@ TEST(CompositeConfigs, Gemma4) {
   refuse(mixture, "top_k_experts");
   refuse(mixture + R"(, "top_k_experts": 6)", "top_k_experts");
   refuse(R"("enable_moe_block": true, "num_experts": 5, "top_k_experts": 2)", "moe_intermediate_size");
+  expect_refused(
+      whole("gemma4_unified", R"({"model_type": "gemma4_unified_text", "enable_moe_block": true})"),
+      "text_config.enable_moe_block", {"not supported"});
   refuse(R"("per_layer_config": {"6": {"head_dim": 128}})", "per_layer_config.6");
   refuse(R"("per_layer_config": {"5": {"head_dim": 128, "intermediate_size": 7}})",
          "per_layer_config.5.intermediate_size");

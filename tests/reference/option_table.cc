@@ -291,6 +291,7 @@ Option experts() {
                "norms of their own, a number for each",
                [](Config& c) {
                  c.norm = NormKind::rms_norm;
+                 if (c.final_norm == NormKind::layer_norm) c.final_norm = NormKind::rms_norm;
                  c.norm_place = NormPlace::both;
                  c.experts->renormalised = c.experts->own_norms = c.experts->expert_scale = true;
                  c.experts->d_shared = c.d_mlp + 2;

@@ -320,8 +320,16 @@ ModelConfig random_config(std::uint64_t seed) {
   }
   if (c.experts) {
     c.experts->expert_scale = dice.roll(3) == 0;
-    c.experts->own_norms = c.norm == NormKind::rms_norm && c.norm_place == NormPlace::both && dice.coin();
-    if (c.experts->own_norms && c.experts->d_shared == 0) c.experts->d_shared = 7;
+    c.experts->own_norms = c.norm != NormKind::none && !c.norms_stream() && !c.shortformer() && dice.coin();
+    if (c.experts->own_norms) {
+      c.norm = NormKind::rms_norm;
+      if (c.final_norm == NormKind::layer_norm) c.final_norm = NormKind::rms_norm;
+      c.norm_place = NormPlace::both;
+      c.layout = BlockLayout::serial;
+      c.first_attention_norm = true;
+      c.pre_norm_layers.clear();
+      if (c.experts->d_shared == 0) c.experts->d_shared = 7;
+    }
   }
   return c;
 }
