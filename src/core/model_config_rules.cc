@@ -220,6 +220,8 @@ void check_layer_input(const ModelConfig& c) {
          because("pre, output or both"));
   expect(c.layout == BlockLayout::serial, "layout", word_of(kBlockLayoutWords, c.layout), because("serial"));
   expect(c.has_mlp(), "mlp", word_of(kMlpKindWords, c.mlp), because("plain or gated"));
+  expect(c.activation.kind() != Activation::xielu, "activation", activation_name(c.activation),
+         because("another one than xielu"));
   expect(!c.summed_embedding() && !c.post_embedding_norm, "embedding_sum_norm",
          "a normed or summed embedding", because("none"));
 }

@@ -85,6 +85,7 @@ TEST(Pattern, RowsSumToOneAndSeeOnlyWhatTheyMay) {
 }
 
 TEST(Pattern, PaddingIsNotSeenAndFullyMaskedRowsAreZero) {
+  std::int64_t below_one = 0;  // rows beside sinks
   for (std::uint64_t seed = 0; seed < kRandomConfigs; ++seed) {
     SCOPED_TRACE(seed);
     const ModelConfig c = random_double_config(seed);
@@ -111,7 +112,9 @@ TEST(Pattern, PaddingIsNotSeenAndFullyMaskedRowsAreZero) {
           }
           const at::Tensor sums = pattern[row].select(1, query).sum(-1);
           if (c.attention_sinks && sees_anything) {
-            EXPECT_TRUE((sums > 0.0).logical_and(sums < 1.0).all().item<bool>()) << row << query;
+            // A sink far below the scores rounds away.
+            EXPECT_TRUE((sums > 0.0).logical_and(sums <= 1.0).all().item<bool>()) << row << query << sums;
+            below_one += (sums < 1.0).sum().item<std::int64_t>();
             continue;
           }
           EXPECT_LT((sums - (sees_anything ? 1.0 : 0.0)).abs().max().item<double>(), kDoubleTolerance)
@@ -120,6 +123,7 @@ TEST(Pattern, PaddingIsNotSeenAndFullyMaskedRowsAreZero) {
       }
     }
   }
+  EXPECT_GT(below_one, 100);
 }
 
 TEST(Result, SumsToAttnOutWithTheBias) {
@@ -155,9 +159,10 @@ TEST(Attention, ConsecutiveHeadsShareKeysAndValues) {
     grouped += c.grouped_query();
     for (const int layer : attending_layers(c)) {
       const std::int64_t group = c.heads_per_kv(layer);
+      const auto made_in = static_cast<std::int32_t>(c.key_layer(layer));
       for (std::int64_t head = 0; head < c.n_heads; ++head) {
         at::Tensor values =
-            cache[(c.value_norm ? act::v_norm_normalized(layer) : act::v(layer)).head(head / group)];
+            cache[(c.value_norm ? act::v_norm_normalized(made_in) : act::v(made_in)).head(head / group)];
         if (c.qkv_clip > 0) values = values.clamp(-c.qkv_clip, c.qkv_clip);
         at::Tensor mixed = cache[act::pattern(layer).head(head)].matmul(values);
         if (c.gated_heads) mixed = mixed * cache[act::head_gate(layer).head(head)].sigmoid();
@@ -188,12 +193,13 @@ TEST(Attention, ScoresAreScaledCappedBiasedProducts) {
     const ActivationCache cache = RandomGraph(c).everything();
     for (const int layer : attending_layers(c)) {
       const bool rotary = c.rotates(layer);
+      const auto made_in = static_cast<std::int32_t>(c.key_layer(layer));
       // Without rotary the normed or clamped q is not a point.
-      if (!rotary && (c.qk_norm || c.qkv_clip > 0)) continue;
+      if (!(rotary && c.rotates(made_in)) && (c.qk_norm || c.qkv_clip > 0)) continue;
       if (c.qk_norm && c.qk_norm->after_rotary) continue;
       const bool placed = rotary || c.grows_queries(layer);
       const at::Tensor q = placed ? cache[act::rot_q(layer)] : cache[act::q(layer)];
-      const at::Tensor k = rotary ? cache[act::rot_k(layer)] : cache[act::k(layer)];
+      const at::Tensor k = c.rotates(made_in) ? cache[act::rot_k(made_in)] : cache[act::k(made_in)];
       const at::Tensor scores = cache[act::attn_scores(layer)];
       for (std::int64_t head = 0; head < c.n_heads; ++head) {
         const std::int64_t kv_head = head / c.heads_per_kv(layer);

@@ -42,6 +42,10 @@ TEST_P(RandomTransformer, ResidualStreamAddsUpAtEveryLayer) {
         EXPECT_LT(relative_difference(cache[act::resid_mid(layer)], sum), tolerance());
       }
       if (c.has_mlp()) sum = sum + cache[act::mlp_out(layer)];
+      if (c.layer_input) {
+        EXPECT_LT(relative_difference(cache[act::resid_mid_mlp(layer)], sum), tolerance()) << layer;
+        sum = sum + cache[act::layer_input_out(layer)];
+      }
       if (c.layer_scale) {
         EXPECT_LT(relative_difference(cache[act::resid_sum(layer)], sum), tolerance()) << layer;
         sum = sum * graph.weight("blocks." + std::to_string(layer) + ".resid_scale");

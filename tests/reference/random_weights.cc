@@ -113,11 +113,12 @@ class ShapeList {
     const std::string kv = c_.grouped_query() ? "_" : "";
     const std::int64_t kv_heads = c_.kv_heads(layer), d_head = c_.head_width(layer);
     add(attn + "W_Q", {c_.n_heads, c_.d_model, d_head});
-    if (c_.qkv_bias) add(attn + "b_Q", {c_.n_heads, d_head});
-    if (shares_keys(layer)) return;
-    add(attn + kv + "W_K", {kv_heads, c_.d_model, d_head});
-    add(attn + kv + "W_V", {kv_heads, c_.d_model, d_head});
+    const bool makes_keys = !shares_keys(layer);
+    if (makes_keys) add(attn + kv + "W_K", {kv_heads, c_.d_model, d_head});
+    if (makes_keys) add(attn + kv + "W_V", {kv_heads, c_.d_model, d_head});
     if (!c_.qkv_bias) return;
+    add(attn + "b_Q", {c_.n_heads, d_head});
+    if (!makes_keys) return;
     add(attn + kv + "b_K", {kv_heads, d_head});
     add(attn + kv + "b_V", {kv_heads, d_head});
   }

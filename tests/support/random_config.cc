@@ -315,7 +315,8 @@ ModelConfig random_config(std::uint64_t seed) {
     c.shared_keys = SharedKeys{.layers = 1, .d_mlp = c.d_mlp + (own_width ? 2 : 0)};
   }
   if (c.norm == NormKind::rms_norm && !c.norms_stream() && c.layout == BlockLayout::serial && c.has_mlp() &&
-      !c.summed_embedding() && !c.post_embedding_norm && dice.roll(3) == 0) {
+      c.activation.kind() != Activation::xielu && !c.summed_embedding() && !c.post_embedding_norm &&
+      dice.roll(3) == 0) {
     c.layer_input = LayerInput{.width = dice.one_of<std::int64_t>({3, 8})};
   }
   if (c.experts) {

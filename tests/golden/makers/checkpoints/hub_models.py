@@ -246,16 +246,21 @@ class LatentRecorder:
         return {self.at + name: value for name, value in points.items()}
 
 
-class MixtureNormRecorder:
-    """The norms of a mixture's own."""
+# The norms of a mixture's own, of what a block reads besides the stream, and of all blocks' maps of the embedding.
+kMixtureNorms = {"router.norm": "mlp.router_ln", "pre_feedforward_layernorm_2": "mlp.experts_ln",
+                 "post_feedforward_layernorm_2": "mlp.experts_ln_post",
+                 "post_feedforward_layernorm_1": "mlp.shared_expert.ln_post"}
+kLayerInputNorms = {"post_per_layer_input_norm": "layer_input.ln_post"}
+kEmbeddingNorms = {"per_layer_projection_norm": "blocks.{}.layer_input.ln"}
 
-    kNorms = {"router.norm": "router_ln", "pre_feedforward_layernorm_2": "experts_ln",
-              "post_feedforward_layernorm_2": "experts_ln_post", "post_feedforward_layernorm_1": "shared_expert.ln_post"}
 
-    def __init__(self, layer, at: str):
-        self.at, self.seen, self.handles = at + "mlp.", {}, []
-        for path, name in self.kNorms.items():
-            self.handles.append(layer.get_submodule(path).register_forward_hook(self._keeper(name)))
+class NormRecorder:
+    """Norms of a module by their paths in it. In the name of one whose input has an axis of layers, `{}` is the layer."""
+
+    def __init__(self, module, at: str, norms: dict):
+        self.at, self.seen, self.handles = at, {}, []
+        for path, name in norms.items():
+            self.handles.append(module.get_submodule(path).register_forward_hook(self._keeper(name)))
 
     def _keeper(self, name):
         def keep(norm, args, output):
@@ -265,9 +270,11 @@ class MixtureNormRecorder:
 
     def points(self, shape) -> dict:
         points = {}
-        for name, (scale, normalized) in self.seen.items():
-            points[f"{self.at}{name}.hook_scale"] = scale.reshape(*shape, -1)
-            points[f"{self.at}{name}.hook_normalized"] = normalized.reshape(*shape, -1)
+        for name, values in self.seen.items():
+            for leaf, value in zip(("hook_scale", "hook_normalized"), values):
+                layers = value.unbind(-2) if "{}" in name else [value]
+                for layer, own in enumerate(layers):
+                    points[f"{self.at}{name.format(layer)}.{leaf}"] = own.reshape(*shape, -1)
         return points
 
 
@@ -371,7 +378,7 @@ class Recorder(contextlib.AbstractContextManager):
 
     def __init__(self, model, case):
         self.points, self.handles, self.mixtures, self.latents, self.convolutions, self.nets = {}, [], [], [], [], []
-        self.mixture_norms = []
+        self.norms = []
         returned = "hook_normalized_resid_post" if norms_after_additions(case) else "hook_resid_post"
         for i, layer in enumerate(_layers(model)):
             at = f"blocks.{i}."
@@ -389,6 +396,7 @@ class Recorder(contextlib.AbstractContextManager):
                 self._keep(layer.per_layer_input_gate, at + "layer_input.hook_pre", "out")
                 self._keep(layer.per_layer_projection, at + "layer_input.hook_post", "in")
                 self._keep(layer.post_per_layer_input_norm, at + "hook_layer_input_out", "out")
+                self._keep_norms(layer, at, kLayerInputNorms)
             if hasattr(getattr(layer, "self_attn", None), "v_norm"):
                 self._keep(layer.self_attn.v_norm, at + "attn.hook_v", "in")
                 self._keep(layer.self_attn.v_norm, at + "attn.v_norm.hook_normalized", "out")
@@ -397,8 +405,7 @@ class Recorder(contextlib.AbstractContextManager):
                 self.mixtures.append((DenseMixtureRecorder if dense else MixtureRecorder)(layer, at))
                 self.handles += self.mixtures[-1].handles
             if getattr(layer, "enable_moe_block", False):
-                self.mixture_norms.append(MixtureNormRecorder(layer, at))
-                self.handles += self.mixture_norms[-1].handles
+                self._keep_norms(layer, at, kMixtureNorms)
             attention = getattr(layer, "self_attn", None)
             if hasattr(attention, "kv_a_layernorm"):
                 self.latents.append(LatentRecorder(attention, at))
@@ -409,7 +416,10 @@ class Recorder(contextlib.AbstractContextManager):
             if hasattr(layer, "linear_attn"):
                 self.nets.append(DeltaNetRecorder(layer.linear_attn, at))
                 self.handles += self.nets[-1].handles
-        embeddings = getattr(getattr(model, model.base_model_prefix, model), "embeddings", None)
+        base = getattr(model, model.base_model_prefix, model)
+        if hasattr(getattr(base, "language_model", base), "per_layer_projection_norm"):
+            self._keep_norms(getattr(base, "language_model", base), "", kEmbeddingNorms)
+        embeddings = getattr(base, "embeddings", None)
         if hasattr(embeddings, "LayerNorm"):
             for leaf, name in kSummands.items():
                 self._keep(getattr(embeddings, leaf, None), name, "out")
@@ -423,6 +433,10 @@ class Recorder(contextlib.AbstractContextManager):
         unembed = model.get_output_embeddings()
         if unembed is not None and unembed.in_features == model.config.get_text_config().hidden_size:  # not behind a projection that the engine multiplies in
             self._keep(unembed, "unembed.hook_in", "in")
+
+    def _keep_norms(self, module, at, norms):
+        self.norms.append(NormRecorder(module, at, norms))
+        self.handles += self.norms[-1].handles
 
     def _keep(self, module, name, side, factor=None):
         """`factor` is what the value is multiplied by behind the point."""
@@ -473,7 +487,7 @@ def record(case) -> tuple:
                 points |= mixture.points(tokens.shape, **({"real": mask["attention_mask"].bool()} if mask else {}))
             for part in recorder.latents + recorder.convolutions:
                 points |= part.points()
-            for part in recorder.nets + recorder.mixture_norms:
+            for part in recorder.nets + recorder.norms:
                 points |= part.points(tokens.shape)
         points = {name: value.reshape(*tokens.shape, -1) if name.endswith("shared_expert.hook_post") else value
                   for name, value in points.items()}
