@@ -33,7 +33,8 @@ bool ModelConfig::lends_keys(std::int64_t l) const {
 
 std::int64_t ModelConfig::last_start(std::int64_t l, std::int64_t end_layer) const {
   std::int64_t start = l;
-  for (std::int64_t later = std::max(l, layers_with_keys()); later < end_layer; ++later) {
+  // An earlier start makes more layers run, which need keys, too.
+  for (std::int64_t later = end_layer - 1; later >= std::max(start, layers_with_keys()); --later) {
     start = std::min(start, key_layer(later));
   }
   return start;

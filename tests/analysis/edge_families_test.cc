@@ -54,7 +54,8 @@ TEST_P(EdgesOfGolden, AddUpToTheirWriters) {
       .from = model_.run_with_cache(input(1), act::everything, {.output = Output::none}).cache,
       .into = input(),
       .metric = metric()};
-  if (const ModelConfig& c = model_.config(); c.short_conv || c.delta_net || c.gated_heads) {
+  const ModelConfig& c = model_.config();
+  if (c.short_conv || c.delta_net || c.gated_heads || c.shared_keys || c.layer_input) {
     EXPECT_THROW(edge_attribution(model_, {.sweep = sweep}), HookError);
     return;
   }
@@ -84,7 +85,8 @@ TEST_P(EdgesOfGolden, StretchesOfLayersGiveTheSame) {
                                                .into = input(),
                                                .metric = metric()},
                                      .layers_at_once = 1};
-  if (model_.config().has_encoder() || !model_.config().has_unembedding()) {
+  const ModelConfig& c = model_.config();
+  if (c.has_encoder() || !c.has_unembedding() || c.shared_keys || c.layer_input) {
     EXPECT_THROW(attribution_patching(model_, options), HookError);
     return;
   }

@@ -133,7 +133,9 @@ bool predicts_with_one_stack(const ModelConfig& c, const Asking&) {
 }
 bool has_experts(const ModelConfig& c, const Asking&) { return c.n_experts() > 0; }
 bool crosses(const ModelConfig&, const Asking& a) { return a.crosses; }
-bool has_edges(const ModelConfig& c, const Asking&) { return c.attends_everywhere() && !c.gated_heads; }
+bool has_edges(const ModelConfig& c, const Asking&) {
+  return c.attends_everywhere() && !c.gated_heads && !c.shared_keys && !c.layer_input;
+}
 
 HeadPlace head_of(const Asking& a) { return {a.layer, 0}; }
 std::int32_t layer_of(const Asking& a) { return static_cast<std::int32_t>(a.layer); }

@@ -78,7 +78,8 @@ TEST_P(StreamMatricesOfGolden, ReadAndWriteWhatARunDoes) {
         // The norm's scale differs between positions, so that b_out does not go with the difference.
         const auto neurons = residual_parts(
             model, cache, {.of = act::mlp_out(layer), .grain = Grain::neuron, .positions = {}});
-        const auto shown = neurons.values().narrow(1, 0, config.d_mlp).sum(1);  // [row, pos, d_model]
+        const auto shown =
+            neurons.values().narrow(1, 0, config.mlp_width(layer)).sum(1);  // [row, pos, d_model]
         expect_same(written / cache[act::ln2_post_scale(layer)], shown, "mlp_out behind its norm");
         continue;
       }
