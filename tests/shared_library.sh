@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # BUILD_SHARED_LIBS=ON in a build that is there: the same objects, linked otherwise. The program, an installed project and
-# the tests of the examples run over libhooked.so, and it shows nothing but hooked. The build is put back at the end, unless
-# `leave` says that nobody needs it any more. Usage: tests/shared_library.sh BUILD [leave]
+# the tests of the examples run over libhooked.so, and it shows nothing but hooked. The build is put back at the end; with
+# `leave`, where nobody needs it any more, its configuration alone. Usage: tests/shared_library.sh BUILD [leave]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-build=$1
+build=$1 leave=${2:-}
 say() { printf '[shared library] %s\n' "$*"; }
 fail() { printf '[shared library] %s\n' "$*" >&2; exit 1; }
-[[ ${2:-} == leave ]] || trap 'cmake -DBUILD_SHARED_LIBS=OFF "$build" >/dev/null && cmake --build "$build" --target product examples/all examples_tests >/dev/null' EXIT
+trap 'cmake -DBUILD_SHARED_LIBS=OFF "$build" >/dev/null && [[ $leave == leave ]] || cmake --build "$build" --target product examples/all examples_tests >/dev/null' EXIT
 
 say "linking"
 cmake -DBUILD_SHARED_LIBS=ON "$build" >/dev/null

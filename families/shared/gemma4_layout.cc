@@ -106,7 +106,7 @@ void read_windows(HfConfig& hf, ModelConfig& c, const Gemma4Defaults& defaults) 
 }
 
 // Layers at the end that attend with the keys and values of earlier ones.
-void read_shared_keys(const HfConfig& hf, ModelConfig& c) {
+void read_shared_keys(HfConfig& hf, ModelConfig& c) {
   const ConfigReader& json = hf.json();
   constexpr std::string_view kShared = "num_kv_shared_layers";
   const bool wide = json.boolean_or("use_double_wide_mlp", false);
@@ -119,41 +119,51 @@ void read_shared_keys(const HfConfig& hf, ModelConfig& c) {
   if (wide && c.experts) {
     json.refuse("use_double_wide_mlp", "beside experts is not supported; expected false");
   }
+  hf.comes_from("shared_keys.layers", json.where(kShared));
+  hf.comes_from("shared_keys.d_mlp", json.where("intermediate_size"));
   c.shared_keys = SharedKeys{.layers = layers, .d_mlp = wide ? 2 * c.d_mlp : c.d_mlp};
 }
 
+constexpr std::string_view kLayerInputRows = "vocab_size_per_layer_input";
+
+// Rows of the tables of single layers, of which those of the vocabulary are read.
+std::int64_t layer_input_rows(const HfConfig& hf) { return hf.json().integer_or(kLayerInputRows, 262144); }
+
 // What each layer reads of tokens besides the stream.
-void read_layer_input(const HfConfig& hf, ModelConfig& c, const Gemma4Defaults& defaults) {
+void read_layer_input(HfConfig& hf, ModelConfig& c, const Gemma4Defaults& defaults) {
   const ConfigReader& json = hf.json();
-  constexpr std::string_view kWidth = "hidden_size_per_layer_input", kVocab = "vocab_size_per_layer_input";
+  constexpr std::string_view kWidth = "hidden_size_per_layer_input";
   const std::int64_t width = json.integer_or(kWidth, defaults.layer_input);
   if (width != 0 && defaults.layer_input == 0) {
     json.refuse(kWidth, "is not read by models of this type; expected 0, or none");
   }
-  const std::int64_t rows = json.integer_or(kVocab, 262144);
+  const std::int64_t rows = layer_input_rows(hf);
   if (width == 0) return;
   if (rows < c.d_vocab) {
-    json.refuse(kVocab,
+    json.refuse(kLayerInputRows,
                 fmt::format("gives tables of {} rows, too few for vocab_size = {}; expected at least as "
                             "many",
                             rows, c.d_vocab));
   }
   c.layer_input = LayerInput{.width = width};
+  hf.comes_from("layer_input.width", json.where(kWidth));
 }
 
 // The tables and maps of all layers are one matrix each, [.., layer * width].
-void add_layer_inputs(Recipes& r, const ModelConfig& c) {
+void add_layer_inputs(Recipes& r, const ModelConfig& c, std::int64_t rows) {
   using Tensors = std::vector<at::Tensor>;
-  for (std::int64_t l = 0; l < c.n_layers; ++l) {
+  const std::int64_t layers = c.n_layers, width = c.layer_input->width;
+  for (std::int64_t l = 0; l < layers; ++l) {
     const std::string ours = fmt::format("blocks.{}.layer_input.", l);
     r.make(ours + "W_token", {"embed_tokens_per_layer.weight"},
-           [l, vocab = c.d_vocab, width = c.layer_input->width](const Tensors& table) {
-             return table[0].narrow(1, l * width, width).narrow(0, 0, vocab);
+           [l, rows, layers, width, vocab = c.d_vocab](const Tensors& table) {
+             // In steps, so that a table of another shape and as many numbers fails.
+             const at::Tensor by_layer = table[0].unflatten(1, {layers, width}).select(1, l);
+             return by_layer.unflatten(0, {rows, 1}).select(1, 0).narrow(0, 0, vocab);
            });
-    r.make(ours + "W_embed", {"per_layer_model_projection.weight"},
-           [l, width = c.layer_input->width](const Tensors& map) {
-             return map[0].narrow(0, l * width, width).t();
-           });
+    r.make(ours + "W_embed", {"per_layer_model_projection.weight"}, [l, layers, width](const Tensors& map) {
+      return map[0].unflatten(0, {layers, width}).select(0, l).t();
+    });
     r.copy(ours + "ln.w", "per_layer_projection_norm.weight");
   }
 }
@@ -256,7 +266,7 @@ std::vector<TensorRecipe> gemma4_recipes(const ModelConfig& config, const HfConf
   });
   if (!config.layer_input) return all;
   Recipes r(config);
-  add_layer_inputs(r, config);
+  add_layer_inputs(r, config, layer_input_rows(hf));
   for (TensorRecipe& recipe : std::move(r).take()) all.push_back(std::move(recipe));
   return all;
 }

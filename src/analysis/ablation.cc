@@ -80,6 +80,8 @@ std::vector<ModelPart> model_parts(const HookedTransformer& model) {
       parts.push_back({fmt::format("{} {}", model.config().mixer(name.layer), name.layer), Address(name)});
     } else if (name.site == Site::mlp_out) {
       parts.push_back({fmt::format("{}mlp {}", stack, name.layer), Address(name)});
+    } else if (name.site == Site::layer_input_out) {
+      parts.push_back({fmt::format("layer input {}", name.layer), Address(name)});
     }
   }
   return parts;
@@ -95,8 +97,8 @@ std::vector<Address> parts_besides(const HookedTransformer& model, const std::ve
                      [&](const ModelPart& part) { return holds(kept.back(), part.place); })) {
       throw HookError(
           given.to_string(),
-          "this is no part of the model; expected z of a layer or of one of its heads, mlp_out of "
-          "a layer, or attn_out of a layer that has no attention");
+          "this is no part of the model; expected z of a layer or of one of its heads, mlp_out or "
+          "layer_input_out of a layer, or attn_out of a layer that has no attention");
     }
   }
   std::vector<Address> others;

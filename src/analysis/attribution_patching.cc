@@ -159,8 +159,8 @@ std::vector<std::vector<Hook>> Estimates::passes() const {
   for (const ActivationName& name : points_.names()) {
     if (name.site != Site::resid_pre) continue;
     const auto added_there = [name](const ActivationName& other) {
-      const bool adds =
-          other.site == Site::attn_out || other.site == Site::mlp_out || other.site == Site::cross_attn_out;
+      const bool adds = other.site == Site::attn_out || other.site == Site::cross_attn_out ||
+                        other.site == Site::mlp_out || other.site == Site::layer_input_out;
       return adds && other.stack == name.stack && other.layer == name.layer;
     };
     passes.push_back({Hook(

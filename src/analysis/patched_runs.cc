@@ -255,7 +255,8 @@ std::int64_t PatchedRuns::bytes(const Batch& batch) const {
   std::int64_t tokens = 0;
   for (const Row& row : batch.rows) tokens += suffixes ? columns_ - row.first_column : columns_;
   // The stream, what a norm and queries, keys and values make of it, and both branches of an MLP.
-  const std::int64_t of_a_token = (6 * config.d_model + 3 * config.d_mlp) * element;
+  const std::int64_t of_a_token =
+      (6 * config.d_model + 3 * std::max(config.d_mlp, config.mlp_width(config.n_layers - 1))) * element;
   std::int64_t of_a_row = 0;
   if (batch.group.point)
     of_a_row += static_cast<std::int64_t>(value(points_.name(*batch.group.point)).nbytes());
@@ -316,7 +317,8 @@ at::Tensor PatchedRuns::mixed(const ActivationName& name, const at::Tensor& valu
   }
   const Address z = act::z.in(name.stack, name.layer);
   options.capture = z;
-  options.stop_at_layer = name.layer + 1;
+  // Where later layers would need keys that are not made.
+  if (first_block_for(name.layer) < name.layer) options.stop_at_layer = name.layer + 1;
   options.threads = options_.run.threads;
   return model_.run(rows_from(name.layer, values.size(0)), options).cache[z];
 }

@@ -53,7 +53,9 @@ at::Tensor to_device(const at::Tensor& x, const c10::Device& device) {
   if (x.device() == device) return x;
   if (device.is_cpu() || !x.is_cpu()) return x.to(device);
   if (scope.reused != nullptr) return next_copy(x);
-  at::Tensor there = x.pin_memory().to(device, x.scalar_type(), /*non_blocking=*/true);
+  // Nothing is pinned of which one number stands for several, as in an expanded tensor.
+  const at::Tensor whole = x.is_non_overlapping_and_dense() ? x : x.contiguous();
+  at::Tensor there = whole.pin_memory().to(device, x.scalar_type(), /*non_blocking=*/true);
   if (scope.kept != nullptr) scope.kept->push_back(there);
   return there;
 }

@@ -176,7 +176,7 @@ at::Tensor WeightView::of_all_layers(OfLayer weight) const {
     const at::Tensor own = (this->*weight)(layer);
     if (layer > 0 && own.sizes() != layers.front().sizes()) {
       throw ConfigError(
-          "full_heads",
+          "weights",
           "layers differ in the size of this weight (full_heads, shared_keys), so that those of "
           "all layers do not make one tensor; expected the weights of one layer");
     }

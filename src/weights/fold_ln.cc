@@ -211,8 +211,8 @@ void update(ModelConfig& config) {
   }
   config.norm_folded = true;
   // Norms that stay keep their stored form; where none stays, nothing is stored as an offset any more.
-  config.norm_offset =
-      before.norm_offset && (before.norms_outputs() || before.qk_norm || before.latent_attention());
+  config.norm_offset = before.norm_offset && (before.norms_outputs() || before.qk_norm ||
+                                              before.latent_attention() || before.layer_input);
 }
 
 }  // namespace

@@ -51,9 +51,11 @@ std::int64_t expect_full_runs(const HookedTransformer& model, double tolerance) 
     const auto parts = static_cast<std::int64_t>(preset.parts.size());
     std::int64_t absent = 0;
     for (std::int64_t layer = 0; layer < config.n_layers; ++layer)
-      absent +=
-          config.attends(layer) ? 2 * (config.n_heads - config.kv_heads(layer)) : config.n_heads * parts;
-    EXPECT_EQ(missing, absent) << "keys and values have fewer heads, and layers without attention none";
+      absent += config.makes_keys(layer) ? 2 * (config.n_heads - config.kv_heads(layer))
+                : config.attends(layer)  ? 2 * config.n_heads
+                                         : config.n_heads * parts;
+    EXPECT_EQ(missing, absent)
+        << "keys and values have fewer heads, or none, and layers without attention none";
   }
   return compared;
 }

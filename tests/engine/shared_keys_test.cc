@@ -144,5 +144,17 @@ TEST(LayerInput, EditsOfTheEmbeddingReachEveryBlock) {
   }
 }
 
+// Norms of the branch are never folded, and keep the form in which they are stored.
+TEST(LayerInput, ProcessingChangesNoPrediction) {
+  ModelConfig config = with_layer_input();
+  config.norm_offset = true;
+  const at::Tensor tokens = random_tokens(config, {2, 6});
+  const at::Tensor raw = random_model(config)(tokens);
+  const HookedTransformer processed = HookedTransformer::from_state_dict(
+      random_weights(config), config,
+      {.device = "cpu", .dtype = config.dtype, .processing = WeightProcessing::all_that_apply()});
+  EXPECT_LT(relative_difference(processed(tokens).log_softmax(-1), raw.log_softmax(-1)), 1e-10);
+}
+
 }  // namespace
 }  // namespace hooked::shared_keys_test

@@ -147,8 +147,8 @@ TEST(CompositeConfigs, Gemma4) {
   EXPECT_EQ(*sharing.shared_keys, (SharedKeys{.layers = 2, .d_mlp = 14}));
   refuse(R"("num_kv_shared_layers": 6)", "num_kv_shared_layers");
   refuse(R"("num_kv_shared_layers": -1)", "num_kv_shared_layers");
-  refuse(R"("hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": 5)",
-         "vocab_size_per_layer_input");
+  expect_refused(whole("gemma4", R"({"model_type": "gemma4_text", "vocab_size_per_layer_input": 5})"),
+                 "text_config.vocab_size_per_layer_input", {"expected"});
   const std::string mixture =
       R"("intermediate_size": 9, "enable_moe_block": true, "moe_intermediate_size": 7, "num_experts": 5)";
   const ModelConfig experts = read(gemma4(mixture + R"(, "top_k_experts": 2)")).config;
