@@ -100,6 +100,8 @@ class OnTheDevice : public testing::TestWithParam<GoldenCase> {
   static double float_tolerance() {
     const ModelConfig config = read_model_config(GetParam().folder().string());
     if (config.delta_net && config.delta_net->doubled_beta) return 2e-3;
+    // Of a block's own input a product goes through a norm, and may be small where it is edited.
+    if (config.layer_input) return 5e-4;
     const bool grows = config.delta_net.has_value() || config.value_norm;
     return on_strict_device() && !grows ? 2e-5 : 1e-4;
   }
