@@ -8,7 +8,11 @@ cd "$(dirname "$0")/.."
 build=$1 leave=${2:-}
 say() { printf '[shared library] %s\n' "$*"; }
 fail() { printf '[shared library] %s\n' "$*" >&2; exit 1; }
-trap 'cmake -DBUILD_SHARED_LIBS=OFF "$build" >/dev/null && [[ $leave == leave ]] || cmake --build "$build" --target product examples/all examples_tests >/dev/null' EXIT
+put_back() {
+  cmake -DBUILD_SHARED_LIBS=OFF "$build" >/dev/null
+  [[ $leave == leave ]] || cmake --build "$build" --target product examples/all examples_tests >/dev/null
+}
+trap put_back EXIT
 
 say "linking"
 cmake -DBUILD_SHARED_LIBS=ON "$build" >/dev/null

@@ -122,7 +122,7 @@ void add_bart_stacks(Recipes& r, const ModelConfig& config) {
     r.norm("decoder_final_ln", "decoder.layer_norm");
   }
   if (!config.tied_unembedding()) {
-    r.make("unembed.W_U", {"lm_head.weight"}, [](const auto& weight) { return weight[0].t(); });
+    r.turned("unembed.W_U", "lm_head.weight");
   }
   if (config.unembedding->bias) {
     // A part of the head, which has no prefix, though not by its name in files.

@@ -67,8 +67,7 @@ void add_heads(Recipes& r, const char* ours, const char* theirs, const std::vect
 
 // A number for each head.
 void add_numbers(Recipes& r, const char* ours, const char* theirs) {
-  r.make(fmt::format("linear_attn.{}", ours), {fmt::format("linear_attn.{}.weight", theirs)},
-         [](const Tensors& weight) { return weight[0].t(); });
+  r.turned(fmt::format("linear_attn.{}", ours), fmt::format("linear_attn.{}.weight", theirs));
 }
 
 void add_in_parts(Recipes& r, const DeltaNet& s) {

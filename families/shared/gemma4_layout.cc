@@ -243,10 +243,8 @@ std::vector<TensorRecipe> gemma4_recipes(const ModelConfig& config, const HfConf
   std::vector<TensorRecipe> all = llama_stack(config, [&](Recipes& r) {
     r.norm("ln1", "input_layernorm");
     r.queries("self_attn.q_proj");
-    if (!config.shares_keys(r.layer())) {
-      r.keys("self_attn.k_proj");
-      r.values(shared && !config.windowed(r.layer()) ? "self_attn.k_proj" : "self_attn.v_proj");
-    }
+    r.keys("self_attn.k_proj");
+    r.values(shared && !config.windowed(r.layer()) ? "self_attn.k_proj" : "self_attn.v_proj");
     r.qk_norm("self_attn.q_norm", "self_attn.k_norm");
     r.attention_out("self_attn.o_proj");
     r.norm("ln1_post", "post_attention_layernorm");

@@ -99,8 +99,8 @@ void Recipes::copy(std::string_view ours_name, std::string_view theirs_name) {
   recipes_.push_back({ours(ours_name), {theirs(theirs_name)}});
 }
 
-void Recipes::turned(std::string_view ours_name, std::string_view theirs_name) {
-  make(ours_name, {std::string(theirs_name)}, [](const Tensors& stored) { return stored[0].t(); });
+TensorRecipe& Recipes::turned(std::string_view ours_name, std::string_view theirs_name) {
+  return make(ours_name, {std::string(theirs_name)}, [](const Tensors& stored) { return stored[0].t(); });
 }
 
 void Recipes::scaled_copy(std::string_view ours_name, std::string_view theirs_name, double scale) {
@@ -132,8 +132,7 @@ void Recipes::unembedding(std::string_view theirs_name, std::string_view alias) 
   if (!config_.has_unembedding()) return;
   const std::string name(theirs_name);
   if (!config_.tied_unembedding()) {
-    TensorRecipe& recipe =
-        make("unembed.W_U", {name + ".weight"}, [](const Tensors& weight) { return weight[0].t(); });
+    TensorRecipe& recipe = turned("unembed.W_U", name + ".weight");
     if (!alias.empty()) recipe.alias = std::string(alias) + ".weight";
   }
   if (!config_.unembedding->bias) return;
@@ -151,8 +150,7 @@ void Recipes::norm(std::string_view ours_name, std::string_view theirs_name) {
 
 void Recipes::mlm_head(std::string_view their_layer, std::string_view their_norm, LayerBias bias) {
   if (!config_.has_mlm_head()) return;
-  make("mlm_head.W", {fmt::format("{}.weight", their_layer)},
-       [](const Tensors& weight) { return weight[0].t(); });
+  turned("mlm_head.W", fmt::format("{}.weight", their_layer));
   if (bias == LayerBias::stored) {
     copy("mlm_head.b", fmt::format("{}.bias", their_layer));
   } else {
@@ -172,10 +170,10 @@ void Recipes::plain_norm(std::string_view ours_name) {
 }
 
 void Recipes::qk_norm(std::string_view their_q, std::string_view their_k) {
-  for (const auto& [our_name, their_name, heads] :
-       {std::tuple{"attn.q_norm", their_q, config_.n_heads},
-        std::tuple{"attn.k_norm", their_k, config_.kv_heads(layer_)}}) {
-    if (std::string_view(our_name) == "attn.k_norm" && config_.shares_keys(layer_)) continue;
+  for (const auto& [letter, their_name, heads] :
+       {std::tuple{'q', their_q, config_.n_heads}, std::tuple{'k', their_k, config_.kv_heads(layer_)}}) {
+    if (letter == 'k' && config_.shares_keys(layer_)) continue;
+    const std::string our_name = fmt::format("attn.{}_norm", letter);
     const auto flat = [heads = heads](const Tensors& weight) {  // [head, d_head] where each has its own
       return weight[0].dim() == 1 ? weight[0] : weight[0].unflatten(0, {heads, 1}).flatten();
     };
@@ -199,6 +197,7 @@ std::string Recipes::head_name(char kind, char letter) const {
 }
 
 void Recipes::heads(char letter, std::string_view theirs_name) {
+  if (letter != 'Q' && config_.shares_keys(layer_)) return;
   const std::string name(theirs_name);
   const std::int64_t count = letter == 'Q' ? config_.n_heads : config_.kv_heads(layer_);
   const std::int64_t d = config_.head_width(layer_);
@@ -251,8 +250,7 @@ void Recipes::attention_out(std::string_view theirs_name, double scale) {
          return scaled(in_out(weight[0], layout), scale, dtype).unflatten(0, {h, d}).view({h, d, m});
        });
   if (!config_.attn_out_bias) return;
-  make(attention_ + ".b_O", {name + ".bias"},
-       [scale, dtype = config_.dtype](const Tensors& bias) { return scaled(bias[0], scale, dtype); });
+  scaled_copy(attention_ + ".b_O", name + ".bias", scale);
 }
 
 void Recipes::short_convolution(std::string_view their_in, std::string_view their_filter,
@@ -271,7 +269,7 @@ void Recipes::short_convolution(std::string_view their_in, std::string_view thei
   }
   make("conv.filter.weight", {filter + ".weight"},
        [](const Tensors& weight) { return weight[0].select(1, 0); });
-  make("conv.W_out", {out + ".weight"}, [](const Tensors& weight) { return weight[0].t(); });
+  turned("conv.W_out", out + ".weight");
   if (!biased) return;
   copy("conv.filter.bias", filter + ".bias");
   copy("conv.b_out", out + ".bias");
@@ -307,8 +305,7 @@ void Recipes::mlp_out(std::string_view theirs_name, double scale) {
          return scaled(in_out(weight[0], layout), scale, dtype);
        });
   if (!config_.mlp_bias) return;
-  make("mlp.b_out", {name + ".bias"},
-       [scale, dtype = config_.dtype](const Tensors& bias) { return scaled(bias[0], scale, dtype); });
+  scaled_copy("mlp.b_out", name + ".bias", scale);
 }
 
 void Recipes::expert_matrix(const std::string& ours_name, const std::string& theirs_name, double scale,

@@ -68,7 +68,7 @@ class Recipes {
   /// A tensor as it is.
   void copy(std::string_view ours, std::string_view theirs);
   /// A matrix [in, out] that is stored [out, in].
-  void turned(std::string_view ours, std::string_view theirs);
+  TensorRecipe& turned(std::string_view ours, std::string_view theirs);
   /// A tensor times a number.
   void scaled_copy(std::string_view ours, std::string_view theirs, double scale);
   /// A tensor made from several of theirs, or from none. The reference holds until the next call.
@@ -109,8 +109,9 @@ class Recipes {
   void plain_qk_norm();
 
   void queries(std::string_view theirs) { heads('Q', theirs); }
+  /// Of layers that make keys and values.
   void keys(std::string_view theirs) { heads('K', theirs); }
-  void values(std::string_view theirs) { heads('V', theirs); }
+  void values(std::string_view theirs) { heads('V', theirs); }  ///< as keys
   /// Queries and the gates of heads in one: of each head its queries above its gate.
   void gated_queries(std::string_view theirs);
   void fused_qkv(std::string_view theirs, const FusedHeads& heads);

@@ -9,6 +9,7 @@
 #include <limits>
 #include <utility>
 
+#include "analysis/added_to_stream.h"
 #include "analysis/as_memory_allows.h"
 #include "analysis/cell_estimates.h"
 #include "analysis/checked_cells.h"
@@ -159,9 +160,7 @@ std::vector<std::vector<Hook>> Estimates::passes() const {
   for (const ActivationName& name : points_.names()) {
     if (name.site != Site::resid_pre) continue;
     const auto added_there = [name](const ActivationName& other) {
-      const bool adds = other.site == Site::attn_out || other.site == Site::cross_attn_out ||
-                        other.site == Site::mlp_out || other.site == Site::layer_input_out;
-      return adds && other.stack == name.stack && other.layer == name.layer;
+      return is_added_to_stream(other.site) && other.stack == name.stack && other.layer == name.layer;
     };
     passes.push_back({Hook(
         Selection::matching(added_there), [](const at::Tensor& gradient) { return gradient * 0.0; },

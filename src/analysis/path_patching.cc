@@ -10,6 +10,7 @@
 #include <memory>
 #include <utility>
 
+#include "analysis/added_to_stream.h"
 #include "analysis/as_memory_allows.h"
 #include "analysis/row_columns.h"
 #include "analysis/stream_path.h"
@@ -28,8 +29,6 @@ bool is_head_input(Site site) {
   return site == Site::q || site == Site::k || site == Site::v || site == Site::cross_q ||
          site == Site::cross_k || site == Site::cross_v;
 }
-/// What a block adds to the stream behind its attention.
-bool is_behind_attention(Site site) { return site == Site::mlp_out || site == Site::layer_input_out; }
 bool is_of_source(Site site) { return site == Site::cross_k || site == Site::cross_v; }
 
 /// Whether this is what a stream begins with, or a part of it.
@@ -114,7 +113,7 @@ class PathSets : public std::enable_shared_from_this<PathSets> {
         if (is_of_heads(name.site)) {
           for (std::int64_t head = 0; head < config_.n_heads; ++head)
             given.push_back(Address(name).head(head));
-        } else if (is_behind_attention(name.site) || is_without_heads(name)) {
+        } else if (is_added_behind_attention(name.site) || is_without_heads(name)) {
           given.emplace_back(name);
         }
       }
@@ -123,8 +122,7 @@ class PathSets : public std::enable_shared_from_this<PathSets> {
       const Site site = address.name().site;
       const Address place = checked(address, is_of_heads(site), "sender");
       const bool embeddings = begins_stream(place.name(), config_);
-      const bool writes = is_of_heads(site) || site == Site::attn_out || site == Site::cross_attn_out ||
-                          is_behind_attention(site);
+      const bool writes = is_of_heads(site) || is_added_to_stream(site);
       if (!embeddings && !writes) {
         throw HookError(
             address.to_string(),
@@ -159,7 +157,7 @@ class PathSets : public std::enable_shared_from_this<PathSets> {
   void find_frozen() {
     for (const ActivationName& name : points_.names()) {
       const bool frozen = is_of_heads(name.site) || is_without_heads(name) ||
-                          (is_behind_attention(name.site) && options_.through == PathThrough::nothing);
+                          (is_added_behind_attention(name.site) && options_.through == PathThrough::nothing);
       if (frozen) frozen_.push_back(name);
     }
   }

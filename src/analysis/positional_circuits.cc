@@ -71,7 +71,7 @@ class Turning {
     const HookedTransformer plain(model.loaded());  // without the hooks of the handle
     const auto input = config_.has_encoder()
                            ? tokens_in(config_, stack, length)
-                           : at_layer(config_, config_.key_layer(layer),
+                           : at_layer(config_, layer,
                                       at::zeros({1, length, config_.d_model},
                                                 at::TensorOptions(plain.dtype()).device(plain.device())));
     const auto made = plain.run(input, options).cache[shown][0].select(1, 0);  // [pos, d_head]

@@ -120,7 +120,7 @@ at::Tensor check_start_tokens(const StartAtLayer& start, std::int64_t layer, con
                      fmt::format("the tokens do not fit the residual; expected [{}, {}], got {}",
                                  start.residual.size(0), start.residual.size(1), shape_text(tokens.sizes())));
   }
-  return tokens.contiguous();  // one row may stand for many, and recorded runs write into their inputs
+  return tokens;
 }
 
 StartAtLayer check_start(const StartAtLayer& start, const LoadedModel& model) {

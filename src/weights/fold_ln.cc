@@ -193,6 +193,16 @@ std::optional<Obstacle> obstacle(const ModelConfig& config) {
   return std::nullopt;
 }
 
+/// Whether some norm has a weight that may be stored as an offset.
+bool has_gains(const ModelConfig& config) {
+  return std::ranges::any_of(model_parts(config), [&](const ModelPart& part) {
+    return std::ranges::any_of(weight_table(), [&](const WeightRow& row) {
+      return row.kind == WeightKind::gain && row.in_block() == part.has_value() &&
+             row.there.holds(config, part.value_or(BlockPlace{}));
+    });
+  });
+}
+
 void update(ModelConfig& config) {
   const ModelConfig before = config;
   if (has_bias(before.norm, before)) config.qkv_bias = true;
@@ -211,8 +221,7 @@ void update(ModelConfig& config) {
   }
   config.norm_folded = true;
   // Norms that stay keep their stored form; where none stays, nothing is stored as an offset any more.
-  config.norm_offset = before.norm_offset && (before.norms_outputs() || before.qk_norm ||
-                                              before.latent_attention() || before.layer_input);
+  config.norm_offset = before.norm_offset && has_gains(config);
 }
 
 }  // namespace
