@@ -79,43 +79,6 @@ TEST_F(ProgramTest, HelpFitsEightyColumns) {
   }
 }
 
-// The indented lines below `Example:` or `Examples:`, with what continues a line joined to it.
-std::vector<std::string> examples_in(const std::string& help) {
-  std::vector<std::string> examples;
-  std::istringstream lines(help);
-  bool below = false, continued = false;
-  for (std::string line; std::getline(lines, line);) {
-    if (below && !line.empty()) {
-      EXPECT_TRUE(line.starts_with("  ")) << line;
-      if (!continued) examples.emplace_back();
-      continued = line.ends_with('\\');
-      examples.back() += line + "\n";
-    }
-    below = below || line == "Example:" || line == "Examples:";
-  }
-  EXPECT_FALSE(continued) << help;
-  return examples;
-}
-
-TEST_F(ProgramTest, EveryExampleOfHelpRunsOnTheShippedModel) {
-  std::filesystem::create_directories(folder_ / "scratch");
-  std::filesystem::create_symlink(HOOKED_SOURCE_DIR "/examples", folder_ / "scratch/examples");
-  std::size_t run = 0;
-  for (const auto& call : help_calls()) {
-    const auto examples = examples_in(succeed(call).out);
-    EXPECT_FALSE(examples.empty()) << call.front();
-    for (const auto& example : examples) {
-      write("script", fmt::format("export PATH='{}':$PATH HF_HOME='{}'\ncd '{}'\n{}",
-                                  std::filesystem::path(HOOKED_CLI).parent_path().string(), path("hf"),
-                                  path("scratch"), example));
-      const auto finished = run_command(fmt::format("bash '{}'", path("script")));
-      EXPECT_EQ(finished.status, 0) << example << finished.output;
-      ++run;
-    }
-  }
-  EXPECT_GE(run, cli::commands().size() + 1);
-}
-
 // LibTorch takes longer to load than these answers may take.
 TEST_F(ProgramTest, WhatNeedsNoModelNeedsNoEngine) {
   std::filesystem::create_directories(folder_ / "bin");
