@@ -15,7 +15,12 @@ set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 if(PROJECT_IS_TOP_LEVEL)
   set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
-  set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g")
+  # Sanitizers' code takes three times as long to compile where it is optimised.
+  if(HOOKED_SANITIZE)
+    set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g1")
+  else()
+    set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g")
+  endif()
 endif()
 
 find_program(HOOKED_CCACHE ccache)

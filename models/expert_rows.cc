@@ -8,8 +8,7 @@
 #include <algorithm>
 
 #include "core/shared_work.h"
-#include "models/kernels/weighted_rows.h"
-#include "models/plain_kernels.h"
+#include "models/kernels/kernels.h"
 #include "models/recorded.h"
 #include "models/workspace.h"
 
@@ -19,8 +18,9 @@ namespace {
 bool in_one_pass(const ExpertRows& rows, const at::Tensor& weights, Memory memory) {
   const at::ScalarType dtype = weights.scalar_type();
   const auto serves = [&](const at::Tensor& x) { return x.device().is_cpu() && x.scalar_type() == dtype; };
-  return memory.workspace != nullptr && !plain_kernels() && (dtype == at::kFloat || dtype == at::kBFloat16) &&
-         !rows.written.empty() && serves(weights) && std::ranges::all_of(rows.written, serves);
+  return memory.workspace != nullptr && kernels::own_kernels() != nullptr &&
+         (dtype == at::kFloat || dtype == at::kBFloat16) && !rows.written.empty() && serves(weights) &&
+         std::ranges::all_of(rows.written, serves);
 }
 
 template <class Number>
@@ -38,10 +38,10 @@ void add_up(const at::Tensor& out, const ExpertRows& rows, const at::Tensor& wei
   const std::int64_t size = out.size(1), ranks = rows.ranks;
   auto* sums = static_cast<Number*>(out.mutable_data_ptr());
   const auto* weight = static_cast<const Number*>(weights.const_data_ptr());
+  const auto add_row = kernels::own_kernels()->rows<Number>().weighted;
   share_operations(rows.tokens, 2 * rows.tokens * ranks * size, [&](std::int64_t first, std::int64_t end) {
     for (std::int64_t token = first; token < end; ++token) {
-      kernels::weighted_rows(sums + token * size, row_of.data() + token * ranks, weight + token * ranks,
-                             ranks, size);
+      add_row(sums + token * size, row_of.data() + token * ranks, weight + token * ranks, ranks, size);
     }
   });
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/shared_work.h"
+#include "models/kernels/kernels.h"
 #include "models/product.h"
 #include "models/workspace.h"
 
@@ -43,9 +44,9 @@ constexpr std::int64_t kMostStretches = 64;
 constexpr std::int64_t kInputsAtOnce = 768;
 
 // Sixteens of columns in a block, by how fast the kernels are (Note [Packed matrices]); 0 for none.
-std::int64_t sixteens_of(std::int64_t group, kernels::Instructions instructions) {
-  if (instructions == kernels::Instructions::none) return 0;
-  if (instructions == kernels::Instructions::avx2) return group % kernels::kPackedColumns == 0 ? 1 : 0;
+std::int64_t sixteens_of(std::int64_t group, KernelSet set) {
+  if (set == KernelSet::plain) return 0;
+  if (set == KernelSet::avx2) return group % kernels::kPackedColumns == 0 ? 1 : 0;
   for (const std::int64_t sixteens : {4, 6, 5, 3, 2, 1}) {
     if (group % (sixteens * kernels::kPackedColumns) == 0) return sixteens;
   }
@@ -63,19 +64,19 @@ at::Tensor plain_matrix(std::int64_t out, std::int64_t in, const at::TensorOptio
   return by_rows ? at::empty({out, in}, options) : at::empty({in, out}, options).t();
 }
 
-// Those that read such blocks, the best of them that this processor has.
-kernels::Instructions instructions_for(Storage storage) {
-  using enum kernels::Instructions;
+// The set that reads such blocks: the one in use where it does.
+KernelSet set_for(Storage storage) {
+  using enum KernelSet;
   switch (storage) {
     case Storage::fastest:  // stands for one of the others
     case Storage::plain:
-      return none;
+      return plain;
     case Storage::narrow_blocks:
       return avx2;
     case Storage::wide_blocks:
-      return std::max(kernels::best_instructions(), avx512);
+      return std::max(kernel_set(), avx512);
   }
-  return none;
+  return plain;
 }
 
 // [block, in / depth, column, depth] as [out, in].
@@ -83,20 +84,19 @@ at::Tensor unpacked(const at::Tensor& packed) {
   return packed.permute({0, 2, 1, 3}).reshape({packed.size(0) * packed.size(2), -1});
 }
 
-kernels::BlockKernel block_kernel(const at::Tensor& like, kernels::Instructions instructions,
-                                  std::int64_t sixteens) {
-  return like.scalar_type() == at::kFloat ? kernels::float_kernel(instructions, sixteens)
-                                          : kernels::bfloat16_kernel(instructions, sixteens);
+kernels::BlockKernel block_kernel(const at::Tensor& like, KernelSet set, std::int64_t sixteens) {
+  const kernels::Kernels& of_set = kernels::kernels_of(set);
+  return (like.scalar_type() == at::kFloat ? of_set.float_blocks : of_set.bfloat16_blocks)[sixteens - 1];
 }
 
 }  // namespace
 
 Matrix::Matrix(std::int64_t out, std::int64_t in, Groups groups, const at::TensorOptions& options,
-               Storage storage, kernels::Instructions instructions) {
+               Storage storage, KernelSet set) {
   const auto dtype = options.dtype().toScalarType();
   const bool is_float = dtype == at::kFloat;
   const std::int64_t depth = is_float ? 1 : kPairOfBfloat16;
-  const std::int64_t sixteens = sixteens_of(groups.out, instructions);
+  const std::int64_t sixteens = sixteens_of(groups.out, set);
   packed_ = storage != Storage::plain && options.device().is_cpu() && (is_float || dtype == at::kBFloat16) &&
             sixteens > 0 && out > 0 && in > 0 && groups.in % depth == 0;
   if (!packed_) {
@@ -106,13 +106,13 @@ Matrix::Matrix(std::int64_t out, std::int64_t in, Groups groups, const at::Tenso
   assert(out % groups.out == 0 && in % groups.in == 0);
   const std::int64_t columns = sixteens * kernels::kPackedColumns;
   stored_ = at::empty({out / columns, in / depth, columns, depth}, options);
-  instructions_ = instructions;
+  set_ = set;
 }
 
 Matrix::Matrix(std::int64_t out, std::int64_t in, Groups groups, const at::TensorOptions& options,
                Storage storage)
     : Matrix(out, in, groups, options, storage,
-             instructions_for(storage == Storage::fastest ? fastest_storage(options) : storage)) {}
+             set_for(storage == Storage::fastest ? fastest_storage(options) : storage)) {}
 
 Matrix::Matrix(at::Tensor plain) : stored_(std::move(plain)) {}
 
@@ -179,7 +179,7 @@ void Matrix::multiply_packed(at::Tensor& out, const at::Tensor& rows, const at::
   const auto* b = bias.defined() ? static_cast<const std::byte*>(bias.const_data_ptr()) : nullptr;
   auto* y = static_cast<std::byte*>(out.mutable_data_ptr());
   const std::int64_t block_bytes = columns * row_in * element;
-  const kernels::BlockKernel kernel = block_kernel(stored_, instructions_, columns / kernels::kPackedColumns);
+  const kernels::BlockKernel kernel = block_kernel(stored_, set_, columns / kernels::kPackedColumns);
   // Of long rows the caches hold a tile's inputs and a block's in part only; sums of float32 wait in `out`.
   const bool in_stretches = stored_.scalar_type() == at::kFloat && row_count >= kRowsOfAShare;
   const auto one = [&](std::int64_t share) {
@@ -230,15 +230,15 @@ void Matrix::multiply_packed_back(at::Tensor& out, const at::Tensor& rows, const
   const std::int64_t of_head = stored_.size(0) / heads;  // blocks
   assert(of_head * heads == stored_.size(0));
   const std::int64_t columns = stored_.size(2), element = stored_.element_size();
-  const std::int64_t sixteens = sixteens_of(kPanel, instructions_);
+  const std::int64_t sixteens = sixteens_of(kPanel, set_);
   const std::int64_t width = sixteens * kernels::kPackedColumns, panels = (row_in + width - 1) / width;
   const bool is_float = stored_.scalar_type() == at::kFloat;
   // In stretches as forwards, of whole blocks.
   const std::int64_t at_once =
       is_float && row_count >= kRowsOfAShare ? std::max<std::int64_t>(kInputsAtOnce / columns, 1) : of_head;
   const kernels::PanelKernel fill =
-      is_float ? kernels::float_panel(instructions_) : kernels::bfloat16_panel(instructions_);
-  const kernels::BlockKernel kernel = block_kernel(stored_, instructions_, sixteens);
+      is_float ? kernels::kernels_of(set_).float_panel : kernels::kernels_of(set_).bfloat16_panel;
+  const kernels::BlockKernel kernel = block_kernel(stored_, set_, sixteens);
   const auto* x = static_cast<const std::byte*>(rows.const_data_ptr());
   const auto* w = static_cast<const std::byte*>(stored_.const_data_ptr());
   auto* y = static_cast<std::byte*>(out.mutable_data_ptr());

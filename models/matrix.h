@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "models/kernels/packed_product.h"
+#include "hooked/core/kernel_set.h"
 #include "models/slot_view.h"
 #include "models/storage.h"
 
@@ -24,9 +24,9 @@ class Matrix {
 
   /// Undefined: the layer has no such matrix.
   Matrix() = default;
-  /// An uninitialised matrix in the blocks that these instructions read, unless the storage is plain.
+  /// An uninitialised matrix in the blocks that this set of kernels reads, unless the storage is plain.
   Matrix(std::int64_t out, std::int64_t in, Groups groups, const at::TensorOptions& options, Storage storage,
-         kernels::Instructions instructions);
+         KernelSet set);
   /// In a storage, which need not be one that this processor multiplies by: then it is only read and written.
   Matrix(std::int64_t out, std::int64_t in, Groups groups, const at::TensorOptions& options, Storage storage);
 
@@ -72,7 +72,7 @@ class Matrix {
 
   at::Tensor stored_;  ///< [out, in], or packed [block, in / depth, column, depth]
   bool packed_ = false;
-  kernels::Instructions instructions_ = kernels::Instructions::none;
+  KernelSet set_ = KernelSet::plain;  ///< whose blocks they are, where it is packed
 };
 
 }  // namespace hooked

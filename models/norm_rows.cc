@@ -4,8 +4,7 @@
 #include <cstdint>
 
 #include "models/each_row.h"
-#include "models/kernels/norm_row.h"
-#include "models/plain_kernels.h"
+#include "models/kernels/kernels.h"
 
 namespace hooked {
 namespace {
@@ -22,13 +21,14 @@ kernels::NormRow row_of(const at::Tensor& x, const RowNorm& how) {
 template <class Number>
 void norm_rows(const NormedRows& out, const at::Tensor& x, const RowNorm& how) {
   each_row<6>(x, {&out.weighted, &out.normalized, &out.scale, &x, &how.weight, &how.bias}, 3,
-              [row = row_of(x, how)](const std::array<char*, 6>& rows) {
-                kernels::norm_row(row, {.in = reinterpret_cast<const Number*>(rows[3]),
-                                        .weight = reinterpret_cast<const Number*>(rows[4]),
-                                        .bias = reinterpret_cast<const Number*>(rows[5]),
-                                        .weighted = reinterpret_cast<Number*>(rows[0]),
-                                        .normalized = reinterpret_cast<Number*>(rows[1]),
-                                        .scale = reinterpret_cast<float*>(rows[2])});
+              [row = row_of(x, how),
+               norm = kernels::own_kernels()->rows<Number>().norm](const std::array<char*, 6>& rows) {
+                norm(row, {.in = reinterpret_cast<const Number*>(rows[3]),
+                           .weight = reinterpret_cast<const Number*>(rows[4]),
+                           .bias = reinterpret_cast<const Number*>(rows[5]),
+                           .weighted = reinterpret_cast<Number*>(rows[0]),
+                           .normalized = reinterpret_cast<Number*>(rows[1]),
+                           .scale = reinterpret_cast<float*>(rows[2])});
               });
 }
 
@@ -36,11 +36,12 @@ template <class Number>
 void norm_rows_back(const at::Tensor& out, const at::Tensor& gradient, const at::Tensor& x,
                     const RowNorm& how) {
   each_row<4>(x, {&out, &x, &how.weight, &gradient}, 1,
-              [row = row_of(x, how)](const std::array<char*, 4>& rows) {
-                kernels::norm_row_back(row, {.in = reinterpret_cast<const Number*>(rows[1]),
-                                             .weight = reinterpret_cast<const Number*>(rows[2]),
-                                             .gradient = reinterpret_cast<const Number*>(rows[3]),
-                                             .out = reinterpret_cast<Number*>(rows[0])});
+              [row = row_of(x, how),
+               back = kernels::own_kernels()->rows<Number>().norm_back](const std::array<char*, 4>& rows) {
+                back(row, {.in = reinterpret_cast<const Number*>(rows[1]),
+                           .weight = reinterpret_cast<const Number*>(rows[2]),
+                           .gradient = reinterpret_cast<const Number*>(rows[3]),
+                           .out = reinterpret_cast<Number*>(rows[0])});
               });
 }
 
@@ -52,7 +53,7 @@ bool can_norm_rows(const at::Tensor& x, const RowNorm& how) {
     return !t.defined() || (t.scalar_type() == dtype && t.stride(-1) == 1);
   };
   return (dtype == at::kFloat || dtype == at::kBFloat16) && x.device().is_cpu() && rows_without_gaps(x) &&
-         alike(how.weight) && alike(how.bias) && !plain_kernels();
+         alike(how.weight) && alike(how.bias) && kernels::own_kernels() != nullptr;
 }
 
 void norm_rows_into(const NormedRows& out, const at::Tensor& x, const RowNorm& how) {

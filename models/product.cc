@@ -6,17 +6,19 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/zeros.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdlib>
 #include <optional>
 #include <string_view>
 
 #include "core/parallel.h"
 #include "core/shared_work.h"
-#include "models/kernels/packed_product.h"
+#include "hooked/core/error.h"
+#include "models/kernels/kernels.h"
 #include "models/matrix.h"
-#include "models/plain_kernels.h"
 
 namespace hooked {
 namespace {
@@ -37,13 +39,26 @@ constexpr std::int64_t kCachedBytes = std::int64_t{128} << 10;
 // Columns of weights that are widened at once.
 constexpr std::int64_t kWidenedColumns = 4096;
 
-bool maker_is_intel() {
+// Whether oneDNN multiplies in the place of LibTorch's library. The processor's maker decides, or the
+// environment variable HOOKED_PRODUCT_LIBRARY, by which tests take either way on any machine.
+bool takes_one_dnn() {
+  static const bool kTakes = [] {
+    constexpr const char* kVariable = "HOOKED_PRODUCT_LIBRARY";
+    const char* const variable = std::getenv(kVariable);
+    const std::string_view named = variable == nullptr ? "" : variable;
+    if (named == "onednn" || named == "mkl") return named == "onednn";
+    if (!named.empty()) {
+      throw ConfigError(kVariable, fmt::format("there is no such library; expected mkl or onednn, got {}; "
+                                               "without the variable the processor's maker decides",
+                                               named));
+    }
 #if defined(__x86_64__)
-  static const bool kIntel = __builtin_cpu_is("intel") != 0;
-  return kIntel;
+    return __builtin_cpu_is("intel") == 0;
 #else
-  return true;  // no MKL there: LibTorch's own choice stands
+    return false;  // no MKL there: LibTorch's own choice stands
 #endif
+  }();
+  return kTakes;
 }
 
 using LinearPointwise = at::Tensor(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&,
@@ -69,11 +84,11 @@ bool by_columns(const at::Tensor& weight) { return weight.t().is_contiguous(); }
 // Other strides than these two take a path in oneDNN that is a thousand times slower.
 bool suits_one_dnn(const at::Tensor& rows, const at::Tensor& weight) {
   return (weight.is_contiguous() || by_columns(weight)) && rows.device().is_cpu() &&
-         rows.scalar_type() == at::kFloat && !maker_is_intel() && one_dnn_linear() != nullptr;
+         rows.scalar_type() == at::kFloat && takes_one_dnn() && one_dnn_linear() != nullptr;
 }
 
 bool suits_dots(const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& bias) {
-  return !plain_kernels() && rows.device().is_cpu() && weight.is_contiguous() &&
+  return kernels::own_kernels() != nullptr && rows.device().is_cpu() && weight.is_contiguous() &&
          (!bias.defined() || bias.is_contiguous());
 }
 
@@ -82,8 +97,8 @@ kernels::DotKernel dots_for(const at::Tensor& rows, const at::Tensor& weight, co
   if (!suits_dots(rows, weight, bias)) return nullptr;
   const bool floats = rows.scalar_type() == at::kFloat;
   if (rows.size(0) > kernels::kMostDotRows) return nullptr;
-  if (floats) return kernels::float_dots(kernels::best_instructions());
-  if (rows.scalar_type() == at::kBFloat16) return kernels::bfloat16_dots(kernels::best_instructions());
+  if (floats) return kernels::own_kernels()->float_dots;
+  if (rows.scalar_type() == at::kBFloat16) return kernels::own_kernels()->bfloat16_dots;
   return nullptr;
 }
 
@@ -136,9 +151,9 @@ Matrix as_columns(const at::Tensor& rows) {
 kernels::ColumnKernel columns_for(const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& bias) {
   if (!suits_dots(rows, weight, bias) || rows.size(0) <= kernels::kMostDotRows || weight.size(1) == 0)
     return nullptr;
-  if (rows.scalar_type() == at::kFloat) return kernels::float_columns(kernels::best_instructions());
+  if (rows.scalar_type() == at::kFloat) return kernels::own_kernels()->float_columns;
   if (rows.scalar_type() == at::kBFloat16 && weight.size(1) % 2 == 0) {
-    return kernels::unrounded_columns(kernels::best_instructions());
+    return kernels::own_kernels()->unrounded_columns;
   }
   return nullptr;
 }
@@ -224,8 +239,8 @@ void sums_into(at::Tensor& out, const at::Tensor& rows, const at::Tensor& weight
   }
   if (suits_dots(rows, weight, bias)) {
     const kernels::DotKernel dots = rows.scalar_type() == at::kBFloat16
-                                        ? kernels::unrounded_dots(kernels::best_instructions())
-                                        : kernels::half_dots(kernels::best_instructions());
+                                        ? kernels::own_kernels()->unrounded_dots
+                                        : kernels::own_kernels()->half_dots;
     if (dots != nullptr) return dots_into(out, rows, weight, bias, dots);
   }
   if (rows.is_cuda()) {  // the only device whose product has another dtype than its operands

@@ -36,7 +36,7 @@ class RecordedOperation : public torch::autograd::Node {
     if (c10::GradMode::is_enabled()) {
       throw HookError("gradients",
                       "runs record no second derivatives; expected gradients without create_graph; set "
-                      "HOOKED_PLAIN_KERNELS in the environment for LibTorch's own operators, which do");
+                      "HOOKED_KERNELS=plain in the environment for LibTorch's own operators, which do");
     }
     if (pass_back_ == nullptr) {
       throw HookError(

@@ -21,8 +21,7 @@
 
 #include "core/to_device.h"
 #include "models/each_row.h"
-#include "models/kernels/rotary_row.h"
-#include "models/plain_kernels.h"
+#include "models/kernels/kernels.h"
 
 namespace hooked {
 namespace {
@@ -191,7 +190,7 @@ bool can_rotate_rows(const at::Tensor& x, const RotaryAngles& angles) {
     return t.device().is_cpu() && t.scalar_type() == dtype && t.numel() > 0 && t.stride(-1) == 1;
   };
   return (dtype == at::kFloat || dtype == at::kBFloat16) && rows_of_that(x) && rows_of_that(angles.cosine) &&
-         rows_of_that(angles.sine) && !plain_kernels();
+         rows_of_that(angles.sine) && kernels::own_kernels() != nullptr;
 }
 
 void rotate_into(const at::Tensor& out, const at::Tensor& x, const RotaryAngles& angles,
@@ -201,9 +200,10 @@ void rotate_into(const at::Tensor& out, const at::Tensor& x, const RotaryAngles&
                                .at_end = rotary.at_end,
                                .adjacent_pairs = rotary.adjacent_pairs};
   const auto turn = [&]<class Number>(Number) {
+    const auto turn_row = kernels::own_kernels()->rows<Number>().rotary;
     each_row<4>(x, {&out, &x, &angles.cosine, &angles.sine}, 1, [&](const std::array<char*, 4>& rows) {
-      kernels::rotary_row(how, reinterpret_cast<Number*>(rows[0]), reinterpret_cast<const Number*>(rows[1]),
-                          reinterpret_cast<const Number*>(rows[2]), reinterpret_cast<const Number*>(rows[3]));
+      turn_row(how, reinterpret_cast<Number*>(rows[0]), reinterpret_cast<const Number*>(rows[1]),
+               reinterpret_cast<const Number*>(rows[2]), reinterpret_cast<const Number*>(rows[3]));
     });
   };
   if (x.scalar_type() == at::kFloat) return turn(float());

@@ -2,8 +2,7 @@
 
 #include <array>
 
-#include "models/kernels/packed_product.h"
-#include "models/plain_kernels.h"
+#include "hooked/core/kernel_set.h"
 
 namespace hooked {
 namespace {
@@ -20,21 +19,12 @@ constexpr std::array<StorageRow, 3> kNamedStorages = {{{Storage::plain, "plain"}
 }  // namespace
 
 Storage fastest_storage(const at::TensorOptions& options) {
+  const KernelSet set = kernel_set();
   const auto dtype = options.dtype().toScalarType();
-  if (!options.device().is_cpu() || !(dtype == at::kBFloat16 || dtype == at::kFloat) || plain_kernels()) {
+  if (set == KernelSet::plain || !options.device().is_cpu() ||
+      !(dtype == at::kBFloat16 || dtype == at::kFloat))
     return Storage::plain;
-  }
-  switch (kernels::best_instructions()) {
-    case kernels::Instructions::none:
-      return Storage::plain;
-    case kernels::Instructions::avx2:
-      return Storage::narrow_blocks;
-    case kernels::Instructions::avx512:
-    case kernels::Instructions::avx512_bf16:
-    case kernels::Instructions::amx_bf16:
-      return Storage::wide_blocks;
-  }
-  return Storage::plain;
+  return set == KernelSet::avx2 ? Storage::narrow_blocks : Storage::wide_blocks;
 }
 
 std::string_view storage_name(Storage storage) noexcept {

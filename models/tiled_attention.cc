@@ -8,9 +8,8 @@
 #include <utility>
 
 #include "core/shared_work.h"
-#include "models/kernels/attention_rows.h"
+#include "models/kernels/kernels.h"
 #include "models/ops.h"
-#include "models/plain_kernels.h"
 #include "models/workspace.h"
 
 namespace hooked {
@@ -111,8 +110,8 @@ class Tiles {
         rules_(rules),
         out_(out),
         memory_(memory),
-        kernel_(q.device().is_cpu() && !plain_kernels() && serves(q, out)),
-        dtype_(kernel_ ? at::kFloat : q.scalar_type()),
+        kernels_(q.device().is_cpu() && serves(q, out) ? kernels::own_kernels() : nullptr),
+        dtype_(kernels_ != nullptr ? at::kFloat : q.scalar_type()),
         sinks_(converted(rules.sinks)) {
     // A bias that is as large as all scores is converted with each tile.
     const ScoreBias& bias = rules.mask.score_bias();
@@ -129,7 +128,7 @@ class Tiles {
       ops::scores_into(cut(scores, 3, keys), queries.transpose(1, 2), part(&KeysAndValues::keys),
                        in_caps(tile) ? rules_.scale / rules_.soft_cap : rules_.scale);
     });
-    const at::Tensor pattern = kernel_ ? by_kernel(scores, tile) : by_operators(scores, tile);
+    const at::Tensor pattern = kernels_ != nullptr ? by_kernel(scores, tile) : by_operators(scores, tile);
     if (!out_.z.defined()) return;
     const at::Tensor z = cut(cut(cut(out_.z, 0, tile.rows), 1, tile.queries), 2, tile.heads);
     bool first = true;
@@ -150,7 +149,7 @@ class Tiles {
   }
 
   at::Tensor converted(const at::Tensor& x) const {
-    return kernel_ && x.defined() ? x.to(dtype_).contiguous() : x;
+    return kernels_ != nullptr && x.defined() ? x.to(dtype_).contiguous() : x;
   }
 
   // The part of each segment that the tile reads, and which of the tile's keys it is.
@@ -237,25 +236,25 @@ class Tiles {
                                    tile.queries.first * x.stride(2)
                              : nullptr;
         };
-        kernels::attend_rows({.scores = block,
-                              .stride = tile.keys.size(),
-                              .rows = tile.queries.size(),
-                              .first_key = tile.keys.first,
-                              .end_key = tile.keys.end,
-                              .first = of_queries(visible.first),
-                              .end = of_queries(visible.end),
-                              .real = visible.real.defined() ? numbers<bool>(visible.real, row) : nullptr,
-                              .bias = bias_of_head(),
-                              .bias_starts = bias.defined() ? numbers<std::int64_t>(bias.starts, row) +
-                                                                  tile.queries.first - origin.queries.first
-                                                            : nullptr,
-                              .soft_cap = static_cast<float>(rules_.soft_cap),
-                              .sink = sinks_.defined() ? sinks_.const_data_ptr<float>() + head : nullptr,
-                              .kept_scores = kept(out_.scores),
-                              .kept_pattern = kept(out_.pattern),
-                              .columns = out_.scores.defined()    ? out_.scores.size(3)
-                                         : out_.pattern.defined() ? out_.pattern.size(3)
-                                                                  : 0});
+        kernels_->attend_rows({.scores = block,
+                               .stride = tile.keys.size(),
+                               .rows = tile.queries.size(),
+                               .first_key = tile.keys.first,
+                               .end_key = tile.keys.end,
+                               .first = of_queries(visible.first),
+                               .end = of_queries(visible.end),
+                               .real = visible.real.defined() ? numbers<bool>(visible.real, row) : nullptr,
+                               .bias = bias_of_head(),
+                               .bias_starts = bias.defined() ? numbers<std::int64_t>(bias.starts, row) +
+                                                                   tile.queries.first - origin.queries.first
+                                                             : nullptr,
+                               .soft_cap = static_cast<float>(rules_.soft_cap),
+                               .sink = sinks_.defined() ? sinks_.const_data_ptr<float>() + head : nullptr,
+                               .kept_scores = kept(out_.scores),
+                               .kept_pattern = kept(out_.pattern),
+                               .columns = out_.scores.defined()    ? out_.scores.size(3)
+                                          : out_.pattern.defined() ? out_.pattern.size(3)
+                                                                   : 0});
         block += tile.queries.size() * tile.keys.size();
       }
     }
@@ -273,9 +272,9 @@ class Tiles {
   const ScoreRules& rules_;
   const Attended& out_;
   Memory memory_;
-  bool kernel_;
-  at::ScalarType dtype_;  // of a tile
-  at::Tensor sinks_;      // in it
+  const kernels::Kernels* kernels_;  // null: by LibTorch's operators
+  at::ScalarType dtype_;             // of a tile
+  at::Tensor sinks_;                 // in it
   ScoreBias bias_;
   bool bias_by_tile_ = false;
 };
@@ -283,7 +282,7 @@ class Tiles {
 }  // namespace
 
 bool own_softmax(const at::Tensor& q) {
-  return q.device().is_cpu() && q.scalar_type() == at::kFloat && !plain_kernels();
+  return q.device().is_cpu() && q.scalar_type() == at::kFloat && kernels::own_kernels() != nullptr;
 }
 
 Attended attend_in_tiles(const at::Tensor& q, const std::vector<KeysAndValues>& attended,

@@ -37,11 +37,15 @@ failing_programs=$({ grep -lE -m1 '<testsuites [^>]* failures="[1-9]' "${program
 # Everything that ctest ran and that left no GoogleTest file: other checks, and programs that crashed.
 junit=$results/ctest.junit
 tr '\n\t' '  ' <"$junit" >"$junit.line"
-others=$(($(total tests testsuite "$junit.line") - ${#programs[@]}))
+# Runs that need kernels which this processor lacks (SKIP_RETURN_CODE in tests/CMakeLists.txt) leave none either.
+mapfile -t not_run < <(grep -oE '<testcase name="[^"]*"[^>]* status="notrun"' "$junit.line" | cut -d'"' -f2)
+others=$(($(total tests testsuite "$junit.line") - ${#programs[@]} - ${#not_run[@]}))
+skipped=$((skipped + ${#not_run[@]}))
 other_failures=$(($(total failures testsuite "$junit.line") - failing_programs))
 
 if ((skipped)); then
   printf '\nSkipped, with reasons:\n'
+  for name in "${not_run[@]}"; do printf '      1   %s: this processor lacks its kernels\n' "$name"; done
   cat "${programs[@]}" | grep -oE '<skipped message="[^"]*"' | sed -e 's/<skipped message="/  /' -e 's/"$//' \
     -e 's/&#x0A;/ /g' | sort | uniq -c
 fi
@@ -50,6 +54,10 @@ if ((status != 0 && failed == 0)); then failed=1; fi
 if ((cases == 0)); then
   printf 'No test case ran.\n' >&2
   status=1
+fi
+if grep -q '<testcase name="golden_tests_' "$junit.line"; then
+  lacking=$(printf '%s\n' "${not_run[@]}" | sed -n 's/^golden_tests_//p' | paste -sd' ')
+  printf '\nSets of kernels that were not run, as this processor lacks them: %s\n' "${lacking:-none}"
 fi
 printf '\n%d passed, %d failed, %d skipped\n' \
   $((cases - skipped - case_failures + others - other_failures)) "$failed" "$skipped"

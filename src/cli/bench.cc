@@ -22,6 +22,7 @@
 #include "cli/progress_bar.h"
 #include "core/json.h"
 #include "core/size_text.h"
+#include "hooked/core/kernel_set.h"
 #include "hooked/core/tensor_text.h"
 
 namespace hooked::cli {
@@ -207,6 +208,7 @@ void perform(const BenchOptions& given) {
                        {"dtype", dtype},
                        {"threads", at::get_num_threads()},
                        {"device", device},
+                       {"kernels", to_string(kernel_set())},
                        {"iterations", plain_ms.size()},
                        {"points", points},
                        {"plain_ms", times_json(plain)},
@@ -216,8 +218,9 @@ void perform(const BenchOptions& given) {
                        {"peak_bytes", peak_bytes()},
                        {"max_logit_difference", difference}});
   }
-  fmt::print("{} tokens ({} x {}), {}, {}, {} threads, {} iterations\n\n", options.batch * options.length,
-             options.batch, options.length, dtype, device, at::get_num_threads(), plain_ms.size());
+  fmt::print("{} tokens ({} x {}), {}, {}, {} threads, kernels {}, {} iterations\n\n",
+             options.batch * options.length, options.batch, options.length, dtype, device,
+             at::get_num_threads(), to_string(kernel_set()), plain_ms.size());
   print_times("", options.batch * options.length,
               {{"plain run", plain}, {fmt::format("with cache, {} points", points), cache}});
   if (decode) {

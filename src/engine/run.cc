@@ -20,12 +20,12 @@
 #include "engine/run_input.h"
 #include "engine/scoped_hooks.h"
 #include "hooked/core/error.h"
+#include "hooked/core/kernel_set.h"
 #include "hooked/core/tensor_text.h"
 #include "hooked/engine/hooked_transformer.h"
 #include "hooked/engine/loss.h"
 #include "hooks/host_transport.h"
 #include "loading/loaded_model.h"
-#include "models/plain_kernels.h"
 #include "models/transformer.h"
 
 namespace hooked {
@@ -317,7 +317,7 @@ RunResult HookedTransformer::run_once(const Input& given, const RunOptions& opti
                                      .cache = kept ? &*kept : nullptr}),
                .encoder_sequence = encoder_sequence(model, read),
                .token_types = read.token_types,
-               .workspace = options.gradients && plain_kernels() ? nullptr : &model.workspace};
+               .workspace = options.gradients && kernel_set() == KernelSet::plain ? nullptr : &model.workspace};
   };
   // A metric reads the logits beside the loss.
   const bool makes_loss = options.output == Output::loss && !options.gradients;

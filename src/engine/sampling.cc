@@ -27,8 +27,7 @@
 #include "core/to_device.h"
 #include "hooked/core/error.h"
 #include "hooked/engine/loss.h"
-#include "models/kernels/row_peak.h"
-#include "models/plain_kernels.h"
+#include "models/kernels/kernels.h"
 
 namespace hooked {
 namespace {
@@ -106,7 +105,7 @@ at::Tensor only_min_p(const at::Tensor& logits, double p) {
 // Whether the kernel of rows serves the logits [batch, vocab].
 bool can_take_rows(const at::Tensor& logits) {
   return logits.device().is_cpu() && logits.scalar_type() == at::kFloat && logits.stride(1) == 1 &&
-         !plain_kernels();
+         kernels::own_kernels() != nullptr;
 }
 
 const float* row_of(const at::Tensor& logits, std::size_t row) {
@@ -119,7 +118,7 @@ std::vector<kernels::RowPeak> peaks_of(const at::Tensor& logits) {
   share_operations(
       logits.size(0), kOperationsOfANumber * logits.numel(), [&](std::int64_t first, std::int64_t end) {
         for (auto row = static_cast<std::size_t>(first); row < static_cast<std::size_t>(end); ++row) {
-          peaks[row] = kernels::row_peak(row_of(logits, row), logits.size(1));
+          peaks[row] = kernels::own_kernels()->row_peak(row_of(logits, row), logits.size(1));
         }
       });
   return peaks;
@@ -199,8 +198,8 @@ PickedTokens Sampler::picked_by_rows(const at::Tensor& logits, const at::Tensor&
   const std::vector<double> shares = options_.greedy ? std::vector<double>() : draws();
   for (std::size_t row = 0; row < by.size(); ++row) {
     picked.here.push_back(options_.greedy ? by[row].place
-                                          : kernels::place_of_share(row_of(changed, row), changed.size(1),
-                                                                    by[row], shares[row]));
+                                          : kernels::own_kernels()->place_of_share(
+                                                row_of(changed, row), changed.size(1), by[row], shares[row]));
   }
   picked.there = at::tensor(picked.here, at::kLong);
   // The model's own probabilities.

@@ -12,7 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "core/json.h"
 #include "core/nearest.h"
+#include "hooked/core/kernel_set.h"
 #include "hooked/core/version.h"
 #include "options/command.h"
 #include "options/help.h"
@@ -69,6 +71,17 @@ std::string usage_text(CLI::App& app, const CLI::ParseError& error) {
   return std::string(what);
 }
 
+std::string version_text(bool as_json) {
+  if (!as_json) return fmt::format("hooked {} (LibTorch {})", version(), libtorch_version());
+  Json sets = Json::array();
+  for (const KernelSet set : kernel_sets()) sets.push_back(to_string(set));
+  return Json{{"version", version()},
+              {"libtorch", libtorch_version()},
+              {"kernels", to_string(kernel_set())},
+              {"kernel_sets", sets}}
+      .dump();
+}
+
 int print_answer(std::string_view program, std::string_view text) {
   fmt::print("{}", text);
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return kDone;
@@ -89,7 +102,9 @@ int report_usage(std::string_view program, std::string_view message) {
 
 std::variant<int, CommandLine> read_command_line(int argc, const char* const* argv) {
   CLI::App app("Transformers with every activation named, hookable and cacheable.", "hooked");
-  app.set_version_flag("--version", fmt::format("hooked {} (LibTorch {})", version(), libtorch_version()));
+  bool as_json = false;  // defined first, and so read first
+  app.add_flag("--json", as_json, "with --version: as JSON, with the kernels in use");
+  app.set_version_flag("--version", [&] { return version_text(as_json); });
   app.require_subcommand(1);
   app.formatter(help_format());
   app.footer(
@@ -129,6 +144,8 @@ std::variant<int, CommandLine> read_command_line(int argc, const char* const* ar
   } catch (const std::exception& error) {
     return report(kFailed, "hooked", error.what());
   }
+
+  if (as_json) return report_usage("hooked", "--json in front of a command goes with --version alone");
 
   const auto part = called();
   std::string program = fmt::format("hooked {}", part->first->get_name());

@@ -58,7 +58,7 @@ class CompletionTest : public CliTest {
 };
 
 TEST_F(CompletionTest, CommandsAreThoseOfTheTable) {
-  Words all = {"--help", "--version"};
+  Words all = {"--help", "--json", "--version"};
   for (const auto& command : cli::commands()) all.emplace_back(command.name);
   std::sort(all.begin(), all.end());
   EXPECT_EQ(offered({""}), all);

@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <sstream>
 
+#include "core/json.h"
+#include "hooked/core/kernel_set.h"
 #include "hooked/core/version.h"
 #include "options/command.h"
 #include "tests/cli/cli_fixture.h"
@@ -17,6 +19,39 @@ class ProgramTest : public CliTest {};
 TEST_F(ProgramTest, VersionNamesBoth) {
   EXPECT_EQ(succeed({"--version"}).out,
             fmt::format("hooked {} (LibTorch {})\n", version(), libtorch_version()));
+}
+
+// In processes of their own: a process chooses its kernels once.
+TEST_F(ProgramTest, VersionNamesTheKernelsInUse) {
+  const auto version_with = [](const std::string& variable) {
+    return run_command(variable + " '" HOOKED_CLI "' --version --json");
+  };
+  const auto best = Json::parse(version_with("HOOKED_KERNELS=").output);
+  EXPECT_EQ(best.at("version"), version());
+  EXPECT_EQ(best.at("kernels"), best.at("kernel_sets").back());
+  EXPECT_EQ(best.at("kernel_sets").size(), kernel_sets().size());
+  for (const KernelSet set : kernel_sets()) {
+    const std::string name(to_string(set));
+    EXPECT_EQ(Json::parse(version_with("HOOKED_KERNELS=" + name).output).at("kernels"), name);
+  }
+  std::string names;
+  for (const Json& name : best.at("kernel_sets"))
+    names += (names.empty() ? "" : ", ") + name.get<std::string>();
+  const auto refused = version_with("HOOKED_KERNELS=avx1024");
+  EXPECT_EQ(WEXITSTATUS(refused.status), 1);
+  EXPECT_EQ(refused.output,
+            fmt::format("hooked: [HOOKED_KERNELS] there is no such set of kernels; expected one of "
+                        "{}, got avx1024; without the variable {} is taken\n",
+                        names, to_string(kernel_sets().back())));
+  if (kernel_sets().back() != KernelSet::amx) {
+    EXPECT_NE(version_with("HOOKED_KERNELS=amx").output.find("this processor or this build lacks that set"),
+              std::string::npos);
+  }
+  // The engine refuses it as well, before a model is loaded.
+  const auto run = run_command("HOOKED_KERNELS=fast '" HOOKED_CLI "' run '" + model() + "' --tokens 1");
+  EXPECT_EQ(WEXITSTATUS(run.status), 1);
+  EXPECT_NE(run.output.find("[HOOKED_KERNELS] there is no such set of kernels"), std::string::npos)
+      << run.output;
 }
 
 TEST_F(ProgramTest, HelpListsEveryCommandAndEachHasAnExample) {
@@ -42,43 +77,6 @@ TEST_F(ProgramTest, HelpFitsEightyColumns) {
     for (std::string line; std::getline(help, line);)
       EXPECT_LE(line.size(), 80u) << call.front() << ": " << line;
   }
-}
-
-// The indented lines below `Example:` or `Examples:`, with what continues a line joined to it.
-std::vector<std::string> examples_in(const std::string& help) {
-  std::vector<std::string> examples;
-  std::istringstream lines(help);
-  bool below = false, continued = false;
-  for (std::string line; std::getline(lines, line);) {
-    if (below && !line.empty()) {
-      EXPECT_TRUE(line.starts_with("  ")) << line;
-      if (!continued) examples.emplace_back();
-      continued = line.ends_with('\\');
-      examples.back() += line + "\n";
-    }
-    below = below || line == "Example:" || line == "Examples:";
-  }
-  EXPECT_FALSE(continued) << help;
-  return examples;
-}
-
-TEST_F(ProgramTest, EveryExampleOfHelpRunsOnTheShippedModel) {
-  std::filesystem::create_directories(folder_ / "scratch");
-  std::filesystem::create_symlink(HOOKED_SOURCE_DIR "/examples", folder_ / "scratch/examples");
-  std::size_t run = 0;
-  for (const auto& call : help_calls()) {
-    const auto examples = examples_in(succeed(call).out);
-    EXPECT_FALSE(examples.empty()) << call.front();
-    for (const auto& example : examples) {
-      write("script", fmt::format("export PATH='{}':$PATH HF_HOME='{}'\ncd '{}'\n{}",
-                                  std::filesystem::path(HOOKED_CLI).parent_path().string(), path("hf"),
-                                  path("scratch"), example));
-      const auto finished = run_command(fmt::format("bash '{}'", path("script")));
-      EXPECT_EQ(finished.status, 0) << example << finished.output;
-      ++run;
-    }
-  }
-  EXPECT_GE(run, cli::commands().size() + 1);
 }
 
 // LibTorch takes longer to load than these answers may take.
@@ -107,6 +105,7 @@ TEST_F(ProgramTest, WhatNeedsNoModelNeedsNoEngine) {
 
 TEST_F(ProgramTest, WrongUsageIsExitCodeTwo) {
   expect_failure({}, 2, "which command?");
+  expect_failure({"--json", "list"}, 2, "--json in front of a command goes with --version alone");
   expect_failure({"nams", model()}, 2, "there is no command 'nams'; did you mean 'names'?");
   expect_failure({"--tokens", "1"}, 2, "--help");
   expect_failure({"run", model(), "--tokns", "1"}, 2, "there is no option --tokns; did you mean '--tokens'?");

@@ -1,5 +1,3 @@
-#include "models/kernels/attention_rows.h"
-
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
@@ -14,6 +12,7 @@
 #include <limits>
 #include <vector>
 
+#include "tests/models/kernels_in_cpp/tables.h"
 #include "tests/support/relative_difference.h"
 
 namespace hooked::attention_rows_test {
@@ -40,29 +39,34 @@ kernels::AttentionRows rows_of(const at::Tensor& scores) {
           .columns = scores.size(1)};
 }
 
-TEST(AttentionRows, AreTheSoftmax) {
+class AttentionRows : public testing::TestWithParam<kernels::NamedKernels> {
+ protected:
+  static void attend_rows(const kernels::AttentionRows& rows) { GetParam().kernels.attend_rows(rows); }
+};
+
+TEST_P(AttentionRows, AreTheSoftmax) {
   for (const std::int64_t columns : {1, 15, 16, 17, 31, 100, 1000}) {
     const at::Tensor scores = at::randn({3, columns}) * 10.0;
     const at::Tensor exact = at::softmax(scores.to(at::kDouble), -1);
-    kernels::attend_rows(rows_of(scores));
+    attend_rows(rows_of(scores));
     EXPECT_LT(((scores.to(at::kDouble) - exact).abs() / (exact + 1e-12)).max().item<double>(), 1e-5)
         << columns;
   }
 }
 
-TEST(AttentionRows, CapIsExactToFloatPrecision) {
+TEST_P(AttentionRows, CapIsExactToFloatPrecision) {
   const at::Tensor x =
       at::cat({at::linspace(-1000, 1000, 20'001), at::linspace(-0.1, 0.1, 999)}).unsqueeze(0);
   const at::Tensor scores = x.clone(), kept = at::zeros(x.sizes());
   kernels::AttentionRows rows = rows_of(scores);
   rows.soft_cap = 30.0f;
   rows.kept_scores = kept.mutable_data_ptr<float>();
-  kernels::attend_rows(rows);
+  attend_rows(rows);
   const at::Tensor exact = 30.0 * at::tanh(x.to(at::kDouble) / 30.0);
   EXPECT_LT(((kept.to(at::kDouble) - exact).abs() / exact.abs().clamp_min(1e-6)).max().item<double>(), 1e-6);
 }
 
-TEST(AttentionRows, WhatIsKeptCoversTheColumnsThatAreNotHere) {
+TEST_P(AttentionRows, WhatIsKeptCoversTheColumnsThatAreNotHere) {
   const at::Tensor scores = at::zeros({2, 4}), all = at::full({2, 9}, 7.0), pattern = at::full({2, 9}, 7.0);
   const std::vector<std::int64_t> first = {0, 4}, end = {5, 7};
   kernels::AttentionRows rows = rows_of(scores);
@@ -73,7 +77,7 @@ TEST(AttentionRows, WhatIsKeptCoversTheColumnsThatAreNotHere) {
   rows.kept_scores = all.mutable_data_ptr<float>();
   rows.kept_pattern = pattern.mutable_data_ptr<float>();
   rows.columns = 9;
-  kernels::attend_rows(rows);
+  attend_rows(rows);
   for (std::int64_t row = 0; row < 2; ++row) {
     const std::int64_t begin = row == 0 ? 3 : 4, stop = row == 0 ? 5 : 7;
     for (std::int64_t column = 0; column < 9; ++column) {
@@ -86,29 +90,29 @@ TEST(AttentionRows, WhatIsKeptCoversTheColumnsThatAreNotHere) {
   }
 }
 
-TEST(AttentionRows, RowsThatSeeNothingAreZeroAndSinksTakeTheirShare) {
+TEST_P(AttentionRows, RowsThatSeeNothingAreZeroAndSinksTakeTheirShare) {
   const std::vector<std::int64_t> nothing = {2, 2, 2};
   const at::Tensor unseen = at::ones({3, 20});
   kernels::AttentionRows rows = rows_of(unseen);
   rows.first = rows.end = nothing.data();
-  kernels::attend_rows(rows);
+  attend_rows(rows);
   EXPECT_EQ(unseen.abs().max().item<float>(), 0.0f);
 
   const at::Tensor padding = at::ones({3, 20}), real = at::zeros({20}, at::kBool);
   rows = rows_of(padding);
   rows.real = real.const_data_ptr<bool>();
-  kernels::attend_rows(rows);
+  attend_rows(rows);
   EXPECT_EQ(padding.abs().max().item<float>(), 0.0f);
 
   const at::Tensor beside = at::zeros({1, 3});
   const float sink = 0.0f;
   rows = rows_of(beside);
   rows.sink = &sink;
-  kernels::attend_rows(rows);
+  attend_rows(rows);
   EXPECT_FLOAT_EQ(beside.sum().item<float>(), 0.75f);
 }
 
-TEST(AttentionRows, NumbersThatAreNotFiniteStayVisible) {
+TEST_P(AttentionRows, NumbersThatAreNotFiniteStayVisible) {
   const at::Tensor real = at::ones({40}, at::kBool);
   for (const bool padded : {false, true}) {
     for (const float bad : {std::numeric_limits<float>::quiet_NaN(), kInfinity}) {
@@ -116,16 +120,19 @@ TEST(AttentionRows, NumbersThatAreNotFiniteStayVisible) {
       scores[0][21] = bad;
       kernels::AttentionRows rows = rows_of(scores);
       rows.real = padded ? real.const_data_ptr<bool>() : nullptr;
-      kernels::attend_rows(rows);
+      attend_rows(rows);
       EXPECT_TRUE(scores.isnan().any().item<bool>()) << bad;
     }
   }
   const at::Tensor lost = at::full({1, 40}, std::numeric_limits<float>::quiet_NaN());
   kernels::AttentionRows rows = rows_of(lost);
   rows.real = real.const_data_ptr<bool>();
-  kernels::attend_rows(rows);
+  attend_rows(rows);
   EXPECT_TRUE(lost.isnan().all().item<bool>());
 }
+
+INSTANTIATE_TEST_SUITE_P(Kernels, AttentionRows, testing::ValuesIn(kernels::all_tables()),
+                         [](const auto& test) { return test.param.name; });
 
 }  // namespace
 }  // namespace hooked::attention_rows_test

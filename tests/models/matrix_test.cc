@@ -17,22 +17,12 @@
 #include <string>
 #include <vector>
 
+#include "hooked/core/kernel_set.h"
 #include "models/product.h"
 #include "models/workspace.h"
 
 namespace hooked::matrix_test {
 namespace {
-
-using kernels::Instructions;
-
-// Those that this processor has; LibTorch's products stand for none.
-std::vector<Instructions> instruction_sets() {
-  std::vector<Instructions> sets;
-  for (int set = 0; set <= static_cast<int>(kernels::best_instructions()); ++set) {
-    sets.push_back(static_cast<Instructions>(set));
-  }
-  return sets;
-}
 
 struct Case {
   at::ScalarType dtype;
@@ -41,10 +31,10 @@ struct Case {
   std::int64_t in;
 };
 
-std::string text(const Case& c, Instructions set, std::int64_t rows) {
+std::string text(const Case& c, KernelSet set, std::int64_t rows) {
   return std::string(toString(c.dtype)) + " " + std::to_string(c.groups) + " x " + std::to_string(c.group) +
-         " of " + std::to_string(c.in) + ", instructions " + std::to_string(static_cast<int>(set)) +
-         ", rows " + std::to_string(rows);
+         " of " + std::to_string(c.in) + ", kernels " + std::string(to_string(set)) + ", rows " +
+         std::to_string(rows);
 }
 
 // Every width of blocks that there is, and groups that no block fits.
@@ -58,7 +48,7 @@ std::vector<Case> cases() {
   return all;
 }
 
-Matrix filled(const Case& c, Instructions set, const at::Tensor& numbers) {
+Matrix filled(const Case& c, KernelSet set, const at::Tensor& numbers) {
   const Matrix matrix(c.group * c.groups, c.in, {.out = c.group, .in = c.in}, at::TensorOptions(c.dtype),
                       Storage::fastest, set);
   matrix.as_out_in().write(numbers);
@@ -84,7 +74,7 @@ TEST(Matrix, MultipliesAsInFloat64) {
   for (const Case& c : cases()) {
     const at::Tensor numbers = random({c.group * c.groups, c.in}, c.dtype);
     const at::Tensor bias = random({c.group * c.groups}, c.dtype);
-    for (const Instructions set : instruction_sets()) {
+    for (const KernelSet set : kernel_sets()) {
       const Matrix matrix = filled(c, set, numbers);
       for (const std::int64_t rows : {1, 2, 3, 4, 5, 7, 8, 13, 33}) {
         const at::Tensor x = random({rows, c.in}, c.dtype);
@@ -106,7 +96,7 @@ TEST(Matrix, MultipliesHeadsByTheirOwnOutputs) {
   for (const Case& c : cases()) {
     const at::Tensor numbers = random({c.group * c.groups, c.in}, c.dtype);
     const auto of_head = [&](std::int64_t head) { return numbers.narrow(0, head * c.group, c.group); };
-    for (const Instructions set : instruction_sets()) {
+    for (const KernelSet set : kernel_sets()) {
       const Matrix matrix = filled(c, set, numbers);
       for (const std::int64_t rows : {1, 3, 33}) {
         const at::Tensor x = random({c.groups, rows, c.in}, c.dtype);
@@ -127,11 +117,11 @@ TEST(Matrix, MultipliesHeadsByTheirOwnOutputs) {
 }
 
 TEST(Matrix, IsPackedWhereGroupsAreWholeBlocks) {
-  for (const Instructions set : instruction_sets()) {
+  for (const KernelSet set : kernel_sets()) {
     const auto packed = [&](std::int64_t group, std::int64_t in, at::ScalarType dtype, Storage storage) {
       return Matrix(group * 2, in, {.out = group, .in = in}, at::TensorOptions(dtype), storage, set).packed();
     };
-    const bool any = set != Instructions::none;
+    const bool any = set != KernelSet::plain;
     EXPECT_EQ(packed(64, 7, at::kFloat, Storage::fastest), any);
     EXPECT_EQ(packed(80, 8, at::kBFloat16, Storage::fastest), any);
     EXPECT_FALSE(packed(64, 7, at::kBFloat16, Storage::fastest)) << "inputs go in pairs";
@@ -146,7 +136,7 @@ TEST(Matrix, GivesItsNumbersBack) {
   constexpr std::int64_t kHeads = 3;
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
     for (const std::int64_t group : {5, 48, 64, 128}) {
-      for (const Instructions set : instruction_sets()) {
+      for (const KernelSet set : kernel_sets()) {
         const std::int64_t out = kHeads * group, in = kHeads * 10;
         const at::Tensor numbers = random({out, in}, dtype);
         const Matrix matrix(out, in, {.out = group, .in = 10}, at::TensorOptions(dtype), Storage::fastest,
@@ -187,7 +177,7 @@ TEST(Matrix, ARowsResultDoesNotDependOnOtherRows) {
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
     const Case c{dtype, 64, 3, 130};
     const at::Tensor bias = random({192}, dtype), x = random({200, 130}, dtype);
-    const Matrix matrix = filled(c, kernels::best_instructions(), random({192, 130}, dtype));
+    const Matrix matrix = filled(c, kernel_set(), random({192, 130}, dtype));
     if (!matrix.packed()) continue;  // LibTorch's products choose by the number of rows
     at::Tensor all = at::empty({200, 192}, dtype);
     matrix.multiply_into(all, x, bias);
@@ -205,7 +195,7 @@ TEST(Matrix, SharesItsWorkAmongThreads) {
     for (const std::int64_t rows : {1, 8, 500}) {  // many rows of few blocks are shared as well
       const Case c{dtype, 64, 3, 2048};
       const at::Tensor numbers = random({192, 2048}, dtype), x = random({rows, 2048}, dtype);
-      const Matrix matrix = filled(c, kernels::best_instructions(), numbers);
+      const Matrix matrix = filled(c, kernel_set(), numbers);
       at::Tensor out[2];
       for (const int threads : {1, 5}) {
         at::set_num_threads(threads);
@@ -231,7 +221,7 @@ TEST(Matrix, MultipliesBackAsInFloat64) {
     for (const std::int64_t in : {c.in, c.in + 128}) {  // less than a panel, and some with a rest
       c.in = in;
       const at::Tensor numbers = random({c.group * c.groups, c.in}, c.dtype);
-      for (const Instructions set : instruction_sets()) {
+      for (const KernelSet set : kernel_sets()) {
         const Matrix matrix = filled(c, set, numbers);
         for (const std::int64_t rows : {1, 5, 13}) {
           const at::Tensor gradient = random({rows, matrix.out()}, c.dtype);
@@ -251,7 +241,7 @@ TEST(Matrix, MultipliesLongRowsBack) {
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
     for (const std::int64_t group : {64, 80, 96}) {
       const at::Tensor numbers = random({19 * group, 130}, dtype);
-      for (const Instructions set : instruction_sets()) {
+      for (const KernelSet set : kernel_sets()) {
         const Matrix matrix = filled({dtype, group, 19, 130}, set, numbers);
         const at::Tensor gradient = random({50, matrix.out()}, dtype);
         at::Tensor out = at::full({50, 130}, std::numeric_limits<double>::quiet_NaN(), dtype);
@@ -272,7 +262,7 @@ TEST(Matrix, MultipliesBackPartsAndAmongThreads) {
   const int before = at::get_num_threads();
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
     const at::Tensor numbers = random({256, 300}, dtype), gradient = random({50, 128}, dtype);
-    const Matrix part = filled({dtype, 64, 4, 300}, kernels::best_instructions(), numbers).narrow(64, 128);
+    const Matrix part = filled({dtype, 64, 4, 300}, kernel_set(), numbers).narrow(64, 128);
     at::Tensor out[2];
     for (const int threads : {1, 5}) {
       at::set_num_threads(threads);
@@ -290,7 +280,7 @@ TEST(Matrix, MultipliesBackPartsAndAmongThreads) {
 
 TEST(Matrix, NumbersThatAreNotFiniteStayVisible) {
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
-    for (const Instructions set : instruction_sets()) {
+    for (const KernelSet set : kernel_sets()) {
       const Matrix matrix = filled({dtype, 64, 1, 4}, set, at::ones({64, 4}).to(dtype));
       const at::Tensor x = at::zeros({3, 4}, dtype);
       x.select(0, 0).select(0, 1).fill_(std::numeric_limits<double>::quiet_NaN());

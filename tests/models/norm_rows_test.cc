@@ -9,7 +9,7 @@
 
 #include <cstdlib>
 
-#include "models/plain_kernels.h"
+#include "hooked/core/kernel_set.h"
 
 namespace hooked::norm_rows_test {
 namespace {
@@ -36,8 +36,8 @@ double difference(const at::Tensor& ours, const at::Tensor& exact) {
 }
 
 void expect_exact(const at::Tensor& x, const RowNorm& how, double tolerance) {
-  ASSERT_EQ(can_norm_rows(x, how), !plain_kernels());
-  if (plain_kernels()) GTEST_SKIP() << "HOOKED_PLAIN_KERNELS is set";
+  ASSERT_EQ(can_norm_rows(x, how), kernel_set() != KernelSet::plain);
+  if (kernel_set() == KernelSet::plain) GTEST_SKIP() << "LibTorch's operators are taken";
   std::vector<std::int64_t> one_a_row = x.sizes().vec();
   one_a_row.back() = 1;
   const NormedRows all{at::empty(x.sizes(), x.options()), at::empty(x.sizes(), x.options()),
@@ -77,7 +77,7 @@ TEST(NormRows, ReadRowsWhereTheyLie) {
 }
 
 TEST(NormRows, LargeMeansAndWhatIsNotANumber) {
-  if (plain_kernels()) GTEST_SKIP() << "HOOKED_PLAIN_KERNELS is set";
+  if (kernel_set() == KernelSet::plain) GTEST_SKIP() << "LibTorch's operators are taken";
   expect_exact(at::randn({3, 768}) + 1000, {.centred = true, .eps = 1e-5}, 1e-3);
   at::Tensor x = at::randn({2, 16}).to(at::kBFloat16);
   x[0][3] = std::numeric_limits<double>::quiet_NaN();
@@ -90,7 +90,7 @@ TEST(NormRows, LargeMeansAndWhatIsNotANumber) {
 // The gradient of what `exactly` computes, by LibTorch.
 void expect_exact_back(const at::Tensor& x, const at::Tensor& gradient, const RowNorm& how,
                        double tolerance) {
-  if (plain_kernels()) GTEST_SKIP() << "HOOKED_PLAIN_KERNELS is set";
+  if (kernel_set() == KernelSet::plain) GTEST_SKIP() << "LibTorch's operators are taken";
   const at::Tensor got = at::empty(x.sizes(), x.options());
   norm_rows_back_into(got, gradient, x, how);
   const at::Tensor wide = x.detach().to(at::kDouble, /*non_blocking=*/false, /*copy=*/true);

@@ -14,7 +14,7 @@
 #include <optional>
 #include <vector>
 
-#include "models/plain_kernels.h"
+#include "hooked/core/kernel_set.h"
 #include "tests/models/random_graph.h"
 
 namespace hooked::rotary_test {
@@ -243,7 +243,7 @@ TEST(RotaryAngles, DynamicScalingGrowsTheBaseWithEachRowsLength) {
 }
 
 TEST_P(Rotate, OnePassEqualsLibTorchsOperators) {
-  if (plain_kernels()) GTEST_SKIP() << "there is no pass of our own";
+  if (kernel_set() == KernelSet::plain) GTEST_SKIP() << "there is no pass of our own";
   for (const std::int64_t size : {64, 80, 9}) {
     for (const std::int64_t turning : {size / 2 * 2, size / 4 * 2, std::int64_t{2}}) {
       for (const bool at_end : {false, true}) {

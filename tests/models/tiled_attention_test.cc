@@ -16,8 +16,8 @@
 #include <memory>
 #include <string>
 
+#include "hooked/core/kernel_set.h"
 #include "hooked/hooks/edit.h"
-#include "models/plain_kernels.h"
 #include "tests/models/random_graph.h"
 
 namespace hooked::tiled_attention_test {
@@ -257,7 +257,7 @@ TEST(TiledTypes, OfBfloat16IsRoundedOnce) {
   for (const bool whole : {false, true}) {
     const at::Tensor narrow = z_in(at::kBFloat16, whole), wide = z_in(at::kFloat, whole);
     EXPECT_EQ(narrow.scalar_type(), at::kBFloat16);
-    if (plain_kernels()) {
+    if (kernel_set() == KernelSet::plain) {
       EXPECT_LT(relative_difference(narrow, wide), 0.03);
     } else {
       EXPECT_TRUE(at::equal(narrow, wide.to(at::kBFloat16))) << whole;

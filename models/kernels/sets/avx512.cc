@@ -1,0 +1,29 @@
+#include "core/compiled_kernels.h"
+#include "models/kernels/sets/sets.h"
+
+#ifdef HOOKED_COMPILES_KERNELS
+#include <immintrin.h>
+#pragma GCC target("arch=x86-64-v4")
+#define HOOKED_LANES 16
+#include "models/kernels/loops/vectors.h"
+
+namespace hooked::kernels {
+namespace {
+
+[[gnu::always_inline]] inline Floats floats_of(Halves ieee) {
+  constexpr int kCurrentRounding = 4;
+  return __builtin_ia32_vcvtph2ps512_mask(reinterpret_cast<__v16hi>(ieee), Floats{}, 0xffff,
+                                          kCurrentRounding);
+}
+
+}  // namespace
+}  // namespace hooked::kernels
+
+#include "models/kernels/loops/all_of_a_set.h"  // which calls it
+
+namespace hooked::kernels {
+
+Kernels avx512_kernels() { return by_vectors(); }
+
+}  // namespace hooked::kernels
+#endif

@@ -1,0 +1,36 @@
+// The main function of test programs. Where HOOKED_KERNELS names a set of kernels that this processor lacks, no test
+// runs, and the exit status says so to ctest (SKIP_RETURN_CODE in tests/CMakeLists.txt).
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdlib>
+
+#include "hooked/core/error.h"
+#include "hooked/core/kernel_set.h"
+
+namespace {
+
+constexpr int kNotRun = 77;
+
+bool names_a_set(std::string_view name) {
+  using enum hooked::KernelSet;
+  for (const hooked::KernelSet set : {plain, avx2, avx512, avx512_bf16, amx}) {
+    if (name == to_string(set)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  try {
+    static_cast<void>(hooked::kernel_set());
+  } catch (const hooked::Error& error) {
+    fmt::print("{}\n", error.what());
+    const char* const asked = std::getenv("HOOKED_KERNELS");
+    return asked != nullptr && names_a_set(asked) ? kNotRun : 1;
+  }
+  return RUN_ALL_TESTS();
+}
