@@ -44,7 +44,7 @@ std::string matrix_of(std::string_view bias) {
 }
 
 // A weight of a part of the model, in plain spelling. A bias that is not there is zeros where its matrix is.
-at::Tensor weight_of(const LoadedModel& model, const ModelPart& part, std::string_view local_name) {
+at::Tensor weight_of(const LoadedModel& model, const WeightPart& part, std::string_view local_name) {
   const std::string name = weight_name(part, local_name, model.config);
   const at::Tensor found = model.weight(name);
   if (found.defined()) return found;
