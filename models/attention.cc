@@ -365,7 +365,7 @@ at::Tensor Attention::attend(const at::Tensor& q, const Segments& attended, cons
     return whole ? point->watched(run.watch) : !point->forward_late(recipe, ValueIs::skipped, run.watch);
   };
   const bool scores_wanted = is_wanted(hook_attn_scores_, Square::scores);
-  const KeptScores kept{.scores = scores_wanted, .pattern = is_wanted(hook_pattern_, Square::pattern)};
+  const ScoresToKeep kept{.scores = scores_wanted, .pattern = is_wanted(hook_pattern_, Square::pattern)};
   const bool not_fused = config_.score_soft_cap > 0 || attended.size() > 1 || kept.scores || kept.pattern ||
                          attended.front().form == KeyForm::latents;
   if (whole) {
@@ -378,7 +378,7 @@ at::Tensor Attention::attend(const at::Tensor& q, const Segments& attended, cons
   } else if (!not_fused && fused_is_faster(q, attended.front(), kind)) {
     return attend_fused(q, attended.front(), kind, scale_);
   }
-  const Attended made = attend_in_tiles(q, attended, rules, kept, run);
+  const AttentionOutput made = attend_in_tiles(q, attended, rules, kept, run);
   if (kept.scores) hook_attn_scores_->forward(made.scores, run.watch);
   if (kept.pattern) hook_pattern_->forward(made.pattern, run.watch);
   return made.z;

@@ -48,7 +48,7 @@ Recipe recipe_of(Square square, const ActivationName& name, const at::Tensor& q,
                                  : ScoreBias{.values = given(kBias), .starts = given(kStarts), .whole = {}});
     std::vector<KeysAndValues> attended_keys;
     for (std::size_t i = kKeys; i < of.size(); ++i) attended_keys.push_back({of[i], {}});
-    const Attended made = attend_in_tiles(
+    const AttentionOutput made = attend_in_tiles(
         of[kQueries], attended_keys,
         {.scale = scale,
          .soft_cap = soft_cap,

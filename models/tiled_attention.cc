@@ -104,7 +104,7 @@ std::vector<ScoreTile> tiles_of(const AttentionSizes& sizes, BatchRows taken, co
 class Tiles {
  public:
   Tiles(const at::Tensor& q, const std::vector<KeysAndValues>& attended, const ScoreRules& rules,
-        Attended& out, Memory memory)
+        AttentionOutput& out, Memory memory)
       : q_(q),
         attended_(attended),
         rules_(rules),
@@ -142,7 +142,7 @@ class Tiles {
  private:
   // The kernel is of float32. A tile of narrower numbers is widened, which loses nothing, where no scores are
   // kept.
-  static bool serves(const at::Tensor& q, const Attended& out) {
+  static bool serves(const at::Tensor& q, const AttentionOutput& out) {
     if (q.scalar_type() == at::kFloat) return true;
     const bool narrow = q.scalar_type() == at::kBFloat16 || q.scalar_type() == at::kHalf;
     return narrow && !out.scores.defined() && !out.pattern.defined();
@@ -270,7 +270,7 @@ class Tiles {
   const at::Tensor& q_;
   const std::vector<KeysAndValues>& attended_;
   const ScoreRules& rules_;
-  const Attended& out_;
+  const AttentionOutput& out_;
   Memory memory_;
   const kernels::Kernels* kernels_;  // null: by LibTorch's operators
   at::ScalarType dtype_;             // of a tile
@@ -285,8 +285,8 @@ bool own_softmax(const at::Tensor& q) {
   return q.device().is_cpu() && q.scalar_type() == at::kFloat && kernels::own_kernels() != nullptr;
 }
 
-Attended attend_in_tiles(const at::Tensor& q, const std::vector<KeysAndValues>& attended,
-                         const ScoreRules& rules, KeptScores kept, Memory memory) {
+AttentionOutput attend_in_tiles(const at::Tensor& q, const std::vector<KeysAndValues>& attended,
+                                const ScoreRules& rules, ScoresToKeep kept, Memory memory) {
   std::int64_t keys = 0;
   for (const KeysAndValues& segment : attended) keys += segment.keys.size(2);
   const AttentionSizes sizes{.batch = q.size(0),
@@ -304,9 +304,9 @@ Attended attend_in_tiles(const at::Tensor& q, const std::vector<KeysAndValues>& 
                                   {sizes.batch, sizes.queries, sizes.heads, values.size(3)}, q.options())
                             : at::Tensor();
   };
-  Attended out{.z = z_of(attended.front().values),
-               .scores = all_scores(kept.scores),
-               .pattern = all_scores(kept.pattern)};
+  AttentionOutput out{.z = z_of(attended.front().values),
+                      .scores = all_scores(kept.scores),
+                      .pattern = all_scores(kept.pattern)};
   const Tiles work(q, attended, rules, out, memory);
   const std::vector<ScoreTile> tiles = tiles_of(sizes, batch_rows(sizes, attended), q, rules.mask);
   if (!q.device().is_cpu()) {

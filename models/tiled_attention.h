@@ -10,13 +10,13 @@
 namespace hooked {
 
 /// Which of the two is kept whole.
-struct KeptScores {
+struct ScoresToKeep {
   bool scores = false;
   bool pattern = false;
 };
 
 /// What attention makes.
-struct Attended {
+struct AttentionOutput {
   at::Tensor z;        ///< [batch, pos, head, d_value]; undefined: there are no values
   at::Tensor scores;   ///< [batch, head, query, key], finished; undefined: not kept
   at::Tensor pattern;  ///< the same of the probabilities
@@ -26,8 +26,8 @@ struct Attended {
 /// queries at a time is held against the keys that it can see, so that the scores of all heads and queries
 /// exist only where they are kept. Segments may be without values, where only these are wanted. Not while
 /// gradients are recorded.
-Attended attend_in_tiles(const at::Tensor& q, const std::vector<KeysAndValues>& attended,
-                         const ScoreRules& rules, KeptScores kept, Memory memory);
+AttentionOutput attend_in_tiles(const at::Tensor& q, const std::vector<KeysAndValues>& attended,
+                                const ScoreRules& rules, ScoresToKeep kept, Memory memory);
 
 /// Whether a tile's cap, bias, mask and softmax are one pass of our own.
 bool own_softmax(const at::Tensor& q);

@@ -14,7 +14,7 @@ if [[ ${1:-} == --cuda ]]; then
   cuda=yes
   shift
 fi
-packages=(g++ cmake ninja-build ccache mold pkg-config ca-certificates git
+packages=(g++ cmake ninja-build python3 ccache mold pkg-config ca-certificates git
           libfmt-dev nlohmann-json3-dev libcli11-dev libonig-dev libutf8proc-dev libdeflate-dev libgtest-dev libbenchmark-dev "$@")
 
 say() { printf '[setup] %s\n' "$*"; }

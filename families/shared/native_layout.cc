@@ -18,7 +18,7 @@ std::string encoder_spelling(const std::string& name, const ModelConfig& config)
 
 std::vector<TensorRecipe> native_recipes(const ModelConfig& config) {
   std::vector<TensorRecipe> recipes;
-  for (const ModelPart& part : model_parts(config)) {
+  for (const WeightPart& part : weight_parts(config)) {
     for_each_weight(config, part, [&](const WeightRow& row, const std::string& local_name) {
       const std::string name = weight_name(part, local_name, config);
       // TransformerLens writes `_W_K` also where n_key_value_heads is set to n_heads.

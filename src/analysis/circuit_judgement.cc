@@ -139,7 +139,7 @@ class Runs {
     return sets_.size() - 1;
   }
   void run(const KeptParts& parts) {
-    const KeptScores scores = parts.scores(sets_);
+    const SetScores scores = parts.scores(sets_);
     complete_ = scores.complete;
     whole_ = scores.whole.nanmean().item<double>();
     const at::Tensor means = scores.kept.nanmean(0).contiguous();

@@ -20,11 +20,11 @@
 #include <utility>
 #include <vector>
 
-#include "analysis/attended.h"
 #include "analysis/cache_reading.h"
 #include "analysis/head_sums.h"
 #include "analysis/numberless.h"
 #include "analysis/row_columns.h"
+#include "analysis/scored_patterns.h"
 #include "core/nearest.h"
 #include "core/to_device.h"
 #include "hooked/core/error.h"
@@ -109,7 +109,7 @@ Sums sums_of(const at::Tensor& attention, const Counted& counted, const Sought& 
 }
 
 /// The sums of every head.
-HeadSums all_sums(const ActivationCache& cache, const Attended& attended, const Sought& sought,
+HeadSums all_sums(const ActivationCache& cache, const ScoredPatterns& attended, const Sought& sought,
                   Grid::Description description) {
   const auto device = attended.device;
   const auto numbers = [&](const at::Tensor& mask) { return to_device(mask.to(at::kDouble), device); };
@@ -156,7 +156,7 @@ at::Tensor places_behind(const at::Tensor& places) {
 }
 
 /// Where a head of that kind looks, bool [row, query, key] or broadcast to it.
-at::Tensor pattern_of(HeadScore score, const ActivationCache& cache, const Attended& attended,
+at::Tensor pattern_of(HeadScore score, const ActivationCache& cache, const ScoredPatterns& attended,
                       const HeadScoreOptions& options) {
   const auto size = attended.queries.size(1);
   switch (score) {
@@ -187,7 +187,7 @@ Grid::Description described(std::string_view says, std::string_view unit, const 
 }
 
 /// By the keys that `wanted` [row, query, key] says, of which what does not count is left out.
-HeadSums sums_by_keys(const ActivationCache& cache, const Attended& attended, const at::Tensor& wanted,
+HeadSums sums_by_keys(const ActivationCache& cache, const ScoredPatterns& attended, const at::Tensor& wanted,
                       const HeadScoreOptions& options, Grid::Description description) {
   const auto pattern = wanted.to(at::kCPU, at::kDouble) * attended.counted();
   auto sums = all_sums(cache, attended, {to_device(pattern, attended.device).unsqueeze(1), options.measure},
@@ -236,7 +236,7 @@ const HeadScoreRow& head_score_row(std::string_view name) {
 
 HeadSums head_sums(const ActivationCache& cache, HeadScore score, const HeadScoreOptions& options) {
   const auto& row = head_score_row(score);
-  const Attended attended(cache, options, row.name);
+  const ScoredPatterns attended(cache, options, row.name);
   if (attended.crosses && !row.crosses) {
     throw HookError(row.name,
                     "in cross-attention queries and keys are of two texts, where this score has no meaning; "
@@ -261,7 +261,7 @@ Grid head_scores(const ActivationCache& cache, HeadScore score, const HeadScoreO
 
 Grid head_scores(const ActivationCache& cache, const at::Tensor& pattern, const HeadScoreOptions& options) {
   constexpr std::string_view kWhere = "head_scores";
-  const Attended attended(cache, options, kWhere);
+  const ScoredPatterns attended(cache, options, kWhere);
   const auto counted = attended.counted();
   const auto sizes = counted.sizes();
   const bool fits = pattern.defined() && ((pattern.dim() == 2 && pattern.sizes() == sizes.slice(1)) ||

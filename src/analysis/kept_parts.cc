@@ -159,11 +159,11 @@ PartSet KeptParts::parts_of(const Circuit& circuit) const {
   return parts;
 }
 
-KeptScores KeptParts::scores(const std::vector<PartSet>& sets) const {
+SetScores KeptParts::scores(const std::vector<PartSet>& sets) const {
   return kind_ == CircuitKind::nodes ? of_nodes(sets) : of_edges(sets);
 }
 
-KeptScores KeptParts::of_nodes(const std::vector<PartSet>& sets) const {
+SetScores KeptParts::of_nodes(const std::vector<PartSet>& sets) const {
   AblationOptions options{.sets = {}, .complement = false, .sweep = sweep_};
   for (const PartSet& kept : sets) {
     std::vector<Address>& ablated = options.sets.emplace_back();
@@ -180,7 +180,7 @@ KeptScores KeptParts::of_nodes(const std::vector<PartSet>& sets) const {
           .complete = report.complete};
 }
 
-KeptScores KeptParts::of_edges(const std::vector<PartSet>& sets) const {
+SetScores KeptParts::of_edges(const std::vector<PartSet>& sets) const {
   const ThreadLimit limit(sweep_.threads);
   const SweepInput into(model_, sweep_.into);
   const PointIndex points(model_.config());
@@ -199,8 +199,8 @@ KeptScores KeptParts::of_edges(const std::vector<PartSet>& sets) const {
     there.push_back(whole_values(sweep_.from, name, whole.cache[writer.written], rows));
   }
   const auto n_rows = static_cast<std::int64_t>(rows.size()), n_sets = static_cast<std::int64_t>(sets.size());
-  KeptScores scores{.kept = numberless({n_rows, n_sets}),
-                    .whole = metric(whole).detach().to(at::kCPU, at::kDouble)};
+  SetScores scores{.kept = numberless({n_rows, n_sets}),
+                   .whole = metric(whole).detach().to(at::kCPU, at::kDouble)};
   const WorkClock clock;
   for (std::int64_t set = 0; set < n_sets && scores.complete; ++set) {
     // (In a parallel block heads have written when the MLP reads what stood before them: that is no edge.)

@@ -17,8 +17,8 @@ namespace hooked {
 /// A set of parts, by their numbers in the order of the model.
 using PartSet = std::set<std::int64_t>;
 
-/// Scores of runs.
-struct KeptScores {
+/// Scores of runs in which only a set of parts is left.
+struct SetScores {
   at::Tensor kept;   ///< [row, set] float64
   at::Tensor whole;  ///< [row] float64: with everything kept
   bool complete = true;
@@ -36,12 +36,12 @@ class KeptParts {
   /// The parts of a circuit of this kind.
   PartSet parts_of(const Circuit& circuit) const;
   /// Scores of these sets.
-  KeptScores scores(const std::vector<PartSet>& sets) const;
+  SetScores scores(const std::vector<PartSet>& sets) const;
   const std::vector<std::int64_t>& rows() const noexcept { return rows_; }
 
  private:
-  KeptScores of_nodes(const std::vector<PartSet>& sets) const;
-  KeptScores of_edges(const std::vector<PartSet>& sets) const;
+  SetScores of_nodes(const std::vector<PartSet>& sets) const;
+  SetScores of_edges(const std::vector<PartSet>& sets) const;
 
   const HookedTransformer& model_;
   CircuitKind kind_;

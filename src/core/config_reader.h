@@ -5,7 +5,6 @@
 #include <exception>
 #include <initializer_list>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-namespace hooked {
+#include "core/json_type.h"
 
-using Json = nlohmann::ordered_json;
+namespace hooked {
 
 /// Makes the error that a reader throws at a place of its file.
 using MakeError = std::exception_ptr (*)(std::string_view where, std::string_view what);

@@ -7,10 +7,9 @@
 #include <string_view>
 #include <vector>
 
-namespace hooked {
+#include "core/json_type.h"
 
-/// Keys keep the order of the file. Looking one up is linear: walk large objects instead of indexing them.
-using Json = nlohmann::ordered_json;
+namespace hooked {
 
 /// What a JSON document may be, by the kind of file it stands in.
 struct JsonLimits {

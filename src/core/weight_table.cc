@@ -284,7 +284,7 @@ void for_each_expert(const WeightRow& row, const ModelConfig& config,
   }
 }
 
-bool is_there(const WeightRow& row, const ModelConfig& config, const ModelPart& part) {
+bool is_there(const WeightRow& row, const ModelConfig& config, const WeightPart& part) {
   return row.in_block() == part.has_value() &&
          row.there.holds(config, part.value_or(BlockPlace{Stack::none, -1}));
 }
@@ -306,13 +306,13 @@ const WeightRow* find_weight_row(std::string_view name) {
 }
 
 std::vector<std::int64_t> weight_shape(const WeightRow& row, const ModelConfig& config,
-                                       const ModelPart& part) {
+                                       const WeightPart& part) {
   std::vector<std::int64_t> shape;
   for (const Axis axis : row.axes) shape.push_back(size_of(axis, config, part ? part->layer : 0));
   return shape;
 }
 
-void for_each_weight(const ModelConfig& config, const ModelPart& part,
+void for_each_weight(const ModelConfig& config, const WeightPart& part,
                      const std::function<void(const WeightRow& row, const std::string& local_name)>& use) {
   for (const WeightRow& row : table()) {
     if (!is_there(row, config, part)) continue;
@@ -320,7 +320,7 @@ void for_each_weight(const ModelConfig& config, const ModelPart& part,
   }
 }
 
-std::string weight_name(const ModelPart& part, std::string_view local_name, const ModelConfig& config) {
+std::string weight_name(const WeightPart& part, std::string_view local_name, const ModelConfig& config) {
   const std::string stored = config.grouped_query() ? grouped_spelling(local_name) : std::string(local_name);
   return part ? fmt::format("{}.{}", part->path(), stored) : stored;
 }
@@ -339,8 +339,8 @@ std::string_view final_norm_path(Stack stack) {
   return stack == Stack::decoder ? "decoder_final_ln" : "ln_final";
 }
 
-std::vector<ModelPart> model_parts(const ModelConfig& config) {
-  std::vector<ModelPart> parts;
+std::vector<WeightPart> weight_parts(const ModelConfig& config) {
+  std::vector<WeightPart> parts;
   for (const BlockPlace& block : config.blocks()) parts.emplace_back(block);
   parts.emplace_back(std::nullopt);
   return parts;
@@ -348,7 +348,7 @@ std::vector<ModelPart> model_parts(const ModelConfig& config) {
 
 std::int64_t ModelConfig::parameter_count() const {
   std::int64_t count = 0;
-  for (const ModelPart& part : model_parts(*this)) {
+  for (const WeightPart& part : weight_parts(*this)) {
     for (const WeightRow& row : table()) {
       if (!is_there(row, *this, part)) continue;
       std::int64_t size = row.per_expert() ? n_experts() : 1;

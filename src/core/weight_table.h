@@ -68,12 +68,12 @@ struct WeightRow {
   std::string_view local_path() const;
 };
 
-/// A part of a model: a block, or nothing for the weights before and after the blocks.
-using ModelPart = std::optional<BlockPlace>;
+/// A part of a model's weights: those of a block, or nothing for those before and after the blocks.
+using WeightPart = std::optional<BlockPlace>;
 
 /// The weight's shape in a part of a model.
 std::vector<std::int64_t> weight_shape(const WeightRow& row, const ModelConfig& config,
-                                       const ModelPart& part);
+                                       const WeightPart& part);
 
 /// Every weight, those outside the blocks first.
 std::span<const WeightRow> weight_table() noexcept;
@@ -84,11 +84,11 @@ const WeightRow* find_weight_row(std::string_view name);
 
 /// Calls `use` with each weight of a part of the model: its row, and its name inside the block in plain
 /// spelling (`attn.W_K`, `mlp.experts.3.W_in.weight`).
-void for_each_weight(const ModelConfig& config, const ModelPart& part,
+void for_each_weight(const ModelConfig& config, const WeightPart& part,
                      const std::function<void(const WeightRow& row, const std::string& local_name)>& use);
 
 /// The name in the state dict of a weight that a block, or no block, has under `local_name`.
-std::string weight_name(const ModelPart& part, std::string_view local_name, const ModelConfig& config);
+std::string weight_name(const WeightPart& part, std::string_view local_name, const ModelConfig& config);
 
 /// TransformerLens's spelling of keys' and values' weights where queries have more heads: `_W_K` for `W_K`,
 /// also behind dots; other names are unchanged.
@@ -97,7 +97,7 @@ std::string grouped_spelling(std::string_view name);
 /// The path of the norm that a stack ends with: `ln_final`, `encoder_final_ln` or `decoder_final_ln`.
 std::string_view final_norm_path(Stack stack);
 
-/// Every part of a model: the blocks in the order in which they run, then the rest.
-std::vector<ModelPart> model_parts(const ModelConfig& config);
+/// Every part: the blocks in the order in which they run, then the rest.
+std::vector<WeightPart> weight_parts(const ModelConfig& config);
 
 }  // namespace hooked

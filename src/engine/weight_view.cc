@@ -44,7 +44,7 @@ std::string matrix_of(std::string_view bias) {
 }
 
 // A weight of a part of the model, in plain spelling. A bias that is not there is zeros where its matrix is.
-at::Tensor weight_of(const LoadedModel& model, const ModelPart& part, std::string_view local_name) {
+at::Tensor weight_of(const LoadedModel& model, const WeightPart& part, std::string_view local_name) {
   const std::string name = weight_name(part, local_name, model.config);
   const at::Tensor found = model.weight(name);
   if (found.defined()) return found;
@@ -67,13 +67,13 @@ at::Tensor outside_blocks(const LoadedModel& model, std::string_view name) {
 }  // namespace
 
 WeightView::WeightView(std::shared_ptr<const LoadedModel> model)
-    : model_(std::move(model)), stack_(model_->config.main_stack()) {}
+    : model_(std::move(model), "weight view"), stack_(model_->config.main_stack()) {}
 
 WeightView WeightView::encoder() const {
   if (!model_->config.has_encoder()) {
     throw ConfigError("encoder", "this model has one stack; expected an encoder-decoder");
   }
-  WeightView view(model_);
+  WeightView view(model_.pointer());
   view.stack_ = Stack::encoder;
   return view;
 }

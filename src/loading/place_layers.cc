@@ -11,7 +11,7 @@
 namespace hooked {
 namespace {
 
-std::int64_t bytes_of(const WeightRow& row, const ModelConfig& config, const ModelPart& part) {
+std::int64_t bytes_of(const WeightRow& row, const ModelConfig& config, const WeightPart& part) {
   auto bytes = static_cast<std::int64_t>(c10::elementSize(config.dtype));
   for (const std::int64_t length : weight_shape(row, config, part)) bytes *= length;
   return bytes;
@@ -27,7 +27,7 @@ Placement place_layers(const ModelConfig& config, const std::vector<c10::Device>
   if (devices.size() == 1) return devices.front();
   std::vector<std::int64_t> of_blocks;
   std::int64_t before = 0, behind = 0;
-  for (const ModelPart& part : model_parts(config)) {
+  for (const WeightPart& part : weight_parts(config)) {
     std::int64_t in_block = 0;
     for_each_weight(config, part, [&](const WeightRow& row, const std::string& name) {
       (part ? in_block : stands_before_blocks(name) ? before : behind) += bytes_of(row, config, part);

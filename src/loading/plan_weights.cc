@@ -306,7 +306,7 @@ WeightPlan plan_weights(const SourceTensors& source, const Family& family, Famil
   for (std::string& note : resolve_tying(source, family, read)) plan.notes.push_back(std::move(note));
   const ModelConfig& config = plan.config = std::move(read.config);
   std::map<std::string, std::vector<std::int64_t>> shapes;
-  for (const ModelPart& part : model_parts(config)) {
+  for (const WeightPart& part : weight_parts(config)) {
     for_each_weight(config, part, [&](const WeightRow& row, const std::string& local_name) {
       shapes.emplace(weight_name(part, local_name, config), weight_shape(row, config, part));
     });

@@ -60,7 +60,7 @@ std::shared_ptr<LoadedModel> streamed_model(RecipeReader& reader, const ModelCon
     if (progress && std::this_thread::get_id() == caller) progress(done, total);
   };
   const auto stored = [&](const std::string& name) { return reader.find(name); };
-  const auto fill_part = [&](const ModelPart& part) {
+  const auto fill_part = [&](const WeightPart& part) {
     weights::Changes changes = processor.changes(stored, part);
     const auto found = slots.find(part ? part->path() + "." : "");
     if (found != slots.end()) {
@@ -75,7 +75,7 @@ std::shared_ptr<LoadedModel> streamed_model(RecipeReader& reader, const ModelCon
       reader.done(name);  // weights that are gone, as a folded norm's
   };
   // The part outside the blocks is the last, and its tensors are large enough to be shared among threads.
-  const std::vector<ModelPart> parts = model_parts(config);
+  const std::vector<WeightPart> parts = weight_parts(config);
   const auto blocks = static_cast<std::int64_t>(parts.size()) - 1;
   const auto fill_block = [&](std::int64_t block) { fill_part(parts[static_cast<std::size_t>(block)]); };
   if (blocks >= at::get_num_threads()) {

@@ -43,7 +43,7 @@ struct NormValues {
 };
 
 /// The norm that stands before what a weight reads, or nothing where none does or where it stays.
-std::optional<FoldedNorm> norm_before(const WeightRow& row, const ModelPart& part,
+std::optional<FoldedNorm> norm_before(const WeightRow& row, const WeightPart& part,
                                       const ModelConfig& config) {
   const bool decoder = config.has_encoder() && part && part->stack == Stack::decoder;
   const auto final_norm = [&](double scale) -> std::optional<FoldedNorm> {
@@ -137,7 +137,7 @@ void update(ModelConfig& config);
 void fold_part(WorkingWeights& part, const ModelConfig& before) {
   ModelConfig after = before;
   update(after);
-  const ModelPart& place = part.part();
+  const WeightPart& place = part.part();
   if (place && moves_bias_inside(before)) move_bias_inside(part);
   if (!place && before.tied_unembedding() && !after.tied_unembedding()) untie(part, before);
   // Biases that come into being, and those that files may lack, start as zeros.
@@ -195,7 +195,7 @@ std::optional<Obstacle> obstacle(const ModelConfig& config) {
 
 /// Whether some norm has a weight that may be stored as an offset.
 bool has_gains(const ModelConfig& config) {
-  return std::ranges::any_of(model_parts(config), [&](const ModelPart& part) {
+  return std::ranges::any_of(weight_parts(config), [&](const WeightPart& part) {
     return std::ranges::any_of(weight_table(), [&](const WeightRow& row) {
       return row.kind == WeightKind::gain && row.in_block() == part.has_value() &&
              row.there.holds(config, part.value_or(BlockPlace{}));

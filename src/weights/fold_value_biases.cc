@@ -50,7 +50,7 @@ Obstacle shared_keys_obstacle() {
   return {Obstacle::Kind::would_change, "several layers attend with the keys and values of one"};
 }
 
-std::vector<std::string> attentions_of(const ModelPart& part, const ModelConfig& config) {
+std::vector<std::string> attentions_of(const WeightPart& part, const ModelConfig& config) {
   if (!part || !config.attends(part->layer)) return {};
   if (config.has_encoder() && part->stack == Stack::decoder) return {"attn", "cross_attn"};
   return {"attn"};

@@ -63,7 +63,7 @@ ProcessedWeights process_weights(StateDict weights, const ModelConfig& config,
                                  const WeightProcessing& processing) {
   const at::NoGradGuard no_grad;
   const weights::Processor processor(config, processing);
-  for (const ModelPart& part : model_parts(config)) {
+  for (const WeightPart& part : weight_parts(config)) {
     StateDict made;
     const weights::Changes changes = processor.changes(stored_in(weights), part);
     for (const auto& [name, change] : changes) {

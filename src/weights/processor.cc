@@ -51,7 +51,7 @@ std::string Processor::outcome(const StepDefinition& step, const WeightProcessin
   return "applied";
 }
 
-Changes Processor::changes(const StoredWeights& stored, const ModelPart& part) const {
+Changes Processor::changes(const StoredWeights& stored, const WeightPart& part) const {
   WorkingWeights working(stored, config_, part);
   for (const auto& [step, before] : steps_) step->apply(working, before);
   return working.changes();

@@ -21,9 +21,9 @@ class Processor {
   const std::vector<StepReport>& report() const noexcept { return report_; }
 
   /// What becomes of the weights of a part; weights that it does not name stay as they are. Blocks may read
-  /// weights outside the blocks, so parts are processed in the order of model_parts. Throws CheckpointError
+  /// weights outside the blocks, so parts are processed in the order of weight_parts. Throws CheckpointError
   /// as process_weights does.
-  Changes changes(const StoredWeights& stored, const ModelPart& part) const;
+  Changes changes(const StoredWeights& stored, const WeightPart& part) const;
 
  private:
   /// A step that will be applied, and the config of the model it meets.

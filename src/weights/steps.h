@@ -56,7 +56,7 @@ Obstacle shared_keys_obstacle();
 
 /// The places of attention in a block, `attn` and where there is one `cross_attn`; none outside the blocks,
 /// and where something else stands in attention's place.
-std::vector<std::string> attentions_of(const ModelPart& part, const ModelConfig& config);
+std::vector<std::string> attentions_of(const WeightPart& part, const ModelConfig& config);
 
 /// Moves the value biases of an attention into its b_O: b_O := b_O + the sum over heads of b_V W_O [d_model],
 /// with b_V repeated over the heads that share it, and b_V := 0. The model must have value biases; a b_O that

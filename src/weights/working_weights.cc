@@ -23,7 +23,7 @@ const WeightRow& row_of(std::string_view name) {
   return *row;
 }
 
-std::string describe(const WeightRow& row, const ModelConfig& config, const ModelPart& part) {
+std::string describe(const WeightRow& row, const ModelConfig& config, const WeightPart& part) {
   std::string text;
   for (const Axis axis : row.axes) {
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", axis_name(axis),
@@ -34,7 +34,7 @@ std::string describe(const WeightRow& row, const ModelConfig& config, const Mode
 
 }  // namespace
 
-WorkingWeights::WorkingWeights(const StoredWeights& stored, const ModelConfig& config, const ModelPart& part)
+WorkingWeights::WorkingWeights(const StoredWeights& stored, const ModelConfig& config, const WeightPart& part)
     : stored_(stored), config_(config), part_(part), dtype_(config.dtype) {}
 
 std::string WorkingWeights::key(std::string_view name) const {

@@ -35,10 +35,10 @@ using Changes = std::map<std::string, std::optional<ChangedWeight>>;
 class WorkingWeights {
  public:
   /// Those of a part of the model. Keeps references: `stored` and `config` must live on.
-  WorkingWeights(const StoredWeights& stored, const ModelConfig& config, const ModelPart& part);
+  WorkingWeights(const StoredWeights& stored, const ModelConfig& config, const WeightPart& part);
 
   /// Which part this is.
-  const ModelPart& part() const noexcept { return part_; }
+  const WeightPart& part() const noexcept { return part_; }
 
   /// The whole weight in float64: for vectors, and what cannot be done in blocks. This and the next four
   /// throw CheckpointError if it is missing or its shape is not what the config says.
@@ -75,7 +75,7 @@ class WorkingWeights {
 
   const StoredWeights& stored_;
   const ModelConfig& config_;
-  ModelPart part_;
+  WeightPart part_;
   at::Device device_ = at::kCPU;
   at::ScalarType dtype_;                                         ///< of biases that come into being
   std::map<std::string, std::optional<BlockedWeight>> changed_;  ///< by stored name; nothing where erased

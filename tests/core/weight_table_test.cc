@@ -77,9 +77,9 @@ TEST(WeightTable, ShapesGoByTheAxes) {
 TEST(WeightTable, PartsAreTheBlocksInOrderAndThenTheRest) {
   ModelConfig config = grouped_config();
   config.encoder = Encoder{.n_layers = 1};
-  const std::vector<ModelPart> parts = model_parts(config);
-  EXPECT_EQ(parts, (std::vector<ModelPart>{BlockPlace{Stack::encoder, 0}, BlockPlace{Stack::decoder, 0},
-                                           BlockPlace{Stack::decoder, 1}, std::nullopt}));
+  const std::vector<WeightPart> parts = weight_parts(config);
+  EXPECT_EQ(parts, (std::vector<WeightPart>{BlockPlace{Stack::encoder, 0}, BlockPlace{Stack::decoder, 0},
+                                            BlockPlace{Stack::decoder, 1}, std::nullopt}));
 }
 
 }  // namespace

@@ -75,7 +75,7 @@ void expect_slots_of_the_table(const ModelConfig& config) {
   const Transformer graph(config, points, at::TensorOptions(at::kFloat).device(at::kMeta));
   std::map<std::string, std::vector<std::int64_t>> slots, rows;
   for (const WeightSlot& slot : graph.slots()) slots[slot.name] = slot.view.sizes();
-  for (const ModelPart& part : model_parts(config)) {
+  for (const WeightPart& part : weight_parts(config)) {
     for_each_weight(config, part, [&](const WeightRow& row, const std::string& local_name) {
       const std::string name = weight_name(part, local_name, config);
       EXPECT_TRUE(rows.emplace(name, weight_shape(row, config, part)).second) << name;

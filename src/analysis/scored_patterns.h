@@ -12,14 +12,14 @@ namespace hooked {
 
 /// The attention patterns of a run that heads are scored by, and which of their queries and keys count. Masks
 /// lie on the CPU.
-struct Attended {
+struct ScoredPatterns {
   struct Layer {
     ActivationName name;  ///< its full name
     bool kept;            ///< whether the cache has it
   };
 
   /// Throws what head_scores() throws about the cache and the options, naming `where`.
-  Attended(const ActivationCache& cache, const HeadScoreOptions& options, std::string_view where);
+  ScoredPatterns(const ActivationCache& cache, const HeadScoreOptions& options, std::string_view where);
 
   std::int64_t rows() const { return queries.size(0); }
   /// Bool [row, query, key]: both tokens are real, and the key is not excluded.

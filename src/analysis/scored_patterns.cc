@@ -1,4 +1,4 @@
-#include "analysis/attended.h"
+#include "analysis/scored_patterns.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/eye.h>
@@ -32,7 +32,8 @@ at::Tensor real_tokens(const std::optional<TokenColumns>& columns, at::IntArrayR
 
 }  // namespace
 
-Attended::Attended(const ActivationCache& cache, const HeadScoreOptions& options, std::string_view where)
+ScoredPatterns::ScoredPatterns(const ActivationCache& cache, const HeadScoreOptions& options,
+                               std::string_view where)
     : crosses(options.site.site == Site::cross_pattern), where_(where), stack_(options.stack) {
   if (!crosses && options.site.site != Site::pattern)
     throw HookError(where, "heads are scored by their patterns; expected act::pattern or act::cross_pattern");
@@ -69,14 +70,14 @@ Attended::Attended(const ActivationCache& cache, const HeadScoreOptions& options
   excluded = left_out.logical_and(queries.unsqueeze(2)).logical_and(keys.unsqueeze(1));
 }
 
-at::Tensor Attended::counted() const {
+at::Tensor ScoredPatterns::counted() const {
   const auto real = queries.unsqueeze(2).logical_and(keys.unsqueeze(1));
   return excluded.defined() ? real.logical_and(excluded.logical_not()) : real;
 }
 
-at::Tensor Attended::first_keys() const { return keys.cumsum(1).eq(1).logical_and(keys); }
+at::Tensor ScoredPatterns::first_keys() const { return keys.cumsum(1).eq(1).logical_and(keys); }
 
-at::Tensor Attended::tokens(const ActivationCache& cache, const at::Tensor& given) const {
+at::Tensor ScoredPatterns::tokens(const ActivationCache& cache, const at::Tensor& given) const {
   at::Tensor read = given;
   // In an encoder-decoder hook_tokens is what the encoder reads.
   const bool encodes = cache.n_layers(Stack::encoder) > 0;
