@@ -284,7 +284,9 @@ TEST_F(PackedFile, BlocksOfAnotherProcessorAreUnpacked) {
         model.save(here / "packed", {.packed = true});
         LoadedModel other(kind.config, c10::Device(at::kCPU), storage);
         fill(other, model.state_dict());
-        save_packed(here / "packed" / "packed.safetensors", other, nullptr);
+        AtomicFile file(here / "packed" / "packed.safetensors");
+        write_packed(file, other, nullptr);
+        file.commit();
         const auto packed = HookedTransformer::load((here / "packed").string());
         EXPECT_EQ(unpacking_note(packed).empty(), storage == fastest_storage(dtype));
         expect_equal(packed.state_dict(), model.state_dict());
