@@ -1,7 +1,9 @@
 // Trains the toy model of examples/toy_model with the engine itself: the same graph that runs and hooks it
 // later, with leaf parameters, LibTorch's autograd and AdamW.
 //
-//   train_toy_model --out examples/toy_model [--steps N] [--seed S]
+//   train_toy_model --out FOLDER [--steps N] [--seed S]
+//
+// The folder must be new or empty.
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/cross_entropy_loss.h>
@@ -48,6 +50,11 @@ Options parse_options(int argc, char** argv) {
   }
   if (argc % 2 == 0 || options.out.empty() || options.steps < 1) {
     throw std::invalid_argument("usage: train_toy_model --out FOLDER [--steps N] [--seed S]");
+  }
+  // Found here, and not when the model is trained and saving it is refused.
+  if (std::filesystem::exists(options.out) && !std::filesystem::is_empty(options.out)) {
+    throw std::invalid_argument(
+        fmt::format("{} holds something; expected a new or empty folder", options.out.string()));
   }
   return options;
 }

@@ -9,6 +9,7 @@
 #include "hooked/core/error.h"
 #include "hooked/hooks/activation_cache.h"
 #include "io/provenance_keys.h"
+#include "io/replaceable.h"
 
 namespace hooked {
 namespace {
@@ -73,9 +74,21 @@ struct Contents {
   TensorAxes axes;
 };
 
+bool is_own_cache(const std::filesystem::path& path) {
+  const auto file = SafetensorsFile::open(path);
+  return !read_provenance(file).hooked_version.empty() && file.metadata().contains(metadata_key(kOrderKey));
+}
+
 }  // namespace
 
+void ActivationCache::require_can_save(const std::filesystem::path& file, Overwrite overwrite) {
+  require_replaceable(file,
+                      {.name = "a file of activations", .endings = {".safetensors"}, .is_ours = is_own_cache},
+                      overwrite);
+}
+
 void ActivationCache::save(const std::filesystem::path& file, const SaveCacheOptions& options) const {
+  require_can_save(file, options.overwrite);
   Contents contents;
   for (const TensorBeside& one : options.beside) contents.add(one.name, one.value, one.axes);
   std::map<std::string, std::string> own{{metadata_key(kLayersKey), std::to_string(stacks_.n_layers)}};

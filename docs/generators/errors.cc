@@ -377,7 +377,20 @@ void io_errors() {
           write("taken", "a file");
           HookedTransformer::create(small_config()).save("taken");
         },
-        "Choose another folder. A file that could not be written whole leaves what was there before."}});
+        "Choose another folder. A file that could not be written whole leaves what was there before."},
+       {"A file that hooked did not write has the name",
+        [] {
+          write("scores.csv", "somebody's own table");
+          hooked::Grid(at::ones({2}, at::kDouble), {{"layer", {"0", "1"}}}, {}).save("scores.csv");
+        },
+        "Choose another name, or allow any file to be replaced: `--force`, in C++ `Overwrite::any` "
+        "([cache-files.md](cache-files.md#what-is-replaced-and-what-is-not))."},
+       {"A folder holds what hooked did not write",
+        [] {
+          write("notes/README.md", "somebody's own notes");
+          HookedTransformer::create(small_config()).save("notes");
+        },
+        "Choose another folder ([deploying.md](deploying.md#saving-a-model))."}});
 }
 
 void memory_errors() {

@@ -15,6 +15,7 @@
 #include "core/nearest.h"
 #include "hooked/core/error.h"
 #include "hooked/io/file.h"
+#include "io/replaceable.h"
 
 namespace hooked {
 namespace {
@@ -33,6 +34,30 @@ std::vector<std::string> names_of(const std::vector<ModelPart>& parts) {
   std::vector<std::string> names;
   for (const ModelPart& part : parts) names.push_back(part.name);
   return names;
+}
+
+/// The document of a file, which says that it is a circuit.
+ConfigReader reader_of(const std::filesystem::path& file) {
+  const std::string where = file.string();
+  Json document;
+  try {
+    document = parse_json(read_text_file(file, kMostCircuitBytes), {.bytes = kMostCircuitBytes, .depth = 8});
+  } catch (const std::invalid_argument& error) {
+    throw CheckpointError(where, fmt::format("{}; expected a file that Circuit::save wrote", error.what()));
+  }
+  if (!document.is_object())
+    throw CheckpointError(where, "this is no object; expected a file that Circuit::save wrote");
+  ConfigReader reader(std::move(document), where, make_error<CheckpointError>);
+  const std::string format = reader.text("format");
+  if (format != kCircuitFormat)
+    throw CheckpointError(reader.where("format"),
+                          fmt::format("got '{}'; expected '{}'", format, kCircuitFormat));
+  return reader;
+}
+
+bool is_own_circuit(const std::filesystem::path& file) {
+  reader_of(file);
+  return true;
 }
 
 /// EdgeNumbers as numbers of writers and readers.
@@ -228,7 +253,13 @@ Circuit Circuit::pruned(const HookedTransformer& model) const {
   return of_edges(model, named(space, on_paths(space, std::move(numbers))));
 }
 
-void Circuit::save(const std::filesystem::path& file) const {
+void Circuit::require_can_save(const std::filesystem::path& file, Overwrite overwrite) {
+  require_replaceable(file, {.name = "a circuit", .endings = {".json"}, .is_ours = is_own_circuit},
+                      overwrite);
+}
+
+void Circuit::save(const std::filesystem::path& file, Overwrite overwrite) const {
+  require_can_save(file, overwrite);
   Json json{{"format", kCircuitFormat}, {"kind", kind_ == CircuitKind::nodes ? "nodes" : "edges"}};
   if (kind_ == CircuitKind::nodes) {
     json["nodes"] = nodes_;
@@ -241,19 +272,7 @@ void Circuit::save(const std::filesystem::path& file) const {
 
 Circuit Circuit::load(const HookedTransformer& model, const std::filesystem::path& file) {
   const std::string where = file.string();
-  Json document;
-  try {
-    document = parse_json(read_text_file(file, kMostCircuitBytes), {.bytes = kMostCircuitBytes, .depth = 8});
-  } catch (const std::invalid_argument& error) {
-    throw CheckpointError(where, fmt::format("{}; expected a file that Circuit::save wrote", error.what()));
-  }
-  if (!document.is_object())
-    throw CheckpointError(where, "this is no object; expected a file that Circuit::save wrote");
-  const ConfigReader reader(std::move(document), where, make_error<CheckpointError>);
-  const std::string format = reader.text("format");
-  if (format != kCircuitFormat)
-    throw CheckpointError(reader.where("format"),
-                          fmt::format("got '{}'; expected '{}'", format, kCircuitFormat));
+  const ConfigReader reader = reader_of(file);
   constexpr Named<CircuitKind> kKinds[] = {{"nodes", CircuitKind::nodes}, {"edges", CircuitKind::edges}};
   const CircuitKind kind = reader.one_of("kind", kKinds);
   std::vector<std::string> nodes;

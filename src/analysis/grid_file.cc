@@ -3,12 +3,15 @@
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
 #include <set>
+#include <span>
 
 #include "analysis/csv.h"
+#include "analysis/picture_page.h"
 #include "core/json.h"
 #include "hooked/analysis/grid.h"
 #include "hooked/analysis/heat_map.h"
@@ -16,6 +19,7 @@
 #include "hooked/io/file.h"
 #include "hooked/io/provenance.h"
 #include "hooked/io/safetensors.h"
+#include "io/replaceable.h"
 
 namespace hooked {
 namespace {
@@ -266,7 +270,26 @@ void require_csv_can_hold(const Grid& grid) {
   }
 }
 
+bool is_own_picture(const std::filesystem::path& file) {
+  const auto picture = InputFile::open(file);
+  std::string start(std::min<std::uint64_t>(picture.size(), kPictureStart.size()), '\0');
+  picture.read(0, std::as_writable_bytes(std::span(start)));
+  return start == kPictureStart;
+}
+
+bool is_own_grid(const std::filesystem::path& file) {
+  if (file.extension() == ".svg") return is_own_picture(file);
+  Grid::load(file);
+  return true;
+}
+
 }  // namespace
+
+void Grid::require_can_save(const std::filesystem::path& file, Overwrite overwrite) {
+  require_replaceable(
+      file, {.name = "a grid", .endings = {".csv", ".json", ".svg", ".safetensors"}, .is_ours = is_own_grid},
+      overwrite);
+}
 
 std::string Grid::to_csv() const {
   require_csv_can_hold(*this);
@@ -302,28 +325,24 @@ std::string Grid::to_json() const {
   return json_text(json) + '\n';
 }
 
-void Grid::save(const std::filesystem::path& file) const {
+void Grid::save(const std::filesystem::path& file, Overwrite overwrite) const {
+  require_can_save(file, overwrite);
   const auto ending = file.extension();
   if (ending == ".svg") return write_file(file, heat_map_svg(*this));
   if (ending == ".csv") return write_file(file, to_csv());
   if (ending == ".json") return write_file(file, to_json());
-  if (ending == ".safetensors") {
-    // A safetensors file has few axes at most; the labels say how many the values had.
-    const bool fits = values_.dim() <= static_cast<std::int64_t>(SafetensorsLimits::kRank);
-    TensorAxes axes;
-    if (fits && !axes_.empty()) {
-      for (const auto& axis : axes_) axes[kTensor].push_back(axis.name);
-    }
-    const Provenance provenance{.more = {{kRecord, json_text(record_of(*this))}}};
-    return save_safetensors(file, {{kTensor, fits ? values_ : values_.flatten()}},
-                            {.metadata = to_metadata(provenance, axes)});
+  // A safetensors file has few axes at most; the labels say how many the values had.
+  const bool fits = values_.dim() <= static_cast<std::int64_t>(SafetensorsLimits::kRank);
+  TensorAxes axes;
+  if (fits && !axes_.empty()) {
+    for (const auto& axis : axes_) axes[kTensor].push_back(axis.name);
   }
-  throw IoError(file.string(), fmt::format("a grid cannot be saved as '{}'; expected a name ending in .svg, "
-                                           ".csv, .json or .safetensors",
-                                           ending.string()));
+  const Provenance provenance{.more = {{kRecord, json_text(record_of(*this))}}};
+  save_safetensors(file, {{kTensor, fits ? values_ : values_.flatten()}},
+                   {.metadata = to_metadata(provenance, axes)});
 }
 
-void Grid::save(const std::filesystem::path& file, const HeatMapOptions& options) const {
+void Grid::save(const std::filesystem::path& file, const HeatMapOptions& options, Overwrite overwrite) const {
   if (file.extension() != ".svg") {
     throw IoError(
         file.string(),
@@ -331,6 +350,7 @@ void Grid::save(const std::filesystem::path& file, const HeatMapOptions& options
                     "leave out the options or change the name",
                     file.extension().string()));
   }
+  require_can_save(file, overwrite);
   write_file(file, heat_map_svg(*this, options));
 }
 

@@ -10,7 +10,9 @@
 
 #include "core/json.h"
 #include "hooked/core/error.h"
+#include "hooked/io/provenance.h"
 #include "hooked/io/safetensors.h"
+#include "io/replaceable.h"
 
 namespace hooked {
 namespace {
@@ -43,6 +45,12 @@ std::string text_of(const Metric& metric, std::int64_t rows) {
       parts.push_back(fmt::format("{}", fmt::join(answers.of_row(row), "+")));
   }
   return fmt::format("{}", fmt::join(parts, " "));
+}
+
+bool is_own_partial(const std::filesystem::path& path) {
+  const auto file = SafetensorsFile::open(path);
+  const auto provenance = read_provenance(file);
+  return !provenance.hooked_version.empty() && provenance.more.contains(kRecord);
 }
 
 }  // namespace
@@ -83,17 +91,24 @@ SweepRecord record_of(const HookedTransformer& model, const SweepOptions& option
       {"tokens_per_run", std::to_string(options.tokens_per_run)}};
 }
 
+void require_can_keep(const std::filesystem::path& partial) {
+  require_replaceable(
+      partial,
+      {.name = "the partial file of a sweep", .endings = {".safetensors"}, .is_ours = is_own_partial},
+      Overwrite::ours);
+}
+
+PartialScores::PartialScores(std::filesystem::path file, SweepRecord record)
+    : file_(std::move(file)), record_(std::move(record)) {
+  require_can_keep(file_);
+}
+
 std::optional<CellScores> PartialScores::load() const {
   if (!std::filesystem::exists(file_)) return std::nullopt;
   const auto file = SafetensorsFile::open(file_);
-  const auto found = file.metadata().find(kRecord);
-  if (found == file.metadata().end()) {
-    throw CheckpointError(file_.string(),
-                          "this is not the partial file of a sweep; expected one, or the name of a new file");
-  }
   Json record;
   try {
-    record = parse_json(found->second, {.bytes = std::size_t{1} << 28});
+    record = parse_json(file.metadata().at(kRecord), {.bytes = std::size_t{1} << 28});
   } catch (const std::invalid_argument& error) {
     throw CheckpointError(file_.string(), fmt::format("the record of the sweep is damaged ({}); expected the "
                                                       "file as the sweep wrote it",
@@ -132,6 +147,7 @@ void PartialScores::require_same(double in_file, double now, std::string_view wh
 }
 
 void PartialScores::save(const CellScores& scores) const {
+  require_can_keep(file_);
   Json record = Json::object();
   for (const auto& [key, value] : record_) record[key] = value;
   save_safetensors(file_,
@@ -139,7 +155,7 @@ void PartialScores::save(const CellScores& scores) const {
                     {"done", scores.done.to(at::kByte)},
                     {"unpatched", scores.unpatched},
                     {"sizes", scores.sizes}},
-                   {.metadata = {{kRecord, json_text(record)}}});
+                   {.metadata = to_metadata({.more = {{kRecord, json_text(record)}}}, {})});
 }
 
 }  // namespace hooked

@@ -16,15 +16,15 @@ using SweepRecord = std::map<std::string, std::string>;
 /// The file of a sweep that is under way.
 class PartialScores {
  public:
-  PartialScores(std::filesystem::path file, SweepRecord record)
-      : file_(std::move(file)), record_(std::move(record)) {}
+  /// Throws IoError unless such a file may be written there: there is none, or the partial file of a sweep.
+  PartialScores(std::filesystem::path file, SweepRecord record);
 
   /// What the file holds; nothing where there is none. Throws IoError, and CheckpointError naming what
   /// differs for the file of another sweep.
   std::optional<CellScores> load() const;
   /// Throws CheckpointError where a number in the file is another one now; NaN in the file is any number.
   void require_same(double in_file, double now, std::string_view what) const;
-  /// Writes the file, all of it or nothing.
+  /// Writes the file, all of it or nothing. Throws IoError.
   void save(const CellScores& scores) const;
 
  private:

@@ -45,14 +45,14 @@ std::string picture_page(const PicturePage& page) {
       std::max({page.right, text_width(page.title, 15) * 1.1, text_width(page.unit, 11) + kPictureMargin}) +
       kPictureMargin;
   return fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"hooked-picture {0}\" role=\"img\" "
+      "{11}{0}\" role=\"img\" "
       "width=\"{1:.0f}\" height=\"{2:.0f}\" viewBox=\"0 0 {1:.0f} {2:.0f}\" font-family=\"Helvetica, Arial, "
       "'DejaVu Sans', sans-serif\">\n<title>{3}</title>\n<style>\n{4}{5}@media screen and "
       "(prefers-color-scheme:dark){{\n{6}{7}}}\n</style>\n"
       "<rect class=\"page\" width=\"100%\" height=\"100%\"/>\n{8}{9}{10}</svg>\n",
       page.css_class, width, page.bottom + kPictureMargin, xml_text(page.title), kLightRules,
       page.rules.light, kDarkRules, page.rules.dark, svg_text(kPictureMargin, 22, "title", page.title),
-      svg_text(kPictureMargin, 39, "unit", page.unit), page.body);
+      svg_text(kPictureMargin, 39, "unit", page.unit), page.body, kPictureStart);
 }
 
 }  // namespace hooked

@@ -10,6 +10,10 @@ inline constexpr double kPictureHeader =
     50;                                     ///< pixels that title and unit take, with what is free below them
 inline constexpr double kPictureFont = 12;  ///< pixels, of ordinary text
 
+/// What every picture begins with, which says that hooked drew it.
+inline constexpr std::string_view kPictureStart =
+    "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"hooked-picture ";
+
 /// A style sheet's rules for a light page, and what differs on a dark one. Every selector begins with the
 /// picture's class, so that a picture inside a page changes nothing of the page.
 struct PictureRules {

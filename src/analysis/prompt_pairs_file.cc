@@ -13,6 +13,7 @@
 #include "hooked/analysis/prompt_pairs.h"
 #include "hooked/core/error.h"
 #include "hooked/io/file.h"
+#include "io/replaceable.h"
 
 namespace hooked {
 namespace {
@@ -267,13 +268,10 @@ std::vector<PromptPair> read_prompt_pairs(const std::filesystem::path& file) {
   return pairs;
 }
 
-void write_prompt_pairs(const std::filesystem::path& file, const std::vector<PromptPair>& pairs) {
-  if (file.extension() != ".jsonl") {
-    throw IoError(file.string(),
-                  fmt::format("pairs of prompts cannot be written as '{}'; expected a name ending "
-                              "in .jsonl",
-                              file.extension().string()));
-  }
+void write_prompt_pairs(const std::filesystem::path& file, const std::vector<PromptPair>& pairs,
+                        Overwrite overwrite) {
+  require_replaceable(file, {.name = "a file of prompt pairs", .endings = {".jsonl"}, .is_ours = nullptr},
+                      overwrite);
   std::string text;
   const auto json_value = [](const auto& kind) {
     return std::visit([](const auto& value) { return Json(value); }, kind);

@@ -14,6 +14,7 @@
 #include "cli/interrupt.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
+#include "cli/output_files.h"
 #include "cli/progress_bar.h"
 #include "core/json.h"
 #include "core/parse_integer.h"
@@ -105,6 +106,8 @@ Json report_json(const CacheOptions& options, const Input& input, const FileCont
 }  // namespace
 
 void perform(const CacheOptions& options) {
+  require_can_write(options.out, ActivationCache::require_can_save,
+                    CommandReads(options.model).add(options.input).add(options.edits), options.force);
   const auto model = load_model(options.model);
   const auto given = read_input(options.input, model);
   const Input& input = given.input;
@@ -126,7 +129,8 @@ void perform(const CacheOptions& options) {
   print_notes(result.notes);
 
   SaveCacheOptions save{.provenance = provenance_of(model, given),
-                        .beside = beside(input, result, options.stop_at_layer.has_value())};
+                        .beside = beside(input, result, options.stop_at_layer.has_value()),
+                        .overwrite = overwrite_of(options.force)};
   save.provenance.edits = options.edits;
   if (difference) save.provenance.more["gradients_of"] = difference->text();
   {

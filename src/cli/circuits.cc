@@ -13,6 +13,7 @@
 #include "cli/interrupt.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
+#include "cli/output_files.h"
 #include "cli/patch_prompts.h"
 #include "cli/watched_work.h"
 #include "hooked/analysis/circuit.h"
@@ -222,8 +223,9 @@ Json found_json(const Found& found, const PatchPrompts& prompts) {
 }  // namespace
 
 void perform(const CircuitsOptions& options) {
-  require_folder_of(options.out);
-  require_folder_of(options.save);
+  const auto reads = CommandReads(options.model).add(options).add_path(options.circuit);
+  require_can_write(options.out, Grid::require_can_save, reads, options.force);
+  require_can_write(options.save, Circuit::require_can_save, reads, options.force);
   const auto model = load_model(options.model);
   const CircuitFinder finder(model, options);
   const InterruptGuard guard;
@@ -239,8 +241,8 @@ void perform(const CircuitsOptions& options) {
     if (!found.complete) print_ended_early();
   }
   std::fflush(stdout);
-  if (found.scores && !options.out.empty()) found.scores->save(options.out);
-  if (found.circuit && !options.save.empty()) found.circuit->save(options.save);
+  if (found.scores && !options.out.empty()) found.scores->save(options.out, overwrite_of(options.force));
+  if (found.circuit && !options.save.empty()) found.circuit->save(options.save, overwrite_of(options.force));
 }
 
 }  // namespace hooked::cli

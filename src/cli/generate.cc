@@ -16,6 +16,7 @@
 #include "cli/interrupt.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
+#include "cli/output_files.h"
 #include "cli/progress_bar.h"
 #include "core/json.h"
 
@@ -107,7 +108,7 @@ Json result_json(const GenerateResult& result, const Input& input, const Seconds
 void save_captured(const GenerateCommandOptions& options, const HookedTransformer& model,
                    const GivenInput& given, const GenerateResult& result) {
   const Input& input = given.input;
-  SaveCacheOptions save{.provenance = provenance_of(model, given)};
+  SaveCacheOptions save{.provenance = provenance_of(model, given), .overwrite = overwrite_of(options.force)};
   Provenance& from = save.provenance;
   from.edits = options.edits;
   from.more["stopped"] = json_text(reasons_json(result));
@@ -212,10 +213,16 @@ GenerateOptions generate_options(const GenerateCommandOptions& options, const Ho
 }  // namespace
 
 void perform(const GenerateCommandOptions& options) {
+  require_can_write(options.out, ActivationCache::require_can_save,
+                    CommandReads(options.model)
+                        .add(options.input)
+                        .add(options.edits)
+                        .add(options.prompt_edits)
+                        .add(options.new_token_edits),
+                    options.force);
   const auto model = load_model(options.model);
   const auto given = read_input(options.input, model);
   const Input& input = given.input;
-  require_folder_of(options.out);
   auto generate = generate_options(options, model, input);
   Stream stream(options, input, model, generate);
   const InterruptGuard guard;

@@ -13,6 +13,7 @@
 #include "cli/interrupt.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
+#include "cli/output_files.h"
 #include "cli/watched_work.h"
 #include "hooked/analysis/head_runs.h"
 #include "hooked/analysis/repetition.h"
@@ -113,7 +114,12 @@ Json heads_json(const HeadsFound& found, const Input& input) {
 }  // namespace
 
 void perform(const HeadsOptions& options) {
-  require_folder_of(options.out);
+  const auto reads = CommandReads(options.model).add(options.input).add(options.edits);
+  const auto names = scores_of(options);
+  for (const auto& name : names) {
+    require_can_write(file_of(options.out, name, names.size() > 1), Grid::require_can_save, reads,
+                      options.force);
+  }
   const auto model = load_model(options.model);
   const Input input = scored_input(model, options);
   const HeadsFound found = find_heads(model, options, input);
@@ -136,7 +142,7 @@ void perform(const HeadsOptions& options) {
   std::fflush(stdout);
   print_notes(found.heads.notes);
   for (std::size_t i = 0; i < scores.size() && !options.out.empty(); ++i)
-    scores[i].save(file_of(options.out, found.names[i], scores.size() > 1));
+    scores[i].save(file_of(options.out, found.names[i], scores.size() > 1), overwrite_of(options.force));
 }
 
 }  // namespace hooked::cli

@@ -13,6 +13,7 @@
 #include "cli/interrupt.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
+#include "cli/output_files.h"
 #include "cli/watched_work.h"
 #include "hooked/analysis/attribution.h"
 #include "hooked/analysis/logit_lens.h"
@@ -103,7 +104,9 @@ void print_parts(const Grid& parts, std::int64_t top_k) {
 }  // namespace
 
 void perform(const LensOptions& options) {
-  require_folder_of(options.out);
+  require_can_write(options.out, Grid::require_can_save,
+                    CommandReads(options.model).add(options.input).add(options.edits).add_path(options.maps),
+                    options.force);
   const auto model = load_model(options.model);
   const auto input = read_input(options.input, model).input;
   LogitLensOptions lens{.positions = lens_positions(options.positions),
@@ -127,11 +130,12 @@ void perform(const LensOptions& options) {
     print_json(lens_json(made, lens, input));
   }
   std::fflush(stdout);
-  if (!options.out.empty()) made.probabilities.save(options.out);
+  if (!options.out.empty()) made.probabilities.save(options.out, overwrite_of(options.force));
 }
 
 void perform(const AttributeOptions& options) {
-  require_folder_of(options.out);
+  require_can_write(options.out, Grid::require_can_save,
+                    CommandReads(options.model).add(options.input).add(options.edits), options.force);
   const auto model = load_model(options.model);
   const auto input = read_input(options.input, model).input;
   const auto answer = Answers::any_of(ids_of_choice(options.answers, model));
@@ -170,7 +174,7 @@ void perform(const AttributeOptions& options) {
       print_ended_early(work.done(), work.total(), options.sources ? "layers" : "modules");
   }
   std::fflush(stdout);
-  if (!options.out.empty()) parts.save(options.out);
+  if (!options.out.empty()) parts.save(options.out, overwrite_of(options.force));
 }
 
 }  // namespace hooked::cli

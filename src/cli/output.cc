@@ -73,19 +73,6 @@ void print_fields(const std::vector<Field>& fields) {
   }
 }
 
-void require_folder_of(const std::string& file) {
-  if (file.empty() || std::filesystem::is_directory(std::filesystem::absolute(file).parent_path())) return;
-  throw IoError(file, "the folder of the file is not there; expected an existing one; make it first");
-}
-
-std::string file_of(const std::string& file, std::string name, bool several) {
-  if (file.empty() || !several) return file;
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return c == ':' || c == ','; }, '-');
-  const std::filesystem::path path(file);
-  return (path.parent_path() / (path.stem().string() + '.' + name + path.extension().string())).string();
-}
-
 std::string grouped(std::int64_t number) {
   auto text = std::to_string(number);
   const std::size_t first = text.front() == '-' ? 1 : 0;

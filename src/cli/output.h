@@ -47,14 +47,6 @@ struct Field {
 /// Writes each field to stdout: labels in a column, texts beside it, wrapped.
 void print_fields(const std::vector<Field>& fields);
 
-/// Throws IoError unless the folder of a file that is to be written is there; for no file, an empty name,
-/// there is nothing to say. Called before anything is computed, so that nothing is lost.
-void require_folder_of(const std::string& file);
-
-/// A file of one of several results: where there are several, the name of each stands before the ending.
-/// Characters that are awkward in names of files become `-`.
-std::string file_of(const std::string& file, std::string name, bool several);
-
 /// Writes what is worth knowing about how something was computed to stderr, a line for each note: on a device
 /// that replays recorded runs, why this one is not recorded.
 void print_notes(const std::vector<std::string>& notes);

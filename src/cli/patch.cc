@@ -16,6 +16,7 @@
 #include "cli/interrupt.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
+#include "cli/output_files.h"
 #include "cli/patch_output.h"
 #include "cli/patch_prompts.h"
 #include "cli/patch_sweeps.h"
@@ -27,6 +28,9 @@ namespace {
 std::string file_of_sweep(const std::string& file, const SweepChoice& choice, const PatchOptions& options) {
   return file_of(file, choice.name, options.sweeps.size() > 1);
 }
+
+// A file of what is done so far is gone on from: --force is not about it.
+void require_can_go_on(const std::filesystem::path& partial, Overwrite) { require_can_keep(partial); }
 
 UnpatchedScores unpatched_scores(const PatchPrompts& prompts) {
   UnpatchedScores scores{.kinds = prompts.metric_kinds(),
@@ -98,8 +102,12 @@ Json with_tokens(Json json, const PatchPrompts& prompts, const PatchSweeps& swee
 }  // namespace
 
 void perform(const PatchOptions& options) {
-  require_folder_of(options.out);
-  require_folder_of(options.partial);
+  const auto reads = CommandReads(options.model).add(options);
+  for (const SweepChoice& choice : options.sweeps) {
+    require_can_write(file_of_sweep(options.out, choice, options), Grid::require_can_save, reads,
+                      options.force);
+    require_can_write(file_of_sweep(options.partial, choice, options), require_can_go_on, reads, false);
+  }
   const auto model = load_model(options.model);
   const PatchPrompts prompts(model, options);
   const PatchSweeps sweeps(model, options, prompts);
@@ -120,7 +128,7 @@ void perform(const PatchOptions& options) {
   const PatchScale scale = options.rescaled ? PatchScale::rescaled : PatchScale::scores;
   for (std::size_t i = 0; i < made.sweeps.size() && !options.out.empty(); ++i) {
     const std::string file = file_of_sweep(options.out, options.sweeps[i], options);
-    made.sweeps[i].all(scale, options.per_pair).save(file);
+    made.sweeps[i].all(scale, options.per_pair).save(file, overwrite_of(options.force));
     if (!options.json) fmt::print("{}{}\n", i == 0 ? "\n" : "", file);
   }
   if (options.partial.empty() || !made.complete) return;

@@ -14,6 +14,7 @@
 namespace hooked::cli {
 
 void perform(const SaveOptions& options) {
+  HookedTransformer::require_can_save(options.model.model, options.out);
   const auto model = load_model(options.model);
   {
     ProgressBar bar("saving");

@@ -14,6 +14,7 @@
 #include "cli/interrupt.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
+#include "cli/output_files.h"
 #include "cli/watched_work.h"
 #include "hooked/analysis/circuits.h"
 #include "hooked/analysis/singular_directions.h"
@@ -27,9 +28,18 @@ struct NamedGrid {
   Grid grid;
 };
 
-void save(const std::vector<NamedGrid>& grids, const std::string& out) {
-  if (out.empty()) return;
-  for (const auto& [name, grid] : grids) grid.save(file_of(out, name, grids.size() > 1));
+// Of the grids that the options ask for.
+std::vector<std::string> grid_names(const WeightsOptions& options) {
+  if (!options.composition.empty()) return options.composition;
+  if (options.copying) return {"eigenvalues", "top_k"};
+  return {"logits"};
+}
+
+void save(const std::vector<NamedGrid>& grids, const WeightsOptions& options) {
+  if (options.out.empty()) return;
+  const bool several = grid_names(options).size() > 1;
+  for (const auto& [name, grid] : grids)
+    grid.save(file_of(options.out, name, several), overwrite_of(options.force));
 }
 
 CircuitOptions circuits_of(const WeightsOptions& options) {
@@ -84,7 +94,7 @@ void show_composition(const HookedTransformer& model, const WeightsOptions& opti
   if (options.json) print_json(json);
   if (!complete && !options.json) print_ended_early();
   std::fflush(stdout);
-  save(grids, options.out);
+  save(grids, options);
 }
 
 void show_copying(const HookedTransformer& model, const WeightsOptions& options) {
@@ -107,7 +117,7 @@ void show_copying(const HookedTransformer& model, const WeightsOptions& options)
   }
   if (!found.complete && !options.json) print_ended_early(work.done(), work.total(), "heads");
   std::fflush(stdout);
-  save({{"eigenvalues", found.eigenvalues}, {"top_k", found.top_k}}, options.out);
+  save({{"eigenvalues", found.eigenvalues}, {"top_k", found.top_k}}, options);
 }
 
 SingularOf matrix_of(std::string_view word) {
@@ -160,13 +170,17 @@ void show_singular(const HookedTransformer& model, const WeightsOptions& options
   const auto logits = found.logits.to(at::kCPU, at::kDouble);  // [direction, vocab]
   const Grid grid(logits, {numbers("direction", logits.size(0)), numbers("vocab", logits.size(1))},
                   {.title = "Singular directions of " + found.title, .unit = "logits"});
-  save({{"logits", grid}}, options.out);
+  save({{"logits", grid}}, options);
 }
 
 }  // namespace
 
 void perform(const WeightsOptions& options) {
-  require_folder_of(options.out);
+  const auto names = grid_names(options);
+  for (const auto& name : names) {
+    require_can_write(file_of(options.out, name, names.size() > 1), Grid::require_can_save,
+                      CommandReads(options.model), options.force);
+  }
   const auto model = load_model(options.model);
   if (!options.composition.empty()) return show_composition(model, options);
   if (options.copying) return show_copying(model, options);

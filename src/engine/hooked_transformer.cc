@@ -4,39 +4,35 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <set>
+#include <string>
 #include <utility>
 
 #include "engine/scoped_hooks.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
-#include "hooked/io/file.h"
 #include "hooked/io/safetensors.h"
 #include "hooked/loading/describe.h"
+#include "io/model_files.h"
+#include "io/own_folder.h"
+#include "io/safetensors_writer.h"
 #include "loading/load.h"
 #include "loading/packed_file.h"
+#include "loading/read_from.h"
 
 namespace hooked {
 namespace {
 
 // Where Hugging Face's folders say which tokens end a generation.
 constexpr const char* kGenerationConfig = "generation_config.json";
+// The weights of a model that is not packed.
 constexpr const char* kPlainFile = "model.safetensors";
-constexpr const char* kPackedFile = "packed.safetensors";
 
-// Files that saving would leave beside the new ones and loading would read with them.
-void require_no_other_model(const std::filesystem::path& folder, const LoadedModel& model, bool packed) {
-  std::vector<std::string> leftovers{"model.safetensors.index.json", packed ? kPlainFile : kPackedFile};
-  if (model.stop_tokens.empty()) leftovers.emplace_back(kGenerationConfig);
-  for (const std::string_view name : Tokenizer::file_names()) {
-    if (!model.tokenizer_files.contains(std::string(name))) leftovers.emplace_back(name);
-  }
-  for (const std::string& name : leftovers) {
-    if (!std::filesystem::exists(folder / name)) continue;
-    throw IoError(folder.string(),
-                  fmt::format("the folder holds '{}' of another model; expected an empty or new "
-                              "folder; choose another or remove that file",
-                              name));
-  }
+// Every file that a saved model can have.
+std::set<std::string> saved_file_names() {
+  std::set<std::string> names{kConfigFile, kGenerationConfig, kPlainFile, std::string(kPackedFile)};
+  for (const std::string_view name : Tokenizer::file_names()) names.emplace(name);
+  return names;
 }
 
 // The weights alone.
@@ -100,24 +96,26 @@ HookHandle HookedTransformer::attach(Hook hook) {
 }
 
 void HookedTransformer::save(const std::filesystem::path& folder, const SaveOptions& options) const {
-  std::error_code failed;
-  std::filesystem::create_directories(folder, failed);
-  if (failed)
-    throw IoError(folder.string(), fmt::format("the folder could not be made ({})", failed.message()));
-  require_no_other_model(folder, *model_, options.packed);
+  OwnFolder saved(folder, saved_file_names(), model_->read_from);
   if (options.packed) {
-    save_packed(folder / kPackedFile, model_->device.is_cpu() ? *model_ : *on_cpu(*model_), options.progress);
+    write_packed(saved.add(std::string(kPackedFile)), model_->device.is_cpu() ? *model_ : *on_cpu(*model_),
+                 options.progress);
   } else {
     const StateDict weights = copy_weights(*model_);
-    save_safetensors(folder / kPlainFile, {weights.begin(), weights.end()},
-                     {.metadata = {{"format", "pt"}}, .progress = options.progress});
+    write_safetensors(saved.add(kPlainFile), {weights.begin(), weights.end()},
+                      {.metadata = {{"format", "pt"}}, .progress = options.progress});
   }
-  write_file(folder / "config.json", config_json(model_->config));
-  for (const auto& [name, content] : model_->tokenizer_files) write_file(folder / name, content);
+  saved.add(kConfigFile, config_json(model_->config));
+  for (const auto& [name, content] : model_->tokenizer_files) saved.add(name, content);
   if (!model_->stop_tokens.empty()) {
-    write_file(folder / kGenerationConfig,
-               fmt::format("{{\"eos_token_id\": [{}]}}\n", fmt::join(model_->stop_tokens, ", ")));
+    saved.add(kGenerationConfig,
+              fmt::format("{{\"eos_token_id\": [{}]}}\n", fmt::join(model_->stop_tokens, ", ")));
   }
+  saved.commit();
+}
+
+void HookedTransformer::require_can_save(std::string_view model, const std::filesystem::path& folder) {
+  require_own_folder(folder, saved_file_names(), model_read_from(model));
 }
 
 }  // namespace hooked

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <string_view>
 
 namespace hooked {
 
@@ -25,11 +26,23 @@ class [[nodiscard]] AtomicFile {
   /// Appends. Throws IoError with the bytes wanted and the reason.
   void write(std::span<const std::byte> bytes);
 
-  /// Puts the written bytes in the destination's place. Throws IoError; then the destination is as it was,
-  /// except when only the folder's fsync failed.
+  /// Ends the writing: every byte is on the disk. Throws IoError.
+  void finish();
+
+  /// Puts the written bytes in the destination's place, after finish() if that was not called. Throws
+  /// IoError; then the destination is as it was, except when only the folder's fsync failed.
   void commit();
 
+  /// Where the file will be.
+  const std::filesystem::path& path() const noexcept { return path_; }
+
+  /// Whether a file of that name in a folder is one that was being written, be it by a program that has
+  /// ended.
+  static bool is_partial(std::string_view name);
+
  private:
+  [[noreturn]] void fail(std::string_view step) const;
+
   std::filesystem::path path_;
   std::filesystem::path folder_;
   std::filesystem::path partial_;

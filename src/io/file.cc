@@ -24,6 +24,9 @@ namespace {
 // Linux moves at most 0x7ffff000 bytes in one call; a round number below it keeps partial transfers rare.
 constexpr std::size_t kLargestTransfer = std::size_t{1} << 30;
 
+// What stands before and after what makes a temporary name unique.
+constexpr std::string_view kPartialStart = ".hooked-", kPartialEnd = ".partial";
+
 std::string reason_text(int code) { return std::generic_category().message(code); }
 
 std::string_view kind_text(mode_t mode) {
@@ -184,8 +187,8 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
   folder_ = path_.has_parent_path() ? path_.parent_path() : std::filesystem::path(".");
   for (unsigned attempt = 0; descriptor_ < 0; ++attempt) {
     // The name does not grow with the destination's, which may be as long as the file system allows.
-    partial_ = folder_ / fmt::format(".hooked-{}-{:x}-{}.partial", ::getpid(),
-                                     reinterpret_cast<std::uintptr_t>(this), attempt);
+    partial_ = folder_ / fmt::format("{}{}-{:x}-{}{}", kPartialStart, ::getpid(),
+                                     reinterpret_cast<std::uintptr_t>(this), attempt, kPartialEnd);
     descriptor_ = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (descriptor_ < 0 && errno != EEXIST && errno != EINTR) {
       const auto code = errno;
@@ -216,14 +219,24 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
   }
 }
 
-void AtomicFile::commit() {
-  const auto fail = [&](std::string_view step) {
-    throw IoError(path_text(path_),
-                  fmt::format("{} of {} bytes failed: {}", step, written_, reason_text(errno)));
-  };
+void AtomicFile::fail(std::string_view step) const {
+  throw IoError(path_text(path_),
+                fmt::format("{} of {} bytes failed: {}", step, written_, reason_text(errno)));
+}
+
+bool AtomicFile::is_partial(std::string_view name) {
+  return name.starts_with(kPartialStart) && name.ends_with(kPartialEnd);
+}
+
+void AtomicFile::finish() {
+  if (descriptor_ < 0) return;
   if (::fsync(descriptor_) != 0) fail("flushing to disk");
   // The descriptor is gone after close() whatever it returns, so it is given up first.
   if (::close(std::exchange(descriptor_, -1)) != 0) fail("closing");
+}
+
+void AtomicFile::commit() {
+  finish();
   if (::rename(partial_.c_str(), path_.c_str()) != 0) fail("putting the finished file in place");
   partial_.clear();
   const auto folder = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <system_error>
 #include <utility>
@@ -52,6 +53,16 @@ std::optional<std::string> referenced_commit(const std::filesystem::path& refere
 bool is_folder(const std::filesystem::path& path) {
   std::error_code ignored;
   return std::filesystem::is_directory(path, ignored);
+}
+
+/// Whether `folder` holds the revisions of a model, a data set or a space as a hub cache keeps them.
+bool is_cached_repository(const std::filesystem::path& folder) {
+  const std::string name = folder.filename().native();
+  const bool named = std::ranges::any_of(
+      std::array{kModelPrefix, std::string_view("datasets--"), std::string_view("spaces--")},
+      [&](std::string_view prefix) { return name.starts_with(prefix); });
+  return named &&
+         (is_folder(folder / kSnapshots) || is_folder(folder / "blobs") || is_folder(folder / "refs"));
 }
 
 /// The snapshot of the one commit that begins with `start`, or nothing.
@@ -145,6 +156,22 @@ std::optional<HubName> name_of_snapshot(const std::filesystem::path& folder) {
     name->revision = commit;
   }
   return name;
+}
+
+void require_outside_hub_cache(const std::filesystem::path& folder, std::string_view where) {
+  std::error_code ignored;
+  const auto whole = [&](const std::filesystem::path& path) {
+    auto made = std::filesystem::weakly_canonical(std::filesystem::absolute(path, ignored), ignored);
+    return made.has_filename() ? made : made.parent_path();  // without a slash at its end
+  };
+  const auto cache = whole(hub_cache().path);
+  for (auto above = whole(folder); above != above.parent_path(); above = above.parent_path()) {
+    if (above != cache && !is_cached_repository(above)) continue;
+    throw IoError(where,
+                  fmt::format("this is inside the Hugging Face cache '{}', which other programs rely on; "
+                              "expected a place outside it; choose another",
+                              path_text(above == cache ? above : above.parent_path())));
+  }
 }
 
 std::string download_command(const HubName& name) {

@@ -58,6 +58,11 @@ std::filesystem::path model_place(const HubName& name, const HubCache& cache);
 /// where the cache says that main is this commit, else the commit; nothing for a folder elsewhere.
 std::optional<HubName> name_of_snapshot(const std::filesystem::path& folder);
 
+/// Throws IoError about `where` if `folder`, which need not be there yet, is a hub cache or leads into one,
+/// through whatever links: the cache that models are looked up in, or a `models--org--name` with the layout
+/// of one elsewhere.
+void require_outside_hub_cache(const std::filesystem::path& folder, std::string_view where);
+
 /// What a user types to download the model: `hf download org/name --revision v1.0`.
 std::string download_command(const HubName& name);
 

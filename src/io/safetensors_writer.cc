@@ -1,3 +1,5 @@
+#include "io/safetensors_writer.h"
+
 #include <c10/core/Layout.h>
 #include <fmt/format.h>
 
@@ -131,9 +133,8 @@ std::string header_text(const NamedTensors& tensors, std::span<const std::size_t
 
 }  // namespace
 
-void save_safetensors(const std::filesystem::path& path, const NamedTensors& tensors,
-                      const SafetensorsOptions& options) {
-  const auto where = path_text(path);
+void write_safetensors(AtomicFile& file, const NamedTensors& tensors, const SafetensorsOptions& options) {
+  const auto where = path_text(file.path());
   check_all(tensors, options.metadata, where);
   const auto order = data_order(tensors);
   const auto header = header_text(tensors, order, options.metadata, options.alignment);
@@ -146,7 +147,6 @@ void save_safetensors(const std::filesystem::path& path, const NamedTensors& ten
   for (std::size_t i = 0; i < length.size(); ++i)
     length[i] = static_cast<std::byte>(header.size() >> (8 * i));
 
-  AtomicFile file(path);
   file.write(length);
   file.write(std::as_bytes(std::span(header)));
   std::uint64_t total = 0;
@@ -164,6 +164,12 @@ void save_safetensors(const std::filesystem::path& path, const NamedTensors& ten
       if (options.progress) options.progress(written, total);
     }
   }
+}
+
+void save_safetensors(const std::filesystem::path& path, const NamedTensors& tensors,
+                      const SafetensorsOptions& options) {
+  AtomicFile file(path);
+  write_safetensors(file, tensors, options);
   file.commit();
 }
 

@@ -40,6 +40,7 @@
 #include "loading/place_layers.h"
 #include "loading/plan_weights.h"
 #include "loading/quantised_source.h"
+#include "loading/read_from.h"
 #include "loading/recipe_reader.h"
 #include "loading/streamed_model.h"
 #include "loading/tokenizer_files.h"
@@ -155,6 +156,8 @@ struct PlannedModel {
                : read_tokenizer_files(folder_with_tokenizer(given), d_vocab);
   }
 
+  ReadFrom read_from() const { return model_read_from(place, reader, adapter ? &*adapter : nullptr); }
+
   std::vector<std::int64_t> stop_tokens(const TokenizerFiles& text) const {
     return reader.gguf() != nullptr ? gguf_stop_tokens(*reader.gguf())
                                     : read_stop_tokens(folder_of_model(place), identified.config, text);
@@ -224,6 +227,7 @@ std::shared_ptr<LoadedModel> load_model(std::string_view id, const LoadOptions& 
                          : build_model(std::move(planned.source), planned.plan, options, planned.processing);
   model->id = id;
   model->revision = revision_of_model(planned.given);
+  model->read_from = planned.read_from();
   model->family = planned.identified.family.model_type;
   const auto notes = planned.notes();
   model->notes.insert(model->notes.begin(), notes.begin(), notes.end());
@@ -274,6 +278,7 @@ std::shared_ptr<LoadedModel> copy_model(const LoadedModel& model, const Placemen
                                         Storage storage) {
   auto copy = std::make_shared<LoadedModel>(model.config, placement, storage);
   copy->family = model.family;
+  copy->read_from = model.read_from;
   // Where its own layers lie it has said already.
   std::copy_if(model.notes.begin(), model.notes.end(), std::back_inserter(copy->notes),
                [&](const std::string& note) { return note != model.placement.text(); });

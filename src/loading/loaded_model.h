@@ -17,6 +17,7 @@
 #include "hooked/text/tokenizer.h"
 #include "hooked/weights/processing.h"
 #include "hooks/host_transport.h"
+#include "io/replaceable.h"
 #include "models/key_rooms.h"
 #include "models/recordings.h"
 #include "models/storage.h"
@@ -50,6 +51,7 @@ struct LoadedModel {
 
   std::string id;        ///< that load_model was called with; empty for other models
   std::string revision;  ///< the commit, where it came from a hub cache
+  ReadFrom read_from;    ///< what saving it leaves alone
   std::string family = "hooked_transformer";
   std::vector<std::string> notes;
   std::vector<std::string> ignored_keys;

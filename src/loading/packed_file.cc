@@ -20,6 +20,7 @@
 #include "hooked/io/safetensors.h"
 #include "io/path_text.h"
 #include "io/safetensors_tensors.h"
+#include "io/safetensors_writer.h"
 #include "models/parameter_memory.h"
 #include "models/transformer.h"
 
@@ -151,18 +152,18 @@ SourceTensors source_tensors(const std::shared_ptr<const LoadedModel>& model,
   return all;
 }
 
-void save_packed(const std::filesystem::path& path, const LoadedModel& model, const Progress& progress) {
+void write_packed(AtomicFile& file, const LoadedModel& model, const Progress& progress) {
   assert(model.device.is_cpu());
   Parameters parameters = parameters_as_they_lie(*model.graph);
   std::ranges::stable_sort(parameters, {}, [](const auto& parameter) {
     return parameter.second.nbytes() % kParameterAlignment != 0;
   });
-  save_safetensors(path, parameters,
-                   {.metadata = {{kLayoutKey, kLayout},
-                                 {kStorageKey, std::string(storage_name(model.storage))},
-                                 {kDtypeKey, std::string(dtype_text(model.config.dtype))}},
-                    .progress = progress,
-                    .alignment = kParameterAlignment});
+  write_safetensors(file, parameters,
+                    {.metadata = {{kLayoutKey, kLayout},
+                                  {kStorageKey, std::string(storage_name(model.storage))},
+                                  {kDtypeKey, std::string(dtype_text(model.config.dtype))}},
+                     .progress = progress,
+                     .alignment = kParameterAlignment});
 }
 
 }  // namespace hooked

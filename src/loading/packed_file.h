@@ -5,6 +5,7 @@
 
 #include "hooked/core/model_config.h"
 #include "hooked/core/progress.h"
+#include "io/atomic_file.h"
 #include "io/checkpoint_reader.h"
 #include "io/source_tensor.h"
 #include "loading/loaded_model.h"
@@ -36,6 +37,6 @@ SourceTensors source_tensors(const std::shared_ptr<const LoadedModel>& model,
 
 /// Writes the file that map_packed reads: the parameters of a model on the CPU as they lie there. `progress`
 /// may be null. Throws IoError.
-void save_packed(const std::filesystem::path& path, const LoadedModel& model, const Progress& progress);
+void write_packed(AtomicFile& file, const LoadedModel& model, const Progress& progress);
 
 }  // namespace hooked

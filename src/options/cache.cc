@@ -23,7 +23,9 @@ Reader define_cache(CLI::App& app) {
                        : std::string();
           },
           "", "names"));
-  app.add_option("--out", options->out, "the safetensors file to write")->option_text(kFileWord)->required();
+  auto* out = app.add_option("--out", options->out, "the file to write, which ends in .safetensors");
+  out->option_text(kFileWord)->required();
+  add_force_option(app, options->force, {out});
   app.add_option("--stop-at-layer", options->stop_at_layer, "end before this block; no logits then")
       ->option_text("L");
   auto* gradients =
@@ -44,6 +46,7 @@ Reader define_cache(CLI::App& app) {
   add_list_option(app, options->list)->excludes(add_json_option(app, options->json));
   return [options, inputs] {
     require_one(inputs);
+    require_ending("--out", options->out, kTensorEnding);
     if (options->gradients && options->stop_at_layer) {
       throw UsageError(
           "--gradients needs logits, which a run with --stop-at-layer does not have; expected one of the "

@@ -33,6 +33,10 @@ void require_fit(const CircuitsOptions& options) {
   require(!options.judge || chooses || !options.circuit.empty(),
           "--judge needs a circuit; expected --top, --threshold or --circuit");
   require_grid_file(options.out);
+  require_ending("--save", options.save, ".json");
+  require(!options.force || !options.out.empty() || !options.save.empty(),
+          "--force is about files that are written; expected --out or --save with it");
+  require(options.out.empty() || options.out != options.save, "--out and --save name one file; expected two");
 }
 
 void add_estimates(CLI::App& app, CircuitsOptions& options, CircuitWords& words) {
@@ -70,7 +74,7 @@ void add_estimates(CLI::App& app, CircuitsOptions& options, CircuitWords& words)
   add_edit_option(app, options.edits);
 }
 
-void add_choice(CLI::App& app, CircuitsOptions& options) {
+CLI::Option* add_choice(CLI::App& app, CircuitsOptions& options) {
   static constexpr auto* kGroup = "The circuit";
   app.add_option("--top", options.top, "the N parts with the largest scores, pruned")
       ->option_text("N")
@@ -84,26 +88,27 @@ void add_choice(CLI::App& app, CircuitsOptions& options) {
   app.add_option("--circuit", options.circuit, "the circuit of a file instead of a choice")
       ->option_text(kFileWord)
       ->group(kGroup);
-  app.add_option("--save", options.save, "writes the chosen circuit (JSON)")
-      ->option_text(kFileWord)
-      ->group(kGroup);
+  auto* save = app.add_option("--save", options.save, "writes the chosen circuit: .json");
+  save->option_text(kFileWord)->group(kGroup);
   app.add_option(
          "--judge", options.judge,
          "run the circuit alone and ablated, without each part, and N other sets of its size (0: none)")
       ->option_text("N")
       ->check(CLI::NonNegativeNumber)
       ->group(kGroup);
+  return save;
 }
 
-void add_output(CLI::App& app, CircuitsOptions& options) {
+void add_output(CLI::App& app, CircuitsOptions& options, CLI::Option* save) {
   static constexpr auto* kGroup = "Output";
   app.add_option("--top-k", options.top_k, "how many scores are shown (default: 20)")
       ->option_text("K")
       ->check(at_least_one())
       ->group(kGroup);
-  app.add_option("--out", options.out, "writes all scores: .csv, .json, .svg (a heat map) or .safetensors")
-      ->option_text(kFileWord)
-      ->group(kGroup);
+  auto* out = app.add_option("--out", options.out,
+                             "writes all scores: .csv, .json, .svg (a heat map) or .safetensors");
+  out->option_text(kFileWord)->group(kGroup);
+  add_force_option(app, options.force, {out, save})->group(kGroup);
   add_json_option(app, options.json)->group(kGroup);
 }
 
@@ -117,8 +122,8 @@ Reader define_circuits(CLI::App& app) {
   add_pairs(app, *options, inputs);
   add_scores(app, *options, words->metrics);
   add_estimates(app, *options, *words);
-  add_choice(app, *options);
-  add_output(app, *options);
+  auto* save = add_choice(app, *options);
+  add_output(app, *options, save);
   return [options, words, inputs] {
     require_one(inputs);
     options->metrics = read_metrics(words->metrics);

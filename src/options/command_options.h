@@ -97,6 +97,7 @@ struct LensOptions {
   std::string parts;  ///< a grain; empty: the stream
   std::string maps;
   std::string out;
+  bool force = false;  ///< `out` may replace any file
   bool json = false;
 };
 
@@ -111,6 +112,7 @@ struct AttributeOptions {
   bool sources = false;
   std::int64_t top_k = 20;
   std::string out;
+  bool force = false;  ///< `out` may replace any file
   bool json = false;
 };
 
@@ -127,6 +129,7 @@ struct HeadsOptions {
   std::string of;  ///< whose heads: encoder or cross; empty: those of the stack that predicts
   bool per_row = false;
   std::string out;
+  bool force = false;  ///< `out` may replace any file
   bool json = false;
 };
 
@@ -136,6 +139,7 @@ struct CacheOptions {
   std::vector<std::string> edits;
   std::string names;
   std::string out;
+  bool force = false;  ///< `out` may replace any file
   std::optional<std::int64_t> stop_at_layer;
   bool gradients = false;
   std::string answer_token;
@@ -168,6 +172,7 @@ struct GenerateCommandOptions {
   bool ignores_stop_tokens = false;  ///< those that the model names
   std::string capture;
   std::string out;
+  bool force = false;  ///< `out` may replace any file
   bool json = false;
 };
 
@@ -237,6 +242,7 @@ struct PatchOptions : ScoredPairOptions {
   bool noising = false;
   bool per_pair = false;
   std::string out;
+  bool force = false;  ///< `out` may replace any file
   bool rescaled = false;
   std::string partial;
   std::string replicas;
@@ -258,6 +264,7 @@ struct CircuitsOptions : ScoredPairOptions {
   std::uint64_t seed = 0;
   std::int64_t top_k = 20;  ///< scores that are shown
   std::string out;
+  bool force = false;  ///< `out` and `save` may replace any file
   bool json = false;
 };
 
@@ -277,6 +284,7 @@ struct WeightsOptions {
   bool bare = false;          ///< without the norms' weights
   bool encoder = false;
   std::string out;
+  bool force = false;  ///< `out` may replace any file
   bool json = false;
 };
 

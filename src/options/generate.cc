@@ -56,12 +56,15 @@ Reader define_generate(CLI::App& app) {
                      "names or globs of activations to keep, separated by commas, over prompt and "
                      "continuation")
           ->option_text("GLOB");
-  auto* out = app.add_option("--out", options->out, "the safetensors file for them")->option_text(kFileWord);
+  auto* out = app.add_option("--out", options->out, "the file for them, which ends in .safetensors")
+                  ->option_text(kFileWord);
+  add_force_option(app, options->force, {out});
   capture->needs(out);
   out->needs(capture);
   app.add_flag("--json", options->json, "one JSON object on stdout when all is there");
   return [options, inputs] {
     require_one(inputs);
+    require_ending("--out", options->out, kTensorEnding);
     return *options;
   };
 }

@@ -74,11 +74,12 @@ Reader define_heads(CLI::App& app) {
       ->option_text("STACK")
       ->check(CLI::IsMember({"encoder", "cross"}));
   app.add_flag("--per-row", options->per_row, "the scores of each row instead of all rows together");
-  app.add_option(
-         "--out", options->out,
-         "writes the scores: .csv, .json, .svg or .safetensors; of several each has a file, F with the "
-         "score's name before the ending")
-      ->option_text(kFileWord);
+  auto* out = app.add_option(
+      "--out", options->out,
+      "writes the scores: .csv, .json, .svg or .safetensors; of several each has a file, F with the "
+      "score's name before the ending");
+  out->option_text(kFileWord);
+  add_force_option(app, options->force, {out});
   add_json_option(app, options->json);
   return [options, inputs, rows, seed] {
     require_one(inputs);

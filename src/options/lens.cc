@@ -52,9 +52,10 @@ Reader define_lens(CLI::App& app) {
                      "read the stream through a tuned or a Jacobian lens, a file or the folder it is in");
   maps->option_text(kFileWord)->excludes(parts)->excludes(mid);
   parts->excludes(mid);
-  app.add_option("--out", options->out,
-                 "writes the probabilities of the answers: .csv, .json, .svg or .safetensors")
-      ->option_text(kFileWord);
+  auto* out = app.add_option("--out", options->out,
+                             "writes the probabilities of the answers: .csv, .json, .svg or .safetensors");
+  out->option_text(kFileWord);
+  add_force_option(app, options->force, {out});
   add_json_option(app, options->json);
   return [options, inputs] {
     require_one(inputs);
@@ -82,8 +83,9 @@ Reader define_attribute(CLI::App& app) {
   app.add_option("--top-k", options->top_k, "how many parts are shown, the largest (default: 20)")
       ->option_text("K")
       ->check(at_least_one());
-  app.add_option("--out", options->out, "writes all parts: .csv, .json, .svg or .safetensors")
-      ->option_text(kFileWord);
+  auto* out = app.add_option("--out", options->out, "writes all parts: .csv, .json, .svg or .safetensors");
+  out->option_text(kFileWord);
+  add_force_option(app, options->force, {out});
   add_json_option(app, options->json);
   return [options, inputs] {
     require_one(inputs);

@@ -47,6 +47,9 @@ void require_fit(const PatchOptions& options) {
           "--source is where paths begin; expected --sweep with direct_path_q, direct_path_k or "
           "direct_path_v");
   require_grid_file(options.out);
+  require_ending("--partial", options.partial, kTensorEnding);
+  require(options.out.empty() || options.out != options.partial,
+          "--out and --partial name one file; expected two");
 }
 
 void add_sweeps(CLI::App& app, PatchOptions& options, PatchWords& words) {
@@ -103,8 +106,10 @@ void add_outputs(CLI::App& app, PatchOptions& options) {
   app.add_flag("--rescaled", options.rescaled, "of --out: corrupted 0, clean 1, instead of the scores")
       ->needs(out)
       ->group(kGroup);
+  add_force_option(app, options.force, {out})->group(kGroup);
   app.add_option("--partial", options.partial,
-                 "a file for what is done so far: Ctrl-C leaves it, the same command line goes on from it, "
+                 "a file (.safetensors) for what is done so far: Ctrl-C leaves it, the same command line "
+                 "goes on from it, "
                  "and it is gone when all is done")
       ->option_text(kFileWord)
       ->group(kGroup);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <span>
 #include <system_error>
 #include <utility>
 
@@ -20,7 +21,16 @@
 namespace hooked::cli {
 namespace {
 
-constexpr std::array<std::string_view, 4> kGridEndings{".csv", ".json", ".svg", ".safetensors"};
+constexpr std::array<std::string_view, 4> kGridEndings{".csv", ".json", ".svg", kTensorEnding};
+
+void require_one_of(std::string_view option, std::string_view file,
+                    std::span<const std::string_view> endings) {
+  const auto fits = [&](std::string_view ending) { return file.ends_with(ending); };
+  if (file.empty() || std::ranges::any_of(endings, fits)) return;
+  throw UsageError(
+      fmt::format("{}: '{}' is of no kind that can be written; expected a name that ends in {}{}", option,
+                  printable(file), endings.size() > 1 ? "one of " : "", fmt::join(endings, ", ")));
+}
 
 // Wrong spellings of option values are errors of usage, found while the command line is read. A usual
 // abbreviation of a dtype becomes its name.
@@ -72,13 +82,23 @@ CLI::Validator offering(const std::vector<std::string>& values) {
   return CLI::Validator([](const std::string&) { return std::string(); }, set_text(values));
 }
 
-void require_grid_file(std::string_view out) {
-  for (const std::string_view ending : kGridEndings) {
-    if (out.empty() || out.ends_with(ending)) return;
-  }
-  throw UsageError(
-      fmt::format("--out: '{}' is of no kind that can be written; expected a name that ends in one of {}",
-                  printable(out), fmt::join(kGridEndings, ", ")));
+void require_grid_file(std::string_view out) { require_one_of("--out", out, kGridEndings); }
+
+void require_ending(std::string_view option, std::string_view file, std::string_view ending) {
+  require_one_of(option, file, {&ending, 1});
+}
+
+CLI::Option* add_force_option(CLI::App& app, bool& force, const std::vector<CLI::Option*>& outs) {
+  std::vector<std::string> names;
+  for (const auto* out : outs) names.push_back(out->get_name());
+  auto* option = app.add_flag(
+      "--force", force,
+      fmt::format(
+          "replace whatever file {} names, not only one that hooked wrote as the same kind; never one "
+          "that the command reads",
+          fmt::join(names, " or ")));
+  if (outs.size() == 1) option->needs(outs.front());
+  return option;
 }
 
 CLI::Validator at_least_one() {

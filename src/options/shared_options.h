@@ -54,8 +54,17 @@ CLI::Option* add_list_option(CLI::App& app, bool& list);
 /// Adds --json.
 CLI::Option* add_json_option(CLI::App& app, bool& json);
 
+/// Adds --force, which is about the files of `outs`.
+CLI::Option* add_force_option(CLI::App& app, bool& force, const std::vector<CLI::Option*>& outs);
+
 /// Throws UsageError unless --out is empty or a kind of file that a grid is written as.
 void require_grid_file(std::string_view out);
+
+/// Throws UsageError unless the option's file is empty or has this ending, which says what is written.
+void require_ending(std::string_view option, std::string_view file, std::string_view ending);
+
+/// What files of tensors end in.
+inline constexpr std::string_view kTensorEnding = ".safetensors";
 
 /// An option's check: an integer from 1 on.
 CLI::Validator at_least_one();

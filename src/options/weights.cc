@@ -106,11 +106,12 @@ Reader define_weights(CLI::App& app) {
                   {composition}});
   app.add_flag("--bare", options->bare,
                "the matrices without weights and centring of the norms between, as TransformerLens has them");
-  app.add_option(
-         "--out", options->out,
-         "writes the numbers: .csv, .json, .svg or .safetensors; where there are several grids each has "
-         "a file, F with its name before the ending")
-      ->option_text(kFileWord);
+  auto* out = app.add_option(
+      "--out", options->out,
+      "writes the numbers: .csv, .json, .svg or .safetensors; where there are several grids each has "
+      "a file, F with its name before the ending");
+  out->option_text(kFileWord);
+  add_force_option(app, options->force, {out});
   add_json_option(app, options->json);
   const OneOf shown{composition, copying, singular};
   return [options, shown, some] {

@@ -2,6 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/where.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -221,6 +222,25 @@ TEST_F(CircuitOf, IsReadAsItWasSaved) {
   EXPECT_THAT(refusal(head + R"("kind": "edges", "edges": [["logits", "embed"]]})"),
               HasSubstr("another model"));
   EXPECT_THROW(Circuit::load(model_, folder.path() / "none.json"), IoError);
+}
+
+TEST_F(CircuitOf, ReplacesCircuitsAndNothingOfOthers) {
+  const TempFolder folder;
+  const auto file = folder / "circuit.json";
+  const Circuit circuit = Circuit::of_nodes(model_, {"head 0.1"});
+  for (int i = 0; i < 2; ++i) circuit.save(file);
+  // A grid is ours, and no circuit.
+  for (const std::string& text : {std::string("{}"), std::string(), std::string(R"({"format": "mine"})"),
+                                  Grid(at::ones({1}, at::kDouble), {{"a", {"0"}}}, {}).to_json()}) {
+    write_file(file, text);
+    EXPECT_THAT(text_thrown_by<IoError>([&] { circuit.save(file); }),
+                HasSubstr("not a circuit written by hooked"));
+    EXPECT_EQ(read_text_file(file, 1 << 20), text);
+  }
+  circuit.save(file, Overwrite::any);
+  EXPECT_EQ(Circuit::load(model_, file), circuit);
+  EXPECT_THAT(text_thrown_by<IoError>([&] { circuit.save(folder / "circuit.txt", Overwrite::any); }),
+              HasSubstr("expected a name that ends in .json"));
 }
 
 TEST_F(CircuitOf, IsJudgedByRuns) {

@@ -3,6 +3,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/tensor.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +16,10 @@
 #include <sstream>
 
 #include "hooked/analysis/heat_map.h"
+#include "hooked/analysis/line_plot.h"
 #include "hooked/core/error.h"
+#include "hooked/io/file.h"
+#include "hooked/io/safetensors.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/thrown_by.h"
 
@@ -202,8 +206,40 @@ TEST(Grid, SavesByTheFilesEnding) {
   const auto error = thrown_by<IoError>([&] { grid.save(folder / "g.png"); });
   ASSERT_TRUE(error);
   EXPECT_THAT(error->what(),
-              testing::AllOf(HasSubstr(".png"), HasSubstr(".svg, .csv, .json or .safetensors")));
+              testing::AllOf(HasSubstr(".png"), HasSubstr(".csv, .json, .svg or .safetensors")));
   EXPECT_THROW(grid.save(folder / "absent" / "g.csv"), IoError);
+}
+
+TEST(Grid, ReplacesGridsAndNothingOfOthers) {
+  const TempFolder folder;
+  const auto grid = two_by_three();
+  const std::string csv = "layer,head,value\n0,0,1\n";  // somebody's own table
+  for (const std::string ending : {".svg", ".csv", ".json", ".safetensors"}) {
+    SCOPED_TRACE(ending);
+    const auto file = folder / ("g" + ending);
+    for (int i = 0; i < 2; ++i) grid.save(file);
+    const auto own = read(file);
+    const auto others = {std::string(), std::string("text"), csv, own.substr(0, own.size() / 2),
+                         std::string("<svg xmlns=\"http://www.w3.org/2000/svg\"></svg>")};
+    for (const auto& text : others) {
+      if (ending == ".svg" && own.starts_with(text) && text.size() > 100) continue;  // told by its first tag
+      write_file(file, text);
+      EXPECT_THAT(text_thrown_by<IoError>([&] { grid.save(file); }),
+                  HasSubstr("not a grid written by hooked"));
+      EXPECT_THROW(Grid::require_can_save(file), IoError);
+      EXPECT_EQ(read(file), text);
+    }
+    grid.save(file, Overwrite::any);
+    EXPECT_EQ(read(file), own);
+  }
+  // A file of tensors that is no grid: a model's weights.
+  save_safetensors(folder / "g.safetensors", {{"W_E", at::ones({2})}}, {.metadata = {{"format", "pt"}}});
+  EXPECT_THROW(grid.save(folder / "g.safetensors"), IoError);
+  write_file(folder / "g.svg", "text");
+  EXPECT_THROW(grid.save(folder / "g.svg", HeatMapOptions()), IoError);
+  grid.save(folder / "g.svg", HeatMapOptions(), Overwrite::any);
+  write_file(folder / "g.svg", line_plot_svg(grid));
+  grid.save(folder / "g.svg");  // a picture, too
 }
 
 TEST(Grid, SavesPicturesWithOptions) {

@@ -221,7 +221,20 @@ TEST_F(PromptPairFile, WhatIsNotKnownIsRefusedWithItsLine) {
               HasSubstr("'corrupted_place:x' beside it"));
   EXPECT_THAT(refusal("p.csv", "clean,corrupted_tokens\na,1 x\n"), HasSubstr("line 2: 'x' is not an id"));
   EXPECT_THROW(read_prompt_pairs(folder_ / "p.txt"), IoError);
-  EXPECT_THROW(write_prompt_pairs(folder_ / "p.csv", {short_pair()}), IoError);
+}
+
+TEST_F(PromptPairFile, AFileThatIsThereIsReplacedOnlyWhenAnyMayBe) {
+  const auto file = folder_ / "mine.jsonl";
+  write_prompt_pairs(file, {short_pair()});
+  EXPECT_THAT(text_thrown_by<IoError>([&] {
+                write_prompt_pairs(file, {short_pair(), short_pair()});
+              }),
+              HasSubstr("does not say who wrote it"));
+  EXPECT_EQ(read_prompt_pairs(file).size(), 1u);
+  write_prompt_pairs(file, {short_pair(), short_pair()}, Overwrite::any);
+  EXPECT_EQ(read_prompt_pairs(file).size(), 2u);
+  EXPECT_THAT(text_thrown_by<IoError>([&] { write_prompt_pairs(folder_ / "p.csv", {short_pair()}); }),
+              HasSubstr("expected a name that ends in .jsonl"));
 }
 
 }  // namespace

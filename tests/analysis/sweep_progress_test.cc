@@ -2,6 +2,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/ones.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,6 +19,7 @@
 #include "hooked/analysis/sweep.h"
 #include "hooked/core/error.h"
 #include "hooked/hooks/edit.h"
+#include "hooked/io/safetensors.h"
 #include "tests/analysis/two_layer_model.h"
 #include "tests/support/process_memory.h"
 #include "tests/support/temp_folder.h"
@@ -201,8 +203,23 @@ TEST_P(SweepProgressed, ThePartialFileOfAnotherSweepIsRefused) {
   EXPECT_THAT(refusal(random_model_of(wider), unchanged), HasSubstr("its config differ"));
   const auto weights = HookedTransformer::create(two_layer_config(), {.seed = 3});
   EXPECT_THAT(refusal(weights, unchanged), HasSubstr("the unpatched logit of row 0 was"));
-  std::ofstream(folder_ / "partial.safetensors") << "nothing of the kind";
-  EXPECT_FALSE(refusal(model_, unchanged).empty());
+}
+
+TEST_P(SweepProgressed, OnlyAPartialFileIsWrittenTo) {
+  auto begun = options();
+  begun.partial = folder_ / "partial.safetensors";
+  const auto refused = [&] {
+    EXPECT_THROW(require_can_keep(begun.partial), IoError);
+    return text_thrown_by<IoError>([&] { sweep(model_, begun); });
+  };
+  std::ofstream(begun.partial) << "nothing of the kind";
+  EXPECT_THAT(refused(), HasSubstr("not the partial file of a sweep written by hooked"));
+  save_safetensors(begun.partial, {{"scores", at::ones({2})}}, {.metadata = {{"sweep", "mine"}}});
+  EXPECT_THAT(refused(), HasSubstr("not the partial file of a sweep written by hooked"));
+  Grid(at::ones({1}, at::kDouble), {{"a", {"0"}}}, {}).save(begun.partial, Overwrite::any);
+  EXPECT_THAT(refused(), HasSubstr("not the partial file of a sweep written by hooked"));
+  begun.partial = folder_ / "partial.bin";
+  EXPECT_THAT(refused(), HasSubstr("expected a name that ends in .safetensors"));
 }
 
 TEST(SweepMemory, DoesNotGrowWithTheNumberOfCells) {

@@ -37,7 +37,7 @@ TEST_F(EncoderCliTest, TokenTypesReachTheModel) {
                           expected),
       kDoubleTolerance);
   expect_failure({"cache", kFamilies + "bert_pretraining", "--tokens-file", path("in.safetensors"),
-                  "--token-types", "0,0,0", "--out", path("x")},
+                  "--token-types", "0,0,0", "--out", path("x.safetensors")},
                  2, "token_type_ids");
   expect_failure({"run", kFamilies + "bert_pretraining", "--tokens", "3,4", "--token-types", "0,3"}, 1,
                  "0 to 2");
@@ -58,7 +58,7 @@ TEST_F(EncoderCliTest, AModelWithoutUnembeddingHasNoLogits) {
   EXPECT_EQ(info["processing"]["center_unembed"], "the model has no unembedding");
   expect_failure({"run", folder, "--tokens", "3,4"}, 1, "no unembedding");
   expect_failure({"cache", folder, "--tokens", "3,4", "--gradients", "--answer-token", "1", "--against-token",
-                  "2", "--out", path("x")},
+                  "2", "--out", path("x.safetensors")},
                  1, "no unembedding");
   EXPECT_GT(succeed({"bench", folder, "--length", "4", "--iterations", "1", "--json"}).json()["points"], 10);
 }

@@ -2,6 +2,7 @@
 #include <ATen/ops/tensor.h>
 
 #include <filesystem>
+#include <utility>
 
 #include "tests/cli/cli_fixture.h"
 
@@ -61,10 +62,62 @@ TEST_F(SaveTest, PackedWeightsAreAModelLikeAnyOther) {
   EXPECT_EQ(read("again/model.safetensors"), read("plain/model.safetensors"));
 }
 
-TEST_F(SaveTest, FilesOfAnotherModelAreNotMixedIn) {
+TEST_F(SaveTest, AFolderOfOthersIsLeftAlone) {
   write_tokenizer("saved");
   expect_failure({"save", model(), "--out", path("saved")}, 1, "tokenizer.json");
   EXPECT_FALSE(std::filesystem::exists(path("saved/model.safetensors")));
+  // A checkpoint of others, with weights in one file.
+  std::filesystem::copy(model(), path("theirs"));
+  const auto weights = read("theirs/model.safetensors"), config = read("theirs/config.json");
+  expect_failure({"save", model(), "--out", path("theirs"), "--dtype", "float64"}, 1,
+                 "the folder holds 'config.json', which hooked did not write");
+  EXPECT_EQ(read("theirs/model.safetensors"), weights);
+  EXPECT_EQ(read("theirs/config.json"), config);
+}
+
+TEST_F(SaveTest, ItsOwnFolderIsReplacedAltogether) {
+  write_tokenizer();
+  succeed({"save", model(), "--out", path("saved"), "--packed"});
+  succeed({"save", model(), "--out", path("saved"), "--dtype", "float64"});
+  EXPECT_FALSE(std::filesystem::exists(path("saved/packed.safetensors")));
+  EXPECT_EQ(HookedTransformer::load(path("saved")).config().dtype, at::kDouble);
+  std::filesystem::remove(path("model/tokenizer.json"));
+  std::filesystem::remove(path("model/tokenizer_config.json"));
+  succeed({"save", model(), "--out", path("saved")});
+  EXPECT_FALSE(HookedTransformer::load(path("saved")).has_tokenizer());
+  write("saved/README.md", "mine");
+  expect_failure({"save", model(), "--out", path("saved")}, 1, "'README.md'");
+  EXPECT_EQ(HookedTransformer::load(path("saved")).config().dtype, at::kFloat);
+}
+
+TEST_F(SaveTest, TheFolderThatTheModelComesFromIsLeftAlone) {
+  succeed({"save", model(), "--out", path("saved")});
+  const auto weights = read("saved/model.safetensors");
+  std::filesystem::create_directory_symlink("saved", path("link"));
+  for (const auto& [from, to] : {std::pair{"saved", "saved"},
+                                 {"saved", "saved/"},
+                                 {"saved", "model/../saved"},
+                                 {"saved", "link"},
+                                 {"link", "saved"},
+                                 {"saved/model.safetensors", "saved"}}) {
+    expect_failure({"save", path(from), "--out", path(to), "--dtype", "float64"}, 1,
+                   "from which the model was read");
+  }
+  EXPECT_EQ(read("saved/model.safetensors"), weights);
+}
+
+TEST_F(SaveTest, AHubCacheIsLeftAlone) {
+  const auto snapshots = folder_ / "models--org--name/snapshots";
+  std::filesystem::create_directories(snapshots);
+  std::filesystem::create_directories(folder_ / "models--org--name/blobs");
+  std::filesystem::rename(path("model"), snapshots / "c0ffee");
+  std::filesystem::create_directory_symlink(snapshots / "c0ffee", path("link"));
+  for (const auto& to :
+       {snapshots / "c0ffee", snapshots / "new", folder_ / "models--org--name/blobs", folder_ / "link"}) {
+    expect_failure({"save", (snapshots / "c0ffee").string(), "--out", to.string()}, 1,
+                   "inside the Hugging Face cache");
+  }
+  succeed({"save", (snapshots / "c0ffee").string(), "--out", path("saved")});
 }
 
 TEST_F(SaveTest, ALimitOnFileSizesIsAnError) {

@@ -7,16 +7,19 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
+#include "hooked/engine/trainable_transformer.h"
 #include "hooked/io/file.h"
 #include "tests/engine/small_models.h"
 #include "tests/support/compare.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/thrown_by.h"
 
 namespace hooked::hooked_transformer_test {
 namespace {
@@ -72,11 +75,12 @@ TEST(HookedTransformer, KnowsWhereItComesFrom) {
   const auto made = HookedTransformer::create(small_config(), {.seed = 1});
   EXPECT_EQ(made.provenance().model, "");
   std::uint64_t written = 0, size = 0;
-  made.save(folder / "models--org--name/snapshots/c0ffee",
-            {.progress = [&](std::uint64_t done, std::uint64_t total) {
+  made.save(folder / "made", {.progress = [&](std::uint64_t done, std::uint64_t total) {
               written = done;
               size = total;
             }});
+  std::filesystem::create_directories(folder / "models--org--name/snapshots");
+  std::filesystem::rename(folder / "made", folder / "models--org--name/snapshots/c0ffee");
   EXPECT_EQ(written, size);
   EXPECT_GT(size, 0u);
   const std::string place = (folder / "models--org--name/snapshots/c0ffee").string();
@@ -94,6 +98,29 @@ TEST(HookedTransformer, KnowsWhereItComesFrom) {
       read_text_file(folder / "models--org--name/snapshots/c0ffee/config.json", 1 << 20);
   EXPECT_EQ(from.config_sha1, c10::sha1(config).str());
   EXPECT_NE(HookedTransformer::load(place, {.dtype = at::kHalf}).provenance().config_sha1, from.config_sha1);
+}
+
+TEST(HookedTransformer, DoesNotSaveOverWhatItWasReadFrom) {
+  const TempFolder folder;
+  random_model().save(folder / "m");
+  const auto place = (folder / "m").string();
+  const auto model = HookedTransformer::load(place);
+  const std::string said = "from which the model was read";
+  // Copies that are models of their own, and one made of it by training, come from there, too.
+  for (const auto& copy : {model, HookedTransformer(model), TrainableTransformer::from(model).freeze()}) {
+    EXPECT_NE(text_thrown_by<IoError>([&] { copy.save(folder / "m"); }).find(said), std::string::npos);
+  }
+  EXPECT_NE(
+      text_thrown_by<IoError>([&] { HookedTransformer::require_can_save(place, folder / "m"); }).find(said),
+      std::string::npos);
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  const auto relative = HookedTransformer::load("./m");
+  std::filesystem::current_path(before);
+  EXPECT_THROW(relative.save(folder / "m"), IoError) << "wherever the program goes";
+  for (int i = 0; i < 2; ++i) model.save(folder / "again");
+  HookedTransformer::load(place, {.dtype = at::kDouble}).save(folder / "again");
+  EXPECT_EQ(HookedTransformer::load((folder / "again").string()).dtype(), at::kDouble);
 }
 
 TEST(HookedTransformer, ResultsOutliveTheModel) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "hooked/core/error.h"
+#include "hooked/io/file.h"
 #include "hooked/io/safetensors.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/thrown_by.h"
@@ -263,6 +264,30 @@ TEST_F(Cache, AFileSaysWhereItComesFromAndHasMoreTensors) {
       cache_.save(path, {.beside = {{"hook_embed", random({1}, 1)}, {"hook_embed", random({1}, 1)}}}),
       CheckpointError);
   EXPECT_THROW(cache_.save(path, {.provenance = {.more = {{"cache.order", "x"}}}}), CheckpointError);
+}
+
+TEST_F(Cache, ReplacesCachesAndNothingOfOthers) {
+  const TempFolder folder;
+  const auto path = folder / "cache.safetensors";
+  for (int i = 0; i < 2; ++i) cache_.save(path);
+  const auto refused = [&] {
+    EXPECT_THROW(ActivationCache::require_can_save(path), IoError);
+    const auto text = text_thrown_by<IoError>([&] { cache_.save(path); });
+    return text.find("not a file of activations written by hooked") != std::string::npos;
+  };
+  save_safetensors(path, {{"W_E", random({2}, 1)}}, {.metadata = {{"format", "pt"}}});  // a model's weights
+  EXPECT_TRUE(refused());
+  EXPECT_TRUE(SafetensorsFile::open(path).find("W_E"));
+  save_safetensors(path, {{"x", random({2}, 1)}}, {.metadata = to_metadata({}, {})});  // ours, and no cache
+  EXPECT_TRUE(refused());
+  write_file(path, "text");
+  EXPECT_TRUE(refused());
+  cache_.save(path, {.overwrite = Overwrite::any});
+  EXPECT_EQ(ActivationCache::load(path).names(), cache_.names());
+  EXPECT_NE(text_thrown_by<IoError>([&] {
+              cache_.save(folder / "c.npz", {.overwrite = Overwrite::any});
+            }).find("expected a name that ends in .safetensors"),
+            std::string::npos);
 }
 
 TEST_F(Cache, AxesThatDoNotFitAreNotRecorded) {

@@ -14,6 +14,7 @@
 #include "hooked/analysis/grid.h"
 #include "hooked/core/export.h"
 #include "hooked/engine/hooked_transformer.h"
+#include "hooked/io/overwrite.h"
 
 namespace HOOKED_EXPORT hooked {
 
@@ -59,8 +60,11 @@ class Circuit {
   /// since all of them read the embeddings and write to the end of the stream.
   Circuit pruned(const HookedTransformer& model) const;
 
-  /// Writes `file` (JSON), all of it or nothing. Throws IoError.
-  void save(const std::filesystem::path& file) const;
+  /// Writes `file` (a name ending in `.json`), all of it or nothing. Throws IoError, also for a file of that
+  /// name that `overwrite` does not allow to replace.
+  void save(const std::filesystem::path& file, Overwrite overwrite = Overwrite::ours) const;
+  /// Throws what saving a circuit as `file` would throw about the file: to be asked before long work.
+  static void require_can_save(const std::filesystem::path& file, Overwrite overwrite = Overwrite::ours);
   /// Reads what save() wrote. Throws IoError, and CheckpointError naming what is wrong in the file, nodes and
   /// edges that the model does not have among it.
   static Circuit load(const HookedTransformer& model, const std::filesystem::path& file);

@@ -12,6 +12,7 @@
 
 #include "hooked/core/export.h"
 #include "hooked/hooks/address.h"
+#include "hooked/io/overwrite.h"
 
 namespace HOOKED_EXPORT hooked {
 
@@ -126,12 +127,16 @@ class Grid {
   std::string to_json() const;
 
   /// Writes `file`, all of it or nothing: `.svg` a heat map, `.csv`, `.json`, `.safetensors` (the tensor
-  /// `values`; the rest is the metadata's `grid`). Throws IoError for another ending and when it cannot
-  /// write.
-  void save(const std::filesystem::path& file) const;
+  /// `values`; the rest is the metadata's `grid`). Throws IoError for another ending, for a file of that name
+  /// that `overwrite` does not allow to replace, and when it cannot write.
+  void save(const std::filesystem::path& file, Overwrite overwrite = Overwrite::ours) const;
+
+  /// Throws what saving a grid as `file` would throw about the file: to be asked before long work.
+  static void require_can_save(const std::filesystem::path& file, Overwrite overwrite = Overwrite::ours);
 
   /// Writes the heat map `file`, a name ending in `.svg`. Throws as heat_map_svg does, and IoError.
-  void save(const std::filesystem::path& file, const HeatMapOptions& options) const;
+  void save(const std::filesystem::path& file, const HeatMapOptions& options,
+            Overwrite overwrite = Overwrite::ours) const;
 
   /// Reads a `.csv`, `.json` or `.safetensors` file that `save` wrote: the same grid, to the last bit of
   /// every number (a NaN is a NaN). Throws IoError, and CheckpointError naming what is wrong in the file.

@@ -13,6 +13,7 @@
 #include "hooked/analysis/position.h"
 #include "hooked/core/export.h"
 #include "hooked/engine/hooked_transformer.h"
+#include "hooked/io/overwrite.h"
 
 namespace HOOKED_EXPORT hooked {
 
@@ -49,8 +50,10 @@ struct PromptPair {
 /// Throws IoError, and CheckpointError naming the line for what is not known or has another form.
 std::vector<PromptPair> read_prompt_pairs(const std::filesystem::path& file);
 
-/// Writes pairs as `.jsonl`, all of them or nothing; read_prompt_pairs gives the same back. Throws IoError.
-void write_prompt_pairs(const std::filesystem::path& file, const std::vector<PromptPair>& pairs);
+/// Writes pairs as `.jsonl`, all of them or nothing; read_prompt_pairs gives the same back. Such a file looks
+/// the same whoever wrote it, so one that is there is replaced only with Overwrite::any. Throws IoError.
+void write_prompt_pairs(const std::filesystem::path& file, const std::vector<PromptPair>& pairs,
+                        Overwrite overwrite = Overwrite::ours);
 
 /// How pairs become tokens. For designated initialisers.
 struct PromptPairOptions {

@@ -104,8 +104,9 @@ struct SweepOptions {
   std::vector<HookedTransformer> replicas = {};
   /// Called after each run, by one thread at a time; false ends the sweep.
   std::function<bool(const SweepProgress&)> progress = nullptr;
-  /// A safetensors file that holds what is done so far: read when the sweep begins, where there is one, and
-  /// written every half a minute and at the end, also when a hook throws. Empty: none.
+  /// A file, whose name ends in `.safetensors`, that holds what is done so far: read when the sweep begins,
+  /// where there is one, and written every half a minute and at the end, also when a hook throws. Empty:
+  /// none.
   std::filesystem::path partial = {};
 };
 
@@ -143,14 +144,19 @@ struct SweepReport {
 /// out, fewer patches are run together from there on; hooks are called again for those that did not fit.
 ///
 /// Throws HookError for a site, an axis or a source that does not fit, ShapeError for tokens, positions or a
-/// metric that do not, CheckpointError for a partial file of another model, tokens or options, MemoryError
-/// where there is no memory for one patch alone. What a metric or a hook throws passes through. (Method: Vig
-/// et al. 2020; Meng et al. 2022, "causal tracing"; Wang et al. 2023, "path patching".)
+/// metric that do not, CheckpointError for a partial file of another model, tokens or options, IoError for a
+/// file of another kind in its place, MemoryError where there is no memory for one patch alone. What a metric
+/// or a hook throws passes through. (Method: Vig et al. 2020; Meng et al. 2022, "causal tracing"; Wang et al.
+/// 2023, "path patching".)
 Grid sweep(const HookedTransformer& model, const SweepOptions& options);
 
 /// The same, with the scores of the unpatched runs; what a metric throws for a cell is listed, and the others
 /// stand.
 SweepReport sweep_report(const HookedTransformer& model, const SweepOptions& options);
+
+/// Throws IoError unless a sweep can keep what is done so far in that file: a new one, or the partial file of
+/// a sweep. To be asked before long work; a sweep asks it too.
+void require_can_keep(const std::filesystem::path& partial);
 
 /// The scores of a run without patches, on the axes `metric` (where there are several) and `row` (where there
 /// are several): what a sweep is rescaled with.

@@ -135,8 +135,13 @@ class HookedTransformer {
   /// The weights by TransformerLens's names, contiguous copies.
   StateDict state_dict() const;
   /// Writes a native folder (config.json, model.safetensors or packed.safetensors, and the tokenizer if there
-  /// is one) that loads bit-identically. Throws IoError.
+  /// is one) that loads bit-identically, as a whole: after an error the folder is as it was. It may be new,
+  /// be empty, or hold nothing but a model that was saved before, which goes. Throws IoError, also for a
+  /// folder that holds anything else, that this model was read from, or that is in a hub cache.
   void save(const std::filesystem::path& folder, const SaveOptions& options = {}) const;
+  /// Throws what loading `model` and saving it to `folder` would throw about the folder, and CheckpointError
+  /// where there is no such model.
+  static void require_can_save(std::string_view model, const std::filesystem::path& folder);
 
   /// Whether the model came with a tokenizer. Without one the text functions throw TokenizerError.
   bool has_tokenizer() const;

@@ -16,6 +16,7 @@
 #include "hooked/hooks/act.h"
 #include "hooked/hooks/address.h"
 #include "hooked/hooks/late_tensor.h"
+#include "hooked/io/overwrite.h"
 #include "hooked/io/provenance.h"
 
 namespace HOOKED_EXPORT hooked {
@@ -47,7 +48,8 @@ struct SaveCacheOptions {
   /// Logits, tokens and the like, in front of the activations. A tensor named as the cache's own mask
   /// (`attention_mask`, in an encoder-decoder `decoder_attention_mask`) stands in its place.
   std::vector<TensorBeside> beside = {};
-  Progress progress = nullptr;  ///< bytes of tensors written
+  Progress progress = nullptr;            ///< bytes of tensors written
+  Overwrite overwrite = Overwrite::ours;  ///< what may be replaced; ours is a file that `save` wrote
 };
 
 /// Activations by name, in firing order, as downstream saw them (after hooks and edits).
@@ -146,8 +148,13 @@ class ActivationCache {
   ///
   ///     run.cache.save("run.safetensors", {.provenance = model.provenance()});
   ///
-  /// Throws what save_safetensors throws, and CheckpointError for keys of the provenance that are taken.
+  /// Throws IoError for a name that does not end in `.safetensors` and for a file of that name that
+  /// `overwrite` does not allow to replace; what save_safetensors throws; CheckpointError for keys of the
+  /// provenance that are taken.
   void save(const std::filesystem::path& file, const SaveCacheOptions& options = {}) const;
+
+  /// Throws what saving a cache as `file` would throw about the file: to be asked before long work.
+  static void require_can_save(const std::filesystem::path& file, Overwrite overwrite = Overwrite::ours);
 
   /// Reads what `save`, `hooked cache` or `hooked generate --capture` wrote, leaving out what stands beside
   /// the activations; read_provenance() gives the rest. Throws CheckpointError, HookError for a key that is

@@ -95,6 +95,10 @@ std::string named_model_type(std::string_view model);
 /// There need not be a tokenizer in it. Throws CheckpointError for a model that is not there.
 std::filesystem::path tokenizer_folder(std::string_view model);
 
+/// The files that a model is read from, those of its config and tokenizer included, and its base model's if
+/// it is an adapter; absolute paths, of which some need not be there. Throws as describe() does.
+std::vector<std::filesystem::path> files_read(std::string_view model);
+
 /// The config of a model in the dtype it would be loaded in. Its weights may be missing; where there are
 /// some, they tell whether the model has an unembedding. Throws ConfigError or IoError.
 ModelConfig read_model_config(std::string_view model);
