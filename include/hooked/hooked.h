@@ -39,6 +39,7 @@
 #include "hooked/analysis/virtual_weights.h"
 #include "hooked/core/axis.h"
 #include "hooked/core/error.h"
+#include "hooked/core/kernel_set.h"
 #include "hooked/core/model_config.h"
 #include "hooked/core/placement.h"
 #include "hooked/core/print.h"
