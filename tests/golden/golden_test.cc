@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <iterator>
 #include <set>
+#include <utility>
 
 #include "families/family.h"
 #include "hooked/engine/hooked_transformer.h"
@@ -136,6 +137,24 @@ TEST_P(RawGolden, PackedAndPlainFoldersComputeTheSameBits) {
       return output_of(loaded.run(input_of(golden), options_of(golden)));
     };
     EXPECT_TRUE(at::equal(output("packed"), output("plain"))) << dtype;
+  }
+}
+
+// The dtypes that kernels of our own compute in; tests run this with every set of them. Near ties of a router
+// may fall the other way, so it is the mean error that is small.
+TEST_P(RawGolden, LowerPrecisionFollowsFloat64) {
+  const GoldenRun golden = read_golden(GetParam());
+  const auto output = [&](at::ScalarType dtype) {
+    const auto model = HookedTransformer::load(GetParam().folder().string(),
+                                               {.dtype = dtype, .processing = WeightProcessing::none()});
+    const at::Tensor all = output_of(model.run(input_of(golden), options_of(golden))).to(at::kDouble);
+    const at::Tensor mask = output_mask(golden);
+    return mask.defined() ? all.index({mask.to(at::kBool)}) : all;
+  };
+  const at::Tensor exact = output(at::kDouble);
+  const double size = exact.abs().mean().item<double>();
+  for (const auto& [dtype, allowed] : {std::pair{at::kFloat, 1e-4}, std::pair{at::kBFloat16, 0.1}}) {
+    EXPECT_LT((output(dtype) - exact).abs().mean().item<double>(), allowed * size) << dtype;
   }
 }
 

@@ -26,11 +26,7 @@ warnings.filterwarnings("ignore")
 # The command, and the module of makers whose main() it calls with the arguments behind it.
 kCommands = {"compare": "compare", "record": "record", "absent-keys": "absent_keys", "text-parts": "text_parts",
              "stored-numbers": "stored_numbers", "quantised-weights": "quantised_weights", "gguf-blocks": "gguf_blocks", "gguf-models": "gguf_models", "adapters": "adapters",
-<<<<<<< HEAD
-             "sampling": "sampling", "sentences": "sentences", "patching": "patching", "projections": "projections",
-=======
-             "sampling": "sampling", "real-models": "real_models", "patching": "patching",
->>>>>>> realmodel
+             "sampling": "sampling", "real-models": "real_models", "patching": "patching", "projections": "projections",
              "chat": "chat", "reading": "reading", "gradients": "gradients", "heads": "heads", "lenses": "lenses", "circuits": "circuits", "bridge": "bridge",
              "pickles": "pickles", "tokenizers": "tokenizers",
              "tokenizer-folders": "tokenizer_folders", "unicode-differences": "unicode_differences"}
