@@ -1,7 +1,6 @@
 // hooked tokenize: text to ids and pieces, or ids to text.
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -23,12 +22,6 @@ namespace hooked::cli {
 namespace {
 
 constexpr std::uint64_t kTextsBytes = std::uint64_t{1} << 30;
-
-Tokenizer load_tokenizer(const std::string& model) {
-  std::error_code ignored;
-  const bool is_file = std::filesystem::is_regular_file(model, ignored);
-  return Tokenizer::load(is_file ? std::filesystem::path(model) : tokenizer_folder(model));
-}
 
 std::vector<std::string> read_texts(const std::string& file) {
   try {

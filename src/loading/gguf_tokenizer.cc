@@ -346,20 +346,31 @@ bool has_a_tokenizer(const GgufMetadata& metadata) {
   return model != nullptr && model->text() != "no_vocab" && model->text() != "none";
 }
 
+TokenizerFiles tokenizer_files(const GgufMetadata& metadata, const std::string& where) {
+  GgufTokenizerText made(metadata, where);
+  std::string json = made.tokenizer();
+  std::string config = made.config();
+  TokenizerFiles text;
+  text.tokenizer = Tokenizer::parse(json, where, config);
+  text.files = {{std::string(kTokenizerFileName), std::move(json)},
+                {std::string(kTokenizerConfigName), std::move(config)}};
+  return text;
+}
+
 }  // namespace
 
 TokenizerFiles read_gguf_tokenizer(const GgufMetadata& metadata, std::int64_t d_vocab,
                                    const std::string& where) {
   if (!has_a_tokenizer(metadata)) return {};
-  const auto read = [&](TokenizerFiles& text) {
-    GgufTokenizerText made(metadata, where);
-    std::string json = made.tokenizer();
-    std::string config = made.config();
-    text.tokenizer = Tokenizer::parse(json, where, config);
-    text.files = {{std::string(kTokenizerFileName), std::move(json)},
-                  {std::string(kTokenizerConfigName), std::move(config)}};
-  };
-  return tokenizer_by(read, d_vocab);
+  return tokenizer_by([&](TokenizerFiles& text) { text = tokenizer_files(metadata, where); }, d_vocab);
+}
+
+Tokenizer gguf_tokenizer(const GgufMetadata& metadata, const std::string& where) {
+  if (has_a_tokenizer(metadata)) return *tokenizer_files(metadata, where).tokenizer;
+  throw TokenizerError(
+      where,
+      "this file has no tokenizer; expected metadata under 'tokenizer.ggml.'; pass token ids "
+      "instead of text");
 }
 
 std::vector<std::int64_t> gguf_stop_tokens(const GgufMetadata& metadata) {

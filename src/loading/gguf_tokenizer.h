@@ -16,6 +16,9 @@ namespace hooked {
 TokenizerFiles read_gguf_tokenizer(const GgufMetadata& metadata, std::int64_t d_vocab,
                                    const std::string& where);
 
+/// That tokenizer without a model. Throws TokenizerError where there is none or none that can be used.
+Tokenizer gguf_tokenizer(const GgufMetadata& metadata, const std::string& where);
+
 /// The tokens that end a generation, as the file names them; none where it does not.
 std::vector<std::int64_t> gguf_stop_tokens(const GgufMetadata& metadata);
 

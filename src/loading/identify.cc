@@ -53,6 +53,11 @@ CheckpointTraits traits_of(const CheckpointReader& reader, std::string config, s
 
 }  // namespace
 
+bool is_gguf_file(const std::filesystem::path& model) {
+  std::error_code ignored;
+  return is_gguf_name(model.native()) && !std::filesystem::is_directory(model, ignored);
+}
+
 CheckpointReader open_checkpoint(const std::filesystem::path& model, MissingShards when_missing) {
   std::error_code ignored;
   return std::filesystem::is_directory(model, ignored) ? CheckpointReader::open(model, when_missing)
@@ -60,9 +65,7 @@ CheckpointReader open_checkpoint(const std::filesystem::path& model, MissingShar
 }
 
 IdentifiedModel identify(const std::filesystem::path& model, MissingShards when_missing) {
-  std::error_code no_folder;
-  if (is_gguf_name(model.native()) && !std::filesystem::is_directory(model, no_folder))
-    return identify_gguf(open_checkpoint(model, when_missing));
+  if (is_gguf_file(model)) return identify_gguf(open_checkpoint(model, when_missing));
   const auto file = folder_of_model(model) / "config.json";
   const std::string where = file.string();
   std::error_code ignored;

@@ -19,7 +19,10 @@ struct IdentifiedModel {
   ConfigText config;  ///< config.json as it is, `{}` where there is none, and the group that was read
 };
 
-/// The tensors of a located model (locate_model): a folder's, or one file's.
+/// Whether a located model (locate_model) is a GGUF file, which holds its config and its tokenizer too.
+bool is_gguf_file(const std::filesystem::path& model);
+
+/// The tensors of a located model: a folder's, or one file's.
 CheckpointReader open_checkpoint(const std::filesystem::path& model,
                                  MissingShards when_missing = MissingShards::refused);
 

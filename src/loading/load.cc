@@ -26,6 +26,7 @@
 #include "hooked/io/model_folder.h"
 #include "hooked/loading/describe.h"
 #include "io/checkpoint_reader.h"
+#include "io/model_files.h"
 #include "io/path_text.h"
 #include "io/source_tensor.h"
 #include "loading/adapter.h"
@@ -361,8 +362,13 @@ std::string named_model_type(std::string_view id) try {
   return {};
 }
 
-std::filesystem::path tokenizer_folder(std::string_view id) {
-  return folder_with_tokenizer(locate_model(id));
+Tokenizer load_tokenizer(std::string_view id) {
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(id, ignored) && !is_tensor_name(id)) return Tokenizer::load(id);
+  const auto model = locate_model(id);
+  if (!is_gguf_file(model)) return Tokenizer::load(folder_with_tokenizer(model));
+  const CheckpointReader reader = open_checkpoint(model, MissingShards::left_out);
+  return gguf_tokenizer(*reader.gguf(), path_text(reader.gguf_file()));
 }
 
 ModelConfig read_model_config(std::string_view id) {

@@ -10,7 +10,7 @@ namespace hooked::cli {
 
 Reader define_tokenize(CLI::App& app) {
   auto options = std::make_shared<TokenizeOptions>();
-  add_model(app, options->model)->description("a folder with a tokenizer, a tokenizer.json, or org/name");
+  add_model(app, options->model)->description("a model, a folder with a tokenizer, or a tokenizer.json");
   auto* text = app.add_option("--text", options->text, "text to turn into ids");
   auto* file = app.add_option("--texts-file", options->texts_file, "JSON file with an array of texts");
   auto* decode = add_integers(app, "--decode", options->decode, "ids such as 1,2,3 to turn into text");

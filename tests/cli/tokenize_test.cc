@@ -45,6 +45,19 @@ TEST_F(TokenizeTest, TakesTheOlderPairAndAddsSpecialTokens) {
   EXPECT_EQ(special["offsets"][0], Json::array({0, 0}));
 }
 
+// A file of weights stands for its model: a GGUF file has the tokenizer inside, other files beside them.
+TEST_F(TokenizeTest, AModelIsAlsoAFileOfWeights) {
+  write_tokenizer();
+  EXPECT_EQ(succeed({"tokenize", path("model/model.safetensors"), "--text", "w3 w4", "--json"}).json()["ids"],
+            Json::array({3, 4}));
+  const auto golden = [](const char* name) {
+    return (std::filesystem::path(HOOKED_SOURCE_DIR) / "tests/golden/gguf" / name).string();
+  };
+  EXPECT_EQ(succeed({"tokenize", golden("sentencepiece.gguf"), "--text", "A", "--json"}).json()["ids"],
+            Json::array({473, 504}));
+  expect_failure({"tokenize", golden("llama.gguf"), "--text", "a"}, 1, "this file has no tokenizer");
+}
+
 TEST_F(TokenizeTest, Decodes) {
   write_tokenizer("words");
   EXPECT_EQ(succeed({"tokenize", path("words"), "--decode", "0,5,6", "--json"}).json()["text"],

@@ -7,9 +7,11 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
-#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "hooked/hooked.h"
@@ -61,10 +63,13 @@ TEST_F(SmolLM2, TextsBecomeTheIdsOfTransformers) {
 }
 
 TEST_F(SmolLM2, LogitsAreThoseOfTransformers) {
-  const auto raw = HookedTransformer::load(kSmolLM2.string(), {.processing = WeightProcessing::none()});
-  for (std::size_t i = 0; i < words_["prompts"].size(); ++i) {
-    const at::Tensor logits = raw(row(words_["prompts"][i]["ids"]));  // [1, pos, vocab]
-    expect_recorded(numbers_, fmt::format("logits.{}", i), logits[0], kTolerance);
+  for (const auto& [dtype, tolerance] : {std::pair{at::kFloat, kTolerance}, {at::kDouble, 1e-9}}) {
+    const auto raw =
+        HookedTransformer::load(kSmolLM2.string(), {.dtype = dtype, .processing = WeightProcessing::none()});
+    for (std::size_t i = 0; i < words_["prompts"].size(); ++i) {
+      const at::Tensor logits = raw(row(words_["prompts"][i]["ids"]));  // [1, pos, vocab]
+      expect_recorded(numbers_, fmt::format("logits.{}", i), logits[0], tolerance);
+    }
   }
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,6 +9,7 @@
 #include "hooked/core/export.h"
 #include "hooked/core/model_config.h"
 #include "hooked/loading/load_options.h"
+#include "hooked/text/tokenizer.h"
 #include "hooked/weights/processing.h"
 
 namespace HOOKED_EXPORT hooked {
@@ -91,9 +91,11 @@ ModelOutline outline(std::string_view model);
 /// Throws nothing that is about the model.
 std::string named_model_type(std::string_view model);
 
-/// The folder whose tokenizer goes with a model: its own, or its base model's for an adapter that has none.
-/// There need not be a tokenizer in it. Throws CheckpointError for a model that is not there.
-std::filesystem::path tokenizer_folder(std::string_view model);
+/// The tokenizer that goes with a model, without a look at its weights: the one inside a GGUF file, or the
+/// one of the model's folder, or that of the base model for an adapter without its own. `model` may also be
+/// a folder with nothing but a tokenizer, or one file as Tokenizer::load() takes it. Throws CheckpointError
+/// for a model that is not there, TokenizerError where there is no tokenizer or none that can be used.
+Tokenizer load_tokenizer(std::string_view model);
 
 /// The files that a model is read from, those of its config and tokenizer included, and its base model's if
 /// it is an adapter; absolute paths, of which some need not be there. Throws as describe() does.
