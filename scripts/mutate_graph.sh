@@ -55,6 +55,10 @@ mutations=(
   "no_input_of_layers|layer_input|ln_->forward(mapped, run) + rows|ln_->forward(mapped, run)|gemma4_text_layer_inputs"
 )
 
+for name in "$@"; do
+  [[ " ${mutations[*]%%|*} " == *" $name "* ]] || { echo "there is no mutation $name"; exit 1; }
+done
+
 saved=$(mktemp -d)
 restore() {
   local source

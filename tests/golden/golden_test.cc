@@ -108,7 +108,7 @@ class Golden : public testing::TestWithParam<GoldenCase> {
                    .exceptions = {{"residual", "an output, not a point"}},
                    .attention_mask = golden.attention_mask};
     if (golden.decoder_tokens.defined()) how.decoder_mask = at::Tensor();
-    const auto plain = reference::forward(model.config(), model.state_dict(), golden);
+    const auto plain = reference::forward_golden(model.config(), model.state_dict(), golden);
     const auto beside_plain = agree(ours, reference::to_tensors(plain), how);
     return result << "\nCompared with the plain model of tests/reference, "
                   << (beside_plain ? "all activations agree" : beside_plain.message());

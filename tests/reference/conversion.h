@@ -17,7 +17,7 @@ at::Tensor to_tensor(const std::vector<std::vector<std::int64_t>>& rows);
 std::vector<std::vector<std::int64_t>> to_rows(const at::Tensor& tensor);
 
 /// The plain model's run of what an oracle was given.
-PlainRun forward(const ModelConfig& config, const StateDict& weights, const GoldenRun& golden);
+PlainRun forward_golden(const ModelConfig& config, const StateDict& weights, const GoldenRun& golden);
 
 /// A plain run's logits and activations as the engine names them.
 NamedTensors to_tensors(const PlainRun& run);

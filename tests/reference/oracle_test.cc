@@ -39,7 +39,7 @@ class PlainModelOracle : public testing::TestWithParam<GoldenCase> {};
 TEST_P(PlainModelOracle, EveryActivationAgrees) {
   const GoldenRun golden = read_golden(GetParam());
   const auto [config, weights] = native_model(GetParam());
-  const auto run = reference::forward(config, weights, golden);
+  const auto run = reference::forward_golden(config, weights, golden);
   Comparison how{.tolerance = kToleranceFloat64,
                  .exceptions = GetParam().exceptions,
                  .attention_mask = golden.attention_mask};

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -34,8 +35,8 @@ Projection projection_of(const std::string& name, const at::Tensor& value, const
 /// What was recorded of one tensor: its numbers, or their projection.
 class Recorded {
  public:
-  Recorded(at::Tensor numbers) : form_(std::move(numbers)) {}        // NOLINT(google-explicit-constructor)
-  Recorded(Projection projection) : form_(std::move(projection)) {}  // NOLINT(google-explicit-constructor)
+  Recorded(at::Tensor numbers) : form_(std::move(numbers)) {}        // NOLINT: either form is one
+  Recorded(Projection projection) : form_(std::move(projection)) {}  // NOLINT
 
   at::IntArrayRef sizes() const;
   /// The same numbers in another shape.
