@@ -16,6 +16,7 @@
 #include "hooked/core/error.h"
 #include "tests/analysis/direct_path_by_hand.h"
 #include "tests/analysis/preset_cells.h"
+#include "tests/support/compare.h"
 #include "tests/support/patching_goldens.h"
 
 namespace hooked::patching_golden_test {
@@ -88,17 +89,19 @@ class Pairs {
       padding_.push_back(mask().defined() ? (mask()[row] == 0).sum().item<std::int64_t>() : 0);
     options_ = {.from = model.run_with_cache(input("clean"), act::everything).cache,
                 .into = input("corrupted"),
-                .metric = logit_difference(Answers::by_row(numbers(recorded.at("answer"))),
-                                           Answers::by_row(numbers(recorded.at("against"))))};
+                .metric = logit_difference(Answers::by_row(numbers(recorded.at("answer").tensor())),
+                                           Answers::by_row(numbers(recorded.at("against").tensor())))};
   }
 
-  std::int64_t rows() const { return recorded.at("clean").size(0); }
+  std::int64_t rows() const { return recorded.at("clean").sizes()[0]; }
   /// Columns of padding before a row.
   std::int64_t padding(std::int64_t row) const { return padding_[static_cast<std::size_t>(row)]; }
   const Metric& metric() const { return options_.metric.all().front(); }
   /// The scores without a patch, [row].
   at::Tensor unpatched() const { return metric().score(model, options_.into); }
-  Input input(const char* prompts) const { return {recorded.at(prompts), {.attention_mask = mask()}}; }
+  Input input(const char* prompts) const {
+    return {recorded.at(prompts).tensor(), {.attention_mask = mask()}};
+  }
 
   /// Our result, [row, ...] as recorded.
   at::Tensor swept(const Function& function) const {
@@ -155,14 +158,14 @@ class Pairs {
     return all;
   }
   Metric metric_alone(std::int64_t row) const {
-    return logit_difference(recorded.at("answer")[row].item<std::int64_t>(),
-                            recorded.at("against")[row].item<std::int64_t>());
+    return logit_difference(recorded.at("answer").tensor()[row].item<std::int64_t>(),
+                            recorded.at("against").tensor()[row].item<std::int64_t>());
   }
 
  private:
   PathPair alone(std::int64_t row) const {
     const auto unpadded = [&](const char* prompts) {
-      const at::Tensor tokens = recorded.at(prompts).narrow(0, row, 1);
+      const at::Tensor tokens = recorded.at(prompts).tensor().narrow(0, row, 1);
       return tokens.narrow(1, padding(row), tokens.size(1) - padding(row));
     };
     return {unpadded("corrupted"), model.run_with_cache(unpadded("clean"), act::everything).cache,
@@ -171,7 +174,7 @@ class Pairs {
   const at::Tensor& mask() const {
     static const at::Tensor kNone;
     const auto found = recorded.find("attention_mask");
-    return found == recorded.end() ? kNone : found->second;
+    return found == recorded.end() ? kNone : found->second.tensor();
   }
   at::Tensor with_rows(const Grid& grid) const {
     return rows() > 1 ? grid.values() : grid.values().unsqueeze(0);
@@ -179,7 +182,7 @@ class Pairs {
 
  public:
   HookedTransformer model;
-  NamedTensors recorded;
+  RecordedTensors recorded;
 
  private:
   std::vector<std::int64_t> padding_;
@@ -214,7 +217,7 @@ TEST_P(PatchingGoldenFile, EqualsWhatTransformerLensReturns) {
     const auto metric = pairs.recorded.find(std::string(prompts) + "_metric");
     if (metric == pairs.recorded.end()) continue;
     const at::Tensor ours = pairs.metric().score(pairs.model, pairs.input(prompts));
-    EXPECT_LE((ours - metric->second).abs().max().item<double>(), kTolerance) << prompts;
+    EXPECT_TRUE(agrees(metric->first, ours, metric->second, {.tolerance = kTolerance}));
   }
   for (const Function& function : functions()) {
     const auto recorded = pairs.recorded.find(function.name);
@@ -224,8 +227,8 @@ TEST_P(PatchingGoldenFile, EqualsWhatTransformerLensReturns) {
     ASSERT_EQ(ours.sizes(), recorded->second.sizes());
     const at::Tensor instead = pairs.instead_of_nan(function, ours);
     EXPECT_TRUE(ours.isnan().equal(~instead.isnan())) << "NaN stands elsewhere";
-    const at::Tensor difference = at::where(ours.isnan(), instead, ours) - recorded->second;
-    EXPECT_LE(difference.abs().max().item<double>(), kTolerance);
+    EXPECT_TRUE(agrees(function.name, at::where(ours.isnan(), instead, ours), recorded->second,
+                       {.tolerance = kTolerance}));
   }
 }
 
@@ -271,7 +274,7 @@ TEST(PatchingGoldens, EveryFunctionIsRecordedOrSaysWhyNot) {
     testing::Message where;
     where << file.golden->model << ' ' << file.name;
     SCOPED_TRACE(where);
-    NamedTensors recorded = file.golden->read(file.name);
+    const RecordedTensors recorded = file.golden->read(file.name);
     std::size_t absent = 0;
     for (const std::string& function : known) {
       const PatchingException* exception = file.golden->exception(file.name, function);

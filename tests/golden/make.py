@@ -7,6 +7,7 @@
     .venv/bin/python tests/golden/make.py absent-keys | text-parts | stored-numbers | gguf-blocks | gguf-models | adapters | sampling | pickles | tokenizers | tokenizer-folders |
         unicode-differences
     .venv/bin/python tests/golden/make.py patching [MODEL-GLOB ...]
+    .venv/bin/python tests/golden/make.py projections
     .venv/bin/python tests/golden/make.py reading | gradients | heads | lenses | circuits | chat
     .venv/bin/python tests/golden/make.py quantised-weights  # in an environment of requirements_quantised.txt
     .venv/bin/python tests/golden/make.py bridge  # in an environment of requirements_bridge.txt
@@ -26,7 +27,7 @@ warnings.filterwarnings("ignore")
 # The command, and the module of makers whose main() it calls with the arguments behind it.
 kCommands = {"compare": "compare", "record": "record", "absent-keys": "absent_keys", "text-parts": "text_parts",
              "stored-numbers": "stored_numbers", "quantised-weights": "quantised_weights", "gguf-blocks": "gguf_blocks", "gguf-models": "gguf_models", "adapters": "adapters",
-             "sampling": "sampling", "sentences": "sentences", "patching": "patching",
+             "sampling": "sampling", "sentences": "sentences", "patching": "patching", "projections": "projections",
              "chat": "chat", "reading": "reading", "gradients": "gradients", "heads": "heads", "lenses": "lenses", "circuits": "circuits", "bridge": "bridge",
              "pickles": "pickles", "tokenizers": "tokenizers",
              "tokenizer-folders": "tokenizer_folders", "unicode-differences": "unicode_differences"}

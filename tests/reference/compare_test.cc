@@ -6,6 +6,7 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <limits>
 #include <string>
 #include <vector>
@@ -62,7 +63,7 @@ TEST(Agree, NamesMustBeTheSameSetExceptTheExceptions) {
   EXPECT_TRUE(agree(scores(), more, {.exceptions = {{"hook_*", "the oracle has no such points"}}}));
   EXPECT_FALSE(agree(scores_with(1.0, /*query=*/1), scores(), {.exceptions = {{"*", "lacked nowhere"}}}))
       << "what both have is compared";
-  EXPECT_FALSE(agree({}, {})) << "an empty comparison proves nothing";
+  EXPECT_FALSE(agree(NamedTensors(), NamedTensors())) << "an empty comparison proves nothing";
 }
 
 TEST(Agree, ShapesMustBeTheSame) {
@@ -98,6 +99,72 @@ TEST(Agree, EachSideOfAnEncoderDecoderHasItsOwnPadding) {
     EXPECT_FALSE(differs_at(name, 2, 0)) << name;
     EXPECT_TRUE(differs_at(name, 2, 1)) << name;
   }
+}
+
+/// Scores of four queries over three keys, of which two are not seen.
+at::Tensor seen_scores() {
+  constexpr double kMasked = -std::numeric_limits<double>::infinity();
+  return at::tensor({1.0, kMasked, 0.25, 2.0, -3.5, kMasked, 0.1, 0.2, 0.3, -0.7, 4.25, -1e-3}, at::kDouble)
+      .view({1, 1, 4, 3});
+}
+
+/// The third query is padding.
+at::Tensor third_query() {
+  at::Tensor padding = at::zeros({1, 1, 4, 3}, at::kBool);
+  padding.select(2, 2).fill_(true);
+  return padding;
+}
+
+// The numbers are those of tests/golden/makers/projections.py, which writes what this is compared with.
+TEST(Projection, IsWhatTheMakersCompute) {
+  const Projection made = projection_of(kName, seen_scores(), third_query());
+  EXPECT_EQ(made.shape, (std::vector<std::int64_t>{1, 1, 4, 3}));
+  EXPECT_EQ(made.minus_infinities, 2);
+  EXPECT_EQ(made.left_out, 3);
+  EXPECT_EQ(made.not_finite, 0);
+  EXPECT_EQ(made.places, 0xf69ae7d7d201c7f9u);
+  EXPECT_EQ(made.largest, 4.25);
+  const std::array<double, 4> sums = {-0.7767233909253276, 4.735024133207078, 6.313783258526915,
+                                      1.0000782408217828};
+  for (std::size_t i = 0; i < sums.size(); ++i) EXPECT_NEAR(made.sums[i], sums[i], 1e-14) << i;
+}
+
+TEST(Projection, ShowsOneWrongNumber) {
+  const Recorded recorded = projection_of(kName, seen_scores());
+  EXPECT_TRUE(agrees(kName, seen_scores(), recorded));
+  EXPECT_TRUE(agrees(kName, seen_scores() + 1e-10, recorded)) << "within the tolerance";
+  for (std::int64_t place = 0; place < seen_scores().numel(); ++place) {
+    for (const double wrong : {1e-6, 1.0, std::numeric_limits<double>::quiet_NaN()}) {
+      at::Tensor changed = seen_scores();
+      at::Tensor number = changed.view(-1)[place];
+      number.fill_(number.isinf().item<bool>() ? wrong : number.item<double>() + wrong);
+      EXPECT_FALSE(agrees(kName, changed, recorded)) << place << ' ' << wrong;
+    }
+    at::Tensor masked = seen_scores();
+    masked.view(-1)[place].neg_();
+    EXPECT_FALSE(agrees(kName, masked, recorded)) << "the sign at " << place;
+  }
+}
+
+TEST(Projection, DependsOnTheOrderTheShapeAndTheName) {
+  const Recorded recorded = projection_of(kName, seen_scores());
+  EXPECT_FALSE(agrees(kName, seen_scores().flip(3), recorded));
+  EXPECT_FALSE(agrees(kName, seen_scores().view({1, 1, 3, 4}), recorded));
+  EXPECT_TRUE(agrees(kName, seen_scores().view({1, 1, 3, 4}), recorded.reshaped({1, 1, 3, 4})));
+  const Projection other = projection_of("logits", seen_scores());
+  EXPECT_NE(other.sums, projection_of(kName, seen_scores()).sums);
+}
+
+TEST(Projection, LeavesTheSamePlacesOutOnBothSides) {
+  const Recorded recorded = projection_of(kName, seen_scores(), third_query());
+  at::Tensor changed = seen_scores();
+  changed.select(2, 2).fill_(std::numeric_limits<double>::quiet_NaN());
+  EXPECT_TRUE(agrees(kName, changed, recorded, {.left_out = third_query()}));
+  EXPECT_FALSE(agrees(kName, seen_scores(), recorded)) << "which compares more than was recorded";
+  EXPECT_FALSE(
+      agrees(kName, seen_scores(), projection_of(kName, seen_scores()), {.left_out = third_query()}));
+  const at::Tensor mask = at::tensor({1, 1, 0, 1}).view({1, 4});
+  EXPECT_TRUE(agree({{kName, changed}}, RecordedTensors{{kName, recorded}}, {.attention_mask = mask}));
 }
 
 }  // namespace

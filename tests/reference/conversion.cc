@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <optional>
 
 namespace hooked::reference {
 
@@ -29,6 +30,16 @@ std::vector<std::vector<std::int64_t>> to_rows(const at::Tensor& tensor) {
     rows.emplace_back(row, row + dense.size(1));
   }
   return rows;
+}
+
+PlainRun forward_golden(const ModelConfig& config, const StateDict& weights, const GoldenRun& golden) {
+  const auto rows = [](const at::Tensor& given) {
+    return given.defined() ? std::optional(to_rows(given)) : std::nullopt;
+  };
+  return forward(config, weights, to_rows(golden.tokens),
+                 {.mask = rows(golden.attention_mask),
+                  .types = rows(golden.token_types),
+                  .decoder = rows(golden.decoder_tokens)});
 }
 
 NamedTensors to_tensors(const PlainRun& run) {

@@ -3,14 +3,12 @@
 
 #include <algorithm>
 #include <iterator>
-#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "hooked/engine/hooked_transformer.h"
 #include "tests/reference/conversion.h"
-#include "tests/reference/plain_model.h"
 #include "tests/support/goldens.h"
 
 namespace hooked::oracle_test {
@@ -36,19 +34,12 @@ std::pair<ModelConfig, StateDict> native_model(const GoldenCase& golden) {
   return {model.config(), model.state_dict()};
 }
 
-std::optional<reference::Tokens> rows_of(const at::Tensor& tensor) {
-  return tensor.defined() ? std::optional(reference::to_rows(tensor)) : std::nullopt;
-}
-
 class PlainModelOracle : public testing::TestWithParam<GoldenCase> {};
 
 TEST_P(PlainModelOracle, EveryActivationAgrees) {
   const GoldenRun golden = read_golden(GetParam());
   const auto [config, weights] = native_model(GetParam());
-  const auto run = reference::forward(config, weights, reference::to_rows(golden.tokens),
-                                      {.mask = rows_of(golden.attention_mask),
-                                       .types = rows_of(golden.token_types),
-                                       .decoder = rows_of(golden.decoder_tokens)});
+  const auto run = reference::forward_golden(config, weights, golden);
   Comparison how{.tolerance = kToleranceFloat64,
                  .exceptions = GetParam().exceptions,
                  .attention_mask = golden.attention_mask};

@@ -1,6 +1,6 @@
 #include "tests/support/compare.h"
 
-#include <ATen/ops/index.h>
+#include <ATen/TensorOperators.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -49,12 +49,15 @@ const at::Tensor& mask_for(const std::string& name, const Comparison& how) {
   return activation && counts_source(*activation, Axis::pos) ? how.attention_mask : *how.decoder_mask;
 }
 
-/// Rows of real tokens only: [token, ...].
-at::Tensor without_padding(const at::Tensor& value, const std::string& name, const Comparison& how) {
+/// Where an activation's rows are padding, as `value`; undefined where none are.
+at::Tensor padding_of(const at::Tensor& value, const std::string& name, const Comparison& how) {
   const at::Tensor& mask = mask_for(name, how);
-  if (!mask.defined() || token_dimension(name) < 0) return value;
-  const at::Tensor by_token = value.movedim(token_dimension(name), 1);
-  return at::index(by_token, {mask.to(at::kBool)});
+  const std::int64_t tokens = token_dimension(name);
+  if (!mask.defined() || tokens < 0) return {};
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(value.dim()), 1);
+  sizes.front() = mask.size(0);
+  sizes[static_cast<std::size_t>(tokens)] = mask.size(1);
+  return mask.eq(0).reshape(sizes).expand_as(value);
 }
 
 std::vector<std::int64_t> unflatten(std::int64_t place, at::IntArrayRef shape) {
@@ -66,20 +69,17 @@ std::vector<std::int64_t> unflatten(std::int64_t place, at::IntArrayRef shape) {
   return index;
 }
 
-/// What is wrong with one activation, or nothing.
-std::optional<std::string> difference(const std::string& name, const at::Tensor& got_tensor,
-                                      const at::Tensor& expected_tensor, const Comparison& how) {
-  if (got_tensor.sizes() != expected_tensor.sizes()) {
-    return fmt::format("{}: shape {}, expected {}", name, shape_text(got_tensor.sizes()),
-                       shape_text(expected_tensor.sizes()));
-  }
+/// What is wrong with numbers of which all were recorded, or nothing.
+std::string difference(const at::Tensor& got_tensor, const at::Tensor& expected_tensor,
+                       const TensorComparison& how) {
   const auto as_double = [&](const at::Tensor& value) {
-    return without_padding(value.detach().to(at::kCPU, at::kDouble), name, how).contiguous();
+    const at::Tensor numbers = value.detach().to(at::kCPU, at::kDouble);
+    return (how.left_out.defined() ? numbers.masked_fill(how.left_out, 0.0) : numbers).contiguous();
   };
   const at::Tensor got = as_double(got_tensor), expected = as_double(expected_tensor);
   const double* a = got.data_ptr<double>();
   const double* b = expected.data_ptr<double>();
-  double largest_value = 1.0, largest_difference = 0.0;
+  double largest_value = how.least, largest_difference = 0.0;
   std::int64_t worst = 0;
   for (std::int64_t i = 0; i < got.numel(); ++i) {
     if (std::isinf(a[i]) && a[i] == b[i]) continue;
@@ -91,11 +91,47 @@ std::optional<std::string> difference(const std::string& name, const at::Tensor&
       worst = i;
     }
   }
-  if (largest_difference <= how.tolerance * largest_value) return std::nullopt;
-  const auto index = unflatten(worst, got.sizes());
-  return fmt::format("{}{}: got {:.17g}, expected {:.17g}; difference {:.3g} of {:.3g}, tolerance {:.3g}",
-                     name, shape_text(index), a[worst], b[worst], largest_difference, largest_value,
-                     how.tolerance);
+  if (largest_difference <= how.tolerance * largest_value) return {};
+  return fmt::format("{}: got {:.17g}, expected {:.17g}; difference {:.3g} of {:.3g}, tolerance {:.3g}",
+                     shape_text(unflatten(worst, got.sizes())), a[worst], b[worst], largest_difference,
+                     largest_value, how.tolerance);
+}
+
+/// What is wrong with numbers of which a projection was recorded, or nothing.
+std::string difference(const at::Tensor& got_tensor, const Projection& expected,
+                       const TensorComparison& how) {
+  const Projection got = projection_of(expected.name, got_tensor, how.left_out);
+  const auto places = [](const Projection& of) {
+    return fmt::format("-inf at {} places, {} left out, NaN or inf at {}, hash {:016x}", of.minus_infinities,
+                       of.left_out, of.not_finite, of.places);
+  };
+  if (places(got) != places(expected)) return fmt::format(": {}; expected {}", places(got), places(expected));
+  const auto compared = static_cast<double>(got_tensor.numel() - got.minus_infinities - got.left_out);
+  const double allowed = how.tolerance * std::max(how.least, expected.largest);
+  if (!(std::abs(got.largest - expected.largest) <= allowed)) {
+    return fmt::format(": max |x| is {:.17g}, expected {:.17g}; allowed difference {:.3g}", got.largest,
+                       expected.largest, allowed);
+  }
+  for (std::size_t i = 0; i < got.sums.size(); ++i) {
+    // Of errors that are independent and at most as large as is allowed, the sum is about this large at most.
+    if (std::abs(got.sums[i] - expected.sums[i]) <= allowed * std::sqrt(compared)) continue;
+    return fmt::format(
+        ": sum {} of {} numbers (max |x| {:.3g}) is {:.17g}, expected {:.17g}; allowed difference {:.3g}", i,
+        compared, expected.largest, got.sums[i], expected.sums[i], allowed * std::sqrt(compared));
+  }
+  return {};
+}
+
+/// What is wrong with one tensor, or nothing.
+std::string difference(const std::string& name, const at::Tensor& got, const Recorded& expected,
+                       const TensorComparison& how) {
+  if (got.sizes() != expected.sizes()) {
+    return fmt::format("{}: shape {}, expected {}", name, shape_text(got.sizes()),
+                       shape_text(expected.sizes()));
+  }
+  const std::string wrong = expected.numbers() != nullptr ? difference(got, *expected.numbers(), how)
+                                                          : difference(got, expected.projection(), how);
+  return wrong.empty() ? wrong : name + wrong;
 }
 
 }  // namespace
@@ -106,7 +142,8 @@ NamedTensors by_name(const ActivationCache& cache) {
   return tensors;
 }
 
-testing::AssertionResult agree(const NamedTensors& got, const NamedTensors& expected, const Comparison& how) {
+testing::AssertionResult agree(const NamedTensors& got, const RecordedTensors& expected,
+                               const Comparison& how) {
   std::vector<std::string> names;
   for (const auto& [name, value] : expected) names.push_back(name);
   for (const auto& [name, value] : got) {
@@ -125,8 +162,13 @@ testing::AssertionResult agree(const NamedTensors& got, const NamedTensors& expe
       failures.push_back(name + ": expected, but not there");
     } else if (!expected.contains(name)) {
       failures.push_back(name + ": there, but not expected");
-    } else if (auto failure = difference(name, got.at(name), expected.at(name), how)) {
-      failures.push_back(std::move(*failure));
+    } else {
+      const at::Tensor& ours = got.at(name);
+      const Recorded& theirs = expected.at(name);
+      TensorComparison one{.tolerance = how.tolerance};
+      if (ours.sizes() == theirs.sizes()) one.left_out = padding_of(ours, name, how);
+      if (auto failure = difference(name, ours, theirs, one); !failure.empty())
+        failures.push_back(std::move(failure));
     }
   }
   if (names.empty()) return testing::AssertionFailure() << "nothing was compared";
@@ -135,6 +177,16 @@ testing::AssertionResult agree(const NamedTensors& got, const NamedTensors& expe
                 << failures.size() << " of " << names.size() << " activations differ";
   for (std::size_t i = 0; i < std::min(failures.size(), kShownFailures); ++i) result << "\n  " << failures[i];
   return result;
+}
+
+testing::AssertionResult agree(const NamedTensors& got, const NamedTensors& expected, const Comparison& how) {
+  return agree(got, RecordedTensors(expected.begin(), expected.end()), how);
+}
+
+testing::AssertionResult agrees(const std::string& name, const at::Tensor& got, const Recorded& expected,
+                                const TensorComparison& how) {
+  const std::string wrong = difference(name, got, expected, how);
+  return wrong.empty() ? testing::AssertionSuccess() : testing::AssertionFailure() << wrong;
 }
 
 }  // namespace hooked

@@ -6,14 +6,11 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "hooked/hooks/activation_cache.h"
+#include "tests/support/recorded.h"
 
 namespace hooked {
-
-/// Activations by name; `logits` and `grad.<name>` may stand among them.
-using NamedTensors = std::map<std::string, at::Tensor>;
 
 /// How two sets of activations are compared.
 struct Comparison {
@@ -32,9 +29,24 @@ struct Comparison {
 NamedTensors by_name(const ActivationCache& cache);
 
 /// Whether two sets of activations agree: the same names (but for the exceptions), the same shapes, -inf in
-/// the same places, no NaN, and values within the tolerance. The message names the first activations (in
-/// firing order) that do not, with both values.
+/// the same places, no NaN, and values within the tolerance. Where a projection was recorded its sums must be
+/// equal within the tolerance times the root of their length, and the largest number within the tolerance.
+/// The message names the first activations (in firing order) that do not agree, with both values.
+testing::AssertionResult agree(const NamedTensors& got, const RecordedTensors& expected,
+                               const Comparison& how = {});
 testing::AssertionResult agree(const NamedTensors& got, const NamedTensors& expected,
                                const Comparison& how = {});
+
+/// How one tensor is compared.
+struct TensorComparison {
+  double tolerance = 1e-9;  ///< largest allowed max|got - expected| / max(least, max|expected|), in float64
+  double least = 1.0;       ///< see `tolerance`
+  at::Tensor left_out =
+      {};  ///< bool, of the tensor's shape: true where nothing is compared; perhaps undefined
+};
+
+/// The same of one tensor, whose places are left out as `how` says.
+testing::AssertionResult agrees(const std::string& name, const at::Tensor& got, const Recorded& expected,
+                                const TensorComparison& how = {});
 
 }  // namespace hooked

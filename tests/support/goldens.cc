@@ -46,9 +46,9 @@ std::vector<GoldenCase> read_index() {
   return cases;
 }
 
-at::Tensor taken(NamedTensors& from, const std::string& name) {
+at::Tensor taken(RecordedTensors& from, const std::string& name) {
   const auto found = from.extract(name);
-  return found.empty() ? at::Tensor() : found.mapped();
+  return found.empty() ? at::Tensor() : found.mapped().tensor();
 }
 
 }  // namespace
@@ -67,7 +67,7 @@ const GoldenCase& golden_case(const std::string& name) {
 }
 
 GoldenRun read_golden(const GoldenCase& golden, const std::string& file) {
-  NamedTensors recorded = read_tensors(golden.folder() / "golden.safetensors");
+  RecordedTensors recorded = read_recorded(golden.folder() / "golden.safetensors");
   GoldenRun run{.tokens = taken(recorded, "tokens"),
                 .attention_mask = taken(recorded, "attention_mask"),
                 .token_types = taken(recorded, "token_type_ids"),
@@ -78,7 +78,7 @@ GoldenRun read_golden(const GoldenCase& golden, const std::string& file) {
   if (file == "golden") {
     run.outputs = std::move(recorded);
   } else {
-    run.outputs = read_tensors(golden.folder() / (file + ".safetensors"));
+    run.outputs = read_recorded(golden.folder() / (file + ".safetensors"));
     for (const char* input : {"tokens", "attention_mask", "token_type_ids"}) run.outputs.erase(input);
   }
   return run;

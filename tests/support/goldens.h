@@ -48,8 +48,9 @@ struct GoldenRun {
   at::Tensor token_types;     ///< [batch, pos] int64, or undefined
   at::Tensor decoder_tokens;  ///< [batch, pos] int64 of encoder-decoders, which `logits` and `greedy` are of
   at::Tensor greedy;          ///< [1, pos] row 0 and its greedy continuation, or undefined
-  NamedTensors outputs;  ///< activations and `logits`, float64; no logits of a model without unembedding,
-                         ///< whose output may be there as `residual`
+  /// Activations and `logits`, float64; no logits of a model without unembedding, whose output may be there
+  /// as `residual`.
+  RecordedTensors outputs;
 
   bool has_logits() const { return outputs.contains("logits"); }
 };

@@ -5,8 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "tests/support/goldens.h"
-
 namespace hooked {
 namespace {
 
@@ -50,8 +48,8 @@ const PatchingException* PatchingGolden::exception(const std::string& file,
   return found == exceptions.end() ? nullptr : &*found;
 }
 
-NamedTensors PatchingGolden::read(const std::string& file) const {
-  return read_tensors(patching_folder() / model / (file + ".safetensors"));
+RecordedTensors PatchingGolden::read(const std::string& file) const {
+  return read_recorded(patching_folder() / model / (file + ".safetensors"));
 }
 
 }  // namespace hooked

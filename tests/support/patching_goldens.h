@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/compare.h"
+#include "tests/support/recorded.h"
 
 namespace hooked {
 
@@ -28,7 +28,7 @@ struct PatchingGolden {
   /// The exception of a function in a file, or null.
   const PatchingException* exception(const std::string& file, const std::string& function) const;
   /// What one of its files holds.
-  NamedTensors read(const std::string& file) const;
+  RecordedTensors read(const std::string& file) const;
 };
 
 /// tests/golden/patching.

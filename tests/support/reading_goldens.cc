@@ -2,8 +2,6 @@
 
 #include <fstream>
 
-#include "tests/support/goldens.h"
-
 namespace hooked {
 namespace {
 
@@ -54,8 +52,8 @@ const std::vector<ReadingGolden>& reading_goldens() {
   return goldens;
 }
 
-NamedTensors ReadingGolden::read(const std::string& file) const {
-  return read_tensors(reading_folder() / model / (file + ".safetensors"));
+RecordedTensors ReadingGolden::read(const std::string& file) const {
+  return read_recorded(reading_folder() / model / (file + ".safetensors"));
 }
 
 }  // namespace hooked

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/json.h"
-#include "tests/support/compare.h"
+#include "tests/support/recorded.h"
 
 namespace hooked {
 
@@ -26,7 +26,7 @@ struct ReadingGolden {
   std::map<std::string, std::map<std::size_t, std::string>> absent;
 
   /// What `raw` or `folded` holds: inputs, and results by the number of their call.
-  NamedTensors read(const std::string& file) const;
+  RecordedTensors read(const std::string& file) const;
 };
 
 /// Every call, in the order of the index.

@@ -1,6 +1,7 @@
 """What a golden case is, its random parameters, and how it is written."""
 
 import dataclasses
+import functools
 import json
 import pathlib
 import shutil
@@ -10,9 +11,10 @@ from collections.abc import Callable
 import torch
 from safetensors.torch import save_file
 
+from . import padding
+from .projections import kGoldens, kWhole, save_expected
 
-kRoot = pathlib.Path(__file__).resolve().parents[3]
-kGoldens = kRoot / "tests" / "golden"
+kRoot = kGoldens.parents[1]
 kInputs = ("tokens", "attention_mask", "token_type_ids", "decoder_tokens", "decoder_attention_mask")
 
 
@@ -119,7 +121,11 @@ def write_case(golden: Golden) -> dict:
                           ("gradients", golden.gradients)):
         if outputs:
             check(outputs, f"{golden.case}/{file}")
-            save_file(_contiguous(outputs), folder / f"{file}.safetensors")
+            path = folder / f"{file}.safetensors"
+            if golden.case in kWhole:
+                save_file(_contiguous(outputs), path)
+            else:
+                save_expected(path, outputs, functools.partial(padding.of_activation, golden.outputs))
     for file in folder.rglob("*"):
         if file.is_file():
             file.chmod(0o644)

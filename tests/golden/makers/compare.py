@@ -16,6 +16,7 @@ import tempfile
 import torch
 from safetensors.torch import load_file, save_file
 
+from . import padding
 from .case_files import kInputs, kRoot, write_folder
 from .cases import chosen
 
@@ -45,18 +46,15 @@ def generated(program, folder, prompt, count, *options) -> torch.Tensor:
     return torch.tensor(json.loads(done.stdout)["ids"])
 
 
-def real_rows(expected, name, value) -> torch.Tensor:
-    """Without the rows of padding, [token, ...]; all of what an encoder-decoder's record holds is real."""
-    mask = expected.get("attention_mask")
-    if mask is None or "decoder_tokens" in expected or ".experts." in name:
-        return value
-    by_query = name.endswith(("hook_pattern", "hook_attn_scores"))
-    return (value.transpose(1, 2) if by_query else value)[mask.bool()]
+def without_padding(expected, name, value) -> torch.Tensor:
+    """With 0 in rows of padding."""
+    left_out = padding.of_activation(expected, name, value)
+    return value if left_out is None else value.masked_fill(left_out, 0)
 
 
 def difference(expected, name, ours) -> float:
     theirs = expected[name]
-    ours, theirs = (real_rows(expected, name, x.double()) for x in (ours.reshape(theirs.shape), theirs))
+    ours, theirs = (without_padding(expected, name, x.double()) for x in (ours.reshape(theirs.shape), theirs))
     if not torch.equal(ours.isinf(), theirs.isinf()):
         return float("inf")
     ours, theirs = (x.masked_fill(x.isinf(), 0) for x in (ours, theirs))
@@ -71,7 +69,7 @@ def compare(folder, expected, program) -> dict:
         worst[kind] = max(worst.get(kind, 0.0), float("inf") if value != value else value)  # NaN is no agreement
 
     def kept(logits):
-        return real_rows(expected, "logits", logits)
+        return without_padding(expected, "logits", logits)
 
     raw = run_hooked(program, folder, expected, "--no-processing")
     if "logits" in expected:

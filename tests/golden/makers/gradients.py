@@ -17,11 +17,12 @@ import sys
 import warnings
 
 import torch
-from safetensors.torch import save_file
 
+from . import padding
 from .case_files import check, generator_for, kGoldens
 from .float64 import float64
 from .patching import kRows
+from .projections import save_expected
 from .reading import kLengths, kModels, kWidth, read
 from .transformer_lens_cases import build, kOracle
 
@@ -182,10 +183,10 @@ def main(_: list) -> None:
         fields, weights = read(row)
         with float64():
             case = Case(name, fields, weights)
-            tensors = {n: t.detach().clone().contiguous() for n, t in sorted(make(case).items())}
+            tensors = make(case)
         check({n: t for n, t in tensors.items() if not n.startswith("edges.")}, name)
-        save_file(tensors, kFolder / f"{name}.safetensors")
-        (kFolder / f"{name}.safetensors").chmod(0o644)
+        save_expected(kFolder / f"{name}.safetensors", tensors,
+                      lambda name, value: padding.of_gradients(name, case.mask, value))
         models.append({"model": name, "folder": row.folder})
         print(name, file=sys.stderr, flush=True)
     rows = ",\n".join(" " + json.dumps(row) for row in models)

@@ -26,6 +26,7 @@ from . import patching_by_hand
 from .case_files import check, generator_for, kGoldens, random_parameter
 from .float64 import float64
 from .patching_faults import Faults, reason_for_crash, reason_for_wrong
+from .projections import save_expected
 from .transformer_lens_cases import (build, kGated, kOracle, kPreserved, kRms, kRotary, native_config, native_weights,
                                      process, steps_for)
 
@@ -294,7 +295,7 @@ def make(row: Row, faults: Faults) -> dict:
                 file = f"{processed}_{inputs}"
                 tensors = record(model, pairs, fields, functools.partial(faults.add, file))
                 check(tensors, f"{row.model}/{file}")
-                save_file({n: t.clone().contiguous() for n, t in sorted(tensors.items())}, out / f"{file}.safetensors")
+                save_expected(out / f"{file}.safetensors", tensors)
     for file in out.iterdir():
         file.chmod(0o644)
     return {"model": row.model, "folder": row.folder, "processing": {name: list(s) for name, s in processing.items()}}

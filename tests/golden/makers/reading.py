@@ -12,11 +12,13 @@ import sys
 import warnings
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
+from . import padding
 from .case_files import check, generator_for, kGoldens
 from .float64 import float64
 from .patching import kRows, steps_that_preserve
+from .projections import save_expected
 from .transformer_lens_cases import build, kOracle, process
 
 kFolder = kGoldens / "reading"
@@ -159,9 +161,8 @@ def make(name: str) -> dict:
                 if labels is not None:
                     made["labels"][str(number)] = list(labels)
             check(tensors, f"{name}/{processed}")
-            save_file({n: t.clone().contiguous() for n, t in sorted(tensors.items())}, out / f"{processed}.safetensors")
-    for file in out.iterdir():
-        file.chmod(0o644)
+            save_expected(out / f"{processed}.safetensors", tensors,
+                          lambda name, value: padding.of_reading(calls()[int(name)], mask, value))
     return made
 
 

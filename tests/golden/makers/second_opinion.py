@@ -2,7 +2,7 @@
 
 import torch
 
-from . import transformer_lens_cases
+from . import padding, transformer_lens_cases
 from .exceptions import is_exception
 from .float64 import float64
 
@@ -37,16 +37,13 @@ def opinion(native: dict, weights: dict):
 
 def assert_agreement(first: dict, second: dict, case: str, tolerance: float = kAgreement) -> None:
     """Every point of `first` that `second` has must be equal, rows of padding left out."""
-    mask = first.get("attention_mask")
     for name, value in first.items():
         if name not in second or name == "attention_mask":
             continue
         a, b = value.double(), second[name].double()
         assert a.shape == b.shape, f"{case}: {name} {tuple(a.shape)} and {tuple(b.shape)}"
-        if mask is not None:
-            real = mask.bool()
-            by_query = name.endswith(("hook_pattern", "hook_attn_scores"))
-            a, b = ((x.transpose(1, 2) if by_query else x)[real] for x in (a, b))
+        if (left_out := padding.of_activation(first, name, a)) is not None:
+            a, b = (x.masked_fill(left_out, 0) for x in (a, b))
         assert torch.equal(a.isinf(), b.isinf()), f"{case}: {name} differs in -inf"
         a, b = (x.masked_fill(x.isinf(), 0) for x in (a, b))
         difference = (a - b).abs().max() / max(1.0, b.abs().max())
