@@ -2,7 +2,8 @@
 # Measures hooked on a machine with an NVIDIA GPU and a torch for CUDA, which needs neither a network nor a compiler: the device
 # suite on the card, the program, and compare_rivals.py beside transformers, TransformerLens and nnsight (docs/gpu.md, "Measuring").
 #
-#   scripts/measure_gpu.sh --prepare DIR             where hooked is built: programs, libraries and wheels to take along
+#   scripts/measure_gpu.sh --prepare DIR             where hooked is built: programs, libraries and wheels to take along; fails where
+#                                                    they and the checkout are more than 64 MiB
 #   scripts/measure_gpu.sh [option]... DIR           in a checkout beside the card; DIR is what was prepared
 #     --device cuda|strict   strict is a try-out without a card: the suite on the strict test device, the rivals on the CPU
 #     --out DIR              where everything is written (default: gpu_measured)
@@ -19,7 +20,8 @@ programs=(bin/hooked libexec/hooked/hooked-engine bin/bench_rival_runner tests/d
 # Wheels that a machine with torch, transformers and the usual packages may lack, one rival with what it imports a line.
 wheels=("transformer-lens==3.9.0 better-abc==0.0.3 datasets==5.2.0 dill==0.4.1 multiprocess==0.70.19"
         "nnsight==0.8.1 greenlet==3.5.6 pydantic==2.14.3 pydantic-core==2.50.4 annotated-types==0.8.0 typing-inspection==0.4.5 typing-extensions==4.16.0")
-limit=$((16 * 1024 * 1024)) # bytes of DIR
+limit=$((16 * 1024 * 1024))        # bytes of DIR
+travel_limit=$((64 * 1024 * 1024)) # bytes of DIR and of the checkout that goes with it
 
 python=${PYTHON:-python3}
 say() { printf '[measure] %s\n' "$*"; }
@@ -27,7 +29,7 @@ fail() { printf '[measure] %s\n' "$*" >&2; exit 1; }
 bytes_of() { du -sb --apparent-size "$@" | awk '{sum += $1} END {print sum + 0}'; }
 
 prepare() {
-  local folder=$1 build=build/release program library group
+  local folder=$1 build=build/release program library group travels
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT
   mkdir -p "$folder" "$work/tree/lib"
@@ -72,6 +74,8 @@ prepare() {
     rm -rf "$work/wheels"
   done
   say "$folder holds $(bytes_of "$folder") bytes"
+  travels=$(bash scripts/checkout_size.sh "$travel_limit" "$folder") || fail "too much to take along: $travels"
+  say "$travels"
 }
 
 # What a run writes goes to a file and, its end, to the terminal.
