@@ -115,7 +115,7 @@ TEST_F(AnalysisTemporaries, AGridThatWasMovedFrom) {
   expect_refusals("grid", {[&] { from.values(); }, [&] { from.at({}); }, [&] { from.largest(1); },
                            [&] { from.rescaled(0, 1, "share"); }, [&] { from.rescaled(from, from, "share"); },
                            [&] { from.to_csv(); }, [&] { from.to_json(); },
-                           [&] { from.save(folder.path() / "grid.svg"); }, [&] { (void)(from - from); }});
+                           [&] { from.save(folder.path() / "grid.csv"); }, [&] { (void)(from - from); }});
   EXPECT_EQ(to.at({1, 2}), 5.0);
 }
 
@@ -169,11 +169,10 @@ TEST_F(AnalysisTemporaries, PairsAndMatricesThatWereMovedFrom) {
   EXPECT_EQ(to.size(), 1);
   FactoredMatrix from_matrix = matrix();
   const FactoredMatrix to_matrix = std::move(from_matrix);
-  for (const auto& use : std::vector<std::function<void()>>{
-           [&] { from_matrix.AB(); }, [&] { from_matrix.norm(); }, [&] { from_matrix.sizes(); },
-           [&] { from_matrix.svd(); }, [&] { (void)from_matrix[0]; }, [&] { from_matrix.row(0); }}) {
-    EXPECT_ANY_THROW(use());
-  }
+  expect_refusals("matrix",
+                  {[&] { from_matrix.A(); }, [&] { from_matrix.AB(); }, [&] { from_matrix.norm(); },
+                   [&] { from_matrix.sizes(); }, [&] { from_matrix.svd(); }, [&] { (void)from_matrix[0]; },
+                   [&] { from_matrix.row(0); }, [&] { from_matrix.t(); }});
   EXPECT_TRUE(to_matrix.AB().defined());
 }
 

@@ -211,7 +211,7 @@ TEST(TransformerLens, NamesOfTrainingRunsAreTranslated) {
   EXPECT_EQ(with(R"(, "normalization": "RMS")").norm, NormKind::rms_norm);
   EXPECT_TRUE(with(R"(, "shortformer_pos": true, "attn_only": true)").shortformer());
   EXPECT_TRUE(with(R"(, "shortformer_pos": false)").learned_positions());
-  EXPECT_NE(with(R"(, "positional_embedding_type": "rotary")").rotary(), nullptr);
+  EXPECT_TRUE(with(R"(, "positional_embedding_type": "rotary")").rotary());
   EXPECT_EQ(with(R"(, "ln_eps": 0.001)").eps, 0.001);
   EXPECT_TRUE(with(R"(, "final_rms": true)").final_norm == NormKind::rms_norm);
 }
