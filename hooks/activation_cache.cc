@@ -54,7 +54,7 @@ ActivationCache ActivationCache::emptied() const {
   return empty;
 }
 
-const std::optional<TokenColumns>& ActivationCache::tokens(Stack of) const {
+const std::optional<TokenColumns>& ActivationCache::tokens(Stack of) const& {
   return of == Stack::encoder ? encoder_tokens_ : tokens_;
 }
 
@@ -103,7 +103,7 @@ void ActivationCache::refuse_missing(const ActivationName& resolved) const {
                                        kept.size(), nearest(text, kept)));
 }
 
-const ActivationCache::Entry& ActivationCache::entry(const ActivationName& name) const {
+const ActivationCache::Entry& ActivationCache::entry(const ActivationName& name) const& {
   const ActivationName resolved = stacks_.resolve(name);
   const auto found = numbers_.find(resolved);
   if (found == numbers_.end()) refuse_missing(stacks_.resolve_in_range(name));

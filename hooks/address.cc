@@ -60,10 +60,15 @@ std::string AxisIndex::to_string() const {
                     value);
 }
 
-const AxisIndex* AxisIndices::find(Axis axis) const noexcept {
+const AxisIndex* AxisIndices::find(Axis axis) const& noexcept {
   const auto entry =
       std::find_if(entries_.begin(), entries_.end(), [&](const auto& e) { return e.first == axis; });
   return entry == entries_.end() ? nullptr : &entry->second;
+}
+
+std::optional<AxisIndex> AxisIndices::find(Axis axis) const&& {
+  const AxisIndex* found = find(axis);
+  return found ? std::optional(*found) : std::nullopt;
 }
 
 void AxisIndices::add(Axis axis, AxisIndex index) {

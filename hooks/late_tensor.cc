@@ -52,7 +52,7 @@ void LateTensor::await() const {
 
 LateTensor::LateTensor(Recipe recipe) : late_(std::make_shared<Late>(std::move(recipe))) {}
 
-const at::Tensor& LateTensor::value(const ActivationName& name) const {
+const at::Tensor LateTensor::value(const ActivationName& name) const {
   if (!late_) {
     require_unchanged(name);
     await();

@@ -24,7 +24,7 @@ void require_ids(const Edit& edit, const ActivationName& name) {
 }
 
 // Where a point's activations lie.
-const c10::Device& device_of(const ActivationName& name, const Placement& placement) {
+c10::Device device_of(const ActivationName& name, const Placement& placement) {
   switch (row(name.site).scope) {
     case SiteScope::block:
       return placement.of({name.stack, name.layer});

@@ -13,6 +13,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "hooked/hooked.h"
@@ -43,6 +44,7 @@ prints it as one line on stderr and exits with 1; wrong usage of an option exits
 | `TokenizerError` | text, ids or a tokenizer's file |
 | `IoError` | the operating system refused a file or a device |
 | `MemoryError` | memory ran out, of a device or of the host |
+| `Error` itself | an object that was moved from |
 
 What your own hook throws is not wrapped: it leaves `run` as it was thrown. After any error the model is as before, and no hook
 of that run stays attached. An error of LibTorch itself (`c10::Error`) passes through, unless it says that memory ran out.
@@ -394,6 +396,21 @@ void memory_errors() {
         "too much."}});
 }
 
+void errors_of_moving(const HookedTransformer& model, const at::Tensor& tokens) {
+  print_section<hooked::Error>(
+      "Error",
+      "An object that was moved from holds nothing any more. It may be assigned to or "
+      "destroyed.",
+      {{"A model was moved from",
+        [&] {
+          HookedTransformer first = model;
+          const HookedTransformer second = std::move(first);
+          first.run(tokens);
+        },
+        "Use what it was moved to. A copy of a model shares its weights, so that it "
+        "costs no more than moving."}});
+}
+
 }  // namespace
 
 int main(int count, char** arguments) try {
@@ -409,6 +426,7 @@ int main(int count, char** arguments) try {
   tokenizer_errors(model);
   io_errors();
   memory_errors();
+  errors_of_moving(model, tokens);
   return EXIT_SUCCESS;
 } catch (const std::exception& error) {
   std::cerr << error.what() << '\n';

@@ -43,6 +43,7 @@
 #include "hooked/core/placement.h"
 #include "hooked/core/print.h"
 #include "hooked/core/progress.h"
+#include "hooked/core/shared.h"
 #include "hooked/core/state_dict.h"
 #include "hooked/core/tensor_text.h"
 #include "hooked/core/version.h"

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "hooked/core/error.h"
+#include "hooked/core/shared.h"
 
 namespace hooked {
 
@@ -49,9 +50,16 @@ std::int64_t Answers::rows() const {
   return by_row_ ? static_cast<std::int64_t>(std::max(sets_.size(), texts_.size())) : 0;
 }
 
-const std::vector<std::int64_t>& Answers::of_row(std::int64_t row) const {
+const std::vector<std::int64_t>& Answers::of_row(std::int64_t row) const& {
   require_ids();
+  if (sets_.empty()) refuse_moved_from("answer");
+  if (by_row_) require_row(row);
   return sets_[by_row_ ? static_cast<std::size_t>(row) : 0];
+}
+
+void Answers::require_row(std::int64_t row) const {
+  if (row >= 0 && row < rows()) return;
+  throw ShapeError("answers", fmt::format("row {} is out of range; expected 0 to {}", row, rows() - 1));
 }
 
 void Answers::require_ids() const {
@@ -67,10 +75,7 @@ Answers Answers::of_rows(const std::vector<std::int64_t>& rows) const {
   if (!by_row_) return *this;
   std::vector<std::vector<std::int64_t>> sets;
   for (const auto row : rows) {
-    if (row < 0 || row >= this->rows()) {
-      throw ShapeError("answers",
-                       fmt::format("row {} is out of range; expected 0 to {}", row, this->rows() - 1));
-    }
+    require_row(row);
     sets.push_back(sets_[static_cast<std::size_t>(row)]);
   }
   return Answers(std::move(sets), true);

@@ -15,6 +15,7 @@
 #include "analysis/eigenvalues.h"
 #include "analysis/float32_at_least.h"
 #include "hooked/core/error.h"
+#include "hooked/core/shared.h"
 #include "hooked/core/tensor_text.h"
 
 namespace hooked {
@@ -93,28 +94,38 @@ FactoredMatrix::FactoredMatrix(at::Tensor A, at::Tensor B) {
   B_ = broadcast(B, leading);
 }
 
+const at::Tensor FactoredMatrix::A() const {
+  if (!A_.defined()) refuse_moved_from("matrix");
+  return A_;
+}
+
+const at::Tensor FactoredMatrix::B() const {
+  if (!B_.defined()) refuse_moved_from("matrix");
+  return B_;
+}
+
 std::vector<std::int64_t> FactoredMatrix::sizes() const {
-  auto sizes = A_.sizes().vec();
-  sizes.back() = B_.size(-1);
+  auto sizes = A().sizes().vec();
+  sizes.back() = B().size(-1);
   return sizes;
 }
 
-at::Tensor FactoredMatrix::AB() const { return at::matmul(A_, B_); }
+at::Tensor FactoredMatrix::AB() const { return at::matmul(A(), B()); }
 
 at::Tensor FactoredMatrix::BA() const {
-  if (A_.size(-2) != B_.size(-1)) {
+  if (A().size(-2) != B().size(-1)) {
     throw ShapeError(kFactored,
                      fmt::format("the matrix is not square, so it has no BA and no eigenvalues; expected as "
                                  "many rows as columns, got {}",
                                  shape_text(sizes())));
   }
-  return at::matmul(B_, A_);
+  return at::matmul(B(), A());
 }
 
-FactoredMatrix FactoredMatrix::t() const { return {B_.mT(), A_.mT()}; }
+FactoredMatrix FactoredMatrix::t() const { return {B().mT(), A().mT()}; }
 
 SingularValues FactoredMatrix::svd() const {
-  const auto [left, right, middle] = thin(A_, B_);
+  const auto [left, right, middle] = thin(A(), B());
   // LAPACK takes no NaN. The orthogonal factors of such a matrix are NaN as well.
   const auto missing = without_numbers(middle);
   const auto [U, S, Vh] = at::linalg_svd(middle.masked_fill(missing.unsqueeze(-1).unsqueeze(-1), 0.0), false);
@@ -125,7 +136,7 @@ SingularValues FactoredMatrix::svd() const {
 at::Tensor FactoredMatrix::eigenvalues() const { return eigenvalues_of(BA()); }
 
 at::Tensor FactoredMatrix::norm() const {
-  const auto middle = thin(A_, B_).middle;
+  const auto middle = thin(A(), B()).middle;
   return middle.square().sum(at::IntArrayRef{-2, -1}).sqrt();
 }
 
@@ -146,14 +157,14 @@ at::Tensor FactoredMatrix::collapse_r() const {
 }
 
 FactoredMatrix FactoredMatrix::operator[](std::int64_t index) const {
-  const auto size = leading() > 0 ? A_.size(0) : 0;
+  const auto size = leading() > 0 ? A().size(0) : 0;
   if (index < -size || index >= size) {
     throw ShapeError(kFactored,
                      fmt::format("there is no matrix {}; expected -{} to {} of a leading axis, the sizes are "
                                  "{}",
                                  index, size, size - 1, shape_text(sizes())));
   }
-  return {A_.select(0, index), B_.select(0, index)};
+  return {A().select(0, index), B().select(0, index)};
 }
 
 FactoredMatrix FactoredMatrix::unsqueeze(std::int64_t axis) const {
@@ -161,41 +172,41 @@ FactoredMatrix FactoredMatrix::unsqueeze(std::int64_t axis) const {
     throw ShapeError(kFactored, fmt::format("there is no place {} among {} leading axes; expected 0 to {}",
                                             axis, leading(), leading()));
   }
-  return {A_.unsqueeze(axis), B_.unsqueeze(axis)};
+  return {A().unsqueeze(axis), B().unsqueeze(axis)};
 }
 
 FactoredMatrix FactoredMatrix::rows(std::int64_t begin, std::int64_t end) const {
-  return {A_.slice(-2, begin, end), B_};
+  return {A().slice(-2, begin, end), B()};
 }
 
 FactoredMatrix FactoredMatrix::columns(std::int64_t begin, std::int64_t end) const {
-  return {A_, B_.slice(-1, begin, end)};
+  return {A(), B().slice(-1, begin, end)};
 }
 
 at::Tensor FactoredMatrix::row(std::int64_t index) const {
-  return at::matmul(A_.select(-2, place_of(index, A_.size(-2), "row")).unsqueeze(-2), B_).squeeze(-2);
+  return at::matmul(A().select(-2, place_of(index, A().size(-2), "row")).unsqueeze(-2), B()).squeeze(-2);
 }
 
 at::Tensor FactoredMatrix::column(std::int64_t index) const {
-  return at::matmul(A_, B_.select(-1, place_of(index, B_.size(-1), "column")).unsqueeze(-1)).squeeze(-1);
+  return at::matmul(A(), B().select(-1, place_of(index, B().size(-1), "column")).unsqueeze(-1)).squeeze(-1);
 }
 
 at::Tensor FactoredMatrix::at(std::int64_t row, std::int64_t column) const {
-  return (A_.select(-2, place_of(row, A_.size(-2), "row")) *
-          B_.select(-1, place_of(column, B_.size(-1), "column")))
+  return (A().select(-2, place_of(row, A().size(-2), "row")) *
+          B().select(-1, place_of(column, B().size(-1), "column")))
       .sum(-1);
 }
 
 at::Tensor FactoredMatrix::mv(const at::Tensor& vector) const {
-  if (!vector.defined() || vector.dim() < 1 || vector.size(-1) != B_.size(-1))
+  if (!vector.defined() || vector.dim() < 1 || vector.size(-1) != B().size(-1))
     refuse_sizes("matrix and vector", sizes(), vector.defined() ? vector.sizes() : at::IntArrayRef());
-  return at::matmul(A_, at::matmul(B_, vector.unsqueeze(-1))).squeeze(-1);
+  return at::matmul(A(), at::matmul(B(), vector.unsqueeze(-1))).squeeze(-1);
 }
 
 at::Tensor FactoredMatrix::vm(const at::Tensor& vector) const {
-  if (!vector.defined() || vector.dim() < 1 || vector.size(-1) != A_.size(-2))
+  if (!vector.defined() || vector.dim() < 1 || vector.size(-1) != A().size(-2))
     refuse_sizes("vector and matrix", vector.defined() ? vector.sizes() : at::IntArrayRef(), sizes());
-  return at::matmul(at::matmul(vector.unsqueeze(-2), A_), B_).squeeze(-2);
+  return at::matmul(at::matmul(vector.unsqueeze(-2), A()), B()).squeeze(-2);
 }
 
 FactoredMatrix matmul(const FactoredMatrix& left, const at::Tensor& right) {

@@ -15,6 +15,7 @@
 
 #include "analysis/row_major.h"
 #include "hooked/core/error.h"
+#include "hooked/core/shared.h"
 #include "hooked/core/tensor_text.h"
 
 namespace hooked {
@@ -92,6 +93,11 @@ Grid::Grid(const at::Tensor& values, std::vector<GridAxis> axes, Description des
   }
 }
 
+const at::Tensor Grid::values() const {
+  if (!values_.defined()) refuse_moved_from("grid");
+  return values_;
+}
+
 std::size_t Grid::axis_index(std::string_view name) const {
   const auto found =
       std::find_if(axes_.begin(), axes_.end(), [&](const GridAxis& axis) { return axis.name == name; });
@@ -100,13 +106,13 @@ std::size_t Grid::axis_index(std::string_view name) const {
                                         fmt::join(names_of(axes_), ", ")));
 }
 
-const GridAxis& Grid::axis(std::string_view name) const { return axes_[axis_index(name)]; }
+const GridAxis& Grid::axis(std::string_view name) const& { return axes_[axis_index(name)]; }
 
 double Grid::at(const std::vector<std::int64_t>& index) const {
   if (index.size() != axes_.size()) {
     throw ShapeError(title(), fmt::format("expected {} indices, got {}", axes_.size(), index.size()));
   }
-  at::Tensor value = values_;
+  at::Tensor value = values();
   for (std::size_t i = 0; i < index.size(); ++i) {
     const std::int64_t size = value.size(0);
     if (index[i] < -size || index[i] >= size) {
@@ -126,7 +132,7 @@ Grid Grid::slice(std::string_view axis, std::int64_t index) const {
                      fmt::format("index {} is out of range on axis {} of size {}", index, axis, size));
   }
   const auto& label = axes_[dim].labels[static_cast<std::size_t>(index < 0 ? index + size : index)];
-  return Grid(values_.select(static_cast<std::int64_t>(dim), index), without(axes_, dim),
+  return Grid(values().select(static_cast<std::int64_t>(dim), index), without(axes_, dim),
               {.title = fmt::format("{}, {} {}", title(), axis, label), .unit = unit()});
 }
 
@@ -147,14 +153,15 @@ Grid Grid::slice(std::string_view axis, std::string_view label) const {
 
 Grid Grid::mean(std::string_view axis) const {
   const auto dim = axis_index(axis);
-  return Grid(at::nanmean(values_, {static_cast<std::int64_t>(dim)}), without(axes_, dim),
+  return Grid(at::nanmean(values(), {static_cast<std::int64_t>(dim)}), without(axes_, dim),
               {.title = fmt::format("{}, mean over {}", title(), axis), .unit = unit()});
 }
 
 std::vector<GridCell> Grid::largest(std::size_t count, LargestBy by) const {
-  const double* numbers = values_.const_data_ptr<double>();
+  const at::Tensor held = values();
+  const double* numbers = held.const_data_ptr<double>();
   std::vector<std::int64_t> order;
-  for (std::int64_t i = 0; i < values_.numel(); ++i) {
+  for (std::int64_t i = 0; i < held.numel(); ++i) {
     if (!std::isnan(numbers[i])) order.push_back(i);
   }
   const auto size = [&](std::int64_t i) { return by == LargestBy::size ? std::abs(numbers[i]) : numbers[i]; };
@@ -173,12 +180,12 @@ Grid Grid::rescaled(double zero, double one, std::string unit) const {
         title(),
         fmt::format("no scale has 0 and 1 at the same number; expected two numbers, got {} twice", zero));
   }
-  return Grid((values_ - zero) / (one - zero), axes_, {.title = title(), .unit = std::move(unit)});
+  return Grid((values() - zero) / (one - zero), axes_, {.title = title(), .unit = std::move(unit)});
 }
 
 Grid Grid::rescaled(const Grid& zero, const Grid& one, std::string unit) const {
   const auto spread = [&](const Grid& numbers) {
-    at::Tensor values = numbers.values();
+    at::Tensor aligned = numbers.values();
     std::vector<std::int64_t> shape(axes_.size(), 1), order;
     for (std::size_t i = 0; i < axes_.size(); ++i) {
       const auto found = std::find_if(numbers.axes().begin(), numbers.axes().end(),
@@ -187,8 +194,8 @@ Grid Grid::rescaled(const Grid& zero, const Grid& one, std::string unit) const {
       const std::int64_t dim = found - numbers.axes().begin();
       const auto places = places_of(axes_[i].labels, found->labels);
       if (!places) continue;
-      values = values.index_select(dim, at::tensor(*places, at::kLong));
-      shape[i] = values_.size(static_cast<std::int64_t>(i));
+      aligned = aligned.index_select(dim, at::tensor(*places, at::kLong));
+      shape[i] = values().size(static_cast<std::int64_t>(i));
       order.push_back(dim);
     }
     if (order.size() != numbers.axes().size()) {
@@ -198,11 +205,11 @@ Grid Grid::rescaled(const Grid& zero, const Grid& one, std::string unit) const {
                       "[{}] with all of their labels, got [{}]",
                       fmt::join(names_of(axes_), ", "), fmt::join(names_of(numbers.axes()), ", ")));
     }
-    return values.permute(order).reshape(shape);
+    return aligned.permute(order).reshape(shape);
   };
   const at::Tensor low = spread(zero), range = spread(one) - low;
   const auto nan = std::numeric_limits<double>::quiet_NaN();
-  return Grid((values_ - low) / range.masked_fill(range.eq(0), nan), axes_,
+  return Grid((values() - low) / range.masked_fill(range.eq(0), nan), axes_,
               {.title = title(), .unit = std::move(unit)});
 }
 

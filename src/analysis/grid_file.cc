@@ -277,9 +277,9 @@ std::string Grid::to_csv() const {
   }
   text += "value,unit,title\n";
   const auto ending = ',' + csv_field(unit()) + ',' + csv_field(title()) + '\n';
-  const auto* numbers = values_.const_data_ptr<double>();
+  const auto* numbers = values().const_data_ptr<double>();
   std::vector<std::size_t> index(axes_.size(), 0);
-  for (std::int64_t i = 0; i < values_.numel(); ++i) {
+  for (std::int64_t i = 0; i < values().numel(); ++i) {
     for (std::size_t a = 0; a < axes_.size(); ++a) {
       text += csv_field(axes_[a].labels[index[a]]) + ',';
       if (axes_[a].places.empty()) continue;
@@ -297,8 +297,8 @@ std::string Grid::to_csv() const {
 
 std::string Grid::to_json() const {
   Json json = record_of(*this);
-  const auto* numbers = values_.const_data_ptr<double>();
-  json["values"] = nested(numbers, values_.sizes());
+  const auto* numbers = values().const_data_ptr<double>();
+  json["values"] = nested(numbers, values().sizes());
   return json_text(json) + '\n';
 }
 
@@ -309,13 +309,13 @@ void Grid::save(const std::filesystem::path& file) const {
   if (ending == ".json") return write_file(file, to_json());
   if (ending == ".safetensors") {
     // A safetensors file has few axes at most; the labels say how many the values had.
-    const bool fits = values_.dim() <= static_cast<std::int64_t>(SafetensorsLimits::kRank);
+    const bool fits = values().dim() <= static_cast<std::int64_t>(SafetensorsLimits::kRank);
     TensorAxes axes;
     if (fits && !axes_.empty()) {
       for (const auto& axis : axes_) axes[kTensor].push_back(axis.name);
     }
     const Provenance provenance{.more = {{kRecord, json_text(record_of(*this))}}};
-    return save_safetensors(file, {{kTensor, fits ? values_ : values_.flatten()}},
+    return save_safetensors(file, {{kTensor, fits ? values() : values().flatten()}},
                             {.metadata = to_metadata(provenance, axes)});
   }
   throw IoError(file.string(), fmt::format("a grid cannot be saved as '{}'; expected a name ending in .svg, "

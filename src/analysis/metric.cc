@@ -97,7 +97,7 @@ Input with_tokens(const HookedTransformer& model, const Input& input) {
 }  // namespace
 
 Metric::Metric(Definition definition)
-    : definition_(std::make_shared<const Definition>(std::move(definition))) {
+    : definition_(std::make_shared<const Definition>(std::move(definition)), "metric") {
   if (definition_->reads_answers_only && (definition_->answers.empty() || !definition_->reads_logits)) {
     throw HookError(name(),
                     "the metric reads its answers' logits only, but has none; expected `answers`, and "

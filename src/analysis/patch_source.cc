@@ -15,6 +15,7 @@
 #include "analysis/source_reader.h"
 #include "core/to_device.h"
 #include "hooked/core/error.h"
+#include "hooked/core/shared.h"
 #include "hooked/core/tensor_text.h"
 #include "hooked/hooks/site.h"
 
@@ -162,6 +163,11 @@ std::int64_t rows_of(const ActivationCache& cache) {
 PatchSource::PatchSource(std::shared_ptr<const Kind> kind, std::string description)
     : terms_{{std::move(kind), 1.0}}, description_(std::move(description)) {}
 
+const std::vector<PatchSource::Term>& PatchSource::terms() const& {
+  if (terms_.empty()) refuse_moved_from("patch source");
+  return terms_;
+}
+
 PatchSource::PatchSource(ActivationCache run)
     : PatchSource(std::make_shared<OfRun>(std::move(run)), "another run") {}
 
@@ -196,11 +202,9 @@ PatchSource PatchSource::mixture(const PatchSource& one, const PatchSource& othe
                      fmt::format("the share {} is not finite; expected a number such as 0.5", share));
   }
   PatchSource mixed = one;
-  for (Term& term : mixed.terms_) term.share *= 1 - share;
-  for (Term term : other.terms_) {
-    term.share *= share;
-    mixed.terms_.push_back(term);
-  }
+  mixed.terms_.clear();
+  for (const Term& term : one.terms()) mixed.terms_.push_back({term.kind, term.share * (1 - share)});
+  for (const Term& term : other.terms()) mixed.terms_.push_back({term.kind, term.share * share});
   mixed.description_ =
       fmt::format("{} of {} and {} of {}", 1 - share, one.description_, share, other.description_);
   return mixed;

@@ -188,6 +188,7 @@ Answers PromptPairs::answers_of(const std::vector<std::vector<std::int64_t>>& se
 
 std::vector<std::string> PromptPairs::place_names() const {
   std::vector<std::string> names;
+  if (clean_.places.empty()) return names;  // of pairs that were moved from
   for (const auto& [name, column] : clean_.places.front()) {
     const auto has = [&](const auto& places) { return places.contains(name); };
     if (std::all_of(clean_.places.begin(), clean_.places.end(), has)) names.push_back(name);

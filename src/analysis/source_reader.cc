@@ -58,7 +58,7 @@ bool same_row(const SourceReader::RowOfRun& one, const SourceReader::RowOfRun& o
 SourceReader::SourceReader(const PatchSource& source, const ActivationName& name, at::Tensor unpatched,
                            SweptRow row)
     : name_(name), unpatched_(std::move(unpatched)) {
-  for (const PatchSource::Term& term : source.terms_) {
+  for (const PatchSource::Term& term : source.terms()) {
     const bool of_a_run = term.kind->run() != nullptr;
     at::Tensor values = term.kind->values(name, unpatched_, row);
     if (!values.defined()) {
@@ -103,7 +103,7 @@ at::Tensor SourceReader::block(const PatchedPlace& place) const {
 std::optional<SourceReader::RowOfRun> SourceReader::columns(const PatchSource& source, const TokenAxis& axis,
                                                             SweptRow row) {
   std::optional<RowOfRun> found;
-  for (const PatchSource::Term& term : source.terms_) {
+  for (const PatchSource::Term& term : source.terms()) {
     const ActivationCache* run = term.kind->run();
     if (run == nullptr) continue;
     require_all_positions(*run, axis.name, "patching");
@@ -127,7 +127,7 @@ std::optional<std::vector<RoutedToken>> SourceReader::routed(const PatchSource& 
                                                              const ActivationName& expert, SweptRow row) {
   std::optional<std::vector<RoutedToken>> found;
   const ActivationName chosen = act::expert_indices.in(expert.stack, expert.layer).name();
-  for (const PatchSource::Term& term : source.terms_) {
+  for (const PatchSource::Term& term : source.terms()) {
     if (term.kind->run() == nullptr) continue;
     if (found) {
       throw HookError(expert.to_string(),

@@ -18,7 +18,7 @@ TokenizerError::~TokenizerError() = default;
 IoError::~IoError() = default;
 MemoryError::~MemoryError() = default;
 
-std::string_view Error::message() const noexcept {
+std::string_view Error::message() const& noexcept {
   constexpr std::size_t kBrackets = std::string_view("[] ").size();
   return std::string_view(what()).substr(where_.size() + kBrackets);
 }

@@ -10,17 +10,18 @@
 
 namespace hooked {
 
-Placement::Placement(const c10::Device& device) : of_blocks_{device}, exit_(device) {}
+Placement::Placement(const c10::Device& device) : of_blocks_{device}, entry_(device), exit_(device) {}
 
 Placement::Placement(const ModelConfig& config, std::vector<c10::Device> of_blocks)
     : of_blocks_(std::move(of_blocks)),
       n_encoder_layers_(config.n_encoder_layers()),
+      entry_(of_blocks_.front()),
       exit_(config.tied_unembedding() ? of_blocks_.front() : of_blocks_.back()) {
   assert(of_blocks_.size() == config.blocks().size());
 }
 
-const c10::Device& Placement::of(const BlockPlace& block) const {
-  if (!spread()) return of_blocks_.front();
+c10::Device Placement::of(const BlockPlace& block) const {
+  if (!spread()) return entry_;
   const bool behind_encoder = n_encoder_layers_ > 0 && block.stack != Stack::encoder;
   const auto number = static_cast<std::size_t>(block.layer + (behind_encoder ? n_encoder_layers_ : 0));
   return number < of_blocks_.size() ? of_blocks_[number] : exit_;

@@ -332,7 +332,7 @@ GenerateResult HookedTransformer::generate_once(const Input& given, const Genera
   }
   const at::NoGradGuard no_grad;
   const std::vector<Hook> scoped = hooks_->snapshot();
-  return Generation(model_, scoped, prompt, options).finish();
+  return Generation(loaded(), scoped, prompt, options).finish();
 }
 
 }  // namespace hooked

@@ -60,8 +60,8 @@ HookedTransformer HookedTransformer::from_state_dict(StateDict weights, const Mo
 }
 
 HookedTransformer::HookedTransformer(std::shared_ptr<const LoadedModel> model)
-    : model_(std::move(model)), hooks_(std::make_shared<ScopedHooks>()) {}
-HookedTransformer::HookedTransformer(const HookedTransformer& other) : HookedTransformer(other.model_) {}
+    : model_(std::move(model), "model"), hooks_(std::make_shared<ScopedHooks>(), "model") {}
+HookedTransformer::HookedTransformer(const HookedTransformer& other) : HookedTransformer(other.loaded()) {}
 HookedTransformer& HookedTransformer::operator=(const HookedTransformer& other) {
   return *this = HookedTransformer(other);
 }
@@ -71,16 +71,12 @@ HookedTransformer::~HookedTransformer() = default;
 
 void HookedTransformer::trim() const { model_->workspace.trim(); }
 
-const ModelConfig& HookedTransformer::config() const noexcept { return model_->config; }
-const std::vector<std::string>& HookedTransformer::notes() const noexcept { return model_->notes; }
-const std::vector<StepReport>& HookedTransformer::processing() const noexcept { return model_->processing; }
-const std::vector<std::string>& HookedTransformer::ignored_keys() const noexcept {
-  return model_->ignored_keys;
-}
-const std::string& HookedTransformer::family() const noexcept { return model_->family; }
-const std::vector<ActivationName>& HookedTransformer::names() const noexcept {
-  return model_->points.names();
-}
+const ModelConfig& HookedTransformer::config() const& { return model_->config; }
+const std::vector<std::string>& HookedTransformer::notes() const& { return model_->notes; }
+const std::vector<StepReport>& HookedTransformer::processing() const& { return model_->processing; }
+const std::vector<std::string>& HookedTransformer::ignored_keys() const& { return model_->ignored_keys; }
+const std::string& HookedTransformer::family() const& { return model_->family; }
+const std::vector<ActivationName>& HookedTransformer::names() const& { return model_->points.names(); }
 Provenance HookedTransformer::provenance() const {
   Provenance provenance;
   provenance.model = model_->id;
@@ -91,8 +87,8 @@ Provenance HookedTransformer::provenance() const {
     provenance.processing.emplace_back(processing_step_name(step.step), step.outcome);
   return provenance;
 }
-c10::Device HookedTransformer::device() const noexcept { return model_->device; }
-const Placement& HookedTransformer::placement() const noexcept { return model_->placement; }
+c10::Device HookedTransformer::device() const { return model_->device; }
+const Placement& HookedTransformer::placement() const& { return model_->placement; }
 StateDict HookedTransformer::state_dict() const { return copy_weights(*model_); }
 
 std::vector<Hook> HookedTransformer::hooks() const { return hooks_->snapshot(); }
@@ -100,7 +96,7 @@ std::vector<Hook> HookedTransformer::hooks() const { return hooks_->snapshot(); 
 HookHandle HookedTransformer::attach(Hook hook) {
   // Which layers a run reaches is not known yet, only whether the model has the points.
   hook.where.resolve(model_->points, Reach::everything(model_->points));
-  return {hooks_, hooks_->add(std::move(hook))};
+  return {hooks_.pointer(), hooks_->add(std::move(hook))};
 }
 
 void HookedTransformer::save(const std::filesystem::path& folder, const SaveOptions& options) const {

@@ -27,9 +27,9 @@ Input Input::start_at_layer(std::int64_t layer, at::Tensor residual, InputDetail
   return Input(at::Tensor(), std::move(details));
 }
 
-const at::Tensor& Input::main_tokens() const { return feeds_encoder() ? decoder.tokens : tokens; }
+const at::Tensor Input::main_tokens() const { return feeds_encoder() ? decoder.tokens : tokens; }
 
-const at::Tensor& Input::main_mask() const {
+const at::Tensor Input::main_mask() const {
   return feeds_encoder() ? decoder.attention_mask : attention_mask;
 }
 

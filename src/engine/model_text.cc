@@ -79,9 +79,9 @@ at::Tensor tokens_of(const LoadedModel& model, std::string_view text, const Text
   return at::tensor(encode(model, text, options), at::kLong).unsqueeze(0).to(model.device);
 }
 
-bool HookedTransformer::has_tokenizer() const noexcept { return model_->tokenizer.has_value(); }
+bool HookedTransformer::has_tokenizer() const { return model_->tokenizer.has_value(); }
 
-const Tokenizer& HookedTransformer::tokenizer() const { return tokenizer_of(*model_); }
+Tokenizer HookedTransformer::tokenizer() const { return tokenizer_of(*model_); }
 
 at::Tensor HookedTransformer::to_tokens(std::string_view text, const TextOptions& options) const {
   return tokens_of(*model_, text, options);

@@ -7,8 +7,8 @@
 
 namespace hooked {
 
-std::int64_t Prefix::batch() const noexcept { return columns_->batch(); }
-std::int64_t Prefix::length() const noexcept { return columns_->length(); }
+std::int64_t Prefix::batch() const { return columns_->batch(); }
+std::int64_t Prefix::length() const { return columns_->length(); }
 std::int64_t Prefix::bytes() const { return columns_->bytes(); }
 
 Prefix Prefix::first(std::int64_t columns) const {
@@ -24,7 +24,7 @@ Prefix Prefix::first(std::int64_t columns) const {
                               "prefix cannot be cut to {}; run the tokens up to there with keep_prefix",
                               length(), columns));
   }
-  return {model_, std::make_shared<const KvCache>(columns_->first(columns))};
+  return {model(), std::make_shared<const KvCache>(columns_->first(columns))};
 }
 
 }  // namespace hooked

@@ -409,7 +409,7 @@ RunResult HookedTransformer::run_once(const Input& given, const RunOptions& opti
       result.logit_tokens_ = options.logit_tokens;
     }
   }
-  if (kept) result.prefix.emplace(model_, std::make_shared<const KvCache>(*std::move(kept)));
+  if (kept) result.prefix.emplace(loaded(), std::make_shared<const KvCache>(*std::move(kept)));
   return result;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "hooked/core/error.h"
+#include "hooked/core/shared.h"
 
 namespace hooked {
 
@@ -24,7 +25,8 @@ const char* word(Output output) {
 
 }  // namespace
 
-const at::Tensor& RunResult::require(Output wanted) const {
+at::Tensor RunResult::require(Output wanted) const {
+  if (kind_ == wanted && !output_.defined()) refuse_moved_from("result");
   if (kind_ == wanted) return output_;
   const std::string made =
       kind_ == Output::none
@@ -49,7 +51,7 @@ RunResult RunResult::to(const c10::Device& device) const {
   return there;
 }
 
-const at::Tensor& RunResult::metric() const {
+const at::Tensor RunResult::metric() const {
   if (!metric_.defined())
     throw HookError("metric", "this run took no gradients; expected RunOptions::gradients with a metric");
   return metric_;

@@ -30,7 +30,8 @@ at::Tensor logits_of(const LoadedModel& model, const Input& input) {
 
 }  // namespace
 
-TrainableTransformer::TrainableTransformer(std::shared_ptr<LoadedModel> model) : model_(std::move(model)) {
+TrainableTransformer::TrainableTransformer(std::shared_ptr<LoadedModel> model)
+    : model_(std::move(model), "model") {
   require_gradients(*model_);
 }
 TrainableTransformer::TrainableTransformer(TrainableTransformer&&) noexcept = default;
@@ -47,7 +48,7 @@ TrainableTransformer TrainableTransformer::from(const HookedTransformer& model) 
                      [&] { return TrainableTransformer(copy_model(loaded, Storage::plain)); });
 }
 
-const ModelConfig& TrainableTransformer::config() const noexcept { return model_->config; }
+const ModelConfig& TrainableTransformer::config() const& { return model_->config; }
 
 std::vector<std::pair<std::string, at::Tensor>> TrainableTransformer::named_parameters() const {
   std::vector<std::pair<std::string, at::Tensor>> named;

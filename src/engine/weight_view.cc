@@ -67,13 +67,13 @@ at::Tensor outside_blocks(const LoadedModel& model, std::string_view name) {
 }  // namespace
 
 WeightView::WeightView(std::shared_ptr<const LoadedModel> model)
-    : model_(std::move(model)), stack_(model_->config.main_stack()) {}
+    : model_(std::move(model), "weight view"), stack_(model_->config.main_stack()) {}
 
 WeightView WeightView::encoder() const {
   if (!model_->config.has_encoder()) {
     throw ConfigError("encoder", "this model has one stack; expected an encoder-decoder");
   }
-  WeightView view(model_);
+  WeightView view(model_.pointer());
   view.stack_ = Stack::encoder;
   return view;
 }

@@ -87,12 +87,17 @@ SafetensorsFile::SafetensorsFile(InputFile file, SafetensorsHeader header)
             [&](auto a, auto b) { return header_.tensors[a].name < header_.tensors[b].name; });
 }
 
-const TensorInfo* SafetensorsFile::find(std::string_view name) const noexcept {
+const TensorInfo* SafetensorsFile::find(std::string_view name) const& noexcept {
   const auto& all = header_.tensors;
   const auto place =
       std::lower_bound(by_name_.begin(), by_name_.end(), name,
                        [&](auto index, std::string_view wanted) { return all[index].name < wanted; });
   return place == by_name_.end() || all[*place].name != name ? nullptr : &all[*place];
+}
+
+std::optional<TensorInfo> SafetensorsFile::find(std::string_view name) const&& {
+  const TensorInfo* found = find(name);
+  return found ? std::optional(*found) : std::nullopt;
 }
 
 at::Tensor SafetensorsFile::read(std::string_view name) const {

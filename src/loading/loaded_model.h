@@ -61,7 +61,7 @@ struct LoadedModel {
   std::map<std::string, std::string> tokenizer_files;
 
   /// The device of the first block that predicts, where what its stack reads is made.
-  const c10::Device& main_device() const { return placement.of({config.main_stack(), 0}); }
+  c10::Device main_device() const { return placement.of({config.main_stack(), 0}); }
   /// Every tensor of the state dict and where it lives in the graph.
   WeightSlots slots() const;
   /// A weight by its name in the state dict, undefined where the model has none: a view, or a copy where the

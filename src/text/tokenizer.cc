@@ -113,7 +113,7 @@ TokenList tokens_of(const Tokenizer::Rules& rules, const PreTokenized& text) {
 
 namespace hooked {
 
-Tokenizer::Tokenizer(std::shared_ptr<const Rules> rules) : rules_(std::move(rules)) {}
+Tokenizer::Tokenizer(std::shared_ptr<const Rules> rules) : rules_(std::move(rules), "tokenizer") {}
 
 std::vector<std::string> Tokenizer::files_in(const std::filesystem::path& folder) {
   return text::tokenizer_files_in(folder);
@@ -245,23 +245,21 @@ std::string Tokenizer::printable_piece(std::int64_t id) const {
   return printable(rules_->decoder->bytes_of(*piece));
 }
 
-std::optional<std::int64_t> Tokenizer::find(std::string_view piece) const noexcept {
-  return rules_->find(piece);
-}
+std::optional<std::int64_t> Tokenizer::find(std::string_view piece) const { return rules_->find(piece); }
 
-std::int64_t Tokenizer::vocab_size() const noexcept { return rules_->size(); }
+std::int64_t Tokenizer::vocab_size() const { return rules_->size(); }
 
-std::optional<std::int64_t> Tokenizer::bos_id() const noexcept { return rules_->bos; }
+std::optional<std::int64_t> Tokenizer::bos_id() const { return rules_->bos; }
 
-std::optional<std::int64_t> Tokenizer::eos_id() const noexcept { return rules_->eos; }
+std::optional<std::int64_t> Tokenizer::eos_id() const { return rules_->eos; }
 
-const std::vector<std::string>& Tokenizer::notes() const noexcept { return rules_->notes; }
+const std::vector<std::string>& Tokenizer::notes() const& { return rules_->notes; }
 
-std::string_view Tokenizer::kind() const noexcept { return rules_->model->kind(); }
+std::string_view Tokenizer::kind() const { return rules_->model->kind(); }
 
-const std::string& Tokenizer::form() const noexcept { return rules_->form; }
+const std::string& Tokenizer::form() const& { return rules_->form; }
 
-const text::ChatTemplates& Tokenizer::chat() const noexcept { return chat_ ? *chat_ : rules_->chat; }
+const text::ChatTemplates& Tokenizer::chat() const { return chat_ ? *chat_ : rules_->chat; }
 
 std::optional<std::string> Tokenizer::chat_template() const {
   const auto& found = chat();

@@ -5,6 +5,13 @@
 namespace hooked::error_test {
 namespace {
 
+TEST(Error, GivesCopiesOfATemporary) {
+  const auto& where = Error("a place with a long name", "message").where();
+  const auto& message = Error("a place", "a message that is longer than a small string").message();
+  EXPECT_EQ(where, "a place with a long name");
+  EXPECT_EQ(message, "a message that is longer than a small string");
+}
+
 TEST(Error, PutsWhereInBrackets) {
   const ShapeError error("tokens", "wrong rank; expected [batch, pos], got [5]");
   EXPECT_EQ(error.where(), "tokens");

@@ -90,6 +90,14 @@ TEST(Placement, OfOneDeviceIsThatDevice) {
   EXPECT_EQ(one.text(), "");
 }
 
+TEST(Placement, IsHarmlessWhenItWasMovedFrom) {
+  Placement from(c10::Device(at::kCPU));
+  const Placement to = std::move(from);
+  EXPECT_EQ(from.entry(), to.entry());
+  EXPECT_EQ(from.of({Stack::blocks, 3}), to.entry());
+  EXPECT_FALSE(from.spread());
+}
+
 TEST(Placement, KnowsWhereEachLayerLies) {
   const Placement some(config_of(3, /*tied=*/false), {gpu(0), gpu(0), gpu(1)});
   EXPECT_TRUE(some.spread());

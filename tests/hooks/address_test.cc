@@ -45,6 +45,21 @@ TEST(Address, ParsesWhatItPrints) {
   }
 }
 
+// What an address that nobody keeps is asked for outlives it.
+TEST(Address, GivesCopiesOfATemporary) {
+  const auto address = [] { return act::z(3).pos(List{1, 2, 3}).head(2); };
+  const auto& name = address().name();
+  const auto& indices = address().indices();
+  const auto& found = address().indices().find(Axis::pos);
+  EXPECT_EQ(name, act::z(3).name());
+  EXPECT_EQ(indices, address().indices());
+  EXPECT_EQ(found, AxisIndex(List{1, 2, 3}));
+  EXPECT_EQ(address().indices().find(Axis::batch), std::nullopt);
+  std::string text;
+  for (const auto& [axis, index] : address().indices().entries()) text += index.to_string() + ";";
+  EXPECT_EQ(text, "1+2+3;2;");
+}
+
 // A list of one keeps its axis; read back as a number it would drop it.
 TEST(Address, ListOfOneIsNotReadBackAsANumber) {
   for (const std::int64_t place : {0, 3, -1, -2}) {

@@ -240,6 +240,34 @@ TEST_F(Safetensors, SavingReportsItsProgress) {
   EXPECT_TRUE(SafetensorsFile::open(path_).find("b"));
 }
 
+// What a file that nobody keeps is asked for outlives it.
+TEST_F(Safetensors, GivesCopiesOfATemporary) {
+  save_safetensors(path_, {{"a tensor with a long name", at::ones({5})}}, {.metadata = {{"format", "pt"}}});
+  const auto open = [&] { return SafetensorsFile::open(path_); };
+  const auto& found = open().find("a tensor with a long name");
+  const auto& path = open().path();
+  const auto& metadata = open().metadata();
+  const auto& stamp = InputFile::open(path_).stamp();
+  EXPECT_EQ(found.value().shape, std::vector<std::int64_t>{5});
+  EXPECT_EQ(open().find("b"), std::nullopt);
+  EXPECT_EQ(path, path_);
+  EXPECT_EQ(metadata.at("format"), "pt");
+  EXPECT_EQ(stamp.bytes, std::filesystem::file_size(path_));
+  std::string names;
+  for (const TensorInfo& info : open().tensors()) names += info.name;
+  EXPECT_EQ(names, "a tensor with a long name");
+}
+
+TEST_F(Safetensors, SaysThatAFileWasMovedFrom) {
+  put_file(path_, good_file());
+  auto from = SafetensorsFile::open(path_);
+  const auto to = std::move(from);
+  EXPECT_THROW(from.read("w"), CheckpointError);
+  std::byte byte{};
+  EXPECT_THROW(from.file().read(0, {&byte, 1}), IoError);
+  EXPECT_TRUE(to.read("w").defined());
+}
+
 TEST_F(Safetensors, S23ShortenedAfterOpening) {
   put_file(path_, good_file());
   const auto file = SafetensorsFile::open(path_);

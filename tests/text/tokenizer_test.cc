@@ -11,6 +11,7 @@
 
 #include "hooked/core/error.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/thrown_by.h"
 
 namespace hooked::text::tokenizer_test {
 namespace {
@@ -68,6 +69,23 @@ class TokenizerTest : public ::testing::Test {
 
   TempFolder folder_;
 };
+
+TEST_F(TokenizerTest, ATemporaryGivesCopiesAndOneMovedFromSaysSo) {
+  const auto& form = load().form();
+  const auto& notes = load().notes();
+  EXPECT_EQ(form, "tokenizer.json");
+  EXPECT_EQ(notes, load().notes());
+  Tokenizer from = load();
+  const Tokenizer to = std::move(from);
+  for (const auto& use :
+       {+[](const Tokenizer& t) { (void)t.encode("a"); }, +[](const Tokenizer& t) { (void)t.form(); },
+        +[](const Tokenizer& t) { (void)t.vocab_size(); }, +[](const Tokenizer& t) { (void)t.find("a"); },
+        +[](const Tokenizer& t) { (void)t.decode(Ids{1}); }}) {
+    EXPECT_EQ(text_thrown_by<Error>([&] { use(from); }).find("[tokenizer] this tokenizer was moved from; "),
+              0u);
+  }
+  EXPECT_EQ(to.encode("a").ids, Ids{1});
+}
 
 TEST_F(TokenizerTest, CutsAtWhiteSpaceAndPunctuation) {
   const auto encoding = load().encode("a  b!! Mary.");

@@ -38,8 +38,10 @@ class Answers {
 
   /// How many rows have tokens of their own; 0 where all have the same.
   std::int64_t rows() const;
-  /// The tokens of a row. Throws HookError for texts.
-  const std::vector<std::int64_t>& of_row(std::int64_t row) const;
+  /// The tokens of a row. Throws ShapeError out of range, HookError for texts.
+  const std::vector<std::int64_t>& of_row(std::int64_t row) const&;
+  /// The same of a temporary, as a copy.
+  std::vector<std::int64_t> of_row(std::int64_t row) const&& { return of_row(row); }
   /// The answers of these rows alone, in this order. Throws ShapeError out of range, HookError for texts.
   Answers of_rows(const std::vector<std::int64_t>& rows) const;
 
@@ -52,6 +54,7 @@ class Answers {
  private:
   explicit Answers(std::vector<std::vector<std::int64_t>> sets, bool by_row);
   void require_ids() const;
+  void require_row(std::int64_t row) const;
 
   std::vector<std::vector<std::int64_t>> sets_;
   std::vector<std::string> texts_;  // instead of ids

@@ -44,9 +44,13 @@ class Circuit {
   /// What it is a set of.
   CircuitKind kind() const noexcept { return kind_; }
   /// The nodes, in the order of the model, each once: of a circuit of edges the heads and MLPs on them.
-  const std::vector<std::string>& nodes() const noexcept { return nodes_; }
+  const std::vector<std::string>& nodes() const& noexcept { return nodes_; }
+  /// The same of a temporary, as a copy.
+  std::vector<std::string> nodes() const&& { return nodes_; }
   /// The edges, in the order of the model, each once; none of a circuit of nodes.
-  const std::vector<CircuitEdge>& edges() const noexcept { return edges_; }
+  const std::vector<CircuitEdge>& edges() const& noexcept { return edges_; }
+  /// The same of a temporary, as a copy.
+  std::vector<CircuitEdge> edges() const&& { return edges_; }
   /// How many nodes or edges there are.
   std::int64_t size() const noexcept;
 

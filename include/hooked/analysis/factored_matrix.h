@@ -28,10 +28,10 @@ class FactoredMatrix {
   /// rows, and for factors of another dtype or device.
   FactoredMatrix(at::Tensor A, at::Tensor B);
 
-  const at::Tensor& A() const noexcept { return A_; }  ///< [.., m, r]
-  const at::Tensor& B() const noexcept { return B_; }  ///< [.., r, n]
+  const at::Tensor A() const;                          ///< [.., m, r]
+  const at::Tensor B() const;                          ///< [.., r, n]
   std::vector<std::int64_t> sizes() const;             ///< of the product, [.., m, n]
-  std::int64_t inner() const { return A_.size(-1); }   ///< r
+  std::int64_t inner() const { return A().size(-1); }  ///< r
 
   at::Tensor AB() const;  ///< the product itself, [.., m, n]
   /// The product the other way round, [.., r, r]; it has the same eigenvalues but for zeros. Throws
@@ -71,7 +71,7 @@ class FactoredMatrix {
   at::Tensor vm(const at::Tensor& vector) const;
 
  private:
-  std::int64_t leading() const { return A_.dim() - 2; }
+  std::int64_t leading() const { return A().dim() - 2; }
 
   at::Tensor A_, B_;
 };

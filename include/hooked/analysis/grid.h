@@ -76,15 +76,23 @@ class Grid {
   /// axes. Throws ShapeError when labels or places do not fit the shape, or two axes have one name.
   Grid(const at::Tensor& values, std::vector<GridAxis> axes, Description description);
 
-  const at::Tensor& values() const noexcept { return values_; }  ///< float64
+  const at::Tensor values() const;  ///< float64
   /// In the order of the dimensions of `values()`.
-  const std::vector<GridAxis>& axes() const noexcept { return axes_; }
+  const std::vector<GridAxis>& axes() const& noexcept { return axes_; }
+  /// The same of a temporary, as a copy.
+  std::vector<GridAxis> axes() const&& { return axes_; }
   /// The axis of that name. Throws ShapeError naming the grid's axes.
-  const GridAxis& axis(std::string_view name) const;
+  const GridAxis& axis(std::string_view name) const&;
+  /// The same of a temporary, as a copy.
+  GridAxis axis(std::string_view name) const&& { return axis(name); }
   /// What the grid shows.
-  const std::string& title() const noexcept { return description_.title; }
+  const std::string& title() const& noexcept { return description_.title; }
+  /// The same of a temporary, as a copy.
+  std::string title() const&& { return description_.title; }
   /// What the numbers are.
-  const std::string& unit() const noexcept { return description_.unit; }
+  const std::string& unit() const& noexcept { return description_.unit; }
+  /// The same of a temporary, as a copy.
+  std::string unit() const&& { return description_.unit; }
 
   /// The value at one index per axis; negative ones count from the end. Throws ShapeError out of range.
   double at(const std::vector<std::int64_t>& index) const;

@@ -14,6 +14,7 @@
 #include "hooked/analysis/answers.h"
 #include "hooked/analysis/position.h"
 #include "hooked/core/export.h"
+#include "hooked/core/shared.h"
 #include "hooked/engine/hooked_transformer.h"
 
 namespace HOOKED_EXPORT hooked {
@@ -85,9 +86,13 @@ class Metric {
   explicit Metric(Definition definition);
 
   /// What the score is, for titles: `logit difference`.
-  const std::string& name() const noexcept { return definition_->name; }
+  const std::string& name() const& { return definition_->name; }
+  /// The same of a temporary, as a copy.
+  std::string name() const&& { return definition_->name; }
   /// Everything about it.
-  const Definition& definition() const noexcept { return *definition_; }
+  const Definition& definition() const& { return *definition_; }
+  /// The same of a temporary, as a copy.
+  Definition definition() const&& { return *definition_; }
 
   /// The metric for one input: its positions as columns of each row. Throws HookError where it reads logits
   /// and the model has no unembedding; ShapeError where a position is outside or padding, or answers do not
@@ -108,18 +113,24 @@ class Metric {
   operator LogitMetric() const;  // NOLINT: wherever the engine wants one, a Metric will do
 
  private:
-  std::shared_ptr<const Definition> definition_;
+  Shared<const Definition> definition_;
 };
 
 /// A metric for one input: knows the columns that it reads in each row.
 class BoundMetric {
  public:
   /// Distinct absolute columns in rising order whose logits it reads in some row; nothing: all.
-  const std::optional<std::vector<std::int64_t>>& logit_positions() const noexcept { return logit_columns_; }
+  const std::optional<std::vector<std::int64_t>>& logit_positions() const& noexcept { return logit_columns_; }
+  /// The same of a temporary, as a copy.
+  std::optional<std::vector<std::int64_t>> logit_positions() const&& { return logit_columns_; }
   /// Distinct tokens in rising order whose logits it reads in some row; nothing: the vocabulary.
-  const std::optional<std::vector<std::int64_t>>& logit_tokens() const noexcept { return logit_tokens_; }
+  const std::optional<std::vector<std::int64_t>>& logit_tokens() const& noexcept { return logit_tokens_; }
+  /// The same of a temporary, as a copy.
+  std::optional<std::vector<std::int64_t>> logit_tokens() const&& { return logit_tokens_; }
   /// The metric.
-  const Metric& metric() const noexcept { return metric_; }
+  const Metric& metric() const& noexcept { return metric_; }
+  /// The same of a temporary, as a copy.
+  Metric metric() const&& { return metric_; }
   /// Rows that it scores.
   std::int64_t rows() const noexcept { return columns_.size(0); }
 

@@ -43,7 +43,9 @@ class PatchSource {
   static PatchSource mixture(const PatchSource& one, const PatchSource& other, double share);
 
   /// What it is, in words: `zeros`, `the mean over 32 rows`.
-  const std::string& description() const noexcept { return description_; }
+  const std::string& description() const& noexcept { return description_; }
+  /// The same of a temporary, as a copy.
+  std::string description() const&& { return description_; }
 
   class Kind;  ///< what a source may be, for its implementation
 
@@ -56,6 +58,7 @@ class PatchSource {
   };
 
   PatchSource(std::shared_ptr<const Kind> kind, std::string description);
+  const std::vector<Term>& terms() const&;
 
   std::vector<Term> terms_;
   std::string description_;

@@ -78,10 +78,14 @@ class PromptPairs {
   /// How many pairs there are.
   std::int64_t size() const noexcept { return static_cast<std::int64_t>(pairs_.size()); }
   /// As they were written down.
-  const std::vector<PromptPair>& pairs() const noexcept { return pairs_; }
+  const std::vector<PromptPair>& pairs() const& noexcept { return pairs_; }
+  /// The same of a temporary, as a copy.
+  std::vector<PromptPair> pairs() const&& { return pairs_; }
 
-  const Input& clean() const noexcept { return clean_.input; }          ///< [pair, pos] and its mask
-  const Input& corrupted() const noexcept { return corrupted_.input; }  ///< [pair, pos] and its mask
+  const Input& clean() const& noexcept { return clean_.input; }  ///< [pair, pos] and its mask
+  Input clean() const&& { return clean_.input; }                 ///< the same of a temporary, as a copy
+  const Input& corrupted() const& noexcept { return corrupted_.input; }  ///< [pair, pos] and its mask
+  Input corrupted() const&& { return corrupted_.input; }  ///< the same of a temporary, as a copy
 
   /// Each pair's answers. Throws ShapeError naming a pair without one.
   Answers answers() const { return answers_of(answers_, "answers"); }

@@ -69,7 +69,9 @@ class Metrics {
   Metrics(std::vector<Metric> metrics) : metrics_(std::move(metrics)) {}  // NOLINT
 
   /// Each of them.
-  const std::vector<Metric>& all() const noexcept { return metrics_; }
+  const std::vector<Metric>& all() const& noexcept { return metrics_; }
+  /// The same of a temporary, as a copy.
+  std::vector<Metric> all() const&& { return metrics_; }
 
  private:
   std::vector<Metric> metrics_;

@@ -49,9 +49,11 @@ class AxisList {
   }
 
   /// The first axis.
-  constexpr const Axis* begin() const noexcept { return axes_; }
+  constexpr const Axis* begin() const& noexcept { return axes_; }
+  void begin() const&& = delete;  ///< it would point into a temporary
   /// Behind the last axis.
-  constexpr const Axis* end() const noexcept { return axes_ + size_; }
+  constexpr const Axis* end() const& noexcept { return axes_ + size_; }
+  void end() const&& = delete;  ///< it would point into a temporary
   /// How many axes there are.
   constexpr std::size_t size() const noexcept { return size_; }
   /// The axis of dimension `i`, which is below size().

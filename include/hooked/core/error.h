@@ -20,9 +20,13 @@ class Error : public std::runtime_error {
   ~Error() override;
 
   /// The part between the brackets: what the error is about.
-  const std::string& where() const noexcept { return where_; }
+  const std::string& where() const& noexcept { return where_; }
+  /// The same of a temporary, as a copy.
+  std::string where() const&& { return where_; }
   /// The text without `[where] `.
-  std::string_view message() const noexcept;
+  std::string_view message() const& noexcept;
+  /// The same of a temporary, as a copy.
+  std::string message() const&& { return std::string(message()); }
 
  private:
   std::string where_;

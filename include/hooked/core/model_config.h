@@ -162,17 +162,27 @@ struct ModelConfig {
   std::int64_t heads_per_kv(std::int64_t l) const { return n_heads / kv_heads(l); }
 
   /// The positions where they are of that kind, else null.
-  const RotaryPositions* rotary() const { return std::get_if<RotaryPositions>(&positions); }
+  const RotaryPositions* rotary() const& { return std::get_if<RotaryPositions>(&positions); }
   /// The same, to change them.
-  RotaryPositions* rotary() { return std::get_if<RotaryPositions>(&positions); }
+  RotaryPositions* rotary() & { return std::get_if<RotaryPositions>(&positions); }
+  /// The same of a temporary, as a copy.
+  std::optional<RotaryPositions> rotary() const&& {
+    return rotary() ? std::optional(*rotary()) : std::nullopt;
+  }
   /// The positions where they are ALiBi, else null.
-  const AlibiPositions* alibi() const { return std::get_if<AlibiPositions>(&positions); }
+  const AlibiPositions* alibi() const& { return std::get_if<AlibiPositions>(&positions); }
   /// The same, to change them.
-  AlibiPositions* alibi() { return std::get_if<AlibiPositions>(&positions); }
+  AlibiPositions* alibi() & { return std::get_if<AlibiPositions>(&positions); }
+  /// The same of a temporary, as a copy.
+  std::optional<AlibiPositions> alibi() const&& { return alibi() ? std::optional(*alibi()) : std::nullopt; }
   /// The positions where they are relative ones, else null.
-  const RelativePositions* relative() const { return std::get_if<RelativePositions>(&positions); }
+  const RelativePositions* relative() const& { return std::get_if<RelativePositions>(&positions); }
   /// The same, to change them.
-  RelativePositions* relative() { return std::get_if<RelativePositions>(&positions); }
+  RelativePositions* relative() & { return std::get_if<RelativePositions>(&positions); }
+  /// The same of a temporary, as a copy.
+  std::optional<RelativePositions> relative() const&& {
+    return relative() ? std::optional(*relative()) : std::nullopt;
+  }
   /// Whether layer `l` of a stack holds numbers of relative positions.
   bool holds_relative(std::int64_t l) const {
     return relative() != nullptr && (l == 0 || relative()->in_every_block);

@@ -23,17 +23,17 @@ class Placement {
   Placement(const ModelConfig& config, std::vector<c10::Device> of_blocks);
 
   /// Of the embedding: where tokens go.
-  const c10::Device& entry() const noexcept { return of_blocks_.front(); }
+  c10::Device entry() const noexcept { return entry_; }
   /// Of the final norm and the unembedding: where logits are made.
-  const c10::Device& exit() const noexcept { return exit_; }
+  c10::Device exit() const noexcept { return exit_; }
   /// Of a block; one behind its stack's last counts as the exit.
-  const c10::Device& of(const BlockPlace& block) const;
+  c10::Device of(const BlockPlace& block) const;
 
   /// The number of the encoder's last layer; -1 without an encoder.
   std::int64_t last_encoder_layer() const noexcept { return n_encoder_layers_ - 1; }
 
   /// Whether there are several devices.
-  bool spread() const noexcept { return of_blocks_.front() != of_blocks_.back(); }
+  bool spread() const noexcept { return !of_blocks_.empty() && of_blocks_.front() != of_blocks_.back(); }
   /// All of them, in the order in which the stream passes them.
   std::vector<c10::Device> devices() const;
   /// A sentence: which layers lie where; empty on one device.
@@ -42,7 +42,7 @@ class Placement {
  private:
   std::vector<c10::Device> of_blocks_;  // one, or one for each block: an encoder's, then those that predict
   std::int64_t n_encoder_layers_ = 0;
-  c10::Device exit_;
+  c10::Device entry_, exit_;
 };
 
 /// Cuts blocks that follow one another into `parts` stretches, so that the largest holds as few bytes as can

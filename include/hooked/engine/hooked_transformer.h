@@ -13,6 +13,7 @@
 #include "hooked/core/export.h"
 #include "hooked/core/model_config.h"
 #include "hooked/core/placement.h"
+#include "hooked/core/shared.h"
 #include "hooked/core/state_dict.h"
 #include "hooked/engine/generate_options.h"
 #include "hooked/engine/hook_handle.h"
@@ -35,7 +36,7 @@ class ScopedHooks;
 ///
 /// A cheap handle on weights that never change, plus this handle's own scoped hooks. Copies share the
 /// weights, not the hooks. `run` may be called from several threads; `hook` needs a handle of the thread's
-/// own (copy one).
+/// own (copy one). A handle that was moved from throws an Error when it is used.
 class HookedTransformer {
  public:
   /// Loads a model folder, a file of weights (`.gguf` too), a LoRA adapter whose base is local, or
@@ -62,26 +63,40 @@ class HookedTransformer {
   void trim() const;
 
   /// The config of the weights as they are now (after processing).
-  const ModelConfig& config() const noexcept;
+  const ModelConfig& config() const&;
+  /// The same of a temporary, as a copy.
+  ModelConfig config() const&& { return config(); }
   /// What a user should know about how this model was loaded, one sentence each.
-  const std::vector<std::string>& notes() const noexcept;
+  const std::vector<std::string>& notes() const&;
+  /// The same of a temporary, as a copy.
+  std::vector<std::string> notes() const&& { return notes(); }
   /// Each processing step with "applied" or the reason it was not.
-  const std::vector<StepReport>& processing() const noexcept;
+  const std::vector<StepReport>& processing() const&;
+  /// The same of a temporary, as a copy.
+  std::vector<StepReport> processing() const&& { return processing(); }
   /// Keys of the model's config.json that nothing read.
-  const std::vector<std::string>& ignored_keys() const noexcept;
+  const std::vector<std::string>& ignored_keys() const&;
+  /// The same of a temporary, as a copy.
+  std::vector<std::string> ignored_keys() const&& { return ignored_keys(); }
   /// The checkpoint family: `gpt2`, `hooked_transformer`, ...
-  const std::string& family() const noexcept;
+  const std::string& family() const&;
+  /// The same of a temporary, as a copy.
+  std::string family() const&& { return family(); }
   /// Where this model comes from, to be saved with what it computes; `edits` and the input are for the caller
   /// to add. Of a model that was not loaded from files: all but its name.
   Provenance provenance() const;
   /// Where the weights are; of a model that is spread over devices the first of them, where its tokens go.
-  c10::Device device() const noexcept;
+  c10::Device device() const;
   /// Which part of the model lies on which device.
-  const Placement& placement() const noexcept;
+  const Placement& placement() const&;
+  /// The same of a temporary, as a copy.
+  Placement placement() const&& { return placement(); }
   /// What they are: the config's dtype.
-  at::ScalarType dtype() const noexcept { return config().dtype; }
+  at::ScalarType dtype() const { return config().dtype; }
   /// Every activation this model has, in the order of the table.
-  const std::vector<ActivationName>& names() const noexcept;
+  const std::vector<ActivationName>& names() const&;
+  /// The same of a temporary, as a copy.
+  std::vector<ActivationName> names() const&& { return names(); }
 
   /// Runs an input: tokens int64 [batch, pos] or [pos], a text, or what Input says besides. Throws ShapeError
   /// and HookError before anything runs, TokenizerError for a text, MemoryError where memory runs out; what a
@@ -116,7 +131,7 @@ class HookedTransformer {
   std::vector<Hook> hooks() const;
 
   /// The weights, as views.
-  WeightView weights() const { return WeightView(model_); }
+  WeightView weights() const { return WeightView(loaded()); }
   /// The weights by TransformerLens's names, contiguous copies.
   StateDict state_dict() const;
   /// Writes a native folder (config.json, model.safetensors or packed.safetensors, and the tokenizer if there
@@ -124,9 +139,9 @@ class HookedTransformer {
   void save(const std::filesystem::path& folder, const SaveOptions& options = {}) const;
 
   /// Whether the model came with a tokenizer. Without one the text functions throw TokenizerError.
-  bool has_tokenizer() const noexcept;
+  bool has_tokenizer() const;
   /// Throws TokenizerError with the reason where there is none, or none that can be used.
-  const Tokenizer& tokenizer() const;
+  Tokenizer tokenizer() const;
   /// Ids of a text, [1, pos] int64 on the model's device; for bidirectional models with the tokenizer's
   /// special tokens at both ends ([CLS] and [SEP]). Throws TokenizerError.
   at::Tensor to_tokens(std::string_view text, const TextOptions& options = {}) const;
@@ -145,7 +160,7 @@ class HookedTransformer {
   std::vector<std::string> to_str_tokens(const at::Tensor& ids) const;
 
   /// For rooms above: the shared, immutable model.
-  const std::shared_ptr<const LoadedModel>& loaded() const noexcept { return model_; }
+  std::shared_ptr<const LoadedModel> loaded() const { return model_.pointer(); }
   /// A handle on that model, without hooks.
   explicit HookedTransformer(std::shared_ptr<const LoadedModel> model);
 
@@ -155,8 +170,8 @@ class HookedTransformer {
   RunResult run_once(const Input& input, const RunOptions& options) const;
   GenerateResult generate_once(const Input& prompt, const GenerateOptions& options) const;
 
-  std::shared_ptr<const LoadedModel> model_;
-  std::shared_ptr<ScopedHooks> hooks_;
+  Shared<const LoadedModel> model_;
+  Shared<ScopedHooks> hooks_;
 };
 
 }  // namespace hooked

@@ -76,11 +76,11 @@ struct Input : InputDetails {
 
   // Of what the stack that predicts reads, which is the tokens, a decoder's or a residual. Not for a text.
 
-  std::int64_t batch() const;             ///< rows
-  std::int64_t length() const;            ///< columns, without those of a prefix
-  std::int64_t first_column() const;      ///< how many columns of the sequence stand before the input's
-  const at::Tensor& main_tokens() const;  ///< [batch, pos] or [pos]; undefined behind a residual
-  const at::Tensor& main_mask() const;    ///< undefined: no padding
+  std::int64_t batch() const;            ///< rows
+  std::int64_t length() const;           ///< columns, without those of a prefix
+  std::int64_t first_column() const;     ///< how many columns of the sequence stand before the input's
+  const at::Tensor main_tokens() const;  ///< [batch, pos] or [pos]; undefined behind a residual
+  const at::Tensor main_mask() const;    ///< undefined: no padding
   /// Each row's last real column, [batch] int64.
   at::Tensor last_columns() const;
   /// The same of what an encoder reads.

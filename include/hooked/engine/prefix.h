@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "hooked/core/export.h"
+#include "hooked/core/shared.h"
 
 namespace HOOKED_EXPORT hooked {
 
@@ -17,9 +18,9 @@ struct LoadedModel;
 class Prefix {
  public:
   /// Rows. A prefix of one row serves runs of any number of rows.
-  std::int64_t batch() const noexcept;
+  std::int64_t batch() const;
   /// Columns: tokens, and padding if there was any.
-  std::int64_t length() const noexcept;
+  std::int64_t length() const;
   /// Bytes of memory that its columns take. Latent attention remembers latents, which are few, in layers
   /// whose keys and values nobody might have changed; docs/generation.md.
   std::int64_t bytes() const;
@@ -29,15 +30,15 @@ class Prefix {
 
   /// For the engine.
   Prefix(std::shared_ptr<const LoadedModel> model, std::shared_ptr<const KvCache> columns)
-      : model_(std::move(model)), columns_(std::move(columns)) {}
+      : model_(std::move(model), "prefix"), columns_(std::move(columns), "prefix") {}
   /// For the engine: the model that ran it, the only one that can go on from it.
-  const std::shared_ptr<const LoadedModel>& model() const noexcept { return model_; }
+  std::shared_ptr<const LoadedModel> model() const { return model_.pointer(); }
   /// For the engine: its keys and values.
-  const std::shared_ptr<const KvCache>& columns() const noexcept { return columns_; }
+  std::shared_ptr<const KvCache> columns() const { return columns_.pointer(); }
 
  private:
-  std::shared_ptr<const LoadedModel> model_;
-  std::shared_ptr<const KvCache> columns_;
+  Shared<const LoadedModel> model_;
+  Shared<const KvCache> columns_;
 };
 
 }  // namespace hooked

@@ -67,7 +67,9 @@ class LogitMetric {
   /// The number that these logits [batch, positions, vocab] have.
   at::Tensor operator()(const at::Tensor& logits) const { return function_(logits); }
   /// Where it reads the logits; negative positions count from the end. Empty: wherever there are some.
-  const std::vector<std::int64_t>& positions() const noexcept { return positions_; }
+  const std::vector<std::int64_t>& positions() const& noexcept { return positions_; }
+  /// The same of a temporary, as a copy.
+  std::vector<std::int64_t> positions() const&& { return positions_; }
 
  private:
   Function function_;

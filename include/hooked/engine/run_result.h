@@ -8,6 +8,7 @@
 #include <string>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "hooked/core/export.h"
@@ -29,20 +30,24 @@ class RunResult {
   std::vector<std::string> notes;
 
   /// [batch, pos or logit_positions, vocab or logit_tokens], in float32, of a float64 model in float64.
-  const at::Tensor& logits() const { return require(Output::logits); }
+  const at::Tensor logits() const { return require(Output::logits); }
   /// The columns that the logits' second axis stands for, absolute, where the run computed some only, in
   /// the order asked for; nothing: all of the run's.
-  const std::optional<std::vector<std::int64_t>>& logit_positions() const noexcept {
+  const std::optional<std::vector<std::int64_t>>& logit_positions() const& noexcept {
     return logit_positions_;
   }
+  /// The same of a temporary, as a copy.
+  std::optional<std::vector<std::int64_t>> logit_positions() const&& { return logit_positions_; }
   /// The tokens that the logits' last axis stands for, as asked for; nothing: the vocabulary.
-  const std::optional<std::vector<std::int64_t>>& logit_tokens() const noexcept { return logit_tokens_; }
+  const std::optional<std::vector<std::int64_t>>& logit_tokens() const& noexcept { return logit_tokens_; }
+  /// The same of a temporary, as a copy.
+  std::optional<std::vector<std::int64_t>> logit_tokens() const&& { return logit_tokens_; }
   /// Scalar or [batch, pos - 1], nats.
-  const at::Tensor& loss() const { return require(Output::loss); }
+  const at::Tensor loss() const { return require(Output::loss); }
   /// [batch, pos, d_model].
-  const at::Tensor& residual() const { return require(Output::residual); }
+  const at::Tensor residual() const { return require(Output::residual); }
   /// The metric's value, a scalar; throws HookError where no gradients were asked for.
-  const at::Tensor& metric() const;
+  const at::Tensor metric() const;
 
   /// The same on another device, without the prefix: its output, cache, gradients and notes.
   RunResult to(const c10::Device& device) const;
@@ -53,7 +58,7 @@ class RunResult {
  private:
   friend class HookedTransformer;
 
-  const at::Tensor& require(Output wanted) const;
+  at::Tensor require(Output wanted) const;
 
   Output kind_ = Output::none;
   at::Tensor output_;
@@ -65,16 +70,6 @@ class RunResult {
 ///
 ///     const auto [logits, cache] = model.run_with_cache(tokens);
 class CachedRun : public RunResult {};
-
-/// The logits (0) or the cache (1) of a run. Throws HookError where the run made no logits.
-template <std::size_t I>
-const auto& get(const CachedRun& run) {
-  if constexpr (I == 0) {
-    return run.logits();
-  } else {
-    return run.cache;
-  }
-}
 
 }  // namespace hooked
 
@@ -88,3 +83,26 @@ template <>
 struct std::tuple_element<1, hooked::CachedRun> {
   using type = hooked::ActivationCache;
 };
+
+namespace HOOKED_EXPORT hooked {
+
+/// The logits (0) or the cache (1) of a run. Throws HookError where the run made no logits.
+template <std::size_t I>
+decltype(auto) get(const CachedRun& run) {
+  if constexpr (I == 0) {
+    return run.logits();
+  } else {
+    return (run.cache);
+  }
+}
+/// The same of a temporary, moved out of it.
+template <std::size_t I>
+std::tuple_element_t<I, CachedRun> get(CachedRun&& run) {
+  if constexpr (I == 0) {
+    return run.logits();
+  } else {
+    return std::move(run.cache);
+  }
+}
+
+}  // namespace hooked

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hooked/core/export.h"
+#include "hooked/core/shared.h"
 #include "hooked/engine/hooked_transformer.h"
 
 namespace HOOKED_EXPORT hooked {
@@ -30,7 +31,9 @@ class TrainableTransformer {
   ~TrainableTransformer();
 
   /// The config of the weights.
-  const ModelConfig& config() const noexcept;
+  const ModelConfig& config() const&;
+  /// The same of a temporary, as a copy.
+  ModelConfig config() const&& { return config(); }
 
   /// The packed leaf parameters by their path in the graph (`blocks.0.attn.W_QKV`, ...).
   /// Matrices may be stored by columns: flatten with reshape, not view.
@@ -51,7 +54,7 @@ class TrainableTransformer {
  private:
   explicit TrainableTransformer(std::shared_ptr<LoadedModel> model);
 
-  std::shared_ptr<LoadedModel> model_;
+  Shared<LoadedModel> model_;
 };
 
 }  // namespace hooked

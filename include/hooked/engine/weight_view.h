@@ -8,6 +8,7 @@
 
 #include "hooked/core/block_place.h"
 #include "hooked/core/export.h"
+#include "hooked/core/shared.h"
 
 namespace HOOKED_EXPORT hooked {
 
@@ -121,7 +122,7 @@ class WeightView {
   NormWeights norm(std::int64_t layer, std::string_view local_name) const;
   at::Tensor of_all_layers(OfLayer weight) const;
 
-  std::shared_ptr<const LoadedModel> model_;
+  Shared<const LoadedModel> model_;
   Stack stack_;
   std::string_view attention_ = "attn";
 };

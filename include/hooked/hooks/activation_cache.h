@@ -69,7 +69,7 @@ class ActivationCache {
 
     /// The tensor, which is made here where nobody has read it before. Throws HookError when somebody has
     /// written into it since it was captured, or into what it is made of.
-    const at::Tensor& value() const { return held.value(name); }
+    const at::Tensor value() const { return held.value(name); }
   };
 
   ActivationCache() = default;
@@ -89,7 +89,9 @@ class ActivationCache {
   const at::Tensor operator[](const Address& address) const;
 
   /// What is kept under a name: its full name, value and positions. Throws HookError as above.
-  const Entry& entry(const ActivationName& name) const;
+  const Entry& entry(const ActivationName& name) const&;
+  /// The same of a temporary, as a copy.
+  Entry entry(const ActivationName& name) const&& { return entry(name); }
   /// Whether that activation was kept.
   bool contains(const ActivationName& name) const;
   /// How many activations there are.
@@ -97,9 +99,11 @@ class ActivationCache {
   /// Whether there is none.
   bool empty() const noexcept { return entries_.empty(); }
   /// The first Entry, in firing order.
-  auto begin() const noexcept { return entries_.begin(); }
+  auto begin() const& noexcept { return entries_.begin(); }
+  void begin() const&& = delete;  ///< it would point into a temporary
   /// Behind the last Entry.
-  auto end() const noexcept { return entries_.end(); }
+  auto end() const& noexcept { return entries_.end(); }
+  void end() const&& = delete;  ///< it would point into a temporary
   /// The full name of each, in firing order.
   std::vector<ActivationName> names() const;
   /// Blocks of that stack; without its name, of the one that predicts.
@@ -107,7 +111,9 @@ class ActivationCache {
 
   /// The columns that the run computed: of the stack that predicts, or of the encoder. Nothing where no run
   /// made the cache.
-  const std::optional<TokenColumns>& tokens(Stack of = Stack::none) const;
+  const std::optional<TokenColumns>& tokens(Stack of = Stack::none) const&;
+  /// The same of a temporary, as a copy.
+  std::optional<TokenColumns> tokens(Stack of = Stack::none) const&& { return tokens(of); }
   /// Says which columns the cache covers. Used where activations are made.
   void set_tokens(TokenColumns columns, Stack of = Stack::none);
 

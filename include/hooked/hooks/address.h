@@ -53,9 +53,13 @@ class AxisIndices {
   /// Whether no axis is indexed.
   bool empty() const noexcept { return entries_.empty(); }
   /// The indexed axes, in the order in which they were added.
-  const std::vector<std::pair<Axis, AxisIndex>>& entries() const noexcept { return entries_; }
+  const std::vector<std::pair<Axis, AxisIndex>>& entries() const& noexcept { return entries_; }
+  /// The same of a temporary, as a copy.
+  std::vector<std::pair<Axis, AxisIndex>> entries() const&& { return entries_; }
   /// The index on an axis, or null.
-  const AxisIndex* find(Axis axis) const noexcept;
+  const AxisIndex* find(Axis axis) const& noexcept;
+  /// The same of a temporary, as a copy.
+  std::optional<AxisIndex> find(Axis axis) const&&;
 
   /// Throws HookError when the axis is indexed already.
   void add(Axis axis, AxisIndex index);
@@ -83,9 +87,11 @@ class Address {
   Address(const Text& text) : Address(of_text(std::string_view(text))) {}  // NOLINT: names are texts
 
   /// The activation.
-  const ActivationName& name() const noexcept { return name_; }
+  ActivationName name() const noexcept { return name_; }
   /// The indices on its axes.
-  const AxisIndices& indices() const noexcept { return indices_; }
+  const AxisIndices& indices() const& noexcept { return indices_; }
+  /// The same of a temporary, as a copy.
+  AxisIndices indices() const&& { return indices_; }
 
   /// This address with one more axis indexed. Throws HookError when the site does not have the axis or it is
   /// indexed already. `pos` means `query` on scores and patterns; `head` means `kv_head` on keys and values.

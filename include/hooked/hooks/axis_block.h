@@ -4,7 +4,7 @@
 
 #include <cstdint>
 #include <optional>
-#include <string_view>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -17,7 +17,7 @@ namespace HOOKED_EXPORT hooked {
 /// What indices are resolved with: the layout of the activation and the rows' last real tokens.
 struct AxisContext {
   Site site;                  ///< whose axes the value has
-  std::string_view where;     ///< the activation's name, for errors
+  std::string where;          ///< the activation's name, for errors
   at::Tensor last_positions;  ///< [batch] int64, or undefined: every row ends at the last column
   /// For work that is recorded: the places on some axes, [place] int64 each, as numbers on the value's
   /// device. They are read instead of the numbers in the indices of these axes, as many and in the same

@@ -35,7 +35,7 @@ class LateTensor {
   explicit LateTensor(Recipe recipe);
 
   /// The tensor, which is the activation `name`: its errors are about it.
-  const at::Tensor& value(const ActivationName& name) const;
+  const at::Tensor value(const ActivationName& name) const;
   /// The block that `indices` pick out, as take_block() gives it. Of a tensor that nobody has read as a whole
   /// only the asked for rows, positions and heads are made, and not kept.
   at::Tensor block(const ActivationName& name, const AxisIndices& indices, const AxisContext& context) const;

@@ -21,11 +21,13 @@ class PointIndex {
   /// How many points there are.
   std::size_t size() const noexcept { return names_.size(); }
   /// The full name of a point, which is below size().
-  const ActivationName& name(std::size_t point) const { return names_[point]; }
+  ActivationName name(std::size_t point) const { return names_[point]; }
   /// The full names of all, in the order of the table.
-  const std::vector<ActivationName>& names() const noexcept { return names_; }
+  const std::vector<ActivationName>& names() const& noexcept { return names_; }
+  /// The same of a temporary, as a copy.
+  std::vector<ActivationName> names() const&& { return names_; }
   /// The stacks of the model.
-  const Stacks& stacks() const noexcept { return stacks_; }
+  Stacks stacks() const noexcept { return stacks_; }
   /// Blocks of the stack that predicts, and of the encoder.
   std::int64_t n_layers() const noexcept { return stacks_.n_layers; }
   /// Blocks of the encoder; 0 without.

@@ -38,13 +38,15 @@ class InputFile {
   ~InputFile();
 
   /// As it was opened.
-  const std::filesystem::path& path() const noexcept { return path_; }
+  const std::filesystem::path& path() const& noexcept { return path_; }
+  /// The same of a temporary, as a copy.
+  std::filesystem::path path() const&& { return path_; }
 
   /// Bytes the file held when it was opened.
   std::uint64_t size() const noexcept { return stamp_.bytes; }
 
   /// The file's identity and state when it was opened.
-  const FileStamp& stamp() const noexcept { return stamp_; }
+  FileStamp stamp() const noexcept { return stamp_; }
 
   /// Fills `into` with the bytes from `offset` on.
   /// Throws IoError when the file ends first, was changed since it was opened, or cannot be read.

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -74,19 +75,28 @@ class SafetensorsFile {
   ~SafetensorsFile() = default;
 
   /// As it was opened.
-  const std::filesystem::path& path() const noexcept { return file_.path(); }
+  const std::filesystem::path& path() const& noexcept { return file_.path(); }
+  /// The same of a temporary, as a copy.
+  std::filesystem::path path() const&& { return file_.path(); }
 
   /// The open file.
-  const InputFile& file() const noexcept { return file_; }
+  const InputFile& file() const& noexcept { return file_; }
+  void file() const&& = delete;  ///< it would be closed with the temporary
 
   /// All tensors, in the order of their data in the file.
-  const std::vector<TensorInfo>& tensors() const noexcept { return header_.tensors; }
+  const std::vector<TensorInfo>& tensors() const& noexcept { return header_.tensors; }
+  /// The same of a temporary, as a copy.
+  std::vector<TensorInfo> tensors() const&& { return header_.tensors; }
 
   /// The file's `__metadata__`.
-  const std::map<std::string, std::string>& metadata() const noexcept { return header_.metadata; }
+  const std::map<std::string, std::string>& metadata() const& noexcept { return header_.metadata; }
+  /// The same of a temporary, as a copy.
+  std::map<std::string, std::string> metadata() const&& { return header_.metadata; }
 
   /// The tensor of that name, or null. Valid as long as this object.
-  const TensorInfo* find(std::string_view name) const noexcept;
+  const TensorInfo* find(std::string_view name) const& noexcept;
+  /// The same of a temporary, as a copy.
+  std::optional<TensorInfo> find(std::string_view name) const&&;
 
   /// The named tensor in its stored dtype and shape, in fresh memory on the CPU, bit for bit.
   /// Throws CheckpointError for a name or dtype that is not there to read, IoError when the file was changed.

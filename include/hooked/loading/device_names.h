@@ -24,7 +24,9 @@ class DeviceNames {
   DeviceNames(std::vector<std::string> names) : names_(std::move(names)) {}  // NOLINT: a list is a list
 
   /// Each of them.
-  const std::vector<std::string>& all() const noexcept { return names_; }
+  const std::vector<std::string>& all() const& noexcept { return names_; }
+  /// The same of a temporary, as a copy.
+  std::vector<std::string> all() const&& { return names_; }
   /// Whether they may be more than one device.
   bool names_several() const {
     return names_.size() > 1 || (names_.size() == 1 && names_[0].ends_with(":all"));

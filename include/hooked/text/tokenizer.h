@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "hooked/core/export.h"
+#include "hooked/core/shared.h"
 #include "hooked/text/chat.h"
 
 namespace HOOKED_EXPORT hooked {
@@ -133,26 +134,30 @@ class Tokenizer {
   std::string printable_piece(std::int64_t id) const;
 
   /// The id of a piece spelled exactly so, or nothing.
-  std::optional<std::int64_t> find(std::string_view piece) const noexcept;
+  std::optional<std::int64_t> find(std::string_view piece) const;
 
   /// One past the largest id of a piece. There may be gaps below it.
-  std::int64_t vocab_size() const noexcept;
+  std::int64_t vocab_size() const;
 
   /// The token for the beginning of a sequence, where tokenizer_config.json names one.
-  std::optional<std::int64_t> bos_id() const noexcept;
+  std::optional<std::int64_t> bos_id() const;
 
   /// The token for the end of a sequence, where tokenizer_config.json names one.
-  std::optional<std::int64_t> eos_id() const noexcept;
+  std::optional<std::int64_t> eos_id() const;
 
   /// What a user should know about the files, such as pieces that a vocabulary names more than once; none for
   /// most.
-  const std::vector<std::string>& notes() const noexcept;
+  const std::vector<std::string>& notes() const&;
+  /// The same of a temporary, as a copy.
+  std::vector<std::string> notes() const&& { return notes(); }
 
   /// Which of the forms that load() knows it was read from, for people to read: `tokenizer.json`,
   /// `tokenizer.model (SentencePiece)`.
-  const std::string& form() const noexcept;
+  const std::string& form() const&;
+  /// The same of a temporary, as a copy.
+  std::string form() const&& { return form(); }
   /// How it makes pieces of words, as tokenizer.json names it: `BPE`, `Unigram`, `WordPiece` or `WordLevel`.
-  std::string_view kind() const noexcept;
+  std::string_view kind() const;
 
   /// Where the chat template was read from: a file, or a file and a key; nothing where there is none, or one
   /// that cannot be read, which notes() say.
@@ -181,9 +186,9 @@ class Tokenizer {
   /// The spelling of an id, null for a valid one without text. Throws TokenizerError naming `where`.
   const std::string* find_piece(std::string_view where, std::int64_t id) const;
 
-  const text::ChatTemplates& chat() const noexcept;
+  const text::ChatTemplates& chat() const;
 
-  std::shared_ptr<const Rules> rules_;
+  Shared<const Rules> rules_;
   std::shared_ptr<const text::ChatTemplates> chat_;  ///< null: those of the rules
   std::int64_t model_vocabulary_ = 0;  ///< ids below it are valid, whether a piece has them or not
 };
