@@ -45,7 +45,7 @@ Selection::Selection(const Address& address) : Selection(Part(address.name())) {
     throw HookError(
         address.to_string(),
         "a selection takes whole activations; expected a name without indices; choose positions with "
-        "RunOptions::positions, or index the kept tensor");
+        "RunOptions::keep.positions, or index the kept tensor");
   }
 }
 

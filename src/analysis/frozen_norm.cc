@@ -6,26 +6,40 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <string_view>
 
 namespace hooked {
 namespace {
 
-// In the table of sites a norm's scale stands right before what the norm makes.
-constexpr std::array kScalesOfStream{Site::embed_ln_scale,         Site::ln1_scale,
-                                     Site::ln1_post_scale,         Site::ln2_scale,
-                                     Site::ln2_post_scale,         Site::ln3_scale,
-                                     Site::router_ln_scale,        Site::experts_ln_scale,
-                                     Site::experts_ln_post_scale,  Site::shared_ln_post_scale,
-                                     Site::encoder_final_ln_scale, Site::ln_final_scale,
-                                     Site::decoder_final_ln_scale};
+// The two points of each norm on the stream.
+struct NormPoints {
+  Site scale, normalized;
+};
+constexpr NormPoints kNormsOfStream[] = {
+    {Site::embed_ln_scale, Site::embed_ln_normalized},
+    {Site::ln1_scale, Site::ln1_normalized},
+    {Site::ln1_post_scale, Site::ln1_post_normalized},
+    {Site::ln2_scale, Site::ln2_normalized},
+    {Site::ln2_post_scale, Site::ln2_post_normalized},
+    {Site::ln3_scale, Site::ln3_normalized},
+    {Site::router_ln_scale, Site::router_ln_normalized},
+    {Site::experts_ln_scale, Site::experts_ln_normalized},
+    {Site::experts_ln_post_scale, Site::experts_ln_post_normalized},
+    {Site::shared_ln_post_scale, Site::shared_ln_post_normalized},
+    {Site::encoder_final_ln_scale, Site::encoder_final_ln_normalized},
+    {Site::ln_final_scale, Site::ln_final_normalized},
+    {Site::decoder_final_ln_scale, Site::decoder_final_ln_normalized},
+};
 // Those of embeddings and of what sublayers and their parts write are never folded.
 constexpr std::array kNeverFolded{Site::embed_ln_scale, Site::ln1_post_scale, Site::ln2_post_scale,
                                   Site::experts_ln_post_scale, Site::shared_ln_post_scale};
 
-Site normalized_of(Site scale) { return static_cast<Site>(static_cast<int>(scale) + 1); }
-Site scale_of(Site site) {
-  return is_scale_of_stream(site) ? site : static_cast<Site>(static_cast<int>(site) - 1);
+const NormPoints* norm_with(Site site) {
+  const auto* const norm = std::ranges::find_if(kNormsOfStream, [&](const NormPoints& points) {
+    return points.scale == site || points.normalized == site;
+  });
+  return norm != std::ranges::end(kNormsOfStream) ? norm : nullptr;
 }
 
 NormKind kind_of(Site scale, const ModelConfig& config) {
@@ -71,18 +85,22 @@ FrozenNorm scale_of_stream(const HookedTransformer& model, const BlockPlace& blo
 }
 
 bool is_scale_of_stream(Site site) {
-  return std::ranges::find(kScalesOfStream, site) != kScalesOfStream.end();
+  const NormPoints* norm = norm_with(site);
+  return norm != nullptr && norm->scale == site;
 }
 
 bool is_normalized_stream(Site site) {
-  return std::ranges::any_of(kScalesOfStream, [&](Site scale) { return normalized_of(scale) == site; });
+  const NormPoints* norm = norm_with(site);
+  return norm != nullptr && norm->normalized == site;
 }
 
 StreamNorm stream_norm_at(const HookedTransformer& model, const ActivationName& point) {
   const auto& config = model.config();
   StreamNorm norm{.scale = point, .normalized = point, .kind = {}, .weight = {}, .bias = {}};
-  norm.scale.site = scale_of(point.site);
-  norm.normalized.site = normalized_of(norm.scale.site);
+  const NormPoints* points = norm_with(point.site);
+  assert(points != nullptr);
+  norm.scale.site = points->scale;
+  norm.normalized.site = points->normalized;
   norm.kind = kind_of(norm.scale.site, config);
   if (!keeps_weight(norm.scale.site, config)) return norm;
   // One norm before both branches of a block has its weights under ln1.

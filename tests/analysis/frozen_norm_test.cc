@@ -5,6 +5,13 @@
 #include <ATen/ops/arange.h>
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "hooked/hooks/site.h"
+#include "tests/analysis/two_layer_model.h"
+
 namespace hooked::frozen_norm_test {
 namespace {
 
@@ -45,6 +52,32 @@ TEST(FrozenNorm, DirectionsBeforeItSeeWhatThoseBehindItSee) {
       const at::Tensor before = (change.unsqueeze(2) * norm.before(directions)).sum(-1);
       EXPECT_TRUE(behind.allclose(before, 1e-12, 1e-12));
     }
+  }
+}
+
+// The path of a point's norm, where the point's own name is `leaf`.
+std::string norm_path(const ActivationName& point, std::string_view leaf) {
+  const std::string path = point.to_string();
+  EXPECT_TRUE(path.ends_with(leaf)) << path;
+  return path.substr(0, path.size() - leaf.size());
+}
+
+TEST(FrozenNorm, BothPointsOfANormAreOfOneNorm) {
+  std::set<std::string> scales, normalized;
+  for (const SiteRow& site : site_table()) {
+    const ActivationName point{.site = site.site, .layer = site.scope == SiteScope::block ? 1 : -1};
+    if (is_scale_of_stream(site.site)) scales.insert(norm_path(point, ".hook_scale"));
+    if (is_normalized_stream(site.site)) normalized.insert(norm_path(point, ".hook_normalized"));
+  }
+  EXPECT_EQ(scales.size(), 13u);
+  EXPECT_EQ(scales, normalized);
+
+  const HookedTransformer model = random_model_of(two_layer_config());
+  for (const ActivationName& point : model.names()) {
+    if (!is_scale_of_stream(point.site) && !is_normalized_stream(point.site)) continue;
+    const StreamNorm norm = stream_norm_at(model, point);
+    EXPECT_EQ(norm_path(norm.scale, ".hook_scale"), norm_path(norm.normalized, ".hook_normalized"));
+    EXPECT_TRUE(point == norm.scale || point == norm.normalized) << point.to_string();
   }
 }
 

@@ -11,6 +11,7 @@
 #include <ostream>
 #include <set>
 
+#include "analysis/frozen_norm.h"
 #include "hooked/analysis/attribution.h"
 #include "hooked/analysis/residual.h"
 #include "hooked/hooks/act.h"
@@ -194,11 +195,7 @@ class Reader {
   at::Tensor parts(const std::string& method, const Json& arguments,
                    const std::vector<std::string>& labels) const {
     Address of = stream(arguments);
-    if (is(arguments, "apply_ln")) {
-      auto name = norm_scale(arguments).name();
-      name.site = static_cast<Site>(static_cast<int>(name.site) + 1);
-      of = Address(name);
-    }
+    if (is(arguments, "apply_ln")) of = stream_norm_at(model_, norm_scale(arguments).name()).normalized;
     const auto read = [&](Grain grain) {
       return residual_parts(model_, cache_,
                             {.of = of, .grain = grain, .along = along(arguments), .positions = {}});

@@ -39,7 +39,7 @@ class Selection {
   Selection(act::Everything everything);  // NOLINT
   /// One activation.
   Selection(const ActivationName& name);  // NOLINT
-  /// Throws HookError when the address has indices: positions are chosen by RunOptions::positions.
+  /// Throws HookError when the address has indices: positions are chosen by RunOptions::keep.positions.
   Selection(const Address& address);  // NOLINT
   /// Text: full names (`blocks.5.attn.hook_z`), globs (`*` any run of characters, `?` one), words that select
   /// every layer (`pattern`) and the field's shorthand (`pattern5`, `k6a`), separated by commas, with or
