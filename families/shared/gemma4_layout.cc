@@ -1,5 +1,6 @@
 #include "families/shared/gemma4_layout.h"
 
+#include <ATen/core/Tensor.h>
 #include <fmt/format.h>
 
 #include <charconv>

@@ -15,6 +15,7 @@
 #include "analysis/edge_walk.h"
 #include "analysis/gradient_run.h"
 #include "analysis/numberless.h"
+#include "analysis/row_columns.h"
 #include "analysis/row_metrics.h"
 #include "analysis/standing_edits.h"
 #include "analysis/sweep_grid.h"

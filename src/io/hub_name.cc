@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <system_error>
+#include <utility>
 
 #include "core/json.h"
 #include "hooked/core/error.h"

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/json.h"
 #include "core/name_list.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"

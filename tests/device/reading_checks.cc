@@ -8,6 +8,7 @@
 
 #include "hooked/analysis/attribution.h"
 #include "hooked/analysis/circuits.h"
+#include "hooked/analysis/head_runs.h"
 #include "hooked/analysis/heads.h"
 #include "hooked/analysis/lens_maps.h"
 #include "hooked/analysis/logit_lens.h"
