@@ -306,18 +306,19 @@ RunResult HookedTransformer::run_once(const Input& given, const RunOptions& opti
   const auto started = [&](const Input& read, const std::shared_ptr<const WatchPlan>& watched,
                            const RunExtent& computed) {
     if (options.keep_prefix) kept = room_for(model, read);
-    return Run{.watch = Watch(watched, computed),
-               .sequence = Sequence(model.config, model.config.main_stack(),
-                                    {.batch = read.batch(),
-                                     .length = read.length(),
-                                     .attention_mask = read.main_mask(),
-                                     .device = model.main_device(),
-                                     .prefix = read.prefix && !kept ? read.prefix->columns() : nullptr,
-                                     .ragged = computed.ragged,
-                                     .cache = kept ? &*kept : nullptr}),
-               .encoder_sequence = encoder_sequence(model, read),
-               .token_types = read.token_types,
-               .workspace = options.gradients && kernel_set() == KernelSet::plain ? nullptr : &model.workspace};
+    return Run{
+        .watch = Watch(watched, computed),
+        .sequence = Sequence(model.config, model.config.main_stack(),
+                             {.batch = read.batch(),
+                              .length = read.length(),
+                              .attention_mask = read.main_mask(),
+                              .device = model.main_device(),
+                              .prefix = read.prefix && !kept ? read.prefix->columns() : nullptr,
+                              .ragged = computed.ragged,
+                              .cache = kept ? &*kept : nullptr}),
+        .encoder_sequence = encoder_sequence(model, read),
+        .token_types = read.token_types,
+        .workspace = options.gradients && kernel_set() == KernelSet::plain ? nullptr : &model.workspace};
   };
   // A metric reads the logits beside the loss.
   const bool makes_loss = options.output == Output::loss && !options.gradients;

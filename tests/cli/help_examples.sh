@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every example of `hooked --help` and of every command's help, in an empty folder beside the shipped examples.
+# Runs every example of `hooked --help` and of every command's help, in a folder that holds only the shipped examples.
 # Usage: help_examples.sh BUILD_FOLDER
 set -euo pipefail
 source=$(cd "$(dirname "$0")/../.." && pwd)

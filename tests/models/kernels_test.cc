@@ -39,7 +39,7 @@ Number bits_of(float x) {
   return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(x) >> 16);  // cut off: still a number
 }
 
-// Random numbers behind an address that is aligned to `aligned` bytes, or to none that is larger than a
+// Random numbers at an address that is aligned to `aligned` bytes, or to no more than a
 // number.
 template <class Number>
 class Numbers {
@@ -77,7 +77,7 @@ double allowed(double sum_of_magnitudes) {
   return (sizeof(Result) == 4 ? 1.5e-6 : 5e-3) * (sum_of_magnitudes + 1e-2);
 }
 
-// rows x columns sums of products, and what they are made of.
+// A sum of products, and the sum of their magnitudes, by which rounding is measured.
 struct Sum {
   double value = 0.0, magnitude = 0.0;
   void add(double product) {
@@ -112,7 +112,7 @@ void check_block(kernels::BlockKernel kernel, std::int64_t sixteens, std::int64_
         for (std::int64_t c = 0; c < out_stride && r * out_stride + c < rows * out_stride; ++c) {
           const float got = out[r * out_stride + c];
           if (c >= columns) {
-            ASSERT_EQ(got, kUntouched) << "written beside the product, row " << r << ", column " << c;
+            ASSERT_EQ(got, kUntouched) << "written outside of the product, row " << r << ", column " << c;
             continue;
           }
           Sum sum;
