@@ -153,7 +153,7 @@ TEST_P(RawGolden, LowerPrecisionFollowsFloat64) {
   };
   const at::Tensor exact = output(at::kDouble);
   const double size = exact.abs().mean().item<double>();
-  for (const auto& [dtype, allowed] : {std::pair{at::kFloat, 1e-4}, std::pair{at::kBFloat16, 0.1}}) {
+  for (const auto& [dtype, allowed] : {std::pair{at::kFloat, 1e-4}, std::pair{at::kBFloat16, 0.2}}) {
     EXPECT_LT((output(dtype) - exact).abs().mean().item<double>(), allowed * size) << dtype;
   }
 }
