@@ -32,6 +32,7 @@ const std::map<std::string, std::string>& on_the_host() {
       {"patching_presets", "a table"},
       {"read_prompt_pairs", "texts and their ids"},
       {"repeated_random_tokens", "ids"},
+      {"require_can_keep", "a file"},
       {"repeated_tokens_of", "ids"},
       {"welch_bound", "two numbers"},
       {"write_prompt_pairs", "texts and their ids"},

@@ -48,7 +48,7 @@ TEST_F(Temporaries, ActivationsOfACache) {
   const auto& value = run().cache.entry(act::z(1).name()).value();
   const auto& columns = run().cache.tokens();
   EXPECT_TRUE(at::equal(z, kept_.cache[act::z(1)]));
-  EXPECT_EQ(entry.name, act::z(1).name());
+  EXPECT_EQ(entry.name.to_string(), act::z(1).name().to_string());
   EXPECT_TRUE(at::equal(entry.value(), z));
   EXPECT_TRUE(at::equal(value, z));
   EXPECT_EQ(columns.value().end, 5);
