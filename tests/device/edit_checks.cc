@@ -83,7 +83,8 @@ NamedTensors added_tensor(const Subject& s) {
 
 NamedTensors set_numbers(const Subject& s) {
   return edit_each(s, [](const ActivationName& name) -> std::optional<Edit> {
-    if (!has(Axis::pos, name)) return std::nullopt;
+    // Among experts of equal weight a device chooses as it likes.
+    if (!has(Axis::pos, name) || has(Axis::expert, name)) return std::nullopt;
     return set(Address(name).pos(1), 0.75);
   });
 }

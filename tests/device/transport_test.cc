@@ -92,7 +92,7 @@ TEST_F(OnTheHost, ItGoesInBlocksWhereThereIsMuch) {
   EXPECT_TRUE(agree(by_name(run.cache), wanted, {.tolerance = 1e-6}));
 }
 
-TEST_F(OnTheHost, NothingStaysOnTheDevice) {
+TEST_F(OnTheHost, NothingStaysThere) {
   kept_here();
   const std::int64_t before = strict::bytes_in_use();
   {
