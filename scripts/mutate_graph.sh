@@ -37,7 +37,7 @@ mutations=(
   "no_sinks|score_rules|here.sinks.defined()|false|gpt_oss_full"
   "other_key_heads|ops|x.reshape({x.size(0) * kv_heads, group * x.size(2), x.size(3)})|x.unflatten(1, {group, kv_heads}).transpose(1, 2).reshape({x.size(0) * kv_heads, group * x.size(2), x.size(3)})|hf_llama_reglu_grouped"
   "window_one_wider|sequence|column_of(1 - size)|column_of(-size)|mistral"
-  "sees_the_next_token|sequence|own + 1|own + 2|gpt2_untied"
+  "sees_the_next_token|sequence|own + 1|(own + 2).clamp_max(keys)|gpt2_untied"
   "alibi_towards_the_future|sequence|(-distances).clamp_min(0)|distances.clamp_min(0)|hf_bloom"
   "buckets_of_the_other_side|relative_bias|(distances > 0)|(distances < 0)|t5_gated"
   "shared_part_of_keys_first|latent_projection|at::cat({k, shared.expand({-1, -1, h, -1})}, -1)|at::cat({shared.expand({-1, -1, h, -1}), k}, -1)|deepseek_v2"
