@@ -300,17 +300,18 @@ ModelDescription describe(std::string_view id, const LoadOptions& options) {
   TokenizerFiles text = planned.text();
   std::vector<std::string> notes = planned.notes();
   append(notes, text.notes);
-  if (options.device.names_several()) {
-    const ModelConfig processed = weights::Processor(config, planned.processing).after();
-    notes.push_back(place_layers(processed, open_devices(options.device)).text());
-  }
+  RecipeReader numbers(std::move(planned.source), planned.plan.recipes);
+  const weights::StoredWeights stored = [&](const std::string& name) { return numbers.find(name); };
+  const weights::Processor processor(config, planned.processing, planned.whole() ? stored : nullptr);
+  if (options.device.names_several())
+    notes.push_back(place_layers(processor.after(), open_devices(options.device)).text());
   const CheckpointReader& reader = planned.reader;
   ModelDescription made{
       .family = std::string(planned.identified.family.model_type),
       .config = config,
       .parameters = parameters,
       .bytes = parameters * static_cast<std::int64_t>(c10::elementSize(config.dtype)),
-      .processing = plan_processing(config, planned.processing),
+      .processing = processor.report(),
       .notes = std::move(notes),
       .ignored_keys = std::move(planned.identified.read.ignored_keys),
       .tokenizer_pieces =

@@ -44,7 +44,8 @@ std::shared_ptr<LoadedModel> streamed_model(RecipeReader& reader, const ModelCon
                                             const std::vector<c10::Device>& devices,
                                             const WeightProcessing& processing, const Progress& progress) {
   const at::NoGradGuard no_grad;
-  const weights::Processor processor(config, processing);
+  const auto stored = [&](const std::string& name) { return reader.find(name); };
+  const weights::Processor processor(config, processing, stored);
   auto model = std::make_shared<LoadedModel>(processor.after(), place_layers(processor.after(), devices));
   model->processing = processor.report();
   std::map<std::string, WeightSlots> slots;
@@ -59,7 +60,6 @@ std::shared_ptr<LoadedModel> streamed_model(RecipeReader& reader, const ModelCon
     done += filled.view.nbytes();
     if (progress && std::this_thread::get_id() == caller) progress(done, total);
   };
-  const auto stored = [&](const std::string& name) { return reader.find(name); };
   const auto fill_part = [&](const WeightPart& part) {
     weights::Changes changes = processor.changes(stored, part);
     const auto found = slots.find(part ? part->path() + "." : "");

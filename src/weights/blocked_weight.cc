@@ -42,6 +42,16 @@ class GroupSums {
 
 }  // namespace
 
+StoredTensor transposed(StoredTensor matrix) {
+  assert(matrix.shape.size() == 2);
+  std::swap(matrix.shape[0], matrix.shape[1]);
+  matrix.dimension = 1 - matrix.dimension;
+  matrix.read = [read = std::move(matrix.read)](std::int64_t first, std::int64_t count) {
+    return read(first, count).t();
+  };
+  return matrix;
+}
+
 BlockedWeight::BlockedWeight(StoredTensor stored, AxisList axes) : stored_(std::move(stored)), axes_(axes) {
   assert(stored_.shape.size() == axes_.size());
 }
@@ -146,11 +156,7 @@ BlockedWeight BlockedWeight::with_axes(const AxisList& axes) const {
 BlockedWeight BlockedWeight::transposed() const {
   assert(axes_.size() == 2);
   BlockedWeight other = *this;
-  std::swap(other.stored_.shape[0], other.stored_.shape[1]);
-  other.stored_.dimension = 1 - stored_.dimension;
-  other.stored_.read = [read = stored_.read](std::int64_t first, std::int64_t count) {
-    return read(first, count).t();
-  };
+  other.stored_ = weights::transposed(std::move(other.stored_));
   other.axes_ = {axes_[1], axes_[0]};
   for (Change& change : other.changes_) {
     if (change.operand.defined()) change.operand = change.operand.t();

@@ -9,6 +9,9 @@
 
 namespace hooked::weights {
 
+/// A matrix with its two dimensions exchanged.
+StoredTensor transposed(StoredTensor matrix);
+
 /// A weight and what is to become of it, in float64, block by block. Scaling and centring are recorded and
 /// happen whenever blocks are read, so that a matrix never exists in float64; a mean over the dimension that
 /// blocks are cut along takes a pass of its own.

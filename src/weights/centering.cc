@@ -1,18 +1,68 @@
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/abs.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/max.h>
+#include <ATen/ops/mean.h>
+#include <ATen/ops/nanmedian.h>
+#include <ATen/ops/where.h>
+#include <c10/core/ScalarType.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "hooked/core/tensor_text.h"
 #include "weights/steps.h"
 
 namespace hooked::weights {
 namespace {
 
-/// Everything that is added to the stream; however a token's experts are weighed, their sum has no mean if
-/// each has none.
-void center_writers(WorkingWeights& part, const ModelConfig& before) {
-  if (!part.part()) {
-    if (before.embedding_sum_norm) return;  // a norm writes to the stream, not the embeddings
-    untie(part, before);
-  }
-  for_each_weight(before, part.part(), [&](const WeightRow& row, const std::string& name) {
-    if (row.writes_stream) part.center(name, Axis::d_model);
+/// Calls `use` with everything that is added to the stream; however a token's experts are weighed, their sum
+/// has no mean if each has none.
+void for_each_writer(const ModelConfig& config, const WeightPart& part,
+                     const std::function<void(const WeightRow& row, const std::string& name)>& use) {
+  if (!part && config.embedding_sum_norm) return;  // a norm writes to the stream, not the embeddings
+  for_each_weight(config, part, [&](const WeightRow& row, const std::string& name) {
+    if (row.writes_stream) use(row, name);
   });
+}
+
+void center_writers(WorkingWeights& part, const ModelConfig& before) {
+  if (!part.part() && !before.embedding_sum_norm) untie(part, before);
+  for_each_writer(before, part.part(),
+                  [&](const WeightRow&, const std::string& name) { part.center(name, Axis::d_model); });
+}
+
+double root_mean_square(const at::Tensor& values) { return values.square().mean().sqrt().item<double>(); }
+
+/// Why a weight cannot lose its mean over d_model: beside that mean, its dtype does not hold the rest.
+std::optional<std::string> writer_risk(const StoredNumbers& numbers, const WeightPart& part,
+                                       const WeightRow& row, const std::string& name) {
+  const auto sample = numbers.sample(part, name, Axis::d_model);
+  if (!sample) return std::nullopt;
+  const at::Tensor means = sample->values.mean(*row.axes.find(Axis::d_model), /*keepdim=*/true);
+  // What is not finite stays within its own vector, with the mean or without.
+  const at::Tensor counts = means.isfinite();
+  const double shift = root_mean_square(at::where(counts, means, 0.0));
+  const double spread = root_mean_square(at::where(counts, sample->values - means, 0.0));
+  const at::ScalarType kept = numbers.kept_dtype(sample->stored);
+  // A bias is one vector and may well be even; the stream that it is added to has a spread of about 1.
+  const double least = row.axes.size() == 1 ? 1.0 : 0.0;
+  if (shift <= std::max(spread, least) * largest_shift(kept)) return std::nullopt;
+  return fmt::format(
+      "the mean of {} over d_model is {:.2g}, next to which {} does not hold its spread of {:.2g}",
+      numbers.name_of(part, name), shift, dtype_text(kept), spread);
+}
+
+std::optional<std::string> writers_risk(const StoredNumbers& numbers, const ModelConfig& before) {
+  for (const WeightPart& part : weight_parts(before)) {
+    std::optional<std::string> found;
+    for_each_writer(before, part, [&](const WeightRow& row, const std::string& name) {
+      if (!found) found = writer_risk(numbers, part, row, name);
+    });
+    if (found) return found;
+  }
+  return std::nullopt;
 }
 
 /// Centring the stream changes nothing only if everything that reads the stream subtracts its mean.
@@ -53,6 +103,72 @@ void center_vocabulary(WorkingWeights& part, const ModelConfig& before) {
   if (before.unembedding->bias) part.center("unembed.b_U", Axis::vocab_out);
 }
 
+/// Half of the distances of numbers from their median are below `spread`.
+struct Middle {
+  at::Tensor median, spread;
+};
+
+Middle middle_of(const at::Tensor& values, std::int64_t dimension) {
+  const at::Tensor median = std::get<0>(at::nanmedian(values, dimension, /*keepdim=*/true));
+  return {median, std::get<0>(at::nanmedian((values - median).abs(), dimension, /*keepdim=*/true))};
+}
+
+// A mean that a few entries carry is far from the median. Taking it away would give every other entry a
+// number of its size, and the dtype's digits with it.
+constexpr double kFarFromMedian = 8.0;
+// float32 has digits to spare.
+constexpr double kFarInSingle = 64.0;
+
+/// Why b_U cannot lose its mean: it masks entries of the vocabulary, say.
+std::optional<std::string> output_bias_risk(const at::Tensor& bias) {
+  if (const std::string where = not_finite(bias); !where.empty())
+    return fmt::format("unembed.b_U holds {}, so it has no mean over the vocabulary", where);
+  const Middle middle = middle_of(bias, 0);
+  const double apart = (bias.mean() - middle.median).abs().item<double>();
+  if (apart <= std::max(1.0, kFarFromMedian * middle.spread.item<double>()))
+    return std::nullopt;  // of a logit
+  const auto farthest = (bias - middle.median).abs().argmax().item<std::int64_t>();
+  return fmt::format(
+      "few entries of unembed.b_U, such as {:.2g} of token {}, carry its mean over the vocabulary, "
+      "next to which the other logits would lose digits",
+      bias[farthest].item<double>(), farthest);
+}
+
+/// The same of W_U, whose mean is one over the vocabulary for each entry of the stream.
+std::optional<std::string> unembedding_risk(const StoredNumbers& numbers) {
+  const BlockedWeight weight = *numbers.find(std::nullopt, "unembed.W_U");
+  const std::int64_t count = weight.shape()[1];
+  const at::Tensor mean = weight.weighted_sum(
+      {Axis::vocab_out}, at::full({count}, 1.0 / static_cast<double>(count),
+                                  at::TensorOptions(at::kDouble).device(weight.device())));
+  if (!mean.isfinite().all().item<bool>())
+    return "unembed.W_U holds numbers that are not finite, so it has no mean over the vocabulary";
+  const Sample sample = *numbers.sample(std::nullopt, "unembed.W_U", Axis::vocab_out);
+  const Middle middle = middle_of(sample.values, 1);  // [d_model, 1]
+  const at::Tensor means = (sample.dimension == 0 ? mean.index_select(0, sample.places) : mean).unsqueeze(1);
+  const at::Tensor typical = middle.spread.mean();
+  const at::ScalarType kept = numbers.kept_dtype(sample.stored);
+  const double limit = c10::elementSize(kept) > 2 ? kFarInSingle : kFarFromMedian;
+  // Of a small vocabulary some entries lie close together by chance.
+  const at::Tensor far = (means - middle.median).abs() > limit * (middle.spread + 0.25 * typical);
+  if (far.any().item<bool>())
+    return "few rows of unembed.W_U carry its mean over the vocabulary, next to which the others would lose "
+           "digits";
+  const double shift = means.abs().max().item<double>(), spread = typical.item<double>();
+  if (shift <= spread * largest_shift(kept)) return std::nullopt;
+  return fmt::format(
+      "the mean of unembed.W_U over the vocabulary reaches {:.2g}, next to which {} does not hold its "
+      "spread of {:.2g}",
+      shift, dtype_text(kept), spread);
+}
+
+std::optional<std::string> vocabulary_risk(const StoredNumbers& numbers, const ModelConfig&) {
+  if (const at::Tensor bias = numbers.vector(std::nullopt, "unembed.b_U"); bias.defined()) {
+    if (auto found = output_bias_risk(bias)) return found;
+  }
+  return unembedding_risk(numbers);
+}
+
 std::optional<Obstacle> vocabulary_obstacle(const ModelConfig& config) {
   if (!config.has_unembedding()) {
     return Obstacle{Obstacle::Kind::nothing_to_do, "the model has no unembedding"};
@@ -80,6 +196,7 @@ void untie(WorkingWeights& ends, const ModelConfig& before) {
 StepDefinition center_writing_weights_step() {
   return {.step = ProcessingStep::center_writing_weights,
           .obstacle = writers_obstacle,
+          .risk = writers_risk,
           .apply = center_writers,
           .update = update_writers};
 }
@@ -87,6 +204,7 @@ StepDefinition center_writing_weights_step() {
 StepDefinition center_unembed_step() {
   return {.step = ProcessingStep::center_unembed,
           .obstacle = vocabulary_obstacle,
+          .risk = vocabulary_risk,
           .apply = center_vocabulary,
           .update = update_vocabulary};
 }

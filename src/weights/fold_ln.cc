@@ -1,11 +1,21 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/add.h>
+#include <ATen/ops/argmax.h>
+#include <ATen/ops/argmin.h>
+#include <ATen/ops/index_select.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/max.h>
+#include <ATen/ops/sum.h>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "hooked/core/tensor_text.h"
 #include "weights/steps.h"
 
 namespace hooked::weights {
@@ -95,18 +105,27 @@ std::string bias_of(std::string_view weight) {
   return bias;
 }
 
+/// What a norm multiplies by, of its weight as it is stored.
+at::Tensor gain_of(const at::Tensor& stored, const std::string& place, const ModelConfig& before) {
+  const bool offset = before.norm_offset && find_weight_row(place + ".w")->kind == WeightKind::gain;
+  return offset ? stored + 1.0 : stored;
+}
+
 NormValues read_norm(WorkingWeights& weights, const FoldedNorm& norm, const ModelConfig& before) {
-  const std::string gain = norm.place + ".w";
-  NormValues read{.gain = weights.get(gain), .shift = {}};
-  if (before.norm_offset && find_weight_row(gain)->kind == WeightKind::gain) read.gain = read.gain + 1.0;
+  NormValues read{.gain = gain_of(weights.get(norm.place + ".w"), norm.place, before), .shift = {}};
   if (has_bias(norm.kind, before)) read.shift = weights.get(norm.place + ".b") * norm.output_scale;
   return read;
+}
+
+/// The axis of a matrix that the norm before it runs along.
+Axis input_of(const WeightRow& row) {
+  return row.reads == WeightInput::neurons ? Axis::d_mlp : Axis::d_model;
 }
 
 /// Folds a norm's weights into the matrix `name` that reads it, and into the bias beside it, which exists.
 void fold_into(const WeightRow& row, const std::string& name, const NormValues& norm, bool centers,
                WorkingWeights& weights) {
-  const Axis input = row.reads == WeightInput::neurons ? Axis::d_mlp : Axis::d_model;
+  const Axis input = input_of(row);
   if (norm.shift.defined()) {
     const std::string bias = bias_of(name);
     weights.set(bias, weights.get(bias) + weights.weighted_sum(name, {input}, norm.shift));
@@ -203,6 +222,86 @@ bool has_gains(const ModelConfig& config) {
   });
 }
 
+/// The largest and the smallest factor that is not zero.
+struct Extremes {
+  std::int64_t largest, smallest;  ///< where they are
+  double most, least;              ///< how large
+};
+
+Extremes extremes_of(const at::Tensor& gain) {
+  const at::Tensor sizes = gain.abs();
+  const at::Tensor counted = sizes.masked_fill(sizes == 0, std::numeric_limits<double>::infinity());
+  const auto largest = sizes.argmax().item<std::int64_t>(), smallest = counted.argmin().item<std::int64_t>();
+  return {largest, smallest, sizes[largest].item<double>(), counted[smallest].item<double>()};
+}
+
+/// Why a norm's own numbers forbid folding it.
+std::optional<std::string> norm_risk(const StoredNumbers& numbers, const WeightPart& part,
+                                     const std::string& name) {
+  const std::string full = numbers.name_of(part, name);
+  const auto weight = numbers.find(part, name);
+  if (!weight) return std::nullopt;
+  const at::Tensor values = weight->values();
+  if (const std::string where = not_finite(values); !where.empty())
+    return fmt::format("{} holds {}", full, where);
+  if (find_weight_row(name)->kind != WeightKind::shift) return std::nullopt;
+  const at::Tensor gain = numbers.vector(part, name.substr(0, name.rfind('.')) + ".w");
+  const double shift = values.abs().max().item<double>(), spread = gain.abs().max().item<double>();
+  const at::ScalarType kept = numbers.kept_dtype(weight->stored_dtype());
+  if (shift <= std::max(1.0, spread) * largest_shift(kept)) return std::nullopt;
+  return fmt::format("{} reaches {:.2g}, next to which {} loses what the norm multiplies by at most {:.2g}",
+                     full, shift, dtype_text(kept), spread);
+}
+
+/// Why a matrix cannot take the gain of the norm before it: its dtype has no such numbers, or too few digits
+/// for them.
+std::optional<std::string> reader_risk(const StoredNumbers& numbers, const WeightPart& part,
+                                       const std::string& name, const at::Tensor& gain) {
+  const WeightRow& row = *find_weight_row(name);
+  const Extremes extremes = extremes_of(gain);
+  const bool moderate = extremes.most < 0x1p20 && extremes.least > 0x1p-20;
+  const auto weight = numbers.find(part, name);
+  if (!weight || (moderate && numbers.kept_dtype(weight->stored_dtype()) != at::kHalf)) return std::nullopt;
+  const Axis input = input_of(row);
+  const Sample sample = *numbers.sample(part, name, input, {extremes.largest, extremes.smallest});
+  const std::int64_t dimension = *row.axes.find(input);
+  std::vector<std::int64_t> sizes(row.axes.size(), 1);
+  sizes[static_cast<std::size_t>(dimension)] = -1;
+  const at::Tensor factors = sample.dimension == dimension ? gain.index_select(0, sample.places) : gain;
+  const at::Tensor exact = sample.values * factors.reshape(sizes);
+  const at::ScalarType kept = numbers.kept_dtype(weight->stored_dtype());
+  const at::Tensor rounded = exact.to(kept).to(at::kDouble);
+  const bool overflows = (sample.values.isfinite() & rounded.isfinite().logical_not()).any().item<bool>();
+  const at::Tensor lost = (rounded - exact).abs().sum(), size = exact.abs().sum();
+  const bool vanishes = (lost > size * 2 * epsilon_of(kept)).item<bool>();
+  if (!overflows && !vanishes) return std::nullopt;
+  return fmt::format("the norm's weights, from {:.2g} to {:.2g}, would take {} out of the range of {}",
+                     extremes.least, extremes.most, numbers.name_of(part, name), dtype_text(kept));
+}
+
+std::optional<std::string> risk(const StoredNumbers& numbers, const ModelConfig& before) {
+  ModelConfig after = before;
+  update(after);
+  for (const WeightPart& part : weight_parts(before)) {
+    std::optional<std::string> found;
+    for_each_weight(before, part, [&](const WeightRow& row, const std::string& name) {
+      const bool folds = !row.there.holds(after, part.value_or(BlockPlace{}));
+      if (!found && folds) found = norm_risk(numbers, part, name);
+    });
+    std::map<std::string, at::Tensor> gains;  // by the norm's place
+    for_each_weight(after, part, [&](const WeightRow& row, const std::string& name) {
+      if (found) return;
+      const auto norm = norm_before(row, part, before);
+      if (!norm) return;
+      at::Tensor& gain = gains[norm->place];
+      if (!gain.defined()) gain = gain_of(numbers.vector(part, norm->place + ".w"), norm->place, before);
+      found = reader_risk(numbers, part, name, gain);
+    });
+    if (found) return found;
+  }
+  return std::nullopt;
+}
+
 void update(ModelConfig& config) {
   const ModelConfig before = config;
   if (has_bias(before.norm, before)) config.qkv_bias = true;
@@ -227,7 +326,11 @@ void update(ModelConfig& config) {
 }  // namespace
 
 StepDefinition fold_ln_step() {
-  return {.step = ProcessingStep::fold_ln, .obstacle = obstacle, .apply = fold_part, .update = update};
+  return {.step = ProcessingStep::fold_ln,
+          .obstacle = obstacle,
+          .risk = risk,
+          .apply = fold_part,
+          .update = update};
 }
 
 }  // namespace hooked::weights

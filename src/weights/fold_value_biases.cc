@@ -1,7 +1,13 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/add.h>
+#include <ATen/ops/mean.h>
 #include <ATen/ops/repeat_interleave.h>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
+#include "hooked/core/tensor_text.h"
 #include "weights/steps.h"
 
 namespace hooked::weights {
@@ -26,6 +32,31 @@ std::optional<Obstacle> value_biases_obstacle(const ModelConfig& config) {
   if (config.gated_heads) return gates_obstacle();
   if (config.value_norm) return value_norm_obstacle();
   if (config.shared_keys) return shared_keys_obstacle();
+  return std::nullopt;
+}
+
+/// Why value biases cannot move: they are not finite, or drown the values that they leave.
+std::optional<std::string> value_biases_risk(const StoredNumbers& numbers, const ModelConfig& before) {
+  for (const WeightPart& part : weight_parts(before)) {
+    for (const std::string& attention : attentions_of(part, before)) {
+      const std::string name = attention + ".b_V";
+      const at::Tensor bias = numbers.vector(part, name);
+      if (!bias.defined()) continue;
+      const std::string full = numbers.name_of(part, name);
+      if (const std::string where = not_finite(bias); !where.empty())
+        return fmt::format("{} holds {}", full, where);
+      const Sample matrix = *numbers.sample(part, attention + ".W_V", Axis::d_model);
+      // Of what is normed, about as long as the stream is wide.
+      const double value =
+          std::sqrt(static_cast<double>(before.d_model) * matrix.values.square().mean().item<double>());
+      const double shift = bias.abs().max().item<double>();
+      const at::ScalarType kept = numbers.kept_dtype(matrix.stored);
+      if (shift > std::max(value, 1.0) * largest_shift(kept)) {
+        return fmt::format("{} reaches {:.2g}, next to which {} does not hold values of about {:.2g}", full,
+                           shift, dtype_text(kept), value);
+      }
+    }
+  }
   return std::nullopt;
 }
 
@@ -69,6 +100,7 @@ void move_value_biases(WorkingWeights& block, const std::string& attention, cons
 StepDefinition fold_value_biases_step() {
   return {.step = ProcessingStep::fold_value_biases,
           .obstacle = value_biases_obstacle,
+          .risk = value_biases_risk,
           .apply = fold_values,
           .update = add_output_bias};
 }

@@ -62,7 +62,7 @@ std::vector<StepReport> plan_processing(const ModelConfig& config, const WeightP
 ProcessedWeights process_weights(StateDict weights, const ModelConfig& config,
                                  const WeightProcessing& processing) {
   const at::NoGradGuard no_grad;
-  const weights::Processor processor(config, processing);
+  const weights::Processor processor(config, processing, stored_in(weights));
   for (const WeightPart& part : weight_parts(config)) {
     StateDict made;
     const weights::Changes changes = processor.changes(stored_in(weights), part);

@@ -24,7 +24,8 @@ bool recorded(const StepDefinition& step, const ModelConfig& config) {
 
 }  // namespace
 
-Processor::Processor(const ModelConfig& config, const WeightProcessing& processing)
+Processor::Processor(const ModelConfig& config, const WeightProcessing& processing,
+                     const StoredWeights& numbers)
     : config_(config), after_(config) {
   config.validate();
   for (const std::string& applied : config.processing) parse_processing_step(applied);  // throws for others
@@ -33,17 +34,26 @@ Processor::Processor(const ModelConfig& config, const WeightProcessing& processi
                       "fold_ln is recorded as applied, but the norms have weights; expected a folded "
                       "normalization_type (LNPre or RMSPre), or a record without fold_ln");
   }
-  for (const StepDefinition& step : step_table()) report_.push_back({step.step, outcome(step, processing)});
+  for (const StepDefinition& step : step_table()) {
+    report_.push_back({step.step, outcome(step, processing, numbers)});
+  }
 }
 
 // Puts the step on the schedule where it applies.
-std::string Processor::outcome(const StepDefinition& step, const WeightProcessing& processing) {
+std::string Processor::outcome(const StepDefinition& step, const WeightProcessing& processing,
+                               const StoredWeights& numbers) {
   if (recorded(step, config_)) return "already applied";
   if (!processing.wants(step.step)) return "not requested";
   if (const auto obstacle = step.obstacle(after_)) {
     if (processing.insists() && obstacle->kind == Obstacle::Kind::would_change)
       refuse(step, obstacle->reason);
     return obstacle->reason;
+  }
+  if (numbers) {
+    if (const auto reason = step.risk(StoredNumbers(numbers, config_), after_)) {
+      if (processing.insists()) refuse(step, *reason);
+      return *reason;
+    }
   }
   steps_.push_back({&step, after_});
   step.update(after_);

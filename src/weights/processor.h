@@ -13,8 +13,10 @@ namespace hooked::weights {
 /// another, so that no more than a part need be at hand.
 class Processor {
  public:
-  /// Throws ConfigError as process_weights does.
-  Processor(const ModelConfig& config, const WeightProcessing& processing);
+  /// Plans by the config and, where they are given, by the numbers that the steps would change; `numbers` is
+  /// read here and not kept. Throws ConfigError as process_weights does.
+  Processor(const ModelConfig& config, const WeightProcessing& processing,
+            const StoredWeights& numbers = nullptr);
 
   /// The config of the processed model.
   const ModelConfig& after() const noexcept { return after_; }
@@ -32,7 +34,8 @@ class Processor {
     ModelConfig before;
   };
 
-  std::string outcome(const StepDefinition& step, const WeightProcessing& processing);
+  std::string outcome(const StepDefinition& step, const WeightProcessing& processing,
+                      const StoredWeights& numbers);
 
   ModelConfig config_;
   ModelConfig after_;

@@ -10,6 +10,7 @@
 #include <ATen/ops/sqrt.h>
 #include <ATen/ops/transpose.h>
 #include <ATen/ops/unsqueeze.h>
+#include <fmt/format.h>
 
 #include <array>
 
@@ -102,6 +103,20 @@ std::optional<Obstacle> factors_obstacle(const ModelConfig& config) {
   return std::nullopt;
 }
 
+std::optional<std::string> factors_risk(const StoredNumbers& numbers, const ModelConfig& before) {
+  for (const WeightPart& part : weight_parts(before)) {
+    for (const std::string& attention : attentions_of(part, before)) {
+      for (const auto* weight : {".W_Q", ".W_K", ".W_V", ".W_O", ".b_Q", ".b_K", ".b_V"}) {
+        const at::Tensor values = numbers.vector(part, attention + weight);
+        if (!values.defined()) continue;
+        if (const std::string where = not_finite(values); !where.empty())
+          return fmt::format("{} holds {}", numbers.name_of(part, attention + weight), where);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 void add_output_bias_of_values(ModelConfig& config) {
   if (config.qkv_bias) config.attn_out_bias = true;
 }
@@ -111,6 +126,7 @@ void add_output_bias_of_values(ModelConfig& config) {
 StepDefinition refactor_attention_step() {
   return {.step = ProcessingStep::refactor_factored_attn_matrices,
           .obstacle = factors_obstacle,
+          .risk = factors_risk,
           .apply = refactor_part,
           .update = add_output_bias_of_values};
 }

@@ -7,6 +7,7 @@
 
 #include "hooked/core/model_config.h"
 #include "hooked/weights/processing.h"
+#include "weights/stored_numbers.h"
 #include "weights/working_weights.h"
 
 namespace hooked::weights {
@@ -26,6 +27,9 @@ struct Obstacle {
 struct StepDefinition {
   ProcessingStep step;
   std::optional<Obstacle> (*obstacle)(const ModelConfig& before);
+  /// What in the numbers themselves forbids the step, where its config allows it: one that is not finite, or
+  /// one so large that the dtype loses what the step should keep.
+  std::optional<std::string> (*risk)(const StoredNumbers& numbers, const ModelConfig& before);
   void (*apply)(WorkingWeights& part, const ModelConfig& before);  ///< to a block, or to the rest
   void (*update)(ModelConfig& config);
 };

@@ -38,7 +38,7 @@ struct AdapterDescription {
   std::int64_t bytes;       ///< of those, in its file
 };
 
-/// What loading a model would give, found without reading its weights.
+/// What loading a model would give, found without reading all of its weights.
 struct ModelDescription {
   std::string family;       ///< `gpt2`, `hooked_transformer`, ...
   ModelConfig config;       ///< of the weights as they are in the files, in the dtype they would be loaded in
@@ -71,9 +71,10 @@ struct ModelDescription {
 };
 
 /// Describes a model folder, a file of weights, an adapter or `org/name[@revision]` in the local hub cache.
-/// Every name, dtype and shape is checked as loading checks it, but only headers are read (and both matrices
-/// of a tied model that holds two). Where shards are missing, what is there and config.json are described,
-/// and nothing is checked. Throws what HookedTransformer::load throws for the files.
+/// Every name, dtype and shape is checked as loading checks it, but only headers are read, the numbers that
+/// weight processing looks at (the unembedding, norms, value biases and a sample of other matrices), and both
+/// matrices of a tied model that holds two. Where shards are missing, what is there and config.json are
+/// described, and nothing is checked. Throws what HookedTransformer::load throws for the files.
 ModelDescription describe(std::string_view model, const LoadOptions& options = {});
 
 /// What a model is at a glance.
