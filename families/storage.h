@@ -60,6 +60,7 @@ struct QuantisedStorage {
   std::optional<int> bits = {};                                     ///< of a whole number
   bool zero_points = false;        ///< factors have whole numbers beside them that stand for zero
   bool zeros_less_one = false;     ///< which are stored less one
+  bool middle_zeros = false;       ///< which all stand for the middle of the numbers, the config says
   bool any_order = false;          ///< which group a number is of stands in a tensor of its own
   bool rounds_to_factors = false;  ///< products are rounded to the dtype of the factors
   std::string levels = {};         ///< which table of 16 numbers: `nf4`

@@ -348,7 +348,9 @@ at::Tensor Attention::attend(const at::Tensor& q, const Segments& attended, cons
                          .soft_cap = config_.score_soft_cap,
                          .sinks = sinks_,
                          .mask = kind.mask,
-                         .has_empty_rows = kind.has_empty_rows};
+                         // Whoever changes scores may leave a query without keys.
+                         .has_empty_rows =
+                             kind.has_empty_rows || run.watch.may_change(hook_attn_scores_->number())};
   // Who changes scores or pattern is shown all of them, and gradients pass through LibTorch's operators.
   const auto passes = [&](const Point& point) {
     return run.watch.may_change(point->number()) || run.watch.wants_gradient(point->number());

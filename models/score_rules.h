@@ -13,7 +13,7 @@ struct ScoreRules {
   double soft_cap;          ///< scores := cap tanh(scores / cap); 0 is off
   const at::Tensor& sinks;  ///< [head]: a score of each head to which no value belongs; undefined: none
   const AttentionMask& mask;
-  bool has_empty_rows;  ///< queries of padding may see nothing at all
+  bool has_empty_rows;  ///< some queries, of padding or by a change of scores, may see nothing at all
 };
 
 /// What is taken of the rules for some scores.

@@ -9,6 +9,7 @@
 #include "hooked/core/tensor_text.h"
 #include "loading/code_matrix.h"
 #include "loading/stored_parts.h"
+#include "loading/zero_points.h"
 
 // Note [Whole numbers of a few bits]
 // A weight is (number - zero point) * factor. What differs is how the numbers lie, and which of them share a
@@ -195,6 +196,10 @@ ScaledIntegers grouped_rows(const StoredParts& parts, const QuantisedStorage& st
                    .added = storage.zeros_less_one ? 1 : 0};
   require_part(zeros.stored, parts.numbers, "zero points for each group and column", "I32",
                zeros.stored_shape());
+  if (storage.middle_zeros) {
+    zeros.added = 0;
+    zeros.added = stored_less(zeros, parts, storage);
+  }
   return {.codes = codes,
           .factors = parts.factors,
           .factor_columns = codes.columns,
@@ -284,6 +289,7 @@ SourceTensor compressed_weight(const StoredParts& parts, const QuantisedStorage&
     require_part(zeros.stored, parts.numbers, "zero points like the factors", zeros.stored_dtype(), wanted);
     weight.zeros = std::move(zeros);
   }
+  if (!storage.zero_points) refuse_zero_points(parts, storage);
   if (const NamedTensor* order = parts.find("_g_idx"); order != nullptr && storage.group) {
     require_part(*order, parts.numbers, "the group of each column", "I32", {weight.codes.columns});
     weight.column_groups = *order;
@@ -311,6 +317,13 @@ SourceTensor gptq_weight(StoredParts parts, const QuantisedStorage& storage) {
   if (const NamedTensor* order = parts.find(".g_idx")) {
     require_part(*order, parts.numbers, "the group of each row", "I32", {codes.rows});
     weight.row_groups = *order;
+    if (!storage.any_order && parts.notes != nullptr &&
+        row_groups_of(weight, 0, codes.rows) != neighbours(0, codes.rows, weight.row_step)) {
+      parts.notes->insert(
+          fmt::format("[{}] \"desc_act\" is not true, and tensors g_idx give rows an order of groups: "
+                      "the tensors are followed",
+                      storage.where));
+    }
   }
   return weight_of(std::move(weight), true, parts.turned);
 }

@@ -135,6 +135,13 @@ SourceTensor level_weight(StoredParts parts, const QuantisedStorage& storage) {
                nested ? "U8" : "F32", {stretches});
   require_part(parts.at(".weight.quant_map"), parts.numbers, "a table of numbers", "F32", {16});
   weight.table = part_factors(parts.at(".weight.quant_map").tensor, 0, 16);
+  // Kernels have the tables built in; a file's own one that is another's would be read differently by them.
+  if ((weight.table[0] == -1.0F) != (storage.levels == "nf4")) {
+    refuse_part(parts.at(".weight.quant_map"),
+                fmt::format("is not the table of {0}, which {1} and the weight's state name; expected one "
+                            "that begins with {2}",
+                            storage.levels, storage.where, storage.levels == "nf4" ? "-1" : "0"));
+  }
   // The table of fp4 has 0 twice, and bitsandbytes' kernels take the second one for -0.
   if (storage.levels == "fp4" && weight.table[8] == 0.0F) weight.table[8] = -0.0F;
   if (nested) {

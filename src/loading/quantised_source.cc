@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "families/composite.h"
@@ -70,7 +71,8 @@ StoredParts parts_of(const SourceTensors& source, const QuantisedStorage& storag
                     .numbers = {numbers_name, source.at(numbers_name)},
                     .factors = {},
                     .beside = {},
-                    .turned = family.conv1d && !numbers_name.starts_with(module_of(family.unembedding))};
+                    .turned = family.conv1d && !numbers_name.starts_with(module_of(family.unembedding)),
+                    .notes = nullptr};
   if (!parts.numbers.tensor.read_bytes)
     refuse_part(parts.numbers, "is not in safetensors; expected quantised weights there");
   if (const std::string* said = said_to_be_numbers(storage, module_of(parts.weight))) {
@@ -135,11 +137,13 @@ std::vector<std::string> read_quantised(SourceTensors& source, const QuantisedSt
         fmt::format("[{}] says that weights are stored as {}, and no tensor is: they are read as they are",
                     storage.where, storage.name)};
   }
+  std::set<std::string> notes;
   for (const auto& [name, form] : quantised) {
     StoredParts parts = parts_of(source, storage, *form, family, name);
     std::vector<std::string> used{name, parts.factors.name};
     for (const auto& [ending, part] : parts.beside) used.push_back(part.name);
     const std::string weight = parts.weight;
+    parts.notes = &notes;
     SourceTensor made = maker_of(form->code)(std::move(parts), storage);
     for (const std::string& part : used) source.erase(part);
     source.insert_or_assign(weight, std::move(made));
@@ -147,10 +151,12 @@ std::vector<std::string> read_quantised(SourceTensors& source, const QuantisedSt
   std::erase_if(source, [&](const auto& tensor) {
     return is_activation_factor(tensor.first) && !of_another(tensor.first);
   });
-  return {fmt::format(
+  std::vector<std::string> all = {fmt::format(
       "{} weights are stored as {}: what is loaded are the numbers that they stand for, those of the "
       "quantised model, and its activations are not quantised",
       quantised.size(), storage.name)};
+  all.insert(all.end(), notes.begin(), notes.end());
+  return all;
 }
 
 }  // namespace hooked

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,6 +27,7 @@ struct StoredParts {
   NamedTensor numbers, factors;
   std::map<std::string_view, NamedTensor> beside;  ///< by what the form's table has for them
   bool turned = false;  ///< the model wants the matrix of a linear layer [in, out], not [out, in]
+  std::set<std::string>* notes = nullptr;  ///< takes what a user should know of how the parts were read
 
   /// One of `beside`, or null.
   const NamedTensor* find(std::string_view ending) const;

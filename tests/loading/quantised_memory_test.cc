@@ -1,6 +1,7 @@
 // How much memory loading takes where weights are stored in a few bits: one copy of the weights, and blocks,
 // as of other files (streamed_model_test.cc).
 #include <ATen/ops/full.h>
+#include <ATen/ops/linspace.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
@@ -98,7 +99,7 @@ void levels(Written& written, const std::string& name, std::int64_t out, std::in
   const std::vector<std::int64_t> letters(json.begin(), json.end());
   written.numbers[name + ".weight"] = at::randint(256, {out * in / 2, 1}, at::kByte);
   written.numbers[name + ".weight.absmax"] = at::ones({out * in / 64}, at::kFloat);
-  written.numbers[name + ".weight.quant_map"] = at::randn({16}, at::kFloat);
+  written.numbers[name + ".weight.quant_map"] = at::linspace(-1.0, 1.0, 16, at::kFloat);
   written.numbers[name + ".weight.quant_state.bitsandbytes__nf4"] =
       at::tensor(letters, at::kLong).to(at::kByte);
 }

@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "io/checkpoint_reader.h"
@@ -135,6 +137,49 @@ TEST_F(BadIntegers, Gptq) {
                  {"'m.qweight'", "multiple of 3 rows"});
   source_.at("m.qzeros").read_bytes = nullptr;
   expect_refused(kGptq, {"'m.qzeros'", "safetensors"});
+}
+
+// Files say "gptq" and "sym", and store the zero points of either version.
+TEST_F(BadIntegers, SymmetricZeroPointsTellTheVersion) {
+  const auto group = [](const char* format) {
+    return fmt::format(
+        R"({{"quant_method": "gptq", "bits": 4, "group_size": 16, "sym": true, "checkpoint_format": "{}"}})",
+        format);
+  };
+  const auto with_zeros = [&](std::uint32_t zero) {
+    add_gptq();
+    add("m.scales", "F32", {3, 16}, std::vector<std::byte>(3 * 16 * 4, std::byte{0x3f}));
+    add_words("m.qzeros", "I32", {3, 2}, std::vector<std::int64_t>(6, zero * 0x11111111U));
+    source_.erase("m.g_idx");
+  };
+  float factor = 0.0F;
+  const auto bits = 0x3f3f3f3fU;
+  std::memcpy(&factor, &bits, sizeof(factor));
+  for (const char* format : {"gptq", "gptq_v2"}) {
+    for (const std::uint32_t zero : {7U, 8U}) {
+      with_zeros(zero);
+      SourceTensors source = source_;
+      const auto notes = read_quantised(source, storage_of(group(format)), family_of("llama", "config.json"));
+      const at::Tensor weight = source.at("m.weight").read();
+      EXPECT_TRUE((weight == -8.0F * factor).all().item<bool>()) << format << ' ' << zero << weight;
+      const bool as_said = (zero == 7) == (std::string_view(format) == "gptq");
+      EXPECT_EQ(notes.size(), as_said ? 1u : 2u);
+      EXPECT_EQ(notes.back().find("\"sym\" is true") == std::string::npos, as_said) << notes.back();
+    }
+    with_zeros(5);
+    expect_refused(group(format), {"'m.qzeros'", "\"sym\" is true", "got 5"});
+  }
+}
+
+// Where the config says that numbers are symmetric, zero points beside them would be left out.
+TEST_F(BadIntegers, ZeroPointsOfSymmetricNumbers) {
+  const std::string rows = compressed("int-quantized", R"("strategy": "channel", "symmetric": true)");
+  add("m.weight", "I8", {6, 5});
+  add("m.weight_scale", "F32", {6, 1});
+  add("m.weight_zero_point", "I8", {6, 1});
+  EXPECT_NO_THROW(quantised(rows)) << "zeros say the same";
+  add("m.weight_zero_point", "I8", {6, 1}, {std::byte{0}, std::byte{0}, std::byte{3}});
+  expect_refused(rows, {"'m.weight_zero_point'", "\"symmetric\" is true"});
 }
 
 TEST_F(BadIntegers, Awq) {
@@ -271,10 +316,17 @@ class BadLevels : public StoredSources {
     return fmt::format(R"(, "nested_blocksize": {}, "nested_dtype": "float32", "nested_offset": 0.5)", size);
   }
 
+  // nf4's begins with -1, fp4's with 0.
+  void add_table(float first) {
+    std::vector<std::byte> bytes(sizeof(first));
+    std::memcpy(bytes.data(), &first, sizeof(first));
+    add("m.weight.quant_map", "F32", {16}, bytes);
+  }
+
   void add_all() {
     add("m.weight", "U8", {150, 1});
     add("m.weight.absmax", "F32", {5});
-    add("m.weight.quant_map", "F32", {16});
+    add_table(-1.0F);
     state(json());
   }
 
@@ -297,6 +349,8 @@ TEST_F(BadLevels, Numbers) {
     expect_refused(group_, {"'m.weight.absmax'", "every 64 numbers", "F32 [5]"});
   }
   add_all();
+  add_table(0.0F);
+  expect_refused(group_, {"'m.weight.quant_map'", "is not the table of nf4"});
   add("m.weight.quant_map", "F32", {15});
   expect_refused(group_, {"'m.weight.quant_map'", "F32 [16]"});
   for (const std::string part : {"m.weight.absmax", "m.weight.quant_map", kState}) {

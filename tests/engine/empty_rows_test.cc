@@ -1,0 +1,105 @@
+// A query whose keys are all taken away attends to nothing, whoever took them: a mask, a hook or an edit.
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "tests/engine/small_models.h"
+#include "tests/support/random_config.h"
+
+namespace hooked::empty_rows_test {
+namespace {
+
+constexpr std::int64_t kQuery = 2;
+
+std::string scores_of(const ModelConfig& config) {
+  return fmt::format("{}.*.attn.hook_attn_scores", stack_name(config.main_stack()));
+}
+
+RunOptions knocked_out(const ModelConfig& config) {
+  return {.edits = {set(fmt::format("{}[query={}]", scores_of(config), kQuery), -INFINITY)}};
+}
+
+bool finite(const at::Tensor& values) { return values.isfinite().all().item<bool>(); }
+
+class Knockout : public testing::Test {
+ protected:
+  /// Calls `check` with models of many configs, in float64.
+  static void for_many_models(const std::function<void(const HookedTransformer&)>& check) {
+    for (std::uint64_t seed = 0; seed < 60; ++seed) {
+      ModelConfig config = random_config(seed);
+      config.dtype = at::kDouble;
+      if (!config.attends(0)) continue;
+      SCOPED_TRACE(seed);
+      check(random_model(config));
+    }
+  }
+};
+
+TEST_F(Knockout, LeavesThePatternZero) {
+  for_many_models([](const HookedTransformer& model) {
+    const at::Tensor tokens = random_tokens(model.config(), {1, 5});
+    RunOptions options = knocked_out(model.config());
+    options.capture = act::everything;
+    const auto run = model.run(tokens, options);
+    EXPECT_TRUE(finite(run.logits()));
+    std::int64_t patterns = 0;
+    for (const auto& entry : run.cache) {
+      if (entry.name.site != Site::pattern || entry.name.stack != model.config().main_stack()) continue;
+      ++patterns;
+      EXPECT_TRUE((entry.value().select(2, kQuery) == 0).all().item<bool>()) << entry.name.to_string();
+      EXPECT_FALSE((entry.value().select(2, kQuery + 1) == 0).all().item<bool>()) << entry.name.to_string();
+    }
+    EXPECT_GT(patterns, 0);
+  });
+}
+
+TEST_F(Knockout, IsTheSameByAHook) {
+  for_many_models([](const HookedTransformer& model) {
+    const at::Tensor tokens = random_tokens(model.config(), {2, 5});
+    const auto hooked =
+        model.run_with_hooks(tokens, {{Address(scores_of(model.config())), [](const at::Tensor& scores) {
+                                         const at::Tensor changed = scores.clone();
+                                         changed.select(2, kQuery).fill_(-INFINITY);
+                                         return changed;
+                                       }}});
+    EXPECT_LT(relative_difference(hooked.logits(), model.run(tokens, knocked_out(model.config())).logits()),
+              kDoubleTolerance);
+  });
+}
+
+// The neighbour's padding decides nothing.
+TEST_F(Knockout, IsTheSameBesideAPaddedRow) {
+  for_many_models([](const HookedTransformer& model) {
+    const at::Tensor tokens = random_tokens(model.config(), {2, 5});
+    at::Tensor mask = at::ones({2, 5}, at::kLong);
+    mask[1].narrow(0, 0, 2).zero_();
+    const RunOptions options = knocked_out(model.config());
+    const at::Tensor beside = model.run({tokens, {.attention_mask = mask}}, options).logits();
+    EXPECT_LT(
+        relative_difference(beside.narrow(0, 0, 1), model.run(tokens.narrow(0, 0, 1), options).logits()),
+        kDoubleTolerance);
+  });
+}
+
+TEST_F(Knockout, HasGradientsOfZero) {
+  for_many_models([](const HookedTransformer& model) {
+    const at::Tensor tokens = random_tokens(model.config(), {2, 5});
+    RunOptions options = knocked_out(model.config());
+    options.gradients =
+        GradientRequest{act::everything, [](const at::Tensor& logits) { return logits.sum(); }};
+    for (const auto& entry : model.run(tokens, options).gradients) {
+      EXPECT_TRUE(finite(entry.value())) << entry.name.to_string();
+      if (entry.name.site != Site::attn_scores || entry.name.stack != model.config().main_stack()) continue;
+      EXPECT_TRUE((entry.value().select(2, kQuery) == 0).all().item<bool>()) << entry.name.to_string();
+    }
+  });
+}
+
+}  // namespace
+}  // namespace hooked::empty_rows_test
