@@ -6,7 +6,7 @@
 #include <set>
 
 #include "core/json.h"
-#include "core/utf8.h"
+#include "core/text_lines.h"
 #include "hooked/core/error.h"
 
 namespace hooked {
@@ -26,7 +26,6 @@ class CsvReader {
       if (at_end()) return row;
       const char c = text_[at_++];
       if (c == ',') continue;
-      if (c == '\r') ++at_;  // plain() and quoted() end before CR only where LF follows
       ++line_;
       return row;
     }
@@ -37,10 +36,7 @@ class CsvReader {
   }
 
  private:
-  bool ends_here() const {
-    if (at_end() || text_[at_] == ',' || text_[at_] == '\n') return true;
-    return text_[at_] == '\r' && at_ + 1 < text_.size() && text_[at_ + 1] == '\n';
-  }
+  bool ends_here() const { return at_end() || text_[at_] == ',' || text_[at_] == '\n'; }
 
   std::string plain() {
     const auto begin = at_;
@@ -77,11 +73,8 @@ class CsvReader {
 }  // namespace
 
 CsvTable parse_csv(std::string_view text, std::string_view where) {
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
-  if (const auto bad = first_invalid_byte(text))
-    throw CheckpointError(where, fmt::format("byte {} is not UTF-8; expected a text in UTF-8", *bad));
-  CsvReader reader(text, where);
+  const std::string plain = text_of_bytes(text, where);
+  CsvReader reader(without_blank_end(plain), where);
   if (reader.at_end()) throw CheckpointError(where, "the file is empty; expected a line of column names");
   CsvTable table{.columns = reader.next().fields, .rows = {}};
   std::set<std::string_view> names;

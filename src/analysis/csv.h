@@ -17,9 +17,9 @@ struct CsvTable {
   std::vector<Row> rows;
 };
 
-/// Parses a CSV text of UTF-8; line ends are LF or CRLF, fields in double quotes may hold any character, and
-/// a byte order mark in front, as spreadsheets write it, is passed over. Throws CheckpointError naming
-/// `where` and the line: quotes that do not match, another number of fields, a column named twice.
+/// Parses the text in a CSV file's bytes (text_of_bytes); fields in double quotes may hold any character.
+/// Throws CheckpointError naming `where` and the line: quotes that do not match, another number of fields, a
+/// column named twice.
 CsvTable parse_csv(std::string_view text, std::string_view where);
 
 /// A field as it is written: in quotes where it has to be.

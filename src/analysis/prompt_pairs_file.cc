@@ -10,6 +10,7 @@
 #include "core/json.h"
 #include "core/nearest.h"
 #include "core/parse_integer.h"
+#include "core/text_lines.h"
 #include "hooked/analysis/prompt_pairs.h"
 #include "hooked/core/error.h"
 #include "hooked/io/file.h"
@@ -261,7 +262,7 @@ std::vector<PromptPair> read_prompt_pairs(const std::filesystem::path& file) {
                               "in .jsonl or .csv",
                               ending.string()));
   }
-  const auto text = read_text_file(file, kMostPairBytes);
+  const auto text = text_of_bytes(read_text_file(file, kMostPairBytes), file.string());
   auto pairs = ending == ".csv" ? pairs_of_table(file, text) : pairs_of_lines(file, text);
   if (pairs.empty())
     throw CheckpointError(file.string(), "there is no pair of prompts; expected at least one");

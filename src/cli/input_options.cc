@@ -8,12 +8,12 @@
 #include <algorithm>
 #include <iostream>
 #include <iterator>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/id_list.h"
+#include "core/text_lines.h"
 #include "hooked/core/error.h"
 #include "hooked/core/tensor_text.h"
 #include "hooked/io/file.h"
@@ -31,16 +31,15 @@ at::Tensor row_tensor(const std::vector<std::int64_t>& ids) {
 
 // All of standard input, without the newline at its end.
 std::string text_of_standard_input() {
-  std::string text(std::istreambuf_iterator<char>(std::cin), {});
+  std::string text =
+      text_of_bytes(std::string(std::istreambuf_iterator<char>(std::cin), {}), "standard input");
   if (text.ends_with('\n')) text.pop_back();
   return text;
 }
 
 // The lines of a file, which are a row each.
 std::vector<std::string> lines_of(const std::string& file) {
-  std::vector<std::string> lines;
-  std::istringstream content(read_text_file(file, kTextFileBytes));
-  for (std::string line; std::getline(content, line);) lines.push_back(std::move(line));
+  std::vector<std::string> lines = lines_of_bytes(read_text_file(file, kTextFileBytes), file);
   if (lines.empty())
     throw UsageError(fmt::format("--text-file: {} is empty; expected a text in each line", file));
   return lines;

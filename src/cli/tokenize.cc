@@ -12,6 +12,7 @@
 #include "cli/model_options.h"
 #include "cli/output.h"
 #include "core/json.h"
+#include "core/text_lines.h"
 #include "hooked/core/error.h"
 #include "hooked/io/file.h"
 #include "hooked/loading/describe.h"
@@ -25,7 +26,8 @@ constexpr std::uint64_t kTextsBytes = std::uint64_t{1} << 30;
 
 std::vector<std::string> read_texts(const std::string& file) {
   try {
-    const auto json = parse_json(read_text_file(file, kTextsBytes), {.bytes = kTextsBytes});
+    const auto json =
+        parse_json(text_of_bytes(read_text_file(file, kTextsBytes), file), {.bytes = kTextsBytes});
     std::vector<std::string> texts;
     if (!json.is_array()) throw std::invalid_argument(fmt::format("is {}", json_kind(json)));
     for (std::size_t i = 0; i < json.size(); ++i) {

@@ -203,6 +203,18 @@ TEST_F(PromptPairFile, TablesAreRead) {
   EXPECT_TRUE(pairs == expected);
 }
 
+TEST_F(PromptPairFile, ThoseOfEveryEditorAreReadAlike) {
+  const std::string mark = "\xEF\xBB\xBF";
+  const auto table = read_prompt_pairs(write("plain.csv", "clean,corrupted\na,b\nc,d\n"));
+  EXPECT_EQ(table.size(), 2u);
+  for (const auto* end : {"", "\n", "\n\n", "\r\n", "\r\n\r\n"})
+    EXPECT_TRUE(read_prompt_pairs(write("p.csv", mark + "clean,corrupted\r\na,b\r\nc,d" + end)) == table)
+        << end;
+  const std::string one = R"({"clean": "a", "corrupted": "b"})", two = R"({"clean": "c", "corrupted": "d"})";
+  for (const auto* end : {"", "\r\n", "\n\n"})
+    EXPECT_TRUE(read_prompt_pairs(write("p.jsonl", mark + one + "\r\n" + two + end)) == table) << end;
+}
+
 TEST_F(PromptPairFile, WhatIsNotKnownIsRefusedWithItsLine) {
   EXPECT_THAT(refusal("p.jsonl", "{\"clean\": \"a\", \"corrupted\": \"b\"}\n{\"clean\": \"a\"}"),
               HasSubstr("line 2: 'corrupted' is missing"));
