@@ -141,8 +141,9 @@ class Runs {
   void run(const KeptParts& parts) {
     const SetScores scores = parts.scores(sets_);
     complete_ = scores.complete;
-    whole_ = scores.whole.nanmean().item<double>();
-    const at::Tensor means = scores.kept.nanmean(0).contiguous();
+    // NaN is what an ended run left out, or else a score that is not finite, which no mean is to hide.
+    whole_ = (complete_ ? scores.whole.mean() : scores.whole.nanmean()).item<double>();
+    const at::Tensor means = (complete_ ? scores.kept.mean(0) : scores.kept.nanmean(0)).contiguous();
     means_.assign(means.const_data_ptr<double>(), means.const_data_ptr<double>() + means.numel());
   }
   double operator[](std::size_t number) const { return means_[number]; }

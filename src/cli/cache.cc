@@ -126,7 +126,8 @@ void perform(const CacheOptions& options) {
   }
   const InterruptGuard guard;  // a run is one step
   auto result = model.run(input, run);
-  print_notes(result.notes);
+  const std::vector<std::string> notes = notes_of(result);
+  print_notes(notes);
 
   SaveCacheOptions save{.provenance = provenance_of(model, given),
                         .beside = beside(input, result, options.stop_at_layer.has_value()),
@@ -139,7 +140,11 @@ void perform(const CacheOptions& options) {
     result.cache.save(options.out, save);
   }
   const FileContents contents(options.out);
-  if (options.json) return print_json(report_json(options, input, contents));
+  if (options.json) {
+    Json json = report_json(options, input, contents);
+    json["not_finite"] = not_finite_json(notes);
+    return print_json(json);
+  }
   print_summary(contents, Detail::brief);
   if (options.list) print_list(contents);
 }

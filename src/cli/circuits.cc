@@ -1,4 +1,5 @@
 // hooked circuits: which parts do it, by gradients, and a circuit of them judged by runs.
+#include <ATen/ops/scalar_tensor.h>
 #include <fmt/format.h>
 
 #include <cmath>
@@ -30,6 +31,7 @@ struct Found {
   std::optional<Circuit> circuit;
   std::optional<CircuitJudgement> judgement;
   bool complete = true;
+  std::vector<std::string> notes = {};  ///< of its runs
 };
 
 /// The clean prompt is run; parts become what they are in the corrupted one.
@@ -63,6 +65,7 @@ class CircuitFinder {
           judge_circuit(model_, *found.circuit,
                         {.sweep = watched_by(work), .sets = *options_.judge, .seed = options_.seed});
       found.complete = found.judgement->complete;
+      note_not_finite(at::scalar_tensor(found.judgement->whole), found);
     }
     found.complete = found.complete && (found.judgement || !options_.judge);
     return found;
@@ -80,6 +83,13 @@ class CircuitFinder {
     if (options_.with == PatchWith::mean) return PatchSource::mean(std::move(run));
     if (options_.with == PatchWith::resampled) return PatchSource::resampled(std::move(run), options_.seed);
     return run;
+  }
+
+  // Notes it where the scores of runs without a patch are not finite.
+  static void note_not_finite(const at::Tensor& unpatched, Found& found) {
+    if (!found.complete || !found.notes.empty() || std::isfinite(unpatched.sum().item<double>())) return;
+    found.notes.push_back(
+        fmt::format("{}the score without a patch is NaN or infinite, as the logits are", kNotFinite));
   }
 
   SweepOptions watched_by(WatchedWork& work) const {
@@ -108,7 +118,14 @@ class CircuitFinder {
     found.check = std::move(report.check);
     Grid scores = std::move(report.grid);
     found.complete = !interrupted();
-    if (prompts_.pairs().size() > 1) scores = scores.mean("row");
+    note_not_finite(report.unpatched.values(), found);
+    if (prompts_.pairs().size() > 1) {
+      Grid mean = scores.mean("row");
+      // No number is left out of a mean because it is not finite.
+      if (!found.notes.empty())
+        mean = Grid(scores.values().mean(0), mean.axes(), {.title = mean.title(), .unit = mean.unit()});
+      scores = std::move(mean);
+    }
     found.scores = std::move(scores);
   }
 
@@ -232,7 +249,9 @@ void perform(const CircuitsOptions& options) {
   const Found found = finder.find();
   // Shown first: what was computed is not lost with a disk that is full.
   if (options.json) {
-    print_json(found_json(found, finder.prompts()));
+    Json json = found_json(found, finder.prompts());
+    json["not_finite"] = not_finite_json(found.notes);
+    print_json(json);
   } else {
     if (found.scores) print_scores(*found.scores, options);
     if (found.check) print_check(*found.check, options);
@@ -241,6 +260,7 @@ void perform(const CircuitsOptions& options) {
     if (!found.complete) print_ended_early();
   }
   std::fflush(stdout);
+  print_notes(found.notes);
   if (found.scores && !options.out.empty()) found.scores->save(options.out, overwrite_of(options.force));
   if (found.circuit && !options.save.empty()) found.circuit->save(options.save, overwrite_of(options.force));
 }

@@ -98,6 +98,7 @@ Json result_json(const GenerateResult& result, const Input& input, const Seconds
                     {"text", result.texts.empty() ? Json(nullptr) : Json(result.texts[r])},
                     {"log_probs", log_probs},
                     {"stopped", reason_text(result.stopped[r])},
+                    {"not_finite", not_finite_json(result.notes)},
                     {"seconds", {{"prefill", seconds.prefill}, {"decode", seconds.decode}}}});
   }
   return input.batch() == 1 ? rows[0] : rows;

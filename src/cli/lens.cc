@@ -117,7 +117,8 @@ void perform(const LensOptions& options) {
   if (!options.maps.empty()) lens.maps = LensMaps::load(options.maps);
   const auto run = model.run_with_cache(
       input, act::defaults, {.edits = read_edits(options.edits, model, input), .output = Output::none});
-  print_notes(run.notes);
+  const std::vector<std::string> notes = notes_of(run);
+  print_notes(notes);
   const InterruptGuard guard;  // before, there is nothing to wait for
   WatchedWork work("lens");
   lens.progress = work.progress();
@@ -127,7 +128,9 @@ void perform(const LensOptions& options) {
     print_lens(made);
     if (!made.complete) print_ended_early(work.done(), work.total(), "readings");
   } else {
-    print_json(lens_json(made, lens, input));
+    Json json = lens_json(made, lens, input);
+    json["not_finite"] = not_finite_json(notes);
+    print_json(json);
   }
   std::fflush(stdout);
   if (!options.out.empty()) made.probabilities.save(options.out, overwrite_of(options.force));
@@ -145,7 +148,8 @@ void perform(const AttributeOptions& options) {
   const auto positions = lens_positions(options.positions);
   const auto run = model.run_with_cache(
       input, act::defaults, {.edits = read_edits(options.edits, model, input), .output = Output::none});
-  print_notes(run.notes);
+  const std::vector<std::string> notes = notes_of(run);
+  print_notes(notes);
   const InterruptGuard guard;  // before, there is nothing to wait for
   WatchedWork work("attribution");
   const auto parts =
@@ -166,6 +170,7 @@ void perform(const AttributeOptions& options) {
   if (options.json) {
     Json json = grid_json(parts);
     json["complete"] = work.complete();
+    json["not_finite"] = not_finite_json(notes);
     add_tokens(input, json);
     print_json(json);
   } else {

@@ -155,12 +155,17 @@ void perform(const RunCommandOptions& options) {
   // Before the run, so that a wrong --positions costs nothing.
   for (std::int64_t row = 0; row < input.batch(); ++row) positions_of_row(options, input, row);
   const auto result = model.run(input, {.edits = edits});
-  print_notes(result.notes);
+  const std::vector<std::string> notes = notes_of(result);
+  print_notes(notes);
   const auto rows = next_tokens(options, input, model, result.logits());
   // A model that sees both sides of a position is not asked for the token behind it.
   const bool causal = model.config().direction == AttentionDirection::causal;
   const auto loss = causal ? loss_of(input, result.logits()) : std::nullopt;
-  if (options.json) return print_json(result_json(input, rows, loss));
+  if (options.json) {
+    Json json = result_json(input, rows, loss);
+    json["not_finite"] = not_finite_json(notes);
+    return print_json(json);
+  }
   print_result(model, input, rows, loss);
 }
 

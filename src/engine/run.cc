@@ -410,6 +410,11 @@ RunResult HookedTransformer::run_once(const Input& given, const RunOptions& opti
       result.logit_tokens_ = options.logit_tokens;
     }
   }
+  result.columns_ = extent.columns.tokens();
+  result.model_dtype_ = model.config.dtype;
+  if (model.device.is_cpu()) {
+    if (const auto found = result.not_finite()) result.notes.push_back(found->text());
+  }
   if (kept) result.prefix.emplace(loaded(), std::make_shared<const KvCache>(*std::move(kept)));
   return result;
 }
