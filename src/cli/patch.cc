@@ -134,6 +134,7 @@ void perform(const PatchOptions& options) {
   }
   std::fflush(stdout);
   print_notes(notes);
+  print_notes(prompts.answer_notes());
   const PatchScale scale = options.rescaled ? PatchScale::rescaled : PatchScale::scores;
   for (std::size_t i = 0; i < made.sweeps.size() && !options.out.empty(); ++i) {
     const std::string file = file_of_sweep(options.out, options.sweeps[i], options);
